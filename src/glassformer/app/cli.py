@@ -1,0 +1,50 @@
+"""The command line: `glassformer COMMAND …`. A user's mistake is one line on stderr and exit code 2."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+
+import typer
+
+from glassformer import __version__
+from glassformer.app.commands import COMMANDS
+from glassformer.errors import GlassError
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"glassformer {__version__}")
+        raise typer.Exit
+
+
+def build() -> typer.Typer:
+    app = typer.Typer(
+        name="glassformer",
+        help="The see-through Transformer: attention from the arithmetic on paper to models that run.",
+        no_args_is_help=True,
+        add_completion=False,
+        pretty_exceptions_enable=False,
+    )
+
+    @app.callback()
+    def options(
+        version: bool = typer.Option(False, "--version", callback=_version, is_eager=True, help="Print the version."),
+    ) -> None:
+        pass
+
+    for name in COMMANDS:
+        module = importlib.import_module(f"glassformer.app.commands.{name.replace('-', '_')}")
+        app.command(name)(getattr(module, name.replace("-", "_")))
+    return app
+
+
+def main() -> None:
+    try:
+        build()()
+    except GlassError as error:
+        print(f"glassformer: {error}", file=sys.stderr)
+        sys.exit(2)
+    except BrokenPipeError:  # `glassformer … | head` has what it wanted
+        sys.stderr.close()
+        sys.exit(0)

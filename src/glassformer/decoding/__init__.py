@@ -1,0 +1,5 @@
+"""decoding"""
+
+from __future__ import annotations
+
+__all__: list[str] = []

@@ -1,0 +1,31 @@
+"""What a user's mistake says: the fact with its value, then the remedy, in one line."""
+
+from __future__ import annotations
+
+
+class GlassError(ValueError):
+    """A mistake in the input. `fact` states what is wrong and quotes the value; `remedy` says what to do."""
+
+    def __init__(self, fact: str, remedy: str) -> None:
+        super().__init__(fact, remedy)  # both, so that the error survives pickling between processes
+        self.fact = fact
+        self.remedy = remedy
+
+    def __str__(self) -> str:
+        return f"{self.fact}: {self.remedy}"
+
+
+class ShapeError(GlassError):
+    """Sizes that do not fit together."""
+
+
+class MaskError(GlassError):
+    """A mask under which some query may attend to nothing, or of the wrong shape or type."""
+
+
+class ConfigError(GlassError):
+    """A configuration that describes no model."""
+
+
+class InputError(GlassError):
+    """A file, a document, an expression or a number that cannot be used."""

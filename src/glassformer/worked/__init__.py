@@ -1,0 +1,5 @@
+"""worked"""
+
+from __future__ import annotations
+
+__all__: list[str] = []

@@ -1,0 +1,34 @@
+"""Shapes are checked in every test, hypothesis is deterministic, and golden files have one way to be rewritten."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from hypothesis import settings
+from jaxtyping import install_import_hook
+
+# Before anything imports them: the annotations of core and nn become checks.
+install_import_hook(["glassformer.core", "glassformer.nn"], "beartype.beartype")
+
+settings.register_profile("glassformer", deadline=None, derandomize=True, print_blob=True)
+settings.load_profile("glassformer")
+
+GOLDEN = Path(__file__).parent / "golden"
+
+
+@pytest.fixture
+def golden() -> Callable[[str, str], None]:
+    """`golden("name.txt", text)`: the same as the file, which `make golden` rewrites. Mark such a test `golden`."""
+
+    def compare(name: str, text: str) -> None:
+        path = GOLDEN / name
+        if os.environ.get("GLASSFORMER_GOLDEN") == "rewrite":
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(text, encoding="utf-8")
+        assert path.exists(), f"no golden file {name}: run make golden"
+        assert text == path.read_text(encoding="utf-8"), f"{name} differs: if that is meant, run make golden"
+
+    return compare

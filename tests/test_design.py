@@ -1,0 +1,109 @@
+"""What every change keeps true of the tree: imports point one way, tests mirror it, public names are pinned."""
+
+from __future__ import annotations
+
+import ast
+import importlib
+import json
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+SRC = ROOT / "src" / "glassformer"
+
+# Lowest first; packages of one row are siblings and do not meet.
+LAYERS = (
+    ("errors",),
+    ("core", "worked"),
+    ("nn",),
+    ("models",),
+    ("checkpoints", "decoding"),
+    ("lens", "runtime", "tasks", "figures"),
+    ("lab",),
+    ("app",),
+)
+HEIGHT = {package: height for height, row in enumerate(LAYERS) for package in row}
+MODULES = sorted(path for path in SRC.rglob("*.py"))
+
+
+def package_of(path: Path) -> str:
+    return path.relative_to(SRC).parts[0].removesuffix(".py")
+
+
+def imports(path: Path) -> Iterator[tuple[str, int]]:
+    """Every module of ours that a file imports, wherever in the file the import stands."""
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            yield from ((alias.name, node.lineno) for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{path}:{node.lineno}: imports are absolute"
+            module = node.module or ""
+            if module == "glassformer":
+                yield from ((f"glassformer.{alias.name}", node.lineno) for alias in node.names)
+            else:
+                yield module, node.lineno
+
+
+@pytest.mark.parametrize("path", MODULES, ids=lambda path: str(path.relative_to(SRC)))
+def test_imports_point_one_way(path: Path) -> None:
+    here = package_of(path)
+    if here == "__init__":
+        return
+    assert here in HEIGHT, f"{here} has no place in the layers"
+    for module, line in imports(path):
+        parts = module.split(".")
+        if parts[0] == "torch":
+            assert here != "worked", f"{path}:{line}: worked never imports torch"
+        if parts[0] != "glassformer" or len(parts) == 1 or parts[1] in (here, "__version__"):
+            continue
+        there = parts[1]
+        assert HEIGHT[there] < HEIGHT[here], f"{path}:{line}: {here} imports {there}, which is not below it"
+
+
+@pytest.mark.parametrize("path", MODULES, ids=lambda path: str(path.relative_to(SRC)))
+def test_every_module_has_its_test_file(path: Path) -> None:
+    if path.name == "__init__.py":
+        return
+    inside = path.relative_to(SRC)
+    expected = ROOT / "tests" / inside.parent / f"test_{inside.name}"
+    assert expected.exists(), f"{inside} has no {expected.relative_to(ROOT)}"
+
+
+@pytest.mark.parametrize("path", MODULES, ids=lambda path: str(path.relative_to(SRC)))
+def test_files_are_short(path: Path) -> None:
+    assert len(path.read_text(encoding="utf-8").splitlines()) <= 300, f"{path.name} is probably two things"
+
+
+@pytest.mark.golden
+def test_public_names_are_pinned(golden) -> None:  # type: ignore[no-untyped-def]
+    names = {"glassformer": sorted(importlib.import_module("glassformer").__all__)}
+    for package in sorted(HEIGHT.keys() - {"errors", "app"}):
+        if (SRC / package).is_dir():
+            module = importlib.import_module(f"glassformer.{package}")
+            names[package] = sorted(module.__all__)
+            for name in module.__all__:
+                assert getattr(module, name) is not None
+    golden("public_names.json", json.dumps(names, indent=1) + "\n")
+
+
+def run_python(code: str) -> str:
+    return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+
+
+def test_import_loads_nothing_heavy() -> None:
+    heavy = "[m for m in ('torch', 'numpy', 'sympy', 'matplotlib', 'typer', 'pydantic') if m in sys.modules]"
+    assert run_python(f"import sys, glassformer; print({heavy})").strip() == "[]"
+
+
+def test_worked_never_loads_torch() -> None:
+    assert run_python("import sys, glassformer.worked; print('torch' in sys.modules)").strip() == "False"
+
+
+def test_help_loads_nothing_heavy() -> None:
+    """Why `glassformer --help` answers in well under half a second."""
+    heavy = "[m for m in ('torch', 'numpy', 'sympy', 'matplotlib', 'flint') if m in sys.modules]"
+    assert run_python(f"import sys, glassformer.app.cli as c; c.build(); print({heavy})").strip() == "[]"
