@@ -15,6 +15,7 @@ from torch.nn import functional as F
 from glassformer.errors import ConfigError, InputError, ShapeError
 
 INTERLEAVED, HALVES = "interleaved", "halves"
+Number = float | int
 
 
 def require_choice(name: str, value: str, choices: tuple[str, ...]) -> None:
@@ -26,7 +27,7 @@ def require_choice(name: str, value: str, choices: tuple[str, ...]) -> None:
 # ---- sinusoids -------------------------------------------------------------------------------------------------------
 
 
-def frequencies(width: int, *, base: float = 10000.0, divisor: str = "d/2") -> Float[Tensor, " half"]:
+def frequencies(width: int, *, base: Number = 10000.0, divisor: str = "d/2") -> Float[Tensor, " half"]:
     """ω_i = base^(−i / divisor) for i = 0 … ⌈d/2⌉−1, float64; the paper's exponent 2i/d is i / (d/2).
 
     Whisper divides by d/2 − 1, so that its last frequency is exactly 1/base.
@@ -45,7 +46,7 @@ def sinusoidal_at(
     width: int,
     *,
     layout: str = INTERLEAVED,
-    base: float = 10000.0,
+    base: Number = 10000.0,
     divisor: str = "d/2",
     dtype: torch.dtype = torch.float32,
 ) -> Float[Tensor, "*b {width}"]:
@@ -69,7 +70,7 @@ def sinusoidal(
     width: int,
     *,
     layout: str = INTERLEAVED,
-    base: float = 10000.0,
+    base: Number = 10000.0,
     divisor: str = "d/2",
     offset: int = 0,
     dtype: torch.dtype = torch.float32,
@@ -80,7 +81,7 @@ def sinusoidal(
 
 
 def shift_matrix(
-    width: int, shift: float, *, layout: str = INTERLEAVED, base: float = 10000.0, divisor: str = "d/2"
+    width: int, shift: Number, *, layout: str = INTERLEAVED, base: Number = 10000.0, divisor: str = "d/2"
 ) -> Float[Tensor, "{width} {width}"]:
     """R with E[p + shift] = E[p] R for every p: moving along is one fixed linear map that turns each (sin, cos) pair.
 
@@ -99,14 +100,24 @@ def shift_matrix(
 
 
 def sincos_2d(
-    rows: int, cols: int, width: int, *, base: float = 10000.0, dtype: torch.dtype = torch.float32
+    rows: int,
+    cols: int,
+    width: int,
+    *,
+    base: Number = 10000.0,
+    first: str = "columns",
+    dtype: torch.dtype = torch.float32,
 ) -> Float[Tensor, "{rows}*{cols} {width}"]:
-    """E[(r, c)] = [sin ω c | cos ω c | sin ω r | cos ω r], row by row: the COLUMN's code comes first (MAE, MoCo v3)."""
+    """E[(r, c)] = [sin ω c | cos ω c | sin ω r | cos ω r], row by row: the column's code first, as MAE was trained.
+
+    `first="rows"` is [r | c]: MoCo v3 (its square grid is laid out transposed) and Hugging Face's 2-D sinusoids.
+    """
+    require_choice("first", first, ("columns", "rows"))
     if width % 4:
         raise ShapeError(f"width {width} does not split into four quarters", "choose a width that 4 divides")
-    down = sinusoidal(rows, width // 2, layout=HALVES, base=base, dtype=dtype)
-    across = sinusoidal(cols, width // 2, layout=HALVES, base=base, dtype=dtype)
-    return torch.cat([across.repeat(rows, 1), down.repeat_interleave(cols, 0)], -1)
+    down = sinusoidal(rows, width // 2, layout=HALVES, base=base, dtype=dtype).repeat_interleave(cols, 0)
+    across = sinusoidal(cols, width // 2, layout=HALVES, base=base, dtype=dtype).repeat(rows, 1)
+    return torch.cat([across, down] if first == "columns" else [down, across], -1)
 
 
 # ---- relative --------------------------------------------------------------------------------------------------------

@@ -11,7 +11,7 @@ import torch
 from jaxtyping import Float, Real
 from torch import Tensor
 
-from glassformer.core.positions import HALVES, INTERLEAVED, frequencies, require_choice
+from glassformer.core.positions import HALVES, INTERLEAVED, Number, frequencies, require_choice
 from glassformer.errors import ShapeError
 
 Scaling = Callable[[Tensor], Tensor]  # frequencies in, frequencies out
@@ -28,7 +28,7 @@ class Rotation(NamedTuple):
 class LinearScaling:
     """ω′ = ω / factor: positions squeezed into the trained range (position interpolation, 2023)."""
 
-    factor: float
+    factor: Number
 
     def __call__(self, omega: Tensor) -> Tensor:
         return omega / self.factor
@@ -41,9 +41,9 @@ class Llama3Scaling:
     g = (trained·ω/2π − low) / (high − low), clipped to [0, 1], goes smoothly from the one to the other (Llama 3.1).
     """
 
-    factor: float
-    low: float
-    high: float
+    factor: Number
+    low: Number
+    high: Number
     trained: int
 
     def __call__(self, omega: Tensor) -> Tensor:
@@ -56,7 +56,7 @@ def rotary_angles(
     positions: Real[Tensor, "*b t"],
     d: int,
     *,
-    base: float = 10000.0,
+    base: Number = 10000.0,
     scaling: Scaling | None = None,
     dtype: torch.dtype = torch.float32,
 ) -> Rotation:

@@ -1,0 +1,197 @@
+"""What a layer costs, from its shapes alone: multiplications, parameters, and the numbers it keeps.
+
+Multiplications are those of matrix products and convolutions, one for each multiply-add (torch's counter calls that two
+flops). What is done to one number at a time (biases, norms, activations, the softargmax itself) is of lower order and
+counted by nobody. Activations are the numbers that a forward pass makes and a backward pass needs: each layer's output
+and what stands in between. N and M are sequence lengths, D the model width, h heads of width d = D/h.
+"""
+
+from __future__ import annotations
+
+from dataclasses import astuple, dataclass
+from math import prod
+
+from glassformer.errors import ConfigError, ShapeError
+
+
+@dataclass(frozen=True)
+class Cost:
+    """Costs add up over layers, and `12 * encoder_layer(…)` is twelve of them."""
+
+    multiplications: int = 0
+    parameters: int = 0
+    activations: int = 0
+
+    def __add__(self, other: Cost) -> Cost:
+        return Cost(*(a + b for a, b in zip(astuple(self), astuple(other), strict=True)))
+
+    def __mul__(self, times: int) -> Cost:
+        return Cost(*(times * a for a in astuple(self)))
+
+    __rmul__ = __mul__
+
+    @property
+    def flops(self) -> int:
+        """Two for each multiply-add."""
+        return 2 * self.multiplications
+
+    def memory(self, size: int = 4) -> int:
+        """Bytes for parameters and activations of `size` bytes each (4: float32)."""
+        return size * (self.parameters + self.activations)
+
+
+def linear(N: int, D_in: int, D_out: int, *, bias: bool = True) -> Cost:
+    """N·D_in·D_out multiplications."""
+    _require(N=N, D_in=D_in, D_out=D_out)
+    return Cost(N * D_in * D_out, D_in * D_out + bias * D_out, N * D_out)
+
+
+def embedding(N: int, vocabulary: int, D: int) -> Cost:
+    """No multiplication: a row is looked up. A learned position table is one too."""
+    _require(N=N, vocabulary=vocabulary, D=D)
+    return Cost(0, vocabulary * D, N * D)
+
+
+def norm(N: int, D: int, *, bias: bool = True) -> Cost:
+    """D gains and, with a bias (LayerNorm, not RMSNorm), D shifts."""
+    _require(N=N, D=D)
+    return Cost(0, (1 + bias) * D, N * D)
+
+
+def attention(
+    N: int,
+    M: int,
+    D: int,
+    heads: int,
+    *,
+    kv_heads: int | None = None,
+    d: int | None = None,
+    d_v: int | None = None,
+    memory_width: int | None = None,
+    bias: bool = True,
+    fused: bool = False,
+) -> Cost:
+    """N queries over a memory of M keys: projections N·D·hd + M·D·gd + M·D·gd_v + N·hd_v·D, then hNMd + hNMd_v.
+
+    g = kv_heads share the keys and values of h heads. The weights A are h·N·M numbers; fused, only the log-sum-exp of
+    each row is kept, h·N of them, while every product is still done.
+    """
+    _require(N=N, M=M, D=D, heads=heads)
+    if d is None and D % heads:
+        fact = f"width {D} does not split into {heads} heads"
+        raise ShapeError(fact, "choose heads that divide it, or give the head width d")
+    h, g, d = heads, heads if kv_heads is None else kv_heads, D // heads if d is None else d
+    d_v, D_m = d if d_v is None else d_v, D if memory_width is None else memory_width
+    _require(kv_heads=g, d=d, d_v=d_v, memory_width=D_m)
+    if h % g:
+        raise ShapeError(f"{h} heads do not share {g} key/value heads evenly", "choose kv_heads that divide heads")
+    Q, K = linear(N, D, h * d, bias=bias), linear(M, D_m, g * d, bias=bias)
+    V, O = linear(M, D_m, g * d_v, bias=bias), linear(N, h * d_v, D, bias=bias)
+    scores = Cost(h * N * M * d, 0, h * N if fused else h * N * M)
+    outputs = Cost(h * N * M * d_v, 0, N * h * d_v)
+    return Q + K + V + scores + outputs + O
+
+
+def self_attention(
+    N: int,
+    D: int,
+    heads: int = 1,
+    *,
+    kv_heads: int | None = None,
+    d: int | None = None,
+    d_v: int | None = None,
+    bias: bool = True,
+    fused: bool = False,
+) -> Cost:
+    """4·N·D² + 2·N²·D multiplications, however many heads; the halves are equal at N = 2D. See `attention`."""
+    return attention(N, N, D, heads, kv_heads=kv_heads, d=d, d_v=d_v, bias=bias, fused=fused)
+
+
+def feed_forward(N: int, D: int, hidden: int, *, gated: bool = False, bias: bool = True) -> Cost:
+    """2·N·D·hidden multiplications, 3·N·D·hidden if gated (SwiGLU)."""
+    inner = (2 if gated else 1) * linear(N, D, hidden, bias=bias)
+    after = Cost(0, 0, (2 if gated else 1) * N * hidden)  # the activation, and its product with the gated half
+    return inner + after + linear(N, hidden, D, bias=bias)
+
+
+def recurrent(N: int, D_in: int, D: int, *, kind: str = "rnn", bias: bool = True) -> Cost:
+    """g·N·(D_in·D + D²) multiplications with g = 1 (rnn), 3 (gru) or 4 (lstm) gates; N steps, one after the other.
+
+    Two biases per gate, as torch and cuDNN have them. An LSTM keeps its cell beside its output.
+    """
+    _require(N=N, D_in=D_in, D=D)
+    gates = {"rnn": 1, "gru": 3, "lstm": 4}
+    if kind not in gates:
+        raise ConfigError(f"no recurrent layer is called {kind!r}", f"choose one of {', '.join(gates)}")
+    g = gates[kind]
+    kept = g + 1 + (kind == "lstm") if g > 1 else 1  # the gates and the output; a plain step is its own gate
+    return Cost(g * N * (D_in * D + D * D), g * (D_in * D + D * D + 2 * bias * D), kept * N * D)
+
+
+def convolution(
+    sizes: tuple[int, ...],
+    D_in: int,
+    D_out: int,
+    kernel: int | tuple[int, ...],
+    *,
+    stride: int | tuple[int, ...] = 1,
+    padding: int | tuple[int, ...] = 0,
+    dilation: int | tuple[int, ...] = 1,
+    groups: int = 1,
+    bias: bool = True,
+) -> Cost:
+    """N_out · K · D_in·D_out / groups multiplications, K numbers in the kernel; `sizes` is (N,) or (rows, cols).
+
+    Each axis has ⌊(n + 2·padding − dilation·(k − 1) − 1) / stride⌋ + 1 places in the output.
+    """
+    each = lambda value: value if isinstance(value, tuple) else (value,) * len(sizes)
+    axes = list(zip(sizes, each(kernel), each(stride), each(padding), each(dilation), strict=True))
+    _require(D_in=D_in, D_out=D_out, groups=groups, **{f"size {i}": n for i, n in enumerate(sizes)})
+    if D_in % groups or D_out % groups:
+        fact = f"{D_in} → {D_out} channels do not split into {groups} groups"
+        raise ShapeError(fact, "choose groups that divide both")
+    out = [(n + 2 * p - r * (k - 1) - 1) // s + 1 for n, k, s, p, r in axes]
+    if min(out) < 1:
+        fact = f"a kernel of {each(kernel)} does not fit an input of {sizes}"
+        raise ShapeError(fact, "choose a smaller kernel or dilation, or more padding")
+    weights = prod(each(kernel)) * D_in * D_out // groups
+    return Cost(prod(out) * weights, weights + bias * D_out, prod(out) * D_out)
+
+
+def encoder_layer(
+    N: int,
+    D: int,
+    heads: int,
+    hidden: int,
+    *,
+    kv_heads: int | None = None,
+    gated: bool = False,
+    bias: bool = True,
+    fused: bool = False,
+) -> Cost:
+    """Self-attention, feed-forward, two norms; also a layer of a decoder without cross-attention (GPT)."""
+    attended = self_attention(N, D, heads, kv_heads=kv_heads, bias=bias, fused=fused)
+    return attended + feed_forward(N, D, hidden, gated=gated, bias=bias) + 2 * norm(N, D, bias=bias)
+
+
+def decoder_layer(
+    N: int,
+    M: int,
+    D: int,
+    heads: int,
+    hidden: int,
+    *,
+    kv_heads: int | None = None,
+    gated: bool = False,
+    bias: bool = True,
+    fused: bool = False,
+) -> Cost:
+    """An encoder layer with attention to a memory of M and a norm of it in between."""
+    own = encoder_layer(N, D, heads, hidden, kv_heads=kv_heads, gated=gated, bias=bias, fused=fused)
+    return own + attention(N, M, D, heads, kv_heads=kv_heads, bias=bias, fused=fused) + norm(N, D, bias=bias)
+
+
+def _require(**sizes: int) -> None:
+    for name, size in sizes.items():
+        if size < 1:
+            raise ShapeError(f"{name} = {size} describes no layer", "choose a size of at least 1")

@@ -1,0 +1,123 @@
+"""Earth mover's distance: the least work that turns one heap of mass into another, and the moves that do it.
+
+min Σ_ij T_ij C_ij over plans T ≥ 0 with row sums p and column sums q (Kantorovich). Work is mass times distance, so
+heaps of total mass 1 give the Wasserstein distance W₁. All arithmetic is float64, whatever comes in.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import torch
+from jaxtyping import Float, Real
+from torch import Tensor
+
+from glassformer.errors import InputError, ShapeError
+
+TOLERANCE = 1e-5  # of the total mass: what float32 loses in a softargmax over thousands of keys
+
+
+class Move(NamedTuple):
+    """`mass` goes from place `source` of p to place `target` of q; cost = mass · distance, 0 for what stays."""
+
+    source: int
+    target: int
+    mass: float
+    cost: float
+
+
+class Transport(NamedTuple):
+    """distance = Σ cost of the moves; the plan's rows sum to p and its columns to q."""
+
+    distance: float
+    plan: Float[Tensor, "n m"]
+    moves: tuple[Move, ...]
+
+
+def distance_1d(
+    p: Real[Tensor, "*b n"], q: Real[Tensor, "*b n"], positions: Real[Tensor, " n"] | None = None
+) -> Float[Tensor, "*b"]:
+    """W₁ = Σ_k |P_k − Q_k| (x_{k+1} − x_k), the area between the cumulative sums P and Q.
+
+    For many pairs at once, and differentiable; `positions` default to 0, 1, …, and need not be sorted.
+    """
+    p, q = _heap("p", p), _balanced(p, q)
+    x, order = _line(p.shape[-1], positions).to(p.device).sort()
+    gap = (p - q)[..., order].cumsum(-1)[..., :-1].abs()
+    return (gap * x.diff()).sum(-1)
+
+
+def emd_1d(
+    p: Real[Tensor, " n"], q: Real[Tensor, " n"], positions: Real[Tensor, " n"] | None = None
+) -> Transport:
+    """T_ij = max(0, min(P_i, Q_j) − max(P_{i−1}, Q_{j−1})): on a line mass keeps its order, and no plan does less.
+
+    P and Q are cumulative sums along the line; the distance is the area between them (`distance_1d`).
+    """
+    p, q = _heap("p", p), _balanced(p, q)
+    x = _line(len(p), positions).to(p.device)
+    order = x.argsort()
+    P, Q = p[order].cumsum(0), q[order].cumsum(0)
+    before = lambda total: torch.cat([total.new_zeros(1), total[:-1]])
+    ranked = torch.minimum(P[:, None], Q) - torch.maximum(before(P)[:, None], before(Q))
+    # what the rounding of the cumulative sums makes up is no mass
+    ranked = ranked.where(ranked > len(p) * torch.finfo(P.dtype).eps * P[-1], 0.0)
+    plan = torch.zeros_like(ranked)
+    plan[order[:, None], order] = ranked
+    return _transport(plan, (x[:, None] - x).abs(), distance_1d(p, q, positions).item())
+
+
+def emd(p: Real[Tensor, " n"], q: Real[Tensor, " m"], C: Real[Tensor, "n m"]) -> Transport:
+    """min Σ_ij T_ij C_ij for any costs C (n places of p, m of q): the network simplex of POT."""
+    import ot  # here, because it takes a second that nobody else should wait for
+
+    p, q, C = _heap("p", p), _balanced(p, q), C.double()
+    if not C.isfinite().all():
+        raise InputError("the cost matrix has a NaN or an infinity", "give finite costs")
+    mass = p.sum()
+    # POT calls marginals infeasible that differ in the last bits, so both sum to 1 here
+    arrays = (a.detach().cpu().numpy() for a in (p / mass, q / mass, C))
+    plan, log = ot.emd(*arrays, numItermax=10_000_000, log=True)
+    if log["warning"] is not None:
+        raise InputError(f"no optimal plan was found ({log['warning']})", "rescale the costs or use fewer places")
+    T = mass * torch.from_numpy(plan).to(p.device)
+    return _transport(T, C, (T * C).sum().item())
+
+
+def _transport(plan: Tensor, C: Tensor, distance: float) -> Transport:
+    cells = [(i, j, plan[i, j].item()) for i, j in plan.nonzero().tolist()]
+    return Transport(distance, plan, tuple(Move(i, j, mass, mass * C[i, j].item()) for i, j, mass in cells))
+
+
+def _line(n: int, positions: Tensor | None) -> Tensor:
+    x = torch.arange(n, dtype=torch.float64) if positions is None else positions.double()
+    if not x.isfinite().all():
+        raise InputError("a position is NaN or infinite", "give finite positions")
+    return x
+
+
+def _heap(name: str, p: Tensor) -> Tensor:
+    """p in float64, with finite mass ≥ 0 of which there is some."""
+    if p.shape[-1] == 0:
+        raise ShapeError(f"{name} has no places", "give at least one")
+    p = p.double()
+    for wrong, what in ((~p.isfinite(), "not finite"), (p < 0, "negative")):
+        if wrong.any():
+            place = tuple(wrong.nonzero()[0].tolist())
+            at = str(place[0]) if len(place) == 1 else str(place)
+            raise InputError(f"the mass {p[place].item():g} of {name} at {at} is {what}", "give masses of 0 or more")
+    if not (p.sum(-1) > 0).all():
+        raise InputError(f"{name} has no mass (its sum is 0)", "give a heap with some mass to move")
+    return p
+
+
+def _balanced(p: Tensor, q: Tensor) -> Tensor:
+    """q in float64, checked, and scaled by less than the tolerance so that its sum is exactly that of p."""
+    q, mass = _heap("q", q), p.double().sum(-1, keepdim=True)
+    total = q.sum(-1, keepdim=True)
+    unequal = ((total - mass).abs() > TOLERANCE * mass).flatten()
+    if unequal.any():
+        k = int(unequal.nonzero()[0])
+        fact = f"p has mass {mass.flatten()[k].item():.9g} and q has {total.flatten()[k].item():.9g}"
+        raise InputError(fact, "scale one of them: moving neither makes mass nor loses it")
+    return q * (mass / total)
