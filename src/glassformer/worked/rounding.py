@@ -1,0 +1,152 @@
+"""From enclosures to digits: correctly rounded decimals, floats and signs of any number that can enclose itself.
+
+A number gives a ball [m ± r] at any working precision; precision is doubled until the ball decides the question. Where
+a question has no end that way (a tie, a zero), the exact form decides it: `rational()` and `is_zero()`.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Protocol
+
+from flint import arb, ctx, fmpq, fmpz
+
+MAX_BITS = 1 << 14  # what 4,900 digits cannot tell apart is taken to be equal
+PLAIN = 21  # numbers of more digits than this are written with an exponent
+
+
+class Enclosable(Protocol):
+    def ball_at(self, bits: int) -> arb: ...
+    def rational(self) -> fmpq | None: ...
+    def is_zero(self) -> bool: ...
+
+
+def ball(x: Enclosable, digits: int) -> arb:
+    """An enclosure whose relative width is below 10^-digits (exactly 0 for zero)."""
+    wanted = int(digits * 3.33) + 4
+    bits = wanted + 32
+    while True:
+        value = x.ball_at(bits)
+        if value.rel_accuracy_bits() >= wanted or bits > MAX_BITS + wanted:
+            return value
+        if bits > 8 * wanted + 256 and x.is_zero():
+            return arb(0)
+        bits *= 2
+
+
+def sign(x: Enclosable) -> int:
+    """-1, 0 or 1."""
+    q = x.rational()
+    if q is not None:
+        return (q > 0) - (q < 0)
+    bits = 64
+    while bits <= MAX_BITS:
+        value = x.ball_at(bits)
+        if value > 0:
+            return 1
+        if value < 0:
+            return -1
+        if bits == 256 and x.is_zero():
+            return 0
+        bits *= 2
+    return 0
+
+
+def nearest_float(x: Enclosable) -> float:
+    """The float64 nearest to x: both ends of a tight enough ball round to it."""
+    q = x.rational()
+    if q is not None:
+        p, r = int(q.p), int(q.q)
+        try:
+            return p / r
+        except OverflowError:
+            return math.copysign(math.inf, p)
+    bits = 128
+    while True:
+        with ctx.workprec(bits):
+            value = x.ball_at(bits)
+            low, high = _end(value.lower()), _end(value.upper())
+        if low == high or bits > MAX_BITS:
+            return (low + high) / 2 if low != high else low
+        if bits == 512 and x.is_zero():
+            return 0.0
+        bits *= 2
+
+
+def round_scaled(x: Enclosable, shift: int) -> int:
+    """x·10^shift to the nearest integer, halves away from zero as taught at school."""
+    q = x.rational()
+    if q is not None:
+        scaled = q * fmpq(10) ** shift
+        return int((abs(scaled) + fmpq(1, 2)).floor()) * (1 if scaled >= 0 else -1)
+    bits = 96 + max(0, 4 * shift)
+    while True:
+        with ctx.workprec(bits):
+            value = x.ball_at(bits) * arb(10) ** shift
+            nearest = (value + arb(fmpq(1, 2))).floor().unique_fmpz()
+            if nearest is not None:
+                return int(nearest)
+            if bits > MAX_BITS:  # as good as a tie: away from zero
+                return int((abs(value) + arb(fmpq(1, 2))).upper().floor().unique_fmpz() or 0) * sign(x)
+        bits *= 2
+
+
+def magnitude(x: Enclosable) -> int:
+    """floor(log10 |x|) of a number that is not 0."""
+    q = x.rational()
+    if q is not None:
+        p, r = abs(int(q.p)), int(q.q)
+        guess = len(str(p)) - len(str(r))
+        return guess if fmpq(p, r) >= fmpq(10) ** guess else guess - 1
+    bits = 96
+    while True:
+        with ctx.workprec(bits):
+            value = abs(x.ball_at(bits)).log() / arb.const_log10()
+            whole = value.floor().unique_fmpz()
+            if whole is not None:
+                return int(whole)
+            if bits > MAX_BITS:  # as good as a power of ten
+                return int(value.upper().floor().unique_fmpz() or fmpz(0))
+        bits *= 2
+
+
+def decimal(x: Enclosable, places: int) -> str:
+    """x with `places` digits after the point: 0.1967, -2.50; with an exponent from 10^21 on."""
+    if x.is_zero():
+        return _point(0, places)
+    if magnitude(x) >= PLAIN:
+        return significant(x, places + 1)
+    return _point(round_scaled(x, places), places)
+
+
+def significant(x: Enclosable, digits: int = 17) -> str:
+    """x to `digits` significant digits, without idle zeros: 0.5, 12.25, 3.4e-21."""
+    if x.is_zero():
+        return "0"
+    power = magnitude(x)
+    value = round_scaled(x, digits - 1 - power)
+    if abs(value) >= 10**digits:  # 9.996 became 10.00
+        power, value = power + 1, value // 10 if value > 0 else -(-value // 10)
+    text = str(abs(value)).rstrip("0")
+    minus = "-" if value < 0 else ""
+    if power < -5 or power >= PLAIN:
+        return f"{minus}{text[0]}{'.' + text[1:] if text[1:] else ''}e{power:+d}"
+    if power < 0:
+        return f"{minus}0.{'0' * (-power - 1)}{text}"
+    text = text.ljust(power + 1, "0")
+    return f"{minus}{text[: power + 1]}{'.' + text[power + 1 :] if text[power + 1 :] else ''}"
+
+
+def _end(value: arb) -> float:
+    """An exact ball as the nearest float: from its own digits, since flint's conversion need not round to nearest."""
+    mantissa, power = (int(part) for part in value.man_exp())
+    try:
+        return mantissa * 2**power if power >= 0 else mantissa / 2**-power
+    except OverflowError:
+        return math.copysign(math.inf, mantissa)
+
+
+def _point(value: int, places: int) -> str:
+    text = str(abs(value)).rjust(places + 1, "0")
+    minus = "-" if value < 0 else ""
+    return f"{minus}{text[:-places]}.{text[-places:]}" if places else minus + text
