@@ -1,5 +1,33 @@
-"""core"""
+"""Tensors in, tensors out; no modules, no state."""
 
 from __future__ import annotations
 
-__all__: list[str] = []
+from glassformer.core import masks, positions, rotary
+from glassformer.core.attention import (
+    Attended,
+    attend,
+    attend_columns,
+    gumbel_softargmax,
+    hardargmax,
+    scores,
+    softargmax,
+    straight_through,
+)
+from glassformer.core.fused import Fused, Pattern, attend_fused
+
+__all__ = [
+    "Attended",
+    "Fused",
+    "Pattern",
+    "attend",
+    "attend_columns",
+    "attend_fused",
+    "gumbel_softargmax",
+    "hardargmax",
+    "masks",
+    "positions",
+    "rotary",
+    "scores",
+    "softargmax",
+    "straight_through",
+]

@@ -1,5 +1,53 @@
-"""nn"""
+"""Modules that read like their equations."""
 
 from __future__ import annotations
 
-__all__: list[str] = []
+from glassformer.nn.attention import AttentionConfig, MultiHeadAttention, Turn, View, heads
+from glassformer.nn.blocks import Block, BlockCache, BlockConfig, static_cache
+from glassformer.nn.cache import LayerCache, MemoryCache, SlidingCache, StaticCache
+from glassformer.nn.embed import PatchEmbedding, TokenEmbedding, patches
+from glassformer.nn.feedforward import FeedForward, FeedForwardConfig
+from glassformer.nn.finite import require_finite, require_finite_weights
+from glassformer.nn.linear import Embedding, Linear, glorot, initialise, normal
+from glassformer.nn.norm import LayerNorm, NormConfig, RMSNorm
+from glassformer.nn.positions import Alibi, Learned, Relative, Rotary, Sinusoidal
+from glassformer.nn.stack import Stack
+from glassformer.nn.tap import Tap
+
+__all__ = [
+    "Alibi",
+    "AttentionConfig",
+    "Block",
+    "BlockCache",
+    "BlockConfig",
+    "Embedding",
+    "FeedForward",
+    "FeedForwardConfig",
+    "LayerCache",
+    "LayerNorm",
+    "Learned",
+    "Linear",
+    "MemoryCache",
+    "MultiHeadAttention",
+    "NormConfig",
+    "PatchEmbedding",
+    "RMSNorm",
+    "Relative",
+    "Rotary",
+    "Sinusoidal",
+    "SlidingCache",
+    "Stack",
+    "StaticCache",
+    "Tap",
+    "TokenEmbedding",
+    "Turn",
+    "View",
+    "glorot",
+    "heads",
+    "initialise",
+    "normal",
+    "patches",
+    "require_finite",
+    "require_finite_weights",
+    "static_cache",
+]

@@ -1,0 +1,153 @@
+"""A = softargmax_β(Q Kᵀ), H = A V: scaled dot-product attention, soft and hard, explicit and fused.
+
+Vaswani et al., "Attention Is All You Need", 2017. Axes: t query, s key, d key width, e value width.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import NamedTuple
+
+import torch
+from jaxtyping import Bool, Float
+from torch import Tensor
+
+from glassformer.core.masks import causal as causal_mask
+from glassformer.core.masks import combine, require_rows
+from glassformer.errors import MaskError, ShapeError
+
+
+class Attended(NamedTuple):
+    """The scores, the weights, and what they gather."""
+
+    S: Float[Tensor, "*b t s"]
+    A: Float[Tensor, "*b t s"]
+    H: Float[Tensor, "*b t e"]
+
+
+def softargmax(S: Float[Tensor, "*shape"], beta: float = 1.0, dim: int = -1) -> Float[Tensor, "*shape"]:
+    """softargmax_β(s)_i = exp(β sᵢ) / Σ_j exp(β s_j). β → ∞ is the argmax, β → 0 the mean."""
+    return torch.softmax(beta * S if beta != 1.0 else S, dim)
+
+
+def hardargmax(S: Float[Tensor, "*shape"], dim: int = -1) -> Float[Tensor, "*shape"]:
+    """lim β → ∞ of softargmax_β: 1 at the largest score; scores that tie share it, as the limit does."""
+    largest = (S.amax(dim, keepdim=True) == S).to(S.dtype)
+    return largest / largest.sum(dim, keepdim=True)
+
+
+def straight_through(S: Float[Tensor, "*shape"], beta: float = 1.0, dim: int = -1) -> Float[Tensor, "*shape"]:
+    """hardargmax forward, the derivative of softargmax_β backward (Bengio et al. 2013)."""
+    soft = softargmax(S, beta, dim)
+    return hardargmax(S, dim) + (soft - soft.detach())
+
+
+def gumbel_softargmax(
+    S: Float[Tensor, "*shape"], beta: float = 1.0, dim: int = -1, *, generator: torch.Generator | None = None
+) -> Float[Tensor, "*shape"]:
+    """softargmax_β(s + g), g Gumbel noise: as β → ∞ a one-hot sample with probabilities softargmax_1(s).
+
+    Jang, Gu, Poole 2017; Maddison, Mnih, Teh 2017.
+    """
+    uniform = torch.rand(S.shape, generator=generator, dtype=S.dtype, device=S.device)
+    tiny = torch.finfo(S.dtype).tiny
+    noise = -torch.log(-torch.log(uniform.clamp_min(tiny)).clamp_min(tiny))
+    return softargmax(S + noise, beta, dim)
+
+
+def scores(
+    Q: Float[Tensor, "*b t d"],
+    K: Float[Tensor, "*b s d"],
+    *,
+    beta: float | None = None,
+    mask: Bool[Tensor, "..."] | None = None,
+    bias: Float[Tensor, "..."] | None = None,
+    causal: bool = False,
+) -> Float[Tensor, "*b t s"]:
+    """S = β Q Kᵀ + bias, −∞ where the mask is False; β = 1/√d unless given."""
+    _require_widths(Q, K)
+    S = (Q * default_beta(Q, beta)) @ K.mT
+    if bias is not None:
+        S = S + bias
+    if causal:
+        mask = combine(mask, causal_mask(Q.shape[-2], K.shape[-2], device=Q.device))
+    return S if mask is None else S.masked_fill(~checked_mask(mask, S), -math.inf)
+
+
+def attend(
+    Q: Float[Tensor, "*b t d"],
+    K: Float[Tensor, "*b s d"],
+    V: Float[Tensor, "*b s e"],
+    *,
+    beta: float | None = None,
+    mask: Bool[Tensor, "..."] | None = None,
+    bias: Float[Tensor, "..."] | None = None,
+    causal: bool = False,
+    normalise: Callable[[Tensor], Tensor] = softargmax,
+    dropout: float = 0.0,
+    generator: torch.Generator | None = None,
+) -> Attended:
+    """A = softargmax_β(Q Kᵀ), H = A V; β = 1/√d unless given.
+
+    `normalise` turns scores into weights: softargmax, hardargmax, straight_through, or gumbel_softargmax with its
+    generator bound. With dropout H is gathered with the dropped weights, and A is what was dropped from: its rows
+    still sum to 1.
+    """
+    if K.shape[-2] != V.shape[-2]:
+        raise ShapeError(f"{K.shape[-2]} keys but {V.shape[-2]} values", "give each key one value")
+    S = scores(Q, K, beta=beta, mask=mask, bias=bias, causal=causal)
+    A = normalise(S)
+    return Attended(S, A, drop(A, dropout, generator) @ V)
+
+
+def attend_columns(
+    Q: Float[Tensor, "*b d t"],
+    K: Float[Tensor, "*b d s"],
+    V: Float[Tensor, "*b e s"],
+    *,
+    beta: float | None = None,
+    mask: Bool[Tensor, "..."] | None = None,
+) -> Attended:
+    """S = β KᵀQ, A = softargmax over each column, H = V A: tokens are columns, and so are weights; the mask too."""
+    _require_widths(Q.mT, K.mT)
+    S = default_beta(Q.mT, beta) * (K.mT @ Q)
+    if mask is not None:
+        S = S.masked_fill(~checked_mask(mask.mT, S.mT).mT, -math.inf)
+    A = softargmax(S, dim=-2)
+    return Attended(S, A, V @ A)
+
+
+def drop(A: Float[Tensor, "*shape"], dropout: float, generator: torch.Generator | None) -> Float[Tensor, "*shape"]:
+    """Each entry to 0 with the given probability, the rest scaled by 1/(1 − p) so that the mean stays."""
+    if dropout == 0.0:
+        return A
+    kept = torch.rand(A.shape, generator=generator, dtype=A.dtype, device=A.device) >= dropout
+    return A * kept / (1.0 - dropout)
+
+
+def default_beta(Q: Tensor, beta: float | None) -> float:
+    return 1.0 / math.sqrt(Q.shape[-1]) if beta is None else beta
+
+
+def _require_widths(Q: Tensor, K: Tensor) -> None:
+    if Q.shape[-1] != K.shape[-1]:
+        raise ShapeError(
+            f"queries are {Q.shape[-1]} wide and keys {K.shape[-1]}", "project both to one width before their product"
+        )
+
+
+def checked_mask(mask: Tensor, S: Tensor) -> Tensor:
+    if mask.dtype != torch.bool:
+        raise MaskError(f"the mask holds {str(mask.dtype).removeprefix('torch.')}", "give booleans, True = may attend")
+    try:
+        fits = torch.broadcast_shapes(mask.shape, S.shape) == S.shape
+    except RuntimeError:
+        fits = False
+    if not fits:
+        raise MaskError(
+            f"a mask of shape {tuple(mask.shape)} does not fit scores of shape {tuple(S.shape)}",
+            "make it (…, queries, keys), or 1 where it is the same for all",
+        )
+    require_rows(mask)
+    return mask

@@ -1,0 +1,159 @@
+"""p(target | source): the encoder-decoder Transformer of 2017, and its modern variant by config.
+
+Vaswani et al., "Attention Is All You Need", 2017. Post-norm, as the paper has it and many copies of it do not.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from jaxtyping import Bool, Float, Int
+from torch import Tensor, nn
+
+from glassformer.errors import ConfigError
+from glassformer.nn import (
+    BlockCache,
+    BlockConfig,
+    FeedForwardConfig,
+    NormConfig,
+    Relative,
+    Rotary,
+    Sinusoidal,
+    View,
+    heads,
+)
+from glassformer.nn.finite import require_finite
+from glassformer.nn.linear import initialise
+from glassformer.nn.text import TextConfig, TextStack, WordHead
+
+
+@dataclass(frozen=True, kw_only=True)
+class Seq2SeqConfig:
+    """Two sides, and what they share: one table of tokens (`shared`), and the head (`tied`: the target's table)."""
+
+    source: TextConfig
+    target: TextConfig
+    start: int
+    end: int
+    pad: int
+    shared: bool = True
+    tied: bool = True
+    head_bias: bool = False
+    head_scale: float = 1.0
+    length: int = 512
+
+    def __post_init__(self) -> None:
+        if self.shared and self.source.vocabulary != self.target.vocabulary:
+            raise ConfigError(
+                f"a shared table for vocabularies of {self.source.vocabulary} and {self.target.vocabulary}",
+                "make them one vocabulary, or shared=False",
+            )
+        cross = self.target.block.cross
+        if cross is None or cross.memory_width != self.source.width:
+            raise ConfigError(
+                f"the decoder does not attend to a memory {self.source.width} wide",
+                "give its block cross=heads(…, memory_width=…) of the encoder's width",
+            )
+
+
+class Memory(NamedTuple):
+    """What the encoder made of the source, and which of it is real."""
+
+    X: Float[Tensor, "b s m"]
+    real: Bool[Tensor, "b s"] | None
+
+
+def vaswani(
+    vocabulary: int, width: int, depth: int, count: int, hidden: int, *, dropout: float = 0.0
+) -> Seq2SeqConfig:
+    """The paper's: post-norm, ReLU, sinusoidal positions, tokens scaled by √width, all tables tied."""
+    attention = heads(width, count, dropout=dropout)
+    ffn = FeedForwardConfig(width=width, hidden=hidden, activation="relu", dropout=dropout)
+    encoder = BlockConfig(attention=attention, ffn=ffn, place="post", dropout=dropout)
+    decoder = BlockConfig(attention=attention, cross=attention, ffn=ffn, place="post", dropout=dropout)
+
+    def side(block: BlockConfig) -> TextConfig:
+        return TextConfig(
+            vocabulary=vocabulary, depth=depth, block=block, positions=Sinusoidal(), scale=math.sqrt(width)
+        )
+
+    return Seq2SeqConfig(source=side(encoder), target=side(decoder), start=1, end=2, pad=0)
+
+
+def modern(vocabulary: int, width: int, depth: int, count: int, hidden: int) -> Seq2SeqConfig:
+    """Pre-norm by RMS, SwiGLU, rotary positions in the decoder, relative buckets in the encoder, no biases."""
+    norm = NormConfig(kind="rms", eps=1e-6)
+    attention = heads(width, count, biases="")
+    ffn = FeedForwardConfig(width=width, hidden=hidden, activation="silu", gated=True, bias=False)
+    encoder = BlockConfig(attention=attention, ffn=ffn, norm=norm)
+    decoder = BlockConfig(attention=attention, cross=attention, ffn=ffn, norm=norm)
+    source = TextConfig(
+        vocabulary=vocabulary, depth=depth, block=encoder, relative=Relative(heads=count), last_norm=norm
+    )
+    target = TextConfig(
+        vocabulary=vocabulary, depth=depth, block=decoder, relative=Rotary(width=width // count), last_norm=norm
+    )
+    return Seq2SeqConfig(source=source, target=target, start=1, end=2, pad=0)
+
+
+def tiny() -> Seq2SeqConfig:
+    return vaswani(vocabulary=40, width=16, depth=2, count=2, hidden=32)
+
+
+def tiny_modern() -> Seq2SeqConfig:
+    return modern(vocabulary=40, width=16, depth=2, count=2, hidden=24)
+
+
+def transformer_base() -> Seq2SeqConfig:
+    """65 million parameters: 6 + 6 layers of 512, 8 heads, 37,000 tokens."""
+    return vaswani(vocabulary=37000, width=512, depth=6, count=8, hidden=2048, dropout=0.1)
+
+
+class Seq2Seq(nn.Module):
+    """memory = encoder(source); logits[t] = head(decoder(target ≤ t, memory))."""
+
+    def __init__(self, config: Seq2SeqConfig, *, seed: int = 0) -> None:
+        super().__init__()
+        self.config = config
+        self.encoder = TextStack(config.source)
+        self.decoder = TextStack(config.target)
+        if config.shared:
+            self.decoder.embed.table = self.encoder.embed.table
+        self.word_head = WordHead(
+            config.target.vocabulary,
+            config.target.width,
+            tied=config.tied,
+            bias=config.head_bias,
+            scale=config.head_scale,
+        )
+        initialise(self, seed)
+
+    def encode(self, source: Int[Tensor, "b s"], real: Bool[Tensor, "b s"] | None = None) -> Memory:
+        return Memory(require_finite(self.encoder.encode(source, real), self), real)
+
+    def decode(
+        self,
+        target: Int[Tensor, "b t"],
+        memory: Memory,
+        real: Bool[Tensor, "b n"] | None = None,
+        *,
+        cache: list[BlockCache] | None = None,
+    ) -> Float[Tensor, "b t v"]:
+        """Logits for what follows each target token; with a cache, `target` is only what is new."""
+        view = View(mask=None if memory.real is None else memory.real[:, None, None, :])
+        X = self.decoder.decode(target, real, memory=memory.X, memory_view=view, cache=cache)
+        return self.word_head(require_finite(X, self), self.decoder.embed.table.weight)
+
+    def forward(
+        self,
+        source: Int[Tensor, "b s"],
+        target: Int[Tensor, "b t"],
+        source_real: Bool[Tensor, "b s"] | None = None,
+        target_real: Bool[Tensor, "b t"] | None = None,
+    ) -> Float[Tensor, "b t v"]:
+        return self.decode(target, self.encode(source, source_real), target_real)
+
+    def cache(self, room: int) -> list[BlockCache]:
+        return self.decoder.cache(room)

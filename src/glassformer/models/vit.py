@@ -1,0 +1,184 @@
+"""class of an image: its patches as tokens, a CLS token or their mean, learned positions.
+
+Dosovitskiy et al., "An Image is Worth 16x16 Words", 2021.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from glassformer.core.positions import interpolate_2d
+from glassformer.errors import ConfigError, ShapeError
+from glassformer.nn import BlockConfig, FeedForwardConfig, Linear, NormConfig, PatchEmbedding, Stack, heads
+from glassformer.nn.finite import require_finite
+from glassformer.nn.linear import initialise, normal
+from glassformer.nn.tap import Tap
+
+
+@dataclass(frozen=True, kw_only=True)
+class Resize:
+    """How a table of learned positions is interpolated to another grid: each published family does it its own way."""
+
+    mode: Literal["bicubic", "bilinear"] = "bicubic"
+    antialias: bool = False
+    align_corners: bool = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class ViTConfig:
+    """`prefix` learned tokens stand before the patches (CLS first); `registers` join after positions are added.
+
+    `pool` is what the head sees: the first token, or the mean over patches. `hidden` > 0 makes the head the
+    two-layer one used in pre-training; 0 the linear one used in fine-tuning.
+    """
+
+    image: tuple[int, int]
+    patch: tuple[int, int]
+    channels: int
+    depth: int
+    block: BlockConfig
+    classes: int
+    prefix: int = 1
+    registers: int = 0
+    pool: Literal["first", "mean"] = "first"
+    hidden: int = 0
+    resize: Resize = Resize()
+    first_norm: NormConfig | None = None
+    last_norm: NormConfig | None = NormConfig(eps=1e-6)
+
+    def __post_init__(self) -> None:
+        (H, W), (h, w) = self.image, self.patch
+        if min(H, W, h, w) < 1 or H % h or W % w:
+            raise ConfigError(
+                f"an image of {H}×{W} is not tiled by patches of {h}×{w}", "choose an image size that the patch divides"
+            )
+        if self.pool == "first" and self.prefix < 1:
+            raise ConfigError("pool='first' needs a CLS token and prefix is 0", "choose prefix=1 or pool='mean'")
+
+    @property
+    def grid(self) -> tuple[int, int]:
+        return self.image[0] // self.patch[0], self.image[1] // self.patch[1]
+
+    @property
+    def width(self) -> int:
+        return self.block.attention.width
+
+
+def plain(size: int, patch: int, width: int, depth: int, count: int, *, classes: int, channels: int = 3) -> ViTConfig:
+    """Pre-norm, GELU, feed-forward of four times the width, CLS."""
+    block = BlockConfig(
+        attention=heads(width, count),
+        ffn=FeedForwardConfig(width=width, hidden=4 * width),
+        norm=NormConfig(eps=1e-6),
+    )
+    return ViTConfig(
+        image=(size, size), patch=(patch, patch), channels=channels, depth=depth, block=block, classes=classes
+    )
+
+
+def tiny() -> ViTConfig:
+    return plain(8, 4, 16, 2, 2, classes=5)
+
+
+def tiny_16(classes: int = 1000) -> ViTConfig:
+    """ViT-Ti/16: 5.7 million parameters."""
+    return plain(224, 16, 192, 12, 3, classes=classes)
+
+
+def tiny_32(classes: int = 1000) -> ViTConfig:
+    return plain(224, 32, 192, 12, 3, classes=classes)
+
+
+def small_16(classes: int = 1000) -> ViTConfig:
+    """ViT-S/16: 22 million parameters."""
+    return plain(224, 16, 384, 12, 6, classes=classes)
+
+
+def small_32(classes: int = 1000) -> ViTConfig:
+    return plain(224, 32, 384, 12, 6, classes=classes)
+
+
+def base_16(classes: int = 1000) -> ViTConfig:
+    """ViT-B/16: 86 million parameters."""
+    return plain(224, 16, 768, 12, 12, classes=classes)
+
+
+def base_32(classes: int = 1000) -> ViTConfig:
+    return plain(224, 32, 768, 12, 12, classes=classes)
+
+
+def large_16(classes: int = 1000) -> ViTConfig:
+    """ViT-L/16: 304 million parameters."""
+    return plain(224, 16, 1024, 24, 16, classes=classes)
+
+
+def large_32(classes: int = 1000) -> ViTConfig:
+    return plain(224, 32, 1024, 24, 16, classes=classes)
+
+
+class ViT(nn.Module):
+    """X = [CLS, patches] + E; logits = head(pool(norm(blocks(X))))."""
+
+    def __init__(self, config: ViTConfig, *, seed: int = 0) -> None:
+        super().__init__()
+        self.config = c = config
+        rows, cols = c.grid
+        self.embed = PatchEmbedding(c.patch, c.channels, c.width)
+        self.prefix = nn.Parameter(torch.zeros(c.prefix, c.width)) if c.prefix else None
+        self.registers = nn.Parameter(torch.zeros(c.registers, c.width)) if c.registers else None
+        self.positions = nn.Parameter(torch.zeros(c.prefix + rows * cols, c.width))
+        self.first_norm = c.first_norm.build(c.width) if c.first_norm is not None else None
+        self.E, self.X = Tap(), Tap()
+        self.encoder = Stack(c.block, c.depth, last_norm=c.last_norm)
+        self.head_hidden = Linear(c.width, c.hidden) if c.hidden else None
+        self.head = Linear(c.hidden or c.width, c.classes) if c.classes else None
+        initialise(self, seed, normal(0.02))
+
+    def tokens(self, image: Float[Tensor, "b c H W"]) -> Float[Tensor, "b n m"]:
+        """X = [CLS …, W patch₁, W patch₂, …] + E, then registers; E interpolated if the image has another size."""
+        c = self.config
+        X = self.embed(image)
+        grid = image.shape[2] // c.patch[0], image.shape[3] // c.patch[1]
+        if self.prefix is not None:
+            X = torch.cat([self.prefix.expand(len(X), -1, -1), X], 1)
+        X = X + self.E(self.table(grid))
+        if self.registers is not None:
+            X = torch.cat([X[:, : c.prefix], self.registers.expand(len(X), -1, -1), X[:, c.prefix :]], 1)
+        return self.X(X if self.first_norm is None else self.first_norm(X))
+
+    def table(self, grid: tuple[int, int]) -> Float[Tensor, "n m"]:
+        """The learned positions at another grid."""
+        c = self.config
+        how = c.resize
+        return interpolate_2d(
+            self.positions,
+            c.grid,
+            grid,
+            prefix=c.prefix,
+            mode=how.mode,
+            antialias=how.antialias,
+            align_corners=how.align_corners,
+        )
+
+    def features(self, image: Float[Tensor, "b c H W"]) -> Float[Tensor, "b n m"]:
+        """Every token after the last norm: prefix, registers, patches row by row."""
+        if image.dim() != 4:
+            raise ShapeError(f"an image of shape {tuple(image.shape)}", "give (batch, channels, height, width)")
+        return require_finite(self.encoder(self.tokens(image)), self)
+
+    def pool(self, X: Float[Tensor, "b n m"]) -> Float[Tensor, "b m"]:
+        if self.config.pool == "first":
+            return X[:, 0]
+        return X[:, self.config.prefix + self.config.registers :].mean(1)
+
+    def forward(self, image: Float[Tensor, "b c H W"]) -> Float[Tensor, "b classes"]:
+        """Logits; without classes, the pooled vector itself."""
+        x = self.pool(self.features(image))
+        if self.head_hidden is not None:
+            x = torch.tanh(self.head_hidden(x))
+        return x if self.head is None else self.head(x)

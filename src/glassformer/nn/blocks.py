@@ -1,0 +1,114 @@
+"""Y = X + attention(norm X), O = Y + ffn(norm Y) (pre-norm), or norm(X + attention X) … (post-norm): one layer."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Literal, NamedTuple
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from glassformer.errors import ConfigError
+from glassformer.nn.attention import AttentionConfig, MultiHeadAttention, View
+from glassformer.nn.cache import LayerCache, MemoryCache, StaticCache
+from glassformer.nn.feedforward import FeedForward, FeedForwardConfig
+from glassformer.nn.norm import NormConfig
+from glassformer.nn.tap import Tap
+
+NO_VIEW = View()
+
+
+@dataclass(frozen=True, kw_only=True)
+class BlockConfig:
+    """What a block is made of. `cross` is attention to a memory; `gain` starts a learned scale on each branch."""
+
+    attention: AttentionConfig
+    ffn: FeedForwardConfig
+    cross: AttentionConfig | None = None
+    norm: NormConfig = NormConfig()
+    place: Literal["pre", "post"] = "pre"
+    dropout: float = 0.0
+    gain: float | None = None
+
+    def __post_init__(self) -> None:
+        if self.place not in ("pre", "post"):
+            raise ConfigError(f"norms are placed {self.place!r}", "choose pre (before each branch) or post (after it)")
+        widths = {self.attention.width, self.ffn.width} | ({self.cross.width} if self.cross else set())
+        if len(widths) > 1:
+            raise ConfigError(f"parts of one block are {sorted(widths)} wide", "give all of them the model's width")
+
+
+class Gain(nn.Module):
+    """y = λ ⊙ x: a learned scale on a residual branch (Touvron 2021, "LayerScale")."""
+
+    def __init__(self, width: int, start: float) -> None:
+        super().__init__()
+        self.lam = nn.Parameter(torch.full((width,), start))
+
+    def forward(self, x: Float[Tensor, "*b m"]) -> Float[Tensor, "*b m"]:
+        return x * self.lam
+
+
+class Residual(nn.Module):
+    """X + branch(norm X), or norm(X + branch X)."""
+
+    def __init__(self, config: BlockConfig) -> None:
+        super().__init__()
+        width = config.attention.width
+        self.norm = config.norm.build(width)
+        self.gain = Gain(width, config.gain) if config.gain is not None else nn.Identity()
+        self.dropout = nn.Dropout(config.dropout)
+        self.pre = config.place == "pre"
+
+    def forward(self, X: Float[Tensor, "b t m"], branch: Callable[[Tensor], Tensor]) -> Float[Tensor, "b t m"]:
+        if self.pre:
+            return X + self.dropout(self.gain(branch(self.norm(X))))
+        return self.norm(X + self.dropout(self.gain(branch(X))))
+
+
+class BlockCache(NamedTuple):
+    """What a block keeps of the past: its own keys and values, and its memory's."""
+
+    own: LayerCache
+    memory: LayerCache
+
+
+def static_cache(room: int) -> BlockCache:
+    return BlockCache(StaticCache(room), MemoryCache())
+
+
+class Block(nn.Module):
+    """Attention of X to itself, to a memory if the config has `cross`, and the feed-forward net, each in a residual.
+
+    An encoder's block has no `cross`; a decoder's sees with a causal view.
+    """
+
+    def __init__(self, config: BlockConfig) -> None:
+        super().__init__()
+        self.config = config
+        self.attention = MultiHeadAttention(config.attention)
+        self.attention_residual = Residual(config)
+        if config.cross is not None:
+            self.cross = MultiHeadAttention(config.cross)
+            self.cross_residual = Residual(config)
+        self.ffn = FeedForward(config.ffn)
+        self.ffn_residual = Residual(config)
+        self.X, self.R, self.O = Tap(), Tap(), Tap()
+
+    def forward(
+        self,
+        X: Float[Tensor, "b t m"],
+        view: View = NO_VIEW,
+        memory: Float[Tensor, "b s n"] | None = None,
+        memory_view: View = NO_VIEW,
+        cache: BlockCache | None = None,
+    ) -> Float[Tensor, "b t m"]:
+        own, past = cache if cache is not None else (None, None)
+        X = self.X(X)
+        X = self.attention_residual(X, lambda x: self.attention(x, None, view, own))
+        if self.config.cross is not None:
+            X = self.cross_residual(X, lambda x: self.cross(x, memory, memory_view, past))
+        X = self.R(X)
+        return self.O(self.ffn_residual(X, self.ffn))

@@ -1,0 +1,103 @@
+"""X = scale · table[token] + E[position] (+ segment), and X = W patch + b: from words and pictures to vectors."""
+
+from __future__ import annotations
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor, nn
+from torch.nn.functional import conv2d
+
+from glassformer.errors import ConfigError, InputError, ShapeError
+from glassformer.nn.linear import Embedding, Linear
+from glassformer.nn.norm import NormConfig
+from glassformer.nn.positions import Added
+from glassformer.nn.tap import Tap
+
+
+class TokenEmbedding(nn.Module):
+    """X = norm(scale · table[token] + E[position] + segment[kind]), each part if the config has it."""
+
+    def __init__(
+        self,
+        vocabulary: int,
+        width: int,
+        *,
+        scale: float = 1.0,
+        positions: Added | None = None,
+        segments: int = 0,
+        norm: NormConfig | None = None,
+        dropout: float = 0.0,
+    ) -> None:
+        super().__init__()
+        if vocabulary < 1 or width < 1:
+            raise ConfigError(f"a table of {vocabulary} tokens × {width}", "choose at least one of each")
+        self.scale = scale
+        self.table = Embedding(vocabulary, width)
+        self.positions = positions.build(width) if positions is not None else None
+        self.segments = Embedding(segments, width) if segments else None
+        self.norm = norm.build(width) if norm is not None else None
+        self.dropout = nn.Dropout(dropout)
+        self.E, self.X = Tap(), Tap()
+
+    def forward(
+        self,
+        tokens: Int[Tensor, "b t"],
+        positions: Int[Tensor, "..."] | None = None,
+        segments: Int[Tensor, "b t"] | None = None,
+    ) -> Float[Tensor, "b t m"]:
+        """Positions count from 0 unless given; every token is of segment 0 unless said otherwise."""
+        _require_known(tokens, self.table.num_embeddings)
+        X = self.table(tokens)
+        if self.scale != 1.0:
+            X = X * self.scale
+        if self.segments is not None:
+            X = X + self.segments(torch.zeros_like(tokens) if segments is None else segments)
+        if self.positions is not None:
+            where = torch.arange(tokens.shape[1], device=tokens.device) if positions is None else positions
+            X = X + self.E(self.positions(where))
+        return self.X(self.dropout(X if self.norm is None else self.norm(X)))
+
+
+def _require_known(tokens: Tensor, vocabulary: int) -> None:
+    if torch.compiler.is_compiling() or not tokens.numel():
+        return
+    if int(tokens.min()) < 0 or int(tokens.max()) >= vocabulary:
+        outside = tokens[(tokens < 0) | (tokens >= vocabulary)].flatten()[0]
+        raise InputError(f"token {int(outside)} is not among the {vocabulary} known", f"use 0 to {vocabulary - 1}")
+
+
+def patches(image: Float[Tensor, "b c H W"], size: tuple[int, int]) -> Float[Tensor, "b n k"]:
+    """Cut into patches row by row, each flattened as (channel, row, column): n = H/size · W/size."""
+    *_, H, W = image.shape
+    h, w = size
+    if H % h or W % w:
+        raise ShapeError(
+            f"an image of {H}×{W} is not tiled by patches of {h}×{w}",
+            f"resize it to {max(1, round(H / h)) * h}×{max(1, round(W / w)) * w}, or choose another patch",
+        )
+    cut = image.unflatten(2, (H // h, h)).unflatten(4, (W // w, w))  # b c i h j w
+    return cut.permute(0, 2, 4, 1, 3, 5).flatten(3).flatten(1, 2)
+
+
+class PatchEmbedding(nn.Module):
+    """X_p = W patch_p + b (Dosovitskiy 2021): the same as a convolution whose kernel and stride are the patch."""
+
+    def __init__(self, size: tuple[int, int], channels: int, width: int, *, bias: bool = True) -> None:
+        super().__init__()
+        if min(*size, channels, width) < 1:
+            raise ConfigError(f"patches of {size[0]}×{size[1]}×{channels} → {width}", "choose sizes of at least 1")
+        self.size, self.channels = size, channels
+        self.W = Linear(channels * size[0] * size[1], width, bias=bias)
+
+    def forward(self, image: Float[Tensor, "b c H W"]) -> Float[Tensor, "b n m"]:
+        if image.shape[1] != self.channels:
+            raise ShapeError(
+                f"an image with {image.shape[1]} channels came to a model of {self.channels}",
+                "convert it (grey is 1 channel, RGB is 3)",
+            )
+        return self.W(patches(image, self.size))
+
+    def convolution(self, image: Float[Tensor, "b c H W"]) -> Float[Tensor, "b n m"]:
+        """The same numbers by torch's convolution."""
+        kernel = self.W.weight.unflatten(1, (self.channels, *self.size))
+        return conv2d(image, kernel, self.W.bias, stride=self.size).flatten(2).mT

@@ -1,0 +1,149 @@
+"""Where a token stands: added to it, turned into its queries and keys, or a bias on the scores of each pair.
+
+One small frozen type per kind; `None` in a config means that the model has no positions of that kind.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor, nn
+
+from glassformer.core.positions import alibi, clipped_buckets, relative_distance, sinusoidal_at, t5_buckets
+from glassformer.core.rotary import Scaling, rotary_angles
+from glassformer.errors import ShapeError
+from glassformer.nn.attention import Turn
+from glassformer.nn.linear import Embedding
+
+
+@dataclass(frozen=True, kw_only=True)
+class Learned:
+    """E = table[p + offset]: BART and OPT keep the first rows of the table for something else."""
+
+    length: int
+    offset: int = 0
+
+    def build(self, width: int) -> LearnedPositions:
+        return LearnedPositions(self, width)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Sinusoidal:
+    """E[p] = sin and cos of p at falling frequencies, in pairs or in halves."""
+
+    layout: Literal["interleaved", "halves"] = "interleaved"
+    divisor: Literal["d/2", "d/2-1"] = "d/2"
+    offset: int = 0
+
+    def build(self, width: int) -> SinusoidalPositions:
+        return SinusoidalPositions(self, width)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Rotary:
+    """The first `width` columns of each query and key turned by angles p·ω."""
+
+    width: int
+    base: float = 10000.0
+    layout: Literal["interleaved", "halves"] = "halves"
+    scaling: Scaling | None = None
+
+    def turn(self, positions: Int[Tensor, "..."], dtype: torch.dtype) -> Turn:
+        cos, sin = rotary_angles(positions, self.width, base=self.base, scaling=self.scaling, dtype=dtype)
+        return Turn(cos, sin, self.layout)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Relative:
+    """A learned bias on S for each head and bucket of distances: clipped (Shaw 2018), or T5's logarithmic ones."""
+
+    heads: int
+    kind: Literal["clipped", "t5"] = "t5"
+    buckets: int = 32
+    limit: int = 128
+    bidirectional: bool = True
+
+    def build(self) -> RelativeBias:
+        return RelativeBias(self)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Alibi:
+    """A fixed bias on S that falls with distance, at a slope of its own for each head (Press 2021)."""
+
+    heads: int
+
+    def build(self) -> AlibiBias:
+        return AlibiBias(self)
+
+
+Added = Learned | Sinusoidal
+Biased = Relative | Alibi
+
+
+class LearnedPositions(nn.Module):
+    """E[p] = table[p + offset]."""
+
+    def __init__(self, config: Learned, width: int) -> None:
+        super().__init__()
+        self.config = config
+        self.table = Embedding(config.length + config.offset, width)
+
+    def forward(self, positions: Int[Tensor, "*b t"]) -> Float[Tensor, "*b t m"]:
+        compiled = torch.compiler.is_compiling()  # a value cannot be looked at while the graph is made
+        if not compiled and positions.numel() and int(positions.max()) >= self.config.length:
+            raise ShapeError(
+                f"position {int(positions.max())} is beyond the {self.config.length} learned positions",
+                "shorten the input, or interpolate the table to a longer one",
+            )
+        out: Tensor = self.table(positions + self.config.offset)
+        return out
+
+
+class SinusoidalPositions(nn.Module):
+    """E[p] from its formula, for any p."""
+
+    def __init__(self, config: Sinusoidal, width: int) -> None:
+        super().__init__()
+        self.config, self.width = config, width
+        self.register_buffer("like", torch.zeros(()), persistent=False)  # follows the model's dtype
+
+    def forward(self, positions: Int[Tensor, "*b t"]) -> Float[Tensor, "*b t m"]:
+        c = self.config
+        return sinusoidal_at(
+            positions + c.offset, self.width, layout=c.layout, divisor=c.divisor, dtype=self.get_buffer("like").dtype
+        )
+
+
+class RelativeBias(nn.Module):
+    """bias[h, t, s] = table[bucket(s − t), h]."""
+
+    def __init__(self, config: Relative) -> None:
+        super().__init__()
+        self.config = config
+        self.table = Embedding(config.buckets if config.kind == "t5" else 2 * config.limit + 1, config.heads)
+
+    def forward(self, t: int, s: int) -> Float[Tensor, "h t s"]:
+        c = self.config
+        distance = relative_distance(t, s, device=self.table.weight.device)
+        if c.kind == "clipped":
+            buckets = clipped_buckets(distance, c.limit)
+        else:
+            buckets = t5_buckets(distance, bidirectional=c.bidirectional, buckets=c.buckets, limit=c.limit)
+        return self.table(buckets).movedim(-1, 0)
+
+
+class AlibiBias(nn.Module):
+    """bias[h, t, s] = −slope_h |s − t|."""
+
+    def __init__(self, config: Alibi) -> None:
+        super().__init__()
+        self.config = config
+        self.register_buffer("like", torch.zeros(()), persistent=False)  # follows the model's dtype and device
+
+    def forward(self, t: int, s: int) -> Float[Tensor, "h t s"]:
+        like = self.get_buffer("like")
+        return alibi(self.config.heads, t, s, device=like.device).to(like.dtype)

@@ -1,0 +1,70 @@
+"""X → block₀ → block₁ → … → norm: the body of every Transformer here, with its relative or rotary positions."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import cast
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor, nn
+
+from glassformer.errors import ConfigError
+from glassformer.nn.attention import View
+from glassformer.nn.blocks import NO_VIEW, Block, BlockCache, BlockConfig, static_cache
+from glassformer.nn.norm import NormConfig
+from glassformer.nn.positions import Biased, Rotary
+
+
+class Stack(nn.Module):
+    """Blocks by number, so that a path reads `encoder.3.attention.A`.
+
+    A relative bias is made once and used by every block, as T5 does; rotary angles too.
+    """
+
+    def __init__(
+        self,
+        block: BlockConfig,
+        depth: int,
+        *,
+        positions: Rotary | Biased | None = None,
+        last_norm: NormConfig | None = None,
+    ) -> None:
+        super().__init__()
+        if depth < 1:
+            raise ConfigError(f"a stack of {depth} blocks", "choose at least one")
+        self.depth = depth
+        for i in range(depth):
+            self.add_module(str(i), Block(block))
+        self.rotary = positions if isinstance(positions, Rotary) else None
+        self.relative = None if positions is None or isinstance(positions, Rotary) else positions.build()
+        self.norm = last_norm.build(block.attention.width) if last_norm is not None else None
+
+    def blocks(self) -> Iterator[Block]:
+        return (cast(Block, self.get_submodule(str(i))) for i in range(self.depth))
+
+    def cache(self, room: int) -> list[BlockCache]:
+        """Room for the keys and values of `room` positions in every block."""
+        return [static_cache(room) for _ in range(self.depth)]
+
+    def forward(
+        self,
+        X: Float[Tensor, "b t m"],
+        view: View = NO_VIEW,
+        *,
+        positions: Int[Tensor, "..."] | None = None,
+        memory: Float[Tensor, "b s n"] | None = None,
+        memory_view: View = NO_VIEW,
+        cache: list[BlockCache] | None = None,
+    ) -> Float[Tensor, "b t m"]:
+        """`positions` are those of X, counted from 0 (or on from the cache) unless given."""
+        past = cache[0].own.length if cache is not None else 0
+        t = X.shape[1]
+        if self.rotary is not None:
+            where = torch.arange(past, past + t, device=X.device) if positions is None else positions
+            view = view._replace(turn=self.rotary.turn(where, X.dtype))
+        if self.relative is not None:
+            view = view._replace(bias=self.relative(t, past + t))
+        for i, block in enumerate(self.blocks()):
+            X = block(X, view, memory, memory_view, None if cache is None else cache[i])
+        return X if self.norm is None else self.norm(X)
