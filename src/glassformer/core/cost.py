@@ -144,17 +144,17 @@ def convolution(
 
     Each axis has ⌊(n + 2·padding − dilation·(k − 1) − 1) / stride⌋ + 1 places in the output.
     """
-    each = lambda value: value if isinstance(value, tuple) else (value,) * len(sizes)
-    axes = list(zip(sizes, each(kernel), each(stride), each(padding), each(dilation), strict=True))
+    kernels = _each(sizes, kernel)
+    axes = zip(sizes, kernels, _each(sizes, stride), _each(sizes, padding), _each(sizes, dilation), strict=True)
     _require(D_in=D_in, D_out=D_out, groups=groups, **{f"size {i}": n for i, n in enumerate(sizes)})
     if D_in % groups or D_out % groups:
         fact = f"{D_in} → {D_out} channels do not split into {groups} groups"
         raise ShapeError(fact, "choose groups that divide both")
     out = [(n + 2 * p - r * (k - 1) - 1) // s + 1 for n, k, s, p, r in axes]
     if min(out) < 1:
-        fact = f"a kernel of {each(kernel)} does not fit an input of {sizes}"
+        fact = f"a kernel of {kernels} does not fit an input of {sizes}"
         raise ShapeError(fact, "choose a smaller kernel or dilation, or more padding")
-    weights = prod(each(kernel)) * D_in * D_out // groups
+    weights = prod(kernels) * D_in * D_out // groups
     return Cost(prod(out) * weights, weights + bias * D_out, prod(out) * D_out)
 
 
@@ -189,6 +189,13 @@ def decoder_layer(
     """An encoder layer with attention to a memory of M and a norm of it in between."""
     own = encoder_layer(N, D, heads, hidden, kv_heads=kv_heads, gated=gated, bias=bias, fused=fused)
     return own + attention(N, M, D, heads, kv_heads=kv_heads, bias=bias, fused=fused) + norm(N, D, bias=bias)
+
+
+def _each(sizes: tuple[int, ...], value: int | tuple[int, ...]) -> tuple[int, ...]:
+    values = value if isinstance(value, tuple) else (value,) * len(sizes)
+    if len(values) != len(sizes):
+        raise ShapeError(f"{values} does not give each axis of {sizes} a value", f"give {len(sizes)}, or one number")
+    return values
 
 
 def _require(**sizes: int) -> None:

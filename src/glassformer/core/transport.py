@@ -35,25 +35,25 @@ class Transport(NamedTuple):
 
 
 def distance_1d(
-    p: Real[Tensor, "*b n"], q: Real[Tensor, "*b n"], positions: Real[Tensor, " n"] | None = None
+    p: Real[Tensor, "*b n"], q: Real[Tensor, "*c m"], positions: Real[Tensor, " k"] | None = None
 ) -> Float[Tensor, "*b"]:
     """W₁ = Σ_k |P_k − Q_k| (x_{k+1} − x_k), the area between the cumulative sums P and Q.
 
     For many pairs at once, and differentiable; `positions` default to 0, 1, …, and need not be sorted.
     """
+    _same_places(p, q, positions)
     p, q = _heap("p", p), _balanced(p, q)
     x, order = _line(p.shape[-1], positions).to(p.device).sort()
     gap = (p - q)[..., order].cumsum(-1)[..., :-1].abs()
     return (gap * x.diff()).sum(-1)
 
 
-def emd_1d(
-    p: Real[Tensor, " n"], q: Real[Tensor, " n"], positions: Real[Tensor, " n"] | None = None
-) -> Transport:
+def emd_1d(p: Real[Tensor, " n"], q: Real[Tensor, " m"], positions: Real[Tensor, " k"] | None = None) -> Transport:
     """T_ij = max(0, min(P_i, Q_j) − max(P_{i−1}, Q_{j−1})): on a line mass keeps its order, and no plan does less.
 
     P and Q are cumulative sums along the line; the distance is the area between them (`distance_1d`).
     """
+    _same_places(p, q, positions)
     p, q = _heap("p", p), _balanced(p, q)
     x = _line(len(p), positions).to(p.device)
     order = x.argsort()
@@ -67,19 +67,24 @@ def emd_1d(
     return _transport(plan, (x[:, None] - x).abs(), distance_1d(p, q, positions).item())
 
 
-def emd(p: Real[Tensor, " n"], q: Real[Tensor, " m"], C: Real[Tensor, "n m"]) -> Transport:
-    """min Σ_ij T_ij C_ij for any costs C (n places of p, m of q): the network simplex of POT."""
+def emd(
+    p: Real[Tensor, " n"], q: Real[Tensor, " m"], C: Real[Tensor, "rows cols"], *, iterations: int = 10_000_000
+) -> Transport:
+    """min Σ_ij T_ij C_ij for any costs C, a row per place of p and a column per place of q: POT's network simplex."""
     import ot  # here, because it takes a second that nobody else should wait for
 
+    if tuple(C.shape) != (len(p), len(q)):
+        fact = f"costs of {tuple(C.shape)} do not fit {len(p)} places of p and {len(q)} of q"
+        raise ShapeError(fact, "give a row for each place of p and a column for each of q")
     p, q, C = _heap("p", p), _balanced(p, q), C.double()
     if not C.isfinite().all():
         raise InputError("the cost matrix has a NaN or an infinity", "give finite costs")
     mass = p.sum()
     # POT calls marginals infeasible that differ in the last bits, so both sum to 1 here
     arrays = (a.detach().cpu().numpy() for a in (p / mass, q / mass, C))
-    plan, log = ot.emd(*arrays, numItermax=10_000_000, log=True)
+    plan, log = ot.emd(*arrays, numItermax=iterations, log=True)
     if log["warning"] is not None:
-        raise InputError(f"no optimal plan was found ({log['warning']})", "rescale the costs or use fewer places")
+        raise InputError(f"no optimal plan was found ({log['warning']})", "allow more iterations, or rescale the costs")
     T = mass * torch.from_numpy(plan).to(p.device)
     return _transport(T, C, (T * C).sum().item())
 
@@ -87,6 +92,14 @@ def emd(p: Real[Tensor, " n"], q: Real[Tensor, " m"], C: Real[Tensor, "n m"]) ->
 def _transport(plan: Tensor, C: Tensor, distance: float) -> Transport:
     cells = [(i, j, plan[i, j].item()) for i, j in plan.nonzero().tolist()]
     return Transport(distance, plan, tuple(Move(i, j, mass, mass * C[i, j].item()) for i, j, mass in cells))
+
+
+def _same_places(p: Tensor, q: Tensor, positions: Tensor | None) -> None:
+    if p.shape != q.shape:
+        raise ShapeError(f"p of {tuple(p.shape)} and q of {tuple(q.shape)} do not share their places", "pad with zeros")
+    if positions is not None and len(positions) != p.shape[-1]:
+        fact = f"{len(positions)} positions do not fit {p.shape[-1]} places"
+        raise ShapeError(fact, "give one position for each place")
 
 
 def _line(n: int, positions: Tensor | None) -> Tensor:
