@@ -1,0 +1,167 @@
+"""Y = ReLU(X + W₂ ∗ ReLU(W₁ ∗ X)): residual convolutions over images.
+
+He, Zhang, Ren, Sun, "Deep Residual Learning for Image Recognition", 2016: the basic block, each convolution followed
+by a norm. A shift of the image by the product of the strides shifts the features by one, away from the border.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal, get_args
+
+from torch import Tensor, nn
+from torch.nn.functional import max_pool2d, relu
+
+from glassformer.errors import ConfigError, ShapeError
+from glassformer.models.ends import he, require_choice, require_positive
+from glassformer.nn.finite import require_finite
+from glassformer.nn.linear import Convolution2d, Linear, initialise
+from glassformer.nn.tap import Tap
+
+Stem = Literal["small", "large"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class BatchNorm:
+    """Statistics of each channel over the batch; their running means when not training (Ioffe, Szegedy 2015)."""
+
+    def build(self, channels: int) -> nn.Module:
+        return nn.BatchNorm2d(channels)
+
+
+@dataclass(frozen=True, kw_only=True)
+class GroupNorm:
+    """Statistics of each image alone, over groups of channels (Wu, He 2018): the batch does not matter."""
+
+    groups: int
+
+    def build(self, channels: int) -> nn.Module:
+        return nn.GroupNorm(self.groups, channels)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ConvNet2dConfig:
+    """Stage i has `depths[i]` blocks of `widths[i]` channels; each stage but the first halves the image."""
+
+    channels: int
+    classes: int
+    widths: tuple[int, ...]
+    depths: tuple[int, ...]
+    stem: Stem  # small: 3×3; large: 7×7 in steps of 2, then the maximum of 3×3 in steps of 2
+    norm: BatchNorm | GroupNorm = BatchNorm()
+
+    def __post_init__(self) -> None:
+        require_positive(channels=self.channels, classes=self.classes)
+        require_choice("stem", self.stem, get_args(Stem))
+        if not self.widths or min(self.widths) < 1 or len(self.widths) != len(self.depths) or min(self.depths) < 1:
+            fact = f"stages are {self.widths} wide and {self.depths} deep"
+            raise ConfigError(fact, "give one width and one depth for each stage, all at least 1")
+        if isinstance(self.norm, GroupNorm) and (
+            self.norm.groups < 1 or any(width % self.norm.groups for width in self.widths)
+        ):
+            fact = f"{self.norm.groups} groups do not split widths {self.widths}"
+            raise ConfigError(fact, "choose groups that divide every width")
+
+    @property
+    def stride(self) -> int:
+        """Pixels from one feature to the next."""
+        return int(2 ** (len(self.widths) - 1) * (1 if self.stem == "small" else 4))
+
+    @property
+    def blocks(self) -> tuple[tuple[int, int, int], ...]:
+        """(channels in, channels out, step) of every block, in order."""
+        plan, inputs = [], self.widths[0]
+        for stage, (width, depth) in enumerate(zip(self.widths, self.depths, strict=True)):
+            for block in range(depth):
+                plan.append((inputs, width, 2 if stage and not block else 1))
+                inputs = width
+        return tuple(plan)
+
+    @property
+    def parameters(self) -> int:
+        def normed(inputs: int, outputs: int, kernel: int) -> int:
+            return inputs * outputs * kernel**2 + 2 * outputs
+
+        total = normed(self.channels, self.widths[0], 3 if self.stem == "small" else 7)
+        for inputs, outputs, step in self.blocks:
+            total += normed(inputs, outputs, 3) + normed(outputs, outputs, 3)
+            if inputs != outputs or step != 1:
+                total += normed(inputs, outputs, 1)
+        return total + (self.widths[-1] + 1) * self.classes
+
+
+def tiny(*, channels: int = 3, classes: int = 10) -> ConvNet2dConfig:
+    return ConvNet2dConfig(channels=channels, classes=classes, widths=(4, 8), depths=(1, 1), stem="small")
+
+
+def resnet20(*, channels: int = 3, classes: int = 10) -> ConvNet2dConfig:
+    """The size for 32×32 images, with projections where blocks change width."""
+    return ConvNet2dConfig(channels=channels, classes=classes, widths=(16, 32, 64), depths=(3, 3, 3), stem="small")
+
+
+def resnet18(*, channels: int = 3, classes: int = 1000) -> ConvNet2dConfig:
+    widths = (64, 128, 256, 512)
+    return ConvNet2dConfig(channels=channels, classes=classes, widths=widths, depths=(2, 2, 2, 2), stem="large")
+
+
+def resnet34(*, channels: int = 3, classes: int = 1000) -> ConvNet2dConfig:
+    widths = (64, 128, 256, 512)
+    return ConvNet2dConfig(channels=channels, classes=classes, widths=widths, depths=(3, 4, 6, 3), stem="large")
+
+
+class NormedConv(nn.Module):
+    """norm(W ∗ X). No bias: the norm has one."""
+
+    def __init__(self, inputs: int, outputs: int, norm: BatchNorm | GroupNorm, *, kernel: int, step: int = 1) -> None:
+        super().__init__()
+        self.W = Convolution2d(inputs, outputs, kernel, stride=step, padding=(kernel - 1) // 2, bias=False)
+        self.norm = norm.build(outputs)
+
+    def forward(self, X: Tensor) -> Tensor:
+        Y: Tensor = self.norm(self.W(X))
+        return Y
+
+
+class Block(nn.Module):
+    """Y = ReLU(X + W₂ ∗ U), U = ReLU(W₁ ∗ X); X goes through a 1×1 convolution where Y has another shape."""
+
+    def __init__(self, inputs: int, outputs: int, step: int, norm: BatchNorm | GroupNorm) -> None:
+        super().__init__()
+        self.W1 = NormedConv(inputs, outputs, norm, kernel=3, step=step)
+        self.W2 = NormedConv(outputs, outputs, norm, kernel=3)
+        same = inputs == outputs and step == 1
+        self.WX = None if same else NormedConv(inputs, outputs, norm, kernel=1, step=step)
+        self.U, self.Y = Tap(), Tap()
+
+    def forward(self, X: Tensor) -> Tensor:
+        U = self.U(relu(self.W1(X)))
+        return self.Y(relu((X if self.WX is None else self.WX(X)) + self.W2(U)))
+
+
+class ConvNet2d(nn.Module):
+    """Images (b, channels, H, W) of any size in, logits (b, classes) out."""
+
+    def __init__(self, config: ConvNet2dConfig, *, seed: int = 0) -> None:
+        super().__init__()
+        self.config = config
+        kernel, step = (3, 1) if config.stem == "small" else (7, 2)
+        self.stem = NormedConv(config.channels, config.widths[0], config.norm, kernel=kernel, step=step)
+        self.blocks = nn.ModuleList(Block(*plan, config.norm) for plan in config.blocks)
+        self.W = Linear(config.widths[-1], config.classes)
+        self.X, self.H, self.logits = Tap(), Tap(), Tap()
+        initialise(self, seed, he)
+
+    def features(self, X: Tensor) -> Tensor:
+        """(b, widths[-1], ⌈H/stride⌉, ⌈W/stride⌉)."""
+        if X.dim() != 4 or X.shape[1] != self.config.channels or 0 in X.shape[2:]:
+            remedy = f"give (batch, {self.config.channels}, height, width)"
+            raise ShapeError(f"images have shape {tuple(X.shape)}", remedy)
+        X = relu(self.stem(X))
+        X = self.X(max_pool2d(X, 3, stride=2, padding=1) if self.config.stem == "large" else X)
+        for block in self.blocks:
+            X = block(X)
+        return X
+
+    def forward(self, X: Tensor) -> Tensor:
+        H = self.H(self.features(X).mean((2, 3)))
+        return require_finite(self.logits(self.W(H)), self)

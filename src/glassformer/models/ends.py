@@ -1,0 +1,127 @@
+"""What the comparison networks read (token ids, real frames) and how they answer (per position, or pooled)."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Literal, get_args
+
+import torch
+from torch import Tensor, nn
+
+from glassformer.errors import ConfigError, InputError, MaskError, ShapeError
+from glassformer.nn.linear import Linear
+
+Pool = Literal["none", "mean", "last"]
+
+
+def require_positive(**sizes: int) -> None:
+    for name, size in sizes.items():
+        if size < 1:
+            raise ConfigError(f"{name} is {size}", "choose at least 1")
+
+
+def require_choice(name: str, value: str, choices: tuple[str, ...]) -> None:
+    if value not in choices:
+        raise ConfigError(f"{name} {value!r} is unknown", f"choose one of {', '.join(choices)}")
+
+
+def require_dropout(dropout: float) -> None:
+    if not 0 <= dropout < 1:
+        raise ConfigError(f"dropout is {dropout}", "choose a probability from 0 up to, not including, 1")
+
+
+def require_pool(pool: str) -> None:
+    require_choice("pool", pool, get_args(Pool))
+
+
+def require_ids(X: Tensor, vocabulary: int) -> None:
+    if X.dtype not in (torch.int64, torch.int32):
+        raise InputError(f"token ids are {str(X.dtype).removeprefix('torch.')}", "give int64 or int32")
+    if X.numel() == 0:
+        return
+    low, high = (int(end) for end in torch.aminmax(X))
+    if low < 0 or high >= vocabulary:
+        wrong = low if low < 0 else high
+        remedy = f"keep ids in 0 … {vocabulary - 1}"
+        raise InputError(f"token id {wrong} is outside the vocabulary of {vocabulary}", remedy)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Tokens:
+    """Token ids (b, t), each below `vocabulary`."""
+
+    vocabulary: int
+
+    def __post_init__(self) -> None:
+        require_positive(vocabulary=self.vocabulary)
+
+    def check(self, X: Tensor) -> None:
+        if X.dim() != 2 or X.shape[1] == 0:
+            raise ShapeError(f"token ids have shape {tuple(X.shape)}", "give (batch, positions), at least one position")
+        require_ids(X, self.vocabulary)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Frames:
+    """Real vectors (b, t, features): audio frames, sensor readings, embeddings."""
+
+    features: int
+
+    def __post_init__(self) -> None:
+        require_positive(features=self.features)
+
+    def check(self, X: Tensor) -> None:
+        if X.dim() != 3 or X.shape[1] == 0 or X.shape[2] != self.features:
+            remedy = f"give (batch, frames, {self.features}), at least one frame"
+            raise ShapeError(f"frames have shape {tuple(X.shape)}", remedy)
+
+
+def check_mask(mask: Tensor, X: Tensor) -> None:
+    """A mask (b, t), True where X holds something, and somewhere in every row."""
+    if mask.dtype != torch.bool:
+        remedy = "give booleans, True = a real position"
+        raise MaskError(f"the mask holds {str(mask.dtype).removeprefix('torch.')}", remedy)
+    if mask.shape != X.shape[:2]:
+        fact = f"a mask of shape {tuple(mask.shape)} does not fit positions of shape {tuple(X.shape[:2])}"
+        raise MaskError(fact, "give (batch, positions)")
+    empty = (~mask.any(1)).nonzero()
+    if len(empty):
+        raise MaskError(f"sequence {int(empty[0])} has no real position", "leave empty sequences out of the batch")
+
+
+def require_streamable(pool: Pool) -> None:
+    if pool == "mean":
+        raise ConfigError("a mean over all positions is known only at their end", 'stream with pool "none" or "last"')
+
+
+def he(weight: Tensor, generator: torch.Generator) -> None:
+    """Uniform on ±√(6/fan in): a ReLU halves the variance, and this doubles it back (He et al. 2015)."""
+    bound = math.sqrt(6 / weight[0].numel())
+    weight.uniform_(-bound, bound, generator=generator)
+
+
+class Head(nn.Module):
+    """logits = W pool(X) + b, for each position ("none"), for the mean of the real ones, or for the last real one."""
+
+    def __init__(self, width: int, classes: int, pool: Pool) -> None:
+        super().__init__()
+        self.pool = pool
+        self.W = Linear(width, classes)
+
+    def forward(self, X: Tensor, mask: Tensor | None = None) -> Tensor:
+        """(b, t, width) to (b, t, classes), or pooled to (b, classes)."""
+        logits: Tensor = self.W(pooled(X, self.pool, mask))
+        return logits
+
+
+def pooled(X: Tensor, pool: Pool, mask: Tensor | None) -> Tensor:
+    if pool == "none":
+        return X
+    if mask is None:
+        return X.mean(1) if pool == "mean" else X[:, -1]
+    if pool == "mean":
+        return X.masked_fill(~mask[..., None], 0).sum(1) / mask.sum(1, keepdim=True)
+    places = torch.arange(mask.shape[1], device=mask.device)
+    last = (mask * places).argmax(1)
+    return X[torch.arange(len(X), device=X.device), last]

@@ -1,0 +1,150 @@
+"""Xₗ₊₁ = ReLU(Xₗ Wₗ + bₗ), logits = X_L W + b: an image or a window of fixed length, flattened.
+
+Rosenblatt 1958; Rumelhart, Hinton, Williams 1986. On a window of tokens it is the neural language model of Bengio et
+al. 2003: the embeddings of the last few words, side by side.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import pairwise
+
+from torch import Tensor, nn
+from torch.nn.functional import relu
+
+from glassformer.errors import ConfigError, ShapeError
+from glassformer.models.ends import he, require_dropout, require_ids, require_positive
+from glassformer.nn.finite import require_finite
+from glassformer.nn.linear import Embedding, Linear, initialise
+from glassformer.nn.tap import Tap
+
+
+@dataclass(frozen=True, kw_only=True)
+class ImageInput:
+    """Images (b, channels, height, width), all of one size."""
+
+    channels: int
+    height: int
+    width: int
+
+    def __post_init__(self) -> None:
+        require_positive(channels=self.channels, height=self.height, width=self.width)
+
+    @property
+    def size(self) -> int:
+        return self.channels * self.height * self.width
+
+    def check(self, X: Tensor) -> None:
+        expected = (self.channels, self.height, self.width)
+        if X.dim() != 4 or X.shape[1:] != expected:
+            remedy = f"give (batch, {', '.join(map(str, expected))}), or build an MLP for that size"
+            raise ShapeError(f"images have shape {tuple(X.shape)}", remedy)
+
+
+@dataclass(frozen=True, kw_only=True)
+class TokenWindow:
+    """Token ids (b, length), each embedded to `width` numbers."""
+
+    vocabulary: int
+    length: int
+    width: int
+
+    def __post_init__(self) -> None:
+        require_positive(vocabulary=self.vocabulary, length=self.length, width=self.width)
+
+    @property
+    def size(self) -> int:
+        return self.length * self.width
+
+    def check(self, X: Tensor) -> None:
+        if X.dim() != 2 or X.shape[1] != self.length:
+            remedy = f"cut windows of {self.length} tokens, (batch, {self.length}), or build an MLP for that length"
+            raise ShapeError(f"token ids have shape {tuple(X.shape)}", remedy)
+        require_ids(X, self.vocabulary)
+
+
+@dataclass(frozen=True, kw_only=True)
+class FrameWindow:
+    """Real frames (b, length, features)."""
+
+    features: int
+    length: int
+
+    def __post_init__(self) -> None:
+        require_positive(features=self.features, length=self.length)
+
+    @property
+    def size(self) -> int:
+        return self.length * self.features
+
+    def check(self, X: Tensor) -> None:
+        if X.dim() != 3 or X.shape[1:] != (self.length, self.features):
+            remedy = f"cut windows (batch, {self.length}, {self.features}), or build an MLP for that length"
+            raise ShapeError(f"frames have shape {tuple(X.shape)}", remedy)
+
+
+@dataclass(frozen=True, kw_only=True)
+class MLPConfig:
+    reads: ImageInput | TokenWindow | FrameWindow
+    widths: tuple[int, ...]  # of the hidden layers; none is a linear classifier
+    classes: int
+    dropout: float = 0.0
+
+    def __post_init__(self) -> None:
+        require_positive(classes=self.classes)
+        require_dropout(self.dropout)
+        if any(width < 1 for width in self.widths):
+            raise ConfigError(f"hidden widths are {self.widths}", "choose each at least 1")
+
+    @property
+    def sizes(self) -> tuple[int, ...]:
+        """The widths from end to end."""
+        return (self.reads.size, *self.widths, self.classes)
+
+    @property
+    def parameters(self) -> int:
+        embedding = self.reads.vocabulary * self.reads.width if isinstance(self.reads, TokenWindow) else 0
+        return embedding + sum((m + 1) * n for m, n in pairwise(self.sizes))
+
+
+def tiny(reads: ImageInput | TokenWindow | FrameWindow, classes: int) -> MLPConfig:
+    return MLPConfig(reads=reads, widths=(16, 16), classes=classes)
+
+
+def mnist() -> MLPConfig:
+    """Two layers of 800 on 28×28 greys, the size of Simard et al. 2003 with a layer more."""
+    return MLPConfig(reads=ImageInput(channels=1, height=28, width=28), widths=(800, 800), classes=10, dropout=0.2)
+
+
+class Layer(nn.Module):
+    """P = X W + b, F = ReLU(P)."""
+
+    def __init__(self, inputs: int, width: int) -> None:
+        super().__init__()
+        self.W = Linear(inputs, width)
+        self.P, self.F = Tap(), Tap()
+
+    def forward(self, X: Tensor) -> Tensor:
+        return self.F(relu(self.P(self.W(X))))
+
+
+class MLP(nn.Module):
+    """Images, token windows or frame windows in, logits (b, classes) out."""
+
+    def __init__(self, config: MLPConfig, *, seed: int = 0) -> None:
+        super().__init__()
+        self.config = config
+        reads, sizes = config.reads, config.sizes
+        self.E = Embedding(reads.vocabulary, reads.width) if isinstance(reads, TokenWindow) else None
+        self.layers = nn.ModuleList(Layer(m, n) for m, n in pairwise(sizes[:-1]))
+        self.dropout = nn.Dropout(config.dropout)
+        self.W = Linear(sizes[-2], sizes[-1])
+        self.X, self.logits = Tap(), Tap()
+        initialise(self, seed, he)
+
+    def forward(self, X: Tensor) -> Tensor:
+        self.config.reads.check(X)
+        X = self.X((X if self.E is None else self.E(X)).flatten(1))
+        for layer in self.layers:
+            X = self.dropout(layer(X))
+        return require_finite(self.logits(self.W(X)), self)

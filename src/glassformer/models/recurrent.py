@@ -1,0 +1,234 @@
+"""h_t^l = cell(h_t^{l−1}, h_{t−1}^l), logits = W h^L + b: a stack of recurrent layers that reads a sequence.
+
+Elman 1990; Hochreiter, Schmidhuber 1997 (LSTM); Cho et al. 2014 (GRU); Schuster, Paliwal 1997 (both directions).
+With an answer at each position it is a language model, with one at the end a classifier.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import torch
+from torch import Tensor, nn
+
+from glassformer.errors import ConfigError, MaskError, ShapeError
+from glassformer.models.ends import (
+    Frames,
+    Head,
+    Pool,
+    Tokens,
+    check_mask,
+    require_choice,
+    require_dropout,
+    require_pool,
+    require_positive,
+    require_streamable,
+)
+from glassformer.models.recurrent_cells import CELLS, CellKind, LSTMCell, State
+from glassformer.nn.finite import require_finite
+from glassformer.nn.linear import Embedding, initialise
+from glassformer.nn.tap import Tap
+
+States = tuple[State, ...]  # of each layer
+
+
+@dataclass(frozen=True, kw_only=True)
+class StackConfig:
+    """In both directions each has half the width, so that a layer is as wide either way."""
+
+    cell: CellKind
+    inputs: int
+    width: int
+    layers: int
+    bidirectional: bool = False
+    dropout: float = 0.0  # between layers
+
+    def __post_init__(self) -> None:
+        require_choice("cell", self.cell, tuple(CELLS))
+        require_positive(inputs=self.inputs, width=self.width, layers=self.layers)
+        require_dropout(self.dropout)
+        if self.bidirectional and self.width % 2:
+            raise ConfigError(f"width {self.width} does not split into two directions", "choose an even width")
+
+    @property
+    def directions(self) -> int:
+        return 2 if self.bidirectional else 1
+
+    @property
+    def cell_width(self) -> int:
+        return self.width // self.directions
+
+    @property
+    def parameters(self) -> int:
+        gates, n = CELLS[self.cell].gates, self.cell_width
+        below = (self.inputs, *[self.width] * (self.layers - 1))
+        return sum(self.directions * gates * n * (m + n + 2) for m in below)
+
+
+@dataclass(frozen=True, kw_only=True)
+class RecurrentConfig:
+    reads: Tokens | Frames
+    classes: int
+    pool: Pool
+    width: int
+    layers: int
+    cell: CellKind = "lstm"
+    bidirectional: bool = False
+    dropout: float = 0.0
+
+    def __post_init__(self) -> None:
+        require_positive(classes=self.classes)
+        require_pool(self.pool)
+        _ = self.stack  # checks the rest
+
+    @property
+    def stack(self) -> StackConfig:
+        return StackConfig(
+            cell=self.cell,
+            inputs=self.width if isinstance(self.reads, Tokens) else self.reads.features,
+            width=self.width,
+            layers=self.layers,
+            bidirectional=self.bidirectional,
+            dropout=self.dropout,
+        )
+
+    @property
+    def parameters(self) -> int:
+        table = self.reads.vocabulary * self.width if isinstance(self.reads, Tokens) else 0
+        return table + self.stack.parameters + (self.width + 1) * self.classes
+
+
+def tiny(reads: Tokens | Frames, classes: int, pool: Pool = "none", *, cell: CellKind = "lstm") -> RecurrentConfig:
+    return RecurrentConfig(reads=reads, classes=classes, pool=pool, width=8, layers=2, cell=cell)
+
+
+def medium(vocabulary: int = 10_000, *, cell: CellKind = "lstm") -> RecurrentConfig:
+    """The medium language model of Zaremba, Sutskever, Vinyals 2014: two layers of 650, half of them dropped."""
+    reads = Tokens(vocabulary=vocabulary)
+    return RecurrentConfig(
+        reads=reads, classes=vocabulary, pool="none", width=650, layers=2, cell=cell, dropout=0.5
+    )
+
+
+def lengths_of(mask: Tensor, X: Tensor) -> Tensor:
+    """How many positions of each sequence are real; they come first."""
+    check_mask(mask, X)
+    lengths = mask.sum(1)
+    early = (mask != (torch.arange(mask.shape[1], device=mask.device) < lengths[:, None])).any(1).nonzero()
+    if len(early):
+        raise MaskError(f"sequence {int(early[0])} has padding before its end", "put the padding after the sequence")
+    return lengths
+
+
+def reverse(X: Tensor, lengths: Tensor | None) -> Tensor:
+    """Each sequence back to front, its padding where it was."""
+    if lengths is None:
+        return X.flip(1)
+    t, n = torch.arange(X.shape[1], device=X.device), lengths[:, None]
+    return X.gather(1, torch.where(t < n, n - 1 - t, t)[..., None].expand_as(X))
+
+
+class Layer(nn.Module):
+    """H = →cell(X), or [→cell(X), ←cell(X)]."""
+
+    def __init__(self, config: StackConfig, inputs: int) -> None:
+        super().__init__()
+        make = CELLS[config.cell]
+        self.onward = make(inputs, config.cell_width)
+        self.back = make(inputs, config.cell_width) if config.bidirectional else None
+
+    def forward(self, X: Tensor, state: State | None, lengths: Tensor | None) -> tuple[Tensor, State]:
+        H, last = self.onward(X, state, lengths)
+        if self.back is None:
+            return H, last
+        H_back, first = self.back(reverse(X, lengths), None, lengths)
+        ends = tuple(torch.cat(both, -1) for both in zip(last, first, strict=True))
+        return torch.cat([H, reverse(H_back, lengths)], -1), ends
+
+
+class Stack(nn.Module):
+    """Layers on top of each other: (b, t, inputs) in, (b, t, width) and the last state of every layer out."""
+
+    def __init__(self, config: StackConfig) -> None:
+        super().__init__()
+        self.config = config
+        below = (config.inputs, *[config.width] * (config.layers - 1))
+        self.layers = nn.ModuleList(Layer(config, m) for m in below)
+        self.dropout = nn.Dropout(config.dropout)
+
+    def forward(
+        self, X: Tensor, states: States | None = None, lengths: Tensor | None = None
+    ) -> tuple[Tensor, States]:
+        if states is not None:
+            self._check(states, len(X))
+        ends: list[State] = []
+        for n, layer in enumerate(self.layers):
+            X, end = layer(self.dropout(X) if n else X, None if states is None else states[n], lengths)
+            ends.append(end)
+        return X, tuple(ends)
+
+    def _check(self, states: States, batch: int) -> None:
+        if self.config.bidirectional:
+            raise ConfigError("the backward direction starts at the end of the sequence", "continue one direction only")
+        if len(states) != len(self.layers) or any(s.shape != (batch, self.config.width) for st in states for s in st):
+            shapes = [tuple(tuple(s.shape) for s in st) for st in states]
+            remedy = f"give {len(self.layers)} layers of ({batch}, {self.config.width}), or none to start"
+            raise ShapeError(f"the states have shapes {shapes}", remedy)
+
+
+def initialise_recurrent(model: nn.Module, width: int, seed: int) -> None:
+    """Matrices uniform on ±1/√n, as is usual for recurrent networks; forget gates open: their bias is 1.
+
+    An open forget gate lets the gradient through time from the first step (Jozefowicz, Zaremba, Sutskever 2015).
+    """
+
+    def uniform(weight: Tensor, generator: torch.Generator) -> None:
+        weight.uniform_(-1 / math.sqrt(width), 1 / math.sqrt(width), generator=generator)
+
+    initialise(model, seed, uniform)
+    for module in model.modules():
+        if isinstance(module, LSTMCell):
+            nn.init.ones_(module.WX.bias[module.width : 2 * module.width])
+
+
+class Streamed(NamedTuple):
+    logits: Tensor
+    states: States
+
+
+class Recurrent(nn.Module):
+    """Token ids (b, t) or frames (b, t, features) in, logits (b, t, classes) or pooled (b, classes) out."""
+
+    def __init__(self, config: RecurrentConfig, *, seed: int = 0) -> None:
+        super().__init__()
+        self.config = config
+        self.E = Embedding(config.reads.vocabulary, config.width) if isinstance(config.reads, Tokens) else None
+        self.stack = Stack(config.stack)
+        self.dropout = nn.Dropout(config.dropout)
+        self.head = Head(config.width, config.classes, config.pool)
+        self.X, self.logits = Tap(), Tap()
+        initialise_recurrent(self, config.width, seed)
+
+    def forward(self, X: Tensor, mask: Tensor | None = None) -> Tensor:
+        """`mask` (b, t): True where X is real; padding comes after the sequence."""
+        self.config.reads.check(X)
+        return self._run(X, mask, None).logits
+
+    def stream(self, X: Tensor, states: States | None = None) -> Streamed:
+        """The answers to the next positions; pieces of any length give what the whole gives. Pass `states` back in."""
+        if self.config.bidirectional:
+            raise ConfigError("the backward direction starts at the end of the sequence", "stream one direction only")
+        require_streamable(self.config.pool)
+        self.config.reads.check(X)
+        return self._run(X, None, states)
+
+    def _run(self, X: Tensor, mask: Tensor | None, states: States | None) -> Streamed:
+        lengths = None if mask is None else lengths_of(mask, X)
+        X = self.X(X if self.E is None else self.E(X))
+        H, states = self.stack(self.dropout(X) if self.E is not None else X, states, lengths)
+        if self.config.pool == "last":  # where each direction ended, which is not one position
+            H, mask = states[-1][0][:, None], None
+        logits = self.logits(self.head(self.dropout(H), mask))
+        return Streamed(require_finite(logits, self), states)

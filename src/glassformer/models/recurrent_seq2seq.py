@@ -1,0 +1,159 @@
+"""h_t = decoder(y_{t−1}, h_{t−1}), h₀ = the encoder's last state; logits = W O_t + b with O_t = h_t, or with attention:
+
+S = (h_t WQᵀ) Zᵀ, A = softargmax(S), H = A Z, O_t = tanh(WO [H, h_t]), over the encoder's states Z.
+
+Sutskever, Vinyals, Le 2014 (without); Bahdanau, Cho, Bengio 2015 and Luong, Pham, Manning 2015 (with: Luong's
+"general" scores, unscaled). The decoder's states do not depend on A, so a whole target is one pass in training.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import torch
+from torch import Tensor, nn
+
+from glassformer.core.attention import scores, softargmax
+from glassformer.errors import ShapeError
+from glassformer.models.ends import Frames, Tokens, require_positive
+from glassformer.models.recurrent import Stack, StackConfig, States, initialise_recurrent, lengths_of
+from glassformer.models.recurrent_cells import CellKind
+from glassformer.nn.finite import require_finite
+from glassformer.nn.linear import Embedding, Linear
+from glassformer.nn.tap import Tap
+
+
+@dataclass(frozen=True, kw_only=True)
+class RecurrentSeq2SeqConfig:
+    reads: Tokens | Frames
+    vocabulary: int  # of the target
+    width: int
+    layers: int
+    attention: bool
+    cell: CellKind = "lstm"
+    bidirectional: bool = False  # the encoder; the decoder cannot be
+    dropout: float = 0.0
+
+    def __post_init__(self) -> None:
+        require_positive(vocabulary=self.vocabulary)
+        _ = self.encoder  # checks the rest
+
+    @property
+    def encoder(self) -> StackConfig:
+        return StackConfig(
+            cell=self.cell,
+            inputs=self.width if isinstance(self.reads, Tokens) else self.reads.features,
+            width=self.width,
+            layers=self.layers,
+            bidirectional=self.bidirectional,
+            dropout=self.dropout,
+        )
+
+    @property
+    def decoder(self) -> StackConfig:
+        return StackConfig(
+            cell=self.cell, inputs=self.width, width=self.width, layers=self.layers, dropout=self.dropout
+        )
+
+    @property
+    def parameters(self) -> int:
+        m = self.width
+        tables = self.vocabulary * m + (self.reads.vocabulary * m if isinstance(self.reads, Tokens) else 0)
+        attention = m * m + 2 * m * m if self.attention else 0
+        return tables + self.encoder.parameters + self.decoder.parameters + attention + (m + 1) * self.vocabulary
+
+
+def tiny(
+    reads: Tokens | Frames, vocabulary: int, *, attention: bool = True, cell: CellKind = "lstm"
+) -> RecurrentSeq2SeqConfig:
+    return RecurrentSeq2SeqConfig(
+        reads=reads, vocabulary=vocabulary, width=8, layers=2, attention=attention, cell=cell
+    )
+
+
+def luong(source: int = 50_000, target: int = 50_000) -> RecurrentSeq2SeqConfig:
+    """Luong, Pham, Manning 2015: four LSTM layers of 1000, a fifth dropped."""
+    reads = Tokens(vocabulary=source)
+    return RecurrentSeq2SeqConfig(
+        reads=reads, vocabulary=target, width=1000, layers=4, attention=True, dropout=0.2
+    )
+
+
+class Memory(NamedTuple):
+    """What the encoder leaves: its states Z (b, s, m), which of them are real, and where each layer ended."""
+
+    Z: Tensor
+    mask: Tensor | None
+    states: States
+
+    def select(self, rows: Tensor) -> Memory:
+        """The memory of these rows of the batch, in this order, repeats allowed: what beam search needs."""
+        return Memory(self.Z[rows], None if self.mask is None else self.mask[rows], select(self.states, rows))
+
+
+def select(states: States, rows: Tensor) -> States:
+    """The states of these rows of the batch, in this order, repeats allowed."""
+    return tuple(tuple(s[rows] for s in state) for state in states)
+
+
+class Decoded(NamedTuple):
+    logits: Tensor
+    states: States
+
+
+class StateAttention(nn.Module):
+    """S = (h WQᵀ) Zᵀ, A = softargmax(S), H = A Z, O = tanh(WO [H, h])."""
+
+    def __init__(self, width: int) -> None:
+        super().__init__()
+        self.WQ = Linear(width, width, bias=False)
+        self.WO = Linear(2 * width, width, bias=False)
+        self.Q, self.S, self.A, self.H, self.O = Tap(), Tap(), Tap(), Tap(), Tap()
+
+    def forward(self, h: Tensor, Z: Tensor, mask: Tensor | None) -> Tensor:
+        Q = self.Q(self.WQ(h))
+        S = self.S(scores(Q, Z, beta=1.0, mask=None if mask is None else mask[:, None]))
+        A = self.A(softargmax(S))
+        H = self.H(A @ Z)
+        return self.O(torch.tanh(self.WO(torch.cat([H, h], -1))))
+
+
+class RecurrentSeq2Seq(nn.Module):
+    """Source token ids (b, s) or frames (b, s, features) and target ids (b, t) in, logits (b, t, vocabulary) out."""
+
+    def __init__(self, config: RecurrentSeq2SeqConfig, *, seed: int = 0) -> None:
+        super().__init__()
+        self.config = config
+        reads, m = config.reads, config.width
+        self.target = Tokens(vocabulary=config.vocabulary)
+        self.E_source = Embedding(reads.vocabulary, m) if isinstance(reads, Tokens) else None
+        self.E_target = Embedding(config.vocabulary, m)
+        self.encoder = Stack(config.encoder)
+        self.decoder = Stack(config.decoder)
+        self.attention = StateAttention(m) if config.attention else None
+        self.dropout = nn.Dropout(config.dropout)
+        self.W = Linear(m, config.vocabulary)
+        self.Z, self.logits = Tap(), Tap()
+        initialise_recurrent(self, m, seed)
+
+    def encode(self, X: Tensor, mask: Tensor | None = None) -> Memory:
+        """`mask` (b, s): True where X is real; padding comes after the sequence."""
+        self.config.reads.check(X)
+        lengths = None if mask is None else lengths_of(mask, X)
+        Z, states = self.encoder(X if self.E_source is None else self.dropout(self.E_source(X)), None, lengths)
+        return Memory(self.Z(Z), mask, states)
+
+    def decode(self, Y: Tensor, memory: Memory, states: States | None = None) -> Decoded:
+        """The logits after each of Y's tokens, one or many, and the states to go on from; none is the beginning."""
+        self.target.check(Y)
+        if len(Y) != len(memory.Z):
+            fact = f"{len(Y)} targets for {len(memory.Z)} sources"
+            raise ShapeError(fact, "give one each; memory.select repeats them")
+        h, states = self.decoder(self.dropout(self.E_target(Y)), memory.states if states is None else states)
+        O = h if self.attention is None else self.attention(h, memory.Z, memory.mask)
+        return Decoded(require_finite(self.logits(self.W(self.dropout(O))), self), states)
+
+    def forward(self, X: Tensor, Y: Tensor, mask: Tensor | None = None) -> Tensor:
+        """Teacher forcing: position t answers what follows Y[:, : t + 1]."""
+        return self.decode(Y, self.encode(X, mask)).logits
