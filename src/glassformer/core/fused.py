@@ -44,6 +44,8 @@ def attend_fused(
     """The H of `attend`, and L; heads h in groups that share the g heads of K and V (h a multiple of g)."""
     t, s = Q.shape[-2], K.shape[-2]
     beta = default_beta(Q, beta)
+    if beta <= 0:  # the kernel scales after it has masked, and −∞ · β would no longer be −∞
+        Q, beta = Q * beta, 1.0
     if causal and (t != s or mask is not None):  # kernels align a causal mask top-left: wrong with a cache
         mask = combine(mask, None if t == 1 else causal_mask(t, s, device=Q.device))
         causal = False

@@ -1,0 +1,146 @@
+"""`with trace(model) as run: model(x)`: every quantity of a run by its path.
+
+Layers stay fused. Of S and A only Q, K and the log-sum-exp L are kept, and `run["encoder.3.attention.A"]` makes
+A = exp(S − L) when it is asked for; `run.part(path, heads=…, rows=…)` makes just that part of it.
+"""
+
+from __future__ import annotations
+
+import html
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+from rich.console import Console, ConsoleOptions, RenderResult
+from rich.table import Table
+from torch import Tensor, nn
+
+from glassformer.core import Pattern
+from glassformer.errors import InputError, ShapeError
+from glassformer.lens.paths import axes_of, match, taps
+from glassformer.nn import Tap
+
+Kept = Tensor | Pattern
+
+
+class Run:
+    """What passed the watched taps. A path used more than once (token by token) keeps every pass; [] gives the last."""
+
+    def __init__(self, paths: Sequence[str]) -> None:
+        self.paths = list(paths)
+        self._kept: dict[str, list[Kept]] = {}
+        self._axes: dict[str, tuple[int, str]] = {}
+
+    def __getitem__(self, pattern: str) -> Tensor:
+        """The quantity a path names; a pattern with wildcards must name one."""
+        paths = match((pattern,), self.paths)
+        if len(paths) > 1:
+            raise InputError(f"{pattern!r} names {len(paths)} quantities", "ask for one, or use run.each(pattern)")
+        return self.part(paths[0])
+
+    def each(self, pattern: str) -> Iterator[tuple[str, Tensor]]:
+        """Every quantity that the pattern names, one at a time: only one A is held at once."""
+        for path in match((pattern,), self.paths):
+            yield path, self.part(path)
+
+    def part(
+        self, path: str, heads: slice | list[int] = slice(None), rows: slice | list[int] = slice(None)
+    ) -> Tensor:
+        """Some heads and query rows of a quantity that has them; of S and A, nothing else is made."""
+        (path,) = match((path,), self.paths)
+        kept = self.passes(path)[-1]
+        symbol = path.rpartition(".")[2]
+        if isinstance(kept, Pattern):
+            return kept.S(heads, rows) if symbol == "S" else kept.A(heads, rows)
+        if heads == slice(None) and rows == slice(None):
+            return kept
+        if kept.dim() != 4:
+            raise InputError(f"{path} has no heads", "leave heads and rows out")
+        return kept[:, heads][:, :, rows]
+
+    def passes(self, path: str) -> list[Kept]:
+        """Every pass of one quantity; of S and A as patterns, from which they are made."""
+        if path not in self._kept:
+            raise InputError(f"{path} was watched but never ran", "run the model inside the with block")
+        return self._kept[path]
+
+    def __contains__(self, path: str) -> bool:
+        return path in self._kept
+
+    def __iter__(self) -> Iterator[str]:
+        """The paths that ran, in the order in which they did."""
+        return iter(self._kept)
+
+    def __len__(self) -> int:
+        return len(self._kept)
+
+    def keep(self, path: str, value: Kept) -> None:
+        self._bind(path, value.shape)
+        self._kept.setdefault(path, []).append(value)
+
+    def begin(self) -> None:
+        """A new pass of the model: its sizes may be others."""
+        self._axes.clear()
+
+    def _bind(self, path: str, shape: Sequence[int]) -> None:
+        axes = axes_of(path)
+        if len(axes) != len(shape):
+            return
+        for axis, size in zip(axes, shape, strict=True):
+            bound, place = self._axes.setdefault(axis, (size, path))
+            if bound != size:
+                fact = f"axis {axis} is {bound} at {place} and {size} at {path}"
+                raise ShapeError(fact, "keep the sizes when you edit")
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        table = Table("quantity", "axes", "shape", "mean", "largest", box=None, header_style="bold")
+        for row in self._rows():
+            table.add_row(*row)
+        yield table
+
+    def _rows(self) -> Iterator[tuple[str, ...]]:
+        for path in self:
+            kept = self._kept[path][-1]
+            axes = " ".join(axis.rpartition(".")[2] for axis in axes_of(path))
+            shape = " × ".join(map(str, kept.shape))
+            if isinstance(kept, Pattern):  # not made only to be printed
+                yield path, axes, shape, "late", "late"
+            else:
+                value = kept.detach()
+                yield path, axes, shape, f"{value.mean().item():.4g}", f"{value.abs().max().item():.4g}"
+
+    def __repr__(self) -> str:
+        return f"Run({len(self)} of {len(self.paths)} quantities)"
+
+    def _repr_html_(self) -> str:
+        cells = "".join(
+            "<tr>" + "".join(f"<td>{html.escape(cell)}</td>" for cell in row) + "</tr>" for row in self._rows()
+        )
+        heads = "".join(f"<th>{name}</th>" for name in ("quantity", "axes", "shape", "mean", "largest"))
+        return f"<table><thead><tr>{heads}</tr></thead><tbody>{cells}</tbody></table>"
+
+
+@contextmanager
+def trace(model: nn.Module, *patterns: str) -> Iterator[Run]:
+    """Watches the quantities that the patterns name (all, if none is given) while the block runs."""
+    known = taps(model)
+    if not known:
+        raise InputError(f"{type(model).__name__} has no taps", "trace a model made of glassformer's modules")
+    watched = match(patterns, list(known)) if patterns else list(known)
+    run = Run(watched)
+    entered = model.register_forward_pre_hook(lambda *_: run.begin())
+    added: list[tuple[Tap, Any]] = []
+    try:
+        for path in watched:
+            watcher = _keeper(run, path)
+            known[path].watchers.append(watcher)
+            added.append((known[path], watcher))
+        yield run
+    finally:
+        entered.remove()
+        for tap, watcher in added:
+            tap.watchers.remove(watcher)
+
+
+def _keeper(run: Run, path: str) -> Any:
+    return lambda value: run.keep(path, value)
