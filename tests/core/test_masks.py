@@ -139,6 +139,8 @@ def test_padding_on_the_left_lets_padding_see_itself() -> None:
     assert table(mended[0, 0]) == ["x..", "xx.", "xxx"]
     assert table(mended[1, 0]) == ["x..", ".x.", "..x"]
     assert masks.require_rows(mended) is mended
+    seeing = torch.tensor([[False, True], [False, False]])  # the first row sees something, if not itself: it stays
+    assert table(masks.or_itself(seeing)) == [".x", ".x"]
 
 
 @pytest.mark.parametrize(

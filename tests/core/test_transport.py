@@ -113,6 +113,16 @@ def test_float32_rows_of_a_softargmax_are_no_obstacle() -> None:
     assert near.distance == pytest.approx(emd_1d(p, q).distance, rel=1e-6)
 
 
+@pytest.mark.parametrize("off", [1 - 5e-6, 1 + 5e-6])
+def test_nearly_equal_masses_are_made_equal(off: float) -> None:
+    p, q = torch.tensor([[0.1, 0.6, 0.3], [0.5, 0.25, 0.25]], dtype=torch.float64)
+    C = (torch.arange(3)[:, None] - torch.arange(3)).abs()
+    for found in (emd_1d(p, off * q), emd(p, off * q, C)):
+        torch.testing.assert_close(found.plan.sum(1), p, atol=1e-12, rtol=0)
+        torch.testing.assert_close(found.plan.sum(0), q, atol=1e-12, rtol=0)
+        assert found.distance == pytest.approx(0.45, abs=1e-12)
+
+
 def test_many_pairs_at_once_with_gradients() -> None:
     A = torch.randn(2, 3, 5, generator=torch.Generator().manual_seed(0), dtype=torch.float64).softmax(-1)
     B = A.flip(-1)
