@@ -6,6 +6,7 @@ Their numbers bring + - * / with them; an arithmetic adds constants and function
 from __future__ import annotations
 
 import math
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 from flint import arb, ctx, fmpq
@@ -13,7 +14,48 @@ from flint import arb, ctx, fmpq
 from glassformer.worked.numbers import Exact
 
 
-class ExactArithmetic:
+class Arithmetic:
+    """What every arithmetic offers; `tight` ones compute weights from scores without the exponentials between."""
+
+    name: str
+    tight: bool
+
+    def precision(self) -> AbstractContextManager[Any]:
+        """To be entered around work in this arithmetic."""
+        return nullcontext()
+
+    def lift(self, x: Exact) -> Any:
+        raise NotImplementedError
+
+    def rational(self, numerator: int, denominator: int = 1) -> Any:
+        raise NotImplementedError
+
+    def sqrt(self, x: Any) -> Any:
+        return x.sqrt()
+
+    def exp(self, x: Any) -> Any:
+        return x.exp()
+
+    def sin(self, x: Any) -> Any:
+        return x.sin()
+
+    def cos(self, x: Any) -> Any:
+        return x.cos()
+
+    def power(self, x: Any, numerator: int, denominator: int = 1) -> Any:
+        return (x if denominator == 1 else x.root(denominator)) ** numerator
+
+    def absolute(self, x: Any) -> Any:
+        return abs(x)
+
+    def maximum(self, x: Any, y: Any) -> Any:
+        return max(x, y)
+
+    def minimum(self, x: Any, y: Any) -> Any:
+        return min(x, y)
+
+
+class ExactArithmetic(Arithmetic):
     """Numbers stay symbolic."""
 
     name = "exact"
@@ -25,32 +67,8 @@ class ExactArithmetic:
     def rational(self, numerator: int, denominator: int = 1) -> Exact:
         return Exact(fmpq(numerator, denominator))
 
-    def sqrt(self, x: Exact) -> Exact:
-        return x.sqrt()
 
-    def exp(self, x: Exact) -> Exact:
-        return x.exp()
-
-    def sin(self, x: Exact) -> Exact:
-        return x.sin()
-
-    def cos(self, x: Exact) -> Exact:
-        return x.cos()
-
-    def power(self, x: Exact, numerator: int, denominator: int = 1) -> Exact:
-        return (x if denominator == 1 else x.root(denominator)) ** numerator
-
-    def absolute(self, x: Exact) -> Exact:
-        return abs(x)
-
-    def maximum(self, x: Exact, y: Exact) -> Exact:
-        return x if x >= y else y
-
-    def minimum(self, x: Exact, y: Exact) -> Exact:
-        return x if x <= y else y
-
-
-class BallArithmetic:
+class BallArithmetic(Arithmetic):
     """Every number is an enclosure [m ± r]; results enclose all that the inputs allow. Work inside `precision()`."""
 
     name = "balls"
@@ -59,32 +77,15 @@ class BallArithmetic:
     def __init__(self, bits: int = 128) -> None:
         self.bits = bits
 
-    def precision(self) -> Any:
-        return ctx.workprec(self.bits)
+    def precision(self) -> AbstractContextManager[Any]:
+        context: AbstractContextManager[Any] = ctx.workprec(self.bits)
+        return context
 
     def lift(self, x: Exact) -> arb:
         return x.ball_at(self.bits)
 
     def rational(self, numerator: int, denominator: int = 1) -> arb:
         return arb(fmpq(numerator, denominator))
-
-    def sqrt(self, x: arb) -> arb:
-        return x.sqrt()
-
-    def exp(self, x: arb) -> arb:
-        return x.exp()
-
-    def sin(self, x: arb) -> arb:
-        return x.sin()
-
-    def cos(self, x: arb) -> arb:
-        return x.cos()
-
-    def power(self, x: arb, numerator: int, denominator: int = 1) -> arb:
-        return (x if denominator == 1 else x.root(denominator)) ** numerator
-
-    def absolute(self, x: arb) -> arb:
-        return abs(x)
 
     def maximum(self, x: arb, y: arb) -> arb:
         return x.max(y)
@@ -93,7 +94,7 @@ class BallArithmetic:
         return x.min(y)
 
 
-class FloatArithmetic:
+class FloatArithmetic(Arithmetic):
     """float64, for quick looks and random trials."""
 
     name = "floats"
@@ -120,17 +121,6 @@ class FloatArithmetic:
     def power(self, x: float, numerator: int, denominator: int = 1) -> float:
         return float(x ** (numerator / denominator))
 
-    def absolute(self, x: float) -> float:
-        return abs(x)
-
-    def maximum(self, x: float, y: float) -> float:
-        return max(x, y)
-
-    def minimum(self, x: float, y: float) -> float:
-        return min(x, y)
-
-
-Arithmetic = ExactArithmetic | BallArithmetic | FloatArithmetic
 
 EXACT = ExactArithmetic()
 BALLS = BallArithmetic()

@@ -53,7 +53,7 @@ class Matrix(Generic[Scalar]):
     def map(self, function: Callable[[Scalar], Other]) -> Matrix[Other]:
         return Matrix(tuple(tuple(function(value) for value in row) for row in self.rows))
 
-    def zip(self, other: Matrix[Any], function: Callable[[Scalar, Any], Other], what: str = "combined") -> Matrix[Other]:
+    def zip(self, other: Matrix[Any], function: Callable[[Scalar, Any], Other], what: str = "joined") -> Matrix[Other]:
         """Cell by cell; a single row or column of `other` serves every row or column."""
         wide = other.stretched(self.shape)
         if wide is None:

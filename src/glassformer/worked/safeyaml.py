@@ -82,7 +82,7 @@ def _build(loader: Any) -> Any:
         event = loader.get_event()
         match event:
             case yaml.AliasEvent():
-                raise InputError(f"the YAML uses the alias *{shorten(event.anchor, 20)}", "write the value out")
+                raise InputError(f"the YAML uses the alias *{shorten(str(event.anchor), 20)}", "write the value out")
             case yaml.ScalarEvent():
                 plain = event.implicit[0] and event.value.lower() in _WORDS
                 put(_WORDS[event.value.lower()] if plain else event.value)

@@ -1,0 +1,220 @@
+"""Whether the matrices of an exercise fit together; every misfit is named with its sizes before any arithmetic."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any
+
+from glassformer.errors import InputError, MaskError, ShapeError
+from glassformer.worked.fields import MAX_SIDE
+from glassformer.worked.matrix import Matrix, size
+from glassformer.worked.numbers import Exact
+
+if TYPE_CHECKING:
+    from glassformer.worked.problem import Exercise, Head, Patches, Transport
+
+
+def check(exercise: Exercise) -> None:
+    """Raises the first misfit."""
+    alone = [name for name in ("transport", "cost") if getattr(exercise, name)]
+    if alone:
+        others = exercise.model_fields_set - {"title", "text", alone[0]}
+        if others:
+            raise InputError(f"{alone[0]} stands beside {', '.join(sorted(others))}", "ask for one thing per exercise")
+        if exercise.transport:
+            _transport(exercise.transport)
+        return
+    if (exercise.Q or exercise.K or exercise.V) and exercise.heads:
+        raise InputError("both heads and a Q, K or V are given", "put Q, K and V into the heads, or leave heads out")
+    tokens = _tokens(exercise)
+    if exercise.all_heads:
+        tokens = _attention(exercise, tokens)
+    else:
+        extra = [name for name in ("WO", "memory") if getattr(exercise, name)]
+        if extra:
+            raise InputError(f"{extra[0]} is given without heads", "give heads with WQ, WK and WV")
+    _rest(exercise, tokens)
+
+
+def _tokens(exercise: Exercise) -> tuple[int, int] | None:
+    """(tokens, width) of X, wherever it comes from."""
+    found: tuple[int, int] | None = None
+    if exercise.patches:
+        if exercise.X:
+            raise InputError("both X and patches are given", "leave one of them out")
+        found = _patches(exercise, exercise.patches)
+    elif exercise.X:
+        found = exercise.tokens(exercise.X)
+    elif not exercise.all_heads:
+        raise InputError("the exercise has neither X nor Q, K and V", "give X: with heads:, or Q:, K: and V:")
+    if isinstance(exercise.positions, Matrix):
+        _expect(exercise, "positions", exercise.positions, found, "as X has")
+    if exercise.positions != "none" and found is None:
+        raise InputError("positions are given without X", "give X, to which they are added")
+    return found
+
+
+def _patches(exercise: Exercise, patches: Patches) -> tuple[int, int] | None:
+    if patches.image:
+        if patches.height or patches.width:
+            raise InputError("patches have an image and a height or width too", "leave height and width out")
+        height, width = patches.image.shape
+    elif patches.height and patches.width:
+        height, width = patches.height, patches.width
+        if patches.W or exercise.all_heads or exercise.layernorm or exercise.ffn:
+            raise InputError("patches have a height and a width but no image", "give the image's rows")
+    else:
+        raise InputError("patches have no image", "give image: rows of numbers, or height: and width:")
+    if height % patches.size or width % patches.size:
+        raise ShapeError(
+            f"an image of {height}×{width} does not split into patches of {patches.size}×{patches.size}",
+            "choose a size that divides both",
+        )
+    if not patches.image:
+        return None
+    count, inside = (height // patches.size) * (width // patches.size), patches.size**2
+    if count > MAX_SIDE or inside > MAX_SIDE:
+        raise ShapeError(f"{count} patches of {inside} numbers are too many", f"exercises stop at {MAX_SIDE}")
+    if not patches.W:
+        return count, inside
+    return count, _meets(exercise, "patches.W", patches.W, inside, "numbers in a patch")
+
+
+def _meets(exercise: Exercise, name: str, W: Matrix[Any], width: int, what: str) -> int:
+    """The width that comes out of a projection, after checking the one that goes in."""
+    inner, outer = W.shape if exercise.rows else (W.shape[1], W.shape[0])
+    if inner != width:
+        side = "rows" if exercise.rows else "columns"
+        raise ShapeError(f"{name} is {size(W)}, but there are {width} {what}", f"give {name} {width} {side}")
+    return outer
+
+
+def _expect(exercise: Exercise, name: str, matrix: Matrix[Any], wanted: tuple[int, int] | None, why: str) -> None:
+    if wanted and exercise.tokens(matrix) != wanted:
+        n, m = wanted if exercise.rows else (wanted[1], wanted[0])
+        raise ShapeError(f"{name} is {size(matrix)}", f"make it {n}×{m}, {why}")
+
+
+def _length(name: str, vector: tuple[Exact, ...] | None, width: int) -> None:
+    if vector is not None and len(vector) != width:
+        raise ShapeError(f"{name} has {len(vector)} entries", f"give it {width}, one for each feature")
+
+
+def _attention(exercise: Exercise, tokens: tuple[int, int] | None) -> tuple[int, int]:
+    """(tokens, width) of O."""
+    memory = exercise.tokens(exercise.memory) if exercise.memory else tokens
+    sizes = []
+    for number, head in enumerate(exercise.all_heads, 1):
+        place = f"heads[{number}]." if exercise.heads else ""
+        sources = {"Q": tokens, "K": memory, "V": memory}
+        sizes.append({name: _projected(exercise, head, name, place, sources[name]) for name in sources})
+    if exercise.memory and all(head.K and head.V for head in exercise.all_heads):
+        raise InputError("memory is given, but K and V are given too", "leave memory out, or give WK and WV")
+    width = 0
+    queries, keys = sizes[0]["Q"][0], sizes[0]["K"][0]
+    for number, found in enumerate(sizes, 1):
+        which = f" of head {number}" if len(sizes) > 1 else ""
+        if found["Q"][1] != found["K"][1]:
+            raise ShapeError(
+                f"Q{which} has width {found['Q'][1]} and K has width {found['K'][1]}", "queries meet keys of one width"
+            )
+        if found["K"][0] != found["V"][0]:
+            raise ShapeError(f"K{which} has {found['K'][0]} tokens, V has {found['V'][0]}", "give each key its value")
+        if (found["Q"][0], found["K"][0]) != (queries, keys):
+            raise ShapeError(f"head {number} has other numbers of tokens than head 1", "give all heads the same tokens")
+        width += found["V"][1]
+        exercise.beta(found["Q"][1], tokens[1] if tokens else found["Q"][1])
+    _mask(exercise, queries, keys)
+    if exercise.WO:
+        width = _meets(exercise, "WO", exercise.WO, width, "features after concatenation")
+    elif exercise.bO:
+        raise InputError("bO is given without WO", "give WO, or leave bO out")
+    _length("bO", exercise.bO, width)
+    return queries, width
+
+
+def _projected(
+    exercise: Exercise, head: Head, name: str, place: str, source: tuple[int, int] | None
+) -> tuple[int, int]:
+    """(tokens, width) of Q, K or V of one head."""
+    direct, W, bias = getattr(head, name), getattr(head, f"W{name}"), getattr(head, f"b{name}")
+    if (direct is None) == (W is None):
+        fault = "both are given" if direct else "neither is given"
+        raise InputError(f"{place}{name} or {place}W{name}: {fault}", "give exactly one of them")
+    if direct:
+        if bias:
+            raise InputError(f"{place}b{name} is given with {name}", f"leave it out, or give W{name}")
+        found = exercise.tokens(direct)
+    else:
+        if source is None:
+            raise InputError(f"{place}W{name} is given, but no X", "give X")
+        found = (source[0], _meets(exercise, f"{place}W{name}", W, source[1], "features in each token"))
+    _length(f"{place}b{name}", bias, found[1])
+    return found
+
+
+def _mask(exercise: Exercise, queries: int, keys: int) -> None:
+    if isinstance(exercise.mask, Matrix):
+        if exercise.tokens(exercise.mask) != (queries, keys):
+            n, m = (queries, keys) if exercise.rows else (keys, queries)
+            raise MaskError(f"the mask is {size(exercise.mask)}", f"make it {n}×{m}, as S is")
+        for i, j, cell in exercise.mask.cells():
+            if cell != 0 and cell != 1:
+                raise MaskError(f"the mask has {cell} in row {i + 1}, column {j + 1}", "write 1 (may attend) or 0")
+    allowed = exercise.allowed(queries, keys)
+    if allowed:
+        lines = Matrix(allowed) if exercise.rows else Matrix(allowed).T
+        for index, line in enumerate(lines, 1):
+            if not any(line):
+                raise MaskError(f"query {index} may attend to nothing under the mask", "allow it at least one key")
+
+
+def _rest(exercise: Exercise, tokens: tuple[int, int] | None) -> None:
+    """Residual, LayerNorm and feed-forward around what has come out so far."""
+    if tokens is None:
+        return
+    width = tokens[1]
+    if exercise.residual and exercise.all_heads:
+        source = _tokens(exercise)
+        if source is None:
+            raise InputError("a residual connection needs X", "give X, or leave residual out")
+        if source != tokens:
+            raise ShapeError(
+                f"the residual adds O, {tokens[0]} tokens of width {tokens[1]}, to X, {source[0]} of width {source[1]}",
+                "choose WO so that O is as wide as X",
+            )
+    if exercise.layernorm:
+        _length("layernorm.gamma", exercise.layernorm.gamma, width)
+        _length("layernorm.beta", exercise.layernorm.beta, width)
+        if exercise.layernorm.eps.sign() < 0:
+            raise InputError(f"layernorm.eps is {exercise.layernorm.eps}", "give a number that is not negative")
+    if exercise.ffn:
+        hidden = _meets(exercise, "ffn.W1", exercise.ffn.W1, width, "features in each token")
+        _length("ffn.b1", exercise.ffn.b1, hidden)
+        out = _meets(exercise, "ffn.W2", exercise.ffn.W2, hidden, "hidden features")
+        _length("ffn.b2", exercise.ffn.b2, out)
+        if exercise.residual and out != width:
+            raise ShapeError(f"ffn.W2 gives width {out}, the residual has {width}", f"let W2 give width {width}")
+        if exercise.layernorm and out != width and (exercise.layernorm.gamma or exercise.layernorm.beta):
+            raise ShapeError(f"ffn.W2 gives width {out}, LayerNorm has {width}", f"let W2 give width {width}")
+
+
+def _transport(transport: Transport) -> None:
+    if len(transport.p) != len(transport.q):
+        raise ShapeError(
+            f"p has {len(transport.p)} bins and q has {len(transport.q)}", "give both the same bins (with zeros)"
+        )
+    for name, histogram in (("p", transport.p), ("q", transport.q)):
+        for index, mass in enumerate(histogram, 1):
+            if mass < 0:
+                raise InputError(f"{name} has the mass {mass} in bin {index}", "give masses that are not negative")
+    p, q = sum(transport.p, Exact(0)), sum(transport.q, Exact(0))
+    if p != q:
+        raise InputError(f"p has the mass {p} and q the mass {q}", "give both the same total")
+    if not p:
+        raise InputError("p and q have no mass", "give at least one bin some")
+    places = transport.positions
+    if places:
+        _length("positions", places, len(transport.p))
+        if any(a >= b for a, b in pairwise(places)):
+            raise InputError("the positions of the bins do not increase", "write them in increasing order")
