@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from glassformer.core import masks, positions, rotary
+from glassformer.core import cost, masks, positions, rotary, transport
 from glassformer.core.attention import (
     Attended,
     attend,
@@ -22,6 +22,7 @@ __all__ = [
     "attend",
     "attend_columns",
     "attend_fused",
+    "cost",
     "gumbel_softargmax",
     "hardargmax",
     "masks",
@@ -30,4 +31,5 @@ __all__ = [
     "scores",
     "softargmax",
     "straight_through",
+    "transport",
 ]
