@@ -9,7 +9,7 @@ from glassformer.models.ends import (
     Frames,
     Head,
     Tokens,
-    check_mask,
+    check_real,
     he,
     pooled,
     require_choice,
@@ -67,9 +67,9 @@ def test_he_is_torchs() -> None:
         (lambda: Tokens(vocabulary=5).check(torch.tensor([[1, -1]])), InputError, "token id -1"),
         (lambda: Tokens(vocabulary=5).check(torch.zeros(1, 2)), InputError, "token ids are float32: give int64"),
         (lambda: Frames(features=4).check(torch.zeros(1, 2, 3)), ShapeError, r"\(1, 2, 3\): give \(batch, frames, 4\)"),
-        (lambda: check_mask(torch.ones(1, 2), torch.zeros(1, 2)), MaskError, "holds float32: give booleans"),
-        (lambda: check_mask(torch.ones(1, 3).bool(), torch.zeros(1, 2)), MaskError, r"\(1, 3\) does not fit"),
-        (lambda: check_mask(torch.tensor([[True], [False]]), torch.zeros(2, 1)), MaskError, "sequence 1 has no real"),
+        (lambda: check_real(torch.ones(1, 2), torch.zeros(1, 2)), MaskError, "holds float32: give booleans"),
+        (lambda: check_real(torch.ones(1, 3).bool(), torch.zeros(1, 2)), MaskError, r"\(1, 3\) does not fit"),
+        (lambda: check_real(torch.tensor([[True], [False]]), torch.zeros(2, 1)), MaskError, "sequence 1 has no real"),
     ],
 )
 def test_mistakes(make, kind, message) -> None:

@@ -111,7 +111,7 @@ def test_attention_is_seen_by_its_names() -> None:
     X, mask = ids(2, 6), torch.arange(6) < torch.tensor([[6], [3]])
     memory = model.encode(X, mask)
     model.decode(ids(2, 4, below=9), memory)
-    expected = attend(seen["Q"], memory.Z, memory.Z, beta=1.0, mask=mask[:, None])
+    expected = attend(seen["Q"], memory.X, memory.X, beta=1.0, mask=mask[:, None])
     for symbol in "SAH":
         torch.testing.assert_close(seen[symbol], getattr(expected, symbol))
     assert not seen["A"][1, :, 3:].any()
@@ -125,7 +125,7 @@ def test_editing_the_weights_changes_what_is_gathered() -> None:
     model.get_submodule("attention.A").editors.append(lambda A: torch.eye(6).double()[2].expand_as(A))
     model.get_submodule("attention.H").watchers.append(gathered.append)
     model(X, Y)
-    torch.testing.assert_close(gathered[0], model.encode(X).Z[:, 2:3].expand(1, 4, 8))
+    torch.testing.assert_close(gathered[0], model.encode(X).X[:, 2:3].expand(1, 4, 8))
 
 
 def test_selecting_rows_is_decoding_those_rows() -> None:
@@ -139,19 +139,19 @@ def test_selecting_rows_is_decoding_those_rows() -> None:
     logits = model.decode(Y[rows, 2:], memory.select(rows), select(states, rows)).logits
     torch.testing.assert_close(logits, model(X, Y, mask)[rows, 2:], rtol=0, atol=1e-12)
     bare = model.encode(X).select(rows)
-    assert bare.mask is None
-    assert bare.Z.shape == (3, 6, 8)
+    assert bare.real is None
+    assert bare.X.shape == (3, 6, 8)
 
 
 def test_without_attention_only_the_last_state_is_seen() -> None:
     model = build(attention=False)
     memory = model.encode(ids(2, 6))
     Y = ids(2, 4, below=9)
-    blind = memory._replace(Z=torch.zeros_like(memory.Z))
+    blind = memory._replace(X=torch.zeros_like(memory.X))
     assert model.decode(Y, memory).logits.equal(model.decode(Y, blind).logits)
     with_attention = build()
     memory = with_attention.encode(ids(2, 6))
-    blind = memory._replace(Z=torch.zeros_like(memory.Z))
+    blind = memory._replace(X=torch.zeros_like(memory.X))
     assert not with_attention.decode(Y, memory).logits.equal(with_attention.decode(Y, blind).logits)
 
 

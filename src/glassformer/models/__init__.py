@@ -2,23 +2,59 @@
 
 from __future__ import annotations
 
-from glassformer.models import decoder, encoder, seq2seq, vit
+from glassformer.models import (
+    convolutional,
+    convolutional_sequence,
+    decoder,
+    encoder,
+    mlp,
+    recurrent,
+    recurrent_seq2seq,
+    seq2seq,
+    vit,
+)
+from glassformer.models.convolutional import ConvNet2d, ConvNet2dConfig
+from glassformer.models.convolutional_sequence import ConvNet1d, ConvNet1dConfig
 from glassformer.models.decoder import Decoder, DecoderConfig
 from glassformer.models.encoder import Encoder, EncoderConfig
+from glassformer.models.ends import Frames, Tokens
+from glassformer.models.mlp import MLP, FrameWindow, ImageInput, MLPConfig, TokenWindow
+from glassformer.models.recurrent import Recurrent, RecurrentConfig
+from glassformer.models.recurrent_seq2seq import RecurrentSeq2Seq, RecurrentSeq2SeqConfig
 from glassformer.models.seq2seq import Seq2Seq, Seq2SeqConfig
 from glassformer.models.vit import ViT, ViTConfig
 
 __all__ = [
+    "MLP",
+    "ConvNet1d",
+    "ConvNet1dConfig",
+    "ConvNet2d",
+    "ConvNet2dConfig",
     "Decoder",
     "DecoderConfig",
     "Encoder",
     "EncoderConfig",
+    "FrameWindow",
+    "Frames",
+    "ImageInput",
+    "MLPConfig",
+    "Recurrent",
+    "RecurrentConfig",
+    "RecurrentSeq2Seq",
+    "RecurrentSeq2SeqConfig",
     "Seq2Seq",
     "Seq2SeqConfig",
+    "TokenWindow",
+    "Tokens",
     "ViT",
     "ViTConfig",
+    "convolutional",
+    "convolutional_sequence",
     "decoder",
     "encoder",
+    "mlp",
+    "recurrent",
+    "recurrent_seq2seq",
     "seq2seq",
     "vit",
 ]

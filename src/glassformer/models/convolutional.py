@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal, get_args
 
+from jaxtyping import Float
 from torch import Tensor, nn
 from torch.nn.functional import max_pool2d, relu
 
@@ -117,9 +118,8 @@ class NormedConv(nn.Module):
         self.W = Convolution2d(inputs, outputs, kernel, stride=step, padding=(kernel - 1) // 2, bias=False)
         self.norm = norm.build(outputs)
 
-    def forward(self, X: Tensor) -> Tensor:
-        Y: Tensor = self.norm(self.W(X))
-        return Y
+    def forward(self, X: Float[Tensor, "b c H W"]) -> Float[Tensor, "b k h w"]:
+        return self.norm(self.W(X))
 
 
 class Block(nn.Module):
@@ -133,7 +133,7 @@ class Block(nn.Module):
         self.WX = None if same else NormedConv(inputs, outputs, norm, kernel=1, step=step)
         self.U, self.Y = Tap(), Tap()
 
-    def forward(self, X: Tensor) -> Tensor:
+    def forward(self, X: Float[Tensor, "b c H W"]) -> Float[Tensor, "b k h w"]:
         U = self.U(relu(self.W1(X)))
         return self.Y(relu((X if self.WX is None else self.WX(X)) + self.W2(U)))
 
@@ -151,7 +151,7 @@ class ConvNet2d(nn.Module):
         self.X, self.H, self.logits = Tap(), Tap(), Tap()
         initialise(self, seed, he)
 
-    def features(self, X: Tensor) -> Tensor:
+    def features(self, X: Float[Tensor, "b c H W"]) -> Float[Tensor, "b k h w"]:
         """(b, widths[-1], ⌈H/stride⌉, ⌈W/stride⌉)."""
         if X.dim() != 4 or X.shape[1] != self.config.channels or 0 in X.shape[2:]:
             remedy = f"give (batch, {self.config.channels}, height, width)"
@@ -162,6 +162,6 @@ class ConvNet2d(nn.Module):
             X = block(X)
         return X
 
-    def forward(self, X: Tensor) -> Tensor:
+    def forward(self, X: Float[Tensor, "b c H W"]) -> Float[Tensor, "b classes"]:
         H = self.H(self.features(X).mean((2, 3)))
         return require_finite(self.logits(self.W(H)), self)

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 import torch
+from jaxtyping import Float
 from torch import Tensor, nn
 from torch.nn.functional import pad, relu
 
@@ -18,8 +19,10 @@ from glassformer.models.ends import (
     Frames,
     Head,
     Pool,
+    Real,
+    Sequence,
     Tokens,
-    check_mask,
+    check_real,
     he,
     require_dropout,
     require_pool,
@@ -119,21 +122,21 @@ class Block(nn.Module):
         self.dropout = nn.Dropout(config.dropout)
         self.U, self.Y = Tap(), Tap()
 
-    def forward(self, X: Tensor, mask: Tensor | None, past: Past | None) -> tuple[Tensor, Past]:
+    def forward(self, X: Tensor, real: Tensor | None, past: Past | None) -> tuple[Tensor, Past]:
         before1, before2 = (None, None) if past is None else past
-        P, past1 = self.W1(_real(self.norm(X), mask), before1)
+        P, past1 = self.W1(_kept(self.norm(X), real), before1)
         U = self.U(relu(P))
-        Y, past2 = self.W2(_real(self.dropout(U), mask), before2)
+        Y, past2 = self.W2(_kept(self.dropout(U), real), before2)
         return self.Y(X + Y), (past1, past2)
 
 
-def _real(X: Tensor, mask: Tensor | None) -> Tensor:
+def _kept(X: Tensor, real: Tensor | None) -> Tensor:
     """Padding becomes the zeros that a convolution sees beyond the end: the batch does not matter."""
-    return X if mask is None else X.masked_fill(~mask[..., None], 0)
+    return X if real is None else X.masked_fill(~real[..., None], 0)
 
 
 class Streamed(NamedTuple):
-    logits: Tensor
+    logits: Float[Tensor, "..."]
     past: Past
 
 
@@ -152,19 +155,18 @@ class ConvNet1d(nn.Module):
         self.X, self.logits = Tap(), Tap()
         initialise(self, seed, he)
 
-    def forward(self, X: Tensor, mask: Tensor | None = None) -> Tensor:
-        """`mask` (b, t): True where X is real."""
+    def forward(self, X: Sequence, real: Real | None = None) -> Float[Tensor, "..."]:
         self.config.reads.check(X)
-        if mask is not None:
-            check_mask(mask, X)
-        return self._run(X, mask, None).logits
+        if real is not None:
+            check_real(real, X)
+        return self._run(X, real, None).logits
 
     def start(self, batch: int) -> Past:
         """What a stream has seen before its first input: zeros."""
         zeros = self.norm.gamma.new_zeros
         return tuple(zeros(batch, reach, self.config.width) for reach in self.config.reaches)
 
-    def stream(self, X: Tensor, past: Past | None = None) -> Streamed:
+    def stream(self, X: Sequence, past: Past | None = None) -> Streamed:
         """The answers to the next positions; pieces of any length give what the whole gives. Pass `past` back in."""
         if not self.config.causal:
             raise ConfigError("a centred convolution sees the future", "stream a causal one")
@@ -176,11 +178,11 @@ class ConvNet1d(nn.Module):
             raise ShapeError(fact, "keep the batch, or start again without past")
         return self._run(X, None, past)
 
-    def _run(self, X: Tensor, mask: Tensor | None, past: Past | None) -> Streamed:
+    def _run(self, X: Tensor, real: Tensor | None, past: Past | None) -> Streamed:
         X = self.X(self.E(X))
         seen: list[Tensor] = []
         for n, block in enumerate(self.blocks):
-            X, last = block(X, mask, None if past is None else past[2 * n : 2 * n + 2])
+            X, last = block(X, real, None if past is None else past[2 * n : 2 * n + 2])
             seen += last
-        logits = self.logits(self.head(self.norm(X), mask))
+        logits = self.logits(self.head(self.norm(X), real))
         return Streamed(require_finite(logits, self), tuple(seen))

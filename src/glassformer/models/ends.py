@@ -7,12 +7,15 @@ from dataclasses import dataclass
 from typing import Literal, get_args
 
 import torch
+from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
 from glassformer.errors import ConfigError, InputError, MaskError, ShapeError
 from glassformer.nn.linear import Linear
 
 Pool = Literal["none", "mean", "last"]
+Sequence = Int[Tensor, "b t"] | Float[Tensor, "b t f"]  # token ids, or frames
+Real = Bool[Tensor, "b t"]  # True where a sequence is real, False where it is padding
 
 
 def require_positive(**sizes: int) -> None:
@@ -77,15 +80,15 @@ class Frames:
             raise ShapeError(f"frames have shape {tuple(X.shape)}", remedy)
 
 
-def check_mask(mask: Tensor, X: Tensor) -> None:
+def check_real(real: Tensor, X: Tensor) -> None:
     """A mask (b, t), True where X holds something, and somewhere in every row."""
-    if mask.dtype != torch.bool:
+    if real.dtype != torch.bool:
         remedy = "give booleans, True = a real position"
-        raise MaskError(f"the mask holds {str(mask.dtype).removeprefix('torch.')}", remedy)
-    if mask.shape != X.shape[:2]:
-        fact = f"a mask of shape {tuple(mask.shape)} does not fit positions of shape {tuple(X.shape[:2])}"
+        raise MaskError(f"the mask holds {str(real.dtype).removeprefix('torch.')}", remedy)
+    if real.shape != X.shape[:2]:
+        fact = f"a mask of shape {tuple(real.shape)} does not fit positions of shape {tuple(X.shape[:2])}"
         raise MaskError(fact, "give (batch, positions)")
-    empty = (~mask.any(1)).nonzero()
+    empty = (~real.any(1)).nonzero()
     if len(empty):
         raise MaskError(f"sequence {int(empty[0])} has no real position", "leave empty sequences out of the batch")
 
@@ -109,19 +112,18 @@ class Head(nn.Module):
         self.pool = pool
         self.W = Linear(width, classes)
 
-    def forward(self, X: Tensor, mask: Tensor | None = None) -> Tensor:
+    def forward(self, X: Float[Tensor, "b t m"], real: Real | None = None) -> Float[Tensor, "..."]:
         """(b, t, width) to (b, t, classes), or pooled to (b, classes)."""
-        logits: Tensor = self.W(pooled(X, self.pool, mask))
-        return logits
+        return self.W(pooled(X, self.pool, real))
 
 
-def pooled(X: Tensor, pool: Pool, mask: Tensor | None) -> Tensor:
+def pooled(X: Tensor, pool: Pool, real: Tensor | None) -> Tensor:
     if pool == "none":
         return X
-    if mask is None:
+    if real is None:
         return X.mean(1) if pool == "mean" else X[:, -1]
     if pool == "mean":
-        return X.masked_fill(~mask[..., None], 0).sum(1) / mask.sum(1, keepdim=True)
-    places = torch.arange(mask.shape[1], device=mask.device)
-    last = (mask * places).argmax(1)
+        return X.masked_fill(~real[..., None], 0).sum(1) / real.sum(1, keepdim=True)
+    places = torch.arange(real.shape[1], device=real.device)
+    last = (real * places).argmax(1)
     return X[torch.arange(len(X), device=X.device), last]

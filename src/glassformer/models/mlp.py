@@ -9,11 +9,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from itertools import pairwise
 
+from jaxtyping import Float
 from torch import Tensor, nn
 from torch.nn.functional import relu
 
 from glassformer.errors import ConfigError, ShapeError
-from glassformer.models.ends import he, require_dropout, require_ids, require_positive
+from glassformer.models.ends import Sequence, he, require_dropout, require_ids, require_positive
 from glassformer.nn.finite import require_finite
 from glassformer.nn.linear import Embedding, Linear, initialise
 from glassformer.nn.tap import Tap
@@ -124,7 +125,7 @@ class Layer(nn.Module):
         self.W = Linear(inputs, width)
         self.P, self.F = Tap(), Tap()
 
-    def forward(self, X: Tensor) -> Tensor:
+    def forward(self, X: Float[Tensor, "b k"]) -> Float[Tensor, "b n"]:
         return self.F(relu(self.P(self.W(X))))
 
 
@@ -142,7 +143,7 @@ class MLP(nn.Module):
         self.X, self.logits = Tap(), Tap()
         initialise(self, seed, he)
 
-    def forward(self, X: Tensor) -> Tensor:
+    def forward(self, X: Float[Tensor, "b c H W"] | Sequence) -> Float[Tensor, "b classes"]:
         self.config.reads.check(X)
         X = self.X((X if self.E is None else self.E(X)).flatten(1))
         for layer in self.layers:

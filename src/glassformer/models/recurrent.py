@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 import torch
+from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from glassformer.errors import ConfigError, MaskError, ShapeError
@@ -18,8 +19,10 @@ from glassformer.models.ends import (
     Frames,
     Head,
     Pool,
+    Real,
+    Sequence,
     Tokens,
-    check_mask,
+    check_real,
     require_choice,
     require_dropout,
     require_pool,
@@ -112,11 +115,11 @@ def medium(vocabulary: int = 10_000, *, cell: CellKind = "lstm") -> RecurrentCon
     )
 
 
-def lengths_of(mask: Tensor, X: Tensor) -> Tensor:
+def lengths_of(real: Tensor, X: Tensor) -> Tensor:
     """How many positions of each sequence are real; they come first."""
-    check_mask(mask, X)
-    lengths = mask.sum(1)
-    early = (mask != (torch.arange(mask.shape[1], device=mask.device) < lengths[:, None])).any(1).nonzero()
+    check_real(real, X)
+    lengths = real.sum(1)
+    early = (real != (torch.arange(real.shape[1], device=real.device) < lengths[:, None])).any(1).nonzero()
     if len(early):
         raise MaskError(f"sequence {int(early[0])} has padding before its end", "put the padding after the sequence")
     return lengths
@@ -159,8 +162,8 @@ class Stack(nn.Module):
         self.dropout = nn.Dropout(config.dropout)
 
     def forward(
-        self, X: Tensor, states: States | None = None, lengths: Tensor | None = None
-    ) -> tuple[Tensor, States]:
+        self, X: Float[Tensor, "b t k"], states: States | None = None, lengths: Int[Tensor, "b"] | None = None
+    ) -> tuple[Float[Tensor, "b t m"], States]:
         if states is not None:
             self._check(states, len(X))
         ends: list[State] = []
@@ -194,7 +197,7 @@ def initialise_recurrent(model: nn.Module, width: int, seed: int) -> None:
 
 
 class Streamed(NamedTuple):
-    logits: Tensor
+    logits: Float[Tensor, "..."]
     states: States
 
 
@@ -211,12 +214,12 @@ class Recurrent(nn.Module):
         self.X, self.logits = Tap(), Tap()
         initialise_recurrent(self, config.width, seed)
 
-    def forward(self, X: Tensor, mask: Tensor | None = None) -> Tensor:
-        """`mask` (b, t): True where X is real; padding comes after the sequence."""
+    def forward(self, X: Sequence, real: Real | None = None) -> Float[Tensor, "..."]:
+        """Padding, where `real` is False, comes after the sequence."""
         self.config.reads.check(X)
-        return self._run(X, mask, None).logits
+        return self._run(X, real, None).logits
 
-    def stream(self, X: Tensor, states: States | None = None) -> Streamed:
+    def stream(self, X: Sequence, states: States | None = None) -> Streamed:
         """The answers to the next positions; pieces of any length give what the whole gives. Pass `states` back in."""
         if self.config.bidirectional:
             raise ConfigError("the backward direction starts at the end of the sequence", "stream one direction only")
@@ -224,11 +227,11 @@ class Recurrent(nn.Module):
         self.config.reads.check(X)
         return self._run(X, None, states)
 
-    def _run(self, X: Tensor, mask: Tensor | None, states: States | None) -> Streamed:
-        lengths = None if mask is None else lengths_of(mask, X)
+    def _run(self, X: Tensor, real: Tensor | None, states: States | None) -> Streamed:
+        lengths = None if real is None else lengths_of(real, X)
         X = self.X(X if self.E is None else self.E(X))
         H, states = self.stack(self.dropout(X) if self.E is not None else X, states, lengths)
         if self.config.pool == "last":  # where each direction ended, which is not one position
-            H, mask = states[-1][0][:, None], None
-        logits = self.logits(self.head(self.dropout(H), mask))
+            H, real = states[-1][0][:, None], None
+        logits = self.logits(self.head(self.dropout(H), real))
         return Streamed(require_finite(logits, self), states)

@@ -12,11 +12,12 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 import torch
+from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
 from glassformer.core.attention import scores, softargmax
 from glassformer.errors import ShapeError
-from glassformer.models.ends import Frames, Tokens, require_positive
+from glassformer.models.ends import Frames, Real, Sequence, Tokens, require_positive
 from glassformer.models.recurrent import Stack, StackConfig, States, initialise_recurrent, lengths_of
 from glassformer.models.recurrent_cells import CellKind
 from glassformer.nn.finite import require_finite
@@ -38,6 +39,10 @@ class RecurrentSeq2SeqConfig:
     def __post_init__(self) -> None:
         require_positive(vocabulary=self.vocabulary)
         _ = self.encoder  # checks the rest
+
+    @property
+    def writes(self) -> Tokens:
+        return Tokens(vocabulary=self.vocabulary)
 
     @property
     def encoder(self) -> StackConfig:
@@ -81,15 +86,15 @@ def luong(source: int = 50_000, target: int = 50_000) -> RecurrentSeq2SeqConfig:
 
 
 class Memory(NamedTuple):
-    """What the encoder leaves: its states Z (b, s, m), which of them are real, and where each layer ended."""
+    """What the encoder leaves: its states (Z in the equations), which of them are real, and where each layer ended."""
 
-    Z: Tensor
-    mask: Tensor | None
+    X: Float[Tensor, "b s m"]
+    real: Bool[Tensor, "b s"] | None
     states: States
 
     def select(self, rows: Tensor) -> Memory:
         """The memory of these rows of the batch, in this order, repeats allowed: what beam search needs."""
-        return Memory(self.Z[rows], None if self.mask is None else self.mask[rows], select(self.states, rows))
+        return Memory(self.X[rows], None if self.real is None else self.real[rows], select(self.states, rows))
 
 
 def select(states: States, rows: Tensor) -> States:
@@ -98,7 +103,7 @@ def select(states: States, rows: Tensor) -> States:
 
 
 class Decoded(NamedTuple):
-    logits: Tensor
+    logits: Float[Tensor, "b t v"]
     states: States
 
 
@@ -111,9 +116,11 @@ class StateAttention(nn.Module):
         self.WO = Linear(2 * width, width, bias=False)
         self.Q, self.S, self.A, self.H, self.O = Tap(), Tap(), Tap(), Tap(), Tap()
 
-    def forward(self, h: Tensor, Z: Tensor, mask: Tensor | None) -> Tensor:
+    def forward(
+        self, h: Float[Tensor, "b t m"], Z: Float[Tensor, "b s m"], real: Bool[Tensor, "b s"] | None
+    ) -> Float[Tensor, "b t m"]:
         Q = self.Q(self.WQ(h))
-        S = self.S(scores(Q, Z, beta=1.0, mask=None if mask is None else mask[:, None]))
+        S = self.S(scores(Q, Z, beta=1.0, mask=None if real is None else real[:, None]))
         A = self.A(softargmax(S))
         H = self.H(A @ Z)
         return self.O(torch.tanh(self.WO(torch.cat([H, h], -1))))
@@ -126,7 +133,6 @@ class RecurrentSeq2Seq(nn.Module):
         super().__init__()
         self.config = config
         reads, m = config.reads, config.width
-        self.target = Tokens(vocabulary=config.vocabulary)
         self.E_source = Embedding(reads.vocabulary, m) if isinstance(reads, Tokens) else None
         self.E_target = Embedding(config.vocabulary, m)
         self.encoder = Stack(config.encoder)
@@ -137,23 +143,26 @@ class RecurrentSeq2Seq(nn.Module):
         self.Z, self.logits = Tap(), Tap()
         initialise_recurrent(self, m, seed)
 
-    def encode(self, X: Tensor, mask: Tensor | None = None) -> Memory:
-        """`mask` (b, s): True where X is real; padding comes after the sequence."""
-        self.config.reads.check(X)
-        lengths = None if mask is None else lengths_of(mask, X)
-        Z, states = self.encoder(X if self.E_source is None else self.dropout(self.E_source(X)), None, lengths)
-        return Memory(self.Z(Z), mask, states)
+    def encode(self, source: Sequence, real: Real | None = None) -> Memory:
+        """Padding, where `real` is False, comes after the sequence."""
+        self.config.reads.check(source)
+        lengths = None if real is None else lengths_of(real, source)
+        X = source if self.E_source is None else self.dropout(self.E_source(source))
+        Z, states = self.encoder(X, None, lengths)
+        return Memory(self.Z(Z), real, states)
 
-    def decode(self, Y: Tensor, memory: Memory, states: States | None = None) -> Decoded:
-        """The logits after each of Y's tokens, one or many, and the states to go on from; none is the beginning."""
-        self.target.check(Y)
-        if len(Y) != len(memory.Z):
-            fact = f"{len(Y)} targets for {len(memory.Z)} sources"
+    def decode(self, target: Int[Tensor, "b t"], memory: Memory, states: States | None = None) -> Decoded:
+        """The logits after each target token, one or many, and the states to go on from; none is the beginning."""
+        self.config.writes.check(target)
+        if len(target) != len(memory.X):
+            fact = f"{len(target)} targets for {len(memory.X)} sources"
             raise ShapeError(fact, "give one each; memory.select repeats them")
-        h, states = self.decoder(self.dropout(self.E_target(Y)), memory.states if states is None else states)
-        O = h if self.attention is None else self.attention(h, memory.Z, memory.mask)
+        h, states = self.decoder(self.dropout(self.E_target(target)), memory.states if states is None else states)
+        O = h if self.attention is None else self.attention(h, memory.X, memory.real)
         return Decoded(require_finite(self.logits(self.W(self.dropout(O))), self), states)
 
-    def forward(self, X: Tensor, Y: Tensor, mask: Tensor | None = None) -> Tensor:
-        """Teacher forcing: position t answers what follows Y[:, : t + 1]."""
-        return self.decode(Y, self.encode(X, mask)).logits
+    def forward(
+        self, source: Sequence, target: Int[Tensor, "b t"], source_real: Real | None = None
+    ) -> Float[Tensor, "b t v"]:
+        """Teacher forcing: position t answers what follows target[:, : t + 1]; padding after it changes nothing."""
+        return self.decode(target, self.encode(source, source_real)).logits
