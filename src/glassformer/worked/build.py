@@ -216,6 +216,9 @@ def _transport(work: Builder, transport: Transport) -> None:
     work.give("q", Matrix((transport.q,)))
     work.do("F", "cumulate", "p")
     work.do("G", "cumulate", "q")
+    work.do("D", "gap", "F", "G")
+    gaps = (*(b - a for a, b in pairwise(places)), Exact(0))
+    work.do("Wc", "weigh", "D", weights=gaps)
     work.do("T", "monotone", "F", "G")
     T = evaluate(work.done(), EXACT)["T"]
     moves = [
@@ -223,9 +226,6 @@ def _transport(work: Builder, transport: Transport) -> None:
         for k, (i, j) in enumerate(((i, j) for i, j, mass in T.cells() if mass and i != j), 1)
     ]
     work.do("W", "gather", *moves)
-    work.do("D", "gap", "F", "G")
-    gaps = (*(b - a for a, b in pairwise(places)), Exact(0))
-    work.do("Wc", "weigh", "D", weights=gaps)
 
 
 def _cost(work: Builder, cost: Cost) -> None:

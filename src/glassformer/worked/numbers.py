@@ -18,6 +18,7 @@ from glassformer.worked import ring, rounding
 from glassformer.worked.ring import Base, Terms
 
 MAX_EXPONENT = 10**9
+READABLE = 60  # signs of an exact form that people still read
 
 
 class Exact:
@@ -200,6 +201,11 @@ class Exact:
 
     # -- showing ----------------------------------------------------------------------------------------------------
 
+    @property
+    def size(self) -> int:
+        """About how many signs the exact form has; past READABLE a decimal serves the reader better."""
+        return ring.size(self.terms)
+
     def __str__(self) -> str:
         """As glassformer.worked.expression reads it: 2*sqrt(3)/3, e^2/(e^2 + 2*e + 1)."""
         from glassformer.worked.display import text, tree
@@ -234,6 +240,7 @@ class Masked:
         return "-inf"
 
     significant = decimal
+    size = 1
 
     def __str__(self) -> str:
         return "-inf"

@@ -32,12 +32,13 @@ UNIT: Key = (1, (), NO_ATOMS)
 class Base:
     """What is not multiplied out: a `sum` under a power, the `index`-th `root`, the `exp`, `sin` or `cos` of a sum."""
 
-    __slots__ = ("_ball", "_hash", "argument", "index", "kind")
+    __slots__ = ("_ball", "_hash", "argument", "index", "kind", "size")
 
     def __init__(self, kind: str, argument: Terms, index: int = 0) -> None:
         self.kind, self.argument, self.index = kind, argument, index
         self._hash = hash((kind, index, frozenset(argument.items())))
         self._ball: tuple[int, arb] | None = None
+        self.size = 1 + size(argument)
 
     def __hash__(self) -> int:
         return self._hash
@@ -70,6 +71,12 @@ def atom(base: Base, power: int = 1) -> Terms:
 
 def constant(value: int | fmpq) -> Terms:
     return {UNIT: fmpq(value)} if value else {}
+
+
+def size(terms: Terms) -> int:
+    """About how many signs it takes to write the sum: cheap even where writing it would not be."""
+    bases = {base for _, _, atoms in terms for base, _ in atoms}  # a shared denominator is written once
+    return sum(1 + (n != 1) + 2 * len(s) for n, s, _ in terms) + sum(base.size for base in bases)
 
 
 @lru_cache(maxsize=8192)

@@ -8,7 +8,7 @@ from typing import Any
 
 from glassformer.worked.arithmetic import EXACT
 from glassformer.worked.matrix import Matrix
-from glassformer.worked.numbers import Exact, Masked
+from glassformer.worked.numbers import READABLE, Exact, Masked
 from glassformer.worked.plan import Operation, Plan, evaluate, plan
 from glassformer.worked.problem import Exercise
 
@@ -29,7 +29,7 @@ class Step:
             "formula": self.formula,
             "op": self.operation.op,
             "operands": [name for name, _ in self.operands],
-            "exact": [[str(x) for x in row] for row in self.value],
+            "exact": [[exact_text(x) for x in row] for row in self.value],
             "decimal": decimals(self.value),
         }
 
@@ -51,13 +51,18 @@ class Solution:
         return next(step for step in self.steps if step.symbol == wanted)
 
     def to_json(self) -> dict[str, Any]:
-        """Decimals to 17 digits in `values` (−∞ as the string "-inf"), exact strings in `steps`."""
+        """Floats (17 digits) in `values`, −∞ as the string "-inf"; exact strings in `steps`."""
         return {
             "title": self.exercise.title,
             "layout": self.exercise.layout,
             "values": {symbol: decimals(matrix) for symbol, matrix in self.values.items()},
             "steps": [step.to_json() for step in self.steps],
         }
+
+
+def exact_text(x: Exact | Masked) -> str:
+    """The exact form, as expressions are written; a decimal marked ≈ where the form is too long to read."""
+    return str(x) if x.size <= READABLE else f"≈{x.significant(17)}"
 
 
 def decimals(matrix: Matrix[Exact]) -> list[list[float | int | str]]:
