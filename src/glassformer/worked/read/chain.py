@@ -1,0 +1,267 @@
+"""Chains: a formula → statements `target = term = term ≈ term`.
+
+Words, wide gaps, semicolons and rows end a statement; commas do where every part has a relation of its own. What
+begins with a relation goes on with what stands before it. `(q, k) = (a, b)` is two statements, q = a and k = b.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import cast
+
+from glassformer.worked.read import names
+from glassformer.worked.read.label import label
+from glassformer.worked.read.parse import Parser
+from glassformer.worked.read.statement import Link, Relation, Target
+from glassformer.worked.read.term import Call, Matrix, Name, Several, Struck, Term, Unknown, Written, names_in
+from glassformer.worked.read.tokens import Misread, lex
+
+COUNTERS = frozenset("ijklmnrst")
+
+
+@dataclass(slots=True)
+class Draft:
+    """A statement in the making. `leading`: it begins with a relation; `dangling`: a relation with nothing after it."""
+
+    line: int
+    source: str
+    terms: list[Link]
+    words: str = ""
+    given: tuple[tuple[str, Term], ...] = ()
+    crossed: bool = False
+    dangling: Relation = ""
+
+    @property
+    def leading(self) -> bool:
+        return bool(self.terms) and self.terms[0].relation != ""
+
+    def extend(self, other: Draft) -> None:
+        """Goes on with `other`, which begins with a relation or follows a dangling one."""
+        first, *rest = other.terms
+        if self.dangling:
+            first = replace(first, relation=self.dangling)
+        self.terms += [first, *rest]
+        self.source = f"{self.source} {other.source}"
+        self.dangling, self.crossed = other.dangling, self.crossed or other.crossed
+
+
+@dataclass(slots=True)
+class Formula:
+    """What one formula says: drafts in order, what could not be read, what was assumed, the words after the last."""
+
+    drafts: list[Draft] = field(default_factory=list)
+    problems: list[tuple[int, str, str]] = field(default_factory=list)
+    notes: list[tuple[int, str, str]] = field(default_factory=list)
+
+
+def formula(source: str, line: int = 1) -> Formula:
+    """Reads one formula; never raises."""
+    try:
+        tokens = lex(source, line)
+    except Misread as error:
+        return Formula(problems=[(line, " ".join(source.split()), error.reason)])
+    chains = _Chains(Parser(tokens))
+    chains.rows(0, len(tokens.items))
+    return Formula(chains.drafts, chains.parser.problems, chains.parser.notes)
+
+
+class _Chains:
+    def __init__(self, parser: Parser) -> None:
+        self.parser = parser
+        self.items = parser.tokens.items
+        self.drafts: list[Draft] = []
+
+    def rows(self, low: int, high: int, crossed: bool = False) -> None:
+        """Each row of an aligned environment, or the whole."""
+        match = self.parser.tokens.match
+        for start, stop in self.parser.split(low, high, "row"):
+            inner = self.whole(start, stop)
+            if inner is not None and self.items[start].kind == "begin" and self.items[start].text in names.ROWS:
+                self.rows(*inner, crossed)
+            elif (
+                stop - start > 2 and self.items[start].kind == "cmd" and self.items[start].text in names.STRIKES
+                and match.get(start + 1) == stop - 1 and self.has_relation(start + 2, stop - 1)
+            ):  # fmt: skip
+                self.rows(start + 2, stop - 1, True)
+            else:
+                self.row(start, stop, crossed)
+
+    def whole(self, low: int, high: int) -> tuple[int, int] | None:
+        """The inside of the one bracket or environment that is the whole range."""
+        return (low + 1, high - 1) if self.parser.tokens.match.get(low) == high - 1 else None
+
+    def has_relation(self, low: int, high: int) -> bool:
+        return len(self.parser.split(low, high, "rel")) > 1
+
+    def row(self, low: int, high: int, crossed: bool) -> None:
+        words: list[str] = []
+        given: list[tuple[str, Term]] = []
+        clauses = self.clauses(low, high)
+        for position, (start, stop, before) in enumerate(clauses):
+            words += before
+            for draft in self.statements(start, stop):
+                draft.crossed = crossed
+                counter = _counter(draft)
+                if counter is not None and position + 1 < len(clauses) and clauses[position + 1][2]:
+                    given.append(counter)
+                    continue
+                draft.words, draft.given = " ".join(words), tuple(given)
+                last = self.drafts[-1] if self.drafts else None
+                if last is not None and not words and (draft.leading or last.dangling):
+                    last.extend(draft)
+                else:
+                    self.drafts.append(draft)
+                    words = []
+
+    def clauses(self, low: int, high: int) -> list[tuple[int, int, list[str]]]:
+        """The ranges between words, semicolons, colons and gaps, each with the words before it."""
+        found: list[tuple[int, int, list[str]]] = []
+        before: list[str] = []
+        start = index = low
+        while index <= high:
+            token = self.items[index] if index < high else None
+            if token is None or self.ends_clause(start, index, high):
+                if start < index:
+                    found.append((start, index, before))
+                    before = []
+                if token is not None and token.kind == "words":
+                    before.append(token.text)
+                start = index + 1
+            index = self.parser.tokens.match.get(index, index) + 1
+        return found
+
+    def ends_clause(self, start: int, index: int, high: int) -> bool:
+        token = self.items[index]
+        if token.kind == "words" or (token.kind == "op" and token.text in (";", ":")):
+            return True
+        # a wide gap separates only what has a relation on both sides: Q = … \quad K = …
+        return token.kind == "gap" and (
+            not (self.has_relation(start, index) and self.has_relation(index + 1, high)) or self.complete(start, index, high)
+        )
+
+    def complete(self, start: int, index: int, high: int) -> bool:
+        after = next((t for t in self.items[index + 1 : high] if t.kind != "gap"), None)
+        return self.items[index - 1].kind != "rel" and after is not None and after.kind != "rel"
+
+    def statements(self, low: int, high: int) -> list[Draft]:
+        """Commas: `a = 1, b = 2` is two statements, `x = 1, 2, 3` and `Q, K = …` are one."""
+        groups: list[tuple[int, int]] = []
+        for start, stop in self.parser.split(low, high, "op", ","):
+            if start >= stop:
+                continue
+            related = self.has_relation(start, stop)
+            if groups and not (related and self.has_relation(*groups[-1])) and (
+                related or not self.has_relation(*groups[-1]) or self.numbers(start, stop)
+            ):
+                groups[-1] = (groups[-1][0], stop)
+            else:
+                groups.append((start, stop))
+        return [draft for group in groups for draft in self.chain(*group)]
+
+    def numbers(self, low: int, high: int) -> bool:
+        return any(token.kind in ("number", "begin", "open") or token.text == "…" for token in self.items[low:high])
+
+    def chain(self, low: int, high: int) -> list[Draft]:
+        """term (relation term)*; `a = b ⇒ c = d` is two."""
+        drafts: list[Draft] = []
+        relation: Relation = ""
+        ranges = self.parser.split(low, high, "rel")
+        current: Draft | None = None
+        for position, (start, stop) in enumerate(ranges):
+            if start < stop:
+                leads = relation == "→" and position + 1 < len(ranges) and self.named(start, stop)
+                if current is None or (leads and len(current.terms) > 1):
+                    current = Draft(self.items[start].line, "", [])
+                    drafts.append(current)
+                    relation = "" if leads else relation
+                current.terms.append(Link(self.items[start].line, relation, self.segment(start, stop)))
+                current.source = self.parser.tokens.text(max(start - 1, low) if not current.source else start, stop) if (
+                    not current.source) else f"{current.source} {relation} {self.parser.tokens.text(start, stop)}"
+                relation = ""
+            if position + 1 < len(ranges):
+                relation = cast(Relation, self.items[stop].text)
+        if current is not None:
+            current.dangling = relation
+        return drafts
+
+    def named(self, low: int, high: int) -> bool:
+        return any(token.kind == "name" for token in self.items[low:high])
+
+    def segment(self, low: int, high: int) -> Term:
+        """One term of a chain, or several between commas."""
+        commas = self.parser.split(low, high, "op", ",")
+        inner = self.whole(low, high)
+        if len(commas) == 1 and inner is not None and self.items[low].kind == "open" and self.items[low].text == "(":
+            commas = self.parser.split(*inner, "op", ",")
+            low, high = inner if len(commas) > 1 else (low, high)
+        commas = [part for part in commas if part[0] < part[1]]
+        if len(commas) < 2:
+            return self.parser.cell(low, high)
+        if len(commas) == 2 and self.parser.tight_comma(commas[0][1]) and inner is None:
+            return self.parser.problem(low, high, COMMA)
+        return Several(tuple(self.parser.cell(*part) for part in commas))
+
+
+COMMA = "the comma may be a decimal comma or separate two numbers: write a point, or a space after the comma"
+
+
+def _counter(draft: Draft) -> tuple[str, Term] | None:
+    """i = 0: what a statement fixes for the ones after it."""
+    if len(draft.terms) != 2 or draft.terms[1].relation != "=":
+        return None
+    name, value = draft.terms[0].term, draft.terms[1].term
+    if isinstance(name, Name) and name.name in COUNTERS and not name.indices and isinstance(value, Written):
+        return name.name, value
+    return None
+
+
+def target_of(term: Term) -> Target:
+    """What a term names: w_{1,2}, QK^T, (QKᵀ)_{1,2}."""
+    inner = term.term if isinstance(term, Struck) else term
+    if isinstance(inner, Name):
+        name = inner.name + "'" * inner.primes
+        return Target(name, inner.indices, inner.upper, term)
+    if isinstance(inner, Call) and inner.function == "entry":
+        indices = tuple(int(part) if part.isdigit() else part for part in inner.over.split(","))
+        return Target(label(inner.arguments[0]), indices, (), term)
+    return Target(label(inner), (), (), term)
+
+
+def settle(terms: list[Link]) -> list[tuple[Target | None, tuple[Link, ...]]]:
+    """Splits off the target: the first term if it names something, else a later single name. One pair per statement."""
+    first = terms[0]
+    if first.relation == "" and len(terms) > 1 and isinstance(first.term, Several):
+        matched = _one_by_one(first.term, terms[1:])
+        if matched is not None:
+            return matched
+    terms = [replace(link, term=_listed(link.term)) if position else link for position, link in enumerate(terms)]
+    if first.relation == "" and len(terms) > 1 and names_in(first.term):
+        return [(target_of(first.term), tuple(terms[1:]))]
+    terms[0] = replace(first, term=_listed(first.term))
+    if first.relation == "" and not isinstance(first.term, Unknown):
+        for position, link in enumerate(terms):
+            if position and link.relation == "=" and isinstance(link.term, Name):
+                return [(target_of(link.term), tuple(terms[:position] + terms[position + 1 :]))]
+    return [(None, tuple(terms))]
+
+
+def _one_by_one(target: Several, links: list[Link]) -> list[tuple[Target | None, tuple[Link, ...]]] | None:
+    count = len(target.items)
+    rows: list[tuple[Link, tuple[Term, ...]]] = []
+    for link in links:
+        if not isinstance(link.term, Several) or len(link.term.items) != count:
+            return None
+        rows.append((link, link.term.items))
+    return [
+        (target_of(item), tuple(replace(link, term=values[position]) for link, values in rows))
+        for position, item in enumerate(target.items)
+    ]
+
+
+def _listed(term: Term) -> Term:
+    """(1, 2) by itself is a list; ((1, 2), (3, 4)) a matrix."""
+    if not isinstance(term, Several):
+        return term
+    if all(isinstance(item, Matrix) and item.flat for item in term.items):
+        return Matrix(tuple(item.rows[0] for item in term.items if isinstance(item, Matrix)))
+    return Matrix((term.items,), flat=True)

@@ -1,0 +1,106 @@
+"""The vocabulary: which letters are one name and which are a product, what the commands and signs of LaTeX mean."""
+
+from __future__ import annotations
+
+FUNCTIONS = {
+    "exp": "exp", "log": "log", "ln": "log", "sin": "sin", "cos": "cos", "tan": "tan", "tanh": "tanh", "sqrt": "sqrt",
+    "max": "max", "min": "min", "abs": "abs", "relu": "relu", "softmax": "softmax", "softargmax": "softmax",
+    "softmin": "softmin", "sigmoid": "sigmoid", "layernorm": "layernorm", "concat": "concat", "diag": "diag",
+    "rank": "rank", "det": "det", "var": "var", "mean": "mean", "argmax": "argmax", "arg": "arg", "gelu": "gelu",
+    "attention": "attention", "multihead": "multihead", "mha": "multihead", "ffn": "ffn", "mlp": "mlp", "ln2": "log",
+}  # fmt: skip
+
+# Several capitals beside each other are a product (QK, XW); these are not.
+WORDS = frozenset({"PE", "FFN", "MSA", "MHA", "LN", "MLP", "EMD", "ReLU", "SA", "MHSA", "FLOPs", "Var"})
+QUANTITIES = frozenset("QKVXWSAHOEMZPUBCDY")
+
+_GREEK_NAMES = "alpha beta gamma delta epsilon zeta eta theta iota kappa lambda mu nu xi omicron pi rho sigma tau upsilon phi chi psi omega".split()  # noqa: E501
+_GREEK_SMALL = "αβγδεζηθικλμνξοπρστυφχψω"
+GREEK = {name: letter for name, letter in zip(_GREEK_NAMES, _GREEK_SMALL, strict=True)}
+GREEK |= {name.capitalize(): letter.upper() for name, letter in GREEK.items()}
+GREEK |= {"varepsilon": "ε", "vartheta": "θ", "varphi": "φ", "varrho": "ρ", "varsigma": "ς"}
+SYMBOLS = GREEK | {
+    "ell": "ℓ", "nabla": "∇", "partial": "∂", "hbar": "ħ", "Re": "ℜ", "Im": "ℑ", "aleph": "ℵ", "emptyset": "∅",
+    "dots": "…", "ldots": "…", "cdots": "…", "vdots": "…", "ddots": "…", "hdots": "…", "imath": "i", "jmath": "j",
+    "star": "⋆", "ast": "⋆", "forall": "∀", "exists": "∃", "square": "□", "Box": "□", "checkmark": "✓",
+}  # fmt: skip
+
+RELATIONS = {
+    "=": "=", "==": "=", ":=": "=", "=:": "=", "equiv": "=", "triangleq": "=", "coloneqq": "=", "doteq": "=",
+    "≈": "≈", "approx": "≈", "simeq": "≈", "sim": "≈", "cong": "≈", "approxeq": "≈", "~": "≈", "~=": "≈", "≅": "≈",
+    "≃": "≈", "∼": "≈", "fallingdotseq": "≈", "→": "→", "⇒": "→", "->": "→", "=>": "→", "-->": "→", "==>": "→",
+    "rightarrow": "→", "to": "→", "longrightarrow": "→", "Rightarrow": "→", "Longrightarrow": "→", "implies": "→",
+    "mapsto": "→", "leadsto": "→", "longmapsto": "→", "⟹": "→", "⟶": "→", "↦": "→", "➔": "→", "therefore": "→",
+    "∴": "→", "iff": "→", "Leftrightarrow": "→", "leftrightarrow": "→", "⇔": "→", "rightsquigarrow": "→",
+    "<": "<", ">": ">", "lt": "<", "gt": ">", "≤": "≤", "≥": "≥", "le": "≤", "ge": "≥", "leq": "≤", "geq": "≥",
+    "<=": "≤", ">=": "≥", "ll": "<", "gg": ">", "leqslant": "≤", "geqslant": "≥", "≠": "≠", "ne": "≠", "neq": "≠",
+    "!=": "≠", "∈": "∈", "in": "∈", "notin": "∈", "subset": "∈", "subseteq": "∈", "∝": "∝", "propto": "∝", "≡": "=",
+    "leftarrow": "=", "gets": "=", "←": "=",
+}  # fmt: skip
+
+OPERATORS = {
+    "cdot": "*", "times": "*", "ast": "*", "bullet": "*", "·": "*", "×": "*", "∙": "*", "⋅": "*", "•": "*", "✕": "*",
+    "∗": "*", "*": "*", "div": "/", "÷": "/", "/": "/", "∕": "/", "⁄": "/", "slash": "/", "+": "+", "-": "-", "−": "-",
+    "–": "-", "—": "-", "odot": "⊙", "⊙": "⊙", "circ": "⊙", "∘": "⊙", "otimes": "⊗", "⊗": "⊗", "oplus": "⊕", "⊕": "⊕",
+    "pm": "±", "±": "±", "mp": "±", "prime": "'", "′": "'", "’": "'", "'": "'", "^": "^", "_": "_", "**": "^", "!": "!",
+    ",": ",", ";": ";", "&": "&", "|": "|", "vert": "|", "lvert": "|", "rvert": "|", "mid": "|", "Vert": "‖",
+    "‖": "‖", "lVert": "‖", "rVert": "‖", ":": ":", "colon": ":", "%": "%", "@": "*", "√": "√", "wedge": "∧",
+}  # fmt: skip
+
+BIG = {"sum": "sum", "prod": "product", "int": "integral", "lim": "limit", "bigoplus": "⊕", "oint": "integral",
+       "bigcup": "union", "max": "max", "min": "min"}  # fmt: skip
+BIG_SIGNS = {"∑": "sum", "Σ": "sum", "∏": "product", "∫": "integral"}
+
+# Dropped: they change how a thing looks, not what it is.
+FONTS = frozenset(
+    "mathbf boldsymbol bm mathcal mathbb mathsf mathit mathtt mathfrak vec bold pmb boxed fbox ensuremath overbrace "
+    "underbrace mathop mathbin mathrel mathord mathnormal widevec overrightarrow mathscr displaylines uline "
+    "underline emph large small".split()
+)
+LOOKS = frozenset(
+    "left right big Big bigg Bigg bigl bigr Bigl Bigr biggl biggr Biggl Biggr bigm middle displaystyle textstyle "
+    "scriptstyle scriptscriptstyle limits nolimits nonumber notag hline cline centering bf rm it sf cal strut "
+    "mathstrut hfill noindent allowbreak nobreak par newline toprule midrule bottomrule relax null color".split()
+)
+SPACES = frozenset([",", ";", ":", "!", " ", ">", "/", "thinspace", "medspace", "thickspace", "enspace", "\n", "\t", "-"])
+GAPS = frozenset(["quad", "qquad"])
+WITH_ARGUMENT = frozenset(
+    "label tag hspace vspace phantom hphantom vphantom color ref eqref cite footnote hskip mspace rule cline "
+    "setlength includegraphics bigskip kern".split()
+)
+TEXTS = frozenset("text textbf textit textrm textsf texttt mbox hbox intertext shortintertext textnormal textup".split())
+UPRIGHT = frozenset("mathrm operatorname operatorname* textsc".split())
+STRIKES = frozenset("cancel xcancel bcancel sout st hcancel strike soutmath hout xout".split())
+ACCENTS = {"hat": "\u0302", "widehat": "\u0302", "tilde": "\u0303", "widetilde": "\u0303", "bar": "\u0304",
+           "overline": "\u0304", "dot": "\u0307", "ddot": "\u0308", "check": "\u030c"}  # fmt: skip
+MATRICES = frozenset("matrix bmatrix pmatrix Bmatrix vmatrix Vmatrix smallmatrix array bsmallmatrix psmallmatrix".split())
+ROWS = frozenset("aligned split gathered alignedat align gather equation multline eqnarray cases dcases multlined".split())
+TRANSPOSES = frozenset(["T", "top", "intercal", "⊤", "ᵀ", "⊺", "mathsf T", "tr", "t", "\\top"])
+
+BRACKETS = {"{": ("open", "s"), "}": ("close", "s"), "lbrace": ("open", "s"), "rbrace": ("close", "s"),
+             "langle": ("open", "<"), "rangle": ("close", "<"), "lbrack": ("open", "["), "rbrack": ("close", "["),
+             "lfloor": ("open", "f"), "rfloor": ("close", "f"), "lceil": ("open", "f"), "rceil": ("close", "f"),
+             "lparen": ("open", "("), "rparen": ("close", "(")}  # fmt: skip
+
+
+def split_letters(run: str) -> list[str]:
+    """QK is Q times K, out is one name, XWQ is X times W_Q, qk is q times k."""
+    if len(run) == 1 or run in WORDS or run.lower() in FUNCTIONS:
+        return [run]
+    if run in ("dk", "dv", "dq"):
+        return [run]
+    if run.islower():
+        return [run] if len(run) > 2 else list(run)
+    if all(letter in QUANTITIES for letter in run):
+        pieces: list[str] = []
+        for letter in run:
+            if pieces and pieces[-1] == "W" and letter in "QKVO":
+                pieces[-1] = "W" + letter
+            else:
+                pieces.append(letter)
+        return pieces
+    if run.isupper():
+        return list(run)
+    if run[0].isupper() and run[1:].islower() and len(run) > 2:
+        return [run]
+    return list(run) if len(run) <= 3 else [run]

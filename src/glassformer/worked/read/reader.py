@@ -1,0 +1,189 @@
+"""read(text) → Reading: placed and unplaced statements of a document, tolerant, never guessing silently."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from glassformer.errors import InputError
+from glassformer.worked.read import macros
+from glassformer.worked.read.chain import Draft, Formula, formula, settle, target_of
+from glassformer.worked.read.document import Piece, pieces
+from glassformer.worked.read.plain import scan
+from glassformer.worked.read.statement import Link, Note, Place, Reading, Statement, Unread
+from glassformer.worked.read.tables import Table, latex_table, markdown_table
+from glassformer.worked.read.term import Written, written
+
+LARGEST = 2_000_000  # bytes
+LONGEST_SOURCE = 400  # characters of a source that are kept for Unread and Note
+KINDS = ("auto", "markdown", "latex", "yaml", "json", "csv")
+_SUFFIXES = {".md": "markdown", ".markdown": "markdown", ".txt": "markdown", ".tex": "latex", ".latex": "latex",
+             ".yaml": "yaml", ".yml": "yaml", ".json": "json", ".csv": "csv", ".tsv": "csv"}  # fmt: skip
+
+
+def read_file(path: Path | str) -> Reading:
+    """Reads a file, of which the size is looked at first."""
+    path = Path(path)
+    try:
+        size = path.stat().st_size
+        if size > LARGEST:
+            raise _too_large(path.name, size)
+        return read(path.read_bytes(), path.name)
+    except OSError as error:
+        raise InputError(f"{path} cannot be read ({error.strerror})", "name a file that exists") from None
+
+
+def read(text: str | bytes, name: str = "the document", kind: str = "auto") -> Reading:
+    """What the document says. InputError if it is no text, larger than 2 MB, or has no mathematics in it."""
+    if kind not in KINDS:
+        raise InputError(f"kind {kind!r} is not known", f"choose one of {', '.join(KINDS)}")
+    if len(text) > LARGEST:
+        raise _too_large(name, len(text))
+    text = _decoded(text, name)
+    if kind == "auto":
+        kind = _guess(text, name)
+    if kind in ("yaml", "json", "csv"):
+        from glassformer.worked.read.answers import answers
+
+        return answers(text, name, kind)
+    collector = Collector()
+    for piece in pieces(macros.body(text)):
+        collector.take(piece)
+    reading = collector.reading(name, kind)
+    if not reading.statements and not reading.unread:
+        raise InputError(f"{name} has no mathematics in it", "write formulas as $…$, or plainly as Q = [[1, 2], [3, 4]]")
+    return reading
+
+
+def _too_large(name: str, size: int) -> InputError:
+    return InputError(f"{name} is {size / 1e6:.1f} MB", f"send at most {LARGEST // 1_000_000} MB")
+
+
+def _decoded(text: str | bytes, name: str) -> str:
+    if isinstance(text, bytes):
+        encoding = "utf-16" if text[:2] in (b"\xff\xfe", b"\xfe\xff") else "utf-8-sig"
+        try:
+            text = text.decode(encoding)
+        except UnicodeDecodeError as error:
+            raise InputError(f"{name} is not text (byte {error.start})", "save it as UTF-8") from None
+    if "\0" in text:
+        raise InputError(f"{name} is not text (it holds a zero byte)", "save it as UTF-8")
+    return text.replace("\r\n", "\n").replace("\r", "\n")
+
+
+def _guess(text: str, name: str) -> str:
+    suffix = _SUFFIXES.get(Path(name).suffix.lower())
+    if suffix is not None:
+        return suffix
+    start = text.lstrip()
+    if start.startswith("{") and '"' in start[:200]:
+        return "json"
+    return "latex" if macros.is_latex(text) else "markdown"
+
+
+@dataclass(slots=True)
+class _Kept:
+    """A draft with where it stood, until the formulas after it can no longer go on with it."""
+
+    draft: Draft
+    place: Place
+    context: str
+
+
+@dataclass(slots=True)
+class Collector:
+    """Puts the pieces of a document together to statements."""
+
+    kept: list[_Kept] = field(default_factory=list)
+    unread: list[Unread] = field(default_factory=list)
+    notes: list[Note] = field(default_factory=list)
+    words: str = ""
+    context: str = ""
+
+    def take(self, piece: Piece) -> None:
+        match piece.kind:
+            case "prose" | "code":
+                self.prose(piece)
+            case "inline" | "display":
+                self.formula(formula(piece.text, piece.line), piece.kind, piece.crossed)
+            case "open":
+                before = len(self.kept)
+                self.formula(formula(piece.text, piece.line), "display", piece.crossed)
+                if len(self.kept) == before or piece.text.strip():
+                    self.problem(piece.line, piece.text, "the formula is never closed")
+            case "picture":
+                self.problem(piece.line, piece.text, "a picture cannot be read: write down what it shows")
+            case "table":
+                self.table(markdown_table(piece.text, piece.line))
+            case "tabular":
+                self.table(latex_table(piece.text, piece.line))
+
+    def prose(self, piece: Piece) -> None:
+        for event in scan(piece.text, piece.line, code=piece.kind == "code"):
+            if event.kind == "formula":
+                self.formula(formula(event.text, event.line), "plain", piece.crossed)
+            elif event.kind == "number":
+                self.say("")
+                number: Written = written(event.text.lstrip("-−"))
+                text = event.text.replace("−", "-")
+                number = replace(number, text=text, value=-number.value) if text.startswith("-") else number
+                draft = Draft(event.line, event.text, [Link(event.line, "", number)])
+                self.keep(draft, "prose", piece.crossed)
+            elif event.kind == "words":
+                self.say(event.text)
+
+    def say(self, text: str) -> None:
+        text = " ".join(text.split()).strip()
+        if any(char.isalnum() for char in text):
+            self.words = f"{self.words} {text}".strip()[-LONGEST_SOURCE:]
+            self.context = self.words
+
+    def formula(self, found: Formula, place: Place, crossed: bool) -> None:
+        for position, draft in enumerate(found.drafts):
+            last = self.kept[-1].draft if self.kept else None
+            joins = position == 0 and not self.words and not draft.words and last is not None
+            if joins and last is not None and (last.dangling or (draft.leading and draft.terms[0].relation != "→")):
+                last.extend(draft)
+                continue
+            self.keep(draft, place, crossed)
+        for line, source, reason in found.problems:
+            self.problem(line, source, reason)
+        self.notes += [Note(line, _short(source), assumption) for line, source, assumption in found.notes]
+
+    def keep(self, draft: Draft, place: Place, crossed: bool) -> None:
+        draft.words = f"{self.words} {draft.words}".strip()
+        draft.crossed |= crossed
+        self.kept.append(_Kept(draft, place, self.context))
+        self.words = ""
+
+    def problem(self, line: int, source: str, reason: str) -> None:
+        self.unread.append(Unread(line, _short(source), reason))
+
+    def table(self, table: Table) -> None:
+        for line, source, target, term in table.chains:
+            links = [Link(line, "", term)] if target is None else [Link(line, "", target), Link(line, "=", term)]
+            self.keep(Draft(line, _short(source), links), "table", False)
+        for line, text in table.formulas:
+            self.formula(formula(text, line), "table", False)
+        for line, source, reason in table.problems:
+            self.problem(line, source, reason)
+        self.say(table.words)
+
+    def reading(self, name: str, kind: str) -> Reading:
+        statements: list[Statement] = []
+        for kept in self.kept:
+            draft = kept.draft
+            for target, terms in settle(draft.terms):
+                if target is None and len(terms) == 1 and draft.dangling and terms[0].relation == "":
+                    target, terms = target_of(terms[0].term), ()
+                statements.append(
+                    Statement(draft.line, draft.source, target, terms, draft.words, kept.context, draft.given,
+                              kept.place, draft.crossed)  # fmt: skip
+                )
+        unread = sorted(self.unread, key=lambda item: item.line)
+        return Reading(name, kind, tuple(statements), tuple(unread), tuple(self.notes))
+
+
+def _short(source: str) -> str:
+    text = " ".join(source.split())
+    return text if len(text) <= LONGEST_SOURCE else text[: LONGEST_SOURCE - 1] + "…"
