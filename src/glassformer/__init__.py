@@ -10,9 +10,9 @@ from typing import Any
 
 __version__ = "0.1.0"
 
-_PACKAGES = ("core", "worked", "nn", "models", "decoding")
+_PACKAGES = ("core", "worked", "nn", "models", "decoding", "lens")
 # name -> the module it lives in
-_NAMES: dict[str, str] = {"GlassError": "errors"}
+_NAMES: dict[str, str] = {"GlassError": "errors", "edit": "lens", "trace": "lens"}
 
 __all__ = ["__version__", *_PACKAGES, *_NAMES]
 

@@ -1,0 +1,147 @@
+from __future__ import annotations
+
+import io
+
+import pytest
+import torch
+from rich.console import Console
+from torch import nn
+
+from glassformer.core import Pattern, attend
+from glassformer.errors import InputError, ShapeError
+from glassformer.lens import edit, trace
+from glassformer.models import Decoder, Seq2Seq, ViT, decoder, seq2seq, vit
+
+TOKENS = torch.tensor([[3, 1, 4, 1, 5, 9, 2]])
+
+
+@pytest.fixture
+def model() -> Decoder:
+    return Decoder(decoder.tiny(), seed=5).double().eval()
+
+
+def test_quantities_are_those_of_core(model: Decoder) -> None:
+    """Every step by hand from the module's own weights."""
+    with trace(model) as run:
+        model(TOKENS)
+    block = model.decoder.get_submodule("1")
+    layer = block.attention
+    X = block.attention_residual.norm(run["decoder.1.X"])
+    Q, K, V = (layer.split(W(X), 2) for W in (layer.WQ, layer.WK, layer.WV))
+    by_hand = attend(Q, K, V, causal=True)
+    for symbol, value in {"Q": Q, "K": K, "V": V, "S": by_hand.S, "A": by_hand.A, "H": by_hand.H}.items():
+        torch.testing.assert_close(run[f"decoder.1.attention.{symbol}"], value)
+    O = layer.WO(by_hand.H.transpose(1, 2).flatten(2))
+    torch.testing.assert_close(run["decoder.1.attention.O"], O)
+    torch.testing.assert_close(run["decoder.1.R"], run["decoder.1.X"] + O)
+    torch.testing.assert_close(run["decoder.1.O"], run["decoder.1.R"] + run["decoder.1.ffn.O"])
+    torch.testing.assert_close(run["decoder.1.X"], run["decoder.0.O"])
+
+
+def test_weights_are_those_of_torch() -> None:
+    from glassformer.nn import MultiHeadAttention, heads
+    from glassformer.nn.linear import initialise
+
+    ours = MultiHeadAttention(heads(12, 3)).double()
+    initialise(ours, 1)
+    theirs = nn.MultiheadAttention(12, 3, batch_first=True, dtype=torch.float64)
+    with torch.no_grad():
+        theirs.in_proj_weight.copy_(torch.cat([ours.WQ.weight, ours.WK.weight, ours.WV.weight]))
+        theirs.in_proj_bias.zero_()
+        theirs.out_proj.weight.copy_(ours.WO.weight)
+        theirs.out_proj.bias.zero_()
+    X = torch.randn(2, 5, 12, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
+    with torch.no_grad(), trace(ours, "A") as run:
+        ours(X)
+    torch.testing.assert_close(run["A"], theirs(X, X, X, average_attn_weights=False)[1])
+
+
+def test_layers_stay_fused_and_weights_come_late(model: Decoder) -> None:
+    with torch.no_grad(), trace(model, "decoder.*.attention.A") as run:
+        model(TOKENS)
+    (kept,) = run.passes("decoder.0.attention.A")
+    assert isinstance(kept, Pattern)  # Q, K and L: no n × n
+    whole = run["decoder.0.attention.A"]
+    part = run.part("decoder.0.attention.A", heads=[1], rows=[2, 6])
+    torch.testing.assert_close(part, whole[:, [1]][:, :, [2, 6]])
+    torch.testing.assert_close(whole.sum(-1), torch.ones_like(whole.sum(-1)))
+
+
+def test_only_what_is_asked_for_is_kept(model: Decoder) -> None:
+    with trace(model, "decoder.1.attention.Q", "decoder.[01].X") as run:
+        model(TOKENS)
+    assert sorted(run) == ["decoder.0.X", "decoder.1.X", "decoder.1.attention.Q"]
+    with pytest.raises(InputError, match="no quantity is called"):
+        run["decoder.0.attention.K"]
+
+
+def test_nothing_stays_behind(model: Decoder) -> None:
+    with pytest.raises(RuntimeError, match="planned"), trace(model):
+        raise RuntimeError("planned")
+    assert not any(tap.watched for tap in model.modules() if hasattr(tap, "watched"))
+
+
+def test_weights_carry_gradients_when_wanted(model: Decoder) -> None:
+    with trace(model, "decoder.0.attention.A") as run:
+        model(TOKENS)
+    run["decoder.0.attention.A"][0, 0, -1, 0].backward()
+    assert model.decoder.get_submodule("0").attention.WQ.weight.grad.abs().sum() > 0
+
+
+def test_every_pass_is_kept_and_sizes_may_change_between_them(model: Decoder) -> None:
+    cache = model.cache(8)
+    with torch.no_grad(), trace(model, "decoder.0.attention.A") as run:
+        model(TOKENS[:, :4], cache=cache)
+        model(TOKENS[:, 4:5], cache=cache)
+    assert [kept.shape for kept in run.passes("decoder.0.attention.A")] == [(1, 2, 4, 4), (1, 2, 1, 5)]
+
+
+def test_axes_are_bound_by_name(model: Decoder) -> None:
+    """A tap fed past `edit`'s own check: the run names both places."""
+    tap = model.decoder.get_submodule("1").attention.H
+    tap.editors.append(lambda H: H[:, :, :3])
+    both = r"axis decoder.t is 7 at decoder.*\.X and 3 at decoder.1.attention.H"
+    with pytest.raises(ShapeError, match=both), trace(model):
+        model(TOKENS)
+
+
+def test_cross_attention_and_pictures() -> None:
+    pair = Seq2Seq(seq2seq.tiny())
+    with torch.no_grad(), trace(pair, "decoder.*.cross.A") as run:
+        pair(torch.ones(1, 5, dtype=torch.long), torch.ones(1, 3, dtype=torch.long))
+    assert run["decoder.1.cross.A"].shape == (1, 2, 3, 5)
+    image = ViT(vit.tiny())
+    with torch.no_grad(), trace(image, "encoder.1.attention.A") as run:
+        image(torch.zeros(1, 3, 8, 8))
+    assert run["encoder.1.attention.A"].shape == (1, 2, 5, 5)
+
+
+def test_a_run_prints_itself(model: Decoder) -> None:
+    with torch.no_grad(), trace(model, "decoder.0.*") as run:
+        model(TOKENS)
+    console = Console(width=120, record=True, file=io.StringIO())
+    console.print(run)
+    assert "decoder.0.attention.Q" in console.export_text()
+    assert "<td>decoder.0.attention.A</td><td>b h t s</td><td>1 × 2 × 7 × 7</td><td>late</td>" in run._repr_html_()
+
+
+def test_wildcards_name_one_or_are_iterated(model: Decoder) -> None:
+    with torch.no_grad(), trace(model, "*.A") as run:
+        model(TOKENS)
+    with pytest.raises(InputError, match="names 2 quantities"):
+        run["*.A"]
+    assert [path for path, A in run.each("*.A") if A.shape == (1, 2, 7, 7)] == [
+        "decoder.0.attention.A",
+        "decoder.1.attention.A",
+    ]
+
+
+def test_what_has_no_taps_is_refused() -> None:
+    with pytest.raises(InputError, match="Linear has no taps"), trace(nn.Linear(2, 2)):
+        pass
+
+
+def test_tracing_an_edited_layer_shows_what_goes_on(model: Decoder) -> None:
+    with torch.no_grad(), edit(model, "decoder.0.attention.A", 0.25), trace(model, "decoder.0.attention.A") as run:
+        model(TOKENS)
+    assert (run["decoder.0.attention.A"] == 0.25).all()
