@@ -15,7 +15,8 @@ from torch import Tensor
 
 from glassformer.core.masks import causal as causal_mask
 from glassformer.core.masks import combine, require_rows
-from glassformer.errors import MaskError, ShapeError
+from glassformer.core.values import has_values
+from glassformer.errors import ConfigError, MaskError, ShapeError
 
 
 class Attended(NamedTuple):
@@ -27,8 +28,13 @@ class Attended(NamedTuple):
 
 
 def softargmax(S: Float[Tensor, "*shape"], beta: float = 1.0, dim: int = -1) -> Float[Tensor, "*shape"]:
-    """softargmax_β(s)_i = exp(β sᵢ) / Σ_j exp(β s_j). β → ∞ is the argmax, β → 0 the mean."""
-    return torch.softmax(beta * S if beta != 1.0 else S, dim)
+    """softargmax_β(s)_i = exp(β sᵢ) / Σ_j exp(β s_j). β = ∞ is the argmax, β = 0 the mean over what is not masked."""
+    if beta == 1.0:
+        return torch.softmax(S, dim)
+    if beta == math.inf:
+        return hardargmax(S, dim)
+    below = S - S.detach().amax(dim, keepdim=True)  # ≤ 0, so that no β overflows
+    return torch.softmax((beta * below).masked_fill(torch.isneginf(S), -math.inf), dim)  # 0 · −∞ stays masked
 
 
 def hardargmax(S: Float[Tensor, "*shape"], dim: int = -1) -> Float[Tensor, "*shape"]:
@@ -50,9 +56,7 @@ def gumbel_softargmax(
 
     Jang, Gu, Poole 2017; Maddison, Mnih, Teh 2017.
     """
-    uniform = torch.rand(S.shape, generator=generator, dtype=S.dtype, device=S.device)
-    tiny = torch.finfo(S.dtype).tiny
-    noise = -torch.log(-torch.log(uniform.clamp_min(tiny)).clamp_min(tiny))
+    noise = -torch.empty_like(S, requires_grad=False).exponential_(generator=generator).log()
     return softargmax(S + noise, beta, dim)
 
 
@@ -66,13 +70,13 @@ def scores(
     causal: bool = False,
 ) -> Float[Tensor, "*b t s"]:
     """S = β Q Kᵀ + bias, −∞ where the mask is False; β = 1/√d unless given."""
-    _require_widths(Q, K)
+    require_match(Q, K)
     S = (Q * default_beta(Q, beta)) @ K.mT
     if bias is not None:
-        S = S + bias
+        S = S + checked_bias(bias, S.shape)
     if causal:
         mask = combine(mask, causal_mask(Q.shape[-2], K.shape[-2], device=Q.device))
-    return S if mask is None else S.masked_fill(~checked_mask(mask, S), -math.inf)
+    return S if mask is None else S.masked_fill(~checked_mask(mask, S.shape), -math.inf)
 
 
 def attend(
@@ -94,8 +98,7 @@ def attend(
     generator bound. With dropout H is gathered with the dropped weights, and A is what was dropped from: its rows
     still sum to 1.
     """
-    if K.shape[-2] != V.shape[-2]:
-        raise ShapeError(f"{K.shape[-2]} keys but {V.shape[-2]} values", "give each key one value")
+    require_pairs(K, V)
     S = scores(Q, K, beta=beta, mask=mask, bias=bias, causal=causal)
     A = normalise(S)
     return Attended(S, A, drop(A, dropout, generator) @ V)
@@ -110,44 +113,73 @@ def attend_columns(
     mask: Bool[Tensor, "..."] | None = None,
 ) -> Attended:
     """S = β KᵀQ, A = softargmax over each column, H = V A: tokens are columns, and so are weights; the mask too."""
-    _require_widths(Q.mT, K.mT)
-    S = default_beta(Q.mT, beta) * (K.mT @ Q)
+    require_match(Q.mT, K.mT)
+    require_pairs(K.mT, V.mT)
+    S = K.mT @ (Q * default_beta(Q.mT, beta))
     if mask is not None:
-        S = S.masked_fill(~checked_mask(mask.mT, S.mT).mT, -math.inf)
+        S = S.masked_fill(~checked_mask(mask.mT, S.mT.shape).mT, -math.inf)
     A = softargmax(S, dim=-2)
     return Attended(S, A, V @ A)
 
 
 def drop(A: Float[Tensor, "*shape"], dropout: float, generator: torch.Generator | None) -> Float[Tensor, "*shape"]:
     """Each entry to 0 with the given probability, the rest scaled by 1/(1 − p) so that the mean stays."""
+    require_dropout(dropout)
     if dropout == 0.0:
         return A
-    kept = torch.rand(A.shape, generator=generator, dtype=A.dtype, device=A.device) >= dropout
+    kept = torch.empty_like(A, requires_grad=False).bernoulli_(1.0 - dropout, generator=generator)
     return A * kept / (1.0 - dropout)
+
+
+def require_dropout(dropout: float) -> None:
+    if not 0.0 <= dropout < 1.0:
+        raise ConfigError(f"dropout is {dropout}", "choose a probability from 0 up to, not including, 1")
 
 
 def default_beta(Q: Tensor, beta: float | None) -> float:
     return 1.0 / math.sqrt(Q.shape[-1]) if beta is None else beta
 
 
-def _require_widths(Q: Tensor, K: Tensor) -> None:
+def require_match(Q: Tensor, K: Tensor) -> None:
     if Q.shape[-1] != K.shape[-1]:
         raise ShapeError(
             f"queries are {Q.shape[-1]} wide and keys {K.shape[-1]}", "project both to one width before their product"
         )
+    if K.shape[-2] == 0:
+        raise ShapeError("there are 0 keys, so that no query may attend to anything", "give at least one key")
 
 
-def checked_mask(mask: Tensor, S: Tensor) -> Tensor:
+def require_pairs(K: Tensor, V: Tensor) -> None:
+    if K.shape[-2] != V.shape[-2]:
+        raise ShapeError(f"{K.shape[-2]} keys but {V.shape[-2]} values", "give each key one value")
+
+
+def checked_mask(mask: Tensor, S: torch.Size) -> Tensor:
+    """The mask itself, if it fits scores of shape S and leaves every query a key."""
     if mask.dtype != torch.bool:
         raise MaskError(f"the mask holds {str(mask.dtype).removeprefix('torch.')}", "give booleans, True = may attend")
-    try:
-        fits = torch.broadcast_shapes(mask.shape, S.shape) == S.shape
-    except RuntimeError:
-        fits = False
-    if not fits:
+    if not _fits(mask, S):
         raise MaskError(
-            f"a mask of shape {tuple(mask.shape)} does not fit scores of shape {tuple(S.shape)}",
+            f"a mask of shape {tuple(mask.shape)} does not fit scores of shape {tuple(S)}",
             "make it (…, queries, keys), or 1 where it is the same for all",
         )
-    require_rows(mask)
+    if has_values(mask):
+        require_rows(torch.atleast_2d(mask))
     return mask
+
+
+def checked_bias(bias: Tensor, S: torch.Size) -> Tensor:
+    """The bias itself, if it fits scores of shape S."""
+    if not _fits(bias, S):
+        raise ShapeError(
+            f"a bias of shape {tuple(bias.shape)} does not fit scores of shape {tuple(S)}",
+            "make it (…, queries, keys), or 1 where it is the same for all",
+        )
+    return bias
+
+
+def _fits(part: Tensor, S: torch.Size) -> bool:
+    try:
+        return torch.broadcast_shapes(part.shape, S) == S
+    except RuntimeError:
+        return False

@@ -14,9 +14,19 @@ from jaxtyping import Bool, Float
 from torch import Tensor
 from torch.nn.functional import pad, scaled_dot_product_attention
 
-from glassformer.core.attention import attend, checked_mask, default_beta, scores, softargmax
+from glassformer.core.attention import (
+    attend,
+    checked_bias,
+    checked_mask,
+    default_beta,
+    require_match,
+    require_pairs,
+    scores,
+    softargmax,
+)
 from glassformer.core.masks import causal as causal_mask
 from glassformer.core.masks import combine
+from glassformer.errors import ShapeError
 
 
 class Fused(NamedTuple):
@@ -42,18 +52,23 @@ def attend_fused(
     causal: bool = False,
 ) -> Fused:
     """The H of `attend`, and L; heads h in groups that share the g heads of K and V (h a multiple of g)."""
-    t, s = Q.shape[-2], K.shape[-2]
+    _require_fit(Q, K, V)
+    b, h, t, d = Q.shape
+    s, e = V.shape[-2:]
     beta = default_beta(Q, beta)
     if beta <= 0:  # the kernel scales after it has masked, and −∞ · β would no longer be −∞
         Q, beta = Q * beta, 1.0
     if causal and (t != s or mask is not None):  # kernels align a causal mask top-left: wrong with a cache
         mask = combine(mask, None if t == 1 else causal_mask(t, s, device=Q.device))
         causal = False
+    shape = torch.Size((b, h, t, s))
     if mask is not None:
-        checked_mask(mask, Q[..., :1].expand(*Q.shape[:-1], s))
-    if bias is not None and bias.requires_grad:  # no kernel here gives a bias its gradient
-        K, V = spread(K, Q.shape[1]), spread(V, Q.shape[1])
-        S, _, H = attend(Q, K, V, beta=beta, mask=mask, bias=bias, causal=causal)
+        checked_mask(mask, shape)
+    if bias is not None:
+        checked_bias(bias, shape)
+    if Q.numel() == 0 or (bias is not None and bias.requires_grad):
+        # No kernel here gives a bias its gradient, and the CPU's divides by the number of queries.
+        S, _, H = attend(Q, spread(K, h), spread(V, h), beta=beta, mask=mask, bias=bias, causal=causal)
         return Fused(H, torch.logsumexp(S, -1))
     if mask is not None:
         bias = additive(mask, Q) if bias is None else bias.masked_fill(~mask, -math.inf)
@@ -62,13 +77,30 @@ def attend_fused(
             bias, causal = bias + additive(causal_mask(t, s, device=Q.device), Q), False
         H = scaled_dot_product_attention(Q, K, V, bias, is_causal=causal, scale=beta, enable_gqa=True)
         return Fused(H, None)
-    d, e = Q.shape[-1], V.shape[-1]
     if d != e:  # the kernel wants one width: zeros change neither Q Kᵀ nor the columns of V that are kept
         Q, K, V = (pad(part, (0, max(d, e) - part.shape[-1])) for part in (Q, K, V))
-    while bias is not None and bias.dim() < 4:
-        bias = bias.unsqueeze(0)
+    Q, K, V = (part if part.stride(-1) == 1 else part.contiguous() for part in (Q, K, V))  # it reads rows as blocks
+    if bias is not None:
+        bias = bias[(None,) * (4 - bias.dim())]
     H, L = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu(Q, K, V, 0.0, causal, attn_mask=bias, scale=beta)
     return Fused(H[..., :e], L)
+
+
+def _require_fit(Q: Tensor, K: Tensor, V: Tensor) -> None:
+    """What the kernel takes for granted: it would read past the end of a tensor that is too small."""
+    require_match(Q, K)
+    require_pairs(K, V)
+    if K.shape[:2] != V.shape[:2] or Q.shape[0] != K.shape[0]:
+        raise ShapeError(
+            f"batch and heads are {tuple(Q.shape[:2])} of queries, {tuple(K.shape[:2])} of keys and "
+            f"{tuple(V.shape[:2])} of values",
+            "give all of them one batch, and keys and values one number of heads",
+        )
+    if Q.shape[1] % K.shape[1]:
+        raise ShapeError(
+            f"{Q.shape[1]} query heads do not share {K.shape[1]} key/value heads evenly",
+            "choose key/value heads that divide them",
+        )
 
 
 def spread(K: Float[Tensor, "b g s d"], heads: int) -> Float[Tensor, "b h s d"]:
@@ -112,11 +144,15 @@ class Pattern:
         )
 
     def A(self, heads: slice | list[int] = slice(None), rows: slice | list[int] = slice(None)) -> Tensor:
-        """A = exp(S − L). Where gradients are wanted, softargmax(S): L carries none."""
+        """A = exp(S − L). Where gradients are wanted, softargmax(S): L carries none.
+
+        And where scores are so large (a large β) that the rounding of L would show in their difference.
+        """
         S = self.S(heads, rows)
-        if self.L is None or S.requires_grad:
+        L = None if self.L is None else self.L[:, heads][:, :, rows].unsqueeze(-1)
+        if L is None or S.requires_grad or bool((L.abs() > 32).any()):
             return softargmax(S)
-        return S.sub_(self.L[:, heads][:, :, rows].unsqueeze(-1)).exp_()
+        return S.sub_(L).exp_()
 
 
 def _part(full: Tensor | None, heads: slice | list[int], rows: slice | list[int]) -> Tensor | None:

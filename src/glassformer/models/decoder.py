@@ -87,10 +87,15 @@ class Decoder(nn.Module):
         real: Bool[Tensor, "b s"] | None = None,
         *,
         cache: list[BlockCache] | None = None,
-    ) -> Float[Tensor, "b t v"]:
-        """`real` is False at padding (on the left, to go on from); with a cache it covers the past too."""
+        last: bool = False,
+    ) -> Float[Tensor, "b n v"]:
+        """`real` is False at padding (on the left, to go on from); with a cache it covers the past too.
+
+        `last`: only what follows the last token, all that speaking needs (a vocabulary is wider than the model).
+        """
         X = self.decoder.decode(tokens, real, cache=cache)
-        return self.word_head(require_finite(X, self), self.decoder.embed.table.weight)
+        return require_finite(self.word_head(X[:, -1:] if last else X, self.decoder.embed.table.weight), self)
 
     def cache(self, room: int) -> list[BlockCache]:
+        """An empty past with room for `room` tokens: pass it to `forward`, then feed only what is new."""
         return self.decoder.cache(room)

@@ -12,6 +12,7 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
+from glassformer.core.values import has_values
 from glassformer.errors import ConfigError, InputError
 from glassformer.nn import BlockConfig, FeedForwardConfig, Learned, Linear, NormConfig, heads
 from glassformer.nn.feedforward import ACTIVATIONS, Activation
@@ -95,7 +96,8 @@ class Encoder(nn.Module):
         if not self.config.word_head:
             raise ConfigError("this encoder has no head for masked words", "build it with word_head=True")
         activation = ACTIVATIONS[self.config.activation]
-        return self.word_head(self.transform_norm(activation(self.transform(X))), self.encoder.embed.table.weight)
+        X = self.transform_norm(activation(self.transform(X)))
+        return require_finite(self.word_head(X, self.encoder.embed.table.weight), self)
 
     def sentences(
         self, X: Float[Tensor, "b t m"], real: Bool[Tensor, "b t"] | None = None, pooling: Pooling | None = None
@@ -108,16 +110,16 @@ class Encoder(nn.Module):
     ) -> Float[Tensor, "b classes"]:
         if not self.config.classes:
             raise ConfigError("this encoder has no classes", "build it with classes=… of at least 2")
-        return self.class_head(self.sentences(self(tokens, real), real))
+        return require_finite(self.class_head(self.sentences(self(tokens, real), real)), self)
 
 
 def pool(X: Float[Tensor, "b t m"], real: Bool[Tensor, "b t"] | None, how: Pooling) -> Float[Tensor, "b m"]:
     """x₀, Σ x / n, or max x over the real positions."""
     if real is None:
         real = torch.ones(X.shape[:2], dtype=torch.bool, device=X.device)
-    empty = (~real.any(1)).nonzero().flatten().tolist()
-    if empty:
-        raise InputError(f"sequence {empty[0]} has no real token", "leave empty sequences out")
+    if has_values(real) and not real.any(1).all():
+        empty = int((~real.any(1)).nonzero()[0])
+        raise InputError(f"sequence {empty} has no real token", "leave empty sequences out")
     weight = real.unsqueeze(-1).to(X.dtype)
     match how:
         case "first":

@@ -45,10 +45,11 @@ class Seq2SeqConfig:
     length: int = 512
 
     def __post_init__(self) -> None:
-        if self.shared and self.source.vocabulary != self.target.vocabulary:
+        source, target = (f"{side.vocabulary} tokens × {side.width}" for side in (self.source, self.target))
+        if self.shared and source != target:
             raise ConfigError(
-                f"a shared table for vocabularies of {self.source.vocabulary} and {self.target.vocabulary}",
-                "make them one vocabulary, or shared=False",
+                f"one table is shared by sides of {source} and {target}",
+                "give both sides one vocabulary and one width, or shared=False",
             )
         cross = self.target.block.cross
         if cross is None or cross.memory_width != self.source.width:
@@ -107,7 +108,7 @@ def tiny_modern() -> Seq2SeqConfig:
 
 
 def transformer_base() -> Seq2SeqConfig:
-    """65 million parameters: 6 + 6 layers of 512, 8 heads, 37,000 tokens."""
+    """63 million parameters (65 in the paper's table): 6 + 6 layers of 512, 8 heads, 37,000 tokens."""
     return vaswani(vocabulary=37000, width=512, depth=6, count=8, hidden=2048, dropout=0.1)
 
 
@@ -144,7 +145,7 @@ class Seq2Seq(nn.Module):
         """Logits for what follows each target token; with a cache, `target` is only what is new."""
         view = View(mask=None if memory.real is None else memory.real[:, None, None, :])
         X = self.decoder.decode(target, real, memory=memory.X, memory_view=view, cache=cache)
-        return self.word_head(require_finite(X, self), self.decoder.embed.table.weight)
+        return require_finite(self.word_head(X, self.decoder.embed.table.weight), self)
 
     def forward(
         self,
@@ -156,4 +157,5 @@ class Seq2Seq(nn.Module):
         return self.decode(target, self.encode(source, source_real), target_real)
 
     def cache(self, room: int) -> list[BlockCache]:
+        """An empty past with room for `room` target tokens: pass it to `decode`, then feed only what is new."""
         return self.decoder.cache(room)

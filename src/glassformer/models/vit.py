@@ -57,6 +57,8 @@ class ViTConfig:
             raise ConfigError(
                 f"an image of {H}×{W} is not tiled by patches of {h}×{w}", "choose an image size that the patch divides"
             )
+        if self.pool not in ("first", "mean"):
+            raise ConfigError(f"there is no pooling {self.pool!r}", "choose first (CLS) or mean (of the patches)")
         if self.pool == "first" and self.prefix < 1:
             raise ConfigError("pool='first' needs a CLS token and prefix is 0", "choose prefix=1 or pool='mean'")
 
@@ -181,4 +183,4 @@ class ViT(nn.Module):
         x = self.pool(self.features(image))
         if self.head_hidden is not None:
             x = torch.tanh(self.head_hidden(x))
-        return x if self.head is None else self.head(x)
+        return require_finite(x if self.head is None else self.head(x), self)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from glassformer.nn.attention import AttentionConfig, MultiHeadAttention, Turn, View, heads
-from glassformer.nn.blocks import Block, BlockCache, BlockConfig, static_cache
+from glassformer.nn.blocks import Block, BlockCache, BlockConfig, sliding_cache, static_cache
 from glassformer.nn.cache import LayerCache, MemoryCache, SlidingCache, StaticCache
 from glassformer.nn.embed import PatchEmbedding, TokenEmbedding, patches
 from glassformer.nn.feedforward import FeedForward, FeedForwardConfig
@@ -49,5 +49,6 @@ __all__ = [
     "patches",
     "require_finite",
     "require_finite_weights",
+    "sliding_cache",
     "static_cache",
 ]

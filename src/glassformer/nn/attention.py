@@ -9,10 +9,10 @@ from typing import Any, NamedTuple
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
-from glassformer.core.attention import drop, scores, softargmax
+from glassformer.core.attention import drop, require_dropout, scores, softargmax
 from glassformer.core.fused import Pattern, attend_fused, spread
 from glassformer.core.rotary import rotate
-from glassformer.errors import ConfigError, ShapeError
+from glassformer.errors import ConfigError
 from glassformer.nn.cache import LayerCache
 from glassformer.nn.linear import Linear
 from glassformer.nn.tap import Tap
@@ -50,8 +50,9 @@ class AttentionConfig:
     dropout: float = 0.0
 
     def __post_init__(self) -> None:
-        if min(self.width, self.heads, self.kv_heads, self.key_width, self.value_width, self.memory_width) < 1:
-            raise ConfigError(f"an attention layer of {self}", "choose widths and heads of at least 1")
+        for name in ("width", "heads", "kv_heads", "key_width", "value_width", "memory_width"):
+            if getattr(self, name) < 1:
+                raise ConfigError(f"{name} is {getattr(self, name)}", "choose widths and heads of at least 1")
         if self.heads % self.kv_heads:
             raise ConfigError(
                 f"{self.heads} query heads do not share {self.kv_heads} key/value heads evenly",
@@ -59,8 +60,7 @@ class AttentionConfig:
             )
         if set(self.biases) - set("qkvo"):
             raise ConfigError(f"biases are {self.biases!r}", "name them by the letters q, k, v, o")
-        if not 0 <= self.dropout < 1:
-            raise ConfigError(f"dropout is {self.dropout}", "choose a probability from 0 up to, not including, 1")
+        require_dropout(self.dropout)
 
 
 def heads(width: int, count: int, **changes: Any) -> AttentionConfig:
@@ -108,7 +108,7 @@ class MultiHeadAttention(nn.Module):
         view: View = View(),
         cache: LayerCache | None = None,
     ) -> Float[Tensor, "b t m"]:
-        Q = self.Q(self.turn(self.split(self.WQ(self.fit(X, self.WQ)), self.config.heads), view))
+        Q = self.Q(self.turn(self.split(self.WQ(X), self.config.heads), view))
         if cache is not None and cache.complete:  # a memory that was projected before
             K, V = cache.kept()
         else:
@@ -120,7 +120,7 @@ class MultiHeadAttention(nn.Module):
 
     def project(self, Z: Float[Tensor, "b s n"], view: View) -> tuple[Tensor, Tensor]:
         """K = W_K Z and V = W_V Z, in heads; the keys turned by their positions."""
-        K = self.split(self.WK(self.fit(Z, self.WK)), self.config.kv_heads)
+        K = self.split(self.WK(Z), self.config.kv_heads)
         V = self.split(self.WV(Z), self.config.kv_heads)
         return self.K(self.turn(K, view)), self.V(V)
 
@@ -153,14 +153,6 @@ class MultiHeadAttention(nn.Module):
             return Y
         cos, sin, layout = view.turn
         return rotate(Y, cos, sin, layout=layout)
-
-    @staticmethod
-    def fit(X: Tensor, W: Linear) -> Tensor:
-        if X.shape[-1] != W.in_features:
-            raise ShapeError(
-                f"tokens are {X.shape[-1]} wide, the layer {W.in_features}", "feed it vectors of the layer's width"
-            )
-        return X
 
 
 def weights_of(pattern: Pattern | Tensor) -> Tensor:

@@ -10,9 +10,10 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from glassformer.errors import ConfigError
+from glassformer.core.attention import require_dropout
+from glassformer.errors import ConfigError, InputError
 from glassformer.nn.attention import AttentionConfig, MultiHeadAttention, View
-from glassformer.nn.cache import LayerCache, MemoryCache, StaticCache
+from glassformer.nn.cache import LayerCache, MemoryCache, SlidingCache, StaticCache
 from glassformer.nn.feedforward import FeedForward, FeedForwardConfig
 from glassformer.nn.norm import NormConfig
 from glassformer.nn.tap import Tap
@@ -38,6 +39,7 @@ class BlockConfig:
         widths = {self.attention.width, self.ffn.width} | ({self.cross.width} if self.cross else set())
         if len(widths) > 1:
             raise ConfigError(f"parts of one block are {sorted(widths)} wide", "give all of them the model's width")
+        require_dropout(self.dropout)
 
 
 class Gain(nn.Module):
@@ -79,6 +81,10 @@ def static_cache(room: int) -> BlockCache:
     return BlockCache(StaticCache(room), MemoryCache())
 
 
+def sliding_cache(window: int) -> BlockCache:
+    return BlockCache(SlidingCache(window), MemoryCache())
+
+
 class Block(nn.Module):
     """Attention of X to itself, to a memory if the config has `cross`, and the feed-forward net, each in a residual.
 
@@ -106,9 +112,16 @@ class Block(nn.Module):
         cache: BlockCache | None = None,
     ) -> Float[Tensor, "b t m"]:
         own, past = cache if cache is not None else (None, None)
+        self._require_memory(memory, past)
         X = self.X(X)
         X = self.attention_residual(X, lambda x: self.attention(x, None, view, own))
         if self.config.cross is not None:
             X = self.cross_residual(X, lambda x: self.cross(x, memory, memory_view, past))
         X = self.R(X)
         return self.O(self.ffn_residual(X, self.ffn))
+
+    def _require_memory(self, memory: Tensor | None, past: LayerCache | None) -> None:
+        if self.config.cross is None and memory is not None:
+            raise InputError("a memory came to a block without cross-attention", "give its config cross=heads(…)")
+        if self.config.cross is not None and memory is None and not (past is not None and past.complete):
+            raise InputError("cross-attention has 0 memories to attend to", "give it the encoder's output")

@@ -6,7 +6,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from glassformer.errors import ShapeError
+from glassformer.errors import ConfigError, ShapeError
 
 Pair = tuple[Tensor, Tensor]
 
@@ -24,6 +24,10 @@ class LayerCache:
         """Takes the new keys and values; gives all that the new queries may look at."""
         raise TypeError("choose StaticCache, SlidingCache or MemoryCache")
 
+    def span(self, t: int) -> int:
+        """How many keys t new queries will look at: those before them, and their own."""
+        return self.length + t
+
     def kept(self) -> Pair:
         if self._pair is None:
             raise ShapeError("the cache is empty", "append keys and values first")
@@ -34,15 +38,25 @@ class LayerCache:
         if self._pair is not None:
             self._pair = (self._pair[0][rows], self._pair[1][rows])
 
+    def _require_batch(self, K: Tensor) -> None:
+        if self._pair is not None and len(K) != len(self._pair[0]):
+            raise ShapeError(
+                f"{len(K)} sequences go on from a past of {len(self._pair[0])}", "reorder the cache, or start a new one"
+            )
+
 
 class StaticCache(LayerCache):
-    """Room for `room` positions, set aside once; K and V grow into it and are never copied."""
+    """Room for `room` positions, set aside once; K and V grow into it and are never copied.
+
+    They are written in place, so gradients need a cache of one append, or none.
+    """
 
     def __init__(self, room: int) -> None:
         super().__init__()
         self.room = room
 
     def append(self, K: Float[Tensor, "b g t d"], V: Float[Tensor, "b g t e"]) -> Pair:
+        self._require_batch(K)
         new = self.length + K.shape[2]
         if new > self.room:
             raise ShapeError(f"position {new} came to a cache of {self.room}", "make it longer, or stop earlier")
@@ -56,6 +70,13 @@ class StaticCache(LayerCache):
     def _empty(self, like: Tensor) -> Tensor:
         return like.new_empty(*like.shape[:2], self.room, like.shape[3])
 
+    def reorder(self, rows: Tensor) -> None:
+        if self._pair is not None:  # of the room, only what is filled is copied
+            K, V = self.kept()
+            self._pair = self._empty(K[rows, :, :0]), self._empty(V[rows, :, :0])
+            for room, part in zip(self._pair, (K, V), strict=True):
+                room[:, :, : self.length] = part[rows]
+
     def kept(self) -> Pair:
         K, V = super().kept()
         return K[:, :, : self.length], V[:, :, : self.length]
@@ -66,9 +87,15 @@ class SlidingCache(LayerCache):
 
     def __init__(self, window: int) -> None:
         super().__init__()
+        if window < 0:
+            raise ConfigError(f"a window of {window} positions", "choose 0 or more")
         self.window = window
 
+    def span(self, t: int) -> int:
+        return min(self.length, self.window) + t
+
     def append(self, K: Float[Tensor, "b g t d"], V: Float[Tensor, "b g t e"]) -> Pair:
+        self._require_batch(K)
         self.length += K.shape[2]
         if self._pair is not None:
             K, V = torch.cat([self._pair[0], K], 2), torch.cat([self._pair[1], V], 2)

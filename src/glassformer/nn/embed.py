@@ -7,6 +7,7 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 from torch.nn.functional import conv2d
 
+from glassformer.core.values import has_values
 from glassformer.errors import ConfigError, InputError, ShapeError
 from glassformer.nn.linear import Embedding, Linear
 from glassformer.nn.norm import NormConfig
@@ -46,24 +47,38 @@ class TokenEmbedding(nn.Module):
         segments: Int[Tensor, "b t"] | None = None,
     ) -> Float[Tensor, "b t m"]:
         """Positions count from 0 unless given; every token is of segment 0 unless said otherwise."""
-        _require_known(tokens, self.table.num_embeddings)
+        _require_known("token", tokens, self.table)
         X = self.table(tokens)
         if self.scale != 1.0:
             X = X * self.scale
         if self.segments is not None:
-            X = X + self.segments(torch.zeros_like(tokens) if segments is None else segments)
+            X = X + self.segments(self._kinds(tokens, segments))
+        elif segments is not None:
+            raise ConfigError("segments came to a model that has 0 of them", "leave them out, or build it with some")
         if self.positions is not None:
             where = torch.arange(tokens.shape[1], device=tokens.device) if positions is None else positions
-            X = X + self.E(self.positions(where))
+            X = X + self.E(self.positions(where, X.dtype))
         return self.X(self.dropout(X if self.norm is None else self.norm(X)))
 
+    def _kinds(self, tokens: Tensor, segments: Tensor | None) -> Tensor:
+        if segments is None:
+            return torch.zeros_like(tokens)
+        if segments.shape != tokens.shape:
+            raise ShapeError(f"segments are {tuple(segments.shape)}, tokens {tuple(tokens.shape)}", "give each its own")
+        assert self.segments is not None
+        _require_known("segment", segments, self.segments)
+        return segments
 
-def _require_known(tokens: Tensor, vocabulary: int) -> None:
-    if torch.compiler.is_compiling() or not tokens.numel():
-        return
-    if int(tokens.min()) < 0 or int(tokens.max()) >= vocabulary:
-        outside = tokens[(tokens < 0) | (tokens >= vocabulary)].flatten()[0]
-        raise InputError(f"token {int(outside)} is not among the {vocabulary} known", f"use 0 to {vocabulary - 1}")
+
+def _require_known(what: str, tokens: Tensor, table: Embedding) -> None:
+    if tokens.dim() != 2:
+        raise ShapeError(f"{what}s of shape {tuple(tokens.shape)}", "give (batch, tokens)")
+    if tokens.dtype not in (torch.int32, torch.int64):
+        raise InputError(f"{what}s are {str(tokens.dtype).removeprefix('torch.')}", "give int64 or int32")
+    n = table.num_embeddings
+    if has_values(tokens) and tokens.numel() and (int(tokens.min()) < 0 or int(tokens.max()) >= n):
+        outside = int(tokens[(tokens < 0) | (tokens >= n)][0])
+        raise InputError(f"{what} {outside} is not among the {n} known", f"use 0 to {n - 1}")
 
 
 def patches(image: Float[Tensor, "b c H W"], size: tuple[int, int]) -> Float[Tensor, "b n k"]:

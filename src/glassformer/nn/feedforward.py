@@ -11,6 +11,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 from torch.nn.functional import gelu, relu, silu
 
+from glassformer.core.attention import require_dropout
 from glassformer.errors import ConfigError
 from glassformer.nn.linear import Linear
 from glassformer.nn.tap import Tap
@@ -43,6 +44,7 @@ class FeedForwardConfig:
             raise ConfigError(f"there is no activation {self.activation!r}", f"choose one of {', '.join(ACTIVATIONS)}")
         if self.width < 1 or self.hidden < 1:
             raise ConfigError(f"a feed-forward net of {self.width} × {self.hidden}", "choose widths of at least 1")
+        require_dropout(self.dropout)
 
 
 class FeedForward(nn.Module):

@@ -1,4 +1,7 @@
-"""y = W x + b, and how weights start: from a seed, or empty for weights that come from a file."""
+"""y = W x + b, and how weights start: 0 until `initialise` fills them from a seed, or a file does.
+
+torch's own layers draw their first weights from the global random state; these leave it alone.
+"""
 
 from __future__ import annotations
 
@@ -8,33 +11,48 @@ from collections.abc import Callable
 import torch
 from torch import Tensor, nn
 
+from glassformer.errors import ShapeError
+
+
+@torch.no_grad()
+def _zeros(module: nn.Module) -> None:
+    for weight in module.parameters(recurse=False):
+        weight.zero_()
+
 
 class Linear(nn.Linear):
-    """torch's linear map, made without touching the global random state: `initialise` fills it, or a file does."""
+    """y = W x + b."""
 
     def reset_parameters(self) -> None:
-        pass
+        _zeros(self)
+
+    def forward(self, input: Tensor) -> Tensor:
+        if input.shape[-1] != self.in_features:
+            raise ShapeError(
+                f"vectors are {input.shape[-1]} wide, the layer {self.in_features}", "feed it its own width"
+            )
+        return super().forward(input)
 
 
 class Embedding(nn.Embedding):
-    """torch's table of vectors, made without touching the global random state."""
+    """A table of vectors, one for each number."""
 
     def reset_parameters(self) -> None:
-        pass
+        _zeros(self)
 
 
 class Convolution(nn.Conv1d):
-    """torch's 1-D convolution, made without touching the global random state."""
+    """A convolution over a sequence."""
 
     def reset_parameters(self) -> None:
-        pass
+        _zeros(self)
 
 
 class Convolution2d(nn.Conv2d):
-    """torch's 2-D convolution, made without touching the global random state."""
+    """A convolution over an image."""
 
     def reset_parameters(self) -> None:
-        pass
+        _zeros(self)
 
 
 Initialiser = Callable[[Tensor, torch.Generator], None]
@@ -42,8 +60,7 @@ Initialiser = Callable[[Tensor, torch.Generator], None]
 
 def glorot(weight: Tensor, generator: torch.Generator) -> None:
     """Uniform on ±√(6/(fan in + fan out)) (Glorot, Bengio 2010)."""
-    bound = math.sqrt(6 / (weight.shape[0] + weight[0].numel()))
-    weight.uniform_(-bound, bound, generator=generator)
+    nn.init.xavier_uniform_(weight, generator=generator)
 
 
 def normal(spread: float) -> Initialiser:

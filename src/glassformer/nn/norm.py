@@ -15,7 +15,10 @@ from glassformer.errors import ConfigError, ShapeError
 
 @dataclass(frozen=True, kw_only=True)
 class NormConfig:
-    """Which norm, and its ε: published checkpoints differ in both, and a wrong ε is a wrong number."""
+    """Which norm, and its ε: published checkpoints differ in both, and a wrong ε is a wrong number.
+
+    `bias` is LayerNorm's β; RMSNorm has none.
+    """
 
     kind: Literal["layer", "rms"] = "layer"
     eps: float = 1e-5

@@ -14,6 +14,7 @@ from torch import Tensor, nn
 
 from glassformer.core.positions import alibi, clipped_buckets, relative_distance, sinusoidal_at, t5_buckets
 from glassformer.core.rotary import Scaling, rotary_angles
+from glassformer.core.values import has_values
 from glassformer.errors import ShapeError
 from glassformer.nn.attention import Turn
 from glassformer.nn.linear import Embedding
@@ -92,15 +93,15 @@ class LearnedPositions(nn.Module):
         self.config = config
         self.table = Embedding(config.length + config.offset, width)
 
-    def forward(self, positions: Int[Tensor, "*b t"]) -> Float[Tensor, "*b t m"]:
-        compiled = torch.compiler.is_compiling()  # a value cannot be looked at while the graph is made
-        if not compiled and positions.numel() and int(positions.max()) >= self.config.length:
+    def forward(
+        self, positions: Int[Tensor, "*b t"], dtype: torch.dtype = torch.float32
+    ) -> Float[Tensor, "*b t m"]:
+        if has_values(positions) and positions.numel() and int(positions.max()) >= self.config.length:
             raise ShapeError(
                 f"position {int(positions.max())} is beyond the {self.config.length} learned positions",
                 "shorten the input, or interpolate the table to a longer one",
             )
-        out: Tensor = self.table(positions + self.config.offset)
-        return out
+        return self.table(positions + self.config.offset).to(dtype)
 
 
 class SinusoidalPositions(nn.Module):
@@ -109,13 +110,12 @@ class SinusoidalPositions(nn.Module):
     def __init__(self, config: Sinusoidal, width: int) -> None:
         super().__init__()
         self.config, self.width = config, width
-        self.register_buffer("like", torch.zeros(()), persistent=False)  # follows the model's dtype
 
-    def forward(self, positions: Int[Tensor, "*b t"]) -> Float[Tensor, "*b t m"]:
+    def forward(
+        self, positions: Int[Tensor, "*b t"], dtype: torch.dtype = torch.float32
+    ) -> Float[Tensor, "*b t m"]:
         c = self.config
-        return sinusoidal_at(
-            positions + c.offset, self.width, layout=c.layout, divisor=c.divisor, dtype=self.get_buffer("like").dtype
-        )
+        return sinusoidal_at(positions + c.offset, self.width, layout=c.layout, divisor=c.divisor, dtype=dtype)
 
 
 class RelativeBias(nn.Module):
@@ -142,8 +142,6 @@ class AlibiBias(nn.Module):
     def __init__(self, config: Alibi) -> None:
         super().__init__()
         self.config = config
-        self.register_buffer("like", torch.zeros(()), persistent=False)  # follows the model's dtype and device
 
     def forward(self, t: int, s: int) -> Float[Tensor, "h t s"]:
-        like = self.get_buffer("like")
-        return alibi(self.config.heads, t, s, device=like.device).to(like.dtype)
+        return alibi(self.config.heads, t, s)

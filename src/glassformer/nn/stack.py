@@ -9,9 +9,10 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from glassformer.errors import ConfigError
+from glassformer.errors import ConfigError, ShapeError
 from glassformer.nn.attention import View
 from glassformer.nn.blocks import NO_VIEW, Block, BlockCache, BlockConfig, static_cache
+from glassformer.nn.cache import LayerCache
 from glassformer.nn.norm import NormConfig
 from glassformer.nn.positions import Biased, Rotary
 
@@ -58,13 +59,15 @@ class Stack(nn.Module):
         cache: list[BlockCache] | None = None,
     ) -> Float[Tensor, "b t m"]:
         """`positions` are those of X, counted from 0 (or on from the cache) unless given."""
-        past = cache[0].own.length if cache is not None else 0
+        if cache is not None and len(cache) != self.depth:
+            raise ShapeError(f"{len(cache)} caches for {self.depth} blocks", "make them with cache(room)")
+        own = cache[0].own if cache is not None else LayerCache()
         t = X.shape[1]
         if self.rotary is not None:
-            where = torch.arange(past, past + t, device=X.device) if positions is None else positions
+            where = torch.arange(own.length, own.length + t, device=X.device) if positions is None else positions
             view = view._replace(turn=self.rotary.turn(where, X.dtype))
         if self.relative is not None:
-            view = view._replace(bias=self.relative(t, past + t))
+            view = view._replace(bias=self.relative(t, own.span(t)).to(X))
         for i, block in enumerate(self.blocks()):
             X = block(X, view, memory, memory_view, None if cache is None else cache[i])
         return X if self.norm is None else self.norm(X)

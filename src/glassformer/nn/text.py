@@ -8,9 +8,11 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
-from glassformer.core.masks import causal, or_itself
+from glassformer.core.masks import causal, combine, or_itself, window
+from glassformer.errors import ConfigError, ShapeError
 from glassformer.nn.attention import View
-from glassformer.nn.blocks import NO_VIEW, BlockCache, BlockConfig
+from glassformer.nn.blocks import NO_VIEW, BlockCache, BlockConfig, sliding_cache
+from glassformer.nn.cache import LayerCache
 from glassformer.nn.embed import TokenEmbedding
 from glassformer.nn.linear import Linear
 from glassformer.nn.norm import NormConfig
@@ -20,7 +22,10 @@ from glassformer.nn.stack import Stack
 
 @dataclass(frozen=True, kw_only=True)
 class TextConfig:
-    """`positions` are added to the tokens, `relative` act on queries and keys; a norm that is None is not there."""
+    """`positions` are added to the tokens, `relative` act on queries and keys; a norm that is None is not there.
+
+    A decoder with a `window` sees only so many tokens back, itself counted (Mistral).
+    """
 
     vocabulary: int
     depth: int
@@ -31,6 +36,11 @@ class TextConfig:
     scale: float = 1.0
     first_norm: NormConfig | None = None
     last_norm: NormConfig | None = None
+    window: int | None = None
+
+    def __post_init__(self) -> None:
+        if self.window is not None and self.window < 1:
+            raise ConfigError(f"a window of {self.window} tokens shows nothing", "choose at least 1, or None")
 
     @property
     def width(self) -> int:
@@ -52,6 +62,12 @@ class TextStack(Stack):
             norm=config.first_norm,
             dropout=config.block.dropout,
         )
+
+    def cache(self, room: int) -> list[BlockCache]:
+        """Room for the keys and values of `room` positions in every block, or of as many as the window shows."""
+        if self.config.window is None:
+            return super().cache(room)
+        return [sliding_cache(self.config.window - 1) for _ in range(self.depth)]
 
     def encode(
         self,
@@ -76,17 +92,32 @@ class TextStack(Stack):
 
         Positions count real tokens only, so a prompt padded on the left answers as it would alone.
         """
-        past = cache[0].own.length if cache is not None else 0
-        t = tokens.shape[1]
+        own = cache[0].own if cache is not None else LayerCache()
+        b, t = tokens.shape
         if real is None:
-            where = torch.arange(past, past + t, device=tokens.device)
-            view = View(causal=True)
+            where = torch.arange(own.length, own.length + t, device=tokens.device)
+        elif real.shape == (b, own.length + t):
+            where = (real.long().cumsum(-1) - 1).clamp_min(0)[:, own.length :]
         else:
-            where = (real.long().cumsum(-1) - 1).clamp_min(0)[:, past:]
-            seen = causal(t, past + t, device=tokens.device) & real[:, None, None, :]
-            view = View(mask=or_itself(seen))  # padding on the left sees nothing else, and nobody reads it
+            raise ShapeError(
+                f"real is {tuple(real.shape)} for {b} × {t} tokens after a past of {own.length}",
+                f"give ({b}, {own.length + t}): one for each token, the past's too",
+            )
+        view = self._past(t, own.span(t), real, tokens.device)
         X = self.embed(tokens, where)
         return self(X, view, positions=where, memory=memory, memory_view=memory_view, cache=cache)
+
+    def _past(self, t: int, s: int, real: Tensor | None, device: torch.device) -> View:
+        """What t tokens see of the last s: the past, or as much of it as the window shows."""
+        if self.config.window is None and real is None:
+            return View(causal=True)
+        width = self.config.window
+        seen = causal(t, s, device=device) if width is None else window(t, s, width=width, causal=True, device=device)
+        if real is None:
+            return View(mask=seen)
+        both = combine(seen, real[:, None, None, real.shape[1] - s :])
+        assert both is not None
+        return View(mask=or_itself(both))  # padding on the left sees nothing else, and nobody reads it
 
 
 class WordHead(nn.Module):
