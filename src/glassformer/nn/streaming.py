@@ -1,0 +1,130 @@
+"""Y = stack(X) under the chunked mask, from pieces of X as they arrive: the same numbers, in memory that stays.
+
+A frame sees its whole chunk, some frames before the chunk and some after it. Where it sees ahead, each block waits
+until the block below has spoken that far: the delays add up, so `Chunks.ahead` grows with depth.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from jaxtyping import Bool, Float
+from torch import Tensor
+
+from glassformer.core.masks import Device, chunked
+from glassformer.errors import ConfigError
+from glassformer.nn.attention import Turn, View
+from glassformer.nn.blocks import Block
+from glassformer.nn.cache import MemoryCache, Pair, SlidingCache
+from glassformer.nn.stack import Stack
+
+
+@dataclass(frozen=True, kw_only=True)
+class Chunks:
+    """In every block, a frame sees its chunk, `left` frames before it and `right` after it; 1, left, 0 is causal.
+
+    All three count frames at the stack's own rate, and from the chunk's borders: see `core.masks.chunked`.
+    """
+
+    chunk: int
+    left: int
+    right: int = 0
+
+    def __post_init__(self) -> None:
+        if self.chunk < 1 or self.left < 0 or self.right < 0:
+            fact = f"chunk {self.chunk}, left {self.left}, right {self.right} describe no view"
+            raise ConfigError(fact, "count frames: a chunk of at least 1, left and right of 0 or more")
+
+    def mask(
+        self, t: int, s: int | None = None, *, offset: int | None = None, start: int = 0, device: Device = None
+    ) -> Bool[Tensor, "t s"]:
+        """Who of t frames from `offset` on sees whom of s frames from `start` on."""
+        size, left, right = self.chunk, self.left, self.right
+        return chunked(t, s, chunk=size, left=left, right=right, offset=offset, start=start, device=device)
+
+    def known(self, frames: int) -> int:
+        """How many frames have all they see, once so many have come: whole chunks whose look-ahead is there."""
+        return max(0, (frames - self.right) // self.chunk * self.chunk)
+
+    def ahead(self, depth: int) -> int:
+        """How many frames after its own chunk a frame hears through `depth` blocks.
+
+        The first block sees `right` ahead. Whoever sees into the next chunk sees what that chunk's frames saw, and all
+        of them saw to its end and beyond: each further block adds ⌈right / chunk⌉ whole chunks.
+        """
+        return self.right + (depth - 1) * -(-self.right // self.chunk) * self.chunk
+
+    @property
+    def window(self) -> int:
+        """Keys that a block keeps: the left context of the oldest frame that still waits, and all after it."""
+        return self.left + self.chunk - 1 + self.right
+
+
+@dataclass
+class _Past:
+    """What a block keeps: keys and values, the frames that wait for what they will see, and how many went on."""
+
+    cache: SlidingCache
+    waiting: Tensor | None = None
+    done: int = 0
+
+
+class StackStream:
+    """`step` takes frames as they come and gives those that are final; at the `end`, all the rest.
+
+    Rotary keys are kept as they were turned, by their place in the stream: a product of two turned vectors knows the
+    distance alone, so nothing is turned again, and no place is too far (angles are computed in float64).
+    """
+
+    def __init__(self, stack: Stack, chunks: Chunks) -> None:
+        if any(block.config.cross is not None for block in stack.blocks()):
+            raise ConfigError("a stack with cross-attention cannot stream", "stream an encoder")
+        self.stack, self.chunks = stack, chunks
+        self.pasts = [_Past(SlidingCache(chunks.window)) for _ in stack.blocks()]
+
+    def step(self, X: Float[Tensor, "b t m"], *, end: bool = False) -> Float[Tensor, "b n m"]:
+        for block, past in zip(self.stack.blocks(), self.pasts, strict=True):
+            X = self._through(block, past, X, end)
+        return X if self.stack.norm is None else self.stack.norm(X)
+
+    def _through(self, block: Block, past: _Past, X: Tensor, end: bool) -> Tensor:
+        """Keys and values of the new frames; queries, feed-forward and residuals of those that now see all."""
+        X = block.X(X)
+        K, V = self._keys(block, past, X)
+        come, first = past.cache.length, past.done
+        waiting = X if past.waiting is None else torch.cat([past.waiting, X], 1)
+        past.done = come if end else self.chunks.known(come)
+        ready, past.waiting = waiting.tensor_split([past.done - first], 1)
+        if not ready.shape[1]:
+            return ready
+        view = self._view(ready, first, K.shape[2], come - K.shape[2])
+        seen = MemoryCache()
+        seen.append(K, V)
+        Y = block.attention_residual(ready, lambda x: block.attention(x, None, view, seen))
+        return block.O(block.ffn_residual(block.R(Y), block.ffn))
+
+    def _keys(self, block: Block, past: _Past, X: Tensor) -> Pair:
+        residual = block.attention_residual
+        view = View(turn=self._turn(X, past.cache.length))
+        return past.cache.append(*block.attention.project(residual.norm(X) if residual.pre else X, view))
+
+    def _turn(self, X: Tensor, first: int) -> Turn | None:
+        rotary = self.stack.rotary
+        where = torch.arange(first, first + X.shape[1], device=X.device)
+        return None if rotary is None else rotary.turn(where, X.dtype)
+
+    def _view(self, X: Tensor, first: int, s: int, start: int) -> View:
+        """What the frames X, from `first` on, see of s keys from `start` on."""
+        t = X.shape[1]
+        bias = None
+        if self.stack.relative is not None:  # made for all keys as queries, of which these are some
+            bias = self.stack.relative(s, s).to(X)[:, first - start : first - start + t]
+        mask = self.chunks.mask(t, s, offset=first, start=start, device=X.device)
+        return View(mask=mask, bias=bias, turn=self._turn(X, first))
+
+    @property
+    def held(self) -> int:
+        """How many numbers are kept for later: bounded, however long the stream."""
+        pairs = [part for past in self.pasts if past.cache.length for part in past.cache.kept()]
+        return sum(part.numel() for part in (*pairs, *(p.waiting for p in self.pasts if p.waiting is not None)))
