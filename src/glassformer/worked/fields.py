@@ -37,7 +37,7 @@ def to_number(value: object) -> Exact:
     return result
 
 
-def to_matrix(value: object) -> Matrix[Exact]:
+def to_matrix(value: Any) -> Matrix[Exact]:
     if isinstance(value, Matrix):
         return value
     if not _is_list(value) or not value or not all(_is_list(row) for row in value):
@@ -48,7 +48,7 @@ def to_matrix(value: object) -> Matrix[Exact]:
     return Matrix.of([to_number(cell) for cell in row] for row in value)
 
 
-def to_vector(value: object) -> tuple[Exact, ...]:
+def to_vector(value: Any) -> tuple[Exact, ...]:
     """A list of numbers; a matrix of one row or one column will do."""
     if _is_list(value) and value and all(_is_list(row) for row in value):
         rows = value

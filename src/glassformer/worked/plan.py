@@ -14,7 +14,7 @@ Symbols, in their order (with several heads the ones up to H are numbered: Q1, W
     O            C·WO (WO·C), H·WO, or the same as C or H without WO
     R            X + O;  mu, var, N, L: mean, variance, normalised, γ∘N + β (L only if γ or β is given)
     F1, G, F     feed-forward: before relu, after it, out;  RF, muF, varF, NF, LF: residual and LayerNorm after it
-    p, q, F, G, D, Wc, T, m1 …, W    transport: histograms, running sums, |F − G|, its cost Σ D·gaps; plan, moves, their cost
+    p, q, F, G, D, Wc, T, m1 …, W    transport: running sums, |F − G|, its cost Σ D·gaps; plan, moves, their cost
     N, D, QKV, S, H, O, total        a cost count
 
 An operand `K^T` is K transposed. `evaluate` runs a plan in any arithmetic; values in `given` take the place of computed

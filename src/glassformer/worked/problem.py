@@ -39,7 +39,7 @@ class LayerNorm(Strict):
 
     gamma: ExactVector | None = None
     beta: ExactVector | None = None
-    eps: ExactNumber = Exact(0)
+    eps: ExactNumber = Field(default_factory=Exact)
 
 
 class FeedForward(Strict):

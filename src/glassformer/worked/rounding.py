@@ -60,7 +60,7 @@ def nearest_float(x: Enclosable) -> float:
         try:
             return p / r
         except OverflowError:
-            return math.copysign(math.inf, p)
+            return math.inf if p > 0 else -math.inf
     bits = 128
     while True:
         with ctx.workprec(bits):
@@ -138,12 +138,16 @@ def significant(x: Enclosable, digits: int = 17) -> str:
 
 
 def _end(value: arb) -> float:
-    """An exact ball as the nearest float: from its own digits, since flint's conversion need not round to nearest."""
+    """An exact ball as the nearest float, from its own digits: flint's conversion need not round to nearest."""
     mantissa, power = (int(part) for part in value.man_exp())
+    sign = 1.0 if mantissa > 0 else -1.0
+    height = mantissa.bit_length() + power
+    if height > 1100 or height < -1200:  # far beyond what a float can hold: do not write it out
+        return sign * math.inf if height > 0 else sign * 0.0
     try:
-        return mantissa * 2**power if power >= 0 else mantissa / 2**-power
+        return float(mantissa * 2**power) if power >= 0 else mantissa / 2**-power
     except OverflowError:
-        return math.copysign(math.inf, mantissa)
+        return sign * math.inf
 
 
 def _point(value: int, places: int) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from math import isfinite
 from typing import Any
 
 from glassformer.worked.arithmetic import EXACT
@@ -66,13 +67,19 @@ def exact_text(x: Exact | Masked) -> str:
 
 
 def decimals(matrix: Matrix[Exact]) -> list[list[float | int | str]]:
-    """Each cell as the nearest float, which JSON writes with up to 17 digits; whole numbers stay whole."""
+    """Each cell as the nearest float, which JSON writes with up to 17 digits; whole numbers stay whole.
+
+    What JSON has no number for is a string that float() reads: "-inf", "1.97e+434".
+    """
 
     def cell(x: Exact | Masked) -> float | int | str:
         if isinstance(x, Masked):
             return "-inf"
         q = x.rational()
-        return int(q.p) if q is not None and q.q == 1 else float(x)
+        if q is not None and q.q == 1:
+            return int(q.p)
+        value = float(x)
+        return value if isfinite(value) else x.significant(17)
 
     return [[cell(x) for x in row] for row in matrix]
 
