@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 from hypothesis import settings
-from jaxtyping import install_import_hook
+from jaxtyping import config, install_import_hook
 
 # Before anything imports them: the annotations of core and nn become checks.
 install_import_hook(["glassformer.core", "glassformer.nn"], "beartype.beartype")
@@ -32,3 +32,11 @@ def golden() -> Callable[[str, str], None]:
         assert text == path.read_text(encoding="utf-8"), f"{name} differs: if that is meant, run make golden"
 
     return compare
+
+
+@pytest.fixture
+def unchecked() -> Iterator[None]:
+    """Shapes as users meet them, without the checks of annotations: what our own errors say about a mistake."""
+    config.update("jaxtyping_disable", True)
+    yield
+    config.update("jaxtyping_disable", False)

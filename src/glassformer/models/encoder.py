@@ -11,6 +11,7 @@ from typing import Literal
 import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
+from torch.nn.functional import normalize
 
 from glassformer.core.values import has_values
 from glassformer.errors import ConfigError, InputError
@@ -24,14 +25,31 @@ Pooling = Literal["first", "mean", "max"]
 
 
 @dataclass(frozen=True, kw_only=True)
+class DenseConfig:
+    """A layer on top of a sentence's vector: φ(W x + b), without φ if the activation is None."""
+
+    width: int
+    activation: Activation | None = "tanh"
+    bias: bool = True
+
+
+@dataclass(frozen=True, kw_only=True)
 class EncoderConfig:
-    """A text stack that sees both ways, and which heads it carries."""
+    """A text stack that sees both ways, and which heads it carries.
+
+    `tied`: the word head's matrix is the embedding's table. `pooler`: classes are told from tanh(W x₀) of the first
+    token. `dense` and `normalise` finish the vectors of sentences.
+    """
 
     text: TextConfig
     word_head: bool = True
     activation: Activation = "gelu"
     classes: int = 0
     pooling: Pooling = "mean"
+    tied: bool = True
+    pooler: bool = False
+    dense: DenseConfig | None = None
+    normalise: bool = False
 
 
 def plain(
@@ -77,7 +95,11 @@ class Encoder(nn.Module):
         if config.word_head:
             self.transform = Linear(width, width)
             self.transform_norm = config.text.block.norm.build(width)
-            self.word_head = WordHead(config.text.vocabulary, width, bias=True)
+            self.word_head = WordHead(config.text.vocabulary, width, tied=config.tied, bias=True)
+        if config.dense is not None:
+            self.dense = Linear(width, config.dense.width, bias=config.dense.bias)
+        if config.pooler:
+            self.pooler = Linear(width, width)
         if config.classes:
             self.class_head = Linear(width, config.classes)
         initialise(self, seed, normal(0.02))
@@ -101,16 +123,33 @@ class Encoder(nn.Module):
 
     def sentences(
         self, X: Float[Tensor, "b t m"], real: Bool[Tensor, "b t"] | None = None, pooling: Pooling | None = None
-    ) -> Float[Tensor, "b m"]:
-        """One vector for each sequence: its first token's, or the mean or maximum over real tokens."""
-        return pool(X, real, pooling or self.config.pooling)
+    ) -> Float[Tensor, "b n"]:
+        """One vector for each sequence: its first token's, or the mean or maximum over real tokens.
+
+        Then φ(W x + b) if the config has `dense`, and length 1 if it has `normalise`.
+        """
+        x = pool(X, real, pooling or self.config.pooling)
+        if self.config.dense is not None:
+            activation = self.config.dense.activation
+            x = self.dense(x) if activation is None else ACTIVATIONS[activation](self.dense(x))
+        return normalize(x, dim=-1) if self.config.normalise else x
+
+    def pooled(self, X: Float[Tensor, "b t m"], real: Bool[Tensor, "b t"] | None = None) -> Float[Tensor, "b m"]:
+        """tanh(W x₀ + b) of the first token: what BERT's classes are told from."""
+        if not self.config.pooler:
+            raise ConfigError("this encoder has no pooler", "build it with pooler=True, or use sentences")
+        return torch.tanh(self.pooler(pool(X, real, "first")))
 
     def classify(
-        self, tokens: Int[Tensor, "b t"], real: Bool[Tensor, "b t"] | None = None
+        self,
+        tokens: Int[Tensor, "b t"],
+        real: Bool[Tensor, "b t"] | None = None,
+        segments: Int[Tensor, "b t"] | None = None,
     ) -> Float[Tensor, "b classes"]:
         if not self.config.classes:
             raise ConfigError("this encoder has no classes", "build it with classes=… of at least 2")
-        return require_finite(self.class_head(self.sentences(self(tokens, real), real)), self)
+        X = self(tokens, real, segments)
+        return self.class_head(self.pooled(X, real) if self.config.pooler else pool(X, real, self.config.pooling))
 
 
 def pool(X: Float[Tensor, "b t m"], real: Bool[Tensor, "b t"] | None, how: Pooling) -> Float[Tensor, "b m"]:
@@ -123,7 +162,7 @@ def pool(X: Float[Tensor, "b t m"], real: Bool[Tensor, "b t"] | None, how: Pooli
     weight = real.unsqueeze(-1).to(X.dtype)
     match how:
         case "first":
-            return X[torch.arange(len(X), device=X.device), real.long().argmax(1)]
+            return X[torch.arange(X.shape[0], device=X.device), real.long().argmax(1)]
         case "mean":
             return (X * weight).sum(1) / weight.sum(1)
         case "max":

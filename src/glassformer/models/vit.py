@@ -147,10 +147,10 @@ class ViT(nn.Module):
         X = self.embed(image)
         grid = image.shape[2] // c.patch[0], image.shape[3] // c.patch[1]
         if self.prefix is not None:
-            X = torch.cat([self.prefix.expand(len(X), -1, -1), X], 1)
+            X = torch.cat([self.prefix.expand(X.shape[0], -1, -1), X], 1)
         X = X + self.E(self.table(grid))
         if self.registers is not None:
-            X = torch.cat([X[:, : c.prefix], self.registers.expand(len(X), -1, -1), X[:, c.prefix :]], 1)
+            X = torch.cat([X[:, : c.prefix], self.registers.expand(X.shape[0], -1, -1), X[:, c.prefix :]], 1)
         return self.X(X if self.first_norm is None else self.first_norm(X))
 
     def table(self, grid: tuple[int, int]) -> Float[Tensor, "n m"]:
