@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from glassformer.core import cost, masks, positions, rotary, transport
+from glassformer.core import audio, cost, masks, positions, rotary, transport
 from glassformer.core.attention import (
     Attended,
     attend,
@@ -13,18 +13,22 @@ from glassformer.core.attention import (
     softargmax,
     straight_through,
 )
+from glassformer.core.audio import MelConfig, log_mel, whisper_log_mel
 from glassformer.core.fused import Fused, Pattern, attend_fused
 
 __all__ = [
     "Attended",
     "Fused",
+    "MelConfig",
     "Pattern",
     "attend",
     "attend_columns",
     "attend_fused",
+    "audio",
     "cost",
     "gumbel_softargmax",
     "hardargmax",
+    "log_mel",
     "masks",
     "positions",
     "rotary",
@@ -32,4 +36,5 @@ __all__ = [
     "softargmax",
     "straight_through",
     "transport",
+    "whisper_log_mel",
 ]

@@ -11,6 +11,7 @@ from glassformer.models import (
     recurrent,
     recurrent_seq2seq,
     seq2seq,
+    speech,
     vit,
 )
 from glassformer.models.convolutional import ConvNet2d, ConvNet2dConfig
@@ -22,6 +23,7 @@ from glassformer.models.mlp import MLP, FrameWindow, ImageInput, MLPConfig, Toke
 from glassformer.models.recurrent import Recurrent, RecurrentConfig
 from glassformer.models.recurrent_seq2seq import RecurrentSeq2Seq, RecurrentSeq2SeqConfig
 from glassformer.models.seq2seq import Seq2Seq, Seq2SeqConfig
+from glassformer.models.speech import Latency, Speech, SpeechConfig, SpeechStream
 from glassformer.models.vit import ViT, ViTConfig
 
 __all__ = [
@@ -37,6 +39,7 @@ __all__ = [
     "FrameWindow",
     "Frames",
     "ImageInput",
+    "Latency",
     "MLPConfig",
     "Recurrent",
     "RecurrentConfig",
@@ -44,6 +47,9 @@ __all__ = [
     "RecurrentSeq2SeqConfig",
     "Seq2Seq",
     "Seq2SeqConfig",
+    "Speech",
+    "SpeechConfig",
+    "SpeechStream",
     "TokenWindow",
     "Tokens",
     "ViT",
@@ -56,5 +62,6 @@ __all__ = [
     "recurrent",
     "recurrent_seq2seq",
     "seq2seq",
+    "speech",
     "vit",
 ]

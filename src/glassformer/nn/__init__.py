@@ -8,10 +8,12 @@ from glassformer.nn.cache import LayerCache, MemoryCache, SlidingCache, StaticCa
 from glassformer.nn.embed import PatchEmbedding, TokenEmbedding, patches
 from glassformer.nn.feedforward import FeedForward, FeedForwardConfig
 from glassformer.nn.finite import require_finite, require_finite_weights
+from glassformer.nn.frames import FrameConfig, FrameEmbedding
 from glassformer.nn.linear import Embedding, Linear, glorot, initialise, normal
 from glassformer.nn.norm import LayerNorm, NormConfig, RMSNorm
 from glassformer.nn.positions import Alibi, Learned, Relative, Rotary, Sinusoidal
 from glassformer.nn.stack import Stack
+from glassformer.nn.streaming import Chunks, StackStream
 from glassformer.nn.tap import Tap
 
 __all__ = [
@@ -20,9 +22,12 @@ __all__ = [
     "Block",
     "BlockCache",
     "BlockConfig",
+    "Chunks",
     "Embedding",
     "FeedForward",
     "FeedForwardConfig",
+    "FrameConfig",
+    "FrameEmbedding",
     "LayerCache",
     "LayerNorm",
     "Learned",
@@ -37,6 +42,7 @@ __all__ = [
     "Sinusoidal",
     "SlidingCache",
     "Stack",
+    "StackStream",
     "StaticCache",
     "Tap",
     "TokenEmbedding",

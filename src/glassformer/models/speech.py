@@ -1,0 +1,253 @@
+"""p(symbol or blank | sound), frame by frame: log-mel frames, convolutions, blocks that see chunk by chunk, a CTC head.
+
+Graves et al., "Connectionist Temporal Classification", 2006; Zhang et al., "Unified Streaming and Non-streaming
+Two-pass End-to-end Model", 2020 (chunks).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor, nn
+from torch.nn.functional import ctc_loss
+
+from glassformer.core.audio import MEL, RATE, MelConfig, log_mel_start, log_mel_step, require_wave
+from glassformer.core.masks import or_itself, padding
+from glassformer.core.values import has_values
+from glassformer.errors import ConfigError, InputError, ShapeError
+from glassformer.nn import BlockConfig, FeedForwardConfig, Linear, NormConfig, Rotary, Stack, View, heads
+from glassformer.nn.finite import require_finite
+from glassformer.nn.frames import FrameConfig, FrameEmbedding
+from glassformer.nn.linear import initialise
+from glassformer.nn.positions import Biased
+from glassformer.nn.streaming import Chunks, StackStream
+
+BLANK = 0
+AT_ONCE = 64  # vectors that a stream makes in one step, or a chunk if that is longer: bounds memory, whatever is fed
+
+
+class Latency(NamedTuple):
+    """How long after a vector's first sound it can be final at the latest, in vectors' time and in seconds."""
+
+    frames: int
+    seconds: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class SpeechConfig:
+    """`vocabulary` symbols are 1 … vocabulary in the logits, and 0 is the blank."""
+
+    mel: MelConfig
+    embed: FrameConfig
+    block: BlockConfig
+    depth: int
+    chunks: Chunks
+    vocabulary: int
+    positions: Rotary | Biased
+    last_norm: NormConfig | None = NormConfig()
+
+    def __post_init__(self) -> None:
+        if self.embed.bands != self.mel.bands:
+            fact = f"frames of {self.mel.bands} bands, and an embedding of {self.embed.bands}"
+            raise ConfigError(fact, "give both as many bands")
+        if self.embed.width != self.width:
+            fact = f"the embedding is {self.embed.width} wide, the blocks {self.width}"
+            raise ConfigError(fact, "give both the model's width")
+        if self.block.cross is not None:
+            raise ConfigError("blocks with cross-attention in an encoder of speech", "choose cross=None")
+        if self.vocabulary < 1:
+            raise ConfigError(f"a vocabulary of {self.vocabulary}", "choose at least one symbol besides the blank")
+
+    @property
+    def width(self) -> int:
+        return self.block.attention.width
+
+    @property
+    def seconds(self) -> float:
+        """The time that one vector, and so one row of logits, stands for."""
+        return self.embed.factor * self.mel.hop / self.mel.rate
+
+    def horizon(self, t: int) -> int:
+        """How many samples make row t of the logits final: it hears none after them, and a stream then gives it."""
+        chunk = self.chunks.chunk
+        vectors = (t // chunk + 1) * chunk + self.chunks.ahead(self.depth)
+        return (vectors * self.embed.factor + self.embed.ahead) * self.mel.hop
+
+    @property
+    def latency(self) -> Latency:
+        """chunk + look-ahead through all blocks, for the first row of a chunk, which waits longest."""
+        return Latency(self.chunks.chunk + self.chunks.ahead(self.depth), self.horizon(0) / self.mel.rate)
+
+
+def plain(
+    width: int,
+    depth: int,
+    count: int,
+    *,
+    vocabulary: int,
+    chunks: Chunks,
+    mel: MelConfig = MEL,
+    dropout: float = 0.0,
+) -> SpeechConfig:
+    """Pre-norm, GELU, feed-forward of four times the width, rotary positions, a vector every 40 ms."""
+    block = BlockConfig(
+        attention=heads(width, count, dropout=dropout),
+        ffn=FeedForwardConfig(width=width, hidden=4 * width, dropout=dropout),
+        dropout=dropout,
+    )
+    return SpeechConfig(
+        mel=mel,
+        embed=FrameConfig(bands=mel.bands, width=width),
+        block=block,
+        depth=depth,
+        chunks=chunks,
+        vocabulary=vocabulary,
+        positions=Rotary(width=width // count),
+    )
+
+
+def tiny() -> SpeechConfig:
+    mel = MelConfig(bands=8)
+    return plain(16, 2, 2, vocabulary=5, chunks=Chunks(chunk=2, left=4, right=1), mel=mel)
+
+
+def small(vocabulary: int = 28) -> SpeechConfig:
+    """6.6 million parameters, 0.64 s of latency: letters, space and apostrophe unless another vocabulary is given."""
+    return plain(256, 8, 4, vocabulary=vocabulary, chunks=Chunks(chunk=16, left=64), dropout=0.1)
+
+
+class Speech(nn.Module):
+    """logits = W norm(blocks(embed(frames))), a row for each vector; `core.audio.log_mel` makes the frames."""
+
+    def __init__(self, config: SpeechConfig, *, seed: int = 0) -> None:
+        super().__init__()
+        self.config = c = config
+        self.embed = FrameEmbedding(c.embed)
+        self.encoder = Stack(c.block, c.depth, positions=c.positions, last_norm=c.last_norm)
+        self.head = Linear(c.width, c.vocabulary + 1)
+        initialise(self, seed)
+
+    def forward(
+        self, frames: Float[Tensor, "b t bands"], lengths: Int[Tensor, " b"] | None = None
+    ) -> Float[Tensor, "b n v"]:
+        """All at once, under the mask that a stream lives with; `lengths` count the frames that are not padding.
+
+        Of the rows, `self.rows(lengths)` are a recording's own.
+        """
+        X = self.embed(self._checked(frames, lengths), lengths)
+        mask = self.config.chunks.mask(X.shape[1], device=X.device)
+        if lengths is not None:
+            real = padding(self.rows(lengths), X.shape[1])
+            mask = or_itself(mask & real)  # padding that sees nothing real; nobody reads it
+        return self.head(require_finite(self.encoder(X, View(mask=mask)), self))
+
+    def rows(self, lengths: Int[Tensor, " b"]) -> Int[Tensor, " b"]:
+        """How many rows of logits come of so many frames."""
+        return self.config.embed.length(lengths)
+
+    def loss(
+        self,
+        frames: Float[Tensor, "b t bands"],
+        lengths: Int[Tensor, " b"],
+        targets: Int[Tensor, "b s"],
+        target_lengths: Int[Tensor, " b"],
+    ) -> Float[Tensor, ""]:
+        """−log p(target | frames) by CTC, for each symbol of a target, then the mean over recordings."""
+        logp = self(frames, lengths).log_softmax(-1).transpose(0, 1)
+        rows = self.rows(lengths)
+        self._fit(rows, targets, target_lengths)
+        return ctc_loss(logp, targets, rows, target_lengths, blank=BLANK)
+
+    def stream(self, *, rate: int = RATE) -> SpeechStream:
+        """A listener that takes sound as it arrives, at `rate` samples a second."""
+        return SpeechStream(self, rate)
+
+    def _checked(self, frames: Tensor, lengths: Tensor | None) -> Tensor:
+        if frames.dim() != 3 or not frames.shape[1]:
+            raise ShapeError(f"frames of shape {tuple(frames.shape)}", "give (batch, at least one frame, bands)")
+        if not has_values(frames):
+            return frames
+        b, t, _ = frames.shape
+        good = torch.isfinite(frames)
+        if lengths is not None:
+            if lengths.shape != (b,) or bool(((lengths < 1) | (lengths > t)).any()):
+                fact = f"lengths {lengths.tolist()} for {b} recordings of up to {t} frames"
+                raise ShapeError(fact, "give each recording's number of frames, at least 1")
+            good |= (torch.arange(t, device=frames.device) >= lengths[:, None])[..., None]
+        if not good.all():
+            row, t, band = (~good).nonzero()[0].tolist()
+            fact = f"band {band} of frame {t} of recording {row} is {float(frames[row, t, band])}"
+            raise InputError(fact, "make the frames from finite samples")
+        return frames
+
+    def _fit(self, rows: Tensor, targets: Tensor, target_lengths: Tensor) -> None:
+        """A target needs a row for each symbol, and one for the blank between two of the same."""
+        for i, (n, s) in enumerate(zip(rows.tolist(), target_lengths.tolist(), strict=True)):
+            if not 0 <= s <= targets.shape[1]:
+                raise ShapeError(f"target {i} has {s} of {targets.shape[1]} symbols", "give its real length")
+            target = targets[i, :s]
+            if s and not 1 <= int(target.min()) <= int(target.max()) <= self.config.vocabulary:
+                fact = f"target {i} goes from {int(target.min())} to {int(target.max())}"
+                raise InputError(fact, f"symbols are 1 to {self.config.vocabulary}; {BLANK} is the blank")
+            need = s + int((target[1:] == target[:-1]).sum())
+            if need > n:
+                fact = f"target {i} needs {need} rows and its sound gives {n}"
+                raise InputError(fact, "leave it out, or embed fewer frames in a vector")
+
+
+class SpeechStream:
+    """`feed` takes samples, any number at a time, and gives the rows of logits that became final; `finish` the rest.
+
+    Together they are the rows of the offline pass, first and last too. What is kept and what a chunk costs do not grow
+    with the length of the stream.
+    """
+
+    def __init__(self, model: Speech, rate: int = RATE) -> None:
+        c = self.config = model.config
+        if model.training and max(c.block.dropout, c.block.attention.dropout, c.block.ffn.dropout) > 0:
+            raise InputError("the model is training, and drops numbers at random", "call its eval() before streaming")
+        require_wave(torch.zeros(1), c.mel, rate)
+        self.model, self.rate = model, rate
+        self.finished = False
+        self._wave = log_mel_start(c.mel, 1)
+        self._frames = model.embed.start()
+        self._stack = StackStream(model.encoder, c.chunks)
+        self._piece = max(c.chunks.chunk, AT_ONCE) * c.embed.factor * c.mel.hop
+
+    @property
+    def latency(self) -> Latency:
+        return self.config.latency
+
+    @property
+    def held(self) -> int:
+        """How many numbers are kept for later."""
+        return self._wave.numel() + sum(part.numel() for part in self._frames) + self._stack.held
+
+    def feed(self, wave: Float[Tensor, " n"]) -> Float[Tensor, "k v"]:
+        """One channel of samples from −1 to 1."""
+        self._require_open()
+        if wave.dim() != 1:
+            fact = f"sound of shape {tuple(wave.shape)} came to a stream"
+            raise ShapeError(fact, "feed one channel of samples (several: their mean)")
+        wave = require_wave(wave, self.config.mel, self.rate, empty=True)
+        return torch.cat([self._step(piece) for piece in wave.split(self._piece)])
+
+    def finish(self) -> Float[Tensor, "k v"]:
+        """No more sound comes: everything that still waited for some."""
+        self._require_open()
+        self.finished = True
+        return self._step(self._wave.new_zeros(0), end=True)
+
+    @torch.no_grad()
+    def _step(self, wave: Tensor, *, end: bool = False) -> Tensor:
+        model = self.model
+        frames, self._wave = log_mel_step(wave.to(self._wave)[None], self._wave, self.config.mel, end=end)
+        X, self._frames = model.embed.step(frames.to(self._frames[0]), self._frames, end=end)
+        return model.head(require_finite(self._stack.step(X, end=end), model))[0]
+
+    def _require_open(self) -> None:
+        if self.finished:
+            raise InputError("this stream is finished", "start another with stream()")
