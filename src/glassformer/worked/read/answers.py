@@ -7,6 +7,7 @@ as rows that begin with their symbol, or as blocks of rows under a symbol.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -14,13 +15,17 @@ from typing import Any
 from glassformer.errors import InputError
 from glassformer.worked.read.chain import formula, target_of
 from glassformer.worked.read.statement import Link, Note, Reading, Statement, Target, Unread
-from glassformer.worked.read.term import Blank, Matrix, Name, Term
+from glassformer.worked.read.term import LONGEST_NUMBER, Blank, Matrix, Name, Negative, Term, written
 
 MOST_CELLS = 200_000
+_FLOAT = re.compile(r"[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d{1,2})?")
 DEEPEST = 30
 # what may stand around the answers themselves
 _WRAPPERS = ("values", "answers", "answer", "solution", "given", "results")
-_ASIDE = frozenset(("steps", "title", "name", "student", "layout", "id", "comment", "comments", "notes", "exercise", "author"))
+_ASIDE = frozenset(
+    ("steps", "title", "name", "student", "layout", "id", "comment", "comments", "notes", "exercise", "author")
+)
+_INFINITE = {"inf": "∞", "-inf": "-∞", ".inf": "∞", "-.inf": "-∞", "infinity": "∞", "-infinity": "-∞"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +52,7 @@ class Answers:
                 continue
             if depth < 3 and isinstance(value, Mapping):
                 self.mapping(value, head, depth + 1)
-            elif depth < 3 and name == "heads" and isinstance(value, list) and all(isinstance(v, Mapping) for v in value):
+            elif name == "heads" and isinstance(value, list) and all(isinstance(v, Mapping) for v in value):
                 for number, entry in enumerate(value, 1):
                     self.mapping(entry, number, depth + 1)
             else:
@@ -91,7 +96,10 @@ class Answers:
         text = value.text.strip()
         if text.lower() in ("", "null", "none", "~", "?", "-", "nan"):
             return Blank()
-        text = {"inf": "∞", "-inf": "-∞", ".inf": "∞", "-.inf": "-∞", "infinity": "∞", "-infinity": "-∞"}.get(text.lower(), text)
+        text = _INFINITE.get(text.lower(), text)
+        if _FLOAT.fullmatch(text) and len(text) < LONGEST_NUMBER:  # 1e-5 here is no e of Euler's
+            number = written(text.lstrip("+-"))
+            return Negative(number) if text.startswith("-") else number
         read = formula(text.strip("$"), value.line)
         if len(read.drafts) == 1 and len(read.drafts[0].terms) == 1 and not read.problems:
             self.notes += [Note(*note) for note in read.notes]
@@ -173,7 +181,8 @@ def _yaml(text: str, name: str) -> Mapping[Scalar, Any]:
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None)
         where = f"line {mark.line + 1}: " if mark is not None else ""
-        raise InputError(f"{name} is not YAML ({where}{getattr(error, 'problem', None) or 'broken'})", "mend it there") from None
+        what = getattr(error, "problem", None) or "broken"
+        raise InputError(f"{name} is not YAML ({where}{what})", "mend it there") from None
     except RecursionError:
         raise InputError(f"{name} is nested too deeply", "write matrices as lists of lists") from None
     if not isinstance(tree, dict):

@@ -21,7 +21,17 @@ from typing import Literal, TypeAlias
 from glassformer.worked.read.compare import Cell, compare
 from glassformer.worked.read.label import label
 from glassformer.worked.read.statement import Link, Reading, Relation, Statement
-from glassformer.worked.read.term import Matrix, Negative, Product, Struck, Sum, Term, Transpose, Written, is_struck, walk
+from glassformer.worked.read.term import (
+    Matrix,
+    Negative,
+    Product,
+    Sum,
+    Term,
+    Transpose,
+    Written,
+    is_struck,
+    walk,
+)
 
 Verdict: TypeAlias = Literal["right", "rounded", "wrong", "shape", "unread"]
 
@@ -98,10 +108,10 @@ def _without_one(origin: Product, relation: Relation, right: Term) -> str:
     best, said = 0, ""
     for skipped in range(len(factors)):
         found = compare(Product(factors[:skipped] + factors[skipped + 1 :]), relation, right)
-        agreeing = sum(cell.verdict != "wrong" for cell in found.cells)
-        if found.verdict in ("right", "rounded", "wrong") and agreeing > best and 2 * agreeing >= len(found.cells):
-            best, count = agreeing, "it agrees" if agreeing == len(found.cells) else f"{agreeing} of {len(found.cells)} cells agree"
-            said = f"{count} if the {_ORDINAL[skipped]} of the {len(factors)} matrices is left out"
+        agreeing, every = sum(cell.verdict != "wrong" for cell in found.cells), len(found.cells)
+        if found.verdict in ("right", "rounded", "wrong") and agreeing > best and 2 * agreeing >= every:
+            count = "it agrees" if agreeing == every else f"{agreeing} of {every} cells agree"
+            best, said = agreeing, f"{count} if the {_ORDINAL[skipped]} of the {len(factors)} matrices is left out"
     return said
 
 
@@ -119,8 +129,8 @@ def _summed(before: Statement | None, here: Statement) -> Iterator[ArithmeticFin
     """[e, e², 1, e]. "If we sum them we get circa 13.8256": the sum of the list just before."""
     if before is None or here.place != "prose" or "sum" not in here.words.lower() or len(here.terms) != 1:
         return
-    items = before.terms[-1].term if before.terms else None
-    if isinstance(items, Struck) or not isinstance(items, Matrix) or len(items.rows) != 1 or not before.terms[-1].numeric:
+    items = before.terms[-1].term if before.terms and before.terms[-1].numeric and not before.struck else None
+    if not isinstance(items, Matrix) or len(items.rows) != 1:
         return
     total = Sum(items.rows[0]) if len(items.rows[0]) > 1 else items.rows[0][0]
     link = here.terms[0]

@@ -122,7 +122,7 @@ def multiply(a: Value, b: Value) -> Value:
         if (1, 1) in (a.shape, b.shape):  # [78] is a number
             return multiply(a.rows[0][0], b) if a.shape == (1, 1) else multiply(a, b.rows[0][0])
         m, k, l, n = *a.shape, *b.shape
-        raise Mismatch(f"a {m}×{k} matrix cannot be multiplied by a {l}×{n} matrix: {k} columns meet {l} rows")
+        raise Mismatch(f"a {m}×{k} matrix cannot be multiplied by a {l}×{n} matrix: width {k} meets height {l}")
     if left.shape[0] * left.shape[1] * right.shape[1] > MOST_PRODUCTS:
         raise Unevaluated("the product of matrices is too large to compute")
     columns = list(zip(*right.rows, strict=True))

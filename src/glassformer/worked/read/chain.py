@@ -11,6 +11,7 @@ from typing import cast
 
 from glassformer.worked.read import names
 from glassformer.worked.read.label import label
+from glassformer.worked.read.lists import COMMA
 from glassformer.worked.read.parse import Parser
 from glassformer.worked.read.statement import Link, Relation, Target
 from glassformer.worked.read.term import Call, Matrix, Name, Several, Struck, Term, Unknown, Written, names_in
@@ -135,9 +136,8 @@ class _Chains:
         if token.kind == "words" or (token.kind == "op" and token.text in (";", ":")):
             return True
         # a wide gap separates only what has a relation on both sides: Q = … \quad K = …
-        return token.kind == "gap" and (
-            not (self.has_relation(start, index) and self.has_relation(index + 1, high)) or self.complete(start, index, high)
-        )
+        both = self.has_relation(start, index) and self.has_relation(index + 1, high)
+        return token.kind == "gap" and (not both or self.complete(start, index, high))
 
     def complete(self, start: int, index: int, high: int) -> bool:
         after = next((t for t in self.items[index + 1 : high] if t.kind != "gap"), None)
@@ -167,6 +167,7 @@ class _Chains:
         relation: Relation = ""
         ranges = self.parser.split(low, high, "rel")
         current: Draft | None = None
+        first = low
         for position, (start, stop) in enumerate(ranges):
             if start < stop:
                 leads = relation == "→" and position + 1 < len(ranges) and self.named(start, stop)
@@ -175,8 +176,8 @@ class _Chains:
                     drafts.append(current)
                     relation = "" if leads else relation
                 current.terms.append(Link(self.items[start].line, relation, self.segment(start, stop)))
-                current.source = self.parser.tokens.text(max(start - 1, low) if not current.source else start, stop) if (
-                    not current.source) else f"{current.source} {relation} {self.parser.tokens.text(start, stop)}"
+                first = first if current.source else max(start - 1, low) if relation else start
+                current.source = self.parser.tokens.text(first, stop)
                 relation = ""
             if position + 1 < len(ranges):
                 relation = cast(Relation, self.items[stop].text)
@@ -192,7 +193,8 @@ class _Chains:
         commas = self.parser.split(low, high, "op", ",")
         inner = self.whole(low, high)
         if len(commas) == 1 and inner is not None and self.items[low].kind == "open" and self.items[low].text == "(":
-            commas = self.parser.split(*inner, "op", ",")
+            rows = self.parser.split(*inner, "op", ";")
+            commas = self.parser.split(*inner, "op", ",") if len(rows) == 1 else commas
             low, high = inner if len(commas) > 1 else (low, high)
         commas = [part for part in commas if part[0] < part[1]]
         if len(commas) < 2:
@@ -200,9 +202,6 @@ class _Chains:
         if len(commas) == 2 and self.parser.tight_comma(commas[0][1]) and inner is None:
             return self.parser.problem(low, high, COMMA)
         return Several(tuple(self.parser.cell(*part) for part in commas))
-
-
-COMMA = "the comma may be a decimal comma or separate two numbers: write a point, or a space after the comma"
 
 
 def _counter(draft: Draft) -> tuple[str, Term] | None:

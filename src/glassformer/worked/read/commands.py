@@ -31,9 +31,7 @@ def command(lexer: Lexer, name: str) -> None:
         _text(lexer)
     elif name in names.UPRIGHT or plain in names.UPRIGHT:
         _upright(lexer)
-    elif plain in names.WITH_ARGUMENT:
-        lexer._argument()
-    elif plain in ("textcolor", "colorbox", "raisebox"):
+    elif plain in names.WITH_ARGUMENT or plain in ("textcolor", "colorbox", "raisebox"):
         lexer._argument()
     elif plain in names.FONTS:
         lexer.spaced = True

@@ -30,7 +30,10 @@ _WORST = {"right": 0, "rounded": 1, "wrong": 2}
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """`given` as written, `expected` to as many digits. `strict`: right also with every written number taken as exact."""
+    """`given` as written, `expected` to as many digits.
+
+    `strict`: right also with every written number taken as exact.
+    """
 
     row: int
     column: int
@@ -164,7 +167,8 @@ class _Pair:
             if len(agreeing) == 1:
                 cell = agreeing[0]
                 where = f"row {cell.row}" if given.shape[1] == 1 else f"row {cell.row}, column {cell.column}"
-                return Comparison(cell.verdict, (cell,), f"a number beside {_article(given)}: it is the cell in {where}")
+                reason = f"a number beside {_article(given)}: it is the cell in {where}"
+                return Comparison(cell.verdict, (cell,), reason)
         expected = plain(self.exact)
         return Comparison("shape", (), f"the left side is the number {expected}, the right side {_article(given)}")
 

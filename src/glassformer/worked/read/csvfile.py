@@ -49,7 +49,7 @@ def _delimiter(text: str) -> str:
 def _point(found: Answers, cell: str, line: int) -> str:
     """Between semicolons a comma can only be a decimal comma."""
     if re.fullmatch(r"[-+−]?\d+,\d+", cell):
-        found.notes.append(Note(line, cell, "the comma is read as a decimal comma, since semicolons separate the cells"))
+        found.notes.append(Note(line, cell, "a decimal comma, since semicolons separate the cells"))
         return cell.replace(",", ".")
     return cell
 
@@ -99,7 +99,8 @@ def _matrix(found: Answers, symbol: Scalar, cells: dict[tuple[int, int], Term]) 
             return
         rows = (tuple(cells.get((i, j), Blank()) for j in range(1, width + 1)) for i in range(1, height + 1))
         term = Matrix(tuple(rows))
-    found.statements.append(Statement(symbol.line, symbol.text, target, (Link(symbol.line, "=", term),), place="answer"))
+    link = Link(symbol.line, "=", term)
+    found.statements.append(Statement(symbol.line, symbol.text, target, (link,), place="answer"))
 
 
 def _blocks(found: Answers, rows: list[Row]) -> None:
@@ -131,4 +132,5 @@ def _block(found: Answers, symbol: Scalar, body: list[tuple[Term, ...]]) -> None
     if matrix.ragged:
         found.unread.append(Unread(symbol.line, symbol.text, "the rows of the matrix differ in length"))
     term: Term = body[0][0] if matrix.shape == (1, 1) else matrix
-    found.statements.append(Statement(symbol.line, symbol.text, target, (Link(symbol.line, "=", term),), place="answer"))
+    link = Link(symbol.line, "=", term)
+    found.statements.append(Statement(symbol.line, symbol.text, target, (link,), place="answer"))

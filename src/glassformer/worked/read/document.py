@@ -12,14 +12,14 @@ from typing import Literal, TypeAlias
 
 PieceKind: TypeAlias = Literal["prose", "inline", "display", "code", "table", "tabular", "picture", "open"]
 
-DISPLAYS = frozenset(
-    "equation align gather multline eqnarray displaymath math flalign alignat aligned split gathered dmath "
-    "matrix bmatrix pmatrix Bmatrix vmatrix Vmatrix array smallmatrix".split()
-)
-MATRICES = frozenset("matrix bmatrix pmatrix Bmatrix vmatrix Vmatrix array smallmatrix".split())
-CODE = frozenset("verbatim lstlisting minted Verbatim alltt".split())
-TABULARS = frozenset("tabular tabularx tabulary longtable".split())
-_DROPPED = frozenset("comment tikzpicture thebibliography".split())
+MATRICES = frozenset(("matrix", "bmatrix", "pmatrix", "Bmatrix", "vmatrix", "Vmatrix", "array", "smallmatrix"))
+DISPLAYS = MATRICES | frozenset(
+    ("equation", "align", "gather", "multline", "eqnarray", "displaymath", "math", "flalign", "alignat", "aligned",
+     "split", "gathered", "dmath")
+)  # fmt: skip
+CODE = frozenset(("verbatim", "lstlisting", "minted", "Verbatim", "alltt"))
+TABULARS = frozenset(("tabular", "tabularx", "tabulary", "longtable"))
+_DROPPED = frozenset(("comment", "tikzpicture", "thebibliography"))
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,7 +21,7 @@ from glassformer.worked.read.balls import (
 
 
 def softmax(scores: Sequence[Ball]) -> tuple[Ball, ...]:
-    """a_i = 1 / (1 + Σ_{j≠i} exp(s_j − s_i)): rises with s_i, falls with every other s_j, so the ends give tight balls."""
+    """a_i = 1 / (1 + Σ_{j≠i} exp(s_j − s_i)): rises with s_i, falls with every other s_j; the ends give tight balls."""
     low = [score.lower() if score.is_finite() else score for score in scores]
     high = [score.upper() if score.is_finite() else score for score in scores]
     if all(not score.is_finite() and score < 0 for score in scores):

@@ -43,6 +43,8 @@ def label(term: Term) -> str:
             return f"{_tight(base)}^{_braced(label(exponent))}"
         case Root(radicand, degree):
             return f"√{_braced(label(degree)) if degree is not None else ''}({label(radicand)})"
+        case Call("entry", (inner,), over):
+            return f"{_tight(inner)}_{_braced(over)}"
         case Call(function, arguments, over):
             return f"{function}{f'_{_braced(over)}' if over else ''}({', '.join(map(label, arguments))})"
         case Matrix(rows):

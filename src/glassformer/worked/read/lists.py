@@ -107,6 +107,9 @@ class Lists:
         if kind == "<":
             return Call("inner", rows[0])
         if len(rows) > 1:
+            commas = [i for i in range(opened, close) if self.is_op(i, ",")]
+            if all(len(row) == 2 for row in rows) and len(commas) == len(rows) and all(map(self.tight_comma, commas)):
+                self.note(opened, close + 1, "commas are read as ends of cells and semicolons as ends of rows")
             return self.checked(Matrix(tuple(rows)), opened, close + 1)
         row = rows[0]
         if len(row) == 1:
@@ -122,9 +125,9 @@ class Lists:
             return Matrix(item.rows)
         if isinstance(item, Blank):
             raise Misread("there is nothing between the brackets")
-        first = self.tokens.items[opened + 1]
-        if kind == "[" and close == opened + 2 and first.kind == "number" and first.text.isdigit() and len(first.text) > 3:
-            reason = f"this may be the number {first.text} or {len(first.text)} digits side by side: write commas"
+        text = self.tokens.items[opened + 1].text
+        if kind == "[" and close == opened + 2 and text.isdigit() and len(text) > 3:
+            reason = f"this may be the number {text} or {len(text)} digits side by side: write commas"
             return self.problem(opened, close + 1, reason)
         return item
 
@@ -164,7 +167,7 @@ class Lists:
         if len(cells) > 1 and cells[-1][0] >= cells[-1][1]:
             cells.pop()  # (1, 2, )
         if len(cells) == 2 and self.doubtful(cells[0][1]):
-            return (self.problem(low, high, _COMMA),)
+            return (self.problem(low, high, COMMA),)
         if len(cells) == 1 and spaces:
             bars = self.split(low, high, "op", "|")
             cells = bars if len(bars) == 2 and all(a < b for a, b in bars) else self.spaced(low, high)
@@ -172,7 +175,7 @@ class Lists:
 
     def cell_with_comma(self, low: int, high: int) -> Term:
         if any(self.is_op(i, ",") for i in range(low, high)) and len(self.split(low, high, "op", ",")) > 1:
-            return self.problem(low, high, _COMMA)
+            return self.problem(low, high, COMMA)
         return self.cell(low, high)
 
     def is_op(self, index: int, text: str) -> bool:
@@ -204,7 +207,8 @@ class Lists:
             token = self.tokens.items[index]
             if index > low and token.spaced and self.tokens.items[index - 1].kind in ("number", "close", "name"):
                 minus = token.kind == "op" and token.text == "-" and index + 1 < high
-                tight = minus and not self.tokens.items[index + 1].spaced and self.tokens.items[index + 1].kind == "number"
+                after = self.tokens.items[min(index + 1, high - 1)]
+                tight = minus and not after.spaced and after.kind == "number"
                 if token.kind == "number" or tight or (token.kind == "open" and token.text == "["):
                     cuts.append(index)
                     sure |= not tight
@@ -214,4 +218,4 @@ class Lists:
         return list(zip(cuts, [*cuts[1:], high], strict=True))
 
 
-_COMMA = "the comma may be a decimal comma or separate two numbers: write a point, or a space after the comma"
+COMMA = "the comma may be a decimal comma or separate two numbers: write a point, or a space after the comma"

@@ -2,6 +2,16 @@
 
 from __future__ import annotations
 
+
+def _set(words: str) -> frozenset[str]:
+    return frozenset(words.split())
+
+
+def _pairs(words: str) -> dict[str, str]:
+    found = words.split()
+    return dict(zip(found[::2], found[1::2], strict=True))
+
+
 FUNCTIONS = {
     "exp": "exp", "log": "log", "ln": "log", "sin": "sin", "cos": "cos", "tan": "tan", "tanh": "tanh", "sqrt": "sqrt",
     "max": "max", "min": "min", "abs": "abs", "relu": "relu", "softmax": "softmax", "softargmax": "softmax",
@@ -14,9 +24,11 @@ FUNCTIONS = {
 WORDS = frozenset({"PE", "FFN", "MSA", "MHA", "LN", "MLP", "EMD", "ReLU", "SA", "MHSA", "FLOPs", "Var"})
 QUANTITIES = frozenset("QKVXWSAHOEMZPUBCDY")
 
-_GREEK_NAMES = "alpha beta gamma delta epsilon zeta eta theta iota kappa lambda mu nu xi omicron pi rho sigma tau upsilon phi chi psi omega".split()  # noqa: E501
-_GREEK_SMALL = "αβγδεζηθικλμνξοπρστυφχψω"
-GREEK = {name: letter for name, letter in zip(_GREEK_NAMES, _GREEK_SMALL, strict=True)}
+_GREEK = (
+    "alpha α beta β gamma γ delta δ epsilon ε zeta ζ eta η theta θ iota ι kappa κ lambda λ mu μ nu ν xi ξ omicron ο "
+    "pi π rho ρ sigma σ tau τ upsilon υ phi φ chi χ psi ψ omega ω"
+)
+GREEK = _pairs(_GREEK)
 GREEK |= {name.capitalize(): letter.upper() for name, letter in GREEK.items()}
 GREEK |= {"varepsilon": "ε", "vartheta": "θ", "varphi": "φ", "varrho": "ρ", "varsigma": "ς"}
 SYMBOLS = GREEK | {
@@ -52,29 +64,29 @@ BIG = {"sum": "sum", "prod": "product", "int": "integral", "lim": "limit", "bigo
 BIG_SIGNS = {"∑": "sum", "Σ": "sum", "∏": "product", "∫": "integral"}
 
 # Dropped: they change how a thing looks, not what it is.
-FONTS = frozenset(
-    "mathbf boldsymbol bm mathcal mathbb mathsf mathit mathtt mathfrak vec bold pmb boxed fbox ensuremath overbrace "
-    "underbrace mathop mathbin mathrel mathord mathnormal widevec overrightarrow mathscr displaylines uline "
-    "underline emph large small".split()
+FONTS = _set(
+    "mathbf boldsymbol bm mathcal mathbb mathsf mathit mathtt mathfrak vec bold pmb boxed fbox ensuremath "
+    "overbrace underbrace mathop mathbin mathrel mathord mathnormal widevec overrightarrow mathscr displaylines "
+    "uline underline emph large small"
 )
-LOOKS = frozenset(
+LOOKS = _set(
     "left right big Big bigg Bigg bigl bigr Bigl Bigr biggl biggr Biggl Biggr bigm middle displaystyle textstyle "
     "scriptstyle scriptscriptstyle limits nolimits nonumber notag hline cline centering bf rm it sf cal strut "
-    "mathstrut hfill noindent allowbreak nobreak par newline toprule midrule bottomrule relax null color".split()
+    "mathstrut hfill noindent allowbreak nobreak par newline toprule midrule bottomrule relax null color"
 )
-SPACES = frozenset([",", ";", ":", "!", " ", ">", "/", "thinspace", "medspace", "thickspace", "enspace", "\n", "\t", "-"])
+SPACES = frozenset([*",;:! >/\n\t-", "thinspace", "medspace", "thickspace", "enspace"])
 GAPS = frozenset(["quad", "qquad"])
-WITH_ARGUMENT = frozenset(
+WITH_ARGUMENT = _set(
     "label tag hspace vspace phantom hphantom vphantom color ref eqref cite footnote hskip mspace rule cline "
-    "setlength includegraphics bigskip kern".split()
+    "setlength includegraphics bigskip kern"
 )
-TEXTS = frozenset("text textbf textit textrm textsf texttt mbox hbox intertext shortintertext textnormal textup".split())
-UPRIGHT = frozenset("mathrm operatorname operatorname* textsc".split())
-STRIKES = frozenset("cancel xcancel bcancel sout st hcancel strike soutmath hout xout".split())
+TEXTS = _set("text textbf textit textrm textsf texttt mbox hbox intertext shortintertext textnormal textup")
+UPRIGHT = _set("mathrm operatorname operatorname* textsc")
+STRIKES = _set("cancel xcancel bcancel sout st hcancel strike soutmath hout xout")
 ACCENTS = {"hat": "\u0302", "widehat": "\u0302", "tilde": "\u0303", "widetilde": "\u0303", "bar": "\u0304",
            "overline": "\u0304", "dot": "\u0307", "ddot": "\u0308", "check": "\u030c"}  # fmt: skip
-MATRICES = frozenset("matrix bmatrix pmatrix Bmatrix vmatrix Vmatrix smallmatrix array bsmallmatrix psmallmatrix".split())
-ROWS = frozenset("aligned split gathered alignedat align gather equation multline eqnarray cases dcases multlined".split())
+MATRICES = _set("matrix bmatrix pmatrix Bmatrix vmatrix Vmatrix smallmatrix array bsmallmatrix psmallmatrix")
+ROWS = _set("aligned split gathered alignedat align gather equation multline eqnarray cases dcases multlined")
 TRANSPOSES = frozenset(["T", "top", "intercal", "⊤", "ᵀ", "⊺", "mathsf T", "tr", "t", "\\top"])
 
 BRACKETS = {"{": ("open", "s"), "}": ("close", "s"), "lbrace": ("open", "s"), "rbrace": ("close", "s"),

@@ -23,20 +23,31 @@ class Event:
     line: int
 
 
-_COMMANDS = re.compile(r"\\(?:(?:sub)*section|chapter|paragraph|textbf|textit|emph|item|title|author|date|caption|noindent|"
-                       r"maketitle|centering|begin|end|label|ref|underline|par|newpage|clearpage|bigskip|medskip|"
-                       r"smallskip|vspace|hspace|input|href|url)\b\*?(?:\[[^\]\n]{0,80}\])?")  # fmt: skip
+_COMMANDS = re.compile(
+    r"\\(?:(?:sub)*section|chapter|paragraph|textbf|textit|emph|item|title|author|date|caption|noindent|maketitle|"
+    r"centering|begin|end|label|ref|underline|par|newpage|clearpage|bigskip|medskip|smallskip|vspace|hspace|input|href|"
+    r"url)\b\*?(?:\[[^\]\n]{0,80}\])?"
+)
 _MARKER = re.compile(r"^\s*(?:>\s*)*(?:#{1,6}\s+|[-*+•]\s+|\(?(?:\d{1,2}|[a-z])[.)](?=\s|$)|\(\d{1,2}\))?\s*")
-_NUMBERS = re.compile(r"^\s*[\[(|]?\s*[-+−]?\d[\d.]*(?:/\d+)?(?:(?:\s*[,;]\s*|\s+)[-+−]?\d[\d.]*(?:/\d+)?)+\s*[,;]?\s*[\])|]?\s*$")
+_NUMBER = r"[-+−]?\d[\d.]*(?:/\d+)?"
+_NUMBERS = re.compile(rf"^\s*[\[(|]?\s*{_NUMBER}(?:(?:\s*[,;]\s*|\s+){_NUMBER})+\s*[,;]?\s*[\])|]?\s*$")
 _RELATION = re.compile(r"=|≈|→|⇒|->|~=|\\approx|\\rightarrow|\\Rightarrow|\\to\b|≃|⟹")
-_STRONG = re.compile(r"\d|[=+^_×·⋅≈→⇒√∑∞−ᵀ²³₀-₉∗]|\\(?:frac|cdot|times|sqrt|approx|[A-Z]?[a-z]*arrow|left|right|exp|sum|begin|end|,)")
+_STRONG = re.compile(
+    r"\d|[=+^_×·⋅≈→⇒√∑∞−ᵀ²³₀-₉∗]|\\(?:frac|cdot|times|sqrt|approx|[A-Z]?[a-z]*arrow|left|right|exp|sum|begin|end|,)"
+)
 _SIGNS = re.compile(r"[-+*/=<>()\[\]{},;|~:.]+$")
 _WORDS = re.compile(r"[A-Za-zÀ-ÿ]{3,}")
-_TWO = re.compile(r"[a-zß-ÿ]{2}")
 _DECIMAL = re.compile(r"(?<![\w.])[-−]?\d+\.\d+(?![\w]|\.\d)")
 _WHOLE = re.compile(r"(?<![\w.,])\d+(?![\w]|[.,]\d)")
-_CUES = re.compile(r"(?:get|gets|gives|give|equals|obtain|circa|about|approximately|roughly|around|ca\.|total of|sum is|is)\s*[:~]?\s*$", re.I)
-_REFERENCE = re.compile(r"(?:section|table|figure|fig\.|chapter|version|page|eq\.|equation|task|exercise|part|v)\s*$", re.I)
+_CUES = re.compile(
+    r"(?:gets?|gives?|equals|obtain|circa|about|approximately|roughly|around|ca\.|total of|is)\s*[:~]?\s*$", re.I
+)
+_REFERENCE = re.compile(
+    r"(?:section|table|figure|fig\.|chapter|version|page|eq\.|equation|task|exercise|part|v)\s*$", re.I
+)
+_SHORT_NAME = re.compile(r"[WwQqKkVvd][qkvoQKVO]$|[A-Z]{2}$")
+_PYTHON = re.compile(r"\b(?:np|numpy|torch|math)\.(?:(?:array|tensor|matrix)\b)?")
+_ASSIGNED = re.compile(r"^\s*[A-Za-z][\w\[\]{}^,]{0,30}\s*=[^=]")
 _LIST = re.compile(r"\[[^\[\]]*[\d\]][^\[\]]*[,;\s][^\[\]]*")
 
 
@@ -99,12 +110,19 @@ def _joined(rows: list[str], index: int) -> int:
 
 def _line(text: str, line: int, code: bool) -> Iterator[Event]:
     body = _COMMANDS.sub(" ", text)
-    if not code:
-        body = body.replace("**", "" if not re.search(r"\d\*\*\d", body) else "**").replace("<sub>", "_").replace("</sub>", "")
-    body = body[_MARKER.match(body).end() :]  # type: ignore[union-attr]
-    if body.lstrip().startswith(("import ", "from ", "def ", "print(")):
-        yield Event("words", body, line)
-        return
+    if code:
+        body = _PYTHON.sub("", re.sub(r"\.T\b", "^T", re.sub(r"#[^\n]*", "", body)))
+        if body.lstrip().startswith(("import ", "from ", "def ", "print(")):
+            yield Event("words", body, line)
+            return
+        if _ASSIGNED.match(body):
+            yield Event("formula", body.strip().rstrip(";"), line)
+            return
+    else:
+        bold = "**" if re.search(r"[\d)]\s?\*\*\s?[\d(]", body) else ""
+        body = body.replace("**", bold).replace("<sub>", "_").replace("</sub>", "")
+    marker = _MARKER.match(body)
+    body = body[marker.end() :] if marker else body
     chunks = [(found.group(), found.start()) for found in re.finditer(r"\S+", body)]
     kinds = [_kind(chunk) for chunk, _ in chunks]
     at = 0
@@ -160,7 +178,7 @@ def _kind(chunk: str) -> str:
     letters = core.strip("()[],")
     if len(letters) == 1 or (len(letters) <= 4 and all(c in names.QUANTITIES for c in letters)):
         return "W"
-    if len(letters) == 2 and not _TWO.match(letters):
+    if _SHORT_NAME.match(letters):
         return "W"
     return "N"
 
@@ -173,8 +191,13 @@ def _runs(chunks: list[tuple[str, int]], kinds: list[str]) -> Iterator[tuple[int
             index += 1
             continue
         start = index
+        opened = 0
         while index < len(chunks) and kinds[index] != "N":
+            chunk = chunks[index][0]
+            opened += sum(chunk.count(c) for c in "[(") - sum(chunk.count(c) for c in "])")
             index += 1
+            if opened <= 0 and chunk[-1] in ".;!?" and chunk[-2:] != "..":
+                break  # the end of a sentence
         stop = index
         if start > last and _RELATION.match(chunks[start][0]) and re.fullmatch(r"[A-Za-z]\w*", chunks[start - 1][0]):
             start -= 1
@@ -196,6 +219,6 @@ def _is_formula(run: str) -> bool:
     operands = re.compile(r"[\w\])}∞]")
     relation = _RELATION.search(run)
     if relation is not None:
-        right = run[relation.end() :]
-        return bool(operands.search(right)) or (bool(operands.search(run[: relation.start()])) and "=" in relation.group())
+        left, right = run[: relation.start()], run[relation.end() :]
+        return bool(operands.search(right)) or (bool(operands.search(left)) and "=" in relation.group())
     return bool(_LIST.search(run))

@@ -51,7 +51,7 @@ def read(text: str | bytes, name: str = "the document", kind: str = "auto") -> R
         collector.take(piece)
     reading = collector.reading(name, kind)
     if not reading.statements and not reading.unread:
-        raise InputError(f"{name} has no mathematics in it", "write formulas as $…$, or plainly as Q = [[1, 2], [3, 4]]")
+        raise InputError(f"{name} has no mathematics in it", "write formulas as $…$, or plainly as Q = [[1, 2]]")
     return reading
 
 
@@ -178,7 +178,7 @@ class Collector:
                     target, terms = target_of(terms[0].term), ()
                 statements.append(
                     Statement(draft.line, draft.source, target, terms, draft.words, kept.context, draft.given,
-                              kept.place, draft.crossed)  # fmt: skip
+                              kept.place, draft.crossed)
                 )
         unread = sorted(self.unread, key=lambda item: item.line)
         return Reading(name, kind, tuple(statements), tuple(unread), tuple(self.notes))

@@ -134,7 +134,7 @@ def indices(parser: Parser, low: int, high: int) -> tuple[Index, ...]:
         if any(token.kind not in ("number", "name", "words") for token in plain):
             found.append("".join(token.text for token in plain))
         else:
-            found.extend(_index(token.text) for token in plain)
+            found.extend(_index(text) for token in plain for text in token.text.split(","))
         if any(token.kind == "open" and token.text == "(" for token in part):
             nested = [t for t in part if t.kind == "op" and t.text == ","]
             if nested:

@@ -38,7 +38,8 @@ class Target:
     @property
     def digits(self) -> tuple[Index, ...]:
         """The indices with `12` taken as 1, 2: what w_{12} means for a matrix of fewer than ten rows and columns."""
-        return tuple(int(d) if d.isdigit() else d for i in self.indices for d in (str(i) if isinstance(i, int) else [i]))
+        split = (tuple(map(int, str(i))) if isinstance(i, int) else (i,) for i in self.indices)
+        return tuple(part for parts in split for part in parts)
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,11 +10,13 @@ import re
 from dataclasses import dataclass, field
 
 from glassformer.worked.read.chain import formula
-from glassformer.worked.read.term import Blank, Matrix, Name, Term, is_numeric, names_in
+from glassformer.worked.read.term import Blank, Matrix, Term, is_numeric, names_in
 
 _RULE = re.compile(r"^[\s|:+-]*-[\s|:+-]*$")
 _MATH = re.compile(r"\$+([^$]+)\$+|\\\(((?:[^\\]|\\(?!\)))*)\\\)")
-_TABULAR = re.compile(r"\\(?:hline|toprule|midrule|bottomrule|centering)\b|\\cline\{[^}]{0,20}\}|\\multicolumn\{\d+\}\{[^}]{0,20}\}")
+_TABULAR = re.compile(
+    r"\\(?:hline|toprule|midrule|bottomrule|centering)\b|\\cline\{[^}]{0,20}\}|\\multicolumn\{\d+\}\{[^}]{0,20}\}"
+)
 
 
 @dataclass(slots=True)
@@ -39,7 +41,7 @@ class _Cell:
 
     @property
     def named(self) -> bool:
-        return isinstance(self.term, Name) or (self.term is not None and bool(names_in(self.term)) and len(self.text) < 40)
+        return self.term is not None and bool(names_in(self.term)) and len(self.text) < 40
 
 
 def markdown_table(text: str, line: int) -> Table:
@@ -95,7 +97,8 @@ def _table(rows: list[list[_Cell]], line: int, source: str) -> Table:
         table.problems.append((line, source.strip(), "a table of one row, of which not all cells are numbers"))
         return table
     if len(body[0]) == 2 and all(row[0].named and row[1].number for row in body):
-        table.chains += [(row[0].line, f"{row[0].text} | {row[1].text}", row[0].term, row[1].term or Blank()) for row in body]
+        for name, value in body:
+            table.chains.append((name.line, f"{name.text} | {value.text}", name.term, value.term or Blank()))
         return table
     side = _side(body, head is not None)
     cells = [row[1:] if side else row for row in body]

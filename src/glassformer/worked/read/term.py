@@ -162,7 +162,7 @@ def written(text: str) -> Written:
     places = len(after) - shift + (2 if text.endswith("%") else 0)
     value = Fraction(int((whole + after) or "0")) * Fraction(10) ** -places
     # 3.0 is a decimal, 3. is how arrays print a whole number, 20% is exact
-    return Written(text, value, places if point and after or exponent else None)
+    return Written(text, value, places if (point and after) or exponent else None)
 
 
 def children(term: Term) -> tuple[Term, ...]:

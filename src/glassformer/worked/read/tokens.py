@@ -65,9 +65,8 @@ _SCAN = re.compile(
     """,
     re.X | re.S,
 )
-_SUPER = {**dict(zip("⁰¹²³⁴⁵⁶⁷⁸⁹", "0123456789", strict=True)), "⁻": "-", "⁺": "+", "ⁿ": "n", "ⁱ": "i", "ᵀ": "T", "⊤": "T"}
-_SUB = {**dict(zip("₀₁₂₃₄₅₆₇₈₉", "0123456789", strict=True)), "₋": "-", "ᵢ": "i", "ⱼ": "j", "ₖ": "k", "ₙ": "n", "ₘ": "m",
-        "ᵥ": "v", "ₒ": "o", "ₜ": "t", "ₛ": "s", "ₗ": "l", "ₐ": "a", "ₓ": "x", "ₕ": "h"}  # fmt: skip
+_SUPER = dict(zip("⁰¹²³⁴⁵⁶⁷⁸⁹⁻⁺ⁿⁱᵀ⊤", "0123456789-+niTT", strict=True))
+_SUB = dict(zip("₀₁₂₃₄₅₆₇₈₉₋ᵢⱼₖₙₘᵥₒₜₛₗₐₓₕ", "0123456789-ijknmvotslaxh", strict=True))
 _OPEN = {"(": "(", "[": "[", "{": "{", "⟨": "<", "⌊": "f", "⌈": "f"}
 _CLOSE = {")": "(", "]": "[", "}": "{", "⟩": "<", "⌋": "f", "⌉": "f"}
 
@@ -102,7 +101,7 @@ class Lexer:
             self.start, self.position = self.position, found.end()
             self._take(found.lastgroup or "other", found.group())
             self.line += self.source.count("\n", self.start, self.position)
-        items = _aligned(self.items)
+        items = _aligned(_indexed(self.items))
         return Tokens(self.source, items, _match(items))
 
     def add(self, kind: str, text: str) -> None:
@@ -220,6 +219,20 @@ class Lexer:
     def _command(self, name: str) -> None:
         command(self, name)
 
+
+
+def _indexed(items: list[Token]) -> list[Token]:
+    """`w_1,2 =` in plain text has the indices 1 and 2: the three tokens become one."""
+    kept: list[Token] = []
+    for index, token in enumerate(items):
+        kept.append(token)
+        if len(kept) < 4 or token.kind != "number" or index + 1 == len(items) or items[index + 1].kind != "rel":
+            continue
+        mark, first, comma, last = kept[-4:]
+        tight = first.kind == "number" and not (comma.spaced or last.spaced) and (mark.text, comma.text) == ("_", ",")
+        if tight and first.text.isdigit() and last.text.isdigit():
+            kept[-3:] = [Token("name", f"{first.text},{last.text}", first.start, last.end, first.line, False)]
+    return kept
 
 
 def _aligned(items: list[Token]) -> list[Token]:
