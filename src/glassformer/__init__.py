@@ -10,9 +10,15 @@ from typing import Any
 
 __version__ = "0.1.0"
 
-_PACKAGES = ("core", "worked", "nn", "models", "decoding", "lens")
+_PACKAGES = ("core", "worked", "nn", "models", "checkpoints", "decoding", "lens")
 # name -> the module it lives in
-_NAMES: dict[str, str] = {"GlassError": "errors", "edit": "lens", "trace": "lens"}
+_NAMES: dict[str, str] = {
+    "GlassError": "errors",
+    "edit": "lens",
+    "load": "checkpoints",
+    "save": "checkpoints",
+    "trace": "lens",
+}
 
 __all__ = ["__version__", *_PACKAGES, *_NAMES]
 

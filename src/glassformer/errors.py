@@ -29,3 +29,7 @@ class ConfigError(GlassError):
 
 class InputError(GlassError):
     """A file, a document, an expression or a number that cannot be used."""
+
+
+class CheckpointError(GlassError):
+    """A file of weights that is broken, hostile, or not the weights that its model needs."""

@@ -81,7 +81,7 @@ def heads(width: int, count: int, **changes: Any) -> AttentionConfig:
 
 
 def _divisors(n: int) -> str:
-    found = [d for d in range(1, n + 1) if n % d == 0]
+    found = [d for d in range(1, min(n, 10_000) + 1) if n % d == 0]  # n may be any number that a file claims
     return ", ".join(map(str, found[:6])) + (", …" if len(found) > 6 else "")
 
 

@@ -1,0 +1,59 @@
+"""A model without weights, and its weights put in: nothing is allocated that a file already holds."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from glassformer.errors import CheckpointError, ConfigError
+
+
+def empty(build: Callable[[Any], nn.Module], config: Any) -> nn.Module:
+    """The model on the meta device: shapes and no numbers."""
+    try:
+        with torch.device("meta"):
+            return build(config)
+    except (RuntimeError, OverflowError, MemoryError) as error:
+        fact = f"a {type(config).__name__} whose weights have no size ({str(error).splitlines()[0][:80]})"
+        raise ConfigError(fact, "choose widths that fit a machine") from None
+
+
+def assign(model: nn.Module, name: str, value: Tensor) -> None:
+    """Puts a parameter or a buffer in its place as it is, without a copy."""
+    path, _, leaf = name.rpartition(".")
+    place = model.get_submodule(path)
+    if leaf in place._parameters:
+        place.register_parameter(leaf, nn.Parameter(value, requires_grad=value.is_floating_point()))
+    else:
+        place.register_buffer(leaf, value)
+
+
+def restore_buffers(model: nn.Module, dtype: torch.dtype) -> None:
+    """Buffers that no file holds: scalars that only carry the dtype, or what a module's `fill_buffers` computes."""
+    for module in model.modules():
+        for name, buffer in module.named_buffers(recurse=False):
+            if not buffer.is_meta:
+                continue
+            if buffer.dim() == 0:
+                kind = dtype if buffer.is_floating_point() else buffer.dtype
+                module.register_buffer(name, torch.zeros((), dtype=kind), persistent=False)
+            else:
+                fill = getattr(type(module), "fill_buffers", None)
+                if fill is None:
+                    raise TypeError(f"{type(module).__name__}.{name} is in no file: give the class fill_buffers(dtype)")
+                fill(module, dtype)
+
+
+def require_numbers(name: str, value: Tensor) -> None:
+    """The sum shows whether anything is wrong without setting memory aside; only then is the place looked for."""
+    if not value.is_floating_point() or bool(torch.isfinite(value.sum(dtype=torch.float64))):
+        return
+    flat = value.reshape(-1)
+    wrong = (~torch.isfinite(flat)).nonzero()
+    if len(wrong):
+        place = int(wrong[0])
+        fact = f"weight {name} holds {float(flat[place])} at place {place}"
+        raise CheckpointError(fact, "the checkpoint is damaged; get it again, or an earlier one")

@@ -1,0 +1,22 @@
+"""The published families that are known, each one file."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from glassformer.checkpoints.families.bert import BERT
+from glassformer.checkpoints.families.gpt2 import GPT2
+from glassformer.checkpoints.family import Family
+from glassformer.errors import ConfigError
+
+FAMILIES: dict[str, Family] = {family.name: family for family in (BERT, GPT2)}
+
+
+def recognise(raw: Mapping[str, Any]) -> Family:
+    """The family that config.json names by its model_type."""
+    for family in FAMILIES.values():
+        if raw.get("model_type") in family.types:
+            return family
+    known = ", ".join(sorted(name for family in FAMILIES.values() for name in family.types))
+    raise ConfigError(f"model_type is {str(raw.get('model_type'))[:60]!r} in config.json", f"known are {known}")

@@ -1,0 +1,122 @@
+"""BERT (Devlin 2018), MiniLM, and what sentence-transformers makes of them: post-norm, learned positions, segments."""
+
+from __future__ import annotations
+
+from glassformer.checkpoints import sentence
+from glassformer.checkpoints.family import Family, Quantity
+from glassformer.checkpoints.fields import Fields
+from glassformer.checkpoints.rules import Rule, linear, norm, same
+from glassformer.models.encoder import Encoder, EncoderConfig
+from glassformer.nn import BlockConfig, FeedForwardConfig, Learned, NormConfig, heads
+from glassformer.nn.text import TextConfig
+
+TABLE, HEAD = "bert.embeddings.word_embeddings.weight", "cls.predictions.decoder.weight"
+
+
+def text(f: Fields, *, offset: int = 0) -> TextConfig:
+    """The stack that BERT and RoBERTa share; positions start at `offset` of their table."""
+    f.only("position_embedding_type", "absolute")
+    f.only("is_decoder", False)
+    f.only("add_cross_attention", False)
+    width, dropout = f.size("hidden_size"), f.number("hidden_dropout_prob", 0.1)
+    eps = NormConfig(eps=f.number("layer_norm_eps", 1e-12))
+    block = BlockConfig(
+        attention=heads(width, f.size("num_attention_heads"), dropout=f.number("attention_probs_dropout_prob", 0.1)),
+        ffn=FeedForwardConfig(
+            width=width, hidden=f.size("intermediate_size"), activation=f.activation("hidden_act", "gelu")
+        ),
+        norm=eps,
+        place="post",
+        dropout=dropout,
+    )
+    return TextConfig(
+        vocabulary=f.size("vocab_size"),
+        depth=f.depth("num_hidden_layers"),
+        block=block,
+        positions=Learned(length=f.size("max_position_embeddings", 512) - offset, offset=offset),
+        segments=f.size("type_vocab_size", 2),
+        first_norm=eps,
+    )
+
+
+def config(f: Fields) -> EncoderConfig:
+    words = f.architecture in ("BertForMaskedLM", "BertForPreTraining") or f.has("cls.predictions.bias")
+    classes = f.shapes.get("classifier.weight") or f.shapes.get("cls.seq_relationship.weight")
+    told = f.architecture in ("BertForSequenceClassification", "BertForNextSentencePrediction", "BertForPreTraining")
+    stack = text(f)
+    return EncoderConfig(
+        text=stack,
+        word_head=words,
+        activation=stack.block.ffn.activation,
+        classes=classes[0] if classes else 2 * told,
+        tied=f.tied(HEAD, TABLE, default=True),
+        pooler=f.has("bert.pooler.dense.weight") or bool(classes) or told,
+    )
+
+
+def stack_rules(root: str) -> tuple[Rule, ...]:
+    """Names that BERT and RoBERTa share, under `bert.` or `roberta.`."""
+    ours, theirs = "encoder.{i}", f"{root}encoder.layer.{{i}}"
+    return (
+        same("encoder.embed.table.weight", f"{root}embeddings.word_embeddings.weight"),
+        same("encoder.embed.positions.table.weight", f"{root}embeddings.position_embeddings.weight"),
+        same("encoder.embed.segments.weight", f"{root}embeddings.token_type_embeddings.weight"),
+        *norm("encoder.embed.norm", f"{root}embeddings.LayerNorm"),
+        *linear(f"{ours}.attention.WQ", f"{theirs}.attention.self.query"),
+        *linear(f"{ours}.attention.WK", f"{theirs}.attention.self.key"),
+        *linear(f"{ours}.attention.WV", f"{theirs}.attention.self.value"),
+        *linear(f"{ours}.attention.WO", f"{theirs}.attention.output.dense"),
+        *norm(f"{ours}.attention_residual.norm", f"{theirs}.attention.output.LayerNorm"),
+        *linear(f"{ours}.ffn.W1", f"{theirs}.intermediate.dense"),
+        *linear(f"{ours}.ffn.W2", f"{theirs}.output.dense"),
+        *norm(f"{ours}.ffn_residual.norm", f"{theirs}.output.LayerNorm"),
+        *sentence.RULES,
+    )
+
+
+def stack_quantities(root: str) -> tuple[Quantity, ...]:
+    ours, theirs = "encoder.{i}", f"{root}encoder.layer.{{i}}"
+    return (
+        Quantity("encoder.embed.X", f"{root}embeddings"),
+        Quantity(f"{ours}.attention.A", f"{theirs}.attention.self", 1),
+        Quantity(f"{ours}.attention.O", f"{theirs}.attention.output.dense"),
+        Quantity(f"{ours}.ffn.P", f"{theirs}.intermediate.dense"),
+        Quantity(f"{ours}.ffn.O", f"{theirs}.output.dense"),
+        Quantity(f"{ours}.O", theirs),
+        Quantity("class_head", "classifier"),
+    )
+
+
+BERT = Family(
+    name="bert",
+    types=("bert",),
+    architectures=(
+        "BertModel",
+        "BertForMaskedLM",
+        "BertForPreTraining",
+        "BertForNextSentencePrediction",
+        "BertForSequenceClassification",
+    ),
+    model=Encoder,
+    config=config,
+    rules=(
+        *stack_rules("bert."),
+        *linear("pooler", "bert.pooler.dense"),
+        *linear("class_head", "classifier|cls.seq_relationship"),
+        *linear("transform", "cls.predictions.transform.dense"),
+        *norm("transform_norm", "cls.predictions.transform.LayerNorm"),
+        same("word_head.W.weight", HEAD),
+        same("word_head.bias", "cls.predictions.decoder.bias|cls.predictions.bias"),
+    ),
+    prefix="bert.",
+    aliases=((".LayerNorm.gamma", ".LayerNorm.weight"), (".LayerNorm.beta", ".LayerNorm.bias")),
+    skip=("bert.embeddings.position_ids",),
+    copies=((TABLE, HEAD), ("cls.predictions.bias", "cls.predictions.decoder.bias")),
+    unused=("cls.predictions.bias",),  # of a head that is not tied: its decoder has a bias of its own
+    quantities=(
+        *stack_quantities("bert."),
+        Quantity("pooler", "bert.pooler.dense"),
+        Quantity("word_head", "cls.predictions.decoder"),
+        Quantity("class_head", "cls.seq_relationship"),
+    ),
+)

@@ -1,0 +1,120 @@
+"""config.json, read field by field: each of the right kind, and no larger than the weights in the file can bear."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, get_args
+
+import torch
+from torch import Tensor
+
+from glassformer.errors import ConfigError
+from glassformer.nn.feedforward import Activation
+
+DEEPEST = 1000  # layers: no published model comes near, and more would only keep the reader waiting
+
+# what published configs call the activations
+ACTIVATION_NAMES: dict[str, Activation] = {
+    **{name: name for name in get_args(Activation)},
+    "gelu_new": "gelu_tanh",
+    "gelu_pytorch_tanh": "gelu_tanh",
+    "gelu_python": "gelu",
+    "swish": "silu",
+}
+
+
+@dataclass(frozen=True)
+class Fields:
+    """`raw` is config.json, `shapes` the weights of the file by their usual names, `read` gives one of them.
+
+    A size is checked against the file: a width, a vocabulary, a number of heads appears in some weight, so it cannot
+    exceed the count of all numbers.
+    """
+
+    raw: Mapping[str, Any]
+    shapes: Mapping[str, tuple[int, ...]]
+    read: Callable[[str], Tensor]
+
+    @property
+    def architecture(self) -> str:
+        """The class that was saved, e.g. BertForMaskedLM; empty if config.json does not say."""
+        names = self.raw.get("architectures")
+        return str(names[0]) if isinstance(names, list) and names else ""
+
+    def has(self, *names: str) -> bool:
+        """Does the file hold one of these weights?"""
+        return any(name in self.shapes for name in names)
+
+    def size(self, name: str, default: int | None = None) -> int:
+        """A positive whole number that the weights bear out."""
+        return self._whole(name, default, sum(map(math.prod, self.shapes.values())), "numbers")
+
+    def depth(self, name: str, default: int | None = None) -> int:
+        return self._whole(name, default, min(len(self.shapes), DEEPEST), "weights, and 1000 layers are the limit")
+
+    def _whole(self, name: str, default: int | None, most: int, unit: str) -> int:
+        value = self._get(name, default)
+        if type(value) is not int or value < 1:
+            raise ConfigError(f"{name} is {_short(value)} in config.json", "it must be a whole number of at least 1")
+        if value > most:
+            raise ConfigError(
+                f"{name} is {value} in config.json, and the file holds {sum(map(math.prod, self.shapes.values()))} "
+                f"numbers in {len(self.shapes)} weights",
+                f"the two do not belong together: at most {most} {unit}",
+            )
+        return value
+
+    def number(self, name: str, default: float | None = None) -> float:
+        value = self._get(name, default)
+        if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
+            raise ConfigError(f"{name} is {_short(value)} in config.json", "it must be a finite number")
+        return float(value)
+
+    def token(self, name: str, default: int) -> int:
+        """A token's number; the first where config.json lists several."""
+        value = self._get(name, default)
+        if isinstance(value, list) and value:
+            value = value[0]
+        if type(value) is not int:
+            raise ConfigError(f"{name} is {_short(value)} in config.json", "it must be the number of a token")
+        return value
+
+    def flag(self, name: str, default: bool) -> bool:
+        value = self._get(name, default)
+        if not isinstance(value, bool):
+            raise ConfigError(f"{name} is {_short(value)} in config.json", "it must be true or false")
+        return value
+
+    def activation(self, name: str, default: str) -> Activation:
+        value = self._get(name, default)
+        if not isinstance(value, str) or value not in ACTIVATION_NAMES:
+            raise ConfigError(f"{name} is {_short(value)} in config.json", f"known are {', '.join(ACTIVATION_NAMES)}")
+        return ACTIVATION_NAMES[value]
+
+    def only(self, name: str, *supported: Any) -> None:
+        """A feature that we have only in these forms; absent is one of them."""
+        value = self.raw.get(name)
+        if value is not None and value not in supported:
+            known = ", ".join(map(repr, supported)) or "its absence"
+            raise ConfigError(f"{name} is {_short(value)} in config.json", f"supported is {known}")
+
+    def tied(self, head: str, table: str, *, default: bool) -> bool:
+        """Is the head the table? As config.json says; but a file with two different ones has two."""
+        if not self.flag("tie_word_embeddings", default):
+            return False
+        if head not in self.shapes or table not in self.shapes:
+            return True
+        return self.shapes[head] == self.shapes[table] and torch.equal(self.read(head), self.read(table))
+
+    def _get(self, name: str, default: Any) -> Any:
+        value = self.raw.get(name)
+        value = default if value is None else value
+        if value is None:
+            raise ConfigError(f"config.json has no {name}", "get the config.json that belongs to the weights")
+        return value
+
+
+def _short(value: Any) -> str:
+    return repr(value) if len(repr(value)) <= 60 else repr(value)[:57] + "…"

@@ -1,0 +1,99 @@
+"""folder → model: its weights mapped into memory, every one of them accounted for."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import torch
+from torch import nn
+
+from glassformer.checkpoints import native
+from glassformer.checkpoints.assemble import assign, empty, require_numbers, restore_buffers
+from glassformer.checkpoints.binding import Binding, bind, require_no_spare
+from glassformer.checkpoints.families import recognise
+from glassformer.checkpoints.family import Family
+from glassformer.checkpoints.fields import Fields
+from glassformer.checkpoints.files import read_object
+from glassformer.checkpoints.origin import Origin, with_origin
+from glassformer.checkpoints.sentence import read_sentence
+from glassformer.checkpoints.weights import PICKLES, Weights, open_weights
+
+
+class Published(NamedTuple):
+    """A published folder, understood and checked, with nothing of its weights read yet."""
+
+    folder: Path
+    family: Family
+    raw: Mapping[str, Any]
+    config: Any
+    weights: Weights
+    usual: Mapping[str, str]  # the family's name of each weight → the file's
+
+
+def load(folder: str | Path, *, dtype: torch.dtype = torch.float32, check: bool = True) -> nn.Module:
+    """The model of a published folder, or of one that `save` wrote, in eval mode; what came with it is `.origin`.
+
+    Weights that are in `dtype` already are not copied: they stay in the file, mapped into memory. `check=False` leaves
+    out the search for weights that are not numbers, which reads all of them.
+    """
+    folder = Path(folder)
+    if (folder / native.CARD).is_file():
+        return native.load(folder, dtype=dtype, check=check)
+    published = open_published(folder)
+    model = empty(published.family.model, published.config)
+    binding = bind(published.family, model, published.config, published.usual)
+    _require_all(published, binding)
+    _fill(published, binding, dtype, check)
+    restore_buffers(model, dtype)
+    settings = folder / "generation_config.json"
+    origin = Origin(
+        folder=folder,
+        family=published.family.name,
+        raw=published.raw,
+        generation=read_object(settings) if settings.is_file() else {},
+        names=published.usual,
+    )
+    return with_origin(model.eval(), origin)
+
+
+def open_published(folder: Path) -> Published:
+    """What the folder holds: the family, our config for it, its weights by name."""
+    if folder.suffix in PICKLES:
+        open_weights(folder)  # refuses, and says how to convert it
+    sentence = read_sentence(folder)
+    raw = read_object(sentence.encoder / "config.json")
+    family = recognise(raw)
+    family.require_architecture(raw)
+    weights = sentence.join(open_weights(sentence.encoder))
+    usual = family.usual(weights)
+    shapes = {name: weights.entries[own].shape for name, own in usual.items()}
+    config = family.config(Fields(raw, shapes, lambda name: weights.read(usual[name])))
+    return Published(folder, family, raw, sentence.amend(config), weights, usual)
+
+
+def _require_all(published: Published, binding: Binding) -> None:
+    entries = {name: published.weights.entries[own] for name, own in published.usual.items()}
+    binding.require_fit(
+        {name: entry.shape for name, entry in entries.items()}, {name: entry.dtype for name, entry in entries.items()}
+    )
+    read = lambda name: published.weights.read(published.usual[name])
+    require_no_spare(published.family, binding, entries, read)
+
+
+def _fill(published: Published, binding: Binding, dtype: torch.dtype, check: bool) -> None:
+    """Every weight in its place, converted one by one; pages of a converted one go back."""
+    shapes = {name: tuple(weight.shape) for name, weight in binding.model.named_parameters()}
+    for one in binding.bound:
+        names = [published.usual[name] for name in one.theirs]
+        theirs = [published.weights.read(name) for name in names]
+        if check:
+            for name, weight in zip(names, theirs, strict=True):
+                require_numbers(name, weight)
+        ours = one.layout.read(theirs, [shapes[name] for name in one.ours], binding.config)
+        for name, weight in zip(one.ours, ours, strict=True):
+            assign(binding.model, name, weight.to(dtype))
+        if any(weight.dtype != dtype for weight in theirs):
+            for name in names:
+                published.weights.release(name)

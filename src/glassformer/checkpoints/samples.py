@@ -1,0 +1,90 @@
+"""An input for a model and its peer alike: what Hugging Face's class is called with, and the same call of ours."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor, nn
+
+from glassformer.errors import ConfigError
+from glassformer.models.decoder import Decoder
+from glassformer.models.encoder import Encoder
+from glassformer.models.seq2seq import Seq2Seq
+
+
+class Sample(NamedTuple):
+    """`theirs` are the peer's arguments, `ours` runs our model, `real` is False at padding, by a path's first part."""
+
+    theirs: dict[str, Tensor]
+    ours: Callable[[Any], Any]
+    real: Mapping[str, Tensor]
+
+
+def sample(model: nn.Module, *, length: int = 12, seed: int = 0) -> Sample:
+    """Two random inputs, one of them shorter and padded on the side that models of this kind are padded on."""
+    for kind, make in MAKERS.items():
+        if isinstance(model, kind):
+            return make(model, length, torch.Generator().manual_seed(seed))
+    raise ConfigError(f"there is no sample for a {type(model).__name__}", "give one to glassformer.checkpoints.samples")
+
+
+def tokens(vocabulary: int, length: int, generator: torch.Generator) -> Tensor:
+    """Ids from the upper part of the vocabulary, where no family keeps its padding."""
+    low = min(4, vocabulary - 1)
+    return torch.randint(low, vocabulary, (2, length), generator=generator)
+
+
+def padded(length: int, *, left: bool) -> Tensor:
+    """True where a token is real: all of the first row, three quarters of the second."""
+    real = torch.ones(2, length, dtype=torch.bool)
+    short = max(1, length // 4)
+    real[1, slice(0, short) if left else slice(length - short, length)] = length < 2
+    return real
+
+
+def of_encoder(model: Encoder, length: int, generator: torch.Generator) -> Sample:
+    text = model.config.text
+    limit = getattr(text.positions, "length", length)
+    ids = tokens(text.vocabulary, min(length, limit), generator)
+    real = padded(ids.shape[1], left=False)
+    kinds = torch.randint(0, max(text.segments, 1), ids.shape, generator=generator)
+
+    def ours(model: Encoder) -> None:
+        X = model(ids, real, kinds)
+        if model.config.word_head:
+            model.words(X)
+        if model.config.classes:
+            model.classify(ids, real, kinds)
+        elif model.config.pooler:
+            model.pooled(X, real)
+
+    ids = ids.masked_fill(~real, 0)
+    theirs = {"input_ids": ids, "attention_mask": real.long(), "token_type_ids": kinds}
+    return Sample(theirs, ours, {"encoder": real, "word_head": real})
+
+
+def of_decoder(model: Decoder, length: int, generator: torch.Generator) -> Sample:
+    ids = tokens(model.config.text.vocabulary, min(length, model.config.length), generator)
+    real = padded(ids.shape[1], left=True)
+    where = (real.long().cumsum(-1) - 1).clamp_min(0)
+    theirs = {"input_ids": ids, "attention_mask": real.long(), "position_ids": where}
+    return Sample(theirs, lambda model: model(ids, real), {"decoder": real, "word_head": real})
+
+
+def of_seq2seq(model: Seq2Seq, length: int, generator: torch.Generator) -> Sample:
+    length = min(length, model.config.length)
+    source = tokens(model.config.source.vocabulary, length, generator)
+    target = tokens(model.config.target.vocabulary, max(1, length - 3), generator)
+    real = padded(length, left=False)
+    theirs = {"input_ids": source, "attention_mask": real.long(), "decoder_input_ids": target}
+    return Sample(theirs, lambda model: model(source, target, real), {"encoder": real})
+
+
+# a model of another kind gets its line here
+MAKERS: dict[type[nn.Module], Callable[[Any, int, torch.Generator], Sample]] = {
+    Encoder: of_encoder,
+    Decoder: of_decoder,
+    Seq2Seq: of_seq2seq,
+}

@@ -1,0 +1,139 @@
+"""name → tensor: the safetensors of a folder, mapped into memory and read when asked for."""
+
+from __future__ import annotations
+
+import json
+import mmap
+from collections.abc import Iterator
+from pathlib import Path
+
+import torch
+from torch import Tensor
+
+from glassformer.checkpoints.header import Entry, read_header
+from glassformer.errors import CheckpointError
+
+ONE, INDEX = "model.safetensors", "model.safetensors.index.json"
+PICKLES = (".bin", ".pt", ".pth", ".ckpt", ".pkl", ".pickle")
+
+
+class Weights:
+    """Tensors of one or more files. What `read` gives shares memory with the file, privately: writing changes no file.
+
+    The mapping is our own and not the library's so that pages can be given back (`release`) after a tensor was
+    converted to another dtype: else the file would stay in memory beside the model.
+    """
+
+    def __init__(self, entries: dict[str, Entry], metadata: dict[str, str] | None = None) -> None:
+        self.entries = entries
+        self.metadata = metadata or {}
+        self._maps: dict[Path, mmap.mmap] = {}
+
+    def __contains__(self, name: str) -> bool:
+        return name in self.entries
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.entries)
+
+    def __len__(self) -> int:
+        return len(self.entries)
+
+    def __or__(self, other: Weights) -> Weights:
+        both = self.entries.keys() & other.entries.keys()
+        if both:
+            raise CheckpointError(f"weight {min(both)} is in two files", "keep one of them")
+        return Weights(self.entries | other.entries)
+
+    def renamed(self, prefix: str) -> Weights:
+        return Weights({prefix + name: entry for name, entry in self.entries.items()})
+
+    @property
+    def numbers(self) -> int:
+        """How many numbers there are altogether."""
+        return sum((entry.stop - entry.start) // entry.dtype.itemsize for entry in self.entries.values())
+
+    def read(self, name: str) -> Tensor:
+        entry = self.entries[name]
+        if entry.start == entry.stop:
+            return torch.empty(entry.shape, dtype=entry.dtype)
+        if entry.start % entry.dtype.itemsize:  # torch reads at whole multiples only
+            data = bytearray(self._map(entry.file)[entry.start : entry.stop])
+            return torch.frombuffer(data, dtype=entry.dtype).view(entry.shape)
+        count = (entry.stop - entry.start) // entry.dtype.itemsize
+        flat = torch.frombuffer(self._map(entry.file), dtype=entry.dtype, count=count, offset=entry.start)
+        return flat.view(entry.shape)
+
+    def release(self, name: str) -> None:
+        """Gives a tensor's pages back; they come again from the file if someone reads it after all."""
+        entry = self.entries[name]
+        first = -(-entry.start // mmap.PAGESIZE) * mmap.PAGESIZE  # whole pages only: the edges are its neighbours' too
+        last = entry.stop // mmap.PAGESIZE * mmap.PAGESIZE
+        if last > first and hasattr(mmap, "MADV_DONTNEED"):
+            self._map(entry.file).madvise(mmap.MADV_DONTNEED, first, last - first)
+
+    def _map(self, path: Path) -> mmap.mmap:
+        if path not in self._maps:
+            with path.open("rb") as file:
+                self._maps[path] = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_COPY)
+        return self._maps[path]
+
+
+def open_weights(path: Path) -> Weights:
+    """The weights of a file, or of a folder with `model.safetensors` or its sharded index. No pickle is opened."""
+    if path.is_dir():
+        if (path / ONE).is_file():
+            return _single(path / ONE)
+        if (path / INDEX).is_file():
+            return _sharded(path)
+        single = sorted(path.glob("*.safetensors"))
+        if len(single) == 1 and single[0].is_file():
+            return _single(single[0])
+        raise _no_weights(path)
+    if not path.is_file():
+        raise CheckpointError(f"there is no {path}", "give a folder with config.json and model.safetensors")
+    if path.suffix in PICKLES:
+        raise _pickle(path)
+    return _single(path)
+
+
+def _single(path: Path) -> Weights:
+    entries, metadata = read_header(path)
+    return Weights(entries, metadata)
+
+
+def _sharded(folder: Path) -> Weights:
+    """Every shard that the index names, each tensor in the shard that it names and in no other."""
+    try:
+        places = json.loads((folder / INDEX).read_text(encoding="utf-8"))["weight_map"]
+        shards = sorted(set(places.values()))
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
+        raise CheckpointError(f"{INDEX} has no weight_map from names to files", "get it again") from None
+    entries: dict[str, Entry] = {}
+    for shard in shards:
+        if not isinstance(shard, str) or Path(shard).name != shard or not shard.endswith(".safetensors"):
+            raise CheckpointError(f"{INDEX} points to {str(shard)!r}", "shards are safetensors of the same folder")
+        if not (folder / shard).is_file():
+            raise CheckpointError(f"shard {shard} of {INDEX} is missing", "get all shards of the checkpoint")
+        for name, entry in read_header(folder / shard).entries.items():
+            if places.get(name) != shard:
+                fact = f"weight {name} is in {shard}, and {INDEX} places it in {places.get(name)}"
+                raise CheckpointError(fact, "get index and shards from the same place")
+            entries[name] = entry
+    for name, shard in places.items():
+        if name not in entries:
+            raise CheckpointError(f"weight {name} is not in {shard} where {INDEX} places it", "get the shard again")
+    return Weights(entries)
+
+
+def _no_weights(folder: Path) -> CheckpointError:
+    pickles = sorted(p for p in folder.iterdir() if p.suffix in PICKLES and p.is_file())
+    if pickles:
+        return _pickle(pickles[0])
+    return CheckpointError(f"{folder} has no {ONE}", f"give a folder with config.json and {ONE} (or {INDEX})")
+
+
+def _pickle(path: Path) -> CheckpointError:
+    return CheckpointError(
+        f"{path.name} is a pickle, which can run code when it is opened",
+        f"convert it first: glassformer convert {path} -o FOLDER",
+    )
