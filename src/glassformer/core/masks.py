@@ -56,7 +56,7 @@ def chunked(
     The streaming mask: a query sees its whole chunk, `left` frames before the chunk (all of them if None) and `right`
     frames after it. All three count FRAMES at the rate of this layer's input, never chunks, and all are counted from
     the chunk's borders, so every frame of a chunk sees the same keys. Look-ahead adds up over layers: who
-    sees into the next chunk sees what all of it saw, so L layers see right + (L − 1)·⌈right / chunk⌉·chunk frames ahead.
+    sees into the next chunk sees what all of it saw, so L layers see right + (L − 1)·⌈right / chunk⌉·chunk ahead.
 
     While streaming, the rows of the new frames are made alone: `offset` is how many frames came before them. Where old
     keys were dropped, `start` is the position of the first key that is left; positions are always those of the stream.
