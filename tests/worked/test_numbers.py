@@ -153,6 +153,17 @@ def test_masked_is_minus_infinity_in_every_arithmetic() -> None:
     assert MASKED.decimal(3) == str(MASKED) == "-inf"
 
 
+def test_folding_keeps_the_number_and_shortens_what_follows() -> None:
+    x = sum((Exact(i).sqrt() * Exact(i).exp() for i in range(1, 40)), Exact(0))
+    folded = x.folded()
+    assert len(folded.terms) == 1
+    assert folded == x
+    assert (folded + 1) * 2 - x * 2 == 2
+    assert folded.decimal(20) == x.decimal(20)
+    assert Exact(2).sqrt().folded() is not None
+    assert Exact(2).sqrt().folded().terms == Exact(2).sqrt().terms
+
+
 def test_size_grows_with_the_form() -> None:
     e = Exact(1).exp()
     assert Exact(2).size < e.size < (e / (e + 1)).size < (e / (e * e + e + 1)).size

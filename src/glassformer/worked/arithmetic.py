@@ -11,7 +11,7 @@ from typing import Any
 
 from flint import arb, ctx, fmpq
 
-from glassformer.worked.numbers import Exact
+from glassformer.worked.numbers import Exact, Masked
 
 
 class Arithmetic:
@@ -29,6 +29,10 @@ class Arithmetic:
 
     def rational(self, numerator: int, denominator: int = 1) -> Any:
         raise NotImplementedError
+
+    def settle(self, x: Any) -> Any:
+        """A result as later steps see it."""
+        return x
 
     def sqrt(self, x: Any) -> Any:
         return x.sqrt()
@@ -66,6 +70,9 @@ class ExactArithmetic(Arithmetic):
 
     def rational(self, numerator: int, denominator: int = 1) -> Exact:
         return Exact(fmpq(numerator, denominator))
+
+    def settle(self, x: Exact | Masked) -> Exact | Masked:
+        return x if isinstance(x, Masked) else x.folded()
 
 
 class BallArithmetic(Arithmetic):

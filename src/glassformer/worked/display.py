@@ -12,7 +12,7 @@ from itertools import groupby
 from flint import fmpq
 
 from glassformer.worked.numbers import Exact, Masked
-from glassformer.worked.ring import UNIT, Base, Exponent, Key, Terms
+from glassformer.worked.ring import NO_ATOMS, Base, Exponent, Key, Terms
 
 
 @dataclass(frozen=True, slots=True)
@@ -218,11 +218,17 @@ def _term(key: Key, c: int) -> Tree:
     if n != 1:
         factors.append(Root(Num(n)))
     if s:
-        factors.append(Exp(_tree({(m, (), UNIT[2]): q for m, q in s})))
+        factors.append(_power_of_e(s))
     whole = factors[0] if len(factors) == 1 else Prod(tuple(factors))
     return Neg(whole) if c < 0 else whole
 
 
+@lru_cache(maxsize=4096)
+def _power_of_e(s: Exponent) -> Tree:
+    return Exp(_tree({(m, (), NO_ATOMS): q for m, q in s}))
+
+
+@lru_cache(maxsize=4096)
 def _powered(base: Base, power: int) -> Tree:
     inner = _tree(base.argument)
     match base.kind:

@@ -108,7 +108,7 @@ class Exact:
         return self.root(2)
 
     def exp(self) -> Exact:
-        if abs(self.ball_at(64)).lower() > MAX_EXPONENT:
+        if abs(self.ball_at(rounding.START)).lower() > MAX_EXPONENT:
             raise InputError(f"e to the power of {self.significant(6)} is asked for", "use smaller numbers or a scale")
         if ring.is_root_sum(self.terms):
             exponent = tuple(sorted((n, c) for (n, _, _), c in self.terms.items()))
@@ -120,6 +120,10 @@ class Exact:
 
     def cos(self) -> Exact:
         return self._under("cos") if self.terms else Exact(1)
+
+    def folded(self) -> Exact:
+        """The same number, as one base if it is too long to read: what follows then stays small."""
+        return self if self.size <= READABLE else self._under("sum")
 
     def _under(self, kind: str, index: int = 0) -> Exact:
         return Exact.of(ring.atom(Base(kind, self.terms, index)))
@@ -162,7 +166,7 @@ class Exact:
     def is_zero(self) -> bool:
         if self.closed:
             return not self.terms
-        if not self.ball_at(128).contains(0):
+        if not self.ball_at(rounding.START).contains(0):
             return False
         cleared = ring.cleared(self.terms)
         return not cleared if cleared is not None else bool(self.ball_at(rounding.MAX_BITS).contains(0))

@@ -154,7 +154,7 @@ def compute(
         values[name.removesuffix("^T")].T if name.endswith("^T") else values[name] for name in operation.operands
     ]
     op, operands = _softargmax_from(plan, operation, arithmetic, operands, given)
-    return OPS[op].run(arithmetic, operands, operation.params)
+    return OPS[op].run(arithmetic, operands, operation.params).map(arithmetic.settle)
 
 
 def _softargmax_from(

@@ -12,6 +12,7 @@ from typing import Protocol
 from flint import arb, ctx, fmpq, fmpz
 
 MAX_BITS = 1 << 14  # what 4,900 digits cannot tell apart is taken to be equal
+START = 128  # precisions are START doubled, so that what is remembered at one serves every question
 PLAIN = 21  # numbers of more digits than this are written with an exponent
 
 
@@ -21,10 +22,17 @@ class Enclosable(Protocol):
     def is_zero(self) -> bool: ...
 
 
+def _bits(wanted: int) -> int:
+    bits = START
+    while bits < wanted:
+        bits *= 2
+    return bits
+
+
 def ball(x: Enclosable, digits: int) -> arb:
     """An enclosure whose relative width is below 10^-digits (exactly 0 for zero)."""
     wanted = int(digits * 3.33) + 4
-    bits = wanted + 32
+    bits = _bits(wanted + 32)
     while True:
         value = x.ball_at(bits)
         if value.rel_accuracy_bits() >= wanted or bits > MAX_BITS + wanted:
@@ -39,14 +47,14 @@ def sign(x: Enclosable) -> int:
     q = x.rational()
     if q is not None:
         return (q > 0) - (q < 0)
-    bits = 64
+    bits = START
     while bits <= MAX_BITS:
         value = x.ball_at(bits)
         if value > 0:
             return 1
         if value < 0:
             return -1
-        if bits == 256 and x.is_zero():
+        if bits == 2 * START and x.is_zero():
             return 0
         bits *= 2
     return 0
@@ -61,14 +69,14 @@ def nearest_float(x: Enclosable) -> float:
             return p / r
         except OverflowError:
             return math.inf if p > 0 else -math.inf
-    bits = 128
+    bits = START
     while True:
         with ctx.workprec(bits):
             value = x.ball_at(bits)
             low, high = _end(value.lower()), _end(value.upper())
         if low == high or bits > MAX_BITS:
             return (low + high) / 2 if low != high else low
-        if bits == 512 and x.is_zero():
+        if bits == 4 * START and x.is_zero():
             return 0.0
         bits *= 2
 
@@ -79,7 +87,7 @@ def round_scaled(x: Enclosable, shift: int) -> int:
     if q is not None:
         scaled = q * fmpq(10) ** shift
         return int((abs(scaled) + fmpq(1, 2)).floor()) * (1 if scaled >= 0 else -1)
-    bits = 96 + max(0, 4 * shift)
+    bits = _bits(40 + max(0, 7 * shift // 2))
     while True:
         with ctx.workprec(bits):
             value = x.ball_at(bits) * arb(10) ** shift
@@ -98,7 +106,7 @@ def magnitude(x: Enclosable) -> int:
         p, r = abs(int(q.p)), int(q.q)
         guess = len(str(p)) - len(str(r))
         return guess if fmpq(p, r) >= fmpq(10) ** guess else guess - 1
-    bits = 96
+    bits = START
     while True:
         with ctx.workprec(bits):
             value = abs(x.ball_at(bits)).log() / arb.const_log10()
