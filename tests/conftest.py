@@ -10,6 +10,8 @@ import pytest
 from hypothesis import settings
 from jaxtyping import config, install_import_hook
 
+from glassformer.errors import GlassError
+
 # Before anything imports them: the annotations of core and nn become checks.
 install_import_hook(["glassformer.core", "glassformer.nn"], "beartype.beartype")
 
@@ -35,8 +37,16 @@ def golden() -> Callable[[str, str], None]:
 
 
 @pytest.fixture
-def unchecked() -> Iterator[None]:
-    """Shapes as users meet them, without the checks of annotations: what our own errors say about a mistake."""
+def refused() -> Iterator[Callable[[type[GlassError], str, Callable[[], object]], None]]:
+    """`refused(ShapeError, "fact: remedy", lambda: …)`: as a user meets it, without the checks of annotations."""
+
+    def check(kind: type[GlassError], text: str, do: Callable[[], object]) -> None:
+        with pytest.raises(kind) as caught:
+            do()
+        assert caught.type is kind
+        assert str(caught.value).startswith(text), str(caught.value)
+        assert "\n" not in str(caught.value)
+
     config.update("jaxtyping_disable", True)
-    yield
+    yield check
     config.update("jaxtyping_disable", False)

@@ -244,6 +244,7 @@ def test_dropout_repeats_with_its_seed() -> None:
 Q0, K0, V0 = torch.zeros(2, 1, 3, 4), torch.zeros(2, 1, 5, 4), torch.zeros(2, 1, 5, 4)
 BLIND = torch.ones(2, 1, 3, 5, dtype=torch.bool)
 BLIND[1, 0, 2] = False
+Refused = Callable[[type[GlassError], str, Callable[[], object]], None]
 MISTAKES: dict[str, tuple[Callable[[], object], type[GlassError], str]] = {
     "a row that sees nothing": (
         lambda: attend(Q0, K0, V0, mask=BLIND),
@@ -309,10 +310,7 @@ MISTAKES: dict[str, tuple[Callable[[], object], type[GlassError], str]] = {
 }
 
 
-@pytest.mark.usefixtures("unchecked")
 @pytest.mark.parametrize("mistake", MISTAKES)
-def test_mistakes_say_what_and_what_to_do(mistake: str) -> None:
+def test_mistakes_say_what_and_what_to_do(mistake: str, refused: Refused) -> None:
     do, kind, text = MISTAKES[mistake]
-    with pytest.raises(kind) as caught:
-        do()
-    assert str(caught.value).startswith(text)
+    refused(kind, text, do)

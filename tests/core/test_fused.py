@@ -221,6 +221,7 @@ def test_asking_twice_gives_the_same() -> None:
 # ---- mistakes --------------------------------------------------------------------------------------------------------
 
 Q0, K0, V0 = torch.zeros(2, 4, 3, 8), torch.zeros(2, 2, 5, 8), torch.zeros(2, 2, 5, 8)
+Refused = Callable[[type[GlassError], str, Callable[[], object]], None]
 MISTAKES: dict[str, tuple[Callable[[], object], type[GlassError], str]] = {
     "widths": (lambda: attend_fused(Q0, K0[..., :6], V0), ShapeError, "queries are 8 wide and keys 6: project both"),
     "pairs": (lambda: attend_fused(Q0, K0, V0[:, :, 1:]), ShapeError, "5 keys but 4 values: give each key one value"),
@@ -260,10 +261,7 @@ MISTAKES: dict[str, tuple[Callable[[], object], type[GlassError], str]] = {
 }
 
 
-@pytest.mark.usefixtures("unchecked")
 @pytest.mark.parametrize("mistake", MISTAKES)
-def test_mistakes_say_what_and_what_to_do(mistake: str) -> None:
+def test_mistakes_say_what_and_what_to_do(mistake: str, refused: Refused) -> None:
     do, kind, text = MISTAKES[mistake]
-    with pytest.raises(kind) as caught:
-        do()
-    assert str(caught.value).startswith(text)
+    refused(kind, text, do)
