@@ -20,8 +20,8 @@ class Step:
 
     symbol: str
     formula: str
-    operands: tuple[tuple[str, Matrix[Exact]], ...]
-    value: Matrix[Exact]
+    operands: tuple[tuple[str, Matrix[Any]], ...]  # cells are Exact, or MASKED
+    value: Matrix[Any]
     operation: Operation
 
     def to_json(self) -> dict[str, Any]:
@@ -42,9 +42,9 @@ class Solution:
     exercise: Exercise
     plan: Plan
     steps: tuple[Step, ...]
-    values: Mapping[str, Matrix[Exact]]
+    values: Mapping[str, Matrix[Any]]
 
-    def __getitem__(self, symbol: str) -> Matrix[Exact]:
+    def __getitem__(self, symbol: str) -> Matrix[Any]:
         return self.values[symbol] if symbol in self.values else self.values[self.plan[symbol].symbol]
 
     def step(self, symbol: str) -> Step:
@@ -66,7 +66,7 @@ def exact_text(x: Exact | Masked) -> str:
     return str(x) if x.size <= READABLE else f"≈{x.significant(17)}"
 
 
-def decimals(matrix: Matrix[Exact]) -> list[list[float | int | str]]:
+def decimals(matrix: Matrix[Any]) -> list[list[float | int | str]]:
     """Each cell as the nearest float, which JSON writes with up to 17 digits; whole numbers stay whole.
 
     What JSON has no number for is a string that float() reads: "-inf", "1.97e+434".
@@ -101,5 +101,5 @@ def solve(exercise: Exercise) -> Solution:
     return Solution(exercise, made, steps, values)
 
 
-def _operand(values: Mapping[str, Matrix[Exact]], name: str) -> Matrix[Exact]:
+def _operand(values: Mapping[str, Matrix[Any]], name: str) -> Matrix[Any]:
     return values[name.removesuffix("^T")].T if name.endswith("^T") else values[name]
