@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -41,11 +42,6 @@ class Sign:
 
 
 @dataclass(frozen=True, slots=True)
-class Words:
-    text: str
-
-
-@dataclass(frozen=True, slots=True)
 class Row:
     items: tuple[Node, ...]
 
@@ -66,7 +62,7 @@ class Grid:
     rows: tuple[tuple[Node, ...], ...]
 
 
-Node = Letter | Number | Decimal | Sign | Words | Row | Over | Radical | Grid
+Node = Letter | Number | Decimal | Sign | Row | Over | Radical | Grid
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,7 +112,7 @@ def chain(step: Step, digits: int, *, exact: bool = True) -> list[Link]:
     """name = formula = with the numbers put in = exact value ≈ decimals; parts that say nothing new are left out."""
     links = [Link("", name(step.symbol))]
     made = formula(step)
-    if made != links[0].node:
+    if made is not None and made != links[0].node:
         links.append(Link("=", made))
     put_in = substitution(step)
     if put_in is not None:
@@ -185,8 +181,8 @@ def substitution(step: Step) -> Node | None:
     return None
 
 
-def formula(step: Step) -> Node:
-    """The right side in letters."""
+def formula(step: Step) -> Node | None:
+    """The right side in letters; None where words say it better."""
     names = [name(operand) for operand, _ in step.operands]
     op, params = step.operation.op, step.operation.params
     match op:
@@ -218,4 +214,34 @@ def formula(step: Step) -> Node:
             return Row((Sign("max"), Sign("("), Decimal("0"), Sign(","), names[0], Sign(")")))
         case "gap":
             return Row((Sign("|"), names[0], Sign("−"), names[1], Sign("|")))
-    return Words(step.formula)
+        case "move":
+            place = f"{params['source'] + 1},{params['target'] + 1}"
+            return Row((Letter("T", place), Sign("·"), Number(tree(params["distance"]))))
+        case "weigh":
+            parts = [(Letter("D", str(i)), Sign("·"), Number(tree(w))) for i, w in enumerate(params["weights"], 1) if w]
+            return added([Row(part) for part in parts])
+        case "gather":
+            return added(names)
+        case "count":
+            return spelled(str(params["text"]))
+    return None
+
+
+def added(items: Sequence[Node]) -> Node | None:
+    out: list[Node] = []
+    for item in items:
+        out += [Sign("+"), item] if out else [item]
+    return Row(tuple(out)) if out else None
+
+
+def spelled(text: str) -> Node:
+    """A product or sum in plain text, `4ND² + 2N²D` or `height/size`, as letters and numbers."""
+    nodes: list[Node] = []
+    for part in re.findall(r"height|width|size|nh|nw|[A-Z]²?|\d+|[·+/]", text):
+        if part.isdigit():
+            nodes.append(Decimal(part))
+        elif part in "·+/":
+            nodes.append(Sign(part))
+        else:
+            nodes.append(Letter(part[0], above="2") if part.endswith("²") else name(part))
+    return Row(tuple(nodes))

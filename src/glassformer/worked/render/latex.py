@@ -14,7 +14,6 @@ from glassformer.worked.render.formula import (
     Radical,
     Row,
     Sign,
-    Words,
 )
 
 _GREEK = {"μ": r"\mu", "σ": r"\sigma", "γ": r"\gamma", "β": r"\beta"}
@@ -43,8 +42,6 @@ def latex(node: Node) -> str:
             return text
         case Sign(text):
             return _SIGNS.get(text, text)
-        case Words(text):
-            return rf"\text{{{escape(text)}}}"
         case Row(items):
             return " ".join(latex(item) for item in items)
         case Over(top, bottom):

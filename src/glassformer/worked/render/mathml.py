@@ -16,7 +16,6 @@ from glassformer.worked.render.formula import (
     Radical,
     Row,
     Sign,
-    Words,
 )
 
 _FENCES = {"(", ")", "[", "]", "|"}
@@ -34,8 +33,6 @@ def mathml(node: Node) -> str:
             return f"<mi>{text}</mi>"
         case Sign(text):
             return f'<mo stretchy="false">{text}</mo>' if text in _FENCES else f"<mo>{text}</mo>"
-        case Words(text):
-            return f"<mtext>{escape(text)}</mtext>"
         case Row(items):
             return f"<mrow>{''.join(mathml(item) for item in items)}</mrow>"
         case Over(top, bottom):

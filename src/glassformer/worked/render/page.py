@@ -18,11 +18,11 @@ _SAYS = {
     "mask": "Masked: −∞ where attention is not allowed",
     "keep": "Masked",
     "exp": "Exponentials",
-    "total": "Their sums",
+    "total": "Their sum for each query",
     "softargmax": "Weights: each exponential over its sum",
     "concat": "The heads side by side",
-    "mean": "Means",
-    "variance": "Variances",
+    "mean": "Mean of each token",
+    "variance": "Variance of each token",
     "standardise": "Normalised",
     "relu": "ReLU",
     "sinusoidal": "Positions",
@@ -64,8 +64,6 @@ def _given(solution: Solution) -> Iterator[tuple[str, list[Link]]]:
 
 def title_of(step: Step) -> str:
     """What the step does, for those whose formula does not say it."""
-    if step.operation.op == "variance":
-        return "Variances"
     return _SAYS.get(step.operation.op, "")
 
 

@@ -17,7 +17,6 @@ from glassformer.worked.render.formula import (
     Radical,
     Row,
     Sign,
-    Words,
 )
 
 _UP = str.maketrans("0123456789-", "⁰¹²³⁴⁵⁶⁷⁸⁹⁻")
@@ -60,7 +59,7 @@ def _row(blocks: list[Block], items: tuple[Node, ...]) -> Block:
     """Side by side; a dot between two factors, spaces around + and −."""
     out = blocks[0]
     for before, item, part in zip(items, items[1:], blocks[1:], strict=False):
-        factors = not isinstance(before, Sign) and not isinstance(item, Sign)
+        factors = not isinstance(before, Sign | Decimal) and not isinstance(item, Sign)
         loose = {text for text in "+−·∘" if item == Sign(text) or before == Sign(text)}
         out = beside(out, part, "·" if factors else " " if loose else "")
     return out
@@ -103,10 +102,11 @@ def _line(node: Node) -> str:
     match node:
         case Letter(base, below, above):
             letter = normalize("NFC", base + "\u0302") if above == "^" else base
-            return letter + below + {"T": "ᵀ", "2": "²"}.get(above, "")
+            index = f"[{below}]" if "," in below else below
+            return letter + index + {"T": "ᵀ", "2": "²"}.get(above, "")
         case Number(value):
             return number(value)
-        case Decimal(text) | Words(text) | Sign(text):
+        case Decimal(text) | Sign(text):
             return text
         case Over(top, bottom):
             return f"{_tight(top)}/{_tight(bottom)}"
