@@ -20,7 +20,6 @@ from glassformer.checkpoints.compare import _pairs, _peer, recorded
 from glassformer.checkpoints.double import Double
 from glassformer.checkpoints.samples import sample
 
-
 HEADS = ("word_head", "class_head", "pooler", "head")
 
 

@@ -23,10 +23,12 @@ from glassformer.checkpoints.loading import load
 from glassformer.checkpoints.origin import origin_of
 from glassformer.checkpoints.rules import fill, layer
 from glassformer.checkpoints.samples import Sample, sample
+from glassformer.core.fused import Pattern
 from glassformer.errors import ConfigError, InputError
 from glassformer.nn.attention import weights_of
 from glassformer.nn.tap import Tap
 
+Key = tuple[str, int | str]  # a module, and which of the things that it gives
 SINGLE, EXACT = 1e-3, 1e-9  # more than rounding, in float32 and in float64
 
 
@@ -126,14 +128,14 @@ def _pairs(family: Family, model: nn.Module, peer: nn.Module) -> Iterator[Quanti
 
 
 @contextmanager
-def recorded(model: nn.Module, wanted: Iterable[tuple[str, int]]) -> Iterator[dict[tuple[str, int], Tensor]]:
+def recorded(model: nn.Module, wanted: Iterable[Key]) -> Iterator[dict[Key, Tensor]]:
     """What passes the taps, or comes out of the modules, of these names while the model runs: (name, item) → value."""
-    found: dict[tuple[str, int], Tensor] = {}
+    found: dict[Key, Tensor] = {}
     modules = dict(model.named_modules())
     taps, hooks = [], []
 
-    def keep(key: tuple[str, int], value: Any) -> None:
-        value = value[key[1]] if isinstance(value, tuple) else value
+    def keep(key: Key, value: Any) -> None:
+        value = value if isinstance(value, Tensor | Pattern) else value[key[1]]
         if value is not None:
             found.setdefault(key, weights_of(value))
 

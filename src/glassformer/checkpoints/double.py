@@ -7,7 +7,7 @@ it loses half of the digits, and a difference of 1e-7 could no longer be told fr
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, Self
 
 import torch
 from torch import Tensor
@@ -17,8 +17,19 @@ from torch.overrides import TorchFunctionMode
 class Double(TorchFunctionMode):
     """While it is on, float64 does not fall to float32, and new tensors that want float32 are float64.
 
-    Whole numbers still become float32: T5's borders between buckets depend on its rounding.
+    `.float()` of whole numbers still gives float32: it is exact for positions, and T5's borders between buckets depend
+    on its rounding.
     """
+
+    def __enter__(self) -> Self:
+        self._single = torch.FloatTensor
+        vars(torch)["FloatTensor"] = torch.DoubleTensor  # a class, which no mode sees: Marian's sines come from it
+        super().__enter__()
+        return self
+
+    def __exit__(self, *error: Any) -> None:
+        super().__exit__(*error)
+        vars(torch)["FloatTensor"] = self._single
 
     def __torch_function__(
         self,
@@ -28,11 +39,8 @@ class Double(TorchFunctionMode):
         kwargs: Mapping[str, Any] | None = None,
     ) -> Any:
         kwargs = dict(kwargs or {})
-        first = args[0] if args and isinstance(args[0], Tensor) else None
-        if first is not None and first.dtype != torch.float64:
-            return function(*args, **kwargs)
         if function is Tensor.float:
-            return first
+            return args[0] if args[0].dtype == torch.float64 else function(*args, **kwargs)
         args = [_raised(one) for one in args]
         return function(*args, **{name: _raised(one) for name, one in kwargs.items()})
 

@@ -17,12 +17,13 @@ from glassformer.errors import CheckpointError, ConfigError
 class Quantity(NamedTuple):
     """A quantity of ours (a tap, or what a module gives) and the module of theirs that gives the same.
 
-    `item` picks from a module that gives several: Hugging Face's attention gives (output, weights).
+    `item` picks from a module that gives several: Hugging Face's attention gives (output, weights), and the whole
+    model (theirs is empty) gives them by name.
     """
 
     ours: str
     theirs: str
-    item: int = 0
+    item: int | str = 0
 
 
 @dataclass(frozen=True, kw_only=True)

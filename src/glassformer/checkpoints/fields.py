@@ -43,27 +43,34 @@ class Fields:
         names = self.raw.get("architectures")
         return str(names[0]) if isinstance(names, list) and names else ""
 
+    @property
+    def numbers(self) -> int:
+        """How many there are in the file."""
+        return sum(map(math.prod, self.shapes.values()))
+
     def has(self, *names: str) -> bool:
         """Does the file hold one of these weights?"""
         return any(name in self.shapes for name in names)
 
     def size(self, name: str, default: int | None = None) -> int:
         """A positive whole number that the weights bear out."""
-        return self._whole(name, default, sum(map(math.prod, self.shapes.values())), "numbers")
+        return self._whole(name, default, self.numbers, "no size exceeds the count of numbers")
 
     def depth(self, name: str, default: int | None = None) -> int:
-        return self._whole(name, default, min(len(self.shapes), DEEPEST), "weights, and 1000 layers are the limit")
+        most = min(len(self.shapes), DEEPEST)
+        return self._whole(name, default, most, f"every layer has weights, and {DEEPEST} layers are the limit")
+
+    def count(self, name: str, default: int | None = None) -> int:
+        """A positive whole number that shows in no weight: a length, a distance."""
+        return self._whole(name, default, 2**31, "is the limit")
 
     def _whole(self, name: str, default: int | None, most: int, unit: str) -> int:
         value = self._get(name, default)
         if type(value) is not int or value < 1:
             raise ConfigError(f"{name} is {_short(value)} in config.json", "it must be a whole number of at least 1")
         if value > most:
-            raise ConfigError(
-                f"{name} is {value} in config.json, and the file holds {sum(map(math.prod, self.shapes.values()))} "
-                f"numbers in {len(self.shapes)} weights",
-                f"the two do not belong together: at most {most} {unit}",
-            )
+            file = f"the file holds {self.numbers} numbers in {len(self.shapes)} weights"
+            raise ConfigError(f"{name} is {value} in config.json, and {file}", f"they do not belong together; {unit}")
         return value
 
     def number(self, name: str, default: float | None = None) -> float:
@@ -102,11 +109,13 @@ class Fields:
 
     def tied(self, head: str, table: str, *, default: bool) -> bool:
         """Is the head the table? As config.json says; but a file with two different ones has two."""
-        if not self.flag("tie_word_embeddings", default):
-            return False
-        if head not in self.shapes or table not in self.shapes:
+        return self.flag("tie_word_embeddings", default) and self.same(head, table)
+
+    def same(self, one: str, other: str) -> bool:
+        """Do two names hold the same numbers? A name that is not in the file differs from none."""
+        if one not in self.shapes or other not in self.shapes:
             return True
-        return self.shapes[head] == self.shapes[table] and torch.equal(self.read(head), self.read(table))
+        return self.shapes[one] == self.shapes[other] and torch.equal(self.read(one), self.read(other))
 
     def _get(self, name: str, default: Any) -> Any:
         value = self.raw.get(name)

@@ -7,10 +7,14 @@ from typing import Any
 
 from glassformer.checkpoints.families.bert import BERT
 from glassformer.checkpoints.families.gpt2 import GPT2
+from glassformer.checkpoints.families.llama import LLAMA
+from glassformer.checkpoints.families.marian import MARIAN
+from glassformer.checkpoints.families.roberta import ROBERTA
+from glassformer.checkpoints.families.t5 import T5
 from glassformer.checkpoints.family import Family
 from glassformer.errors import ConfigError
 
-FAMILIES: dict[str, Family] = {family.name: family for family in (BERT, GPT2)}
+FAMILIES: dict[str, Family] = {family.name: family for family in (BERT, GPT2, LLAMA, MARIAN, ROBERTA, T5)}
 
 
 def recognise(raw: Mapping[str, Any]) -> Family:

@@ -10,6 +10,7 @@ from glassformer.models.encoder import Encoder, EncoderConfig
 from glassformer.nn import BlockConfig, FeedForwardConfig, Learned, NormConfig, heads
 from glassformer.nn.text import TextConfig
 
+TELLING = ("BertForSequenceClassification", "BertForNextSentencePrediction")  # classes, from the pooler
 TABLE, HEAD = "bert.embeddings.word_embeddings.weight", "cls.predictions.decoder.weight"
 
 
@@ -18,16 +19,15 @@ def text(f: Fields, *, offset: int = 0) -> TextConfig:
     f.only("position_embedding_type", "absolute")
     f.only("is_decoder", False)
     f.only("add_cross_attention", False)
-    width, dropout = f.size("hidden_size"), f.number("hidden_dropout_prob", 0.1)
+    width = f.size("hidden_size")
+    activation = f.activation("hidden_act", "gelu")
     eps = NormConfig(eps=f.number("layer_norm_eps", 1e-12))
     block = BlockConfig(
         attention=heads(width, f.size("num_attention_heads"), dropout=f.number("attention_probs_dropout_prob", 0.1)),
-        ffn=FeedForwardConfig(
-            width=width, hidden=f.size("intermediate_size"), activation=f.activation("hidden_act", "gelu")
-        ),
+        ffn=FeedForwardConfig(width=width, hidden=f.size("intermediate_size"), activation=activation),
         norm=eps,
         place="post",
-        dropout=dropout,
+        dropout=f.number("hidden_dropout_prob", 0.1),
     )
     return TextConfig(
         vocabulary=f.size("vocab_size"),
@@ -42,7 +42,7 @@ def text(f: Fields, *, offset: int = 0) -> TextConfig:
 def config(f: Fields) -> EncoderConfig:
     words = f.architecture in ("BertForMaskedLM", "BertForPreTraining") or f.has("cls.predictions.bias")
     classes = f.shapes.get("classifier.weight") or f.shapes.get("cls.seq_relationship.weight")
-    told = f.architecture in ("BertForSequenceClassification", "BertForNextSentencePrediction", "BertForPreTraining")
+    told = f.architecture in ("BertForPreTraining", *TELLING)
     stack = text(f)
     return EncoderConfig(
         text=stack,
@@ -83,20 +83,13 @@ def stack_quantities(root: str) -> tuple[Quantity, ...]:
         Quantity(f"{ours}.ffn.P", f"{theirs}.intermediate.dense"),
         Quantity(f"{ours}.ffn.O", f"{theirs}.output.dense"),
         Quantity(f"{ours}.O", theirs),
-        Quantity("class_head", "classifier"),
     )
 
 
 BERT = Family(
     name="bert",
     types=("bert",),
-    architectures=(
-        "BertModel",
-        "BertForMaskedLM",
-        "BertForPreTraining",
-        "BertForNextSentencePrediction",
-        "BertForSequenceClassification",
-    ),
+    architectures=("BertModel", "BertForMaskedLM", "BertForPreTraining", *TELLING),
     model=Encoder,
     config=config,
     rules=(
@@ -117,6 +110,7 @@ BERT = Family(
         *stack_quantities("bert."),
         Quantity("pooler", "bert.pooler.dense"),
         Quantity("word_head", "cls.predictions.decoder"),
+        Quantity("class_head", "classifier"),
         Quantity("class_head", "cls.seq_relationship"),
     ),
 )

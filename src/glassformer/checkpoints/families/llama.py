@@ -1,0 +1,114 @@
+"""The Llama kind (Touvron 2023; Mistral, Qwen 2, SmolLM): RMSNorm, rotary positions, grouped heads, SwiGLU."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from glassformer.checkpoints.family import Family, Quantity
+from glassformer.checkpoints.fields import Fields
+from glassformer.checkpoints.rules import linear, norm, same
+from glassformer.core.rotary import LinearScaling, Llama3Scaling
+from glassformer.errors import ConfigError
+from glassformer.models.decoder import Decoder, DecoderConfig
+from glassformer.nn import BlockConfig, FeedForwardConfig, NormConfig, Rotary, heads
+from glassformer.nn.text import TextConfig
+
+OURS, THEIRS = "decoder.{i}", "model.layers.{i}"
+TABLE, HEAD = "model.embed_tokens.weight", "lm_head.weight"
+
+
+def config(f: Fields) -> DecoderConfig:
+    f.only("sliding_window" if f.raw.get("use_sliding_window", True) else "use_sliding_window", False)
+    width, count = f.size("hidden_size"), f.size("num_attention_heads")
+    each = f.size("head_dim", max(1, width // count))
+    eps = NormConfig(kind="rms", eps=f.number("rms_norm_eps", 1e-6))
+    found = "".join(letter for letter in "qkvo" if f.has(f"model.layers.0.self_attn.{letter}_proj.bias"))
+    block = BlockConfig(
+        attention=heads(
+            width,
+            count,
+            kv_heads=f.size("num_key_value_heads", count),
+            key_width=each,
+            biases="qkvo" if f.flag("attention_bias", False) else found,
+            dropout=f.number("attention_dropout", 0.0),
+        ),
+        ffn=FeedForwardConfig(
+            width=width,
+            hidden=f.size("intermediate_size"),
+            activation=f.activation("hidden_act", "silu"),
+            gated=True,
+            bias=f.flag("mlp_bias", False),
+        ),
+        norm=eps,
+    )
+    text = TextConfig(
+        vocabulary=f.size("vocab_size"),
+        depth=f.depth("num_hidden_layers"),
+        block=block,
+        relative=rotary(f, each),
+        last_norm=eps,
+    )
+    length = f.count("max_position_embeddings", 2048)
+    return DecoderConfig(text=text, length=length, tied=f.tied(HEAD, TABLE, default=False))
+
+
+def rotary(f: Fields, width: int) -> Rotary:
+    """The angles, from rope_parameters, or from rope_theta and rope_scaling as files before 2026 have them."""
+    new, old = f.raw.get("rope_parameters") or {}, f.raw.get("rope_scaling") or {}
+    if not isinstance(new, dict) or not isinstance(old, dict):
+        raise ConfigError("rope_parameters in config.json hold no names with values", "get config.json again")
+    raw: dict[str, Any] = {"rope_theta": f.raw.get("rope_theta"), **old, **new}
+    part = Fields(raw, f.shapes, f.read)
+    scaling: LinearScaling | Llama3Scaling | None
+    match raw.get("rope_type", raw.get("type", "default")):
+        case "default":
+            scaling = None
+        case "linear":
+            scaling = LinearScaling(factor=part.number("factor"))
+        case "llama3":
+            scaling = Llama3Scaling(
+                factor=part.number("factor"),
+                low=part.number("low_freq_factor"),
+                high=part.number("high_freq_factor"),
+                trained=part.count("original_max_position_embeddings", 8192),
+            )
+        case other:
+            raise ConfigError(f"rope_type is {str(other)[:40]!r} in config.json", "known are default, linear, llama3")
+    part.only("partial_rotary_factor", 1, 1.0)
+    return Rotary(width=width, base=part.number("rope_theta", 10000.0), scaling=scaling)
+
+
+LLAMA = Family(
+    name="llama",
+    types=("llama", "mistral", "qwen2"),
+    architectures=("LlamaForCausalLM", "MistralForCausalLM", "Qwen2ForCausalLM"),
+    model=Decoder,
+    config=config,
+    rules=(
+        same("decoder.embed.table.weight", TABLE),
+        *norm(f"{OURS}.attention_residual.norm", f"{THEIRS}.input_layernorm"),
+        *linear(f"{OURS}.attention.WQ", f"{THEIRS}.self_attn.q_proj"),
+        *linear(f"{OURS}.attention.WK", f"{THEIRS}.self_attn.k_proj"),
+        *linear(f"{OURS}.attention.WV", f"{THEIRS}.self_attn.v_proj"),
+        *linear(f"{OURS}.attention.WO", f"{THEIRS}.self_attn.o_proj"),
+        *norm(f"{OURS}.ffn_residual.norm", f"{THEIRS}.post_attention_layernorm"),
+        *linear(f"{OURS}.ffn.W1", f"{THEIRS}.mlp.gate_proj"),
+        *linear(f"{OURS}.ffn.W3", f"{THEIRS}.mlp.up_proj"),
+        *linear(f"{OURS}.ffn.W2", f"{THEIRS}.mlp.down_proj"),
+        *norm("decoder.norm", "model.norm"),
+        same("word_head.W.weight", HEAD),
+    ),
+    prefix="model.",
+    skip=(f"{THEIRS}.self_attn.rotary_emb.inv_freq",),
+    copies=((TABLE, HEAD),),
+    quantities=(
+        Quantity("decoder.embed.X", "model.embed_tokens"),
+        Quantity(f"{OURS}.attention.A", f"{THEIRS}.self_attn", 1),
+        Quantity(f"{OURS}.attention.O", f"{THEIRS}.self_attn.o_proj"),
+        Quantity(f"{OURS}.ffn.P", f"{THEIRS}.mlp.gate_proj"),
+        Quantity(f"{OURS}.ffn.O", f"{THEIRS}.mlp.down_proj"),
+        Quantity(f"{OURS}.O", THEIRS),
+        Quantity("decoder.norm", "model.norm"),
+        Quantity("word_head", "lm_head"),
+    ),
+)
