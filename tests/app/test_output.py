@@ -1,0 +1,23 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from glassformer.app.output import write
+from glassformer.errors import InputError
+
+
+def test_a_file_is_whole_or_as_before(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "out.txt"
+    write("one\n", path)
+    write("two\n", path)
+    assert path.read_text() == "two\n"
+    assert list(tmp_path.iterdir()) == [path]
+    write("shown\n", None)
+    assert capsys.readouterr().out == "shown\n"
+
+
+def test_a_place_that_cannot_be_written(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r"cannot be written \(Is a directory\)|cannot be written"):
+        write("x", tmp_path / "missing" / "out.txt")
