@@ -57,7 +57,7 @@ def streamed(model: Speech, wave: Tensor, pieces: list[int]) -> Tensor:
 
 
 @pytest.mark.parametrize(("dtype", "within"), [(torch.float64, 1e-10), (torch.float32, 1e-5)])
-@settings(max_examples=40)
+@settings(max_examples=25)
 @given(
     drawn=sizes,
     n=st.integers(1, 1500),
@@ -108,7 +108,7 @@ def test_the_last_sound_is_not_cut_off() -> None:
 # ---- latency ---------------------------------------------------------------------------------------------------------
 
 
-@settings(max_examples=40)
+@settings(max_examples=25)
 @given(drawn=sizes, depth=st.integers(1, 3), centred=st.booleans(), t=st.integers(0, 9))
 def test_no_row_hears_a_sample_after_its_horizon(drawn: Sizes, depth: int, centred: bool, t: int) -> None:
     """Nor does it wait for one: a stream gives it with its last sample. And the bound is tight."""

@@ -54,7 +54,7 @@ def streamed(stack: Stack, chunks: Chunks, X: Tensor, pieces: list[int]) -> Tens
 
 
 @pytest.mark.parametrize("kind", POSITIONS)
-@settings(max_examples=40)
+@settings(max_examples=25)
 @given(drawn=sizes, t=st.integers(1, 40), pieces=cuts, depth=st.integers(1, 3), place=st.sampled_from(["pre", "post"]))
 def test_a_stream_equals_the_offline_masked_pass(
     kind: str, drawn: Sizes, t: int, pieces: list[int], depth: int, place: str
