@@ -1,0 +1,152 @@
+from __future__ import annotations
+
+import itertools
+from typing import Any
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from glassformer.decoding import DecoderSpeaker, Seq2SeqSpeaker, Stopping, beam, generate
+from glassformer.errors import ConfigError
+from glassformer.models import Decoder, Seq2Seq, decoder
+
+PROMPTS = [[3, 4, 5, 6], [7], [9, 12, 3], [2, 2]]
+searches = st.fixed_dictionaries(
+    {
+        "width": st.integers(2, 4),
+        "length_penalty": st.sampled_from([-1.0, 0.0, 0.6, 1.0, 2.0]),
+        "early_stopping": st.sampled_from([False, True, "never"]),
+        "repetition_penalty": st.sampled_from([1.0, 1.5]),
+    }
+)
+ends_of = st.sampled_from([(), (3,), (6,), (13,), (3, 6), (13, 0), (4,), (2,)])
+
+
+@settings(max_examples=20)
+@given(searches, ends_of, st.integers(0, 3), st.sampled_from(PROMPTS))
+def test_beams_equal_hugging_face(
+    gpt2: Any, marian: Any, search: Any, ends: tuple[int, ...], least: int, prompt: list[int]
+) -> None:
+    """Every hypothesis in order, with its score; a decoder, and an encoder-decoder that never says its padding."""
+    width = search["width"]
+    for twins, banned in ((gpt2, ()), (marian, (14,))):
+        theirs = twins.theirs.generate(
+            torch.tensor([prompt]),
+            num_beams=width,
+            num_return_sequences=width,
+            length_penalty=search["length_penalty"],
+            early_stopping=search["early_stopping"],
+            repetition_penalty=search["repetition_penalty"],
+            max_new_tokens=8,
+            min_new_tokens=least,
+            eos_token_id=list(ends) or None,
+            suppress_tokens=list(banned) or None,
+            do_sample=False,
+            output_scores=True,
+            return_dict_in_generate=True,
+        )
+        stopping = Stopping(max_new=8, min_new=least, ends=ends)
+        (answers,) = beam(twins.ours, [prompt], stopping=stopping, banned=banned, **search)
+        start = len(prompt) if twins is gpt2 else 1
+        assert len(answers) == width
+        for answer, row, score in zip(answers, theirs.sequences.tolist(), theirs.sequences_scores, strict=True):
+            assert list(answer.tokens) == row[start : start + len(answer.tokens)]
+            assert answer.score == pytest.approx(float(score), abs=1e-4)
+            assert sum(answer.logprobs) == pytest.approx(answer.score * len(answer.tokens) ** search["length_penalty"])
+
+
+def every_answer(model: Decoder, prompt: list[int], end: int, limit: int) -> dict[tuple[int, ...], float]:
+    """log p of each answer there is: ended by the end token, or `limit` long."""
+    v = model.config.text.vocabulary
+    found = {}
+    for tokens in itertools.product(range(v), repeat=limit):
+        cut = tokens.index(end) + 1 if end in tokens else limit
+        if tokens[:cut] not in found:
+            with torch.no_grad():
+                logprobs = model(torch.tensor([[*prompt, *tokens[:cut]]]))[0].log_softmax(-1)
+            found[tokens[:cut]] = sum(float(logprobs[len(prompt) - 1 + i, t]) for i, t in enumerate(tokens[:cut]))
+    return found
+
+
+@pytest.mark.parametrize("penalty", [0.0, 1.0, 2.0])
+def test_a_beam_wide_enough_finds_the_best_of_all(lively: Any, penalty: float) -> None:
+    model = lively(Decoder(decoder.plain(vocabulary=4, width=8, depth=1, count=2, length=8)), 0.8)
+    for prompt in ([1], [2, 3]):
+        all_of_them = every_answer(model, prompt, end=0, limit=4)
+        scored = sorted(((lp / len(t) ** penalty, t) for t, lp in all_of_them.items()), reverse=True)
+        stopping = Stopping(max_new=4, ends=(0,))
+        (answers,) = beam(
+            model, [prompt], width=300, length_penalty=penalty, early_stopping="never", stopping=stopping
+        )
+        assert [answer.tokens for answer in answers] == [tokens for _, tokens in scored]
+        assert [answer.score for answer in answers] == pytest.approx([score for score, _ in scored], abs=1e-9)
+
+
+prompts_of = st.lists(st.lists(st.integers(0, 11), min_size=1, max_size=7), min_size=1, max_size=3)
+
+
+@settings(max_examples=8)
+@given(prompts_of, searches, st.sampled_from([(), (3,), (1, 7)]))
+def test_a_batch_is_searched_as_one_by_one_and_with_a_cache_as_without(
+    plain: Decoder, translator: Seq2Seq, prompts: Any, search: Any, ends: tuple[int, ...]
+) -> None:
+    stopping = Stopping(max_new=5, ends=ends, stops=((5, 5),))
+    for adapter, model in ((DecoderSpeaker, plain), (Seq2SeqSpeaker, translator)):
+        together = beam(model, prompts, stopping=stopping, **search)
+        alone = [beam(model, [prompt], stopping=stopping, **search)[0] for prompt in prompts]
+        without = beam(adapter(model, cached=False), prompts, stopping=stopping, **search)  # type: ignore[operator]
+        for other in (alone, without):
+            assert [[a.tokens for a in row] for row in together] == [[a.tokens for a in row] for row in other]
+            assert [[a.ended for a in row] for row in together] == [[a.ended for a in row] for row in other]
+
+
+def test_a_beam_of_one_that_takes_the_first_end_is_greedy(plain: Decoder) -> None:
+    prompts = [[t] for t in range(12)]
+    stopping = Stopping(max_new=8, ends=(3, 7))
+    greedy = generate(plain, prompts, stopping=stopping)
+    found = beam(plain, prompts, width=1, early_stopping=True, stopping=stopping)
+    assert [row[0].tokens for row in found] == [answer.tokens for answer in greedy]
+
+
+def test_a_wider_beam_is_never_greedys_lesser_for_long(plain: Decoder) -> None:
+    """Without end tokens and a penalty all answers are equally long: the best found of a wide beam beats greedy's."""
+    stopping = Stopping(max_new=6)
+    for prompt in ([1], [4, 2], [8]):
+        (greedy,) = generate(plain, [prompt], stopping=stopping)
+        (wide,) = beam(plain, [prompt], width=64, length_penalty=0.0, stopping=stopping)
+        assert wide[0].score >= greedy.score - 1e-9
+
+
+def test_the_prompt_is_read_once_for_all_beams(plain: Decoder) -> None:
+    shapes: list[tuple[int, int]] = []
+    hook = plain.decoder.register_forward_hook(lambda m, args, out: shapes.append(tuple(out.shape[:2])))
+    beam(plain, [[1, 2, 3], [4]], width=4, stopping=Stopping(max_new=3))
+    hook.remove()
+    assert shapes == [(2, 3), (8, 1), (8, 1)]
+
+
+def test_a_beam_wider_than_the_vocabulary(lively: Any) -> None:
+    model = lively(Decoder(decoder.plain(vocabulary=3, width=8, depth=1, count=2, length=8)))
+    (answers,) = beam(model, [[1]], width=5, stopping=Stopping(max_new=1))
+    assert {answer.tokens for answer in answers} == {(0,), (1,), (2,)}
+
+
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        ({"width": 0}, "a beam of width 0: keep at least 1"),
+        ({"width": 2, "length_penalty": float("nan")}, "length_penalty is nan"),
+        ({"width": 2, "early_stopping": "soon"}, "early_stopping is 'soon': choose True, False"),
+        ({"width": 2, "repetition_penalty": -1.0}, "repetition_penalty is -1.0"),
+        ({"width": 2, "banned": (99,)}, "token 99 is not among the 12 known"),
+    ],
+)
+def test_bad_values(plain: Decoder, wrong: Any, message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
+        beam(plain, [[1]], **wrong)
+
+
+def test_no_prompts(plain: Decoder) -> None:
+    assert beam(plain, [], width=2) == []
