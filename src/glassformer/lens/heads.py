@@ -1,0 +1,233 @@
+"""What does each head do? Mass on the keys a behaviour would look at, streamed over any number of inputs.
+
+previous, next, self, offset k: one key by its distance. first: the first token (a sink). separator: given tokens.
+duplicate: earlier keys of the query's own token. induction: keys after those (Elhage et al. 2021, Olsson et al. 2022).
+local k: a window of k keys, and convolution k if one kernel explains it. diffuse: entropy near that of uniform
+attention. Each has its null (see `tally`), and a head is labelled only when clearly above it.
+
+Offsets are those of attention to one's own sequence; cross-attention is left out.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from glassformer.core import Pattern, softargmax
+from glassformer.errors import ConfigError, InputError, ShapeError
+from glassformer.lens.headtable import HeadRow, HeadTable, choose, clear
+from glassformer.lens.paths import layers
+from glassformer.lens.tally import Found, Profile, Rows, Score, Tally
+from glassformer.lens.trace import Run, trace
+
+Tokens = Tensor | Mapping[str, Tensor] | None
+_BLOCK = 2**22  # numbers of A held at once
+
+
+class LayerTally:
+    """All scores of one layer's heads."""
+
+    def __init__(self, offsets: Sequence[object]) -> None:
+        self.tallies: dict[str, Tally] = {}
+        self.profile = Profile(offsets)
+
+    def add(self, name: str, found: Found) -> None:
+        self.tallies.setdefault(name, Tally()).add(found)
+
+    def offsets(self, rows: Rows, keys: Mapping[Any, Tensor], windows: Mapping[str, Sequence[object]]) -> None:
+        """One score for each offset, one for each window of them, and the profile."""
+        self.profile.begin(rows)
+        zero = torch.zeros_like(rows.total)
+        sums = dict.fromkeys(windows, (zero, zero))
+        for i, (offset, places) in enumerate(keys.items()):
+            mass, k = rows.gather(places)
+            self.add(offset_name(offset), rows.mass(mass, k))
+            self.profile.add(i, rows, mass, k)
+            for name, window in windows.items():
+                if offset in window:
+                    sums[name] = (sums[name][0] + mass, sums[name][1] + k)
+        for name, (mass, k) in sums.items():
+            self.add(name, rows.mass(mass, k))
+
+    def heads(self) -> list[dict[str, Score]]:
+        """The scores of each head, those that some row counted for."""
+        made = {name: tally.scores() for name, tally in self.tallies.items()}
+        count = max(map(len, made.values()), default=0)
+        return [{name: s for name, each in made.items() if (s := each[h]) is not None} for h in range(count)]
+
+
+def offset_name(offset: Any) -> str:
+    """−1 is previous, 0 self, 1 next; (dy, dx) on a grid."""
+    if isinstance(offset, tuple):
+        return "self" if not any(offset) else f"offset ({offset[0]:+d}, {offset[1]:+d})"
+    return {-1: "previous", 0: "self", 1: "next"}.get(offset, f"offset {offset:+d}")
+
+
+class HeadScores:
+    """`scores.add(run, tokens)` for any number of runs, then `scores.table()`.
+
+    A run must have watched A, and S where A is edited: `with trace(model, *watch(model)) as run`.
+    """
+
+    windows: dict[str, list[Any]]
+
+    def __init__(self, *, reach: int = 8, widths: Sequence[int] = (3, 5, 7), separators: Sequence[int] = ()) -> None:
+        if reach < 1 or any(w < 3 or w % 2 == 0 or w // 2 > reach for w in widths):
+            raise ConfigError(
+                f"windows of {list(widths)} keys and offsets up to {reach}",
+                f"choose odd widths from 3 to {2 * reach + 1}, and a reach of at least 1",
+            )
+        self.places: list[Any] = list(range(-reach, reach + 1))
+        self.windows = {f"local {w}": [o for o in self.places if abs(o) <= w // 2] for w in sorted(widths)}
+        self.separators = list(separators)
+        self._layers: dict[str, LayerTally] = {}
+
+    def add(self, run: Run, tokens: Tokens = None, real: Tensor | None = None) -> None:
+        """Every head of the run. `tokens` (b, s) are the keys', by stack if they differ; `real` is False at padding."""
+        for path in own_weights(run):
+            layer = self._layers.setdefault(path, LayerTally(self.places))
+            ids = tokens.get(path.split(".")[0]) if isinstance(tokens, Mapping) else tokens
+            for rows in blocks(run, path, real):
+                self.observe(layer, rows, ids, real)
+
+    def observe(self, layer: LayerTally, rows: Rows, tokens: Tensor | None, real: Tensor | None) -> None:
+        s, p = rows.A.shape[-1], rows.where
+        keys = {o: torch.where((p + o >= 0) & (p + o < s), p + o, -1)[None] for o in self.places}
+        layer.offsets(rows, keys, self.windows)
+        first = torch.zeros(1, dtype=torch.long, device=p.device) if real is None else real.long().argmax(1)
+        layer.add("first", rows.at(torch.where(p == first[:, None], -1, first[:, None])))
+        layer.add("diffuse", rows.entropy())
+        if tokens is not None:
+            for name, targets in token_targets(tokens, p, s, self.separators).items():
+                layer.add(name, rows.within(targets))
+
+    def groups(self) -> list[list[str]]:
+        """From one key to all of them."""
+        points = [*map(offset_name, self.places), "first", "separator", "duplicate", "induction"]
+        return [points, *([name] for name in self.windows), ["diffuse"]]
+
+    columns: Sequence[str] = ("self", "previous", "next", "first", "separator", "duplicate", "induction", "diffuse")
+
+    def table(self) -> HeadTable:
+        made = []
+        for path, layer in self._layers.items():
+            numbers = re.findall(r"\d+", path)
+            for h, scores in enumerate(layer.heads()):
+                for name, window in self.windows.items():
+                    fit = layer.profile.explained(h, window)
+                    if fit is not None:
+                        scores[f"explained by {name}"] = fit
+                behind, kernel = choose(scores, self.groups()), layer.profile.kernel(h)
+                label = behind
+                if behind in self.windows:
+                    kernel = {o: w for o, w in kernel.items() if o in self.windows[behind]}
+                    label = self.local_label(behind, clear(scores.get(f"explained by {behind}")), kernel)
+                number = int(numbers[0]) if numbers else 0
+                row = HeadRow(path=path, layer=number, head=h, label=label, behind=behind, scores=scores, kernel=kernel)
+                made.append(row)
+        return HeadTable(
+            rows=made, columns=[*self.columns, *self.windows], points=[offset_name(o) for o in self.places]
+        )
+
+    def local_label(self, window: str, explained: bool, kernel: Mapping[Any, float]) -> str:
+        """A convolution if one kernel explains the window; else local, by what the tokens say.
+
+        Its width counts the offsets that the mask allows: a causal head of offsets −2, −1, 0 is 3 wide.
+        """
+        return f"{'convolution' if explained else 'local'} {len(kernel)}"
+
+
+def token_targets(tokens: Tensor, where: Tensor, s: int, separators: Sequence[int]) -> dict[str, Tensor]:
+    """Keys (b, t, s) named by what they are: duplicate, induction, separator."""
+    if tokens.shape[-1] != s:
+        raise ShapeError(f"{tokens.shape[-1]} tokens for {s} keys", "give one token for each key, the past's too")
+    own = tokens[:, where][:, :, None]
+    j = torch.arange(s, device=tokens.device)
+    before = j < where[:, None]
+    after = torch.cat([tokens[:, :1], tokens[:, :-1]], 1)[:, None] == own  # the key before this key is my token
+    found = {"duplicate": (tokens[:, None] == own) & before, "induction": after & before & (j > 0)}
+    if separators:
+        known = torch.tensor(separators, device=tokens.device)
+        found["separator"] = torch.isin(tokens, known)[:, None].expand(-1, len(where), -1)
+    return found
+
+
+def own_weights(run: Run) -> list[str]:
+    """The paths of A of self-attention that a run has."""
+    paths = [path for path in run if re.search(r"(^|\.)A$", path) and not re.search(r"(^|\.)cross\.A$", path)]
+    if not paths:
+        raise InputError("this run kept no A of self-attention", "trace with watch(model)")
+    return paths
+
+
+def blocks(run: Run, path: str, real: Tensor | None) -> Iterator[Rows]:
+    """Every pass of one layer, so many query rows at a time that A stays small."""
+    scores_path = path.removesuffix("A") + "S"
+    for i, kept in enumerate(run.passes(path)):
+        b, h, t, s = kept.shape
+        step = max(1, _BLOCK // (b * h * s))
+        for start in range(0, t, step):
+            rows = slice(start, min(start + step, t))
+            S = kept if isinstance(kept, Pattern) else (run.passes(scores_path)[i] if scores_path in run else None)
+            if S is None:
+                raise InputError(f"{path} was edited and S not watched", "trace with watch(model), which has both")
+            S = S.S(rows=rows).detach() if isinstance(S, Pattern) else S[:, :, rows].detach()
+            A = softargmax(S) if isinstance(kept, Pattern) else kept[:, :, rows].detach()
+            where = torch.arange(s - t + rows.start, s - t + rows.stop, device=A.device)
+            yield Rows(A, ~torch.isneginf(S), where, None if real is None else _real_rows(real, where, s))
+
+
+def _real_rows(real: Tensor, where: Tensor, s: int) -> Tensor:
+    if real.shape[-1] != s:
+        raise ShapeError(f"real covers {real.shape[-1]} tokens of {s}", "say of each key whether it is real")
+    return real[:, where]
+
+
+def watch(model: nn.Module) -> list[str]:
+    """The quantities that head scores need: S and A of every self-attention. Fused layers keep one for both."""
+    own = [path for path in layers(model) if path.rpartition(".")[2] != "cross"]
+    return [f"{path}.{symbol}".lstrip(".") for path in own for symbol in "SA"]
+
+
+@torch.no_grad()
+def score_heads(model: nn.Module, batches: Iterable[Tensor | tuple[Tensor, ...]], **options: Any) -> HeadTable:
+    """The table of a model's heads over batches of its inputs; tokens are read from integer inputs.
+
+    A batch is what the model is called with: tokens, (tokens, real), (source, target), or vectors.
+    """
+    scores = HeadScores(**options)
+    for batch in batches:
+        inputs = batch if isinstance(batch, tuple) else (batch,)
+        with trace(model, *watch(model)) as run:
+            model(*inputs)
+        ids = [x for x in inputs if not x.is_floating_point() and x.dtype != torch.bool]
+        real = next((x for x in inputs if x.dtype == torch.bool), None)
+        tokens: Tokens = dict(zip(("encoder", "decoder"), ids, strict=True)) if len(ids) == 2 else next(iter(ids), None)
+        scores.add(run, tokens, real)
+    return scores.table()
+
+
+def repeated(
+    vocabulary: int, *, seed: int, lengths: Sequence[int] = (12, 15, 19), batch: int = 4, first: int | None = None
+) -> list[Tensor]:
+    """The standard test of induction: random tokens, then the same again; one batch for each length.
+
+    Several lengths, so that a head that looks a fixed way back is not taken for one that looks for its token. `first`
+    puts a begin-of-text token before both.
+    """
+    if vocabulary < 2:
+        raise InputError(f"a vocabulary of {vocabulary}", "choose at least 2 tokens")
+    generator = torch.Generator().manual_seed(seed)
+    made = []
+    for length in lengths:
+        if length <= vocabulary:  # no token twice, so that every second one has one earlier occurrence
+            half = torch.stack([torch.randperm(vocabulary, generator=generator)[:length] for _ in range(batch)])
+        else:
+            half = torch.randint(vocabulary, (batch, length), generator=generator)
+        begin = [] if first is None else [torch.full((batch, 1), first)]
+        made.append(torch.cat([*begin, half, half], 1))
+    return made

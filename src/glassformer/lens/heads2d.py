@@ -1,0 +1,98 @@
+"""What each head of an image model does on the grid of patches, and how far it looks.
+
+offset (dy, dx), row, column, local k×k, CLS, global (entropy near uniform), each against its null (see `tally`), for
+the queries that are patches. Mean distance = Σ_s A_ts |p_t − p_s| over patches, in pixels (Dosovitskiy et al. 2021,
+figure 7); A is rescaled to sum to 1 over the patches, so that a look at CLS is not taken for a near one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from glassformer.errors import ConfigError, ShapeError
+from glassformer.lens.heads import HeadScores, LayerTally, offset_name, watch
+from glassformer.lens.headtable import HeadTable
+from glassformer.lens.tally import Rows
+from glassformer.lens.trace import trace
+from glassformer.models import ViT
+
+
+class GridScores(HeadScores):
+    """`prefix` tokens (CLS first, then registers) stand before the patches, which go row by row."""
+
+    def __init__(
+        self,
+        grid: tuple[int, int],
+        *,
+        prefix: int = 1,
+        patch: tuple[int, int] = (1, 1),
+        reach: int = 3,
+        widths: Sequence[int] = (3, 5),
+    ) -> None:
+        super().__init__(reach=reach, widths=widths)
+        if min(*grid, *patch) < 1 or prefix < 0:
+            raise ConfigError(f"a grid of {grid} after {prefix} tokens", "choose sizes of at least 1")
+        self.grid, self.prefix, self.patch = grid, prefix, patch
+        span = range(-reach, reach + 1)
+        self.places = [(dy, dx) for dy in span for dx in span]
+        near = {w: [o for o in self.places if max(map(abs, o)) <= w // 2] for w in sorted(widths)}
+        self.windows = {f"local {w}×{w}": window for w, window in near.items()}
+
+    columns: Sequence[str] = ("self", "CLS", "registers", "row", "column", "global", "distance")
+
+    def groups(self) -> list[list[str]]:
+        points = [offset_name(o) for o in self.places]
+        return [[*points, "CLS", "registers"], ["row", "column"], *([name] for name in self.windows), ["global"]]
+
+    def observe(self, layer: LayerTally, rows: Rows, tokens: Tensor | None, real: Tensor | None) -> None:
+        (height, width), start = self.grid, self.prefix
+        s = rows.A.shape[-1]
+        if s != start + height * width:
+            raise ShapeError(f"{s} keys, but {start} + {height} × {width} places", "give the grid of these images")
+        rows.use = rows.use & (rows.where >= start)
+        y, x = self._yx(rows.where)
+        layer.offsets(rows, {o: self._key(y + o[0], x + o[1])[None] for o in self.places}, self.windows)
+        key = torch.arange(s, device=rows.where.device)
+        key_y, key_x = self._yx(key)
+        is_patch = key >= start
+        layer.add("row", rows.within(((key_y == y[:, None]) & is_patch)[None]))
+        layer.add("column", rows.within(((key_x == x[:, None]) & is_patch)[None]))
+        layer.add("global", rows.entropy())
+        if start:
+            layer.add("CLS", rows.at(torch.zeros_like(rows.where)[None]))
+        if start > 1:
+            layer.add("registers", rows.within(((key > 0) & ~is_patch).expand(1, len(y), s)))
+        down, across = (key_y - y[:, None]) * self.patch[0], (key_x - x[:, None]) * self.patch[1]
+        layer.add("distance", rows.mean_of(torch.hypot(down.double(), across.double()), is_patch.expand(len(y), s)))
+
+    def local_label(self, window: str, explained: bool, kernel: Mapping[Any, float]) -> str:
+        return window.replace("local", "convolution") if explained else window
+
+    def _yx(self, tokens: Tensor) -> tuple[Tensor, Tensor]:
+        place = (tokens - self.prefix).clamp_min(0)
+        return place // self.grid[1], place % self.grid[1]
+
+    def _key(self, y: Tensor, x: Tensor) -> Tensor:
+        inside = (y >= 0) & (y < self.grid[0]) & (x >= 0) & (x < self.grid[1])
+        return torch.where(inside, self.prefix + y * self.grid[1] + x, -1)
+
+
+@torch.no_grad()
+def score_image_heads(model: ViT, images: Iterable[Tensor], **options: Any) -> HeadTable:
+    """The table of a vision model's heads over batches (b, c, H, W) of one size; distances in pixels."""
+    c = model.config
+    scores: GridScores | None = None
+    for image in images:
+        grid = image.shape[-2] // c.patch[0], image.shape[-1] // c.patch[1]
+        if scores is None:
+            scores = GridScores(grid, prefix=c.prefix + c.registers, patch=c.patch, **options)
+        elif grid != scores.grid:
+            raise ShapeError(f"images of {scores.grid} and of {grid} patches", "score one size at a time")
+        with trace(model, *watch(model)) as run:
+            model(image)
+        scores.add(run)
+    return scores.table() if scores is not None else HeadTable(rows=[], columns=[], points=[])

@@ -1,0 +1,143 @@
+"""d = mean over queries of ½‖A_t − I_t‖²: how near each head of a real model comes to a constructed one, whose A is I.
+
+0 is the same attention, 1 two that look at one key each, not the same. The null deals the head's own weights to the
+allowed keys at random (see `tally`): E = ½(Σa² + ΣI²) − Σa ΣI / n, Var = Σ(a − ā)² Σ(I − Ī)² / (n − 1).
+`relative` = d / E: 1 is no nearer than by chance. Queries whose construct looks at nothing, or at a key that the mask
+hides, do not count.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import torch
+from rich.console import Console, ConsoleOptions, RenderResult
+from rich.table import Table
+from torch import Tensor, nn
+
+from glassformer.errors import InputError, ShapeError
+from glassformer.lens.heads import blocks, own_weights, watch
+from glassformer.lens.routing import Routing, Size
+from glassformer.lens.tally import Found, Rows, Score, Tally
+from glassformer.lens.trace import Run, trace
+
+
+class Near(NamedTuple):
+    """A head and the part of the construct (which of its heads) it was compared with."""
+
+    path: str
+    head: int
+    part: int
+    distance: Score
+
+    @property
+    def relative(self) -> float:
+        return self.distance.value / self.distance.null if self.distance.null > 0 else 1.0
+
+    @property
+    def z(self) -> float:
+        """Standard deviations nearer than by chance."""
+        return -self.distance.z
+
+
+@dataclass(frozen=True)
+class NearTable:
+    """The nearest heads first."""
+
+    name: str
+    offsets: tuple[tuple[int, ...], ...]
+    rows: list[Near]
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        table = Table(
+            "layer", "head", "part", "distance", "by chance", "relative", "z", box=None, header_style="bold",
+            title=f"nearest to {self.name}", title_justify="left",
+        )  # fmt: skip
+        for near in self.rows:
+            d = near.distance
+            part = "all" if len(self.offsets) == 1 else str(self.offsets[near.part])
+            numbers = (f"{d.value:.4f}", f"{d.null:.4f}", f"{near.relative:.3f}", f"{near.z:.1f}")
+            table.add_row(near.path.removesuffix(".A"), str(near.head), part, *numbers)
+        yield table
+
+
+class Nearness:
+    """Sums the distances of every head to every head of a construct, run after run."""
+
+    def __init__(self, routing: Routing, *, size: Size | None = None, prefix: int = 0) -> None:
+        if routing.dims > 1 and size is None:
+            raise InputError(f"{routing.name} needs a grid", "give size=(rows, columns)")
+        self.routing, self.size, self.prefix = routing, size, prefix
+        self._tallies: dict[tuple[str, int], Tally] = {}
+
+    def add(self, run: Run, real: Tensor | None = None) -> None:
+        for path in own_weights(run):
+            ideals: dict[int, list[Tensor]] = {}
+            for rows in blocks(run, path, real):
+                s = rows.A.shape[-1]
+                if s not in ideals:
+                    ideals[s] = [self._ideal(s, part) for part in range(self.routing.heads)]
+                for part, ideal in enumerate(ideals[s]):
+                    found = distance(rows, ideal[rows.where].to(rows.A.device))
+                    self._tallies.setdefault((path, part), Tally()).add(found)
+
+    def _ideal(self, s: int, part: int) -> Tensor:
+        n = s - self.prefix
+        size = n if self.size is None else self.size
+        inside = self.routing.ideal(size, part)
+        if len(inside) != n:
+            raise ShapeError(f"{self.routing.name} is for {len(inside)} tokens and the run has {n}", "make them agree")
+        whole = torch.zeros(s, s, dtype=inside.dtype)
+        whole[self.prefix :, self.prefix :] = inside
+        return whole
+
+    def table(self, top: int | None = None) -> NearTable:
+        rows = [
+            Near(path, head, part, score)
+            for (path, part), tally in self._tallies.items()
+            for head, score in enumerate(tally.scores())
+            if score is not None
+        ]
+        rows.sort(key=lambda near: near.relative)
+        offsets = self.routing.offsets[:1] if self.routing.heads == 1 else self.routing.offsets
+        return NearTable(self.routing.name, offsets, rows[:top])
+
+
+def distance(rows: Rows, ideal: Tensor) -> Found:
+    """½‖A_t − I_t‖² of each row (b, h, t), against I (t, s)."""
+    n = rows.n.double()
+    seen = (ideal * rows.allowed).sum(-1)
+    square = ideal.square().sum(-1)
+    cross = (rows.A.double() * ideal).sum(-1)
+    null = (rows.square + square) / 2 - rows.total * seen / n
+    variance = rows.spread * (square - seen.square() / n).clamp_min(0) / (n - 1).clamp_min(1)
+    return Found((rows.square + square) / 2 - cross, null, variance, rows.use & (seen > 1 - 1e-9))
+
+
+def nearest(runs: Run | Sequence[Run], routing: Routing, *, size: Size | None = None, prefix: int = 0) -> list[Near]:
+    """Every head of the runs and every head of the construct, the nearest pair first."""
+    near = Nearness(routing, size=size, prefix=prefix)
+    for run in [runs] if isinstance(runs, Run) else runs:
+        near.add(run)
+    return near.table().rows
+
+
+@torch.no_grad()
+def nearest_heads(
+    model: nn.Module,
+    batches: Iterable[Tensor | tuple[Tensor, ...]],
+    routing: Routing,
+    *,
+    size: Size | None = None,
+    prefix: int = 0,
+    top: int | None = 10,
+) -> NearTable:
+    """Which heads of a model come nearest on these inputs; `prefix` tokens (CLS) stand before what is routed."""
+    near = Nearness(routing, size=size, prefix=prefix)
+    for batch in batches:
+        with trace(model, *watch(model)) as run:
+            model(*(batch if isinstance(batch, tuple) else (batch,)))
+        near.add(run)
+    return near.table(top)
