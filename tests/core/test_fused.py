@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
 
@@ -11,11 +11,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
 
-from glassformer.core import Attended, Pattern, attend, attend_fused
-from glassformer.core.fused import additive, spread
+from glassformer.core import Attended, Pattern, attend, attend_fused, fused
+from glassformer.core.fused import FEW_KEYS, additive, spread
 from glassformer.errors import GlassError, MaskError, ShapeError
 
 TOLERANCE = {torch.float64: 1e-10, torch.float32: 1e-5}
+
+
+@pytest.fixture(autouse=True, scope="module")
+def kernel() -> Iterator[None]:
+    """The kernel itself, however few the keys."""
+    few, fused.FEW_KEYS = fused.FEW_KEYS, 0
+    yield
+    fused.FEW_KEYS = few
 
 
 def normal(*shape: int, seed: int, dtype: torch.dtype = torch.float64) -> Tensor:
@@ -70,10 +78,11 @@ class Case:
 
     def check(self) -> None:
         expected, (H, L) = self.explicit(), attend_fused(*self.parts[:3], beta=self.beta, **self.seen)  # type: ignore[arg-type]
-        assert L is not None
         close = partial(torch.testing.assert_close, rtol=0, atol=TOLERANCE[self.dtype])
         close(H, expected.H)
-        close(L, torch.logsumexp(expected.S, -1))
+        assert (L is None) == (self.bias == "learned")
+        if L is not None:
+            close(L, torch.logsumexp(expected.S, -1))
         weights = normal(*H.shape, seed=self.seed + 5, dtype=self.dtype)
         wanted = torch.autograd.grad((expected.H * weights).sum(), self.parts)
         close(torch.autograd.grad((H * weights).sum(), self.parts), wanted)
@@ -144,8 +153,32 @@ def test_a_gradient_that_is_one_number_for_all() -> None:
 def test_nothing_to_ask_is_answered_with_nothing(b: int, t: int) -> None:
     H, L = attend_fused(torch.zeros(b, 2, t, 4), torch.zeros(b, 1, 3, 4), torch.zeros(b, 1, 3, 5))
     assert H.shape == (b, 2, t, 5)
-    assert L is not None
-    assert L.shape == (b, 2, t)
+    assert L is None
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.bfloat16, torch.float16])
+@pytest.mark.parametrize("s", [1, 4, 15, FEW_KEYS - 1, FEW_KEYS, FEW_KEYS + 1, 100])
+@pytest.mark.parametrize("which", range(3))
+@pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf])
+def test_what_is_not_finite_is_never_lost(
+    which: int, value: float, s: int, dtype: torch.dtype, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Wherever a row of the explicit H holds a NaN or an infinity, so does the fused one."""
+    monkeypatch.setattr(fused, "FEW_KEYS", FEW_KEYS)
+    parts = [normal(1, 1, n, 4, seed=i).to(dtype) for i, n in enumerate((3, s, s))]
+    parts[which][0, 0, -1, 2] = value
+    found, wanted = (torch.isfinite(H).all(-1) for H in (attend_fused(*parts).H, attend(*parts).H))
+    assert not wanted.all()
+    assert not (found & ~wanted).any()
+
+
+def test_few_keys_need_no_kernel(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(fused, "FEW_KEYS", FEW_KEYS)
+    for s, expected in ((FEW_KEYS - 1, True), (FEW_KEYS, False)):
+        parts = [normal(1, 2, n, 4, seed=n) for n in (3, s, s)]
+        H, L = attend_fused(*parts)
+        torch.testing.assert_close(H, attend(*parts).H)
+        assert (L is None) is expected
 
 
 def test_on_the_meta_device_there_are_shapes() -> None:

@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any
 
@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from torch import Tensor, nn
 from torch.utils.flop_counter import FlopCounterMode, sdpa_flop
 
-from glassformer.core import Pattern, cost, masks
+from glassformer.core import Pattern, cost, fused, masks
 from glassformer.core.fused import spread
 from glassformer.core.rotary import rotary_angles, rotate
 from glassformer.errors import ConfigError, ShapeError
@@ -21,6 +21,14 @@ from glassformer.nn.attention import weights_of
 
 TOLERANCE = {torch.float64: 1e-10, torch.float32: 1e-5}
 FLASH = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu
+
+
+@pytest.fixture(autouse=True, scope="module")
+def kernel() -> Iterator[None]:
+    """The fused kernel itself, however few the keys."""
+    few, fused.FEW_KEYS = fused.FEW_KEYS, 0
+    yield
+    fused.FEW_KEYS = few
 
 
 def normal(*shape: int, seed: int = 0, dtype: torch.dtype = torch.float64) -> Tensor:

@@ -26,7 +26,11 @@ from glassformer.core.attention import (
 )
 from glassformer.core.masks import causal as causal_mask
 from glassformer.core.masks import combine
+from glassformer.core.values import has_values
 from glassformer.errors import ShapeError
+
+# With fewer keys than a vector register holds, the CPU's kernel takes a row of NaN for a masked one and answers 0.
+FEW_KEYS = 32
 
 
 class Fused(NamedTuple):
@@ -66,10 +70,9 @@ def attend_fused(
         checked_mask(mask, shape)
     if bias is not None:
         checked_bias(bias, shape)
-    if Q.numel() == 0 or (bias is not None and bias.requires_grad):
-        # No kernel here gives a bias its gradient, and the CPU's divides by the number of queries.
-        S, _, H = attend(Q, spread(K, h), spread(V, h), beta=beta, mask=mask, bias=bias, causal=causal)
-        return Fused(H, torch.logsumexp(S, -1))
+    few = has_values(Q) and (s < FEW_KEYS or Q.numel() == 0)  # which is no slower without the kernel
+    if few or (bias is not None and bias.requires_grad):  # no kernel here gives a bias its gradient
+        return Fused(attend(Q, spread(K, h), spread(V, h), beta=beta, mask=mask, bias=bias, causal=causal).H, None)
     if mask is not None:
         bias = additive(mask, Q) if bias is None else bias.masked_fill(~mask, -math.inf)
     if Q.device.type != "cpu":
@@ -83,6 +86,8 @@ def attend_fused(
     if bias is not None:
         bias = bias[(None,) * (4 - bias.dim())]
     H, L = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu(Q, K, V, 0.0, causal, attn_mask=bias, scale=beta)
+    if H.dtype != L.dtype:  # half precision: the kernel may lose a NaN of A on the way to H, but not to L
+        H = H + (0.0 * L).to(H.dtype).unsqueeze(-1)
     return Fused(H[..., :e], L)
 
 
