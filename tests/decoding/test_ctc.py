@@ -11,8 +11,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch.nn.functional import ctc_loss
 
+from glassformer.core.audio import log_mel
 from glassformer.decoding import CTCGreedy, CTCPrefixBeam, ctc_greedy, ctc_prefix_beam
 from glassformer.errors import ConfigError, InputError, ShapeError
+from glassformer.models import Speech, speech
 
 
 def logits_of(seed: int, t: int, v: int) -> torch.Tensor:
@@ -182,3 +184,23 @@ def test_bad_input() -> None:
     broken[1, 2] = math.nan
     with pytest.raises(InputError, match="frame 4 has no probabilities"):
         reader.feed(broken)
+
+
+def test_speech_as_it_arrives_reads_as_the_whole(lively: Any) -> None:
+    """Sound in pieces → rows of logits as they become final → tokens as they become certain."""
+    model = lively(Speech(speech.tiny()))
+    t = torch.arange(16_000, dtype=torch.float64) / 16_000
+    wave = torch.sin(2 * math.pi * (200 + 3000 * t) * t) * torch.sin(2 * math.pi * 3 * t)  # a rising tone that swells
+    with torch.no_grad():
+        frames = log_mel(wave[None], model.config.mel).double()
+        model.head.bias -= model(frames)[0].mean(0)  # so that no token is the favourite throughout
+        logits = model(frames)[0]
+    for reader, whole in (
+        (CTCGreedy(), ctc_greedy(logits)),
+        (CTCPrefixBeam(width=4, prune=3.0), ctc_prefix_beam(logits, width=4, prune=3.0)[0]),
+    ):
+        listener = model.stream()
+        heard = [one for piece in wave.split(1234) for one in reader.feed(listener.feed(piece))]
+        heard += [*reader.feed(listener.finish()), *reader.finish()]
+        assert tuple(heard) == whole.heard
+        assert len(heard) > 3
