@@ -37,8 +37,16 @@ def golden() -> Callable[[str, str], None]:
 
 
 @pytest.fixture
-def refused() -> Iterator[Callable[[type[GlassError], str, Callable[[], object]], None]]:
-    """`refused(ShapeError, "fact: remedy", lambda: …)`: as a user meets it, without the checks of annotations."""
+def unchecked() -> Iterator[None]:
+    """As users run: without the checks of annotations, which know neither our errors nor a compiler's symbols."""
+    config.update("jaxtyping_disable", True)
+    yield
+    config.update("jaxtyping_disable", False)
+
+
+@pytest.fixture
+def refused(unchecked: None) -> Callable[[type[GlassError], str, Callable[[], object]], None]:
+    """`refused(ShapeError, "fact: remedy", lambda: …)`: what a user's mistake says, in one line."""
 
     def check(kind: type[GlassError], text: str, do: Callable[[], object]) -> None:
         with pytest.raises(kind) as caught:
@@ -47,6 +55,4 @@ def refused() -> Iterator[Callable[[type[GlassError], str, Callable[[], object]]
         assert str(caught.value).startswith(text), str(caught.value)
         assert "\n" not in str(caught.value)
 
-    config.update("jaxtyping_disable", True)
-    yield check
-    config.update("jaxtyping_disable", False)
+    return check

@@ -132,13 +132,13 @@ class Encoder(nn.Module):
         if self.config.dense is not None:
             activation = self.config.dense.activation
             x = self.dense(x) if activation is None else ACTIVATIONS[activation](self.dense(x))
-        return normalize(x, dim=-1) if self.config.normalise else x
+        return require_finite(normalize(x, dim=-1) if self.config.normalise else x, self)
 
     def pooled(self, X: Float[Tensor, "b t m"], real: Bool[Tensor, "b t"] | None = None) -> Float[Tensor, "b m"]:
         """tanh(W x₀ + b) of the first token: what BERT's classes are told from."""
         if not self.config.pooler:
             raise ConfigError("this encoder has no pooler", "build it with pooler=True, or use sentences")
-        return torch.tanh(self.pooler(pool(X, real, "first")))
+        return require_finite(torch.tanh(self.pooler(pool(X, real, "first"))), self)
 
     def classify(
         self,
@@ -149,7 +149,8 @@ class Encoder(nn.Module):
         if not self.config.classes:
             raise ConfigError("this encoder has no classes", "build it with classes=… of at least 2")
         X = self(tokens, real, segments)
-        return self.class_head(self.pooled(X, real) if self.config.pooler else pool(X, real, self.config.pooling))
+        x = self.pooled(X, real) if self.config.pooler else pool(X, real, self.config.pooling)
+        return require_finite(self.class_head(x), self)
 
 
 def pool(X: Float[Tensor, "b t m"], real: Bool[Tensor, "b t"] | None, how: Pooling) -> Float[Tensor, "b m"]:
