@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import os
 import sys
 
 import typer
@@ -41,10 +42,13 @@ def build() -> typer.Typer:
 
 def main() -> None:
     try:
-        build()()
+        try:
+            build()()
+        finally:
+            sys.stdout.flush()  # here, where a reader that has left can be met: at exit it is too late
     except GlassError as error:
         print(f"glassformer: {error}", file=sys.stderr)
         sys.exit(2)
-    except BrokenPipeError:  # `glassformer … | head` has what it wanted
-        sys.stderr.close()
-        sys.exit(0)
+    except BrokenPipeError:  # `glassformer … | head` has what it wanted; typer, too, ends quietly with 1
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(1)
