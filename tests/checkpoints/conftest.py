@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 
 os.environ.setdefault("HF_HUB_OFFLINE", "1")  # before transformers is imported: nothing is fetched
@@ -12,6 +13,7 @@ from typing import Any
 
 import pytest
 import torch
+from safetensors.torch import save_file
 from torch import Tensor, nn
 
 from glassformer.checkpoints import FAMILIES, load, open_published, origin_of, parity, published_weights
@@ -19,6 +21,7 @@ from glassformer.checkpoints.binding import bind
 from glassformer.checkpoints.compare import _pairs, _peer, recorded
 from glassformer.checkpoints.double import Double
 from glassformer.checkpoints.samples import sample
+from glassformer.models import Decoder, decoder
 
 HEADS = ("word_head", "class_head", "pooler", "head")
 
@@ -43,6 +46,29 @@ def scramble(model: nn.Module, seed: int = 0) -> nn.Module:
         if name.endswith("final_logits_bias"):
             buffer.copy_(torch.randn(buffer.shape, generator=generator))
     return model
+
+
+@pytest.fixture
+def write_gpt2() -> Callable[..., Path]:
+    """Our model as a folder that Hugging Face could have saved, made without transformers."""
+
+    def write(folder: Path, model: Decoder, dtype: torch.dtype = torch.float32) -> Path:
+        folder.mkdir()
+        text = model.config.text
+        raw = {"model_type": "gpt2", "architectures": ["GPT2LMHeadModel"], "vocab_size": text.vocabulary}
+        raw |= {"n_embd": text.width, "n_layer": text.depth, "n_head": text.block.attention.heads}
+        (folder / "config.json").write_text(json.dumps(raw | {"n_positions": model.config.length}))
+        tensors = {name: tensor.contiguous().to(dtype) for name, tensor in published_weights(model, "gpt2").items()}
+        save_file(tensors, folder / "model.safetensors", metadata={"format": "pt"})
+        return folder
+
+    return write
+
+
+@pytest.fixture
+def tiny(tmp_path: Path, write_gpt2: Callable[..., Path]) -> Path:
+    """A published folder of the GPT-2 family, 2 layers of width 12."""
+    return write_gpt2(tmp_path / "tiny", Decoder(decoder.plain(30, 12, 2, 3, 20), seed=0))
 
 
 @pytest.fixture

@@ -21,13 +21,15 @@ SMALL |= {"pad_token_id": 3, "decoder_start_token_id": 3}
         {"activation_function": "swish", "scale_embedding": True},
         {"tie_word_embeddings": False},
         {"share_encoder_decoder_embeddings": False, "decoder_vocab_size": 25},
+        {"d_model": 9, "encoder_attention_heads": 1, "decoder_attention_heads": 3},
         {"d_model": 6, "activation_function": "relu", "decoder_layers": 3},
     ],
 )
 def test_marian_is_theirs(hf: Any, publish: Any, require_equal: Any, changes: dict[str, Any]) -> None:
     model = require_equal(publish(hf.MarianMTModel(hf.MarianConfig(**SMALL | changes))))
     assert model.config.start == model.config.pad == 3
-    assert (model.decoder.embed.table is model.encoder.embed.table) == ("decoder_vocab_size" not in changes)
+    shared = changes.get("share_encoder_decoder_embeddings", True) and changes.get("tie_word_embeddings", True)
+    assert (model.decoder.embed.table is model.encoder.embed.table) == shared
 
 
 def test_tables_of_positions_are_passed_over(hf: Any, publish: Any) -> None:
