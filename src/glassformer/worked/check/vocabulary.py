@@ -1,0 +1,257 @@
+"""What learners call things: names, products and words → the symbols of a plan without their head's number.
+
+`subject` reads a target such as `q_1`, `\\Omega_2`, `QK^T`, `softmax(S)V`, `W_1^Q`; `topics` reads prose.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from glassformer.worked.read.term import (
+    Call,
+    Constant,
+    Index,
+    Matrix,
+    Name,
+    Power,
+    Product,
+    Quotient,
+    Root,
+    Several,
+    Struck,
+    Sum,
+    Term,
+    Transpose,
+    Written,
+    walk,
+)
+
+SCORES = ("S", "Su", "QKt", "KtQ")
+RAW = ("QKt", "KtQ", "S")
+WEIGHTS = ("A",)
+NORMS = ("L", "N", "LF", "NF")
+
+
+def _table(rows: dict[str, tuple[str, ...]]) -> dict[str, tuple[str, ...]]:
+    return {word: bases for words, bases in rows.items() for word in words.split()}
+
+
+# lower-case name → what it may be, the likeliest first
+NAMES = _table({
+    "q ω query queries": ("Q",),
+    "k κ key keys": ("K",),
+    "v ν value values": ("V",),
+    "s score scores logit logits similarity": SCORES,
+    "ŝ s̃": ("Su", "S"),
+    "a α w weight weights attn softmax probabilities probs": ("A",),
+    "p": ("P", "A", "X"),
+    "e ε exp exponential exponentials": ("E", "S"),
+    "z": ("Z", "H", "O"),
+    "sum sums denominator denominators σ": ("Z", "var"),
+    "h head heads": ("H", "C"),
+    "context": ("H", "O"),
+    "c concat concatenation concatenated": ("C", "H"),
+    "o out output outputs result results final multihead mha": ("O", "H"),
+    "y": ("Y", "O", "H"),
+    "attention": ("A", "H", "O"),
+    "r residual": ("R", "RF"),
+    "μ mu mean": ("mu", "muF"),
+    "var variance": ("var", "varF"),
+    "x̂ n": ("N", "NF"),
+    "l ln norm layernorm": NORMS,
+    "g relu": ("G",),
+    "f ffn ff": ("F", "F1"),
+    "x token tokens input inputs": ("X", "X0"),
+    "pe positions position": ("PE",),
+    "memory m": ("Y",),
+    "γ gamma": ("gamma",),
+    "β beta": ("beta",),
+    "i image": ("I",),
+    "patches patch": ("P",),
+    "emd cost": ("W", "Wc"),
+    "total": ("total",),
+    "t plan": ("T",),
+    "d": ("D",),
+})  # fmt: skip
+# parameters, not results: seen and left alone
+PARAMETERS = frozenset("d_k d_v d_q d_{model} d n n_{heads} h dk d_{head} d_m d_h num_{heads} N T L m k dv √(d_k) √(dk)".split())
+_FUNCTIONS = {
+    "softmax": ("A",), "exp": ("E",), "concat": ("C",), "attention": ("H", "O"), "multihead": ("O",), "relu": ("G",),
+    "layernorm": NORMS, "var": ("var", "varF"), "mean": ("mu", "muF"), "ffn": ("F",), "mlp": ("F",), "sum": ("Z",),
+}  # fmt: skip
+# the product of two things is a third
+_PRODUCTS = {
+    ("X", "WQ"): "Q", ("X", "WK"): "K", ("X", "WV"): "V", ("Y", "WK"): "K", ("Y", "WV"): "V", ("A", "V"): "H",
+    ("C", "WO"): "O", ("H", "WO"): "O", ("P", "WE"): "X", ("E", "V"): "H",
+}  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Subject:
+    """What a target is about: symbols it may be, indices that may name a head, a token or a cell."""
+
+    bases: tuple[str, ...]
+    indices: tuple[Index, ...] = ()
+    upper: tuple[Index, ...] = ()
+    turned: bool = False
+
+
+def subject(term: Term) -> Subject | None:
+    """None for what is not known."""
+    match term:
+        case Struck(inner):
+            return subject(inner)
+        case Name():
+            return _name(term)
+        case Transpose(inner):
+            found = subject(inner)
+            return None if found is None else Subject(found.bases, found.indices, found.upper, not found.turned)
+        case Product(factors):
+            return _product(factors)
+        case Several(items):
+            return _product(items) if len(items) == 2 and any(isinstance(i, Transpose) for i in items) else None
+        case Matrix(rows, flat) if flat and len(rows[0]) == 2 and any(isinstance(i, Transpose) for i in rows[0]):
+            return _product(rows[0])
+        case Quotient(top, bottom):
+            return _quotient(top, bottom)
+        case Power(Constant("e"), exponent):
+            inner = subject(exponent)
+            return Subject(("E",), inner.indices, inner.upper) if inner is not None else None
+        case Power(Name(name="σ") as sigma, _):
+            after = "F" if "F" in sigma.indices else ""
+            return Subject((f"var{after}",), tuple(i for i in sigma.indices if i != "F"))
+        case Call("entry", (inner,), over):
+            found = subject(inner)
+            indices = tuple(int(i) if i.isdigit() else i for i in over.split(","))
+            return None if found is None else Subject(found.bases, indices, (*found.indices, *found.upper), found.turned)
+        case Call(function, arguments) if function in _FUNCTIONS:
+            inner = subject(arguments[0]) if arguments and function in ("softmax", "exp", "sum") else None
+            ends = inner.indices if inner is not None else ()
+            ends = tuple(i for i in ends if i != term.over) if function == "sum" else ends
+            return Subject(_FUNCTIONS[function], ends, inner.upper if inner is not None else ())
+        case Sum(terms):
+            return _sum(terms)
+        case _:
+            return None
+
+
+def _name(term: Name) -> Subject | None:
+    lower = term.name.lower()
+    indices, upper = list(term.indices), list(term.upper)
+    for words in (indices, upper):
+        for word in [w for w in words if isinstance(w, str) and w.lower() in ("head", "h", "masked", "scaled", "final")]:
+            words.remove(word)
+    if term.name in ("W", "w", "b") or (len(term.name) == 2 and term.name[0] in "Wb"):
+        letter = next((i for i in (*indices, *upper) if isinstance(i, str) and i.lower() in ("q", "k", "v", "o", "e")), "")
+        letter = letter or (term.name[1:] if len(term.name) == 2 else "")
+        if letter:
+            rest = [tuple(i for i in part if i != letter) for part in (indices, upper)]
+            return Subject((term.name[0].upper().replace("B", "b") + letter.upper(),), *rest)
+        if term.name in ("W", "b"):
+            return Subject((f"{term.name}{indices[0]}",)) if indices in ([1], [2]) else None
+    if "F" in indices and lower in ("μ", "n", "l", "r"):
+        indices.remove("F")
+        return Subject(({"μ": "muF"}.get(lower, term.name + "F"),), tuple(indices))
+    if lower in ("h", "o") and [str(w).lower() for w in upper] in (["o"], ["out"]):
+        upper = []
+    bases = NAMES.get(lower)
+    return Subject(bases, tuple(indices), tuple(upper)) if bases else None
+
+
+def _product(factors: tuple[Term, ...]) -> Subject | None:
+    """Q Kᵀ (also where the scan spoiled the Q), A V, X W_Q, a number times any of them."""
+    scaled = any(isinstance(f, Written | Root | Quotient) for f in factors)
+    parts = [f for f in factors if not isinstance(f, Written | Root | Constant | Quotient)]
+    quotients = [f for f in factors if isinstance(f, Quotient)]
+    if len(parts) == 1 and quotients:  # (1/√d) S, or e/Z · V
+        inner, share = subject(parts[0]), subject(quotients[0])
+        if inner is not None and inner.bases == ("V",) and share is not None and share.bases == ("A",):
+            return Subject(("H",), inner.indices)
+        return _scaled(inner)
+    if len(parts) != 2:
+        return None
+    first, second = (subject(part) for part in parts)
+    known = [s for s in (first, second) if s is not None]
+    key = next((s for s in known if s.bases == ("K",)), None)
+    others = {s.bases[0] for s in known if s is not key}
+    if key is not None and not others & ({"X", "WK", "WQ"} if key.turned else {"X", "WK", "WQ", "A", "V"}):
+        return _scores(first, second, key, scaled)
+    if first is None or second is None:
+        return None
+    made = next((_PRODUCTS[a, b] for a in first.bases for b in second.bases if (a, b) in _PRODUCTS), None) or next(
+        (_PRODUCTS[b, a] for a in first.bases for b in second.bases if (b, a) in _PRODUCTS), None
+    )
+    heads = next((s for s in known if s.indices or s.upper), known[0])
+    return Subject((made,), heads.indices, heads.upper) if made else None
+
+
+def _scores(first: Subject | None, second: Subject | None, key: Subject, scaled: bool) -> Subject:
+    """q₁·k₂ is a cell, Q₁K₁ᵀ a head's matrix."""
+    bases = ("S", "Su") if scaled else RAW
+    pair = (*(first.indices if first else ()), *(second.indices if second else ()))
+    ends = (first.indices if first else (), second.indices if second else ())
+    if ends[0] == ends[1] and not key.turned and len(pair) == 2:
+        return Subject(bases, pair)
+    if ends[0] == ends[1] or not (ends[0] and ends[1]):
+        return Subject(bases, key.indices, key.upper)
+    return Subject(bases, pair, key.upper)
+
+
+def _scaled(inner: Subject | None) -> Subject | None:
+    if inner is None or inner.bases[0] not in SCORES:
+        return None
+    return Subject(("S", "Su"), inner.indices, inner.upper)
+
+
+def _quotient(top: Term, bottom: Term) -> Subject | None:
+    if isinstance(top, Power | Call) and (found := subject(top)) is not None and found.bases[0] == "E":
+        return Subject(("A",), found.indices, found.upper)
+    found = subject(top)
+    if found is not None and found.bases[0] == "E":
+        return Subject(("A",), found.indices, found.upper)
+    divides = any(isinstance(part, Root | Written) or (isinstance(part, Name) and part.name.startswith("d"))
+                  for part in walk(bottom))  # fmt: skip
+    return _scaled(found) if divides else None
+
+
+def _sum(terms: tuple[Term, ...]) -> Subject | None:
+    found = [subject(part) for part in terms]
+    bases = {base for part in found if part is not None for base in part.bases}
+    if len(found) != 2 or None in found:
+        return None
+    indices = found[0].indices if found[0] is not None else ()
+    if "PE" in bases:
+        return Subject(("X",), indices)
+    return Subject(("R",), indices) if "X" in bases and {"O", "H"} & bases else None
+
+
+_WORDS: tuple[tuple[str, tuple[str, ...]], ...] = (
+    (r"concat|side by side", ("C",)),
+    (r"\bfinal|\bw_?o\b|w\^o|multi-?head", ("O",)),
+    (r"outputs?\b|\bresult|multipl\w* (?:it |them )?(?:by|with) (?:the )?v|times v", ("H", "O")),
+    (r"soft(?:arg)?max|weights?\b|attention (?:matrix|map|pattern)", ("A",)),
+    (r"exponent", ("E",)),
+    (r"\bsum", ("Z",)),
+    (r"scal(?:e|ed|ing)\b|divid", ("S", "Su")),
+    (r"mask", ("S",)),
+    (r"scores?\b|confusion|dot product|similarit|logits|raw", SCORES),
+    (r"\bquer", ("Q",)),
+    (r"\bkeys?\b", ("K",)),
+    (r"\bvalues?\b(?! for)", ("V",)),
+    (r"\bmeans?\b", ("mu", "muF")),
+    (r"varianc", ("var", "varF")),
+    (r"normali[sz]", NORMS),
+    (r"residual", ("R", "RF")),
+    (r"relu", ("G",)),
+    (r"patch", ("P", "n")),
+    (r"token|input", ("X", "X0")),
+)  # fmt: skip
+
+
+def topics(words: str) -> tuple[str, ...]:
+    """The symbols that prose speaks of, the last mentioned first."""
+    low = words.lower()
+    found = [(match.start(), bases) for pattern, bases in _WORDS for match in re.finditer(pattern, low)]
+    ordered = [base for _, bases in sorted(found, key=lambda item: -item[0]) for base in bases]
+    return tuple(dict.fromkeys(ordered))
