@@ -12,10 +12,14 @@ from glassformer.errors import InputError
 def write(text: str, path: Path | None) -> None:
     if path is None:
         sys.stdout.write(text)
-        return
+    else:
+        write_bytes(text.encode("utf-8"), path)
+
+
+def write_bytes(data: bytes, path: Path) -> None:
     part = path.with_name(f".{path.name}.part")
     try:
-        part.write_text(text, encoding="utf-8")
+        part.write_bytes(data)
         os.replace(part, path)  # a reader never sees half a file
     except OSError as error:
         part.unlink(missing_ok=True)

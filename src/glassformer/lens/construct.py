@@ -31,6 +31,7 @@ from glassformer.lens.routing import (
 from glassformer.lens.trace import trace
 
 __all__ = [
+    "BETAS",
     "CODES",
     "EDGES",
     "NAMES",

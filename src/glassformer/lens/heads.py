@@ -25,7 +25,7 @@ from glassformer.lens.tally import Found, Profile, Rows, Score, Tally
 from glassformer.lens.trace import Run, trace
 
 Tokens = Tensor | Mapping[str, Tensor] | None
-_BLOCK = 2**22  # numbers of A held at once
+_BLOCK = 2**23  # numbers of A held at once
 
 
 class LayerTally:
@@ -178,7 +178,15 @@ def blocks(run: Run, path: str, real: Tensor | None) -> Iterator[Rows]:
             S = S.S(rows=rows).detach() if isinstance(S, Pattern) else S[:, :, rows].detach()
             A = softargmax(S) if isinstance(kept, Pattern) else kept[:, :, rows].detach()
             where = torch.arange(s - t + rows.start, s - t + rows.stop, device=A.device)
-            yield Rows(A, ~torch.isneginf(S), where, None if real is None else _real_rows(real, where, s))
+            allowed = ~torch.isneginf(S[:, :1] if _same_for_all_heads(kept) else S)
+            yield Rows(A, allowed, where, None if real is None else _real_rows(real, where, s))
+
+
+def _same_for_all_heads(kept: Tensor | Pattern) -> bool:
+    """Most masks are; one row of them is then enough."""
+    if not isinstance(kept, Pattern) or kept.bias is not None:
+        return False
+    return kept.mask is None or kept.mask.shape[-3:-2] in ((), (1,))
 
 
 def _real_rows(real: Tensor, where: Tensor, s: int) -> Tensor:

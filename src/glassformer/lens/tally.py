@@ -47,7 +47,7 @@ class Found(NamedTuple):
 
 
 class Rows:
-    """Some query rows of a layer's A (b, h, t, s), the keys each may attend to, and where the queries stand."""
+    """Some query rows of a layer's A (b, h, t, s), the keys (b, h or 1, t, s) they may see, and where queries stand."""
 
     def __init__(self, A: Tensor, allowed: Tensor, where: Tensor, real: Tensor | None = None) -> None:
         self.A, self.allowed, self.where = A, allowed, where
@@ -64,9 +64,10 @@ class Rows:
         return self.mass(mass, k)
 
     def gather(self, keys: Tensor) -> tuple[Tensor, Tensor]:
-        index = keys.clamp_min(0)[:, None, :, None].expand(*self.A.shape[:3], 1)
-        k = self.allowed.gather(-1, index).squeeze(-1) & (keys >= 0)[:, None, :]
-        return self.A.gather(-1, index).squeeze(-1).double() * k, k
+        index = keys.clamp_min(0)[:, None, :, None]
+        seen, mass = (x.gather(-1, index.expand(*x.shape[:3], 1)).squeeze(-1) for x in (self.allowed, self.A))
+        k = seen & (keys >= 0)[:, None, :]
+        return mass.double() * k, k
 
     def within(self, targets: Tensor) -> Found:
         """The weight on a set of keys (b or 1, t, s) of each query."""
@@ -116,8 +117,8 @@ class Tally:
         self._sums: Tensor | None = None
 
     def add(self, found: Found) -> None:
-        ones = torch.ones_like(found.value)
-        sums = torch.stack([_per_head(x, found.use) for x in (found.value, found.null, found.variance, ones)])
+        value, null, variance, use = torch.broadcast_tensors(*found)
+        sums = torch.stack([_per_head(x, use) for x in (value, null, variance, torch.ones_like(value))])
         self._sums = sums if self._sums is None else self._sums + same_heads(self._sums, sums)
 
     def scores(self) -> list[Score | None]:
