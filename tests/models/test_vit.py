@@ -84,6 +84,48 @@ def test_the_head_sees_cls_or_the_mean_of_the_patches() -> None:
 
 
 @torch.no_grad()
+def test_cls_and_the_mean_side_by_side() -> None:
+    model = build(pool="both", registers=2)
+    assert model.head is not None
+    X = model.features(image())
+    torch.testing.assert_close(model(image()), model.head(torch.cat([X[:, 0], X[:, 3:].mean(1)], 1)))
+    assert model.head.in_features == 32
+    assert build(pool="both", classes=0)(image()).shape == (2, 32)
+
+
+@torch.no_grad()
+def test_a_norm_after_pooling() -> None:
+    model = build(pool="mean", last_norm=None, pool_norm=NormConfig(eps=1e-3))
+    assert model.encoder.norm is None
+    assert model.head is not None
+    x = model.features(image())[:, 1:].mean(1)
+    torch.testing.assert_close(model(image()), model.head(torch.nn.functional.layer_norm(x, (16,), eps=1e-3)))
+
+
+@torch.no_grad()
+def test_the_heads_of_a_distilled_model_are_averaged() -> None:
+    model = build(prefix=2, teacher=True)
+    assert model.head is not None
+    assert model.teacher_head is not None
+    X = model.features(image())
+    torch.testing.assert_close(model(image()), (model.head(X[:, 0]) + model.teacher_head(X[:, 1])) / 2)
+
+
+@torch.no_grad()
+def test_a_prefix_without_positions() -> None:
+    model = build(prefix_positions=False, registers=2, patch_bias=False)
+    assert model.prefix is not None
+    assert model.registers is not None
+    assert model.positions.shape == (4, 16)
+    assert model.embed.W.bias is None
+    X = model.tokens(image())
+    front = torch.cat([model.prefix, model.registers])
+    torch.testing.assert_close(X[:, :3], front.expand(2, -1, -1))
+    torch.testing.assert_close(X[:, 3:], model.embed(image()) + model.positions)
+    assert model.tokens(image(12, 16)).shape == (2, 3 + 12, 16)
+
+
+@torch.no_grad()
 def test_the_head_of_pre_training_has_two_layers() -> None:
     model = build(hidden=7)
     assert model.head is not None
@@ -169,8 +211,10 @@ def test_configs_that_describe_no_model(refused) -> None:  # type: ignore[no-unt
     refused(ConfigError, "an image of 0×8 is not tiled by patches of 4×4", lambda: replace(vit.tiny(), image=(0, 8)))
     cls = "pool='first' needs a CLS token and prefix is 0: choose prefix=1 or pool='mean'"
     refused(ConfigError, cls, lambda: replace(vit.tiny(), prefix=0))
-    pool = "there is no pooling 'max': choose first (CLS) or mean (of the patches)"
+    pool = "there is no pooling 'max': choose first (CLS), mean (of the patches) or both"
     refused(ConfigError, pool, lambda: replace(vit.tiny(), pool="max"))
+    teacher = "a teacher's head on 1 prefix tokens, pool='first', 5 classes: choose prefix=2, pool='first', hidden=0"
+    refused(ConfigError, teacher, lambda: replace(vit.tiny(), teacher=True))
 
 
 def test_images_that_do_not_fit(refused) -> None:  # type: ignore[no-untyped-def]

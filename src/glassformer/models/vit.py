@@ -33,8 +33,10 @@ class Resize:
 class ViTConfig:
     """`prefix` learned tokens stand before the patches (CLS first); `registers` join after positions are added.
 
-    `pool` is what the head sees: the first token, or the mean over patches. `hidden` > 0 makes the head the
-    two-layer one used in pre-training; 0 the linear one used in fine-tuning.
+    `pool` is what the head sees: the first token, the mean over patches, or both side by side (DINOv2); `pool_norm`
+    comes after it, `last_norm` before. `hidden` > 0 makes the head the two-layer one used in pre-training; 0 the linear
+    one used in fine-tuning. `teacher`: a second head sees the second token, and the two are averaged (DeiT).
+    `prefix_positions` of False leaves the prefix without positions (DeiT III).
     """
 
     image: tuple[int, int]
@@ -45,11 +47,15 @@ class ViTConfig:
     classes: int
     prefix: int = 1
     registers: int = 0
-    pool: Literal["first", "mean"] = "first"
+    pool: Literal["first", "mean", "both"] = "first"
     hidden: int = 0
     resize: Resize = Resize()
     first_norm: NormConfig | None = None
     last_norm: NormConfig | None = NormConfig(eps=1e-6)
+    pool_norm: NormConfig | None = None
+    patch_bias: bool = True
+    prefix_positions: bool = True
+    teacher: bool = False
 
     def __post_init__(self) -> None:
         (H, W), (h, w) = self.image, self.patch
@@ -57,10 +63,14 @@ class ViTConfig:
             raise ConfigError(
                 f"an image of {H}×{W} is not tiled by patches of {h}×{w}", "choose an image size that the patch divides"
             )
-        if self.pool not in ("first", "mean"):
-            raise ConfigError(f"there is no pooling {self.pool!r}", "choose first (CLS) or mean (of the patches)")
-        if self.pool == "first" and self.prefix < 1:
-            raise ConfigError("pool='first' needs a CLS token and prefix is 0", "choose prefix=1 or pool='mean'")
+        if self.pool not in ("first", "mean", "both"):
+            remedy = "choose first (CLS), mean (of the patches) or both"
+            raise ConfigError(f"there is no pooling {self.pool!r}", remedy)
+        if self.pool != "mean" and self.prefix < 1:
+            raise ConfigError(f"pool={self.pool!r} needs a CLS token and prefix is 0", "choose prefix=1 or pool='mean'")
+        if self.teacher and (self.prefix < 2 or self.pool != "first" or not self.classes or self.hidden):
+            fact = f"a teacher's head on {self.prefix} prefix tokens, pool={self.pool!r}, {self.classes} classes"
+            raise ConfigError(fact, "choose prefix=2, pool='first', hidden=0 and some classes")
 
     @property
     def grid(self) -> tuple[int, int]:
@@ -69,6 +79,11 @@ class ViTConfig:
     @property
     def width(self) -> int:
         return self.block.attention.width
+
+    @property
+    def placed(self) -> int:
+        """How many prefix tokens have positions."""
+        return self.prefix if self.prefix_positions else 0
 
 
 def plain(size: int, patch: int, width: int, depth: int, count: int, *, classes: int, channels: int = 3) -> ViTConfig:
@@ -130,15 +145,18 @@ class ViT(nn.Module):
         super().__init__()
         self.config = c = config
         rows, cols = c.grid
-        self.embed = PatchEmbedding(c.patch, c.channels, c.width)
+        self.embed = PatchEmbedding(c.patch, c.channels, c.width, bias=c.patch_bias)
         self.prefix = nn.Parameter(torch.zeros(c.prefix, c.width)) if c.prefix else None
         self.registers = nn.Parameter(torch.zeros(c.registers, c.width)) if c.registers else None
-        self.positions = nn.Parameter(torch.zeros(c.prefix + rows * cols, c.width))
+        self.positions = nn.Parameter(torch.zeros(c.placed + rows * cols, c.width))
         self.first_norm = c.first_norm.build(c.width) if c.first_norm is not None else None
         self.E, self.X = Tap(), Tap()
         self.encoder = Stack(c.block, c.depth, last_norm=c.last_norm)
-        self.head_hidden = Linear(c.width, c.hidden) if c.hidden else None
-        self.head = Linear(c.hidden or c.width, c.classes) if c.classes else None
+        pooled = 2 * c.width if c.pool == "both" else c.width
+        self.pool_norm = c.pool_norm.build(pooled) if c.pool_norm is not None else None
+        self.head_hidden = Linear(pooled, c.hidden) if c.hidden else None
+        self.head = Linear(c.hidden or pooled, c.classes) if c.classes else None
+        self.teacher_head = Linear(c.width, c.classes) if c.teacher else None
         initialise(self, seed, normal(0.02))
 
     def tokens(self, image: Float[Tensor, "b c H W"]) -> Float[Tensor, "b n m"]:
@@ -146,11 +164,13 @@ class ViT(nn.Module):
         c = self.config
         X = self.embed(image)
         grid = image.shape[2] // c.patch[0], image.shape[3] // c.patch[1]
+        E, k = self.E(self.table(grid)), c.placed
+        front = []
         if self.prefix is not None:
-            X = torch.cat([self.prefix.expand(X.shape[0], -1, -1), X], 1)
-        X = X + self.E(self.table(grid))
+            front.append(self.prefix + E[:k] if k else self.prefix)
         if self.registers is not None:
-            X = torch.cat([X[:, : c.prefix], self.registers.expand(X.shape[0], -1, -1), X[:, c.prefix :]], 1)
+            front.append(self.registers)
+        X = torch.cat([*(tokens.expand(X.shape[0], -1, -1) for tokens in front), X + E[k:]], 1)
         return self.X(X if self.first_norm is None else self.first_norm(X))
 
     def table(self, grid: tuple[int, int]) -> Float[Tensor, "n m"]:
@@ -161,7 +181,7 @@ class ViT(nn.Module):
             self.positions,
             c.grid,
             grid,
-            prefix=c.prefix,
+            prefix=c.placed,
             mode=how.mode,
             antialias=how.antialias,
             align_corners=how.align_corners,
@@ -173,14 +193,21 @@ class ViT(nn.Module):
             raise ShapeError(f"an image of shape {tuple(image.shape)}", "give (batch, channels, height, width)")
         return require_finite(self.encoder(self.tokens(image)), self)
 
-    def pool(self, X: Float[Tensor, "b n m"]) -> Float[Tensor, "b m"]:
-        if self.config.pool == "first":
-            return X[:, 0]
-        return X[:, self.config.prefix + self.config.registers :].mean(1)
+    def pool(self, X: Float[Tensor, "b n m"]) -> Float[Tensor, "b k"]:
+        """x₀, the mean of the patches, or [x₀, mean]; then the norm, if there is one."""
+        how, first = self.config.pool, X[:, 0]
+        if how != "first":
+            mean = X[:, self.config.prefix + self.config.registers :].mean(1)
+            first = mean if how == "mean" else torch.cat([first, mean], -1)
+        return first if self.pool_norm is None else self.pool_norm(first)
 
     def forward(self, image: Float[Tensor, "b c H W"]) -> Float[Tensor, "b classes"]:
         """Logits; without classes, the pooled vector itself."""
-        x = self.pool(self.features(image))
+        X = self.features(image)
+        x = self.pool(X)
         if self.head_hidden is not None:
             x = torch.tanh(self.head_hidden(x))
-        return require_finite(x if self.head is None else self.head(x), self)
+        y = x if self.head is None else self.head(x)
+        if self.teacher_head is not None:
+            y = (y + self.teacher_head(X[:, 1])) / 2
+        return require_finite(y, self)
