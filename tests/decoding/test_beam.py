@@ -24,37 +24,61 @@ searches = st.fixed_dictionaries(
 ends_of = st.sampled_from([(), (3,), (6,), (13,), (3, 6), (13, 0), (4,), (2,)])
 
 
-@settings(max_examples=20)
+def require_equal(twins: Any, prompt: list[int], search: Any, ends: tuple[int, ...], least: int, banned: Any) -> Any:
+    """Every hypothesis in order, with its score."""
+    width, penalty = search["width"], search["length_penalty"]
+    theirs = twins.theirs.generate(
+        torch.tensor([prompt]),
+        num_beams=width,
+        num_return_sequences=width,
+        length_penalty=penalty,
+        early_stopping=search["early_stopping"],
+        repetition_penalty=search["repetition_penalty"],
+        max_new_tokens=8,
+        min_new_tokens=least,
+        eos_token_id=list(ends) or None,
+        suppress_tokens=list(banned) or None,
+        do_sample=False,
+        output_scores=True,
+        return_dict_in_generate=True,
+    )
+    stopping = Stopping(max_new=8, min_new=least, ends=ends)
+    (answers,) = beam(twins.ours, [prompt], stopping=stopping, banned=banned, **search)
+    start = theirs.sequences.shape[1] - max(len(answer.tokens) for answer in answers)
+    assert len(answers) == width
+    for answer, row, score in zip(answers, theirs.sequences.tolist(), theirs.sequences_scores, strict=True):
+        assert list(answer.tokens) == row[start : start + len(answer.tokens)]
+        assert answer.score == pytest.approx(float(score), abs=1e-4)
+        assert sum(answer.logprobs) == pytest.approx(answer.score * len(answer.tokens) ** penalty)
+    return [answer.tokens for answer in answers]
+
+
+@settings(max_examples=12)
 @given(searches, ends_of, st.integers(0, 3), st.sampled_from(PROMPTS))
 def test_beams_equal_hugging_face(
     gpt2: Any, marian: Any, search: Any, ends: tuple[int, ...], least: int, prompt: list[int]
 ) -> None:
-    """Every hypothesis in order, with its score; a decoder, and an encoder-decoder that never says its padding."""
-    width = search["width"]
-    for twins, banned in ((gpt2, ()), (marian, (14,))):
-        theirs = twins.theirs.generate(
-            torch.tensor([prompt]),
-            num_beams=width,
-            num_return_sequences=width,
-            length_penalty=search["length_penalty"],
-            early_stopping=search["early_stopping"],
-            repetition_penalty=search["repetition_penalty"],
-            max_new_tokens=8,
-            min_new_tokens=least,
-            eos_token_id=list(ends) or None,
-            suppress_tokens=list(banned) or None,
-            do_sample=False,
-            output_scores=True,
-            return_dict_in_generate=True,
-        )
-        stopping = Stopping(max_new=8, min_new=least, ends=ends)
-        (answers,) = beam(twins.ours, [prompt], stopping=stopping, banned=banned, **search)
-        start = len(prompt) if twins is gpt2 else 1
-        assert len(answers) == width
-        for answer, row, score in zip(answers, theirs.sequences.tolist(), theirs.sequences_scores, strict=True):
-            assert list(answer.tokens) == row[start : start + len(answer.tokens)]
-            assert answer.score == pytest.approx(float(score), abs=1e-4)
-            assert sum(answer.logprobs) == pytest.approx(answer.score * len(answer.tokens) ** search["length_penalty"])
+    """A decoder, and an encoder-decoder that never says its padding."""
+    require_equal(gpt2, prompt, search, ends, least, ())
+    require_equal(marian, prompt, search, ends, least, (14,))
+
+
+def test_each_way_to_stop_equals_hugging_face(gpt2: Any) -> None:
+    """Where the three find different answers."""
+    search = {"width": 3, "length_penalty": 1.0, "repetition_penalty": 1.0}
+    found = [
+        require_equal(gpt2, [9, 12, 3], {**search, "early_stopping": early}, (3,), 0, ())
+        for early in (False, True, "never")
+    ]
+    assert found[0] != found[1] != found[2] != found[0]
+
+
+@pytest.mark.parametrize("width", [2, 3])
+def test_many_end_tokens_equal_hugging_face(gpt2: Any, width: int) -> None:
+    """They take the best places, and enough candidates must be left to go on."""
+    search = {"width": width, "length_penalty": 2.0, "early_stopping": "never", "repetition_penalty": 1.0}
+    for prompt in PROMPTS:
+        require_equal(gpt2, prompt, search, (3, 6, 13, 4), 0, ())
 
 
 def every_answer(model: Decoder, prompt: list[int], end: int, limit: int) -> dict[tuple[int, ...], float]:
