@@ -47,7 +47,7 @@ class Finder:
         with ARITHMETIC.precision():
             tried = list(hypotheses(self.plan, self.exercise))
             while self.left and len(slips) < MOST_SLIPS:
-                found = self.best(tried) or self.pair(tried)
+                found = self.best(tried) or (self.pair(tried) if self.many() else None)
                 if found is None:
                     break
                 slips.append(found)
@@ -160,11 +160,15 @@ class Finder:
     def local(self) -> list[Slip]:
         return [slip for step in self.steps() for slip in (*step.swapped(), *step.signs())]
 
+    def many(self) -> bool:
+        """Whether a step has more wrong cells than single slips would explain."""
+        return any(not _few(step) for step in self.steps())
+
     def single(self) -> Iterable[Slip]:
         """What is left: a few wrong cells in a step are as many slips; more than that is no slip that has a name."""
-        found: list[Slip] = []
-        for step in self.steps():
-            if len(step.wrong) <= min(FEW, max(1, len(step.own) // 3)):
-                found += step.single()
-        return found
+        return [slip for step in self.steps() if _few(step) for slip in step.single()]
+
+
+def _few(step: Step) -> bool:
+    return len(step.wrong) <= min(FEW, max(1, len(step.own) // 3))
 

@@ -87,6 +87,8 @@ def closeness(expected: Any, own: Own) -> Closeness:
         return "wrong"
     if own.term is None:
         return "right" if expected.overlaps(own.value) else "wrong"
+    if own.value.is_finite() and abs(expected - own.value) > 3 * own.value.rad() + 1:
+        return "wrong"  # far off: no need to look at digits
     return verdict_of(expected, own.term, approximate=own.approximate, inexact=True)
 
 

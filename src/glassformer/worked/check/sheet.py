@@ -39,9 +39,8 @@ class Sheet:
         self.placed.append(placed)
 
     def note(self, line: int, source: str, said: str) -> None:
-        note = Note(line, source, said)
-        if note not in self.notes:
-            self.notes.append(note)
+        if not any(note.assumption == said for note in self.notes):  # once is enough
+            self.notes.append(Note(line, source, said))
 
     def leave(self, line: int, source: str, reason: str) -> None:
         self.unread.append(Unread(line, " ".join(source.split())[:400], reason))
