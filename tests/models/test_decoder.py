@@ -44,7 +44,7 @@ def test_the_same_seed_gives_the_same_model_and_global_randomness_is_untouched(n
     assert not torch.equal(one(TOKENS), other(TOKENS))
 
 
-@settings(max_examples=15)
+@settings(max_examples=10)
 @given(st.sampled_from(list(CONFIGS)), st.integers(0, 9), st.integers(0, 49))
 @torch.no_grad()
 def test_no_logit_depends_on_a_later_token(name: str, place: int, token: int) -> None:
@@ -55,7 +55,7 @@ def test_no_logit_depends_on_a_later_token(name: str, place: int, token: int) ->
         assert (model(other)[:, place] != model(TOKENS)[:, place]).any()
 
 
-@settings(max_examples=20)
+@settings(max_examples=10)
 @given(st.sampled_from(list(CONFIGS)), st.lists(st.integers(1, 9), unique=True).map(sorted))
 @torch.no_grad()
 def test_with_a_cache_or_without(name: str, cuts: list[int]) -> None:

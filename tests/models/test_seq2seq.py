@@ -143,7 +143,7 @@ def test_the_same_seed_gives_the_same_model_and_global_randomness_is_untouched(n
     assert not torch.equal(one(SOURCE, TARGET), other(SOURCE, TARGET))
 
 
-@settings(max_examples=20)
+@settings(max_examples=10)
 @given(st.sampled_from(list(CONFIGS)), st.lists(st.integers(1, 4), unique=True).map(sorted), st.booleans())
 @torch.no_grad()
 def test_with_a_cache_or_without(name: str, cuts: list[int], padded: bool) -> None:

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from functools import cache
 from itertools import pairwise
 
 import pytest
@@ -36,6 +37,7 @@ KINDS: dict[str, dict[str, object]] = {
 TOKENS = torch.tensor([[3, 1, 4, 1, 5, 9, 2, 6], [2, 7, 1, 8, 2, 8, 1, 8]])
 
 
+@cache
 def build(kind: str, **options: object) -> TextStack:
     block = BlockConfig(attention=heads(8, 2), ffn=FeedForwardConfig(width=8, hidden=12))
     stack = TextStack(
@@ -71,20 +73,20 @@ def test_a_prompt_padded_on_the_left_goes_on_as_it_would_alone(kind: str) -> Non
     stack = build(kind)
     tokens, real = padded([4, 2], left=True)
     tokens, real = tokens[:, -4:], real[:, -4:]
-    cache = stack.cache(N)
-    X = stack.decode(tokens, real, cache=cache)
+    past = stack.cache(N)
+    X = stack.decode(tokens, real, cache=past)
     for i, length in enumerate((4, 2)):
         torch.testing.assert_close(X[i, 4 - length :], stack.decode(TOKENS[i : i + 1, :length])[0], rtol=0, atol=1e-12)
     for step in range(3):  # what comes next is real
         real = torch.cat([real, torch.ones(2, 1, dtype=torch.bool)], 1)
         new = torch.stack([TOKENS[i, length + step] for i, length in enumerate((4, 2))])[:, None]
-        X = stack.decode(new, real, cache=cache)
+        X = stack.decode(new, real, cache=past)
         for i, length in enumerate((4, 2)):
             alone = stack.decode(TOKENS[i : i + 1, : length + step + 1])
             torch.testing.assert_close(X[i, 0], alone[0, -1], rtol=0, atol=1e-12)
 
 
-@settings(max_examples=25)
+@settings(max_examples=12)
 @given(
     st.sampled_from(list(KINDS)),
     st.sampled_from([None, 1, 3, 20]),
@@ -94,12 +96,12 @@ def test_a_prompt_padded_on_the_left_goes_on_as_it_would_alone(kind: str) -> Non
 def test_piece_by_piece_is_all_at_once(kind: str, window: int | None, cuts: list[int]) -> None:
     stack = build(kind, window=window)
     wanted = stack.decode(TOKENS)
-    cache = stack.cache(N)
-    found = torch.cat([stack.decode(part, cache=cache) for part in TOKENS.tensor_split(cuts, 1)], 1)
+    past = stack.cache(N)
+    found = torch.cat([stack.decode(part, cache=past) for part in TOKENS.tensor_split(cuts, 1)], 1)
     torch.testing.assert_close(found, wanted, rtol=0, atol=1e-12)
-    real, cache = torch.ones_like(TOKENS, dtype=torch.bool), stack.cache(N)
+    real, past = torch.ones_like(TOKENS, dtype=torch.bool), stack.cache(N)
     ends = [0, *cuts, N]
-    runs = [stack.decode(TOKENS[:, a:b], real[:, :b], cache=cache) for a, b in pairwise(ends)]
+    runs = [stack.decode(TOKENS[:, a:b], real[:, :b], cache=past) for a, b in pairwise(ends)]
     torch.testing.assert_close(torch.cat(runs, 1), wanted, rtol=0, atol=1e-12)
 
 
@@ -115,10 +117,10 @@ def test_a_window_sees_so_far_back_and_its_cache_keeps_no_more() -> None:
         other[:, t] = 0
         moved = (stack.decode(other) - X).abs().amax((0, 2)) > 1e-9
         assert moved.nonzero().flatten().tolist() == list(range(t, min(t + 3, N)))
-    cache = stack.cache(N)
-    assert isinstance(cache[0].own, SlidingCache)
-    stack.decode(TOKENS, cache=cache)
-    assert cache[0].own.kept()[0].shape[2] == 2
+    past = stack.cache(N)
+    assert isinstance(past[0].own, SlidingCache)
+    stack.decode(TOKENS, cache=past)
+    assert past[0].own.kept()[0].shape[2] == 2
 
 
 @torch.no_grad()
