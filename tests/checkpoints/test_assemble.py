@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 import torch
 from torch import nn
@@ -17,8 +19,12 @@ def test_empty_has_shapes_and_no_numbers() -> None:
 
 
 def test_a_model_beyond_every_machine() -> None:
-    with pytest.raises(ConfigError, match="whose weights have no size"):
+    with pytest.raises(ConfigError, match="of which no model can be made"):
         empty(lambda width: nn.Linear(width, width), 2**40)
+    with pytest.raises(ConfigError, match="probabilities"):
+        empty(nn.Dropout, 7.0)
+    with pytest.raises(ConfigError, match="a stack of 0 blocks"):
+        empty(Seq2Seq, replace(seq2seq.tiny(), source=replace(seq2seq.tiny().source, depth=0)))
 
 
 def test_assign_keeps_the_memory_and_the_tie() -> None:

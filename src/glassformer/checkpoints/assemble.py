@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from glassformer.errors import CheckpointError, ConfigError
+from glassformer.errors import CheckpointError, ConfigError, GlassError
 
 
 def empty(build: Callable[[Any], nn.Module], config: Any) -> nn.Module:
@@ -16,9 +16,11 @@ def empty(build: Callable[[Any], nn.Module], config: Any) -> nn.Module:
     try:
         with torch.device("meta"):
             return build(config)
-    except (RuntimeError, OverflowError, MemoryError) as error:
-        fact = f"a {type(config).__name__} whose weights have no size ({str(error).splitlines()[0][:80]})"
-        raise ConfigError(fact, "choose widths that fit a machine") from None
+    except GlassError:
+        raise
+    except (RuntimeError, ValueError, OverflowError, MemoryError) as error:
+        fact = f"a {type(config).__name__} of which no model can be made ({str(error).splitlines()[0][:80]})"
+        raise ConfigError(fact, "choose sizes that fit a machine and probabilities from 0 to 1") from None
 
 
 def assign(model: nn.Module, name: str, value: Tensor) -> None:

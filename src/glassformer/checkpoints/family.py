@@ -80,9 +80,10 @@ class Family:
         return found
 
     def require_architecture(self, raw: Mapping[str, Any]) -> None:
-        for name in raw.get("architectures") or ():
+        names = raw.get("architectures") or []
+        if not isinstance(names, list):
+            raise ConfigError(f"architectures is {str(names)[:60]!r} in config.json", "it must list names of classes")
+        for name in names:
             if name not in self.architectures:
-                raise ConfigError(
-                    f"config.json describes a {str(name)[:60]}",
-                    f"of this family are supported: {', '.join(self.architectures)}",
-                )
+                known = ", ".join(self.architectures)
+                raise ConfigError(f"config.json describes a {str(name)[:60]}", f"of this family are supported: {known}")

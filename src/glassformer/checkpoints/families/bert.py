@@ -6,6 +6,7 @@ from glassformer.checkpoints import sentence
 from glassformer.checkpoints.family import Family, Quantity
 from glassformer.checkpoints.fields import Fields
 from glassformer.checkpoints.rules import Rule, linear, norm, same
+from glassformer.errors import ConfigError
 from glassformer.models.encoder import Encoder, EncoderConfig
 from glassformer.nn import BlockConfig, FeedForwardConfig, Learned, NormConfig, heads
 from glassformer.nn.text import TextConfig
@@ -20,7 +21,9 @@ def text(f: Fields, *, offset: int = 0) -> TextConfig:
     f.only("is_decoder", False)
     f.only("add_cross_attention", False)
     width = f.size("hidden_size")
-    activation = f.activation("hidden_act", "gelu")
+    activation, length = f.activation("hidden_act", "gelu"), f.size("max_position_embeddings", 512)
+    if not 0 <= offset < length:
+        raise ConfigError(f"positions start at {offset} of {length}", "get the config.json that belongs to the weights")
     eps = NormConfig(eps=f.number("layer_norm_eps", 1e-12))
     block = BlockConfig(
         attention=heads(width, f.size("num_attention_heads"), dropout=f.number("attention_probs_dropout_prob", 0.1)),
@@ -33,7 +36,7 @@ def text(f: Fields, *, offset: int = 0) -> TextConfig:
         vocabulary=f.size("vocab_size"),
         depth=f.depth("num_hidden_layers"),
         block=block,
-        positions=Learned(length=f.size("max_position_embeddings", 512) - offset, offset=offset),
+        positions=Learned(length=length - offset, offset=offset),
         segments=f.size("type_vocab_size", 2),
         first_norm=eps,
     )
