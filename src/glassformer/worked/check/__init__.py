@@ -1,8 +1,8 @@
 """A learner's own working, marked: which cell is right, which follows from an earlier slip, and what the slip was.
 
-    from glassformer.worked.check import check, show
-    from glassformer.worked.read import read_file
-    print(show(check(exercise, read_file("homework.md"))))
+from glassformer.worked.check import check, show
+from glassformer.worked.read import read_file
+print(show(check(exercise, read_file("homework.md"))))
 """
 
 from __future__ import annotations

@@ -70,7 +70,9 @@ def summary(report: Report) -> Iterator[str]:
     yield ("Well done: every number is right." if counts["right"] == every else text[0].upper() + text[1:])
     if counts["missing"]:
         yield f"{_number(counts['missing'], 'number')} not found: {', '.join(_absent(report))}."
-    whole = [s for s in report.symbols() if all(c.verdict in ("right", "follows") for c in report.cells if c.symbol == s)]
+    whole = [
+        s for s in report.symbols() if all(c.verdict in ("right", "follows") for c in report.cells if c.symbol == s)
+    ]
     if whole and counts["right"] != every:
         yield f"Nothing to mend in {_and([shown_name(s) for s in whole])}."
 
@@ -163,7 +165,8 @@ def sentence(finding: ArithmeticFinding) -> str:
         return f"line {finding.line}: {equation}: {finding.reason}."
     single = len(finding.cells) == 1
     cells = ", ".join(
-        f"{'' if single else f'[{c.row},{c.column}] '}{c.expected}{'' if single else f', not {c.given}'}" for c in off[:4]
+        f"{'' if single else f'[{c.row},{c.column}] '}{c.expected}{'' if single else f', not {c.given}'}"
+        for c in off[:4]
     )
     what = "is off in the last digit" if finding.verdict == "rounded" else "does not hold"
     more = f", and {len(off) - 4} more" if len(off) > 4 else ""

@@ -85,7 +85,11 @@ class Finder:
         heads = sorted({h for each in made for h in each.heads if h})
         where = symbol if not heads or len(heads) == 1 else f"{symbol}, heads {' and '.join(heads)}"
         says = " and ".join(each.kind.says for each in made)
-        name = made[0].kind.name if len({each.kind.name for each in made}) == 1 else " and ".join(h.kind.name for h in made)
+        name = (
+            made[0].kind.name
+            if len({each.kind.name for each in made}) == 1
+            else " and ".join(h.kind.name for h in made)
+        )
         return Slip(name, where, f"{says}. {self.example(symbol, found)}", frozenset(found))
 
     def example(self, symbol: str, found: dict[Place, Any]) -> str:
@@ -126,7 +130,11 @@ class Finder:
                 return {}
             wrong = {place for place in self.left if place[0] == symbol}
             good = {place for place in wrong if verdicts.get(place)}
-            found |= {place: made[place[1], place[2]] for place in good if place[1] < made.shape[0] and place[2] < made.shape[1]}
+            found |= {
+                place: made[place[1], place[2]]
+                for place in good
+                if place[1] < made.shape[0] and place[2] < made.shape[1]
+            }
             whole = whole or (bool(wrong) and good == wrong)
             moving.discard(symbol)
             if wrong and good != wrong:
@@ -171,4 +179,3 @@ class Finder:
 
 def _few(step: Step) -> bool:
     return len(step.wrong) <= min(FEW, max(1, len(step.own) // 3))
-

@@ -27,7 +27,7 @@ def fit(table: Table, shape: Shape, at: At, *, by_rows: bool, turned: bool = Fal
 
 def _whole(table: Table, shape: Shape) -> Cells | None:
     if table.scalar:
-        return {(0, 0): own for _, _, own in table.cells()} if shape == (1, 1) else None
+        return {(i, j): own for i, j, own in table.cells()} if shape == (1, 1) else None
     if table.shape == shape:
         return {(i, j): own for i, j, own in table.cells()}
     vector = table.vector
@@ -52,7 +52,9 @@ def _entry(table: Table, shape: Shape, at: At) -> Cells | None:
     i, j = at
     if (i is None and j is None) or not all(k is None or 0 <= k < n for k, n in zip(at, shape, strict=True)):
         return None
-    places = [(a, b) for a in (range(shape[0]) if i is None else (i,)) for b in (range(shape[1]) if j is None else (j,))]
+    places = [
+        (a, b) for a in (range(shape[0]) if i is None else (i,)) for b in (range(shape[1]) if j is None else (j,))
+    ]
     numbers = table.rows[0] if table.scalar or table.shape == (1, 1) else table.vector
     if numbers is None or len(numbers) not in (1, len(places)) or (len(numbers) > 1 and len(places) == 1):
         return None
@@ -60,12 +62,14 @@ def _entry(table: Table, shape: Shape, at: At) -> Cells | None:
     return {place: own for place, own in zip(places, spread, strict=True) if own is not None}
 
 
-def readings(indices: Sequence[Index], upper: Sequence[Index], heads: int) -> Iterator[tuple[int | None, tuple[Index, ...]]]:
+def readings(
+    indices: Sequence[Index], upper: Sequence[Index], heads: int
+) -> Iterator[tuple[int | None, tuple[Index, ...]]]:
     """(head, indices of cells) as `Q_1`, `q_1^{(2)}`, `w_{1,2}`, `w_{12}`, `w_{2,1,1}` may be meant, likeliest first."""
     head = next((i for i in upper if isinstance(i, int)), None)
     cells = tuple(indices)
-    split = tuple(int(d) for i in indices for d in (str(i) if isinstance(i, int) else "")) if all(
-        isinstance(i, int) for i in indices) else cells  # fmt: skip
+    whole = all(isinstance(i, int) for i in indices)
+    split = tuple(int(digit) for i in indices for digit in str(i)) if whole else cells
     shapes = list(dict.fromkeys([cells, split]))
     if head is not None:
         yield from ((head, each) for each in shapes)

@@ -73,9 +73,7 @@ class Table:
         return Table(tuple(zip(*self.rows, strict=True)), self.flat)
 
     def cells(self) -> Iterator[tuple[int, int, Own]]:
-        return (
-            (i, j, cell) for i, row in enumerate(self.rows) for j, cell in enumerate(row) if cell is not None
-        )
+        return ((i, j, cell) for i, row in enumerate(self.rows) for j, cell in enumerate(row) if cell is not None)
 
 
 def closeness(expected: Any, own: Own) -> Closeness:
@@ -160,9 +158,7 @@ def _whole(term: Term, approximate: bool, line: int) -> Table | None:
     except Unevaluated:
         return None
     if isinstance(value, Grid):
-        rows = tuple(
-            tuple(Own(plain(x), _settled(x), None, approximate, line) for x in row) for row in value.rows
-        )
+        rows = tuple(tuple(Own(plain(x), _settled(x), None, approximate, line) for x in row) for row in value.rows)
         return Table(rows, value.flat)
     return Table(((Own(label(term), _settled(value), term, approximate, line),),), scalar=True)
 

@@ -1,8 +1,8 @@
 """Placing: each statement of a document → a symbol of the plan and its cells, by name, index and context.
 
 A name decides (`Q_1`, `q_1`, `\\Omega_2`, `QK^T`, `out_1`, `softmax(S)V`), with the head and the row that the prose
-speaks of; sizes must fit, and where a name leaves two heads open their values decide. What has no name goes to `unnamed`.
-Whatever is assumed is noted, and what cannot be placed is listed with the reason.
+speaks of; sizes must fit, and where a name leaves two heads open their values decide. What has no name goes to
+`unnamed`. Whatever is assumed is noted, and what cannot be placed is listed with the reason.
 """
 
 from __future__ import annotations
@@ -200,7 +200,9 @@ class Placer:
         top = [option for option, score in zip(close, scores, strict=True) if score == max(scores)]
         symbols = " or ".join(dict.fromkeys(option.symbol for option in close))
         if len(top) == 1 and max(scores) >= 0.5:
-            self.sheet.note(statement.line, statement.source, f"taken as {top[0].symbol} by its values, not as {symbols}")
+            self.sheet.note(
+                statement.line, statement.source, f"taken as {top[0].symbol} by its values, not as {symbols}"
+            )
             return top[0]
         free = [option for option in close if not self.sheet.answered(option.symbol)]
         if len(free) == 1:
@@ -254,7 +256,9 @@ class Placer:
             self.sheet.leave(statement.line, statement.source, f"which of the cells of {symbol} this is cannot be told")
             return
         size = "a list of {1}".format(*written.shape) if written.flat else "{}×{}".format(*written.shape)
-        self.sheet.leave(statement.line, statement.source, f"{symbol} is {rows}×{columns} in this exercise, {size} is written")
+        self.sheet.leave(
+            statement.line, statement.source, f"{symbol} is {rows}×{columns} in this exercise, {size} is written"
+        )
         if symbol in self.plan:
             self.sheet.misshaped[symbol] = written
 

@@ -69,8 +69,7 @@ class Sheet:
                     said.append(f"[{i + 1},{j + 1}] {first.text} in line {first.line}, {own.text} here")
                 before[placed.symbol, i, j] = own
         return [
-            Note(placed.line, placed.source, f"{symbol} is written again with other numbers: {_few(said)}. "
-                 "The last one counts")  # fmt: skip
+            Note(placed.line, placed.source, f"{symbol} is written again, and the last one counts: {_few(said)}")
             for (symbol, _), (placed, said) in clashes.items()
         ]
 
@@ -87,9 +86,7 @@ def _agree(a: Own, b: Own) -> bool:
 
 def balls(cells: Cells, shape: Shape) -> Matrix[Any]:
     """A symbol's written values; None where nothing is written."""
-    return Matrix.of(
-        [cells[i, j].value if (i, j) in cells else None for j in range(shape[1])] for i in range(shape[0])
-    )
+    return Matrix.of([cells[i, j].value if (i, j) in cells else None for j in range(shape[1])] for i in range(shape[0]))
 
 
 def used_values(table: Table) -> Matrix[Any] | None:

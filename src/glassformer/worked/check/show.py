@@ -58,7 +58,9 @@ def _text(report: Report, width: int) -> str:
 
 
 def _wrapped(text: str, width: int, mark: str = "") -> list[str]:
-    return textwrap.wrap(text, width, initial_indent=mark, subsequent_indent=" " * len(mark), break_on_hyphens=False) or [""]
+    return textwrap.wrap(
+        text, width, initial_indent=mark, subsequent_indent=" " * len(mark), break_on_hyphens=False
+    ) or [""]
 
 
 def _cell(mark: Mark | None) -> str:
@@ -77,7 +79,11 @@ def _block(step: Marked, width: int) -> list[str]:
     for i, row in enumerate(cells):
         body = " ".join(cell.rjust(w) for cell, w in zip(row, widths, strict=True))
         left, right = ("[", "]") if last == 0 else ("⎡", "⎤") if i == 0 else ("⎣", "⎦") if i == last else ("⎢", "⎥")
-        before = f"  {shown_name(step.symbol):>6} = " if i == last // 2 else " " * (len(shown_name(step.symbol).rjust(6)) + 5)
+        before = (
+            f"  {shown_name(step.symbol):>6} = "
+            if i == last // 2
+            else " " * (len(shown_name(step.symbol).rjust(6)) + 5)
+        )
         after = f"   {step.said}" if i == last // 2 else ""
         lines.append(f"{before}{left}{body}{right}{after}")
     for sentence in step.sentences:

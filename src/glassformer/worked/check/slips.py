@@ -253,7 +253,7 @@ _ORDER_SAYS = "The weights and the inputs are multiplied the other way round"
 _TURNED_SAYS = "The weights are used transposed, as if they stood on the other side of the tokens"
 KINDS: tuple[Kind, ...] = (
     Kind("no √d_k", "The scores are not scaled: the division by √d_k is left out", unscaled),
-    Kind("d instead of d_k", "The scores are divided by √d, the width of the tokens, not of the keys", model_width_scale),
+    Kind("d instead of d_k", "The scores are divided by √d, the tokens' width, not by √d_k", model_width_scale),
     Kind("softargmax over the wrong axis", "The exponentials are divided by the sums along the other axis", other_axis),
     Kind("K not transposed", "Q is multiplied by K itself, not by Kᵀ", untransposed),
     *(
@@ -261,9 +261,9 @@ KINDS: tuple[Kind, ...] = (
         for bases in ("QKV", "Q", "K", "V", "QK", "O")
         for swap in (True, False)
     ),
-    Kind("mask after the softargmax", "The softargmax is taken over all scores and the mask put on its result", mask_late),
+    Kind("mask after the softargmax", "The softargmax is taken over all scores, the mask put on its result", mask_late),
     Kind("future and past swapped", "The mask is turned round: it forbids what it should allow", mask_swapped),
-    Kind("exponentials not normalised", "The exponentials are taken as the weights, not divided by their sum", unnormalised),
+    Kind("exponentials not normalised", "The exponentials are taken as the weights, without dividing", unnormalised),
     Kind("W_O forgotten", "The output is not multiplied by W_O", no_output_weights, False),
     *(
         Kind("heads concatenated in the wrong order", "The heads stand side by side in another order", _ordered(order), False)
@@ -273,7 +273,7 @@ KINDS: tuple[Kind, ...] = (
     ),
     Kind("d_k instead of √d_k", "The scores are divided by d_k, not by its root", unrooted),
     Kind("√d_k multiplied", "The scores are multiplied by √d_k, not divided by it", multiplied),
-    Kind("a scale that is not asked for", "The scores are divided by √d_k, which this exercise does not ask for", unasked),
+    Kind("a scale that is not asked for", "The scores are divided by √d_k, which is not asked for", unasked),
     Kind("mask forgotten", "The scores are not masked", unmasked),
     Kind("softargmax forgotten", "The scores are taken as the weights", no_softargmax),
     Kind("A transposed", "The weights are used transposed when V is multiplied", weights_turned),

@@ -88,13 +88,15 @@ class Unnamed:
         results = [found for other in statement.terms if other is not link and other.numeric and not other.struck
                    for found in (table(other),) if found is not None]  # fmt: skip
         found = sorted(self.matches(tables, results), key=lambda match: -match.score)
-        if not found or (len(found) > 1 and found[0].score == found[1].score and found[0].operation != found[1].operation):
+        if not found or (
+            len(found) > 1 and found[0].score == found[1].score and found[0].operation != found[1].operation
+        ):
             return False
         best = found[0]
         said = f"an unnamed product, taken as {best.operation.symbol} = {best.operation.formula} by its factors"
         if len(tables) > 2:
             kept = " and ".join(_NUMBERS[k + 1] if k < 6 else str(k + 1) for k in best.factors)
-            said += f"; of {len(tables)} matrices the {kept} belong to it: if the others were crossed out, the scan lost it"
+            said += f"; of {len(tables)} matrices the {kept} belong to it (was another crossed out?)"
         if best.result is not None:
             cells = self.fitted(best.operation.symbol, results[best.result])
             if cells:
@@ -145,10 +147,13 @@ class Unnamed:
         options = list(self.options(statement, written))
         size = f"a list of {written.shape[1]}" if written.flat else "{}×{}".format(*written.shape)
         if not options:
-            self.sheet.leave(statement.line, statement.source, f"it has no name, and no step of this exercise is {size}")
+            self.sheet.leave(
+                statement.line, statement.source, f"it has no name, and no step of this exercise is {size}"
+            )
             return
         spoken = topics(statement.words)
-        told = [o for o in options if _base(o[0]) in spoken and o[0] in self.placer.plan] if statement.target is None else []
+        told = [option for option in options if _base(option[0]) in spoken and option[0] in self.placer.plan]
+        told = told if statement.target is None else []
         agreeing = [option for option in options if option[2] >= HALF]
         best = [option for option in agreeing if option[2] == max(o[2] for o in agreeing)]
         if len(best) > 1:
@@ -161,9 +166,10 @@ class Unnamed:
         else:
             names = ", ".join(dict.fromkeys(symbol for symbol, _, _ in best or options))
             what = f"no step is called {statement.target.label}" if statement.target is not None else "it has no name"
-            why = "has its size and values" if best else "agrees with half of its numbers"
-            here = f"{what}, and more than one step {why} ({names})" if best else f"{what}, and no step of its size {why} ({names})"
-            self.sheet.leave(statement.line, statement.source, here)
+            why = (
+                "more than one step has its size and values" if best else "no step of its size has half of its numbers"
+            )
+            self.sheet.leave(statement.line, statement.source, f"{what}, and {why} ({names})")
 
     def options(self, statement: Statement, written: Table) -> Iterator[tuple[str, Cells, float]]:
         """(symbol, cells, agreement) for everything the table fits."""
@@ -197,7 +203,9 @@ class Unnamed:
         symbol = next((s for s in (f"Z{head}", "Z") if s in self.placer.exact), None)
         if symbol is None or "sum" not in statement.words.lower() or not self.placer.context.rows:
             return
-        cells = fit(written, self.placer.exact[symbol].shape, (self.placer.context.rows[0] - 1,), by_rows=self.placer.by_rows)
+        cells = fit(
+            written, self.placer.exact[symbol].shape, (self.placer.context.rows[0] - 1,), by_rows=self.placer.by_rows
+        )
         if cells:
             self.placer.put(statement, symbol, cells)
 
@@ -213,7 +221,9 @@ class Unnamed:
                 options = [option for option in self.options(statement, written) if option[2] >= HALF]
                 best = [option for option in options if option[2] == max(o[2] for o in options)]
                 if len(best) == 1 and best[0][0] in self.placer.plan:
-                    self.accept(statement, best[0], "by its size and values, in a formula that cannot be read as a whole")
+                    self.accept(
+                        statement, best[0], "by its size and values, in a formula that cannot be read as a whole"
+                    )
 
 
 def _where(cells: Cells, unnamed: Unnamed) -> str:
@@ -234,5 +244,3 @@ def _factors(link: Link) -> list[Table]:
         return []
     tables = [table(Link(link.line, "", f)) for f in factors]
     return [t for t in tables if t is not None] if all(t is not None for t in tables) else []
-
-

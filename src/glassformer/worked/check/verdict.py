@@ -75,7 +75,9 @@ class Judge:
         self.values: dict[str, Matrix[Any]] = {}
         self.computed: dict[str, Matrix[Any]] = {}
         self.mended: dict[str, Matrix[Any]] = {}
-        self.given = {symbol: self._masked(symbol, balls(cells, exact[symbol].shape)) for symbol, cells in self.own.items()}
+        self.given = {
+            symbol: self._masked(symbol, balls(cells, exact[symbol].shape)) for symbol, cells in self.own.items()
+        }
 
     def _inside(self, symbol: str, cells: Cells) -> bool:
         rows, columns = self.exact[symbol].shape
@@ -186,9 +188,7 @@ def mixed(plan: Plan, operation: Operation, values: Values, given: Values, weigh
     if any(total is None for total in totals):  # weights that do not sum to 1 leave nothing but the interval
         return [plain]
     as_written = compute(plan, operation, ARITHMETIC, {**values, weights: A.map(_middle)}, given)
-    held = Matrix.of(
-        [_held(row, total, column) for column in V.T] for row, total in zip(rows, totals, strict=True)
-    )
+    held = Matrix.of([_held(row, total, column) for column in V.T] for row, total in zip(rows, totals, strict=True))
     return [held if by_rows else held.T, as_written]
 
 

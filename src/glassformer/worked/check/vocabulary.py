@@ -75,7 +75,11 @@ NAMES = _table({
     "d": ("D",),
 })  # fmt: skip
 # parameters, not results: seen and left alone
-PARAMETERS = frozenset("d_k d_v d_q d_{model} d n n_{heads} h dk d_{head} d_m d_h num_{heads} N T L m k dv √(d_k) √(dk)".split())
+PARAMETERS = frozenset(
+    ["d", "d_k", "d_v", "d_q", "d_m", "d_h", "d_{model}", "d_{head}", "dk", "dv", "n", "n_{heads}", "num_{heads}",
+     "h", "N", "T", "L", "m", "k", "√(d_k)", "√(dk)"]
+)  # fmt: skip
+_LABELS = ("head", "h", "masked", "scaled", "final")  # words among indices
 _FUNCTIONS = {
     "softmax": ("A",), "exp": ("E",), "concat": ("C",), "attention": ("H", "O"), "multihead": ("O",), "relu": ("G",),
     "layernorm": NORMS, "var": ("var", "varF"), "mean": ("mu", "muF"), "ffn": ("F",), "mlp": ("F",), "sum": ("Z",),
@@ -116,20 +120,22 @@ def subject(term: Term) -> Subject | None:
         case Quotient(top, bottom):
             return _quotient(top, bottom)
         case Power(Constant("e"), exponent):
-            inner = subject(exponent)
-            return Subject(("E",), inner.indices, inner.upper) if inner is not None else None
+            raised = subject(exponent)
+            return Subject(("E",), raised.indices, raised.upper) if raised is not None else None
         case Power(Name(name="σ") as sigma, _):
             after = "F" if "F" in sigma.indices else ""
             return Subject((f"var{after}",), tuple(i for i in sigma.indices if i != "F"))
         case Call("entry", (inner,), over):
             found = subject(inner)
             indices = tuple(int(i) if i.isdigit() else i for i in over.split(","))
-            return None if found is None else Subject(found.bases, indices, (*found.indices, *found.upper), found.turned)
-        case Call(function, arguments) if function in _FUNCTIONS:
-            inner = subject(arguments[0]) if arguments and function in ("softmax", "exp", "sum") else None
-            ends = inner.indices if inner is not None else ()
-            ends = tuple(i for i in ends if i != term.over) if function == "sum" else ends
-            return Subject(_FUNCTIONS[function], ends, inner.upper if inner is not None else ())
+            return (
+                None if found is None else Subject(found.bases, indices, (*found.indices, *found.upper), found.turned)
+            )
+        case Call(function, arguments, over) if function in _FUNCTIONS:
+            argument = subject(arguments[0]) if arguments and function in ("softmax", "exp", "sum") else None
+            ends = argument.indices if argument is not None else ()
+            ends = tuple(i for i in ends if i != over) if function == "sum" else ends
+            return Subject(_FUNCTIONS[function], ends, argument.upper if argument is not None else ())
         case Sum(terms):
             return _sum(terms)
         case _:
@@ -139,15 +145,13 @@ def subject(term: Term) -> Subject | None:
 def _name(term: Name) -> Subject | None:
     lower = term.name.lower()
     indices, upper = list(term.indices), list(term.upper)
-    for words in (indices, upper):
-        for word in [w for w in words if isinstance(w, str) and w.lower() in ("head", "h", "masked", "scaled", "final")]:
-            words.remove(word)
+    indices, upper = ([i for i in part if str(i).lower() not in _LABELS] for part in (indices, upper))
     if term.name in ("W", "w", "b") or (len(term.name) == 2 and term.name[0] in "Wb"):
-        letter = next((i for i in (*indices, *upper) if isinstance(i, str) and i.lower() in ("q", "k", "v", "o", "e")), "")
+        letter = next((i for i in (*indices, *upper) if isinstance(i, str) and i.lower() in "qkvoe"), "")
         letter = letter or (term.name[1:] if len(term.name) == 2 else "")
         if letter:
-            rest = [tuple(i for i in part if i != letter) for part in (indices, upper)]
-            return Subject((term.name[0].upper().replace("B", "b") + letter.upper(),), *rest)
+            low, high = (tuple(i for i in part if i != letter) for part in (indices, upper))
+            return Subject((("b" if term.name[0] == "b" else "W") + letter.upper(),), low, high)
         if term.name in ("W", "b"):
             return Subject((f"{term.name}{indices[0]}",)) if indices in ([1], [2]) else None
     if "F" in indices and lower in ("μ", "n", "l", "r"):
