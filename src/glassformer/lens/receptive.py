@@ -1,0 +1,216 @@
+"""D[j, i] = (y_j changes when x_i does): the true receptive field of a sequence model, found by changing its input.
+
+Every input frame is changed at several strengths, and outputs that change by more than rounding depend on it. Where the
+model is differentiable ∂y_j/∂x_i is a second probe: it finds what is too faint for the first, and misses what has no
+slope (a quantiser, a detached statistic), which the first finds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any, NamedTuple
+
+import torch
+from jaxtyping import Bool, Float
+from torch import Tensor, nn
+
+from glassformer.errors import GlassError, InputError, ShapeError
+
+Encoder = Callable[[Tensor], Any]
+STRENGTHS = (0.1, 1.0, 30.0)  # of the example's own deviation: gentle for what saturates, loud for what is faint
+ROUNDING = 64  # units in the last place that one shape of one kernel may leave where nothing depends
+SHAPES = 128  # the same between inputs of other lengths, which other kernels take: 7 were measured over 12 layers
+
+
+class Field(NamedTuple):
+    """Which of n outputs hears which of t input frames, and by how much it changes (of the largest output, at most).
+
+    Output j stands for the `stride` frames from j·stride on. `faint` is what the gradient alone found; `noise` what
+    outputs change by when every input changes in its last place: how much this model makes of rounding.
+    """
+
+    depends: Bool[Tensor, "n t"]
+    effect: Float[Tensor, "n t"]
+    faint: Bool[Tensor, "n t"]
+    stride: int
+    outputs: Float[Tensor, "b n m"]
+    noise: float
+    probes: tuple[str, ...]
+
+    @property
+    def tolerance(self) -> float:
+        """What outputs may differ by when the same frames come in inputs of other lengths."""
+        return rounding(self.outputs, units=SHAPES) + 16 * self.noise
+
+    @property
+    def first(self) -> list[int]:
+        """The first frame that each output hears; t if it hears none."""
+        t = self.depends.shape[1]
+        return [int(row.nonzero()[0]) if row.any() else t for row in self.depends]
+
+    @property
+    def last(self) -> list[int]:
+        """The last frame that each output hears; −1 if it hears none."""
+        return [int(row.nonzero()[-1]) if row.any() else -1 for row in self.depends]
+
+
+def receptive_field(
+    encoder: Encoder,
+    example: Tensor,
+    *,
+    stride: int | None = None,
+    strengths: Sequence[float] = STRENGTHS,
+    seed: int = 0,
+) -> Field:
+    """The field of an encoder on an example: frames (b, t, f), or token ids (b, t); outputs (b, n, m).
+
+    Several inputs in a batch find more than one, and count as one. A module is measured in eval mode.
+    """
+    _require_example(example)
+    with still(encoder):
+        Y = answer(encoder, example)
+        again = size_of(answer(encoder, example) - Y)
+        if again > 1e-3 * size_of(Y):
+            fact = f"the encoder answers the same input differently (by {again:.2g})"
+            raise InputError(fact, "leave out what is random, and state that it keeps")
+        n, t = Y.shape[1], example.shape[1]
+        stride = measured_stride(encoder, example, n) if stride is None else stride
+        if stride < 1:
+            raise InputError(f"a stride of {stride}", "give the input frames to an output, at least 1")
+        generator = torch.Generator().manual_seed(seed)
+        effect = torch.zeros(n, t)
+        depends = torch.zeros(n, t, dtype=torch.bool)
+        for i in range(t):
+            for strength in strengths:
+                change = change_of(answer(encoder, _changed(example, i, strength, generator)), Y).amax((0, 2))
+                depends[:, i] |= change > rounding(Y, size_of(change)) + 4 * again
+                effect[:, i] = torch.maximum(effect[:, i], change.float() / max(size_of(Y), 1e-30))
+        noise = max(again, _noise(encoder, example, Y, generator))
+        slope = _by_gradient(encoder, example, generator)
+    faint = torch.zeros_like(depends) if slope is None else slope & ~depends
+    probes = (f"{len(strengths)} changes of every frame", *(() if slope is None else ("the gradient",)))
+    return Field(depends | faint, effect, faint, stride, Y, noise, probes)
+
+
+def rounding(Y: Tensor, change: float = 0.0, units: int = ROUNDING) -> float:
+    """What may differ where nothing depends: units in the last place of what the numbers, or their changes, are."""
+    return units * torch.finfo(Y.dtype).eps * (size_of(Y) + change)
+
+
+def size_of(Y: Tensor) -> float:
+    """The largest number of Y that is finite."""
+    return Y.abs().nan_to_num(0.0, posinf=0.0).amax().item() if Y.numel() else 0.0
+
+
+def change_of(Y: Tensor, before: Tensor) -> Tensor:
+    """|y − y₀|, 0 where both are the same infinity, ∞ where one is."""
+    return torch.where(Y.eq(before), 0.0, (Y - before).abs().nan_to_num(torch.inf, posinf=torch.inf))
+
+
+@contextmanager
+def still(encoder: Encoder) -> Iterator[None]:
+    """In eval mode and without gradients; every module's own mode comes back."""
+    modules = list(encoder.modules()) if isinstance(encoder, nn.Module) else []
+    modes = [module.training for module in modules]
+    try:
+        for module in modules:
+            module.training = False
+        with torch.no_grad():
+            yield
+    finally:
+        for module, mode in zip(modules, modes, strict=True):
+            module.training = mode
+
+
+def answer(encoder: Encoder, X: Tensor) -> Tensor:
+    """The encoder's outputs (b, n, m), the first part of what it gives if it gives several."""
+    try:
+        Y = encoder(X)
+    except GlassError:
+        raise
+    except Exception as error:  # anyone's code
+        words = str(error).strip().splitlines() or [type(error).__name__]
+        fact = f"the encoder failed on an input of shape {tuple(X.shape)} ({type(error).__name__}: {words[0]})"
+        raise InputError(fact, "give an example that it takes") from error
+    Y = _first(Y)
+    if Y.dim() < 3 or len(Y) != len(X) or not Y.is_floating_point():
+        fact = f"the encoder made {tuple(Y.shape)} ({str(Y.dtype).removeprefix('torch.')}) of {tuple(X.shape)}"
+        raise ShapeError(fact, "give one that answers frame by frame: real numbers (b, n, m)")
+    if Y.isnan().any():
+        raise InputError("the encoder's answer holds NaN", "look for one in its weights or in the example")
+    return Y.detach().flatten(2)
+
+
+def _first(Y: Any) -> Tensor:
+    """A tensor, or the first of what it came with: a recurrent layer gives its states too."""
+    while not isinstance(Y, Tensor):
+        if not isinstance(Y, Sequence | dict) or not len(Y):
+            raise ShapeError(f"the encoder gave {type(Y).__name__}", "give one that returns a tensor (b, n, m)")
+        Y = next(iter(Y.values())) if isinstance(Y, dict) else Y[0]
+    return Y
+
+
+def measured_stride(encoder: Encoder, example: Tensor, n: int) -> int:
+    """Input frames to an output frame: how many fewer outputs half of the input gives; t / n if it takes no less."""
+    t = example.shape[1]
+    try:
+        fewer = n - answer(encoder, example[:, : t - t // 2]).shape[1]
+    except GlassError:
+        fewer = 0
+    return max(1, round(t // 2 / fewer) if fewer > 0 else round(t / n))
+
+
+def _changed(example: Tensor, i: int, strength: float, generator: torch.Generator) -> Tensor:
+    """The example with frame i moved in a random direction, or with another of its tokens there."""
+    X = example.clone()
+    if not X.is_floating_point():
+        kinds = X.unique().cpu()
+        rank = torch.searchsorted(kinds, X[:, i].cpu().contiguous())
+        jump = torch.randint(1, len(kinds), rank.shape, generator=generator)
+        X[:, i] = kinds[(rank + jump) % len(kinds)].to(X)
+        return X
+    scale = X.std().item() or 1.0
+    X[:, i] += strength * scale * torch.randn(X[:, i].shape, generator=generator).to(X)
+    return X
+
+
+def _noise(encoder: Encoder, example: Tensor, Y: Tensor, generator: torch.Generator) -> float:
+    """What Y changes by when every number of the example does in its last place."""
+    if not example.is_floating_point():
+        return 0.0
+    ulp = torch.finfo(example.dtype).eps * torch.randn(example.shape, generator=generator).to(example)
+    return size_of(change_of(answer(encoder, example * (1 + ulp)), Y))
+
+
+def _by_gradient(encoder: Encoder, example: Tensor, generator: torch.Generator) -> Tensor | None:
+    """∂(w·y_j)/∂x_i ≠ 0 beyond rounding, for a random w; None where there is no gradient."""
+    if not example.is_floating_point():
+        return None
+    X = example.clone().requires_grad_()
+    rows = []
+    try:
+        with torch.enable_grad():
+            Y = _first(encoder(X)).flatten(2)
+            if not Y.requires_grad:
+                return None
+            w = torch.randn(Y.shape[2], generator=generator).to(Y)
+            for j in range(Y.shape[1]):
+                y = (Y[:, j].nan_to_num(0.0, 0.0, 0.0) * w).sum()
+                (slope,) = torch.autograd.grad(y, X, retain_graph=True, allow_unused=True)
+                rows.append(torch.zeros(X.shape[1]) if slope is None else slope.abs().amax((0, 2)).cpu())
+    except RuntimeError:  # an operation without a derivative
+        return None
+    slopes = torch.stack(rows).nan_to_num(0.0)
+    return slopes > ROUNDING * torch.finfo(X.dtype).eps * slopes.amax(1, keepdim=True)
+
+
+def _require_example(example: Tensor) -> None:
+    floating = example.is_floating_point()
+    if example.dim() != (3 if floating else 2) or example.numel() == 0 or example.shape[1] < 4:
+        fact = f"an example of shape {tuple(example.shape)}"
+        raise ShapeError(fact, "give frames (b, t, f) or token ids (b, t), at least 4 of them")
+    if not floating and len(example.unique()) < 2:
+        raise InputError("the example has one token only", "give one with several: they are put in each other's place")
+    if floating and not example.isfinite().all():
+        raise InputError("the example holds numbers that are not finite", "give finite frames")

@@ -1,0 +1,251 @@
+"""Planted faults are found, each by its name; models without one raise no alarm, whatever their seed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+import pytest
+import torch
+from torch import Tensor, nn
+from torch.nn.functional import pad
+
+from glassformer.core.masks import causal, chunked
+from glassformer.errors import InputError
+from glassformer.lens.leaks import Declared, LeakReport, find_leaks
+from glassformer.nn import BlockConfig, FeedForwardConfig, Stack, View, heads
+from glassformer.nn.linear import initialise
+
+SEEDS = (0, 1, 2)
+
+
+def frames(t: int = 24, f: int = 8, seed: int = 0) -> Tensor:
+    return torch.randn(1, t, f, generator=torch.Generator().manual_seed(seed))
+
+
+class Masked(nn.Module):
+    """Blocks of attention under any mask (t) → (t, t)."""
+
+    def __init__(self, mask, seed: int, depth: int = 2) -> None:  # type: ignore[no-untyped-def]
+        super().__init__()
+        block = BlockConfig(attention=heads(8, 2), ffn=FeedForwardConfig(width=8, hidden=16))
+        self.stack, self.mask = Stack(block, depth), mask
+        initialise(self, seed)
+
+    def forward(self, X: Tensor) -> Tensor:
+        return self.stack(X, View(mask=self.mask(X.shape[1])))
+
+
+def kinds(report: LeakReport) -> list[str]:
+    return [leak.kind for leak in report.leaks]
+
+
+# ---- planted ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_an_off_by_one_in_a_causal_mask(seed: int) -> None:
+    encoder = Masked(lambda t: causal(t) | torch.eye(t).roll(1, 1).triu().bool(), seed)
+    report = find_leaks(encoder, frames(12))
+    assert kinds(report) == ["lookahead"]
+    assert report.ahead == (2, True)  # one frame ahead in each of two blocks
+    assert report.latency == (3, True)
+    assert report.leaks[0].text.startswith("output 0 hears frame 2, 2 after all that is declared (changes it by ")
+    assert report.leaks[0].text.endswith("11 outputs do so)")
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_an_off_by_one_in_a_chunked_mask(seed: int) -> None:
+    """Only a chunk's last frame looks one frame too far: never farther than its chunk's first may."""
+
+    def mask(t: int) -> Tensor:
+        M = chunked(t, chunk=4)
+        for last in range(3, t - 1, 4):
+            M[last, last + 1] = True
+        return M
+
+    declared = Declared(chunk=4)
+    report = find_leaks(Masked(mask, seed, depth=1), frames(16), declared=declared)
+    assert kinds(report) == ["lookahead"]
+    assert report.leaks[0].output == 3
+    assert find_leaks(Masked(lambda t: chunked(t, chunk=4), seed), frames(16), declared=declared).clean
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_a_convolution_that_looks_ahead(seed: int) -> None:
+    torch.manual_seed(seed)
+    centred = nn.Conv1d(8, 4, 3, padding=1)
+    report = find_leaks(lambda X: centred(X.mT).mT, frames(), seconds=0.01)
+    assert kinds(report) == ["lookahead"]
+    assert report.ahead == (1, True)
+    assert report.latency_seconds == pytest.approx(0.02)
+    assert find_leaks(lambda X: centred(X.mT).mT, frames(), declared=Declared(lookahead=1)).clean
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+@pytest.mark.parametrize("kind", ["by hand", "instance norm", "group norm"])
+def test_a_normalisation_over_time(kind: str, seed: int) -> None:
+    torch.manual_seed(seed)
+    step = nn.Linear(8, 8)
+    over_time = {
+        "by hand": lambda Y: (Y - Y.mean(1, keepdim=True)) / Y.std(1, keepdim=True),
+        "instance norm": lambda Y: nn.functional.instance_norm(Y.mT).mT,
+        "group norm": lambda Y: nn.functional.group_norm(Y.mT, 2).mT,
+    }[kind]
+    report = find_leaks(lambda X: over_time(step(X)).tanh(), frames())
+    assert kinds(report) == ["everything"]
+    assert "normalisation over time" in report.leaks[0].text
+    assert not report.ahead.bounded
+    assert "23 frames or more" in str(report)
+
+
+@pytest.mark.slow  # seconds of import
+def test_the_published_feature_encoder_that_normalises_over_time() -> None:
+    """wav2vec 2.0 (base) norms its first convolution over all time, its successor each position."""
+    from transformers import Wav2Vec2Config
+    from transformers.models.wav2vec2.modeling_wav2vec2 import Wav2Vec2FeatureEncoder
+
+    wave = frames(40, 1)
+    for norm, expected in (("group", ["everything"]), ("layer", [])):
+        torch.manual_seed(0)
+        config = Wav2Vec2Config(
+            conv_dim=(8, 8), conv_kernel=(4, 3), conv_stride=(2, 2), feat_extract_norm=norm, num_feat_extract_layers=2
+        )
+        model = Wav2Vec2FeatureEncoder(config).eval()
+        report = find_leaks(lambda X, model=model: model(X[..., 0]).mT, wave, declared=Declared(lookahead=4))
+        assert kinds(report) == expected
+        assert report.field.stride == 4
+        if norm == "layer":
+            assert report.ahead == (4, True)  # no padding: 8 samples make the first output
+
+
+class Filter:
+    """y_t = Σⱼ Wⱼ x_{t − j} of frames that come in pieces: k − 1 of them are kept, or `keeps`."""
+
+    def __init__(self, seed: int, keeps: int = 3) -> None:
+        self.W = torch.randn(5, 8, 4, generator=torch.Generator().manual_seed(seed))
+        self.keeps = keeps
+
+    def offline(self, X: Tensor) -> Tensor:
+        return nn.functional.conv1d(pad(X.mT, (3, 0)), self.W).mT
+
+    def stream(self, pieces: Iterable[Tensor]) -> Iterator[Tensor]:
+        past = torch.zeros(1, 3, 8)
+        for piece in pieces:
+            X = torch.cat([past, piece], 1)
+            yield nn.functional.conv1d(X.mT, self.W).mT
+            past = pad(X[:, X.shape[1] - self.keeps :], (0, 0, 3 - self.keeps, 0))
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_a_cache_that_loses_a_frame(seed: int) -> None:
+    fault = Filter(seed, keeps=2)
+    report = find_leaks(fault.offline, frames(), streaming=fault.stream, pieces=(5,))
+    assert kinds(report) == ["stream"]
+    assert report.leaks[0].output == 5  # the first that misses the frame, at the border of two pieces
+    assert "fed 5 at a time, the stream first differs from offline at output 5 (frame 5, in piece 1)" in str(report)
+    right = Filter(seed)
+    report = find_leaks(right.offline, frames(), streaming=right.stream, pieces=(1, 5, 24))
+    assert report.clean
+    assert [s.waited for s in report.streamed] == [1, 5, None]
+
+
+def test_a_stream_that_swallows_the_end() -> None:
+    right = Filter(0)
+
+    def swallows(pieces: Iterable[Tensor]) -> Iterator[Tensor]:
+        yield from list(right.stream(pieces))[:-1]
+
+    report = find_leaks(right.offline, frames(), streaming=swallows, pieces=(5,))
+    assert kinds(report) == ["stream"]
+    assert "it gives 20 outputs where offline gives 24" in report.leaks[0].text
+    assert report.leaks[0].output == 20
+
+
+def test_an_output_that_knows_how_long_the_input_is() -> None:
+    def timed(X: Tensor) -> Tensor:
+        return X + torch.linspace(0, 1, X.shape[1])[:, None]  # positions as a share of the whole
+
+    report = find_leaks(timed, frames())
+    assert kinds(report) == ["length"]
+    assert "when the input ends after 12 frames instead of 24" in report.leaks[0].text
+
+
+def test_more_left_context_than_declared() -> None:
+    right = Filter(0)
+    report = find_leaks(right.offline, frames(), declared=Declared(left=2))
+    assert kinds(report) == ["left"]
+    assert "output 3 hears frame 0, 1 before all that is declared" in report.leaks[0].text
+    assert report.back == (3, True)
+    assert find_leaks(right.offline, frames(), declared=Declared(left=3)).clean
+
+
+# ---- no false alarm --------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_models_without_a_leak_raise_no_alarm(seed: int) -> None:
+    torch.manual_seed(seed)
+    deep = nn.Sequential(*(nn.Conv1d(8, 8, 3) for _ in range(6)))
+    layer = nn.TransformerEncoderLayer(8, 2, 16, batch_first=True)
+    torches = nn.TransformerEncoder(layer, 2, enable_nested_tensor=False).eval()
+    lstm = nn.LSTM(8, 6, num_layers=2, batch_first=True)
+    down = nn.Conv1d(8, 6, 4, stride=2)
+
+    def see(X: Tensor) -> Tensor:
+        return torches(X, mask=nn.Transformer.generate_square_subsequent_mask(X.shape[1]), is_causal=True)
+
+    for encoder, declared in (
+        (Masked(causal, seed), Declared(lookahead=0)),
+        (Masked(lambda t: chunked(t, chunk=4, left=4, right=2), seed), Declared(lookahead=6, left=8, chunk=4)),
+        (lambda X: deep(pad(X.mT, (12, 0))).mT, Declared(left=12)),
+        (see, Declared()),
+        (lstm, Declared()),
+        (lambda X: down(pad(X.mT, (2, 0))).mT, Declared(left=2)),
+        (nn.LSTM(8, 6, batch_first=True, bidirectional=True), Declared(lookahead=None)),
+    ):
+        report = find_leaks(encoder, 3 * frames(20, seed=seed), declared=declared)
+        assert report.clean, str(report)
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_recurrent_streams_of_torch(seed: int) -> None:
+    torch.manual_seed(seed)
+    gru = nn.GRU(8, 6, num_layers=2, batch_first=True)
+
+    def stream(pieces: Iterable[Tensor]) -> Iterator[Tensor]:
+        state = None
+        for piece in pieces:
+            Y, state = gru(piece, state)
+            yield Y
+
+    def forgets(pieces: Iterable[Tensor]) -> Iterator[Tensor]:
+        return (gru(piece)[0] for piece in pieces)
+
+    assert find_leaks(gru, frames(seed=seed), streaming=stream, pieces=(1, 4)).clean
+    assert find_leaks(gru, frames(seed=seed), streaming=forgets, pieces=(4,)).leaks[0].output == 4
+
+
+def test_a_report_reads_well() -> None:
+    right = Filter(0)
+    report = find_leaks(right.offline, frames(), streaming=right.stream, pieces=(4,), seconds=0.01)
+    assert str(report).splitlines()[:5] == [
+        "measured  24 frames → 24 outputs, 1 frame to each",
+        "          by 3 changes of every frame and the gradient",
+        "ahead     0 frames after its own (declared: 0 after its chunk of 1)",
+        "back      3 frames before its own (declared: all)",
+        "latency   1 frame, 0.01 s",
+    ]
+    assert str(report).endswith("waits 4 frames\nclean     nothing is heard that is not declared")
+
+
+def test_mistakes() -> None:
+    with pytest.raises(InputError, match="describes no view"):
+        Declared(lookahead=-1)
+    with pytest.raises(InputError, match="describes no view"):
+        Declared(stride=0)
+    with pytest.raises(InputError, match="chunks of 3 frames are not whole outputs of 2"):
+        find_leaks(lambda X: X[:, ::2], frames(), declared=Declared(chunk=3))
+    with pytest.raises(InputError, match="pieces of 0 frames"):
+        find_leaks(nn.Identity(), frames(), streaming=iter, pieces=(0,))
+    with pytest.raises(InputError, match=r"the stream failed when fed 5 frames at a time \(TypeError"):
+        find_leaks(nn.Identity(), frames(), streaming=lambda pieces: (None + p for p in pieces), pieces=(5,))  # type: ignore[operator]
