@@ -17,6 +17,8 @@ from glassformer.worked.read.statement import Link, Relation, Target
 from glassformer.worked.read.term import Call, Matrix, Name, Several, Struck, Term, Unknown, Written, names_in
 from glassformer.worked.read.tokens import Misread, lex
 
+MOST_TERMS = 200  # of one chain
+MOST_PROBLEMS = 20  # told one by one for one formula
 COUNTERS = frozenset("ijklmnrst")
 
 
@@ -63,7 +65,11 @@ def formula(source: str, line: int = 1) -> Formula:
         return Formula(problems=[(line, " ".join(source.split()), error.reason)])
     chains = _Chains(Parser(tokens))
     chains.rows(0, len(tokens.items))
-    return Formula(chains.drafts, chains.parser.problems, chains.parser.notes)
+    problems = chains.parser.problems
+    if len(problems) > MOST_PROBLEMS:
+        more = len(problems) - MOST_PROBLEMS
+        problems[MOST_PROBLEMS:] = [(line, " ".join(source[:200].split()), f"{more} more parts of this formula")]
+    return Formula(chains.drafts, problems, chains.parser.notes)
 
 
 class _Chains:
@@ -133,29 +139,29 @@ class _Chains:
 
     def ends_clause(self, start: int, index: int, high: int) -> bool:
         token = self.items[index]
-        if token.kind == "words" or (token.kind == "op" and token.text in (";", ":")):
-            return True
-        # a wide gap separates only what has a relation on both sides: Q = … \quad K = …
-        both = self.has_relation(start, index) and self.has_relation(index + 1, high)
-        return token.kind == "gap" and (not both or self.complete(start, index, high))
+        if token.kind == "gap":
+            return self.complete(start, index, high)
+        return token.kind == "words" or (token.kind == "op" and token.text in (";", ":"))
 
     def complete(self, start: int, index: int, high: int) -> bool:
-        after = next((t for t in self.items[index + 1 : high] if t.kind != "gap"), None)
-        return self.items[index - 1].kind != "rel" and after is not None and after.kind != "rel"
+        """A wide gap separates statements unless a relation stands beside it: Q = … \\quad K = …"""
+        after = self.items[index + 1].kind if index + 1 < high else "row"
+        return index == start or (self.items[index - 1].kind != "rel" and after != "rel")
 
     def statements(self, low: int, high: int) -> list[Draft]:
         """Commas: `a = 1, b = 2` is two statements, `x = 1, 2, 3` and `Q, K = …` are one."""
         groups: list[tuple[int, int]] = []
+        before = False  # whether the last group has a relation
         for start, stop in self.parser.split(low, high, "op", ","):
             if start >= stop:
                 continue
             related = self.has_relation(start, stop)
-            if groups and not (related and self.has_relation(*groups[-1])) and (
-                related or not self.has_relation(*groups[-1]) or self.numbers(start, stop)
-            ):
+            if groups and not (related and before) and (related or not before or self.numbers(start, stop)):
                 groups[-1] = (groups[-1][0], stop)
+                before |= related
             else:
                 groups.append((start, stop))
+                before = related
         return [draft for group in groups for draft in self.chain(*group)]
 
     def numbers(self, low: int, high: int) -> bool:
@@ -166,6 +172,9 @@ class _Chains:
         drafts: list[Draft] = []
         relation: Relation = ""
         ranges = self.parser.split(low, high, "rel")
+        if len(ranges) > MOST_TERMS:
+            self.parser.problem(low, high, f"a chain of more than {MOST_TERMS} terms")
+            return []
         current: Draft | None = None
         first = low
         for position, (start, stop) in enumerate(ranges):

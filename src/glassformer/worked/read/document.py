@@ -35,14 +35,14 @@ _MARK = re.compile(
     (?P<escaped>\\\\|\\\$)
   | (?P<fence>^[ \t]*(?:```|~~~)[^\n]*\n)
   | (?P<table>^(?:[ \t]*\|[^\n]*|[^\n|]*\|[^\n]*)\n[ \t]*\|?[ \t]*:?-{1,}:?[ \t]*(?:\|[ \t]*:?-+:?[ \t]*)*\|?[ \t]*$)
-  | (?P<tabs>^[^\n\t]*[^\s][^\n\t]*\t[^\n]*$)
+  | (?P<tabs>^[^\n\t]+\t)
   | (?P<comment><!--)
   | (?P<display>\$\$|\\\[)
   | (?P<inline>\\\(|\$)
   | (?P<begin>\\begin\{(?P<env>[A-Za-z]+)\*?\})
   | (?P<strike>~~|</?(?:del|s|strike)>)
   | (?P<tick>`+)
-  | (?P<picture>!\[[^\]\n]{0,300}\]\([^)\n]{0,500}\)|<img\b[^>\n]{0,500}>
+  | (?P<picture>!\[[^\]\n!]{0,200}\]\([^)\n]{0,300}\)|<img\b[^<>\n]{0,300}>
       | \\includegraphics(?:\[[^\]\n]{0,200}\])?\{[^}\n]{0,300}\})
     """,
     re.X | re.M,
@@ -118,7 +118,7 @@ class _Cutter:
                 return [("picture", mark.group(), start)]
             case "table":
                 return self.lines(start, lambda line: "|" in line, "table")
-            case "tabs":
+            case "tabs" if mark.group().strip():
                 return self.lines(start, lambda line: "\t" in line.strip(" "), "table")
         return None
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from glassformer.worked.read import names
-from glassformer.worked.read.term import Blank, Call, Matrix, Term, Unknown
+from glassformer.worked.read.term import LONGEST_NUMBER, Blank, Call, Matrix, Term, Unknown, written
 from glassformer.worked.read.tokens import Misread, Token, Tokens
 
 Range = tuple[int, int]
@@ -54,8 +54,12 @@ class Lists:
 
     def find_op(self, text: str, low: int) -> int:
         """Where the sign stands next outside brackets, up to the end of what is being read; −1 if nowhere."""
-        ranges = self.split(low, self.stop, "op", text)
-        return ranges[0][1] if len(ranges) > 1 else -1
+        index = low
+        while index < self.stop:
+            if self.is_op(index, text):
+                return index
+            index = self.tokens.match.get(index, index) + 1
+        return -1
 
     def has_comma(self, opened: int) -> bool:
         return len(self.split(opened + 1, self.tokens.match[opened], "op", ",")) > 1
@@ -86,6 +90,8 @@ class Lists:
         """One cell; if it cannot be read it becomes Unknown, and the other cells are still read."""
         if low >= high:
             return Blank()
+        if high == low + 1 and (token := self.tokens.items[low]).kind == "number" and len(token.text) < LONGEST_NUMBER:
+            return written(token.text)  # what most cells are
         problems = len(self.problems)
         try:
             return self.within(low, high)

@@ -9,8 +9,8 @@ import re
 
 from glassformer.worked.read.tokens import closing_brace
 
-MOST_EXPANSIONS = 20_000
-LONGEST = 4_000_000  # characters that expansion may grow a document to
+MOST_EXPANSIONS = 5_000
+LONGEST = 1_000_000  # characters that expansion may grow a document to
 _DEFINED = re.compile(
     r"\\(?:(?:re)?newcommand|providecommand)\*?\s*\{?\s*\\(?P<name>[A-Za-z]+)\s*\}?\s*(?:\[(?P<count>\d)\])?\s*(?=\{)"
     r"|\\def\s*\\(?P<def>[A-Za-z]+)\s*(?P<hashes>(?:\#\d)*)\s*(?=\{)"

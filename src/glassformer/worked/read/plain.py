@@ -14,15 +14,17 @@ from typing import Literal
 from glassformer.worked.read import names
 
 MOST_LINES = 60  # that one bracket may span
+LONGEST_LINE = 20_000
 
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    kind: Literal["words", "formula", "number", "break"]
+    kind: Literal["words", "formula", "number", "long"]
     text: str
     line: int
 
 
+_ANY = re.compile(r"[\d=≈→⇒√∑\\\[^_>]")  # without any of these a line is words
 _COMMANDS = re.compile(
     r"\\(?:(?:sub)*section|chapter|paragraph|textbf|textit|emph|item|title|author|date|caption|noindent|maketitle|"
     r"centering|begin|end|label|ref|underline|par|newpage|clearpage|bigskip|medskip|smallskip|vspace|hspace|input|href|"
@@ -58,8 +60,13 @@ def scan(text: str, line: int, *, code: bool = False) -> Iterator[Event]:
     while index < len(rows):
         row = rows[index]
         here = line + index
-        if not row.strip():
-            yield Event("break", "", here)
+        if not _ANY.search(row) and not (len(row) < 40 and row.rstrip().endswith(":")):
+            index += 1
+            if row and not row.isspace():
+                yield Event("words", _MARKER.sub("", _COMMANDS.sub(" ", row), count=1), here)
+            continue
+        if len(row) > LONGEST_LINE:
+            yield Event("long", row[:200], here)
             index += 1
             continue
         block = _block(rows, index)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from glassformer.errors import InputError
 from glassformer.worked.read import macros
-from glassformer.worked.read.chain import Draft, Formula, formula, settle, target_of
+from glassformer.worked.read.chain import Draft, formula, settle, target_of
 from glassformer.worked.read.document import Piece, pieces
 from glassformer.worked.read.plain import scan
 from glassformer.worked.read.statement import Link, Note, Place, Reading, Statement, Unread
@@ -15,6 +15,8 @@ from glassformer.worked.read.tables import Table, latex_table, markdown_table
 from glassformer.worked.read.term import Written, written
 
 LARGEST = 2_000_000  # bytes
+MOST_FORMULAS = 8_000
+MOST_MATHEMATICS = 400_000  # characters in formulas: a hundred times what a long exercise takes
 LONGEST_SOURCE = 400  # characters of a source that are kept for Unread and Note
 KINDS = ("auto", "markdown", "latex", "yaml", "json", "csv")
 _SUFFIXES = {".md": "markdown", ".markdown": "markdown", ".txt": "markdown", ".tex": "latex", ".latex": "latex",
@@ -99,37 +101,44 @@ class Collector:
     notes: list[Note] = field(default_factory=list)
     words: str = ""
     context: str = ""
+    formulas: int = 0
+    characters: int = 0
 
     def take(self, piece: Piece) -> None:
         match piece.kind:
-            case "prose" | "code":
+            case "prose":
+                self.prose(piece)
+            case "code":
+                self.count("")
                 self.prose(piece)
             case "inline" | "display":
-                self.formula(formula(piece.text, piece.line), piece.kind, piece.crossed)
+                self.formula(piece.text, piece.line, piece.kind, piece.crossed)
             case "open":
-                before = len(self.kept)
-                self.formula(formula(piece.text, piece.line), "display", piece.crossed)
-                if len(self.kept) == before or piece.text.strip():
-                    self.problem(piece.line, piece.text, "the formula is never closed")
+                self.problem(piece.line, piece.text, "the formula is never closed")
+                self.formula(piece.text, piece.line, "display", piece.crossed)
             case "picture":
                 self.problem(piece.line, piece.text, "a picture cannot be read: write down what it shows")
             case "table":
+                self.count(piece.text)
                 self.table(markdown_table(piece.text, piece.line))
             case "tabular":
+                self.count(piece.text)
                 self.table(latex_table(piece.text, piece.line))
 
     def prose(self, piece: Piece) -> None:
         for event in scan(piece.text, piece.line, code=piece.kind == "code"):
             if event.kind == "formula":
-                self.formula(formula(event.text, event.line), "plain", piece.crossed)
+                self.formula(event.text, event.line, "plain", piece.crossed)
             elif event.kind == "number":
-                self.say("")
+                self.count(event.text)
                 number: Written = written(event.text.lstrip("-−"))
                 text = event.text.replace("−", "-")
                 number = replace(number, text=text, value=-number.value) if text.startswith("-") else number
                 draft = Draft(event.line, event.text, [Link(event.line, "", number)])
                 self.keep(draft, "prose", piece.crossed)
-            elif event.kind == "words":
+            elif event.kind == "long":
+                self.problem(event.line, event.text, "the line is too long: break it")
+            else:
                 self.say(event.text)
 
     def say(self, text: str) -> None:
@@ -138,7 +147,9 @@ class Collector:
             self.words = f"{self.words} {text}".strip()[-LONGEST_SOURCE:]
             self.context = self.words
 
-    def formula(self, found: Formula, place: Place, crossed: bool) -> None:
+    def formula(self, source: str, line: int, place: Place, crossed: bool) -> None:
+        self.count(source)
+        found = formula(source, line)
         for position, draft in enumerate(found.drafts):
             last = self.kept[-1].draft if self.kept else None
             joins = position == 0 and not self.words and not draft.words and last is not None
@@ -149,6 +160,12 @@ class Collector:
         for line, source, reason in found.problems:
             self.problem(line, source, reason)
         self.notes += [Note(line, _short(source), assumption) for line, source, assumption in found.notes]
+
+    def count(self, source: str) -> None:
+        self.formulas += 1
+        self.characters += len(source)
+        if self.formulas > MOST_FORMULAS or self.characters > MOST_MATHEMATICS:
+            raise InputError("more mathematics than one piece of work holds", "send one solution at a time")
 
     def keep(self, draft: Draft, place: Place, crossed: bool) -> None:
         draft.words = f"{self.words} {draft.words}".strip()
@@ -164,7 +181,7 @@ class Collector:
             links = [Link(line, "", term)] if target is None else [Link(line, "", target), Link(line, "=", term)]
             self.keep(Draft(line, _short(source), links), "table", False)
         for line, text in table.formulas:
-            self.formula(formula(text, line), "table", False)
+            self.formula(text, line, "table", False)
         for line, source, reason in table.problems:
             self.problem(line, source, reason)
         self.say(table.words)
