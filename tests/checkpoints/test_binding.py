@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -12,9 +13,10 @@ from torch import Tensor
 
 from glassformer.checkpoints import load
 from glassformer.checkpoints.binding import bind
+from glassformer.checkpoints.families.dinov2 import DINOV2
 from glassformer.checkpoints.families.gpt2 import GPT2
 from glassformer.errors import CheckpointError
-from glassformer.models import Decoder, decoder
+from glassformer.models import Decoder, ViT, decoder, vit
 
 C_ATTN = "transformer.h.1.attn.c_attn.weight"
 
@@ -74,6 +76,17 @@ def test_a_tied_weight_under_its_other_name(tiny: Path) -> None:
     tensors["lm_head.weight"] = tensors.pop("transformer.wte.weight")
     save_file(tensors, tiny / "model.safetensors")
     assert torch.equal(load(tiny).decoder.embed.table.weight, plain.decoder.embed.table.weight)
+
+
+def test_a_rule_for_two_weights_needs_both() -> None:
+    """A gated net has W1 and W3 in one tensor of theirs, a plain one W1 in another."""
+    plain = replace(vit.tiny(), classes=0)
+    for gated in (False, True):
+        block = replace(plain.block, ffn=replace(plain.block.ffn, gated=gated), gain=1.0)
+        config = replace(plain, block=block)
+        names = {name for one in bind(DINOV2, ViT(config), config).bound for name in one.theirs}
+        assert ("dinov2.encoder.layer.1.mlp.weights_in.weight" in names) == gated
+        assert ("dinov2.encoder.layer.1.mlp.fc1.weight" in names) == (not gated)
 
 
 def test_write_is_linear_so_gradients_go_through_it() -> None:

@@ -28,6 +28,15 @@ def test_what_is_there() -> None:
     assert not f.has("nothing")
 
 
+def test_pairs_and_parts() -> None:
+    f = of(image=8, wide=[4, 6], text={"width": 3}, bad={"width": 0})
+    assert (f.pair("image"), f.pair("wide"), f.pair("absent", 5)) == ((8, 8), (4, 6), (5, 5))
+    assert f.part("text").size("width") == 3
+    assert f.part("absent").raw == {}
+    with pytest.raises(ConfigError, match="width is 0"):
+        f.part("bad").size("width")
+
+
 @pytest.mark.parametrize(
     ("value", "read"),
     [
@@ -37,6 +46,9 @@ def test_what_is_there() -> None:
         (0, lambda f: f.size("x")),
         (-1, lambda f: f.depth("x")),
         (86, lambda f: f.size("x")),
+        ([4, 0], lambda f: f.pair("x")),
+        ([4, 4, 4], lambda f: f.pair("x")),
+        (3, lambda f: f.part("x")),
         (10**9, lambda f: f.size("x")),
         (5, lambda f: f.depth("x")),
         (10**9, lambda f: f.depth("x")),

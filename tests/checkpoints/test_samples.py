@@ -10,7 +10,7 @@ from torch import nn
 
 from glassformer.checkpoints.samples import padded, sample
 from glassformer.errors import ConfigError
-from glassformer.models import Decoder, Encoder, Seq2Seq, decoder, encoder, seq2seq
+from glassformer.models import Decoder, Encoder, Seq2Seq, ViT, decoder, encoder, seq2seq, vit
 
 
 @pytest.mark.parametrize(
@@ -28,6 +28,14 @@ def test_samples_run(model: nn.Module, left: bool) -> None:
     assert mask[0].all()
     assert not mask[1, 0 if left else -1]
     assert mask[1, -1 if left else 0]
+    one.ours(model)
+
+
+def test_pictures() -> None:
+    model = ViT(vit.tiny()).double()
+    one = sample(model)
+    assert one.theirs["pixel_values"].shape == (2, 3, 8, 8)
+    assert one.given(model)["pixel_values"].dtype == torch.float64
     one.ours(model)
 
 

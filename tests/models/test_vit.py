@@ -149,6 +149,22 @@ def test_registers_stand_between_cls_and_patches_and_have_no_position() -> None:
 
 
 @torch.no_grad()
+def test_hidden_patches_are_the_learned_mask(refused) -> None:  # type: ignore[no-untyped-def]
+    model, hidden = build(masked=True), torch.tensor([[True, False, False, True], [False] * 4])
+    assert model.mask is not None
+    model.mask.normal_(generator=torch.Generator().manual_seed(0))
+    X, plain = model.tokens(image(), hidden), model.tokens(image())
+    torch.testing.assert_close(X[0, [1, 4]], model.mask + model.positions[[1, 4]])
+    assert torch.equal(X[0, [0, 2, 3]], plain[0, [0, 2, 3]])
+    assert torch.equal(X[1], plain[1])
+    assert not torch.allclose(model.features(image(), hidden)[0], model.features(image())[0])
+    none = "patches are to be hidden, and this model has no mask: build it with masked=True"
+    refused(ConfigError, none, lambda: build().features(image(), hidden))
+    shape = "hidden is (2, 3) for 2 images of 4 patches: give one for each patch"
+    refused(ShapeError, shape, lambda: model.features(image(), hidden[:, :3]))
+
+
+@torch.no_grad()
 def test_a_norm_before_the_blocks() -> None:
     model = build(first_norm=NormConfig())
     seen: list[Tensor] = []

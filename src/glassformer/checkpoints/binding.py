@@ -64,10 +64,11 @@ def bind(family: Family, model: nn.Module, config: Any, names: Iterable[str] | N
     """The place of every weight of the model: among the usual `names` of a file, or in a file yet to be written."""
     present = None if names is None else set(names)
     binding = Binding(model, config)
+    own = {name for name, _ in model.named_parameters()}
     done: set[str] = set()
     for name, _ in model.named_parameters():
         if name not in done:
-            rule, i = _rule(family, name)
+            rule, i = _rule(family, name, own)
             ours = tuple(fill(one, i) for one in rule.ours)
             theirs = tuple(_choice(fill(one, i), present) for one in rule.theirs)
             binding.bound.append(Bound(ours, theirs, rule.layout))
@@ -75,11 +76,12 @@ def bind(family: Family, model: nn.Module, config: Any, names: Iterable[str] | N
     return binding if present is None else _with_copies(binding, family, present)
 
 
-def _rule(family: Family, name: str) -> tuple[Rule, str]:
+def _rule(family: Family, name: str, own: set[str]) -> tuple[Rule, str]:
+    """The first rule for the name whose other names the model has too: W1 alone, or W1 and W3 in one."""
     for rule in family.rules:
         for template in rule.ours:
             i = layer(template, name)
-            if i is not None:
+            if i is not None and all(fill(one, i) in own for one in rule.ours):
                 return rule, i
     raise CheckpointError(
         f"the family {family.name} has no name for weight {name}",

@@ -85,22 +85,23 @@ def parity(folder: str | Path, *, seed: int = 0) -> Report:
     if origin is None or origin.family not in FAMILIES:
         raise ConfigError(f"{folder} is of no published family", "compare a published folder")
     family, test = FAMILIES[origin.family], sample(model, seed=seed)
-    single = _differences(family, model, _peer(transformers, origin.raw, folder, torch.float32), test)
+    single = _differences(family, model, hugging_face(transformers, origin.raw, folder, torch.float32), test)
     with Double():
-        peer = _peer(transformers, origin.raw, folder, torch.float64)
+        peer = hugging_face(transformers, origin.raw, folder, torch.float64)
     exact = _differences(family, load(folder, dtype=torch.float64, check=False), peer, test)
     if not exact:
         raise ConfigError(f"no quantity of {type(peer).__name__} is known", "give the family its quantities")
-    rows = (Compared(ours, theirs, single[ours, theirs], error) for (ours, theirs), error in exact.items())
+    whole = "output"  # of the model itself
+    rows = (Compared(a or whole, b or whole, single[a, b], error) for (a, b), error in exact.items())
     return Report(family.name, type(peer).__name__, tuple(rows))
 
 
 def _differences(family: Family, model: nn.Module, peer: nn.Module, test: Sample) -> dict[tuple[str, str], float]:
     exact = next(model.parameters()).dtype == torch.float64
-    pairs = list(_pairs(family, model, peer))
+    pairs = list(paired(family, model, peer))
     exactly = Double() if exact else nullcontext()
     with torch.no_grad(), recorded(peer, [(theirs, item) for _, theirs, item in pairs]) as given, exactly:
-        peer(**test.theirs)
+        peer(**test.given(peer))
     with torch.no_grad(), recorded(model, [(ours, 0) for ours, *_ in pairs]) as own:
         test.ours(model)
     found = {}
@@ -112,7 +113,7 @@ def _differences(family: Family, model: nn.Module, peer: nn.Module, test: Sample
     return found
 
 
-def _pairs(family: Family, model: nn.Module, peer: nn.Module) -> Iterator[Quantity]:
+def paired(family: Family, model: nn.Module, peer: nn.Module) -> Iterator[Quantity]:
     """The quantities that both models have, layer by layer."""
     ours, theirs = dict(model.named_modules()), dict(peer.named_modules())
     for quantity in family.quantities:
@@ -135,7 +136,8 @@ def recorded(model: nn.Module, wanted: Iterable[Key]) -> Iterator[dict[Key, Tens
     taps, hooks = [], []
 
     def keep(key: Key, value: Any) -> None:
-        value = value if isinstance(value, Tensor | Pattern) else value[key[1]]
+        if not isinstance(value, Tensor | Pattern):
+            value = value.get(key[1]) if isinstance(key[1], str) else value[key[1]]
         if value is not None:
             found.setdefault(key, weights_of(value))
 
@@ -174,7 +176,7 @@ def _transformers() -> Any:
         raise InputError("transformers is not installed", "pip install transformers, then compare again") from None
 
 
-def _peer(transformers: Any, raw: Mapping[str, Any], folder: str | Path, dtype: torch.dtype) -> nn.Module:
+def hugging_face(transformers: Any, raw: Mapping[str, Any], folder: str | Path, dtype: torch.dtype) -> nn.Module:
     """Hugging Face's class with its own reading of the folder."""
     names = raw.get("architectures") or ["AutoModel"]
     kind = getattr(transformers, names[0], transformers.AutoModel)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, get_args
 
 import torch
@@ -63,6 +63,20 @@ class Fields:
     def count(self, name: str, default: int | None = None) -> int:
         """A positive whole number that shows in no weight: a length, a distance."""
         return self._whole(name, default, 2**31, "is the limit")
+
+    def pair(self, name: str, default: int | None = None) -> tuple[int, int]:
+        """Rows and columns; one number is both."""
+        value = self._get(name, default)
+        both = value if isinstance(value, list | tuple) and len(value) == 2 else (value, value)
+        rows, columns = (replace(self, raw={name: one}).count(name) for one in both)
+        return rows, columns
+
+    def part(self, name: str) -> Fields:
+        """A config inside of config.json."""
+        value = self._get(name, {})
+        if not isinstance(value, dict):
+            raise ConfigError(f"{name} is {_short(value)} in config.json", "it must hold names with values")
+        return replace(self, raw=value)
 
     def _whole(self, name: str, default: int | None, most: int, unit: str) -> int:
         value = self._get(name, default)

@@ -89,6 +89,20 @@ class Reshaped:
 
 
 @dataclass(frozen=True)
+class Rows:
+    """theirs are the rows of ours, each in the same shape: DeiT's two tokens."""
+
+    shape: Callable[[Any], Shape]
+
+    def write(self, ours: Sequence[Tensor], config: Any) -> list[Tensor]:
+        (whole,) = ours
+        return [row.reshape(self.shape(config)) for row in whole]
+
+    def read(self, theirs: Sequence[Tensor], shapes: Sequence[Shape], config: Any) -> list[Tensor]:
+        return [torch.stack([one.reshape(-1) for one in theirs])]
+
+
+@dataclass(frozen=True)
 class Interleaved:
     """ours turns columns (i, i + d/2) of a head, theirs (2i, 2i + 1): rows of W_Q and W_K in another order.
 

@@ -12,6 +12,7 @@ from glassformer.errors import ConfigError
 from glassformer.models.decoder import Decoder
 from glassformer.models.encoder import Encoder
 from glassformer.models.seq2seq import Seq2Seq
+from glassformer.models.vit import ViT
 
 
 class Sample(NamedTuple):
@@ -20,6 +21,11 @@ class Sample(NamedTuple):
     theirs: dict[str, Tensor]
     ours: Callable[[Any], Any]
     real: Mapping[str, Tensor]
+
+    def given(self, peer: nn.Module) -> dict[str, Tensor]:
+        """The peer's arguments in the precision of its weights: pixels and frames are numbers like them."""
+        dtype = next(peer.parameters()).dtype
+        return {name: x.to(dtype) if x.is_floating_point() else x for name, x in self.theirs.items()}
 
 
 def sample(model: nn.Module, *, length: int = 12, seed: int = 0) -> Sample:
@@ -82,9 +88,16 @@ def of_seq2seq(model: Seq2Seq, length: int, generator: torch.Generator) -> Sampl
     return Sample(theirs, lambda model: model(source, target, real), {"encoder": real})
 
 
+def of_vit(model: ViT, length: int, generator: torch.Generator) -> Sample:
+    c = model.config
+    pixels = torch.randn(2, c.channels, *c.image, generator=generator)
+    return Sample({"pixel_values": pixels}, lambda model: model(pixels.to(model.positions.dtype)), {})
+
+
 # a model of another kind gets its line here
 MAKERS: dict[type[nn.Module], Callable[[Any, int, torch.Generator], Sample]] = {
     Encoder: of_encoder,
     Decoder: of_decoder,
     Seq2Seq: of_seq2seq,
+    ViT: of_vit,
 }

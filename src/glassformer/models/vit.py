@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 import torch
-from jaxtyping import Float
+from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
 from glassformer.core.positions import interpolate_2d
@@ -36,7 +36,8 @@ class ViTConfig:
     `pool` is what the head sees: the first token, the mean over patches, or both side by side (DINOv2); `pool_norm`
     comes after it, `last_norm` before. `hidden` > 0 makes the head the two-layer one used in pre-training; 0 the linear
     one used in fine-tuning. `teacher`: a second head sees the second token, and the two are averaged (DeiT).
-    `prefix_positions` of False leaves the prefix without positions (DeiT III).
+    `prefix_positions` of False leaves the prefix without positions (DeiT III). `masked`: a learned vector can stand for
+    patches that are hidden.
     """
 
     image: tuple[int, int]
@@ -56,6 +57,7 @@ class ViTConfig:
     patch_bias: bool = True
     prefix_positions: bool = True
     teacher: bool = False
+    masked: bool = False
 
     def __post_init__(self) -> None:
         (H, W), (h, w) = self.image, self.patch
@@ -84,6 +86,11 @@ class ViTConfig:
     def placed(self) -> int:
         """How many prefix tokens have positions."""
         return self.prefix if self.prefix_positions else 0
+
+    @property
+    def places(self) -> int:
+        """How many positions were learned."""
+        return self.placed + self.grid[0] * self.grid[1]
 
 
 def plain(size: int, patch: int, width: int, depth: int, count: int, *, classes: int, channels: int = 3) -> ViTConfig:
@@ -144,11 +151,11 @@ class ViT(nn.Module):
     def __init__(self, config: ViTConfig, *, seed: int = 0) -> None:
         super().__init__()
         self.config = c = config
-        rows, cols = c.grid
         self.embed = PatchEmbedding(c.patch, c.channels, c.width, bias=c.patch_bias)
         self.prefix = nn.Parameter(torch.zeros(c.prefix, c.width)) if c.prefix else None
         self.registers = nn.Parameter(torch.zeros(c.registers, c.width)) if c.registers else None
-        self.positions = nn.Parameter(torch.zeros(c.placed + rows * cols, c.width))
+        self.positions = nn.Parameter(torch.zeros(c.places, c.width))
+        self.mask = nn.Parameter(torch.zeros(c.width)) if c.masked else None
         self.first_norm = c.first_norm.build(c.width) if c.first_norm is not None else None
         self.E, self.X = Tap(), Tap()
         self.encoder = Stack(c.block, c.depth, last_norm=c.last_norm)
@@ -159,10 +166,15 @@ class ViT(nn.Module):
         self.teacher_head = Linear(c.width, c.classes) if c.teacher else None
         initialise(self, seed, normal(0.02))
 
-    def tokens(self, image: Float[Tensor, "b c H W"]) -> Float[Tensor, "b n m"]:
-        """X = [CLS …, W patch₁, W patch₂, …] + E, then registers; E interpolated if the image has another size."""
+    def tokens(self, image: Float[Tensor, "b c H W"], hidden: Bool[Tensor, "b p"] | None = None) -> Tensor:
+        """X = [CLS …, W patch₁, W patch₂, …] + E, then registers; E interpolated if the image has another size.
+
+        Patches that are `hidden` are the learned mask instead.
+        """
         c = self.config
         X = self.embed(image)
+        if hidden is not None:
+            X = torch.where(hidden[..., None], self._mask(hidden, X), X)
         grid = image.shape[2] // c.patch[0], image.shape[3] // c.patch[1]
         E, k = self.E(self.table(grid)), c.placed
         front = []
@@ -187,11 +199,21 @@ class ViT(nn.Module):
             align_corners=how.align_corners,
         )
 
-    def features(self, image: Float[Tensor, "b c H W"]) -> Float[Tensor, "b n m"]:
+    def _mask(self, hidden: Bool[Tensor, "b p"], X: Float[Tensor, "b p m"]) -> Float[Tensor, " m"]:
+        if self.mask is None:
+            raise ConfigError("patches are to be hidden, and this model has no mask", "build it with masked=True")
+        if hidden.shape != X.shape[:2]:
+            fact = f"hidden is {tuple(hidden.shape)} for {X.shape[0]} images of {X.shape[1]} patches"
+            raise ShapeError(fact, "give one for each patch")
+        return self.mask
+
+    def features(
+        self, image: Float[Tensor, "b c H W"], hidden: Bool[Tensor, "b p"] | None = None
+    ) -> Float[Tensor, "b n m"]:
         """Every token after the last norm: prefix, registers, patches row by row."""
         if image.dim() != 4:
             raise ShapeError(f"an image of shape {tuple(image.shape)}", "give (batch, channels, height, width)")
-        return require_finite(self.encoder(self.tokens(image)), self)
+        return require_finite(self.encoder(self.tokens(image, hidden)), self)
 
     def pool(self, X: Float[Tensor, "b n m"]) -> Float[Tensor, "b k"]:
         """x₀, the mean of the patches, or [x₀, mean]; then the norm, if there is one."""

@@ -6,15 +6,20 @@ from collections.abc import Mapping
 from typing import Any
 
 from glassformer.checkpoints.families.bert import BERT
+from glassformer.checkpoints.families.deit import DEIT
+from glassformer.checkpoints.families.dinov2 import DINOV2, DINOV2_REGISTERS
 from glassformer.checkpoints.families.gpt2 import GPT2
 from glassformer.checkpoints.families.llama import LLAMA
 from glassformer.checkpoints.families.marian import MARIAN
 from glassformer.checkpoints.families.roberta import ROBERTA
 from glassformer.checkpoints.families.t5 import T5
+from glassformer.checkpoints.families.vit import VIT
 from glassformer.checkpoints.family import Family
 from glassformer.errors import ConfigError
 
-FAMILIES: dict[str, Family] = {family.name: family for family in (BERT, GPT2, LLAMA, MARIAN, ROBERTA, T5)}
+TEXT = (BERT, GPT2, LLAMA, MARIAN, ROBERTA, T5)
+IMAGES = (DEIT, DINOV2, DINOV2_REGISTERS, VIT)
+FAMILIES: dict[str, Family] = {family.name: family for family in TEXT + IMAGES}
 
 
 def recognise(raw: Mapping[str, Any]) -> Family:

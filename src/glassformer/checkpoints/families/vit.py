@@ -1,0 +1,115 @@
+"""ViT (Dosovitskiy 2020) as Hugging Face has it: pre-norm, learned positions, CLS; classes, or a pooler with tanh."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from glassformer.checkpoints.family import Family, Quantity
+from glassformer.checkpoints.fields import Fields
+from glassformer.checkpoints.layouts import Reshaped
+from glassformer.checkpoints.rules import Rule, linear, norm, same
+from glassformer.errors import ConfigError
+from glassformer.models.vit import ViT, ViTConfig
+from glassformer.nn import BlockConfig, FeedForwardConfig, NormConfig, heads
+
+NAMES = {"Q": "attention.query", "K": "attention.key", "V": "attention.value", "O": "output.dense"}  # in files
+
+
+def image(f: Fields, patch: int) -> dict[str, Any]:
+    """What ViT, DeiT and DINOv2 say of images: their size and that of a patch, in pixels, and their channels."""
+    size, tile = f.pair("image_size", 224), f.pair("patch_size", patch)
+    return {"image": size, "patch": tile, "channels": f.size("num_channels", 3)}
+
+
+def attention_and_norm(f: Fields, eps: float) -> dict[str, Any]:
+    """The parts of a block that they share."""
+    attention = heads(
+        f.size("hidden_size", 768),
+        f.size("num_attention_heads", 12),
+        biases="qkvo" if f.flag("qkv_bias", True) else "o",
+        dropout=f.number("attention_probs_dropout_prob", 0.0),
+    )
+    place = NormConfig(eps=f.number("layer_norm_eps", eps))
+    return {"attention": attention, "norm": place, "dropout": f.number("hidden_dropout_prob", 0.0)}
+
+
+def config(f: Fields, *, prefix: int = 1, root: str = "vit.") -> ViTConfig:
+    parts = attention_and_norm(f, 1e-12)
+    activation = f.activation("hidden_act", "gelu")
+    width, hidden = parts["attention"].width, f.size("intermediate_size", 3072)
+    pooler = f.shapes.get(f"{root}pooler.dense.weight")
+    if pooler:
+        f.only("pooler_act", "tanh")
+    return ViTConfig(
+        **image(f, 16),
+        depth=f.depth("num_hidden_layers", 12),
+        block=BlockConfig(ffn=FeedForwardConfig(width=width, hidden=hidden, activation=activation), **parts),
+        classes=classes(f, "classifier.weight"),
+        hidden=pooler[0] if pooler else 0,
+        prefix=prefix,
+        last_norm=parts["norm"],
+    )
+
+
+def classes(f: Fields, head: str) -> int:
+    """As many as the head has rows; a class that has a head must have it in the file."""
+    rows = f.shapes.get(head)
+    if rows is None and "ForImageClassification" in f.architecture:
+        raise ConfigError(f"config.json describes a {f.architecture}, and {head} is not in the file", "get all files")
+    return rows[0] if rows else 0
+
+
+def stack_rules(root: str) -> tuple[Rule, ...]:
+    """Names that ViT, DeiT and DINOv2 share."""
+    ours, theirs = "encoder.{i}", f"{root}encoder.layer.{{i}}"
+    patch = Reshaped(lambda c: (c.width, c.channels, *c.patch))
+    return (
+        *linear("embed.W", f"{root}embeddings.patch_embeddings.projection", patch),
+        same("positions", f"{root}embeddings.position_embeddings", Reshaped(lambda c: (1, c.places, c.width))),
+        *(rule for x, y in NAMES.items() for rule in linear(f"{ours}.attention.W{x}", f"{theirs}.attention.{y}")),
+        *norm("encoder.norm", f"{root}layernorm"),
+        *linear("head", "classifier"),
+    )
+
+
+def block_rules(root: str) -> tuple[Rule, ...]:
+    """Names that ViT and DeiT share, and DINOv2 does not."""
+    ours, theirs = "encoder.{i}", f"{root}encoder.layer.{{i}}"
+    return (
+        *norm(f"{ours}.attention_residual.norm", f"{theirs}.layernorm_before"),
+        *linear(f"{ours}.ffn.W1", f"{theirs}.intermediate.dense"),
+        *linear(f"{ours}.ffn.W2", f"{theirs}.output.dense"),
+        *norm(f"{ours}.ffn_residual.norm", f"{theirs}.layernorm_after"),
+        *linear("head_hidden", f"{root}pooler.dense"),
+    )
+
+
+def quantities(root: str, layers: str) -> tuple[Quantity, ...]:
+    ours, theirs = "encoder.{i}", f"{root}{layers}.{{i}}"
+    return (
+        Quantity("X", f"{root}embeddings"),
+        *(Quantity(f"{ours}.attention.W{x}", f"{theirs}.attention.{x.lower()}_proj") for x in "QKVO"),
+        Quantity(f"{ours}.attention.A", f"{theirs}.attention", 1),
+        Quantity(f"{ours}.ffn.P", f"{theirs}.mlp.fc1"),
+        Quantity(f"{ours}.ffn.O", f"{theirs}.mlp"),
+        Quantity(f"{ours}.O", theirs),
+        Quantity("encoder.norm", f"{root}layernorm"),
+        Quantity("head_hidden", f"{root}pooler.dense"),
+        Quantity("head", "classifier"),
+    )
+
+
+VIT = Family(
+    name="vit",
+    types=("vit",),
+    architectures=("ViTForImageClassification", "ViTModel"),
+    model=ViT,
+    config=config,
+    rules=(
+        same("prefix", "vit.embeddings.cls_token", Reshaped(lambda c: (1, 1, c.width))),
+        *stack_rules("vit."),
+        *block_rules("vit."),
+    ),
+    prefix="vit.",
+    quantities=quantities("vit.", "layers"),
+)
