@@ -13,6 +13,7 @@ from glassformer.worked.numbers import READABLE, Exact, Masked
 from glassformer.worked.solve import Step
 
 SHORT = 6  # the size of 3√2/2
+LARGE = 1e7  # from here on a number is written with its power of ten
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +33,14 @@ class Number:
 @dataclass(frozen=True, slots=True)
 class Decimal:
     text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Ten:
+    """digits · 10^exponent"""
+
+    digits: str
+    exponent: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +71,7 @@ class Grid:
     rows: tuple[tuple[Node, ...], ...]
 
 
-Node = Letter | Number | Decimal | Sign | Row | Over | Radical | Grid
+Node = Letter | Number | Decimal | Ten | Sign | Row | Over | Radical | Grid
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,7 +162,12 @@ def decimal_grid(matrix: Matrix[Exact], digits: int) -> Node:
     """Rounded to so many places; whole numbers stay whole."""
 
     def cell(x: Exact | Masked) -> Node:
-        return Number(tree(x)) if _is_whole(x) else Decimal(x.decimal(digits))
+        if _is_whole(x):
+            return Number(tree(x))
+        if abs(float(x)) < LARGE:
+            return Decimal(x.decimal(digits))
+        exponent = len(x.decimal(0).lstrip("-")) - 1
+        return Ten((x / Exact(10) ** exponent).decimal(digits), exponent)
 
     return _grid(matrix, cell)
 

@@ -14,6 +14,7 @@ from glassformer.worked.render.formula import (
     Radical,
     Row,
     Sign,
+    Ten,
 )
 
 _GREEK = {"μ": r"\mu", "σ": r"\sigma", "γ": r"\gamma", "β": r"\beta"}
@@ -40,6 +41,8 @@ def latex(node: Node) -> str:
             return number(value)
         case Decimal(text):
             return text
+        case Ten(digits, exponent):
+            return rf"{digits} \cdot 10^{{{exponent}}}"
         case Sign(text):
             return _SIGNS.get(text, text)
         case Row(items):

@@ -16,6 +16,7 @@ from glassformer.worked.render.formula import (
     Radical,
     Row,
     Sign,
+    Ten,
 )
 
 _FENCES = {"(", ")", "[", "]", "|"}
@@ -29,6 +30,8 @@ def mathml(node: Node) -> str:
             return number(value)
         case Decimal(text):
             return f"<mn>{text}</mn>" if not text.startswith("-") else f"<mrow><mo>−</mo><mn>{text[1:]}</mn></mrow>"
+        case Ten(digits, exponent):
+            return f"<mrow><mn>{digits}</mn><mo>·</mo><msup><mn>10</mn><mn>{exponent}</mn></msup></mrow>"
         case Sign(text) if text.isalpha():
             return f"<mi>{text}</mi>"
         case Sign(text):

@@ -17,6 +17,7 @@ from glassformer.worked.render.formula import (
     Radical,
     Row,
     Sign,
+    Ten,
 )
 
 _UP = str.maketrans("0123456789-", "⁰¹²³⁴⁵⁶⁷⁸⁹⁻")
@@ -106,6 +107,8 @@ def _line(node: Node) -> str:
             return letter + index + {"T": "ᵀ", "2": "²"}.get(above, "")
         case Number(value):
             return number(value)
+        case Ten(digits, exponent):
+            return f"{digits}·10{str(exponent).translate(_UP)}"
         case Decimal(text) | Sign(text):
             return text
         case Over(top, bottom):
