@@ -14,7 +14,7 @@ from glassformer.worked.read.label import label
 from glassformer.worked.read.lists import COMMA
 from glassformer.worked.read.parse import Parser
 from glassformer.worked.read.statement import Link, Relation, Target
-from glassformer.worked.read.term import Call, Matrix, Name, Several, Struck, Term, Unknown, Written, names_in
+from glassformer.worked.read.term import Call, Matrix, Name, Several, Struck, Term, Unknown, Written, names_in, written
 from glassformer.worked.read.tokens import Misread, lex
 
 MOST_TERMS = 200  # of one chain
@@ -85,6 +85,8 @@ class _Chains:
             inner = self.whole(start, stop)
             if inner is not None and self.items[start].kind == "begin" and self.items[start].text in names.ROWS:
                 self.rows(*inner, crossed)
+            elif inner is not None and self.items[start].text == "{" and self.has_relation(*inner):
+                self.rows(*inner, crossed)  # \\boxed{x = 5}
             elif (
                 stop - start > 2 and self.items[start].kind == "cmd" and self.items[start].text in names.STRIKES
                 and match.get(start + 1) == stop - 1 and self.has_relation(start + 2, stop - 1)
@@ -197,6 +199,13 @@ class _Chains:
     def named(self, low: int, high: int) -> bool:
         return any(token.kind == "name" for token in self.items[low:high])
 
+    def thousands(self, parts: list[tuple[int, int]]) -> str:
+        """521,428,992 outside brackets is one number; 1,000 may be two, or a decimal."""
+        texts = [self.items[low].text for low, high in parts if high == low + 1]
+        tight = all(self.parser.tight_comma(high) for _, high in parts[:-1])
+        grouped = len(texts) == len(parts) > 2 and tight and all(len(text) == 3 for text in texts[1:])
+        return "".join(texts) if grouped and len(texts[0]) <= 3 and len(texts) < 15 else ""
+
     def segment(self, low: int, high: int) -> Term:
         """One term of a chain, or several between commas."""
         commas = self.parser.split(low, high, "op", ",")
@@ -208,6 +217,10 @@ class _Chains:
         commas = [part for part in commas if part[0] < part[1]]
         if len(commas) < 2:
             return self.parser.cell(low, high)
+        number = self.thousands(commas)
+        if number:
+            self.parser.note(low, high, f"read as the number {number}")
+            return written(number)
         if len(commas) == 2 and self.parser.tight_comma(commas[0][1]) and inner is None:
             return self.parser.problem(low, high, COMMA)
         return Several(tuple(self.parser.cell(*part) for part in commas))
@@ -230,7 +243,7 @@ def target_of(term: Term) -> Target:
         name = inner.name + "'" * inner.primes
         return Target(name, inner.indices, inner.upper, term)
     if isinstance(inner, Call) and inner.function == "entry":
-        indices = tuple(int(part) if part.isdigit() else part for part in inner.over.split(","))
+        indices = tuple(int(part) if part.isdecimal() else part for part in inner.over.split(","))
         return Target(label(inner.arguments[0]), indices, (), term)
     return Target(label(inner), (), (), term)
 

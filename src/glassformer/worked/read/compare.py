@@ -70,7 +70,7 @@ def _meets(value: Ball, given: Term, slack: Fraction, approximate: bool) -> bool
     bare = given.term if isinstance(given, Negative) else given
     if not isinstance(bare, Written) or not value.is_finite():
         other = evaluate(given, slack=slack)
-        return bool(value.overlaps(other))
+        return bool(value.overlaps(other.rows[0][0] if isinstance(other, Grid) else other))
     middle = -bare.value if isinstance(given, Negative) else bare.value
     unit = Fraction(1) if approximate and bare.places is None else bare.unit
     return not (value < rational(middle - slack * unit)) and not (value > rational(middle + slack * unit))

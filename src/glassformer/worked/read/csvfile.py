@@ -80,7 +80,7 @@ def _place(row: str, column: str) -> tuple[int, int] | None:
     """(0, 0) stands for a symbol that is a single number."""
     if not row and not column:
         return 0, 0
-    numbers = [int(text) if text.isdigit() and len(text) < 6 else 0 for text in (row or "1", column or "1")]
+    numbers = [int(text) if text.isdecimal() and len(text) < 6 else 0 for text in (row or "1", column or "1")]
     return (numbers[0], numbers[1]) if all(1 <= n <= LARGEST for n in numbers) else None
 
 

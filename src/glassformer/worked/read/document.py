@@ -155,7 +155,7 @@ class _Cutter:
         if found is None or found.group() != "$":
             return None
         inside = self.text[start : found.start()]
-        if inside[:1].isdigit() and inside[-1:].isspace() and _WORD.search(inside) and "\\" not in inside:
+        if inside[:1].isdecimal() and inside[-1:].isspace() and _WORD.search(inside) and "\\" not in inside:
             return None
         self.at = found.end()
         return [("inline", inside, start)]

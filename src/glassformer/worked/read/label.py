@@ -87,5 +87,5 @@ def _factors(factors: tuple[Term, ...]) -> list[str]:
         if named and isinstance(factor, Name) and factor.primes == 1:
             factor = Transpose(Name(factor.name, factor.indices, factor.upper))
         text = _wrap(factor, Sum, Negative)
-        texts.append(f"·{text}" if texts and text[:1].isdigit() else text)
+        texts.append(f"·{text}" if texts and text[:1].isdecimal() else text)
     return texts

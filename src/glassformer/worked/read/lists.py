@@ -90,7 +90,8 @@ class Lists:
         """One cell; if it cannot be read it becomes Unknown, and the other cells are still read."""
         if low >= high:
             return Blank()
-        if high == low + 1 and (token := self.tokens.items[low]).kind == "number" and len(token.text) < LONGEST_NUMBER:
+        token = self.tokens.items[low]
+        if high == low + 1 and token.kind == "number" and len(token.text) < LONGEST_NUMBER and "e" not in token.text:
             return written(token.text)  # what most cells are
         problems = len(self.problems)
         try:
@@ -132,7 +133,7 @@ class Lists:
         if isinstance(item, Blank):
             raise Misread("there is nothing between the brackets")
         text = self.tokens.items[opened + 1].text
-        if kind == "[" and close == opened + 2 and text.isdigit() and len(text) > 3:
+        if kind == "[" and close == opened + 2 and text.isdecimal() and len(text) > 3:
             reason = f"this may be the number {text} or {len(text)} digits side by side: write commas"
             return self.problem(opened, close + 1, reason)
         return item
@@ -195,7 +196,7 @@ class Lists:
             return False
         before, comma, after = items[index - 1 : index + 2]
         return (
-            before.kind == after.kind == "number" and before.text.isdigit() and after.text.isdigit()
+            before.kind == after.kind == "number" and before.text.isdecimal() and after.text.isdecimal()
             and not comma.spaced and not after.spaced
         )  # fmt: skip
 

@@ -17,6 +17,7 @@ _DEFINED = re.compile(
     r"|\\DeclareMathOperator\*?\s*\{\s*\\(?P<operator>[A-Za-z]+)\s*\}\s*(?=\{)"
 )
 _COMMENT = re.compile(r"(?<!\\)%[^\n]*")
+_BOXES = re.compile(r"\\(?:sbox|usebox|resizebox|scalebox)\b")  # only moves or shrinks its argument
 
 
 def is_latex(text: str) -> bool:
@@ -48,6 +49,8 @@ def _definitions(text: str) -> tuple[dict[str, tuple[int, str]], str]:
         inside = " ".join(text[found.end() + 1 : end].split("\n"))
         name = found["name"] or found["def"] or found["operator"]
         count = int(found["count"] or 0) or len(found["hashes"] or "") // 2
+        if count == 1 and _BOXES.search(inside):
+            count, inside = 0, ""  # \fit{…} is {…}
         macros[name] = (count, f"\\operatorname{{{inside}}}" if found["operator"] else inside)
         kept += [text[at : found.start()], "\n" * text.count("\n", found.start(), end + 1)]
         at = end + 1

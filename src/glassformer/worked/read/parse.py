@@ -174,7 +174,7 @@ class Parser(Lists):
         else:
             term = Name(token.text)
         after = self.here() if self.at < self.stop else None
-        if after is not None and after.kind == "number" and not after.spaced and after.text.isdigit():
+        if after is not None and after.kind == "number" and not after.spaced and after.text.isdecimal():
             self.at += 1  # Q1, w12
             return Name(term.name, (*term.indices, int(after.text[:9])))
         if after is not None and after.kind == "open" and after.text == "(" and self.has_comma(self.at):

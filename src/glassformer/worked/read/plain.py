@@ -28,7 +28,7 @@ _ANY = re.compile(r"[\d=≈→⇒√∑\\\[^_>]")  # without any of these a line
 _COMMANDS = re.compile(
     r"\\(?:(?:sub)*section|chapter|paragraph|textbf|textit|emph|item|title|author|date|caption|noindent|maketitle|"
     r"centering|begin|end|label|ref|underline|par|newpage|clearpage|bigskip|medskip|smallskip|vspace|hspace|input|href|"
-    r"url)\b\*?(?:\[[^\]\n]{0,80}\])?"
+    r"url|q?quad)\b\*?(?:\{[a-z]{1,20}\})?(?:\[[^\]\n]{0,80}\])?"
 )
 _MARKER = re.compile(r"^\s*(?:>\s*)*(?:#{1,6}\s+|[-*+•]\s+|\(?(?:\d{1,2}|[a-z])[.)](?=\s|$)|\(\d{1,2}\))?\s*")
 _NUMBER = r"[-+−]?\d[\d.]*(?:/\d+)?"
@@ -103,7 +103,7 @@ def _block(rows: list[str], index: int) -> int:
 
 def _joined(rows: list[str], index: int) -> int:
     """How many lines belong together because a bracket is open."""
-    if "[" not in rows[index] or not any(c.isdigit() for c in rows[index]):
+    if "[" not in rows[index] or not any(c.isdecimal() for c in rows[index]):
         return 1
     depth = 0
     for count, row in enumerate(rows[index : index + MOST_LINES], 1):

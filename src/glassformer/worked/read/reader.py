@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from glassformer.errors import InputError
@@ -12,7 +12,6 @@ from glassformer.worked.read.document import Piece, pieces
 from glassformer.worked.read.plain import scan
 from glassformer.worked.read.statement import Link, Note, Place, Reading, Statement, Unread
 from glassformer.worked.read.tables import Table, latex_table, markdown_table
-from glassformer.worked.read.term import Written, written
 
 LARGEST = 2_000_000  # bytes
 MOST_FORMULAS = 8_000
@@ -130,12 +129,7 @@ class Collector:
             if event.kind == "formula":
                 self.formula(event.text, event.line, "plain", piece.crossed)
             elif event.kind == "number":
-                self.count(event.text)
-                number: Written = written(event.text.lstrip("-−"))
-                text = event.text.replace("−", "-")
-                number = replace(number, text=text, value=-number.value) if text.startswith("-") else number
-                draft = Draft(event.line, event.text, [Link(event.line, "", number)])
-                self.keep(draft, "prose", piece.crossed)
+                self.formula(event.text, event.line, "prose", piece.crossed)
             elif event.kind == "long":
                 self.problem(event.line, event.text, "the line is too long: break it")
             else:

@@ -146,4 +146,4 @@ def indices(parser: Parser, low: int, high: int) -> tuple[Index, ...]:
 
 
 def _index(text: str) -> Index:
-    return int(text) if text.isdigit() and len(text) < 9 else text
+    return int(text) if text.isdecimal() and len(text) < 9 else text

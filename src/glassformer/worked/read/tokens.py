@@ -127,8 +127,8 @@ class Lexer:
 
     def _digits(self, text: str) -> None:
         """\\frac12 is one half: after a command that takes single digits a number is its digits."""
-        text = text.replace("{,}", ".").replace("\\,", "").replace("−", "-")
-        if self.items and (self.items[-1].kind, self.items[-1].text) == ("cmd", "frac") and text.isdigit():
+        text = text.replace("{,}", ".").replace("\\,", "").replace("−", "-").replace("E", "e")
+        if self.items and (self.items[-1].kind, self.items[-1].text) == ("cmd", "frac") and text.isdecimal():
             self.add("number", text[0])
             text = text[1:]
         if text:
@@ -189,7 +189,7 @@ class Lexer:
         self.add("op", mark)
         self.add("open", "{")
         for part in re.findall(r"\d+|.", text):
-            kind = "number" if part.isdigit() else "name" if part.isalpha() else "op"
+            kind = "number" if part.isdecimal() else "name" if part.isalpha() else "op"
             self.add(kind, part)
         self.add("close", "{")
 
@@ -230,7 +230,7 @@ def _indexed(items: list[Token]) -> list[Token]:
             continue
         mark, first, comma, last = kept[-4:]
         tight = first.kind == "number" and not (comma.spaced or last.spaced) and (mark.text, comma.text) == ("_", ",")
-        if tight and first.text.isdigit() and last.text.isdigit():
+        if tight and first.text.isdecimal() and last.text.isdecimal():
             kept[-3:] = [Token("name", f"{first.text},{last.text}", first.start, last.end, first.line, False)]
     return kept
 
