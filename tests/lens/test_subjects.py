@@ -112,6 +112,8 @@ def test_mistakes() -> None:
         subject(nn.Linear(2, 2))
     with pytest.raises(InputError, match="answers once, pooled by last"):
         subject(Recurrent(recurrent.tiny(NINE, 4, "last")))
+    with pytest.raises(InputError, match="an example of 0 frames"):
+        subject(Decoder(decoder.tiny()), frames=0)
 
 
 def test_examples_have_the_models_number_type() -> None:

@@ -3,39 +3,103 @@
 from __future__ import annotations
 
 from glassformer.lens import construct
+from glassformer.lens.distances import (
+    HeadDistances,
+    HeadMap,
+    entropy,
+    head_distances,
+    head_map,
+    jensen_shannon,
+    on_grid,
+    on_line,
+)
 from glassformer.lens.edit import at_heads, edit, freeze, patch, replace, zero, zero_head
+from glassformer.lens.flow import cls_to_patches, gradient_rollout, max_flow, rollout
 from glassformer.lens.heads import HeadScores, repeated, score_heads, watch
 from glassformer.lens.heads2d import GridScores, score_image_heads
 from glassformer.lens.headtable import HeadRow, HeadTable
+from glassformer.lens.leaks import Declared, Leak, LeakReport, find_leaks
+from glassformer.lens.margin import Margins, margins, margins_of, smallest_change
 from glassformer.lens.nearest import Near, NearTable, nearest, nearest_heads
 from glassformer.lens.paths import AXES, layers, taps
+from glassformer.lens.perturb import (
+    Change,
+    Moments,
+    Noise,
+    move_key,
+    move_query,
+    noise_on_key,
+    noise_on_query,
+    order_of_error,
+    scale_key,
+)
+from glassformer.lens.receptive import Field, receptive_field
+from glassformer.lens.sensitivity import Jacobians, Layer, jacobians, layer_at
+from glassformer.lens.subjects import Subject, subject
 from glassformer.lens.sweep import Sweep, sweep
 from glassformer.lens.tally import Score
 from glassformer.lens.trace import Run, trace
 
 __all__ = [
     "AXES",
+    "Change",
+    "Declared",
+    "Field",
     "GridScores",
+    "HeadDistances",
+    "HeadMap",
     "HeadRow",
     "HeadScores",
     "HeadTable",
+    "Jacobians",
+    "Layer",
+    "Leak",
+    "LeakReport",
+    "Margins",
+    "Moments",
     "Near",
     "NearTable",
+    "Noise",
     "Run",
     "Score",
+    "Subject",
     "Sweep",
     "at_heads",
+    "cls_to_patches",
     "construct",
     "edit",
+    "entropy",
+    "find_leaks",
     "freeze",
+    "gradient_rollout",
+    "head_distances",
+    "head_map",
+    "jacobians",
+    "jensen_shannon",
+    "layer_at",
     "layers",
+    "margins",
+    "margins_of",
+    "max_flow",
+    "move_key",
+    "move_query",
     "nearest",
     "nearest_heads",
+    "noise_on_key",
+    "noise_on_query",
+    "on_grid",
+    "on_line",
+    "order_of_error",
     "patch",
+    "receptive_field",
     "repeated",
     "replace",
+    "rollout",
+    "scale_key",
     "score_heads",
     "score_image_heads",
+    "smallest_change",
+    "subject",
     "sweep",
     "taps",
     "trace",

@@ -133,11 +133,12 @@ class LeakReport:
         n, t = self.field.depends.shape
         d, seconds = self.declared, self.latency_seconds
         says = "all" if d.lookahead is None else f"{d.lookahead} after its chunk of {max(d.chunk, self.field.stride)}"
+        before = "all" if d.left is None else f"{d.left} before its chunk"
         lines = [
             f"measured  {t} frames → {n} outputs, {_frames(self.field.stride)} to each",
             f"          by {' and '.join(self.field.probes)}",
             f"ahead     {self.ahead} after its own (declared: {says})",
-            f"back      {self.back} before its own (declared: {'all' if d.left is None else d.left})",
+            f"back      {self.back} before its own (declared: {before})",
             f"latency   {self.latency}" + ("" if seconds is None else f", {seconds:.4g} s"),
         ]
         for s in self.streamed:

@@ -43,6 +43,8 @@ class Subject(NamedTuple):
 
 def subject(model: nn.Module, *, frames: int | None = None, seed: int = 0) -> Subject:
     """One of our sequence models, with an example of so many frames (or tokens) and what its config promises."""
+    if frames is not None and frames < 4:
+        raise InputError(f"an example of {frames} frames", "choose at least 4")
     generator = torch.Generator().manual_seed(seed)
     match model:
         case Speech():
