@@ -84,7 +84,11 @@ def parity(folder: str | Path, *, seed: int = 0) -> Report:
     origin = origin_of(model)
     if origin is None or origin.family not in FAMILIES:
         raise ConfigError(f"{folder} is of no published family", "compare a published folder")
-    family, test = FAMILIES[origin.family], sample(model, seed=seed)
+    family = FAMILIES[origin.family]
+    if not family.architectures:
+        fact = f"transformers has no class for the family {family.name}"
+        raise ConfigError(fact, "compare a folder that Hugging Face's own class reads")
+    test = sample(model, seed=seed)
     single = _differences(family, model, hugging_face(transformers, origin.raw, folder, torch.float32), test)
     with Double():
         peer = hugging_face(transformers, origin.raw, folder, torch.float64)

@@ -33,7 +33,7 @@ class Published(NamedTuple):
 
 
 def load(folder: str | Path, *, dtype: torch.dtype = torch.float32, check: bool = True) -> nn.Module:
-    """The model of a published folder, or of one that `save` wrote, in eval mode; what came with it is `.origin`.
+    """The model of a published folder or file, or of one that `save` wrote, in eval mode; `.origin` is whence.
 
     Weights that are in `dtype` already are not copied: they stay in the file, mapped into memory. `check=False` leaves
     out the search for weights that are not numbers, which reads all of them.
@@ -47,9 +47,9 @@ def load(folder: str | Path, *, dtype: torch.dtype = torch.float32, check: bool 
     _require_all(published, binding)
     _fill(published, binding, dtype, check)
     restore_buffers(model, dtype)
-    settings = folder / "generation_config.json"
+    settings = published.folder / "generation_config.json"
     origin = Origin(
-        folder=folder,
+        folder=published.folder,
         family=published.family.name,
         raw=published.raw,
         generation=read_object(settings) if settings.is_file() else {},
@@ -59,18 +59,27 @@ def load(folder: str | Path, *, dtype: torch.dtype = torch.float32, check: bool 
 
 
 def open_published(folder: Path) -> Published:
-    """What the folder holds: the family, our config for it, its weights by name."""
+    """What the folder (or a safetensors file) holds: the family, our config for it, its weights by name."""
     if folder.suffix in PICKLES:
         open_weights(folder)  # refuses, and says how to convert it
     sentence = read_sentence(folder)
-    raw = read_object(sentence.encoder / "config.json")
+    raw = _read_config(sentence.encoder)
     family = recognise(raw)
     family.require_architecture(raw)
     weights = sentence.join(open_weights(sentence.encoder))
     usual = family.usual(weights)
     shapes = {name: weights.entries[own].shape for name, own in usual.items()}
     config = family.config(Fields(raw, shapes, lambda name: weights.read(usual[name])))
-    return Published(folder, family, raw, sentence.amend(config), weights, usual)
+    place = folder.parent if folder.is_file() else folder
+    return Published(place, family, raw, sentence.amend(config), weights, usual)
+
+
+def _read_config(path: Path) -> dict[str, Any]:
+    """config.json of a folder, or beside a file; a file of timm's that is alone has its architecture as its name."""
+    if not path.is_file():
+        return read_object(path / "config.json")
+    beside = path.with_name("config.json")
+    return read_object(beside) if beside.is_file() else {"architecture": path.stem}
 
 
 def _require_all(published: Published, binding: Binding) -> None:

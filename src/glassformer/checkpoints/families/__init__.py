@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from glassformer.checkpoints.architecture import parsed
 from glassformer.checkpoints.families.bert import BERT
 from glassformer.checkpoints.families.deit import DEIT
 from glassformer.checkpoints.families.dinov2 import DINOV2, DINOV2_REGISTERS
@@ -13,17 +14,20 @@ from glassformer.checkpoints.families.llama import LLAMA
 from glassformer.checkpoints.families.marian import MARIAN
 from glassformer.checkpoints.families.roberta import ROBERTA
 from glassformer.checkpoints.families.t5 import T5
+from glassformer.checkpoints.families.timm import TIMM, TIMM_DISTILLED
 from glassformer.checkpoints.families.vit import VIT
 from glassformer.checkpoints.family import Family
 from glassformer.errors import ConfigError
 
 TEXT = (BERT, GPT2, LLAMA, MARIAN, ROBERTA, T5)
-IMAGES = (DEIT, DINOV2, DINOV2_REGISTERS, VIT)
+IMAGES = (DEIT, DINOV2, DINOV2_REGISTERS, TIMM, TIMM_DISTILLED, VIT)
 FAMILIES: dict[str, Family] = {family.name: family for family in TEXT + IMAGES}
 
 
 def recognise(raw: Mapping[str, Any]) -> Family:
-    """The family that config.json names by its model_type."""
+    """The family that config.json names by its model_type; timm's names an architecture and no type."""
+    if "architecture" in raw and "model_type" not in raw:
+        return TIMM_DISTILLED if parsed(raw["architecture"])["distilled"] else TIMM
     for family in FAMILIES.values():
         if raw.get("model_type") in family.types:
             return family
