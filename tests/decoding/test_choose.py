@@ -78,6 +78,15 @@ def test_top_p_is_the_smallest_set_that_reaches_p(seed: int, p: float) -> None:
     assert not (~stays).any() or kept.min() >= probability[~stays].max()
 
 
+def test_top_p_reached_exactly_is_enough() -> None:
+    """Two tokens of 1/2 each: one of them reaches 1/2."""
+    from transformers.generation.logits_process import TopPLogitsWarper
+
+    even = torch.zeros(1, 2, dtype=torch.float64)
+    assert top_p(even, 0.5).isfinite().sum() == 1
+    assert TopPLogitsWarper(0.5)(torch.zeros(1, 0), even).isfinite().sum() == 1
+
+
 def test_the_likeliest_always_stays() -> None:
     logits = logits_of(0, 4, 9)
     for kept in (top_k(logits, 1), top_p(logits, 1e-300), min_p(logits, 1.0)):

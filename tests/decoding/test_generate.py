@@ -35,7 +35,7 @@ def limited(stopping: Stopping) -> Stopping:
     return Stopping(max_new=6, min_new=stopping.min_new, ends=stopping.ends, stops=stopping.stops)
 
 
-@settings(max_examples=15)
+@settings(max_examples=10)
 @given(prompts_of, samplings, stoppings, st.integers(0, 1000))
 def test_a_batch_answers_as_one_by_one(
     plain: Decoder, translator: Seq2Seq, prompts: Any, sampling: Sampling, stopping: Stopping, seed: int
@@ -49,7 +49,7 @@ def test_a_batch_answers_as_one_by_one(
             assert together[i].logprobs == pytest.approx(alone.logprobs, abs=1e-9)
 
 
-@settings(max_examples=10)
+@settings(max_examples=8)
 @given(prompts_of, samplings, stoppings)
 def test_with_a_cache_as_without(
     plain: Decoder, translator: Seq2Seq, prompts: Any, sampling: Sampling, stopping: Stopping
@@ -133,6 +133,16 @@ def test_rows_come_together_and_leave_when_they_have_ended(plain: Decoder) -> No
         mine = [s for s in said if s.row == row]
         assert tuple(s.token for s in mine) == answer.tokens
         assert [s.ended for s in mine] == [None] * (len(mine) - 1) + [answer.ended]
+
+
+def test_who_stays_keeps_what_was_seen(plain: Decoder) -> None:
+    """A penalty on repetition follows its row when others leave."""
+    prompts = [[t, t + 1] for t in range(11)]
+    how: Any = {"sampling": Sampling(repetition_penalty=4.0), "stopping": Stopping(max_new=9, ends=(3, 7))}
+    together = generate(plain, prompts, seed=5, **how)
+    assert len({len(answer.tokens) for answer in together}) > 3
+    for i, prompt in enumerate(prompts):
+        assert together[i].tokens == generate(plain, [prompt], seed=5 + i, **how)[0].tokens
 
 
 def test_stops(plain: Decoder) -> None:

@@ -105,7 +105,8 @@ def top_p(logits: Tensor, p: float) -> Tensor:
     probability = ordered.softmax(-1)
     likelier = probability.cumsum(-1) - probability
     likelier[..., 0] = 0.0  # exactly, whatever the rounding
-    return logits.masked_fill((likelier >= p).scatter(-1, order, likelier >= p), -math.inf)
+    goes = likelier >= p
+    return logits.masked_fill(goes.scatter(-1, order, goes), -math.inf)  # back in the order of the vocabulary
 
 
 def min_p(logits: Tensor, p: float) -> Tensor:
