@@ -11,14 +11,14 @@ from itertools import combinations
 from typing import Any
 
 from glassformer.errors import GlassError
-from glassformer.worked.check.fit import Cells
+from glassformer.worked.check.fit import Cells, Shape
 from glassformer.worked.check.local import Place, Slip, Step
-from glassformer.worked.check.own import closeness, shown
+from glassformer.worked.check.own import Own, closeness, shown
 from glassformer.worked.check.sheet import Sheet
 from glassformer.worked.check.slips import Hypothesis, changed, hypotheses
 from glassformer.worked.check.verdict import ARITHMETIC, Judge, Judged
 from glassformer.worked.matrix import Matrix
-from glassformer.worked.plan import Plan, compute
+from glassformer.worked.plan import Operation, Plan, compute
 from glassformer.worked.problem import Exercise
 
 MOST_SLIPS = 8
@@ -95,6 +95,8 @@ class Finder:
     def example(self, symbol: str, found: dict[Place, Any]) -> str:
         """What a learner's number would be with the slip, and without it."""
         (_, i, j), value = min((item for item in found.items() if item[0][0] == symbol), key=lambda item: item[0])
+        if value is True:  # of another size
+            return f"So {symbol} has another size"
         cell = next((c for c in self.cells if (c.symbol, c.row, c.column) == (symbol, i, j)), None)
         own = cell.own if cell is not None else None
         right = f", and should be {shown(self.judge.exact[symbol][i, j], own)}" if cell is not None else ""
@@ -114,48 +116,66 @@ class Finder:
     def trial(self, plan: Plan, touched: frozenset[str], values: dict[str, Matrix[Any]]) -> dict[Place, Any]:
         found: dict[Place, Any] = {}
         moving = set(touched)  # steps whose value is another than the learner's own
+        given = {symbol: value for symbol, value in self.judge.given.items() if symbol not in moving}
         whole = False
         for operation in plan.operations:
             symbol = operation.symbol
             if symbol not in moving and not moving & set(operation.inputs):
                 continue
-            given = {s: m for s, m in self.judge.given.items() if s not in moving}
-            made = compute(plan, operation, ARITHMETIC, values, given)
-            verdicts = self.compared(symbol, made)
+            ways = self.ways(plan, operation, values, given)
+            verdicts = self.compared(symbol, ways)
             if verdicts is None:
-                values[symbol] = made
+                values[symbol] = ways[0]
                 moving.add(symbol)
                 continue
-            if any(not good and place in self.fine for place, good in verdicts.items()):
-                return {}
             wrong = {place for place in self.left if place[0] == symbol}
-            good = {place for place in wrong if verdicts.get(place)}
-            found |= {
-                place: made[place[1], place[2]]
-                for place in good
-                if place[1] < made.shape[0] and place[2] < made.shape[1]
-            }
-            whole = whole or (bool(wrong) and good == wrong)
-            moving.discard(symbol)
-            if wrong and good != wrong:
+            good = {place for place in wrong if verdicts.get(place) is not None}
+            if good != wrong or any(value is None and place in self.fine for place, value in verdicts.items()):
                 return {}
+            found |= {place: verdicts[place] for place in good}
+            whole = whole or bool(wrong)
+            moving.discard(symbol)
+            self.hold(symbol, ways[0].shape, values, given)
         return found if whole else {}
 
-    def compared(self, symbol: str, made: Matrix[Any]) -> dict[Place, bool] | None:
-        """Each written cell of the symbol: does it agree? None if nothing is written."""
+    def ways(
+        self, plan: Plan, operation: Operation, values: Mapping[str, Matrix[Any]], given: Mapping[str, Matrix[Any]]
+    ) -> list[Matrix[Any]]:
+        """Weights come from the exponentials as they are written, or straight from the scores."""
+        made = [compute(plan, operation, ARITHMETIC, values, given)]
+        if operation.op == "softargmax":
+            scores = {symbol: value for symbol, value in given.items() if symbol not in operation.inputs[1:]}
+            made.append(compute(plan, operation, ARITHMETIC, values, scores))
+        return made
+
+    def hold(self, symbol: str, shape: Shape, values: dict[str, Matrix[Any]], given: dict[str, Matrix[Any]]) -> None:
+        """From here on the learner's own values count again; sums along the other axis lie the other way."""
+        written = self.judge.given.get(symbol)
+        if written is None:
+            return
+        turned = written.shape != shape
+        values[symbol] = self.judge.values[symbol].T if turned else self.judge.values[symbol]
+        given[symbol] = written.T if turned else written
+
+    def compared(self, symbol: str, ways: Sequence[Matrix[Any]]) -> dict[Place, Any] | None:
+        """Each written cell of the symbol with the value that it agrees with, or None; None if nothing is written."""
+        shape = ways[0].shape
         if symbol in self.own:
-            cells = self.own[symbol]
-            if made.shape != self.judge.exact[symbol].shape:
-                cells = {(j, i): own for (i, j), own in cells.items()}
-                if made.shape[::-1] != self.judge.exact[symbol].shape or 1 not in made.shape:
-                    return {(symbol, i, j): False for i, j in self.own[symbol]}
-                return {(symbol, j, i): closeness(made[i, j], own) != "wrong" for (i, j), own in cells.items()}
-            return {(symbol, i, j): closeness(made[i, j], own) != "wrong" for (i, j), own in cells.items()}
+            expected = self.judge.exact[symbol].shape
+            turned = shape != expected and shape == expected[::-1] and 1 in shape
+            if shape != expected and not turned:
+                return {(symbol, i, j): None for i, j in self.own[symbol]}
+            return {
+                (symbol, i, j): _agreeing([way[(j, i) if turned else (i, j)] for way in ways], own)
+                for (i, j), own in self.own[symbol].items()
+            }
         other = self.sheet.misshaped.get(symbol)
         if other is None:
             return None
-        same = other.shape == made.shape and all(closeness(made[i, j], own) == "right" for i, j, own in other.cells())
-        return {place: same for place in self.left if place[0] == symbol}
+        same = other.shape == shape and all(closeness(ways[0][i, j], own) == "right" for i, j, own in other.cells())
+        at = [place for place in self.left if place[0] == symbol]
+        inside = [place for place in at if place[1] < shape[0] and place[2] < shape[1]]
+        return {place: ways[0][place[1], place[2]] if place in inside else True for place in at} if same else {}
 
     # -- cells -------------------------------------------------------------------------------------------------------
 
@@ -175,6 +195,10 @@ class Finder:
     def single(self) -> Iterable[Slip]:
         """What is left: a few wrong cells in a step are as many slips; more than that is no slip that has a name."""
         return [slip for step in self.steps() if _few(step) for slip in step.single()]
+
+
+def _agreeing(values: Sequence[Any], own: Own) -> Any:
+    return next((value for value in values if closeness(value, own) != "wrong"), None)
 
 
 def _few(step: Step) -> bool:

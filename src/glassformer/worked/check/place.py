@@ -45,7 +45,7 @@ class Placer:
         self.plan, self.reading = plan, reading
         self.exact = exactly(plan)
         self.sheet = Sheet()
-        self.sheet.unread += reading.unread
+        self.sheet.unread += [item for item in reading.unread if len(item.source) > 1]  # a lone sign says nothing
         self.sheet.notes += reading.notes
         self.heads = max((int(s[1:]) for s in plan.symbols if s[0] == "H" and s[1:].isdigit()), default=1)
         self.context = Context(self.heads)

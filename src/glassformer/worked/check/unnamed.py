@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from glassformer.worked.check.place import Placer
 
 HALF = 0.5
+MOSTLY = 0.7
 _NUMBERS = ("", "first", "second", "third", "fourth", "fifth", "sixth")
 
 
@@ -73,10 +74,12 @@ class Unnamed:
         here = factor.T if name.endswith("^T") != self.placer.turned else factor
         wanted = self.placer.exact[operand].shape
         values = used_values(here)
+        cells = {(i, j): own for i, j, own in here.cells()}
         if here.shape == wanted and values is not None:
+            if self.placer.agreement(operand, cells) < MOSTLY:
+                return  # not a copy of the operand with a slip of the pen, but another matrix
             self.sheet.used.setdefault(symbol, {})[operand] = values
             if operand in self.placer.plan.given:
-                cells = {(i, j): own for i, j, own in here.cells()}
                 self.sheet.put(Placed(operand, cells, statement.line, statement.source, "factor"))
         elif operand in self.placer.plan.given and here.shape != wanted:
             sizes = "{}×{} is written, {}×{} is given".format(*here.shape, *wanted)

@@ -1,0 +1,176 @@
+"""Exercises made at will, their solutions rendered and spoilt: what the checker is tried on."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+
+from glassformer.errors import GlassError
+from glassformer.worked.arithmetic import EXACT
+from glassformer.worked.check import Report, check
+from glassformer.worked.check.slips import BEFORE, KINDS, hypotheses
+from glassformer.worked.matrix import Matrix
+from glassformer.worked.numbers import Exact, Masked
+from glassformer.worked.plan import Plan, evaluate, plan
+from glassformer.worked.problem import Exercise, from_data
+from glassformer.worked.read import read
+from glassformer.worked.render import render
+from glassformer.worked.solve import Solution, Step
+
+PLAN_SLIPS = (
+    "no √d_k",
+    "d instead of d_k",
+    "softargmax over the wrong axis",
+    "K not transposed",
+    "weights and inputs multiplied in the wrong order",
+    "mask after the softargmax",
+    "future and past swapped",
+    "exponentials not normalised",
+    "W_O forgotten",
+    "heads concatenated in the wrong order",
+)
+CELL_SLIPS = ("two rows swapped", "a sign dropped", "one arithmetic slip in one cell")
+assert set(PLAN_SLIPS) <= {kind.name for kind in KINDS}
+
+
+@dataclass(frozen=True)
+class Spoilt:
+    """A solution with one slip in it, and the document that a learner would hand in."""
+
+    exercise: Exercise
+    plan: Plan
+    given: dict[str, Matrix[Any]]
+    text: str
+    changes: bool
+
+
+class Maker:
+    """Everything that the checker's tests make, from a seed."""
+
+    plan_slips, cell_slips = PLAN_SLIPS, CELL_SLIPS
+
+    def exercise(self, rng: random.Random, **fixed: Any) -> Exercise:
+        n, d = rng.randint(2, 4), rng.randint(2, 3)
+        heads = fixed.get("heads", rng.choice((1, 1, 2)))
+        layout = rng.choice(("rows", "columns"))
+        dk = fixed.get("dk", rng.choice((d, d, 1, 2, 3)))
+        n = fixed.get("n", n)
+
+        def matrix(rows: int, columns: int) -> list[list[int]]:
+            return [[rng.randint(-2, 3) for _ in range(columns)] for _ in range(rows)]
+
+        def oriented(tokens: int, width: int) -> list[list[int]]:
+            return matrix(tokens, width) if layout == "rows" else matrix(width, tokens)
+
+        data: dict[str, Any] = {
+            "layout": layout,
+            "X": oriented(n, d),
+            "heads": [{name: oriented(d, dk) for name in ("WQ", "WK", "WV")} for _ in range(heads)],
+            "scale": fixed.get("scale", rng.choice(("1/sqrt(dk)", "1/sqrt(dk)", "none", "1/2"))),
+            "mask": fixed.get("mask", rng.choice(("none", "none", "causal"))),
+        }
+        if fixed.get("WO", rng.random() < 0.5):
+            data["WO"] = oriented(dk * heads, rng.choice((dk * heads, d)))
+        return from_data(data)
+
+    def solution(self, exercise: Exercise, made: Plan, given: dict[str, Matrix[Any]] | None = None) -> Solution:
+        values = evaluate(made, EXACT, given)
+        steps = tuple(
+            Step(op.symbol, op.formula, tuple((name, _operand(values, name)) for name in op.operands), values[op.symbol], op)
+            for op in made.operations
+            if not op.symbol.endswith(BEFORE)
+        )
+        return Solution(exercise, made, steps, values)
+
+    def document(self, solution: Solution, form: str = "markdown", digits: int = 4) -> str:
+        return render(solution, form, digits=digits)
+
+    def check(self, exercise: Exercise, text: str, name: str = "working.md") -> Report:
+        return check(exercise, read(text, name))
+
+    def spoil(self, slip: str, rng: random.Random, form: str = "markdown", digits: int = 4) -> Spoilt | None:
+        """A fresh exercise with the slip made in it; None where that exercise does not allow it."""
+        exercise = self.exercise(rng, **_needed(slip, rng))
+        made = plan(exercise)
+        right = evaluate(made, EXACT)
+        given: dict[str, Matrix[Any]] = {}
+        edited = made
+        if slip in PLAN_SLIPS:
+            ways = [h for h in hypotheses(made, exercise) if h.kind.name == slip]
+            rng.shuffle(ways)
+            edited = next((h.plan for h in ways if _possible(h.plan)), made)
+            if edited is made:
+                return None
+        else:
+            found = self._cells(slip, made, right, rng)
+            if found is None:
+                return None
+            given = dict([found])
+        wrong = evaluate(edited, EXACT, given)
+        text = self.document(self.solution(exercise, edited, given), form, digits)
+        changes = any(_differ(right[s], wrong[s], digits) for s in made.symbols)
+        return Spoilt(exercise, edited, given, text, changes)
+
+    def _cells(
+        self, slip: str, made: Plan, right: dict[str, Matrix[Any]], rng: random.Random
+    ) -> tuple[str, Matrix[Any]] | None:
+        names = [s for s in made.symbols if s[0] in "QKVSAHO" and not (s[0] == "O" and made[s].op == "copy")]
+        symbol = rng.choice(names)
+        rows = [list(row) for row in right[symbol]]
+        i, j = rng.randrange(len(rows)), rng.randrange(len(rows[0]))
+        if slip == "two rows swapped":
+            k = rng.choice([k for k in range(len(rows)) if k != i] or [i])
+            rows[i], rows[k] = rows[k], rows[i]
+        elif isinstance(rows[i][j], Masked):
+            return None
+        elif slip == "a sign dropped":
+            if not rows[i][j] < 0:
+                return None
+            rows[i][j] = -rows[i][j]
+        else:
+            rows[i][j] = rows[i][j] + Exact(rng.choice((-3, -2, -1, 1, 2, 3)))
+        return symbol, Matrix.of(rows)
+
+
+def _needed(slip: str, rng: random.Random) -> dict[str, Any]:
+    """What an exercise needs for the slip to be possible."""
+    dk = rng.choice((2, 3))
+    return {
+        "no √d_k": {"scale": "1/sqrt(dk)", "dk": dk},
+        "d instead of d_k": {"scale": "1/sqrt(dk)", "dk": rng.choice((1, 2, 3))},
+        "K not transposed": {"n": dk, "dk": dk},
+        "mask after the softargmax": {"mask": "causal"},
+        "future and past swapped": {"mask": "causal"},
+        "W_O forgotten": {"WO": True},
+        "heads concatenated in the wrong order": {"heads": 2},
+    }.get(slip, {})
+
+
+def _operand(values: dict[str, Matrix[Any]], name: str) -> Matrix[Any]:
+    return values[name.removesuffix("^T")].T if name.endswith("^T") else values[name]
+
+
+def _possible(made: Plan) -> bool:
+    try:
+        evaluate(made, EXACT)
+    except GlassError:
+        return False
+    return True
+
+
+def _differ(a: Matrix[Any], b: Matrix[Any], digits: int) -> bool:
+    """Whether what is written down differs."""
+    return a.shape != b.shape or any(_text(x, digits) != _text(b[i, j], digits) for i, j, x in a.cells())
+
+
+def _text(x: Any, digits: int) -> str:
+    return str(x.decimal(digits))
+
+
+@pytest.fixture
+def maker() -> Iterator[Maker]:
+    yield Maker()
