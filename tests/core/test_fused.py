@@ -251,6 +251,16 @@ def test_asking_twice_gives_the_same() -> None:
         torch.testing.assert_close(first.sum(-1), torch.ones(2, 4, 5, dtype=torch.float64))
 
 
+@pytest.mark.parametrize("beta", [1.0, 30.0, 1000.0])
+@torch.no_grad()
+def test_weights_come_back_however_large_the_scores(beta: float) -> None:
+    """exp(S − L) alone would show the rounding of both: at scores of 3,000 float32 knows four decimals."""
+    Q, K, V = (normal(1, 2, 40, 8, seed=i, dtype=torch.float32) for i in range(3))
+    A = Pattern(Q, K, attend_fused(Q, K, V, beta=beta).L, beta=beta).A()
+    torch.testing.assert_close(A, attend(Q, K, V, beta=beta).A, rtol=0, atol=1e-5)
+    torch.testing.assert_close(A.sum(-1), torch.ones(1, 2, 40), rtol=0, atol=1e-5)
+
+
 # ---- mistakes --------------------------------------------------------------------------------------------------------
 
 Q0, K0, V0 = torch.zeros(2, 4, 3, 8), torch.zeros(2, 2, 5, 8), torch.zeros(2, 2, 5, 8)
