@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 
 from glassformer.worked.check import Report, check
@@ -51,6 +52,9 @@ class Drill:
     def answer(self, text: str) -> Reply:
         """Marks rows such as `1 2; 3 4`, or [[1, 2], [3, 4]], for the step that is asked."""
         symbol = self.symbol
+        size, wanted = _size(text), self.solution[symbol].shape
+        if size != wanted:
+            return Reply(False, (f"That is {size[0]} × {size[1]}, and {symbol} is {wanted[0]} × {wanted[1]}.",))
         given = self.answers | {symbol: _matrix(text)}
         written = "\n".join(f"{key} = {value}" for key, value in given.items())
         report = check(self.exercise, read(written, "your answer"))
@@ -74,6 +78,13 @@ class Drill:
         where = ", ".join(f"row {row} column {column}" for row, column in places[:4])
         lines = [f"Not yet: {wrong} of {written} numbers are off ({where}{', …' if len(places) > 4 else ''})."]
         return lines + [f"Hint: {slip.why}" for slip in report.slips if symbol in {cell[0] for cell in slip.cells}]
+
+
+def _size(text: str) -> tuple[int, int]:
+    """Rows and columns as typed; rows of unequal length have no columns."""
+    rows = re.findall(r"\[([^\[\]]*)\]", text) if "[" in text else [row for row in text.split(";") if row.strip()]
+    widths = {len(row.replace(",", " ").split()) for row in rows}
+    return len(rows), widths.pop() if len(widths) == 1 else 0
 
 
 def _matrix(text: str) -> str:

@@ -9,7 +9,8 @@ from random import Random
 from typing import Any, Literal, get_args
 
 from glassformer.errors import InputError
-from glassformer.worked.numbers import Masked
+from glassformer.worked.matrix import Matrix
+from glassformer.worked.numbers import Exact, Masked
 from glassformer.worked.problem import Exercise, from_data
 from glassformer.worked.solve import Solution, solve
 
@@ -59,17 +60,17 @@ def make(wanted: Wanted, seed: int, sheet: int = 1) -> Exercise:
 
 def sheets(wanted: Wanted, seed: int, count: int) -> list[Exercise]:
     """So many exercises, each different from the others."""
-    made: list[Exercise] = []
-    number = 0
+    made: dict[str, Exercise] = {}
+    number = repeats = 0
     while len(made) < count:
         number += 1
         exercise = make(wanted, seed, number)
-        if all(exercise != other for other in made):
-            made.append(exercise)
-        elif number > 50 * count:
+        repeats = 0 if made.setdefault(repr(exercise), exercise) is exercise else repeats + 1
+        if repeats == 100:
             raise InputError(f"there are only {len(made)} different sheets of this kind", "ask for fewer or larger")
     return [
-        exercise.model_copy(update={"title": f"{exercise.title}, sheet {i}"}) for i, exercise in enumerate(made, 1)
+        exercise.model_copy(update={"title": f"{exercise.title}, sheet {i}"})
+        for i, exercise in enumerate(made.values(), 1)
     ]
 
 
@@ -177,7 +178,7 @@ def _matrix(random: Random, rows: int, columns: int, entries: range | tuple[int,
 
 
 def _is_nice(wanted: Wanted, exercise: Exercise) -> bool:
-    """No zero matrix, no large score, no head whose weights are all alike or all hard, and something to move."""
+    """No token or projection that is 0, no large score, no head whose scores are all alike, and something to move."""
     if exercise.transport:
         return exercise.transport.p != exercise.transport.q
     if not exercise.all_heads:
@@ -185,8 +186,14 @@ def _is_nice(wanted: Wanted, exercise: Exercise) -> bool:
     given = [matrix for head in exercise.all_heads for matrix in (head.WQ, head.WK, head.WV)]
     if any(matrix is not None and all(x.is_zero() for _, _, x in matrix.cells()) for matrix in given):
         return False
+    if exercise.X is not None and _zero_rows(exercise.X):
+        return False
     solution = solve(exercise)
     return all(_head_is_nice(wanted, solution, i) for i in _suffixes(exercise))
+
+
+def _zero_rows(matrix: Matrix[Exact]) -> int:
+    return sum(all(x.is_zero() for x in row) for row in matrix)
 
 
 def _suffixes(exercise: Exercise) -> list[str]:
@@ -197,6 +204,8 @@ def _suffixes(exercise: Exercise) -> list[str]:
 def _head_is_nice(wanted: Wanted, solution: Solution, i: str) -> bool:
     scores = [x for _, _, x in solution[f"S{i}"].cells() if not isinstance(x, Masked)]
     if max(abs(float(x)) for x in scores) > _LARGEST[wanted.level]:
+        return False
+    if max(_zero_rows(solution[f"{name}{i}"]) for name in "QK") > 1:
         return False
     varied = len(set(scores)) > 1 or len(scores) == 1
     values = {x for _, _, x in solution[f"V{i}"].cells()}
