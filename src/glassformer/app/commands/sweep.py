@@ -1,0 +1,83 @@
+"""`glassformer sweep MODEL CLEAN CORRUPTED`: which heads carry the difference between two texts."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+if TYPE_CHECKING:
+    from torch import Tensor, nn
+
+    from glassformer.app.words import Words
+
+
+def sweep(
+    model: Annotated[Path, typer.Argument(help="A model's folder.")],
+    clean: Annotated[str, typer.Argument(help="The text whose answer is wanted.")],
+    corrupted: Annotated[str, typer.Argument(help="A text of as many tokens with another answer.")],
+    answer: Annotated[str | None, typer.Option(help="The clean text's answer; the model's own unless given.")] = None,
+    wrong: Annotated[str | None, typer.Option(help="The corrupted text's; the model's own unless given.")] = None,
+    at: Annotated[int, typer.Option(help="The position whose logits are read; the last is -1.")] = -1,
+    site: Annotated[str, typer.Option(help="What is patched: H, A, Q, K, V by head; X, R, O by token; paths.")] = "H",
+) -> None:
+    """Patch each head's output from the clean text into the corrupted one: how much of the answer comes back?"""
+    from rich.console import Console
+    from rich.progress import Progress
+
+    from glassformer import lens
+    from glassformer.app.words import Words
+    from glassformer.checkpoints import load
+
+    net = load(model)
+    words = Words(net)
+    texts = words.ids(clean), words.ids(corrupted)
+    right, other = _answers(net, words, texts, (answer, wrong), at)
+    with Progress(console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task("patching", total=None)
+        made = lens.sweep(
+            net,
+            *texts,
+            lambda out: (logits := _logits(net, out, at))[right] - logits[other],
+            site=site,
+            progress=lambda done, total: bar.update(task, completed=done, total=total),
+        )
+    console = Console(width=None if Console().is_terminal else 160)
+    names = words.text(right), words.text(other)
+    console.print(f"metric: logit of {names[0]!r} − logit of {names[1]!r} at position {at}", markup=False)
+    console.print(made)
+
+
+def _logits(model: nn.Module, out: Tensor, at: int) -> Tensor:
+    """Over the vocabulary, at one position of the one text."""
+    from glassformer.errors import InputError
+    from glassformer.models import Encoder
+
+    if not -out.shape[1] <= at < out.shape[1]:
+        raise InputError(f"there is no position {at} in {out.shape[1]} tokens", f"choose up to {out.shape[1] - 1}")
+    return model.words(out[0, at]) if isinstance(model, Encoder) else out[0, at]
+
+
+def _answers(
+    model: nn.Module, words: Words, texts: tuple[Tensor, Tensor], given: tuple[str | None, str | None], at: int
+) -> tuple[int, int]:
+    """The first token of each answer that is given; else the one the model finds likeliest."""
+    import torch
+
+    from glassformer.errors import InputError
+    from glassformer.models import Decoder, Encoder
+
+    if not isinstance(model, Decoder | Encoder):
+        raise InputError(f"a {type(model).__name__} has no words to answer with", "sweep a decoder or encoder of text")
+    found = []
+    for ids, text in zip(texts, given, strict=True):
+        with torch.no_grad():
+            logits = _logits(model, model(ids), at)
+        token = int(logits.argmax()) if text is None else int(words.ids(text, special=False)[0, 0])
+        if token >= len(logits):
+            raise InputError(f"token {token} is not among the {len(logits)} known", f"use 0 to {len(logits) - 1}")
+        found.append(token)
+    if found[0] == found[1]:
+        raise InputError(f"both texts have the answer {words.text(found[0])!r}", "name two with --answer and --wrong")
+    return found[0], found[1]
