@@ -15,7 +15,7 @@ from typing import Any
 from glassformer.errors import InputError
 from glassformer.worked.read.chain import formula, target_of
 from glassformer.worked.read.statement import Link, Note, Reading, Statement, Target, Unread
-from glassformer.worked.read.term import LONGEST_NUMBER, Blank, Matrix, Name, Negative, Term, written
+from glassformer.worked.read.term import LONGEST_NUMBER, Blank, Matrix, Name, Negative, Term, is_numeric, written
 
 MOST_CELLS = 200_000
 _FLOAT = re.compile(r"[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d{1,2})?")
@@ -101,10 +101,11 @@ class Answers:
             number = written(text.lstrip("+-"))
             return Negative(number) if text.startswith("-") else number
         read = formula(text.strip("$"), value.line)
-        if len(read.drafts) == 1 and len(read.drafts[0].terms) == 1 and not read.problems:
+        single = len(read.drafts) == 1 and len(read.drafts[0].terms) == 1 and not read.problems
+        if single and is_numeric(read.drafts[0].terms[0].term):
             self.notes += [Note(*note) for note in read.notes]
             return read.drafts[0].terms[0].term
-        reason = read.problems[0][2] if read.problems else "this is not a single number or expression"
+        reason = read.problems[0][2] if read.problems else "this is not a number"
         self.unread.append(Unread(value.line, text[:200], reason))
         return Blank()
 

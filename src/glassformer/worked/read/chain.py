@@ -179,7 +179,12 @@ class _Chains:
             return []
         current: Draft | None = None
         first = low
-        for position, (start, stop) in enumerate(ranges):
+        for position, (start, end) in enumerate(ranges):
+            stop = end
+            while start < stop and self.items[start].kind == "gap":
+                start += 1
+            while start < stop and self.items[stop - 1].kind == "gap":
+                stop -= 1
             if start < stop:
                 leads = relation == "→" and position + 1 < len(ranges) and self.named(start, stop)
                 if current is None or (leads and len(current.terms) > 1):
@@ -191,7 +196,7 @@ class _Chains:
                 current.source = self.parser.tokens.text(first, stop)
                 relation = ""
             if position + 1 < len(ranges):
-                relation = cast(Relation, self.items[stop].text)
+                relation = cast(Relation, self.items[end].text)
         if current is not None:
             current.dangling = relation
         return drafts

@@ -110,6 +110,9 @@ class Lists:
             if close == opened + 1:
                 raise Misread("there is nothing between the braces")
             return self.within(opened + 1, close)
+        nested = self.nested(opened + 1, close) if kind == "[" else None
+        if nested is not None:
+            return self.checked(Matrix(nested), opened, close + 1)
         rows = self.rows(opened + 1, close, spaces=kind != "(")
         if kind == "<":
             return Call("inner", rows[0])
@@ -121,15 +124,23 @@ class Lists:
         row = rows[0]
         if len(row) == 1:
             return self.alone(row[0], opened, close, kind)
-        if all(isinstance(item, Matrix) and item.flat for item in row):
+        if all(isinstance(item, Matrix) and item.flat for item in row):  # ((1, 2), (3, 4))
             inner = tuple(item.rows[0] for item in row if isinstance(item, Matrix))
             return self.checked(Matrix(inner), opened, close + 1)
         return Matrix((row,), flat=True)
 
+    def nested(self, low: int, high: int) -> tuple[tuple[Term, ...], ...] | None:
+        """[[1, 2], [3, 4]]: the rows, if everything in the brackets is in brackets."""
+        parts = self.split(low, high, "op", ",")
+        parts = self.spaced(low, high) if len(parts) == 1 else parts
+        for start, stop in parts:
+            bracket = start < stop and self.tokens.items[start].kind == "open" and self.tokens.items[start].text == "["
+            if not bracket or self.tokens.match[start] != stop - 1 or self.tokens.items[start + 1].kind == "begin":
+                return None
+        return tuple(self.row(start + 1, stop - 1, spaces=True) for start, stop in parts)
+
     def alone(self, item: Term, opened: int, close: int, kind: str) -> Term:
-        """[x] is a group, [[1, 2]] a matrix of one row, [101211] perhaps six digits that have lost their gaps."""
-        if isinstance(item, Matrix) and item.flat and kind != "(":
-            return Matrix(item.rows)
+        """[x] is a group, [101211] perhaps six digits that have lost their gaps."""
         if isinstance(item, Blank):
             raise Misread("there is nothing between the brackets")
         text = self.tokens.items[opened + 1].text

@@ -182,6 +182,8 @@ def _kind(chunk: str) -> str:
         return "S" if known or re.search(r"[=_^\\]", core) else "N"
     if _SIGNS.match(core):
         return "S" if re.search(r"[=/*+\[\]()<>-]", core) else "W"
+    if core.startswith("["):
+        return "S"
     letters = core.strip("()[],")
     if len(letters) == 1 or (len(letters) <= 4 and all(c in names.QUANTITIES for c in letters)):
         return "W"

@@ -53,7 +53,7 @@ def attach(parser: Parser, term: Term) -> Term | None:
 
 def _raise(parser: Parser, term: Term) -> Term:
     low, high = _exponent(parser)
-    tokens = parser.tokens.items[low:high]
+    tokens = [t for t in parser.tokens.items[low:high] if t.kind not in ("open", "close") or t.text != "{"]
     text = "".join(token.text for token in tokens)
     if text in names.TRANSPOSES and not isinstance(term, Written | Constant):
         capital = isinstance(term, Name) and term.name.isupper()
