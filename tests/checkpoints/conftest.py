@@ -24,6 +24,7 @@ from glassformer.checkpoints.samples import sample
 from glassformer.models import Decoder, decoder
 
 HEADS = ("word_head", "class_head", "pooler", "head", "head_hidden", "teacher_head", "")
+HEADS += ("x", "y", "S", "image_projection", "text_projection")
 
 
 @pytest.fixture(scope="session")

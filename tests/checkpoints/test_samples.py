@@ -10,7 +10,7 @@ from torch import nn
 
 from glassformer.checkpoints.samples import padded, sample
 from glassformer.errors import ConfigError
-from glassformer.models import Decoder, Encoder, Seq2Seq, ViT, decoder, encoder, seq2seq, vit
+from glassformer.models import CLIP, Decoder, Encoder, Seq2Seq, ViT, clip, decoder, encoder, seq2seq, vit
 
 
 @pytest.mark.parametrize(
@@ -36,6 +36,17 @@ def test_pictures() -> None:
     one = sample(model)
     assert one.theirs["pixel_values"].shape == (2, 3, 8, 8)
     assert one.given(model)["pixel_values"].dtype == torch.float64
+    one.ours(model)
+
+
+@pytest.mark.parametrize(
+    ("changes", "names"),
+    [({}, {"pixel_values", "input_ids"}), ({"text": None}, {"pixel_values"}), ({"vision": None}, {"input_ids"})],
+)
+def test_pictures_and_texts(changes: dict[str, None], names: set[str]) -> None:
+    model = CLIP(replace(clip.tiny(), **changes))  # type: ignore[arg-type]
+    one = sample(model)
+    assert set(one.theirs) == names
     one.ours(model)
 
 

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from glassformer.errors import ConfigError
+from glassformer.models.clip import CLIP
 from glassformer.models.decoder import Decoder
 from glassformer.models.encoder import Encoder
 from glassformer.models.seq2seq import Seq2Seq
@@ -94,10 +95,33 @@ def of_vit(model: ViT, length: int, generator: torch.Generator) -> Sample:
     return Sample({"pixel_values": pixels}, lambda model: model(pixels.to(model.positions.dtype)), {})
 
 
+def of_clip(model: CLIP, length: int, generator: torch.Generator) -> Sample:
+    c = model.config
+    theirs = {}
+    if c.vision is not None:
+        theirs["pixel_values"] = torch.randn(2, c.vision.channels, *c.vision.image, generator=generator)
+    if c.text is not None:
+        ids = tokens(c.text.vocabulary, min(length, getattr(c.text.positions, "length", length)), generator)
+        ids[0, -1] = ids[1, ids.shape[1] // 2] = c.text.vocabulary - 1 if c.end is None else c.end
+        theirs["input_ids"] = ids
+
+    def ours(model: CLIP) -> None:
+        given = {name: x.to(next(model.parameters()).dtype) for name, x in theirs.items() if name == "pixel_values"}
+        if len(theirs) == 2:
+            model(given["pixel_values"], theirs["input_ids"])
+        elif given:
+            model.images(given["pixel_values"])
+        else:
+            model.texts(theirs["input_ids"])
+
+    return Sample(theirs, ours, {})
+
+
 # a model of another kind gets its line here
 MAKERS: dict[type[nn.Module], Callable[[Any, int, torch.Generator], Sample]] = {
     Encoder: of_encoder,
     Decoder: of_decoder,
     Seq2Seq: of_seq2seq,
     ViT: of_vit,
+    CLIP: of_clip,
 }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from glassformer.models import (
+    clip,
     convolutional,
     convolutional_sequence,
     decoder,
@@ -14,6 +15,7 @@ from glassformer.models import (
     speech,
     vit,
 )
+from glassformer.models.clip import CLIP, CLIPConfig
 from glassformer.models.convolutional import ConvNet2d, ConvNet2dConfig
 from glassformer.models.convolutional_sequence import ConvNet1d, ConvNet1dConfig
 from glassformer.models.decoder import Decoder, DecoderConfig
@@ -27,7 +29,9 @@ from glassformer.models.speech import Latency, Speech, SpeechConfig, SpeechStrea
 from glassformer.models.vit import ViT, ViTConfig
 
 __all__ = [
+    "CLIP",
     "MLP",
+    "CLIPConfig",
     "ConvNet1d",
     "ConvNet1dConfig",
     "ConvNet2d",
@@ -54,6 +58,7 @@ __all__ = [
     "Tokens",
     "ViT",
     "ViTConfig",
+    "clip",
     "convolutional",
     "convolutional_sequence",
     "decoder",

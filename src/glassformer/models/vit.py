@@ -83,6 +83,11 @@ class ViTConfig:
         return self.block.attention.width
 
     @property
+    def kernel(self) -> tuple[int, int, int, int]:
+        """The patch embedding's shape as a convolution: width, channels, rows, columns."""
+        return self.width, self.channels, *self.patch
+
+    @property
     def placed(self) -> int:
         """How many prefix tokens have positions."""
         return self.prefix if self.prefix_positions else 0

@@ -7,6 +7,7 @@ from typing import Any
 
 from glassformer.checkpoints.architecture import parsed
 from glassformer.checkpoints.families.bert import BERT
+from glassformer.checkpoints.families.clip import CLIP, CLIP_TEXT, CLIP_VISION
 from glassformer.checkpoints.families.deit import DEIT
 from glassformer.checkpoints.families.dinov2 import DINOV2, DINOV2_REGISTERS
 from glassformer.checkpoints.families.gpt2 import GPT2
@@ -21,7 +22,8 @@ from glassformer.errors import ConfigError
 
 TEXT = (BERT, GPT2, LLAMA, MARIAN, ROBERTA, T5)
 IMAGES = (DEIT, DINOV2, DINOV2_REGISTERS, TIMM, TIMM_DISTILLED, VIT)
-FAMILIES: dict[str, Family] = {family.name: family for family in TEXT + IMAGES}
+TOWERS = (CLIP, CLIP_TEXT, CLIP_VISION)
+FAMILIES: dict[str, Family] = {family.name: family for family in TEXT + IMAGES + TOWERS}
 
 
 def recognise(raw: Mapping[str, Any]) -> Family:

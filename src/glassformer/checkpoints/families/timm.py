@@ -61,7 +61,7 @@ def rules(prefix: Rule) -> tuple[Rule, ...]:
     joined = {"attn.qkv": [f"{ours}.attention.W{x}" for x in "QKV"], "mlp.fc1": [f"{ours}.ffn.W1", f"{ours}.ffn.W3"]}
     return (
         prefix,
-        *linear("embed.W", "patch_embed.proj", Reshaped(lambda c: (c.width, c.channels, *c.patch))),
+        *linear("embed.W", "patch_embed.proj", Reshaped(lambda c: c.kernel)),
         same("positions", "pos_embed", Reshaped(lambda c: (1, c.places, c.width))),
         same("registers", "reg_token", Reshaped(lambda c: (1, c.registers, c.width))),
         *(  # the gate of SwiGLU, then what it lets through

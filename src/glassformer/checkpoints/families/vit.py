@@ -62,9 +62,8 @@ def classes(f: Fields, head: str) -> int:
 def stack_rules(root: str) -> tuple[Rule, ...]:
     """Names that ViT, DeiT and DINOv2 share."""
     ours, theirs = "encoder.{i}", f"{root}encoder.layer.{{i}}"
-    patch = Reshaped(lambda c: (c.width, c.channels, *c.patch))
     return (
-        *linear("embed.W", f"{root}embeddings.patch_embeddings.projection", patch),
+        *linear("embed.W", f"{root}embeddings.patch_embeddings.projection", Reshaped(lambda c: c.kernel)),
         same("positions", f"{root}embeddings.position_embeddings", Reshaped(lambda c: (1, c.places, c.width))),
         *(rule for x, y in NAMES.items() for rule in linear(f"{ours}.attention.W{x}", f"{theirs}.attention.{y}")),
         *norm("encoder.norm", f"{root}layernorm"),
