@@ -3,7 +3,7 @@ VENV := .venv
 PY := $(VENV)/bin/python
 READY := $(VENV)/.ready
 
-.PHONY: run test test-all lint types unit slow golden clean
+.PHONY: run test test-all lint types unit slow golden bench clean
 
 run: $(READY)
 	@$(VENV)/bin/glassformer tour
@@ -13,7 +13,7 @@ test: lint types unit
 test-all: test slow
 
 lint: $(READY)
-	$(VENV)/bin/ruff check src tests
+	$(VENV)/bin/ruff check src tests benchmarks
 
 types: $(READY)
 	$(VENV)/bin/mypy
@@ -24,6 +24,10 @@ unit: $(READY)
 # Slow tests may fetch pinned data from the package registries, and take both cores each.
 slow: $(READY)
 	$(PY) -m pytest -m slow
+
+# Measures what looking costs, beside peers in the same run, and rewrites the table in README.md.
+bench: $(READY)
+	$(PY) benchmarks/watching.py --update
 
 # Rewrites every golden file from what the code says now; read the diff before you commit it.
 golden: $(READY)

@@ -10,7 +10,7 @@ from typing import Any
 
 __version__ = "0.1.0"
 
-_PACKAGES = ("core", "worked", "nn", "models", "checkpoints", "decoding", "lens")
+_PACKAGES = ("core", "worked", "nn", "models", "checkpoints", "decoding", "lens", "figures", "runtime")
 # name -> the module it lives in
 _NAMES: dict[str, str] = {
     "GlassError": "errors",

@@ -1,0 +1,115 @@
+"""What looking costs: one encoder plain, traced, watched, read and explicit, beside torch's own that gives weights.
+
+    .venv/bin/python benchmarks/watching.py [--rounds 15] [--tokens 512] [--update]
+
+Prints ratios to the plain forward pass; --update writes results/watching.json and the table in README.md.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from pathlib import Path
+
+import torch
+from torch import nn
+
+from glassformer.lens import edit, trace
+from glassformer.models import Encoder, EncoderConfig
+from glassformer.nn import BlockConfig, FeedForwardConfig, Learned, heads
+from glassformer.nn.text import TextConfig
+from glassformer.runtime import card, interleaved
+
+ROOT = Path(__file__).parent.parent
+DEPTH, WIDTH, HEADS = 6, 384, 12
+
+
+def ours(tokens: int) -> Encoder:
+    block = BlockConfig(attention=heads(WIDTH, HEADS), ffn=FeedForwardConfig(width=WIDTH, hidden=4 * WIDTH))
+    text = TextConfig(vocabulary=1000, depth=DEPTH, block=block, positions=Learned(length=tokens))
+    return Encoder(EncoderConfig(text=text, word_head=False)).eval()
+
+
+class WithWeights(nn.Module):
+    """The same block as people write it to see the weights: nn.MultiheadAttention(need_weights=True)."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.attention = nn.MultiheadAttention(WIDTH, HEADS, batch_first=True)
+        self.ffn = nn.Sequential(nn.Linear(WIDTH, 4 * WIDTH), nn.GELU(), nn.Linear(4 * WIDTH, WIDTH))
+        self.norm1, self.norm2 = nn.LayerNorm(WIDTH), nn.LayerNorm(WIDTH)
+
+    def forward(self, x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        y = self.norm1(x)
+        y, A = self.attention(y, y, y, need_weights=True, average_attn_weights=False)
+        x = x + y
+        return x + self.ffn(self.norm2(x)), A
+
+
+@torch.no_grad()
+def measure(tokens: int, rounds: int) -> dict[str, float]:
+    model = ours(tokens)
+    ids = torch.arange(tokens)[None] % 1000
+    embedded = torch.randn(1, tokens, WIDTH, generator=torch.Generator().manual_seed(0))
+    peer = nn.ModuleList(WithWeights() for _ in range(DEPTH)).eval()
+    fused = nn.TransformerEncoderLayer(WIDTH, HEADS, 4 * WIDTH, activation="gelu", batch_first=True, norm_first=True)
+    fast = nn.TransformerEncoder(fused, DEPTH, enable_nested_tensor=False).eval()
+
+    def traced(*patterns: str, read: str | None = None) -> None:
+        with trace(model, *patterns) as run:
+            model(ids)
+        for _ in run.each(read) if read else ():
+            pass
+
+    def explicit() -> None:
+        with edit(model, "encoder.*.attention.A", lambda A: A):
+            model(ids)
+
+    def weights() -> None:
+        x = embedded
+        for block in peer:
+            x, _ = block(x)
+
+    return interleaved(
+        {
+            "ours, nobody looks": lambda: model(ids),
+            "ours, a trace entered that watches one embedding": lambda: traced("encoder.embed.X"),
+            "ours, every layer's A watched, not read": lambda: traced("encoder.*.attention.A"),
+            "ours, every layer's A watched and read": lambda: traced(
+                "encoder.*.attention.A", read="encoder.*.attention.A"
+            ),
+            "ours, every layer explicit (an edit of A)": explicit,
+            "nn.TransformerEncoder, no weights": lambda: fast(embedded),
+            "nn.MultiheadAttention(need_weights=True), all weights": weights,
+        },
+        rounds=rounds,
+        warm=2,
+    )
+
+
+def table(result: dict[str, float]) -> str:
+    base = result["ours, nobody looks"]
+    rows = "\n".join(f"| {name} | {seconds / base:.2f} |" for name, seconds in result.items())
+    return f"| | × plain |\n|---|---|\n{rows}"
+
+
+def main() -> None:
+    options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    options.add_argument("--rounds", type=int, default=15)
+    options.add_argument("--tokens", type=int, default=512)
+    options.add_argument("--update", action="store_true")
+    wanted = options.parse_args()
+    result = measure(wanted.tokens, wanted.rounds)
+    print(table(result))
+    if wanted.update:
+        facts = {"card": card(), "tokens": wanted.tokens, "rounds": wanted.rounds, "best_seconds": result}
+        (ROOT / "results" / "watching.json").write_text(json.dumps(facts, indent=1) + "\n", encoding="utf-8")
+        readme = ROOT / "README.md"
+        before, _, rest = readme.read_text(encoding="utf-8").partition("<!-- watching -->\n")
+        after = rest.partition("<!-- /watching -->")[2]
+        text = f"{before}<!-- watching -->\n{table(result)}\n<!-- /watching -->{after}"
+        readme.write_text(text, encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

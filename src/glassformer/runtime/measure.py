@@ -1,0 +1,65 @@
+"""Time as a ratio to a peer in the same run: contenders take turns, and the best turn of each counts.
+
+Machines are shared and noisy; what disturbs one contender disturbs the others in the same round.
+"""
+
+from __future__ import annotations
+
+import os
+import platform
+import subprocess
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from glassformer.errors import InputError
+
+
+def interleaved(contenders: Mapping[str, Callable[[], object]], *, rounds: int, warm: int = 1) -> dict[str, float]:
+    """The best time of each in seconds, over `rounds` rounds in which each runs once; `warm` rounds do not count."""
+    if rounds < 1 or not contenders:
+        raise InputError(f"{rounds} rounds of {len(contenders)} contenders", "measure at least one of each")
+    best = dict.fromkeys(contenders, float("inf"))
+    for turn in range(warm + rounds):
+        for name, run in contenders.items():
+            start = time.perf_counter()
+            run()
+            took = time.perf_counter() - start
+            if turn >= warm:
+                best[name] = min(best[name], took)
+    return best
+
+
+def card() -> dict[str, Any]:
+    """The circumstances that belong to every measurement."""
+    import torch
+
+    return {
+        "date": time.strftime("%Y-%m-%d"),
+        "processor": _processor(),
+        "cores": os.cpu_count(),
+        "threads": torch.get_num_threads(),
+        "python": platform.python_version(),
+        "torch": torch.__version__,
+        "commit": _commit(),
+    }
+
+
+def _processor() -> str:
+    try:
+        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
+    except OSError:
+        return platform.processor() or platform.machine()
+    names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
+    return names[0] if names else platform.machine()
+
+
+def _commit() -> str:
+    """The commit measured, if this is a checkout."""
+    try:
+        command = ["git", "rev-parse", "--short", "HEAD"]
+        done = subprocess.run(command, cwd=Path(__file__).parent, capture_output=True, text=True, timeout=5)
+    except (OSError, subprocess.TimeoutExpired):
+        return "unknown"
+    return done.stdout.strip() or "unknown"

@@ -1,0 +1,23 @@
+from __future__ import annotations
+
+import pytest
+
+from glassformer.errors import InputError
+from glassformer.runtime import card, interleaved
+
+
+def test_contenders_take_turns_and_the_best_counts() -> None:
+    order: list[str] = []
+    best = interleaved({"a": lambda: order.append("a"), "b": lambda: order.append("b")}, rounds=3, warm=1)
+    assert order == ["a", "b"] * 4
+    assert set(best) == {"a", "b"}
+    assert all(0 <= seconds < 1 for seconds in best.values())
+
+
+def test_the_card_names_the_circumstances() -> None:
+    assert {"date", "processor", "cores", "threads", "python", "torch", "commit"} == set(card())
+
+
+def test_nothing_to_measure() -> None:
+    with pytest.raises(InputError, match="0 rounds"):
+        interleaved({"a": int}, rounds=0)
