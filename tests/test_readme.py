@@ -1,0 +1,58 @@
+"""Every command that README.md shows is run, and its links lead somewhere."""
+
+from __future__ import annotations
+
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+README = (ROOT / "README.md").read_text(encoding="utf-8")
+COMMANDS = [
+    line.partition("#")[0].strip()
+    for block in re.findall(r"```\n(.*?)```", README, re.S)
+    for line in block.splitlines()
+    if line.strip()
+]
+
+
+def test_there_are_commands() -> None:
+    assert {"make run", "make test"} <= set(COMMANDS)
+    assert len([line for line in COMMANDS if line.startswith("glassformer")]) >= 5
+
+
+@pytest.mark.parametrize("line", [line for line in COMMANDS if line.startswith("glassformer ")])
+def test_a_command_runs(line: str, tmp_path: Path) -> None:
+    shutil.copytree(ROOT / "examples", tmp_path / "examples")
+    done = subprocess.run(
+        [sys.executable, "-c", "from glassformer.app.cli import main; main()", *shlex.split(line)[1:]],
+        cwd=tmp_path,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout or any(tmp_path.glob("*"))
+
+
+@pytest.mark.parametrize("line", [line for line in COMMANDS if line.startswith("make ")])
+def test_a_target_exists(line: str) -> None:
+    """Not run from within itself: `make -n` says what it would do."""
+    done = subprocess.run([*line.split()[:1], "-n", *line.split()[1:]], cwd=ROOT, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert "tour" in done.stdout or "pytest" in done.stdout
+
+
+def test_links_lead_somewhere() -> None:
+    for target in re.findall(r"\]\(([^)#]+)", README):
+        assert (ROOT / target).exists(), target
+
+
+def test_the_table_of_measurements_is_filled_in() -> None:
+    table = README.partition("<!-- watching -->")[2].partition("<!-- /watching -->")[0]
+    assert "ours, nobody looks | 1.00" in table
