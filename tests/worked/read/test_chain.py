@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from glassformer.worked.read.chain import formula, settle
+from glassformer.worked.read.chain import formula
 from glassformer.worked.read.label import label
+from glassformer.worked.read.targets import settle
 
 Read = list[tuple[str | None, list[str]]]
 
@@ -25,6 +26,8 @@ def chains(source: str) -> Read:
         (r"\frac{224}{16} = 14", [(None, ["224/16", "=14"])]),
         ("0.1967 = w_{1,1}", [("w_{1,1}", ["0.1967"])]),
         (r"(q_1, k_1) = (\begin{bmatrix} 1 \\ 2 \end{bmatrix}, 3)", [("q_1", ["=[1; 2]"]), ("k_1", ["=3"])]),
+        ("Q: [[1, 2], [3, 4]]", [("Q", ["=[1, 2; 3, 4]"])]),
+        (r"[2, 4] \xrightarrow{\text{softmax}} [0.12, 0.88]", [(None, ["[2, 4]", "→[0.12, 0.88]"])]),
         ("M = ((1, 2), (3, 4))", [("M", ["=[1, 2; 3, 4]"])]),
         ("q_1 = (1, 2)", [("q_1", ["=[1, 2]"])]),
         ("a = 1, b = 2", [("a", ["=1"]), ("b", ["=2"])]),

@@ -26,7 +26,12 @@ def kinds(source: str) -> list[str]:
         (r"\dfrac{1}{2}", ["cmd:frac", "open:{", "number:1", "close:{", "open:{", "number:2", "close:{"]),
         (r"a \quad b", ["name:a", "gap:quad", "name:b"]),
         (r"50\%", ["number:50", "op:%"]),
-        (r"\overset{!}{=}", ["open:{", "rel:=", "close:{"]),
+        (r"\overset{!}{=}", ["rel:="]),
+        (r"a \xrightarrow{\text{softmax}} b", ["name:a", "rel:→", "name:b"]),
+        ("x = 0.53 rounded", ["name:x", "rel:=", "number:0.53", "words:rounded"]),
+        ("x = 0.53 (rounded)", ["name:x", "rel:=", "number:0.53", "words:(rounded)"]),
+        ("for i", ["words:for", "name:i"]),
+        ("out_1", ["name:out", "op:_", "number:1"]),
     ],
 )
 def test_commands(source: str, tokens: list[str]) -> None:

@@ -6,7 +6,6 @@ import pytest
 
 from glassformer.worked.read.document import pieces
 
-
 ONE = r"\begin{bmatrix}1\end{bmatrix}"
 
 

@@ -46,7 +46,7 @@ def test_a_list_is_flat_and_a_matrix_is_not() -> None:
 
 @pytest.mark.parametrize(
     "source",
-    ["x = 0,1967", "[0,1967]", r"\begin{bmatrix} 0,5 & 1 \\ 1 & 1 \end{bmatrix}", r"\begin{bmatrix} 0,053 \end{bmatrix}"],
+    ["x = 0,1967", "[0,1967]", r"\begin{bmatrix} 0,5 & 1 \end{bmatrix}", r"\begin{bmatrix} 0,053 \end{bmatrix}"],
 )
 def test_a_comma_that_may_be_decimal_is_not_guessed(source: str) -> None:
     assert any("decimal comma" in problem for problem in [p[2] for p in formula(source).problems])

@@ -15,8 +15,9 @@ from glassformer.worked.read.balls import Grid
 from glassformer.worked.read.chain import formula
 from glassformer.worked.read.evaluate import evaluate
 from glassformer.worked.read.parse import Parser
+from glassformer.worked.read.stream import Misread
 from glassformer.worked.read.term import Unknown, walk
-from glassformer.worked.read.tokens import Misread, lex
+from glassformer.worked.read.tokens import lex
 
 
 @dataclass(frozen=True)

@@ -151,8 +151,8 @@ def test_files(tmp_path: Path) -> None:
 
 
 SCRAPS = r"""
-$ $$ \[ \] { } [ ] ( ) \begin{bmatrix} \end{bmatrix} & \\ = ^ _ ' | \frac \sqrt \cancel{ \text{ e Q 1 0.5 , ; ~~ ` - + / *
-\sum \left \right … ½ ² ᵢ √ ∞ \hat % ! <del> # |---| \begin{align} \end{align} \item 1e-999 ² ١ \def\a
+$ $$ \[ \] { } [ ] ( ) \begin{bmatrix} \end{bmatrix} & \\ = ^ _ ' | \frac \sqrt \cancel{ \text{ e Q 1 0.5 , ; ~~
+` - + / * \sum \left \right … ½ ² ᵢ √ ∞ \hat % ! <del> # |---| \begin{align} \end{align} \item 1e-999 ² ١ \def\a
 """
 BITS = [*SCRAPS.split(), "\n", "\n\n", "\t"]
 
@@ -195,8 +195,8 @@ def test_spoilt_samples_never_crash(sample: str, seed: int) -> None:
 
 HOSTILE = (
     "$", "\\[", "{", "[", "`", "~~", "![", "a|b\n", "a\tb\n", "\\begin{bmatrix}", "x^", "[1,", "$\\text{", "a=",
-    "a = 1, ", "0.5 ", "word ", "\n", "1 2\n", "Q =\n", "1/", "½", "$[", "```\n", "\\newcommand{\\a}{\\a\\a}\\a ", "|1|",
-    "1\t", "$|1|",
+    "a = 1, ", "0.5 ", "word ", "\n", "1 2\n", "Q =\n", "1/", "½", "$[", "```\n", "|1|",
+    "\\newcommand{\\a}{\\a\\a}\\a ", "1\t", "$|1|",
 )  # fmt: skip
 
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from glassformer.worked.read.chain import target_of
 from glassformer.worked.read.statement import Link, Statement
+from glassformer.worked.read.targets import target_of
 from glassformer.worked.read.term import Call, Name, Product, Struck, Transpose, written
 
 

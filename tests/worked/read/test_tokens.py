@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from glassformer.worked.read.tokens import Misread, closing_brace, lex
+from glassformer.worked.read.tokens import closing_brace, lex
 
 
 def kinds(source: str) -> list[str]:
@@ -38,33 +38,6 @@ def test_kinds(source: str, tokens: list[str]) -> None:
 def test_lines_are_the_documents() -> None:
     tokens = lex("a\n= \\text{so\n\n} b", line=10).items
     assert [token.line for token in tokens] == [10, 11, 11, 13]
-
-
-def test_ampersand_separates_in_matrices_aligns_at_relations_and_says_and_elsewhere() -> None:
-    assert "op:&" in kinds(r"\begin{bmatrix}1 & 2\end{bmatrix}")
-    assert kinds("a &= b") == ["name:a", "rel:=", "name:b"]
-    assert "words:&" in kinds("a = 1 & b = 2")
-
-
-@pytest.mark.parametrize(
-    ("source", "reason"),
-    [
-        ("(1 + 2", r"\( is never closed"),
-        ("1 + 2)", r"\) closes nothing"),
-        (r"\begin{bmatrix}1", "is never closed"),
-        (r"\begin{bmatrix}1\end{pmatrix}", "is closed by"),
-        ("{1]", "is closed by"),
-        (r"\text{1", "brace"),
-        ("(" * 60 + ")" * 60, "nested"),
-    ],
-)
-def test_what_does_not_match(source: str, reason: str) -> None:
-    with pytest.raises(Misread, match=reason):
-        lex(source)
-
-
-def test_half_open_intervals_match() -> None:
-    assert lex("[0, 1)").match == {0: 4}
 
 
 def test_closing_brace_skips_escapes() -> None:

@@ -13,8 +13,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from glassformer.errors import InputError
-from glassformer.worked.read.chain import formula, target_of
+from glassformer.worked.read.chain import formula
 from glassformer.worked.read.statement import Link, Note, Reading, Statement, Target, Unread
+from glassformer.worked.read.targets import target_of
 from glassformer.worked.read.term import LONGEST_NUMBER, Blank, Matrix, Name, Negative, Term, is_numeric, written
 
 MOST_CELLS = 200_000

@@ -10,12 +10,13 @@ from dataclasses import dataclass, field, replace
 from typing import cast
 
 from glassformer.worked.read import names
-from glassformer.worked.read.label import label
 from glassformer.worked.read.lists import COMMA
 from glassformer.worked.read.parse import Parser
-from glassformer.worked.read.statement import Link, Relation, Target
-from glassformer.worked.read.term import Call, Matrix, Name, Several, Struck, Term, Unknown, Written, names_in, written
-from glassformer.worked.read.tokens import Misread, lex
+from glassformer.worked.read.statement import Link, Relation
+from glassformer.worked.read.stream import Misread
+from glassformer.worked.read.targets import target_of as target_of  # a chain's other half
+from glassformer.worked.read.term import Name, Several, Term, Written, written
+from glassformer.worked.read.tokens import lex
 
 MOST_TERMS = 200  # of one chain
 MOST_PROBLEMS = 20  # told one by one for one formula
@@ -143,7 +144,16 @@ class _Chains:
         token = self.items[index]
         if token.kind == "gap":
             return self.complete(start, index, high)
+        if token.text == ":" and self.items[start].kind == "name" and self.names_a_list(start, index, high):
+            token.kind, token.text = "rel", "="
+            return False
         return token.kind == "words" or (token.kind == "op" and token.text in (";", ":"))
+
+    def names_a_list(self, start: int, colon: int, high: int) -> bool:
+        """Q: [[1, 2], [3, 4]]"""
+        after = self.items[colon + 1] if colon + 1 < high else None
+        opens = after is not None and (after.kind == "begin" or (after.kind == "open" and after.text == "["))
+        return colon - start < 8 and opens and not self.has_relation(colon, high)
 
     def complete(self, start: int, index: int, high: int) -> bool:
         """A wide gap separates statements unless a relation stands beside it: Q = … \\quad K = …"""
@@ -239,55 +249,3 @@ def _counter(draft: Draft) -> tuple[str, Term] | None:
     if isinstance(name, Name) and name.name in COUNTERS and not name.indices and isinstance(value, Written):
         return name.name, value
     return None
-
-
-def target_of(term: Term) -> Target:
-    """What a term names: w_{1,2}, QK^T, (QKᵀ)_{1,2}."""
-    inner = term.term if isinstance(term, Struck) else term
-    if isinstance(inner, Name):
-        name = inner.name + "'" * inner.primes
-        return Target(name, inner.indices, inner.upper, term)
-    if isinstance(inner, Call) and inner.function == "entry":
-        indices = tuple(int(part) if part.isdecimal() else part for part in inner.over.split(","))
-        return Target(label(inner.arguments[0]), indices, (), term)
-    return Target(label(inner), (), (), term)
-
-
-def settle(terms: list[Link]) -> list[tuple[Target | None, tuple[Link, ...]]]:
-    """Splits off the target: the first term if it names something, else a later single name. One pair per statement."""
-    first = terms[0]
-    if first.relation == "" and len(terms) > 1 and isinstance(first.term, Several):
-        matched = _one_by_one(first.term, terms[1:])
-        if matched is not None:
-            return matched
-    terms = [replace(link, term=_listed(link.term)) if position else link for position, link in enumerate(terms)]
-    if first.relation == "" and len(terms) > 1 and names_in(first.term):
-        return [(target_of(first.term), tuple(terms[1:]))]
-    terms[0] = replace(first, term=_listed(first.term))
-    if first.relation == "" and not isinstance(first.term, Unknown):
-        for position, link in enumerate(terms):
-            if position and link.relation == "=" and isinstance(link.term, Name):
-                return [(target_of(link.term), tuple(terms[:position] + terms[position + 1 :]))]
-    return [(None, tuple(terms))]
-
-
-def _one_by_one(target: Several, links: list[Link]) -> list[tuple[Target | None, tuple[Link, ...]]] | None:
-    count = len(target.items)
-    rows: list[tuple[Link, tuple[Term, ...]]] = []
-    for link in links:
-        if not isinstance(link.term, Several) or len(link.term.items) != count:
-            return None
-        rows.append((link, link.term.items))
-    return [
-        (target_of(item), tuple(replace(link, term=values[position]) for link, values in rows))
-        for position, item in enumerate(target.items)
-    ]
-
-
-def _listed(term: Term) -> Term:
-    """(1, 2) by itself is a list; ((1, 2), (3, 4)) a matrix."""
-    if not isinstance(term, Several):
-        return term
-    if all(isinstance(item, Matrix) and item.flat for item in term.items):
-        return Matrix(tuple(item.rows[0] for item in term.items if isinstance(item, Matrix)))
-    return Matrix((term.items,), flat=True)

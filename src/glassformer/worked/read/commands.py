@@ -37,6 +37,9 @@ def command(lexer: Lexer, name: str) -> None:
         lexer.spaced = True
     elif plain in names.LOOKS:
         _looks(lexer, plain)
+    elif plain in ("xrightarrow", "xRightarrow", "xlongrightarrow"):
+        lexer._argument()
+        lexer.add("rel", "→")
     elif plain in ("overset", "underset", "stackrel"):
         lexer._argument()
     else:

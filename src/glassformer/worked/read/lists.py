@@ -9,8 +9,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from glassformer.worked.read import names
+from glassformer.worked.read.stream import Misread, Token, Tokens
 from glassformer.worked.read.term import LONGEST_NUMBER, Blank, Call, Matrix, Term, Unknown, written
-from glassformer.worked.read.tokens import Misread, Token, Tokens
 
 Range = tuple[int, int]
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from glassformer.worked.read import names
 from glassformer.worked.read.lists import Lists
 from glassformer.worked.read.scripts import attach
+from glassformer.worked.read.stream import Misread, Token
 from glassformer.worked.read.term import (
     Blank,
     Call,
@@ -27,7 +28,6 @@ from glassformer.worked.read.term import (
     is_numeric,
     written,
 )
-from glassformer.worked.read.tokens import Misread, Token
 
 MOST = 40  # signs, quotients or scripts that may pile up on one thing
 

@@ -39,7 +39,7 @@ _STRONG = re.compile(
 )
 _SIGNS = re.compile(r"[-+*/=<>()\[\]{},;|~:.]+$")
 _WORDS = re.compile(r"[A-Za-zÀ-ÿ]{3,}")
-_DECIMAL = re.compile(r"(?<![\w.])[-−]?\d+\.\d+(?![\w]|\.\d)")
+_DECIMALS = re.compile(r"(?<![\w.])[-−]?\d+\.\d+(?![\w]|\.\d)(?:\s*,\s*[-−]?\d+(?:\.\d+)?(?![\w]|\.\d))*")
 _WHOLE = re.compile(r"(?<![\w.,])\d+(?![\w]|[.,]\d)")
 _CUES = re.compile(
     r"(?:gets?|gives?|equals|obtain|circa|about|approximately|roughly|around|ca\.|total of|is)\s*[:~]?\s*$", re.I
@@ -47,6 +47,7 @@ _CUES = re.compile(
 _REFERENCE = re.compile(
     r"(?:section|table|figure|fig\.|chapter|version|page|eq\.|equation|task|exercise|part|v)\s*$", re.I
 )
+_EMPHASIS = re.compile(r"(?<![\w*)])\*(\w{1,20})\*(?![\w*(])")
 _SHORT_NAME = re.compile(r"[WwQqKkVvd][qkvoQKVO]$|[A-Z]{2}$")
 _PYTHON = re.compile(r"\b(?:np|numpy|torch|math)\.(?:(?:array|tensor|matrix)\b)?")
 _ASSIGNED = re.compile(r"^\s*[A-Za-z][\w\[\]{}^,]{0,30}\s*=[^=]")
@@ -127,7 +128,7 @@ def _line(text: str, line: int, code: bool) -> Iterator[Event]:
             return
     else:
         bold = "**" if re.search(r"[\d)]\s?\*\*\s?[\d(]", body) else ""
-        body = body.replace("**", bold).replace("<sub>", "_").replace("</sub>", "")
+        body = _EMPHASIS.sub(r"\1", body.replace("**", bold)).replace("<sub>", "_").replace("</sub>", "")
     marker = _MARKER.match(body)
     body = body[marker.end() :] if marker else body
     chunks = [(found.group(), found.start()) for found in re.finditer(r"\S+", body)]
@@ -150,10 +151,11 @@ def _line(text: str, line: int, code: bool) -> Iterator[Event]:
 
 def _numbers(body: str, at: int, low: int, high: int, line: int) -> Iterator[Event]:
     """Decimals in prose, and whole numbers that the words before them announce."""
-    for found in _DECIMAL.finditer(body, low, high):
+    for found in _DECIMALS.finditer(body, low, high):
+        text = found.group().rstrip(" ,")
         if not _REFERENCE.search(body[max(0, found.start() - 20) : found.start()]):
             yield Event("words", body[at : found.start()], line)
-            yield Event("number", found.group(), line)
+            yield Event("number", f"[{text}]" if "," in text else text, line)
             at = found.end()
     if at <= low:
         whole = _WHOLE.search(body, low, high)
@@ -205,7 +207,8 @@ def _runs(chunks: list[tuple[str, int]], kinds: list[str]) -> Iterator[tuple[int
             chunk = chunks[index][0]
             opened += sum(chunk.count(c) for c in "[(") - sum(chunk.count(c) for c in "])")
             index += 1
-            if opened <= 0 and chunk[-1] in ".;!?" and chunk[-2:] != "..":
+            listed = chunk[0].isalpha() and index < len(chunks) and chunks[index][0].startswith("[")
+            if opened <= 0 and (chunk[-1] in ".;!?" or (chunk[-1] == ":" and not listed)) and chunk[-2:] != "..":
                 break  # the end of a sentence
         stop = index
         if start > last and _RELATION.match(chunks[start][0]) and re.fullmatch(r"[A-Za-z]\w*", chunks[start - 1][0]):
@@ -219,7 +222,9 @@ def _runs(chunks: list[tuple[str, int]], kinds: list[str]) -> Iterator[tuple[int
 
 def _joins(chunks: list[tuple[str, int]], index: int, stop: int) -> bool:
     """Whether the letter here belongs to what follows: "a = 1" but not "a [1, 2]"."""
-    if chunks[index][0].endswith((",", ".", ":", ";")):
+    if chunks[index][0].endswith(":"):
+        return index + 1 < stop and chunks[index + 1][0].startswith("[")  # Q: [[1, 2]]
+    if chunks[index][0].endswith((",", ".", ";")):
         return False
     return index + 1 < stop and bool(re.match(r"[-+*/=^_×·≈→⇒([−]|->|\\|[A-Z]", chunks[index + 1][0]))
 

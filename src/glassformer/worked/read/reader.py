@@ -7,11 +7,12 @@ from pathlib import Path
 
 from glassformer.errors import InputError
 from glassformer.worked.read import macros
-from glassformer.worked.read.chain import Draft, formula, settle, target_of
+from glassformer.worked.read.chain import Draft, formula
 from glassformer.worked.read.document import Piece, pieces
 from glassformer.worked.read.plain import scan
 from glassformer.worked.read.statement import Link, Note, Place, Reading, Statement, Unread
 from glassformer.worked.read.tables import Table, latex_table, markdown_table
+from glassformer.worked.read.targets import settle, target_of
 
 LARGEST = 2_000_000  # bytes
 MOST_FORMULAS = 8_000

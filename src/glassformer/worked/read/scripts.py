@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from glassformer.worked.read import names
+from glassformer.worked.read.stream import Misread
 from glassformer.worked.read.term import (
     Blank,
     Call,
@@ -22,7 +23,6 @@ from glassformer.worked.read.term import (
     Written,
     written,
 )
-from glassformer.worked.read.tokens import Misread
 
 if TYPE_CHECKING:
     from glassformer.worked.read.parse import Parser

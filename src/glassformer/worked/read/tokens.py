@@ -1,54 +1,16 @@
 """The lexer: LaTeX, unicode mathematics and plain text as one stream of tokens, each with its line.
 
-One pass, no backtracking; whatever brackets are open is known when it ends (`match`).
+One pass, no backtracking.
 """
 
 from __future__ import annotations
 
 import re
 import unicodedata
-from dataclasses import dataclass
 
 from glassformer.worked.read import names
 from glassformer.worked.read.commands import command
-
-DEEPEST = 40  # brackets inside brackets
-
-
-class Misread(Exception):
-    """A formula, or a part of one, that cannot be read; says why in plain words."""
-
-    def __init__(self, reason: str) -> None:
-        super().__init__(reason)
-        self.reason = reason
-
-
-@dataclass(slots=True)
-class Token:
-    """kind: number, name, words, op, rel, open, close, row, gap, begin, end, cmd."""
-
-    kind: str
-    text: str
-    start: int
-    end: int
-    line: int
-    spaced: bool
-
-
-@dataclass(slots=True)
-class Tokens:
-    """A formula's tokens; `match[i]` is where the bracket or environment that opens at i closes."""
-
-    source: str
-    items: list[Token]
-    match: dict[int, int]
-
-    def text(self, low: int, high: int) -> str:
-        """The source of the tokens low … high − 1."""
-        if low >= high:
-            return ""
-        return self.source[self.items[low].start : self.items[high - 1].end].strip()
-
+from glassformer.worked.read.stream import Misread, Token, Tokens, aligned, indexed, matched
 
 _SCAN = re.compile(
     r"""
@@ -67,6 +29,9 @@ _SCAN = re.compile(
 )
 _SUPER = dict(zip("⁰¹²³⁴⁵⁶⁷⁸⁹⁻⁺ⁿⁱᵀ⊤", "0123456789-+niTT", strict=True))
 _SUB = dict(zip("₀₁₂₃₄₅₆₇₈₉₋ᵢⱼₖₙₘᵥₒₜₛₗₐₓₕ", "0123456789-ijknmvotslaxh", strict=True))
+_ALONE = re.compile(r"\s*(?:$|[A-Za-z0-9,.;!?])")
+_REMARK = re.compile(r"\(\s*[A-Za-z]{3}[A-Za-z ,.]{0,60}\)")
+_SMALL_WORDS = frozenset(("and", "for", "where", "with", "then", "so", "if", "or", "is", "to", "we", "get", "from"))
 _OPEN = {"(": "(", "[": "[", "{": "{", "⟨": "<", "⌊": "f", "⌈": "f"}
 _CLOSE = {")": "(", "]": "[", "}": "{", "⟩": "<", "⌋": "f", "⌉": "f"}
 
@@ -101,8 +66,8 @@ class Lexer:
             self.start, self.position = self.position, found.end()
             self._take(found.lastgroup or "other", found.group())
             self.line += self.source.count("\n", self.start, self.position)
-        items = _aligned(_indexed(self.items))
-        return Tokens(self.source, items, _match(items))
+        items = aligned(indexed(self.items))
+        return Tokens(self.source, items, matched(items))
 
     def add(self, kind: str, text: str) -> None:
         self.items.append(Token(kind, text, self.start, self.position, self.line, self.spaced))
@@ -145,12 +110,22 @@ class Lexer:
             self.add("op", ";")
 
     def _letters(self, run: str) -> None:
-        """14 x 14 is a product of numbers; T right after ^ is looked at by the parser."""
+        """Words that stand by themselves are words; `out_1`, `out = `, `sin x` are not."""
+        alone = _ALONE.match(self.source, self.position) and (self.items or self.position < self.last)
+        script = bool(self.items) and self.items[-1].text in ("_", "^")
+        word = len(run) > 2 and run[1:].islower() and run.lower() not in names.FUNCTIONS
+        if not script and ((word and alone and not self.open) or run in _SMALL_WORDS):
+            self.add("words", run)
+            return
         for piece in names.split_letters(run):
             self.add("name", piece)
 
     def _character(self, char: str) -> None:
-        if char in _OPEN:
+        remark = _REMARK.match(self.source, self.start) if char == "(" else None
+        if remark and self.items and self.items[-1].kind in ("number", "close", "end"):
+            self.position = remark.end()  # 0.53 (rounded)
+            self.add("words", remark.group())
+        elif char in _OPEN:
             self.add("open", _OPEN[char])
         elif char in _CLOSE:
             self.add("close", _CLOSE[char])
@@ -219,70 +194,6 @@ class Lexer:
     def _command(self, name: str) -> None:
         command(self, name)
 
-
-
-def _indexed(items: list[Token]) -> list[Token]:
-    """`w_1,2 =` in plain text has the indices 1 and 2: the three tokens become one."""
-    kept: list[Token] = []
-    for index, token in enumerate(items):
-        kept.append(token)
-        if len(kept) < 4 or token.kind != "number" or index + 1 == len(items) or items[index + 1].kind != "rel":
-            continue
-        mark, first, comma, last = kept[-4:]
-        tight = first.kind == "number" and not (comma.spaced or last.spaced) and (mark.text, comma.text) == ("_", ",")
-        if tight and first.text.isdecimal() and last.text.isdecimal():
-            kept[-3:] = [Token("name", f"{first.text},{last.text}", first.start, last.end, first.line, False)]
-    return kept
-
-
-def _aligned(items: list[Token]) -> list[Token]:
-    """Outside matrices & next to a relation only lines formulas up; elsewhere it says "and"."""
-    kept: list[Token] = []
-    inside: list[bool] = [False]  # of a matrix or bracket, where & separates cells
-    for index, token in enumerate(items):
-        if token.kind in ("open", "begin"):
-            inside.append(token.kind == "open" or token.text in names.MATRICES)
-        elif token.kind in ("close", "end") and len(inside) > 1:
-            inside.pop()
-        elif token.kind == "op" and token.text == "&" and not inside[-1]:
-            before = kept[-1].kind if kept else "row"
-            after = items[index + 1].kind if index + 1 < len(items) else "row"
-            if before in ("rel", "row", "begin") or after in ("rel", "row", "end"):
-                continue
-            token.kind = "words"
-        kept.append(token)
-    return kept
-
-
-def _match(items: list[Token]) -> dict[int, int]:
-    """Pairs up brackets and environments. A bracket that has no partner is left out, and read as a mistake later."""
-    match: dict[int, int] = {}
-    stack: list[int] = []
-    for index, token in enumerate(items):
-        if token.kind in ("open", "begin"):
-            stack.append(index)
-            if len(stack) > DEEPEST:
-                raise Misread(f"brackets nested more than {DEEPEST} deep")
-        elif token.kind in ("close", "end"):
-            if not stack:
-                raise Misread(f"{_shown(token)} closes nothing")
-            opened = stack.pop()
-            first = items[opened]
-            # [0, 1) and (a, b] are intervals; braces and environments must agree
-            loose = {first.text, token.text} <= {"(", "[", "f", "<"}
-            if (first.kind == "open") != (token.kind == "close") or (first.text != token.text and not loose):
-                raise Misread(f"{_shown(first)} is closed by {_shown(token)}")
-            match[opened] = index
-    if stack:
-        raise Misread(f"{_shown(items[stack[-1]])} is never closed")
-    return match
-
-
-def _shown(token: Token) -> str:
-    if token.kind in ("begin", "end"):
-        return f"\\{token.kind}{{{token.text}}}"
-    return {"s": "\\{", "<": "⟨", "f": "⌊"}.get(token.text, token.text) if token.kind == "open" else \
-        {"(": ")", "[": "]", "{": "}", "s": "\\}", "<": "⟩", "f": "⌋"}[token.text]
 
 
 def lex(source: str, line: int = 1) -> Tokens:
