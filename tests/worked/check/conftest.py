@@ -12,13 +12,14 @@ import pytest
 from glassformer.errors import GlassError
 from glassformer.worked.arithmetic import EXACT
 from glassformer.worked.check import Report, check
-from glassformer.worked.check.slips import BEFORE, KINDS, hypotheses
+from glassformer.worked.check.slips import KINDS, hypotheses
 from glassformer.worked.matrix import Matrix
 from glassformer.worked.numbers import Exact, Masked
 from glassformer.worked.plan import Plan, evaluate, plan
 from glassformer.worked.problem import Exercise, from_data
 from glassformer.worked.read import read
 from glassformer.worked.render import render
+from glassformer.worked.render.formula import decimal_grid
 from glassformer.worked.solve import Solution, Step
 
 PLAN_SLIPS = (
@@ -78,13 +79,15 @@ class Maker:
         return from_data(data)
 
     def solution(self, exercise: Exercise, made: Plan, given: dict[str, Matrix[Any]] | None = None) -> Solution:
+        """The plan's values under the formulas that the exercise asks for: a learner does not write the slip down."""
         values = evaluate(made, EXACT, given)
-        steps = tuple(
-            Step(op.symbol, op.formula, tuple((name, _operand(values, name)) for name in op.operands), values[op.symbol], op)
-            for op in made.operations
-            if not op.symbol.endswith(BEFORE)
-        )
-        return Solution(exercise, made, steps, values)
+        steps = []
+        for op in plan(exercise).operations:
+            names = made[op.symbol].operands
+            names = names if made[op.symbol].op == op.op and len(names) == len(op.operands) else op.operands
+            operands = tuple((name, _operand(values, used)) for name, used in zip(op.operands, names, strict=True))
+            steps.append(Step(op.symbol, op.formula, operands, values[op.symbol], op))
+        return Solution(exercise, made, tuple(steps), values)
 
     def document(self, solution: Solution, form: str = "markdown", digits: int = 4) -> str:
         return render(solution, form, digits=digits)
@@ -132,7 +135,8 @@ class Maker:
                 return None
             rows[i][j] = -rows[i][j]
         else:
-            rows[i][j] = rows[i][j] + Exact(rng.choice((-3, -2, -1, 1, 2, 3)))
+            up = symbol[0] == "A" or rng.random() < 0.5  # by 1: no sign of a product of whole numbers
+            rows[i][j] = rows[i][j] + Exact(1 if up else -1)
         return symbol, Matrix.of(rows)
 
 
@@ -164,11 +168,7 @@ def _possible(made: Plan) -> bool:
 
 def _differ(a: Matrix[Any], b: Matrix[Any], digits: int) -> bool:
     """Whether what is written down differs."""
-    return a.shape != b.shape or any(_text(x, digits) != _text(b[i, j], digits) for i, j, x in a.cells())
-
-
-def _text(x: Any, digits: int) -> str:
-    return str(x.decimal(digits))
+    return decimal_grid(a, digits) != decimal_grid(b, digits)
 
 
 @pytest.fixture

@@ -17,7 +17,9 @@ _HEAD = re.compile(
     r"|\b(?P<ordinal>first|second|third|fourth|1st|2nd|3rd|4th)\s+(?:attention\s+)?(?:head|need))"
 )
 _ASIDE = re.compile(r"(?:similar(?:ly)?(?: to)?|same as|as (?:in|for|with)|like(?: for)?|the)\s*$")
-_ROWS = re.compile(r"\b(?:rows?|tokens?|quer(?:y|ies)|outputs?)\s+(\d+(?:\s*(?:,|and|&|und)\s*\d+)*)", re.I)
+_ROWS = re.compile(
+    r"\b(?:rows?|(?:for|of)\s+(?:tokens?|quer(?:y|ies)|positions?))\s+(\d+(?:\s*(?:,|and|&)\s*\d+)*)", re.I
+)
 
 
 @dataclass(slots=True)

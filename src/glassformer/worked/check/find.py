@@ -18,6 +18,7 @@ from glassformer.worked.check.sheet import Sheet
 from glassformer.worked.check.slips import Hypothesis, changed, hypotheses
 from glassformer.worked.check.verdict import ARITHMETIC, Judge, Judged
 from glassformer.worked.matrix import Matrix
+from glassformer.worked.numbers import MASKED
 from glassformer.worked.plan import Operation, Plan, compute
 from glassformer.worked.problem import Exercise
 
@@ -125,7 +126,7 @@ class Finder:
             ways = self.ways(plan, operation, values, given)
             verdicts = self.compared(symbol, ways)
             if verdicts is None:
-                values[symbol] = ways[0]
+                values[symbol] = _tightest(ways)
                 moving.add(symbol)
                 continue
             wrong = {place for place in self.left if place[0] == symbol}
@@ -183,7 +184,9 @@ class Finder:
         for symbol in dict.fromkeys(s for s, _, _ in sorted(self.left, key=lambda p: self.plan.symbols.index(p[0]))):
             wrong = [c for c in self.cells if (c.symbol, c.row, c.column) in self.left and c.symbol == symbol]
             if symbol in self.own:
-                yield Step(self.plan, symbol, self.own[symbol], wrong, self.judge.values, self.judge.computed[symbol])
+                ways = self.ways(self.plan, self.plan[symbol], self.judge.values, self.judge.given)
+                bases = (_tightest(ways), self.judge.exact[symbol])
+                yield Step(self.plan, symbol, self.own[symbol], wrong, self.judge.values, bases)
 
     def local(self) -> list[Slip]:
         return [slip for step in self.steps() for slip in (*step.swapped(), *step.signs())]
@@ -199,6 +202,14 @@ class Finder:
 
 def _agreeing(values: Sequence[Any], own: Own) -> Any:
     return next((value for value in values if closeness(value, own) != "wrong"), None)
+
+
+def _tightest(ways: Sequence[Matrix[Any]]) -> Matrix[Any]:
+    """Cell by cell the narrower of the balls; from rounded exponentials nothing at all may follow."""
+    best = ways[0]
+    for way in ways[1:]:
+        best = best.zip(way, lambda a, b: b if a is not MASKED and (not a.is_finite() or b.rad() < a.rad()) else a)
+    return best
 
 
 def _few(step: Step) -> bool:

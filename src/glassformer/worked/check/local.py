@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import combinations
+from itertools import combinations, product
 from typing import Any
 
 from glassformer.errors import GlassError
@@ -36,14 +36,18 @@ def cell_name(symbol: str, row: int, column: int) -> str:
 
 
 class Step:
-    """A step of the plan with the learner's cells, the wrong ones among them, and what they should be."""
+    """A step of the plan with the learner's cells, the wrong ones among them, and what they should be.
+
+    `bases`: the step from the learner's own values, and from the exact ones.
+    """
 
     def __init__(
         self, plan: Plan, symbol: str, own: Cells, wrong: Sequence[Judged], values: Mapping[str, Matrix[Any]],
-        computed: Matrix[Any],
+        bases: tuple[Matrix[Any], Matrix[Any]],
     ) -> None:  # fmt: skip
         self.plan, self.symbol, self.own, self.wrong, self.values = plan, symbol, own, wrong, values
-        self.computed = computed
+        self.bases = bases
+        self.computed = bases[0]
         self.places = frozenset((symbol, cell.row, cell.column) for cell in wrong)
 
     def agrees(self, value: Matrix[Any]) -> bool:
@@ -59,8 +63,8 @@ class Step:
 
     def swapped(self) -> Iterator[Slip]:
         """Two rows, or two columns, stand in each other's place."""
-        for word, turned in (("row", False), ("column", True)):
-            value = self.computed.T if turned else self.computed
+        for base, (word, turned) in product(self.bases, (("row", False), ("column", True))):
+            value = base.T if turned else base
             lines = sorted({cell.column if turned else cell.row for cell in self.wrong})
             if len(lines) > 2:
                 continue

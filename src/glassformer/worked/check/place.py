@@ -19,8 +19,7 @@ from glassformer.worked.check.unnamed import Unnamed
 from glassformer.worked.check.verdict import Judgement, exactly, judge
 from glassformer.worked.check.vocabulary import PARAMETERS, RAW, SCORES, Subject, subject
 from glassformer.worked.plan import Plan
-from glassformer.worked.read import Reading, Statement, Target
-from glassformer.worked.read.chain import formula, target_of
+from glassformer.worked.read import Reading, Statement, Target, Unread, read
 from glassformer.worked.read.term import Index, Name, Written
 from glassformer.worked.render import latex
 from glassformer.worked.render.formula import name
@@ -106,7 +105,7 @@ class Placer:
         written = self.written(statement)
         if written is None:
             return True  # a formula, or a product that is only set out
-        options = list(self.options(statement, target, found, exact, written))
+        options = [o for o in self.options(statement, target, found, exact, written) if o.rank < 10 or self.open(o)]
         if not options:
             self.misfit(statement, target, found, exact, written)
             return True
@@ -114,6 +113,11 @@ class Placer:
         if option is not None:
             self.keep(statement, option, target, written)
         return True
+
+    def open(self, option: Option) -> bool:
+        """A name's second meaning counts only for cells that nothing is written for: O of H's size is no second H."""
+        written = {at for p in self.sheet.placed if p.symbol == option.symbol and p.role == "answer" for at in p.cells}
+        return not written & set(option.cells)
 
     def written(self, statement: Statement) -> Table | None:
         """The last numbers of the chain: the answer."""
@@ -252,10 +256,11 @@ class Placer:
             return
         symbol = symbols[0]
         rows, columns = self.exact[symbol].shape
-        if written.scalar:
+        if written.scalar and statement.place != "display":
             self.sheet.leave(statement.line, statement.source, f"which of the cells of {symbol} this is cannot be told")
             return
         size = "a list of {1}".format(*written.shape) if written.flat else "{}×{}".format(*written.shape)
+        size = "a number" if written.scalar else size
         self.sheet.leave(
             statement.line, statement.source, f"{symbol} is {rows}×{columns} in this exercise, {size} is written"
         )
@@ -265,11 +270,9 @@ class Placer:
 
 def _label(symbol: str) -> str:
     """How the reader reads what we display for a symbol."""
-    drafts = formula(latex.latex(name(symbol))).drafts
-    return target_of(drafts[0].terms[0].term).label
+    target = read(f"$${latex.latex(name(symbol))} = 1$$", kind="markdown").statements[0].target
+    return target.label if target is not None else symbol
 
 
-def _struck(statement: Statement) -> Any:
-    from glassformer.worked.read import Unread
-
+def _struck(statement: Statement) -> Unread:
     return Unread(statement.line, " ".join(statement.source.split())[:400], "crossed out, so not judged")
