@@ -9,7 +9,8 @@ from glassformer.worked.read.targets import settle
 
 def settled(source: str) -> list[tuple[str | None, list[str]]]:
     (draft,) = formula(source).drafts
-    return [(about.label if about else None, [label(link.term) for link in links]) for about, links in settle(draft.terms)]
+    pairs = settle(draft.terms)
+    return [(target.label if target else None, [label(link.term) for link in links]) for target, links in pairs]
 
 
 def test_the_first_term_if_it_names_something() -> None:
@@ -26,6 +27,14 @@ def test_a_single_name_later_on() -> None:
 def test_several_one_by_one() -> None:
     assert settled("(a, b) = (1, 2) = (3 - 2, 4/2)") == [("a", ["1", "3 - 2"]), ("b", ["2", "4/2"])]
     assert settled("(a, b) = (1, 2, 3)") == [("a, b", ["[1, 2, 3]"])]
+
+
+def test_cells_as_programs_and_functions_write_them() -> None:
+    for source in ("A[1,2] = 0.5", "A[1][2] = 0.5", "A_{1,2} = 0.5", "A(1,2) = 0.5"):
+        (draft,) = formula(source).drafts
+        ((target, _),) = settle(draft.terms)
+        assert target is not None
+        assert (target.name, target.indices) == ("A", (1, 2)), source
 
 
 def test_one_term_alone_has_no_target() -> None:

@@ -6,6 +6,8 @@ scripts. A part that cannot be read becomes Unknown and a Problem, and the rest 
 
 from __future__ import annotations
 
+import re
+
 from glassformer.worked.read import names
 from glassformer.worked.read.lists import Lists
 from glassformer.worked.read.scripts import attach
@@ -179,7 +181,21 @@ class Parser(Lists):
             return Name(term.name, (*term.indices, int(after.text[:9])))
         if after is not None and after.kind == "open" and after.text == "(" and self.has_comma(self.at):
             return Call(token.text, self.arguments())
+        if after is not None and after.kind == "open" and after.text == "[" and not after.spaced:
+            return self.subscripted(term)
         return term
+
+    def subscripted(self, name: Name) -> Name:
+        """A[1,2] as programs write it, where nothing else stands on that side."""
+        start, close = self.at - 1, self.tokens.match[self.at]
+        if self.tokens.match.get(close + 1) == self.stop - 1 and self.tokens.items[close + 1].text == "[":
+            close = self.stop - 1  # A[1][2]
+        inside = self.tokens.text(self.at + 1, close)
+        if close + 1 != self.stop or re.fullmatch(r"\d{1,3}(?:\]?\[?,?\s?\d{1,3})?", inside) is None:
+            return name
+        self.at = close + 1
+        self.note(start, close + 1, "read as one cell of a matrix")
+        return Name(name.name, (*name.indices, *(int(part) for part in re.findall(r"\d+", inside))))
 
     def call(self, function: str, token: Token) -> Term:
         """softmax(…), \\exp 2, \\log_2 8, softargmax_β(…), \\sin^2 x."""

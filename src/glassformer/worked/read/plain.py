@@ -48,6 +48,7 @@ _REFERENCE = re.compile(
     r"(?:section|table|figure|fig\.|chapter|version|page|eq\.|equation|task|exercise|part|v)\s*$", re.I
 )
 _EMPHASIS = re.compile(r"(?<![\w*)])\*(\w{1,20})\*(?![\w*(])")
+_NAMED = re.compile(r"[A-Za-z]\w*(?:[(\[][\w,]{1,12}[)\]])?")
 _SHORT_NAME = re.compile(r"[WwQqKkVvd][qkvoQKVO]$|[A-Z]{2}$")
 _PYTHON = re.compile(r"\b(?:np|numpy|torch|math)\.(?:(?:array|tensor|matrix)\b)?")
 _ASSIGNED = re.compile(r"^\s*[A-Za-z][\w\[\]{}^,]{0,30}\s*=[^=]")
@@ -211,7 +212,7 @@ def _runs(chunks: list[tuple[str, int]], kinds: list[str]) -> Iterator[tuple[int
             if opened <= 0 and (chunk[-1] in ".;!?" or (chunk[-1] == ":" and not listed)) and chunk[-2:] != "..":
                 break  # the end of a sentence
         stop = index
-        if start > last and _RELATION.match(chunks[start][0]) and re.fullmatch(r"[A-Za-z]\w*", chunks[start - 1][0]):
+        if start > last and _RELATION.match(chunks[start][0]) and _NAMED.fullmatch(chunks[start - 1][0]):
             start -= 1
         while start < stop and kinds[start] == "W" and not _joins(chunks, start, stop):
             start += 1

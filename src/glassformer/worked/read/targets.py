@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from glassformer.worked.read.label import label
 from glassformer.worked.read.statement import Link, Target
-from glassformer.worked.read.term import Call, Matrix, Name, Several, Struck, Term, Unknown, names_in
+from glassformer.worked.read.term import Call, Matrix, Name, Several, Struck, Term, Unknown, Written, names_in
 
 
 def target_of(term: Term) -> Target:
@@ -18,6 +18,8 @@ def target_of(term: Term) -> Target:
     if isinstance(inner, Call) and inner.function == "entry":
         indices = tuple(int(part) if part.isdecimal() else part for part in inner.over.split(","))
         return Target(label(inner.arguments[0]), indices, (), term)
+    if isinstance(inner, Call) and all(isinstance(a, Written) and a.places is None for a in inner.arguments):
+        return Target(inner.function, tuple(int(a.value) for a in inner.arguments if isinstance(a, Written)), (), term)
     return Target(label(inner), (), (), term)
 
 
@@ -29,7 +31,7 @@ def settle(terms: list[Link]) -> list[tuple[Target | None, tuple[Link, ...]]]:
         if matched is not None:
             return matched
     terms = [replace(link, term=_listed(link.term)) if position else link for position, link in enumerate(terms)]
-    if first.relation == "" and len(terms) > 1 and names_in(first.term):
+    if first.relation == "" and len(terms) > 1 and (names_in(first.term) or _cell(first.term)):
         return [(target_of(first.term), tuple(terms[1:]))]
     terms[0] = replace(first, term=_listed(first.term))
     if first.relation == "" and not isinstance(first.term, Unknown):
@@ -37,6 +39,11 @@ def settle(terms: list[Link]) -> list[tuple[Target | None, tuple[Link, ...]]]:
             if position and link.relation == "=" and isinstance(link.term, Name):
                 return [(target_of(link.term), tuple(terms[:position] + terms[position + 1 :]))]
     return [(None, tuple(terms))]
+
+
+def _cell(term: Term) -> bool:
+    """Score(1, 2): a function nobody knows, of whole numbers, is one cell of what it names."""
+    return isinstance(term, Call) and term.function[:1].isupper() and not term.over
 
 
 def _one_by_one(target: Several, links: list[Link]) -> list[tuple[Target | None, tuple[Link, ...]]] | None:
