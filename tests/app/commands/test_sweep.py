@@ -67,6 +67,14 @@ def test_an_encoder_answers_at_a_position(folder: Path) -> None:
     assert "p6" in text  # token by token
 
 
+@pytest.mark.parametrize("kind", ["png", "svg"])
+def test_it_is_drawn(folder: Path, tmp_path: Path, kind: str) -> None:
+    path = tmp_path / f"sweep.{kind}"
+    run(str(folder / "d"), CLEAN, CORRUPTED, "--answer", "8", "--wrong", "20", "-o", str(path))
+    start = path.read_bytes()[:300]
+    assert start.startswith(b"\x89PNG") if kind == "png" else b"<svg" in start or b"<?xml" in start
+
+
 @pytest.mark.parametrize(
     ("words", "says"),
     [
@@ -74,6 +82,7 @@ def test_an_encoder_answers_at_a_position(folder: Path) -> None:
         (("d", CLEAN, CORRUPTED, "--answer", "8", "--wrong", "8"), "both texts have the answer '8'"),
         (("d", CLEAN, CORRUPTED, "--answer", "99"), "token 99 is not among the 50 known"),
         (("d", CLEAN, CORRUPTED, "--at", "7"), "there is no position 7 in 7 tokens"),
+        (("d", CLEAN, CORRUPTED, "-o", "x.gif"), "end its name in .png or .svg"),
         (("d", "a b", CORRUPTED), "no tokenizer.json"),
         (("v", CLEAN, CORRUPTED), "no words to answer with"),
     ],

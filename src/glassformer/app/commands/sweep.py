@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from torch import Tensor, nn
 
     from glassformer.app.words import Words
+    from glassformer.lens import Sweep
 
 
 def sweep(
@@ -21,6 +22,7 @@ def sweep(
     wrong: Annotated[str | None, typer.Option(help="The corrupted text's; the model's own unless given.")] = None,
     at: Annotated[int, typer.Option(help="The position whose logits are read; the last is -1.")] = -1,
     site: Annotated[str, typer.Option(help="What is patched: H, A, Q, K, V by head; X, R, O by token; paths.")] = "H",
+    output: Annotated[Path | None, typer.Option("--output", "-o", help="Draw it to this file: .png or .svg.")] = None,
 ) -> None:
     """Patch each head's output from the clean text into the corrupted one: how much of the answer comes back?"""
     from rich.console import Console
@@ -30,6 +32,7 @@ def sweep(
     from glassformer.app.words import Words
     from glassformer.checkpoints import load
 
+    kind = _kind(output)
     net = load(model)
     words = Words(net)
     texts = words.ids(clean), words.ids(corrupted)
@@ -47,6 +50,17 @@ def sweep(
     names = words.text(right), words.text(other)
     console.print(f"metric: logit of {names[0]!r} − logit of {names[1]!r} at position {at}", markup=False)
     console.print(made)
+    if output is not None:
+        _draw(made, output, kind, [words.text(int(token)) for token in texts[1][0]])
+
+
+def _kind(output: Path | None) -> str:
+    from glassformer.errors import InputError
+
+    kind = "png" if output is None else output.suffix.removeprefix(".")
+    if kind not in ("png", "svg"):
+        raise InputError(f"a picture cannot be {output}", "end its name in .png or .svg")
+    return kind
 
 
 def _logits(model: nn.Module, out: Tensor, at: int) -> Tensor:
@@ -81,3 +95,12 @@ def _answers(
     if found[0] == found[1]:
         raise InputError(f"both texts have the answer {words.text(found[0])!r}", "name two with --answer and --wrong")
     return found[0], found[1]
+
+
+def _draw(made: Sweep, output: Path, kind: str, tokens: list[str]) -> None:
+    from glassformer import figures
+    from glassformer.app.output import write_bytes
+
+    layers = [path.rpartition(".")[0].removesuffix(".attention") for path in made.paths]
+    places = None if made.axis == "head" else tokens
+    write_bytes(figures.save(figures.patching_sweep(made.recovered.numpy(), layers, places), kind), output)
