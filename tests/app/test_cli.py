@@ -53,8 +53,11 @@ def test_a_mistake_of_ours_is_not_hidden(monkeypatch: pytest.MonkeyPatch) -> Non
 
 def test_every_command_has_a_module_and_a_line_of_help() -> None:
     app = cli.build()
-    assert [command.name for command in app.registered_commands] == list(COMMANDS)
-    assert all(command.callback and command.callback.__doc__ for command in app.registered_commands)
+    groups = {group.name: group.typer_instance for group in app.registered_groups}
+    assert [command.name for command in app.registered_commands] == [name for name in COMMANDS if name not in groups]
+    assert groups.keys() < set(COMMANDS)
+    commands = [*app.registered_commands, *(one for group in groups.values() for one in group.registered_commands)]
+    assert all(command.callback and command.callback.__doc__ for command in commands)
 
 
 def glassformer(*arguments: str) -> subprocess.CompletedProcess[str]:

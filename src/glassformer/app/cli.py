@@ -36,7 +36,11 @@ def build() -> typer.Typer:
 
     for name in COMMANDS:
         module = importlib.import_module(f"glassformer.app.commands.{name.replace('-', '_')}")
-        app.command(name)(getattr(module, name.replace("-", "_")))
+        command = getattr(module, name.replace("-", "_"))
+        if isinstance(command, typer.Typer):  # a group: `glassformer data fetch`
+            app.add_typer(command, name=name)
+        else:
+            app.command(name)(command)
     return app
 
 

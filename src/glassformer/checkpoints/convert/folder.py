@@ -1,0 +1,70 @@
+"""A converted model as a folder: written whole beside its place, proved to load, then put there."""
+
+from __future__ import annotations
+
+import importlib
+import json
+import os
+import shutil
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from safetensors.torch import save_file
+from torch import Tensor
+
+from glassformer.checkpoints.loading import load
+from glassformer.checkpoints.weights import ONE
+from glassformer.errors import InputError
+
+
+@dataclass(frozen=True, kw_only=True)
+class Converted:
+    """What a folder will hold: weights under Hugging Face's names, JSON files by name, and files to copy."""
+
+    tensors: Mapping[str, Tensor]
+    texts: Mapping[str, Any] = field(default_factory=dict)  # name → JSON, or text as it is
+    copies: tuple[Path, ...] = ()
+
+
+def write_folder(found: Converted, folder: Path) -> Path:
+    """The folder, once a model has been loaded from it; nothing is left behind otherwise."""
+    with new_folder(folder) as part:
+        tensors = {name: tensor.detach().clone().contiguous() for name, tensor in found.tensors.items()}
+        save_file(tensors, part / ONE, metadata={"format": "pt"})
+        for name, content in found.texts.items():
+            text = content if isinstance(content, str) else json.dumps(content, indent=1, ensure_ascii=False) + "\n"
+            (part / name).write_text(text, encoding="utf-8")
+        for path in found.copies:
+            shutil.copyfile(path, part / path.name)
+        load(part)
+    return folder
+
+
+@contextmanager
+def new_folder(folder: Path) -> Iterator[Path]:
+    """A folder to fill, which appears under its name when all has gone well, and never in part."""
+    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+        raise InputError(f"{folder} is there already", "choose another place, or remove it first")
+    part = folder.with_name(f".{folder.name}.{os.getpid()}.part")
+    try:
+        part.mkdir(parents=True)
+        yield part
+        if folder.exists():
+            folder.rmdir()
+        os.replace(part, folder)
+    except OSError as error:
+        raise InputError(f"{folder} cannot be written ({error.strerror or error})", "choose another place") from None
+    finally:
+        shutil.rmtree(part, ignore_errors=True)
+
+
+def optional(name: str, what: str) -> Any:
+    """A library of the extra [convert]."""
+    try:
+        return importlib.import_module(name)
+    except ImportError:
+        fact = f"{what} needs the package {name}, which is not installed"
+        raise InputError(fact, f"pip install {name} (or glassformer[convert]), then convert again") from None

@@ -1,0 +1,68 @@
+"""PyTorch's .bin and .pt: read by torch with weights_only=True, which runs no code from the file."""
+
+from __future__ import annotations
+
+import json
+import pickle
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from glassformer.checkpoints.convert.folder import Converted
+from glassformer.checkpoints.files import read_object
+from glassformer.checkpoints.native import COMPANIONS
+from glassformer.errors import CheckpointError, InputError
+
+NESTS = ("state_dict", "model_state_dict", "model", "module")  # what training loops call the weights
+SHARDS = "pytorch_model.bin.index.json"
+ALONG = (*COMPANIONS, "generation_config.json")
+
+
+def unpickled(path: Path) -> Any:
+    """What the file holds, if that is tensors and plain values."""
+    try:
+        return torch.load(path, map_location="cpu", weights_only=True)
+    except pickle.UnpicklingError:
+        fact = f"{path} holds more than weights: opening it would run code"
+        raise CheckpointError(fact, "save its state_dict alone with torch.save, then convert that") from None
+    except Exception as error:  # zip, storage and pickle each have their own
+        first = (str(error).splitlines() or [""])[0][:80]
+        raise CheckpointError(f"{path} cannot be read by torch ({first})", "get the file again") from None
+
+
+def weights_in(content: Any, path: Path) -> dict[str, Tensor]:
+    """The state_dict: what was saved, or a part of it."""
+    for name in NESTS:
+        if isinstance(content, dict) and isinstance(content.get(name), dict):
+            content = content[name]
+    if not isinstance(content, dict) or not all(isinstance(one, Tensor) for one in content.values()) or not content:
+        raise CheckpointError(f"{path} holds no names with tensors", "save the model's state_dict with torch.save")
+    return {str(name).removeprefix("module."): tensor for name, tensor in content.items()}
+
+
+def read_pickled(path: Path, content: Any = None) -> Converted:
+    """The weights with the config.json that must stand beside them, and what else does."""
+    config = path.with_name("config.json")
+    if not config.is_file():
+        raise InputError(f"there is no {config}", "put the model's config.json beside the weights")
+    tensors = weights_in(unpickled(path) if content is None else content, path)
+    copies = [path.with_name(name) for name in ("config.json", *ALONG) if path.with_name(name).is_file()]
+    return Converted(tensors=tensors, copies=tuple(copies))
+
+
+def read_shards(folder: Path) -> Converted:
+    """A folder of pytorch_model-0000i.bin with its index."""
+    places = read_object(folder / SHARDS).get("weight_map")
+    if not isinstance(places, dict) or not places or not all(isinstance(one, str) for one in places.values()):
+        raise CheckpointError(f"{SHARDS} has no weight_map", "get it again from where it was published")
+    tensors: dict[str, Tensor] = {}
+    for name in sorted(set(places.values())):
+        if Path(name).name != name or not (folder / name).is_file():
+            raise CheckpointError(f"{SHARDS} points to {json.dumps(name)[:60]}, which is not there", "get all shards")
+        tensors |= weights_in(unpickled(folder / name), folder / name)
+    missing = sorted(places.keys() - tensors.keys())
+    if missing:
+        raise CheckpointError(f"weight {missing[0]} is in no shard", "get all shards of the checkpoint")
+    return read_pickled(folder / SHARDS, tensors)

