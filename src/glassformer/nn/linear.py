@@ -11,6 +11,7 @@ from collections.abc import Callable
 import torch
 from torch import Tensor, nn
 
+from glassformer.core.precision import require_runnable
 from glassformer.errors import ShapeError
 
 
@@ -31,6 +32,7 @@ class Linear(nn.Linear):
             raise ShapeError(
                 f"vectors are {input.shape[-1]} wide, the layer {self.in_features}", "feed it its own width"
             )
+        require_runnable(self.weight.dtype)
         return super().forward(input)
 
 
