@@ -10,7 +10,20 @@ from torch import nn
 
 from glassformer.checkpoints.samples import padded, sample
 from glassformer.errors import ConfigError
-from glassformer.models import CLIP, Decoder, Encoder, Seq2Seq, ViT, clip, decoder, encoder, seq2seq, vit
+from glassformer.models import (
+    CLIP,
+    Decoder,
+    Encoder,
+    Seq2Seq,
+    ViT,
+    Whisper,
+    clip,
+    decoder,
+    encoder,
+    seq2seq,
+    vit,
+    whisper,
+)
 
 
 @pytest.mark.parametrize(
@@ -47,6 +60,14 @@ def test_pictures_and_texts(changes: dict[str, None], names: set[str]) -> None:
     model = CLIP(replace(clip.tiny(), **changes))  # type: ignore[arg-type]
     one = sample(model)
     assert set(one.theirs) == names
+    one.ours(model)
+
+
+def test_sounds() -> None:
+    model = Whisper(whisper.tiny()).double()
+    one = sample(model)
+    assert one.theirs["input_features"].shape == (2, 6, 20)
+    assert one.theirs["decoder_input_ids"].shape == (2, 12)
     one.ours(model)
 
 

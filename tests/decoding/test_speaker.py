@@ -7,9 +7,10 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from glassformer.decoding.plan import speaker_of
 from glassformer.decoding.speaker import DecoderSpeaker, Seq2SeqSpeaker, Speaker, as_prompts, padded_left, quietly
 from glassformer.errors import InputError
-from glassformer.models import Decoder, Seq2Seq, decoder, seq2seq
+from glassformer.models import Decoder, Seq2Seq, Whisper, decoder, seq2seq, whisper
 
 prompts_of = st.lists(st.lists(st.integers(0, 11), min_size=1, max_size=6), min_size=1, max_size=3)
 
@@ -54,6 +55,36 @@ def test_a_speaker_is_one_plain_pass(name: str, cached: bool, lively: Any, reque
             rows = [(rows[i][0], [*rows[i][1], token]) for i, token in zip(order, tokens, strict=True)]
 
     check()
+
+
+@pytest.mark.parametrize("cached", [True, False])
+def test_sounds_are_sources(cached: bool, lively: Any) -> None:
+    """Unequal ones too: each row is what it would be alone, stepped and reordered."""
+    model = lively(Whisper(whisper.tiny()))
+    generator = torch.Generator().manual_seed(0)
+    sounds = [torch.randn(t, 6, generator=generator, dtype=torch.float64) for t in (20, 7, 12)]
+    speaker = speaker_of(model) if cached else Seq2SeqSpeaker(model, cached=False)
+    assert isinstance(speaker, Seq2SeqSpeaker)
+    assert (speaker.vocabulary, speaker.context, speaker.ends) == (20, 12, (1,))
+    logits, rows = speaker.prime(sounds, 3), [0, 1, 2]
+    said: list[list[int]] = [[], [], []]
+    for order in ([2, 1, 1], [0, 2]):
+        with torch.no_grad():
+            for row, i, words in zip(logits, rows, said, strict=True):
+                alone_row = model(sounds[i][None], torch.tensor([[2, *words]]))[0, -1]
+                torch.testing.assert_close(row, alone_row, rtol=1e-9, atol=1e-9)
+        speaker.reorder(torch.tensor(order))
+        rows, said = [rows[i] for i in order], [[*said[i], 5] for i in order]
+        logits = speaker.step(torch.full((len(order),), 5))
+
+
+@pytest.mark.parametrize(
+    "wrong", [torch.zeros(21, 6), torch.zeros(0, 6), torch.zeros(5, 7), torch.zeros(5), torch.zeros(5, 6).long()]
+)
+def test_sounds_that_do_not_fit(wrong: torch.Tensor) -> None:
+    speaker = Seq2SeqSpeaker(Whisper(whisper.tiny()))
+    with pytest.raises(InputError, match="1 to 20 frames of 6 bands"):
+        speaker.beginning(wrong)
 
 
 def test_several_start_tokens(translator: Seq2Seq) -> None:

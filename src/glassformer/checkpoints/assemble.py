@@ -28,7 +28,10 @@ def assign(model: nn.Module, name: str, value: Tensor) -> None:
     path, _, leaf = name.rpartition(".")
     place = model.get_submodule(path)
     if leaf in place._parameters:
-        place.register_parameter(leaf, nn.Parameter(value, requires_grad=value.is_floating_point()))
+        learned = place._parameters[leaf]
+        assert learned is not None
+        trained = learned.requires_grad and value.is_floating_point()  # a table that follows from a formula is not
+        place.register_parameter(leaf, nn.Parameter(value, requires_grad=trained))
     else:
         place.register_buffer(leaf, value)
 

@@ -14,6 +14,7 @@ from glassformer.models.decoder import Decoder
 from glassformer.models.encoder import Encoder
 from glassformer.models.seq2seq import Seq2Seq
 from glassformer.models.vit import ViT
+from glassformer.models.whisper import Whisper
 
 
 class Sample(NamedTuple):
@@ -117,6 +118,14 @@ def of_clip(model: CLIP, length: int, generator: torch.Generator) -> Sample:
     return Sample(theirs, ours, {})
 
 
+def of_whisper(model: Whisper, length: int, generator: torch.Generator) -> Sample:
+    """As many frames as can be heard: theirs takes no other number."""
+    c = model.config
+    frames = torch.randn(2, c.frames, c.embed.bands, generator=generator)
+    target = tokens(c.target.vocabulary, min(length, c.length), generator)
+    return Sample({"input_features": frames.mT, "decoder_input_ids": target}, lambda model: model(frames, target), {})
+
+
 # a model of another kind gets its line here
 MAKERS: dict[type[nn.Module], Callable[[Any, int, torch.Generator], Sample]] = {
     Encoder: of_encoder,
@@ -124,4 +133,5 @@ MAKERS: dict[type[nn.Module], Callable[[Any, int, torch.Generator], Sample]] = {
     Seq2Seq: of_seq2seq,
     ViT: of_vit,
     CLIP: of_clip,
+    Whisper: of_whisper,
 }

@@ -15,6 +15,7 @@ from glassformer.models.convolutional_sequence import ConvNet1d
 from glassformer.models.decoder import Decoder
 from glassformer.models.recurrent import Recurrent
 from glassformer.models.seq2seq import Seq2Seq
+from glassformer.models.whisper import Whisper
 
 
 class Plan(NamedTuple):
@@ -35,7 +36,7 @@ def speaker_of(model: nn.Module | Speaker) -> Speaker:
     """The model as a speaker; a speaker is itself."""
     if isinstance(model, Decoder):
         return DecoderSpeaker(model)
-    if isinstance(model, Seq2Seq):
+    if isinstance(model, Seq2Seq | Whisper):
         return Seq2SeqSpeaker(model)
     if isinstance(model, Recurrent | ConvNet1d):
         return StreamSpeaker(model)
@@ -43,7 +44,7 @@ def speaker_of(model: nn.Module | Speaker) -> Speaker:
         return model
     raise ConfigError(
         f"a {type(model).__name__} does not speak by itself",
-        "give a Decoder, a Seq2Seq, a Recurrent or ConvNet1d, or a Speaker (RecurrentSeq2SeqSpeaker, or one of yours)",
+        "give a Decoder, a Seq2Seq, a Whisper, a Recurrent, a ConvNet1d, or a Speaker (RecurrentSeq2SeqSpeaker, yours)",
     )
 
 

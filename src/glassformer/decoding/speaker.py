@@ -13,6 +13,7 @@ from torch.nn.utils.rnn import pad_sequence
 from glassformer.errors import InputError
 from glassformer.models.decoder import Decoder
 from glassformer.models.seq2seq import Memory, Seq2Seq
+from glassformer.models.whisper import Whisper
 from glassformer.nn import BlockCache
 
 Prompt = Sequence[int] | Tensor
@@ -74,6 +75,14 @@ def require_prompt(prompt: Tensor, context: int | None, what: str = "prompt") ->
         raise InputError(f"a {what} of {len(prompt)} tokens passes the model's context of {context}", "shorten it")
 
 
+def require_frames(sound: Tensor, model: Whisper) -> None:
+    bands, most = model.config.embed.bands, model.config.frames
+    if sound.dim() != 2 or sound.shape[1] != bands or not sound.is_floating_point() or not 1 <= len(sound) <= most:
+        kind = str(sound.dtype).removeprefix("torch.")
+        fact = f"a sound is {kind} of shape {tuple(sound.shape)}"
+        raise InputError(fact, f"give each as 1 to {most} frames of {bands} bands (core.whisper_log_mel)")
+
+
 def padded_left(prompts: Sequence[Tensor], device: torch.device) -> tuple[Tensor, Tensor | None]:
     """Prompts (b, t) that end together, and which of it is real; None where all of it is."""
     longest = max(map(len, prompts))
@@ -130,12 +139,12 @@ class DecoderSpeaker:
 
 
 class Seq2SeqSpeaker:
-    """source → memory, once; start and the answer so far → Seq2Seq.decode → logits of the last.
+    """source → memory, once; start and the answer so far → decode → logits of the last.
 
-    `start` may be several tokens: a language, a task.
+    A source is tokens, or frames of sound (t, bands) for Whisper. `start` may be several tokens: a language, a task.
     """
 
-    def __init__(self, model: Seq2Seq, *, start: Sequence[int] = (), cached: bool = True) -> None:
+    def __init__(self, model: Seq2Seq | Whisper, *, start: Sequence[int] = (), cached: bool = True) -> None:
         config = model.config
         self.model, self.cached = model, cached
         self.start = torch.tensor(tuple(start) or (config.start,))
@@ -144,7 +153,10 @@ class Seq2SeqSpeaker:
         self.ends: tuple[int, ...] = (config.end,)
 
     def beginning(self, prompt: Tensor) -> Tensor:
-        require_prompt(prompt, self.context, "source")
+        if isinstance(self.model, Whisper):
+            require_frames(prompt, self.model)
+        else:
+            require_prompt(prompt, self.context, "source")
         return self.start
 
     def prime(self, prompts: Sequence[Tensor], room: int) -> Tensor:

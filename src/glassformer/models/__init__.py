@@ -14,6 +14,7 @@ from glassformer.models import (
     seq2seq,
     speech,
     vit,
+    whisper,
 )
 from glassformer.models.clip import CLIP, CLIPConfig
 from glassformer.models.convolutional import ConvNet2d, ConvNet2dConfig
@@ -27,6 +28,7 @@ from glassformer.models.recurrent_seq2seq import RecurrentSeq2Seq, RecurrentSeq2
 from glassformer.models.seq2seq import Seq2Seq, Seq2SeqConfig
 from glassformer.models.speech import Latency, Speech, SpeechConfig, SpeechStream
 from glassformer.models.vit import ViT, ViTConfig
+from glassformer.models.whisper import Whisper, WhisperConfig
 
 __all__ = [
     "CLIP",
@@ -58,6 +60,8 @@ __all__ = [
     "Tokens",
     "ViT",
     "ViTConfig",
+    "Whisper",
+    "WhisperConfig",
     "clip",
     "convolutional",
     "convolutional_sequence",
@@ -69,4 +73,5 @@ __all__ = [
     "seq2seq",
     "speech",
     "vit",
+    "whisper",
 ]

@@ -17,13 +17,14 @@ from glassformer.checkpoints.families.roberta import ROBERTA
 from glassformer.checkpoints.families.t5 import T5
 from glassformer.checkpoints.families.timm import TIMM, TIMM_DISTILLED
 from glassformer.checkpoints.families.vit import VIT
+from glassformer.checkpoints.families.whisper import WHISPER
 from glassformer.checkpoints.family import Family
 from glassformer.errors import ConfigError
 
 TEXT = (BERT, GPT2, LLAMA, MARIAN, ROBERTA, T5)
 IMAGES = (DEIT, DINOV2, DINOV2_REGISTERS, TIMM, TIMM_DISTILLED, VIT)
 TOWERS = (CLIP, CLIP_TEXT, CLIP_VISION)
-FAMILIES: dict[str, Family] = {family.name: family for family in TEXT + IMAGES + TOWERS}
+FAMILIES: dict[str, Family] = {family.name: family for family in (*TEXT, *IMAGES, *TOWERS, WHISPER)}
 
 
 def recognise(raw: Mapping[str, Any]) -> Family:

@@ -1,0 +1,189 @@
+"""p(text | sound): log-mel frames, two convolutions, an encoder with sinusoids, a decoder that attends to it.
+
+Radford et al., "Robust Speech Recognition via Large-Scale Weak Supervision", 2022. `core.audio.whisper_log_mel` makes
+the frames of 30 s of sound.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from jaxtyping import Bool, Float, Int
+from torch import Tensor, nn
+
+from glassformer.core.positions import sinusoidal
+from glassformer.core.values import has_values
+from glassformer.errors import ConfigError, MaskError, ShapeError
+from glassformer.models.seq2seq import Memory
+from glassformer.nn import (
+    BlockCache,
+    BlockConfig,
+    FeedForwardConfig,
+    FrameConfig,
+    FrameEmbedding,
+    Learned,
+    NormConfig,
+    Stack,
+    Tap,
+    View,
+    frames,
+    heads,
+)
+from glassformer.nn.finite import require_finite
+from glassformer.nn.linear import initialise, normal
+from glassformer.nn.text import TextConfig, TextStack, WordHead
+
+
+@dataclass(frozen=True, kw_only=True)
+class WhisperConfig:
+    """`places` positions of the encoder, of `embed.factor` frames each; the decoder says `target`, `start` to `end`.
+
+    `tied`: the head's matrix is the table of tokens.
+    """
+
+    embed: FrameConfig
+    block: BlockConfig
+    depth: int
+    places: int
+    target: TextConfig
+    start: int
+    end: int
+    last_norm: NormConfig = NormConfig()
+    tied: bool = True
+
+    def __post_init__(self) -> None:
+        if self.embed.width != self.width:
+            fact = f"the embedding is {self.embed.width} wide, the encoder's blocks {self.width}"
+            raise ConfigError(fact, "give both the encoder's width")
+        if self.places < 1 or self.width % 2 or self.width < 4:
+            fact = f"{self.places} places of sinusoids {self.width} wide"
+            raise ConfigError(fact, "choose at least one place, and an even width of at least 4")
+        if not isinstance(self.target.positions, Learned):
+            raise ConfigError("the decoder has no learned positions", "give it positions=Learned(length=…)")
+        cross = self.target.block.cross
+        if cross is None or cross.memory_width != self.width:
+            raise ConfigError(
+                f"the decoder does not attend to a memory {self.width} wide",
+                "give its block cross=heads(…, memory_width=…) of the encoder's width",
+            )
+
+    @property
+    def width(self) -> int:
+        return self.block.attention.width
+
+    @property
+    def frames(self) -> int:
+        """How many frames can be heard at once."""
+        return self.places * self.embed.factor
+
+    @property
+    def length(self) -> int:
+        """How many tokens can be said, the start counted."""
+        assert isinstance(self.target.positions, Learned)
+        return self.target.positions.length
+
+
+def plain(
+    bands: int, width: int, depth: int, count: int, *, vocabulary: int, places: int, length: int, start: int, end: int
+) -> WhisperConfig:
+    """Pre-norm, GELU, feed-forward of four times the width, keys without bias; both sides alike."""
+    attention = heads(width, count, biases="qvo")
+    ffn = FeedForwardConfig(width=width, hidden=4 * width)
+    speaks = BlockConfig(attention=attention, cross=attention, ffn=ffn)
+    return WhisperConfig(
+        embed=frames.whisper(bands, width),
+        block=BlockConfig(attention=attention, ffn=ffn),
+        depth=depth,
+        places=places,
+        target=TextConfig(
+            vocabulary=vocabulary, depth=depth, block=speaks, positions=Learned(length=length), last_norm=NormConfig()
+        ),
+        start=start,
+        end=end,
+    )
+
+
+def tiny() -> WhisperConfig:
+    return plain(6, 12, 2, 3, vocabulary=20, places=10, length=12, start=2, end=1)
+
+
+def tiny_en() -> WhisperConfig:
+    """Whisper tiny.en: 37 million parameters, 30 s of sound at once."""
+    return plain(80, 384, 4, 6, vocabulary=51864, places=1500, length=448, start=50257, end=50256)
+
+
+class Whisper(nn.Module):
+    """memory = encoder(embed(frames) + E); logits[t] = head(decoder(target ≤ t, memory))."""
+
+    def __init__(self, config: WhisperConfig, *, seed: int = 0) -> None:
+        super().__init__()
+        self.config = c = config
+        self.embed = FrameEmbedding(c.embed)
+        # E follows from a formula, and is a weight all the same: published files hold it, rounded in their own way
+        self.positions = nn.Parameter(torch.zeros(c.places, c.width), requires_grad=False)
+        self.E, self.X = Tap(), Tap()
+        self.dropout = nn.Dropout(c.block.dropout)
+        self.encoder = Stack(c.block, c.depth, last_norm=c.last_norm)
+        self.decoder = TextStack(c.target)
+        self.word_head = WordHead(c.target.vocabulary, c.target.width, tied=c.tied)
+        initialise(self, seed, normal(0.02))
+        if not self.positions.is_meta:
+            with torch.no_grad():
+                self.positions.copy_(sinusoidal(c.places, c.width, layout="halves", divisor="d/2-1"))
+
+    def encode(self, frames: Float[Tensor, "b t bands"], real: Bool[Tensor, "b t"] | None = None) -> Memory:
+        """`real` is False after a recording's last frame: those are silence, and nobody attends to them.
+
+        Published models are used to 30 s, all of it real, with zeros after the sound before its frames are made.
+        """
+        lengths = None if real is None else self._lengths(real, frames)
+        X = self.embed(self._fit(frames).to(self.positions.dtype), lengths)
+        heard = None
+        if lengths is not None:
+            heard = torch.arange(X.shape[1], device=X.device) < self.config.embed.length(lengths)[:, None]
+        X = self.X(self.dropout(X + self.E(self.positions[: X.shape[1]])))
+        X = self.encoder(X, View(mask=None if heard is None else heard[:, None, None]))
+        return Memory(require_finite(X, self), heard)
+
+    def decode(
+        self,
+        target: Int[Tensor, "b t"],
+        memory: Memory,
+        real: Bool[Tensor, "b n"] | None = None,
+        *,
+        cache: list[BlockCache] | None = None,
+    ) -> Float[Tensor, "b t v"]:
+        """Logits for what follows each target token; with a cache, `target` is only what is new."""
+        view = View(mask=None if memory.real is None else memory.real[:, None, None])
+        X = self.decoder.decode(target, real, memory=memory.X, memory_view=view, cache=cache)
+        return require_finite(self.word_head(X, self.decoder.embed.table.weight), self)
+
+    def forward(
+        self,
+        frames: Float[Tensor, "b t bands"],
+        target: Int[Tensor, "b n"],
+        frames_real: Bool[Tensor, "b t"] | None = None,
+        target_real: Bool[Tensor, "b n"] | None = None,
+    ) -> Float[Tensor, "b n v"]:
+        return self.decode(target, self.encode(frames, frames_real), target_real)
+
+    def cache(self, room: int) -> list[BlockCache]:
+        """An empty past with room for `room` target tokens: pass it to `decode`, then feed only what is new."""
+        return self.decoder.cache(room)
+
+    def _lengths(self, real: Tensor, frames: Tensor) -> Int[Tensor, " b"]:
+        if real.shape != frames.shape[:2]:
+            fact = f"real is {tuple(real.shape)} for frames of {tuple(frames.shape)}"
+            raise ShapeError(fact, "give one for each frame")
+        if has_values(real) and not (real[:, 0].all() and (real[:, :-1] >= real[:, 1:]).all()):
+            raise MaskError("a recording has padding before its last frame", "pad each after its end, and no empty one")
+        return real.sum(1)
+
+    def _fit(self, frames: Tensor) -> Tensor:
+        if frames.dim() != 3 or not frames.shape[1]:
+            raise ShapeError(f"frames of shape {tuple(frames.shape)}", "give (batch, at least one frame, bands)")
+        if frames.shape[1] > self.config.frames:
+            fact = f"{frames.shape[1]} frames came to a model that hears {self.config.frames} at once"
+            raise ShapeError(fact, "cut the sound into windows")
+        return frames
