@@ -99,6 +99,13 @@ def test_import_loads_nothing_heavy() -> None:
     assert run_python(f"import sys, glassformer; print({heavy})").strip() == "[]"
 
 
+def test_subpackages_load_when_first_used() -> None:
+    ours = "sorted(m for m in sys.modules if m.startswith('glassformer.'))"
+    assert run_python(f"import sys, glassformer; print({ours})").strip() == "[]"
+    used = "glassformer.core.softargmax.__name__, 'glassformer.core' in sys.modules, 'glassformer.nn' in sys.modules"
+    assert run_python(f"import sys, glassformer; print({used})").split() == ["softargmax", "True", "False"]
+
+
 def test_worked_never_loads_torch() -> None:
     assert run_python("import sys, glassformer.worked; print('torch' in sys.modules)").strip() == "False"
 

@@ -78,6 +78,14 @@ def test_help_lists_every_command() -> None:
     assert all(command in result.stdout for command in COMMANDS)
 
 
+def test_help_needs_less_than_half_a_second() -> None:
+    """Of the processor, not of the clock: a busy machine changes nothing."""
+    code = "import os; from glassformer.app.cli import build; build()(['--help'], standalone_mode=False); "
+    measured = f"{code}print('spent', sum(os.times()[:2]))"
+    runs = [subprocess.run([sys.executable, "-c", measured], capture_output=True, text=True) for _ in range(2)]
+    assert min(float(run.stdout.split()[-1]) for run in runs) < 0.5
+
+
 def test_an_unknown_command_is_exit_2() -> None:
     result = glassformer("transmogrify")
     assert result.returncode == 2

@@ -3,9 +3,11 @@ from __future__ import annotations
 import pytest
 import torch
 from torch import nn
+from torch.utils.flop_counter import FlopCounterMode
 from transformers import ResNetConfig, ResNetForImageClassification
 
-from glassformer.errors import ConfigError, ShapeError
+from glassformer.core import cost
+from glassformer.errors import ConfigError, InputError, ShapeError
 from glassformer.models.convolutional import (
     ConvNet2d,
     ConvNet2dConfig,
@@ -182,3 +184,24 @@ def test_configs_that_describe_no_model(changes, message) -> None:
 def test_images_of_another_shape(shape) -> None:
     with pytest.raises(ShapeError, match=r"give \(batch, 3, height, width\)"):
         ConvNet2d(tiny())(torch.zeros(shape))
+
+
+def test_a_weight_that_is_not_a_number_is_named() -> None:
+    model = ConvNet2d(tiny()).eval()
+    nn.init.constant_(model.blocks[1].W2.W.weight, float("nan"))
+    with pytest.raises(InputError, match=r"weight blocks\.1\.W2\.W\.weight holds nan at \[0, 0, 0, 0\]: load it again"):
+        model(draw(1, 3, 8, 8))
+
+
+def test_what_it_costs() -> None:
+    model, side = ConvNet2d(tiny()).eval(), 8
+    expected = cost.convolution((side, side), 3, 4, 3, padding=1, bias=False) + cost.linear(1, 8, 10)
+    for inputs, outputs, step in model.config.blocks:
+        before, side = (side, side), side // step
+        expected += cost.convolution(before, inputs, outputs, 3, stride=step, padding=1, bias=False)
+        expected += cost.convolution((side, side), outputs, outputs, 3, padding=1, bias=False)
+        if inputs != outputs:
+            expected += cost.convolution(before, inputs, outputs, 1, stride=step, bias=False)
+    with FlopCounterMode(display=False) as counter:
+        model(torch.zeros(1, 3, 8, 8))
+    assert counter.get_total_flops() == expected.flops

@@ -6,8 +6,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import nn
 from torch.nn import functional as F
+from torch.utils.flop_counter import FlopCounterMode
 
-from glassformer.errors import ConfigError, ShapeError
+from glassformer.core import cost
+from glassformer.errors import ConfigError, InputError, ShapeError
 from glassformer.models.convolutional_sequence import ConvNet1d, ConvNet1dConfig, tcn, tiny
 from glassformer.models.ends import Frames, Tokens
 
@@ -177,3 +179,20 @@ def test_dropout_acts_in_training_alone() -> None:
     torch.manual_seed(0)
     assert not model(X).equal(model(X))
     assert model.eval()(X).equal(model(X))
+
+
+def test_a_weight_that_is_not_a_number_is_named() -> None:
+    model = ConvNet1d(tiny(TOKENS, 5))
+    nn.init.constant_(model.blocks[2].W1.W.bias, float("nan"))
+    with pytest.raises(InputError, match=r"weight blocks\.2\.W1\.W\.bias holds nan at \[0\]: load it again"):
+        model(ids(1, 4))
+
+
+def test_what_it_costs() -> None:
+    config, n = tiny(FRAMES, 5), 12
+    expected = cost.linear(n, 3, config.width) + cost.linear(n, config.width, 5)
+    for dilation in config.dilations:  # zeros before the first position, not around
+        expected += 2 * cost.convolution((n + 2 * dilation,), config.width, config.width, 3, dilation=dilation)
+    with FlopCounterMode(display=False) as counter:
+        ConvNet1d(config)(torch.zeros(1, n, 3))
+    assert counter.get_total_flops() == expected.flops

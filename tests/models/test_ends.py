@@ -12,8 +12,7 @@ from glassformer.models.ends import (
     check_real,
     he,
     pooled,
-    require_choice,
-    require_dropout,
+    require_pool,
     require_streamable,
 )
 
@@ -58,8 +57,7 @@ def test_he_is_torchs() -> None:
     [
         (lambda: Tokens(vocabulary=0), ConfigError, "vocabulary is 0: choose at least 1"),
         (lambda: Frames(features=-2), ConfigError, "features is -2: choose at least 1"),
-        (lambda: require_choice("pool", "max", ("a", "b")), ConfigError, "pool 'max' is unknown: choose one of a, b"),
-        (lambda: require_dropout(1.0), ConfigError, "dropout is 1.0"),
+        (lambda: require_pool("max"), ConfigError, "pool 'max' is unknown: choose one of none, mean, last"),
         (lambda: require_streamable("mean"), ConfigError, "known only at their end"),
         (lambda: Tokens(vocabulary=5).check(torch.zeros(3, dtype=torch.long)), ShapeError, r"shape \(3,\)"),
         (lambda: Tokens(vocabulary=5).check(torch.zeros(3, 0, dtype=torch.long)), ShapeError, "at least one position"),

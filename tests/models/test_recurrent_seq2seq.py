@@ -197,3 +197,6 @@ def test_mistakes() -> None:
         model(X, Y, torch.tensor([[True] * 6, [False] + [True] * 5]))
     with pytest.raises(ShapeError, match="the states have shapes"):
         model.decode(Y, model.encode(X), model.encode(X[:1]).states)
+    nn.init.constant_(model.decoder.layers[0].onward.WX.weight, float("nan"))
+    with pytest.raises(InputError, match=r"weight decoder\.layers\.0\.onward\.WX\.weight holds nan"):
+        model(X, Y)

@@ -5,8 +5,9 @@ from functools import partial
 import pytest
 import torch
 from torch import Tensor, nn
+from torch.utils.flop_counter import FlopCounterMode
 
-from glassformer.core import masks
+from glassformer.core import cost, masks
 from glassformer.errors import ConfigError, InputError
 from glassformer.nn import Block, BlockConfig, FeedForwardConfig, NormConfig, View, heads, initialise, static_cache
 from glassformer.nn.blocks import sliding_cache
@@ -170,3 +171,14 @@ def test_mistakes(refused) -> None:  # type: ignore[no-untyped-def]
         refused(InputError, without, lambda cache=cache: build("pre", "relu", cross=True)(X, cache=cache))
     needless = "a memory came to a block without cross-attention: give its config cross=heads(…)"
     refused(InputError, needless, lambda: build("pre", "relu")(X, memory=X))
+
+
+@pytest.mark.parametrize("cross", [False, True])
+@pytest.mark.parametrize("bias", [False, True])
+def test_what_it_costs(cross: bool, bias: bool) -> None:
+    block, X, Z = build("pre", "gelu", cross=cross, bias=bias).double(), normal(1, 5, 12), normal(1, 7, 12)
+    whole = cost.decoder_layer(5, 7, 12, 3, 20, bias=bias) if cross else cost.encoder_layer(5, 12, 3, 20, bias=bias)
+    with FlopCounterMode(display=False) as counter:
+        block(X, View(), Z if cross else None)
+    assert counter.get_total_flops() == whole.flops
+    assert sum(weight.numel() for weight in block.parameters()) == whole.parameters

@@ -32,6 +32,7 @@ KINDS: dict[str, dict[str, object]] = {
     "sinusoidal": {"positions": Sinusoidal()},
     "rotary": {"relative": Rotary(width=4)},
     "t5": {"relative": Relative(heads=2, buckets=8, limit=6, bidirectional=False)},
+    "clipped": {"relative": Relative(heads=2, kind="clipped", limit=3)},
     "alibi": {"relative": Alibi(heads=2)},
 }
 TOKENS = torch.tensor([[3, 1, 4, 1, 5, 9, 2, 6], [2, 7, 1, 8, 2, 8, 1, 8]])

@@ -13,8 +13,9 @@ from jaxtyping import Float
 from torch import Tensor, nn
 from torch.nn.functional import max_pool2d, relu
 
+from glassformer.core.positions import require_choice
 from glassformer.errors import ConfigError, ShapeError
-from glassformer.models.ends import he, require_choice, require_positive
+from glassformer.models.ends import he, require_positive
 from glassformer.nn.finite import require_finite
 from glassformer.nn.linear import Convolution2d, Linear, initialise
 from glassformer.nn.tap import Tap

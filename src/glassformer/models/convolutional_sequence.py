@@ -14,6 +14,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 from torch.nn.functional import pad, relu
 
+from glassformer.core.attention import require_dropout
 from glassformer.errors import ConfigError, ShapeError
 from glassformer.models.ends import (
     Frames,
@@ -24,7 +25,6 @@ from glassformer.models.ends import (
     Tokens,
     check_real,
     he,
-    require_dropout,
     require_pool,
     require_positive,
     require_streamable,

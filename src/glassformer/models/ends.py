@@ -10,6 +10,7 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
+from glassformer.core.positions import require_choice
 from glassformer.errors import ConfigError, InputError, MaskError, ShapeError
 from glassformer.nn.linear import Linear
 
@@ -22,16 +23,6 @@ def require_positive(**sizes: int) -> None:
     for name, size in sizes.items():
         if size < 1:
             raise ConfigError(f"{name} is {size}", "choose at least 1")
-
-
-def require_choice(name: str, value: str, choices: tuple[str, ...]) -> None:
-    if value not in choices:
-        raise ConfigError(f"{name} {value!r} is unknown", f"choose one of {', '.join(choices)}")
-
-
-def require_dropout(dropout: float) -> None:
-    if not 0 <= dropout < 1:
-        raise ConfigError(f"dropout is {dropout}", "choose a probability from 0 up to, not including, 1")
 
 
 def require_pool(pool: str) -> None:

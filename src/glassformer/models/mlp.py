@@ -13,8 +13,9 @@ from jaxtyping import Float
 from torch import Tensor, nn
 from torch.nn.functional import relu
 
+from glassformer.core.attention import require_dropout
 from glassformer.errors import ConfigError, ShapeError
-from glassformer.models.ends import Sequence, he, require_dropout, require_ids, require_positive
+from glassformer.models.ends import Sequence, he, require_ids, require_positive
 from glassformer.nn.finite import require_finite
 from glassformer.nn.linear import Embedding, Linear, initialise
 from glassformer.nn.tap import Tap

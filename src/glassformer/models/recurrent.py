@@ -14,6 +14,8 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
+from glassformer.core.attention import require_dropout
+from glassformer.core.positions import require_choice
 from glassformer.errors import ConfigError, MaskError, ShapeError
 from glassformer.models.ends import (
     Frames,
@@ -23,8 +25,6 @@ from glassformer.models.ends import (
     Sequence,
     Tokens,
     check_real,
-    require_choice,
-    require_dropout,
     require_pool,
     require_positive,
     require_streamable,

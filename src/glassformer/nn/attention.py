@@ -158,4 +158,3 @@ class MultiHeadAttention(nn.Module):
 def weights_of(pattern: Pattern | Tensor) -> Tensor:
     """A, whether a tap gave it late or explicit."""
     return pattern.A() if isinstance(pattern, Pattern) else pattern
-
