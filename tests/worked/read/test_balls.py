@@ -56,10 +56,17 @@ def test_what_does_not_fit_says_so() -> None:
         balls.multiply(grid([[1, 2, 3], [1, 2, 3]]), grid([[1, 2], [3, 4]]))
     with pytest.raises(Mismatch, match="cannot be added"):
         balls.add(grid([[1, 2]]), grid([[1, 2, 3]]))
+    with pytest.raises(Mismatch, match="cannot be added"):
+        balls.add(grid([[1, 2], [3, 4]]), grid([[1, 2, 3], [4, 5, 6]]))
     with pytest.raises(Mismatch, match="divided by a matrix"):
         balls.divide(arb(1), grid([[1, 2]]))
     with pytest.raises(Mismatch, match="2 and 1 rows"):
         balls.blocks([[grid([[1], [2]]), grid([[1]])]])
+
+
+def test_a_bias_is_added_to_every_row_or_column() -> None:
+    assert numbers(balls.add(grid([[1, 2], [3, 4]]), grid([[10, 20]]))) == [[11, 22], [13, 24]]  # type: ignore[arg-type]
+    assert numbers(balls.add(grid([[10], [20]]), grid([[1, 2], [3, 4]]))) == [[11, 12], [23, 24]]  # type: ignore[arg-type]
 
 
 def test_blocks() -> None:

@@ -76,6 +76,13 @@ def test_a_segment_that_is_not_read_leaves_the_chain() -> None:
     assert label(found.drafts[0].terms[-1].term) == "[1, 2]"
 
 
+@pytest.mark.parametrize("source", [r"\cdot", r"^\top", "-", r"\times", r"\surd", ""])
+def test_a_sign_alone_says_nothing(source: str) -> None:
+    found = formula(source)
+    assert not found.drafts
+    assert not found.problems
+
+
 def test_lines_within_a_formula() -> None:
     (draft,) = formula("a\n= 1\n= 2", line=7).drafts
     assert [link.line for link in draft.terms] == [7, 8, 9]

@@ -99,11 +99,22 @@ def add(a: Value, b: Value) -> Value:
     if not isinstance(a, Grid) or not isinstance(b, Grid):
         raise Mismatch(f"{shape_text(a)} and {shape_text(b)} cannot be added")
     if a.shape != b.shape:
+        a, b = _spread(a, b.shape), _spread(b, a.shape)
+    if a.shape != b.shape:
         a, b = (transpose(a), b) if a.flat else (a, transpose(b)) if b.flat else (a, b)
     if a.shape != b.shape:
         raise Mismatch(f"{shape_text(a)} and {shape_text(b)} cannot be added")
     rows = zip(a.rows, b.rows, strict=True)
     return Grid(tuple(tuple(x + y for x, y in zip(r, s, strict=True)) for r, s in rows), a.flat and b.flat)
+
+
+def _spread(value: Grid, shape: tuple[int, int]) -> Grid:
+    """A bias: one row is added to every row, one column to every column."""
+    if value.shape == (1, shape[1]) and shape[1] > 1:
+        return Grid(value.rows * shape[0])
+    if value.shape == (shape[0], 1) and shape[0] > 1:
+        return Grid(tuple(row * shape[1] for row in value.rows))
+    return value
 
 
 def multiply(a: Value, b: Value) -> Value:

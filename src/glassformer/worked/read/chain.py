@@ -64,6 +64,8 @@ def formula(source: str, line: int = 1) -> Formula:
         tokens = lex(source, line)
     except Misread as error:
         return Formula(problems=[(line, " ".join(source.split()), error.reason)])
+    if all(t.kind == "op" or t.text in ("top", "intercal") for t in tokens.items):
+        return Formula()  # a sign that is spoken of: the dot of $\\cdot$
     chains = _Chains(Parser(tokens))
     chains.rows(0, len(tokens.items))
     problems = chains.parser.problems
