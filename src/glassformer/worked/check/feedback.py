@@ -88,10 +88,13 @@ def _absent(report: Report) -> Iterator[str]:
 
 
 def _slips(report: Report) -> Iterator[str]:
+    for symbol in dict.fromkeys(c.symbol for c in report.cells if c.verdict == "wrong" and c.given is None):
+        yield f"{shown_name(symbol)} has not the size that it should have; see below."
     for slip in report.slips:
         yield f"{slip.name[0].upper() + slip.name[1:]}, {slip.where}. {slip.why}."
     named = {place for slip in report.slips for place in slip.cells}
-    alone = [c for c in report.cells if c.verdict == "wrong" and (c.symbol, c.row - 1, c.column - 1) not in named]
+    wrong = [c for c in report.cells if c.verdict == "wrong" and c.given is not None]
+    alone = [c for c in wrong if (c.symbol, c.row - 1, c.column - 1) not in named]
     for symbol, cells in groupby(alone, key=lambda c: c.symbol):
         count = len(list(cells))
         yield f"{shown_name(symbol)}: {_number(count, 'number')} wrong, and no single slip that we know explains them."
@@ -103,7 +106,7 @@ def _slips(report: Report) -> Iterator[str]:
 def _steps(report: Report) -> Iterator[Marked]:
     for symbol in report.symbols():
         cells = [c for c in report.cells if c.symbol == symbol]
-        if all(c.verdict == "missing" for c in cells):
+        if all(c.given is None for c in cells):
             continue
         height, width = max(c.row for c in cells), max(c.column for c in cells)
         at = {(c.row, c.column): c for c in cells}
@@ -129,7 +132,7 @@ def _sentences(cells: Sequence[Mark]) -> Iterator[str]:
     off = [c for c in cells if c.verdict in ("rounded", "wrong")]
     for c in off[:MOST]:
         place = f"row {c.row}, column {c.column}" + (f" (line {c.line})" if c.line else "")
-        given = "nothing fits there" if c.given is None else f"{_short(c.given, 40)} is written"
+        given = f"{_short(c.given or '', 40)} is written"
         if c.verdict == "rounded":
             yield f"{place}: {given}, {c.follows or c.expected} is the rounded value."
         else:

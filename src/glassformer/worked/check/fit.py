@@ -13,8 +13,14 @@ Shape: TypeAlias = tuple[int, int]
 At: TypeAlias = tuple[int | None, ...]  # counted from 0; None: every one
 
 
-def fit(table: Table, shape: Shape, at: At, *, by_rows: bool, turned: bool = False) -> Cells | None:
-    """The cells that the table fills if it stands at `at` in a matrix of `shape`; None if it does not fit."""
+def fit(table: Table, shape: Shape, at: At | None, *, by_rows: bool, turned: bool = False) -> Cells | None:
+    """The cells that the table fills if it stands at `at` in a matrix of `shape`; None if it does not fit.
+
+    Without `at` the table's own rows and columns are the matrix's, as far as they go.
+    """
+    if at is None:
+        cells = {(i, j): own for i, j, own in table.cells()}
+        return cells if all(i < shape[0] and j < shape[1] for i, j in cells) else None
     if turned:
         table = table if table.scalar or 1 in table.shape else table.T
         at = at[::-1] if len(at) == 2 else at

@@ -46,14 +46,12 @@ def check(exercise: Exercise | None, reading: Reading) -> Report:
 
 
 def _misshaped(made: Plan, sheet: Sheet, judgement: Judgement) -> Iterator[Judged]:
-    """An essential step of the wrong size: none of its cells counts."""
+    """An essential step of the wrong size: all of it is wrong, whatever stands where."""
     written = {cell.symbol for cell in judgement.cells}
-    for symbol, table in sheet.misshaped.items():
-        if symbol not in essential(made) or symbol in written:
-            continue
-        there = {(i, j): own for i, j, own in table.cells()}
-        for i, j, value in judgement.exact[symbol].cells():
-            yield Judged(symbol, i, j, there.get((i, j)), value, value, "wrong")
+    for symbol in sheet.misshaped:
+        if symbol in essential(made) and symbol not in written:
+            for i, j, value in judgement.exact[symbol].cells():
+                yield Judged(symbol, i, j, None, value, value, "wrong")
 
 
 def _copied(made: Plan, sheet: Sheet, judge: Judge) -> Iterator[Note]:

@@ -20,7 +20,7 @@ from glassformer.worked.check.verdict import Judgement, exactly, judge
 from glassformer.worked.check.vocabulary import PARAMETERS, RAW, SCORES, Subject, subject
 from glassformer.worked.plan import Plan
 from glassformer.worked.read import Reading, Statement, Target, Unread, read
-from glassformer.worked.read.term import Index, Name, Written
+from glassformer.worked.read.term import Index, Matrix, Name, Written
 from glassformer.worked.render import latex
 from glassformer.worked.render.formula import name
 
@@ -112,7 +112,19 @@ class Placer:
         option = self.choose(statement, target, options)
         if option is not None:
             self.keep(statement, option, target, written)
+            self.others(statement, target, written)
         return True
+
+    def others(self, statement: Statement, target: Target, written: Table) -> None:
+        """a_{21} = a_{22} = 0.5 says it of both."""
+        for link in statement.terms:
+            term = link.term
+            if isinstance(term, Name) and term.name == target.name and term.indices != target.indices:
+                again = Target(term.name, term.indices, term.upper, term)
+                options = list(self.options(statement, again, subject(term), self.labels.get(again.label), written))
+                option = self.choose(statement, again, options) if options else None
+                if option is not None:
+                    self.put(statement, option.symbol, option.cells)
 
     def open(self, option: Option) -> bool:
         """A name's second meaning counts only for cells that nothing is written for: O of H's size is no second H."""
@@ -122,9 +134,10 @@ class Placer:
     def written(self, statement: Statement) -> Table | None:
         """The last numbers of the chain: the answer."""
         for link in reversed(statement.terms):
-            if link.numeric and not link.struck and link.relation not in ("<", ">", "≤", "≥", "≠", "∈", "∝"):
+            readable = link.numeric or isinstance(link.term, Matrix)  # some cells may be open
+            if readable and not link.struck and link.relation in ("", "=", "≈", "→"):
                 found = table(link)
-                if found is not None:
+                if found is not None and any(found.cells()):
                     return found
         return None
 
@@ -132,7 +145,9 @@ class Placer:
         self, statement: Statement, target: Target, found: Subject | None, exact: str | None, written: Table
     ) -> Iterator[Option]:
         if exact is not None:
-            cells = fit(written, self.exact[exact].shape, (), by_rows=self.by_rows, turned=self.turned)
+            partly = self.reading.kind == "csv"  # rows and columns are said there
+            shape = self.exact[exact].shape
+            cells = fit(written, shape, None if partly else (), by_rows=self.by_rows, turned=self.turned)
             raw = self.as_raw(statement, exact)
             if cells is not None:
                 yield Option(-1, raw or exact, cells)

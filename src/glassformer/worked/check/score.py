@@ -42,8 +42,8 @@ def missing(plan: Plan, judgement: Judgement) -> tuple[Judged, ...]:
         written.setdefault(cell.symbol, set()).add((cell.row, cell.column))
     found: list[Judged] = []
     for symbol in essential(plan):
-        if _copied(plan, symbol) in written or (symbol in _copies(plan) and _copies(plan)[symbol] in written):
-            continue
+        if _copied(plan, symbol) in written or (symbol in _copies(plan) and symbol not in written):
+            continue  # said of the other name
         later = [name for name in plan.after(symbol) if name in written]
         exact = judgement.exact[symbol]
         for i, j, value in exact.cells():
@@ -58,8 +58,9 @@ def _copied(plan: Plan, symbol: str) -> str:
     return operation.inputs[0] if operation.op == "copy" else ""
 
 
-def _copies(plan: Plan) -> dict[str, str]:
-    return {op.inputs[0]: op.symbol for op in plan.operations if op.op == "copy"}
+def _copies(plan: Plan) -> set[str]:
+    """What has a copy among the essential steps."""
+    return {op.inputs[0] for op in plan.operations if op.op == "copy" and base(op.symbol) in ESSENTIAL}
 
 
 def _reached(

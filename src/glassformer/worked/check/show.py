@@ -65,7 +65,7 @@ def _wrapped(text: str, width: int, mark: str = "") -> list[str]:
 
 def _cell(mark: Mark | None) -> str:
     if mark is None:
-        return "."
+        return ". "
     text = "" if mark.given is None else mark.given
     text = text if len(text) <= 24 else text[:23] + "…"
     return f"{text}{SIGNS[mark.verdict]}" if SIGNS[mark.verdict] else f"{text} "

@@ -148,7 +148,7 @@ class Judge:
                     follow = agreeing[0]
                 else:
                     near = [x for x in (exact, *(way[i, j] for way in ways)) if closeness(x, own) == "rounded"]
-                    verdict = "rounded" if near else "wrong"
+                    verdict, follow = ("rounded", near[0]) if near else ("wrong", follow)
             yield Judged(symbol, i, j, own, exact, follow, verdict)
 
     def _other_ways(self, operation: Operation) -> Iterator[Matrix[Any]]:
