@@ -139,12 +139,16 @@ class Pattern:
 
     def S(self, heads: slice | list[int] = slice(None), rows: slice | list[int] = slice(None)) -> Tensor:
         """S = β Q Kᵀ + bias, −∞ where masked, of the heads and query rows asked for."""
-        mask = combine(self.mask, causal_mask(*self.shape[2:], device=self.Q.device) if self.causal else None)
+        t, s = self.shape[2:]
+        past = None
+        if self.causal:  # of the asked rows alone: row i stands on key s − t + i
+            here = torch.arange(s - t, s, device=self.Q.device)[rows]
+            past = torch.arange(s, device=self.Q.device) <= here[:, None]
         return scores(
             self.Q[:, heads][:, :, rows],
             spread(self.K, self.shape[1])[:, heads],
             beta=self.beta,
-            mask=_part(mask, heads, rows),
+            mask=combine(_part(self.mask, heads, rows), past),
             bias=_part(self.bias, heads, rows),
         )
 
