@@ -181,6 +181,11 @@ def test_precedence_and_functions(source: str, value: float) -> None:
         ("1" + "/2" * 60, "quotients in a row"),
         ("-" * 60 + "1", "signs in a row"),
         ("x" + "^T" * 60, "scripts"),
+        ("√" * 2000 + "3", "nested"),
+        (r"\sqrt" * 2000 + "3", "nested"),
+        (r"\hat" * 2000 + "x", "nested"),
+        (r"\exp " * 2000 + "3", "nested"),
+        ("K^{}", "empty"),
     ],
 )
 def test_what_is_not_read_says_why(source: str, reason: str) -> None:

@@ -21,6 +21,7 @@ class Lists:
     def __init__(self, tokens: Tokens) -> None:
         self.tokens = tokens
         self.at, self.stop = 0, len(tokens.items)
+        self.depth = 0
         self.problems: list[tuple[int, str, str]] = []
         self.notes: list[tuple[int, str, str]] = []
 

@@ -6,11 +6,9 @@ scripts. A part that cannot be read becomes Unknown and a Problem, and the rest 
 
 from __future__ import annotations
 
-import re
-
 from glassformer.worked.read import names
 from glassformer.worked.read.lists import Lists
-from glassformer.worked.read.scripts import attach
+from glassformer.worked.read.scripts import attach, subscripted
 from glassformer.worked.read.stream import Misread, Token
 from glassformer.worked.read.term import (
     Blank,
@@ -39,7 +37,7 @@ class Parser(Lists):
 
     def within(self, low: int, high: int) -> Term:
         """The tokens low … high − 1 as one term; Misread if they are not one."""
-        before = self.at, self.stop
+        before = self.at, self.stop, self.depth
         self.at, self.stop = low, high
         try:
             term = self.sum()
@@ -47,7 +45,7 @@ class Parser(Lists):
                 raise Misread(f"“{self.tokens.text(self.at, self.at + 1)}” is not expected here")
             return term
         finally:
-            self.at, self.stop = before
+            self.at, self.stop, self.depth = before
 
     def sum(self) -> Term:
         terms = [self.product()]
@@ -120,7 +118,11 @@ class Parser(Lists):
 
     def factor(self) -> Term:
         """An atom and the scripts, primes and signs after it."""
+        self.depth += 1
+        if self.depth > MOST:
+            raise Misread(f"things nested more than {MOST} deep")
         term = self.atom()
+        self.depth -= 1
         for _ in range(MOST):
             after = attach(self, term)
             if after is None:
@@ -182,20 +184,8 @@ class Parser(Lists):
         if after is not None and after.kind == "open" and after.text == "(" and self.has_comma(self.at):
             return Call(token.text, self.arguments())
         if after is not None and after.kind == "open" and after.text == "[" and not after.spaced:
-            return self.subscripted(term)
+            return subscripted(self, term)
         return term
-
-    def subscripted(self, name: Name) -> Name:
-        """A[1,2] as programs write it, where nothing else stands on that side."""
-        start, close = self.at - 1, self.tokens.match[self.at]
-        if self.tokens.match.get(close + 1) == self.stop - 1 and self.tokens.items[close + 1].text == "[":
-            close = self.stop - 1  # A[1][2]
-        inside = self.tokens.text(self.at + 1, close)
-        if close + 1 != self.stop or re.fullmatch(r"\d{1,3}(?:\]?\[?,?\s?\d{1,3})?", inside) is None:
-            return name
-        self.at = close + 1
-        self.note(start, close + 1, "read as one cell of a matrix")
-        return Name(name.name, (*name.indices, *(int(part) for part in re.findall(r"\d+", inside))))
 
     def call(self, function: str, token: Token) -> Term:
         """softmax(…), \\exp 2, \\log_2 8, softargmax_β(…), \\sin^2 x."""
@@ -274,7 +264,7 @@ class Parser(Lists):
         if self.at < self.stop and self.here().kind == "open" and self.here().text == "{":
             low, high = self.script_range()
             return self.within(low, high)
-        return self.atom()
+        return self.factor() if self.at < self.stop and self.here().kind == "cmd" else self.atom()
 
     def between_bars(self) -> Term:
         """|x| and ‖x‖."""

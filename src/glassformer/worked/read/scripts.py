@@ -55,6 +55,8 @@ def _raise(parser: Parser, term: Term) -> Term:
     low, high = _exponent(parser)
     tokens = [t for t in parser.tokens.items[low:high] if t.kind not in ("open", "close") or t.text != "{"]
     text = "".join(token.text for token in tokens)
+    if not tokens:
+        raise Misread("an exponent is empty")
     if text in names.TRANSPOSES and not isinstance(term, Written | Constant):
         capital = isinstance(term, Name) and term.name.isupper()
         if text != "t" or isinstance(term, Matrix | Struck) or capital:
@@ -147,3 +149,16 @@ def indices(parser: Parser, low: int, high: int) -> tuple[Index, ...]:
 
 def _index(text: str) -> Index:
     return int(text) if text.isdecimal() and len(text) < 9 else text
+
+
+def subscripted(parser: Parser, name: Name) -> Name:
+    """A[1,2] as programs write it, where nothing else stands on that side."""
+    start, close = parser.at - 1, parser.tokens.match[parser.at]
+    if parser.tokens.match.get(close + 1) == parser.stop - 1 and parser.tokens.items[close + 1].text == "[":
+        close = parser.stop - 1  # A[1][2]
+    inside = parser.tokens.text(parser.at + 1, close)
+    if close + 1 != parser.stop or re.fullmatch(r"\d{1,3}(?:\]?\[?,?\s?\d{1,3})?", inside) is None:
+        return name
+    parser.at = close + 1
+    parser.note(start, close + 1, "read as one cell of a matrix")
+    return Name(name.name, (*name.indices, *(int(part) for part in re.findall(r"\d+", inside))))
