@@ -146,7 +146,7 @@ def _sentences(cells: Sequence[Mark]) -> Iterator[str]:
         yield f"row {follow.row}, column {follow.column}: {_short(follow.given or '', 40)} follows; {exact}."
 
 
-# -- sums, lines, notes --------------------------------------------------------------------------------------------------
+# -- sums, lines, notes ------------------------------------------------------------------------------------------------
 
 
 def _sums(report: Report) -> Iterator[str]:

@@ -71,7 +71,7 @@ def _entry(table: Table, shape: Shape, at: At) -> Cells | None:
 def readings(
     indices: Sequence[Index], upper: Sequence[Index], heads: int
 ) -> Iterator[tuple[int | None, tuple[Index, ...]]]:
-    """(head, indices of cells) as `Q_1`, `q_1^{(2)}`, `w_{1,2}`, `w_{12}`, `w_{2,1,1}` may be meant, likeliest first."""
+    """(head, indices of cells) as `Q_1`, `q_1^{(2)}`, `w_{1,2}`, `w_{12}`, `w_{2,1,1}` may be meant."""
     head = next((i for i in upper if isinstance(i, int)), None)
     cells = tuple(indices)
     whole = all(isinstance(i, int) for i in indices)

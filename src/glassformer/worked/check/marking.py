@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from glassformer.errors import InputError
+from glassformer.worked.check.answer import answer
 from glassformer.worked.check.find import find
 from glassformer.worked.check.own import closeness, shown
 from glassformer.worked.check.place import place
@@ -13,16 +15,22 @@ from glassformer.worked.check.sheet import Sheet
 from glassformer.worked.check.verdict import Judge, Judged, Judgement, exactly
 from glassformer.worked.plan import Plan, plan
 from glassformer.worked.problem import Exercise
-from glassformer.worked.read import Note, Reading, arithmetic
+from glassformer.worked.read import Note, Reading, Unread, arithmetic
+
+
+MOST_CELLS = 4096  # of one matrix on paper
 
 
 def check(exercise: Exercise | None, reading: Reading) -> Report:
     """A learner's document marked; without an exercise only its own arithmetic."""
     sums = tuple(arithmetic(reading))
     if exercise is None:
+        _readable(reading, reading.unread)
         return Report(reading.name, "", None, (), (), reading.unread, reading.notes, (), sums)
     made = plan(exercise)
     sheet = place(made, reading)
+    if not sheet.placed:
+        _readable(reading, tuple(sheet.unread))
     judge = Judge(made, sheet, exactly(made), sheet.own())
     judgement = judge.run()
     cells = (*judgement.cells, *_misshaped(made, sheet, judgement))
@@ -43,6 +51,13 @@ def check(exercise: Exercise | None, reading: Reading) -> Report:
         sums,
         tuple(symbol for symbol in essential(made) if symbol not in written),
     )
+
+
+def _readable(reading: Reading, unread: tuple[Unread, ...]) -> None:
+    """InputError if not a single number of the document can be read."""
+    if all(answer(statement, MOST_CELLS) is None for statement in reading.statements):
+        where = f" (line {unread[0].line}: {unread[0].reason})" if unread else ""
+        raise InputError(f"no number in {reading.name} can be read{where}", "mend it there, or write Q = [[1, 2], …]")
 
 
 def _misshaped(made: Plan, sheet: Sheet, judgement: Judgement) -> Iterator[Judged]:

@@ -11,16 +11,17 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
+from glassformer.worked.check.answer import answer, troubles
 from glassformer.worked.check.context import Context, counted_from_zero
 from glassformer.worked.check.fit import At, Cells, fit, readings
-from glassformer.worked.check.own import Table, closeness, table
+from glassformer.worked.check.own import Table, closeness
 from glassformer.worked.check.sheet import Placed, Sheet
 from glassformer.worked.check.unnamed import Unnamed
 from glassformer.worked.check.verdict import Judgement, exactly, judge
 from glassformer.worked.check.vocabulary import PARAMETERS, RAW, SCORES, Subject, subject
 from glassformer.worked.plan import Plan
 from glassformer.worked.read import Reading, Statement, Target, Unread, read
-from glassformer.worked.read.term import Index, Matrix, Name, Written
+from glassformer.worked.read.term import Index, Name, Written
 from glassformer.worked.render import latex
 from glassformer.worked.render.formula import name
 
@@ -52,6 +53,8 @@ class Placer:
         self.labels = {label: symbol for symbol in self.exact for label in (_label(symbol),)}
         self.zero = counted_from_zero(reading.statements)
         self.turned = False
+        self.most = 64 + 4 * max(m.shape[0] * m.shape[1] for m in self.exact.values())
+        self.answers: dict[int, Table | None] = {}
         self.cached: tuple[int, Judgement] | None = None
 
     def run(self) -> Sheet:
@@ -103,6 +106,9 @@ class Placer:
         if found is None and exact is None:
             return False
         written = self.written(statement)
+        for line, reason in troubles(statement, self.most):
+            if not any(item.line == line for item in self.sheet.unread):  # the reader may have said it
+                self.sheet.leave(line, statement.source, reason)
         if written is None:
             return True  # a formula, or a product that is only set out
         options = [o for o in self.options(statement, target, found, exact, written) if o.rank < 10 or self.open(o)]
@@ -133,13 +139,9 @@ class Placer:
 
     def written(self, statement: Statement) -> Table | None:
         """The last numbers of the chain: the answer."""
-        for link in reversed(statement.terms):
-            readable = link.numeric or isinstance(link.term, Matrix)  # some cells may be open
-            if readable and not link.struck and link.relation in ("", "=", "≈", "→"):
-                found = table(link)
-                if found is not None and any(found.cells()):
-                    return found
-        return None
+        if id(statement) not in self.answers:
+            self.answers[id(statement)] = answer(statement, self.most)
+        return self.answers[id(statement)]
 
     def options(
         self, statement: Statement, target: Target, found: Subject | None, exact: str | None, written: Table

@@ -266,7 +266,7 @@ KINDS: tuple[Kind, ...] = (
     Kind("exponentials not normalised", "The exponentials are taken as the weights, without dividing", unnormalised),
     Kind("W_O forgotten", "The output is not multiplied by W_O", no_output_weights, False),
     *(
-        Kind("heads concatenated in the wrong order", "The heads stand side by side in another order", _ordered(order), False)
+        Kind("heads concatenated in the wrong order", "The heads stand in another order", _ordered(order), False)
         for count in (2, 3, 4)
         for order in permutations(range(count))
         if order != tuple(range(count))
