@@ -1,0 +1,101 @@
+"""Every example of README.md and docs/*.md runs, and its values are those that the page tells.
+
+The blocks of a page share a namespace and run in an empty folder, as users run them. `value  # → text` is compared with
+repr(value). A block that begins with `# not run` needs data that is fetched, and says which.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+ROOT = Path(__file__).parent.parent
+PAGES = [page for page in (ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))) if page.exists()]
+
+
+def blocks(text: str) -> Iterator[str]:
+    """The Python blocks of a page, each after as many empty lines as lines stand before it: errors tell its place."""
+    lines, begun = text.splitlines(), None
+    for n, line in enumerate(lines):
+        if begun is None and line.strip() == "```python":
+            begun = n + 1
+        elif begun is not None and line.strip() == "```":
+            yield "\n" * begun + "\n".join(lines[begun:n])
+            begun = None
+    assert begun is None, f"the block at line {begun} does not end"
+
+
+class Comparing(ast.NodeTransformer):
+    """`value  # → text` becomes `told(value, text)`."""
+
+    def __init__(self, lines: list[str]) -> None:
+        self.lines = lines
+
+    def visit_Expr(self, node: ast.Expr) -> ast.Expr:
+        _, arrow, text = self.lines[(node.end_lineno or node.lineno) - 1].partition("# → ")
+        if arrow:
+            node.value = ast.Call(ast.Name("told", ast.Load()), [node.value, ast.Constant(text.strip())], [])
+        return node
+
+
+def told(value: object, text: str) -> None:
+    assert repr(value) == text
+
+
+def run(text: str, name: str) -> int:
+    """Runs a page; gives the number of its blocks."""
+    namespace: dict[str, Any] = {"__name__": "example", "told": told}
+    count = 0
+    for count, block in enumerate(blocks(text), 1):  # noqa: B007
+        if block.lstrip().startswith("# not run"):
+            assert len(block.lstrip().splitlines()[0]) > len("# not run: "), f"{name} does not say what it needs"
+            continue
+        tree = Comparing(block.splitlines()).visit(ast.parse(block, name))
+        exec(compile(ast.fix_missing_locations(tree), name, "exec"), namespace)
+    return count
+
+
+@pytest.fixture
+def desk(unchecked: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """An empty folder, with the examples of the repository if it has some; one thread."""
+    monkeypatch.chdir(tmp_path)
+    if (ROOT / "examples").is_dir():
+        (tmp_path / "examples").symlink_to(ROOT / "examples")
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(threads)
+
+
+@pytest.mark.usefixtures("desk")
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_every_example_runs(page: Path) -> None:
+    run(page.read_text(encoding="utf-8"), str(page))
+
+
+@pytest.mark.parametrize("page", ["core", "nn", "models", "decoding"])
+def test_these_pages_begin_with_an_example(page: str) -> None:
+    title, _, first, *_ = (ROOT / "docs" / f"{page}.md").read_text(encoding="utf-8").splitlines()
+    assert title.startswith("# ")
+    assert first == "```python"
+
+
+def test_blocks_share_what_they_define_and_wrong_values_are_found() -> None:
+    page = "```python\nx = 2\n```\ntext\n```python\nwith open(__file__):\n    x + 1  # → {}\n```\n"
+    page = page.replace("__file__", repr(__file__))
+    assert run(page.format("3"), "page") == 2
+    with pytest.raises(AssertionError, match="assert '3' == '4'"):
+        run(page.format("4"), "page")
+    with pytest.raises(SyntaxError) as caught:
+        run("\n\n```python\nx = = 1\n```", "page")
+    assert caught.value.lineno == 4
+    assert run("```python\n# not run: needs a published model\n1 / 0\n```", "page") == 1
+    with pytest.raises(AssertionError, match="does not say what it needs"):
+        run("```python\n# not run\n1 / 0\n```", "page")
+    with pytest.raises(AssertionError, match="does not end"):
+        run("```python\nx = 1\n", "page")
