@@ -18,6 +18,10 @@ T5 = {"vocab_size": 30, "d_model": 12, "d_kv": 4, "d_ff": 20, "num_layers": 2, "
 MARIAN = {"vocab_size": 30, "d_model": 12, "encoder_layers": 2, "decoder_layers": 2, "pad_token_id": 3}
 MARIAN |= {"encoder_attention_heads": 3, "decoder_attention_heads": 3, "encoder_ffn_dim": 20, "decoder_ffn_dim": 20}
 
+IMAGE = {name: SIZES[name] for name in ("hidden_size", "num_hidden_layers", "num_attention_heads")}
+IMAGE |= {"image_size": 8, "patch_size": 4}
+WHISPER = MARIAN | {"num_mel_bins": 8, "max_source_positions": 10, "max_target_positions": 14, "eos_token_id": 3}
+
 
 @pytest.mark.parametrize(
     ("name", "kind", "sizes"),
@@ -28,6 +32,10 @@ MARIAN |= {"encoder_attention_heads": 3, "decoder_attention_heads": 3, "encoder_
         ("Llama", "LlamaForCausalLM", SIZES),
         ("T5", "T5ForConditionalGeneration", T5),
         ("Marian", "MarianMTModel", MARIAN | {"decoder_start_token_id": 3}),
+        ("ViT", "ViTForImageClassification", IMAGE),
+        ("Dinov2", "Dinov2Model", IMAGE),
+        ("CLIPVision", "CLIPVisionModel", IMAGE),
+        ("Whisper", "WhisperForConditionalGeneration", WHISPER),
     ],
 )
 def test_strange_values(hf: Any, publish: Any, name: str, kind: str, sizes: dict[str, Any]) -> None:

@@ -1,0 +1,222 @@
+"""image → (scale · crop(resize(image)) − μ) / σ: what a published model was trained to see, from its own file."""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+import torch
+from jaxtyping import Float
+from PIL import Image, ImageOps
+from torch import Tensor
+
+from glassformer.checkpoints.files import read_object
+from glassformer.checkpoints.origin import Origin
+from glassformer.errors import CheckpointError, ConfigError, InputError
+
+FILE, NESTED = "preprocessor_config.json", "processor_config.json"
+LARGEST = 65536  # pixels of a side
+FILTERS = {"nearest": 0, "lanczos": 1, "bilinear": 2, "bicubic": 3, "box": 4, "hamming": 5}
+HALF, CLIP_MEAN, CLIP_STD = [0.5] * 3, [0.48145466, 0.4578275, 0.40821073], [0.26862954, 0.26130258, 0.27577711]
+
+# what a file leaves open is as in the class that it names
+ALWAYS: dict[str, Any] = {"do_resize": True, "do_rescale": True, "do_normalize": True, "rescale_factor": 1 / 255}
+SQUARE: dict[str, Any] = {"resample": 2, "image_mean": HALF, "image_std": HALF, "size": 224, "default_to_square": True}
+SHORTEST: dict[str, Any] = {"resample": 3, "image_mean": CLIP_MEAN, "image_std": CLIP_STD, "size": 224}
+SHORTEST |= {"crop_size": 224, "do_center_crop": True}
+CLASSES: dict[str, dict[str, Any]] = {
+    "ViT": SQUARE,
+    "DeiT": SQUARE | {"resample": 3, "size": 256, "crop_size": 224, "do_center_crop": True},
+    "CLIP": SHORTEST,
+    "Bit": SHORTEST,
+}
+FAMILY_CLASSES = {"vit": "ViT", "deit": "DeiT", "clip": "CLIP", "clip_vision": "CLIP"}
+FAMILY_CLASSES |= {"dinov2": "Bit", "dinov2_with_registers": "Bit"}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Preprocess:
+    """Each step in this order, or None. `resize` is (rows, columns), or the shorter side; `crop` (rows, columns).
+
+    An image that is smaller than the crop is completed by black. Where a crop cannot be centred, Hugging Face's begins
+    a pixel earlier (`odd="floor"`), torchvision's at the even pixel (`odd="even"`).
+    """
+
+    resize: tuple[int, int] | int | None
+    resample: int
+    crop: tuple[int, int] | None
+    scale: float | None
+    mean: tuple[float, ...] | None
+    std: tuple[float, ...] | None
+    odd: Literal["floor", "even"] = "floor"
+
+    def __post_init__(self) -> None:
+        if len(self.mean or ()) != len(self.std or ()) or not all(self.std or ()):
+            fact = f"image_mean is {self.mean} and image_std {self.std}"
+            raise ConfigError(fact, "give as many of each, none of the latter 0")
+
+    def __call__(self, image: Image.Image) -> Float[Tensor, "c H W"]:
+        image = opaque(image, "L" if self.mean is not None and len(self.mean) == 1 else "RGB")
+        if self.resize is not None:
+            rows, columns = self.resize if isinstance(self.resize, tuple) else shortest(image, self.resize)
+            image = image.resize((columns, rows), resample=self.resample)
+        if self.crop is not None:
+            image = self._cropped(image, *self.crop)
+        x = torch.from_numpy(np.array(image, dtype=np.float64)).reshape(image.height, image.width, -1)
+        x = x if self.scale is None else x * self.scale
+        if self.mean is not None and self.std is not None:
+            x = (x - torch.tensor(self.mean, dtype=x.dtype)) / torch.tensor(self.std, dtype=x.dtype)
+        return x.movedim(-1, 0).float().contiguous()
+
+    def batch(self, images: Iterable[Image.Image]) -> Float[Tensor, "b c H W"]:
+        made = [self(image) for image in images]
+        shapes = sorted({tuple(one.shape[1:]) for one in made})
+        if len(shapes) != 1:
+            fact = f"images become {', '.join(f'{h}×{w}' for h, w in shapes) or 'nothing'}"
+            raise InputError(fact, "give some, and those of other sizes one by one")
+        return torch.stack(made)
+
+    def _cropped(self, image: Image.Image, rows: int, columns: int) -> Image.Image:
+        left, top = (self._start(n, k) for n, k in ((image.width, columns), (image.height, rows)))
+        return image.crop((left, top, left + columns, top + rows))  # black where there is nothing
+
+    def _start(self, n: int, k: int) -> int:
+        if self.odd == "floor":
+            return (n - k) // 2
+        return round((n - k) / 2) if n >= k else -((k - n) // 2)
+
+
+def shortest(image: Image.Image, side: int) -> tuple[int, int]:
+    """Rows and columns of an image whose shorter side is to be so long; the longer one is cut to a whole number."""
+    short, long = sorted(image.size)
+    longer = int(side * long / short)
+    if longer > LARGEST:
+        raise InputError(f"an image of {image.width}×{image.height} would be {longer} long", "cut it first")
+    return (longer, side) if image.height > image.width else (side, longer)
+
+
+def opaque(image: Image.Image, mode: str) -> Image.Image:
+    """What is transparent lies on white."""
+    if "A" in image.getbands() or image.info.get("transparency") is not None:
+        image = image.convert("RGBA")
+        image = Image.alpha_composite(Image.new("RGBA", image.size, "white"), image)
+    return image.convert(mode)
+
+
+def open_image(path: str | Path) -> Image.Image:
+    """A picture from a file, turned as its camera was held."""
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("error", Image.DecompressionBombWarning)
+            with Image.open(path) as image:
+                return ImageOps.exif_transpose(image)
+    except FileNotFoundError:
+        raise InputError(f"there is no {path}", "give the file of an image") from None
+    except Exception as error:  # Pillow's readers raise whatever a damaged file makes them
+        raise InputError(f"{path} cannot be read ({str(error)[:80]})", "give an image as PNG, JPEG, …") from None
+
+
+# ---- from files ------------------------------------------------------------------------------------------------------
+
+
+def read_preprocess(origin: Origin) -> Preprocess:
+    """What came with a model: preprocessor_config.json, or timm's pretrained_cfg."""
+    if origin.family.startswith("timm"):
+        return of_timm(origin.raw)
+    path, nested = origin.file(FILE), origin.file(NESTED)
+    if path is None and nested is None:
+        raise CheckpointError(f"{origin.folder} has no {FILE}", "get it from where the weights were published")
+    raw = read_object(path) if path is not None else read_object(nested or origin.folder).get("image_processor", {})
+    return of_hugging_face(raw, FAMILY_CLASSES.get(origin.family, ""))
+
+
+def of_hugging_face(raw: Mapping[str, Any], usual: str = "") -> Preprocess:
+    """`usual` is the class if the file names none."""
+    name = str(raw.get("image_processor_type") or raw.get("feature_extractor_type") or usual)
+    for ending in ("Fast", "Pil", "ImageProcessor", "FeatureExtractor"):
+        name = name.removesuffix(ending)
+    if name not in CLASSES:
+        raise ConfigError(f"images are prepared by {name[:60]!r} in {FILE}", f"known are {', '.join(CLASSES)}")
+    if raw.get("do_pad"):
+        raise ConfigError(f"do_pad is set in {FILE}", "supported are resize, center crop, rescale, normalize")
+    said = {name: value for name, value in raw.items() if value is not None}
+    given = ALWAYS | CLASSES[name] | said
+    mean, std = (_numbers(given, key) if given["do_normalize"] else None for key in ("image_mean", "image_std"))
+    square = bool(CLASSES[name].get("default_to_square", False))
+    return Preprocess(
+        resize=_size(given["size"], "size", square=square) if given["do_resize"] else None,
+        resample=_filter(given["resample"]),
+        crop=_sides(given["crop_size"], "crop_size") if given.get("do_center_crop") else None,
+        scale=_number(given["rescale_factor"], "rescale_factor") if given["do_rescale"] else None,
+        mean=mean,
+        std=std,
+    )
+
+
+def of_timm(raw: Mapping[str, Any]) -> Preprocess:
+    """⌊size / crop_pct⌋ is the shorter side, then the middle of it, as timm evaluates."""
+    given = raw.get("pretrained_cfg")
+    if not isinstance(given, dict) or not {"input_size", "mean", "std"} <= given.keys():
+        raise CheckpointError("config.json has no pretrained_cfg with input_size, mean, std", "get the published one")
+    sizes = given["input_size"]
+    rows, columns = _sides(sizes[1:] if isinstance(sizes, list | tuple) else sizes, "input_size")
+    if rows != columns or given.get("crop_mode", "center") != "center":
+        fact = f"images are cut to {rows}×{columns}, crop_mode {str(given.get('crop_mode'))[:40]!r}"
+        raise ConfigError(fact, "supported are squares from the center")
+    share = _number(given.get("crop_pct", 0.875), "crop_pct")
+    if not 0 < share <= 1:
+        raise ConfigError(f"crop_pct is {share}", "it must be above 0, up to 1")
+    return Preprocess(
+        resize=math.floor(rows / share),
+        resample=_filter(given.get("interpolation", "bicubic")),
+        crop=(rows, columns),
+        scale=1 / 255,
+        mean=_numbers(given, "mean"),
+        std=_numbers(given, "std"),
+        odd="even",
+    )
+
+
+def _size(value: Any, name: str, *, square: bool) -> tuple[int, int] | int:
+    """Rows and columns, or the shorter side."""
+    if isinstance(value, dict) and value.keys() == {"shortest_edge"}:
+        return _whole(value["shortest_edge"], name)
+    return _whole(value, name) if isinstance(value, int) and not square else _sides(value, name)
+
+
+def _sides(value: Any, name: str) -> tuple[int, int]:
+    if isinstance(value, dict) and value.keys() == {"height", "width"}:
+        value = [value["height"], value["width"]]
+    both = value if isinstance(value, list | tuple) and len(value) == 2 else [value, value]
+    return _whole(both[0], name), _whole(both[1], name)
+
+
+def _whole(value: Any, name: str) -> int:
+    if type(value) is not int or not 1 <= value <= LARGEST:
+        raise ConfigError(f"{name} is {str(value)[:60]!r}", f"it must be pixels, 1 to {LARGEST}, or height and width")
+    return value
+
+
+def _number(value: Any, name: str) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
+        raise ConfigError(f"{name} is {str(value)[:60]!r}", "it must be a finite number")
+    return float(value)
+
+
+def _numbers(raw: Mapping[str, Any], name: str) -> tuple[float, ...]:
+    value = raw[name]
+    if not isinstance(value, list | tuple) or len(value) not in (1, 3):
+        raise ConfigError(f"{name} is {str(value)[:60]!r}", "it must be a number for each of 1 or 3 channels")
+    return tuple(_number(one, name) for one in value)
+
+
+def _filter(value: Any) -> int:
+    found = FILTERS.get(value) if isinstance(value, str) else value
+    if type(found) is not int or found not in FILTERS.values():
+        raise ConfigError(f"resample is {str(value)[:60]!r}", f"known are {', '.join(FILTERS)} (0 to 5)")
+    return found
