@@ -16,7 +16,7 @@ from glassformer.worked.read.targets import settle, target_of
 
 LARGEST = 2_000_000  # bytes
 MOST_FORMULAS = 8_000
-MOST_MATHEMATICS = 400_000  # characters in formulas: a hundred times what a long exercise takes
+MOST_MATHEMATICS = 300_000  # characters in formulas: many times what a long exercise takes
 LONGEST_SOURCE = 400  # characters of a source that are kept for Unread and Note
 KINDS = ("auto", "markdown", "latex", "yaml", "json", "csv")
 _SUFFIXES = {".md": "markdown", ".markdown": "markdown", ".txt": "markdown", ".tex": "latex", ".latex": "latex",
