@@ -2,7 +2,26 @@
 
 from __future__ import annotations
 
-from glassformer.figures.attention import alignment, arcs, attention_map, heads_of_layer
+from glassformer.figures.arcs import arcs
+from glassformer.figures.attention import alignment, attention_map, heads_of_layer
+from glassformer.figures.curves import sensitivity_curves
+from glassformer.figures.grids import head_table, patching_sweep
+from glassformer.figures.pictures import image_overlay, spectrogram_attention
+from glassformer.figures.plane import head_map
+from glassformer.figures.scores import score_by_coordinate
 from glassformer.figures.style import save
 
-__all__ = ["alignment", "arcs", "attention_map", "heads_of_layer", "save"]
+__all__ = [
+    "alignment",
+    "arcs",
+    "attention_map",
+    "head_map",
+    "head_table",
+    "heads_of_layer",
+    "image_overlay",
+    "patching_sweep",
+    "save",
+    "score_by_coordinate",
+    "sensitivity_curves",
+    "spectrogram_attention",
+]

@@ -1,86 +1,168 @@
-"""What every picture shares: a size that fits its content, one scale of colours, labels that do not collide."""
+"""What every picture shares: numbers that can be drawn, a size that fits them, one scale of colours, and files."""
 
 from __future__ import annotations
 
 import io
 import math
-from collections.abc import Sequence
 from typing import Any, Literal
 
 import numpy as np
+from matplotlib import colormaps, rc_context
 from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.colors import Colormap, Normalize
 from matplotlib.figure import Figure
+from matplotlib.image import AxesImage
 from numpy.typing import ArrayLike, NDArray
 
 from glassformer.errors import InputError, ShapeError
 
 # cividis rises evenly in lightness: the order of values survives grey print and every kind of colour vision.
 SEQUENTIAL = "cividis"
-# blue against orange around a light middle; the sign is also written in the cells where there is room.
-DIVERGING = "PuOr"
+# orange against purple around a light middle; grey print shows the size, and the numbers in the cells the sign.
+DIVERGING = "PuOr_r"
 LINES = ("#003f5c", "#d45087", "#ffa600", "#2f9e8f", "#6b5b95", "#8c564b")
-DASHES = ("-", "--", "-.", ":", (0, (5, 1)), (0, (3, 1, 1, 1)))
+DASHES: tuple[Any, ...] = ("-", "--", "-.", ":", (0, (5, 1)), (0, (3, 1, 1, 1)))
+MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")
+MASKED = "#c4c4c4"  # with a hatch, which no value has
 MOST_CELLS = 1024  # per side; more are averaged in blocks, since no page has more pixels
-MOST_LABELS = 48
-Array = NDArray[np.float64]
+MANY = 64 * 64
+DPI = 110
+Array = NDArray[np.floating[Any]]
 
 
-def figure(width: float, height: float, *, rows: int = 1, columns: int = 1) -> tuple[Figure, Any]:
-    """An empty figure that belongs to no window, and its axes: one, or an array of them."""
-    fig = Figure(figsize=(width, height), layout="constrained", dpi=110)
+def figure(width: float, height: float) -> Figure:
+    """An empty figure that belongs to no window."""
+    fig = Figure(figsize=(width, height), layout="constrained", dpi=DPI)
     FigureCanvasAgg(fig)
-    return fig, fig.subplots(rows, columns, squeeze=rows * columns == 1)
+    return fig
 
 
-def array(values: ArrayLike, name: str, dims: int) -> Array:
-    """The values as numbers of so many axes, all finite; −∞ of masked scores must be dealt with before."""
-    out = np.asarray(values, dtype=np.float64)
-    if out.ndim != dims:
-        raise ShapeError(f"{name} has {out.ndim} axes, {tuple(out.shape)}", f"give {dims}")
+def array(values: ArrayLike, name: str, *dims: int, masked: bool = False, missing: bool = False) -> Array:
+    """The values as numbers of so many axes (one of `dims`), all finite; `masked` allows −∞, `missing` NaN."""
+    out = numbers(values, name)
+    if out.ndim not in dims:
+        raise ShapeError(f"{name} has {out.ndim} axes, {tuple(out.shape)}", f"give {' or '.join(map(str, dims))}")
     if out.size == 0:
-        raise ShapeError(f"{name} is empty", "give at least one number")
-    if not np.isfinite(out).all():
-        raise InputError(f"{name} holds {out[~np.isfinite(out)][0]}", "draw finite numbers")
+        raise ShapeError(f"{name} is empty, {tuple(out.shape)}", "give at least one number")
+    finite = np.isfinite(out)
+    if finite.all():
+        return out
+    good = finite | (np.isneginf(out) & masked) | (np.isnan(out) & missing)
+    if not good.all():
+        raise InputError(f"{name} holds {out[~good][0]}", "draw finite numbers")
+    if not finite.any():
+        raise InputError(f"{name} has nothing but {out.flat[0]}", "give at least one finite number")
     return out
 
 
+def numbers(values: ArrayLike, name: str) -> Array:
+    """As floats, from lists, arrays and tensors; a tensor leaves its graph and its device."""
+    leave = getattr(values, "detach", None)
+    if leave is not None:
+        values = leave().cpu()
+        if str(getattr(values, "dtype", "")) not in ("torch.float32", "torch.float64"):
+            values = values.double()  # type: ignore[union-attr]
+    try:
+        out = np.asarray(values)
+        return out if out.dtype in (np.float32, np.float64) else out.astype(np.float64)
+    except (TypeError, ValueError):
+        raise InputError(f"{name} is no array of numbers", "give rows of one length") from None
+
+
 def shrink(A: Array) -> tuple[Array, int, int]:
-    """Blocks averaged so that neither side is longer than a page has pixels; and the block's sides."""
+    """Blocks averaged so that neither side is longer than a page has pixels; and the block's sides.
+
+    Of masked numbers (not finite) a block leaves out what it can: it is masked itself only if it holds nothing else.
+    """
     down, across = (math.ceil(n / MOST_CELLS) for n in A.shape)
     if down == across == 1:
         return A, 1, 1
-    padded = np.pad(A, ((0, -A.shape[0] % down), (0, -A.shape[1] % across)), constant_values=np.nan)
-    blocks = padded.reshape(padded.shape[0] // down, down, padded.shape[1] // across, across)
-    return np.nanmean(blocks, axis=(1, 3)), down, across
+    finite = np.isfinite(A)
+    if finite.all():
+        high, wide = (_sizes(n, k) for n, k in zip(A.shape, (down, across), strict=True))
+        return _blocks(A, down, across) / np.outer(high, wide), down, across
+    count = _blocks(finite, down, across)
+    total = _blocks(np.where(finite, A, 0), down, across)
+    return np.where(count > 0, total / np.maximum(count, 1), -np.inf), down, across
 
 
-def label_axis(ax: Axes, axis: Literal["x", "y"], labels: Sequence[str] | None, n: int, block: int = 1) -> None:
-    """Token labels where they fit, every k-th of them where they do not; positions where there are none."""
-    step = max(1, math.ceil(n / MOST_LABELS))
-    places = list(range(0, n, step))
-    if labels is not None and len(labels) != n:
-        raise ShapeError(f"{len(labels)} labels for {n} {'rows' if axis == 'y' else 'columns'}", "give one for each")
-    texts = [str(place) if labels is None else clip(labels[place]) for place in places]
-    at = [(place - (block - 1) / 2) / block for place in places]
-    if axis == "y":
-        ax.set_yticks(at, texts)
-    else:
-        upright = labels is None and n <= MOST_LABELS
-        ax.set_xticks(at, texts, rotation=0 if upright else 90)
-    ax.tick_params(axis=axis, labelsize=max(5.0, min(9.0, 260 / max(len(places), 1))), length=2)
+def _blocks(A: NDArray[Any], down: int, across: int) -> Array:
+    """Sums over blocks, rows first because they lie together in memory; the last block may be smaller."""
+    kind = np.int32 if A.dtype == np.bool_ else A.dtype
+    rows = np.add.reduceat(A, np.arange(0, A.shape[0], down), axis=0, dtype=kind)
+    return np.add.reduceat(rows, np.arange(0, A.shape[1], across), axis=1, dtype=np.float64)
 
 
-def clip(text: str, most: int = 14) -> str:
-    """A label on one line; `$` would start a formula."""
-    plain = text.replace("\n", "↵").replace("$", r"\$")
-    return plain if len(plain) <= most else plain[: most - 1] + "…"
+def _sizes(n: int, block: int) -> NDArray[np.intp]:
+    return np.diff(np.append(np.arange(0, n, block), n))
 
 
-def save(fig: Figure, kind: str = "png") -> bytes:
-    """The picture as bytes: png or svg. No date and no random ids, so that the same picture is the same file."""
+def scale_of(A: Array) -> tuple[float, float]:
+    """From 0 to the largest for weights; from the smallest where some are negative (scores).
+
+    Of weights too many to be read one by one, the largest 0.5 % share the last colour, lest one of them darken all.
+    """
+    finite = A[np.isfinite(A)]
+    low, high = min(0.0, float(finite.min())), float(finite.max())
+    if low == 0 and A.shape[-1] * A.shape[-2] > MANY:
+        high = max(high / 20, float(np.quantile(finite, 0.995)))
+    return (low, high) if high > low else (low, low + 1e-12)
+
+
+def cells(
+    ax: Axes, A: Array, low: float, high: float, *, cmap: str = SEQUENTIAL, aspect: Literal["auto", "equal"] = "auto"
+) -> AxesImage:
+    """Numbers as colours; what is masked or missing is hatched grey."""
+    ax.set_facecolor(MASKED)
+    ax.patch.set(hatch="////", edgecolor="#8a8a8a", linewidth=0)
+    shown = np.ma.masked_invalid(A)
+    return ax.imshow(
+        shown, cmap=colours(cmap), norm=Normalize(low, high), aspect=aspect, interpolation="nearest", zorder=1
+    )
+
+
+def colours(name: str) -> Colormap:
+    return colormaps[name].with_extremes(bad=(0, 0, 0, 0))
+
+
+def ink(image: AxesImage, value: float) -> str:
+    """Black or white, whichever is read better on the colour of a value."""
+    red, green, blue, _ = image.to_rgba(np.array([value]))[0].tolist()
+    return "black" if 0.2126 * red + 0.7152 * green + 0.0722 * blue > 0.45 else "white"
+
+
+def short(value: float) -> str:
+    """Two digits after the point, no 0 before it: .25, −.50, 1.0, 12."""
+    if abs(value) >= 9.95:
+        return f"{value:.0f}".replace("-", "−")
+    if abs(value) >= 0.995:
+        return f"{value:.1f}".replace("-", "−")
+    text = f"{abs(value):.2f}".removeprefix("0")
+    return text if value >= 0 or text == ".00" else f"−{text}"
+
+
+def save(fig: Figure, kind: str = "png", *, dpi: float = DPI, few_colours: bool = False) -> bytes:
+    """The picture as bytes: png or svg. No date and no random ids, so that the same picture is the same file.
+
+    `few_colours` writes a png of 256 colours, a third of the size.
+    """
     if kind not in ("png", "svg"):
         raise InputError(f"a picture cannot be saved as {kind!r}", "choose png or svg")
     buffer = io.BytesIO()
-    fig.savefig(buffer, format=kind, metadata={"Date": None} if kind == "svg" else {"Software": None})
+    if kind == "svg":
+        with rc_context({"svg.hashsalt": "glassformer"}):
+            fig.savefig(buffer, format="svg", metadata={"Date": None})
+    elif not few_colours:
+        fig.savefig(buffer, format="png", dpi=dpi, metadata={"Software": None})
+    else:
+        from PIL import Image
+
+        whole = io.BytesIO()
+        fig.savefig(whole, format="rgba", dpi=dpi)
+        size = tuple(round(side * dpi - 0.5 + 1e-6) for side in fig.get_size_inches())
+        picture = Image.frombytes("RGBA", size, whole.getvalue()).convert("RGB")
+        picture.quantize(256, method=Image.Quantize.FASTOCTREE, dither=Image.Dither.NONE).save(
+            buffer, format="png", optimize=True
+        )
     return buffer.getvalue()

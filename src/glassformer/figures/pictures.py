@@ -1,0 +1,131 @@
+"""Weights over what was seen or heard: patches of an image, frames of a spectrogram."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.cm import ScalarMappable
+from matplotlib.collections import LineCollection
+from matplotlib.colors import Normalize
+from matplotlib.figure import Figure
+from numpy.typing import ArrayLike
+
+from glassformer.errors import InputError, ShapeError
+from glassformer.figures.labels import clip, label_axis
+from glassformer.figures.style import LINES, MOST_CELLS, Array, array, cells, figure, scale_of, shrink
+
+DIMMED = 0.2  # how much of the picture is left where there is no weight
+HALF = 0.5  # the outline holds so much of all weight
+
+
+def image_overlay(
+    image: ArrayLike, weights: ArrayLike, names: Sequence[str] | None = None, *, title: str = "where it looks"
+) -> Figure:
+    """The picture (rows, cols[, 3]) from 0 to 1, and lit by the weights of its patches (rows, cols), or of each head.
+
+    Lit, not coloured: brightness survives grey print. The outline holds half of the weight.
+    """
+    picture, patches = array(image, "image", 2, 3), array(weights, "weights", 2, 3)
+    if picture.ndim == 3 and picture.shape[2] not in (1, 3):
+        raise ShapeError(f"an image of shape {picture.shape}", "give (rows, columns) or (rows, columns, 3)")
+    if picture.min() < 0 or picture.max() > 1:
+        raise InputError(f"colours from {picture.min():g} to {picture.max():g}", "give them from 0 to 1")
+    if patches.min() < 0 or patches.max() <= 0:
+        raise InputError(f"weights from {patches.min():g} to {patches.max():g}", "give weights of 0 and more")
+    layers = patches if patches.ndim == 3 else patches[None]
+    if names is not None and len(names) != len(layers):
+        raise ShapeError(f"{len(names)} names for {len(layers)} maps of weights", "give one for each")
+    picture = _thinned(picture if picture.ndim == 3 else picture[..., None].repeat(3, 2))
+    picture = picture.repeat(3, 2) if picture.shape[2] == 1 else picture
+    count = len(layers) + 1
+    columns = min(count, 5)
+    rows = math.ceil(count / columns)
+    side = 3.0 if count <= 3 else 1.9
+    tall = side * min(1.6, max(0.4, picture.shape[0] / picture.shape[1]))
+    fig = figure(side * columns + 0.9, (tall + 0.25) * rows + 0.5)
+    axes = np.atleast_1d(fig.subplots(rows, columns)).ravel()
+    for ax in axes:
+        ax.set_axis_off()
+    axes[0].imshow(picture)
+    axes[0].set_title("the picture", fontsize=9)
+    for i, ax in enumerate(axes[1:count]):
+        _lit(ax, picture, layers[i])
+        ax.set_title(clip(names[i], 24) if names else f"head {i}" if patches.ndim == 3 else "lit by weight", fontsize=9)
+    fig.suptitle(clip(title, 80), fontsize=10)
+    bar = fig.colorbar(ScalarMappable(Normalize(0, 1), "gray"), ax=list(axes), shrink=0.8, label="weight / largest")
+    bar.ax.tick_params(labelsize=7)
+    return fig
+
+
+def _lit(ax: Axes, picture: Array, weights: Array) -> None:
+    share = weights / max(float(weights.max()), 1e-300)
+    high, wide = picture.shape[:2]
+    y, x = (np.arange(n) * k // n for n, k in zip((high, wide), weights.shape, strict=True))
+    light = (DIMMED + (1 - DIMMED) * share)[np.ix_(y, x)]
+    ax.imshow(picture * light[..., None])
+    lines = np.array(outline(share >= _half(weights))) * (wide / weights.shape[1], high / weights.shape[0]) - 0.5
+    for colour, width in (("black", 2.4), ("white", 1.1)):  # seen on every colour
+        ax.add_collection(LineCollection(list(lines), colors=colour, linewidths=width, capstyle="projecting"))
+
+
+def _half(weights: Array) -> float:
+    """The share of the largest weight down to which patches, taken from the top, hold half of it all."""
+    ordered = np.sort(weights, axis=None)[::-1]
+    enough = int(np.searchsorted(ordered.cumsum(), HALF * ordered.sum()))
+    return float(ordered[min(enough, ordered.size - 1)] / ordered[0])
+
+
+def outline(inside: np.ndarray[tuple[int, ...], np.dtype[np.bool_]]) -> list[list[tuple[int, int]]]:
+    """The edges (x, y) between cells that are inside and cells that are not."""
+    padded = np.pad(inside, 1)
+    rows, columns = (np.argwhere(np.diff(padded, axis=axis)) for axis in (0, 1))
+    return [[(x - 1, y), (x, y)] for y, x in rows.tolist()] + [[(x, y - 1), (x, y)] for y, x in columns.tolist()]
+
+
+def _thinned(picture: Array, most: int = 384) -> Array:
+    """No panel has more pixels."""
+    step = math.ceil(max(picture.shape[:2]) / most)
+    return picture[::step, ::step]
+
+
+def spectrogram_attention(
+    frames: ArrayLike,
+    A: ArrayLike,
+    *,
+    query: int | None = None,
+    seconds: float = 0.04,
+    title: str = "what is listened to",
+) -> Figure:
+    """Sound as frames (t, bands) above, and below the weights (h, s) of one query in each head, on one axis of time.
+
+    `seconds` is the time of one key; the query's own is marked.
+    """
+    sound, weights = array(frames, "frames", 2), array(A, "A", 2)
+    heads, keys = weights.shape
+    if query is not None and not 0 <= query < keys:
+        raise InputError(f"there is no query {query}", f"they are 0 to {keys - 1}")
+    if not seconds > 0:
+        raise InputError(f"keys of {seconds} seconds", "give a time above 0")
+    total = keys * seconds
+    fig = figure(8.0, 2.4 + min(3.0, max(0.8, 0.28 * heads)) + 0.8)
+    top, ax = fig.subplots(2, 1, sharex=True, height_ratios=(2.4, min(3.0, max(0.8, 0.28 * heads))))
+    step = math.ceil(len(sound) / (2 * MOST_CELLS))
+    top.imshow(sound[::step].T, origin="lower", aspect="auto", cmap="gray", extent=(0, total, 0, sound.shape[1]))
+    top.set_ylabel("band")
+    top.set_title(clip(title, 80), fontsize=10)
+    small, _, _ = shrink(weights)
+    image = cells(ax, small, *scale_of(small))
+    image.set_extent((0, total, len(small) - 0.5, -0.5))
+    label_axis(ax, "y", None, heads)
+    ax.set_ylabel("head")
+    ax.set_xlabel("seconds")
+    for each in (top, ax):
+        each.tick_params(labelsize=8)
+        if query is not None:
+            for width, colour in ((3.0, "white"), (1.4, LINES[1])):
+                each.axvline((query + 0.5) * seconds, color=colour, lw=width, ls="-" if width > 2 else "--")
+    fig.colorbar(image, ax=ax, label="weight")
+    return fig

@@ -1,0 +1,126 @@
+from __future__ import annotations
+
+import math
+import time
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from glassformer import figures
+from glassformer.errors import InputError, ShapeError
+from glassformer.figures import style
+
+
+@given(st.integers(1, 40), st.integers(1, 40), st.integers(1, 12), st.integers(0, 3))
+def test_shrink_is_the_mean_of_each_block(t: int, s: int, most: int, masked: int) -> None:
+    A = np.random.default_rng(t * 41 + s).normal(size=(t, s))
+    if masked:
+        A[np.random.default_rng(masked).random((t, s)) < masked / 3] = -np.inf
+    old, style.MOST_CELLS = style.MOST_CELLS, most
+    try:
+        small, down, across = style.shrink(A)
+    finally:
+        style.MOST_CELLS = old
+    assert max(small.shape) <= most
+    assert small.shape == (math.ceil(t / down), math.ceil(s / across))
+    for i, j in np.ndindex(small.shape):
+        block = A[i * down : (i + 1) * down, j * across : (j + 1) * across]
+        real = block[np.isfinite(block)]
+        assert small[i, j] == (pytest.approx(real.mean()) if real.size else -np.inf)
+
+
+def test_a_map_of_4096_tokens_is_made_small_in_a_second_of_processor_time() -> None:
+    A = np.random.default_rng(0).random((4096, 4096), dtype=np.float32)
+    start = time.process_time()
+    small, down, across = style.shrink(style.array(A, "A", 2))
+    assert time.process_time() - start < 1
+    assert (small.shape, down, across) == ((1024, 1024), 4, 4)
+    assert small.mean() == pytest.approx(A.mean(dtype=np.float64), abs=1e-6)
+
+
+@pytest.mark.parametrize("kind", [torch.float32, torch.bfloat16, torch.int64, torch.float64])
+def test_tensors_are_arrays_too(kind: torch.dtype) -> None:
+    made = style.array(torch.ones(2, 3).to(kind), "A", 2)
+    assert made.shape == (2, 3)
+    assert np.issubdtype(made.dtype, np.floating)
+    style.array(torch.ones(2, 3, requires_grad=True), "A", 2)
+
+
+@pytest.mark.parametrize(
+    ("values", "kind", "says"),
+    [
+        ([1.0], ShapeError, "A has 1 axes, (1,): give 2"),
+        (np.zeros((0, 3)), ShapeError, "A is empty, (0, 3): give at least one number"),
+        ([[math.nan]], InputError, "A holds nan: draw finite numbers"),
+        ([[-math.inf, 1]], InputError, "A holds -inf: draw finite numbers"),
+        ([[1], [2, 3]], InputError, "A is no array of numbers: give rows of one length"),
+        ([["a"]], InputError, "A is no array of numbers"),
+    ],
+)
+def test_what_cannot_be_drawn(refused, values, kind, says) -> None:
+    refused(kind, says, lambda: style.array(values, "A", 2))
+
+
+def test_masked_and_missing_are_allowed_where_they_mean_something(refused) -> None:
+    style.array([[-math.inf, 1]], "S", 2, masked=True)
+    style.array([[math.nan, 1]], "x", 2, missing=True)
+    refused(InputError, "S holds inf", lambda: style.array([[math.inf, 1]], "S", 2, masked=True))
+    refused(InputError, "S has nothing but -inf", lambda: style.array([[-math.inf]], "S", 2, masked=True))
+
+
+def test_scale() -> None:
+    assert style.scale_of(np.array([[0.25, 0.5]])) == (0, 0.5)
+    assert style.scale_of(np.array([[-2.0, -np.inf, 3.0]])) == (-2, 3)
+    assert style.scale_of(np.zeros((2, 2)))[1] > 0
+    many = np.full((100, 100), 0.01)
+    many[0, 0] = 1.0  # one sink does not darken all others
+    assert style.scale_of(many) == (0, 0.05)
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [(0.25, ".25"), (-0.5, "−.50"), (1, "1.0"), (0.999, "1.0"), (12.3, "12"), (-0.001, ".00"), (-3.14159, "−3.1")],
+)
+def test_short_numbers(value: float, text: str) -> None:
+    assert style.short(value) == text
+
+
+def test_the_same_picture_is_the_same_file() -> None:
+    for kind, start in (("png", b"\x89PNG"), ("svg", b"<?xml")):
+        one, other = (figures.save(figures.attention_map([[1.0, 0.0], [0.5, 0.5]]), kind) for _ in range(2))
+        assert one == other
+        assert one.startswith(start)
+
+
+def test_few_colours_is_smaller_and_as_large_in_pixels() -> None:
+    import io
+
+    from PIL import Image
+
+    fig = figures.attention_map(np.random.default_rng(0).random((40, 40)))
+    for dpi in (50, 72, 110):
+        full, few = figures.save(fig, dpi=dpi), figures.save(fig, dpi=dpi, few_colours=True)
+        assert Image.open(io.BytesIO(full)).size == Image.open(io.BytesIO(few)).size
+        assert len(few) < len(full)
+
+
+def test_no_other_kinds(refused) -> None:
+    fig = figures.attention_map([[1.0]])
+    refused(InputError, "a picture cannot be saved as 'gif': choose png or svg", lambda: figures.save(fig, "gif"))
+
+
+def test_drawing_leaves_pyplot_alone() -> None:
+    import subprocess
+    import sys
+
+    code = (
+        "import sys, glassformer.figures as f; from matplotlib import rcParams as rc;"
+        "rest = [k for k in rc if k != 'backend']; old = [rc[k] for k in rest];"  # to read the backend loads pyplot
+        "f.save(f.attention_map([[1.0, 0.0], [0.5, 0.5]])); f.save(f.arcs([[1.0]], ['a']), 'svg');"
+        "print('matplotlib.pyplot' in sys.modules, old == [rc[k] for k in rest])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["False", "True"]
