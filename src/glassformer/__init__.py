@@ -10,11 +10,13 @@ from typing import Any
 
 __version__ = "0.1.0"
 
-_PACKAGES = ("core", "worked", "nn", "models", "checkpoints", "decoding", "lens", "figures", "runtime")
+_PACKAGES = ("core", "worked", "nn", "models", "checkpoints", "decoding", "lens", "figures", "runtime", "tasks")
 # name -> the module it lives in
 _NAMES: dict[str, str] = {
     "GlassError": "errors",
     "edit": "lens",
+    "embed": "tasks",
+    "generate": "tasks",
     "load": "checkpoints",
     "save": "checkpoints",
     "trace": "lens",

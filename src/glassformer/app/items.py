@@ -1,0 +1,86 @@
+"""Many inputs, one after the other: from files or standard input, with a bar on a terminal; a bad one is told, and
+the rest goes on."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import NamedTuple, TypeVar
+
+import typer
+
+from glassformer.errors import GlassError, InputError
+
+X = TypeVar("X")
+Y = TypeVar("Y")
+
+
+class Line(NamedTuple):
+    """One line, and where it stands."""
+
+    where: str
+    data: bytes
+
+    @property
+    def text(self) -> str:
+        try:
+            return self.data.decode("utf-8")
+        except UnicodeDecodeError as error:
+            raise InputError(f"byte {error.start} is not UTF-8", "save the text as UTF-8") from None
+
+
+def read_lines(files: Sequence[Path]) -> list[Line]:
+    """Lines that are not empty, of files, or of standard input if there are none (or one is -)."""
+    found = []
+    for file in files or [Path("-")]:
+        try:
+            data = sys.stdin.buffer.read() if str(file) == "-" else file.read_bytes()
+        except OSError as error:
+            raise InputError(f"{file} cannot be read ({error.strerror})", "give a text file, one item a line") from None
+        name = "standard input" if str(file) == "-" else str(file)
+        for number, line in enumerate(data.splitlines(), 1):
+            if line.strip():
+                found.append(Line(f"{name}:{number}", line))
+    if not found:
+        raise InputError("there is nothing to read", "give files or standard input with one item a line")
+    return found
+
+
+class Failures:
+    """What went wrong so far; `leave` ends the command with 2 if anything did."""
+
+    def __init__(self) -> None:
+        self.count = 0
+
+    def tell(self, where: str, error: GlassError) -> None:
+        self.count += 1
+        print(f"glassformer: {where}: {error}", file=sys.stderr, flush=True)
+
+    def leave(self) -> None:
+        if self.count:
+            raise typer.Exit(2)
+
+
+def each(
+    items: Sequence[X], where: Callable[[X], str], do: Callable[[X], Y], failures: Failures
+) -> Iterator[tuple[X, Y]]:
+    """(item, result) for every item that went well."""
+    for item in progress(items):
+        try:
+            result = do(item)
+        except GlassError as error:
+            failures.tell(where(item), error)
+            continue
+        yield item, result
+
+
+def progress(items: Sequence[X], total: int | None = None, what: str = "Working") -> Iterator[X]:
+    """A bar on standard error while it is a terminal and the results go elsewhere; for a single item nothing."""
+    if len(items) < 2 or not sys.stderr.isatty() or sys.stdout.isatty():
+        yield from items
+        return
+    from rich.console import Console
+    from rich.progress import track
+
+    yield from track(items, what, total or len(items), console=Console(stderr=True), transient=True)

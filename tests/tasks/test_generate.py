@@ -1,0 +1,105 @@
+"""Oracle: Hugging Face's `generate` on the same folder."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+import glassformer as gf
+from glassformer.checkpoints import load
+from glassformer.errors import ConfigError, InputError
+from glassformer.tasks.generate import Flow, cut, generate, stream
+from glassformer.tasks.tokenize import words_of
+
+
+def theirs(hf: Any, folder: Path, text: str, **how: Any) -> str:
+    peer = hf.GPT2LMHeadModel.from_pretrained(folder)
+    words = words_of(load(folder))
+    tokens = torch.tensor([words.encode(text)])
+    real = torch.ones_like(tokens)
+    said = peer.generate(tokens, attention_mask=real, pad_token_id=0, do_sample=False, **how)[0].tolist()
+    return words.decode(said)[len(words.decode(tokens[0].tolist())) :]
+
+
+@pytest.mark.parametrize("text", ["the cat", "naïve café!", "a man is"])
+def test_greedy_and_beam_as_hugging_face(hf: Any, gpt2: Path, text: str) -> None:
+    model = load(gpt2)
+    assert generate(model, text, max_new=12) == theirs(hf, gpt2, text, max_new_tokens=12)
+    assert generate(model, text, max_new=8, beams=3) == theirs(hf, gpt2, text, max_new_tokens=8, num_beams=3)
+    assert gf.generate(model, text, max_new=12) == generate(model, text, max_new=12)
+
+
+def test_pieces_are_the_whole(gpt2: Path) -> None:
+    model = load(gpt2)
+    pieces = list(stream(model, "the cat", temperature=1.0, seed=3))
+    assert len(pieces) > 5
+    assert "".join(pieces) == generate(model, "the cat", temperature=1.0, seed=3)
+    assert generate(model, "the cat", temperature=1.0, seed=4) != "".join(pieces)
+
+
+def test_a_stop_is_not_printed(gpt2: Path) -> None:
+    model = load(gpt2)
+    whole = generate(model, "the cat", max_new=20)
+    stop = whole[6:9]
+    assert generate(model, "the cat", max_new=20, stop=(stop,)) == whole[: whole.index(stop)]
+    assert generate(model, "the cat", max_new=20, stop=(stop,), beams=1) == whole[: whole.index(stop)]
+
+
+def test_ends_are_those_of_the_folder(gpt2: Path, edited: Callable[..., Path]) -> None:
+    model = load(gpt2)
+    words = words_of(model)
+    first = generate(model, "the cat", max_new=1)
+    (token,) = words.encode(first)
+    ended = load(edited(gpt2, generation_config={"eos_token_id": [token, 0]}))
+    assert generate(ended, "the cat", max_new=5) == first
+
+
+def test_a_chat_model_is_asked(gpt2: Path, edited: Callable[..., Path]) -> None:
+    template = "{% for m in messages %}<|{{ m['role'] }}|>{{ m['content'] }}<|end|>{% endfor %}<|assistant|>"
+    plain, chat = load(gpt2), load(edited(gpt2, tokenizer_config={"chat_template": template}))
+    asked = generate(plain, "<|user|>the cat<|end|><|assistant|>", max_new=6)
+    assert generate(chat, "the cat", max_new=6) == asked
+    assert generate(chat, [{"role": "user", "content": "the cat"}], max_new=6) == asked
+    assert generate(chat, "the cat", max_new=6, chat=False) == generate(plain, "the cat", max_new=6)
+
+
+def test_what_is_refused(gpt2: Path, bert: Path, refused: Any) -> None:
+    model = load(gpt2)
+    long = lambda: stream(model, "the cat " * 100)  # told at once, before any token is asked for
+    refused(InputError, "a prompt of ", long)
+    refused(
+        InputError,
+        "2 tokens and 47 new ones pass the model's context of 48",
+        lambda: stream(model, "the cat", max_new=47),
+    )
+    refused(InputError, "the prompt is 0 tokens", lambda: generate(model, ""))
+    refused(
+        InputError, "a Encoder does not write", lambda: generate(load(bert), "a")
+    )
+    refused(ConfigError, "2 beams and sampling at once", lambda: generate(model, "a", beams=2, temperature=1.0))
+    refused(InputError, "messages without chat", lambda: generate(model, [{"role": "user", "content": ""}], chat=False))
+
+
+class Letters:
+    """Each token is a byte."""
+
+    def encode(self, text: str, *, special: bool = True) -> list[int]:
+        return list(text.encode())
+
+    def decode(self, tokens: Any) -> str:
+        return bytes(tokens).decode(errors="replace")
+
+
+@given(st.text(max_size=12), st.text(max_size=3), st.lists(st.text(min_size=1, max_size=3), max_size=2))
+def test_a_flow_tells_whole_letters_up_to_the_stop(text: str, before: str, stops: list[str]) -> None:
+    flow = Flow(Letters(), list(before.encode()), tuple(stops))
+    pieces = [flow.push(byte) for byte in text.encode()]
+    pieces.append(flow.finish())
+    assert "".join(pieces) == cut(text, tuple(stops))
+    assert "�" not in "".join(pieces) or "�" in text
