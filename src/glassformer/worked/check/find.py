@@ -82,16 +82,15 @@ class Finder:
         found = self.explained(plan, touched)
         if not found:
             return None
-        symbol = min((s for s, _, _ in found), key=self.plan.symbols.index)
-        heads = sorted({h for each in made for h in each.heads if h})
-        where = symbol if not heads or len(heads) == 1 else f"{symbol}, heads {' and '.join(heads)}"
+        symbols = sorted({s for s, _, _ in found}, key=self.plan.symbols.index)
+        where = " and ".join([", ".join(symbols[:-1]), symbols[-1]] if len(symbols) > 1 else symbols)
         says = " and ".join(each.kind.says for each in made)
         name = (
             made[0].kind.name
             if len({each.kind.name for each in made}) == 1
             else " and ".join(h.kind.name for h in made)
         )
-        return Slip(name, where, f"{says}. {self.example(symbol, found)}", frozenset(found))
+        return Slip(name, where, f"{says}. {self.example(symbols[0], found)}", frozenset(found))
 
     def example(self, symbol: str, found: dict[Place, Any]) -> str:
         """What a learner's number would be with the slip, and without it."""
@@ -186,7 +185,8 @@ class Finder:
             if symbol in self.own:
                 ways = self.ways(self.plan, self.plan[symbol], self.judge.values, self.judge.given)
                 bases = (_tightest(ways), self.judge.exact[symbol])
-                yield Step(self.plan, symbol, self.own[symbol], wrong, self.judge.values, bases)
+                used = [matrices[symbol] for matrices in self.sheet.used.values() if symbol in matrices]
+                yield Step(self.plan, symbol, self.own[symbol], wrong, self.judge.values, bases, used)
 
     def local(self) -> list[Slip]:
         return [slip for step in self.steps() for slip in (*step.swapped(), *step.signs())]

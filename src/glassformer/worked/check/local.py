@@ -38,15 +38,16 @@ def cell_name(symbol: str, row: int, column: int) -> str:
 class Step:
     """A step of the plan with the learner's cells, the wrong ones among them, and what they should be.
 
-    `bases`: the step from the learner's own values, and from the exact ones.
+    `bases`: the step from the learner's own values, and from the exact ones; `used`: its values where the learner goes
+    on with them.
     """
 
     def __init__(
         self, plan: Plan, symbol: str, own: Cells, wrong: Sequence[Judged], values: Mapping[str, Matrix[Any]],
-        bases: tuple[Matrix[Any], Matrix[Any]],
+        bases: tuple[Matrix[Any], Matrix[Any]], used: Sequence[Matrix[Any]] = (),
     ) -> None:  # fmt: skip
         self.plan, self.symbol, self.own, self.wrong, self.values = plan, symbol, own, wrong, values
-        self.bases = bases
+        self.bases, self.used = bases, used
         self.computed = bases[0]
         self.places = frozenset((symbol, cell.row, cell.column) for cell in wrong)
 
@@ -127,6 +128,8 @@ class Step:
                 continue
             name, why = self._reason(operation, cell, value)
             said = f"{where} should be {shown(value, cell.own)} from your numbers before it, {cell.own.text} is written"
+            if value is not MASKED and any(value.overlaps(used[cell.row, cell.column]) for used in self.used):
+                why = f"you go on with {shown(value, cell.own)}, so it may be no more than a slip of the pen"
             yield Slip(name, where, said + (f": {why}" if why else ""), place)
 
     def _reason(self, operation: Operation, cell: Judged, value: Any) -> tuple[str, str]:

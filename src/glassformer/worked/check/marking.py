@@ -17,7 +17,6 @@ from glassformer.worked.plan import Plan, plan
 from glassformer.worked.problem import Exercise
 from glassformer.worked.read import Note, Reading, Unread, arithmetic
 
-
 MOST_CELLS = 4096  # of one matrix on paper
 
 

@@ -283,6 +283,7 @@ class Placer:
         )
         if symbol in self.plan:
             self.sheet.misshaped[symbol] = written
+            Unnamed(self).factors(statement, symbol)
 
 
 def _label(symbol: str) -> str:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from unicodedata import normalize
 
 from glassformer.worked.read.term import (
     Call,
@@ -34,7 +35,7 @@ NORMS = ("L", "N", "LF", "NF")
 
 
 def _table(rows: dict[str, tuple[str, ...]]) -> dict[str, tuple[str, ...]]:
-    return {word: bases for words, bases in rows.items() for word in words.split()}
+    return {normalize("NFC", word): bases for words, bases in rows.items() for word in words.split()}
 
 
 # lower-case name → what it may be, the likeliest first
@@ -143,7 +144,7 @@ def subject(term: Term) -> Subject | None:
 
 
 def _name(term: Name) -> Subject | None:
-    lower = term.name.lower()
+    lower = normalize("NFC", term.name.lower())
     indices, upper = list(term.indices), list(term.upper)
     indices, upper = ([i for i in part if str(i).lower() not in _LABELS] for part in (indices, upper))
     if term.name in ("W", "w", "b") or (len(term.name) == 2 and term.name[0] in "Wb"):

@@ -1,0 +1,104 @@
+"""glassformer check, as it is typed."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from glassformer.app.cli import build
+from glassformer.errors import GlassError
+
+SAMPLES = Path(__file__).parent.parent.parent / "worked" / "samples"
+
+
+def run(*arguments: str, code: int = 0) -> str:
+    result = CliRunner().invoke(build(), ["check", *arguments])
+    if isinstance(result.exception, GlassError):
+        assert code == 2
+        return str(result.exception)
+    assert result.exit_code == code, result.output
+    return result.stdout
+
+
+def test_text() -> None:
+    text = run("four-tokens", str(SAMPLES / "four-tokens.md"))
+    assert text.startswith("Four tokens: four-tokens.md\n")
+    assert "0.1967~" in text
+
+
+@pytest.mark.parametrize(("form", "start"), [("markdown", "# Two heads"), ("html", "<!doctype html>"), ("json", "{")])
+def test_formats(form: str, start: str) -> None:
+    assert run("two-heads", str(SAMPLES / "two-heads.md"), "--format", form).startswith(start)
+
+
+def test_to_a_file(tmp_path: Path) -> None:
+    path = tmp_path / "report.json"
+    assert run("two-heads", str(SAMPLES / "two-heads.md"), "-f", "json", "-o", str(path)) == ""
+    assert json.loads(path.read_text(encoding="utf-8"))["score"] > 0.9
+
+
+def test_a_document_alone() -> None:
+    assert "does not hold: it is 96" in run(str(SAMPLES / "two-heads.md"))
+
+
+def test_an_exercise_file(tmp_path: Path) -> None:
+    path = tmp_path / "exercise.yaml"
+    path.write_text("Q: [[1, 1]]\nK: [[1, 0], [1, 1]]\nV: [[1, 0], [0, 1]]\nscale: none\n", encoding="utf-8")
+    answers = tmp_path / "answers.yaml"
+    answers.write_text("S: [[1, 2]]\n", encoding="utf-8")
+    data = json.loads(run(str(path), str(answers), "-f", "json"))
+    assert [c["verdict"] for c in data["cells"] if c["symbol"] == "S"] == ["right", "right"]
+
+
+def test_a_folder(tmp_path: Path) -> None:
+    pile, out = tmp_path / "pile", tmp_path / "out"
+    pile.mkdir()
+    (pile / "anna.md").write_text("$$q_1 = (1, 2)$$", encoding="utf-8")
+    (pile / "ben.yaml").write_text("Q: [[1", encoding="utf-8")
+    run("four-tokens", str(pile), "-o", str(out), "-f", "markdown", code=2)
+    assert sorted(path.name for path in out.iterdir()) == ["anna-feedback.md", "results.csv"]
+    rows = (out / "results.csv").read_text(encoding="utf-8").splitlines()
+    assert len(rows) == 3
+    assert "is not YAML" in rows[2]
+    (pile / "ben.yaml").unlink()
+    assert run("four-tokens", str(pile)).startswith("submission,score,")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "text", "said"),
+    [
+        (["two-heads"], "", "is an exercise, and there are no answers"),
+        (["two-heads", "DOC", "-f", "pdf"], "$1$", "there is no format 'pdf'"),
+        (["none.yaml", "DOC"], "$1$", "there is no file 'none.yaml'"),
+        (["two-heads", "DOC"], "Just words.", "has no mathematics in it"),
+        (["two-heads", "DOC"], "$$Q = 9**9**9$$", "no number in doc.md can be read"),
+        (["two-heads", "DOC"], "$$Q = \\begin{bmatrix} 1 & 2$$", "no number in doc.md can be read"),
+        (["two-heads", "DOC"], "1" * 10_000_000, "is 10.0 MB"),
+        (["two-heads", "DOC"], "\0", "is not text"),
+    ],
+    ids=lambda value: str(value)[:30],
+)
+def test_mistakes_are_one_line_within_two_seconds(tmp_path: Path, arguments: list[str], text: str, said: str) -> None:
+    path = tmp_path / "doc.md"
+    path.write_text(text, encoding="utf-8")
+    began = time.process_time()
+    error = run(*(str(path) if a == "DOC" else a for a in arguments), code=2)
+    assert time.process_time() - began < 2
+    assert said in error
+    assert "\n" not in error
+
+
+def test_from_the_shell() -> None:
+    """Exit code 0 although answers are wrong; nothing but the report on standard output."""
+    command = "import sys; from glassformer.app.cli import main; sys.argv = ['glassformer', *sys.argv[1:]]; main()"
+    arguments = ["check", "two-heads", str(SAMPLES / "two-heads.md"), "-f", "json"]
+    done = subprocess.run([sys.executable, "-c", command, *arguments], capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0
+    assert done.stderr == ""
+    assert json.loads(done.stdout)["slips"]
