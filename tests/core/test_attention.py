@@ -22,7 +22,7 @@ from glassformer.core import (
     straight_through,
 )
 from glassformer.core.attention import drop
-from glassformer.errors import ConfigError, GlassError, MaskError, ShapeError
+from glassformer.errors import ConfigError, GlassError, InputError, MaskError, ShapeError
 
 TOLERANCE = {torch.float64: 1e-10, torch.float32: 1e-5}
 sizes = st.integers(1, 6)
@@ -284,6 +284,22 @@ MISTAKES: dict[str, tuple[Callable[[], object], type[GlassError], str]] = {
         lambda: attend_columns(Q0.mT, K0[..., :3].mT, V0.mT),
         ShapeError,
         "queries are 4 wide and keys 3: project",
+    ),
+    "whole numbers": (
+        lambda: attend(Q0.long(), K0.long(), V0.long()),
+        InputError,
+        "queries are int64 and keys int64: give both in one type of real numbers",
+    ),
+    "two number types": (lambda: attend(Q0, K0.double(), V0), InputError, "queries are float32 and keys float64: give"),
+    "batches that differ": (
+        lambda: attend(Q0, K0.repeat(2, 1, 1, 1), V0.repeat(2, 1, 1, 1)),
+        ShapeError,
+        "batch and heads are (2, 1) of queries, (4, 1) of keys and (4, 1) of values: give all of them the same, or 1",
+    ),
+    "values of another batch": (
+        lambda: attend_columns(Q0.mT, K0.mT, V0.repeat(1, 3, 1, 1)[[0, 0, 0]].mT),
+        ShapeError,
+        "batch and heads are (2, 1) of queries, (2, 1) of keys and (3, 3) of values",
     ),
     "a key without a value": (lambda: attend(Q0, K0, V0[..., 1:, :]), ShapeError, "5 keys but 4 values: give each key"),
     "a column without a value": (

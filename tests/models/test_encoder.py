@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch.nn.functional import gelu
 
-from glassformer.errors import ConfigError, InputError
+from glassformer.errors import ConfigError, InputError, MaskError
 from glassformer.models import Encoder, EncoderConfig, encoder
 from glassformer.models.encoder import DenseConfig, pool
 
@@ -132,6 +132,9 @@ def test_mistakes(refused) -> None:  # type: ignore[no-untyped-def]
     refused(ConfigError, "there is no pooling 'last': choose first, mean or max", lambda: pool(X, None, "last"))  # type: ignore[arg-type]
     real = torch.tensor([[True] * 5, [False] * 5])
     refused(InputError, "sequence 1 has no real token: leave empty sequences out", lambda: pool(X, real, "mean"))
+    text = "real is bool of (2, 4) for vectors of (2, 5): give a boolean for each token, True where it is real"
+    refused(MaskError, text, lambda: pool(X, real[:, 1:], "mean"))
+    refused(MaskError, "real is int64 of (2, 5) for vectors of (2, 5)", lambda: pool(X, real.long(), "mean"))
     refused(InputError, "token 50 is not among the 50 known: use 0 to 49", lambda: model(torch.tensor([[50]])))
 
 

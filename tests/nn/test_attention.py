@@ -356,3 +356,4 @@ def test_inputs_that_do_not_fit(refused) -> None:  # type: ignore[no-untyped-def
     refused(ShapeError, "vectors are 7 wide, the layer 8: feed it its own width", lambda: layer(X[..., :7], Z))
     refused(ShapeError, "vectors are 5 wide, the layer 6: feed it its own width", lambda: layer(X, Z[..., :5]))
     refused(ShapeError, "batch and heads are (2, 2) of queries, (1, 2) of keys", lambda: layer(X, Z[:1]))
+    refused(ShapeError, "tokens of shape (3, 8) came to attention: give (batch, tokens, width)", lambda: layer(X[0], Z))

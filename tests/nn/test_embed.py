@@ -116,3 +116,5 @@ def test_images_that_are_mistakes(refused) -> None:  # type: ignore[no-untyped-d
         lambda: embed(torch.zeros(1, 1, 8, 8)),
     )
     refused(ConfigError, "patches of 0×4×3 → 8: choose sizes of at least 1", lambda: PatchEmbedding((0, 4), 3, 8))
+    bytes_ = torch.zeros(1, 3, 8, 8, dtype=torch.uint8)
+    refused(InputError, "pixels are uint8: give real numbers, scaled as the model was trained", lambda: embed(bytes_))

@@ -6,7 +6,7 @@ from torch import Tensor
 
 from glassformer.core import positions as core
 from glassformer.core.rotary import LinearScaling, rotary_angles
-from glassformer.errors import ShapeError
+from glassformer.errors import ConfigError, ShapeError
 from glassformer.nn import Alibi, Learned, Relative, Rotary, Sinusoidal, initialise
 
 
@@ -85,3 +85,13 @@ def test_alibi_has_no_weights() -> None:
     alibi = Alibi(heads=4).build()
     assert torch.equal(alibi(3, 5), core.alibi(4, 3, 5))
     assert not alibi.state_dict()
+
+
+def test_configs_that_describe_no_positions(refused) -> None:  # type: ignore[no-untyped-def]
+    refused(ConfigError, "0 learned positions after 0 other rows: choose at least 1", lambda: Learned(length=0))
+    refused(ConfigError, "5 learned positions after -1 other rows", lambda: Learned(length=5, offset=-1))
+    refused(ConfigError, "layout 'half' is unknown: choose one of", lambda: Sinusoidal(layout="half"))  # type: ignore[arg-type]
+    refused(ConfigError, "divisor 'd' is unknown: choose one of", lambda: Sinusoidal(divisor="d"))  # type: ignore[arg-type]
+    refused(ConfigError, "layout 'half' is unknown: choose one of", lambda: Rotary(width=4, layout="half"))  # type: ignore[arg-type]
+    refused(ConfigError, "3 columns do not split into pairs: rotate an even number", lambda: Rotary(width=3))
+    refused(ConfigError, "kind 'T5' is unknown: choose one of clipped, t5", lambda: Relative(heads=2, kind="T5"))  # type: ignore[arg-type]

@@ -131,3 +131,9 @@ def test_mistakes(refused) -> None:  # type: ignore[no-untyped-def]
     text = "1 caches for 2 blocks: make them with cache(room)"
     refused(ShapeError, text, lambda: stack(X, cache=stack.cache(4)[:1]))
     refused(ShapeError, "positions are 7 wide, the norm 8: feed it vectors of", lambda: stack(X[..., :7]))
+    block = stack.get_submodule("0").config
+    wide = "rotary positions turn 6 columns of heads that are 4 wide: turn at most 4"
+    refused(ConfigError, wide, lambda: Stack(block, 1, positions=Rotary(width=6)))
+    for bias in (Alibi(heads=1), Relative(heads=1)):  # a bias for one head would fit any number of them
+        text = "a relative bias for 1 heads in blocks of 2: give it as many heads as attention has"
+        refused(ConfigError, text, lambda bias=bias: Stack(block, 1, positions=bias))

@@ -16,7 +16,7 @@ from torch import Tensor
 from glassformer.core.masks import causal as causal_mask
 from glassformer.core.masks import combine, require_rows
 from glassformer.core.values import has_values
-from glassformer.errors import ConfigError, MaskError, ShapeError
+from glassformer.errors import ConfigError, InputError, MaskError, ShapeError
 
 
 class Attended(NamedTuple):
@@ -99,6 +99,7 @@ def attend(
     still sum to 1.
     """
     require_pairs(K, V)
+    require_batch(Q, K, V)
     S = scores(Q, K, beta=beta, mask=mask, bias=bias, causal=causal)
     A = normalise(S)
     return Attended(S, A, drop(A, dropout, generator) @ V)
@@ -115,6 +116,7 @@ def attend_columns(
     """S = β KᵀQ, A = softargmax over each column, H = V A: tokens are columns, and so are weights; the mask too."""
     require_match(Q.mT, K.mT)
     require_pairs(K.mT, V.mT)
+    require_batch(Q, K, V)
     S = K.mT @ (Q * default_beta(Q.mT, beta))
     if mask is not None:
         S = S.masked_fill(~checked_mask(mask.mT, S.mT.shape).mT, -math.inf)
@@ -141,6 +143,9 @@ def default_beta(Q: Tensor, beta: float | None) -> float:
 
 
 def require_match(Q: Tensor, K: Tensor) -> None:
+    if not Q.is_floating_point() or Q.dtype != K.dtype:
+        q, k = (str(part.dtype).removeprefix("torch.") for part in (Q, K))
+        raise InputError(f"queries are {q} and keys {k}", "give both in one type of real numbers")
     if Q.shape[-1] != K.shape[-1]:
         raise ShapeError(
             f"queries are {Q.shape[-1]} wide and keys {K.shape[-1]}", "project both to one width before their product"
@@ -152,6 +157,17 @@ def require_match(Q: Tensor, K: Tensor) -> None:
 def require_pairs(K: Tensor, V: Tensor) -> None:
     if K.shape[-2] != V.shape[-2]:
         raise ShapeError(f"{K.shape[-2]} keys but {V.shape[-2]} values", "give each key one value")
+
+
+def require_batch(Q: Tensor, K: Tensor, V: Tensor) -> None:
+    """The axes before the last two are the same, or broadcast."""
+    lead = [part.shape[:-2] for part in (Q, K, V)]
+    try:
+        torch.broadcast_shapes(*lead)
+    except RuntimeError:
+        q, k, v = map(tuple, lead)
+        fact = f"batch and heads are {q} of queries, {k} of keys and {v} of values"
+        raise ShapeError(fact, "give all of them the same, or 1") from None
 
 
 def checked_mask(mask: Tensor, S: torch.Size) -> Tensor:

@@ -76,6 +76,8 @@ def sinusoidal(
     dtype: torch.dtype = torch.float32,
 ) -> Float[Tensor, "{n} {width}"]:
     """The codes of positions offset … offset+n−1, one per row; see `sinusoidal_at`."""
+    if n < 0:
+        raise ShapeError(f"{n} positions have no codes", "ask for 0 or more")
     places = torch.arange(offset, offset + n)
     return sinusoidal_at(places, width, layout=layout, base=base, divisor=divisor, dtype=dtype)
 

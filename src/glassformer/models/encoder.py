@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from torch.nn.functional import normalize
 
 from glassformer.core.values import has_values
-from glassformer.errors import ConfigError, InputError
+from glassformer.errors import ConfigError, InputError, MaskError
 from glassformer.nn import BlockConfig, FeedForwardConfig, Learned, Linear, NormConfig, heads
 from glassformer.nn.feedforward import ACTIVATIONS, Activation
 from glassformer.nn.finite import require_finite
@@ -157,6 +157,10 @@ def pool(X: Float[Tensor, "b t m"], real: Bool[Tensor, "b t"] | None, how: Pooli
     """x₀, Σ x / n, or max x over the real positions."""
     if real is None:
         real = torch.ones(X.shape[:2], dtype=torch.bool, device=X.device)
+    if real.dtype != torch.bool or real.shape != X.shape[:2]:
+        kind = str(real.dtype).removeprefix("torch.")
+        fact = f"real is {kind} of {tuple(real.shape)} for vectors of {tuple(X.shape[:2])}"
+        raise MaskError(fact, "give a boolean for each token, True where it is real")
     if has_values(real) and not real.any(1).all():
         empty = int((~real.any(1)).nonzero()[0])
         raise InputError(f"sequence {empty} has no real token", "leave empty sequences out")

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from glassformer.core.attention import drop, require_dropout, scores, softargmax
 from glassformer.core.fused import Pattern, attend_fused, spread
 from glassformer.core.rotary import rotate
-from glassformer.errors import ConfigError
+from glassformer.errors import ConfigError, ShapeError
 from glassformer.nn.cache import LayerCache
 from glassformer.nn.linear import Linear
 from glassformer.nn.tap import Tap
@@ -108,6 +108,8 @@ class MultiHeadAttention(nn.Module):
         view: View = View(),
         cache: LayerCache | None = None,
     ) -> Float[Tensor, "b t m"]:
+        if X.dim() != 3:
+            raise ShapeError(f"tokens of shape {tuple(X.shape)} came to attention", "give (batch, tokens, width)")
         Q = self.Q(self.turn(self.split(self.WQ(X), self.config.heads), view))
         if cache is not None and cache.complete:  # a memory that was projected before
             K, V = cache.kept()

@@ -110,6 +110,9 @@ class PatchEmbedding(nn.Module):
                 f"an image with {image.shape[1]} channels came to a model of {self.channels}",
                 "convert it (grey is 1 channel, RGB is 3)",
             )
+        if not image.is_floating_point():
+            kind = str(image.dtype).removeprefix("torch.")
+            raise InputError(f"pixels are {kind}", "give real numbers, scaled as the model was trained")
         return self.W(patches(image, self.size))
 
     def convolution(self, image: Float[Tensor, "b c H W"]) -> Float[Tensor, "b n m"]:

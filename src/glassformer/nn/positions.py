@@ -12,10 +12,17 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from glassformer.core.positions import alibi, clipped_buckets, relative_distance, sinusoidal_at, t5_buckets
+from glassformer.core.positions import (
+    alibi,
+    clipped_buckets,
+    relative_distance,
+    require_choice,
+    sinusoidal_at,
+    t5_buckets,
+)
 from glassformer.core.rotary import Scaling, rotary_angles
 from glassformer.core.values import has_values
-from glassformer.errors import ShapeError
+from glassformer.errors import ConfigError, ShapeError
 from glassformer.nn.attention import Turn
 from glassformer.nn.linear import Embedding
 
@@ -26,6 +33,11 @@ class Learned:
 
     length: int
     offset: int = 0
+
+    def __post_init__(self) -> None:
+        if self.length < 1 or self.offset < 0:
+            fact = f"{self.length} learned positions after {self.offset} other rows"
+            raise ConfigError(fact, "choose at least 1 position, and an offset of 0 or more")
 
     def build(self, width: int) -> LearnedPositions:
         return LearnedPositions(self, width)
@@ -39,6 +51,10 @@ class Sinusoidal:
     divisor: Literal["d/2", "d/2-1"] = "d/2"
     offset: int = 0
 
+    def __post_init__(self) -> None:
+        require_choice("layout", self.layout, ("interleaved", "halves"))
+        require_choice("divisor", self.divisor, ("d/2", "d/2-1"))
+
     def build(self, width: int) -> SinusoidalPositions:
         return SinusoidalPositions(self, width)
 
@@ -51,6 +67,11 @@ class Rotary:
     base: float = 10000.0
     layout: Literal["interleaved", "halves"] = "halves"
     scaling: Scaling | None = None
+
+    def __post_init__(self) -> None:
+        require_choice("layout", self.layout, ("interleaved", "halves"))
+        if self.width < 2 or self.width % 2:
+            raise ConfigError(f"{self.width} columns do not split into pairs", "rotate an even number of columns")
 
     def turn(self, positions: Int[Tensor, "..."], dtype: torch.dtype) -> Turn:
         cos, sin = rotary_angles(positions, self.width, base=self.base, scaling=self.scaling, dtype=dtype)
@@ -66,6 +87,9 @@ class Relative:
     buckets: int = 32
     limit: int = 128
     bidirectional: bool = True
+
+    def __post_init__(self) -> None:
+        require_choice("kind", self.kind, ("clipped", "t5"))
 
     def build(self) -> RelativeBias:
         return RelativeBias(self)

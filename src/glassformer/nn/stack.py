@@ -10,7 +10,7 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from glassformer.errors import ConfigError, ShapeError
-from glassformer.nn.attention import View
+from glassformer.nn.attention import AttentionConfig, View
 from glassformer.nn.blocks import NO_VIEW, Block, BlockCache, BlockConfig, static_cache
 from glassformer.nn.cache import LayerCache
 from glassformer.nn.norm import NormConfig
@@ -34,6 +34,7 @@ class Stack(nn.Module):
         super().__init__()
         if depth < 1:
             raise ConfigError(f"a stack of {depth} blocks", "choose at least one")
+        _require_fit(positions, block.attention)
         self.depth = depth
         for i in range(depth):
             self.add_module(str(i), Block(block))
@@ -71,3 +72,14 @@ class Stack(nn.Module):
         for i, block in enumerate(self.blocks()):
             X = block(X, view, memory, memory_view, None if cache is None else cache[i])
         return X if self.norm is None else self.norm(X)
+
+
+def _require_fit(positions: Rotary | Biased | None, attention: AttentionConfig) -> None:
+    """One bias would be spread over all heads, and angles that are too many would be met in the first run only."""
+    if isinstance(positions, Rotary):
+        if positions.width > attention.key_width:
+            fact = f"rotary positions turn {positions.width} columns of heads that are {attention.key_width} wide"
+            raise ConfigError(fact, f"turn at most {attention.key_width}")
+    elif positions is not None and positions.heads != attention.heads:
+        fact = f"a relative bias for {positions.heads} heads in blocks of {attention.heads}"
+        raise ConfigError(fact, "give it as many heads as attention has")
