@@ -47,6 +47,11 @@ def test_a_document_alone() -> None:
     assert "does not hold: it is 96" in run(str(SAMPLES / "two-heads.md"))
 
 
+def test_documents_alone_are_a_pile() -> None:
+    rows = run(*(str(SAMPLES / name) for name in ("four-tokens.md", "two-heads.md"))).splitlines()
+    assert len(rows) == 3
+
+
 def test_an_exercise_file(tmp_path: Path) -> None:
     path = tmp_path / "exercise.yaml"
     path.write_text("Q: [[1, 1]]\nK: [[1, 0], [1, 1]]\nV: [[1, 0], [0, 1]]\nscale: none\n", encoding="utf-8")
@@ -102,3 +107,12 @@ def test_from_the_shell() -> None:
     assert done.returncode == 0
     assert done.stderr == ""
     assert json.loads(done.stdout)["slips"]
+
+
+def test_the_example_of_the_documentation(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    page = (Path(__file__).parents[3] / "docs" / "check.md").read_text(encoding="utf-8")
+    block = page.split("```")[1].strip("\n")
+    document, _, said = block.partition("$ glassformer check root-three answers.md\n")
+    monkeypatch.chdir(tmp_path)
+    Path("answers.md").write_text(document.partition("\n")[2], encoding="utf-8")
+    assert run("root-three", "answers.md").rstrip() == said.rstrip()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -172,5 +171,5 @@ def _differ(a: Matrix[Any], b: Matrix[Any], digits: int) -> bool:
 
 
 @pytest.fixture
-def maker() -> Iterator[Maker]:
-    yield Maker()
+def maker() -> Maker:
+    return Maker()

@@ -14,6 +14,8 @@ if TYPE_CHECKING:
     from glassformer.worked.check.folder import Marked
     from glassformer.worked.problem import Exercise
 
+DOCUMENTS = frozenset([".md", ".markdown", ".txt", ".tex", ".latex", ".csv", ".tsv"])  # never an exercise
+
 
 def check(
     sources: Annotated[
@@ -56,13 +58,16 @@ def _split(sources: list[str]) -> tuple[Exercise | None, list[Path]]:
     from glassformer.app.commands.exercise import find
     from glassformer.worked import library
 
+    paths = [Path(source) for source in sources]
+    if sources[0] not in library.names() and (paths[0].is_dir() or paths[0].suffix.lower() in DOCUMENTS):
+        return None, paths
     if len(sources) > 1:
-        return find(sources[0]), [Path(source) for source in sources[1:]]
+        return find(sources[0]), paths[1:]
     if sources[0] in library.names() and not Path(sources[0]).exists():
         from glassformer.errors import InputError
 
         raise InputError(f"{sources[0]!r} is an exercise, and there are no answers", "name the document to check, too")
-    return None, [Path(sources[0])]
+    return None, paths
 
 
 def _pile(exercise: Exercise | None, paths: list[Path], form: str, output: Path | None) -> None:

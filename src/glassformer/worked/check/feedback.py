@@ -116,7 +116,7 @@ def _steps(report: Report) -> Iterator[Marked]:
 
 def _said(cells: Sequence[Mark]) -> str:
     """right; 2 follow, the rest is right; 1 wrong …"""
-    words = {"follows": "right, given your earlier numbers", "rounded": "off in the last digit", "wrong": "wrong",
+    words = {"follows": "that follow from your earlier numbers", "rounded": "off in the last digit", "wrong": "wrong",
              "missing": "not found"}  # fmt: skip
     counts = {verdict: sum(c.verdict == verdict for c in cells) for verdict in words}
     parts = [f"{count} {words[verdict]}" for verdict, count in counts.items() if count]

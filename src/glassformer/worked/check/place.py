@@ -83,12 +83,13 @@ class Placer:
         return self.cached[1]
 
     def agreement(self, symbol: str, cells: Cells) -> float:
-        """The share of cells that are right, or follow from what is placed so far."""
+        """The share of cells that are right, or follow from what is placed so far; a last digit off counts less."""
         values: list[Any] = [self.exact[symbol]]
         computed = self.judgement().computed
         if symbol in computed:
             values.append(computed[symbol])
-        good = sum(any(closeness(value[at], own) != "wrong" for value in values) for at, own in cells.items())
+        points = {"right": 1.0, "rounded": 0.6, "wrong": 0.0}
+        good = sum(max(points[closeness(value[at], own)] for value in values) for at, own in cells.items())
         return good / len(cells) if cells else 0.0
 
     # -- by name -----------------------------------------------------------------------------------------------------
@@ -98,7 +99,7 @@ class Placer:
         if target.label in PARAMETERS and target.label not in self.labels:
             return True
         found = subject(target.term)
-        exact = self.labels.get(target.label)
+        exact = self.labels.get(target.label) if target.name not in self.zero else None
         if statement.place == "answer" and statement.source in self.exact:
             exact, found = statement.source, None
         if target.is_name and target.name in ("i", "j") and (statement.given or statement.words):
