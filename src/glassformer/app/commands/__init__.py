@@ -3,4 +3,4 @@
 from __future__ import annotations
 
 # In the order that --help lists them. A name with a dash lives in a module with an underscore.
-COMMANDS = ("tour", "solve", "check", "practice", "construct", "sweep", "leaks", "data", "convert", "generate", "embed")
+COMMANDS = ("tour", "solve", "check", "practice", "construct", "sweep", "lab", "leaks", "data", "convert", "generate", "embed")

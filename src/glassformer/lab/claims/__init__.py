@@ -1,0 +1,33 @@
+"""The claims by number; each module is loaded when its experiment is first asked for."""
+
+from __future__ import annotations
+
+import importlib
+
+from glassformer.errors import InputError
+from glassformer.lab.experiment import Experiment
+
+_MODULES = (
+    "c01_limits",
+    "c02_scale",
+    "c03_hard",
+    "c04_key_noise",
+    "c05_zero_mean",
+    "c06_query_noise",
+    "c07_key_scale",
+    "c08_first_order",
+    "c09_masked_row",
+)
+
+
+def numbers() -> tuple[int, ...]:
+    return tuple(int(name[1:3]) for name in _MODULES)
+
+
+def claim(number: int) -> Experiment:
+    """The experiment of a claim."""
+    for name in _MODULES:
+        if int(name[1:3]) == number:
+            found: Experiment = importlib.import_module(f"{__name__}.{name}").CLAIM
+            return found
+    raise InputError(f"there is no claim {number}", f"choose one of {', '.join(map(str, numbers()))}")

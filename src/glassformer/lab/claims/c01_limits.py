@@ -1,0 +1,71 @@
+"""lim β → ∞ A = one-hot, lim β → 0 A = 1/m: hard and soft attention as limits of the scale."""
+
+from __future__ import annotations
+
+import torch
+from matplotlib.figure import Figure
+
+from glassformer.core import attend
+from glassformer.lab import pictures
+from glassformer.lab.experiment import Experiment, Kind, Result
+from glassformer.lab.parts import exercise, generator, integers, largest, normal, tensor
+
+SMALL = 1e-3
+BETAS = [10.0**k for k in range(-4, 7)]
+
+
+def measure(seed: int, *, queries: int = 16, keys: int = 8, width: int = 4) -> Result:
+    random = generator(seed)
+    Q, K, V = normal(random, queries, width), normal(random, keys, width), normal(random, keys, width)
+    tied = torch.cat([K, K])  # every key twice: the largest score ties, whatever the query
+    hard, soft, shared = [], [], []
+    for beta in BETAS:
+        _, A, H = attend(Q, K, V, beta=beta)
+        S = Q @ K.mT
+        hard.append(max(largest(A.amax(1) - 1), largest(H - V[S.argmax(1)])))
+        soft.append(max(largest(A - 1 / keys), largest(H - V.mean(0))))
+        shared.append(largest(attend(Q, tied, torch.cat([V, -V]), beta=beta).A.amax(1) - 1))
+    return {"betas": BETAS, "hard": hard, "soft": soft, "tied": shared, "counterexample": _smallest()}
+
+
+def _smallest() -> dict[str, object] | None:
+    """The smallest keys at which one query's weights do not become one-hot."""
+    q, V = [[1]], [[0], [2]]
+    for K in integers((2, 1), (1, 2, 3)):
+        if largest(attend(tensor(q), tensor(K), tensor(V), beta=1e6).A.amax() - 1) > SMALL:
+            text = "The two keys are equal. Does any scale make the weights one-hot, or the output one of the values?"
+            return exercise("A tie stays a tie", text, (q, K, V), scale=1000)
+    return None
+
+
+def judge(result: Result) -> tuple[Kind, str]:
+    hard, soft, tied = result["hard"][-1], result["soft"][0], result["tied"][-1]
+    if hard > SMALL or soft > SMALL:
+        return "fails", f"at β = {BETAS[-1]:g} A is {hard:.2g} away from one-hot, at {BETAS[0]:g} {soft:.2g} from 1/m"
+    if tied > SMALL:
+        text = "one score is strictly the largest; scores that tie share the weight"
+        return "holds when", f"{text} at every β (the largest stays {1 - tied:.2g}); β → 0 needs no condition"
+    return "holds", f"with ties and without, A is within {max(hard, soft, tied):.2g} of its limits"
+
+
+def draw(result: Result) -> Figure:
+    lines = {"from one-hot": result["hard"], "from 1/m": result["soft"], "from one-hot, at ties": result["tied"]}
+    return pictures.curves(
+        result["betas"], lines, across="β", up="largest distance of A and H", title="A between its limits", log="x"
+    )
+
+
+CLAIM = Experiment(
+    number=1,
+    name="hard and soft limits",
+    statement="As β → ∞ each query's weights become one-hot (hard attention) and its output one value vector; "
+    "as β → 0 every weight becomes 1/m (soft attention) and the output the mean.",
+    formula="A = softargmax_β(S), lim_{β→∞} A_{ij} = [i = argmax_l S_{lj}], lim_{β→0} A_{ij} = frac{1}{m}",
+    measured="How far A and H are from both limits as β goes from 10⁻⁴ to 10⁶; once more with every key given twice.",
+    rule=f"fails if A or H is more than {SMALL} from a limit at the ends; holds when nothing ties if that is so "
+    "without ties alone; else holds.",
+    measure=measure,
+    judge=judge,
+    draw=draw,
+    meanings={"queries": "how many queries", "keys": "how many keys (m)", "width": "how wide they are (d)"},
+)

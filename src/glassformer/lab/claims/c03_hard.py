@@ -1,0 +1,97 @@
+"""argmax, large β, Gumbel noise, straight-through: four ways to hard attention, and what their gradients learn."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+
+import torch
+from matplotlib.figure import Figure
+from torch import Tensor
+
+from glassformer.core import attend, gumbel_softargmax, hardargmax, softargmax, straight_through
+from glassformer.lab import pictures
+from glassformer.lab.experiment import Experiment, Kind, Result
+from glassformer.lab.parts import generator, normal
+
+USEFUL, USELESS, HARD = 0.75, 0.25, 0.9
+RATE = 0.3
+Way = Callable[[Tensor], Tensor]
+
+
+def measure(seed: int, *, starts: int = 24, keys: int = 6, steps: int = 200, beta: float = 20.0) -> Result:
+    ways: dict[str, Way] = {
+        "argmax": hardargmax,
+        "large β": partial(softargmax, beta=beta),
+        "Gumbel": partial(gumbel_softargmax, beta=beta, generator=generator(seed + 1)),
+        "straight-through": straight_through,
+    }
+    found = {name: _learn(way, generator(seed), starts, keys, steps) for name, way in ways.items()}
+    return {
+        "hardness": {name: each[0] for name, each in found.items()},
+        "gradient": {name: each[1] for name, each in found.items()},
+        "solved": {name: each[2] for name, each in found.items()},
+    }
+
+
+def _learn(way: Way, random: torch.Generator, starts: int, keys: int, steps: int) -> tuple[float, float, float]:
+    """From random queries, learn to look at key 0 by ‖h − v₀‖²: mean largest weight, gradient, share that does.
+
+    Starts that look at key 0 already are turned away from it, so that what never learns scores 0.
+    """
+    K = torch.eye(keys, dtype=torch.float64).expand(starts, keys, keys)
+    V = K  # as far from each other as can be, so that only the gradient decides
+    Q = normal(random, starts, 1, keys)
+    Q[..., 0] = Q.amin(-1) - 0.5
+    hardness = gradient = 0.0
+    for step in range(steps):
+        Q.requires_grad_()
+        _, A, H = attend(Q, K, V, beta=1.0, normalise=way)
+        loss = (H[:, 0] - V[:, 0]).square().sum()
+        (slope,) = torch.autograd.grad(loss, Q) if loss.requires_grad else (torch.zeros_like(Q),)
+        if step == 0:
+            hardness = float(A.detach().amax(-1).mean())
+            gradient = float(slope.flatten(1).norm(dim=1).median())
+        Q = Q.detach() - RATE * slope  # plain descent: Adam would make any gradient large
+    looks = hardargmax(Q)[..., 0]
+    return hardness, gradient, float(looks.mean())
+
+
+def judge(result: Result) -> tuple[Kind, str]:
+    rates = result["solved"]
+    told = ", ".join(f"{name} {rate:.0%}" for name, rate in rates.items())
+    soft = [name for name, hardness in result["hardness"].items() if hardness < HARD]
+    useful = [name for name, rate in rates.items() if rate >= USEFUL]
+    useless = [name for name, rate in rates.items() if rate <= USELESS]
+    if soft:
+        return "fails", f"{', '.join(soft)} is not hard: its largest weight is below {HARD} on average"
+    if useful and useless:
+        return "holds", f"learned to look at the right key: {told}"
+    return "fails", f"all are alike: {told}"
+
+
+def draw(result: Result) -> Figure:
+    return pictures.bars(result["solved"], up="share that learned", title="learning through hard attention", level=0.0)
+
+
+CLAIM = Experiment(
+    number=3,
+    name="ways to hard attention",
+    statement="Hard attention can be had with argmax, with a very large β, with Gumbel noise, or with a "
+    "straight-through estimator; only some of them pass a useful gradient.",
+    formula="A = softargmax_{β→∞}(S + g), ∂A = ∂softargmax_1(S)",
+    measured="How hard each is (the mean largest weight), the median gradient at the start, and how many of several "
+    "random queries learn by gradient descent to look at the right key.",
+    rule=f"holds if all are hard (largest weight ≥ {HARD}), and some learn (≥ {USEFUL:.0%}) while some do not "
+    f"(≤ {USELESS:.0%}); else fails.",
+    measure=measure,
+    judge=judge,
+    draw=draw,
+    meanings={
+        "starts": "how many random queries learn",
+        "keys": "how many keys",
+        "steps": "steps of gradient descent",
+        "beta": "the large β, of softargmax and of Gumbel",
+    },
+    least={"keys": 2, "beta": 1.0},
+)

@@ -1,0 +1,84 @@
+"""k_i + ε changes every h_j, and all of A: what row i gains, the others lose, since each column sums to 1."""
+
+from __future__ import annotations
+
+from matplotlib.figure import Figure
+
+from glassformer.core import attend, attend_columns
+from glassformer.lab import pictures
+from glassformer.lab.experiment import Experiment, Kind, Result
+from glassformer.lab.parts import exercise, generator, integers, largest, normal, tensor
+from glassformer.lens import Layer, move_key
+
+NOTHING = 1e-12
+
+
+def measure(seed: int, *, queries: int = 6, keys: int = 6, width: int = 4, sigma: float = 0.5) -> Result:
+    random = generator(seed)
+    Q, K, V = normal(random, queries, width), normal(random, keys, width), normal(random, keys, width)
+    noise = sigma * normal(random, width)
+    change = move_key(Layer(Q, K, V, width**-0.5), 0, noise)
+    columns = [attend_columns(Q.mT, k.mT, V.mT) for k in (K, _moved(K, noise))]
+    dA = columns[1].A - columns[0].A
+    return {
+        "outputs": change.measured_H.abs().amax(-1).tolist(),
+        "row": largest(dA[0]),
+        "others": largest(dA[1:]) if keys > 1 else 0.0,
+        "columns": largest(dA.sum(0)),
+        "dA": dA.tolist(),
+        "counterexample": _smallest(),
+    }
+
+
+def _moved(K, noise):  # type: ignore[no-untyped-def]
+    K = K.clone()
+    K[0] += noise
+    return K
+
+
+def _smallest() -> dict[str, object] | None:
+    """The smallest key that, moved by 1, changes the weight of another key."""
+    q, V = [[1]], [[1], [0]]
+    for K in integers((2, 1), (0, 1, 2)):
+        moved = [[K[0][0] + 1], K[1]]
+        before, after = (attend(tensor(q), tensor(keys), tensor(V), beta=1.0).A for keys in (K, moved))
+        if largest((after - before)[:, 1]) > NOTHING:
+            text = "Head 2 is head 1 with 1 added to its first key alone. What becomes of the weight of the second key?"
+            return exercise("One key moves, both weights change", text, (q, K, V), (q, moved, V))
+    return None
+
+
+def judge(result: Result) -> tuple[Kind, str]:
+    least = min(result["outputs"])
+    if least <= NOTHING:
+        return "fails", "some output does not change at all"
+    if result["others"] <= NOTHING:
+        return "holds", f"every output changes by at least {least:.2g}, and of A row i alone"
+    return "fails", (
+        f"every output changes (by at least {least:.2g}), but so does every row of A: row i by up to "
+        f"{result['row']:.2g}, others by up to {result['others']:.2g}, and the changes of a column sum to 0"
+    )
+
+
+def draw(result: Result) -> Figure:
+    return pictures.maps({"change of A (row: key, column: query)": result["dA"]}, title="noise on the first key")
+
+
+CLAIM = Experiment(
+    number=4,
+    name="noise on one key",
+    statement="Noise on one key k_i changes every output h_j; of A it changes row i, and no other.",
+    formula="k_i → k_i + ε, ΔA_{lj} = 0 for l ≠ i",
+    measured="The change of every output and of every row of A (tokens as columns) when one key moves.",
+    rule="fails if some output stays, or if a row of A other than i changes (by more than 10⁻¹²); else holds.",
+    measure=measure,
+    judge=judge,
+    draw=draw,
+    meanings={
+        "queries": "how many queries",
+        "keys": "how many keys",
+        "width": "how wide they are (d)",
+        "sigma": "the noise's standard deviation",
+    },
+    least={"keys": 2},
+)

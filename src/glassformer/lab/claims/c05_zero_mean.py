@@ -1,0 +1,90 @@
+"""E[ΔH_j] = ½ β²σ²‖q_j‖² A_ji (1 − 2 A_ji)(v_i − H_j) + …: noise of mean 0 on a key does move the mean of H."""
+
+from __future__ import annotations
+
+from itertools import product
+
+from matplotlib.figure import Figure
+
+from glassformer.core import attend
+from glassformer.lab import pictures
+from glassformer.lab.experiment import Experiment, Kind, Result
+from glassformer.lab.parts import exercise, generator, normal, slope, tensor
+from glassformer.lens import Layer, noise_on_key
+
+SIGMAS = [0.25, 0.35, 0.5, 0.7]
+
+
+def measure(seed: int, *, queries: int = 4, keys: int = 4, width: int = 4, samples: int = 100_000) -> Result:
+    random = generator(seed)
+    layer = Layer(
+        normal(random, queries, width), normal(random, keys, width), normal(random, keys, width), width**-0.5
+    )
+    mean, predicted, spread = [], [], []
+    for sigma in SIGMAS:  # the same noise at every size, so that the sizes can be compared
+        noise = noise_on_key(layer, 0, sigma, samples=samples, generator=generator(seed + 1))
+        mean.append(float(noise.measured.mean_H.norm()))
+        predicted.append(float(noise.predicted.mean_H.norm()))
+        spread.append(float(noise.measured.std_H.norm()))
+    error = [each / samples**0.5 for each in spread]
+    parts = {"sigmas": SIGMAS, "mean": mean, "predicted": predicted, "spread": spread, "error": error}
+    return {**parts, "counterexample": _smallest()}
+
+
+def _smallest() -> dict[str, object] | None:
+    """The smallest two keys at which noise of ±1 on the first changes its mean weight."""
+    q, V = [[1]], [[1], [0]]
+    for a, b in sorted(product((0, 1, 2), repeat=2), key=lambda pair: (sum(pair), pair)):
+        H = [float(attend(tensor(q), tensor([[a + e], [b]]), tensor(V), beta=1.0).H) for e in (0, 1, -1)]
+        if abs((H[1] + H[2]) / 2 - H[0]) > 1e-9:
+            heads = [(q, [[a + e], [b]], V) for e in (0, 1, -1)]
+            text = "Heads 2 and 3 are head 1 with +1 and −1 added to its first key. Is the mean of H2 and H3 H1?"
+            return exercise("Noise of mean 0", text, *heads)
+    return None
+
+
+def judge(result: Result) -> tuple[Kind, str]:
+    ratio, spread = result["mean"][-1] / result["error"][-1], result["mean"][-1] / result["spread"][-1]
+    if ratio < 6:
+        return "holds", f"the mean change is {ratio:.2g} standard errors from 0"
+    order = slope(result["sigmas"], result["mean"])
+    if 1.5 < order < 2.5:
+        return "holds when", (
+            f"only the first order in σ counts: the mean of H does change, as σ^{order:.2f} (at σ = {SIGMAS[-1]} by "
+            f"{result['mean'][-1]:.2g}, {ratio:.0f} standard errors from 0; ½β²σ²‖q‖²A(1 − 2A)(v − H) says "
+            f"{result['predicted'][-1]:.2g}), which is {spread:.0%} of how far single outputs spread"
+        )
+    return "fails", f"the mean of H changes as σ^{order:.2f}, by {result['mean'][-1]:.2g} at σ = {SIGMAS[-1]}"
+
+
+def draw(result: Result) -> Figure:
+    lines = {
+        "|mean ΔH|, measured": result["mean"],
+        "second order, predicted": result["predicted"],
+        "standard error": result["error"],
+        "spread of ΔH": result["spread"],
+    }
+    title = "the mean change grows as σ², the spread as σ"
+    return pictures.curves(result["sigmas"], lines, across="σ", up="", title=title, log="xy")
+
+
+CLAIM = Experiment(
+    number=5,
+    name="noise of mean zero",
+    statement="Because the noise on a key has zero mean, H does not change on average.",
+    formula="E[ε] = 0 ⇒ E[ΔH] = 0",
+    measured="The mean change of H over many samples of noise on one key, at four sizes σ, beside its standard error "
+    "and the second-order term ½β²σ²‖q‖²A(1 − 2A)(v − H).",
+    rule="holds if the mean change at the largest σ is less than 6 standard errors from 0; holds when only the first "
+    "order counts if it grows as σ to a power between 1.5 and 2.5; else fails.",
+    measure=measure,
+    judge=judge,
+    draw=draw,
+    meanings={
+        "queries": "how many queries",
+        "keys": "how many keys",
+        "width": "how wide they are (d)",
+        "samples": "how many draws of the noise",
+    },
+    least={"keys": 2, "samples": 100},
+)

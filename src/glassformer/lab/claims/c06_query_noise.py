@@ -1,0 +1,78 @@
+"""q_i + ε changes h_i alone; x_i + ε changes every output, since a token is query, key and value at once."""
+
+from __future__ import annotations
+
+from matplotlib.figure import Figure
+from torch import Tensor
+
+from glassformer.core import attend
+from glassformer.lab import pictures
+from glassformer.lab.experiment import Experiment, Kind, Result
+from glassformer.lab.parts import exercise, generator, integers, largest, normal, tensor
+from glassformer.nn import MultiHeadAttention, heads, initialise
+
+NOTHING = 1e-12
+
+
+def measure(seed: int, *, tokens: int = 6, width: int = 4, sigma: float = 0.5) -> Result:
+    random = generator(seed)
+    Q, K, V = (normal(random, tokens, width) for _ in range(3))
+    layer = MultiHeadAttention(heads(width, 1)).double()
+    initialise(layer, seed)
+    X, noise = normal(random, 1, tokens, width), sigma * normal(random, width)
+    apart = (attend(_noisy(Q, noise), K, V).H - attend(Q, K, V).H).abs().amax(-1)
+    itself = (layer(_noisy(X, noise)) - layer(X)).detach()[0].abs().amax(-1)
+    return {"apart": apart.tolist(), "itself": itself.tolist(), "counterexample": _smallest()}
+
+
+def _noisy(X: Tensor, noise: Tensor) -> Tensor:
+    """With the first token moved."""
+    X = X.clone()
+    X[..., 0, :] += noise
+    return X
+
+
+def _smallest() -> dict[str, object] | None:
+    """The smallest two tokens of which the second's output changes when 1 is added to the first."""
+    for X in integers((2, 1), (0, 1, 2)):
+        moved = [[X[0][0] + 1], X[1]]
+        before, after = (attend(*[tensor(rows)] * 3, beta=1.0).H for rows in (X, moved))
+        if largest((after - before)[1]) > NOTHING:
+            text = "Self-attention: Q = K = V. In head 2 the first token is one larger. Does the second row of H stay?"
+            return exercise("A token is query, key and value", text, (X, X, X), (moved, moved, moved))
+    return None
+
+
+def judge(result: Result) -> tuple[Kind, str]:
+    apart, itself = result["apart"], result["itself"]
+    if apart[0] <= NOTHING or max(apart[1:]) > NOTHING:
+        return "fails", f"the outputs change by {apart[0]:.2g} (its own) and up to {max(apart[1:]):.2g} (others)"
+    if max(itself[1:]) > NOTHING:
+        return "holds when", (
+            "the query alone is moved, keys and values being given: others change by exactly "
+            f"{max(apart[1:]):g}. In self-attention the token feeds Q, K and V, and others change by up to "
+            f"{max(itself[1:]):.2g}"
+        )
+    return "holds", "in self-attention too"
+
+
+def draw(result: Result) -> Figure:
+    lines = {"query alone": result["apart"], "self-attention": result["itself"]}
+    x = list(range(len(result["apart"])))
+    return pictures.curves(x, lines, across="output j", up="|Δh_j|", title="noise on the first query, or token")
+
+
+CLAIM = Experiment(
+    number=6,
+    name="noise on one query",
+    statement="Noise on one query q_i changes h_i and nothing else.",
+    formula="q_i → q_i + ε, Δh_j = 0 for j ≠ i",
+    measured="The change of every output when noise is added to one query; and to one token of self-attention.",
+    rule="fails if another output changes (by more than 10⁻¹²) or its own does not; holds when the query alone moves "
+    "if in self-attention others change; else holds.",
+    measure=measure,
+    judge=judge,
+    draw=draw,
+    meanings={"tokens": "how many tokens", "width": "how wide they are (d)", "sigma": "the noise's deviation"},
+    least={"tokens": 2},
+)

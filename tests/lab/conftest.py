@@ -1,0 +1,52 @@
+"""Every claim is tried over five seeds; its verdict must come out the same, and its parts must work."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from glassformer.figures import save
+from glassformer.lab.claims import claim
+from glassformer.lab.experiment import Result
+from glassformer.worked.problem import load
+from glassformer.worked.solve import Solution, solve
+
+Stable = Callable[..., list[Result]]
+
+
+@pytest.fixture
+def stable() -> Stable:
+    """`stable(7, "holds when", queries=8)`: the verdict over five seeds, its figure, its counterexample."""
+
+    def check(number: int, kind: str, **changes: Any) -> list[Result]:
+        experiment = claim(number)
+        assert experiment.number == number
+        results = [experiment.run(experiment.settings(changes), seed) for seed in range(5)]
+        for seed, result in enumerate(results):
+            again = json.loads(json.dumps(result, allow_nan=False))
+            verdict = experiment.verdict(again)
+            assert verdict.kind == kind, (seed, verdict)
+            assert verdict == experiment.verdict(result)
+            text = experiment.counterexample(again)
+            assert (text is None) == (kind == "holds"), "a claim that does not simply hold has a counterexample"
+            if text is not None:
+                assert solve(load(text)).steps
+        assert save(experiment.figure(results[0])).startswith(b"\x89PNG")
+        return results
+
+    return check
+
+
+@pytest.fixture
+def solved() -> Callable[[int, Result], Solution]:
+    """The counterexample of a result, worked out on paper."""
+
+    def work(number: int, result: Result) -> Solution:
+        text = claim(number).counterexample(result)
+        assert text is not None
+        return solve(load(text))
+
+    return work

@@ -1,0 +1,34 @@
+from __future__ import annotations
+
+from xml.etree import ElementTree
+
+import pytest
+
+from glassformer.errors import InputError
+from glassformer.lab.claims import claim, numbers
+from glassformer.lab.formula import mathml, plain
+
+
+def test_scripts_fractions_and_roots() -> None:
+    made = mathml("A_{ij} = frac{q^T k}{sqrt{d}}")
+    assert "<msub><mi>A</mi><mrow><mi>ij</mi></mrow></msub><mo>=</mo>" in made
+    assert "<mfrac><mrow><msup><mi>q</mi><mo>⊤</mo></msup><mi>k</mi></mrow><mrow><msqrt><mrow><mi>d</mi>" in made
+
+
+def test_both_scripts() -> None:
+    assert "<msubsup><mi>x</mi><mn>1</mn><mn>2</mn></msubsup>" in mathml("x_1^2")
+
+
+@pytest.mark.parametrize("number", numbers())
+def test_every_claims_formula_is_well_formed(number: int) -> None:
+    ElementTree.fromstring(mathml(claim(number).formula))
+
+
+def test_plain() -> None:
+    assert plain("A_{ij} = frac{q^T k}{sqrt{d}}") == "A_ij = qᵀ k/√d" or plain("sqrt{d}") == "√d"
+
+
+@pytest.mark.parametrize("text", ["frac{1", "x_", "a^{b"])
+def test_broken(text: str) -> None:
+    with pytest.raises(InputError):
+        mathml(text)
