@@ -11,9 +11,8 @@ from glassformer.worked.read import read
 @pytest.mark.parametrize(
     ("words", "head"),
     [
-        ("Now, for Head 2 :", 2), ("Output vectors of first attention need", 1), ("the second head", 2), ("head two", 2),
-       
-        ("Now, similarly to need 1 we have:", None), ("both heads", None), ("head 7", None),
+        ("Now, for Head 2 :", 2), ("Output vectors of first attention need", 1), ("the second head", 2),
+        ("head two", 2), ("Now, similarly to need 1 we have:", None), ("both heads", None), ("head 7", None),
     ],
 )  # fmt: skip
 def test_heads(words: str, head: int | None) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import product
 from typing import Any
 
 from glassformer.worked.check.answer import answer, troubles
@@ -20,10 +21,13 @@ from glassformer.worked.check.unnamed import Unnamed
 from glassformer.worked.check.verdict import Judgement, exactly, judge
 from glassformer.worked.check.vocabulary import PARAMETERS, RAW, SCORES, Subject, subject
 from glassformer.worked.plan import Plan
-from glassformer.worked.read import Reading, Statement, Target, Unread, read
+from glassformer.worked.read import Reading, Statement, Target, read
 from glassformer.worked.read.term import Index, Name, Written
 from glassformer.worked.render import latex
 from glassformer.worked.render.formula import name
+
+
+OTHER = 100  # the rank of a name's second meaning
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +72,7 @@ class Placer:
         for statement in self.reading.statements:
             self.context.hear(statement)
             if statement.crossed or (statement.terms and all(link.struck for link in statement.terms)):
-                self.sheet.struck.append(_struck(statement))
+                self.sheet.cross_out(statement.line, statement.source)
             elif statement.target is None or not self.named(statement, statement.target):
                 unnamed.place(statement)
         self.sheet.notes += self.sheet.twice()
@@ -112,7 +116,7 @@ class Placer:
                 self.sheet.leave(line, statement.source, reason)
         if written is None:
             return True  # a formula, or a product that is only set out
-        options = [o for o in self.options(statement, target, found, exact, written) if o.rank < 10 or self.open(o)]
+        options = [o for o in self.options(statement, target, found, exact, written) if o.rank < OTHER or self.open(o)]
         if not options:
             self.misfit(statement, target, found, exact, written)
             return True
@@ -157,16 +161,17 @@ class Placer:
         if found is None:
             return
         seen: set[tuple[str, tuple[tuple[int, int], ...]]] = set()
-        for rank, base in enumerate(found.bases):
-            for place, (head, cells_at) in enumerate(readings(found.indices, found.upper, self.heads)):
-                for symbol in self.symbols(base, head, target):
+        ways = [*readings(found.indices, found.upper, self.heads)]
+        ways += [*readings(found.instead, found.upper, self.heads)] if found.instead is not None else []
+        for (rank, base), (place, (head, cells_at)) in product(enumerate(found.bases), enumerate(ways)):
+            for symbol in self.symbols(base, head, target):
+                for at in self.positions(statement, target, cells_at):
                     turned = found.turned != self.turned
-                    for at in self.positions(statement, target, cells_at):
-                        cells = fit(written, self.exact[symbol].shape, at, by_rows=self.by_rows, turned=turned)
-                        key = (symbol, tuple(cells or ()))
-                        if cells and key not in seen:
-                            seen.add(key)
-                            yield Option(10 * rank + place, self.as_raw(statement, symbol) or symbol, cells)
+                    cells = fit(written, self.exact[symbol].shape, at, by_rows=self.by_rows, turned=turned)
+                    key = (symbol, tuple(cells or ()))
+                    if cells and key not in seen:
+                        seen.add(key)
+                        yield Option(OTHER * rank + place, self.as_raw(statement, symbol) or symbol, cells)
 
     def symbols(self, base: str, head: int | None, target: Target) -> list[str]:
         """The plan's symbols of that name: with a head's number, or the head of the context, or any."""
@@ -291,7 +296,3 @@ def _label(symbol: str) -> str:
     """How the reader reads what we display for a symbol."""
     target = read(f"$${latex.latex(name(symbol))} = 1$$", kind="markdown").statements[0].target
     return target.label if target is not None else symbol
-
-
-def _struck(statement: Statement) -> Unread:
-    return Unread(statement.line, " ".join(statement.source.split())[:400], "crossed out, so not judged")

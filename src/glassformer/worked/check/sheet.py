@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from glassformer.worked.check.fit import Cells, Shape
-from glassformer.worked.check.own import Own, Table
+from glassformer.worked.check.own import Own, Table, closeness
 from glassformer.worked.matrix import Matrix
 from glassformer.worked.numbers import MASKED
 from glassformer.worked.read import Note, Unread
@@ -45,13 +45,19 @@ class Sheet:
     def leave(self, line: int, source: str, reason: str) -> None:
         self.unread.append(Unread(line, " ".join(source.split())[:400], reason))
 
+    def cross_out(self, line: int, source: str) -> None:
+        self.struck.append(Unread(line, " ".join(source.split())[:400], "crossed out, so not judged"))
+
     def own(self) -> dict[str, Cells]:
-        """Every symbol's cells: the last answer counts; factors and echoes only where nothing else is written."""
+        """Every symbol's cells: the last answer counts, unless it only repeats an earlier one to fewer digits; factors
+        and echoes only where nothing else is written."""
         found: dict[str, Cells] = {}
         for roles in (("echo",), ("factor",), ("answer",)):
             for placed in self.placed:
                 if placed.role in roles:
-                    found.setdefault(placed.symbol, {}).update(placed.cells)
+                    here = found.setdefault(placed.symbol, {})
+                    finer = {at for at, own in placed.cells.items() if at in here and _finer(here[at], own)}
+                    here |= {at: own for at, own in placed.cells.items() if at not in finer}
         return found
 
     def answered(self, symbol: str) -> bool:
@@ -81,7 +87,14 @@ def _few(items: list[str]) -> str:
 def _agree(a: Own, b: Own) -> bool:
     if MASKED in (a.value, b.value):
         return a.value is b.value
-    return bool(a.value.overlaps(b.value))
+    return bool(a.value.overlaps(b.value)) or closeness(a.value, b) == "right"
+
+
+def _finer(a: Own, b: Own) -> bool:
+    """Whether b is a again, to fewer digits."""
+    if MASKED in (a.value, b.value) or a.places is None or not _agree(a, b):
+        return False
+    return b.places < a.places if b.places is not None else b.approximate
 
 
 def balls(cells: Cells, shape: Shape) -> Matrix[Any]:

@@ -16,7 +16,7 @@ from glassformer.worked.check.sheet import Placed, used_values
 from glassformer.worked.check.vocabulary import topics
 from glassformer.worked.plan import Operation
 from glassformer.worked.read import Link, Statement
-from glassformer.worked.read.term import Matrix, Product, Struck, Transpose, Written, walk
+from glassformer.worked.read.term import Call, Matrix, Product, Struck, Transpose, Written, walk
 
 if TYPE_CHECKING:
     from glassformer.worked.check.place import Placer
@@ -154,7 +154,7 @@ class Unnamed:
                 statement.line, statement.source, f"it has no name, and no step of this exercise is {size}"
             )
             return
-        spoken = topics(statement.words)
+        spoken = (*_called(statement), *topics(statement.words))
         told = [option for option in options if _base(option[0]) in spoken and option[0] in self.placer.plan]
         told = told if statement.target is None else []
         agreeing = [option for option in options if option[2] >= HALF]
@@ -182,17 +182,25 @@ class Unnamed:
             for name, term in statement.given
             if isinstance(term, Written)
         ]
+        spoken = (*_called(statement), *topics(statement.words), *self.placer.context.topics)
         for symbol in self.placer.exact:
             shape = self.placer.exact[symbol].shape
-            if written.vector is not None and (counters or rows):
-                row = (counters or rows)[0]
-                cells = fit(written, shape, (row,), by_rows=self.placer.by_rows)
-                spoken = (*topics(statement.words), *self.placer.context.topics)
-                cells = cells if _base(symbol) in spoken else None
-            else:
-                cells = self.fitted(symbol, written)
+            cells = self.fitted(symbol, written)
+            if written.vector is not None and _base(symbol) in spoken and 1 not in shape:
+                cells = self.row(symbol, written, (counters or rows)[:1])
+            elif written.vector is not None and (counters or rows):
+                cells = None
             if cells:
                 yield symbol, cells, self.placer.agreement(symbol, cells)
+
+    def row(self, symbol: str, written: Table, rows: list[int]) -> Cells | None:
+        """The row that the words name, or the only one whose numbers these are."""
+        shape, by_rows = self.placer.exact[symbol].shape, self.placer.by_rows
+        lines = rows or list(range(shape[0] if by_rows else shape[1]))
+        found = [cells for k in lines for cells in (fit(written, shape, (k,), by_rows=by_rows),) if cells]
+        if not rows:
+            found = [cells for cells in found if self.placer.agreement(symbol, cells) == 1]
+        return found[0] if len(found) == 1 else None
 
     def accept(self, statement: Statement, option: tuple[str, Cells, float], why: str) -> None:
         symbol, cells, _ = option
@@ -227,6 +235,12 @@ class Unnamed:
                     self.accept(
                         statement, best[0], "by its size and values, in a formula that cannot be read as a whole"
                     )
+
+
+def _called(statement: Statement) -> tuple[str, ...]:
+    """softmax([1, 2, 0, 1]) = […] says what it is."""
+    calls = {part.function for link in statement.terms for part in walk(link.term) if isinstance(part, Call)}
+    return tuple(base for function, base in (("softmax", "A"), ("exp", "E")) if function in calls)
 
 
 def _where(cells: Cells, unnamed: Unnamed) -> str:

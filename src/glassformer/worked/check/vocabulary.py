@@ -94,12 +94,16 @@ _PRODUCTS = {
 
 @dataclass(frozen=True, slots=True)
 class Subject:
-    """What a target is about: symbols it may be, indices that may name a head, a token or a cell."""
+    """What a target is about: symbols it may be, indices that may name a head, a token or a cell.
+
+    `instead`: other indices it may have; q_1 k_1^T is the cell 1,1 or the matrix of head 1.
+    """
 
     bases: tuple[str, ...]
     indices: tuple[Index, ...] = ()
     upper: tuple[Index, ...] = ()
     turned: bool = False
+    instead: tuple[Index, ...] | None = None
 
 
 def subject(term: Term) -> Subject | None:
@@ -196,8 +200,8 @@ def _scores(first: Subject | None, second: Subject | None, key: Subject, scaled:
     bases = ("S", "Su") if scaled else RAW
     pair = (*(first.indices if first else ()), *(second.indices if second else ()))
     ends = (first.indices if first else (), second.indices if second else ())
-    if ends[0] == ends[1] and not key.turned and len(pair) == 2:
-        return Subject(bases, pair)
+    if ends[0] == ends[1] and len(pair) == 2:
+        return Subject(bases, pair, key.upper, instead=key.indices)
     if ends[0] == ends[1] or not (ends[0] and ends[1]):
         return Subject(bases, key.indices, key.upper)
     return Subject(bases, pair, key.upper)
