@@ -14,12 +14,15 @@ _PACKAGES = ("core", "worked", "nn", "models", "checkpoints", "decoding", "lens"
 # name -> the module it lives in
 _NAMES: dict[str, str] = {
     "GlassError": "errors",
+    "classify": "tasks",
     "edit": "lens",
     "embed": "tasks",
     "generate": "tasks",
     "load": "checkpoints",
     "save": "checkpoints",
     "trace": "lens",
+    "transcribe": "tasks",
+    "translate": "tasks",
 }
 
 __all__ = ["__version__", *_PACKAGES, *_NAMES]

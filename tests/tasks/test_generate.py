@@ -79,9 +79,7 @@ def test_what_is_refused(gpt2: Path, bert: Path, refused: Any) -> None:
         lambda: stream(model, "the cat", max_new=47),
     )
     refused(InputError, "the prompt is 0 tokens", lambda: generate(model, ""))
-    refused(
-        InputError, "a Encoder does not write", lambda: generate(load(bert), "a")
-    )
+    refused(InputError, "a Encoder does not write", lambda: generate(load(bert), "a"))
     refused(ConfigError, "2 beams and sampling at once", lambda: generate(model, "a", beams=2, temperature=1.0))
     refused(InputError, "messages without chat", lambda: generate(model, [{"role": "user", "content": ""}], chat=False))
 

@@ -3,4 +3,8 @@
 from __future__ import annotations
 
 # In the order that --help lists them. A name with a dash lives in a module with an underscore.
-COMMANDS = ("tour", "solve", "check", "practice", "construct", "sweep", "lab", "leaks", "data", "convert", "generate", "embed")
+COMMANDS = (
+    "tour", "solve", "check", "practice", "construct", "sweep",
+    "lab", "leaks", "data", "convert", "info", "parity", "export",
+    "generate", "embed", "classify", "translate", "transcribe",
+)  # fmt: skip

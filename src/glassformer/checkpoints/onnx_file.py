@@ -1,0 +1,177 @@
+"""A loaded model as one .onnx file, run by onnxruntime on other inputs than it was made with, and proved equal."""
+
+from __future__ import annotations
+
+import importlib
+import logging
+import os
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor, nn
+
+from glassformer.checkpoints.loading import load
+from glassformer.errors import CheckpointError, InputError
+from glassformer.models import CLIP, Decoder, Encoder, Seq2Seq, ViT, Whisper
+from glassformer.nn.attention import MultiHeadAttention
+
+DYNAMIC = torch.export.Dim.DYNAMIC
+APART = 1e-3  # more than rounding, relative to the largest output
+
+
+class Call(nn.Module):
+    """The model's one use: what goes in by name, and what comes out."""
+
+    def __init__(self, model: Any, seed: int = 0) -> None:
+        super().__init__()
+        self.model = model
+        self.random = torch.Generator().manual_seed(seed)
+
+    def forward(self, *inputs: Tensor) -> Tensor:
+        model = self.model
+        match model:
+            case Encoder():
+                return model.classify(*inputs) if model.config.classes else model.sentences(model(*inputs), inputs[1])
+            case _:
+                return model(*inputs)
+
+    def example(self, batch: int, length: int) -> dict[str, Tensor]:
+        """Random inputs, so many of so many tokens."""
+        c = self.model.config
+        match self.model:
+            case Decoder():
+                return {"tokens": self._tokens(c.text.vocabulary, batch, length)}
+            case Encoder():
+                tokens = self._tokens(c.text.vocabulary, batch, length)
+                return {
+                    "tokens": tokens,
+                    "real": torch.arange(length) < torch.tensor([[length]] + [[length - 1]] * (batch - 1)),
+                }
+            case Seq2Seq():
+                target = self._tokens(c.target.vocabulary, batch, max(2, length - 2))
+                return {"source": self._tokens(c.source.vocabulary, batch, length), "target": target}
+            case ViT():
+                return {"image": self._image(c, batch)}
+            case CLIP() if c.vision is not None and c.text is not None:
+                tokens = self._tokens(c.text.vocabulary - 1, batch, length)
+                tokens[:, -1] = c.text.vocabulary - 1 if c.end is None else c.end
+                return {"image": self._image(c.vision, batch), "tokens": tokens}
+            case Whisper():
+                frames = torch.randn(batch, c.frames, c.embed.bands, generator=self.random)
+                return {"frames": frames, "target": self._tokens(c.target.vocabulary, batch, length)}
+        raise InputError(f"a {type(self.model).__name__} has no ONNX form here", "export its folder instead")
+
+    def _tokens(self, vocabulary: int, batch: int, length: int) -> Tensor:
+        return torch.randint(min(4, vocabulary - 1), vocabulary, (batch, length), generator=self.random)
+
+    def _image(self, c: Any, batch: int) -> Tensor:
+        return torch.randn(batch, c.channels, *c.image, generator=self.random)
+
+    def free(self, example: dict[str, Tensor]) -> tuple[dict[int, Any], ...]:
+        """Which sizes of each input may vary: how many, and how many tokens."""
+        tokens = ("tokens", "real", "source", "target")
+        return tuple({0: DYNAMIC, 1: DYNAMIC} if name in tokens else {0: DYNAMIC} for name in example)
+
+
+class Exported(NamedTuple):
+    """The file, and how far onnxruntime's answers are from the model's; None: it is not installed."""
+
+    path: Path
+    apart: float | None
+
+    def __str__(self) -> str:
+        if self.apart is None:
+            return f"{self.path} (not compared: pip install onnxruntime)"
+        return f"{self.path} (equal: at most {self.apart:.1e} apart in onnxruntime)"
+
+
+def export_onnx(folder: str | Path, out: str | Path) -> Exported:
+    """folder → out, an .onnx file; batch and number of tokens stay free. A file that is not equal is not left there."""
+    out = Path(out)
+    if out.suffix != ".onnx":
+        raise InputError(f"{out.name} is not named as ONNX is", "end its name in .onnx")
+    if out.exists():
+        raise InputError(f"{out} is there already", "choose another place, or remove it first")
+    _require("onnx", "onnxscript")
+    call = Call(load(folder)).eval()
+    example = call.example(2, 6)
+    part = out.with_name(f".{out.stem}.{os.getpid()}.onnx")
+    try:
+        with _quiet(), explicit(call):
+            made = torch.onnx.export(
+                call,
+                tuple(example.values()),
+                dynamo=True,
+                dynamic_shapes=(call.free(example),),
+                input_names=list(example),
+                output_names=["output"],
+                verbose=False,
+            )
+            assert made is not None
+            made.save(str(part), external_data=False)
+        apart = _compared(call, part)
+        os.replace(part, out)
+    except OSError as error:
+        raise InputError(f"{out} cannot be written ({error.strerror})", "choose another place") from None
+    finally:
+        part.unlink(missing_ok=True)
+    return Exported(out, apart)
+
+
+def _compared(call: Call, path: Path) -> float | None:
+    """max |theirs − ours| / max |ours| on inputs of other sizes."""
+    try:
+        runtime = importlib.import_module("onnxruntime")
+    except ImportError:
+        return None
+    session = runtime.InferenceSession(str(path), providers=["CPUExecutionProvider"])
+    known, worst = {one.name for one in session.get_inputs()}, 0.0
+    for batch, length in ((1, 5), (3, 8)):
+        example = call.example(batch, length)
+        (theirs,) = session.run(None, {name: x.numpy() for name, x in example.items() if name in known})
+        with torch.no_grad():
+            ours = call(*example.values())
+        worst = max(worst, float((torch.from_numpy(theirs) - ours).abs().max() / ours.abs().max()))
+    if not worst <= APART:
+        raise CheckpointError(f"the ONNX file answers {worst:.1e} away from the model", "it was not kept")
+    return worst
+
+
+@contextmanager
+def explicit(model: nn.Module) -> Iterator[None]:
+    """Every attention layer in plain products: an edit of A that changes nothing. ONNX has no such kernel."""
+    taps = [module.A for module in model.modules() if isinstance(module, MultiHeadAttention)]
+    same = lambda A: A
+    for tap in taps:
+        tap.editors.append(same)
+    try:
+        yield
+    finally:
+        for tap in taps:
+            tap.editors.remove(same)
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """Without the exporter's own remarks."""
+    before = logging.root.manager.disable
+    logging.disable(logging.WARNING)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            yield
+    finally:
+        logging.disable(before)
+
+
+def _require(*names: str) -> None:
+    for name in names:
+        try:
+            importlib.import_module(name)
+        except ImportError:
+            fact = f"ONNX needs the package {name}, which is not installed"
+            raise InputError(fact, "pip install glassformer[onnx], then export again") from None

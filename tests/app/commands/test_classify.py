@@ -1,0 +1,39 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from glassformer.app.cli import build
+from glassformer.checkpoints import load, save
+from glassformer.errors import InputError
+from glassformer.models import ViT, vit
+from glassformer.tasks import classify
+
+
+def run(*arguments: str, text: bytes = b"") -> tuple[int, str, str]:
+    result = CliRunner().invoke(build(), ["classify", *arguments], input=text, catch_exceptions=False)
+    return result.exit_code, result.stdout, result.stderr
+
+
+def test_lines(reader: Path) -> None:
+    model = load(reader)
+    code, out, error = run(str(reader), "-k", "1", text=b"the cat\nthe \xff\nthe dog\n")
+    best = [classify(model, text, k=1)[0] for text in ("the cat", "the dog")]
+    shown = [
+        f"{text}\t{one.label} {one.probability:.4f}" for text, one in zip(("the cat", "the dog"), best, strict=True)
+    ]
+    assert out.splitlines() == shown
+    assert code == 2
+    assert error == "glassformer: standard input:2: byte 4 is not UTF-8: save the text as UTF-8\n"
+
+
+def test_a_bad_image_is_told(tmp_path: Path) -> None:
+    folder = save(ViT(vit.tiny()), tmp_path / "vit")
+    (tmp_path / "vit" / "preprocessor_config.json").write_text('{"image_processor_type": "ViTImageProcessor"}')
+    code, out, error = run(str(folder), str(tmp_path / "a.png"), str(tmp_path / "b.png"))
+    assert (code, out) == (2, "")
+    assert error.count("there is no") == 2
+    with pytest.raises(InputError, match="there are no images"):
+        run(str(folder))

@@ -1,0 +1,34 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from glassformer.app.cli import build
+from glassformer.checkpoints import load
+from glassformer.tasks import translate
+
+SIZES = {"d_model": 16, "d_kv": 8, "d_ff": 24, "num_layers": 1, "num_heads": 2, "feed_forward_proj": "gated-silu"}
+
+
+@pytest.fixture
+def folder(writer: Path, tmp_path: Path) -> Path:
+    """A T5 whose tokens are bytes, as transformers would save one."""
+    transformers = pytest.importorskip("transformers")
+    tokens = {"pad_token_id": 1, "eos_token_id": 0, "decoder_start_token_id": 1}
+    model = transformers.T5ForConditionalGeneration(transformers.T5Config(vocab_size=256, **SIZES, **tokens))
+    transformers.utils.logging.disable_progress_bar()
+    model.save_pretrained(tmp_path / "t5")
+    (tmp_path / "t5" / "tokenizer.json").write_bytes((writer / "tokenizer.json").read_bytes())
+    return tmp_path / "t5"
+
+
+def test_lines(folder: Path) -> None:
+    model = load(folder)
+    call = ["translate", str(folder), "--max-new", "4", "--beam", "2", "--prefix", "x: "]
+    result = CliRunner().invoke(build(), call, input=b"ab\n\xff\ncd\n", catch_exceptions=False)
+    expected = [translate(model, text, beams=2, max_new=4, prefix="x: ") for text in ("ab", "cd")]
+    assert result.stdout == "".join(f"{text}\n" for text in expected)
+    assert result.exit_code == 2
+    assert result.stderr == "glassformer: standard input:2: byte 0 is not UTF-8: save the text as UTF-8\n"

@@ -1,0 +1,68 @@
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from torch import nn
+
+from glassformer.checkpoints import save
+from glassformer.checkpoints.about import about, verbs
+from glassformer.models import (
+    CLIP,
+    Decoder,
+    Encoder,
+    Seq2Seq,
+    ViT,
+    Whisper,
+    clip,
+    decoder,
+    encoder,
+    seq2seq,
+    vit,
+    whisper,
+)
+
+
+def test_a_published_folder(tiny: Path) -> None:
+    (tiny / "tokenizer.json").write_text("{}")
+    found = about(tiny)
+    assert found.facts == {
+        "family": "gpt2 (GPT2LMHeadModel)",
+        "model": "Decoder",
+        "parameters": "4,392",
+        "layers": "2 × 12, 3 heads",
+        "vocabulary": "30",
+        "context": "20 tokens",
+        "tokenizer": "tokenizer.json",
+    }
+    assert found.verbs == ("generate",)
+    assert str(found).splitlines()[-1] == "verbs       generate"
+
+
+MODELS = {
+    "generate": Decoder(decoder.tiny_modern()),
+    "translate, generate": Seq2Seq(seq2seq.tiny()),
+    "embed": Encoder(encoder.tiny()),
+    "embed, classify": Encoder(replace(encoder.tiny(), classes=3)),
+    "classify": ViT(vit.tiny()),
+    "": ViT(replace(vit.tiny(), classes=0)),
+    "transcribe": Whisper(whisper.tiny()),
+}
+
+
+@pytest.mark.parametrize("expected", MODELS)
+def test_every_kind(tmp_path: Path, expected: str) -> None:
+    model = MODELS[expected]
+    assert ", ".join(verbs(model, words=True)) == expected
+    found = about(save(model, tmp_path / "model"))
+    assert found.facts["family"] == "our own"
+    assert found.facts["parameters"] == f"{sum(weight.numel() for weight in model.parameters()):,}"
+    assert "layers" in found.facts
+    assert found.verbs == (("classify",) if expected == "classify" else ())  # no words came along
+
+
+def test_clip_needs_both_towers() -> None:
+    assert verbs(CLIP(clip.tiny()), words=True) == ("classify",)
+    assert verbs(CLIP(replace(clip.tiny(), vision=None)), words=True) == ()
+    assert verbs(nn.Linear(1, 1), words=True) == ()

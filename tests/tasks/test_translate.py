@@ -1,0 +1,102 @@
+"""Oracle: Hugging Face's `generate` on the same folders, with the settings that are in them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from tokenizers import Tokenizer
+
+from glassformer.checkpoints import load
+from glassformer.errors import InputError
+from glassformer.models import Decoder, decoder
+from glassformer.tasks.tokenize import words_of
+from glassformer.tasks.translate import translate
+
+TEXTS = ["the cat sat", "a man is eating food", "the dog"]
+
+
+@pytest.fixture(scope="module")
+def marian(hf: Any, byte_words: Tokenizer, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("marian")
+    size = byte_words.get_vocab_size()
+    sides = {"layers": 1, "ffn_dim": 32, "attention_heads": 2}
+    config = hf.MarianConfig(
+        vocab_size=size + 1,
+        d_model=16,
+        max_position_embeddings=24,
+        pad_token_id=size,
+        eos_token_id=0,
+        decoder_start_token_id=size,
+        forced_eos_token_id=None,
+        **{f"{side}_{name}": value for side in ("encoder", "decoder") for name, value in sides.items()},
+    )
+    model = hf.MarianMTModel(config)
+    generator = torch.Generator().manual_seed(2)
+    for name, weight in model.named_parameters():
+        if "embed_positions" not in name:
+            weight.data = (weight.dim() == 1 and "bias" not in name) + 0.4 * torch.randn(
+                weight.shape, generator=generator
+            )
+    model.generation_config = hf.GenerationConfig(
+        num_beams=3,
+        max_length=16,
+        bad_words_ids=[[size]],
+        eos_token_id=0,
+        pad_token_id=size,
+        decoder_start_token_id=size,
+        length_penalty=0.8,
+    )
+    model.save_pretrained(folder)
+    byte_words.save(str(folder / "tokenizer.json"))
+    return folder
+
+
+@pytest.fixture(scope="module")
+def t5(hf: Any, byte_words: Tokenizer, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("t5")
+    sizes = {"d_model": 16, "d_kv": 8, "d_ff": 24, "num_layers": 1, "num_heads": 2}
+    tokens = {"pad_token_id": 1, "eos_token_id": 0, "decoder_start_token_id": 1}
+    model = hf.T5ForConditionalGeneration(hf.T5Config(vocab_size=byte_words.get_vocab_size(), **sizes, **tokens))
+    generator = torch.Generator().manual_seed(1)
+    for weight in model.parameters():
+        weight.data = (weight.dim() == 1) + 0.4 * torch.randn(weight.shape, generator=generator)
+    model.generation_config = hf.GenerationConfig(max_length=14, **tokens)
+    model.save_pretrained(folder)
+    byte_words.save(str(folder / "tokenizer.json"))
+    return folder
+
+
+def theirs(peer: Any, folder: Path, text: str, **how: Any) -> str:
+    words = words_of(load(folder))
+    tokens = torch.tensor([words.encode(text)])
+    said = peer.from_pretrained(folder).generate(tokens, attention_mask=torch.ones_like(tokens), **how)[0]
+    known = words.encode("") + [token for token in said.tolist()[1:] if token != 0]
+    return words.decode(known)
+
+
+def test_as_hugging_face_by_the_folders_own_settings(hf: Any, marian: Path, t5: Path) -> None:
+    for peer, folder in ((hf.MarianMTModel, marian), (hf.T5ForConditionalGeneration, t5)):
+        expected = [theirs(peer, folder, text) for text in TEXTS]
+        assert translate(load(folder), TEXTS) == expected
+        assert len(set(expected)) > 1
+        assert translate(load(folder), TEXTS[0]) == expected[0]
+
+
+def test_other_beams_and_lengths(hf: Any, marian: Path, t5: Path) -> None:
+    for peer, folder in ((hf.MarianMTModel, marian), (hf.T5ForConditionalGeneration, t5)):
+        expected = [theirs(peer, folder, text, num_beams=2, max_length=8) for text in TEXTS]
+        assert translate(load(folder), TEXTS, beams=2, max_new=7) == expected
+
+
+def test_a_prefix_stands_before_each(marian: Path) -> None:
+    model = load(marian)
+    assert translate(model, "cat sat", prefix="the ") == translate(model, "the cat sat")
+
+
+def test_what_is_refused(marian: Path, refused: Any) -> None:
+    refused(InputError, "a Decoder does not translate", lambda: translate(Decoder(decoder.tiny()), "a"))
+    refused(InputError, "a source of ", lambda: translate(load(marian), "the cat " * 30))
+    refused(InputError, "a source is empty", lambda: translate(load(marian), ""))
