@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from glassformer.errors import GlassError, ShapeError
-from glassformer.figures import alignment, attention_map, heads_of_layer
+from glassformer.figures import alignment, attention_map
 
 TEXT = "The quick brown fox , who costs $5 , jumps over the lazy dog near the riverbank today ."
 WORDS = TEXT.split()
@@ -47,45 +47,6 @@ def test_a_large_map_says_that_it_shows_means() -> None:
 
 
 @pytest.mark.golden
-def test_all_heads_of_a_layer(golden_picture, labels_of, weights) -> None:
-    A = weights(12, 19, 19, causal=True)
-    fig = heads_of_layer(A, WORDS, WORDS, title="decoder.0.attention")
-    *maps, bar = fig.axes
-    assert len(maps) == 12
-    assert [ax.get_title() for ax in maps] == [f"head {i}" for i in range(12)]
-    assert {ax.images[0].norm.vmax for ax in maps} == {A.max()}  # one scale
-    for i, ax in enumerate(maps):
-        assert (ax.images[0].get_array() == A[i]).all()
-        for axis, outer in (("y", i % 6 == 0), ("x", i >= 6)):
-            shown = labels_of(ax, axis)
-            assert bool(shown) == outer
-    assert bar.get_ylabel() == "weight"
-    golden_picture("heads_of_layer", fig)
-
-
-@pytest.mark.parametrize("heads", [1, 2, 5, 7, 16])
-def test_any_number_of_heads(labels_of, weights, heads: int) -> None:
-    fig = heads_of_layer(weights(heads, 20, 40))
-    drawn = [ax for ax in fig.axes if ax.images and ax.axison]
-    assert len(drawn) == heads
-    assert labels_of(drawn[0], "y")[:2] in (["0", "1"], ["0", "2"], ["0", "5"])
-
-
-def test_nothing_leaves_the_page(weights) -> None:
-    long = [f"antidisestablish{i}" for i in range(9)]
-    fig = heads_of_layer(weights(6, 9, 9), long, long, title="x" * 200)
-    fig.draw_without_rendering()
-    page = fig.bbox
-    for ax in fig.axes:
-        box = ax.get_tightbbox()
-        assert box is not None
-        assert page.x0 <= box.x0
-        assert box.x1 <= page.x1
-        assert page.y0 <= box.y0
-        assert box.y1 <= page.y1
-
-
-@pytest.mark.golden
 def test_alignment_frames_the_strongest(golden_picture, labels_of, weights) -> None:
     source, target = ["Das", "ist", "ein", "kleines", "Haus", "."], ["This", "is", "a", "small", "house", "."]
     A = weights(6, 6)
@@ -102,6 +63,5 @@ def test_alignment_frames_the_strongest(golden_picture, labels_of, weights) -> N
 def test_mistakes(refused) -> None:
     refused(ShapeError, "A has 3 axes, (1, 1, 1): give 2", lambda: attention_map(np.ones((1, 1, 1))))
     refused(ShapeError, "1 labels for 2 rows: give one for each", lambda: attention_map(np.eye(2), ["a"]))
-    refused(ShapeError, "A has 2 axes", lambda: heads_of_layer(np.eye(2)))
     with pytest.raises(GlassError):
         alignment(np.eye(3), ["a"], ["b"])

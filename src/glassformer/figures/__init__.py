@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from glassformer.figures.arcs import arcs
-from glassformer.figures.attention import alignment, attention_map, heads_of_layer
+from glassformer.figures.attention import alignment, attention_map
 from glassformer.figures.curves import sensitivity_curves
 from glassformer.figures.grids import head_table, patching_sweep
+from glassformer.figures.layer import heads_of_layer
 from glassformer.figures.pictures import image_overlay, spectrogram_attention
 from glassformer.figures.plane import head_map
 from glassformer.figures.scores import score_by_coordinate

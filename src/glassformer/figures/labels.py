@@ -38,12 +38,23 @@ class Places(Locator):
         box, fig = self.ax.get_window_extent(), self.ax.get_figure(root=True)
         assert fig is not None
         points = (box.width if self.side == "x" else box.height) * 72 / fig.dpi
-        room = max(1, math.floor(points / self.extent))
-        least = math.ceil(self.n / room)
-        if not self.round_steps:
-            return least
-        power = 10 ** max(0, len(str(least)) - 1)
-        return next(step for step in (*(k * power for k in NUMBERS), 10 * power) if step >= least)
+        return step_of(self.n, points, self.extent, self.round_steps)
+
+
+def step_of(n: int, points: float, extent: float, round_steps: bool) -> int:
+    """The smallest step at which labels of this extent along n cells do not touch; of positions 1, 2, 5, 10, …"""
+    least = math.ceil(n / max(1, math.floor(points / extent)))
+    if not round_steps:
+        return least
+    power = 10 ** (len(str(least)) - 1)
+    return next(step for step in (*(k * power for k in NUMBERS), 10 * power) if step >= least)
+
+
+def named(labels: Sequence[str] | None, n: int, what: str, most: int = 14) -> list[str]:
+    """What n rows or columns are called: positions if nothing else."""
+    if labels is not None and len(labels) != n:
+        raise ShapeError(f"{len(labels)} labels for {n} {what}", "give one for each")
+    return [str(place) for place in range(n)] if labels is None else [clip(label, most) for label in labels]
 
 
 def label_axis(
@@ -60,9 +71,7 @@ def label_axis(
 
     Names along x are turned where a cell is too narrow for them.
     """
-    if labels is not None and len(labels) != n:
-        raise ShapeError(f"{len(labels)} labels for {n} {'rows' if axis == 'y' else 'columns'}", "give one for each")
-    names = [str(place) for place in range(n)] if labels is None else [clip(label, most) for label in labels]
+    names = named(labels, n, "rows" if axis == "y" else "columns", most)
     wide = max(map(len, names), default=1)
     flat = axis == "x" and (labels is None or wide * size * LETTER <= _nominal(ax) * 72 / n)
     extent = size * ((wide + 1.2) * LETTER if flat and labels is None else LINE)

@@ -40,7 +40,7 @@ def score_by_coordinate(
     bars.barh(np.arange(len(small)), small.sum(1) * across, color=LINES[0], height=0.8)
     bars.axvline(0, color="black", lw=0.8)
     bars.tick_params(axis="y", labelleft=False, left=False)
-    bars.tick_params(axis="x", labelsize=8)
+    bars.tick_params(axis="x", labelsize=8, rotation=90)
     bars.set_title("score", fontsize=10)
     fig.colorbar(image, ax=bars, label="β q k", shrink=0.8)
     return fig

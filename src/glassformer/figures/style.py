@@ -14,6 +14,7 @@ from matplotlib.colors import Colormap, Normalize
 from matplotlib.figure import Figure
 from matplotlib.image import AxesImage
 from numpy.typing import ArrayLike, NDArray
+from PIL import Image
 
 from glassformer.errors import InputError, ShapeError
 
@@ -24,7 +25,7 @@ DIVERGING = "PuOr_r"
 LINES = ("#003f5c", "#d45087", "#ffa600", "#2f9e8f", "#6b5b95", "#8c564b")
 DASHES: tuple[Any, ...] = ("-", "--", "-.", ":", (0, (5, 1)), (0, (3, 1, 1, 1)))
 MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")
-MASKED = "#c4c4c4"  # with a hatch, which no value has
+HATCHED: dict[str, Any] = {"facecolor": "#c4c4c4", "edgecolor": "#8a8a8a", "hatch": "////", "linewidth": 0}  # masked
 MOST_CELLS = 1024  # per side; more are averaged in blocks, since no page has more pixels
 MANY = 64 * 64
 DPI = 110
@@ -114,8 +115,7 @@ def cells(
     ax: Axes, A: Array, low: float, high: float, *, cmap: str = SEQUENTIAL, aspect: Literal["auto", "equal"] = "auto"
 ) -> AxesImage:
     """Numbers as colours; what is masked or missing is hatched grey."""
-    ax.set_facecolor(MASKED)
-    ax.patch.set(hatch="////", edgecolor="#8a8a8a", linewidth=0)
+    ax.patch.set(**HATCHED)
     shown = np.ma.masked_invalid(A)
     return ax.imshow(
         shown, cmap=colours(cmap), norm=Normalize(low, high), aspect=aspect, interpolation="nearest", zorder=1
@@ -156,13 +156,23 @@ def save(fig: Figure, kind: str = "png", *, dpi: float = DPI, few_colours: bool 
     elif not few_colours:
         fig.savefig(buffer, format="png", dpi=dpi, metadata={"Software": None})
     else:
-        from PIL import Image
-
-        whole = io.BytesIO()
-        fig.savefig(whole, format="rgba", dpi=dpi)
-        size = tuple(round(side * dpi - 0.5 + 1e-6) for side in fig.get_size_inches())
-        picture = Image.frombytes("RGBA", size, whole.getvalue()).convert("RGB")
-        picture.quantize(256, method=Image.Quantize.FASTOCTREE, dither=Image.Dither.NONE).save(
-            buffer, format="png", optimize=True
-        )
+        _few_colours(fig, dpi).save(buffer, format="png")
     return buffer.getvalue()
+
+
+def _few_colours(fig: Figure, dpi: float) -> Image.Image:
+    """Drawn once; savefig draws twice, the first time to measure."""
+    old = fig.dpi
+    try:
+        fig.dpi = dpi
+        canvas = FigureCanvasAgg(fig)
+        canvas.draw()
+        picture = Image.fromarray(np.asarray(canvas.buffer_rgba())).convert("RGB")
+    finally:
+        fig.dpi = old
+    few = picture.quantize(256, method=Image.Quantize.FASTOCTREE, dither=Image.Dither.NONE)
+    paper, palette = int(np.asarray(few)[0, 0]), few.getpalette() or []
+    if np.asarray(picture)[0, 0].min() == 255:
+        palette[3 * paper : 3 * paper + 3] = [255] * 3  # the nearest of few colours may be a grey one
+        few.putpalette(palette)
+    return few

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 # In the order that --help lists them. A name with a dash lives in a module with an underscore.
 COMMANDS = (
-    "tour", "solve", "check", "practice", "construct", "sweep",
+    "tour", "solve", "check", "practice", "construct", "look", "sweep",
     "lab", "leaks", "data", "convert", "info", "parity", "export",
     "generate", "embed", "classify", "translate", "transcribe",
 )  # fmt: skip

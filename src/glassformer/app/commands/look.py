@@ -1,0 +1,31 @@
+"""`glassformer look MODEL INPUT -o report.html`: one page that shows a model at work on one input."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+MODEL = "A model's folder, or tiny:decoder, tiny:encoder, tiny:seq2seq, tiny:vit, tiny:speech (random weights)."
+INPUTS = "A text; a text and its translation; an image file; or a sound file, as the model takes it."
+
+
+def look(
+    model: Annotated[str, typer.Argument(help=MODEL)],
+    inputs: Annotated[list[str], typer.Argument(help=INPUTS)],
+    output: Annotated[Path, typer.Option("--output", "-o", help="The page to write.")] = Path("report.html"),
+    seed: Annotated[int, typer.Option(help="Of the random weights of a tiny model.")] = 0,
+) -> None:
+    """Show a model at work on one input: a page with its attention, heads, flow, margins and trace."""
+    from rich.console import Console
+
+    from glassformer.app.output import write
+    from glassformer.app.report import open_model, report, see
+
+    console = Console(stderr=True)
+    with console.status("loading") as status:
+        net, note = open_model(model, seed=seed)
+        page = report(net, see(net, inputs), note=note, step=status.update)
+    write(page, output)
+    typer.echo(f"{output}: {len(page.encode()) / 1e6:.1f} MB, opens in any browser")

@@ -1,0 +1,8 @@
+"""One page that shows a model at work on one input: what `glassformer look` writes."""
+
+from __future__ import annotations
+
+from glassformer.app.report.build import report
+from glassformer.app.report.inputs import Seen, open_model, see
+
+__all__ = ["Seen", "open_model", "report", "see"]

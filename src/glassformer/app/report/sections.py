@@ -1,0 +1,160 @@
+"""What the attention of a run shows, a section each. A is made one layer at a time."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from torch import Tensor
+
+from glassformer import figures, lens
+from glassformer.app.report.inputs import Seen
+from glassformer.app.report.parts import folded, picture, says, section, table
+from glassformer.lens import HeadTable, Run
+
+NAMED = 200  # tokens that have names along an axis
+LINE = 60  # tokens that are drawn on one line
+FLOWS = 32  # tokens for which max-flow is worked out
+ROWS = 8  # query rows by which heads are compared
+
+
+def weights_of(run: Run) -> list[str]:
+    """The paths of A, in the order in which they ran."""
+    return [path for path in run if path.rpartition(".")[2] == "A"]
+
+
+def layer_of(path: str) -> str:
+    return path.removesuffix(".A")
+
+
+def stacks_of(run: Run) -> list[str]:
+    """Stacks that attend to themselves."""
+    return list(dict.fromkeys(path.split(".")[0] for path in weights_of(run) if ".cross" not in path))
+
+
+def last_of(run: Run, stack: str) -> str:
+    """The last layer in which a stack attends to itself."""
+    return layer_of([p for p in weights_of(run) if p.startswith(f"{stack}.") and ".cross" not in p][-1])
+
+
+def maps(run: Run, seen: Seen) -> str:
+    """Every head of every layer."""
+    shown = []
+    for path in weights_of(run):
+        queries, keys = (_names(names, seen) for names in seen.labels_of(path))
+        fig = figures.heads_of_layer(run[path][0], queries, keys, title=layer_of(path))
+        shown.append(picture(fig, f"Attention weights of every head of {layer_of(path)}"))
+    return section("Attention", says("A row for each query, a column for each key."), *shown)
+
+
+def _names(names: list[str] | None, seen: Seen) -> list[str] | None:
+    """Along an axis, where they help: patches, and the tokens of a long text, go by number."""
+    return names if names and len(names) <= NAMED and seen.grid is None else None
+
+
+def entropies(run: Run) -> str:
+    """−Σ A ln A of each head, the mean over its queries."""
+    rows = [lens.entropy(run[path][0]).mean(-1).tolist() for path in weights_of(run)]
+    names = [layer_of(path) for path in weights_of(run)]
+    fig = figures.head_table(_even(rows), layers=names, measure="nats", title="entropy, mean over queries")
+    most = max(math.log(run.passes(path)[-1].shape[-1]) for path in weights_of(run))
+    text = f"0 is a head that looks at one key, {most:.2f} one that looks at all of them alike."
+    return section("Entropy", says(text), picture(fig, "Entropy of each head, layers by heads"))
+
+
+def _even(rows: list[list[float]]) -> np.ndarray[tuple[int, ...], np.dtype[np.float64]]:
+    """Layers of fewer heads are filled up with NaN."""
+    width = max(map(len, rows))
+    return np.array([row + [math.nan] * (width - len(row)) for row in rows])
+
+
+def heads(run: Run, seen: Seen, found: HeadTable) -> str:
+    """What each head does on this input: the label and its score."""
+    labels: dict[str, list[str]] = {}
+    scores: dict[str, list[float]] = {}
+    for row in found:
+        labels.setdefault(row.path, []).append(row.label)
+        scores.setdefault(row.path, []).append(0.0 if row.score is None else max(0.0, row.score.excess))
+    if not labels:
+        return ""
+    numbers = _even(list(scores.values()))
+    names = [row + [""] * (numbers.shape[1] - len(row)) for row in labels.values()]
+    fig = figures.head_table(
+        numbers, names, [layer_of(path) for path in labels], measure="excess over the null", title="what heads do"
+    )
+    text = (
+        "Named where it is clearly above what random attention would score on this one input; 1 is nothing but this. "
+        "One input is little to judge a head by: lens.score_heads takes as many as there are."
+    )
+    whole = folded("Every score of every head", found._repr_html_())
+    return section("Heads", says(text), picture(fig, "What each head does, layers by heads"), whole)
+
+
+def map_of_heads(run: Run) -> str:
+    """Heads that look alike, near each other; by few rows, for the distances of all would take long."""
+    shown = []
+    for stack in stacks_of(run):
+        count = run.passes(f"{last_of(run, stack)}.A")[-1].shape[2]
+        rows = sorted({round(i * (count - 1) / max(1, ROWS - 1)) for i in range(min(ROWS, count))})
+        apart = lens.head_distances(run, f"{stack}.*.attention.A", rows=rows)
+        if len(apart.names) < 3:
+            continue
+        places = lens.head_map(apart.D)
+        names = [f"{path.split('.')[1]}.{head}" for path, head in apart.names]
+        title = f"{stack}: layer.head, near if they look alike ({places.kept:.0%} of the distances fit)"
+        shown.append(picture(figures.head_map(places.xy, names, places.group, title=title), f"Map of heads: {stack}"))
+    return section("Map of heads", *shown)
+
+
+def flow(run: Run, seen: Seen) -> str:
+    """How much of each input is in each position of the last layer."""
+    shown = []
+    for stack in stacks_of(run):
+        if seen.grid is not None:
+            continue  # a picture has overlays
+        R = lens.rollout(run, f"{stack}.*.attention.A")[0]
+        names = _names(seen.labels.get(stack), seen)
+        title = f"rollout of the {stack}"
+        fig = figures.attention_map(R, names, names, title=title)
+        shown.append(picture(fig, f"Attention rollout of the {stack}"))
+        if names and len(names) <= FLOWS:
+            most = lens.max_flow(run, len(names) - 1, f"{stack}.*.attention.A")[0].tolist()
+            rows = [(name, f"{r:.3f}", f"{f:.3f}") for name, r, f in zip(names, R[-1].tolist(), most, strict=True)]
+            shown.append(table([f"what is in the last {stack} position", "rollout", "max-flow"], rows))
+    text = "Through all layers, each of them half attention and half what passes by it."
+    return section("Flow", says(text), *shown) if shown else ""
+
+
+def lines(run: Run, seen: Seen) -> str:
+    """Arcs between the tokens, last layer, mean over heads."""
+    shown = []
+    for stack in stacks_of(run):
+        names, path = seen.labels.get(stack), last_of(run, stack)
+        if seen.grid is not None or names is None or len(names) > LINE:
+            continue
+        title = f"{path}, mean over heads"
+        shown.append(picture(figures.arcs(run[f"{path}.A"][0].mean(0), names, title=title), f"Arcs: {title}"))
+    return section("Who attends to whom", *shown)
+
+
+def aligned(run: Run, seen: Seen) -> str:
+    """Cross-attention of the last layer, mean over heads."""
+    crossing = [path for path in weights_of(run) if ".cross" in path]
+    if not crossing:
+        return ""
+    target, source = seen.labels_of(crossing[-1])
+    assert target is not None
+    assert source is not None
+    title = f"{layer_of(crossing[-1])}, mean over heads"
+    fig = figures.alignment(run[crossing[-1]][0].mean(0), source, target, title=title)
+    return section("Alignment", picture(fig, f"Alignment of target and source: {title}"))
+
+
+def heard(run: Run, frames: Tensor, seconds: float) -> str:
+    """The last layer's weights of the query in the middle, over the spectrogram."""
+    path = last_of(run, "encoder")
+    middle = run.passes(f"{path}.A")[-1].shape[2] // 2
+    A = run.part(f"{path}.A", rows=[middle])[0, :, 0]
+    title = f"{path}, the query at {(middle + 0.5) * seconds:.2f} s"
+    fig = figures.spectrogram_attention(frames[0], A, query=middle, seconds=seconds, title=title)
+    return section("Sound", picture(fig, f"Attention over the spectrogram: {title}"))

@@ -1,0 +1,97 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import torch
+
+import glassformer as gf
+from glassformer.app.report import open_model, see
+from glassformer.app.report.inputs import TINY, read_sound
+from glassformer.core.audio import log_mel
+from glassformer.errors import GlassError, InputError
+from glassformer.models import CLIP, Decoder, clip, decoder
+
+
+@pytest.mark.parametrize("kind", TINY)
+def test_tiny_models_say_that_they_know_nothing(kind: str) -> None:
+    model, note = open_model(f"tiny:{kind}", seed=5)
+    assert note.startswith("Its weights are random (seed 5)")
+    assert not model.training
+    again, _ = open_model(f"tiny:{kind}", seed=5)
+    assert all(torch.equal(a, b) for a, b in zip(model.parameters(), again.parameters(), strict=True))
+
+
+def test_a_folder_is_a_model(tmp_path: Path) -> None:
+    gf.save(Decoder(decoder.tiny(), seed=1), tmp_path / "mine")
+    model, note = open_model(str(tmp_path / "mine"))
+    assert isinstance(model, Decoder)
+    assert note == ""
+
+
+def test_words_without_a_tokenizer_become_tokens_in_their_order(shown) -> None:
+    _, seen, _, _ = shown("decoder")
+    assert seen.inputs[0].tolist() == [[3, 4, 5, 6, 7, 3, 4, 5, 8]]
+    assert seen.labels["decoder"][:3] == ["the", "quick", "brown"]
+    assert "without tokenizer.json" in seen.notes[0]
+
+
+def test_a_tokenizer_reads_where_there_is_one(tmp_path: Path) -> None:
+    from tokenizers import Tokenizer
+    from tokenizers.models import WordLevel
+    from tokenizers.pre_tokenizers import Whitespace
+
+    tokenizer = Tokenizer(WordLevel({"<unk>": 0, "a": 7, "b": 9}, unk_token="<unk>"))
+    tokenizer.pre_tokenizer = Whitespace()
+    gf.save(Decoder(decoder.tiny(), seed=1), tmp_path / "mine")
+    tokenizer.save(str(tmp_path / "mine" / "tokenizer.json"))
+    seen = see(gf.load(tmp_path / "mine"), ["a b c"])
+    assert seen.inputs[0].tolist() == [[7, 9, 0]]
+    assert seen.labels == {"decoder": ["a", "b", "<unk>"]}
+    assert seen.notes == ()
+
+
+def test_a_pair_shares_its_words_and_begins_with_start(shown) -> None:
+    model, seen, _, _ = shown("seq2seq")
+    assert seen.inputs[0].tolist() == [[3, 4, 5, 6]]
+    assert seen.inputs[1].tolist() == [[model.config.start, 7, 8, 9, 10]]
+    assert seen.labels["decoder"] == ["<start>", "this", "is", "a", "house"]
+    assert seen.labels_of("decoder.1.cross.A") == (seen.labels["decoder"], seen.labels["encoder"])
+    assert set(seen.tokens) == {"encoder", "decoder"}
+
+
+def test_a_picture_is_made_the_models_size(shown) -> None:
+    _, seen, _, _ = shown("vit")
+    assert seen.inputs[0].shape == (1, 3, 64, 64)
+    assert seen.grid == (8, 8)
+    assert seen.picture.shape == (64, 64, 3)
+    assert torch.allclose(torch.tensor(seen.picture).movedim(-1, 0) * 2 - 1, seen.inputs[0][0].double(), atol=1e-6)
+    assert seen.labels["encoder"][:3] == ["CLS", "0,0", "0,1"]
+    assert len(seen.labels["encoder"]) == 65
+
+
+def test_sound_is_mixed_and_resampled(shown, files: Path) -> None:
+    model, seen, _, _ = shown("speech")
+    wave, rate = read_sound(str(files / "sound.wav"))
+    assert rate == 22050
+    assert wave.max() == pytest.approx(0.25, abs=1e-3)
+    assert seen.inputs[0].shape[1:] == log_mel(torch.zeros(12800), model.config.mel).shape
+    assert seen.notes == ("The sound had 22050 samples a second, and was resampled to 16000.",)
+
+
+def test_mistakes(refused, files: Path) -> None:
+    refused(InputError, "there is no tiny:horse: choose a model's folder", lambda: open_model("tiny:horse"))
+    with pytest.raises(GlassError):
+        open_model(str(files / "nowhere"))
+
+    def tried(kind: str, *inputs: str) -> None:
+        see(open_model(f"tiny:{kind}")[0], inputs)
+
+    refused(InputError, "a Seq2Seq was given 1 inputs: give a text and its translation", lambda: tried("seq2seq", "a"))
+    refused(InputError, "a Decoder was given 2 inputs: give one", lambda: tried("decoder", "a", "b"))
+    refused(InputError, "'' is 0 tokens", lambda: tried("encoder", ""))
+    words = " ".join(f"w{i}" for i in range(60))
+    refused(InputError, "60 different words for a vocabulary of 50", lambda: tried("decoder", words))
+    refused(InputError, f"there is no {files}/none.png", lambda: tried("vit", f"{files}/none.png"))
+    refused(InputError, f"{files}/not.wav cannot be read", lambda: tried("speech", f"{files}/not.wav"))
+    refused(InputError, "a CLIP has no report", lambda: see(CLIP(clip.tiny()), ["a"]))
