@@ -17,6 +17,16 @@ _MODULES = (
     "c07_key_scale",
     "c08_first_order",
     "c09_masked_row",
+    "c10_heads_cost",
+    "c11_convolution",
+    "c12_permutation",
+    "c13_sinusoids",
+    "c15_identity",
+    "c16_orthogonal",
+    "c17_permutations",
+    "c18_diagonal",
+    "c19_band",
+    "c20_causal",
 )
 
 

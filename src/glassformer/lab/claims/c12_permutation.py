@@ -1,0 +1,88 @@
+"""f(P X) = P f(X): without positions self-attention is equivariant; only a pooled output is invariant."""
+
+from __future__ import annotations
+
+import torch
+from matplotlib.figure import Figure
+
+from glassformer.core import attend
+from glassformer.core.positions import sinusoidal
+from glassformer.lab import pictures
+from glassformer.lab.experiment import Experiment, Kind, Result
+from glassformer.lab.parts import exercise, generator, integers, largest, normal, tensor
+from glassformer.nn import MultiHeadAttention, heads, initialise
+
+SAME = 1e-12
+
+
+def measure(seed: int, *, tokens: int = 6, width: int = 8) -> Result:
+    random = generator(seed)
+    layer = MultiHeadAttention(heads(width, 2 if width % 2 == 0 else 1)).double()
+    initialise(layer, seed)
+    X = normal(random, 1, tokens, width)
+    order = _moved(tokens, random)
+    E = sinusoidal(tokens, width, dtype=torch.float64)
+    with torch.no_grad():
+        Y, Y_moved = layer(X), layer(X[:, order])
+        Z, Z_moved = layer(X + E), layer(X[:, order] + E)
+    return {
+        "invariant": largest(Y_moved - Y),
+        "equivariant": largest(Y_moved - Y[:, order]),
+        "pooled": largest(Y_moved.mean(1) - Y.mean(1)),
+        "pooled_with_positions": largest(Z_moved.mean(1) - Z.mean(1)),
+        "counterexample": _smallest(),
+    }
+
+
+def _moved(n: int, random: torch.Generator) -> torch.Tensor:
+    """A random order that is not the one there is."""
+    order = torch.randperm(n, generator=random)
+    return order.roll(1) if torch.equal(order, torch.arange(n)) else order
+
+
+def _smallest() -> dict[str, object] | None:
+    """The smallest two tokens whose outputs, swapped, are not what they were."""
+    for X in integers((2, 1), (0, 1, 2)):
+        H, H_moved = (attend(*[tensor(rows)] * 3, beta=1.0).H for rows in (X, X[::-1]))
+        if largest(H - H_moved) > SAME:
+            text = "Self-attention: Q = K = V. Head 2 has the same tokens in the other order. Is its output the same?"
+            return exercise("Two tokens swapped", text, (X, X, X), (X[::-1], X[::-1], X[::-1]))
+    return None
+
+
+def judge(result: Result) -> tuple[Kind, str]:
+    if result["invariant"] < SAME:
+        return "holds", "the outputs stay where they were"
+    if result["equivariant"] > SAME or result["pooled"] > SAME:
+        return "fails", f"the outputs are {result['equivariant']:.2g} from even moving along with the tokens"
+    return "holds when", (
+        f"the outputs are pooled over the tokens (their mean changes by {result['pooled']:.1g}). Token by token it is "
+        f"equivariant: outputs move along with the tokens (to {result['equivariant']:.1g}), so each place "
+        "changes by up "
+        f"to {result['invariant']:.2g}. With sinusoidal positions even the mean changes, by "
+        f"{result['pooled_with_positions']:.2g}"
+    )
+
+
+def draw(result: Result) -> Figure:
+    names = {"invariant": "|f(PX) − f(X)|", "equivariant": "|f(PX) − Pf(X)|", "pooled": "pooled"}
+    values = {label: max(result[name], 1e-17) for name, label in names.items()}
+    values["pooled, with positions"] = result["pooled_with_positions"]
+    return pictures.bars(values, up="largest change", title="the tokens in another order", log=True)
+
+
+CLAIM = Experiment(
+    number=12,
+    name="permuted tokens",
+    statement="Without positions self-attention is permutation invariant.",
+    formula="f(P X) = f(X)",
+    measured="The outputs of a self-attention layer for tokens in another order: against those before, against those "
+    "before moved along, and their means; the means once more with positions added.",
+    rule="holds if the outputs stay (to 10⁻¹²); holds when they are pooled if they move along with the tokens and "
+    "their mean stays; else fails.",
+    measure=measure,
+    judge=judge,
+    draw=draw,
+    meanings={"tokens": "how many tokens", "width": "how wide they are"},
+    least={"tokens": 2, "width": 2},
+)

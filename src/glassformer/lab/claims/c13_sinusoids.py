@@ -1,0 +1,58 @@
+"""E[p + s] = E[p] R_s: moving along the line turns each (sin, cos) pair by a fixed angle."""
+
+from __future__ import annotations
+
+import torch
+from matplotlib.figure import Figure
+
+from glassformer.core.positions import shift_matrix, sinusoidal
+from glassformer.lab import pictures
+from glassformer.lab.experiment import Experiment, Kind, Result
+from glassformer.lab.parts import generator, largest
+
+EXACT = 1e-8
+
+
+def measure(seed: int, *, width: int = 32, length: int = 4096, shifts: int = 8) -> Result:
+    chosen = sorted(torch.randint(1, 257, (shifts,), generator=generator(seed)).tolist())
+    E = sinusoidal(length + max(chosen), width, dtype=torch.float64)
+    errors, fitted = [], []
+    for s in chosen:
+        before, after = E[:length], E[s : s + length]
+        errors.append(largest(before @ shift_matrix(width, s) - after))
+        R = torch.linalg.lstsq(before, after, driver="gelsd").solution  # without knowing the formula
+        fitted.append(largest(before @ R - after))
+    return {"shifts": chosen, "error": errors, "fitted": fitted, "length": length}
+
+
+def judge(result: Result) -> tuple[Kind, str]:
+    error, fitted = max(result["error"]), max(result["fitted"])
+    if error < EXACT and fitted < EXACT:
+        return "holds", (
+            f"for {len(result['shifts'])} shifts and {result['length']} positions one matrix each is right to "
+            f"{error:.1g}; a matrix fitted to the codes alone to {fitted:.1g}"
+        )
+    return "fails", f"the maps are off by {error:.2g}, the fitted ones by {fitted:.2g}"
+
+
+def draw(result: Result) -> Figure:
+    lines = {"turned by the formula": result["error"], "fitted": result["fitted"]}
+    lines = {name: [max(e, 1e-18) for e in values] for name, values in lines.items()}
+    title = "one linear map for every position"
+    return pictures.curves(result["shifts"], lines, across="shift s", up="largest error", title=title, log="y")
+
+
+CLAIM = Experiment(
+    number=13,
+    name="sinusoids shift linearly",
+    statement="Sinusoidal codes: the code of position p + s is a fixed linear map of the code of p, whatever p is.",
+    formula="E_{p+s} = R_s E_p",
+    measured="For several shifts, how far the rotation is from the code over all positions; and how well a matrix "
+    "fitted by least squares does.",
+    rule=f"holds if both are right to {EXACT:g} at every position and shift; else fails.",
+    measure=measure,
+    judge=judge,
+    draw=draw,
+    meanings={"width": "the code's width (even)", "length": "how many positions", "shifts": "how many shifts"},
+    least={"width": 2, "length": 256},
+)

@@ -1,0 +1,67 @@
+"""O = W_O W_V A X: with A = I and W_O W_V = I the layer gives back its input."""
+
+from __future__ import annotations
+
+import torch
+from matplotlib.figure import Figure
+
+from glassformer.lab import pictures
+from glassformer.lab.experiment import Experiment, Kind, Result
+from glassformer.lab.parts import generator, largest, normal
+from glassformer.lens import edit
+from glassformer.nn import MultiHeadAttention, View, heads, initialise
+
+EXACT = 1e-9
+
+
+def measure(seed: int, *, tokens: int = 6, width: int = 8) -> Result:
+    random = generator(seed)
+    layer = MultiHeadAttention(heads(width, 1)).double()
+    initialise(layer, seed)
+    X = normal(random, 1, tokens, width)
+    itself = View(mask=torch.eye(tokens, dtype=torch.bool))  # softargmax of one score alone: A = I
+    WV = normal(random, width, width)
+    with torch.no_grad():
+        layer.WV.weight.copy_(WV)
+        layer.WO.weight.copy_(torch.linalg.inv(WV))
+        both, inverse_only = layer(X, None, itself), layer(X)
+        with edit(layer, "A", torch.eye(tokens)):
+            edited = layer(X)
+        layer.WO.weight.copy_(normal(random, width, width))
+        diagonal_only = layer(X, None, itself)
+    return {
+        "both": max(largest(both - X), largest(edited - X)),
+        "A alone": largest(diagonal_only - X),
+        "W alone": largest(inverse_only - X),
+    }
+
+
+def judge(result: Result) -> tuple[Kind, str]:
+    told = (
+        f"with one of the two alone it is off by {result['A alone']:.2g} (A = I) and {result['W alone']:.2g} (W_O "
+        "W_V = I)"
+    )
+    if result["both"] < EXACT:
+        return "holds", f"the output is the input to {result['both']:.1g}; {told}"
+    return "fails", f"the output is {result['both']:.2g} from the input; {told}"
+
+
+def draw(result: Result) -> Figure:
+    values = {name: max(value, 1e-17) for name, value in result.items()}
+    return pictures.bars(values, up="|O − X|", title="A = I and W_O W_V = I", log=True)
+
+
+CLAIM = Experiment(
+    number=15,
+    name="the identity layer",
+    statement="Self-attention is the identity layer when A = I and W_O·W_V = I.",
+    formula="A = I, W_O W_V = I ⇒ O = X",
+    measured="|O − X| of a layer whose mask leaves each token itself and whose W_O is the inverse of a random W_V; "
+    "with A put to I by an edit; and with each of the two conditions alone.",
+    rule=f"holds if the output is the input to {EXACT:g}; else fails.",
+    measure=measure,
+    judge=judge,
+    draw=draw,
+    meanings={"tokens": "how many tokens", "width": "how wide they are"},
+    least={"tokens": 2},
+)

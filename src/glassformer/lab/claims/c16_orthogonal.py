@@ -1,0 +1,83 @@
+"""KᵀQ = I gives A = softargmax_β(I), whose diagonal is e^β/(e^β + n − 1): the identity only as β → ∞."""
+
+from __future__ import annotations
+
+import math
+
+import torch
+from matplotlib.figure import Figure
+
+from glassformer.core import attend, scores
+from glassformer.lab import pictures
+from glassformer.lab.experiment import Experiment, Kind, Result
+from glassformer.lab.parts import exercise, generator, largest, normal, tensor
+
+BETAS = [0.5, 1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0]
+EXACT, ENOUGH = 1e-12, 0.01
+
+
+def measure(seed: int, *, tokens: int = 6) -> Result:
+    random = generator(seed)
+    K = torch.linalg.qr(normal(random, tokens, tokens)).Q
+    V = normal(random, tokens, tokens)
+    diagonal, off = [], []
+    for beta in BETAS:
+        _, A, H = attend(K, K, V, beta=beta)
+        diagonal.append(1 - float(A.diagonal().min()))
+        off.append(largest(H - V))
+    return {
+        "betas": BETAS,
+        "scores": largest(scores(K, K, beta=1.0) - torch.eye(tokens)),
+        "missed": diagonal,
+        "error": off,
+        "needed": math.log((tokens - 1) * (1 - ENOUGH) / ENOUGH),
+        "counterexample": _smallest(),
+    }
+
+
+def _smallest() -> dict[str, object] | None:
+    """The fewest orthogonal tokens whose output at β = 1 is not themselves."""
+    for n in range(1, 5):
+        unit = [[int(i == j) for j in range(n)] for i in range(n)]
+        if largest(attend(*[tensor(unit)] * 3, beta=1.0).H - tensor(unit)) > EXACT:
+            text = "K is orthogonal and Q = K, so that S = I. Is A = I too?"
+            return exercise("Orthogonal keys", text, (unit, unit, unit))
+    return None
+
+
+def judge(result: Result) -> tuple[Kind, str]:
+    missed = dict(zip(result["betas"], result["missed"], strict=True))
+    if result["scores"] > EXACT or missed[BETAS[-1]] > EXACT:
+        return "fails", f"KᵀQ is {result['scores']:.2g} from I, and A {missed[BETAS[-1]]:.2g} at β = {BETAS[-1]:g}"
+    if max(result["missed"]) > EXACT:
+        return "holds when", (
+            f"β → ∞. KᵀQ = I it is (to {result['scores']:.1g}), but at β = 1 each token keeps only "
+            f"{1 - missed[1.0]:.3g} of its weight; {1 - ENOUGH:.0%} of it takes β ≥ {result['needed']:.3g}, and the "
+            f"last digit of float64 some β below {BETAS[-1]:g}"
+        )
+    return "holds", "at every β"
+
+
+def draw(result: Result) -> Figure:
+    lines = {"weight that misses": result["missed"], "|H − V|": result["error"]}
+    lines = {name: [max(x, 1e-17) for x in values] for name, values in lines.items()}
+    marks = {"99 % of the weight": result["needed"]}
+    return pictures.curves(
+        result["betas"], lines, across="β", up="", title="orthogonal keys, Q = K", log="xy", marks=marks
+    )
+
+
+CLAIM = Experiment(
+    number=16,
+    name="orthogonal keys",
+    statement="If K is orthogonal and Q = K then KᵀQ = I, and the layer is the identity.",
+    formula="K^T K = I, Q = K ⇒ A = I",
+    measured="KᵀQ of a random orthogonal K, and for β from ½ to 64 the weight that each token does not keep.",
+    rule="fails if KᵀQ is not I, or A is not at the largest β (to 10⁻¹²); holds when β → ∞ if A is not at some smaller "
+    "β; else holds.",
+    measure=measure,
+    judge=judge,
+    draw=draw,
+    meanings={"tokens": "how many tokens, and how wide they are (n)"},
+    least={"tokens": 2},
+)

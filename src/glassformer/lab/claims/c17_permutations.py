@@ -1,0 +1,103 @@
+"""O_i = x_{π(i)}: a head that asks for the place π(i); it needs to know places."""
+
+from __future__ import annotations
+
+from itertools import permutations
+
+import torch
+from matplotlib.figure import Figure
+
+from glassformer.core import attend
+from glassformer.lab import pictures
+from glassformer.lab.experiment import Experiment, Kind, Result
+from glassformer.lab.parts import exercise, generator, integers, largest, normal, tensor
+from glassformer.lens import edit
+from glassformer.lens.construct import Constructed, build, permutation
+
+BETAS = [1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0]
+EXACT = 1e-9
+
+
+def measure(seed: int, *, tokens: int = 4, many: int = 16) -> Result:
+    random = generator(seed)
+    every = [[i + 1 for i in order] for order in permutations(range(min(tokens, 5)))]
+    long = [(torch.randperm(many, generator=random) + 1).tolist() for _ in range(4)]
+    worst, needed = [0.0] * len(BETAS), 0.0
+    for order in every + long:
+        made = build(permutation(order, channels=2), len(order))
+        X = normal(random, 1, len(order), 2)
+        worst = [max(old, new) for old, new in zip(worst, _errors(made, X), strict=True)]
+        needed = max(needed, made.beta_for(1e-6, largest(X)))
+    blind = build(permutation([*range(2, many + 1), 1], channels=2), many)
+    blind.E.zero_()  # the same layer, whose tokens no longer know their places
+    X = normal(random, 1, many, 2)
+    return {
+        "orders": len(every) + len(long),
+        "betas": BETAS,
+        "error": worst,
+        "blind": min(_errors(blind, X)),
+        "needed": needed,
+        "counterexample": _smallest(),
+    }
+
+
+def _errors(made: Constructed, X: torch.Tensor) -> list[float]:
+    errors = []
+    for beta in BETAS:
+        with edit(made, "attention.beta", beta), torch.no_grad():
+            errors.append(largest(made(X) - made.target(X)))
+    return errors
+
+
+def _smallest() -> dict[str, object] | None:
+    """The smallest three tokens that a rotation treats differently, and attention without positions alike."""
+    for X in integers((3, 1), (0, 1)):
+        rotated = [X[2], X[0], X[1]]
+        H = attend(*[tensor(X)] * 3, beta=1.0).H
+        alike = [(i, j) for i in range(3) for j in range(i) if X[i] == X[j] and rotated[i] != rotated[j]]
+        if alike and all(torch.equal(H[i], H[j]) for i, j in alike):
+            text = (
+                "Two tokens are equal, so their outputs are, whatever the weights. The rotation 3, 1, 2 wants "
+                "them apart."
+            )
+            return exercise("A rotation without positions", text, (X, X, X))
+    return None
+
+
+def judge(result: Result) -> tuple[Kind, str]:
+    last = result["error"][-1]
+    if last > EXACT:
+        return "fails", f"some permutation is off by {last:.2g} at β = {BETAS[-1]:g}"
+    if result["blind"] > EXACT:
+        return "holds when", (
+            f"the tokens carry their positions and β is large: all {result['orders']} permutations tried are right to "
+            f"{last:.1g} at β = {BETAS[-1]:g} (off by {result['error'][0]:.2g} at β = 1; an error below 10⁻⁶ takes "
+            f"β ≥ {result['needed']:.3g}). Without positions the same layer is off by {result['blind']:.2g} at least"
+        )
+    return "holds", f"all {result['orders']} permutations tried are right to {last:.1g}"
+
+
+def draw(result: Result) -> Figure:
+    lines = {"with positions": [max(e, 1e-17) for e in result["error"]]}
+    levels = {"without": result["blind"]}
+    return pictures.curves(
+        result["betas"], lines, across="β", up="|O − target|", title="permutations", log="xy", levels=levels
+    )
+
+
+CLAIM = Experiment(
+    number=17,
+    name="any permutation",
+    statement="Any permutation of the tokens can be had as a self-attention layer.",
+    formula="O_i = X_{π(i)}",
+    measured="The error of a layer built for each permutation of a few tokens, and for some of many, as β "
+    "grows; and of "
+    "one whose position codes are taken away.",
+    rule=f"fails if one is off by more than {EXACT:g} at β = {BETAS[-1]:g}; holds when tokens carry positions if the "
+    "layer without them is; else holds.",
+    measure=measure,
+    judge=judge,
+    draw=draw,
+    meanings={"tokens": "every permutation of so many (at most 5)", "many": "random ones of so many"},
+    least={"tokens": 2, "many": 3},
+)

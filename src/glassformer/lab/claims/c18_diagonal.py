@@ -1,0 +1,66 @@
+"""A = I: O_t = W_O W_V x_t, the same matrix at every place, which is a convolution with a kernel of 1."""
+
+from __future__ import annotations
+
+import torch
+from matplotlib.figure import Figure
+from torch.nn.functional import conv1d
+
+from glassformer.lab import pictures
+from glassformer.lab.experiment import Experiment, Kind, Result
+from glassformer.lab.parts import generator, largest, normal
+from glassformer.lens import edit, trace
+from glassformer.nn import MultiHeadAttention, View, heads, initialise
+
+EXACT = 1e-12
+
+
+def measure(seed: int, *, tokens: int = 8, width: int = 6) -> Result:
+    random = generator(seed)
+    layer = MultiHeadAttention(heads(width, 1, biases="")).double()
+    initialise(layer, seed)
+    X = normal(random, 1, tokens, width)
+    kernel = (layer.WO.weight @ layer.WV.weight).detach()[..., None]
+    target = conv1d(X.mT, kernel).mT
+    diagonal = View(mask=torch.eye(tokens, dtype=torch.bool))
+    with torch.no_grad(), trace(layer, "A") as run:
+        O = layer(X, None, diagonal)
+    A = run["A"][0, 0]
+    with torch.no_grad(), edit(layer, "A", torch.diag(torch.rand(tokens, generator=random))):
+        unequal = layer(X)
+    return {
+        "error": largest(O - target),
+        "identity": largest(A - torch.eye(tokens)),
+        "sums": largest(A.sum(-1) - 1),
+        "unequal": largest(unequal - target),
+    }
+
+
+def judge(result: Result) -> tuple[Kind, str]:
+    forced = "rows of A sum to 1, so that a diagonal A is I"
+    told = f"a diagonal of other numbers, which no softargmax gives, would be off by {result['unequal']:.2g}"
+    if max(result["error"], result["identity"], result["sums"]) < EXACT:
+        return "holds", f"{forced}, and the layer is the convolution with W_O W_V to {result['error']:.1g}; {told}"
+    return "fails", f"the layer is {result['error']:.2g} from the convolution, A {result['identity']:.2g} from I"
+
+
+def draw(result: Result) -> Figure:
+    values = {"A = I": max(result["error"], 1e-17), "another diagonal": result["unequal"]}
+    return pictures.bars(values, up="|O − convolution|", title="a diagonal A", log=True)
+
+
+CLAIM = Experiment(
+    number=18,
+    name="a diagonal A",
+    statement="A diagonal A makes the layer a convolution with kernel size 1.",
+    formula="A = I ⇒ O_t = W_O W_V X_t",
+    measured="A layer whose mask leaves each token itself, against torch's convolution with the kernel W_O "
+    "W_V; and what "
+    "a diagonal of other numbers would do.",
+    rule="holds if A is I, its rows sum to 1 and the layer is the convolution, all to 10⁻¹²; else fails.",
+    measure=measure,
+    judge=judge,
+    draw=draw,
+    meanings={"tokens": "how many tokens", "width": "how wide they are"},
+    least={"tokens": 2},
+)

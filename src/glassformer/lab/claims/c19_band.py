@@ -1,0 +1,93 @@
+"""A_{t,t+δ} = w_δ: a band is a convolution inside; at the borders its weights sum to 1, and the kernel does not."""
+
+from __future__ import annotations
+
+import torch
+from matplotlib.figure import Figure
+from torch import Tensor
+from torch.nn.functional import conv1d
+
+from glassformer.core import attend
+from glassformer.core.masks import window
+from glassformer.lab import pictures
+from glassformer.lab.experiment import Experiment, Kind, Result
+from glassformer.lab.parts import exercise, generator, largest, normal, tensor
+from glassformer.lens.construct import build, convolution
+
+EXACT = 1e-9
+
+
+def measure(seed: int, *, tokens: int = 10, beta: float = 60.0) -> Result:
+    X = normal(generator(seed), 1, tokens, 1)
+    kernels = {"[¼, ½, ¼]": [0.25, 0.5, 0.25], "⅓ each": [1 / 3, 1 / 3, 1 / 3]}
+    errors = {}
+    for name, kernel in kernels.items():
+        made = build(convolution(kernel, edges="renormalised"), tokens, beta=beta)
+        with torch.no_grad():
+            errors[name] = _off(made(X)[0, :, 0], X, kernel)
+    zero = torch.zeros(tokens, 1, dtype=torch.float64)
+    mask = window(tokens, width=3, causal=False)
+    errors["⅓ by a mask"] = _off(attend(zero, zero, X[0], mask=mask).H[:, 0], X, kernels["⅓ each"])
+    return {
+        "errors": errors,
+        "inside": max(max(each[1:-1]) for each in errors.values()),
+        "border": max(max(each[0], each[-1]) for each in errors.values()),
+        "counterexample": _smallest(),
+    }
+
+
+def _off(O: Tensor, X: Tensor, kernel: list[float]) -> list[float]:
+    """|O − convolution| at each place, with zeros outside."""
+    weights = torch.tensor(kernel, dtype=torch.float64)[None, None]
+    return (O - conv1d(X.mT, weights, padding=1)[0, 0]).abs().tolist()
+
+
+def _smallest() -> dict[str, object] | None:
+    """The fewest tokens of 1 at which a band of three is not their convolution with ⅓."""
+    for n in range(1, 5):
+        zero, ones = [[0]] * n, [[1]] * n
+        band = [[int(abs(i - j) <= 1) for j in range(n)] for i in range(n)]
+        H = attend(tensor(zero), tensor(zero), tensor(ones), mask=tensor(band).bool()).H[:, 0]
+        if largest(H - conv1d(tensor(ones).mT[None], torch.full((1, 1, 3), 1 / 3).double(), padding=1)[0, 0]) > EXACT:
+            text = (
+                "Each token sees itself and its neighbours. A convolution with ⅓ and zeros outside gives less at "
+                "the ends."
+            )
+            return exercise("A band at the border", text, (zero, zero, ones), mask=band)
+    return None
+
+
+def judge(result: Result) -> tuple[Kind, str]:
+    inside, border = result["inside"], result["border"]
+    if inside > EXACT:
+        return "fails", f"inside, too, it is {inside:.2g} from the convolution"
+    if border > EXACT:
+        return "holds when", (
+            f"the whole band is inside: there the error is {inside:.1g}. At the two borders it is up to "
+            f"{border:.2g}, since "
+            "the weights of each row sum to 1 and the part of the kernel that is left does not"
+        )
+    return "holds", f"at the borders too, to {border:.1g}"
+
+
+def draw(result: Result) -> Figure:
+    lines = {name: [max(e, 1e-17) for e in each] for name, each in result["errors"].items()}
+    x = list(range(len(next(iter(lines.values())))))
+    return pictures.curves(x, lines, across="token", up="|O − convolution|", title="a banded A", log="y")
+
+
+CLAIM = Experiment(
+    number=19,
+    name="a banded A",
+    statement="Banded A, for instance [¼, ½, ¼] or ⅓ each, makes the layer a convolution with kernel size 3.",
+    formula="A_{t,t+δ} = w_δ ⇒ O_t = Σ_δ w_δ X_{t+δ}",
+    measured="At every token how far a band (built with positions, and by a mask over equal scores) is from torch's "
+    "convolution with zeros outside.",
+    rule=f"fails if it differs inside by more than {EXACT:g}; holds when the band is inside if it differs at a border; "
+    "else holds.",
+    measure=measure,
+    judge=judge,
+    draw=draw,
+    meanings={"tokens": "how many tokens", "beta": "the scale of the built band"},
+    least={"tokens": 3},
+)

@@ -1,0 +1,25 @@
+"""Multiplications counted while a module runs: torch's counter, which calls each multiply-add two flops."""
+
+from __future__ import annotations
+
+from contextlib import ExitStack
+from typing import Any
+
+import torch
+from torch import nn
+
+from glassformer.lens import edit, layers
+
+
+def multiplications(model: nn.Module, *inputs: Any) -> int:
+    """Of matrix products and convolutions; attention runs explicitly, since the counter does not know every kernel."""
+    from torch.utils.flop_counter import FlopCounterMode  # here, because it takes seconds to import
+
+    with ExitStack() as stack:
+        for path in layers(model):
+            stack.enter_context(edit(model, f"{path}.A".removeprefix("."), lambda A: A))
+        counter = FlopCounterMode(display=False)
+        stack.enter_context(torch.no_grad())
+        stack.enter_context(counter)
+        model(*inputs)
+    return int(counter.get_total_flops()) // 2
