@@ -16,16 +16,16 @@ from glassformer.worked.check.answer import answer, troubles
 from glassformer.worked.check.context import Context, counted_from_zero
 from glassformer.worked.check.fit import At, Cells, fit, readings
 from glassformer.worked.check.own import Table, closeness
+from glassformer.worked.check.raw import as_raw, told_by_weights
 from glassformer.worked.check.sheet import Placed, Sheet
 from glassformer.worked.check.unnamed import Unnamed
 from glassformer.worked.check.verdict import Judgement, exactly, judge
-from glassformer.worked.check.vocabulary import PARAMETERS, RAW, SCORES, Subject, subject
+from glassformer.worked.check.vocabulary import PARAMETERS, SCORES, Subject, subject
 from glassformer.worked.plan import Plan
 from glassformer.worked.read import Reading, Statement, Target, read
 from glassformer.worked.read.term import Index, Name, Written
 from glassformer.worked.render import latex
 from glassformer.worked.render.formula import name
-
 
 OTHER = 100  # the rank of a name's second meaning
 
@@ -75,6 +75,7 @@ class Placer:
                 self.sheet.cross_out(statement.line, statement.source)
             elif statement.target is None or not self.named(statement, statement.target):
                 unnamed.place(statement)
+        told_by_weights(self)
         self.sheet.notes += self.sheet.twice()
         return self.sheet
 
@@ -88,13 +89,9 @@ class Placer:
 
     def agreement(self, symbol: str, cells: Cells) -> float:
         """The share of cells that are right, or follow from what is placed so far; a last digit off counts less."""
-        values: list[Any] = [self.exact[symbol]]
-        computed = self.judgement().computed
-        if symbol in computed:
-            values.append(computed[symbol])
-        points = {"right": 1.0, "rounded": 0.6, "wrong": 0.0}
-        good = sum(max(points[closeness(value[at], own)] for value in values) for at, own in cells.items())
-        return good / len(cells) if cells else 0.0
+        share = _share([self.exact[symbol]], cells)
+        computed = self.judgement().computed if share < 1 else {}
+        return _share([self.exact[symbol], computed[symbol]], cells) if symbol in computed else share
 
     # -- by name -----------------------------------------------------------------------------------------------------
 
@@ -155,7 +152,7 @@ class Placer:
             partly = self.reading.kind == "csv"  # rows and columns are said there
             shape = self.exact[exact].shape
             cells = fit(written, shape, None if partly else (), by_rows=self.by_rows, turned=self.turned)
-            raw = self.as_raw(statement, exact)
+            raw = as_raw(self.exact, statement, exact)
             if cells is not None:
                 yield Option(-1, raw or exact, cells)
         if found is None:
@@ -171,7 +168,7 @@ class Placer:
                     key = (symbol, tuple(cells or ()))
                     if cells and key not in seen:
                         seen.add(key)
-                        yield Option(OTHER * rank + place, self.as_raw(statement, symbol) or symbol, cells)
+                        yield Option(OTHER * rank + place, as_raw(self.exact, statement, symbol) or symbol, cells)
 
     def symbols(self, base: str, head: int | None, target: Target) -> list[str]:
         """The plan's symbols of that name: with a head's number, or the head of the context, or any."""
@@ -205,17 +202,6 @@ class Placer:
             if at == [None]:
                 found.append(())
         return found
-
-    def as_raw(self, statement: Statement, symbol: str) -> str | None:
-        """`S = QKᵀ = …` where the exercise goes on to scale or mask: these are the scores before that."""
-        head = symbol.lstrip("Su")
-        if symbol.rstrip("0123456789") != "S" or statement.place == "answer":
-            return None
-        raw = next((f"{base}{head}" for base in RAW[:2] if f"{base}{head}" in self.exact), None)
-        said = [subject(link.term) for link in statement.terms if not link.numeric]
-        if raw is not None and any(s is not None and s.bases == RAW for s in said):
-            return raw
-        return None
 
     def choose(self, statement: Statement, target: Target, options: list[Option]) -> Option | None:
         """The closest to what is written; values decide between heads and between rows that are equally close."""
@@ -290,6 +276,12 @@ class Placer:
         if symbol in self.plan:
             self.sheet.misshaped[symbol] = written
             Unnamed(self).factors(statement, symbol)
+
+
+def _share(values: list[Any], cells: Cells) -> float:
+    points = {"right": 1.0, "rounded": 0.6, "wrong": 0.0}
+    good = sum(max(points[closeness(value[at], own)] for value in values) for at, own in cells.items())
+    return good / len(cells) if cells else 0.0
 
 
 def _label(symbol: str) -> str:
