@@ -5,7 +5,6 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Sequence
 
-from glassformer.errors import GlassError
 from glassformer.worked.practice.drill import Drill
 from glassformer.worked.practice.sheet import sheet
 from glassformer.worked.problem import Exercise
@@ -47,12 +46,7 @@ def one(work: Drill, ask: Callable[[str], str], say: Callable[[str], None]) -> N
             case "show":
                 say(work.show())
             case _:
-                try:
-                    reply = work.answer(answer)
-                except GlassError as error:
-                    say(str(error))
-                    continue
-                for line in reply.lines:
+                for line in work.answer(answer).lines:
                     say(line)
     say("Done: every step of this exercise is there.\n")
     sys.stdout.flush()

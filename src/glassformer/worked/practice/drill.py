@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
+from glassformer.errors import GlassError
 from glassformer.worked.check import Report, check
 from glassformer.worked.practice.sheet import asked
 from glassformer.worked.problem import Exercise
@@ -57,7 +58,10 @@ class Drill:
             return Reply(False, (f"That is {size[0]} × {size[1]}, and {symbol} is {wanted[0]} × {wanted[1]}.",))
         given = self.answers | {symbol: _matrix(text)}
         written = "\n".join(f"{key} = {value}" for key, value in given.items())
-        report = check(self.exercise, read(written, "your answer"))
+        try:
+            report = check(self.exercise, read(written, "your answer"))
+        except GlassError as error:  # what was typed is no mathematics; nothing of it is kept
+            return Reply(False, (str(error),))
         cells = [cell for cell in report.cells if cell.symbol == symbol and cell.given is not None]
         if not cells:
             reasons = [item.reason for item in report.unread] or ["it has another size than the step"]
