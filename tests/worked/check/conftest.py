@@ -166,7 +166,9 @@ def _possible(made: Plan) -> bool:
 
 
 def _differ(a: Matrix[Any], b: Matrix[Any], digits: int) -> bool:
-    """Whether what is written down differs."""
+    """Whether a number that is written down differs; sums that stand in a row or in a column are the same numbers."""
+    if a.shape == b.shape[::-1] and 1 in a.shape:
+        b = b.T
     return decimal_grid(a, digits) != decimal_grid(b, digits)
 
 
