@@ -13,7 +13,9 @@ from hypothesis import strategies as st
 
 import glassformer as gf
 from glassformer.checkpoints import load
+from glassformer.checkpoints.fetch import fetch
 from glassformer.errors import ConfigError, InputError
+from glassformer.tasks.chat import render_chat
 from glassformer.tasks.generate import Flow, cut, generate, stream
 from glassformer.tasks.tokenize import words_of
 
@@ -101,3 +103,30 @@ def test_a_flow_tells_whole_letters_up_to_the_stop(text: str, before: str, stops
     pieces.append(flow.finish())
     assert "".join(pieces) == cut(text, tuple(stops))
     assert "�" not in "".join(pieces) or "�" in text
+
+
+@pytest.mark.slow
+def test_stories_are_told_in_fluent_english() -> None:
+    story = generate(load(fetch("stories15m")), "Once upon a time", max_new=80)
+    assert story.startswith(", there was a little girl named Lily.")
+    assert story.count(".") >= 4
+    assert "�" not in story
+
+
+@pytest.mark.slow
+def test_smollm_answers_a_chat_sensibly() -> None:
+    model = load(fetch("smollm2-135m"))
+    assert "Paris" in generate(model, "What is the capital of France?", max_new=40)
+    assert "4" in generate(model, [{"role": "user", "content": "What is 2 + 2?"}], max_new=40)
+    assert "sky" in generate(model, "Why is the sky blue? Answer in one sentence.", max_new=60).lower()
+
+
+@pytest.mark.slow
+def test_smollms_words_and_chat_are_hugging_faces(hf: Any) -> None:
+    """The tokenizer that was made from GGUF, read by Hugging Face, renders and encodes the same chat."""
+    folder = fetch("smollm2-135m")
+    theirs = hf.AutoTokenizer.from_pretrained(folder)
+    messages: Any = [{"role": "user", "content": "Hi, it's 2024! naïve"}]
+    expected = theirs.apply_chat_template(messages, add_generation_prompt=True, return_dict=False)
+    model = load(folder)
+    assert words_of(model).encode(render_chat(model, messages), special=False) == expected

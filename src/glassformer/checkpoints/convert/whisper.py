@@ -157,6 +157,7 @@ def _texts(dims: Mapping[str, int], tokenizer: Tokenizer, many: bool) -> dict[st
         "suppress_tokens": _suppressed(tokenizer),
         "begin_suppress_tokens": [*tokenizer.encode(" ", add_special_tokens=False).ids, end],
         "max_initial_timestamp_index": 50,
+        "max_length": dims["n_text_ctx"],
     }
     if many:
         generation["lang_to_id"] = {f"<|{name}|>": token(name) for name in languages(dims["n_vocab"], many)}
