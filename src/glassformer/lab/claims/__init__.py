@@ -27,6 +27,14 @@ _MODULES = (
     "c18_diagonal",
     "c19_band",
     "c20_causal",
+    "c21_streaming",
+    "c22_path",
+    "c23_cost",
+    "c24_count",
+    "c25_alone",
+    "c27_decoder",
+    "c28_patches",
+    "c32_transport",
 )
 
 

@@ -1,0 +1,71 @@
+"""logits(whole recording) = logits(pieces, with a cache): a causal encoder hears nothing that it must wait for."""
+
+from __future__ import annotations
+
+import torch
+from matplotlib.figure import Figure
+from torch import Tensor
+
+from glassformer.core import log_mel
+from glassformer.lab import pictures
+from glassformer.lab.experiment import Experiment, Kind, Result
+from glassformer.lab.parts import generator
+from glassformer.models import Speech
+from glassformer.models.speech import tiny
+from glassformer.nn import Chunks
+
+ROUNDING = 1e-4  # of the largest logit, in float32
+
+
+def measure(seed: int, *, seconds: float = 1.0, left: int = 8) -> Result:
+    from dataclasses import replace
+
+    model = Speech(replace(tiny(), chunks=Chunks(chunk=1, left=left)), seed=seed)
+    wave = 0.1 * torch.randn(int(16000 * seconds), generator=generator(seed))
+    with torch.no_grad():
+        whole = model(log_mel(wave[None], model.config.mel))[0]
+    hop = model.config.mel.hop
+    errors = {str(piece): _difference(model, wave, piece, whole) for piece in (hop // 2, hop, 3 * hop, len(wave))}
+    return {"rows": len(whole), "largest": float(whole.abs().max()), "errors": errors}
+
+
+def _difference(model: Speech, wave: Tensor, piece: int, whole: Tensor) -> float:
+    """The largest difference from offline; −1 if another number of rows comes."""
+    stream = model.stream()
+    rows = [stream.feed(part) for part in wave.split(piece)]
+    streamed = torch.cat([*rows, stream.finish()])
+    return float((streamed - whole).abs().max()) if streamed.shape == whole.shape else -1.0
+
+
+def judge(result: Result) -> tuple[Kind, str]:
+    errors = result["errors"]
+    told = ", ".join(f"{piece} samples at a time: {error:.1g}" for piece, error in errors.items())
+    if all(0 <= error <= ROUNDING * result["largest"] for error in errors.values()):
+        return "holds", (
+            f"all {result['rows']} rows come, and differ by rounding alone from those of the whole "
+            f"(of {result['largest']:.2g}; {told})"
+        )
+    return "fails", f"they differ by more than rounding ({told}; −1 is another number of rows)"
+
+
+def draw(result: Result) -> Figure:
+    values = {f"{piece} samples": max(error, 1e-9) for piece, error in result["errors"].items()}
+    return pictures.bars(values, up="largest difference", title="streamed and whole", log=True)
+
+
+CLAIM = Experiment(
+    number=21,
+    name="frame by frame",
+    statement="A causal encoder fed frame by frame with a cache gives exactly what it gives on the whole recording.",
+    formula="f(x_1, …, x_T)_t = f(x_1, …, x_t)_t",
+    measured="The rows of logits of a small speech encoder with random weights on noise: from the whole recording, and "
+    "streamed in pieces of half a frame, a frame, three, and all.",
+    rule=f"holds if as many rows come and the largest difference is at most {ROUNDING:g} of the largest logit, "
+    "which is "
+    "what float32 rounds over its layers; else fails.",
+    measure=measure,
+    judge=judge,
+    draw=draw,
+    meanings={"seconds": "how long the recording is", "left": "how many frames each sees back"},
+    least={"seconds": 0.2, "left": 0},
+)

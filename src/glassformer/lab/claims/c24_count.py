@@ -1,0 +1,60 @@
+"""4·N·D² + 2·N²·D: four projections, the scores, and the weighted sums."""
+
+from __future__ import annotations
+
+import torch
+from matplotlib.figure import Figure
+
+from glassformer.core.cost import self_attention
+from glassformer.lab import pictures
+from glassformer.lab.counting import multiplications
+from glassformer.lab.experiment import Experiment, Kind, Result
+from glassformer.lab.parts import generator
+from glassformer.nn import MultiHeadAttention, heads, initialise
+
+
+def measure(seed: int, *, cases: int = 6) -> Result:
+    random = generator(seed)
+    rows = []
+    for _ in range(cases):
+        h, each, N = (int(torch.randint(low, high, (), generator=random)) for low, high in ((1, 5), (2, 17), (2, 65)))
+        D = h * each
+        layer = MultiHeadAttention(heads(D, h))
+        initialise(layer, seed)
+        counted = multiplications(layer, torch.randn(1, N, D, generator=random))
+        predicted = self_attention(N, D, h).multiplications
+        formula = 4 * N * D * D + 2 * N * N * D
+        rows.append({"N": N, "D": D, "h": h, "counted": counted, "formula": formula, "cost": predicted})
+    return {"cases": rows}
+
+
+def judge(result: Result) -> tuple[Kind, str]:
+    wrong = [row for row in result["cases"] if not row["counted"] == row["formula"] == row["cost"]]
+    if wrong:
+        return "fails", f"a layer with {wrong[0]} does another number"
+    last = result["cases"][-1]
+    return "holds", (
+        f"exactly, for {len(result['cases'])} sizes: N = {last['N']}, D = {last['D']} and {last['h']} heads take "
+        f"{last['counted']}"
+    )
+
+
+def draw(result: Result) -> Figure:
+    rows = sorted(result["cases"], key=lambda row: row["formula"])
+    lines = {"counted": [row["counted"] for row in rows]}
+    x = [row["formula"] for row in rows]
+    return pictures.curves(x, lines, across="4ND² + 2N²D", up="counted", title="multiplications", log="xy")
+
+
+CLAIM = Experiment(
+    number=24,
+    name="4ND² + 2N²D",
+    statement="Multi-head self-attention costs 4·N·D² + 2·N²·D multiplications.",
+    formula="4 N D^2 + 2 N^2 D",
+    measured="Multiplications of matrix products counted by torch while layers of random sizes run.",
+    rule="holds if every count is the formula's number exactly; else fails.",
+    measure=measure,
+    judge=judge,
+    draw=draw,
+    meanings={"cases": "how many random sizes"},
+)

@@ -1,0 +1,65 @@
+"""W patch_p + b = (W ∗ image)_p with stride 16: cutting and projecting is a convolution."""
+
+from __future__ import annotations
+
+import torch
+from matplotlib.figure import Figure
+from torch.nn.functional import conv2d
+
+from glassformer.lab import pictures
+from glassformer.lab.experiment import Experiment, Kind, Result
+from glassformer.lab.parts import generator, largest, normal
+from glassformer.nn import PatchEmbedding, initialise
+
+SAME = 1e-10
+
+
+def measure(seed: int, *, image: int = 224, patch: int = 16, channels: int = 3, width: int = 8) -> Result:
+    random = generator(seed)
+    embed = PatchEmbedding((patch, patch), channels, width).double()
+    initialise(embed, seed)
+    X = normal(random, 1, channels, image, image)
+    with torch.no_grad():
+        tokens = embed(X)
+        kernel = embed.W.weight.unflatten(1, (channels, patch, patch))
+        convolved = conv2d(X, kernel, embed.W.bias, stride=patch).flatten(2).mT  # torch's own
+        turned = conv2d(X, kernel.mT, embed.W.bias, stride=patch).flatten(2).mT
+    parts = {"patches": tokens.shape[1], "expected": (image // patch) ** 2, "image": image, "patch": patch}
+    return {**parts, "error": largest(tokens - convolved), "transposed": largest(tokens - turned)}
+
+
+def judge(result: Result) -> tuple[Kind, str]:
+    told = (
+        f"{result['image']}×{result['image']} gives {result['patches']} patches of {result['patch']}×{result['patch']}"
+    )
+    if result["error"] < SAME and result["patches"] == result["expected"]:
+        return "holds", (
+            f"{told}, and both ways agree to {result['error']:.1g} (with the kernel's rows and columns mixed up they "
+            f"would be {result['transposed']:.2g} apart)"
+        )
+    return "fails", f"{told}, and the two are {result['error']:.2g} apart"
+
+
+def draw(result: Result) -> Figure:
+    values = {"as a convolution": max(result["error"], 1e-17), "kernel transposed": result["transposed"]}
+    return pictures.bars(values, up="largest difference", title="patches", log=True)
+
+
+CLAIM = Experiment(
+    number=28,
+    name="patches are a convolution",
+    statement="Cutting an image into 16×16 patches and projecting each is a convolution with kernel 16 and stride 16; "
+    "224×224 gives 196.",
+    formula="(frac{224}{16})^2 = 196",
+    measured="The tokens of a patch embedding with random weights against torch's convolution, and how many there are.",
+    rule="holds if both agree to 10⁻¹⁰ and there are (image/patch)² tokens; else fails.",
+    measure=measure,
+    judge=judge,
+    draw=draw,
+    meanings={
+        "image": "the image's side, a multiple of the patch",
+        "patch": "the patch's side",
+        "channels": "channels of the image",
+        "width": "how wide a token is",
+    },
+)
