@@ -53,6 +53,15 @@ def test_many_positions(labels_of) -> None:
     assert not fig.axes[0].texts
 
 
+def test_signs_survive_grey_print() -> None:
+    numbers = np.zeros((2, 40))
+    numbers[0, :4] = [1, -1, -0.3, -0.1]
+    ax = patching_sweep(numbers).axes[0]
+    marked = {(int(y), int(x)) for line in ax.lines for x, y in line.get_xydata()}
+    assert marked == {(0, 1), (0, 2)}
+    assert "– below 0" in ax.get_title()
+
+
 def test_mistakes(refused) -> None:
     refused(ShapeError, "labels of [1] heads for scores of (1, 2)", lambda: head_table([[1, 2]], [["a"]]))
     refused(ShapeError, "1 labels for 2 rows", lambda: patching_sweep(np.eye(2), ["a"]))

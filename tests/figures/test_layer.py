@@ -24,6 +24,9 @@ def labels(fig: Figure, kind: str) -> list[str]:
     for box in boxes:
         assert fig.bbox.x0 <= box.x0 < box.x1 <= fig.bbox.x1
         assert fig.bbox.y0 <= box.y0 < box.y1 <= fig.bbox.y1
+    bar = fig.axes[1].get_tightbbox()
+    assert bar is not None
+    assert bar.x1 <= fig.bbox.x1
     return [text.get_text() for text in texts if text.get_gid() == kind]
 
 

@@ -12,7 +12,18 @@ from numpy.typing import ArrayLike
 
 from glassformer.errors import ShapeError
 from glassformer.figures.labels import clip, label_axis
-from glassformer.figures.style import DIVERGING, SEQUENTIAL, Array, array, cells, figure, ink, scale_of, short
+from glassformer.figures.style import (
+    DIVERGING,
+    SEQUENTIAL,
+    Array,
+    array,
+    cells,
+    figure,
+    ink,
+    mark_negative,
+    scale_of,
+    short,
+)
 
 WRITTEN = 24  # up to so many columns each cell shows its number
 
@@ -79,6 +90,9 @@ def _grid(
     fig.colorbar(image, ax=ax, label=measure)
     if columns <= WRITTEN and rows <= WRITTEN:
         _write(image, numbers, texts)
+    elif cmap == DIVERGING:
+        mark_negative(image, numbers)
+        ax.set_title(f"{clip(title, 80)} (– below 0)", fontsize=10)
     return fig
 
 

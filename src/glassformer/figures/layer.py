@@ -19,7 +19,7 @@ from glassformer.figures.style import HATCHED, SEQUENTIAL, array, colours, figur
 
 SIZE = 7.0  # of labels, in points
 GAP = (0.12, 0.25)  # inches between maps, across and down
-TOP, RIGHT = 0.5, 0.85
+TOP, RIGHT = 0.5, 1.05
 
 
 def heads_of_layer(

@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike
 
 from glassformer.errors import InputError, ShapeError
 from glassformer.figures.labels import clip, label_axis
-from glassformer.figures.style import DIVERGING, LINES, array, cells, figure, ink, short, shrink
+from glassformer.figures.style import DIVERGING, LINES, array, cells, figure, ink, mark_negative, short, shrink
 
 
 def score_by_coordinate(
@@ -37,6 +37,9 @@ def score_by_coordinate(
         for i, c in np.ndindex(s, d):
             part = float(parts[i, c])
             ax.text(c, i, short(part), ha="center", va="center", fontsize=8, color=ink(image, part))
+    else:
+        mark_negative(image, small)
+        ax.set_title(f"{clip(title, 80)} (– below 0)", fontsize=10)
     bars.barh(np.arange(len(small)), small.sum(1) * across, color=LINES[0], height=0.8)
     bars.axvline(0, color="black", lw=0.8)
     bars.tick_params(axis="y", labelleft=False, left=False)

@@ -18,6 +18,7 @@ from glassformer.checkpoints.preprocess import Preprocess, open_image, read_prep
 from glassformer.core.audio import log_mel
 from glassformer.errors import CheckpointError, InputError
 from glassformer.models import Decoder, Encoder, Seq2Seq, Speech, ViT
+from glassformer.tasks.sound import read_sound
 
 TINY = ("decoder", "encoder", "seq2seq", "vit", "speech")
 FIRST_WORD = 3  # below it tiny models keep their padding, start and end
@@ -182,26 +183,5 @@ def _preprocess(model: ViT) -> tuple[Preprocess, tuple[str, ...]]:
 
 def _sound(model: Speech, path: str) -> Seen:
     mel = model.config.mel
-    wave, rate = read_sound(path)
-    notes: tuple[str, ...] = ()
-    if rate != mel.rate:
-        from scipy.signal import resample_poly
-
-        wave = resample_poly(wave, mel.rate, rate)
-        notes = (f"The sound had {rate} samples a second, and was resampled to {mel.rate}.",)
-    frames = log_mel(torch.from_numpy(wave), mel)[None].float()
-    seconds = len(wave) / mel.rate
-    return Seen(inputs=(frames,), title=f"{Path(path).name}, {seconds:.1f} s", notes=notes)
-
-
-def read_sound(path: str) -> tuple[NDArray[np.float64], int]:
-    """One channel (the mean of several) of samples from −1 to 1, and how many make a second."""
-    import soundfile
-
-    try:
-        wave, rate = soundfile.read(path, dtype="float64", always_2d=True)
-    except (OSError, RuntimeError) as error:
-        raise InputError(f"{path} cannot be read ({str(error)[:80]})", "give sound as wav, flac or ogg") from None
-    if not len(wave):
-        raise InputError(f"{path} is empty", "give at least one sample")
-    return wave.mean(1), int(rate)
+    wave = read_sound(path, mel.rate)
+    return Seen(inputs=(log_mel(wave, mel)[None].float(),), title=f"{Path(path).name}, {len(wave) / mel.rate:.1f} s")
