@@ -123,3 +123,89 @@ def test_a_long_recording_in_windows() -> None:
     assert found.segments[-1].end > 40
     assert all(a.end <= b.start + 0.5 for a, b in zip(found.segments, found.segments[1:], strict=False))
     assert errors(words(found.text), expected) <= 0.15 * len(expected), found.text
+
+
+@pytest.fixture(scope="module")
+def small(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A random Whisper of two languages that hears 2 s at once and knows 20 words, as Hugging Face saves one."""
+    import transformers
+    from tokenizers import Tokenizer, models
+
+    folder = tmp_path_factory.mktemp("whisper")
+    names = ["endoftext", "startoftranscript", "en", "fr", "transcribe", "translate", "nospeech", "notimestamps"]
+    special = [f"<|{name}|>" for name in (*names, *(f"{i * 0.02:.2f}" for i in range(101)))]
+    letters = [chr(97 + i) for i in range(20)]
+    tokenizer = Tokenizer(models.WordLevel({word: i for i, word in enumerate([*letters, *special])}, unk_token="a"))
+    tokenizer.add_special_tokens(special)
+    tokenizer.save(str(folder / "tokenizer.json"))
+    token = tokenizer.token_to_id
+    sides = {"layers": 1, "ffn_dim": 24, "attention_heads": 2}
+    config = transformers.WhisperConfig(
+        vocab_size=len(letters) + len(special),
+        num_mel_bins=80,
+        d_model=12,
+        max_source_positions=100,
+        max_target_positions=24,
+        pad_token_id=token("<|endoftext|>"),
+        bos_token_id=token("<|endoftext|>"),
+        eos_token_id=token("<|endoftext|>"),
+        decoder_start_token_id=token("<|startoftranscript|>"),
+        suppress_tokens=None,
+        begin_suppress_tokens=None,
+        **{f"{side}_{name}": value for side in ("encoder", "decoder") for name, value in sides.items()},
+    )
+    model = transformers.WhisperForConditionalGeneration(config)
+    generator = torch.Generator().manual_seed(0)
+    for name, weight in model.named_parameters():
+        if "encoder.embed_positions" not in name:
+            weight.data = (weight.dim() == 1) * ("bias" not in name) + 0.5 * torch.randn(
+                weight.shape, generator=generator
+            )
+    model.generation_config = transformers.GenerationConfig(
+        decoder_start_token_id=token("<|startoftranscript|>"),
+        eos_token_id=token("<|endoftext|>"),
+        no_timestamps_token_id=token("<|notimestamps|>"),
+        lang_to_id={"<|en|>": token("<|en|>"), "<|fr|>": token("<|fr|>")},
+        task_to_id={"transcribe": token("<|transcribe|>"), "translate": token("<|translate|>")},
+        begin_suppress_tokens=[token("<|endoftext|>")],
+    )
+    transformers.utils.logging.disable_progress_bar()
+    model.save_pretrained(folder)
+    return folder
+
+
+def test_a_small_model_hears_all_of_a_long_sound(small: Path) -> None:
+    model = load(small)
+    wave = 0.1 * torch.randn(7 * 16000, generator=torch.Generator().manual_seed(1))  # four windows of 2 s
+    found = transcribe(model, wave)
+    assert found.language in ("en", "fr")
+    assert found == transcribe(model, wave, language=found.language)
+    assert found.segments[-1].start > 4
+    assert all(0 <= one.start <= one.end <= 7.0 for one in found.segments)
+    assert [one.start for one in found.segments] == sorted(one.start for one in found.segments)
+    assert found.text == " ".join(one.text for one in found.segments)
+    plain = transcribe(model, wave, language="fr", task="translate", timestamps=False)
+    assert [(one.start, one.end) for one in plain.segments] == [(0, 2), (2, 4), (4, 6), (6, 7)]
+
+
+def test_greedy_words_are_the_models_own(small: Path) -> None:
+    """Without times: argmax of the model's logits, step by step."""
+    model = load(small)
+    wave = 0.1 * torch.randn(2 * 16000, generator=torch.Generator().manual_seed(2))
+    from glassformer.core.audio import whisper_log_mel
+    from glassformer.tasks.tokenize import words_of
+
+    words = words_of(model)
+    (token,) = words.encode("<|endoftext|>")
+    begin = [words.encode(f"<|{name}|>")[0] for name in ("startoftranscript", "en", "transcribe", "notimestamps")]
+    tokens = list(begin)
+    with torch.no_grad():
+        memory = model.encode(whisper_log_mel(wave)[None])
+        while len(tokens) < len(begin) + 12:
+            logits = model.decode(torch.tensor([tokens]), memory)[0, -1]
+            logits[token] = -torch.inf if len(tokens) == len(begin) else logits[token]
+            tokens.append(int(logits.argmax()))
+            if tokens[-1] == token:
+                break
+    expected = words.decode([one for one in tokens[len(begin) :] if one < token])
+    assert transcribe(model, wave, language="en", timestamps=False).text == expected

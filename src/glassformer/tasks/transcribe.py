@@ -125,7 +125,7 @@ def parted(
 
     None: all was heard. A window that ends in a pair of times was cut within a sentence, and is read again from there.
     """
-    time = lambda token: (token - codes.times) * TICK
+    time = lambda token: min((token - codes.times) * TICK, seconds)  # a model may put words after the end
     is_time = [token >= codes.times for token in tokens]
     cuts = [i for i in range(1, len(tokens)) if is_time[i - 1] and is_time[i]]
     alone = len(tokens) >= 2 and is_time[-1] and not is_time[-2]  # one time at the end: nothing is said after it
@@ -133,8 +133,8 @@ def parted(
         times = [token for token in tokens if token >= codes.times]
         start = time(times[0]) if times and is_time[0] else 0.0
         end = time(times[-1]) if len(times) > 1 and times[-1] > times[0] else seconds
-        return [(start, min(end, seconds), tokens)], None
+        return [(start, end, tokens)], None
     bounds = [0, *cuts, *([len(tokens)] if alone else [])]
     pieces = [tokens[a:b] for a, b in pairwise(bounds)]
-    found = [(time(piece[0]), min(time(piece[-1]), seconds), piece) for piece in pieces]
+    found = [(time(piece[0]), time(piece[-1]), piece) for piece in pieces]
     return found, None if alone else time(tokens[cuts[-1] - 1])

@@ -18,7 +18,9 @@ gguf = pytest.importorskip("gguf")
 TOKENS = ["<unk>", "<s>", "</s>", *[chr(c) for c in range(0x61, 0x7B)], "Ġ", "ab", "Ġab"]
 
 
-def write(path: Path, *, quantised: bool = False, tied: bool = True, kind: str = "llama") -> Path:
+def write(
+    path: Path, *, quantised: bool = False, tied: bool = True, kind: str = "llama", pieces: bool = False, more: str = ""
+) -> Path:
     random = np.random.default_rng(0)
     m, f, L, h, g, v = 64, 96, 2, 4, 2, len(TOKENS)
     writer = gguf.GGUFWriter(path, kind)
@@ -30,9 +32,18 @@ def write(path: Path, *, quantised: bool = False, tied: bool = True, kind: str =
     writer.add_head_count_kv(g)
     writer.add_rope_freq_base(5000.0)
     writer.add_layer_norm_rms_eps(1e-5)
-    writer.add_tokenizer_model("gpt2")
-    writer.add_tokenizer_pre("smollm")
-    writer.add_token_list(TOKENS)
+    writer.add_tokenizer_model("llama" if pieces else "gpt2")
+    writer.add_tokenizer_pre("default" if pieces else "smollm")
+    writer.add_token_list([token.replace("Ġ", "▁") if pieces else token for token in TOKENS])
+    writer.add_token_scores([float(-i) for i in range(v)])
+    if pieces:
+        writer.add_add_space_prefix(False)
+    if more == "rope.dimension_count":
+        writer.add_rope_dimension_count(8)
+    if more == "rope.scaling":
+        writer.add_rope_scaling_type(gguf.RopeScalingType.YARN)
+    if more == "rope_freqs":
+        writer.add_tensor("rope_freqs.weight", np.ones(8, np.float32))
     writer.add_token_types([2, 3, 3] + [1] * (v - 3))
     writer.add_token_merges(["a b", "Ġ ab"])
     writer.add_bos_token_id(1)
@@ -87,9 +98,24 @@ def test_the_words_and_the_chat_come_along(tmp_path: Path) -> None:
     assert "messages[0]" in (folder / "tokenizer_config.json").read_text()
 
 
+def test_pieces_with_scores(tmp_path: Path) -> None:
+    folder = convert(write(tmp_path / "small.gguf", pieces=True), tmp_path / "out")
+    words = Tokenizer.from_file(str(folder / "tokenizer.json"))
+    assert words.encode("ab ab").tokens == ["<s>", "ab", "▁ab"]
+    assert words.decode(words.encode(" ab").ids) == " ab"
+
+
 def test_what_is_refused(tmp_path: Path, refused: Any) -> None:
     other = write(tmp_path / "other.gguf", kind="mamba")
     refused(CheckpointError, f"{other} holds a model of the kind 'mamba'", lambda: convert(other, tmp_path / "out"))
+    scaled = {
+        "rope.dimension_count": "8 of a head's 16 numbers are turned",
+        "rope.scaling": "rope.scaling.type is 'yarn'",
+        "rope_freqs": "weight rope_freqs.weight scales the rotary angles",
+    }
+    for i, (more, text) in enumerate(scaled.items()):
+        path = write(tmp_path / f"{i}.gguf", more=more)
+        refused(CheckpointError, text, lambda path=path: convert(path, tmp_path / "out"))
     broken = tmp_path / "broken.gguf"
     broken.write_bytes(b"GGUF" + b"\xff" * 60)
     refused(CheckpointError, f"{broken} cannot be read as GGUF", lambda: convert(broken, tmp_path / "out"))

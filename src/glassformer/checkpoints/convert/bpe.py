@@ -29,7 +29,9 @@ PARTINGS: dict[str, tuple[Any, ...]] = {
 PARTINGS |= {"gpt-2": PARTINGS[""], "default": PARTINGS[""], "smaug-bpe": PARTINGS["llama-bpe"]}
 
 
-def from_pieces(pieces: Sequence[str], scores: Sequence[float], *, special: Mapping[int, str], bos: int) -> Tokenizer:
+def from_pieces(
+    pieces: Sequence[str], scores: Sequence[float], *, special: Mapping[int, str], bos: int | None, space: bool = True
+) -> Tokenizer:
     """SentencePiece's kind, as Llama 2 has it: a space is ▁, one stands before the text, unknown letters are bytes."""
     vocabulary = {piece: i for i, piece in enumerate(pieces)}
     merges = []
@@ -43,11 +45,14 @@ def from_pieces(pieces: Sequence[str], scores: Sequence[float], *, special: Mapp
     named = [(pieces[left], pieces[right]) for _, left, right in sorted(merges)]
     unknown = special.get(0, "<unk>")
     tokenizer = Tokenizer(models.BPE(vocabulary, named, unk_token=unknown, fuse_unk=True, byte_fallback=True))
-    tokenizer.normalizer = normalizers.Sequence([normalizers.Prepend("▁"), normalizers.Replace(" ", "▁")])
+    before = [normalizers.Prepend("▁")] if space else []
+    tokenizer.normalizer = normalizers.Sequence([*before, normalizers.Replace(" ", "▁")])
+    after = [decoders.Strip(" ", 1, 0)] if space else []
     tokenizer.decoder = decoders.Sequence(
-        [decoders.Replace("▁", " "), decoders.ByteFallback(), decoders.Fuse(), decoders.Strip(" ", 1, 0)]
+        [decoders.Replace("▁", " "), decoders.ByteFallback(), decoders.Fuse(), *after]
     )
-    tokenizer.post_processor = _begin_with(special[bos], bos)
+    if bos is not None:
+        tokenizer.post_processor = _begin_with(special[bos], bos)
     return _with_special(tokenizer, special)
 
 

@@ -35,7 +35,7 @@ LAYER = {
     "ffn_up": "mlp.up_proj",
     "ffn_down": "mlp.down_proj",
 }
-SKIPPED = ("rope_freqs.weight",)  # they follow from the config
+SCALED = "rope_freqs.weight"  # factors of the rotary angles, as Llama 3.1 has them: not what config.json would say
 CONTROL, UNKNOWN = 3, 2  # kinds of tokens
 
 
@@ -53,20 +53,21 @@ def read_gguf(path: Path) -> Converted:
     heads["attn_k"] = about.get("llama.attention.head_count_kv", heads["attn_q"])
     tensors = {}
     for tensor in reader.tensors:
-        if tensor.name not in SKIPPED:
-            name, part = _name(tensor.name)
-            try:
-                numbers = gguf.quants.dequantize(tensor.data, tensor.tensor_type)
-            except NotImplementedError:
-                fact = f"weight {tensor.name} is quantised as {tensor.tensor_type.name}, which gguf cannot undo"
-                raise CheckpointError(fact, "get a file with another quantisation, Q8_0 say") from None
-            weight = torch.from_numpy(numpy.array(numbers, numpy.float32))  # its own memory: the reader's is a map
-            tensors[name] = turned(weight, heads[part]) if part in heads else weight
+        name, part = _name(tensor.name)
+        try:
+            numbers = gguf.quants.dequantize(tensor.data, tensor.tensor_type)
+        except NotImplementedError:
+            fact = f"weight {tensor.name} is quantised as {tensor.tensor_type.name}, which gguf cannot undo"
+            raise CheckpointError(fact, "get a file with another quantisation, Q8_0 say") from None
+        weight = torch.from_numpy(numpy.array(numbers, numpy.float32))  # its own memory: the reader's is a map
+        tensors[name] = turned(weight, heads[part]) if part in heads else weight
     return Converted(tensors=tensors, texts=_texts(about, tensors))
 
 
 def _name(theirs: str) -> tuple[str, str]:
     """Hugging Face's name of a weight, and which part of a layer it is."""
+    if theirs == SCALED:
+        raise CheckpointError(f"weight {theirs} scales the rotary angles", "get the model as safetensors")
     if theirs in NAMES:
         return NAMES[theirs], ""
     first, i, part, *end = [*theirs.split("."), "", ""][:4]
@@ -83,8 +84,12 @@ def _get(about: Mapping[str, Any], name: str) -> Any:
 
 def _texts(about: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> dict[str, Any]:
     tokens, count = _get(about, "tokenizer.ggml.tokens"), _get(about, "llama.attention.head_count")
-    if about.get("llama.rope.scaling.type", "none") != "none" or "rope_freqs.weight" in tensors:
+    width = about.get("llama.attention.key_length", _get(about, "llama.embedding_length") // count)
+    if about.get("llama.rope.scaling.type", "none") != "none":
         raise CheckpointError(f"rope.scaling.type is {about['llama.rope.scaling.type']!r}", "supported is none")
+    if about.get("llama.rope.dimension_count", width) != width:
+        fact = f"{about['llama.rope.dimension_count']} of a head's {width} numbers are turned"
+        raise CheckpointError(fact, "supported are models that turn all of them")
     bos, eos = (about.get(f"tokenizer.ggml.{which}_token_id") for which in ("bos", "eos"))
     config = {
         "architectures": ["LlamaForCausalLM"],
@@ -95,7 +100,8 @@ def _texts(about: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> dict[str,
         "num_hidden_layers": _get(about, "llama.block_count"),
         "num_attention_heads": count,
         "num_key_value_heads": about.get("llama.attention.head_count_kv", count),
-        "head_dim": about.get("llama.attention.key_length", _get(about, "llama.embedding_length") // count),
+        "head_dim": width,
+        "sliding_window": about.get("llama.attention.sliding_window") or None,  # `load` refuses one
         "max_position_embeddings": _get(about, "llama.context_length"),
         "rms_norm_eps": _short(_get(about, "llama.attention.layer_norm_rms_epsilon")),
         "rope_theta": about.get("llama.rope.freq_base", 10000.0),
@@ -126,11 +132,12 @@ def _tokenizer(about: Mapping[str, Any], tokens: list[str], bos: int | None) -> 
     kinds = about.get("tokenizer.ggml.token_type", [1] * len(tokens))
     special = {i: tokens[i] for i, kind in enumerate(kinds) if kind in (CONTROL, UNKNOWN)}
     model = _get(about, "tokenizer.ggml.model")
+    first = bos if about.get("tokenizer.ggml.add_bos_token", model == "llama") else None
     if model == "gpt2":
-        first = bos if about.get("tokenizer.ggml.add_bos_token", False) else None
         parting = about.get("tokenizer.ggml.pre", "")
         merges = _get(about, "tokenizer.ggml.merges")
         return from_merges(tokens, merges, special=special, bos=first, parting=parting).to_str(pretty=True)
-    if model == "llama" and bos is not None:
-        return from_pieces(tokens, _get(about, "tokenizer.ggml.scores"), special=special, bos=bos).to_str(pretty=True)
+    if model == "llama":
+        scores, space = _get(about, "tokenizer.ggml.scores"), about.get("tokenizer.ggml.add_space_prefix", True)
+        return from_pieces(tokens, scores, special=special, bos=first, space=space).to_str(pretty=True)
     raise CheckpointError(f"the tokenizer is of the kind {model!r}", "supported are gpt2 and llama")
