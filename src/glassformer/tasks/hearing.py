@@ -116,6 +116,8 @@ class Listener:
             self.nothing = logits[:, first].softmax(-1)[:, self.codes.nothing].tolist()
         logits = logits[:, -1].clone()
         logits[:, list(self.codes.never)] = -math.inf
+        if not self.timed:
+            logits[:, self.codes.times :] = -math.inf
         for row, said in zip(logits, self.said, strict=True):
             if not said:
                 row[list(self.codes.not_first)] = -math.inf
