@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import groupby
@@ -35,6 +36,11 @@ class Section:
 def shown_name(symbol: str) -> str:
     """As it is displayed in a line of text: Q1K1ᵀ."""
     return block(name(symbol)).lines[0]
+
+
+def _named(text: str) -> str:
+    """Symbols that are no letters on paper, QKt1 or Su, as they are displayed."""
+    return re.sub(r"\b(?:QKt|KtQ|Su)\d*\b", lambda found: shown_name(found.group()), text)
 
 
 def sections(report: Report) -> Iterator[Section]:
@@ -91,7 +97,7 @@ def _slips(report: Report) -> Iterator[str]:
     for symbol in dict.fromkeys(c.symbol for c in report.cells if c.verdict == "wrong" and c.given is None):
         yield f"{shown_name(symbol)} has not the size that it should have; see below."
     for slip in report.slips:
-        yield f"{slip.name[0].upper() + slip.name[1:]}, {slip.where}. {slip.why}."
+        yield _named(f"{slip.name[0].upper() + slip.name[1:]}, {slip.where}. {slip.why}.")
     named = {place for slip in report.slips for place in slip.cells}
     wrong = [c for c in report.cells if c.verdict == "wrong" and c.given is not None]
     alone = [c for c in wrong if (c.symbol, c.row - 1, c.column - 1) not in named]
@@ -178,7 +184,7 @@ def sentence(finding: ArithmeticFinding) -> str:
 
 
 def _lines(items: Iterator[tuple[int, str, str]]) -> Iterator[str]:
-    return (f"line {line}: {_short(source)}: {reason}." for line, source, reason in items)
+    return (f"line {line}: {_short(source)}: {_named(reason)}." for line, source, reason in items)
 
 
 def _notes(report: Report) -> Iterator[str]:
@@ -187,7 +193,8 @@ def _notes(report: Report) -> Iterator[str]:
     for note in report.notes:
         found.setdefault(note.assumption, []).append(note.line)
     for said, lines in found.items():
-        yield f"line{'s' if len(set(lines)) > 1 else ''} {_and([str(n) for n in dict.fromkeys(lines)])}: {said}."
+        places = list(dict.fromkeys(map(str, lines)))
+        yield f"line{'s' if len(places) > 1 else ''} {_and(places)}: {_named(said)}."
 
 
 def _short(text: str, most: int = 90) -> str:

@@ -76,8 +76,10 @@ class Unnamed:
         values = used_values(here)
         cells = {(i, j): own for i, j, own in here.cells()}
         if here.shape == wanted and values is not None:
-            if self.placer.agreement(operand, cells) < MOSTLY:
-                return  # not a copy of the operand with a slip of the pen, but another matrix
+            turned = {(j, i): own for (i, j), own in cells.items()} if wanted[0] == wanted[1] else {}
+            share = self.placer.agreement(operand, cells)
+            if share < MOSTLY or self.placer.agreement(operand, turned) > share:
+                return  # not a copy of the operand with a slip of the pen, but another matrix, or Kᵀ for K
             self.sheet.used.setdefault(symbol, {})[operand] = values
             if operand in self.placer.plan.given:
                 self.sheet.put(Placed(operand, cells, statement.line, statement.source, "factor"))
