@@ -40,24 +40,34 @@ def image_overlay(
         raise ShapeError(f"{len(names)} names for {len(layers)} maps of weights", "give one for each")
     picture = _thinned(picture if picture.ndim == 3 else picture[..., None].repeat(3, 2))
     picture = picture.repeat(3, 2) if picture.shape[2] == 1 else picture
-    count = len(layers) + 1
-    columns = min(count, 5)
-    rows = math.ceil(count / columns)
-    side = 3.0 if count <= 3 else 1.9
-    tall = side * min(1.6, max(0.4, picture.shape[0] / picture.shape[1]))
-    fig = figure(side * columns + 0.9, (tall + 0.25) * rows + 0.5)
-    axes = np.atleast_1d(fig.subplots(rows, columns)).ravel()
-    for ax in axes:
-        ax.set_axis_off()
+    fig, axes = _panels(len(layers) + 1, picture.shape[0] / picture.shape[1])
     axes[0].imshow(picture)
     axes[0].set_title("the picture", fontsize=9)
-    for i, ax in enumerate(axes[1:count]):
+    for i, ax in enumerate(axes[1:]):
         _lit(ax, picture, layers[i])
         ax.set_title(clip(names[i], 24) if names else f"head {i}" if patches.ndim == 3 else "lit by weight", fontsize=9)
-    fig.suptitle(clip(title, 80), fontsize=10)
-    bar = fig.colorbar(ScalarMappable(Normalize(0, 1), "gray"), ax=list(axes), shrink=0.8, label="weight / largest")
-    bar.ax.tick_params(labelsize=7)
+    wide, high = fig.get_size_inches().tolist()
+    fig.text(0.5, 1 - 0.08 / high, clip(title, 80), fontsize=10, ha="center", va="top")
+    bar = fig.add_axes((1 - 0.8 / wide, 0.15, 0.15 / wide, 0.6))
+    fig.colorbar(ScalarMappable(Normalize(0, 1), "gray"), cax=bar, label="weight / largest")
+    bar.tick_params(labelsize=7)
     return fig
+
+
+def _panels(count: int, ratio: float) -> tuple[Figure, list[Axes]]:
+    """Room for pictures of this ratio of height to width, laid out by hand: matplotlib's own layout takes longer."""
+    columns = min(count, 5)
+    side = 3.0 if count <= 3 else 1.9
+    tall = side * min(1.6, max(0.4, ratio))
+    wide, high = (side + 0.1) * columns + 1.0, (tall + 0.3) * math.ceil(count / columns) + 0.4
+    fig = figure(wide, high)
+    fig.set_layout_engine("none")
+    axes = []
+    for i in range(count):
+        x, y = 0.1 + i % columns * (side + 0.1), high - 0.6 - i // columns * (tall + 0.3) - tall
+        axes.append(fig.add_axes((x / wide, y / high, side / wide, tall / high)))
+        axes[-1].set_axis_off()
+    return fig, axes
 
 
 def _lit(ax: Axes, picture: Array, weights: Array) -> None:
