@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -61,6 +62,15 @@ def test_a_failure_keeps_the_package_and_leaves_no_folder(tmp_path: Path, thing:
     monkeypatch.setitem(ITEMS, "thing", good)
     fetch("thing", thing.append)
     assert thing == ["thing: checked, now unpacked and converted"]  # not fetched again
+
+
+def test_what_a_killed_process_left_is_swept_away(tmp_path: Path, thing: list[str]) -> None:
+    ours, dead = (tmp_path / "data" / f".thing.{number}.part" for number in (os.getpid(), 2**22 + 7))
+    for path in (ours, dead):
+        path.mkdir()
+    module._sweep("thing")
+    assert ours.exists()
+    assert not dead.exists()
 
 
 @pytest.mark.slow

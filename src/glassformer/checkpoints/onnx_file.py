@@ -101,7 +101,19 @@ def export_onnx(folder: str | Path, out: str | Path) -> Exported:
     example = call.example(2, 6)
     part = out.with_name(f".{out.stem}.{os.getpid()}.onnx")
     try:
-        with _quiet(), explicit(call):
+        _put(call, example, part)
+        apart = _compared(call, part)
+        os.replace(part, out)
+    except OSError as error:
+        raise InputError(f"{out} cannot be written ({error.strerror})", "choose another place") from None
+    finally:
+        part.unlink(missing_ok=True)
+    return Exported(out, apart)
+
+
+def _put(call: Call, example: dict[str, Tensor], path: Path) -> None:
+    with _quiet(), explicit(call):
+        try:
             made = torch.onnx.export(
                 call,
                 tuple(example.values()),
@@ -111,15 +123,11 @@ def export_onnx(folder: str | Path, out: str | Path) -> Exported:
                 output_names=["output"],
                 verbose=False,
             )
-            assert made is not None
-            made.save(str(part), external_data=False)
-        apart = _compared(call, part)
-        os.replace(part, out)
-    except OSError as error:
-        raise InputError(f"{out} cannot be written ({error.strerror})", "choose another place") from None
-    finally:
-        part.unlink(missing_ok=True)
-    return Exported(out, apart)
+        except Exception as error:  # of each of the exporter's stages
+            fact = f"a {type(call.model).__name__} cannot be put as ONNX ({type(error).__name__})"
+            raise CheckpointError(fact, "export its folder instead") from error
+        assert made is not None
+        made.save(str(path), external_data=False)
 
 
 def _compared(call: Call, path: Path) -> float | None:

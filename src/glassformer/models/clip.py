@@ -100,7 +100,7 @@ class CLIP(nn.Module):
         if self.config.text is None:
             raise ConfigError("this model has no text tower", "load both, or one for texts")
         X = self.text.decode(tokens)
-        y = X[torch.arange(len(X), device=X.device), self.ends(tokens)]
+        y = X[torch.arange(X.shape[0], device=X.device), self.ends(tokens)]
         return self.y(require_finite(y if self.text_projection is None else self.text_projection(y), self))
 
     def ends(self, tokens: Int[Tensor, "b t"]) -> Int[Tensor, " b"]:
