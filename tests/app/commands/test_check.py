@@ -64,14 +64,14 @@ def test_an_exercise_file(tmp_path: Path) -> None:
 def test_a_folder(tmp_path: Path) -> None:
     pile, out = tmp_path / "pile", tmp_path / "out"
     pile.mkdir()
-    (pile / "anna.md").write_text("$$q_1 = (1, 2)$$", encoding="utf-8")
-    (pile / "ben.yaml").write_text("Q: [[1", encoding="utf-8")
-    run("four-tokens", str(pile), "-o", str(out), "-f", "markdown", code=2)
-    assert sorted(path.name for path in out.iterdir()) == ["anna-feedback.md", "results.csv"]
+    (pile / "one.md").write_text("$$q_1 = (1, 2)$$", encoding="utf-8")
+    (pile / "two.yaml").write_text("Q: [[1", encoding="utf-8")
+    run("four-tokens", str(pile), "-o", str(out), "-f", "markdown", code=0)
+    assert sorted(path.name for path in out.iterdir()) == ["one-feedback.md", "results.csv", "two-feedback.md"]
     rows = (out / "results.csv").read_text(encoding="utf-8").splitlines()
     assert len(rows) == 3
     assert "is not YAML" in rows[2]
-    (pile / "ben.yaml").unlink()
+    (pile / "two.yaml").unlink()
     assert run("four-tokens", str(pile)).startswith("submission,score,")
 
 

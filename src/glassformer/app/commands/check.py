@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 import sys
 from collections.abc import Iterator
+from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -85,15 +87,28 @@ def _pile(exercise: Exercise | None, paths: list[Path], form: str, output: Path 
     results: list[Marked] = []
     for item in _with_progress(mark_all(exercise, paths), len(paths)):
         results.append(item)
-        if output is not None and item.report is not None:
-            write(show(item.report, form), output / files[item.path])
+        if output is not None:
+            write(show(item.report, form) if item.report else _unreadable(item, form), output / files[item.path])
     text = table(results, files if output is not None else dict.fromkeys(files, ""))
     write(text, output / RESULTS if output is not None else None)
     for item in results:
         if item.report is None:
             print(f"glassformer: {item.path}: {item.error}", file=sys.stderr)
-    if any(item.report is None for item in results):
+    if all(item.report is None for item in results):
         raise typer.Exit(2)
+
+
+def _unreadable(item: Marked, form: str) -> str:
+    """The feedback on a submission that could not be marked: why."""
+    from glassformer.worked.render import page
+
+    match form:
+        case "json":
+            return json.dumps({"name": item.path.name, "score": None, "error": item.error}, ensure_ascii=False) + "\n"
+        case "html":
+            return page(item.path.name, f"<p>This could not be marked: {escape(str(item.error))}</p>")
+        case _:
+            return f"{item.path.name}\n\nThis could not be marked: {item.error}\n"
 
 
 def _with_progress(items: Iterator[Marked], count: int) -> Iterator[Marked]:

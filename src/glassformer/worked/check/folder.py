@@ -87,7 +87,8 @@ def table(marked: Iterable[Marked], files: dict[Path, str]) -> str:
     for item in marked:
         report = item.report
         if report is None:
-            writer.writerow([_safe(str(item.path)), "", *("" for _ in VERDICTS), "", "", "", _safe(item.error)])
+            empty = [""] * (len(VERDICTS) + 3)
+            writer.writerow([_safe(str(item.path)), *empty, files[item.path], _safe(item.error)])
             continue
         counts = report.count()
         score = "" if report.score is None else f"{report.score:.4f}"
