@@ -13,10 +13,10 @@ from glassformer.worked.check.folder import mark_all, names, submissions, table
 
 
 def pile(folder: Path) -> Path:
-    (folder / "anna").mkdir()
-    (folder / "ben").mkdir()
-    (folder / "anna" / "work.md").write_text("$$q_1 = (1, 2)$$", encoding="utf-8")
-    (folder / "ben" / "work.md").write_text("$$q_1 = (1, 3)$$", encoding="utf-8")
+    (folder / "one").mkdir()
+    (folder / "two").mkdir()
+    (folder / "one" / "work.md").write_text("$$q_1 = (1, 2)$$", encoding="utf-8")
+    (folder / "two" / "work.md").write_text("$$q_1 = (1, 3)$$", encoding="utf-8")
     (folder / "=carl.yaml").write_text("Q: [[1", encoding="utf-8")
     (folder / "dora.md").write_bytes(b"\xff\x00\xfe")
     (folder / ".hidden.md").write_text("$1$", encoding="utf-8")
@@ -35,7 +35,7 @@ def test_one_broken_submission_never_stops_the_rest(tmp_path: Path) -> None:
     assert [item.report is None for item in marked] == [True, False, False, True]
     files = names(paths, "html")
     assert len(set(files.values())) == 4
-    assert files[paths[1]] == "anna-work-md-feedback.html"
+    assert files[paths[1]] == "one-work-md-feedback.html"
     rows = list(csv.DictReader(table(marked, files).splitlines()))
     assert "is not YAML" in rows[0]["error"]
     assert rows[1]["wrong"] == "0"
