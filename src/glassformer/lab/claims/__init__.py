@@ -21,6 +21,7 @@ _MODULES = (
     "c11_convolution",
     "c12_permutation",
     "c13_sinusoids",
+    "c14_longer",
     "c15_identity",
     "c16_orthogonal",
     "c17_permutations",
@@ -32,8 +33,11 @@ _MODULES = (
     "c23_cost",
     "c24_count",
     "c25_alone",
+    "c26_residual",
     "c27_decoder",
     "c28_patches",
+    "c29_resolution",
+    "c30_shifts",
     "c32_transport",
 )
 
