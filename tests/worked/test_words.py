@@ -35,3 +35,8 @@ def test_ties_and_what_is_masked() -> None:
 
 def test_columns_are_read_by_column() -> None:
     assert len(describe(solve(library.get("columns")))["A"]) == solve(library.get("columns"))["A"].shape[1]
+
+
+def test_what_is_tiny_is_still_seen() -> None:
+    tiny = Exact(-1000).exp()
+    assert say([Exact(1) - tiny, tiny]).startswith("attends most to token 1, 100.0 %")

@@ -22,9 +22,8 @@ def _sentences(step: Step) -> Iterator[str]:
 
 def say(row: Sequence[Exact]) -> str:
     """What one token's weights say: their largest, ties, and the entropy in bits."""
-    weights = [float(weight) for weight in row]
-    seen = [weight for weight in weights if weight > 0]
-    bits = entropy(weights)
+    seen = [weight for weight in row if not weight.is_zero()]  # exactly: a float of e⁻¹⁰⁰⁰ would be 0
+    bits = entropy([float(weight) for weight in row])
     top = max(row)
     best = [s for s, weight in enumerate(row, 1) if weight == top]
     if len(seen) == 1:

@@ -3,8 +3,10 @@ from __future__ import annotations
 import pytest
 
 from glassformer.worked import library
+from glassformer.worked.matrix import Matrix
+from glassformer.worked.numbers import Exact
 from glassformer.worked.render import plain
-from glassformer.worked.render.formula import Letter, Row, chain, name, spelled
+from glassformer.worked.render.formula import Letter, Row, chain, decimal_grid, name, spelled
 from glassformer.worked.solve import solve
 
 
@@ -59,3 +61,12 @@ def test_long_forms_are_left_to_decimals() -> None:
 def test_counts_are_spelled() -> None:
     assert plain.block(spelled("4ND² + 2N²D")).lines == ("4N·D² + 2N²·D",)
     assert isinstance(spelled("height/size"), Row)
+
+
+@pytest.mark.parametrize(
+    ("power", "shown"),
+    [(17, "2.4155·10⁷"), (40, "2.3539·10¹⁷"), (65, "1.6949·10²⁸"), (700, "1.0142·10³⁰⁴"), (5000, "2.9676·10²¹⁷¹")],
+)
+def test_large_numbers_have_their_power_of_ten(power: int, shown: str) -> None:
+    grid = decimal_grid(Matrix.of([[Exact(power).exp()]]), 4)
+    assert plain.block(grid).lines == (shown,)

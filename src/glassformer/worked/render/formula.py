@@ -145,6 +145,12 @@ def has_long_fractions(matrix: Matrix[Exact]) -> bool:
     return any(not _is_whole(x) for _, _, x in matrix.cells())
 
 
+def _magnitude(x: Exact) -> int:
+    """The power of ten of a large number; `significant` writes larger ones with it and others in full."""
+    digits, _, exponent = x.significant(17).lstrip("-").partition("e")
+    return int(exponent) if exponent else len(digits.partition(".")[0]) - 1
+
+
 def _is_fraction(x: Exact | Masked) -> bool:
     return isinstance(x, Masked) or x.rational() is not None
 
@@ -162,11 +168,11 @@ def decimal_grid(matrix: Matrix[Exact], digits: int) -> Node:
     """Rounded to so many places; whole numbers stay whole."""
 
     def cell(x: Exact | Masked) -> Node:
-        if _is_whole(x):
+        if isinstance(x, Masked) or _is_whole(x):
             return Number(tree(x))
         if abs(float(x)) < LARGE:
             return Decimal(x.decimal(digits))
-        exponent = len(x.decimal(0).lstrip("-")) - 1
+        exponent = _magnitude(x)
         return Ten((x / Exact(10) ** exponent).decimal(digits), exponent)
 
     return _grid(matrix, cell)
