@@ -3,6 +3,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+import torch
 
 from glassformer.lab.running import run
 
@@ -25,6 +26,12 @@ def test_a_run_is_kept_by_parameters_and_seed() -> None:
 def test_without_the_cache_nothing_is_kept(tmp_path: Path) -> None:
     assert not run(7, keep=False).cached
     assert not list(tmp_path.rglob("*.json"))
+
+
+def test_the_number_of_threads_comes_back() -> None:
+    before = torch.get_num_threads()
+    run(7, keep=False)
+    assert torch.get_num_threads() == before
 
 
 def test_how_to_repeat_it() -> None:

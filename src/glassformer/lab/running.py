@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import NamedTuple
+
+import torch
 
 from glassformer.lab import cache
 from glassformer.lab.claims import claim
@@ -37,6 +41,17 @@ class Outcome(NamedTuple):
         return [f"{prefix}{name}={value}" for name, value in self.parameters.items() if value != defaults[name]]
 
 
+@contextmanager
+def one_thread() -> Iterator[None]:
+    """The tensors of the lab are small: a second thread waits more than it works, most of all on a busy machine."""
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(threads)
+
+
 def run(number: int, *, seed: int = 0, keep: bool = True, **changes: str | Value) -> Outcome:
     """The outcome of one claim; `keep=False` measures anew and writes nothing."""
     experiment = claim(number)
@@ -46,7 +61,8 @@ def run(number: int, *, seed: int = 0, keep: bool = True, **changes: str | Value
         result, seconds = known
         return Outcome(experiment, parameters, seed, result, experiment.verdict(result), seconds, True)
     start = time.perf_counter()
-    result = experiment.run(parameters, seed)
+    with one_thread():
+        result = experiment.run(parameters, seed)
     seconds = time.perf_counter() - start
     if keep:
         cache.store(number, parameters, seed, result, seconds)

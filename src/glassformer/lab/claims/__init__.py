@@ -38,6 +38,7 @@ _MODULES = (
     "c28_patches",
     "c29_resolution",
     "c30_shifts",
+    "c31_data",
     "c32_transport",
 )
 
