@@ -3,7 +3,7 @@ VENV := .venv
 PY := $(VENV)/bin/python
 READY := $(VENV)/.ready
 
-.PHONY: run test test-all lint types unit slow golden bench clean
+.PHONY: run test test-all lint types unit slow thorough golden bench clean
 
 run: $(READY)
 	@$(VENV)/bin/glassformer tour
@@ -20,6 +20,10 @@ types: $(READY)
 
 unit: $(READY)
 	OMP_NUM_THREADS=1 $(PY) -m pytest -n 2 -m "not slow"
+
+# Ten times the examples of every property: when something in the arithmetic has changed.
+thorough: $(READY)
+	OMP_NUM_THREADS=1 GLASSFORMER_PROFILE=thorough $(PY) -m pytest -n 2 -m "not slow"
 
 # Slow tests may fetch pinned data from the package registries, and take both cores each.
 slow: $(READY)
