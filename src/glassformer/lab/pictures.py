@@ -55,13 +55,14 @@ def bars(values: Mapping[str, float], *, up: str, title: str, log: bool = False,
     fig = figure(6.4, 3.6)
     ax = fig.subplots()
     drawn = ax.bar(list(values), list(values.values()), color=LINES[0], width=0.6)
-    ax.bar_label(drawn, fmt="%.3g", fontsize=8)
+    ax.bar_label(drawn, ["≈ 0" if 0 < x < 1e-15 else f"{x:.3g}" for x in values.values()], fontsize=8)
     if level is not None:
         ax.axhline(level, color="black", lw=1, ls=":")
     if log:
         ax.set_yscale("log")
-    ax.tick_params(axis="x", rotation=15)
     _finish(ax, "", up, title)
+    for label in ax.get_xticklabels():
+        label.set(rotation=25, ha="right")
     return fig
 
 
