@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import json
+import os
 import time
 from pathlib import Path
 
@@ -85,3 +87,12 @@ def test_schema_names_every_key() -> None:
     keys = {"X", "heads", "WO", "scale", "mask", "positions", "memory", "residual", "layernorm", "ffn"}
     assert keys <= set(schema()["properties"])
     assert schema()["additionalProperties"] is False
+
+
+@pytest.mark.golden
+def test_the_published_schema_is_the_models() -> None:
+    """docs/exercise.schema.json is what editors complete and check exercise files by."""
+    published = Path(__file__).parents[2] / "docs" / "exercise.schema.json"
+    if os.environ.get("GLASSFORMER_GOLDEN") == "rewrite":
+        published.write_text(json.dumps(schema(), indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+    assert json.loads(published.read_text(encoding="utf-8")) == schema()

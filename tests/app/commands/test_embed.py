@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -55,8 +56,15 @@ def test_a_bad_line_is_told_and_the_rest_embedded(reader: Path) -> None:
 def test_what_is_refused(reader: Path, tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"v.txt is of no known kind"):
         run(str(reader), "-o", str(tmp_path / "v.txt"), text="the")
-    try:
-        import pyarrow  # noqa: F401
-    except ImportError:
-        with pytest.raises(InputError, match=r"\.parquet needs the package pyarrow"):
-            run(str(reader), "-o", str(tmp_path / "v.parquet"), text="the")
+
+
+def test_a_table_for_parquet(reader: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from pyarrow import parquet
+
+    _, out, _ = run(str(reader), text="\n".join(TEXTS))
+    run(str(reader), "-o", str(tmp_path / "v.parquet"), text="\n".join(TEXTS))
+    rows = parquet.read_table(tmp_path / "v.parquet").to_pylist()
+    assert rows == [json.loads(line) for line in out.splitlines()]
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    with pytest.raises(InputError, match=r"\.parquet needs the package pyarrow"):
+        run(str(reader), "-o", str(tmp_path / "v.parquet"), text="the")
