@@ -1,9 +1,6 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
-import sys
 from typing import Any
 
 import numpy as np
@@ -216,28 +213,3 @@ def test_counts() -> None:
     windowed = solve(from_data({"cost": {"N": N, "D": D, "window": M}}))
     assert windowed["total"][0, 0] == 4 * N * D**2 + 2 * M * N * D
     assert solve(library.get("patch-count"))["n"][0, 0] == 196
-
-
-def timed(code: str) -> float:
-    """Processor seconds of a fresh interpreter, which other work on the machine does not lengthen much."""
-    start = os.times()
-    subprocess.run([sys.executable, "-c", code], check=True, capture_output=True)
-    end = os.times()
-    return end.children_user + end.children_system - start.children_user - start.children_system
-
-
-@pytest.mark.slow
-def test_speed() -> None:
-    """Half a second for four tokens and three for eight of width 8 with four heads; the best of three tries."""
-    four = (
-        "import json; from glassformer.worked import library, solve\n"
-        "json.dumps(solve.solve(library.get('four-tokens')).to_json())"
-    )
-    assert min(timed(four) for _ in range(3)) < 0.5
-    eight = (
-        "import json, random; from glassformer.worked import problem, solve; r = random.Random(0)\n"
-        "m = lambda a, b: [[r.randint(-2, 2) for _ in range(b)] for _ in range(a)]\n"
-        "heads = [{w: m(8, 2) for w in ('WQ', 'WK', 'WV')} for _ in range(4)]\n"
-        "json.dumps(solve.solve(problem.from_data({'X': m(8, 8), 'heads': heads, 'WO': m(8, 8)})).to_json())"
-    )
-    assert min(timed(eight) for _ in range(3)) < 3

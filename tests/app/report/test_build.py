@@ -1,15 +1,13 @@
 from __future__ import annotations
 
 import re
-import time
 from html.parser import HTMLParser
 
 import pytest
 import torch
 
 from glassformer import lens
-from glassformer.app.report import build, report, see
-from glassformer.models import ViT, vit
+from glassformer.app.report import build, report
 
 EVERYWHERE = ["Attention", "Heads", "Entropy", "Map of heads", "Margins", "One query", "Trace"]
 OF_KIND = {
@@ -71,18 +69,3 @@ def test_of_a_long_text_only_what_is_drawn_is_kept(shown, monkeypatch: pytest.Mo
         model(*seen.inputs)
     assert len(less) == 6 < len(run)
     assert build.closer.closer(less, seen) == build.closer.closer(run, seen)  # and it is enough
-
-
-@pytest.mark.slow
-def test_a_vit_b_on_one_picture_takes_less_than_ten_seconds_of_one_processor(files) -> None:
-    model = ViT(vit.base_16(), seed=0).eval()
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    try:
-        start = time.process_time()
-        text = report(model, see(model, [str(files / "picture.png")]))
-        taken = time.process_time() - start
-    finally:
-        torch.set_num_threads(threads)
-    assert taken < 10
-    assert len(text) < 5_000_000

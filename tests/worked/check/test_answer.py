@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from glassformer.worked.check.answer import answer, troubles
+from glassformer.worked.check.answer import answer, carried, troubles
 from glassformer.worked.read import read
+from glassformer.worked.read.term import Name
 
 
 def test_the_last_numbers_of_the_chain() -> None:
@@ -30,3 +31,13 @@ def test_too_large_or_without_a_value() -> None:
 
 def test_inequalities_are_no_answers() -> None:
     assert answer(read(r"$$w_{1,2} > 0.5$$").statements[0], 10) is None
+
+
+def test_numbers_carried_from_another_name_stand_on_their_own_line() -> None:
+    first, second = read("$a_1 = (1, 2)$\n\n$a_4 = a_1$").statements
+    given = answer(first, 10)
+    assert given is not None
+    found = carried(second, {Name("a", (1,)): given})
+    assert found is not None
+    assert [(own.text, own.line) for _, _, own in found.cells()] == [("1", 3), ("2", 3)]
+    assert carried(second, {}) is None

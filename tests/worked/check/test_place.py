@@ -110,3 +110,21 @@ def test_crossed_out_work_is_kept_apart() -> None:
 def test_parameters_are_left_alone() -> None:
     sheet = placed("root-three", "$d_k = 3$ and $foo = 4$")
     assert [item.reason for item in sheet.unread] == ["no step of this exercise is called foo"]
+
+
+def test_a_name_that_equals_a_name_has_its_numbers() -> None:
+    sheet = placed("four-tokens", r"$\alpha_1 = (0.2, 0.53, 0.07, 0.2)$ and $\alpha_4 = \alpha_1$")
+    assert cells(sheet)["A"] == {(i, j + 1): t for i in (1, 4) for j, t in enumerate(("0.2", "0.53", "0.07", "0.2"))}
+    assert "A" not in cells(placed("four-tokens", r"$\alpha_4 = \alpha_1$"))
+
+
+def test_a_numbered_word_is_a_name() -> None:
+    sheet = placed("two-heads", "Head1 = A1 V1 = [[1, 2, 3], [4, 5, 6]]")
+    assert list(cells(sheet)) == ["H1"]
+    assert not sheet.unread
+
+
+def test_exponentials_listed_without_brackets() -> None:
+    sheet = placed("four-tokens", "The exponentials are $e^2, e^4, 1, e^2$.")
+    assert list(cells(sheet)["E"]) == [(2, 1), (2, 2), (2, 3), (2, 4)]
+    assert "E" not in cells(placed("four-tokens", "The exponentials are $e, e^2, 1, e$."))  # row 1 or row 4

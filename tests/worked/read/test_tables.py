@@ -41,3 +41,15 @@ def test_what_cannot_be_told_apart_is_said() -> None:
 def test_tabular() -> None:
     table = latex_table("{c|cc}\n\\hline\n & $k_1$ & $k_2$ \\\\ \\hline\n$q_1$ & 4 & 6 \\\\\n$q_2$ & 1 & 2 \\\\\n", 1)
     assert shown(table) == [(1, None, "[4, 6; 1, 2]")]
+
+
+def test_vectors_under_their_names() -> None:
+    table = markdown_table("| token | q | $k_i$ |\n|---|---|---|\n| 1 | (1, 2) | (1, 0) |\n| token 2 | [3, 4] | |", 1)
+    assert shown(table) == [(3, "q_1", "[1, 2]"), (3, "k_1", "[1, 0]"), (4, "q_2", "[3, 4]")]
+    assert not table.problems
+
+
+def test_vectors_of_nobody_knows_which_token_are_said() -> None:
+    table = markdown_table("| who | q | k |\n|---|---|---|\n| cat | (1, 2) | (1, 0) |\n| dog | (3, 4) | (2, 1) |", 1)
+    assert not table.chains
+    assert "which vectors these are" in table.problems[0][2]

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
 
 from glassformer.worked.check.own import Table, table
 from glassformer.worked.read import Link, Statement, Unevaluated, evaluate
-from glassformer.worked.read.term import Blank, Matrix, Term, is_numeric
+from glassformer.worked.read.term import Blank, Matrix, Name, Term, is_numeric
 
 
 def answer(statement: Statement, most: int) -> Table | None:
@@ -16,6 +17,18 @@ def answer(statement: Statement, most: int) -> Table | None:
         if found is not None and any(found.cells()):
             return found
     return None
+
+
+def carried(statement: Statement, values: Mapping[Name, Table]) -> Table | None:
+    """α_4 = α_1 has the numbers that α_1 was given last, on the line where it says so."""
+    last = statement.terms[-1] if statement.terms else None
+    if last is None or last.relation not in ("=", "≈") or last.struck or not isinstance(last.term, Name):
+        return None
+    found = values.get(last.term) if last.term.indices else None
+    if found is None:
+        return None
+    rows = (tuple(own and replace(own, line=last.line) for own in row) for row in found.rows)
+    return replace(found, rows=tuple(rows))
 
 
 def is_readable(link: Link, most: int) -> bool:

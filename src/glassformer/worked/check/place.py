@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from itertools import product
 from typing import Any
 
-from glassformer.worked.check.answer import answer, troubles
+from glassformer.worked.check.answer import answer, carried, troubles
 from glassformer.worked.check.context import Context, counted_from_zero
 from glassformer.worked.check.fit import At, Cells, fit, readings
 from glassformer.worked.check.own import Table, closeness
@@ -59,6 +59,7 @@ class Placer:
         self.turned = False
         self.most = 64 + 4 * max(m.shape[0] * m.shape[1] for m in self.exact.values())
         self.answers: dict[int, Table | None] = {}
+        self.values: dict[Name, Table] = {}  # what each name was given last
         self.cached: tuple[int, Judgement] | None = None
 
     def run(self) -> Sheet:
@@ -107,7 +108,7 @@ class Placer:
             return False  # `i = 0 scores to j → […]`
         if found is None and exact is None:
             return False
-        written = self.written(statement)
+        written = self.written(statement) or carried(statement, self.values)
         for line, reason in troubles(statement, self.most):
             if not any(item.line == line for item in self.sheet.unread):  # the reader may have said it
                 self.sheet.leave(line, statement.source, reason)
@@ -120,6 +121,8 @@ class Placer:
         option = self.choose(statement, target, options)
         if option is not None:
             self.keep(statement, option, target, written)
+            if isinstance(target.term, Name):
+                self.values[target.term] = written
             self.others(statement, target, written)
         return True
 

@@ -1,7 +1,8 @@
 """Tables: Markdown's with |, with tabs, and LaTeX's tabular.
 
 A body of numbers is a matrix, named by the corner or the words above; two columns, a name and a number, are one
-statement a row. A table of words is read for the formulas in its cells.
+statement a row; under `token | q | k`, a row `1 | (1, 2) | (1, 0)` says q_1 = (1, 2) and k_1 = (1, 0). A table of words
+is read for the formulas in its cells.
 """
 
 from __future__ import annotations
@@ -10,13 +11,18 @@ import re
 from dataclasses import dataclass, field
 
 from glassformer.worked.read.chain import formula
-from glassformer.worked.read.term import Blank, Matrix, Term, is_numeric, names_in
+from glassformer.worked.read.targets import listed
+from glassformer.worked.read.term import Blank, Matrix, Name, Term, is_numeric, names_in
 
 _RULE = re.compile(r"^[\s|:+-]*-[\s|:+-]*$")
 _MATH = re.compile(r"\$+([^$]+)\$+|\\\(((?:[^\\]|\\(?!\)))*)\\\)")
 _TABULAR = re.compile(
     r"\\(?:hline|toprule|midrule|bottomrule|centering)\b|\\cline\{[^}]{0,20}\}|\\multicolumn\{\d+\}\{[^}]{0,20}\}"
 )
+
+_TOKEN = re.compile(r"(?:(?:[Tt]oken|[Rr]ow|[Pp]osition|#)\s*)?\$?(?:[xti]_?\{?)?(\d{1,3})\}?\$?")
+
+_NO_TOKEN = "which vectors these are cannot be told: number the rows, and name the columns q, k, v"
 
 
 @dataclass(slots=True)
@@ -75,7 +81,7 @@ def _cell(text: str, line: int) -> _Cell:
     read = formula(source, line)
     if read.problems or len(read.drafts) != 1 or len(read.drafts[0].terms) != 1:
         return _Cell(stripped, None, line)
-    return _Cell(stripped, read.drafts[0].terms[0].term, line)
+    return _Cell(stripped, listed(read.drafts[0].terms[0].term), line)
 
 
 def _table(rows: list[list[_Cell]], line: int, source: str) -> Table:
@@ -96,9 +102,15 @@ def _table(rows: list[list[_Cell]], line: int, source: str) -> Table:
     if not body:
         table.problems.append((line, source.strip(), "a table of one row, of which not all cells are numbers"))
         return table
+    if head is not None and (vectors := _vectors(head, body)):
+        table.chains += vectors
+        return table
     if len(body[0]) == 2 and all(row[0].named and row[1].number for row in body):
         for name, value in body:
             table.chains.append((name.line, f"{name.text} | {value.text}", name.term, value.term or Blank()))
+        return table
+    if any(isinstance(cell.term, Matrix) for row in body for cell in row):
+        table.problems.append((line, source.strip(), _NO_TOKEN))
         return table
     side = _side(body, head is not None)
     cells = [row[1:] if side else row for row in body]
@@ -111,6 +123,24 @@ def _table(rows: list[list[_Cell]], line: int, source: str) -> Table:
         return table
     table.chains.append((line, source.strip(), corner, matrix))
     return table
+
+
+def _vectors(head: list[_Cell], body: list[list[_Cell]]) -> list[tuple[int, str, Term | None, Term]]:
+    """`token | q | k` over `1 | (1, 2) | (1, 0)`: q_1 = (1, 2), k_1 = (1, 0). Empty unless every cell is such a one."""
+    found: list[tuple[int, str, Term | None, Term]] = []
+    tokens = [_TOKEN.fullmatch(row[0].text) for row in body]
+    for row, token in zip(body, tokens, strict=True):
+        for above, cell in zip(head[1:], row[1:], strict=True):
+            name = above.term
+            if isinstance(name, Name) and name.indices in (("i",), ("t",), ("n",)):  # q_i over the column
+                name = Name(name.name, (), name.upper)
+            vector = isinstance(cell.term, Matrix) and cell.term.flat and cell.number
+            if token is None or not isinstance(name, Name) or name.indices or not (vector or not cell.text):
+                return []
+            if vector and cell.term is not None:
+                target = Name(name.name, (int(token[1]),), name.upper)
+                found.append((cell.line, f"{above.text}, {row[0].text}: {cell.text}", target, cell.term))
+    return found
 
 
 def _formulas(rows: list[list[_Cell]], table: Table) -> None:

@@ -30,10 +30,10 @@ def settle(terms: list[Link]) -> list[tuple[Target | None, tuple[Link, ...]]]:
         matched = _one_by_one(first.term, terms[1:])
         if matched is not None:
             return matched
-    terms = [replace(link, term=_listed(link.term)) if position else link for position, link in enumerate(terms)]
+    terms = [replace(link, term=listed(link.term)) if position else link for position, link in enumerate(terms)]
     if first.relation == "" and len(terms) > 1 and (names_in(first.term) or _cell(first.term)):
         return [(target_of(first.term), tuple(terms[1:]))]
-    terms[0] = replace(first, term=_listed(first.term))
+    terms[0] = replace(first, term=listed(first.term))
     if first.relation == "" and not isinstance(first.term, Unknown):
         for position, link in enumerate(terms):
             if position and link.relation == "=" and isinstance(link.term, Name):
@@ -59,7 +59,7 @@ def _one_by_one(target: Several, links: list[Link]) -> list[tuple[Target | None,
     ]
 
 
-def _listed(term: Term) -> Term:
+def listed(term: Term) -> Term:
     """(1, 2) by itself is a list; ((1, 2), (3, 4)) a matrix."""
     if not isinstance(term, Several):
         return term

@@ -30,6 +30,7 @@ _SCAN = re.compile(
 _SUPER = dict(zip("⁰¹²³⁴⁵⁶⁷⁸⁹⁻⁺ⁿⁱᵀ⊤", "0123456789-+niTT", strict=True))
 _SUB = dict(zip("₀₁₂₃₄₅₆₇₈₉₋ᵢⱼₖₙₘᵥₒₜₛₗₐₓₕ", "0123456789-ijknmvotslaxh", strict=True))
 _ALONE = re.compile(r"\s*(?:$|[A-Za-z0-9,.;!?])")
+_NUMBERED = re.compile(r"\d+\s*[=≈]")  # Head1 = …
 _REMARK = re.compile(r"\(\s*[A-Za-z]{3}[A-Za-z ,.]{0,60}\)")
 _SMALL_WORDS = frozenset(("and", "for", "where", "with", "then", "so", "if", "or", "is", "to", "we", "get", "from"))
 _OPEN = {"(": "(", "[": "[", "{": "{", "⟨": "<", "⌊": "f", "⌈": "f"}
@@ -113,6 +114,7 @@ class Lexer:
         """Words that stand by themselves are words; `out_1`, `out = `, `sin x` are not."""
         alone = _ALONE.match(self.source, self.position) and (self.items or self.position < self.last)
         script = bool(self.items) and self.items[-1].text in ("_", "^")
+        alone = alone and not _NUMBERED.match(self.source, self.position)
         word = len(run) > 2 and run[1:].islower() and run.lower() not in names.FUNCTIONS
         if not script and ((word and alone and not self.open) or run in _SMALL_WORDS):
             self.add("words", run)
