@@ -1,7 +1,5 @@
 from __future__ import annotations
 
-import pytest
-
 from glassformer.figures import save
 from glassformer.lab.claims import claim
 
@@ -22,8 +20,3 @@ def test_the_rule() -> None:
     assert judge(made(0.3, 0.9))[0] == "holds"
     assert judge(made(0.3, 0.5))[0] == "fails"
     assert judge(made(0.9, 1))[0] == "fails"
-
-
-@pytest.mark.slow
-def test_verdict(stable) -> None:  # type: ignore[no-untyped-def]
-    stable(31, "holds")
