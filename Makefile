@@ -3,7 +3,7 @@ VENV := .venv
 PY := $(VENV)/bin/python
 READY := $(VENV)/.ready
 
-.PHONY: run test test-all lint types unit slow thorough golden bench clean
+.PHONY: run test test-all lint types unit slow thorough golden bench compare clean
 
 run: $(READY)
 	@$(VENV)/bin/glassformer tour
@@ -32,6 +32,11 @@ slow: $(READY)
 # Measures what looking costs, beside peers in the same run, and rewrites the table in README.md.
 bench: $(READY)
 	$(PY) benchmarks/watching.py --update
+
+# Measures the architectures side by side (resumes if it was stopped), and rewrites the table in README.md.
+compare: $(READY)
+	$(VENV)/bin/glassformer data fetch fashion-mnist
+	OMP_NUM_THREADS=1 $(VENV)/bin/glassformer compare --readme README.md
 
 # Rewrites every golden file from what the code says now; read the diff before you commit it.
 golden: $(READY)

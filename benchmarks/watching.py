@@ -1,6 +1,6 @@
 """What looking costs: one encoder plain, traced, watched, read and explicit, beside torch's own that gives weights.
 
-    .venv/bin/python benchmarks/watching.py [--rounds 15] [--tokens 512] [--update]
+    .venv/bin/python benchmarks/watching.py [--rounds 15] [--tokens 512 2048] [--threads 2] [--update]
 
 Prints ratios to the plain forward pass; --update writes results/watching.json and the table in README.md.
 """
@@ -54,15 +54,20 @@ def measure(tokens: int, rounds: int) -> dict[str, float]:
     peer = nn.ModuleList(WithWeights() for _ in range(DEPTH)).eval()
     fused = nn.TransformerEncoderLayer(WIDTH, HEADS, 4 * WIDTH, activation="gelu", batch_first=True, norm_first=True)
     fast = nn.TransformerEncoder(fused, DEPTH, enable_nested_tensor=False).eval()
+    every = "encoder.*.attention.A"
 
-    def traced(*patterns: str, read: str | None = None) -> None:
+    def traced(*patterns: str, read: bool = False) -> None:
         with trace(model, *patterns) as run:
             model(ids)
-        for _ in run.each(read) if read else ():
+        for _ in run.each(patterns[0]) if read else ():
             pass
 
+    def reading() -> None:
+        with trace(model, every, read=lambda path, A: None):
+            model(ids)
+
     def explicit() -> None:
-        with edit(model, "encoder.*.attention.A", lambda A: A):
+        with edit(model, every, lambda A: A):
             model(ids)
 
     def weights() -> None:
@@ -74,10 +79,9 @@ def measure(tokens: int, rounds: int) -> dict[str, float]:
         {
             "ours, nobody looks": lambda: model(ids),
             "ours, a trace entered that watches one embedding": lambda: traced("encoder.embed.X"),
-            "ours, every layer's A watched, not read": lambda: traced("encoder.*.attention.A"),
-            "ours, every layer's A watched and read": lambda: traced(
-                "encoder.*.attention.A", read="encoder.*.attention.A"
-            ),
+            "ours, every layer's A watched, not read": lambda: traced(every),
+            "ours, every layer's A read on the way": reading,
+            "ours, every layer's A read afterwards": lambda: traced(every, read=True),
             "ours, every layer explicit (an edit of A)": explicit,
             "nn.TransformerEncoder, no weights": lambda: fast(embedded),
             "nn.MultiheadAttention(need_weights=True), all weights": weights,
@@ -87,27 +91,36 @@ def measure(tokens: int, rounds: int) -> dict[str, float]:
     )
 
 
-def table(result: dict[str, float]) -> str:
-    base = result["ours, nobody looks"]
-    rows = "\n".join(f"| {name} | {seconds / base:.2f} |" for name, seconds in result.items())
-    return f"| | × plain |\n|---|---|\n{rows}"
+def table(results: dict[int, dict[str, float]]) -> str:
+    """A row for each way to look, a column for each length: times the plain pass of that length."""
+    plain = {tokens: result["ours, nobody looks"] for tokens, result in results.items()}
+    names = next(iter(results.values()))
+    rows = [
+        " | ".join([f"| {name}", *(f"{result[name] / plain[tokens]:.2f}" for tokens, result in results.items())]) + " |"
+        for name in names
+    ]
+    head = " | ".join(["| × plain", *(f"{tokens:,} tokens" for tokens in results)]) + " |"
+    return "\n".join([head, "|---" * (1 + len(results)) + "|", *rows])
 
 
 def main() -> None:
     options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     options.add_argument("--rounds", type=int, default=15)
-    options.add_argument("--tokens", type=int, default=512)
+    options.add_argument("--tokens", type=int, nargs="+", default=[512, 2048])
+    options.add_argument("--threads", type=int, default=torch.get_num_threads())
     options.add_argument("--update", action="store_true")
     wanted = options.parse_args()
-    result = measure(wanted.tokens, wanted.rounds)
-    print(table(result))
+    torch.set_num_threads(wanted.threads)
+    # a longer pass is disturbed less by what else goes on, and needs fewer rounds
+    results = {tokens: measure(tokens, max(3, wanted.rounds * 512 // max(512, tokens))) for tokens in wanted.tokens}
+    print(table(results))
     if wanted.update:
-        facts = {"card": card(), "tokens": wanted.tokens, "rounds": wanted.rounds, "best_seconds": result}
+        facts = {"card": card(), "rounds at 512": wanted.rounds, "best_seconds by tokens": results}
         (ROOT / "results" / "watching.json").write_text(json.dumps(facts, indent=1) + "\n", encoding="utf-8")
         readme = ROOT / "README.md"
         before, _, rest = readme.read_text(encoding="utf-8").partition("<!-- watching -->\n")
         after = rest.partition("<!-- /watching -->")[2]
-        text = f"{before}<!-- watching -->\n{table(result)}\n<!-- /watching -->{after}"
+        text = f"{before}<!-- watching -->\n{table(results)}\n<!-- /watching -->{after}"
         readme.write_text(text, encoding="utf-8")
 
 

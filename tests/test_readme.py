@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shlex
 import shutil
@@ -27,11 +28,12 @@ def test_there_are_commands() -> None:
 
 
 @pytest.mark.parametrize("line", [line for line in COMMANDS if line.startswith("glassformer ")])
-def test_a_command_runs(line: str, tmp_path: Path) -> None:
+def test_a_command_runs(line: str, tmp_path: Path, tmp_path_factory: pytest.TempPathFactory) -> None:
     shutil.copytree(ROOT / "examples", tmp_path / "examples")
     done = subprocess.run(
         [sys.executable, "-c", "from glassformer.app.cli import main; main()", *shlex.split(line)[1:]],
         cwd=tmp_path,
+        env={**os.environ, "GLASSFORMER_DATA": str(tmp_path_factory.getbasetemp() / "data")},
         stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,

@@ -19,6 +19,7 @@ _NAMES: dict[str, str] = {
     "embed": "tasks",
     "generate": "tasks",
     "load": "checkpoints",
+    "open_model": "tasks",
     "save": "checkpoints",
     "trace": "lens",
     "transcribe": "tasks",

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import typer
 
-from glassformer.app.items import Failures, Line, each, progress, read_lines
+from glassformer.app.items import Failures, Line, each, progress, read_items, read_lines
 from glassformer.errors import InputError
 
 
@@ -56,3 +56,14 @@ def test_a_bar_shows_on_a_terminal_only(monkeypatch: Any, capsys: pytest.Capture
 
 def test_a_line_is_its_text() -> None:
     assert Line("here", "é".encode()).text == "é"
+
+
+def test_an_argument_is_a_file_or_a_text(tmp_path: Path, monkeypatch: Any, refused: Any) -> None:
+    (tmp_path / "a.txt").write_bytes(b"one\ntwo\n")
+    found = read_items([str(tmp_path / "a.txt"), "a text. Of two sentences", "x" * 5000])
+    assert [line.text for line in found] == ["one", "two", "a text. Of two sentences", "x" * 5000]
+    assert found[2].where == "text 2"
+    refused(InputError, "there is no file lines.txt: give a file of lines", lambda: read_items(["lines.txt"]))
+    refused(InputError, "there is nothing to read", lambda: read_items([" "]))
+    monkeypatch.setattr("sys.stdin", SimpleNamespace(buffer=io.BytesIO(b"three\n")))
+    assert [line.text for line in read_items([])] == ["three"]

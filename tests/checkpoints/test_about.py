@@ -10,14 +10,22 @@ from glassformer.checkpoints import save
 from glassformer.checkpoints.about import about, verbs
 from glassformer.models import (
     CLIP,
+    MLP,
+    ConvNet2d,
     Decoder,
     Encoder,
+    Hybrid,
+    ImageInput,
     Seq2Seq,
+    TokenWindow,
     ViT,
     Whisper,
     clip,
+    convolutional,
     decoder,
     encoder,
+    hybrid,
+    mlp,
     seq2seq,
     vit,
     whisper,
@@ -60,6 +68,15 @@ def test_every_kind(tmp_path: Path, expected: str) -> None:
     assert found.facts["parameters"] == f"{sum(weight.numel() for weight in model.parameters()):,}"
     assert "layers" in found.facts
     assert found.verbs == (("classify",) if expected == "classify" else ())  # no words came along
+
+
+def test_others_that_name_pictures(tmp_path: Path) -> None:
+    net = Hybrid(hybrid.tiny())
+    assert about(save(net, tmp_path / "model")).facts["image"] == "8×8 in 4×4"
+    seeing = MLP(mlp.tiny(ImageInput(channels=1, height=4, width=4), 3))
+    for model in (net, ConvNet2d(convolutional.tiny()), seeing):
+        assert verbs(model, words=False) == ("classify",)
+    assert verbs(MLP(mlp.tiny(TokenWindow(vocabulary=4, length=2, width=2), 3)), words=False) == ()
 
 
 def test_clip_needs_both_towers() -> None:

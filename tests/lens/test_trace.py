@@ -10,6 +10,7 @@ from torch import nn
 from glassformer.core import Pattern, attend
 from glassformer.errors import InputError, ShapeError
 from glassformer.lens import edit, trace
+from glassformer.lens.paths import taps
 from glassformer.models import Decoder, Seq2Seq, ViT, decoder, seq2seq, vit
 
 TOKENS = torch.tensor([[3, 1, 4, 1, 5, 9, 2]])
@@ -65,6 +66,29 @@ def test_layers_stay_fused_and_weights_come_late(model: Decoder) -> None:
     part = run.part("decoder.0.attention.A", heads=[1], rows=[2, 6])
     torch.testing.assert_close(part, whole[:, [1]][:, :, [2, 6]])
     torch.testing.assert_close(whole.sum(-1), torch.ones_like(whole.sum(-1)))
+
+
+def test_who_reads_all_of_it_gets_it_on_the_way(model: Decoder) -> None:
+    seen: dict[str, torch.Tensor] = {}
+    with torch.no_grad(), trace(model) as later:
+        wanted = model(TOKENS)
+    with torch.no_grad(), trace(model, read=lambda path, value: seen.update({path: value.clone()})) as run:
+        torch.testing.assert_close(model(TOKENS), wanted)
+    assert len(run) == 0  # nothing is kept
+    assert list(seen) == list(later)
+    for path in later:
+        torch.testing.assert_close(seen[path], later[path])
+    assert {tap.whole for tap in taps(model).values()} == {0}
+
+
+def test_readers_beside_edits_and_gradients(model: Decoder) -> None:
+    path, seen = "decoder.0.attention.A", []
+    reading = trace(model, path, read=lambda _, A: seen.append(A))
+    with trace(model, "decoder.0.attention.S") as run, edit(model, path, lambda A: A.flip(-1)), reading:
+        out = model(TOKENS)
+    torch.testing.assert_close(seen[0], run["decoder.0.attention.S"].softmax(-1).flip(-1))
+    (found,) = torch.autograd.grad(out.square().sum(), seen)
+    assert found.abs().sum() > 0
 
 
 def test_only_what_is_asked_for_is_kept(model: Decoder) -> None:

@@ -137,3 +137,28 @@ def test_mistakes(refused) -> None:  # type: ignore[no-untyped-def]
     for bias in (Alibi(heads=1), Relative(heads=1)):  # a bias for one head would fit any number of them
         text = "a relative bias for 1 heads in blocks of 2: give it as many heads as attention has"
         refused(ConfigError, text, lambda bias=bias: Stack(block, 1, positions=bias))
+
+
+@pytest.mark.parametrize("dropout", [0.0, 0.4])
+def test_checkpointing_gives_the_same_gradients_and_remembers_less(dropout: float) -> None:
+    attention = heads(8, 2)
+    block = BlockConfig(attention=attention, ffn=FeedForwardConfig(width=8, hidden=64), dropout=dropout)
+    stack = Stack(block, 3, positions=KINDS["rotary"], last_norm=NormConfig()).double()
+    initialise(stack, 0)
+    found, remembered = [], []
+    for stack.checkpointing in (False, True):
+        X = normal(2, 5, 8).requires_grad_()
+        sizes: list[int] = []
+        torch.manual_seed(0)
+        with torch.random.fork_rng(), torch.autograd.graph.saved_tensors_hooks(
+            lambda tensor, sizes=sizes: (sizes.append(tensor.numel()), tensor)[1], lambda tensor: tensor
+        ):
+            Y = stack(X)
+        Y.square().sum().backward()
+        found.append([Y.detach(), X.grad, *(weight.grad.clone() for weight in stack.parameters())])
+        remembered.append(sum(sizes))
+        stack.zero_grad()
+    assert all(torch.equal(one, two) for one, two in zip(*found, strict=True))
+    assert remembered[1] < remembered[0] / 3
+    with torch.no_grad():
+        assert not stack(normal(2, 5, 8)).requires_grad

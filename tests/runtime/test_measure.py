@@ -14,6 +14,11 @@ def test_contenders_take_turns_and_the_best_counts() -> None:
     assert all(0 <= seconds < 1 for seconds in best.values())
 
 
+def test_another_clock() -> None:
+    ticks = iter([0.0, 5.0, 10.0, 12.0, 20.0, 23.0])
+    assert interleaved({"a": int}, rounds=2, warm=1, clock=lambda: next(ticks)) == {"a": 2.0}
+
+
 def test_the_card_names_the_circumstances() -> None:
     assert {"date", "processor", "cores", "threads", "python", "torch", "commit"} == set(card())
 

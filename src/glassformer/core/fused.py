@@ -7,7 +7,7 @@ and rows asked for. Dao et al., "FlashAttention", 2022.
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from jaxtyping import Bool, Float
@@ -19,14 +19,16 @@ from glassformer.core.attention import (
     checked_bias,
     checked_mask,
     default_beta,
+    product,
     require_match,
     require_pairs,
     scores,
-    softargmax,
+    seen_through,
+    softargmax_,
 )
 from glassformer.core.masks import causal as causal_mask
 from glassformer.core.masks import combine
-from glassformer.core.values import has_values
+from glassformer.core.values import has_values, is_plain
 from glassformer.errors import ShapeError
 
 # With fewer keys than a vector register holds, the CPU's kernel takes a row of NaN for a masked one and answers 0.
@@ -85,10 +87,52 @@ def attend_fused(
     Q, K, V = (part if part.stride(-1) == 1 else part.contiguous() for part in (Q, K, V))  # it reads rows as blocks
     if bias is not None:
         bias = bias[(None,) * (4 - bias.dim())]
-    H, L = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu(Q, K, V, 0.0, causal, attn_mask=bias, scale=beta)
+    H, L = _kernel(Q, K, V, bias, causal, beta)
     if H.dtype != L.dtype:  # half precision: the kernel may lose a NaN of A on the way to H, but not to L
         H = H + (0.0 * L).to(H.dtype).unsqueeze(-1)
     return Fused(H[..., :e], L)
+
+
+def _kernel(
+    Q: Tensor, K: Tensor, V: Tensor, bias: Tensor | None, causal: bool, beta: float
+) -> tuple[Tensor, Tensor]:
+    if not has_values(Q) or torch._C._are_functorch_transforms_active() or is_plain(Q, K, V):
+        found = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu(
+            Q, K, V, 0.0, causal, attn_mask=bias, scale=beta
+        )
+    else:
+        found = _Differentiated.apply(Q, K, V, bias, causal, beta)
+    H, L = found
+    return H, L
+
+
+class _Differentiated(torch.autograd.Function):
+    """The kernel, with derivatives of every order: it has only the first, so that further ones go by the explicit H."""
+
+    @staticmethod
+    def forward(ctx: Any, Q: Tensor, K: Tensor, V: Tensor, bias: Tensor | None, causal: bool, beta: float) -> Any:
+        H, L = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu(
+            Q, K, V, 0.0, causal, attn_mask=bias, scale=beta
+        )
+        ctx.save_for_backward(Q, K, V, bias, H, L)
+        ctx.mark_non_differentiable(L)
+        ctx.seen = causal, beta
+        return H, L
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Any) -> Any:
+        Q, K, V, bias, H, L = ctx.saved_tensors
+        causal, beta = ctx.seen
+        if not torch.is_grad_enabled():
+            found = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu_backward(
+                gradients[0], Q, K, V, H, L, 0.0, causal, attn_mask=bias, scale=beta
+            )
+            return *found, None, None, None
+        parts = [part for part in (Q, K, V) if part.requires_grad]
+        h = Q.shape[1]
+        again = attend(Q, spread(K, h), spread(V, h), beta=beta, bias=bias, causal=causal).H
+        back = iter(torch.autograd.grad(again, parts, gradients[0], create_graph=True))
+        return *(next(back) if part.requires_grad else None for part in (Q, K, V)), None, None, None
 
 
 def _require_fit(Q: Tensor, K: Tensor, V: Tensor) -> None:
@@ -139,29 +183,45 @@ class Pattern:
 
     def S(self, heads: slice | list[int] = slice(None), rows: slice | list[int] = slice(None)) -> Tensor:
         """S = β Q Kᵀ + bias, −∞ where masked, of the heads and query rows asked for."""
-        t, s = self.shape[2:]
-        past = None
-        if self.causal:  # of the asked rows alone: row i stands on key s − t + i
-            here = torch.arange(s - t, s, device=self.Q.device)[rows]
-            past = torch.arange(s, device=self.Q.device) <= here[:, None]
-        return scores(
-            self.Q[:, heads][:, :, rows],
-            spread(self.K, self.shape[1])[:, heads],
-            beta=self.beta,
-            mask=combine(_part(self.mask, heads, rows), past),
-            bias=_part(self.bias, heads, rows),
-        )
+        Q, K = self._rows(heads, rows)
+        bias = _part(self.bias, heads, rows)
+        return scores(Q, K, beta=self.beta, mask=self._mask(heads, rows), bias=bias)
 
     def A(self, heads: slice | list[int] = slice(None), rows: slice | list[int] = slice(None)) -> Tensor:
         """A = exp(S − L). Where gradients are wanted, softargmax(S): L carries none.
 
         And where scores are so large (a large β) that the rounding of L would show in their difference.
         """
-        S = self.S(heads, rows)
         L = None if self.L is None else self.L[:, heads][:, :, rows].unsqueeze(-1)
-        if L is None or S.requires_grad or bool((L.abs() > 32).any()):
-            return softargmax(S)
-        return S.sub_(L).exp_()
+        if L is None or not self._is_plain() or bool((L.abs() > 32).any()):
+            return softargmax_(self.S(heads, rows))
+        Q, K = self._rows(heads, rows)
+        if Q.dtype != L.dtype:  # half precision, which would round L too
+            return self.S(heads, rows).sub_(L).exp_()
+        # One product gives S − L: as one more coordinate, −L of a query meets 1 of every key.
+        Q, K = torch.cat((Q * self.beta, -L), -1), torch.cat((K, torch.ones_like(K[..., :1])), -1)
+        return seen_through(product(Q, K), self._mask(heads, rows), _part(self.bias, heads, rows)).exp_()
+
+    def allowed(self, rows: slice | list[int] = slice(None)) -> Bool[Tensor, "b g t s"]:
+        """Who may attend to whom, of the query rows asked for; g is 1 where that is one for all heads."""
+        if self.bias is not None:  # which may say −∞ itself
+            return ~torch.isneginf(self.S(rows=rows).detach())
+        mask = self._mask(slice(None), rows)
+        every = torch.ones_like(self.Q[:, :1, rows, :1], dtype=torch.bool).expand(-1, -1, -1, self.shape[-1])
+        return every if mask is None else every & mask
+
+    def _rows(self, heads: slice | list[int], rows: slice | list[int]) -> tuple[Tensor, Tensor]:
+        return self.Q[:, heads][:, :, rows], spread(self.K, self.shape[1])[:, heads]
+
+    def _mask(self, heads: slice | list[int], rows: slice | list[int]) -> Tensor | None:
+        """Of the asked rows alone; row i of a causal layer stands on key s − t + i."""
+        t, s = self.shape[2:]
+        here = torch.arange(s - t, s, device=self.Q.device)[rows]
+        past = torch.arange(s, device=self.Q.device) <= here[:, None] if self.causal else None
+        return combine(_part(self.mask, heads, rows), past)
+
+    def _is_plain(self) -> bool:
+        return is_plain(self.Q, self.K, *(() if self.bias is None else (self.bias,)))
 
 
 def _part(full: Tensor | None, heads: slice | list[int], rows: slice | list[int]) -> Tensor | None:

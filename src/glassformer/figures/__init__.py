@@ -7,6 +7,7 @@ from glassformer.figures.attention import alignment, attention_map
 from glassformer.figures.curves import sensitivity_curves
 from glassformer.figures.grids import head_table, patching_sweep
 from glassformer.figures.layer import heads_of_layer
+from glassformer.figures.learning import learning_curves
 from glassformer.figures.pictures import image_overlay, spectrogram_attention
 from glassformer.figures.plane import head_map
 from glassformer.figures.scores import score_by_coordinate
@@ -20,6 +21,7 @@ __all__ = [
     "head_table",
     "heads_of_layer",
     "image_overlay",
+    "learning_curves",
     "patching_sweep",
     "save",
     "score_by_coordinate",

@@ -163,23 +163,25 @@ def save(fig: Figure, kind: str = "png", *, dpi: float = DPI, few_colours: bool 
     if kind == "svg":
         with rc_context({"svg.hashsalt": "glassformer"}):
             fig.savefig(buffer, format="svg", metadata={"Date": None})
-    elif not few_colours:
-        fig.savefig(buffer, format="png", dpi=dpi, metadata={"Software": None})
     else:
-        _few_colours(fig, dpi).save(buffer, format="png")
+        picture = _drawn(fig, dpi)
+        (_few_colours(picture) if few_colours else picture).save(buffer, format="png", dpi=(dpi, dpi))
     return buffer.getvalue()
 
 
-def _few_colours(fig: Figure, dpi: float) -> Image.Image:
+def _drawn(fig: Figure, dpi: float) -> Image.Image:
     """Drawn once; savefig draws twice, the first time to measure."""
     old = fig.dpi
     try:
         fig.dpi = dpi
         canvas = FigureCanvasAgg(fig)
         canvas.draw()
-        picture = Image.fromarray(np.asarray(canvas.buffer_rgba())).convert("RGB")
+        return Image.fromarray(np.asarray(canvas.buffer_rgba())).convert("RGB")
     finally:
         fig.dpi = old
+
+
+def _few_colours(picture: Image.Image) -> Image.Image:
     few = picture.quantize(256, method=Image.Quantize.FASTOCTREE, dither=Image.Dither.NONE)
     paper, palette = int(np.asarray(few)[0, 0]), few.getpalette() or []
     if np.asarray(picture)[0, 0].min() == 255:

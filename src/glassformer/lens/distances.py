@@ -100,9 +100,13 @@ def _pairs(heads: Tensor, measure: Measure, grid: tuple[int, int] | None) -> Ten
     if measure not in ("js", "grid"):
         raise InputError(f"there is no distance {measure!r}", "choose js, line or grid")
     D = torch.zeros(len(heads), len(heads), dtype=torch.float64, device=heads.device)
+    own = entropy(heads)
     for g in range(len(heads) - 1):  # a head against all after it: n² · t · s numbers are never held
-        one, others = heads[g].expand_as(heads[g + 1 :]), heads[g + 1 :]
-        apart = jensen_shannon(one, others).sqrt() if grid is None or measure == "js" else on_grid(one, others, grid)
+        one, others = heads[g], heads[g + 1 :]
+        if measure == "grid" and grid is not None:
+            apart = on_grid(one.expand_as(others), others, grid)
+        else:  # jensen_shannon, with each head's own entropy worked out once
+            apart = (entropy((one + others) / 2) - (own[g] + own[g + 1 :]) / 2).clamp_min(0).sqrt()
         D[g, g + 1 :] = apart.mean(-1)
     return D + D.mT
 

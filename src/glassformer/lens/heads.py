@@ -17,7 +17,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from glassformer.core import Pattern, softargmax
+from glassformer.core import Pattern
 from glassformer.errors import ConfigError, InputError, ShapeError
 from glassformer.lens.headtable import HeadRow, HeadTable, choose, clear
 from glassformer.lens.paths import layers
@@ -170,23 +170,15 @@ def blocks(run: Run, path: str, real: Tensor | None) -> Iterator[Rows]:
     for i, kept in enumerate(run.passes(path)):
         b, h, t, s = kept.shape
         step = max(1, _BLOCK // (b * h * s))
+        S = kept if isinstance(kept, Pattern) else (run.passes(scores_path)[i] if scores_path in run else None)
+        if S is None:
+            raise InputError(f"S of {path} was not watched", "trace with watch(model), which has both")
         for start in range(0, t, step):
             rows = slice(start, min(start + step, t))
-            S = kept if isinstance(kept, Pattern) else (run.passes(scores_path)[i] if scores_path in run else None)
-            if S is None:
-                raise InputError(f"{path} was edited and S not watched", "trace with watch(model), which has both")
-            S = S.S(rows=rows).detach() if isinstance(S, Pattern) else S[:, :, rows].detach()
-            A = softargmax(S) if isinstance(kept, Pattern) else kept[:, :, rows].detach()
+            A = (kept.A(rows=rows) if isinstance(kept, Pattern) else kept[:, :, rows]).detach()
             where = torch.arange(s - t + rows.start, s - t + rows.stop, device=A.device)
-            allowed = ~torch.isneginf(S[:, :1] if _same_for_all_heads(kept) else S)
+            allowed = S.allowed(rows) if isinstance(S, Pattern) else ~torch.isneginf(S[:, :, rows])
             yield Rows(A, allowed, where, None if real is None else _real_rows(real, where, s))
-
-
-def _same_for_all_heads(kept: Tensor | Pattern) -> bool:
-    """Most masks are; one row of them is then enough."""
-    if not isinstance(kept, Pattern) or kept.bias is not None:
-        return False
-    return kept.mask is None or kept.mask.shape[-3:-2] in ((), (1,))
 
 
 def _real_rows(real: Tensor, where: Tensor, s: int) -> Tensor:

@@ -64,12 +64,13 @@ def layer_at(run: Run, path: str) -> Layer:
 
 def scores_at(run: Run, path: str) -> Layer:
     """The same of a run that watched its A or S, for what asks only about weights: values of width 0."""
-    kept = next((run.passes(f"{path}.{symbol}")[-1] for symbol in "AS" if f"{path}.{symbol}" in run), None)
-    if kept is None:
+    found = [run.passes(f"{path}.{symbol}")[-1] for symbol in "AS" if f"{path}.{symbol}" in run]
+    kept = next((part for part in found if isinstance(part, Pattern)), None)
+    if not found:
         near = sorted({name.rpartition(".")[0] for name in run if name.endswith((".A", ".S"))})
         remedy = f"choose one of {', '.join(near)}" if near else f'trace "{path}.A"'
         raise InputError(f"the run holds no weights of {path!r}", remedy)
-    if not isinstance(kept, Pattern):
+    if kept is None:
         raise InputError(f"{path} ran with its scores edited or dropped out", "trace the model as it is, in eval mode")
     K = spread(kept.K, kept.shape[1])
     mask = combine(kept.mask, causal_mask(*kept.shape[2:], device=K.device) if kept.causal else None)

@@ -1,13 +1,14 @@
 """`with trace(model) as run: model(x)`: every quantity of a run by its path.
 
 Layers stay fused. Of S and A only Q, K and the log-sum-exp L are kept, and `run["encoder.3.attention.A"]` makes
-A = exp(S − L) when it is asked for; `run.part(path, heads=…, rows=…)` makes just that part of it.
+A = exp(S − L) when it is asked for; `run.part(path, heads=…, rows=…)` makes just that part of it. Who will read all
+of every A gives a function that does, `trace(model, "*.A", read=…)`.
 """
 
 from __future__ import annotations
 
 import html
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -21,6 +22,7 @@ from glassformer.lens.paths import axes_of, match, taps
 from glassformer.nn import Tap
 
 Kept = Tensor | Pattern
+Reader = Callable[[str, Tensor], object]
 
 
 class Run:
@@ -49,7 +51,7 @@ class Run:
         """Some heads and query rows of a quantity that has them; of S and A, nothing else is made."""
         (path,) = match((path,), self.paths)
         kept = self.passes(path)[-1]
-        symbol = path.rpartition(".")[2]
+        symbol = _symbol(path)
         if isinstance(kept, Pattern):
             return kept.S(heads, rows) if symbol == "S" else kept.A(heads, rows)
         if heads == slice(None) and rows == slice(None):
@@ -121,26 +123,42 @@ class Run:
 
 
 @contextmanager
-def trace(model: nn.Module, *patterns: str) -> Iterator[Run]:
-    """Watches the quantities that the patterns name (all, if none is given) while the block runs."""
+def trace(model: nn.Module, *patterns: str, read: Reader | None = None) -> Iterator[Run]:
+    """Watches the quantities that the patterns name (all, if none is given) while the block runs.
+
+    `read(path, value)` is for who will read all of every A once: each value as soon as it is there, and none is kept.
+    Layers then make A on their way, which costs about an explicit pass; afterwards it costs its scores once more.
+    """
     known = taps(model)
     if not known:
         raise InputError(f"{type(model).__name__} has no taps", "trace a model made of glassformer's modules")
     watched = match(patterns, list(known)) if patterns else list(known)
     run = Run(watched)
     entered = model.register_forward_pre_hook(lambda *_: run.begin())
-    added: list[tuple[Tap, Any]] = []
+    added: list[tuple[Tap, Any, bool]] = []
     try:
         for path in watched:
-            watcher = _keeper(run, path)
-            known[path].watchers.append(watcher)
-            added.append((known[path], watcher))
+            tap, watcher = known[path], _keeper(run, path) if read is None else _reader(read, path)
+            whole = read is not None and _symbol(path) == "A"
+            tap.watchers.append(watcher)
+            tap.whole += whole
+            added.append((tap, watcher, whole))
         yield run
     finally:
         entered.remove()
-        for tap, watcher in added:
+        for tap, watcher, whole in added:
             tap.watchers.remove(watcher)
+            tap.whole -= whole
 
 
 def _keeper(run: Run, path: str) -> Any:
     return lambda value: run.keep(path, value)
+
+
+def _reader(read: Reader, path: str) -> Any:
+    symbol = _symbol(path)
+    return lambda value: read(path, getattr(value, symbol)() if isinstance(value, Pattern) else value)
+
+
+def _symbol(path: str) -> str:
+    return path.rpartition(".")[2]

@@ -8,6 +8,7 @@ from glassformer.models import (
     convolutional_sequence,
     decoder,
     encoder,
+    hybrid,
     mlp,
     recurrent,
     recurrent_seq2seq,
@@ -22,6 +23,7 @@ from glassformer.models.convolutional_sequence import ConvNet1d, ConvNet1dConfig
 from glassformer.models.decoder import Decoder, DecoderConfig
 from glassformer.models.encoder import Encoder, EncoderConfig
 from glassformer.models.ends import Frames, Tokens
+from glassformer.models.hybrid import Hybrid, HybridConfig, StemConfig
 from glassformer.models.mlp import MLP, FrameWindow, ImageInput, MLPConfig, TokenWindow
 from glassformer.models.recurrent import Recurrent, RecurrentConfig
 from glassformer.models.recurrent_seq2seq import RecurrentSeq2Seq, RecurrentSeq2SeqConfig
@@ -44,6 +46,8 @@ __all__ = [
     "EncoderConfig",
     "FrameWindow",
     "Frames",
+    "Hybrid",
+    "HybridConfig",
     "ImageInput",
     "Latency",
     "MLPConfig",
@@ -56,6 +60,7 @@ __all__ = [
     "Speech",
     "SpeechConfig",
     "SpeechStream",
+    "StemConfig",
     "TokenWindow",
     "Tokens",
     "ViT",
@@ -67,6 +72,7 @@ __all__ = [
     "convolutional_sequence",
     "decoder",
     "encoder",
+    "hybrid",
     "mlp",
     "recurrent",
     "recurrent_seq2seq",

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
-from glassformer.core.attention import drop, require_dropout, scores, softargmax
+from glassformer.core.attention import drop, require_dropout, scores, softargmax, softargmax_
 from glassformer.core.fused import Pattern, attend_fused, spread
 from glassformer.core.rotary import rotate
 from glassformer.errors import ConfigError, ShapeError
@@ -127,22 +127,29 @@ class MultiHeadAttention(nn.Module):
         return self.K(self.turn(K, view)), self.V(V)
 
     def gather(self, Q: Tensor, K: Tensor, V: Tensor, view: View) -> Float[Tensor, "b h t e"]:
-        """H = softargmax_β(Q Kᵀ) V: fused, unless an edit or dropout needs A itself."""
-        if self.S.edited or self.A.edited or (self.training and self.config.dropout):
+        """H = softargmax_β(Q Kᵀ) V: fused, unless an edit, dropout or a reader of all of it needs A itself."""
+        if self.S.edited or self.A.edited or self.A.whole or (self.training and self.config.dropout):
             return self.explicit(Q, K, V, view)
-        beta, mask, causal, bias = self.beta, view.mask, view.causal, view.bias
-        H, L = attend_fused(Q, K, V, beta=beta, mask=mask, causal=causal, bias=bias)
+        H, L = attend_fused(Q, K, V, beta=self.beta, mask=view.mask, causal=view.causal, bias=view.bias)
         if self.S.watched or self.A.watched:
-            pattern = Pattern(Q, K, L, beta=beta, mask=mask, causal=causal, bias=bias)
+            pattern = self.pattern(Q, K, L, view)
             self.S(pattern)
             self.A(pattern)
         return H
 
+    def pattern(self, Q: Tensor, K: Tensor, L: Tensor | None, view: View) -> Pattern:
+        return Pattern(Q, K, L, beta=self.beta, mask=view.mask, causal=view.causal, bias=view.bias)
+
     def explicit(self, Q: Tensor, K: Tensor, V: Tensor, view: View) -> Float[Tensor, "b h t e"]:
-        """The same with S and A held, so that they can be changed on the way."""
+        """The same with A held, so that it can be read and changed on the way; and S, if that is what is changed."""
         K, V = spread(K, self.config.heads), spread(V, self.config.heads)
-        S = self.S(scores(Q, K, beta=self.beta, mask=view.mask, bias=view.bias, causal=view.causal))
-        A = self.A(softargmax(S))
+        S = scores(Q, K, beta=self.beta, mask=view.mask, bias=view.bias, causal=view.causal)
+        if self.S.edited or self.A.edited:
+            A = self.A(softargmax(self.S(S)) if self.S.edited or self.S.watched else softargmax_(S))
+        else:  # S is still to be had late, and its memory is A's
+            if self.S.watched:
+                self.S(self.pattern(Q, K, None, view))
+            A = self.A(softargmax_(S))
         return drop(A, self.config.dropout if self.training else 0.0, None) @ V
 
     @staticmethod

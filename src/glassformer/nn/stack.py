@@ -8,6 +8,7 @@ from typing import cast
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
+from torch.utils.checkpoint import checkpoint
 
 from glassformer.errors import ConfigError, ShapeError
 from glassformer.nn.attention import AttentionConfig, View
@@ -20,8 +21,11 @@ from glassformer.nn.positions import Biased, Rotary
 class Stack(nn.Module):
     """Blocks by number, so that a path reads `encoder.3.attention.A`.
 
-    A relative bias is made once and used by every block, as T5 does; rotary angles too.
+    A relative bias is made once and used by every block, as T5 does; rotary angles too. With `checkpointing` a backward
+    pass computes each block once more instead of remembering what is in it (Chen et al. 2016).
     """
+
+    checkpointing = False
 
     def __init__(
         self,
@@ -70,7 +74,10 @@ class Stack(nn.Module):
         if self.relative is not None:
             view = view._replace(bias=self.relative(t, own.span(t)).to(X))
         for i, block in enumerate(self.blocks()):
-            X = block(X, view, memory, memory_view, None if cache is None else cache[i])
+            if self.checkpointing and cache is None and torch.is_grad_enabled():
+                X = checkpoint(block, X, view, memory, memory_view, use_reentrant=False)
+            else:
+                X = block(X, view, memory, memory_view, None if cache is None else cache[i])
         return X if self.norm is None else self.norm(X)
 
 

@@ -17,6 +17,8 @@ class Tap(nn.Module):
     Editors see the quantity first, in the order they came, and return what goes on; watchers see what goes on.
     """
 
+    whole = 0  # how many watchers will read all of it, and want it at once where it could come late
+
     def __init__(self) -> None:
         super().__init__()
         self.watchers: list[Watcher] = []

@@ -13,6 +13,7 @@ from glassformer.checkpoints import origin_of
 from glassformer.errors import InputError
 from glassformer.models import CLIP, Encoder, ViT
 from glassformer.tasks.embed import read
+from glassformer.tasks.seeing import classes_of, logits_of, sees
 from glassformer.tasks.tokenize import words_of
 
 if TYPE_CHECKING:
@@ -39,12 +40,12 @@ def classify(
         if not isinstance(item, str):
             raise InputError(f"an {type(item).__name__} came to a model of text", "give a text")
         return _best(_of_text(model, item), labels_of(model, model.config.classes), k)
-    if isinstance(model, ViT):
-        if not model.config.classes:
-            raise InputError("this model has no classes", "load one that was trained for classification")
-        return _best(_seen(model, item, model), labels_of(model, model.config.classes), k)
     if isinstance(model, CLIP):
         return _by_texts(model, item, labels, k)
+    if sees(model):
+        return _best(_seen(model, item), labels_of(model, classes_of(model)), k)
+    if isinstance(model, ViT):
+        raise InputError("this model has no classes", "load one that was trained for classification")
     raise InputError(f"a {type(model).__name__} has no classes", "load a model of the BERT, ViT or CLIP kind")
 
 
@@ -66,10 +67,9 @@ def pixels(model: nn.Module, item: str | Path | Image) -> Tensor:
     return read_preprocess(origin)(image)[None]
 
 
-def _seen(model: nn.Module, item: str | Path | Image, run: nn.Module) -> Tensor:
+def _seen(model: nn.Module, item: str | Path | Image) -> Tensor:
     with torch.inference_mode():
-        weights = next(model.parameters())
-        return run(pixels(model, item).to(weights))[0]
+        return logits_of(model, pixels(model, item).to(next(model.parameters())))[0]
 
 
 def _by_texts(model: CLIP, item: str | Path | Image, labels: Sequence[str] | None, k: int) -> list[Guess]:

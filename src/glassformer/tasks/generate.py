@@ -9,15 +9,16 @@ from typing import Any
 from torch import nn
 
 from glassformer.checkpoints import origin_of
-from glassformer.decoding import Sampling, Stopping, beam, speak
+from glassformer.decoding import RecurrentSeq2SeqSpeaker, Sampling, Speaker, Stopping, beam, speak
 from glassformer.errors import ConfigError, InputError
-from glassformer.models import Decoder, Seq2Seq
+from glassformer.models import ConvNet1d, Decoder, Recurrent, RecurrentSeq2Seq, Seq2Seq
 from glassformer.tasks.chat import Message, has_template, render_chat
 from glassformer.tasks.tokenize import Words, words_of
 
 MOST = 256  # new tokens, unless someone asks for more
 
 Prompt = str | Sequence[Message]
+Answering = Seq2Seq | RecurrentSeq2Seq  # the prompt is the source, and no part of the answer
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -90,12 +91,11 @@ def stream(model: nn.Module, prompt: Prompt, **options: Any) -> Iterator[str]:
     """Pieces of the answer as they come; joined, they are what `generate` gives. Wrong arguments are told at once."""
     chosen = Options(**options)
     words, tokens = _read(model, prompt, chosen)
-    flow = Flow(words, [] if isinstance(model, Seq2Seq) else tokens, chosen.stop)
+    flow = Flow(words, [] if isinstance(model, Answering) else tokens, chosen.stop)
     if chosen.beams > 1:
         return _searched(model, tokens, flow, chosen)
-    said = speak(
-        model, [tokens], sampling=chosen.sampling(), stopping=_stopping(model, tokens, flow, chosen), seed=chosen.seed
-    )
+    stopping = _stopping(model, tokens, flow, chosen)
+    said = speak(voice_of(model), [tokens], sampling=chosen.sampling(), stopping=stopping, seed=chosen.seed)
     return _spoken(said, flow)
 
 
@@ -110,7 +110,7 @@ def _spoken(said: Iterator[Any], flow: Flow) -> Iterator[str]:
 def _searched(model: nn.Module, tokens: list[int], flow: Flow, chosen: Options) -> Iterator[str]:
     """Beams know their answer only at the end."""
     (answers,) = beam(
-        model,
+        voice_of(model),
         [tokens],
         width=chosen.beams,
         stopping=_stopping(model, tokens, flow, chosen),
@@ -125,7 +125,7 @@ def generate(model: nn.Module, prompt: Prompt, **options: Any) -> str:
 
 
 def _read(model: nn.Module, prompt: Prompt, chosen: Options) -> tuple[Words, list[int]]:
-    if not isinstance(model, Decoder | Seq2Seq):
+    if not isinstance(model, Decoder | Answering | Recurrent | ConvNet1d):
         raise InputError(f"a {type(model).__name__} does not write", "generate with a Decoder or a Seq2Seq; or embed")
     words = words_of(model)
     messages = [Message(role="user", content=prompt)] if isinstance(prompt, str) else list(prompt)
@@ -149,9 +149,37 @@ def ends_of(model: nn.Module) -> tuple[int, ...] | None:
     return tuple(token for token in ends if type(token) is int and token >= 0) or None
 
 
+def settings_of(model: nn.Module) -> dict[str, Any]:
+    """How the folder wants answers searched: generation_config.json, or config.json of older ones."""
+    origin = origin_of(model)
+    return {} if origin is None else {**origin.raw, **origin.generation}
+
+
+def start_of(model: nn.Module) -> int:
+    """The token that an answer goes on from: the model's own, or for a recurrent one the folder's."""
+    if isinstance(model, Seq2Seq):
+        return model.config.start
+    found = settings_of(model).get("decoder_start_token_id")
+    if type(found) is not int:
+        remedy = "save it with tasks.learn.pairs.save_translator, or speak with a RecurrentSeq2SeqSpeaker"
+        raise InputError(f"nothing says which token the answers of this {type(model).__name__} begin with", remedy)
+    return found
+
+
+def voice_of(model: nn.Module) -> nn.Module | Speaker:
+    """What `decoding` takes: the model, or for one that does not know its own start and end, a speaker that does."""
+    if not isinstance(model, RecurrentSeq2Seq):
+        return model
+    ends = ends_of(model)
+    if ends is None:
+        remedy = "save it with tasks.learn.pairs.save_translator"
+        raise InputError(f"nothing says which token the answers of this {type(model).__name__} end with", remedy)
+    return RecurrentSeq2SeqSpeaker(model, start=start_of(model), end=ends[0])
+
+
 def _stopping(model: nn.Module, tokens: list[int], flow: Flow, chosen: Options) -> Stopping:
-    config: Any = model.config
-    room = config.length - (1 if isinstance(model, Seq2Seq) else len(tokens))
+    length = getattr(model.config, "length", None)  # recurrent and convolutional models have no end of context
+    room = MOST if length is None else length - (1 if isinstance(model, Answering) else len(tokens))
     most = chosen.max_new if chosen.max_new is not None else max(1, min(MOST, room))
     decode = flow.text if chosen.stop else None
     return Stopping(max_new=most, ends=ends_of(model), texts=chosen.stop, decode=decode)

@@ -10,7 +10,9 @@ import torch
 from torch import Tensor
 
 from glassformer.core.audio import RATE
-from glassformer.errors import InputError
+from glassformer.errors import InputError, ShapeError
+
+REACH = 10  # samples of the slower of two rates that the filter hears to each side, as scipy's does
 
 
 def read_sound(path: str | Path, rate: int = RATE) -> Tensor:
@@ -36,3 +38,38 @@ def resampled(wave: Tensor, given: int, rate: int) -> Tensor:
 
     common = math.gcd(given, rate)
     return torch.from_numpy(resample_poly(wave.numpy(), rate // common, given // common).astype(np.float32))
+
+
+class Resampler:
+    """`resampled` of a wave that arrives in pieces: the same numbers, a few samples late."""
+
+    def __init__(self, given: int, rate: int) -> None:
+        if given < 1 or rate < 1:
+            raise InputError(f"{given} samples a second as {rate}", "give rates of at least 1")
+        common = math.gcd(given, rate)
+        self.given, self.rate = given, rate
+        self.up, self.down = rate // common, given // common
+        reach = -(-REACH * max(self.up, self.down) // self.up) + 1
+        self.reach = -(-reach // self.down) * self.down  # in given samples, whole steps of the filter
+        self._kept, self._before = torch.zeros(0), 0  # samples, of which so many are only to be heard, not given again
+
+    def feed(self, wave: Tensor) -> Tensor:
+        if wave.dim() != 1:
+            raise ShapeError(f"sound of shape {tuple(wave.shape)} came to a stream", "feed one channel of samples")
+        if self.given == self.rate:
+            return wave
+        self._kept = torch.cat([self._kept, wave.float()])
+        ready = (len(self._kept) - self.reach) // self.down * self.down
+        return self._give(ready) if ready > self._before else torch.zeros(0)
+
+    def finish(self) -> Tensor:
+        """No more sound comes: what still waited for some."""
+        return torch.zeros(0) if len(self._kept) <= self._before else self._give(len(self._kept))
+
+    def _give(self, until: int) -> Tensor:
+        whole = resampled(self._kept, self.given, self.rate)
+        last = len(whole) if until == len(self._kept) else until // self.down * self.up
+        out = whole[self._before // self.down * self.up : last]
+        drop = max(0, until - self.reach)
+        self._kept, self._before = self._kept[drop:], until - drop
+        return out

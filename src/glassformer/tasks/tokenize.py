@@ -89,6 +89,14 @@ def words_of(model: nn.Module) -> Words:
     return _words(origin.folder, origin.family, _stamp(origin))
 
 
+def tokenizer_of(model: nn.Module) -> Any:
+    """The library's own tokenizer, which training needs: that of a folder with a tokenizer.json."""
+    words = words_of(model)
+    if not isinstance(words, JsonWords):
+        raise InputError("the model's folder has no tokenizer.json", "take a model that has one")
+    return words.tokenizer
+
+
 def _stamp(origin: Origin) -> tuple[int, ...]:
     """When the files were written: others are read anew."""
     names = ("tokenizer.json", "vocab.json", "vocab.txt", "spiece.model", "source.spm")

@@ -1,8 +1,9 @@
-"""sound → text with times: windows of 30 s, each read from where the last one's speech ended."""
+"""sound → text with times: Whisper in windows of 30 s, each read from where the last one's speech ended; a CTC model
+word by word as it would be heard live."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from pathlib import Path
@@ -15,13 +16,16 @@ from torch.nn.functional import pad
 from glassformer.core.audio import MelConfig, whisper_log_mel
 from glassformer.decoding import Answer, Stopping, generate
 from glassformer.errors import InputError
-from glassformer.models import Whisper
+from glassformer.models import ConvNet1d, Recurrent, Speech, Whisper
 from glassformer.tasks.hearing import TICK, Codes, Listener, codes_of
+from glassformer.tasks.live import listen
+from glassformer.tasks.reading import Word
 from glassformer.tasks.sound import read_sound
 from glassformer.tasks.tokenize import Words, words_of
 
 MEL = MelConfig()
 SILENCE, UNSURE = 0.6, -1.0  # a window is left out if it is likely empty, and its words are unlikely
+APART = 0.6  # seconds between two words that begin a new segment
 
 
 class Segment(NamedTuple):
@@ -52,12 +56,21 @@ def transcribe(
     task: Literal["transcribe", "translate"] = "transcribe",
     timestamps: bool = True,
 ) -> Transcribed:
-    """What a file, or samples at 16 kHz, say. A model of many languages hears which it is unless told."""
-    if not isinstance(model, Whisper):
-        raise InputError(f"a {type(model).__name__} does not transcribe", "load a model of the Whisper family")
+    """What a file, or samples at 16 kHz, say. A model of many languages hears which it is unless told.
+
+    A CTC model (`Speech`, or a causal `Recurrent` or `ConvNet1d` that was saved with its symbols) has one language and
+    always knows the times; its text is that of `listen`, whatever the pieces.
+    """
+    if not isinstance(model, Whisper | Speech | Recurrent | ConvNet1d):
+        remedy = "load a Whisper, or a recogniser that was saved with its symbols"
+        raise InputError(f"a {type(model).__name__} does not transcribe", remedy)
     wave = sound if isinstance(sound, Tensor) else read_sound(sound)
     if wave.dim() != 1 or not len(wave):
         raise InputError(f"sound of shape {tuple(wave.shape)}", "give (samples,), at least one")
+    if not isinstance(model, Whisper):
+        if language is not None or task != "transcribe":
+            raise InputError(f"the model has one language, and no choice of {language or task!r}", "leave it out")
+        return Transcribed(segmented(listen(model, [wave])))
     words = words_of(model)
     codes = codes_of(model, words)
     if codes.languages and language is None:
@@ -65,6 +78,16 @@ def transcribe(
     begin = _begin(codes, language, task, timestamps)
     segments = tuple(_windows(model, wave, words, codes, begin, timestamps))
     return Transcribed(segments, language or "")
+
+
+def segmented(words: Iterable[Word], apart: float = APART) -> tuple[Segment, ...]:
+    """Words with less than `apart` seconds between them, together."""
+    groups: list[list[Word]] = []
+    for word in words:
+        if not groups or word.start - groups[-1][-1].end >= apart:
+            groups.append([])
+        groups[-1].append(word)
+    return tuple(Segment(group[0].start, group[-1].end, " ".join(word.text for word in group)) for group in groups)
 
 
 def _begin(codes: Codes, language: str | None, task: str, timestamps: bool) -> list[int]:

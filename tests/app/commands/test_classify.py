@@ -3,13 +3,15 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from PIL import Image
 from typer.testing import CliRunner
 
 from glassformer.app.cli import build
+from glassformer.app.commands.classify import _shown
 from glassformer.checkpoints import load, save
 from glassformer.errors import InputError
 from glassformer.models import ViT, vit
-from glassformer.tasks import classify
+from glassformer.tasks import Guess, classify
 
 
 def run(*arguments: str, text: bytes = b"") -> tuple[int, str, str]:
@@ -19,7 +21,7 @@ def run(*arguments: str, text: bytes = b"") -> tuple[int, str, str]:
 
 def test_lines(reader: Path) -> None:
     model = load(reader)
-    code, out, error = run(str(reader), "-k", "1", text=b"the cat\nthe \xff\nthe dog\n")
+    code, out, error = run("-m", str(reader), "-k", "1", text=b"the cat\nthe \xff\nthe dog\n")
     best = [classify(model, text, k=1)[0] for text in ("the cat", "the dog")]
     shown = [
         f"{text}\t{one.label} {one.probability:.4f}" for text, one in zip(("the cat", "the dog"), best, strict=True)
@@ -32,8 +34,26 @@ def test_lines(reader: Path) -> None:
 def test_a_bad_image_is_told(tmp_path: Path) -> None:
     folder = save(ViT(vit.tiny()), tmp_path / "vit")
     (tmp_path / "vit" / "preprocessor_config.json").write_text('{"image_processor_type": "ViTImageProcessor"}')
-    code, out, error = run(str(folder), str(tmp_path / "a.png"), str(tmp_path / "b.png"))
+    code, out, error = run("-m", str(folder), str(tmp_path / "a.png"), str(tmp_path / "b.png"))
     assert (code, out) == (2, "")
     assert error.count("there is no") == 2
     with pytest.raises(InputError, match="there are no images"):
-        run(str(folder))
+        run("-m", str(folder))
+
+
+def test_the_patches_that_mattered_are_drawn(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = save(ViT(vit.tiny()), tmp_path / "vit")
+    (folder / "preprocessor_config.json").write_text('{"image_processor_type": "ViTImageProcessor", "size": 8}')
+    for name in ("a", "b"):
+        Image.new("RGB", (9, 9), (200, 10, 10)).save(tmp_path / f"{name}.png")
+    images = [str(tmp_path / "a.png"), str(tmp_path / "b.png")]
+    assert run("-m", str(folder), *images, "--look", str(tmp_path / "seen"))[0] == 0
+    assert sorted(path.name for path in (tmp_path / "seen").iterdir()) == ["a.png", "b.png"]
+    with pytest.raises(InputError, match=r"one seen\.png for 2 images: name a folder"):
+        run("-m", str(folder), *images, "--look", str(tmp_path / "seen.png"))
+
+
+def test_bars_on_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sys.stdout.isatty", lambda: True)
+    shown = _shown("a.png", [Guess("cat", 0.75), Guess("horse", 0.25)])
+    assert shown.splitlines() == ["a.png", f"  cat     75.0%  {'█' * 30}", f"  horse   25.0%  {'█' * 10}"]

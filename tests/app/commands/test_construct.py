@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from PIL import Image
 from safetensors import safe_open
 from safetensors.torch import load_file
 from typer.testing import CliRunner
@@ -14,7 +15,7 @@ from glassformer.app.cli import build
 from glassformer.checkpoints import save
 from glassformer.errors import GlassError
 from glassformer.lens import construct as c
-from glassformer.models import Decoder, ViT, decoder, vit
+from glassformer.models import Decoder, Hybrid, Speech, ViT, decoder, hybrid, speech, vit
 
 
 def run(*words: str) -> str:
@@ -69,11 +70,26 @@ def test_the_nearest_heads_of_a_model(tmp_path: Path) -> None:
     text = run("shift", "--by", "2", "--model", str(tmp_path / "m"), "--text", "3 1 4 1 5 9 2 6", "--text", "7 7 8 9 1")
     assert "nearest to shift by 2" in text
     assert text.count("decoder.") == 4
-    save(ViT(vit.tiny()), tmp_path / "v")
-    with pytest.raises(GlassError, match="compare with a model of text"):
-        run("shift", "--model", str(tmp_path / "v"), "--text", "3")
     with pytest.raises(GlassError, match="give some with --text"):
         run("shift", "--model", str(tmp_path / "m"))
+    save(Speech(speech.tiny()), tmp_path / "s")
+    with pytest.raises(GlassError, match="compare with a model of text or of pictures"):
+        run("shift", "--model", str(tmp_path / "s"), "--text", "3")
+
+
+def test_the_nearest_heads_of_a_model_of_pictures(tmp_path: Path) -> None:
+    """On the grid for what is 2-D; along the row of patches for what is 1-D."""
+    Image.effect_noise((16, 16), 60).convert("RGB").save(tmp_path / "p.png")
+    save(ViT(vit.tiny()), tmp_path / "v")
+    save(Hybrid(hybrid.tiny()), tmp_path / "h")
+    for folder in ("v", "h"):
+        seeing = ("--model", str(tmp_path / folder), "--image", str(tmp_path / "p.png"))
+        text = run("convolution", "3x3 blur", "--size", "2x2", *seeing)
+        assert "nearest to convolution 3×3" in text
+        assert "encoder.0.attention" in text
+        assert "nearest to shift by 1" in run("shift", *seeing)
+    with pytest.raises(GlassError, match="a ViT sees pictures: give some with --image"):
+        run("shift", "--model", str(tmp_path / "v"), "--text", "3")
 
 
 @pytest.mark.parametrize(

@@ -17,6 +17,10 @@ def test_the_list_names_what_there_is(monkeypatch: Any, tmp_path: Any) -> None:
     assert rows["stories15m"].split()[-1] == str(tmp_path / "stories15m")
     assert rows["whisper-tiny.en"].endswith(": not fetched")
     assert {"all-minilm-l6-v2", "smollm2-135m", "librivox"} < rows.keys()
+    assert rows["cifar10"].split()[1:5] == ["139", "MB", "none", "stated"]
+    assert rows["cifar10"].endswith(": not fetched")
+    assert rows["fashion-mnist"].endswith(": embedded, 5,000 pictures, 500 of each class")
+    assert "CC BY 2.0 FR" in rows["tatoeba-en-fr"]
 
 
 def test_what_is_there_is_not_fetched_again(monkeypatch: Any, tmp_path: Any) -> None:

@@ -19,23 +19,24 @@ def run(*arguments: str, text: str = "") -> tuple[int, str, str]:
 def test_prompts_as_arguments_or_lines(writer: Path) -> None:
     model = load(writer)
     expected = "".join(generate(model, text, max_new=6) + "\n" for text in ("ab", "cd"))
-    assert run(str(writer), "ab", "cd", "--max-new", "6") == (0, expected, "")
-    assert run(str(writer), "--max-new", "6", text="ab\ncd\n") == (0, expected, "")
+    assert run("-m", str(writer), "ab", "cd", "--max-new", "6") == (0, expected, "")
+    assert run("-m", str(writer), "--max-new", "6", text="ab\ncd\n") == (0, expected, "")
 
 
 def test_every_option_has_its_effect(writer: Path) -> None:
     model = load(writer)
     sampled = generate(model, "ab", max_new=9, temperature=1.5, top_k=9, top_p=0.9, min_p=0.01, seed=3)
     options = ["-t", "1.5", "--top-k", "9", "--top-p", "0.9", "--min-p", "0.01", "--seed", "3", "--max-new", "9"]
-    assert run(str(writer), "ab", *options)[1] == sampled + "\n"
+    assert run("-m", str(writer), "ab", *options)[1] == sampled + "\n"
     beams = generate(model, "ab", max_new=5, beams=3, repetition_penalty=1.4)
-    assert run(str(writer), "ab", "--beam", "3", "--max-new", "5", "--repetition-penalty", "1.4")[1] == beams + "\n"
+    options_of_beam = ["--beam", "3", "--max-new", "5", "--repetition-penalty", "1.4"]
+    assert run("-m", str(writer), "ab", *options_of_beam)[1] == beams + "\n"
     stop = sampled[3]
-    assert run(str(writer), "ab", *options, "--stop", stop)[1] == sampled[: sampled.index(stop)] + "\n"
+    assert run("-m", str(writer), "ab", *options, "--stop", stop)[1] == sampled[: sampled.index(stop)] + "\n"
 
 
 def test_a_bad_prompt_is_told_and_the_rest_answered(writer: Path) -> None:
-    code, out, error = run(str(writer), "ab", "x" * 50, "cd", "--max-new", "3")
+    code, out, error = run("-m", str(writer), "ab", "x" * 50, "cd", "--max-new", "3")
     assert code == 2
     assert len(out.encode().splitlines()) >= 2
     assert error.startswith("glassformer: prompt 2: a prompt of 50 tokens passes the model's context of 40")
@@ -43,7 +44,7 @@ def test_a_bad_prompt_is_told_and_the_rest_answered(writer: Path) -> None:
 
 def test_what_is_refused(writer: Path) -> None:
     with pytest.raises(InputError, match="--system without a chat"):
-        run(str(writer), "ab", "--raw", "--system", "x")
-    assert run(str(writer), "ab", "--system", "x")[2].startswith(
+        run("-m", str(writer), "ab", "--raw", "--system", "x")
+    assert run("-m", str(writer), "ab", "--system", "x")[2].startswith(
         "glassformer: prompt 1: the model's folder has no chat"
     )

@@ -7,7 +7,7 @@ import torch
 from typer.testing import CliRunner
 
 from glassformer.app.cli import build
-from glassformer.app.words import Words
+from glassformer.app.tokens import tokens_of
 from glassformer.checkpoints import load, save
 from glassformer.errors import GlassError
 from glassformer.lens import sweep
@@ -51,9 +51,8 @@ def test_the_table_is_that_of_the_function(folder: Path) -> None:
 
 def test_answers_are_the_models_own_unless_given(folder: Path) -> None:
     model = load(folder / "d")
-    words = Words(model)
     with torch.no_grad():
-        own = [int(model(words.ids(text))[0, -1].argmax()) for text in (CLEAN, CORRUPTED)]
+        own = [int(model(tokens_of(model, text))[0, -1].argmax()) for text in (CLEAN, CORRUPTED)]
     if own[0] == own[1]:
         with pytest.raises(GlassError, match="both texts have the answer"):
             run(str(folder / "d"), CLEAN, CORRUPTED)

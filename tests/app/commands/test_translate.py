@@ -7,7 +7,8 @@ from typer.testing import CliRunner
 
 from glassformer.app.cli import build
 from glassformer.checkpoints import load
-from glassformer.tasks import translate
+from glassformer.errors import InputError
+from glassformer.tasks import aligned, translate
 
 SIZES = {"d_model": 16, "d_kv": 8, "d_ff": 24, "num_layers": 1, "num_heads": 2, "feed_forward_proj": "gated-silu"}
 
@@ -26,9 +27,23 @@ def folder(writer: Path, tmp_path: Path) -> Path:
 
 def test_lines(folder: Path) -> None:
     model = load(folder)
-    call = ["translate", str(folder), "--max-new", "4", "--beam", "2", "--prefix", "x: "]
+    call = ["translate", "-m", str(folder), "--max-new", "4", "--beam", "2", "--prefix", "x: "]
     result = CliRunner().invoke(build(), call, input=b"ab\n\xff\ncd\n", catch_exceptions=False)
     expected = [translate(model, text, beams=2, max_new=4, prefix="x: ") for text in ("ab", "cd")]
     assert result.stdout == "".join(f"{text}\n" for text in expected)
     assert result.exit_code == 2
     assert result.stderr == "glassformer: standard input:2: byte 0 is not UTF-8: save the text as UTF-8\n"
+
+
+def test_which_word_looked_at_which(folder: Path, tmp_path: Path) -> None:
+    found = aligned(load(folder), "ab cd", max_new=4)
+    call = ["translate", "-m", str(folder), "--max-new", "4", "ab cd"]
+    drawn = [*call, "--align", "--figure", str(tmp_path / "a.png")]
+    result = CliRunner().invoke(build(), drawn, catch_exceptions=False)
+    first, *rows = result.stdout.removesuffix("\n").split("\n")
+    assert first == found.text
+    assert len(rows) == len(found.target)
+    assert all(" ← " in row for row in rows)
+    assert (tmp_path / "a.png").exists() == bool(found.target)
+    with pytest.raises(InputError, match="one figure for 2 texts"):
+        CliRunner().invoke(build(), [*call, "ef", "--figure", "a.png"], catch_exceptions=False)

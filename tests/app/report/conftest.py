@@ -40,7 +40,11 @@ def shown(files: Path) -> Callable[[str], Shown]:
         "encoder": [TEXT],
         "seq2seq": ["das ist ein Haus", "this is a house"],
         "vit": [str(files / "picture.png")],
+        "hybrid": [str(files / "picture.png")],
+        "clip": [str(files / "picture.png"), "a cat & a dog", "a house"],
         "speech": [str(files / "sound.wav")],
+        "whisper": [str(files / "sound.wav"), "this is said"],
+        "recurrent": ["das ist ein Haus", "this is a house"],
     }
     made: dict[str, Shown] = {}
 
@@ -52,7 +56,7 @@ def shown(files: Path) -> Callable[[str], Shown]:
                     weight.mul_(3 if weight.dim() == 2 else 1)
                 seen = see(model, given[kind])
                 with lens.trace(model) as run:
-                    out = model(*seen.inputs)
+                    out = model(*seen.inputs[:2])
             made[kind] = model, seen, run, out
         return made[kind]
 

@@ -6,11 +6,24 @@ import pytest
 import torch
 
 import glassformer as gf
+from glassformer import lens
 from glassformer.app.report import open_model, see
+from glassformer.app.report.build import head_table
+from glassformer.app.report.card import answer
 from glassformer.app.report.inputs import TINY
 from glassformer.core.audio import log_mel
 from glassformer.errors import GlassError, InputError
-from glassformer.models import CLIP, Decoder, clip, decoder
+from glassformer.models import (
+    Decoder,
+    Hybrid,
+    Recurrent,
+    RecurrentSeq2Seq,
+    Tokens,
+    decoder,
+    hybrid,
+    recurrent,
+    recurrent_seq2seq,
+)
 from glassformer.tasks.sound import read_sound
 
 
@@ -71,6 +84,18 @@ def test_a_picture_is_made_the_models_size(shown) -> None:
     assert len(seen.labels["encoder"]) == 65
 
 
+def test_a_hybrids_tokens_are_a_grid_too(files: Path) -> None:
+    model = Hybrid(hybrid.tiny()).eval()
+    seen = see(model, [str(files / "picture.png")])
+    assert seen.inputs[0].shape == (1, 3, 8, 8)
+    assert seen.grid == (2, 2)
+    assert seen.labels["encoder"] == ["0,0", "0,1", "1,0", "1,1"]
+    with torch.no_grad(), lens.trace(model) as run:
+        out = model(*seen.inputs)
+    assert "class 4" in answer(model, seen, out)
+    assert {row.path for row in head_table(model, run, seen).rows} == {f"encoder.{i}.attention.A" for i in range(2)}
+
+
 def test_sound_is_heard_at_the_models_rate(shown, files: Path) -> None:
     model, seen, _, _ = shown("speech")
     wave = read_sound(files / "sound.wav")
@@ -94,4 +119,7 @@ def test_mistakes(refused, files: Path) -> None:
     refused(InputError, "60 different words for a vocabulary of 50", lambda: tried("decoder", words))
     refused(InputError, f"there is no {files}/none.png", lambda: tried("vit", f"{files}/none.png"))
     refused(InputError, f"{files}/not.wav cannot be read", lambda: tried("speech", f"{files}/not.wav"))
-    refused(InputError, "a CLIP has no report", lambda: see(CLIP(clip.tiny()), ["a"]))
+    plain = Recurrent(recurrent.tiny(Tokens(vocabulary=9), 2))
+    refused(InputError, "a Recurrent has no attention to show: gf.trace(model)", lambda: see(plain, ["a"]))
+    silent = RecurrentSeq2Seq(recurrent_seq2seq.tiny(Tokens(vocabulary=9), 9, attention=False))
+    refused(InputError, "this RecurrentSeq2Seq has no attention to show", lambda: see(silent, ["a", "b"]))

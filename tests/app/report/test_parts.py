@@ -1,7 +1,10 @@
 from __future__ import annotations
 
 import base64
+import os
 import re
+
+import pytest
 
 from glassformer.app.report import parts
 from glassformer.figures import attention_map
@@ -27,3 +30,15 @@ def test_contents_lead_to_sections() -> None:
     (target,) = re.findall(r'id="([^"]+)"', made)
     assert f'href="#{target}"' in parts.contents(["Map of heads"])
     assert parts.section("Empty", "", "") == ""
+
+
+def test_pictures_drawn_apart_are_those_drawn_here(monkeypatch: pytest.MonkeyPatch) -> None:
+    made = lambda: [(attention_map([[1 - k / 9, k / 9], [0.5, 0.5]]), f"number {k}") for k in range(5)]
+    alone = [parts.picture(fig, says) for fig, says in made()]
+    monkeypatch.setattr("os.cpu_count", lambda: 2)
+    assert parts.pictures(made()) == alone
+    here, own = os.getpid(), parts.picture
+    monkeypatch.setattr(parts, "picture", lambda *given: own(*given) if os.getpid() == here else 1 / 0)
+    assert parts.pictures(made()) == alone  # the other process has failed
+    monkeypatch.setattr("os.cpu_count", lambda: 1)
+    assert parts.pictures(made()) == alone

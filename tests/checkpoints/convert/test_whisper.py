@@ -9,7 +9,7 @@ import torch
 from tokenizers import Tokenizer
 
 from glassformer.checkpoints.convert.whisper import is_whisper, read_whisper, renamed, special_tokens
-from glassformer.checkpoints.fetch import ITEMS, fetch
+from glassformer.checkpoints.fetch import WEIGHTS, fetch
 from glassformer.checkpoints.registry import download, extract
 from glassformer.errors import CheckpointError, InputError
 
@@ -95,7 +95,7 @@ def test_the_vocabulary_is_tiktokens_and_silence_is_hugging_faces(tmp_path: Path
     from transformers.models.whisper.configuration_whisper import NON_SPEECH_TOKENS
 
     extract(
-        download(ITEMS["whisper-tiny.en"].packages[1], tmp_path),
+        download(WEIGHTS["whisper-tiny.en"].packages[1], tmp_path),
         {"openai_whisper-20250625/whisper/assets/gpt2.tiktoken": "gpt2.tiktoken"},
         tmp_path,
     )

@@ -5,6 +5,6 @@ from __future__ import annotations
 # In the order that --help lists them. A name with a dash lives in a module with an underscore.
 COMMANDS = (
     "tour", "solve", "check", "practice", "construct", "look", "sweep",
-    "lab", "leaks", "data", "convert", "info", "parity", "export",
-    "generate", "embed", "classify", "translate", "transcribe",
+    "lab", "compare", "leaks", "data", "convert", "info", "parity", "export",
+    "train", "evaluate", "generate", "embed", "classify", "translate", "transcribe",
 )  # fmt: skip

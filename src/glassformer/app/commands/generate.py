@@ -1,19 +1,20 @@
-"""`glassformer generate FOLDER "Once upon a time"`: text, as it comes."""
+"""`glassformer generate "Once upon a time"`: text, as it comes."""
 
 from __future__ import annotations
 
 import sys
-from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from glassformer.app.choice import ModelOption, chosen
+
 
 def generate(
-    folder: Annotated[Path, typer.Argument(help="A model's folder.")],
     prompts: Annotated[
         list[str] | None, typer.Argument(metavar="[PROMPT]...", help="Or lines of standard input.")
     ] = None,
+    model: ModelOption = None,
     max_new: Annotated[
         int | None, typer.Option(help="At most so many new tokens (256, or what the context holds).")
     ] = None,
@@ -32,20 +33,19 @@ def generate(
 ) -> None:
     """Write on from a text, or answer in a chat if the model has a template for it."""
     from glassformer.app.items import Failures, Line, each, read_lines
-    from glassformer.checkpoints import load
     from glassformer.errors import InputError
     from glassformer.tasks import Message, stream
 
     if raw and system:
         raise InputError("--system without a chat", "leave out --raw or --system")
     lines = [Line(f"prompt {i}", text.encode()) for i, text in enumerate(prompts or [], 1)] or read_lines([])
-    model = load(folder)
+    net = chosen(model, "generate")
     failures = Failures()
 
     def answer(line: Line) -> None:
         messages = [Message(role="system", content=system), Message(role="user", content=line.text)]
         pieces = stream(
-            model,
+            net,
             messages if system else line.text,
             max_new=max_new,
             temperature=temperature,

@@ -7,8 +7,14 @@ from typing import Annotated
 
 import typer
 
-MODEL = "A model's folder, or tiny:decoder, tiny:encoder, tiny:seq2seq, tiny:vit, tiny:speech (random weights)."
-INPUTS = "A text; a text and its translation; an image file; or a sound file, as the model takes it."
+MODEL = (
+    "A model's folder, or tiny: and decoder, encoder, seq2seq, vit, hybrid, clip, speech, whisper, recurrent (random "
+    "weights)."
+)
+INPUTS = (
+    "As the model takes it: a text; a text and its translation; an image file; an image file and texts for it (CLIP); "
+    "a sound file, and what is said in it (Whisper; if left out, what it hears)."
+)
 
 
 def look(

@@ -10,7 +10,6 @@ import typer
 if TYPE_CHECKING:
     from torch import Tensor, nn
 
-    from glassformer.app.words import Words
     from glassformer.lens import Sweep
 
 
@@ -29,14 +28,14 @@ def sweep(
     from rich.progress import Progress
 
     from glassformer import lens
-    from glassformer.app.words import Words
+    from glassformer.app.tokens import name_of, tokens_of, words_beside
     from glassformer.checkpoints import load
 
     kind = _kind(output)
     net = load(model)
-    words = Words(net)
-    texts = words.ids(clean), words.ids(corrupted)
-    right, other = _answers(net, words, texts, (answer, wrong), at)
+    words = words_beside(net)
+    texts = tokens_of(net, clean), tokens_of(net, corrupted)
+    right, other = _answers(net, texts, (answer, wrong), at)
     with Progress(console=Console(stderr=True), transient=True) as bar:
         task = bar.add_task("patching", total=None)
         made = lens.sweep(
@@ -47,11 +46,11 @@ def sweep(
             progress=lambda done, total: bar.update(task, completed=done, total=total),
         )
     console = Console(width=None if Console().is_terminal else 160)
-    names = words.text(right), words.text(other)
+    names = name_of(words, right), name_of(words, other)
     console.print(f"metric: logit of {names[0]!r} − logit of {names[1]!r} at position {at}", markup=False)
     console.print(made)
     if output is not None:
-        _draw(made, output, kind, [words.text(int(token)) for token in texts[1][0]])
+        _draw(made, output, kind, [name_of(words, int(token)) for token in texts[1][0]])
 
 
 def _kind(output: Path | None) -> str:
@@ -74,11 +73,12 @@ def _logits(model: nn.Module, out: Tensor, at: int) -> Tensor:
 
 
 def _answers(
-    model: nn.Module, words: Words, texts: tuple[Tensor, Tensor], given: tuple[str | None, str | None], at: int
+    model: nn.Module, texts: tuple[Tensor, Tensor], given: tuple[str | None, str | None], at: int
 ) -> tuple[int, int]:
     """The first token of each answer that is given; else the one the model finds likeliest."""
     import torch
 
+    from glassformer.app.tokens import name_of, tokens_of, words_beside
     from glassformer.errors import InputError
     from glassformer.models import Decoder, Encoder
 
@@ -88,12 +88,13 @@ def _answers(
     for ids, text in zip(texts, given, strict=True):
         with torch.no_grad():
             logits = _logits(model, model(ids), at)
-        token = int(logits.argmax()) if text is None else int(words.ids(text, special=False)[0, 0])
+        token = int(logits.argmax()) if text is None else int(tokens_of(model, text, special=False)[0, 0])
         if token >= len(logits):
             raise InputError(f"token {token} is not among the {len(logits)} known", f"use 0 to {len(logits) - 1}")
         found.append(token)
     if found[0] == found[1]:
-        raise InputError(f"both texts have the answer {words.text(found[0])!r}", "name two with --answer and --wrong")
+        both = name_of(words_beside(model), found[0])
+        raise InputError(f"both texts have the answer {both!r}", "name two with --answer and --wrong")
     return found[0], found[1]
 
 

@@ -1,31 +1,65 @@
-"""`glassformer translate FOLDER lines.txt`: each line in another language."""
+"""`glassformer translate "Good morning."` or `translate lines.txt`: each line in another language."""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from glassformer.app.choice import ModelOption, chosen
+from glassformer.app.items import ITEMS
+
+if TYPE_CHECKING:
+    from glassformer.tasks import Aligned
+
 
 def translate(
-    folder: Annotated[Path, typer.Argument(help="A Marian or T5 model's folder.")],
-    files: Annotated[list[Path] | None, typer.Argument(help="Texts, one a line; or standard input.")] = None,
+    items: Annotated[list[str] | None, typer.Argument(help=ITEMS)] = None,
+    model: ModelOption = None,
     beam: Annotated[
         int | None, typer.Option(min=1, help="Search among so many beginnings (as the folder says).")
     ] = None,
     max_new: Annotated[int | None, typer.Option(min=1, help="At most so many tokens a line.")] = None,
     prefix: Annotated[str, typer.Option(help='Before each line: ">>fra<< ", "translate English to German: ".')] = "",
+    align: Annotated[bool, typer.Option("--align", help="And which source word each word looked at.")] = False,
+    figure: Annotated[Path | None, typer.Option(help="Draw the alignment of the one text to this .png.")] = None,
 ) -> None:
     """Translate each line; the translations come one a line, in the same order."""
-    from glassformer.app.items import Failures, each, read_lines
-    from glassformer.checkpoints import load
+    from glassformer.app.items import Failures, each, read_items
+    from glassformer.errors import InputError
+    from glassformer.tasks import aligned
     from glassformer.tasks import translate as translated
 
-    lines = read_lines(files or [])
-    model = load(folder)
+    lines = read_items(items or [])
+    if figure is not None and len(lines) > 1:
+        raise InputError(f"one figure for {len(lines)} texts", "translate one of them with --figure")
+    net = chosen(model, "translate")
+    options: dict[str, Any] = {"beams": beam, "max_new": max_new, "prefix": prefix}
     failures = Failures()
-    one = lambda text: translated(model, text, beams=beam, max_new=max_new, prefix=prefix)
+
+    def one(text: str) -> str:
+        if not align and figure is None:
+            return str(translated(net, text, **options))
+        found = aligned(net, text, **options)
+        if figure is not None:
+            _draw(found, figure)
+        return "\n".join([found.text, *_looks(found)]) if align else found.text
+
     for _, text in each(lines, lambda line: line.where, lambda line: one(line.text), failures):
         print(text, flush=True)
     failures.leave()
+
+
+def _looks(found: Aligned) -> list[str]:
+    """target ← source, how much, word by word."""
+    wide = max(map(len, found.target), default=0)
+    rows = zip(found.target, found.looks, found.A, strict=True)
+    return [f"  {word:{wide}} ← {found.source[i]}  {float(A[i]):.2f}" for word, i, A in rows]
+
+
+def _draw(found: Aligned, path: Path) -> None:
+    from glassformer.app.output import write_bytes
+    from glassformer.figures import alignment, save
+
+    write_bytes(save(alignment(found.A.numpy(), found.source, found.target, title=found.text)), path)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from glassformer.app.report.build import report
-from glassformer.app.report.inputs import Seen, open_model, see
+from glassformer.app.report.inputs import open_model, see
+from glassformer.app.report.seen import Seen
 
 __all__ = ["Seen", "open_model", "report", "see"]

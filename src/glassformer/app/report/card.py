@@ -7,12 +7,12 @@ from typing import Any
 
 from torch import Tensor, nn
 
-from glassformer.app.report.inputs import Seen
 from glassformer.app.report.parts import says, section, table
-from glassformer.app.words import Words
+from glassformer.app.report.seen import Seen
+from glassformer.app.tokens import name_of, words_beside
 from glassformer.checkpoints import origin_of
 from glassformer.lens import layers
-from glassformer.models import Decoder, Seq2Seq, Speech, ViT
+from glassformer.models import Decoder, Hybrid, RecurrentSeq2Seq, Seq2Seq, Speech, ViT, Whisper
 
 BEST = 5
 
@@ -43,12 +43,12 @@ def _facts(model: nn.Module, seen: Seen) -> Iterator[tuple[str, str]]:
 def answer(model: nn.Module, seen: Seen, out: Tensor) -> str:
     """The likeliest answers; nothing for a model that gives vectors."""
     match model:
-        case Decoder() | Seq2Seq():
-            words = Words(model)
+        case Decoder() | Seq2Seq() | RecurrentSeq2Seq() | Whisper():
+            words = words_beside(model)
             names = {token: name for name, token in _named(seen)}
-            rows = _best(out[0, -1], lambda token: names.get(token, words.text(token)))
+            rows = _best(out[0, -1], lambda token: names.get(token, name_of(words, token)))
             return section("Answer", says("What would come next:"), table(["token", "probability"], rows))
-        case ViT() if model.config.classes:
+        case (ViT() | Hybrid()) if model.config.classes:
             origin = origin_of(model)
             labels = origin.raw.get("id2label", {}) if origin is not None else {}
             rows = _best(out[0], lambda label: str(labels.get(str(label), f"class {label}")))
@@ -62,8 +62,10 @@ def answer(model: nn.Module, seen: Seen, out: Tensor) -> str:
 
 def _named(seen: Seen) -> Iterator[tuple[str, int]]:
     """Words that were given, with their tokens."""
-    for ids, names in zip(seen.inputs, seen.labels.values(), strict=True):
-        yield from zip(names, ids[0].tolist(), strict=True)
+    for stack, names in seen.labels.items():
+        ids = seen.tokens[stack] if isinstance(seen.tokens, dict) else seen.tokens
+        if ids is not None:
+            yield from zip(names, ids[0].tolist(), strict=True)
 
 
 def _best(logits: Tensor, name: Any) -> list[tuple[str, str]]:

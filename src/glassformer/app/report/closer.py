@@ -7,9 +7,9 @@ import math
 import torch
 
 from glassformer import figures, lens
-from glassformer.app.report.inputs import Seen
 from glassformer.app.report.parts import picture, says, section, table
 from glassformer.app.report.sections import last_of, stacks_of
+from glassformer.app.report.seen import Seen
 from glassformer.lens import Layer, Margins, Run
 
 KEYS = 40  # of more, those with the largest weights are shown

@@ -2,155 +2,138 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
-import numpy as np
 import torch
-from numpy.typing import NDArray
-from torch import Tensor, nn
+from torch import nn
 
 from glassformer import models
-from glassformer.app.words import Words
-from glassformer.checkpoints import load, origin_of
+from glassformer.app.report.both import picture_and_texts, sound_and_text
+from glassformer.app.report.seen import Reader, Seen, short
+from glassformer.checkpoints import Origin, load, origin_of
 from glassformer.checkpoints.preprocess import Preprocess, open_image, read_preprocess
 from glassformer.core.audio import log_mel
 from glassformer.errors import CheckpointError, InputError
-from glassformer.models import Decoder, Encoder, Seq2Seq, Speech, ViT
+from glassformer.models import (
+    CLIP,
+    CLIPConfig,
+    Decoder,
+    Encoder,
+    Hybrid,
+    HybridConfig,
+    RecurrentSeq2Seq,
+    Seq2Seq,
+    Seq2SeqConfig,
+    Speech,
+    Tokens,
+    ViT,
+    Whisper,
+    WhisperConfig,
+)
 from glassformer.tasks.sound import read_sound
 
-TINY = ("decoder", "encoder", "seq2seq", "vit", "speech")
-FIRST_WORD = 3  # below it tiny models keep their padding, start and end
-SHOWN = 60  # letters of an input in a title
-
-
-@dataclass(frozen=True, kw_only=True)
-class Seen:
-    """An input as tensors, and what each stack's positions are called (None: numbers do)."""
-
-    inputs: tuple[Tensor, ...]
-    title: str
-    labels: dict[str, list[str]] = field(default_factory=dict)
-    notes: tuple[str, ...] = ()
-    picture: NDArray[np.float64] | None = None
-    grid: tuple[int, int] | None = None
-
-    def labels_of(self, path: str) -> tuple[list[str] | None, list[str] | None]:
-        """Names of the queries and of the keys of an attention layer, or of its quantity."""
-        stack = path.split(".")[0]
-        source = "encoder" if ".cross" in path else stack
-        return self.labels.get(stack), self.labels.get(source)
-
-    @property
-    def tokens(self) -> Tensor | dict[str, Tensor] | None:
-        """As head scores want them."""
-        ids = [x for x in self.inputs if not x.is_floating_point()]
-        return dict(zip(("encoder", "decoder"), ids, strict=True)) if len(ids) == 2 else next(iter(ids), None)
+TINY = ("decoder", "encoder", "seq2seq", "vit", "hybrid", "clip", "speech", "whisper", "recurrent")
 
 
 def open_model(name: str, *, seed: int = 0) -> tuple[nn.Module, str]:
     """A model's folder, or tiny:decoder and the like; and what must be said of it."""
     if not name.startswith("tiny:"):
         return load(name).eval(), ""
-    makers = {
+    makers: dict[str, Callable[[], nn.Module]] = {
         "decoder": lambda: Decoder(models.decoder.tiny(), seed=seed),
         "encoder": lambda: Encoder(models.encoder.tiny(), seed=seed),
         "seq2seq": lambda: Seq2Seq(models.seq2seq.tiny(), seed=seed),
         "vit": lambda: ViT(models.vit.plain(64, 8, 32, 3, 4, classes=5), seed=seed),
+        "hybrid": lambda: Hybrid(models.hybrid.compact(64, (16, 32, 32), 3, 4, classes=5), seed=seed),
+        "clip": lambda: CLIP(_tiny_clip(), seed=seed),
         "speech": lambda: Speech(models.speech.tiny(), seed=seed),
+        "whisper": lambda: Whisper(_tiny_whisper(), seed=seed),
+        "recurrent": lambda: RecurrentSeq2Seq(models.recurrent_seq2seq.tiny(Tokens(vocabulary=50), 50), seed=seed),
     }
     kind = name.removeprefix("tiny:")
     if kind not in makers:
         raise InputError(f"there is no {name}", f"choose a model's folder, or tiny: and one of {', '.join(TINY)}")
-    model: nn.Module = makers[kind]()
-    return model.eval(), f"Its weights are random (seed {seed}): it has learned nothing, and shows only what is where."
+    model = makers[kind]().eval()
+    return model, f"Its weights are random (seed {seed}): it has learned nothing, and shows only what is where."
 
 
 def see(model: nn.Module, inputs: Sequence[str]) -> Seen:
     """The arguments of the command as this model takes them."""
-    wanted = 2 if isinstance(model, Seq2Seq) else 1
+    if isinstance(model, Whisper):
+        return sound_and_text(model, inputs)
+    if isinstance(model, CLIP):
+        return picture_and_texts(model, inputs, _picture)
+    wanted = 2 if isinstance(model, Seq2Seq | RecurrentSeq2Seq) else 1
     if len(inputs) != wanted:
         fact = f"a {type(model).__name__} was given {len(inputs)} inputs"
         raise InputError(fact, "give a text and its translation" if wanted == 2 else "give one")
     match model:
         case Decoder() | Encoder():
             return _text(model, inputs[0])
-        case Seq2Seq():
+        case Seq2Seq() | RecurrentSeq2Seq():
             return _pair(model, inputs[0], inputs[1])
-        case ViT():
+        case ViT() | Hybrid():
             return _picture(model, inputs[0])
         case Speech():
             return _sound(model, inputs[0])
-    raise InputError(f"a {type(model).__name__} has no report", "look into a decoder, encoder, seq2seq, ViT or speech")
+    raise InputError(f"a {type(model).__name__} has no attention to show", "gf.trace(model) has what else it works out")
+
+
+def _tiny_clip() -> CLIPConfig:
+    return models.clip.plain(
+        models.vit.plain(64, 8, 32, 3, 4, classes=0), models.clip.words(50, 32, 2, 4, 40), 16, 49
+    )
+
+
+def _tiny_whisper() -> WhisperConfig:
+    return models.whisper.plain(20, 32, 2, 4, vocabulary=50, places=50, length=40, start=2, end=1)
 
 
 # ---- text ------------------------------------------------------------------------------------------------------------
 
 
-class _Reader:
-    """Words by the model's tokenizer; without one, words become tokens in the order in which they come."""
-
-    def __init__(self, model: nn.Module, vocabulary: int) -> None:
-        self.words, self.vocabulary = Words(model), vocabulary
-        origin = origin_of(model)
-        self.known = origin is not None and origin.tokenizer is not None
-        self.seen: dict[str, int] = {}
-
-    def read(self, text: str, *, special: bool = True) -> tuple[list[int], list[str]]:
-        if self.known:
-            ids = self.words.ids(text, special=special)[0].tolist()
-            names = [self.words.text(i) for i in ids]
-        else:
-            names = text.split()
-            ids = [self.seen.setdefault(name, FIRST_WORD + len(self.seen)) for name in names]
-        if not ids:
-            raise InputError(f"{text!r} is 0 tokens", "give some text")
-        if max(ids) >= self.vocabulary:
-            fact = f"{len(self.seen) or max(ids)} different words for a vocabulary of {self.vocabulary}"
-            raise InputError(fact, "give a shorter text")
-        return ids, names
-
-    @property
-    def notes(self) -> tuple[str, ...]:
-        what = "The model came without tokenizer.json: each new word was given the next token, from"
-        return () if self.known else (f"{what} {FIRST_WORD} on.",)
-
-
 def _text(model: Decoder | Encoder, text: str) -> Seen:
-    reader = _Reader(model, model.config.text.vocabulary)
+    reader = Reader(model, model.config.text.vocabulary)
     ids, names = reader.read(text)
     stack = "decoder" if isinstance(model, Decoder) else "encoder"
-    return Seen(inputs=(torch.tensor([ids]),), title=_short(text), labels={stack: names}, notes=reader.notes)
+    return Seen(inputs=(torch.tensor([ids]),), title=short(text), labels={stack: names}, notes=reader.notes)
 
 
-def _pair(model: Seq2Seq, source: str, target: str) -> Seen:
-    reader = _Reader(model, model.config.source.vocabulary)
+def _pair(model: Seq2Seq | RecurrentSeq2Seq, source: str, target: str) -> Seen:
+    c = model.config
+    if isinstance(c, Seq2SeqConfig):
+        vocabulary, start = c.source.vocabulary, [c.start]
+    else:
+        if model.attention is None or not isinstance(c.reads, Tokens):
+            fact = "this RecurrentSeq2Seq has no attention to show" if model.attention is None else "it reads frames"
+            raise InputError(fact, "look into one of texts with attention=True; gf.trace(model) has its states")
+        vocabulary, start = min(c.reads.vocabulary, c.vocabulary), []
+    reader = Reader(model, vocabulary)
     ids, names = reader.read(source)
     said, called = reader.read(target, special=False)
-    start = model.config.start
     return Seen(
-        inputs=(torch.tensor([ids]), torch.tensor([[start, *said]])),
-        title=f"{_short(source)} → {_short(target)}",
-        labels={"encoder": names, "decoder": ["<start>", *called]},
+        inputs=(torch.tensor([ids]), torch.tensor([[*start, *said]])),
+        title=f"{short(source)} → {short(target)}",
+        labels={"encoder": names, "decoder": [*("<start>" for _ in start), *called]},
         notes=reader.notes,
     )
-
-
-def _short(text: str) -> str:
-    return text if len(text) <= SHOWN else text[: SHOWN - 1] + "…"
 
 
 # ---- pictures and sound ----------------------------------------------------------------------------------------------
 
 
-def _picture(model: ViT, path: str) -> Seen:
+def _picture(model: ViT | Hybrid, path: str, origin: Origin | None = None) -> Seen:
     c = model.config
-    how, notes = _preprocess(model)
+    how, notes = _preprocess(model, origin or origin_of(model))
     image = how(open_image(path))[None]
-    rows, columns = image.shape[-2] // c.patch[0], image.shape[-1] // c.patch[1]
-    names = [*(["CLS"] if c.prefix else []), *(f"prefix {i}" for i in range(1, c.prefix))]
-    names += [f"register {i}" for i in range(c.registers)]
+    names: list[str] = []
+    if isinstance(c, HybridConfig):
+        rows, columns = c.stem.grid((image.shape[-2], image.shape[-1]))
+    else:
+        rows, columns = image.shape[-2] // c.patch[0], image.shape[-1] // c.patch[1]
+        names += [*(["CLS"] if c.prefix else []), *(f"prefix {i}" for i in range(1, c.prefix))]
+        names += [f"register {i}" for i in range(c.registers)]
     names += [f"{y},{x}" for y in range(rows) for x in range(columns)]
     shown = image[0].movedim(0, -1).double()
     if how.mean is not None and how.std is not None:
@@ -166,8 +149,8 @@ def _picture(model: ViT, path: str) -> Seen:
     )
 
 
-def _preprocess(model: ViT) -> tuple[Preprocess, tuple[str, ...]]:
-    c, origin = model.config, origin_of(model)
+def _preprocess(model: ViT | Hybrid, origin: Origin | None) -> tuple[Preprocess, tuple[str, ...]]:
+    c = model.config
     try:
         if origin is not None:
             return read_preprocess(origin), ()
@@ -184,4 +167,9 @@ def _preprocess(model: ViT) -> tuple[Preprocess, tuple[str, ...]]:
 def _sound(model: Speech, path: str) -> Seen:
     mel = model.config.mel
     wave = read_sound(path, mel.rate)
-    return Seen(inputs=(log_mel(wave, mel)[None].float(),), title=f"{Path(path).name}, {len(wave) / mel.rate:.1f} s")
+    frames = log_mel(wave, mel)[None].float()
+    return Seen(
+        inputs=(frames,),
+        title=f"{Path(path).name}, {len(wave) / mel.rate:.1f} s",
+        seconds=model.config.seconds,
+    )

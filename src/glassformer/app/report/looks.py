@@ -6,9 +6,9 @@ import torch
 from torch import Tensor
 
 from glassformer import figures, lens
-from glassformer.app.report.inputs import Seen
 from glassformer.app.report.parts import picture, says, section
 from glassformer.app.report.sections import last_of
+from glassformer.app.report.seen import Seen
 from glassformer.lens import Run
 from glassformer.models import ViT
 

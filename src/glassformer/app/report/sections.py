@@ -5,11 +5,10 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from torch import Tensor
 
 from glassformer import figures, lens
-from glassformer.app.report.inputs import Seen
-from glassformer.app.report.parts import folded, picture, says, section, table
+from glassformer.app.report.parts import folded, picture, pictures, says, section, table
+from glassformer.app.report.seen import Seen
 from glassformer.lens import HeadTable, Run
 
 NAMED = 200  # tokens that have names along an axis
@@ -43,8 +42,8 @@ def maps(run: Run, seen: Seen) -> str:
     for path in weights_of(run):
         queries, keys = (_names(names, seen) for names in seen.labels_of(path))
         fig = figures.heads_of_layer(run[path][0], queries, keys, title=layer_of(path))
-        shown.append(picture(fig, f"Attention weights of every head of {layer_of(path)}"))
-    return section("Attention", says("A row for each query, a column for each key."), *shown)
+        shown.append((fig, f"Attention weights of every head of {layer_of(path)}"))
+    return section("Attention", says("A row for each query, a column for each key."), *pictures(shown))
 
 
 def _names(names: list[str] | None, seen: Seen) -> list[str] | None:
@@ -138,23 +137,37 @@ def lines(run: Run, seen: Seen) -> str:
 
 
 def aligned(run: Run, seen: Seen) -> str:
-    """Cross-attention of the last layer, mean over heads."""
-    crossing = [path for path in weights_of(run) if ".cross" in path]
+    """Attention to the source of the last layer, mean over heads; of sound, only where there is some."""
+    crossing = [path for path in weights_of(run) if ".cross" in path or path == "attention.A"]
     if not crossing:
         return ""
-    target, source = seen.labels_of(crossing[-1])
-    assert target is not None
-    assert source is not None
-    title = f"{layer_of(crossing[-1])}, mean over heads"
-    fig = figures.alignment(run[crossing[-1]][0].mean(0), source, target, title=title)
+    A = run[crossing[-1]][0]
+    A = A.mean(0) if A.dim() == 3 else A
+    target, source = seen.labels["decoder"], seen.labels.get("encoder")
+    if source is None:
+        A, source = A[:, : seen.heard], [f"{i * seen.seconds:.2f} s" for i in range(seen.heard)]
+    title = layer_of(crossing[-1]) + (", mean over heads" if ".cross" in crossing[-1] else "")
+    fig = figures.alignment(A, source, target, title=title)
     return section("Alignment", picture(fig, f"Alignment of target and source: {title}"))
 
 
-def heard(run: Run, frames: Tensor, seconds: float) -> str:
-    """The last layer's weights of the query in the middle, over the spectrogram."""
+def heard(run: Run, seen: Seen) -> str:
+    """Over the spectrogram: the weights of the encoder's query in the middle, and what the last token listens to."""
     path = last_of(run, "encoder")
-    middle = run.passes(f"{path}.A")[-1].shape[2] // 2
-    A = run.part(f"{path}.A", rows=[middle])[0, :, 0]
-    title = f"{path}, the query at {(middle + 0.5) * seconds:.2f} s"
-    fig = figures.spectrogram_attention(frames[0], A, query=middle, seconds=seconds, title=title)
-    return section("Sound", picture(fig, f"Attention over the spectrogram: {title}"))
+    frames, places = seen.inputs[0][0], seen.heard or run.passes(f"{path}.A")[-1].shape[2]
+    frames = frames[: round(len(frames) * places / run.passes(f"{path}.A")[-1].shape[2])]
+    middle = places // 2
+    asked: list[tuple[str, int, int | None, str]] = [
+        (path, middle, middle, f"the query at {(middle + 0.5) * seen.seconds:.2f} s")
+    ]
+    crossing = [layer_of(p) for p in weights_of(run) if ".cross" in p]
+    if crossing:
+        names = seen.labels["decoder"]
+        asked.append((crossing[-1], len(names) - 1, None, f"the token {names[-1]!r}"))
+    shown = []
+    for layer, row, query, who in asked:
+        A = run.part(f"{layer}.A", rows=[row])[0, :, 0, :places]
+        title = f"{layer}, {who}"
+        fig = figures.spectrogram_attention(frames, A, query=query, seconds=seen.seconds, title=title)
+        shown.append(picture(fig, f"Attention over the spectrogram: {title}"))
+    return section("Sound", *shown)

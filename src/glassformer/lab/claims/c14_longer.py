@@ -6,12 +6,13 @@ from dataclasses import replace
 
 import torch
 from matplotlib.figure import Figure
-from torch.nn.functional import cross_entropy
+from torch import Tensor
 
 from glassformer.core.positions import sinusoidal
 from glassformer.lab import pictures
 from glassformer.lab.experiment import Experiment, Kind, Result
 from glassformer.lab.parts import generator
+from glassformer.lab.teaching import teach
 from glassformer.models import Decoder, DecoderConfig, decoder
 from glassformer.nn import Learned, Relative, Rotary, Sinusoidal
 
@@ -45,16 +46,14 @@ def _config(**codes: object) -> DecoderConfig:
 
 def _train(config: DecoderConfig, length: int, steps: int, seed: int) -> list[float]:
     """Learns to say the token before; the accuracy at each place of sequences four times as long."""
-    random = generator(seed)
     model = Decoder(config, seed=seed)
-    optimiser = torch.optim.Adam(model.parameters(), lr=1e-2)
-    for _ in range(steps):
+
+    def before(random: torch.Generator) -> tuple[Tensor, Tensor]:
         X = torch.randint(0, WORDS, (32, length), generator=random)
-        loss = cross_entropy(model(X)[:, 1:].flatten(0, 1), X[:, :-1].flatten())
-        optimiser.zero_grad()
-        loss.backward()
-        optimiser.step()
-    X = torch.randint(0, WORDS, (64, 4 * length), generator=random)
+        return X, X[:, :-1]
+
+    teach(model, before, ask=lambda X: model(X)[:, 1:], steps=steps, rate=1e-2, seed=seed)
+    X = torch.randint(0, WORDS, (64, 4 * length), generator=generator(seed))
     with torch.no_grad():
         right = (model(X)[:, 1:].argmax(-1) == X[:, :-1]).float().mean(0)
     return [1.0, *right.tolist()]  # the first token has none before it

@@ -1,0 +1,181 @@
+"""What the recipes for pictures share: a model and its peers learn in turn, then are measured, saved and described."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import platform
+import sys
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import nn
+
+from glassformer.checkpoints import load
+from glassformer.tasks.learn.images import ImageLesson, save_images
+from glassformer.tasks.training import Plan, Progress, train
+
+SEED = 20
+FOLDER = Path(__file__).parent.parent / "src/glassformer/tasks/shipped"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Learner:
+    """One of those that are compared. The first of a recipe is the one that is shipped."""
+
+    name: str
+    what: str  # in words, for the card
+    build: Callable[[], nn.Module]
+    lesson: ImageLesson
+    plan: Plan
+
+
+def processor() -> str:
+    """The machine's processor by its name."""
+    try:
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+        return next(line.split(":", 1)[1].strip() for line in lines if line.startswith("model name"))
+    except (OSError, StopIteration):
+        return platform.processor() or platform.machine()
+
+
+def machine() -> dict[str, Any]:
+    return {
+        "processor": processor(),
+        "cores": os.cpu_count(),
+        "threads": torch.get_num_threads(),
+        "torch": torch.__version__,
+        "python": platform.python_version(),
+    }
+
+
+def quick(model: nn.Module) -> nn.Module:
+    """Kernels with their channels last: on processors convolutions are then a third faster."""
+    for weight in model.parameters():
+        if weight.dim() == 4:
+            weight.data = weight.data.contiguous(memory_format=torch.channels_last)
+    return model
+
+
+class Shown:
+    """A line every so many seconds, for a log that someone follows; and the processor's time, over all resumptions.
+
+    The time that passes says little on a machine that does other things too.
+    """
+
+    def __init__(self, name: str, folder: Path, every: float = 20.0) -> None:
+        self.name, self.every, self.last = name, every, 0.0
+        self.file = folder / "processor_seconds"
+        self.before = float(self.file.read_text()) if self.file.is_file() else 0.0
+        self.began = time.process_time()
+
+    @property
+    def seconds(self) -> float:
+        return self.before + time.process_time() - self.began
+
+    def __call__(self, progress: Progress) -> None:
+        now = time.monotonic()
+        if now - self.last < self.every and progress.step != progress.steps:
+            return
+        self.last = now
+        self.file.write_text(f"{self.seconds:.1f}")
+        held = " ".join(f"{name} {value:.4f}" for name, value in progress.held_out.items())
+        line = f"{self.name} {progress.step}/{progress.steps} loss {progress.loss:.3f} {held}"
+        print(f"{line} {progress.seconds:.0f} s, {progress.left:.0f} s left", flush=True)
+
+
+def teach(learner: Learner, folder: Path, resume: bool) -> None:
+    """Trains one of them (or goes on where it was), saves it beside its run, and measures how well it does."""
+    done, model_folder = folder / "measured.json", folder / "model"
+    if resume and done.is_file():
+        return
+    lesson, plan = learner.lesson, learner.plan
+    model = learner.build()
+    clock = Shown(learner.name, folder)
+    trained = train(model, lesson, plan, folder, resume=resume and (folder / "state").is_dir(), show=clock)
+    if trained.stopped != "done":
+        print(f"{learner.name}: {trained.stopped}; go on with --resume", flush=True)
+        sys.exit(0)
+    seconds = {"seconds": round(trained.history[-1]["seconds"]), "processor_seconds": round(clock.seconds)}
+    save_images(trained.model.eval(), model_folder, lesson.labels, lesson.preprocess, half=True)
+    saved = load(model_folder)
+    measured = {
+        "kind": type(model).__name__,
+        "what": learner.what,
+        "parameters": sum(weight.numel() for weight in model.parameters()),
+        "held_out": {"images": len(lesson.held), **lesson.measure(saved)},  # as saved: float16
+        "confused": confused(lesson, saved),
+        "trained": {"steps": plan.steps, "batch": lesson.size, "images_seen": plan.steps * lesson.size, **seconds},
+    }
+    done.write_text(json.dumps(measured, indent=1) + "\n", encoding="utf-8")
+
+
+def confused(lesson: ImageLesson, model: nn.Module, most: int = 3) -> list[list[Any]]:
+    """The classes that are taken for each other most: both names, and how often, either way."""
+    C = lesson.confusion(model)
+    both = (C + C.T).triu(1)
+    n = len(lesson.labels)
+    order = both.flatten().argsort(descending=True)[:most].tolist()
+    return [[lesson.labels[i // n], lesson.labels[i % n], int(both.flatten()[i])] for i in order]
+
+
+def compare(name: str, learners: Sequence[Learner], runs: Path, out: Path, resume: bool, card: str) -> None:
+    """All of them learn; the first is saved in `out` with what was measured of all, and its card.
+
+    It is saved there as soon as it is done, and again with every peer.
+    """
+    for count in range(1, len(learners) + 1):
+        teach(learners[count - 1], runs / learners[count - 1].name, resume)
+        _keep(name, learners[:count], runs, out, card)
+
+
+def _keep(name: str, learners: Sequence[Learner], runs: Path, out: Path, card: str) -> None:
+    read = lambda one: json.loads((runs / one.name / "measured.json").read_text(encoding="utf-8"))
+    found = {one.name: read(one) for one in learners}
+    first = learners[0]
+    model = load(runs / first.name / "model")
+    save_images(model, out, first.lesson.labels, first.lesson.preprocess, half=True)
+    measured = {"model": name, "seed": SEED, "machine": machine(), **found[first.name]}
+    measured["peers"] = {one.name: found[one.name] for one in learners[1:]}
+    (out / "measured.json").write_text(json.dumps(measured, indent=1) + "\n", encoding="utf-8")
+    words = told(measured) | {"labels": ", ".join(first.lesson.labels)}
+    words["epochs"] = f"{measured['trained']['images_seen'] / len(first.lesson.train):.1f}"
+    (out / "card.md").write_text(card.format(**words), encoding="utf-8")
+    print(f"{name}: {100 * measured['held_out']['accuracy']:.2f} % in {out}", flush=True)
+
+
+def told(measured: dict[str, Any]) -> dict[str, str]:
+    """The numbers that a card says."""
+    rows = [("**this model**", measured), *((name, peer) for name, peer in measured["peers"].items())]
+    lines = ["| | what | parameters | images seen | minutes | right |", "|---|---|---|---|---|---|"]
+    for name, one in rows:
+        made = one["trained"]
+        lines.append(
+            f"| {name} | {one['what']} | {one['parameters']:,} | {made['images_seen']:,} | "
+            f"{made['processor_seconds'] / 60:.1f} | {100 * one['held_out']['accuracy']:.2f} % |"
+        )
+    m = measured["machine"]
+    return {
+        "accuracy": f"{100 * measured['held_out']['accuracy']:.2f} %",
+        "images": f"{measured['held_out']['images']:,}",
+        "parameters": f"{measured['parameters']:,}",
+        "table": "\n".join(lines),
+        "machine": f"{m['processor']}, {m['threads']} thread of {m['cores']} cores, torch {m['torch']}",
+        "minutes": f"{measured['trained']['processor_seconds'] / 60:.0f}",
+        "seed": str(measured["seed"]),
+        "confused": ", ".join(f"{one} and {other} ({n})" for one, other, n in measured["confused"]),
+        "steps": f"{measured['trained']['steps']:,}",
+    }
+
+
+def arguments(name: str, about: str) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=about)
+    parser.add_argument("--out", type=Path, default=FOLDER / name, help="where the model goes")
+    parser.add_argument("--runs", type=Path, default=Path("runs") / name, help="where the trainings are kept")
+    parser.add_argument("--resume", action="store_true", help="go on where a training was left")
+    return parser.parse_args()

@@ -1,0 +1,56 @@
+"""How a training went: loss and rate by step, and what was measured on held-out data."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from numpy.typing import ArrayLike
+
+from glassformer.errors import ShapeError
+from glassformer.figures.labels import clip
+from glassformer.figures.style import DASHES, LINES, MARKERS, array, figure
+
+Curve = tuple[ArrayLike, ArrayLike]  # steps, values
+
+
+def learning_curves(
+    loss: Curve, rate: Curve, held_out: Mapping[str, Curve] | None = None, *, title: str = "training"
+) -> Figure:
+    """Each a curve (steps, values): the loss with the rate behind it, then a panel for each held-out number."""
+    held = dict(held_out or {})
+    fig = figure(4.6 * min(3, 1 + len(held)), 3.2 * -(-(1 + len(held)) // 3))
+    grid = fig.subplots(-(-(1 + len(held)) // 3), min(3, 1 + len(held)), squeeze=False)
+    panels: list[Axes] = list(grid.ravel())
+    steps, values = _curve(rate, "rate")
+    behind = panels[0].twinx()
+    behind.plot(steps, values, color="#999999", lw=1, ls=":")
+    behind.set_ylabel("rate (dotted)", fontsize=8)
+    behind.tick_params(labelsize=7)
+    behind.set_ylim(bottom=0)
+    _draw(panels[0], "loss", *_curve(loss, "loss"), 0)
+    for i, (name, curve) in enumerate(held.items(), 1):
+        _draw(panels[i], name, *_curve(curve, name), i)
+    for ax in panels[1 + len(held) :]:
+        ax.set_axis_off()
+    fig.suptitle(clip(title, 80), fontsize=10)
+    return fig
+
+
+def _draw(ax: Axes, name: str, steps: ArrayLike, values: ArrayLike, k: int) -> None:
+    few = len(np.asarray(steps)) <= 40
+    mark = MARKERS[k % len(MARKERS)] if few else None
+    ax.plot(steps, values, color=LINES[k % len(LINES)], ls=DASHES[0], lw=1.4, marker=mark, ms=3)
+    ax.set_xlabel("step", fontsize=8)
+    ax.set_ylabel(clip(name, 30), fontsize=8)
+    ax.tick_params(labelsize=7)
+    ax.spines["top"].set_visible(False)
+
+
+def _curve(curve: Curve, name: str) -> tuple[ArrayLike, ArrayLike]:
+    steps, values = array(curve[0], f"steps of {name}", 1), array(curve[1], name, 1)
+    if len(steps) != len(values):
+        raise ShapeError(f"{name} has {len(values)} values at {len(steps)} steps", "give one for each")
+    return steps, values

@@ -1,0 +1,212 @@
+"""The figures of a comparison, made from its file of results alone; bars are 95 % intervals over seeds."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import NamedTuple
+
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from glassformer.figures.style import DASHES, LINES
+from glassformer.lab.comparison import summary
+from glassformer.lab.comparison.cost import LINEAR, SQUARE
+from glassformer.lab.comparison.results import Estimate, Results, estimate
+from glassformer.lab.comparison.streaming import WINDOWED
+from glassformer.lab.pictures import MARKERS, figure
+
+Lines = Mapping[str, Sequence[Estimate]]
+
+
+class Drawing(NamedTuple):
+    name: str
+    says: str
+    figure: Figure
+
+
+def drawings(results: Results) -> list[Drawing]:
+    made: dict[str, list[Callable[[Results], Drawing]]] = {
+        "cost": [cost, crossing],
+        "reach": [reach],
+        "data": [data],
+        "streaming": [streaming],
+        "bias": [longer],
+    }
+    return [draw(results) for task, each in made.items() if results.has(task) for draw in each]
+
+
+def _lines(ax: Axes, x: Sequence[float], lines: Lines, *, least: float = 0.0) -> None:
+    for k, (name, values) in enumerate(lines.items()):
+        y = [max(each.mean, least) for each in values]
+        error = [each.half or 0.0 for each in values]
+        below = [min(half, value - least) if least else half for half, value in zip(error, y, strict=True)]
+        style = {"ls": DASHES[k % len(DASHES)], "marker": MARKERS[k % len(MARKERS)], "color": LINES[k % len(LINES)]}
+        ax.errorbar(x, y, yerr=[below, error], ms=4, lw=1.3, capsize=2, elinewidth=0.8, label=name, **style)
+
+
+def _finish(
+    ax: Axes, across: str, up: str, title: str, *, log: str = "", legend: bool = True, at: Sequence[int] = ()
+) -> None:
+    """`at`: where the horizontal axis has its numbers."""
+    if "x" in log:
+        ax.set_xscale("log")
+    if at:
+        ax.set_xticks(list(at), [f"{value:,}" for value in at])
+        ax.minorticks_off()
+    if "y" in log:
+        ax.set_yscale("log")
+    ax.set(xlabel=across, ylabel=up)
+    ax.set_title(title, fontsize=10)
+    ax.tick_params(labelsize=8)
+    ax.spines[["right", "top"]].set_visible(False)
+    if legend:
+        ax.legend(fontsize=7, frameon=False)
+
+
+def cost(results: Results) -> Drawing:
+    """Time over n at the smallest and the largest width, time over d, memory over n."""
+    plan = results.plan.cost
+    fig = figure(10.0, 6.4)
+    axes = fig.subplots(2, 2).ravel()
+    over = lambda name, n, d: results.over("cost", "layer", lambda unit: 1e3 * unit["both"][name], n=n, d=d)
+    for ax, d in zip(axes, (plan.widths[0], plan.widths[-1]), strict=False):
+        _lines(
+            ax,
+            plan.lengths,
+            {name: [over(name, n, d) for n in plan.lengths] for name in results.architectures},
+            least=1e-3,
+        )
+        ax.axvline(2 * d, color="black", lw=1, ls=":")
+        _finish(ax, "n (dotted: 2d)", "ms, forward and back", f"a layer, d = {d}", log="xy", at=plan.lengths)
+    n = plan.lengths[len(plan.lengths) // 2]
+    _lines(
+        axes[2],
+        plan.widths,
+        {name: [over(name, n, d) for d in plan.widths] for name in results.architectures},
+        least=1e-3,
+    )
+    _finish(axes[2], "d", "ms, forward and back", f"a layer, n = {n}", log="xy", legend=False, at=plan.widths)
+    some = plan.lengths[::2]
+    held = lambda name, n: Estimate(
+        results.select("cost", "memory", n=n, d=plan.widths[0])[0]["peak"][name] / 1e6, None, 1
+    )
+    _lines(axes[3], some, {name: [held(name, n) for n in some] for name in results.architectures})
+    _finish(axes[3], "n", "MB at most", f"memory, d = {plan.widths[0]}", log="xy", legend=False, at=some)
+    return Drawing("cost", "Time and memory of one layer of each architecture over n and d", fig)
+
+
+def crossing(results: Results) -> Drawing:
+    """The share of attention's n² part, over n/d: all widths fall on one curve that passes one half at n ≈ 2d."""
+    plan = results.plan.cost
+    fig = figure(6.4, 4.0)
+    ax = fig.subplots()
+    for k, d in enumerate(plan.widths):
+        ratios = [
+            results.over("cost", "layer", lambda unit: unit["halves"][SQUARE] / unit["halves"][LINEAR], n=n, d=d)
+            for n in plan.lengths
+        ]
+        ax.plot(
+            [n / d for n in plan.lengths],
+            [each.mean for each in ratios],
+            marker=MARKERS[k % len(MARKERS)],
+            ms=4,
+            lw=1.3,
+            color=LINES[k % len(LINES)],
+            label=f"d = {d}",
+        )
+    places = [plan.lengths[0] / plan.widths[-1], plan.lengths[-1] / plan.widths[0]]
+    ax.plot(places, [x / 2 for x in places], color="#888888", lw=1, ls="--", label="counted: n / 2d")
+    ax.axhline(1, color="black", lw=0.8, ls=":")
+    _finish(ax, "n / d", "time of n² part / of projections", "where n² overtakes d²", log="xy")
+    return Drawing("crossing", "Attention's n² part against its projections over n/d", fig)
+
+
+def reach(results: Results) -> Drawing:
+    plan = results.plan.reach
+    fig = figure(10.0, 3.8)
+    left, right = fig.subplots(1, 2)
+    least = 1e-30
+    _lines(
+        left,
+        plan.gradients,
+        {
+            name: [Estimate(summary.gradient(results, name, n).mean, None, 1) for n in plan.gradients]
+            for name in results.architectures
+        },
+        least=least,
+    )
+    _finish(
+        left,
+        "distance",
+        "‖∂y_n/∂x_1‖ / ‖∂y_n/∂x_n‖",
+        f"gradient, untrained (floor {least:g})",
+        log="xy",
+        at=plan.gradients,
+    )
+    _lines(
+        right,
+        plan.distances,
+        {name: [summary.recalled(results, name, n) for n in plan.distances] for name in results.architectures},
+    )
+    right.axhline(1 / 8, color="#888888", lw=0.8, ls="--")
+    right.set_ylim(0, 1.05)
+    _finish(
+        right,
+        "distance",
+        "recalled",
+        "the first token, trained (dashed: chance)",
+        log="x",
+        legend=False,
+        at=plan.distances,
+    )
+    return Drawing("reach", "Gradient and recall over distance", fig)
+
+
+def data(results: Results) -> Drawing:
+    """Ours where it was measured, the paper's finding where it was made: one axis of images for both."""
+    plan = results.plan.data
+    fig = figure(10.0, 3.8)
+    left, right = fig.subplots(1, 2, width_ratios=(1, 1.4))
+    lines = {
+        {"Transformer": "ViT"}.get(name, name): [summary.learned(results, name, size) for size in plan.sizes]
+        for name in ("Transformer", "CNN")
+    }
+    _lines(left, plan.sizes, lines)
+    _finish(left, "training images", "test accuracy", f"{plan.source}, from scratch", log="x", at=plan.sizes)
+    gaps = [summary.gap(results, size) for size in plan.sizes]
+    percent = [Estimate(100 * gap.mean, None if gap.half is None else 100 * gap.half, gap.seeds) for gap in gaps]
+    _lines(right, plan.sizes, {"measured here: CNN − ViT": percent})
+    right.axhline(0, color="black", lw=0.8, ls=":")
+    top = max(each.high for each in percent)
+    right.axvspan(8e6, 1e7, color=LINES[2], alpha=0.4, lw=0)
+    right.axvspan(9e7, 3e8, color=LINES[3], alpha=0.25, lw=0)
+    right.text(9e6, 0.95 * top, "paper: CNN\nbetter at 9 M", fontsize=7, ha="center", va="top")
+    right.text(1.7e8, 0.95 * top, "paper: ViT\nbetter from\n90 M on", fontsize=7, ha="center", va="top")
+    right.set_xlim(min(plan.sizes) / 2, 6e8)
+    _finish(right, "training images", "points", "the gap (shaded: Dosovitskiy et al. 2021, Fig. 4, in words)", log="x")
+    return Drawing("data", "Accuracy of ViT and CNN as the training set grows, and the gap", fig)
+
+
+def streaming(results: Results) -> Drawing:
+    after = results.plan.streaming.after
+    fig = figure(6.4, 4.0)
+    ax = fig.subplots()
+    names = [*results.architectures, *([WINDOWED] if "Transformer" in results.architectures else [])]
+    scaled = lambda each: estimate([1e3 * each.mean])
+    _lines(ax, after, {name: [scaled(summary.frame(results, name, n)) for n in after] for name in names})
+    _finish(ax, "tokens before", "ms", "one more token", log="xy", at=after)
+    return Drawing("streaming", "Time of one more token after so many", fig)
+
+
+def longer(results: Results) -> Drawing:
+    bias = results.plan.bias
+    fig = figure(6.4, 4.0)
+    ax = fig.subplots()
+    names = dict.fromkeys(unit["settings"]["architecture"] for unit in results.units if unit["part"] == "longer")
+    over = lambda name, n: results.over("bias", "longer", lambda unit: unit["accuracy"][str(n)], architecture=name)
+    _lines(ax, bias.longer, {name: [over(name, n) for n in bias.longer] for name in names})
+    ax.axvline(bias.length, color="black", lw=1, ls=":")
+    ax.axhline(1 / 8, color="#888888", lw=0.8, ls="--")
+    ax.set_ylim(0, 1.05)
+    _finish(ax, "length (dotted: trained)", "accuracy", "longer than trained (dashed: chance)", log="x", at=bias.longer)
+    return Drawing("longer", "Accuracy on sequences longer than trained", fig)

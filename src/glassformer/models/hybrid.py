@@ -1,0 +1,206 @@
+"""class of an image: convolutions find small features, their grid becomes tokens, attention relates them.
+
+Hassani et al., "Escaping the Big Data Paradigm with Compact Transformers", 2021 (the compact convolutional
+transformer): 3×3 convolutions and pooling instead of the projection of patches, attention over the sequence instead of
+a CLS token. Neighbouring tokens see overlapping pixels, so that a few thousand images teach what is near what.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal, get_args
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+from torch.nn.functional import max_pool2d, relu
+
+from glassformer.core.positions import interpolate_2d, require_choice
+from glassformer.errors import ConfigError, InputError, ShapeError
+from glassformer.models.convolutional import BatchNorm, GroupNorm
+from glassformer.models.ends import require_positive
+from glassformer.nn import BlockConfig, FeedForwardConfig, Linear, NormConfig, Stack, heads
+from glassformer.nn.finite import require_finite
+from glassformer.nn.linear import Convolution2d, initialise, normal
+from glassformer.nn.tap import Tap
+
+Pooling = Literal["attention", "mean"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class StemConfig:
+    """Convolution i gives `widths[i]` channels (the last are the model's width) and halves the image if `halves[i]`."""
+
+    widths: tuple[int, ...]
+    halves: tuple[bool, ...]
+    norm: BatchNorm | GroupNorm | None = None
+
+    def __post_init__(self) -> None:
+        if not self.widths or min(self.widths) < 1 or len(self.widths) != len(self.halves):
+            fact = f"convolutions are {self.widths} wide and halve the image {self.halves}"
+            raise ConfigError(fact, "give one width of at least 1 and one True or False for each")
+        if isinstance(self.norm, GroupNorm) and any(width % max(self.norm.groups, 1) for width in self.widths):
+            fact = f"{self.norm.groups} groups do not split widths {self.widths}"
+            raise ConfigError(fact, "choose groups that divide every width")
+
+    @property
+    def stride(self) -> int:
+        """Pixels from one token to the next."""
+        return int(2 ** sum(self.halves))
+
+    def grid(self, image: tuple[int, int]) -> tuple[int, int]:
+        """Rows and columns of tokens: each halving rounds up."""
+        return -(-image[0] // self.stride), -(-image[1] // self.stride)
+
+
+@dataclass(frozen=True, kw_only=True)
+class HybridConfig:
+    image: tuple[int, int]
+    channels: int
+    stem: StemConfig
+    depth: int
+    block: BlockConfig
+    classes: int
+    pool: Pooling = "attention"
+    last_norm: NormConfig | None = NormConfig(eps=1e-6)
+
+    def __post_init__(self) -> None:
+        require_positive(rows=self.image[0], columns=self.image[1], channels=self.channels, classes=self.classes)
+        require_choice("pool", self.pool, get_args(Pooling))
+        if self.stem.widths[-1] != self.width:
+            fact = f"the stem gives {self.stem.widths[-1]} channels to blocks that are {self.width} wide"
+            raise ConfigError(fact, "end the stem with the model's width")
+
+    @property
+    def grid(self) -> tuple[int, int]:
+        return self.stem.grid(self.image)
+
+    @property
+    def patch(self) -> tuple[int, int]:
+        """The pixels that a token stands for; it sees some of its neighbours' too."""
+        return self.stem.stride, self.stem.stride
+
+    @property
+    def width(self) -> int:
+        return self.block.attention.width
+
+
+def compact(
+    size: int, stem: tuple[int, ...], depth: int, count: int, *, classes: int, channels: int = 3, hidden: int = 2
+) -> HybridConfig:
+    """Every convolution halves the image; pre-norm, GELU, a feed-forward net of `hidden` times the width."""
+    width = stem[-1] if stem else 0
+    block = BlockConfig(
+        attention=heads(width, count),
+        ffn=FeedForwardConfig(width=width, hidden=hidden * width),
+        norm=NormConfig(eps=1e-6),
+    )
+    return HybridConfig(
+        image=(size, size),
+        channels=channels,
+        stem=StemConfig(widths=stem, halves=(True,) * len(stem)),
+        depth=depth,
+        block=block,
+        classes=classes,
+    )
+
+
+def tiny(*, classes: int = 5, channels: int = 3) -> HybridConfig:
+    return compact(8, (8, 16), 2, 2, classes=classes, channels=channels)
+
+
+def cct_2(classes: int = 10) -> HybridConfig:
+    """CCT-2/3×2 for 32×32 images: 64 tokens, 0.28 million parameters."""
+    return compact(32, (64, 128), 2, 2, classes=classes, hidden=1)
+
+
+def cct_7(classes: int = 10) -> HybridConfig:
+    """CCT-7/3×1 for 32×32 images: 256 tokens, 3.76 million parameters."""
+    return compact(32, (256,), 7, 4, classes=classes)
+
+
+class Convolve(nn.Module):
+    """C = ReLU(norm(W ∗ X)), then the maximum of 3×3 in steps of 2 where the image is halved."""
+
+    def __init__(self, inputs: int, outputs: int, halve: bool, norm: BatchNorm | GroupNorm | None) -> None:
+        super().__init__()
+        self.W = Convolution2d(inputs, outputs, 3, padding=1, bias=False)
+        self.norm = norm.build(outputs) if norm is not None else None
+        self.halve = halve
+        self.C = Tap()
+
+    def forward(self, X: Float[Tensor, "b c H W"]) -> Float[Tensor, "b k h w"]:
+        X = self.W(X)
+        X = relu(X if self.norm is None else self.norm(X))
+        return self.C(max_pool2d(X, 3, stride=2, padding=1) if self.halve else X)
+
+
+class SequencePool(nn.Module):
+    """x = aᵀ X, a = softargmax(X w): what to look at is learned, a query that is the same for every image."""
+
+    def __init__(self, width: int) -> None:
+        super().__init__()
+        self.W = Linear(width, 1)
+        self.a = Tap()
+
+    def forward(self, X: Float[Tensor, "b n m"]) -> Float[Tensor, "b m"]:
+        a = self.a(self.W(X)[..., 0].softmax(-1))
+        return (a[:, None] @ X)[:, 0]
+
+
+class MeanPool(nn.Module):
+    """x = mean X."""
+
+    def forward(self, X: Float[Tensor, "b n m"]) -> Float[Tensor, "b m"]:
+        return X.mean(1)
+
+
+class Hybrid(nn.Module):
+    """X = stem(image) + E; logits = head(pool(norm(blocks(X))))."""
+
+    def __init__(self, config: HybridConfig, *, seed: int = 0) -> None:
+        super().__init__()
+        self.config = c = config
+        inputs = (c.channels, *c.stem.widths[:-1])
+        plan = zip(inputs, c.stem.widths, c.stem.halves, strict=True)
+        self.stem = nn.ModuleList(Convolve(m, n, halve, c.stem.norm) for m, n, halve in plan)
+        self.positions = nn.Parameter(torch.zeros(c.grid[0] * c.grid[1], c.width))
+        self.E, self.X = Tap(), Tap()
+        self.encoder = Stack(c.block, c.depth, last_norm=c.last_norm)
+        self.pool = SequencePool(c.width) if c.pool == "attention" else MeanPool()
+        self.head = Linear(c.width, c.classes)
+        initialise(self, seed, _start)
+
+    def tokens(self, image: Float[Tensor, "b c H W"]) -> Float[Tensor, "b n m"]:
+        """X = [stem(image) at (0, 0), (0, 1), …] + E; E interpolated if the image has another size."""
+        c = self.config
+        if image.dim() != 4 or image.shape[1] != c.channels or 0 in image.shape[2:]:
+            remedy = f"give (batch, {c.channels}, height, width)"
+            raise ShapeError(f"images have shape {tuple(image.shape)}", remedy)
+        if not image.is_floating_point():
+            kind = str(image.dtype).removeprefix("torch.")
+            raise InputError(f"pixels are {kind}", "give real numbers, scaled as the model was trained")
+        X = image.contiguous(memory_format=torch.channels_last)  # a third faster, and tokens need no transposition
+        for layer in self.stem:
+            X = layer(X)
+        rows, columns = X.shape[2:]
+        return self.X(X.flatten(2).mT + self.E(self.table((rows, columns))))
+
+    def table(self, grid: tuple[int, int]) -> Float[Tensor, "n m"]:
+        """The learned positions at another grid."""
+        return interpolate_2d(self.positions, self.config.grid, grid)
+
+    def features(self, image: Float[Tensor, "b c H W"]) -> Float[Tensor, "b n m"]:
+        """Every token after the last norm, row by row."""
+        return require_finite(self.encoder(self.tokens(image)), self)
+
+    def forward(self, image: Float[Tensor, "b c H W"]) -> Float[Tensor, "b classes"]:
+        return require_finite(self.head(self.pool(self.features(image))), self)
+
+
+def _start(weight: Tensor, generator: torch.Generator) -> None:
+    """Convolutions by He et al. 2015, for the ReLU after them; the rest as a ViT's."""
+    if weight.dim() == 4:
+        weight.normal_(0.0, (2 / weight[0].numel()) ** 0.5, generator=generator)
+    else:
+        normal(0.02)(weight, generator)

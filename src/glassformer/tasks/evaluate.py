@@ -1,0 +1,154 @@
+"""How good a model is on data that it has not seen: the task's own numbers, through the verb that people use."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any, TypeVar
+
+import torch
+from torch import Tensor, nn
+from torch.nn.functional import normalize
+
+from glassformer.checkpoints import open_image, origin_of, read_preprocess
+from glassformer.checkpoints.registry import cache
+from glassformer.errors import GlassError, InputError
+from glassformer.models import ConvNet1d, Decoder, Encoder, Recurrent, RecurrentSeq2Seq, Seq2Seq, Speech, Whisper
+from glassformer.tasks import metrics
+from glassformer.tasks.classify import labels_of
+from glassformer.tasks.data import Fault, Faults, Images, Pairs, Recordings, Text, blocks
+from glassformer.tasks.embed import embed
+from glassformer.tasks.learn.text import score, token_bytes
+from glassformer.tasks.seeing import classes_of, logits_of, sees
+from glassformer.tasks.symbols import FILE as SYMBOLS
+from glassformer.tasks.symbols import spoken
+from glassformer.tasks.tokenize import tokenizer_of
+from glassformer.tasks.transcribe import transcribe
+from glassformer.tasks.translate import translate
+
+X = TypeVar("X")
+Watch = Callable[[list[X]], Iterable[X]]
+BATCH = 64
+
+
+def evaluate(
+    model: nn.Module, data: Path, *, most: int | None = None, watch: Watch[Any] = iter, faults: Faults | None = None
+) -> dict[str, float]:
+    """On images in a folder per class (or a CSV), sentence pairs, recordings with transcripts, plain text; for an
+    encoder, pairs of sentences that mean the same. `most`: only the first so many. `watch` goes over the batches.
+    """
+    tally = Faults() if faults is None else faults
+    if most is not None and most < 1:
+        raise InputError(f"the first {most} items", "take at least 1")
+    if sees(model):
+        return _images(model, data, most, watch, tally)
+    match model:
+        case Seq2Seq() | RecurrentSeq2Seq():
+            return _pairs(model, data, most, watch, tally)
+        case Whisper() | Speech():
+            return _recordings(model, data, most, watch, tally)
+        case Recurrent() | ConvNet1d() if _hears(model):
+            return _recordings(model, data, most, watch, tally)
+        case Encoder():
+            return _vectors(model, data, most, tally)
+        case Decoder() | Recurrent() | ConvNet1d():
+            return _text(model, data, most)
+    fact = f"a {type(model).__name__} has no numbers of its own"
+    raise InputError(fact, "evaluate a model that one of the verbs takes")
+
+
+def _hears(model: nn.Module) -> bool:
+    origin = origin_of(model)
+    return origin is not None and origin.file(SYMBOLS) is not None
+
+
+def _rows(n: int, most: int | None) -> list[list[int]]:
+    count = n if most is None else min(n, most)
+    return [list(range(start, min(start + BATCH, count))) for start in range(0, count, BATCH)]
+
+
+def _images(
+    model: nn.Module, data: Path, most: int | None, watch: Watch[list[int]], faults: Faults
+) -> dict[str, float]:
+    """Every image as `classify` sees it. Of images in the order of their classes, `most` takes every n-th."""
+    labels, origin = labels_of(model, classes_of(model)), origin_of(model)
+    if origin is None:
+        raise InputError("this model was not loaded from a folder", "evaluate one that was saved")
+    images, prepare = Images.open(data, labels=labels), read_preprocess(origin)
+    faults.merge(images.faults)
+    step = 1 if most is None else max(1, len(images) // most)
+
+    def seen(i: int) -> tuple[Tensor, int]:
+        try:
+            return prepare(open_image(images.root / images.files[i])), images.label(i)
+        except GlassError as error:
+            raise Fault(error.fact, images.files[i]) from None
+
+    right = close = count = 0
+    weights = next(model.parameters())
+    for rows in watch(_rows(-(-len(images) // step), most)):
+        found = faults.each([step * row for row in rows], seen)
+        if not found:
+            continue
+        y = torch.tensor([label for _, label in found])
+        with torch.inference_mode():
+            best = logits_of(model, torch.stack([x for x, _ in found]).to(weights)).topk(min(5, len(labels))).indices
+        right, close = right + int((best[:, 0] == y).sum()), close + int((best == y[:, None]).any(1).sum())
+        count += len(y)
+    _require(count, "images")
+    return {"accuracy": right / count, "among_five": close / count, "images": count}
+
+
+def _pairs(model: nn.Module, data: Path, most: int | None, watch: Watch[list[int]], faults: Faults) -> dict[str, float]:
+    """Each different source once, against all of its targets."""
+    pairs = Pairs.open(data)
+    faults.merge(pairs.faults)
+    meant: dict[str, list[str]] = {}
+    for i in range(len(pairs)):
+        source, target = pairs.pair(i)
+        meant.setdefault(source, []).append(target)
+    sources = list(meant)
+    said: list[str] = []
+    for rows in watch(_rows(len(sources), most)):
+        said += translate(model, [sources[i] for i in rows])
+    references = [meant[source] for source in sources[: len(said)]]
+    return {"bleu": metrics.bleu(said, references), "chrf": metrics.chrf(said, references), "sentences": len(said)}
+
+
+def _recordings(
+    model: nn.Module, data: Path, most: int | None, watch: Watch[list[int]], faults: Faults
+) -> dict[str, float]:
+    recordings = Recordings.open(data)
+    faults.merge(recordings.faults)
+    heard = lambda i: (spoken(transcribe(model, recordings.wave(i)).text), spoken(recordings.sentence(i)))
+    pairs: list[tuple[str, str]] = []
+    count = len(recordings) if most is None else min(most, len(recordings))
+    for row in watch([[i] for i in range(count)]):
+        pairs += faults.each(row, heard)
+    _require(len(pairs), "recordings")
+    said, meant = zip(*pairs, strict=True)
+    return {"word_error_rate": metrics.word_error_rate(said, meant), "recordings": len(pairs)}
+
+
+def _text(model: nn.Module, data: Path, most: int | None) -> dict[str, float]:
+    tokenizer = tokenizer_of(model)
+    length = min(256, model.config.length) if isinstance(model, Decoder) else 256
+    found = blocks(Text.open(data), tokenizer, length, cache() / "tokens")
+    return {**score(model, found, token_bytes(tokenizer), most=most), "blocks": min(len(found), most or len(found))}
+
+
+def _vectors(model: Encoder, data: Path, most: int | None, faults: Faults) -> dict[str, float]:
+    """How high the other of a pair ranks among the second sentences of all pairs: mean of 1/rank, share of firsts."""
+    pairs = Pairs.open(data)
+    faults.merge(pairs.faults)
+    both = [pairs.pair(i) for i in range(len(pairs) if most is None else min(most, len(pairs)))]
+    x, y = (normalize(embed(model, [pair[side] for pair in both]), dim=-1) for side in (0, 1))
+    S = x @ y.mT
+    ranks = (S.diagonal()[:, None] <= S).sum(1).double()
+    first = float((ranks == 1).double().mean())
+    return {"reciprocal_rank": float((1 / ranks).mean()), "first": first, "pairs": len(both)}
+
+
+def _require(count: int, what: str) -> None:
+    if not count:
+        raise InputError(f"none of the {what} could be used", f"give {what} that can be read")

@@ -1,0 +1,82 @@
+"""How well and how soon a recogniser writes what is said: word error rate, latency and cost of live listening."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+from torch.nn.functional import pad
+
+from glassformer.core.audio import RATE
+from glassformer.tasks.data.faults import Fault
+from glassformer.tasks.data.recordings import Recordings
+from glassformer.tasks.live import listen
+from glassformer.tasks.reading import Word
+from glassformer.tasks.symbols import Hearing, spoken
+from glassformer.tasks.word_errors import error_rate
+
+PIECE = 640  # samples that come at once: 40 ms
+AFTER = 1.0  # seconds of silence after each recording, for a stream does not end with the last word
+FAINT = 10**-1.75  # 35 dB below the loudest: speech is over
+
+
+@dataclass(frozen=True)
+class Told:
+    """A recording: what was said, the words as they were given, how long it is, how long the computing took."""
+
+    meant: str
+    words: tuple[Word, ...]
+    seconds: float
+    spent: float
+    over: float  # when the speaking was over
+
+    @property
+    def said(self) -> str:
+        return " ".join(word.text for word in self.words)
+
+
+def told(model: nn.Module, recordings: Recordings, hearing: Hearing | None = None) -> list[Told]:
+    """Every recording that can be used, heard live in pieces of 40 ms with silence after it; CPU time is counted."""
+    found = []
+    for i in range(len(recordings)):
+        try:
+            wave = recordings.wave(i)
+        except Fault:
+            continue
+        begun = time.process_time()
+        words = tuple(listen(model, pad(wave, (0, int(AFTER * RATE))).split(PIECE), hearing=hearing))
+        spent = time.process_time() - begun
+        found.append(Told(spoken(recordings.sentence(i)), words, len(wave) / RATE, spent, over(wave)))
+    return found
+
+
+def over(wave: Tensor) -> float:
+    """The end of the last 20 ms whose level is within 35 dB of the loudest, in seconds: no network is asked."""
+    size = RATE // 50
+    level = pad(wave, (0, -len(wave) % size)).reshape(-1, size).square().mean(1).sqrt()
+    return float((level > FAINT * level.max()).nonzero().max() + 1) * size / RATE
+
+
+def summary(heard: Sequence[Told]) -> dict[str, float]:
+    """WER and CER; how long after the end of the sound its last word was given (and its only one, where it has one),
+    how long after its last letter any word; CPU seconds for a second of sound."""
+    last = torch.tensor([one.words[-1].known - one.over for one in heard if one.words])
+    every = torch.tensor([word.latency for one in heard for word in one.words])
+    first = torch.tensor([one.words[0].known - one.over for one in heard if len(one.words) == 1])
+    found: dict[str, float] = {
+        "recordings": len(heard),
+        "seconds": round(sum(one.seconds for one in heard), 1),
+        "words": sum(len(one.meant.split()) for one in heard),
+        "wer": round(error_rate((one.said.split(), one.meant.split()) for one in heard), 4),
+        "cer": round(error_rate((one.said, one.meant) for one in heard), 4),
+        "real_time_factor": round(sum(one.spent for one in heard) / sum(one.seconds + AFTER for one in heard), 4),
+    }
+    for name, values in (("after_sound", last), ("of_single_words", first), ("after_last_letter", every)):
+        if len(values):
+            found[f"latency_{name}_median"] = round(float(values.quantile(0.5)), 3)
+            found[f"latency_{name}_95"] = round(float(values.quantile(0.95)), 3)
+            found[f"latency_{name}_within_half_a_second"] = round(float((values <= 0.5).float().mean()), 3)
+    return found

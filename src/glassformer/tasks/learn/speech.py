@@ -1,0 +1,198 @@
+"""loss = −log p(letters | frames), CTC: recordings with their transcripts → a recogniser that streams."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from copy import deepcopy
+from pathlib import Path
+from typing import ClassVar, Literal, NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+from torch.nn.functional import ctc_loss
+from torch.nn.utils.rnn import pad_sequence
+
+from glassformer.checkpoints import save
+from glassformer.core.audio import MelConfig, log_mel
+from glassformer.errors import InputError
+from glassformer.models.speech import BLANK
+from glassformer.tasks.data.augment_audio import faster
+from glassformer.tasks.data.faults import Fault, Faults
+from glassformer.tasks.data.order import Batches, bucketed
+from glassformer.tasks.data.recordings import Recordings
+from glassformer.tasks.ears import Rows, answers
+from glassformer.tasks.learn.unlike import SPEEDS, Changed
+from glassformer.tasks.live import reader_of
+from glassformer.tasks.symbols import Hearing, spoken
+from glassformer.tasks.training.lesson import Batch
+from glassformer.tasks.word_errors import error_rate
+
+MEL = MelConfig(bands=40, low=80.0, high=4000.0)  # what a telephone carries: no band is empty for some recordings only
+STACK = 4  # a vector every 40 ms
+CHANGED = Changed()
+
+
+class Part(NamedTuple):
+    """Recordings that an epoch hears `times` times each, at one of these `speeds`."""
+
+    recordings: Recordings
+    times: int = 1
+    speeds: tuple[float, ...] = SPEEDS
+
+
+class SpeechLesson:
+    """Batches of recordings of like length, up to `seconds` in all; measured by the word error rate of `held`.
+
+    `keep` holds the frames of every recording and speed in memory: right for hours of sound, not for weeks.
+    """
+
+    better: ClassVar[Literal["lower"]] = "lower"
+
+    def __init__(
+        self,
+        parts: Sequence[Part | Recordings],
+        held: Recordings,
+        hearing: Hearing | None = None,
+        *,
+        seconds: float = 60.0,
+        changed: Changed | None = CHANGED,
+        seed: int = 0,
+        keep: bool = False,
+    ) -> None:
+        self.parts = [part if isinstance(part, Part) else Part(part) for part in parts]
+        self.held, self.seconds, self.changed, self.seed, self.keep = held, seconds, changed, seed, keep
+        self.hearing = Hearing(mel=MEL, stack=STACK) if hearing is None else hearing
+        self.faults = Faults()
+        self._kept: dict[tuple[int, float], Tensor] = {}
+        self._places = [(p, i) for p, part in enumerate(self.parts) for i in range(len(part.recordings))]
+        if not self._places:
+            raise InputError("there are 0 recordings to learn from", "give some")
+        self._rows = [row for row, (p, _) in enumerate(self._places) for _ in range(self.parts[p].times)]
+        self._frames = np.concatenate([part.recordings.lengths for part in self.parts])[self._rows]
+
+    def epoch(self, number: int) -> Sequence[Sequence[int]]:
+        batches = bucketed(self._frames, int(100 * self.seconds), self.seed, number)
+        return _Renamed(batches, self._rows)
+
+    def batch(self, rows: Sequence[int], seed: int) -> Batch | None:
+        random = torch.Generator().manual_seed(seed)
+        examples = self.faults.each(rows, lambda row: self._example(row, random))
+        self.faults.check()
+        return collated(examples) if examples else None
+
+    def weigh(self, batch: Batch) -> float:
+        return float(batch["sizes"].sum())
+
+    def loss(self, model: nn.Module, batch: Batch) -> Tensor:
+        """−Σ log p(target | frames); the weight is the number of letters."""
+        logits, rows = answers(model, batch["frames"], batch["lengths"], self.hearing)
+        logp = logits.float().log_softmax(-1).transpose(0, 1)
+        return ctc_loss(logp, batch["targets"], rows, batch["sizes"], blank=BLANK, reduction="sum")
+
+    def measure(self, model: nn.Module) -> dict[str, float]:
+        """Word and letter error rates of the held-out recordings."""
+        pairs = transcripts(model, self.held, self.hearing)
+        return {
+            "wer": error_rate((said.split(), meant.split()) for said, meant in pairs),
+            "cer": error_rate(pairs),
+        }
+
+    def _example(self, row: int, random: torch.Generator) -> Example:
+        p, i = self._places[row]
+        recordings, _, speeds = self.parts[p]
+        if self.changed is None:
+            frames = self._heard(row, 1.0)
+        else:
+            frames = self._heard(row, speeds[int(torch.randint(len(speeds), (), generator=random))])
+            frames = self.changed(frames, self.hearing.mel, random)
+        return Example(frames, fitting(recordings.sentence(i), len(frames), self.hearing, f"recording {i}"))
+
+    def _heard(self, row: int, factor: float) -> Tensor:
+        """Frames, kept in half precision if they are kept: what is lost is far below any noise."""
+        kept = self._kept.get((row, factor))
+        if kept is not None:
+            return kept.float()
+        p, i = self._places[row]
+        frames = log_mel(faster(self.parts[p].recordings.wave(i), factor), self.hearing.mel).float()
+        if self.keep:
+            self._kept[row, factor] = frames.half()
+        return frames
+
+    def __getstate__(self) -> dict[str, object]:
+        return self.__dict__ | {"_kept": {}}  # a worker reads for itself
+
+
+class Example(NamedTuple):
+    frames: Tensor
+    target: Tensor
+
+
+def fitting(sentence: str, frames: int, hearing: Hearing, place: str) -> Tensor:
+    """The letters of a transcript, a space after each word; a Fault if the sound is too short or too long for them.
+
+    The last word has its space too: so a network learns to say that a word is over before the next one begins.
+    """
+    text = spoken(sentence)
+    if not text:
+        raise Fault("transcript without a word", place)
+    try:
+        target = torch.tensor(hearing.symbols.encode(text + " "))
+    except InputError:
+        raise Fault("transcript with letters that are not among the symbols", place) from None
+    need = len(target) + int((target[1:] == target[:-1]).sum())
+    seconds = frames * hearing.mel.hop / hearing.mel.rate
+    if need > -(-frames // hearing.stack):
+        raise Fault("recording too short for its transcript", place)
+    if seconds > 4 + len(text):  # a letter a second
+        raise Fault("recording too long for its transcript", place)
+    return target
+
+
+def collated(examples: Sequence[Example]) -> Batch:
+    """Padded to the longest, each with its length."""
+    frames, targets = zip(*examples, strict=True)
+    return {
+        "frames": pad_sequence(list(frames), batch_first=True),
+        "lengths": torch.tensor([len(one) for one in frames]),
+        "targets": pad_sequence(list(targets), batch_first=True),
+        "sizes": torch.tensor([len(one) for one in targets]),
+    }
+
+
+class _Renamed(Sequence[Sequence[int]]):
+    """Batches of places in a list of rows, as batches of rows."""
+
+    def __init__(self, batches: Batches, rows: Sequence[int]) -> None:
+        self.batches, self.rows = batches, rows
+
+    def __len__(self) -> int:
+        return len(self.batches)
+
+    def __getitem__(self, i: int) -> Sequence[int]:  # type: ignore[override]
+        return [self.rows[place] for place in self.batches[i]]
+
+
+@torch.no_grad()
+def transcripts(model: nn.Module, recordings: Recordings, hearing: Hearing) -> list[tuple[str, str]]:
+    """(said, meant) of every recording that can be used, each heard at once."""
+    training, found = model.training, []
+    model.eval()
+    for i in range(len(recordings)):
+        try:
+            frames = log_mel(recordings.wave(i), hearing.mel).float()
+        except Fault:
+            continue
+        logits, _ = answers(model, frames[None], torch.tensor([len(frames)]), hearing)
+        reader = reader_of(hearing)
+        words = [*reader.feed(Rows(logits[0], len(frames) * hearing.mel.hop)), *reader.finish(0.0)]
+        found.append((" ".join(word.text for word in words), spoken(recordings.sentence(i))))
+    model.train(training)
+    return found
+
+
+def save_speech(model: nn.Module, folder: str | Path, hearing: Hearing, *, half: bool = False) -> Path:
+    """A folder from which `load` gives a model that `transcribe` and `listen` use; weights as float16 with `half`."""
+    folder = save(deepcopy(model).half() if half else model, folder)
+    hearing.save(folder)
+    return folder

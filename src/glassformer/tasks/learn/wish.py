@@ -1,0 +1,99 @@
+"""What someone wants trained, in words that all tasks share, and what a task makes of it: a model and a lesson."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NamedTuple
+
+from torch import nn
+
+from glassformer.errors import ConfigError, InputError
+from glassformer.tasks.shipped import find_model
+from glassformer.tasks.sources import DATASETS, open_data
+from glassformer.tasks.training import Lesson
+
+HELD = ("valid", "val", "validation", "dev", "test")  # parts of a dataset that may be held out, the first that is there
+SHARE = 0.1  # of the rows are held out where the data has no part for that
+
+
+@dataclass(frozen=True, kw_only=True)
+class Wish:
+    """`data`: a dataset's name, a folder or a file. None: what the task itself chooses. `base`: a model to go on from,
+    and `rank` of the low-rank change it may have (None: all of it learns).
+    """
+
+    data: str
+    held: str | None = None
+    kind: str | None = None
+    width: int | None = None
+    depth: int | None = None
+    heads: int | None = None
+    batch: int | None = None
+    smoothing: float | None = None
+    augment: bool = True
+    image: int | None = None
+    vocabulary: int | None = None
+    base: str | None = None
+    rank: int | None = None
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        for name in ("width", "depth", "heads", "batch", "image", "vocabulary", "rank"):
+            if (value := getattr(self, name)) is not None and value < 1:
+                raise ConfigError(f"{name} is {value}", "choose at least 1")
+        if self.rank is not None and self.base is None:
+            fact = f"a low-rank change of rank {self.rank} of nothing"
+            raise ConfigError(fact, "name the model that it changes (--from)")
+        if self.base is not None:
+            for name in ("kind", "width", "depth", "heads", "vocabulary"):
+                if getattr(self, name) is not None:
+                    fact = f"{name} {getattr(self, name)} for a model that is there already ({self.base})"
+                    raise ConfigError(fact, "leave it out, or train anew")
+
+    def kinds(self, *known: str) -> str:
+        """The architecture wished for, the first of those known if none is."""
+        if self.kind is None:
+            return known[0]
+        if self.kind not in known:
+            raise ConfigError(f"there is no {self.kind!r} for this task", f"choose {', '.join(known)}")
+        return self.kind
+
+    def leave(self, task: str, *names: str) -> None:
+        """What makes no sense for a task is said, not ignored."""
+        default = {"augment": True}
+        for name in names:
+            if getattr(self, name) != default.get(name):
+                raise ConfigError(f"{name} {getattr(self, name)} means nothing to {task}", "leave it out")
+
+    @property
+    def folder(self) -> Path:
+        """The model to go on from."""
+        assert self.base is not None
+        return find_model(self.base)
+
+    def parts(self, suffix: str = "") -> tuple[Path, Path | None]:
+        """What to learn from, and what to hold out; None: a part of the former."""
+        whole = open_data(self.data) if self.data in DATASETS else Path(self.data)
+        if not whole.exists():
+            names = ", ".join(DATASETS)
+            raise InputError(f"there is no {self.data}", f"give a folder, a file, or a dataset's name ({names})")
+        first = whole / f"train{suffix}"
+        found = [whole / f"{name}{suffix}" for name in HELD if (whole / f"{name}{suffix}").exists()]
+        if self.held is not None:
+            given = Path(self.held)
+            if not given.exists():
+                raise InputError(f"there is no {self.held}", "hold out data that is there")
+            return (first if first.exists() else whole), given
+        return (first, found[0] if found else None) if first.exists() else (whole, None)
+
+
+class Start(NamedTuple):
+    """All that a training needs besides its plan; `save` writes a folder that the task's verb takes."""
+
+    model: nn.Module
+    lesson: Lesson
+    save: Callable[[nn.Module, Path], Path]
+    rate: float
+    what: str

@@ -1,0 +1,142 @@
+"""The words that are likeliest by the sound and by how words are spelt, each given once nothing can change it.
+
+score(prefix) = log Σ over alignments of p(rows) + α log p(letters) + γ · letters (prefix beam search,
+Hannun et al. 2014).
+"""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+from torch import Tensor
+
+from glassformer.core.audio import RATE
+from glassformer.decoding.ctc import log_probabilities
+from glassformer.tasks.ears import Rows
+from glassformer.tasks.reading import PAUSE, Word, worded
+from glassformer.tasks.spelling import SEARCH, Search, Spelling
+from glassformer.tasks.symbols import Symbols
+
+NEVER = -math.inf
+
+
+class Beam(NamedTuple):
+    """log p of the alignments that end in a blank, and in the last letter; the spelling; where each letter began."""
+
+    blank: float
+    letter: float
+    spelling: float
+    frames: tuple[int, ...]
+
+    @property
+    def sound(self) -> float:
+        return _add(self.blank, self.letter)
+
+
+def _add(a: float, b: float) -> float:
+    low, high = (a, b) if a < b else (b, a)
+    return high if low == NEVER else high + math.log1p(math.exp(low - high))
+
+
+class SpeltReader:
+    """As `WordReader`, and a function of the rows alone too: prefixes that say another word are dropped with it."""
+
+    def __init__(
+        self,
+        symbols: Symbols,
+        seconds: float,
+        spelling: Spelling,
+        search: Search = SEARCH,
+        *,
+        rate: int = RATE,
+        pause: float = PAUSE,
+    ) -> None:
+        self.symbols, self.seconds, self.spelling, self.search, self.rate = symbols, seconds, spelling, search, rate
+        self.rows, self.frame = max(1, round(pause / seconds)), 0
+        self._beams: dict[tuple[int, ...], Beam] = {(): Beam(0.0, NEVER, 0.0, ())}
+        self._past: tuple[int, ...] = (symbols.space,)  # what was given, as far as the spelling looks back
+
+    def feed(self, rows: Rows) -> list[Word]:
+        known, words = rows.samples / self.rate, []
+        for row in log_probabilities(rows.logits, 0, self.frame):
+            self._advance(row)
+            self.frame += 1
+            words += self._settled(known)
+        return words
+
+    def finish(self, known: float) -> list[Word]:
+        """The words of the best prefix that are left."""
+        prefix, beam = next(iter(self._beams.items()))
+        self._beams = {(): Beam(0.0, NEVER, 0.0, ())}
+        return self._words(prefix, beam.frames, known)
+
+    def _advance(self, row: Tensor) -> None:
+        best = float(row.max())
+        near = [(token, logp) for token, logp in enumerate(row.tolist()) if token and logp > best - self.search.reach]
+        blank, following = float(row[0]), dict[tuple[int, ...], Beam]()
+
+        def add(prefix: tuple[int, ...], blank: float, letter: float, spelling: float, frames: tuple[int, ...]) -> None:
+            old = following.get(prefix)
+            if old is not None:
+                frames = old.frames if old.sound >= _add(blank, letter) else frames
+                blank, letter = _add(old.blank, blank), _add(old.letter, letter)
+            following[prefix] = Beam(blank, letter, spelling, frames)
+
+        for prefix, beam in self._beams.items():
+            last = prefix[-1] if prefix else self._past[-1]
+            add(prefix, beam.sound + blank, NEVER, beam.spelling, beam.frames)
+            for token, logp in near:
+                if token == last:
+                    add(prefix, NEVER, beam.letter + logp, beam.spelling, beam.frames)
+                before = beam.blank if token == last else beam.sound  # the same letter again: a blank lies between
+                if before > NEVER and not token == last == self.symbols.space:
+                    spelling = beam.spelling + self.spelling.logp(self._context(prefix), token)
+                    add((*prefix, token), NEVER, before + logp, spelling, (*beam.frames, self.frame))
+        ranked = sorted(following.items(), key=lambda one: (-self._score(*one), one[0]))
+        self._beams = dict(ranked[: self.search.width])
+
+    def _score(self, prefix: tuple[int, ...], beam: Beam) -> float:
+        return beam.sound + self.search.alpha * beam.spelling + self.search.gamma * len(prefix)
+
+    def _context(self, prefix: tuple[int, ...]) -> tuple[int, ...]:
+        return (self._past + prefix)[-(self.spelling.order - 1) :] if self.spelling.order > 1 else ()
+
+    def _settled(self, known: float) -> list[Word]:
+        """Words of the best prefix that ended long enough ago, by a space or by a pause, are given."""
+        prefix, beam = next(iter(self._beams.items()))
+        if prefix and self.frame - beam.frames[-1] > self.rows:
+            end, paused = len(prefix), prefix[-1] != self.symbols.space
+        else:
+            due = self.frame - 1 - self.search.hold
+            ends = [i + 1 for i, one in enumerate(prefix) if one == self.symbols.space and beam.frames[i] <= due]
+            if not ends:
+                return []
+            end, paused = ends[-1], False
+        self._drop(prefix[:end], paused)
+        return self._words(prefix[:end], beam.frames[:end], known)
+
+    def _drop(self, given: tuple[int, ...], paused: bool) -> None:
+        """Only prefixes that begin with what was given go on, without it; after a pause as if a space had been said."""
+        size = len(given)
+        self._past = (*self._past, *given, *((self.symbols.space,) if paused else ()))[-self.spelling.order :]
+        if paused:
+            self._beams = {(): Beam(0.0, NEVER, 0.0, ())}
+            return
+        kept = {p[size:]: b._replace(frames=b.frames[size:]) for p, b in self._beams.items() if p[:size] == given}
+        top = max(beam.sound for beam in kept.values())  # kept near 0, so that an hour of sound loses no digits
+        least = next(iter(kept.values())).spelling
+        self._beams = {
+            prefix: Beam(beam.blank - top, beam.letter - top, beam.spelling - least, beam.frames)
+            for prefix, beam in kept.items()
+        }
+
+    def _words(self, prefix: tuple[int, ...], frames: tuple[int, ...], known: float) -> list[Word]:
+        words, letters = [], list[tuple[int, int]]()
+        for token, frame in [*zip(prefix, frames, strict=True), (self.symbols.space, 0)]:
+            if token != self.symbols.space:
+                letters.append((token, frame))
+            elif letters:
+                words.append(worded(self.symbols, letters, self.seconds, known))
+                letters = []
+        return words

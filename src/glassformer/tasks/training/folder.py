@@ -1,0 +1,80 @@
+"""A run's folder: what it was started with, and the batch that broke it if one did."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from safetensors import SafetensorError
+from safetensors.torch import save_file
+from torch import nn
+
+from glassformer.errors import CheckpointError, ConfigError, GlassError, InputError
+from glassformer.tasks.training import state
+from glassformer.tasks.training.average import kept
+from glassformer.tasks.training.course import Job
+from glassformer.tasks.training.lesson import Batch
+from glassformer.tasks.training.plan import Plan, difference
+from glassformer.tasks.training.spread import Spread
+
+
+def begin(folder: Path, plan: Plan, model: nn.Module, resume: bool, spread: Spread) -> Path | None:
+    """The newest state to go on from, if the plan and the model are those of the run; None for a new run."""
+    now = {"plan": plan.as_dict(), "model": {n: _form(t.shape, t.dtype) for n, t in kept(model).items()}}
+    file = folder / "plan.json"
+    spread.wait()
+    found = state.steps(folder)
+    if found and not resume:
+        fact = f"{folder} has a run that is at step {int(found[-1].name.removeprefix('step-'))}"
+        raise ConfigError(fact, "resume it, or choose another folder")
+    if resume and file.exists():
+        _require_same(folder, file, now)
+    spread.wait()  # every process has looked before one of them writes
+    if spread.first:
+        state.sweep(folder)
+        if not (resume and file.exists()):
+            folder.mkdir(parents=True, exist_ok=True)
+            state.write_whole(file, json.dumps(now, indent=1))
+    spread.wait()
+    return found[-1] if found else None
+
+
+def _require_same(folder: Path, file: Path, now: dict[str, Any]) -> None:
+    try:
+        then = json.loads(file.read_text(encoding="utf-8"))
+        plan, model = then["plan"], then["model"]
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise CheckpointError(f"{file} is not the plan of a run", "start anew in another folder") from error
+    if (other := difference(plan, now["plan"])) is not None:
+        raise ConfigError(f"{folder} was started with another plan: {other}", "resume with the plan of the run")
+    if (other := difference(model, now["model"])) is not None:
+        raise ConfigError(f"{folder} was started with another model: {other}", "resume with the model of the run")
+
+
+def _form(shape: Sequence[int], dtype: object) -> str:
+    return f"{str(dtype).removeprefix('torch.')}[{', '.join(map(str, shape))}]"
+
+
+def not_finite(
+    folder: Path | None, step: int, what: str, value: float, turns: Sequence[tuple[Job, Batch | None]], rank: int
+) -> GlassError:
+    """The error that ends a run whose loss or gradient is no number, with the rows and the batch that did it kept."""
+    fact = f"the {what} of step {step} is {value}"
+    had = [(job, batch) for job, batch in turns if batch is not None]
+    if folder is None or not had:
+        return InputError(fact, "lower the rate, or look at the data of that step")
+    tensors = {
+        f"{name}.{i}" if len(had) > 1 else name: tensor.detach().cpu().contiguous().clone()
+        for i, (_, batch) in enumerate(had)
+        for name, tensor in batch.items()
+    }
+    path = folder / (f"broken-step-{step:08d}" + (f"-{rank}" if rank else "") + ".safetensors")
+    about = {"step": str(step), "rows": json.dumps([list(map(int, job.rows)) for job, _ in had]), what: str(value)}
+    try:
+        save_file(tensors, path, metadata=about | {"seeds": json.dumps([job.seed for job, _ in had])})
+    except (OSError, SafetensorError) as error:  # a full disk must not hide what the run died of
+        fact = f"{fact}; its batch, rows {about['rows'][:80]}, could not be kept ({error})"
+        return InputError(fact, "lower the rate, or look at that batch")
+    return InputError(f"{fact}; its batch, with the rows, is in {path}", "lower the rate, or look at that batch")

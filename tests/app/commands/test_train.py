@@ -1,0 +1,71 @@
+"""From data to a model that the verbs take, by the command; interrupted, resumed, refused."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from glassformer.app.cli import build
+from glassformer.checkpoints import load
+from glassformer.errors import ConfigError
+
+SMALL = ["--kind", "mlp", "--width", "8", "--depth", "1", "--batch", "16"]
+
+
+@pytest.fixture(autouse=True)
+def cached(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("GLASSFORMER_DATA", str(tmp_path_factory.getbasetemp() / "data"))
+
+
+def run(*arguments: str) -> tuple[int, str, str]:
+    result = CliRunner().invoke(build(), ["train", *arguments], catch_exceptions=False)
+    return result.exit_code, result.stdout, result.stderr
+
+
+def test_a_model_its_run_and_its_curves(tmp_path: Path) -> None:
+    options = ["--warmup", "1", "--schedule", "inverse_sqrt", "--average", "0.5", "--accumulate", "2", "--no-augment"]
+    code, out, error = run("classify", "uci-digits", "-o", str(tmp_path / "m"), "--steps", "4", *SMALL, *options)
+    assert code == 0
+    assert out.strip() == str(tmp_path / "m")
+    assert "parameters" in error
+    assert "accuracy" in error
+    assert load(tmp_path / "m").config.classes == 10
+    assert (tmp_path / "m" / "curves.png").is_file()
+    assert (tmp_path / "m" / "run" / "log.csv").is_file()
+    with pytest.raises(ConfigError, match="resume it, or choose another folder"):
+        run("classify", "uci-digits", "-o", str(tmp_path / "m"), "--steps", "4", *SMALL)
+
+
+def test_what_is_refused(tmp_path: Path) -> None:
+    where = ["uci-digits", "-o", str(tmp_path / "m")]
+    with pytest.raises(ConfigError, match=r"there is no schedule 'linear': choose cosine"):
+        run("classify", *where, *SMALL, "--schedule", "linear")
+    with pytest.raises(ConfigError, match=r"vocabulary 300 means nothing to pictures"):
+        run("classify", *where, "--vocabulary", "300")
+    assert not (tmp_path / "m").exists()
+
+
+@pytest.mark.slow
+def test_interrupted_it_saves_ends_well_and_goes_on(tmp_path: Path) -> None:
+    code = "from glassformer.app.cli import main; main()"
+    command = [sys.executable, "-c", code, "train", "classify", "uci-digits", "-o", str(tmp_path / "m")]
+    command += ["--steps", "1500", *SMALL]
+    child = subprocess.Popen(command, env={**os.environ, "OMP_NUM_THREADS": "1"}, stderr=subprocess.PIPE, text=True)
+    while not (tmp_path / "m" / "run" / "log.jsonl").exists() and child.poll() is None:
+        time.sleep(0.05)
+    time.sleep(0.3)
+    child.send_signal(signal.SIGINT)
+    _, error = child.communicate(timeout=60)
+    assert child.returncode == 0
+    assert "interrupted and saved; the same command with --resume goes on" in error
+    assert not (tmp_path / "m" / "model.safetensors").exists()
+    done = subprocess.run([*command, "--resume"], capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stderr
+    assert (tmp_path / "m" / "model.safetensors").exists()

@@ -1,0 +1,126 @@
+"""The recipes for text, whole, on a few sentences; and what they shipped, on the data it was measured with."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from glassformer.checkpoints import load
+from glassformer.tasks import embed, generate, translate
+from glassformer.tasks.data import Pairs, Text, blocks
+from glassformer.tasks.learn.pairs import judge
+from glassformer.tasks.learn.text import score, token_bytes
+from glassformer.tasks.shipped import HERE, shipped
+from glassformer.tasks.sources import fetch, unpack
+from glassformer.tasks.tokenize import tokenizer_of
+
+RECIPES = Path(__file__).parents[2] / "recipes"
+SMALL = {
+    "translator": {"VOCABULARY": 300, "STEPS": 13, "TOKENS": 200, "PART": 2},
+    "writer": {"VOCABULARY": 300, "LENGTH": 32, "STEPS": 20, "SHORT": 20},
+    "finder": {"VOCABULARY": 300, "MASKED": 20, "CONTRAST": 20},
+}
+MEGABYTES = {"translator": 7, "writer": 5, "finder": 5}
+
+
+@pytest.fixture
+def data(tmp_path: Path) -> Path:
+    """Pairs in which two of three sentences share a translation, and text: train, valid and test."""
+    folder = tmp_path / "data"
+    folder.mkdir()
+    lines = [f"{a} {i} {b}\t{i} phrase {i % 9}\tsomeone\n" for i in range(60) for a, b in (("one", "two"), ("a", "b"))]
+    verse = "".join(f"the {i} cats of the house went out at {i % 24} o'clock.\n" for i in range(200))
+    for part, share in (("train", 1), ("valid", 9), ("test", 9)):
+        (folder / f"{part}.tsv").write_text("".join(lines[::share]), encoding="utf-8")
+        (folder / f"{part}.txt").write_text(verse[: len(verse) // share], encoding="utf-8")
+    return folder
+
+
+@pytest.mark.parametrize("name", ["translator", "finder", pytest.param("writer", marks=pytest.mark.slow)])
+def test_a_recipe_leaves_a_model_its_numbers_and_a_card(
+    name: str, recipe: Any, data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    module = recipe(name)
+    for setting, value in SMALL[name].items():
+        monkeypatch.setattr(module, setting, value)
+    monkeypatch.setattr(module, "open_data", lambda _: data)
+    out, runs = tmp_path / "out", tmp_path / "runs"
+    getattr(module, name)(out, runs, False)
+    card, measured = (out / "card.md").read_text(), json.loads((out / "measured.json").read_text())
+    assert card.startswith(f"# {name}\n")
+    assert "{" not in card
+    assert f"{measured['parameters']:,}" in card
+    assert measured["machine"]["processor"] in card
+    before = contents(out)
+    getattr(module, name)(out, runs, True)  # everything is done: nothing is trained again, and the folder is the same
+    assert contents(out) == before
+    model = load(out)
+    match name:
+        case "translator":
+            assert isinstance(translate(model, "one 1 two"), str)
+        case "writer":
+            assert isinstance(generate(model, "the", max_new=3), str)
+        case "finder":
+            assert embed(model, "one 1 two").shape == (128,)
+
+
+def contents(folder: Path) -> dict[str, Any]:
+    """The files of a folder; weights by their values, for the order of names in their file is free."""
+    files = {path.name: path.read_bytes() for path in folder.iterdir() if path.suffix != ".safetensors"}
+    return files | {name: weight.tolist() for name, weight in load(folder).state_dict().items()}
+
+
+def told(name: str) -> dict[str, Any]:
+    if name not in shipped():
+        pytest.skip(f"{name} is not shipped")
+    return dict(json.loads((HERE / name / "measured.json").read_text(encoding="utf-8")))
+
+
+@pytest.mark.parametrize("name", ["translator", "writer", "finder"])
+def test_what_is_shipped_is_small_and_says_what_it_is(name: str) -> None:
+    measured = told(name)
+    size = sum(path.stat().st_size for path in (HERE / name).iterdir())
+    assert size < MEGABYTES[name] * 1e6
+    card = (HERE / name / "card.md").read_text(encoding="utf-8")
+    assert f"{measured['parameters']:,}" in card
+    assert {"## Data", "## Limits"} <= set(card.splitlines())
+
+
+@pytest.mark.slow
+def test_the_translator_is_as_good_as_it_says(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    measured = told("translator")
+    monkeypatch.setenv("GLASSFORMER_DATA", str(tmp_path))
+    fetch("tatoeba-en-fr")
+    part, test = measured["held_out"]["part"], Pairs.open(tmp_path / "tatoeba-en-fr" / "test.tsv")
+    found = judge(load(HERE / "translator"), test, most=part["sentences"])
+    assert found["bleu"] == pytest.approx(part["bleu"], abs=0.5)
+    assert found["chrf"] == pytest.approx(part["chrf"], abs=0.5)
+    for peer in measured["peers"].values():
+        assert measured["held_out"]["bleu"] > peer["held_out"]["bleu"]
+
+
+@pytest.mark.slow
+def test_the_writer_is_as_good_as_it_says(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    measured = told("writer")
+    monkeypatch.setenv("GLASSFORMER_DATA", str(tmp_path))
+    model = load(HERE / "writer")
+    tokenizer = tokenizer_of(model)
+    test = blocks(Text.open(unpack("shakespeare") / "test.txt"), tokenizer, 256, tmp_path / "tokens")
+    found = score(model, test, token_bytes(tokenizer))
+    assert found["bits_per_byte"] == pytest.approx(measured["held_out"]["bits_per_byte"], abs=1e-3)
+
+
+@pytest.mark.slow
+def test_the_finder_beats_bags_of_words(recipe: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    measured = told("finder")
+    monkeypatch.setenv("GLASSFORMER_DATA", str(tmp_path))
+    fetch("tatoeba-en-fr")
+    made = recipe("finder").Prepared(tmp_path / "tatoeba-en-fr")
+    found, bag = made.judge(load(HERE / "finder")), made.bag()
+    for part in ("all", "hard"):
+        rank = found[part]["mean_reciprocal_rank"]
+        assert rank == pytest.approx(measured["held_out"][part]["mean_reciprocal_rank"], abs=0.003)
+        assert rank > max(bag[kind][part]["mean_reciprocal_rank"] for kind in ("counts", "tfidf"))

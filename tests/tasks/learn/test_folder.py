@@ -1,0 +1,37 @@
+"""What is saved comes back, halved or not, with its words and what it says of itself."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import torch
+
+from glassformer.checkpoints import load, origin_of
+from glassformer.models import Decoder, decoder
+from glassformer.tasks.data import bpe
+from glassformer.tasks.learn.folder import pad_rows, save_words
+from glassformer.tasks.tokenize import words_of
+
+
+@pytest.mark.parametrize("half", [False, True])
+def test_there_and_back(tmp_path: Path, half: bool) -> None:
+    tokenizer = bpe.train(["the cat sat"], 270)
+    model = Decoder(decoder.modern(tokenizer.get_vocab_size(), 16, 1, 2, 8, kv_heads=2, hidden=16), seed=1)
+    folder = save_words(model, tmp_path / "m", tokenizer, raw={"a": 1}, generation={"eos_token_id": 2}, half=half)
+    kept = load(folder)
+    origin = origin_of(kept)
+    assert origin is not None
+    assert origin.raw == {"a": 1}
+    assert origin.generation == {"eos_token_id": 2}
+    assert words_of(kept).decode(words_of(kept).encode("the cat")) == "the cat"
+    for (name, ours), theirs in zip(model.named_parameters(), kept.parameters(), strict=True):
+        assert ours.dtype == theirs.dtype == torch.float32, name
+        assert torch.equal(ours.half().float() if half else ours, theirs)
+    assert origin_of(model) is None  # the model that was saved is left as it was
+    size = sum(weight.numel() for weight in model.parameters()) * (2 if half else 4)
+    assert size <= (folder / "model.safetensors").stat().st_size < size + 3000
+
+
+def test_padding_comes_after() -> None:
+    assert pad_rows([[1, 2, 3], [4]], 9).tolist() == [[1, 2, 3], [4, 9, 9]]

@@ -1,0 +1,110 @@
+"""From a wish to a folder that the verb takes, for every task and kind; and on from a model that is there."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import torch
+
+from glassformer.checkpoints import load, origin_of, read_preprocess
+from glassformer.errors import InputError
+from glassformer.tasks import classify, embed, generate, transcribe, translate
+from glassformer.tasks.data import Recordings
+from glassformer.tasks.learn.start import start
+from glassformer.tasks.learn.wish import Start, Wish
+from glassformer.tasks.sources import open_data
+from glassformer.tasks.training import Optimise, Plan, train
+
+
+@pytest.fixture(autouse=True)
+def cached(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Embedded data is unpacked once for all tests of this file."""
+    place = tmp_path_factory.getbasetemp() / "data"
+    monkeypatch.setenv("GLASSFORMER_DATA", str(place))
+
+
+@pytest.fixture
+def pairs(tmp_path: Path) -> Path:
+    rows = [f"the {a} sat {b}\tle {a} {b} est assis" for a in ("cat", "dog", "cow") for b in "abcdefgh"]
+    (tmp_path / "pairs.tsv").write_text("\n".join(rows))
+    return tmp_path / "pairs.tsv"
+
+
+@pytest.fixture
+def text(tmp_path: Path) -> Path:
+    (tmp_path / "text.txt").write_text("".join(f"the cat {i} sat on the mat with the dog {i}\n" for i in range(400)))
+    return tmp_path / "text.txt"
+
+
+def learned(begun: Start, folder: Path, steps: int = 2) -> Path:
+    train(begun.model, begun.lesson, Plan(steps=steps, optimise=Optimise(rate=begun.rate)))
+    return begun.save(begun.model.eval(), folder)
+
+
+@pytest.mark.parametrize("kind", ["hybrid", "vit", "cnn", "mlp", "rnn"])
+def test_images(kind: str, tmp_path: Path) -> None:
+    begun = start("classify", Wish(data="uci-digits", kind=kind, width=16, depth=1, heads=2, batch=8))
+    picture = sorted((open_data("uci-digits") / "test" / "3").iterdir())[0]
+    assert len(classify(load(learned(begun, tmp_path / "m")), picture)) == 5
+    assert begun.what.endswith(" held out")
+
+
+def test_images_on_from_a_model_at_another_size(tmp_path: Path) -> None:
+    wish = Wish(data="uci-digits", kind="vit", width=16, depth=1, heads=2, batch=8)
+    folder = learned(start("classify", wish), tmp_path / "small")
+    other = start("classify", Wish(data="uci-digits", base=str(folder), image=16, rank=2, batch=8))
+    assert read_preprocess(origin_of(load(folder))).mean == other.lesson.mean  # it goes on seeing as it learned to
+    rests = {name for name, weight in other.model.named_parameters() if not weight.requires_grad}
+    before = {name: weight.clone() for name, weight in other.model.named_parameters()}
+    model = load(learned(other, tmp_path / "large"))
+    assert model.config.image == (16, 16)
+    for name in rests - {name for name in rests if ".WQ." in name or ".WV." in name}:
+        assert torch.equal(dict(model.named_parameters())[name], before[name]), name
+
+
+@pytest.mark.parametrize("kind", ["transformer", "rnn"])
+def test_pairs(kind: str, tmp_path: Path, pairs: Path) -> None:
+    wish = Wish(data=str(pairs), kind=kind, width=16, depth=1, vocabulary=300, batch=64)
+    folder = learned(start("translate", wish), tmp_path / "m")
+    assert isinstance(translate(load(folder), "the cat sat a", max_new=3), str)
+    learned(start("translate", Wish(data=str(pairs), base=str(folder), batch=64)), tmp_path / "again")
+
+
+@pytest.mark.parametrize("kind", ["transformer", "rnn", "cnn"])
+def test_text(kind: str, tmp_path: Path, text: Path) -> None:
+    begun = start("generate", Wish(data=str(text), kind=kind, width=16, depth=1, vocabulary=300, batch=2))
+    folder = learned(begun, tmp_path / "m")
+    if kind == "transformer":
+        assert generate(load(folder), "the cat", max_new=4)
+        again = start("generate", Wish(data=str(text), base=str(folder), rank=1, batch=2))
+        learned(again, tmp_path / "again")
+
+
+def test_sentences(tmp_path: Path, text: Path) -> None:
+    wish = Wish(data=str(text), width=16, depth=1, vocabulary=300, batch=64)
+    folder = learned(start("embed", wish), tmp_path / "m")
+    assert embed(load(folder), "the cat").shape == (16,)
+    learned(start("embed", Wish(data=str(text), base=str(folder), batch=64)), tmp_path / "again")
+
+
+@pytest.mark.parametrize(
+    "kind", ["transformer", pytest.param("rnn", marks=pytest.mark.slow), pytest.param("cnn", marks=pytest.mark.slow)]
+)
+def test_recordings(kind: str, tmp_path: Path) -> None:
+    wish = Wish(data="librivox", kind=kind, width=16, depth=1, batch=4)
+    begun = start("transcribe", wish)
+    folder = learned(begun, tmp_path / "m", steps=1)
+    wave = Recordings.open(open_data("librivox") / "test.tsv").wave(0)
+    assert isinstance(transcribe(load(folder), wave[:16000]).text, str)
+
+
+def test_what_is_refused(refused: Callable[..., None], tmp_path: Path, pairs: Path) -> None:
+    refused(InputError, "there is no task 'sing' to train for", lambda: start("sing", Wish(data="x")))
+    folder = learned(start("classify", Wish(data="uci-digits", kind="mlp", width=8, batch=8)), tmp_path / "m", 1)
+    refused(
+        InputError,
+        f"{folder} holds a MLP: go on from a model that translates",
+        lambda: start("translate", Wish(data=str(pairs), base=str(folder))),
+    )

@@ -1,0 +1,122 @@
+"""Every kind of language model learns from the same blocks; bits per byte against a count by hand."""
+
+from __future__ import annotations
+
+import itertools
+import math
+import pickle
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from glassformer.checkpoints import load
+from glassformer.errors import ConfigError
+from glassformer.models import MLP, ConvNet1d, Decoder, Recurrent
+from glassformer.tasks import generate
+from glassformer.tasks.data import Text, blocks, bpe
+from glassformer.tasks.learn import text as t
+from glassformer.tasks.training import Optimise, Plan, train
+
+VERSE = "the rat, the cat, the dog and the cow are in the house that Jack built – naïve as ever.\n"
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> tuple[Any, Any]:
+    folder = tmp_path_factory.mktemp("text")
+    (folder / "train.txt").write_text(VERSE * 40, encoding="utf-8")
+    text = Text.open(folder / "train.txt")
+    tokenizer = bpe.train(text.pieces(), 300, specials=("<|endoftext|>",))
+    return blocks(text, tokenizer, 16, folder / "cache"), tokenizer
+
+
+def models(vocabulary: int) -> dict[str, tuple[torch.nn.Module, int]]:
+    """Each with how many tokens it wants before a block."""
+    return {
+        "transformer": (Decoder(t.transformer(vocabulary, 32, 1, 2, 64, length=16), seed=1), 0),
+        "lstm": (Recurrent(t.recurrent(vocabulary, 32, 1), seed=1), 0),
+        "cnn": (ConvNet1d(t.convolutional(vocabulary, 32, 2, cycle=2), seed=1), 0),
+        "mlp": (MLP(t.mlp(vocabulary, 4, 16, (32,)), seed=1), 3),
+    }
+
+
+def test_an_epoch_goes_once_through_the_text_and_cuts_elsewhere(made: tuple[Any, Any]) -> None:
+    text, tokenizer = made
+    lesson = t.TextLesson(text, text, tokenizer, size=4, seed=2)
+    for number in (0, 1):
+        starts = sorted(start for rows in lesson.epoch(number) for start in rows)
+        assert len(starts) >= len(text) - 1
+        assert {b - a for a, b in itertools.pairwise(starts)} == {16}
+        assert starts[-1] + 17 <= text.tokens
+    assert lesson.epoch(0)[0] != lesson.epoch(1)[0]
+    assert lesson.epoch(1) == pickle.loads(pickle.dumps(lesson)).epoch(1)
+
+
+def test_what_stands_before_a_block(made: tuple[Any, Any]) -> None:
+    text, _ = made
+    assert t.stretch(text, 5, 3).tolist() == text.ids(2, 22).tolist()
+    assert t.stretch(text, 1, 3).tolist() == [0, 0, *text.ids(0, 18).tolist()]
+
+
+@pytest.mark.parametrize("kind", ["transformer", "lstm", "cnn", "mlp"])
+def test_each_learns(made: tuple[Any, Any], kind: str) -> None:
+    text, tokenizer = made
+    model, before = models(tokenizer.get_vocab_size())[kind]
+    lesson = t.TextLesson(text, text, tokenizer, size=8, before=before, held_blocks=8, seed=2)
+    first = lesson.measure(model.eval())
+    done = train(model, lesson, Plan(steps=30, optimise=Optimise(rate=3e-2 if kind == "lstm" else 1e-2, warmup=3)))
+    last = done.history[-1]["held_out"]
+    assert last["bits_per_byte"] < 0.5 * first["bits_per_byte"]
+    assert lesson.weigh(lesson.batch([16, 40], 0)) == 32
+
+
+@pytest.mark.parametrize("kind", ["transformer", "lstm", "cnn", "mlp"])
+def test_every_token_is_told_from_those_before_it(made: tuple[Any, Any], kind: str) -> None:
+    """Changing a token changes what is said of it and of later ones, and nothing before."""
+    text, tokenizer = made
+    model, before = models(tokenizer.get_vocab_size())[kind]
+    tokens = torch.stack([t.stretch(text, 32, before)])
+    other = tokens.clone()
+    other[0, before + 9] = (other[0, before + 9] + 1) % 300
+    a, b = t.nats(model.eval(), tokens, before)[0], t.nats(model, other, before)[0]
+    assert torch.allclose(a[:8], b[:8])
+    assert not torch.allclose(a[8:], b[8:])
+
+
+def test_bits_per_byte_by_hand(made: tuple[Any, Any]) -> None:
+    """A model that finds all tokens equally likely pays log₂ v bits for each."""
+    text, tokenizer = made
+    v = tokenizer.get_vocab_size()
+    model = Decoder(t.transformer(v, 8, 1, 1, 8, length=16))
+    torch.nn.init.zeros_(model.decoder.embed.table.weight)
+    tokens = text.ids(1, 3 * 16 + 1).tolist()
+    size = len(tokenizer.decode(tokens).encode())
+    told = t.score(model, text, t.token_bytes(tokenizer), most=3)
+    assert told["bits_per_byte"] == pytest.approx(len(tokens) * math.log2(v) / size)
+    assert told["perplexity_per_byte"] == pytest.approx(2 ** told["bits_per_byte"])
+    assert told["nats"] == pytest.approx(math.log(v))
+
+
+def test_bytes_of_tokens(made: tuple[Any, Any]) -> None:
+    text, tokenizer = made
+    sizes = t.token_bytes(tokenizer)
+    assert sizes[tokenizer.token_to_id("<|endoftext|>")] == 0
+    assert int(sizes[text.ids(0, text.tokens)].sum()) == text.bytes == len((VERSE * 40).encode())
+
+
+@pytest.mark.parametrize("kind", ["transformer", "lstm", "cnn"])
+def test_saved_it_writes(made: tuple[Any, Any], kind: str, tmp_path: Path) -> None:
+    _, tokenizer = made
+    model, _ = models(tokenizer.get_vocab_size())[kind]
+    kept = load(t.save_writer(model, tmp_path / kind, tokenizer, half=kind == "lstm"))
+    said = generate(kept, "the rat", max_new=5)
+    assert said == generate(kept, "the rat", max_new=5)
+    assert said
+    assert generate(kept, "the rat", max_new=5, temperature=1.0, seed=4)
+
+
+def test_what_is_refused(made: tuple[Any, Any], refused: Any) -> None:
+    text, tokenizer = made
+    model, _ = models(tokenizer.get_vocab_size())["mlp"]
+    refused(ConfigError, "an MLP that reads", lambda: t.nats(model, text.ids(0, 17)[None]))

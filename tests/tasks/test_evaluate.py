@@ -1,0 +1,99 @@
+"""The numbers of every kind of model equal those computed from the verbs' own answers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import torch
+
+from glassformer.checkpoints import load
+from glassformer.errors import InputError
+from glassformer.models import CLIP, clip
+from glassformer.tasks import classify, embed, metrics, transcribe, translate
+from glassformer.tasks.data import Faults, Images, Recordings
+from glassformer.tasks.evaluate import evaluate
+from glassformer.tasks.learn.start import start
+from glassformer.tasks.learn.wish import Wish
+from glassformer.tasks.sources import open_data
+from glassformer.tasks.symbols import spoken
+
+
+@pytest.fixture(autouse=True)
+def cached(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("GLASSFORMER_DATA", str(tmp_path_factory.getbasetemp() / "data"))
+
+
+def made(task: str, folder: Path, **wish: object) -> torch.nn.Module:
+    begun = start(task, Wish(**wish))  # type: ignore[arg-type]
+    return load(begun.save(begun.model.eval(), folder))
+
+
+def test_images(tmp_path: Path) -> None:
+    model = made("classify", tmp_path / "m", data="uci-digits", kind="mlp", width=8)
+    data = open_data("uci-digits") / "test"
+    images = Images.open(data)
+    best = [[one.label for one in classify(model, images.root / images.files[i], k=5)] for i in range(len(images))]
+    named = [images.labels[images.label(i)] for i in range(len(images))]
+    right = sum(guess[0] == name for guess, name in zip(best, named, strict=True))
+    close = sum(name in guess for guess, name in zip(best, named, strict=True))
+    count = len(images)
+    assert evaluate(model, data) == {"accuracy": right / count, "among_five": close / count, "images": count}
+
+
+def test_a_broken_image_is_counted(tmp_path: Path) -> None:
+    model = made("classify", tmp_path / "m", data="uci-digits", kind="mlp", width=8)
+    source = open_data("uci-digits") / "test"
+    for name in ("3", "4"):
+        (tmp_path / "data" / name).mkdir(parents=True)
+        for path in sorted((source / name).iterdir())[:3]:
+            (tmp_path / "data" / name / path.name).write_bytes(path.read_bytes())
+    (tmp_path / "data" / "4" / "zz.png").write_bytes(b"not a picture")
+    faults = Faults()
+    assert evaluate(model, tmp_path / "data", faults=faults)["images"] == 6
+    assert len(faults) == 1
+
+
+def test_pairs(tmp_path: Path) -> None:
+    rows = [("the cat", "le chat"), ("the dog", "le chien"), ("the cat", "ce chat")] * 10
+    (tmp_path / "pairs.tsv").write_text("".join(f"{a}\t{b}\n" for a, b in rows))
+    model = made("translate", tmp_path / "m", data=str(tmp_path / "pairs.tsv"), width=16, depth=1, vocabulary=300)
+    said = [translate(model, text) for text in ("the cat", "the dog")]
+    meant = [["le chat", "ce chat"] * 10, ["le chien"] * 10]
+    found = evaluate(model, tmp_path / "pairs.tsv")
+    assert found == {"bleu": metrics.bleu(said, meant), "chrf": metrics.chrf(said, meant), "sentences": 2}
+
+
+def test_text(tmp_path: Path) -> None:
+    (tmp_path / "text.txt").write_text("the cat sat on the mat\n" * 300)
+    model = made("generate", tmp_path / "m", data=str(tmp_path / "text.txt"), width=16, depth=1, vocabulary=300)
+    found = evaluate(model, tmp_path / "text.txt", most=2)
+    assert found["blocks"] == 2
+    assert found["perplexity_per_byte"] == pytest.approx(2 ** found["bits_per_byte"])
+
+
+def test_paraphrases(tmp_path: Path) -> None:
+    rows = [("the cat sat", "a cat sat"), ("markets fell", "stocks fell"), ("it rains", "rain falls")]
+    (tmp_path / "text.txt").write_text("".join(f"{a} {b}\n" for a, b in rows) * 20)
+    (tmp_path / "pairs.tsv").write_text("".join(f"{a}\t{b}\n" for a, b in rows))
+    model = made("embed", tmp_path / "m", data=str(tmp_path / "text.txt"), width=16, depth=1, vocabulary=300)
+    S = embed(model, [a for a, _ in rows]) @ embed(model, [b for _, b in rows]).mT
+    ranks = [metrics.reciprocal_rank(S[i].tolist(), [j == i for j in range(3)]) for i in range(3)]
+    found = evaluate(model, tmp_path / "pairs.tsv")
+    assert found["reciprocal_rank"] == pytest.approx(sum(ranks) / 3)
+    assert found["first"] == pytest.approx(sum(rank == 1 for rank in ranks) / 3)
+
+
+def test_recordings(tmp_path: Path) -> None:
+    model = made("transcribe", tmp_path / "m", data="librivox", width=16, depth=1)
+    table = open_data("librivox") / "test.tsv"
+    recordings = Recordings.open(table)
+    said, meant = spoken(transcribe(model, recordings.wave(0)).text), spoken(recordings.sentence(0))
+    found = evaluate(model, table, most=1)
+    assert found == {"word_error_rate": metrics.word_error_rate([said], [meant]), "recordings": 1}
+
+
+def test_what_is_refused(refused: Callable[..., None], tmp_path: Path) -> None:
+    refused(InputError, "a CLIP has no numbers of its own", lambda: evaluate(CLIP(clip.tiny()), tmp_path))
+    refused(InputError, "the first 0 items", lambda: evaluate(CLIP(clip.tiny()), tmp_path, most=0))

@@ -1,0 +1,94 @@
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from glassformer.core.audio import MelConfig, log_mel
+from glassformer.models import Speech
+from glassformer.tasks.data.recordings import Recordings
+from glassformer.tasks.learn import recognisers
+from glassformer.tasks.live import listen
+from glassformer.tasks.shipped import find_model, open_model
+from glassformer.tasks.sources import fetch
+from glassformer.tasks.symbols import Hearing
+from glassformer.tasks.transcribe import transcribe
+
+ROW = 0.04
+HEARING = Hearing(mel=MelConfig(bands=8, high=4000.0), stack=4)
+
+
+@pytest.fixture(scope="module")
+def talker() -> Speech:
+    """A random network whose letters change often: nearly every row says something else."""
+    model = Speech(recognisers.listener(HEARING, width=16, depth=1, count=2), seed=5).eval()
+    frames = log_mel(torch.randn(16_000, generator=torch.Generator().manual_seed(0)) / 10, HEARING.mel)
+    return recognisers.steadied(model, frames[None].float())
+
+
+@pytest.mark.parametrize("rate", [16_000, 8_000])
+def test_live_and_whole_say_the_same(talker: Speech, rate: int) -> None:
+    wave = torch.randn(rate, generator=torch.Generator().manual_seed(7)) / 10
+    wave[rate // 4 : rate // 2] = 0
+    whole = list(listen(talker, [wave], rate=rate, pause=ROW, hearing=HEARING))
+    assert len(whole) > 1
+    assert all(0 <= word.start < word.end <= word.known <= 1.001 for word in whole)
+
+    @settings(max_examples=8)
+    @given(st.lists(st.integers(0, rate), max_size=5))
+    def same(cuts: list[int]) -> None:
+        assert list(listen(talker, wave.tensor_split(sorted(cuts)), rate=rate, pause=ROW, hearing=HEARING)) == whole
+
+    same()
+
+
+def test_words_come_before_the_sound_ends(talker: Speech) -> None:
+    """The first word is given while pieces are still being asked for."""
+    asked = 0
+
+    def pieces() -> Any:
+        nonlocal asked
+        for piece in torch.randn(3 * 16_000, generator=torch.Generator().manual_seed(1)).split(800):
+            asked += 1
+            yield piece / 10
+
+    word = next(iter(listen(talker, pieces(), hearing=HEARING)))
+    assert asked == -(-round(word.known * 16_000) // 800) < 60
+
+
+def test_nothing(talker: Speech) -> None:
+    assert list(listen(talker, [], hearing=HEARING)) == []
+
+
+def held_out() -> Recordings:
+    """The real recordings that the shipped listener was not trained on."""
+    return Recordings.open(fetch("asterisk-en") / "test.tsv", longest=120)
+
+
+@pytest.mark.slow
+def test_the_shipped_listener_hears_as_well_as_its_card_says() -> None:
+    from glassformer.tasks.learn.heard import summary, told
+
+    stated = json.loads((find_model("listener") / "measured.json").read_text())["held_out"]
+    found = summary(told(open_model("listener"), held_out()))
+    whole = found["recordings"] == stated["recordings"]  # else the embedded part: few recordings, another number
+    assert found["wer"] == pytest.approx(stated["wer"], abs=0.005 if whole else 0.2)
+    assert found["latency_after_sound_median"] <= 0.5
+    assert found["real_time_factor"] < 1
+
+
+@pytest.mark.slow
+def test_the_shipped_listener_says_the_same_live_and_whole() -> None:
+    """Real speech, cut into pieces of an odd length, at its own 8 kHz too."""
+    from glassformer.tasks.sound import read_sound
+
+    model, recordings = open_model("listener"), held_out()
+    for i in range(0, len(recordings), 4):
+        text = transcribe(model, recordings.wave(i)).text
+        assert " ".join(word.text for word in listen(model, recordings.wave(i).split(1111))) == text
+        own = read_sound(recordings.file(i), 8000)
+        assert " ".join(word.text for word in listen(model, own.split(333), rate=8000)) == text

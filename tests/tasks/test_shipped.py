@@ -1,0 +1,43 @@
+"""A name finds the shipped model, then what was fetched, then a folder; whatever is shipped loads and is small."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from glassformer.checkpoints import load
+from glassformer.errors import InputError
+from glassformer.tasks.shipped import DEFAULTS, HERE, find_model, open_model, shipped
+
+
+def test_every_shipped_model_loads_and_has_its_card() -> None:
+    for name in shipped():
+        folder = find_model(name)
+        assert sum(weight.numel() for weight in load(folder).parameters()) > 1000
+        assert (folder / "card.md").read_text(encoding="utf-8").startswith(f"# {name}")
+        assert (folder / "measured.json").is_file()
+
+
+def test_all_of_it_stays_within_25_megabytes() -> None:
+    assert sum(path.stat().st_size for path in HERE.rglob("*") if path.is_file()) <= 25e6
+
+
+def test_fetched_weights_go_by_name_and_folders_by_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("GLASSFORMER_DATA", str(tmp_path))
+    folder = tmp_path / "stories15m"
+    folder.mkdir()
+    assert find_model(folder) == folder
+    with pytest.raises(InputError):
+        find_model("stories15m")  # not fetched: something else of that name
+    (folder / "fetched.json").write_text("{}", encoding="utf-8")
+    assert find_model("stories15m") == folder
+
+
+def test_an_unknown_name_lists_what_there_is(refused: Callable[..., None]) -> None:
+    refused(InputError, "there is no model 'nobody': name a folder, one that comes", lambda: open_model("nobody"))
+
+
+def test_every_verb_has_its_default() -> None:
+    assert set(DEFAULTS) == {"classify", "embed", "generate", "transcribe", "translate"}

@@ -1,0 +1,89 @@
+from __future__ import annotations
+
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch import Tensor
+
+from glassformer.decoding import ctc_prefix_beam
+from glassformer.tasks.ears import Rows
+from glassformer.tasks.reading import Word, WordReader
+from glassformer.tasks.spelling import Search, Spelling
+from glassformer.tasks.spelt import SpeltReader
+from glassformer.tasks.symbols import LETTERS, Symbols
+
+ROW = 0.04
+FEW = Symbols(tuple(" ab"))
+FLAT = Spelling(1, 3, {})  # every letter as likely
+
+
+def random_rows(seed: int, n: int, size: int, sharp: float = 2.0) -> Tensor:
+    return sharp * torch.randn(n, size, generator=torch.Generator().manual_seed(seed))
+
+
+def read(reader: SpeltReader | WordReader, logits: Tensor, cuts: list[int] | None = None) -> list[Word]:
+    heard, words = 0, []
+    for piece in logits.tensor_split(cuts or []):
+        heard += len(piece)
+        words += reader.feed(Rows(piece, heard * 40))
+    return words + reader.finish(heard * ROW)
+
+
+@settings(max_examples=10)
+@given(st.integers(0, 1000), st.lists(st.integers(0, 30), max_size=5))
+def test_grouping_does_not_matter(seed: int, cuts: list[int]) -> None:
+    logits = random_rows(seed, 30, 4)
+    spelling = Spelling.of([[2, 3, 1, 3, 2, 1]], 3, order=3)
+    one, two = (SpeltReader(FEW, ROW, spelling, rate=1000) for _ in range(2))
+    told = [word[:3] for word in read(one, logits)]
+    assert told == [word[:3] for word in read(two, logits, sorted(cuts))]
+
+
+@settings(max_examples=10)
+@given(st.integers(0, 1000))
+def test_the_likeliest_of_all(seed: int) -> None:
+    """With no spelling and no hurry it finds the transcript that the plain search over prefixes finds."""
+    logits = random_rows(seed, 5, 4)
+    logits[:, FEW.space] = -60.0  # one word
+    search = Search(alpha=0.0, gamma=0.0, width=500, reach=1e9, hold=1000)
+    words = read(SpeltReader(FEW, ROW, FLAT, search, rate=1000, pause=100.0), logits)
+    assert "".join(word.text for word in words) == FEW.decode(ctc_prefix_beam(logits, width=500)[0].tokens)
+
+
+def test_spelling_decides_what_sound_does_not() -> None:
+    """t and d are as likely; it has read "cat" and never "cad"."""
+    logits = torch.full((9, 29), -8.0)
+    for row, letters in enumerate(["c", "_", "a", "_", "td", "_", " ", "_", "_"]):
+        for letter in letters:
+            logits[row, 0 if letter == "_" else LETTERS.encode(letter)[0]] = 4.0
+    for known, expected in (("cat sat ", "cat"), ("cad had ", "cad")):
+        spelling = Spelling.of([LETTERS.encode(known)], 28)
+        words = read(SpeltReader(LETTERS, ROW, spelling, rate=1000), logits)
+        assert [word.text for word in words] == [expected]
+
+
+def test_given_soon_and_once() -> None:
+    """Two rows after its space, or after a pause; then the search begins anew, and memory stays."""
+    logits = torch.full((400, 29), -8.0)
+    logits[:, 0] = 4.0
+    for start in range(0, 400, 20):
+        for place, letter in enumerate("go "):
+            logits[start + 2 * place, LETTERS.encode(letter)[0]] = 9.0
+    reader = SpeltReader(LETTERS, ROW, Spelling(1, 28, {}), Search(hold=2), rate=1000)
+    words, most = [], 0
+    for row, one in enumerate(logits):
+        words += reader.feed(Rows(one[None], (row + 1) * 40))
+        most = max(most, max(map(len, reader._beams)))
+    assert [word.text for word in words] == ["go"] * 20
+    assert all(abs(word.known - (word.start + 7 * ROW)) < 1e-6 for word in words)  # the space is 4 rows later
+    assert most < 12
+
+
+def test_a_pause_ends_a_word() -> None:
+    logits = torch.full((24, 29), -8.0)
+    logits[:, 0] = 4.0
+    logits[1, LETTERS.encode("a")[0]] = logits[14, LETTERS.encode("b")[0]] = 9.0
+    reader = lambda: SpeltReader(LETTERS, ROW, Spelling(1, 28, {}), rate=1000)
+    words = read(reader(), logits, list(range(1, 24)))
+    assert [(word.text, round(word.known / ROW)) for word in words] == [("a", 9), ("b", 22)]
+    assert [word.text for word in read(WordReader(LETTERS, ROW, rate=1000), logits)] == ["a", "b"]

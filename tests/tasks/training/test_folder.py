@@ -1,0 +1,66 @@
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+import torch
+from safetensors import safe_open
+
+from glassformer.errors import CheckpointError, ConfigError
+from glassformer.tasks.training.course import Job
+from glassformer.tasks.training.folder import begin, not_finite
+from glassformer.tasks.training.spread import Spread
+from glassformer.tasks.training.state import save
+
+ALONE = Spread()
+
+
+def test_a_new_run_keeps_its_plan(child: ModuleType, tmp_path: Path) -> None:
+    folder = tmp_path / "deep" / "run"
+    assert begin(folder, child.PLAN, child.model(), False, ALONE) is None
+    kept = json.loads((folder / "plan.json").read_text(encoding="utf-8"))
+    assert kept["plan"]["optimise"]["rate"] == child.PLAN.optimise.rate
+    assert kept["model"]["positions"] == "float64[5, 16]"
+    assert begin(folder, child.PLAN, child.model(), True, ALONE) is None, "killed before its first state"
+
+
+def test_a_run_that_is_there(child: ModuleType, tmp_path: Path, refused) -> None:  # type: ignore[no-untyped-def]
+    plan, model = child.PLAN, child.model()
+    begin(tmp_path, plan, model, False, ALONE)
+    there = save(tmp_path, 4, {"a": torch.zeros(1)}, {}, ALONE)
+    said = f"{tmp_path} has a run that is at step 4: resume it, or choose another folder"
+    refused(ConfigError, said, lambda: begin(tmp_path, plan, model, False, ALONE))
+    assert begin(tmp_path, plan, model, True, ALONE) == there
+    assert begin(tmp_path, replace(plan, workers=3), model, True, ALONE) == there
+    other = replace(plan, optimise=replace(plan.optimise, rate=0.5))
+    said = f"{tmp_path} was started with another plan: optimise.rate was 0.01 and is now 0.5"
+    refused(ConfigError, said, lambda: begin(tmp_path, other, model, True, ALONE))
+    said = f"{tmp_path} was started with another model: prefix was float64[1, 16] and is now float32[1, 16]"
+    refused(ConfigError, said, lambda: begin(tmp_path, plan, child.model(double=False), True, ALONE))
+    (tmp_path / "plan.json").write_text("{", encoding="utf-8")
+    said = f"{tmp_path / 'plan.json'} is not the plan of a run"
+    refused(CheckpointError, said, lambda: begin(tmp_path, plan, model, True, ALONE))
+
+
+@pytest.mark.parametrize("count", [1, 2])
+def test_the_batch_that_broke_it_is_kept(tmp_path: Path, count: int) -> None:
+    turns = [(Job(0, i, [4 + i, 9], 77 + i, 5), {"X": torch.full((2, 3), float(i))}) for i in range(count)]
+    error = not_finite(tmp_path, 12, "loss", float("nan"), turns, 0)
+    path = tmp_path / "broken-step-00000012.safetensors"
+    assert f"the loss of step 12 is nan; its batch, with the rows, is in {path}" in str(error)
+    with safe_open(path, "pt") as file:
+        about = file.metadata()
+        assert about["step"] == "12"
+        assert json.loads(about["rows"]) == [[4, 9], [5, 9]][:count]
+        assert json.loads(about["seeds"]) == [77, 78][:count]
+        assert sorted(file.keys()) == (["X"] if count == 1 else ["X.0", "X.1"])
+
+
+def test_nowhere_to_keep_it(tmp_path: Path) -> None:
+    job = Job(0, 0, [4, 9], 1, 5)
+    assert "the loss of step 3 is inf: lower" in str(not_finite(None, 3, "loss", float("inf"), [(job, {})], 0))
+    gone = not_finite(tmp_path / "no", 3, "loss", float("inf"), [(job, {"X": torch.ones(2)})], 0)
+    assert "rows [[4, 9]], could not be kept" in str(gone)

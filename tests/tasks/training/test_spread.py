@@ -1,0 +1,89 @@
+"""Oracle: the same training in one process, in double precision."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+import torch
+
+from glassformer.errors import ConfigError, InputError
+from glassformer.tasks.training import train
+from glassformer.tasks.training.spread import Spread, Task, gathered
+
+CLOSE = {"rtol": 1e-9, "atol": 1e-11}
+
+
+def require_close(found: Path, model: torch.nn.Module) -> None:
+    weights = torch.load(found)
+    for name, tensor in model.state_dict().items():
+        torch.testing.assert_close(weights[name], tensor, **CLOSE)
+
+
+def test_two_processes_are_one(child: ModuleType, launch: Callable[..., str], tmp_path: Path) -> None:
+    model = child.model()
+    done = train(model, child.Made(), child.PLAN)
+    said = json.loads(launch("both", str(tmp_path), world=2))
+    for name in ("replicated", "sharded"):
+        require_close(tmp_path / name / "out.pt", model)
+        for ours, theirs in zip(done.history, said[name]["history"], strict=True):
+            for number in ("step", "loss", "rate", "gradient"):
+                assert theirs[number] == pytest.approx(ours[number], rel=1e-9)
+            assert theirs.get("held_out", {}) == pytest.approx(ours.get("held_out", {}), rel=1e-9)
+    assert said["sharded"]["bytes"] < 1.5 * said["replicated"]["bytes"], "each weight is written once"
+
+
+def test_one_process_has_nothing_to_shard(refused) -> None:  # type: ignore[no-untyped-def]
+    def shard() -> None:
+        with gathered(True, torch.device("cpu")):
+            pass
+
+    refused(ConfigError, "there is 1 process to shard over: start several with torchrun", shard)
+
+
+def test_alone_everything_is_as_it_is() -> None:
+    alone = Spread()
+    assert alone.total(1.5, 2.0) == alone.agreed(1.5, 2.0) == (1.5, 2.0)
+    assert alone.first
+    assert alone.any(True)
+    assert not alone.any(False)
+
+
+def test_no_batch_at_all(child: ModuleType, refused) -> None:  # type: ignore[no-untyped-def]
+    class Faulty(child.Made):  # type: ignore[name-defined,misc]
+        def batch(self, rows: object, seed: int) -> None:
+            return None
+
+    refused(InputError, "no batch of the first epoch has a row that can be used", Task(child.model(), Faulty()).some)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("shard", [False, True])
+@pytest.mark.parametrize("world", [1, 4])
+def test_saved_by_two_goes_on_with_one_or_four(
+    child: ModuleType, launch: Callable[..., str], tmp_path: Path, world: int, shard: bool
+) -> None:
+    model = child.model()
+    train(model, child.Made(), child.PLAN)
+    run, out = str(tmp_path / "run"), tmp_path / "out.pt"
+    words = ["shard"] if shard else []
+    said = json.loads(launch("train", run, str(out), "stop=5", *words, world=2))
+    assert said["stopped"] == "interrupted"
+    assert said["history"][-1]["step"] in (5, 6), "every process stops after the same step"
+    said = json.loads(launch("train", run, str(out), "resume", *(words if world > 1 else []), world=world))
+    assert said["stopped"] == "done"
+    assert [line["step"] for line in said["history"] if "held_out" in line] == [4, 8, 12]
+    require_close(out, model)
+
+
+@pytest.mark.slow
+def test_a_process_without_rows_goes_along(child: ModuleType, launch: Callable[..., str], tmp_path: Path) -> None:
+    """Seven rows in batches of three: the last batch of an epoch has one row, and four processes share it."""
+    model = child.model()
+    train(model, child.Made(7, 3), child.PLAN)
+    for name, words in (("whole", []), ("parts", ["shard"])):
+        launch("train", str(tmp_path / name), str(tmp_path / f"{name}.pt"), "few", *words, world=4)
+        require_close(tmp_path / f"{name}.pt", model)

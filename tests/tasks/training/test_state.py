@@ -1,0 +1,149 @@
+from __future__ import annotations
+
+import os
+import resource
+import subprocess
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+import torch
+
+from glassformer.errors import CheckpointError
+from glassformer.tasks.training import state
+from glassformer.tasks.training.spread import Spread
+
+ALONE = Spread()
+
+
+def tensors(value: float) -> dict[str, torch.Tensor]:
+    return {"a.weight": torch.full((3, 4), value), "count": torch.tensor(value), "random": torch.get_rng_state()}
+
+
+def save(folder: Path, step: int) -> Path:
+    return state.save(folder, step, tensors(step), {"step": step, "best": None}, ALONE)
+
+
+def test_what_is_saved_comes_back_in_place(tmp_path: Path) -> None:
+    path = save(tmp_path, 7)
+    found = tensors(0)
+    weight = found["a.weight"]
+    assert state.load(path, found, ALONE) == {"step": 7, "best": None}
+    assert torch.equal(weight, torch.full((3, 4), 7.0))
+    assert float(found["count"]) == 7.0
+
+
+def test_the_last_two_are_kept(tmp_path: Path) -> None:
+    for step in (1, 2, 10, 300):
+        save(tmp_path, step)
+    assert [path.name for path in state.steps(tmp_path)] == ["step-00000010", "step-00000300"]
+    assert len(list((tmp_path / "state").iterdir())) == 2
+
+
+def test_half_of_one_is_none_of_them(tmp_path: Path) -> None:
+    save(tmp_path, 1)
+    (tmp_path / "state" / "step-00000002.writing").mkdir()
+    (tmp_path / "state" / "step-00000000.gone").mkdir()
+    assert [path.name for path in state.steps(tmp_path)] == ["step-00000001"]
+    state.sweep(tmp_path)
+    assert [path.name for path in (tmp_path / "state").iterdir()] == ["step-00000001"]
+
+
+def test_everything_is_on_the_disk_before_it_has_its_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """fsync of every file and of the folder they are in, then the rename, then fsync of the folder that it is in."""
+    said: list[str] = []
+    fsync, replace = os.fsync, os.replace
+
+    def noted_fsync(handle: int) -> None:
+        said.append("sync " + os.path.basename(os.readlink(f"/proc/self/fd/{handle}")))
+        fsync(handle)
+
+    def noted_replace(old: Path, new: Path) -> None:
+        said.append(f"name {os.path.basename(new)}")
+        replace(old, new)
+
+    monkeypatch.setattr(os, "fsync", noted_fsync)
+    monkeypatch.setattr(os, "replace", noted_replace)
+    save(tmp_path, 1)
+    named = said.index("name step-00000001")
+    before, after = said[:named], said[named + 1 :]
+    assert {"sync __0_0.distcp", "sync position.json.writing", "sync step-00000001.writing"} <= set(before)
+    assert any(line.startswith("sync .metadata") for line in before)
+    assert after == ["sync state"]
+
+
+@pytest.mark.parametrize("name", ["position.json", ".metadata", "__0_0.distcp"])
+def test_a_broken_state_is_an_error_that_names_it(tmp_path: Path, name: str) -> None:
+    path = save(tmp_path, 1)
+    (path / name).write_bytes((path / name).read_bytes()[:5])
+    with pytest.raises(CheckpointError, match=r"step-00000001 cannot be read .*delete it to go on"):
+        state.load(path, tensors(0), ALONE)
+
+
+def test_another_tensor_is_an_error(tmp_path: Path) -> None:
+    path = save(tmp_path, 1)
+    with pytest.raises(CheckpointError, match="cannot be read"):
+        state.load(path, {"other": torch.zeros(2)}, ALONE)
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path) -> Iterator[Path]:
+    """A real file system of 2 MB, if this user may mount one."""
+    place = tmp_path / "disk"
+    place.mkdir()
+    mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=2m", "tmpfs", str(place)], capture_output=True)
+    if mounted.returncode:
+        pytest.skip("only root may mount a small disk")
+    yield place
+    subprocess.run(["umount", str(place)], check=True)
+
+
+def test_a_full_disk(small_disk: Path) -> None:
+    folder = small_disk / "run"
+    good = save(folder, 1)
+    (small_disk / "ballast").write_bytes(bytes(1_900_000))
+    big = {"a.weight": torch.ones(200_000)}
+    with pytest.raises(CheckpointError) as caught:
+        state.save(folder, 2, big, {"step": 2}, ALONE)
+    said = str(caught.value)
+    assert "the state of step 2 could not be written (No space left on device)" in said
+    assert f"the last good state is {good}: make room and resume" in said
+    assert "\n" not in said
+    assert list((folder / "state").iterdir()) == [good], "nothing half-written stays"
+    assert state.load(good, tensors(0), ALONE)["step"] == 1
+    (small_disk / "ballast").unlink()
+    assert state.save(folder, 2, big, {"step": 2}, ALONE).name == "step-00000002"
+
+
+def test_a_file_that_may_not_grow(tmp_path: Path) -> None:
+    """The same where nobody may mount: the kernel refuses the bytes."""
+    good = save(tmp_path, 1)
+    if (pid := os.fork()) == 0:
+        code = 1
+        try:
+            import signal
+
+            signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+            resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, 100_000))
+            state.save(tmp_path, 2, {"a": torch.ones(100_000)}, {"step": 2}, ALONE)
+        except CheckpointError as error:
+            code = 0 if "File too large" in str(error) and str(good) in str(error) else 2
+        finally:
+            os._exit(code)
+    assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
+    assert state.load(good, tensors(0), ALONE)["step"] == 1
+
+
+@pytest.mark.slow
+def test_a_run_on_a_disk_that_fills_up(
+    small_disk: Path, launch: Callable[..., str], child: ModuleType
+) -> None:
+    said = launch("full", str(small_disk / "run"))
+    assert said.count("\n") == 1
+    assert "could not be written (No space left on device), and the last good state is" in said
+    last = state.steps(small_disk / "run")[-1]
+    assert str(last) in said
+    model = child.model()
+    found = {f"model.{name}": tensor.detach() for name, tensor in model.named_parameters()}
+    assert state.load(last, found, ALONE)["step"] == int(last.name[5:])

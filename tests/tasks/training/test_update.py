@@ -1,0 +1,111 @@
+"""Oracle: the step written out by hand with torch's own parts."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+import torch
+from torch.nn.functional import cross_entropy
+
+from glassformer.errors import InputError
+from glassformer.tasks.training import Batch, Plan
+from glassformer.tasks.training.course import jobs
+from glassformer.tasks.training.spread import Spread
+from glassformer.tasks.training.update import Stepped, Update
+
+
+def take(lesson: object, count: int) -> list:  # type: ignore[type-arg]
+    stream = jobs(lesson, 0, 0, 0)  # type: ignore[arg-type]
+    return [(job, lesson.batch(job.rows, job.seed)) for job, _ in zip(stream, range(count), strict=False)]  # type: ignore[attr-defined]
+
+
+def update(child: ModuleType, plan: Plan, lesson: object, folder: Path | None = None) -> Update:
+    return Update(child.model(), lesson, plan, Spread(), folder)  # type: ignore[arg-type]
+
+
+def test_a_step_is_the_mean_over_all_its_batches(child: ModuleType) -> None:
+    """Batches of 25 and 1: each image counts the same, whichever batch it is in."""
+    lesson = child.Made(26, 25)
+    plan = replace(child.PLAN, optimise=replace(child.PLAN.optimise, warmup=0, clip=None, decay=0.0))
+    ours, model = update(child, plan, lesson), child.model()
+    stepped = ours.step(0, take(lesson, 2))
+    loss = cross_entropy(model(lesson.X), lesson.y)
+    loss.backward()
+    expected = torch.cat([weight.grad.flatten() for weight in model.parameters()])
+    assert stepped.mean == pytest.approx(float(loss.detach()), rel=1e-12)
+    assert stepped.gradient == pytest.approx(float(expected.norm()), rel=1e-10)
+    assert (stepped.weight, stepped.rows, stepped.rate) == (26.0, 26.0, plan.optimise.rate)
+    torch.optim.AdamW(model.parameters(), lr=plan.optimise.rate, weight_decay=0.0, foreach=False).step()
+    for one, two in zip(ours.model.parameters(), model.parameters(), strict=True):
+        torch.testing.assert_close(one, two, rtol=1e-7, atol=1e-9)
+
+
+def test_batches_put_together_are_one_batch(child: ModuleType) -> None:
+    whole, parts = child.Made(24, 24), child.Made(24, 6)
+    one, four = update(child, child.PLAN, whole), update(child, child.PLAN, parts)
+    for step in range(3):
+        a, b = one.step(step, take(whole, 1)), four.step(step, take(parts, 4))
+        assert a.mean == pytest.approx(b.mean, rel=1e-10)
+    for x, y in zip(one.model.parameters(), four.model.parameters(), strict=True):
+        torch.testing.assert_close(x, y, rtol=1e-6, atol=1e-9)
+
+
+def test_dropout_depends_on_the_step_and_on_nothing_else(child: ModuleType) -> None:
+    lesson, losses = child.Made(), []
+    for disturbed in (False, True):
+        ours = Update(child.model(dropout=0.5), lesson, child.PLAN, Spread(), None)
+        if disturbed:
+            torch.rand(100)
+        losses.append(ours.step(3, take(lesson, 1)).mean)
+    assert losses[0] == losses[1]
+    other = Update(child.model(dropout=0.5), lesson, child.PLAN, Spread(), None)
+    assert other.step(4, take(lesson, 1)).mean != losses[0]
+
+
+def test_a_step_without_rows_passes(child: ModuleType) -> None:
+    lesson = child.Made()
+    ours, before = update(child, child.PLAN, lesson), child.model()
+    job = take(lesson, 1)[0][0]
+    stepped = ours.step(0, [(job, None), (job, None)])
+    assert child.same(ours.model, before)
+    assert stepped.weight == 0
+    assert math.isnan(stepped.mean)
+    half = ours.step(0, [(job, None), take(lesson, 1)[0]])
+    assert half.weight == 25
+
+
+class Breaks:
+    """A lesson whose loss, or whose gradient, is no number in its second batch."""
+
+    def __init__(self, lesson: object, what: str) -> None:
+        self.lesson, self.what = lesson, what
+
+    def __getattr__(self, name: str) -> object:
+        return getattr(self.lesson, name)
+
+    def loss(self, model: torch.nn.Module, batch: Batch) -> torch.Tensor:
+        loss: torch.Tensor = self.lesson.loss(model, batch)  # type: ignore[attr-defined]
+        if not torch.equal(batch["y"], self.batch(self.epoch(0)[1], 0)["y"]):  # type: ignore[operator]
+            return loss
+        # √0 is 0 and its slope infinite
+        return loss * math.inf if self.what == "loss" else loss + (loss - loss).sqrt()
+
+
+@pytest.mark.parametrize("what", ["loss", "gradient"])
+def test_what_is_no_number_stops_before_it_reaches_the_weights(child: ModuleType, tmp_path: Path, what: str) -> None:
+    lesson = Breaks(child.Made(), what)
+    ours = update(child, child.PLAN, lesson, tmp_path)
+    ours.step(0, take(lesson, 1))
+    before = {name: tensor.detach().clone() for name, tensor in ours.model.state_dict().items()}
+    with pytest.raises(InputError, match=f"the {what} of step 2 is (inf|nan); its batch"):
+        ours.step(1, take(lesson, 2))
+    assert all(torch.equal(tensor, before[name]) for name, tensor in ours.model.state_dict().items())
+    assert (tmp_path / "broken-step-00000002.safetensors").exists()
+
+
+def test_means() -> None:
+    assert Stepped(6.0, 4.0, 4.0, 0.1, 1.0).mean == 1.5
