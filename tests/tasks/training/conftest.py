@@ -7,7 +7,9 @@ import os
 import socket
 import subprocess
 import sys
+import time
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from types import ModuleType
 
@@ -33,7 +35,7 @@ def environment(**more: str) -> dict[str, str]:
 
 
 @pytest.fixture
-def launch() -> Callable[..., str]:
+def launch(tmp_path: Path) -> Callable[..., str]:
     """`launch("jobs", "arg", world=2)`: the child in so many processes that know of each other; what the first says."""
 
     def run(*arguments: str, world: int = 1, code: int = 0, **more: str) -> str:
@@ -41,19 +43,25 @@ def launch() -> Callable[..., str]:
             free.bind(("127.0.0.1", 0))
             port = str(free.getsockname()[1])
         command = [sys.executable, "-W", "error", str(CHILD), *arguments]
-        started = []
+        started, files = [], []
         for rank in range(world):
             place = {"RANK": str(rank), "LOCAL_RANK": str(rank), "WORLD_SIZE": str(world)} if world > 1 else {}
             env = environment(**place, MASTER_ADDR="127.0.0.1", MASTER_PORT=port, **more)
-            pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
-            started.append(subprocess.Popen(command, env=env, **pipes))  # type: ignore[call-overload]
+            out, err = tmp_path / f"said-{rank}.out", tmp_path / f"said-{rank}.err"
+            with out.open("w") as o, err.open("w") as e:  # files, for a pipe that nobody reads yet fills up
+                started.append(subprocess.Popen(command, env=env, stdout=o, stderr=e))
+            files.append((out, err))
+        end = time.monotonic() + 300
         try:
-            said = [process.communicate(timeout=600) for process in started]
+            for process in started:
+                with suppress(subprocess.TimeoutExpired):
+                    process.wait(max(0.0, end - time.monotonic()))
         finally:
             for process in started:
                 process.kill()
-        for process, (out, err) in zip(started, said, strict=True):
-            assert process.returncode == code, f"{out}\n{err}"
+        codes = [process.wait() for process in started]
+        said = [(out.read_text(), err.read_text()) for out, err in files]
+        assert codes == [code] * world, "\n".join(f"{o}\n{e}" for o, e in said)
         return said[0][0] if code == 0 else said[0][1]
 
     return run

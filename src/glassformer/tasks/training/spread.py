@@ -33,7 +33,6 @@ class Task(nn.Module):
     def forward(self, batch: Batch) -> Tensor:
         return self._lesson.loss(self.model, batch)
 
-
     def some(self) -> Batch:
         """A batch that can be read, for a process that has none of its own while others wait for it."""
         found = (self._lesson.batch(rows, 0) for rows in self._lesson.epoch(0))
@@ -96,8 +95,8 @@ class Replicated(Spread):
 
     def wrap(self, model: nn.Module, lesson: Lesson) -> tuple[nn.Module, nn.Module]:
         devices = None if self.device.type == "cpu" else [self.device]
-        task = DistributedDataParallel(Task(model, lesson), device_ids=devices, find_unused_parameters=True)
-        return task, model
+        task = Task(model, lesson)
+        return DistributedDataParallel(task, device_ids=devices, find_unused_parameters=_leaves_out(task)), model
 
     def total(self, *numbers: float) -> tuple[float, ...]:
         sums = torch.tensor(numbers, dtype=torch.float64, device=self.device)
