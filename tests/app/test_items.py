@@ -13,7 +13,7 @@ from glassformer.errors import InputError
 
 
 def test_lines_of_files_and_standard_input(tmp_path: Path, monkeypatch: Any, refused: Any) -> None:
-    (tmp_path / "a.txt").write_bytes(b"one\n\n  \ntwo\xff\n")
+    (tmp_path / "a.txt").write_bytes(b"\xef\xbb\xbfone\n\n  \ntwo\xff\n")
     monkeypatch.setattr("sys.stdin", SimpleNamespace(buffer=io.BytesIO(b"three\r\nfour")))
     lines = read_lines([tmp_path / "a.txt", Path("-")])
     assert [line.where for line in lines] == [

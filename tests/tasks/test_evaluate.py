@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -10,7 +11,7 @@ import torch
 
 from glassformer.checkpoints import load
 from glassformer.errors import InputError
-from glassformer.models import CLIP, clip
+from glassformer.models import CLIP, Encoder, clip, encoder
 from glassformer.tasks import classify, embed, metrics, transcribe, translate
 from glassformer.tasks.data import Faults, Images, Recordings
 from glassformer.tasks.evaluate import evaluate
@@ -49,10 +50,11 @@ def test_a_broken_image_is_counted(tmp_path: Path) -> None:
         (tmp_path / "data" / name).mkdir(parents=True)
         for path in sorted((source / name).iterdir())[:3]:
             (tmp_path / "data" / name / path.name).write_bytes(path.read_bytes())
-    (tmp_path / "data" / "4" / "zz.png").write_bytes(b"not a picture")
+    for name in ("y.png", "z.png"):
+        (tmp_path / "data" / "4" / name).write_bytes(b"not a picture")
     faults = Faults()
     assert evaluate(model, tmp_path / "data", faults=faults)["images"] == 6
-    assert len(faults) == 1
+    assert faults.told() == ["unreadable image: 2 (4/y.png, 4/z.png)"]  # one line, however many
 
 
 def test_pairs(tmp_path: Path) -> None:
@@ -66,9 +68,11 @@ def test_pairs(tmp_path: Path) -> None:
 
 
 def test_text(tmp_path: Path) -> None:
-    (tmp_path / "text.txt").write_text("the cat sat on the mat\n" * 300)
+    (tmp_path / "text.txt").write_bytes(b"the cat sat on the mat\n" * 300 + b"\xff\n")
     model = made("generate", tmp_path / "m", data=str(tmp_path / "text.txt"), width=16, depth=1, vocabulary=300)
-    found = evaluate(model, tmp_path / "text.txt", most=2)
+    faults = Faults()
+    found = evaluate(model, tmp_path / "text.txt", most=2, faults=faults)
+    assert faults.told() == ["bytes that are not UTF-8: 1 (text.txt line 301)"]
     assert found["blocks"] == 2
     assert found["perplexity_per_byte"] == pytest.approx(2 ** found["bits_per_byte"])
 
@@ -83,6 +87,21 @@ def test_paraphrases(tmp_path: Path) -> None:
     found = evaluate(model, tmp_path / "pairs.tsv")
     assert found["reciprocal_rank"] == pytest.approx(sum(ranks) / 3)
     assert found["first"] == pytest.approx(sum(rank == 1 for rank in ranks) / 3)
+
+
+def test_words_left_out_of_sentences(tmp_path: Path, refused: Callable[..., None]) -> None:
+    """What the training itself measures on held-out lines."""
+    (tmp_path / "text.txt").write_text("the cat sat on the mat\n\nthe dog ran\n" * 20)
+    begun = start("embed", Wish(data=str(tmp_path / "text.txt"), held=str(tmp_path / "text.txt"), width=16, depth=1))
+    model = load(begun.save(begun.model.eval(), tmp_path / "m"))
+    faults = Faults()
+    found = evaluate(model, tmp_path / "text.txt", faults=faults)
+    assert found == {**begun.lesson.measure(begun.model), "sentences": 40}
+    assert faults.counts == {"empty line": 20}
+    assert evaluate(model, tmp_path / "text.txt", most=3)["sentences"] == 3
+    says = "this encoder fills in no words: give pairs"
+    mute = Encoder(replace(encoder.tiny(), word_head=False))
+    refused(InputError, says, lambda: evaluate(mute, tmp_path / "text.txt"))
 
 
 def test_recordings(tmp_path: Path) -> None:

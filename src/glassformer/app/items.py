@@ -3,6 +3,7 @@ the rest goes on."""
 
 from __future__ import annotations
 
+import codecs
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
@@ -42,7 +43,7 @@ def read_lines(files: Sequence[Path]) -> list[Line]:
         except OSError as error:
             raise InputError(f"{file} cannot be read ({error.strerror})", "give a text file, one item a line") from None
         name = "standard input" if str(file) == "-" else str(file)
-        for number, line in enumerate(data.splitlines(), 1):
+        for number, line in enumerate(data.removeprefix(codecs.BOM_UTF8).splitlines(), 1):
             if line.strip():
                 found.append(Line(f"{name}:{number}", line))
     if not found:

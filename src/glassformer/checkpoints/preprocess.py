@@ -114,11 +114,14 @@ def open_image(path: str | Path) -> Image.Image:
         with warnings.catch_warnings():
             warnings.simplefilter("error", Image.DecompressionBombWarning)
             with Image.open(path) as image:
-                return ImageOps.exif_transpose(image)
+                upright = ImageOps.exif_transpose(image)
     except FileNotFoundError:
         raise InputError(f"there is no {path}", "give the file of an image") from None
     except Exception as error:  # Pillow's readers raise whatever a damaged file makes them
         raise InputError(f"{path} cannot be read ({str(error)[:80]})", "give an image as PNG, JPEG, …") from None
+    if upright.mode.startswith(("I", "F")):  # Pillow would turn all of it white
+        raise InputError(f"{path} has more than 8 bits a channel", "save it with 8")
+    return upright
 
 
 # ---- from files ------------------------------------------------------------------------------------------------------

@@ -16,8 +16,10 @@ from glassformer.errors import GlassError, InputError
 from glassformer.models import ConvNet1d, Decoder, Encoder, Recurrent, RecurrentSeq2Seq, Seq2Seq, Speech, Whisper
 from glassformer.tasks import metrics
 from glassformer.tasks.classify import labels_of
-from glassformer.tasks.data import Fault, Faults, Images, Pairs, Recordings, Text, blocks
+from glassformer.tasks.data import Faults, Images, Lines, Pairs, Recordings, Text, blocks
+from glassformer.tasks.data.images import image_fault
 from glassformer.tasks.embed import embed
+from glassformer.tasks.learn.masked import MaskedLesson
 from glassformer.tasks.learn.text import score, token_bytes
 from glassformer.tasks.seeing import classes_of, logits_of, sees
 from glassformer.tasks.symbols import FILE as SYMBOLS
@@ -29,6 +31,7 @@ from glassformer.tasks.translate import translate
 X = TypeVar("X")
 Watch = Callable[[list[X]], Iterable[X]]
 BATCH = 64
+TABLES = (".tsv", ".csv")  # pairs of sentences; what an encoder gets else are sentences, one a line
 
 
 def evaluate(
@@ -50,9 +53,9 @@ def evaluate(
         case Recurrent() | ConvNet1d() if _hears(model):
             return _recordings(model, data, most, watch, tally)
         case Encoder():
-            return _vectors(model, data, most, tally)
+            return _vectors(model, data, most, tally) if data.suffix in TABLES else _words(model, data, most, tally)
         case Decoder() | Recurrent() | ConvNet1d():
-            return _text(model, data, most)
+            return _text(model, data, most, tally)
     fact = f"a {type(model).__name__} has no numbers of its own"
     raise InputError(fact, "evaluate a model that one of the verbs takes")
 
@@ -82,7 +85,7 @@ def _images(
         try:
             return prepare(open_image(images.root / images.files[i])), images.label(i)
         except GlassError as error:
-            raise Fault(error.fact, images.files[i]) from None
+            raise image_fault(error, images.files[i]) from None
 
     right = close = count = 0
     weights = next(model.parameters())
@@ -130,10 +133,11 @@ def _recordings(
     return {"word_error_rate": metrics.word_error_rate(said, meant), "recordings": len(pairs)}
 
 
-def _text(model: nn.Module, data: Path, most: int | None) -> dict[str, float]:
+def _text(model: nn.Module, data: Path, most: int | None, faults: Faults) -> dict[str, float]:
     tokenizer = tokenizer_of(model)
     length = min(256, model.config.length) if isinstance(model, Decoder) else 256
     found = blocks(Text.open(data), tokenizer, length, cache() / "tokens")
+    faults.merge(found.faults)
     return {**score(model, found, token_bytes(tokenizer), most=most), "blocks": min(len(found), most or len(found))}
 
 
@@ -147,6 +151,17 @@ def _vectors(model: Encoder, data: Path, most: int | None, faults: Faults) -> di
     ranks = (S.diagonal()[:, None] <= S).sum(1).double()
     first = float((ranks == 1).double().mean())
     return {"reciprocal_rank": float((1 / ranks).mean()), "first": first, "pairs": len(both)}
+
+
+def _words(model: Encoder, data: Path, most: int | None, faults: Faults) -> dict[str, float]:
+    """Nats and accuracy of words left out of the sentences."""
+    lines = Lines.open(data)
+    faults.merge(lines.faults)
+    if not model.config.word_head:
+        raise InputError("this encoder fills in no words", "give pairs of sentences that mean the same, as .tsv")
+    count = len(lines) if most is None else min(most, len(lines))
+    lesson = MaskedLesson(lines, lines, tokenizer_of(model), held_rows=count)
+    return {**lesson.measure(model.eval()), "sentences": count}
 
 
 def _require(count: int, what: str) -> None:

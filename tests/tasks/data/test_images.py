@@ -161,11 +161,12 @@ def test_a_table_of_paths_and_labels(folder: Path) -> None:
 def test_what_is_refused(folder: Path, tmp_path: Path, refused: Any) -> None:
     table = tmp_path / "x.csv"
     table.write_text("image,kind\na.png,1\n")
-    refused(InputError, f"{table} has no column label, but image, kind: name", lambda: Images.open(table))
+    says = f"{table} has no column label, but image, kind: call one label in its first line"
+    refused(InputError, says, lambda: Images.open(table))
     table.write_text("path,label\n\n\n\n")
     refused(InputError, "3 of 3 cannot be used, most for this: empty line", lambda: Images.open(table))
     table.write_text("")
-    refused(InputError, f"{table} has no column path, but nothing: name", lambda: Images.open(table))
+    refused(InputError, f"{table} has no column path, but nothing: call", lambda: Images.open(table))
     refused(InputError, f"there is no {tmp_path / 'gone'}", lambda: Images.open(tmp_path / "gone"))
     (tmp_path / "empty" / "a").mkdir(parents=True)
     refused(InputError, f"{tmp_path / 'empty'} has no images: put", lambda: Images.open(tmp_path / "empty"))

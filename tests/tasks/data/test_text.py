@@ -87,6 +87,7 @@ def test_tokens_are_made_once(tmp_path: Path, tokenizer: Any, monkeypatch: pytes
     with monkeypatch.context() as patch:
         patch.setattr(module, "_encoded", None)
         again = blocks(Text.open(path), tokenizer, 8, cache, end="</s>")
+        assert again.faults.tried == 0  # told, not weighed: nothing was read that could be more than the bad lines
         assert again.faults.told() == first.faults.told() == ["bytes that are not UTF-8: 1 (a.txt line 51)"]
     assert again.block(3).tolist() == first.block(3).tolist()
     assert pickle.loads(pickle.dumps(again)).block(3).tolist() == first.block(3).tolist()

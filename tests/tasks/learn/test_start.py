@@ -9,9 +9,10 @@ import pytest
 import torch
 
 from glassformer.checkpoints import load, origin_of, read_preprocess
-from glassformer.errors import InputError
+from glassformer.errors import ConfigError, InputError
 from glassformer.tasks import classify, embed, generate, transcribe, translate
 from glassformer.tasks.data import Recordings
+from glassformer.tasks.learn.images import Augment
 from glassformer.tasks.learn.start import start
 from glassformer.tasks.learn.wish import Start, Wish
 from glassformer.tasks.sources import open_data
@@ -45,10 +46,40 @@ def learned(begun: Start, folder: Path, steps: int = 2) -> Path:
 
 @pytest.mark.parametrize("kind", ["hybrid", "vit", "cnn", "mlp", "rnn"])
 def test_images(kind: str, tmp_path: Path) -> None:
-    begun = start("classify", Wish(data="uci-digits", kind=kind, width=16, depth=1, heads=2, batch=8))
+    room = {"hybrid": {"depth": 1, "heads": 2}, "vit": {"depth": 1, "heads": 2}, "mlp": {"depth": 1}}.get(kind, {})
+    begun = start("classify", Wish(data="uci-digits", kind=kind, width=16, batch=8, **room))
     picture = sorted((open_data("uci-digits") / "test" / "3").iterdir())[0]
     assert len(classify(load(learned(begun, tmp_path / "m")), picture)) == 5
     assert begun.what.endswith(" held out")
+
+
+def test_what_is_left_out_and_how_images_are_changed(tmp_path: Path, pairs: Path) -> None:
+    """Lines that opening left out are told by the lesson, also where a part of them is held out."""
+    with pairs.open("a") as file:
+        file.write("\n\nonly one column\n")
+    lesson = start("translate", Wish(data=str(pairs), width=16, depth=1, vocabulary=300)).lesson
+    assert lesson.faults.told() == [
+        "empty line: 1 (pairs.tsv line 25)",
+        "wrong number of columns (not 2): 1 (pairs.tsv line 26)",
+    ]
+    assert (lesson.faults.tried, lesson.faults.failed) == (0, 0)  # a few bad lines are not half of few batches
+    made = lambda **more: start("classify", Wish(data="uci-digits", kind="mlp", **more)).lesson.augment
+    assert made() == Augment(crop=1)
+    assert made(changes=(("mixup", 0.2), ("crop", 0), ("rand_count", 2))) == Augment(mixup=0.2, rand_count=2)
+    assert made(augment=False) == Augment()
+
+
+def test_what_would_be_ignored_is_refused(pairs: Path, refused: Callable[..., None]) -> None:
+    classified = lambda **more: lambda: start("classify", Wish(data="uci-digits", **more))
+    refused(ConfigError, "heads 2 means nothing to a cnn", classified(kind="cnn", heads=2))
+    refused(ConfigError, "depth 2 means nothing to a rnn", classified(kind="rnn", depth=2))
+    refused(ConfigError, "an mlp of 9 layers: choose at most 3", classified(kind="mlp", depth=9))
+    refused(ConfigError, "there is no change 'zoom': choose crop,", classified(changes=(("zoom", 1.0),)))
+    refused(ConfigError, "crop is 1.5: choose a whole number", classified(changes=(("crop", 1.5),)))
+    refused(ConfigError, "rand is -1: choose 0", classified(changes=(("rand", -1.0),)))
+    refused(ConfigError, "a change of crop where nothing", classified(augment=False, changes=(("crop", 1.0),)))
+    wish = lambda: start("translate", Wish(data=str(pairs), changes=(("crop", 1.0),)))
+    refused(ConfigError, "changes (('crop', 1.0),) means nothing to sentence pairs", wish)
 
 
 def test_images_on_from_a_model_at_another_size(tmp_path: Path) -> None:

@@ -42,7 +42,7 @@ def test_what_is_refused(text: Path, tmp_path: Path, refused: Callable[..., None
     wish = lambda **more: Wish(data=str(text), **more)
     says = f"{seer} holds a ViT: go on from a model that writes"
     refused(InputError, says, lambda: start_generate(wish(base=str(seer))))
-    refused(InputError, f"{seer} fills in no words", lambda: start_embed(wish(base=str(seer))))
+    refused(InputError, f"{seer} holds a ViT: go on from an encoder", lambda: start_embed(wish(base=str(seer))))
     refused(InputError, f"{mute} has no tokenizer.json", lambda: start_generate(wish(base=str(mute))))
     refused(ConfigError, "heads 2 means nothing to a recurrent net", lambda: start_generate(wish(kind="rnn", heads=2)))
     refused(ConfigError, "there is no 'rnn' for this task", lambda: start_embed(wish(kind="rnn")))

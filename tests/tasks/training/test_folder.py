@@ -1,6 +1,10 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
+import subprocess
+import sys
 from dataclasses import replace
 from pathlib import Path
 from types import ModuleType
@@ -11,7 +15,7 @@ from safetensors import safe_open
 
 from glassformer.errors import CheckpointError, ConfigError
 from glassformer.tasks.training.course import Job
-from glassformer.tasks.training.folder import begin, not_finite
+from glassformer.tasks.training.folder import begin, held, not_finite
 from glassformer.tasks.training.spread import Spread
 from glassformer.tasks.training.state import save
 
@@ -43,6 +47,35 @@ def test_a_run_that_is_there(child: ModuleType, tmp_path: Path, refused) -> None
     (tmp_path / "plan.json").write_text("{", encoding="utf-8")
     said = f"{tmp_path / 'plan.json'} is not the plan of a run"
     refused(CheckpointError, said, lambda: begin(tmp_path, plan, model, True, ALONE))
+
+
+def test_two_runs_do_not_share_a_folder(tmp_path: Path, refused) -> None:  # type: ignore[no-untyped-def]
+    """Held by another process; free again once that one is killed, though a child that it forked lives on."""
+    code = (
+        "import os, sys, time, pathlib\n"
+        "from glassformer.tasks.training.folder import held\n"
+        "from glassformer.tasks.training.spread import Spread\n"
+        f"with held(pathlib.Path({str(tmp_path)!r}), Spread()):\n"
+        "    child = os.fork()\n"
+        "    if child: print(child, flush=True)\n"
+        "    time.sleep(60)\n"
+    )
+    run = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True)
+    assert run.stdout is not None
+    child = int(run.stdout.readline())
+
+    def enter() -> None:
+        with held(tmp_path, ALONE):
+            pass
+
+    refused(ConfigError, f"{tmp_path} has a run under way (process {run.pid} on ", enter)
+    run.kill()
+    run.wait()
+    run.stdout.close()
+    enter()
+    os.kill(child, signal.SIGKILL)
+    (tmp_path / "file").write_text("")
+    refused(ConfigError, f"{tmp_path / 'file'} cannot be written (", lambda: held(tmp_path / "file", ALONE).__enter__())
 
 
 @pytest.mark.parametrize("count", [1, 2])

@@ -125,6 +125,11 @@ def test_gradient_checkpointing_changes_nothing_but_the_memory(child: ModuleType
     assert not any(getattr(module, "checkpointing", False) for module in two.modules())
 
 
+def test_checkpointing_of_nothing_is_told(child: ModuleType, plan: Plan, refused) -> None:  # type: ignore[no-untyped-def]
+    run = lambda: train(torch.nn.Linear(2, 2), child.Made(), replace(plan, checkpointing=True))
+    refused(ConfigError, "a Linear has no blocks to compute again: leave out checkpointing", run)
+
+
 def test_other_data_is_told(child: ModuleType, plan: Plan, tmp_path: Path, refused) -> None:  # type: ignore[no-untyped-def]
     train(child.model(), child.Made(), plan, tmp_path, show=stops(2))
     said = "epoch 1 has 3 batches and had 5 when the run was saved"

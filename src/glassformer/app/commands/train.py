@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import sys
 from pathlib import Path
@@ -12,8 +13,6 @@ import typer
 if TYPE_CHECKING:
     from glassformer.tasks.learn.wish import Wish
     from glassformer.tasks.training import Plan, Trained
-
-
 
 
 def train(
@@ -30,6 +29,9 @@ def train(
     image: Annotated[int | None, typer.Option(help="Scale images to so many pixels a side.")] = None,
     vocabulary: Annotated[int | None, typer.Option(help="Tokens of the tokenizer that is trained.")] = None,
     augment: Annotated[bool, typer.Option(help="Change images and recordings at random.")] = True,
+    change: Annotated[
+        list[str] | None, typer.Option(help="How, as mixup=0.2; more than once for more (docs/training.md).")
+    ] = None,
     smoothing: Annotated[float | None, typer.Option(help="Of labels.")] = None,
     batch: Annotated[int | None, typer.Option(help="Images, blocks, target tokens or seconds of a batch.")] = None,
     steps: Annotated[int, typer.Option(min=1, help="Updates of the weights.")] = 2000,
@@ -56,7 +58,8 @@ def train(
 
     wish = Wish(
         data=data, held=held, kind=kind, width=width, depth=depth, heads=heads, batch=batch, smoothing=smoothing,
-        augment=augment, image=image, vocabulary=vocabulary, base=from_, rank=low_rank, seed=seed,
+        augment=augment, changes=_changes(change or []), image=image, vocabulary=vocabulary, base=from_, rank=low_rank,
+        seed=seed,
     )  # fmt: skip
 
     def plan(own_rate: float) -> Plan:
@@ -73,8 +76,8 @@ def train(
             accumulate=accumulate,
             average=average,
             precision=_one_of("precision", precision, "fp32", "bf16", "auto"),
-            measure_every=measure_every or max(1, steps // 10),
-            save_every=save_every or max(20, steps // 50),
+            measure_every=max(1, steps // 10) if measure_every is None else measure_every,
+            save_every=max(20, steps // 50) if save_every is None else save_every,
             patience=patience,
             seed=seed,
             workers=workers,
@@ -82,6 +85,23 @@ def train(
         )
 
     _run(task, wish, plan, output, resume=resume, shard=shard)
+
+
+def _changes(given: list[str]) -> tuple[tuple[str, float], ...]:
+    """"mixup=0.2" → ("mixup", 0.2)."""
+    from glassformer.errors import ConfigError
+
+    def one(text: str) -> tuple[str, float]:
+        name, _, value = text.partition("=")
+        try:
+            number = float(value)
+        except ValueError:
+            number = math.nan
+        if not math.isfinite(number):
+            raise ConfigError(f"a change of {text!r}", "give a name and a number, as mixup=0.2")
+        return name.strip(), number
+
+    return tuple(map(one, given))
 
 
 def _one_of(name: str, value: str, *known: str) -> Any:

@@ -66,6 +66,10 @@ class Faults:
     def merge(self, other: Faults) -> None:
         """What another tally counted (a worker's, or that of opening a file) is counted here too."""
         self.tried, self.failed = self.tried + other.tried, self.failed + other.failed
+        self.remember(other)
+
+    def remember(self, other: Faults) -> None:
+        """The places alone, to be told: what opening left out was weighed when it was opened."""
         for reason, places in other.places.items():
             self.places.setdefault(reason, {}).update(places)
 

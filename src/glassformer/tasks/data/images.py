@@ -14,7 +14,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from glassformer.errors import InputError
+from glassformer.errors import GlassError, InputError
 from glassformer.tasks.data.faults import Fault, Faults
 from glassformer.tasks.data.packed import Strings, unreadable
 
@@ -134,16 +134,19 @@ class Images:
         try:
             image = open_image(self.root / name)
         except InputError as error:
-            reason = "missing image" if error.fact.startswith("there is no") else "unreadable image"
-            raise Fault(reason, name) from None
-        if image.mode.startswith(("I", "F")):  # Pillow would turn all of it white
-            raise Fault("image of more than 8 bits a channel", name)
+            raise image_fault(error, name) from None
         channels = self.channels or (1 if image.mode in ("1", "L", "LA") else 3)
         image = opaque(image, "L" if channels == 1 else "RGB")
         if self.size is not None and image.size != self.size[::-1]:
             image = image.resize(self.size[::-1], Image.Resampling.BILINEAR)
         pixels = torch.from_numpy(np.array(image, dtype=np.uint8))
         return pixels[None] if channels == 1 else pixels.movedim(-1, 0).contiguous()
+
+
+def image_fault(error: GlassError, name: str) -> Fault:
+    """Why `open_image` refused it, in words that do not name the file: so that a thousand of a kind are one line."""
+    reasons = {"there is no": "missing image", "more than 8 bits": "image of more than 8 bits a channel"}
+    return Fault(next((said for part, said in reasons.items() if part in error.fact), "unreadable image"), name)
 
 
 class Shelf:
@@ -227,7 +230,8 @@ def _column(columns: list[str], wanted: Iterable[str], path: Path) -> int:
         if name in columns:
             return columns.index(name)
     name = next(iter(wanted))
-    raise InputError(f"{path} has no column {name}, but {', '.join(columns)[:80] or 'nothing'}", f"name one {name}")
+    fact = f"{path} has no column {name}, but {', '.join(columns)[:80] or 'nothing'}"
+    raise InputError(fact, f"call one {name} in its first line")
 
 
 def _names(found: set[str], given: Sequence[str] | None, path: Path) -> tuple[str, ...]:

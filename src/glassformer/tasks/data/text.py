@@ -172,8 +172,8 @@ def blocks(text: Text, tokenizer: Any, length: int, cache: str | Path, *, end: s
             fact = f"{folder} cannot be written ({error.strerror})"
             raise InputError(fact, "make room there, or choose another place") from None
     elif not len(text.faults):
-        for reason, place in said["faults"]:  # told again, though this time nothing was read
-            text.faults.count(Fault(reason, place))
+        for reason, place in said["faults"]:  # told again, though this time nothing was read and nothing is weighed
+            text.faults.places.setdefault(reason, {})[place] = None
     if said["tokens"] <= length:
         fact = f"{text.files[0].name} has {said['tokens']} tokens, too few for one block of {length} and its next token"
         raise InputError(fact, "give more text, or take shorter blocks")

@@ -31,6 +31,7 @@ from glassformer.models.vit import plain
 from glassformer.nn.linear import glorot, initialise
 
 Shape = tuple[int, int, int]  # channels, rows, columns
+DEEPEST = 3  # layers of an MLP: more of them make it worse
 POSITIONS = 0.5  # how large positions start: about as large as the tokens that they are added to
 
 
@@ -103,7 +104,7 @@ def cnn_config(shape: Shape, classes: int, width: int) -> ConvNet2dConfig:
 
 def mlp_config(shape: Shape, classes: int, size: Size) -> MLPConfig:
     reads = ImageInput(channels=shape[0], height=shape[1], width=shape[2])
-    return MLPConfig(reads=reads, widths=(size.width,) * min(size.depth, 3), classes=classes)
+    return MLPConfig(reads=reads, widths=(size.width,) * min(size.depth, DEEPEST), classes=classes)
 
 
 def rnn_config(shape: Shape, classes: int, width: int) -> RecurrentConfig:

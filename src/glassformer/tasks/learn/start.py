@@ -4,23 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-import torch
 from torch import nn
 
-from glassformer.checkpoints import load, origin_of, read_preprocess
+from glassformer.checkpoints import origin_of, read_preprocess
 from glassformer.checkpoints.preprocess import FILE
-from glassformer.errors import InputError
+from glassformer.errors import ConfigError, InputError
 from glassformer.models import ConvNet1d, Recurrent, RecurrentSeq2Seq, Seq2Seq, Speech
 from glassformer.tasks.data import Pairs, Recordings, bpe
 from glassformer.tasks.data.images import Images
-from glassformer.tasks.data.order import held_out
 from glassformer.tasks.learn import image_models, pairs, recognisers, speech
+from glassformer.tasks.learn.begin import begun, going_on, halved
 from glassformer.tasks.learn.image_models import Size
 from glassformer.tasks.learn.images import Augment, ImageLesson, save_images, statistics
 from glassformer.tasks.learn.start_text import start_embed, start_generate
-from glassformer.tasks.learn.tune import retarget, tuned
+from glassformer.tasks.learn.tune import retarget
 from glassformer.tasks.learn.unlike import Changed
-from glassformer.tasks.learn.wish import SHARE, Start, Wish
+from glassformer.tasks.learn.wish import Start, Wish
 from glassformer.tasks.symbols import Hearing, hearing_of
 from glassformer.tasks.tokenize import tokenizer_of
 
@@ -45,24 +44,23 @@ def start_classify(wish: Wish) -> Start:
     """A folder per class or a CSV → a model that names pictures."""
     wish.leave("pictures", "vocabulary")
     first, second = wish.parts()
-    base = None if wish.base is None else load(wish.folder, dtype=torch.float32)
+    base = going_on(wish, (nn.Module,), "a model that names pictures")
     size, channels = _seen_by(base, wish.image)
     images = Images.open(first, size=size, channels=channels)
     if size is None:  # every image as large as the first, which is what most sets of one size want
         images = Images.open(first, size=images.shape[1:], channels=images.channels)
-    if second is None:
-        rows, held_rows = held_out(len(images), SHARE, wish.seed)
-        images, held = images.part(rows), images.part(held_rows)
-    else:
-        held = Images.open(second, size=images.shape[1:], channels=images.channels, labels=images.labels)
+    other = None
+    if second is not None:
+        other = Images.open(second, size=images.shape[1:], channels=images.channels, labels=images.labels)
+    images, held, faults = halved(images, other, wish.seed)
     mean, std = _colours(base) or statistics(images)
-    augment = Augment(crop=max(1, images.shape[1] // 8), flip=images.channels == 3) if wish.augment else Augment()
+    usual = {"crop": max(1, images.shape[1] // 8), "flip": images.channels == 3}
     lesson = ImageLesson(
         train=images,
         held=held,
         mean=mean,
         std=std,
-        augment=augment,
+        augment=wish.changed(Augment, **usual) or Augment(),
         smoothing=0.1 if wish.smoothing is None else wish.smoothing,
         size=wish.batch or 64,
         seed=wish.seed,
@@ -70,15 +68,25 @@ def start_classify(wish: Wish) -> Start:
     if base is not None:
         model = retarget(base, classes=len(images.labels), image=images.shape[1:], seed=wish.seed)
     else:
-        kind = wish.kinds("hybrid", "vit", "cnn", "mlp", "rnn")
-        room = Size(width=wish.width or 64, depth=wish.depth or 4, heads=wish.heads or 4)
-        patch = _patch(images.shape[1], images.shape[2]) if kind == "vit" else 4
-        model = image_models.build(kind, images.shape, len(images.labels), room, patch=patch, seed=wish.seed)
+        model = _namer(wish, images.shape, len(images.labels))
     save = lambda model, folder: save_images(model, folder, lesson.labels, lesson.preprocess)
-    save = tuned(wish.rank, wish.seed, model, save)
     _, high, wide = images.shape
     what = f"{len(images)} images of {high} × {wide} in {len(images.labels)} classes, {len(held)} held out"
-    return Start(model, lesson, save, 1e-3 if wish.base is None else 3e-4, what)
+    return begun(wish, model, lesson, save, what, faults=faults, gentle=3e-4)
+
+
+def _namer(wish: Wish, shape: image_models.Shape, classes: int) -> nn.Module:
+    kind = wish.kinds("hybrid", "vit", "cnn", "mlp", "rnn")
+    match kind:
+        case "cnn" | "rnn":
+            wish.leave(f"a {kind} for pictures", "depth", "heads")
+        case "mlp":
+            wish.leave("an mlp", "heads")
+            if (wish.depth or 0) > image_models.DEEPEST:
+                raise ConfigError(f"an mlp of {wish.depth} layers", f"choose at most {image_models.DEEPEST}")
+    room = Size(width=wish.width or 64, depth=wish.depth or 4, heads=wish.heads or 4)
+    patch = _patch(shape[1], shape[2]) if kind == "vit" else 4
+    return image_models.build(kind, shape, classes, room, patch=patch, seed=wish.seed)
 
 
 def _seen_by(base: nn.Module | None, image: int | None) -> tuple[tuple[int, int] | None, int | None]:
@@ -108,19 +116,11 @@ def _patch(rows: int, columns: int) -> int:
 
 def start_translate(wish: Wish) -> Start:
     """A TSV of sentence pairs → a model that translates."""
-    wish.leave("sentence pairs", "image", "augment")
+    wish.leave("sentence pairs", "image", "augment", "changes")
     first, second = wish.parts(".tsv")
-    train = Pairs.open(first)
-    if second is None:
-        rows, held_rows = held_out(len(train), SHARE, wish.seed)
-        train, held = train.part(rows), train.part(held_rows)
-    else:
-        held = Pairs.open(second)
-    model: nn.Module
-    if wish.base is not None:
-        model = load(wish.folder, dtype=torch.float32)
-        if not isinstance(model, Seq2Seq | RecurrentSeq2Seq):
-            raise InputError(f"{wish.base} holds a {type(model).__name__}", "go on from a model that translates")
+    train, held, faults = halved(Pairs.open(first), None if second is None else Pairs.open(second), wish.seed)
+    model: nn.Module | None = going_on(wish, (Seq2Seq, RecurrentSeq2Seq), "a model that translates")
+    if model is not None:
         tokenizer = tokenizer_of(model)
     else:
         texts = (text for i in range(len(train)) for text in train.pair(i))
@@ -133,9 +133,8 @@ def start_translate(wish: Wish) -> Start:
             model = Seq2Seq(config, seed=wish.seed)
     smoothing = 0.1 if wish.smoothing is None else wish.smoothing
     lesson = pairs.PairLesson(train, held, tokenizer, tokens=wish.batch or 2048, smoothing=smoothing, seed=wish.seed)
-    save = tuned(wish.rank, wish.seed, model, lambda model, folder: pairs.save_translator(model, folder, tokenizer))
-    what = f"{len(train)} sentence pairs, {len(held)} held out"
-    return Start(model, lesson, save, 1e-3 if wish.base is None else 2e-4, what)
+    save = lambda model, folder: pairs.save_translator(model, folder, tokenizer)
+    return begun(wish, model, lesson, save, f"{len(train)} sentence pairs, {len(held)} held out", faults=faults)
 
 
 # ---- recordings ------------------------------------------------------------------------------------------------------
@@ -145,16 +144,11 @@ def start_transcribe(wish: Wish) -> Start:
     """Recordings with transcripts (a TSV, or LibriSpeech's folders) → a recogniser that streams."""
     wish.leave("recordings", "image", "vocabulary", "smoothing")
     first, second = wish.parts(".tsv")
-    train = Recordings.open(first)
-    if second is None:
-        rows, held_rows = held_out(len(train), SHARE, wish.seed)
-        train, held = train.part(rows), train.part(held_rows)
-    else:
-        held = Recordings.open(second)
-    changed = Changed() if wish.augment else None
-    model: nn.Module
-    if wish.base is not None:
-        model = load(wish.folder, dtype=torch.float32)
+    other = None if second is None else Recordings.open(second)
+    train, held, faults = halved(Recordings.open(first), other, wish.seed)
+    changed = wish.changed(Changed)
+    model: nn.Module | None = going_on(wish, (Speech, Recurrent, ConvNet1d), "a recogniser that streams")
+    if model is not None:
         hearing = hearing_of(model)
     else:
         hearing = Hearing(mel=speech.MEL, stack=speech.STACK)
@@ -162,9 +156,8 @@ def start_transcribe(wish: Wish) -> Start:
     lesson = speech.SpeechLesson([train], held, hearing, seconds=wish.batch or 60, changed=changed, seed=wish.seed)
     if wish.base is None and isinstance(model, Speech) and (some := lesson.batch(lesson.epoch(0)[0], wish.seed)):
         recognisers.steadied(model, some["frames"])
-    save = tuned(wish.rank, wish.seed, model, lambda model, folder: speech.save_speech(model, folder, hearing))
-    what = f"{len(train)} recordings, {len(held)} held out"
-    return Start(model, lesson, save, 1e-3 if wish.base is None else 2e-4, what)
+    save = lambda model, folder: speech.save_speech(model, folder, hearing)
+    return begun(wish, model, lesson, save, f"{len(train)} recordings, {len(held)} held out", faults=faults)
 
 
 def _recogniser(wish: Wish, hearing: Hearing) -> nn.Module:

@@ -4,17 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
-import torch
 from torch import nn
 
-from glassformer.checkpoints import load
 from glassformer.checkpoints.registry import cache
 from glassformer.errors import InputError
 from glassformer.models import ConvNet1d, Decoder, Encoder, Recurrent
 from glassformer.tasks.data import Blocks, Lines, Text, blocks, bpe
-from glassformer.tasks.data.order import held_out
 from glassformer.tasks.learn import masked, text
-from glassformer.tasks.learn.tune import tuned
+from glassformer.tasks.learn.begin import begun, going_on, halved
 from glassformer.tasks.learn.wish import SHARE, Start, Wish
 from glassformer.tasks.tokenize import tokenizer_of
 
@@ -24,14 +21,11 @@ BATCH = 16  # blocks of a batch
 
 def start_generate(wish: Wish) -> Start:
     """Plain text → a model that goes on from a beginning."""
-    wish.leave("plain text", "image", "augment", "smoothing")
+    wish.leave("plain text", "image", "augment", "changes", "smoothing")
     first, second = wish.parts(".txt")
     source = Text.open(first)
-    model: nn.Module
-    if wish.base is not None:
-        model = load(wish.folder, dtype=torch.float32)
-        if not isinstance(model, Decoder | Recurrent | ConvNet1d):
-            raise InputError(f"{wish.base} holds a {type(model).__name__}", "go on from a model that writes")
+    model: nn.Module | None = going_on(wish, (Decoder, Recurrent, ConvNet1d), "a model that writes")
+    if model is not None:
         tokenizer = tokenizer_of(model)
     else:
         tokenizer = bpe.train(source.pieces(), wish.vocabulary or 2048, specials=("<|endoftext|>",))
@@ -39,9 +33,8 @@ def start_generate(wish: Wish) -> Start:
     length = min(LENGTH, model.config.length) if isinstance(model, Decoder) else LENGTH
     learned, held = _blocks(source, None if second is None else Text.open(second), tokenizer, length)
     lesson = text.TextLesson(learned, held, tokenizer, size=wish.batch or BATCH, seed=wish.seed)
-    save = tuned(wish.rank, wish.seed, model, lambda model, folder: text.save_writer(model, folder, tokenizer))
-    what = f"{learned.tokens} tokens of text, {held.tokens} held out"
-    return Start(model, lesson, save, 1e-3 if wish.base is None else 2e-4, what)
+    save = lambda model, folder: text.save_writer(model, folder, tokenizer)
+    return begun(wish, model, lesson, save, f"{learned.tokens} tokens of text, {held.tokens} held out")
 
 
 def _writer(wish: Wish, vocabulary: int) -> nn.Module:
@@ -65,18 +58,13 @@ def _blocks(source: Text, held: Text | None, tokenizer: Any, length: int) -> tup
 
 def start_embed(wish: Wish) -> Start:
     """Sentences, one a line → an encoder that fills in words, and has a vector for each sentence."""
-    wish.leave("sentences", "image", "augment", "smoothing")
+    wish.leave("sentences", "image", "augment", "changes", "smoothing")
     wish.kinds("transformer")
     first, second = wish.parts(".txt")
-    lines = Lines.open(first)
-    if second is None:
-        rows, held_rows = held_out(len(lines), SHARE, wish.seed)
-        lines, held = lines.part(rows), lines.part(held_rows)
-    else:
-        held = Lines.open(second)
-    if wish.base is not None:
-        model = load(wish.folder, dtype=torch.float32)
-        if not isinstance(model, Encoder) or not model.config.word_head:
+    lines, held, faults = halved(Lines.open(first), None if second is None else Lines.open(second), wish.seed)
+    model = going_on(wish, (Encoder,), "an encoder with a head for masked words")
+    if model is not None:
+        if not model.config.word_head:
             raise InputError(f"{wish.base} fills in no words", "go on from an encoder with a head for masked words")
         tokenizer = tokenizer_of(model)
     else:
@@ -87,6 +75,5 @@ def start_embed(wish: Wish) -> Start:
         size = (tokenizer.get_vocab_size(), width, wish.depth or 4, wish.heads or 4, 2 * width)
         model = Encoder(masked.transformer(*size, dropout=0.1), seed=wish.seed)
     lesson = masked.MaskedLesson(lines, held, tokenizer, tokens=wish.batch or 2048, seed=wish.seed)
-    save = tuned(wish.rank, wish.seed, model, lambda model, folder: masked.save_finder(model, folder, tokenizer))
-    what = f"{len(lines)} sentences, {len(held)} held out"
-    return Start(model, lesson, save, 1e-3 if wish.base is None else 2e-4, what)
+    save = lambda model, folder: masked.save_finder(model, folder, tokenizer)
+    return begun(wish, model, lesson, save, f"{len(lines)} sentences, {len(held)} held out", faults=faults)

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 from torch import nn
 
@@ -16,12 +16,14 @@ from glassformer.tasks.training import Lesson
 
 HELD = ("valid", "val", "validation", "dev", "test")  # parts of a dataset that may be held out, the first that is there
 SHARE = 0.1  # of the rows are held out where the data has no part for that
+C = TypeVar("C", bound=Any)  # a dataclass of changes
 
 
 @dataclass(frozen=True, kw_only=True)
 class Wish:
     """`data`: a dataset's name, a folder or a file. None: what the task itself chooses. `base`: a model to go on from,
-    and `rank` of the low-rank change it may have (None: all of it learns).
+    and `rank` of the low-rank change it may have (None: all of it learns). `changes`: what `augment` does otherwise
+    than usual, by name and size (crop 4, mixup 0.2).
     """
 
     data: str
@@ -33,6 +35,7 @@ class Wish:
     batch: int | None = None
     smoothing: float | None = None
     augment: bool = True
+    changes: tuple[tuple[str, float], ...] = ()
     image: int | None = None
     vocabulary: int | None = None
     base: str | None = None
@@ -46,11 +49,28 @@ class Wish:
         if self.rank is not None and self.base is None:
             fact = f"a low-rank change of rank {self.rank} of nothing"
             raise ConfigError(fact, "name the model that it changes (--from)")
+        if self.changes and not self.augment:
+            raise ConfigError(f"a change of {self.changes[0][0]} where nothing is changed", "leave out --no-augment")
         if self.base is not None:
             for name in ("kind", "width", "depth", "heads", "vocabulary"):
                 if getattr(self, name) is not None:
                     fact = f"{name} {getattr(self, name)} for a model that is there already ({self.base})"
                     raise ConfigError(fact, "leave it out, or train anew")
+
+    def changed(self, how: type[C], **usual: float) -> C | None:
+        """How images or recordings are changed while learning: as usual but for what was wished; None: not at all."""
+        if not self.augment:
+            return None
+        known: dict[str, Any] = {field.name: type(field.default) for field in fields(how)}
+        for name, value in self.changes:
+            if name not in known:
+                raise ConfigError(f"there is no change {name!r}", f"choose {', '.join(known)}")
+            if known[name] is not float and value != int(value):
+                raise ConfigError(f"{name} is {value:g}", "choose a whole number")
+            if value < 0:
+                raise ConfigError(f"{name} is {value:g}", "choose 0 (none) or more")
+            usual[name] = known[name](value)
+        return how(**usual)
 
     def kinds(self, *known: str) -> str:
         """The architecture wished for, the first of those known if none is."""
@@ -62,7 +82,7 @@ class Wish:
 
     def leave(self, task: str, *names: str) -> None:
         """What makes no sense for a task is said, not ignored."""
-        default = {"augment": True}
+        default: dict[str, object] = {"augment": True, "changes": ()}
         for name in names:
             if getattr(self, name) != default.get(name):
                 raise ConfigError(f"{name} {getattr(self, name)} means nothing to {task}", "leave it out")

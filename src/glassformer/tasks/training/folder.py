@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import errno
 import json
-from collections.abc import Sequence
+import os
+import socket
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 from safetensors import SafetensorError
 from safetensors.torch import save_file
@@ -39,6 +43,46 @@ def begin(folder: Path, plan: Plan, model: nn.Module, resume: bool, spread: Spre
             state.write_whole(file, json.dumps(now, indent=1))
     spread.wait()
     return found[-1] if found else None
+
+
+@contextmanager
+def held(folder: Path | None, spread: Spread) -> Iterator[None]:
+    """The folder is this run's own until it ends in any way: two runs in one would mix their states.
+
+    A lock of the process, not of the file: forked workers that outlive a killed run do not keep it.
+    """
+    with ExitStack() as stack:
+        wrong = None
+        if folder is not None and spread.first:
+            try:
+                folder.mkdir(parents=True, exist_ok=True)
+                file = stack.enter_context(open(folder / "lock", "a+", encoding="utf-8"))
+            except OSError as error:
+                wrong = ConfigError(f"{folder} cannot be written ({error.strerror})", "choose another folder")
+            else:
+                wrong = _taken(folder, file)
+        if spread.any(wrong is not None):  # every process leaves, none waits for one that has left
+            raise wrong or ConfigError(f"the first process cannot have {folder}", "see what it said")
+        yield
+
+
+def _taken(folder: Path, file: IO[str]) -> ConfigError | None:
+    """Locks the file, and says in it who has; the error if someone else has."""
+    try:
+        import fcntl
+    except ImportError:  # Windows
+        return None
+    try:
+        fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        file.truncate(0)
+        file.write(f"process {os.getpid()} on {socket.gethostname()}")
+        file.flush()
+    except OSError as error:
+        if error.errno in (errno.EACCES, errno.EAGAIN):  # else it is a disk that has no locks, or is full
+            file.seek(0)
+            fact = f"{folder} has a run under way ({file.read() or 'of another process'})"
+            return ConfigError(fact, "wait for it or end it, or choose another folder")
+    return None
 
 
 def _require_same(folder: Path, file: Path, now: dict[str, Any]) -> None:

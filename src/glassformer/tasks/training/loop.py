@@ -13,12 +13,12 @@ from typing import Any, Literal
 import torch
 from torch import Tensor, nn
 
-from glassformer.errors import InputError
+from glassformer.errors import ConfigError, InputError
 from glassformer.nn.stack import Stack
 from glassformer.tasks.training import state
 from glassformer.tasks.training.average import kept, lent, put
 from glassformer.tasks.training.course import Job, jobs, made, mixed, own_randomness, seed_all
-from glassformer.tasks.training.folder import begin
+from glassformer.tasks.training.folder import begin, held
 from glassformer.tasks.training.interrupt import Interrupt
 from glassformer.tasks.training.judge import Judge, Place
 from glassformer.tasks.training.lesson import Batch, Lesson
@@ -51,10 +51,12 @@ def train(
     show: Show = silent,
 ) -> Trained:
     """Trains the model in place. With a folder the run is kept there, and `resume` goes on to the same bits."""
-    with own_randomness(), Interrupt() as interrupt, gathered(shard, device_of(model)) as spread:
+    with own_randomness(), Interrupt() as interrupt, gathered(shard, device_of(model)) as spread, held(folder, spread):
         run = Run(model, lesson, plan, folder, spread, resume)
         stacks = [module for module in run.model.modules() if isinstance(module, Stack)]
         try:
+            if plan.checkpointing and not stacks:
+                raise ConfigError(f"a {type(model).__name__} has no blocks to compute again", "leave out checkpointing")
             for stack in stacks:
                 stack.checkpointing = plan.checkpointing
             stopped = run.go(interrupt, show)
