@@ -1,5 +1,7 @@
 """finder: vectors of words and sentences from a small encoder: masked words first, then paraphrases by contrast.
 
+An LSTM and a CNN of its size learn by contrast beside it.
+
     glassformer data fetch tatoeba-en-fr
     OMP_NUM_THREADS=1 python recipes/finder.py [--out FOLDER] [--resume]
 """
@@ -11,15 +13,20 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import torch
+from numpy.typing import NDArray
 from pictures import SEED, arguments, machine
-from texts import Learner, minutes, table, teach, told
+from texts import Learner, minutes, table, teach, told, with_unit_tables
 from torch import nn
 
 from glassformer.checkpoints import load
-from glassformer.models import Encoder
+from glassformer.models import ConvNet1d, ConvNet1dConfig, Encoder, Recurrent, RecurrentConfig
+from glassformer.models.ends import Tokens
 from glassformer.tasks import embed
 from glassformer.tasks.data import Pairs, bpe
-from glassformer.tasks.learn.masked import SPECIALS, Listed, MaskedLesson, save_finder, transformer
+from glassformer.tasks.learn.folder import pad_rows
+from glassformer.tasks.learn.masked import PAD, SPECIALS, Listed, MaskedLesson, encoded, save_finder, transformer
 from glassformer.tasks.learn.paraphrases import (
     Retrieval,
     bags,
@@ -28,12 +35,14 @@ from glassformer.tasks.learn.paraphrases import (
     paraphrases,
     retrieval,
 )
-from glassformer.tasks.learn.vectors import ContrastLesson, Triple
+from glassformer.tasks.learn.vectors import ContrastLesson, Triple, vectors
 from glassformer.tasks.sources import open_data
 from glassformer.tasks.training import Optimise, Plan
 
 VOCABULARY, MASKED, CONTRAST = 4000, 1000, 800
 SIZE = {"width": 128, "depth": 3, "count": 4, "hidden": 384}
+RANK = "mean_reciprocal_rank"
+READS = {"classes": SIZE["width"], "pool": "mean", "dropout": 0.1}  # a peer's last layer gives the vector
 CARD = """# finder
 
 Vectors of English words and sentences: an encoder of {parameters} parameters, 3 layers of 128, 4 heads, rotary
@@ -51,6 +60,11 @@ of their words with each of their paraphrases. The inverse document frequencies 
 sentences.
 
 {table}
+
+## Against others of its size
+Contrast alone, from scratch, without the masked words: the same pairs in the same order, the same steps and schedule.
+
+{peers}
 
 ## Data
 The English side of Tatoeba's English and French sentences as www.manythings.org/anki selected them in 2020:
@@ -93,8 +107,19 @@ class Prepared:
         ]
 
     def judge(self, model: nn.Module) -> dict[str, Any]:
-        vectors = embed(model, self.test.texts, batch=128).numpy()
-        return {"all": self.test.score(vectors), "hard": self.test.score(vectors, self.test.hard())}
+        return self.scored(embed(model, self.test.texts, batch=128).numpy())
+
+    @torch.inference_mode()
+    def judge_peer(self, model: nn.Module) -> dict[str, Any]:
+        """`embed` is for encoders."""
+        texts, found = self.test.texts, []
+        for start in range(0, len(texts), 128):
+            tokens = pad_rows(encoded(self.tokenizer, texts[start : start + 128]), PAD)
+            found.append(vectors(model.eval(), tokens, tokens != PAD))
+        return self.scored(torch.cat(found).numpy())
+
+    def scored(self, X: NDArray[np.float32]) -> dict[str, Any]:
+        return {"all": self.test.score(X), "hard": self.test.score(X, self.test.hard())}
 
     def bag(self) -> dict[str, Any]:
         kinds = {"counts": bags(self.test.texts), "tfidf": bags(self.test.texts, self.known)}
@@ -114,7 +139,7 @@ def learners(data: Path, runs: Path) -> list[Learner]:
         model.load_state_dict(load(runs / "words" / "model").state_dict())
         return model
 
-    def one(name: str, what: str, build: Any, lesson: Any, steps: int, rate: float) -> Learner:
+    def one(name: str, what: str, build: Any, lesson: Any, steps: int, rate: float, measure: Any) -> Learner:
         optimise = Optimise(rate=rate, warmup=steps // 20, betas=(0.9, 0.98), floor=0.02)
         return Learner(
             name=name,
@@ -123,7 +148,7 @@ def learners(data: Path, runs: Path) -> list[Learner]:
             lesson=lesson,
             plan=Plan(steps=steps, optimise=optimise, measure_every=steps // 4, save_every=100, seed=SEED),
             save=lambda model, folder: save_finder(model, folder, made.tokenizer, half=True),
-            measure=lambda model: {**made.judge(model), "masked": masked.measure(model), "bags": made.bag(), **sizes},
+            measure=measure,
         )
 
     sizes = {
@@ -132,22 +157,37 @@ def learners(data: Path, runs: Path) -> list[Learner]:
         "hard_queries": len(made.test.hard()),
         "triples": len(made.triples),
     }
+    judge = lambda model: {**made.judge(model), "masked": masked.measure(model), "bags": made.bag(), **sizes}
     first = partial(Encoder, transformer(VOCABULARY, **SIZE))
+    scratch = partial(Encoder, transformer(VOCABULARY, **SIZE, dropout=0.1))
+    reads = Tokens(vocabulary=VOCABULARY)
+    lstm = RecurrentConfig(reads=reads, width=150, layers=3, bidirectional=True, **READS)
+    cnn = ConvNet1dConfig(reads=reads, width=128, blocks=5, cycle=3, causal=False, **READS)
+    beside = partial(one, lesson=contrast, steps=CONTRAST, rate=1e-3)
     return [
-        one("words", "masked words alone", first, masked, MASKED, 2e-3),
-        one("finder", "masked words, then contrast", go_on, contrast, CONTRAST, 5e-4),
+        one("words", "masked words alone", first, masked, MASKED, 2e-3, judge),
+        one("finder", "masked words, then contrast", go_on, contrast, CONTRAST, 5e-4, judge),
+        beside("transformer", "this network", scratch, measure=made.judge),
+        beside(
+            "lstm",
+            f"LSTM, both ways, {lstm.layers} layers of {lstm.width}",
+            partial(with_unit_tables, partial(Recurrent, lstm)),
+            measure=made.judge_peer,
+        ),
+        beside("cnn", f"{cnn.blocks} blocks of {cnn.width}", partial(ConvNet1d, cnn), measure=made.judge_peer),
     ]
 
 
 def finder(out: Path, runs: Path, resume: bool) -> None:
     stages = learners(open_data("tatoeba-en-fr"), runs)
-    words, last = (teach(stage, runs / stage.name, resume) for stage in stages)
-    stages[-1].save(load(runs / "finder" / "model"), out)
-    measured = {"model": "finder", "seed": SEED, "machine": machine(), **last}
-    measured["stages"] = {"words": words}
+    found = {stage.name: teach(stage, runs / stage.name, resume) for stage in stages}
+    stages[1].save(load(runs / "finder" / "model"), out)
+    measured = {"model": "finder", "seed": SEED, "machine": machine(), **found.pop("finder")}
+    measured["stages"] = {"words": found.pop("words")}
+    measured["peers"] = found
     (out / "measured.json").write_text(json.dumps(measured, indent=1) + "\n", encoding="utf-8")
     (out / "card.md").write_text(CARD.format(**said(measured)), encoding="utf-8")
-    print(f"finder: {measured['held_out']['all']['mean_reciprocal_rank']:.3f} in {out}", flush=True)
+    print(f"finder: {measured['held_out']['all'][RANK]:.3f} in {out}", flush=True)
 
 
 def said(measured: dict[str, Any]) -> dict[str, Any]:
@@ -161,16 +201,26 @@ def said(measured: dict[str, Any]) -> dict[str, Any]:
     }
     number = lambda one, part, name: f"{one[part][name]:.3f}"
     rows = [
-        (name, *(number(one, part, what) for part in ("all", "hard") for what in ("mean_reciprocal_rank", "nearest")))
+        (name, *(number(one, part, what) for part in ("all", "hard") for what in (RANK, "nearest")))
         for name, one in kinds.items()
+    ]
+    beside = [
+        (
+            name,
+            one["what"],
+            f"{one['parameters']:,}",
+            minutes(one),
+            *(number(one["held_out"], part, RANK) for part in ("all", "hard")),
+        )
+        for name, one in measured["peers"].items()
     ]
     both = {"trained": {"processor_seconds": sum(s["trained"]["processor_seconds"] for s in (measured, words))}}
     return {
         **told(measured),
         "minutes": minutes(both),
-        "mrr": number(own, "all", "mean_reciprocal_rank"),
-        "mrr_tfidf": number(own["bags"]["tfidf"], "all", "mean_reciprocal_rank"),
-        "mrr_counts": number(own["bags"]["counts"], "all", "mean_reciprocal_rank"),
+        "mrr": number(own, "all", RANK),
+        "mrr_tfidf": number(own["bags"]["tfidf"], "all", RANK),
+        "mrr_counts": number(own["bags"]["counts"], "all", RANK),
         "texts": f"{own['texts']:,}",
         "queries": f"{own['queries']:,}",
         "hard": f"{own['hard_queries']:,}",
@@ -178,6 +228,7 @@ def said(measured: dict[str, Any]) -> dict[str, Any]:
         "masked_steps": f"{MASKED:,}",
         "masked_accuracy": f"{100 * words['held_out']['masked']['accuracy']:.0f} %",
         "table": table("|mean reciprocal rank|nearest is right|hard: rank|hard: nearest", rows),
+        "peers": table("|what|parameters|minutes|mean reciprocal rank|hard", beside),
     }
 
 

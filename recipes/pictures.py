@@ -19,6 +19,7 @@ from torch import nn
 from glassformer.checkpoints import load
 from glassformer.tasks.learn.images import ImageLesson, save_images
 from glassformer.tasks.training import Plan, Progress, train
+from glassformer.tasks.training.precision import autocast_of
 
 SEED = 20
 FOLDER = Path(__file__).parent.parent / "src/glassformer/tasks/shipped"
@@ -104,13 +105,20 @@ def teach(learner: Learner, folder: Path, resume: bool) -> None:
     seconds = {"seconds": round(trained.history[-1]["seconds"]), "processor_seconds": round(clock.seconds)}
     save_images(trained.model.eval(), model_folder, lesson.labels, lesson.preprocess, half=True)
     saved = load(model_folder)
+    cast = autocast_of(plan.precision, torch.device("cpu"))
     measured = {
         "kind": type(model).__name__,
         "what": learner.what,
         "parameters": sum(weight.numel() for weight in model.parameters()),
         "held_out": {"images": len(lesson.held), **lesson.measure(saved)},  # as saved: float16
         "confused": confused(lesson, saved),
-        "trained": {"steps": plan.steps, "batch": lesson.size, "images_seen": plan.steps * lesson.size, **seconds},
+        "trained": {
+            "steps": plan.steps,
+            "batch": lesson.size,
+            "images_seen": plan.steps * lesson.size,
+            "precision": "float32" if cast is None else "bfloat16",
+            **seconds,
+        },
     }
     done.write_text(json.dumps(measured, indent=1) + "\n", encoding="utf-8")
 
@@ -170,6 +178,7 @@ def told(measured: dict[str, Any]) -> dict[str, str]:
         "seed": str(measured["seed"]),
         "confused": ", ".join(f"{one} and {other} ({n})" for one, other, n in measured["confused"]),
         "steps": f"{measured['trained']['steps']:,}",
+        "precision": measured["trained"]["precision"],
     }
 
 

@@ -13,6 +13,7 @@ from torch import Tensor, nn
 from torch.nn.functional import cross_entropy, normalize
 
 from glassformer.errors import ConfigError
+from glassformer.models import Encoder
 from glassformer.tasks.data import Faults, order
 from glassformer.tasks.learn.folder import pad_rows
 from glassformer.tasks.learn.masked import PAD, encoded, require_specials
@@ -88,6 +89,6 @@ class ContrastLesson:
 
 
 def vectors(model: nn.Module, tokens: Tensor, real: Tensor) -> Tensor:
-    """One vector of length 1 for each sentence."""
-    pooled: Any = model.sentences
-    return normalize(pooled(model(tokens, None if bool(real.all()) else real), real), dim=-1)
+    """One vector of length 1 for each sentence. Networks beside the encoder pool by themselves, in their last layer."""
+    X = model(tokens, None if bool(real.all()) else real)
+    return normalize(model.sentences(X, real) if isinstance(model, Encoder) else X, dim=-1)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import time
 from collections.abc import Generator
 from contextlib import closing
@@ -65,7 +64,7 @@ def train(
         finally:
             for stack in stacks:
                 stack.checkpointing = False
-            run.close()
+            run.log.close()
     return Trained(model, run.log.lines, stopped, getattr(lesson, "faults", None))
 
 
@@ -123,15 +122,6 @@ class Run:
             put(self.model, self.judge.best)
         elif self.average is not None:
             put(self.model, self.average.tensors)
-
-    def close(self) -> None:
-        """The log, and what wraps the model: DDP has to be gone before its processes part, or torch may wait forever.
-
-        Whoever lets go of gloo last waits for its threads; DDP does so with Python's lock held, which they may need.
-        """
-        self.log.close()
-        self.update.let_go()
-        gc.collect()
 
     def _batches(self) -> Generator[tuple[Job, Batch | None], None, None]:
         place, spread = self.place, self.spread

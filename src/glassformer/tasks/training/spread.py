@@ -23,6 +23,11 @@ from glassformer.nn.blocks import Block
 from glassformer.tasks.training.lesson import Batch, Lesson
 
 
+# Whoever lets go of a group last waits for its threads. DDP would do so with Python's lock held, which a thread of gloo
+# may want first: then both wait forever. So the group is never DDP's alone.
+_PARTED: list[dist.ProcessGroup | None] = []
+
+
 class Task(nn.Module):
     """loss(batch) as a module, so that what wraps a module's call (DDP, FSDP) wraps all of a lesson."""
 
@@ -175,6 +180,7 @@ def gathered(shard: bool, device: torch.device) -> Iterator[Spread]:
         if device.type == "cuda":
             torch.cuda.set_device(device)
         dist.init_process_group("cpu:gloo,cuda:nccl" if device.type == "cuda" else "gloo")
+    _PARTED.append(dist.group.WORLD)
     try:
         yield Sharded(device) if shard else Replicated(device)
     finally:

@@ -50,10 +50,6 @@ class Update:
         self.average = None if plan.average is None else Average(self.model, plan.average)
         self._stand_in: Batch | None = None
 
-    def let_go(self) -> None:
-        """No step comes after this one."""
-        del self.task
-
     def tensors(self) -> dict[str, Tensor]:
         """Everything that a step changes, by name."""
         found = {f"model.{name}": tensor.detach() for name, tensor in kept(self.model).items()}
