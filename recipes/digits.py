@@ -11,7 +11,8 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
-from pictures import SEED, Learner, arguments, compare, quick
+from pictures import Learner, compare, quick
+from shared import SEED, arguments
 from torch import nn
 
 from glassformer.models import MLP, ConvNet2d, ConvNet2dConfig, Recurrent

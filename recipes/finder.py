@@ -16,13 +16,14 @@ from typing import Any
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from pictures import SEED, arguments, machine
+from shared import SEED, arguments
 from texts import Learner, minutes, table, teach, told, with_unit_tables
 from torch import nn
 
 from glassformer.checkpoints import load
 from glassformer.models import ConvNet1d, ConvNet1dConfig, Encoder, Recurrent, RecurrentConfig
 from glassformer.models.ends import Tokens
+from glassformer.runtime import card as circumstances
 from glassformer.tasks import embed
 from glassformer.tasks.data import Pairs, bpe
 from glassformer.tasks.learn.folder import pad_rows
@@ -182,7 +183,7 @@ def finder(out: Path, runs: Path, resume: bool) -> None:
     stages = learners(open_data("tatoeba-en-fr"), runs)
     found = {stage.name: teach(stage, runs / stage.name, resume) for stage in stages}
     stages[1].save(load(runs / "finder" / "model"), out)
-    measured = {"model": "finder", "seed": SEED, "machine": machine(), **found.pop("finder")}
+    measured = {"model": "finder", "seed": SEED, "machine": circumstances(), **found.pop("finder")}
     measured["stages"] = {"words": found.pop("words")}
     measured["peers"] = found
     (out / "measured.json").write_text(json.dumps(measured, indent=1) + "\n", encoding="utf-8")

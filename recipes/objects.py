@@ -10,7 +10,8 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
-from pictures import SEED, Learner, arguments, compare, quick
+from pictures import Learner, compare, quick
+from shared import SEED, arguments
 from torch import nn
 
 from glassformer.models import MLP, ConvNet2d, ConvNet2dConfig, Hybrid, HybridConfig, StemConfig

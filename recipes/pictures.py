@@ -2,27 +2,21 @@
 
 from __future__ import annotations
 
-import argparse
 import json
-import os
-import platform
-import sys
-import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import torch
+from shared import SEED, learn, machine
 from torch import nn
 
 from glassformer.checkpoints import load
+from glassformer.runtime import card as circumstances
 from glassformer.tasks.learn.images import ImageLesson, save_images
-from glassformer.tasks.training import Plan, Progress, train
+from glassformer.tasks.training import Plan
 from glassformer.tasks.training.precision import autocast_of
-
-SEED = 20
-FOLDER = Path(__file__).parent.parent / "src/glassformer/tasks/shipped"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -36,58 +30,12 @@ class Learner:
     plan: Plan
 
 
-def processor() -> str:
-    """The machine's processor by its name."""
-    try:
-        lines = Path("/proc/cpuinfo").read_text().splitlines()
-        return next(line.split(":", 1)[1].strip() for line in lines if line.startswith("model name"))
-    except (OSError, StopIteration):
-        return platform.processor() or platform.machine()
-
-
-def machine() -> dict[str, Any]:
-    return {
-        "processor": processor(),
-        "cores": os.cpu_count(),
-        "threads": torch.get_num_threads(),
-        "torch": torch.__version__,
-        "python": platform.python_version(),
-    }
-
-
 def quick(model: nn.Module) -> nn.Module:
     """Kernels with their channels last: on processors convolutions are then a third faster."""
     for weight in model.parameters():
         if weight.dim() == 4:
             weight.data = weight.data.contiguous(memory_format=torch.channels_last)
     return model
-
-
-class Shown:
-    """A line every so many seconds, for a log that someone follows; and the processor's time, over all resumptions.
-
-    The time that passes says little on a machine that does other things too.
-    """
-
-    def __init__(self, name: str, folder: Path, every: float = 20.0) -> None:
-        self.name, self.every, self.last = name, every, 0.0
-        self.file = folder / "processor_seconds"
-        self.before = float(self.file.read_text()) if self.file.is_file() else 0.0
-        self.began = time.process_time()
-
-    @property
-    def seconds(self) -> float:
-        return self.before + time.process_time() - self.began
-
-    def __call__(self, progress: Progress) -> None:
-        now = time.monotonic()
-        if now - self.last < self.every and progress.step != progress.steps:
-            return
-        self.last = now
-        self.file.write_text(f"{self.seconds:.1f}")
-        held = " ".join(f"{name} {value:.4f}" for name, value in progress.held_out.items())
-        line = f"{self.name} {progress.step}/{progress.steps} loss {progress.loss:.3f} {held}"
-        print(f"{line} {progress.seconds:.0f} s, {progress.left:.0f} s left", flush=True)
 
 
 def teach(learner: Learner, folder: Path, resume: bool) -> None:
@@ -97,12 +45,7 @@ def teach(learner: Learner, folder: Path, resume: bool) -> None:
         return
     lesson, plan = learner.lesson, learner.plan
     model = learner.build()
-    clock = Shown(learner.name, folder)
-    trained = train(model, lesson, plan, folder, resume=resume and (folder / "state").is_dir(), show=clock)
-    if trained.stopped != "done":
-        print(f"{learner.name}: {trained.stopped}; go on with --resume", flush=True)
-        sys.exit(0)
-    seconds = {"seconds": round(trained.history[-1]["seconds"]), "processor_seconds": round(clock.seconds)}
+    trained, seconds = learn(learner.name, model, lesson, plan, folder, resume)
     save_images(trained.model.eval(), model_folder, lesson.labels, lesson.preprocess, half=True)
     saved = load(model_folder)
     cast = autocast_of(plan.precision, torch.device("cpu"))
@@ -148,7 +91,7 @@ def _keep(name: str, learners: Sequence[Learner], runs: Path, out: Path, card: s
     first = learners[0]
     model = load(runs / first.name / "model")
     save_images(model, out, first.lesson.labels, first.lesson.preprocess, half=True)
-    measured = {"model": name, "seed": SEED, "machine": machine(), **found[first.name]}
+    measured = {"model": name, "seed": SEED, "machine": circumstances(), **found[first.name]}
     measured["peers"] = {one.name: found[one.name] for one in learners[1:]}
     (out / "measured.json").write_text(json.dumps(measured, indent=1) + "\n", encoding="utf-8")
     words = told(measured) | {"labels": ", ".join(first.lesson.labels)}
@@ -167,24 +110,15 @@ def told(measured: dict[str, Any]) -> dict[str, str]:
             f"| {name} | {one['what']} | {one['parameters']:,} | {made['images_seen']:,} | "
             f"{made['processor_seconds'] / 60:.1f} | {100 * one['held_out']['accuracy']:.2f} % |"
         )
-    m = measured["machine"]
     return {
         "accuracy": f"{100 * measured['held_out']['accuracy']:.2f} %",
         "images": f"{measured['held_out']['images']:,}",
         "parameters": f"{measured['parameters']:,}",
         "table": "\n".join(lines),
-        "machine": f"{m['processor']}, {m['threads']} thread of {m['cores']} cores, torch {m['torch']}",
+        "machine": machine(measured),
         "minutes": f"{measured['trained']['processor_seconds'] / 60:.0f}",
         "seed": str(measured["seed"]),
         "confused": ", ".join(f"{one} and {other} ({n})" for one, other, n in measured["confused"]),
         "steps": f"{measured['trained']['steps']:,}",
         "precision": measured["trained"]["precision"],
     }
-
-
-def arguments(name: str, about: str) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description=about)
-    parser.add_argument("--out", type=Path, default=FOLDER / name, help="where the model goes")
-    parser.add_argument("--runs", type=Path, default=Path("runs") / name, help="where the trainings are kept")
-    parser.add_argument("--resume", action="store_true", help="go on where a training was left")
-    return parser.parse_args()

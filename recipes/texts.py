@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import json
 import math
-import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from pictures import SEED, Shown, machine
+from shared import SEED, learn, machine
 from torch import nn
 
 from glassformer.checkpoints import load
-from glassformer.tasks.training import Lesson, Plan, train
+from glassformer.runtime import card as circumstances
+from glassformer.tasks.training import Lesson, Plan
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -55,15 +55,8 @@ def teach(learner: Learner, folder: Path, resume: bool, *, measured: bool = True
 
 
 def _train(learner: Learner, folder: Path, model_folder: Path, resume: bool) -> None:
-    lesson, plan = learner.lesson, learner.plan
-    model = learner.build()
-    folder.mkdir(parents=True, exist_ok=True)
-    clock = Shown(learner.name, folder)
-    trained = train(model, lesson, plan, folder, resume=resume and (folder / "state").is_dir(), show=clock)
-    if trained.stopped != "done":
-        print(f"{learner.name}: {trained.stopped}; go on with --resume", flush=True)
-        sys.exit(0)
-    seconds = {"seconds": round(trained.history[-1]["seconds"]), "processor_seconds": round(clock.seconds)}
+    plan = learner.plan
+    trained, seconds = learn(learner.name, learner.build(), learner.lesson, plan, folder, resume)
     faults = trained.faults.told() if trained.faults is not None else []
     told = {"steps": plan.steps, "seed": plan.seed, **seconds, "left_out": faults}
     learner.save(trained.model.eval(), model_folder)
@@ -85,13 +78,12 @@ def minutes(one: dict[str, Any]) -> str:
 
 def told(measured: dict[str, Any]) -> dict[str, str]:
     """What every card says."""
-    m = measured["machine"]
     return {
         "parameters": f"{measured['parameters']:,}",
         "steps": f"{measured['trained']['steps']:,}",
         "minutes": minutes(measured),
         "seed": str(measured["seed"]),
-        "machine": f"{m['processor']}, {m['threads']} thread of {m['cores']} cores, torch {m['torch']}",
+        "machine": machine(measured),
     }
 
 
@@ -107,7 +99,7 @@ def compare(learners: Sequence[Learner], runs: Path, out: Path, resume: bool) ->
     found = {one.name: teach(one, runs / one.name, resume) for one in learners}
     first = learners[0]
     first.save(load(runs / first.name / "model"), out)
-    measured = {"model": first.name, "seed": SEED, "machine": machine(), **found[first.name]}
+    measured = {"model": first.name, "seed": SEED, "machine": circumstances(), **found[first.name]}
     measured["peers"] = {one.name: found[one.name] for one in learners[1:]}
     (out / "measured.json").write_text(json.dumps(measured, indent=1) + "\n", encoding="utf-8")
     return measured

@@ -10,7 +10,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from pictures import SEED, arguments
+from shared import SEED, arguments
 from texts import Learner, compare, minutes, table, told, with_unit_tables
 
 from glassformer.models import RecurrentSeq2Seq, Seq2Seq

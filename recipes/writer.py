@@ -11,7 +11,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from pictures import SEED, arguments
+from shared import SEED, arguments
 from texts import Learner, compare, minutes, table, told, with_unit_tables
 
 from glassformer.checkpoints import load
