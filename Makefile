@@ -29,9 +29,10 @@ thorough: $(READY)
 slow: $(READY)
 	$(PY) -m pytest -m slow
 
-# Measures what looking costs, beside peers in the same run, and rewrites the table in README.md.
+# Measures what looking and training cost, beside peers in the same run; rewrites README.md's table, docs/scale.md's rates.
 bench: $(READY)
 	$(PY) benchmarks/watching.py --update
+	OMP_NUM_THREADS=1 $(PY) benchmarks/training.py --update
 
 # Measures the architectures side by side (resumes if it was stopped), and rewrites the table in README.md.
 compare: $(READY)

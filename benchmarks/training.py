@@ -2,17 +2,23 @@
 
     .venv/bin/python benchmarks/training.py [--rounds 9] [--update]
 
-Prints the rate of a small GPT under the loop, of its forward pass and of a plain product, interleaved; --update writes
-results/training.json, from which docs/scale.md computes its example.
+The rate of a small GPT under the loop in float32 and, where the machine has it, in bfloat16, of its forward pass and of
+a plain product, interleaved; then of two processes beside one, each on one thread. --update writes
+results/training.json and the numbers in docs/scale.md. Only an idle machine tells the truth here.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import os
+import subprocess
+import sys
+import time
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Literal
+from statistics import median
+from typing import Any, Literal
 
 import torch
 from torch import Tensor, nn
@@ -22,10 +28,14 @@ from glassformer.core.cost import encoder_layer, linear
 from glassformer.models import Decoder
 from glassformer.models.decoder import plain
 from glassformer.runtime import card, interleaved
-from glassformer.tasks.training import Batch, Optimise, Plan, train
+from glassformer.tasks.training import Batch, Optimise, Plan, Progress, train
+from glassformer.tasks.training.precision import runs_bfloat16
 
 ROOT = Path(__file__).parent.parent
+PAGE = ROOT / "docs/scale.md"
+BEGIN, END = "<!-- rates -->", "<!-- /rates -->"
 VOCABULARY, WIDTH, DEPTH, HEADS, LENGTH, BATCH, STEPS = 4096, 256, 6, 4, 256, 4, 2
+TOKENS = 1e8  # of the example
 
 
 class NextToken:
@@ -33,8 +43,11 @@ class NextToken:
 
     better: Literal["higher", "lower"] = "lower"
 
+    def __init__(self, rows: int = BATCH) -> None:
+        self.rows = rows
+
     def epoch(self, number: int) -> Sequence[Sequence[int]]:
-        return [range(BATCH)]
+        return [range(self.rows)]
 
     def batch(self, rows: Sequence[int], seed: int) -> Batch:
         draw = torch.Generator().manual_seed(seed)
@@ -51,6 +64,14 @@ class NextToken:
         return {}
 
 
+def gpt() -> Decoder:
+    return Decoder(plain(VOCABULARY, WIDTH, DEPTH, HEADS, LENGTH), seed=0)
+
+
+def plan(precision: Literal["fp32", "bf16"] = "fp32", steps: int = STEPS) -> Plan:
+    return Plan(steps=steps, optimise=Optimise(rate=1e-4), average=0.999, precision=precision, log_every=steps)
+
+
 def flops_per_token() -> float:
     """Forward, from the shapes; a backward pass is two more of it."""
     layers = DEPTH * encoder_layer(LENGTH, WIDTH, HEADS, 4 * WIDTH)
@@ -58,8 +79,8 @@ def flops_per_token() -> float:
 
 
 def measure(rounds: int) -> dict[str, float]:
-    model, lesson = Decoder(plain(VOCABULARY, WIDTH, DEPTH, HEADS, LENGTH), seed=0), NextToken()
-    plan = Plan(steps=STEPS, optimise=Optimise(rate=1e-4), average=0.999, log_every=STEPS)
+    """Rates, each the median of interleaved rounds; bfloat16 only where it runs."""
+    model, lesson = gpt(), NextToken()
     batch = lesson.batch(range(BATCH), 0)
     A, B = torch.randn(2048, 2048), torch.randn(2048, 2048)
 
@@ -67,31 +88,120 @@ def measure(rounds: int) -> dict[str, float]:
         with torch.no_grad():
             lesson.loss(model, batch)
 
-    contenders = {"train": lambda: train(model, lesson, plan), "forward": forward, "product": lambda: A @ B}
+    contenders = {"train": lambda: train(model, lesson, plan()), "forward": forward, "product": lambda: A @ B}
+    if runs_bfloat16(torch.device("cpu")):
+        contenders["train_bf16"] = lambda: train(model, lesson, plan("bf16"))
     seconds = interleaved(contenders, rounds=rounds)
-    once = flops_per_token() * BATCH * LENGTH
+    tokens = BATCH * LENGTH
+    work = {"train": 3 * STEPS, "train_bf16": 3 * STEPS, "forward": 1}
+    found = {f"{name}_flops_per_second": flops_per_token() * tokens * work[name] / s
+             for name, s in seconds.items() if name in work}  # fmt: skip
     return {
         "parameters": float(sum(weight.numel() for weight in model.parameters())),
         "forward_flops_per_token": flops_per_token(),
-        "train_flops_per_second": 3 * once * STEPS / seconds["train"],
-        "forward_flops_per_second": once / seconds["forward"],
+        **found,
         "product_flops_per_second": 2 * 2048**3 / seconds["product"],
-        "train_tokens_per_second": BATCH * LENGTH * STEPS / seconds["train"],
+        "train_tokens_per_second": tokens * STEPS / seconds["train"],
     }
+
+
+# ---- two processes beside one ----------------------------------------------------------------------------------------
+
+
+def worker(steps: int = 8) -> None:
+    """One process of those that torchrun has started: prints the seconds of a step, the first two left out."""
+    ends: list[float] = []
+
+    def show(progress: Progress) -> None:
+        ends.append(time.perf_counter())
+
+    train(gpt(), NextToken(BATCH * int(os.environ["WORLD_SIZE"])), plan(steps=steps), show=show)
+    if os.environ["RANK"] == "0":
+        print((ends[-1] - ends[1]) / (steps - 2))
+
+
+def efficiency(rounds: int) -> float:
+    """The part of its rate that a process keeps beside another one: same rows for each, one thread for each."""
+    seconds: dict[int, list[float]] = {1: [], 2: []}
+    for _ in range(rounds):
+        for count, found in seconds.items():
+            start = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", str(count), "--standalone"]
+            done = subprocess.run(
+                [*start, __file__, "--worker"],
+                env={**os.environ, "OMP_NUM_THREADS": "1"},
+                capture_output=True,
+                text=True,
+                check=True,
+            )
+            found.append(float(done.stdout.split()[-1]))
+    return median(seconds[1]) / median(seconds[2])
+
+
+# ---- what the page says ----------------------------------------------------------------------------------------------
+
+
+def amount(seconds: float) -> str:
+    return f"{seconds / 3600:.1f} hours" if seconds >= 5400 else f"{seconds / 60:.0f} minutes"
+
+
+def told(card: dict[str, Any], found: dict[str, float]) -> str:
+    """The part of docs/scale.md that depends on a measurement."""
+    giga = {name: found[f"{name}_flops_per_second"] / 1e9 for name in ("train", "product")}
+    share, kept = giga["train"] / giga["product"], found["two_processes_efficiency"]
+    work = TOKENS * 3 * found["forward_flops_per_token"]
+    threads = f"{card['threads']} thread{'s' if card['threads'] > 1 else ''}"
+    rows = [(f"{threads} of the machine that was measured", giga["train"] * 1e9)]
+    half = ""
+    if bf16 := found.get("train_bf16_flops_per_second"):
+        rows.append(("the same in bfloat16 (`--precision bf16`)", bf16))
+        half = f", {bf16 / 1e9:.1f} in bfloat16"
+    rows.append((f"a machine with 1 TFLOP/s in products, at {share:.2f} of it", share * 1e12))
+    rows.append((f"8 of those, at {kept:.2f} of it each", 8 * kept * share * 1e12))
+    lines = "\n".join(f"| {name} | {rate / 1e9:,.1f} GFLOP/s | {amount(work / rate)} |" for name, rate in rows)
+    busy = " **Other work kept the machine busy at the time.**" if found["load_before"] > 0.5 else ""
+    where = f"{threads} of {card['cores']} cores, {card['processor']}, torch {card['torch']}"
+    sent = 8 * found["parameters"]
+    return f"""Measured on {card['date']}: {where}.{busy}
+{giga['train']:.1f} GFLOP/s in training{half}, {giga['product']:.1f} in the product: training reaches {share:.2f} of the
+product's rate. Two processes on one thread each keep {kept:.2f} of one's rate each, with as many rows for each.
+
+For example, {TOKENS:.0e} tokens of it: 3 · {found['forward_flops_per_token']:.3g} · {TOKENS:.0e} = {work:.2g} FLOPs.
+
+| | rate | time |
+|---|---|---|
+{lines}
+
+The efficiency is what the exchange leaves: a step sends each process's gradient, 4 bytes a weight, about twice over
+(DDP), three times with `--shard`. Here {found['parameters']:.2g} weights are {sent / 1e6:.0f} MB a step; at 1 GB/s
+between machines that is {sent / 1e9:.2f} s, to be set against the seconds that a step computes."""
+
+
+def rewrite(page: Path, text: str) -> None:
+    before, begin, rest = page.read_text(encoding="utf-8").partition(BEGIN)
+    _, end, after = rest.partition(END)
+    if not begin or not end:
+        raise SystemExit(f"{page} has no {BEGIN} … {END}")
+    page.write_text(f"{before}{BEGIN}\n{text}\n{END}{after}", encoding="utf-8")
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rounds", type=int, default=9)
     parser.add_argument("--update", action="store_true")
+    parser.add_argument("--worker", action="store_true", help=argparse.SUPPRESS)
     given = parser.parse_args()
-    found = measure(given.rounds)
+    if given.worker:
+        return worker()
+    found = {"load_before": os.getloadavg()[0], **measure(given.rounds)}
+    found["two_processes_efficiency"] = efficiency(max(1, given.rounds // 3))
     for name, number in found.items():
         print(f"{name:28} {number:.4g}")
     print(f"{'share of the product rate':28} {found['train_flops_per_second'] / found['product_flops_per_second']:.2f}")
     if given.update:
-        text = json.dumps({"card": card(), "measured": found}, indent=1)
-        (ROOT / "results" / "training.json").write_text(text + "\n", encoding="utf-8")
+        made = {"card": card(), "measured": found}
+        (ROOT / "results" / "training.json").write_text(json.dumps(made, indent=1) + "\n", encoding="utf-8")
+        rewrite(PAGE, told(made["card"], found))
+    return None
 
 
 if __name__ == "__main__":

@@ -7,6 +7,8 @@ repr(value). A block that begins with `# not run` needs data that is fetched, an
 from __future__ import annotations
 
 import ast
+import importlib.util
+import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -99,3 +101,16 @@ def test_blocks_share_what_they_define_and_wrong_values_are_found() -> None:
         run("```python\n# not run\n1 / 0\n```", "page")
     with pytest.raises(AssertionError, match="does not end"):
         run("```python\nx = 1\n", "page")
+
+
+def test_what_training_costs_is_what_was_measured() -> None:
+    """No number of that part of docs/scale.md is typed by hand: `benchmarks/training.py --update` writes both."""
+    spec = importlib.util.spec_from_file_location("training_benchmark", ROOT / "benchmarks/training.py")
+    assert spec is not None
+    assert spec.loader is not None
+    benchmark = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(benchmark)
+    results = json.loads((ROOT / "results/training.json").read_text(encoding="utf-8"))
+    page = benchmark.PAGE.read_text(encoding="utf-8")
+    written = page.partition(f"{benchmark.BEGIN}\n")[2].partition(f"\n{benchmark.END}")[0]
+    assert written == benchmark.told(results["card"], results["measured"])

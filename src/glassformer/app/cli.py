@@ -56,3 +56,7 @@ def main() -> None:
     except BrokenPipeError:  # `glassformer … | head` has what it wanted; typer, too, ends quietly with 1
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(1)
+
+
+if __name__ == "__main__":
+    main()

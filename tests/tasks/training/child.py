@@ -27,6 +27,7 @@ from torch.nn.functional import cross_entropy
 from glassformer.errors import GlassError
 from glassformer.models import ViT
 from glassformer.models.vit import plain
+from glassformer.tasks.data import Faults
 from glassformer.tasks.training import Batch, Lesson, Optimise, Plan, Progress, train
 
 
@@ -59,6 +60,18 @@ class Made:
         logits = model(self.X)
         right = (logits.argmax(-1) == self.y).double().mean()
         return {"accuracy": float(right), "loss": float(cross_entropy(logits, self.y))}
+
+
+class Watched(Made):
+    """Tells the rows that it was asked for as if they were faulty, unweighed."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.faults = Faults()
+
+    def batch(self, rows: Sequence[int], seed: int) -> Batch | None:
+        self.faults.places.setdefault("asked for", {}).update((f"row {row}", None) for row in rows)
+        return super().batch(rows, seed)
 
 
 PLAN = Plan(
@@ -107,8 +120,9 @@ def _both(arguments: list[str]) -> None:
     for name, shard in (("replicated", False), ("sharded", True)):
         built = model()
         folder = Path(arguments[0]) / name
-        done = train(built, Made(), PLAN, folder, shard=shard)
-        said[name] = {"history": done.history, "bytes": sum(len(p.read_bytes()) for p in folder.rglob("*.distcp"))}
+        done = train(built, Watched(), PLAN, folder, shard=shard)
+        size = sum(len(p.read_bytes()) for p in folder.rglob("*.distcp"))
+        said[name] = {"history": done.history, "asked": done.faults.counts["asked for"], "bytes": size}
         if torch.distributed.get_rank() == 0:
             torch.save(built.state_dict(), folder / "out.pt")
     torch.distributed.barrier()

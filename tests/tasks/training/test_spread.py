@@ -27,6 +27,8 @@ def test_two_processes_are_one(child: ModuleType, launch: Callable[..., str], tm
     model = child.model()
     done = train(model, child.Made(), child.PLAN)
     said = json.loads(launch("both", str(tmp_path), world=2))
+    rows = {row for number in range(4) for batch in child.Made().epoch(number) for row in batch}
+    assert said["replicated"]["asked"] == said["sharded"]["asked"] == len(rows), "what all processes met is told by one"
     for name in ("replicated", "sharded"):
         require_close(tmp_path / name / "out.pt", model)
         for ours, theirs in zip(done.history, said[name]["history"], strict=True):

@@ -16,7 +16,7 @@ def evaluate(
     most: Annotated[int | None, typer.Option(min=1, help="Only so many items.")] = None,
     json_: Annotated[bool, typer.Option("--json", help="Print the numbers as JSON.")] = False,
 ) -> None:
-    """Measure a model: accuracy, BLEU and chrF, word error rate, bits per byte, or rank of paraphrases."""
+    """Measure a model: accuracy, BLEU and chrF, word error rate, bits per byte, rank of paraphrases, words left out."""
     from glassformer.app.items import progress
     from glassformer.errors import InputError
     from glassformer.tasks.data import Faults

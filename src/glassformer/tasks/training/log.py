@@ -74,7 +74,7 @@ class Log:
                 csv.DictWriter(file, self._columns).writerow(row)
         if self._board is not None:
             for name, value in row.items():
-                if name != "step":
+                if name != "step" and value is not None:  # no loss where every row was faulty
                     self._board.add_scalar(name.replace(".", "/"), value, line["step"])
 
     def close(self) -> None:

@@ -14,6 +14,7 @@ from torch import Tensor, nn
 
 from glassformer.errors import ConfigError, InputError
 from glassformer.nn.stack import Stack
+from glassformer.tasks.data.faults import Faults
 from glassformer.tasks.training import state
 from glassformer.tasks.training.average import kept, lent, put
 from glassformer.tasks.training.course import Job, jobs, made, mixed, own_randomness, seed_all
@@ -61,11 +62,13 @@ def train(
             stopped = run.go(interrupt, show)
             run.finish()
             spread.give_back(run.model, model)
+            if isinstance(faults := getattr(lesson, "faults", None), Faults):
+                spread.tell(faults)
         finally:
             for stack in stacks:
                 stack.checkpointing = False
             run.log.close()
-    return Trained(model, run.log.lines, stopped, getattr(lesson, "faults", None))
+    return Trained(model, run.log.lines, stopped, faults)
 
 
 class Run:

@@ -20,6 +20,7 @@ from torch.nn.parallel import DistributedDataParallel
 
 from glassformer.errors import ConfigError, InputError
 from glassformer.nn.blocks import Block
+from glassformer.tasks.data.faults import Faults
 from glassformer.tasks.training.lesson import Batch, Lesson
 
 # Whoever lets go of a group last waits for its threads. DDP would do so with Python's lock held, which a thread of gloo
@@ -71,6 +72,9 @@ class Spread:
         """As the first process has them."""
         return numbers
 
+    def tell(self, faults: Faults) -> None:
+        """What other processes could not read is told here too."""
+
     def wait(self) -> None:
         """Until every process is here."""
 
@@ -111,6 +115,12 @@ class Replicated(Spread):
         sent = torch.tensor(numbers, dtype=torch.float64, device=self.device)
         dist.broadcast(sent, 0)
         return tuple(sent.tolist())
+
+    def tell(self, faults: Faults) -> None:
+        found: list[Faults] = [faults] * self.world
+        dist.all_gather_object(found, faults)
+        for other in found:
+            faults.remember(other)
 
     def wait(self) -> None:
         dist.barrier()
