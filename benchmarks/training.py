@@ -144,6 +144,11 @@ def amount(seconds: float) -> str:
     return f"{seconds / 3600:.1f} hours" if seconds >= 5400 else f"{seconds / 60:.0f} minutes"
 
 
+def power(number: float) -> str:
+    """1.3e7"""
+    return f"{number:.1e}".replace("e+0", "e").replace("e+", "e").replace(".0e", "e")
+
+
 def told(card: dict[str, Any], found: dict[str, float]) -> str:
     """The part of docs/scale.md that depends on a measurement."""
     giga = {name: found[f"{name}_flops_per_second"] / 1e9 for name in ("train", "product")}
@@ -160,19 +165,19 @@ def told(card: dict[str, Any], found: dict[str, float]) -> str:
     lines = "\n".join(f"| {name} | {rate / 1e9:,.1f} GFLOP/s | {amount(work / rate)} |" for name, rate in rows)
     busy = " **Other work kept the machine busy at the time.**" if found["load_before"] > 0.5 else ""
     where = f"{threads} of {card['cores']} cores, {card['processor']}, torch {card['torch']}"
-    sent = 8 * found["parameters"]
+    sent, forward = 8 * found["parameters"], power(found["forward_flops_per_token"])
     return f"""Measured on {card['date']}: {where}.{busy}
 {giga['train']:.1f} GFLOP/s in training{half}, {giga['product']:.1f} in the product: training reaches {share:.2f} of the
 product's rate. Two processes on one thread each keep {kept:.2f} of one's rate each, with as many rows for each.
 
-For example, {TOKENS:.0e} tokens of it: 3 · {found['forward_flops_per_token']:.3g} · {TOKENS:.0e} = {work:.2g} FLOPs.
+For example, {power(TOKENS)} tokens of it: 3 · {forward} · {power(TOKENS)} = {power(work)} FLOPs.
 
 | | rate | time |
 |---|---|---|
 {lines}
 
 The efficiency is what the exchange leaves: a step sends each process's gradient, 4 bytes a weight, about twice over
-(DDP), three times with `--shard`. Here {found['parameters']:.2g} weights are {sent / 1e6:.0f} MB a step; at 1 GB/s
+(DDP), three times with `--shard`. Here {power(found['parameters'])} weights are {sent / 1e6:.0f} MB a step; at 1 GB/s
 between machines that is {sent / 1e9:.2f} s, to be set against the seconds that a step computes."""
 
 
