@@ -18,7 +18,7 @@ def test_lines_where_nobody_watches(capsys: pytest.CaptureFixture[str], monkeypa
     with shown("classify") as show:
         show(HALF)  # too early for a line
         show(HALF._replace(step=10, left=0.0))
-    assert capsys.readouterr().err == "classify 10/10  loss 1.25  rate 1.0e-03  accuracy 0.5  0 s left\n"
+    assert capsys.readouterr().err == "classify 10/10  loss 1.25  rate 1.0e-03  held out: accuracy 0.5  0 s left\n"
     monkeypatch.setattr(learning, "EVERY", 0.0)
     with shown("classify") as show:
         show(HALF)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -37,9 +37,14 @@ def shown(what: str) -> Iterator[Show]:
 
 
 def told(progress: Progress) -> str:
-    """loss 0.31  rate 9.8e-04  accuracy 0.912."""
-    held = "".join(f"  {name} {value:.4g}" for name, value in progress.held_out.items())
-    return f"loss {progress.loss:.4g}  rate {progress.rate:.1e}{held}"
+    """loss 0.31  rate 9.8e-04  held out: accuracy 0.912  loss 0.37."""
+    held = measured(progress.held_out)
+    return f"loss {progress.loss:.4g}  rate {progress.rate:.1e}{'  ' if held else ''}{held}"
+
+
+def measured(held_out: Mapping[str, float]) -> str:
+    numbers = "  ".join(f"{name} {value:.4g}" for name, value in held_out.items())
+    return f"held out: {numbers}" if numbers else ""
 
 
 class _Lines:
@@ -67,12 +72,12 @@ def draw_curves(history: Sequence[dict[str, Any]], path: Path, title: str) -> No
     if not lines:
         return
     curve = lambda name: ([line["step"] for line in lines], [line[name] for line in lines])
-    measured = [line for line in history if line.get("held_out")]
-    names = dict.fromkeys(name for line in measured for name in line["held_out"])
+    points = [line for line in history if line.get("held_out")]
+    names = dict.fromkeys(name for line in points for name in line["held_out"])
     held = {
-        name: (
-            [line["step"] for line in measured if name in line["held_out"]],
-            [line["held_out"][name] for line in measured if name in line["held_out"]],
+        f"held-out {name}": (
+            [line["step"] for line in points if name in line["held_out"]],
+            [line["held_out"][name] for line in points if name in line["held_out"]],
         )
         for name in names
     }

@@ -15,7 +15,7 @@ from safetensors import safe_open
 
 from glassformer.errors import CheckpointError, ConfigError
 from glassformer.tasks.training.course import Job
-from glassformer.tasks.training.folder import begin, held, not_finite
+from glassformer.tasks.training.folder import begin, found_in, held, not_finite
 from glassformer.tasks.training.spread import Spread
 from glassformer.tasks.training.state import save
 
@@ -37,6 +37,9 @@ def test_a_run_that_is_there(child: ModuleType, tmp_path: Path, refused) -> None
     there = save(tmp_path, 4, {"a": torch.zeros(1)}, {}, ALONE)
     said = f"{tmp_path} has a run that is at step 4: resume it, or choose another folder"
     refused(ConfigError, said, lambda: begin(tmp_path, plan, model, False, ALONE))
+    refused(ConfigError, said, lambda: found_in(tmp_path, False))
+    assert found_in(tmp_path, True) == [there]
+    assert found_in(tmp_path / "new", False) == []
     assert begin(tmp_path, plan, model, True, ALONE) == there
     assert begin(tmp_path, replace(plan, workers=3), model, True, ALONE) == there
     other = replace(plan, optimise=replace(plan.optimise, rate=0.5))

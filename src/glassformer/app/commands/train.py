@@ -116,7 +116,10 @@ def _run(task: str, wish: Wish, plan: Any, output: Path, *, resume: bool, shard:
     from glassformer.app.learning import draw_curves, shown
     from glassformer.tasks.learn.start import start
     from glassformer.tasks.training import train as go
+    from glassformer.tasks.training.folder import found_in
 
+    plan(1.0)  # what is wrong with it is said before data is read
+    found_in(output / "run", resume)
     first = os.environ.get("RANK", "0") == "0"  # of several processes one talks and writes
     begun = start(task, wish)
     if not first:
@@ -135,8 +138,10 @@ def _run(task: str, wish: Wish, plan: Any, output: Path, *, resume: bool, shard:
 
 def _tell(trained: Trained) -> None:
     """What could not be used, and how good it became."""
+    from glassformer.app.learning import measured
+
     for line in trained.faults.told() if trained.faults is not None else ():
         print(f"glassformer: left out: {line}", file=sys.stderr)
-    measured = [line["held_out"] for line in trained.history if line.get("held_out")]
-    if measured:
-        print("  ".join(f"{name} {value:.4g}" for name, value in measured[-1].items()), file=sys.stderr)
+    numbers = [line["held_out"] for line in trained.history if line.get("held_out")]
+    if numbers:
+        print(measured(numbers[-1]), file=sys.stderr)

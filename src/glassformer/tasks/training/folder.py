@@ -29,10 +29,7 @@ def begin(folder: Path, plan: Plan, model: nn.Module, resume: bool, spread: Spre
     now = {"plan": plan.as_dict(), "model": {n: _form(t.shape, t.dtype) for n, t in kept(model).items()}}
     file = folder / "plan.json"
     spread.wait()
-    found = state.steps(folder)
-    if found and not resume:
-        fact = f"{folder} has a run that is at step {int(found[-1].name.removeprefix('step-'))}"
-        raise ConfigError(fact, "resume it, or choose another folder")
+    found = found_in(folder, resume)
     if resume and file.exists():
         _require_same(folder, file, now)
     spread.wait()  # every process has looked before one of them writes
@@ -43,6 +40,15 @@ def begin(folder: Path, plan: Plan, model: nn.Module, resume: bool, spread: Spre
             state.write_whole(file, json.dumps(now, indent=1))
     spread.wait()
     return found[-1] if found else None
+
+
+def found_in(folder: Path, resume: bool) -> list[Path]:
+    """The states of the run that is there; an error if there are some and nobody meant to go on from them."""
+    found = state.steps(folder)
+    if found and not resume:
+        fact = f"{folder} has a run that is at step {int(found[-1].name.removeprefix('step-'))}"
+        raise ConfigError(fact, "resume it, or choose another folder")
+    return found
 
 
 @contextmanager
