@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -27,9 +28,13 @@ def test_lines_where_nobody_watches(capsys: pytest.CaptureFixture[str], monkeypa
 
 def test_a_bar_on_a_terminal(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("sys.stderr.isatty", lambda: True)
+    monkeypatch.setenv("COLUMNS", "80")
     with shown("classify") as show:
-        show(HALF)
-    assert "5/10" in capsys.readouterr().err
+        show(HALF._replace(step=15000, steps=30000, held_out={"accuracy": 0.5, "loss": 1.125}))
+    said = re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]", "", capsys.readouterr().err)
+    last = [line for line in re.split(r"[\r\n]+", said) if line.strip()][-1]
+    assert len(last.rstrip()) <= 80
+    assert re.search(r"━+ 15000/30000 [-0-9:]{7} loss 1\.25  rate 1\.0e-03  held out…?", last), last  # cut at its end
 
 
 def test_curves_of_a_log(tmp_path: Path) -> None:

@@ -22,11 +22,20 @@ def shown(what: str) -> Iterator[Show]:
         yield _Lines(what)
         return
     from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
+    from rich.progress import BarColumn, MofNCompleteColumn, Task, TextColumn, TimeRemainingColumn
     from rich.progress import Progress as Bar
+    from rich.table import Column
+    from rich.text import Text
 
-    now = TextColumn("{task.fields[now]}")
-    columns = (TextColumn(what), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn(), now)
+    class Now(TextColumn):
+        """What is cut where a terminal is narrow: its end, not the steps or the time left."""
+
+        def render(self, task: Task) -> Text:
+            return Text(str(task.fields["now"]), no_wrap=True, overflow="ellipsis")
+
+    whole = lambda: Column(no_wrap=True)
+    steps, left = MofNCompleteColumn(table_column=whole()), TimeRemainingColumn(table_column=whole())
+    columns = (TextColumn(what), BarColumn(12, table_column=whole()), steps, left, Now("", table_column=Column()))
     with Bar(*columns, console=Console(stderr=True)) as bar:
         task = bar.add_task(what, total=None, now="")
 
