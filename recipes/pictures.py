@@ -50,6 +50,7 @@ def teach(learner: Learner, folder: Path, resume: bool) -> None:
     saved = load(model_folder)
     cast = autocast_of(plan.precision, torch.device("cpu"))
     measured = {
+        "machine": circumstances(),  # here, not when all are put together: that may be another day on another machine
         "kind": type(model).__name__,
         "what": learner.what,
         "parameters": sum(weight.numel() for weight in model.parameters()),

@@ -43,6 +43,7 @@ def teach(learner: Learner, folder: Path, resume: bool, *, measured: bool = True
     trained = json.loads((folder / "trained.json").read_text(encoding="utf-8"))
     trained["epochs"] = round(learner.plan.steps / len(learner.lesson.epoch(0)), 2)
     found = {
+        "machine": circumstances(),
         "kind": type(model).__name__,
         "what": learner.what,
         "parameters": sum(weight.numel() for weight in model.parameters()),

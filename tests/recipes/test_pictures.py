@@ -62,6 +62,7 @@ def test_a_recipe_leaves_a_model_its_numbers_and_a_card(
     assert measured["kind"] == "ViT"
     assert measured["trained"]["images_seen"] == 48
     assert measured["machine"]["threads"] == torch.get_num_threads()
+    assert measured["machine"] == json.loads((runs / "vit" / "measured.json").read_text())["machine"]
     assert list(measured["peers"]) == ["mlp"]
     text = (out / "card.md").read_text()
     assert text.startswith(f"# {name}\n")
