@@ -9,7 +9,7 @@ An LSTM and a CNN of its size learn by contrast beside it.
 from __future__ import annotations
 
 import json
-from functools import partial
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
@@ -90,21 +90,35 @@ class Prepared:
 
     def __init__(self, data: Path) -> None:
         files = [Pairs.open(data / f"{part}.tsv") for part in ("train", "valid", "test")]
-        found = paraphrases(file.pair(i) for file in files for i in range(len(file)))
-        test = held_out(found, 0.2, 0.05)
-        rows = [i for i, held in enumerate(test) if not held]
-        self.test: Retrieval = retrieval(found, [i for i, held in enumerate(test) if held])
-        self.known = [found.texts[i] for i in rows]
-        self.tokenizer = bpe.train(self.known, VOCABULARY, SPECIALS, begin="<s>", end="</s>")
-        alike = lookalikes(found, [i for i in rows if found.same[i]], rows)
-        pairs = [(i, j) for i, j in found.pairs() if not test[i]]
-        watched = lambda i: found.cluster[i] % 40 == 0  # clusters that are looked at on the way, and not learned from
-        self.watched = [(found.texts[i], found.texts[j]) for i, j in pairs if watched(i)]
-        self.triples: list[Triple] = [
-            (found.texts[i], found.texts[j], found.texts[alike[i]] if i in alike else None)
-            for a, b in pairs
+        self.found = paraphrases(file.pair(i) for file in files for i in range(len(file)))
+        test = held_out(self.found, 0.2, 0.05)
+        self.rows = [i for i, held in enumerate(test) if not held]
+        self.test: Retrieval = retrieval(self.found, [i for i, held in enumerate(test) if held])
+        self.known = [self.found.texts[i] for i in self.rows]
+        self.pairs = [(i, j) for i, j in self.found.pairs() if not test[i]]
+
+    @cached_property
+    def tokenizer(self) -> Any:
+        return bpe.train(self.known, VOCABULARY, SPECIALS, begin="<s>", end="</s>")
+
+    def is_watched(self, i: int) -> bool:
+        """Of a cluster that is looked at on the way, and not learned from."""
+        return self.found.cluster[i] % 40 == 0
+
+    @cached_property
+    def watched(self) -> list[tuple[str, str]]:
+        return [(self.found.texts[i], self.found.texts[j]) for i, j in self.pairs if self.is_watched(i)]
+
+    @cached_property
+    def triples(self) -> list[Triple]:
+        """What to learn from; whoever only judges does not wait for it."""
+        texts = self.found.texts
+        alike = lookalikes(self.found, [i for i in self.rows if self.found.same[i]], self.rows)
+        return [
+            (texts[i], texts[j], texts[alike[i]] if i in alike else None)
+            for a, b in self.pairs
             for i, j in ((a, b), (b, a))
-            if not watched(a)
+            if not self.is_watched(a)
         ]
 
     def judge(self, model: nn.Module) -> dict[str, Any]:

@@ -44,6 +44,11 @@ def test_a_bad_item_is_told_and_the_rest_goes_on(capsys: pytest.CaptureFixture[s
     Failures().leave()
 
 
+def test_a_place_is_said_once(capsys: pytest.CaptureFixture[str]) -> None:
+    Failures().tell("a.png", InputError("a.png cannot be read (not an image)", "give an image"))
+    assert capsys.readouterr().err == "glassformer: a.png cannot be read (not an image): give an image\n"
+
+
 def test_a_bar_shows_on_a_terminal_only(monkeypatch: Any, capsys: pytest.CaptureFixture[str]) -> None:
     assert list(progress([1, 2, 3])) == [1, 2, 3]
     assert capsys.readouterr() == ("", "")

@@ -90,11 +90,9 @@ def test_what_is_shipped_is_small_and_says_what_it_is(name: str) -> None:
 
 
 @pytest.mark.slow
-def test_the_translator_is_as_good_as_it_says(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_translator_is_as_good_as_it_says() -> None:
     measured = told("translator")
-    monkeypatch.setenv("GLASSFORMER_DATA", str(tmp_path))
-    fetch("tatoeba-en-fr")
-    part, test = measured["held_out"]["part"], Pairs.open(tmp_path / "tatoeba-en-fr" / "test.tsv")
+    part, test = measured["held_out"]["part"], Pairs.open(fetch("tatoeba-en-fr") / "test.tsv")
     found = judge(load(HERE / "translator"), test, most=part["sentences"])
     assert found["bleu"] == pytest.approx(part["bleu"], abs=0.5)
     assert found["chrf"] == pytest.approx(part["chrf"], abs=0.5)
@@ -114,11 +112,9 @@ def test_the_writer_is_as_good_as_it_says(tmp_path: Path, monkeypatch: pytest.Mo
 
 
 @pytest.mark.slow
-def test_the_finder_beats_bags_of_words(recipe: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_finder_beats_bags_of_words(recipe: Any) -> None:
     measured = told("finder")
-    monkeypatch.setenv("GLASSFORMER_DATA", str(tmp_path))
-    fetch("tatoeba-en-fr")
-    made = recipe("finder").Prepared(tmp_path / "tatoeba-en-fr")
+    made = recipe("finder").Prepared(fetch("tatoeba-en-fr"))
     found, bag = made.judge(load(HERE / "finder")), made.bag()
     for part in ("all", "hard"):
         rank = found[part]["mean_reciprocal_rank"]

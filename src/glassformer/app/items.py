@@ -82,7 +82,8 @@ class Failures:
 
     def tell(self, where: str, error: GlassError) -> None:
         self.count += 1
-        print(f"glassformer: {where}: {error}", file=sys.stderr, flush=True)
+        place = "" if where in str(error) else f"{where}: "
+        print(f"glassformer: {place}{error}", file=sys.stderr, flush=True)
 
     def leave(self) -> None:
         if self.count:

@@ -12,7 +12,7 @@ from typing import Any, Literal
 import numpy as np
 import torch
 from jaxtyping import Float
-from PIL import Image, ImageOps
+from PIL import Image, ImageOps, UnidentifiedImageError
 from torch import Tensor
 
 from glassformer.checkpoints.files import read_object
@@ -118,7 +118,9 @@ def open_image(path: str | Path) -> Image.Image:
     except FileNotFoundError:
         raise InputError(f"there is no {path}", "give the file of an image") from None
     except Exception as error:  # Pillow's readers raise whatever a damaged file makes them
-        raise InputError(f"{path} cannot be read ({str(error)[:80]})", "give an image as PNG, JPEG, …") from None
+        known = "not an image" if isinstance(error, UnidentifiedImageError) else getattr(error, "strerror", None)
+        reason = known or error
+        raise InputError(f"{path} cannot be read ({str(reason)[:80]})", "give an image as PNG, JPEG, …") from None
     if upright.mode.startswith(("I", "F")):  # Pillow would turn all of it white
         raise InputError(f"{path} has more than 8 bits a channel", "save it with 8")
     return upright
