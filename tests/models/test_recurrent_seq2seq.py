@@ -6,6 +6,7 @@ from torch import nn
 from torch.nn import functional as F
 
 from glassformer.core.attention import attend
+from glassformer.core.precision import bfloat16_works
 from glassformer.errors import ConfigError, InputError, MaskError, ShapeError
 from glassformer.models.ends import Frames, Tokens
 from glassformer.models.recurrent_seq2seq import (
@@ -200,3 +201,17 @@ def test_mistakes() -> None:
     nn.init.constant_(model.decoder.layers[0].onward.WX.weight, float("nan"))
     with pytest.raises(InputError, match=r"weight decoder\.layers\.0\.onward\.WX\.weight holds nan"):
         model(X, Y)
+
+
+@pytest.mark.skipif(not bfloat16_works(), reason="bfloat16 does not run here")
+@pytest.mark.parametrize("padded", [False, True])
+def test_products_in_bfloat16(padded: bool) -> None:
+    """As a training with mixed precision runs it, with sources of one length and of several."""
+    model = build(bidirectional=True).float().eval()
+    source, target = ids(2, 6), ids(2, 4, below=9)
+    real = torch.tensor([[True] * 6, [True] * 4 + [False] * 2]) if padded else None
+    with torch.no_grad():
+        exact = model(source, target, real)
+        with torch.autocast("cpu", dtype=torch.bfloat16):
+            close = model(source, target, real)
+    torch.testing.assert_close(close.float(), exact, rtol=0.05, atol=0.05)

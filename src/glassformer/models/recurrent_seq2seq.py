@@ -120,6 +120,7 @@ class StateAttention(nn.Module):
         self, h: Float[Tensor, "b t m"], Z: Float[Tensor, "b s m"], real: Bool[Tensor, "b s"] | None
     ) -> Float[Tensor, "b t m"]:
         Q = self.Q(self.WQ(h))
+        Z = Z.to(Q.dtype)  # under autocast products are bfloat16, the states of padded sequences float32
         S = self.S(scores(Q, Z, beta=1.0, mask=None if real is None else real[:, None]))
         A = self.A(softargmax(S))
         H = self.H(A @ Z)
