@@ -8,10 +8,9 @@ from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
-from glassformer.figures.style import DASHES, LINES
+from glassformer.figures.style import DASHES, LINES, MARKERS
 
 Numbers = Sequence[float]
-MARKERS = ("o", "s", "^", "D", "v", "P")
 
 
 def figure(width: float, height: float) -> Figure:

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import copy
 from dataclasses import replace
 from pathlib import Path
 
@@ -7,7 +8,7 @@ import pytest
 
 from glassformer.errors import InputError
 from glassformer.lab.comparison.nets import ARCHITECTURES
-from glassformer.lab.comparison.readme import best_use, disciplines, table, update
+from glassformer.lab.comparison.readme import table, update
 from glassformer.lab.comparison.results import Results
 
 
@@ -21,15 +22,6 @@ def test_each_cell_has_its_number(results: Results) -> None:
             assert any(c.isdigit() for c in cell), row
 
 
-def test_who_is_first_is_told_without_a_place(results: Results) -> None:
-    for discipline in disciplines(results):
-        assert discipline.value(results, "Transformer") is not None
-    far = next(each for each in disciplines(results) if each.name == "gradient")
-    assert far.value(results, "MLP") is None  # 40 tokens back is outside its window: nothing arrives
-    told = {name: best_use(results, name) for name in ARCHITECTURES}
-    assert any(" of 6" not in each for each in told.values())  # somebody is the best at something
-
-
 def test_between_the_markers(results: Results, tmp_path: Path) -> None:
     path = tmp_path / "README.md"
     path.write_text("before\n<!-- comparison -->\nwhat stood here\n<!-- /comparison -->\nafter\n")
@@ -38,6 +30,7 @@ def test_between_the_markers(results: Results, tmp_path: Path) -> None:
     assert text.startswith("before\n<!-- comparison -->\n| |")
     assert text.endswith("<!-- /comparison -->\nafter\n")
     assert "what stood here" not in text
+    assert f"[{results.path.name}](" in text
     update(results, path)
     assert path.read_text(encoding="utf-8") == text
     path.write_text("nothing")
@@ -45,8 +38,32 @@ def test_between_the_markers(results: Results, tmp_path: Path) -> None:
         update(results, path)
 
 
-def test_a_part_is_not_enough(results: Results) -> None:
+def test_a_part_is_not_enough(results: Results, tmp_path: Path) -> None:
     some = Results(results.data, results.path)
     some.plan = replace(some.plan, tasks=("reach", "data"))
     with pytest.raises(InputError, match="has no cost, streaming, bias"):
-        table(some)
+        update(some, tmp_path / "README.md")
+
+
+def test_both_sections_of_one_file(results: Results, tmp_path: Path) -> None:
+    path = tmp_path / "page.md"
+    sections = [f"<!-- {name} -->\nold\n<!-- /{name} -->" for name in ("findings", "comparison")]
+    path.write_text("\n".join(["first", *sections, "last"]))
+    update(results, path)
+    text = path.read_text(encoding="utf-8")
+    assert "old" not in text
+    assert (
+        text.index("Made by `glassformer compare`") < text.index("<!-- /findings -->") < text.index("| Transformer |")
+    )
+    link = text.partition(f"[{results.path.name}](")[2].partition(")")[0]
+    assert (path.parent / link).samefile(results.path)
+
+
+def test_threads_are_told_if_the_machine_was_quiet(results: Results) -> None:
+    data = copy.deepcopy(results.data)
+    for load, told in ((0.9, True), (7.0, False)):
+        for unit in data["units"]:
+            unit["load"] = load
+        text = table(Results(data, results.path))
+        assert (" × on 2 threads" in text) == told
+        assert ("cannot be told" in text) != told

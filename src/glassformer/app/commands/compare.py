@@ -29,7 +29,8 @@ def compare(
     report: Annotated[Path | None, typer.Option(help="Write a standalone page (HTML) to this file.")] = None,
     figures: Annotated[Path | None, typer.Option(help="Write every figure (PNG) to this folder.")] = None,
     readme: Annotated[
-        Path | None, typer.Option(help="Put the table between the markers of this Markdown file.")
+        list[Path] | None,
+        typer.Option(help="Put the table or the findings between the markers of this Markdown file; may be repeated."),
     ] = None,
     list_: Annotated[bool, typer.Option("--list", help="List what the plan would measure.")] = False,
     json_: Annotated[bool, typer.Option("--json", help="Print the tables as JSON.")] = False,
@@ -53,7 +54,7 @@ def compare(
     _show(console, results, json_)
     if from_ is None:
         console.print(f"{path}", style="bold", markup=False, highlight=False)
-    _write(results, report, figures, readme)
+    _write(results, report, figures, readme or [])
 
 
 def _plan(quick: bool, only: list[str]) -> Plan:
@@ -117,7 +118,7 @@ def _show(console: Console, results: Results, json_: bool) -> None:
         console.print()
 
 
-def _write(results: Results, report: Path | None, folder: Path | None, readme: Path | None) -> None:
+def _write(results: Results, report: Path | None, folder: Path | None, readme: list[Path]) -> None:
     from glassformer import figures
     from glassformer.app.output import write, write_bytes
     from glassformer.lab.comparison import drawings, page
@@ -129,5 +130,5 @@ def _write(results: Results, report: Path | None, folder: Path | None, readme: P
         folder.mkdir(parents=True, exist_ok=True)
         for each in drawings.drawings(results):
             write_bytes(figures.save(each.figure), folder / f"{each.name}.png")
-    if readme is not None:
-        update(results, readme)
+    for path in readme:
+        update(results, path)
