@@ -39,6 +39,12 @@ def test_exponents(made: Results) -> None:
     assert summary.in_n(made, "MLP").counted == pytest.approx(1)
 
 
+def test_how_parts_of_one_are_said() -> None:
+    told = {0.0: "0", 2e-44: "10⁻⁴⁴", 0.043: "4.3 %", 0.85: "85 %", 2.0: "200 %"}
+    assert {value: summary.power(value) for value in told} == told
+    assert [summary.points(x) for x in (-0.48, -0.001, 0.01)] == ["−48", "0", "+1"]
+
+
 def test_crossings(made: Results) -> None:
     halves = summary.crossing(made, 16)  # n²d = nd²
     assert halves is not None

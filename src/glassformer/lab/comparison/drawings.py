@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.ticker import FuncFormatter
 
 from glassformer.figures.style import DASHES, LINES, MARKERS
 from glassformer.lab.comparison import published, summary
 from glassformer.lab.comparison.cost import LINEAR, SQUARE
+from glassformer.lab.comparison.nets import ARCHITECTURES
 from glassformer.lab.comparison.results import Estimate, Results, estimate
 from glassformer.lab.comparison.streaming import WINDOWED
 from glassformer.lab.pictures import figure
@@ -40,9 +42,24 @@ def _lines(ax: Axes, x: Sequence[float], lines: Lines, *, least: float = 0.0) ->
         y = [max(each.mean, least) for each in values]
         error = [each.half or 0.0 for each in values]
         below = [min(half, value - least) if least else half for half, value in zip(error, y, strict=True)]
-        dashes = DASHES[(k + k // len(LINES)) % len(DASHES)]  # the seventh has the first's colour, not its dashes
-        style = {"ls": dashes, "marker": MARKERS[k % len(MARKERS)], "color": LINES[k % len(LINES)]}
+        style = _style(name, k)
         ax.errorbar(x, y, yerr=[below, error], ms=4, lw=1.3, capsize=2, elinewidth=0.8, label=name, **style)
+
+
+def _style(name: str, k: int) -> dict[str, Any]:
+    """An architecture looks the same in every figure, its variants have its colour; others are counted."""
+    kind, _, variant = {"ViT": "Transformer"}.get(name, name).partition(", ")
+    place = ARCHITECTURES.index(kind) if kind in ARCHITECTURES else k
+    other = len(ARCHITECTURES) if variant in ("rotary", "window") else place
+    return {"ls": DASHES[other % len(DASHES) + (other != place)], "marker": MARKERS[other], "color": LINES[place]}
+
+
+def _plain(ax: Axes) -> None:
+    """0.2, 0.5, 1 for 2 × 10⁻¹ …; between powers of ten only where there are few of them."""
+    low, high = ax.get_ylim()
+    few = high / low < 100
+    ax.yaxis.set_major_formatter(FuncFormatter(lambda y, _: f"{y:g}"))
+    ax.yaxis.set_minor_formatter(FuncFormatter(lambda y, _: f"{y:g}" if few and f"{y:e}"[0] in "25" else ""))
 
 
 def _finish(
@@ -56,12 +73,13 @@ def _finish(
         ax.minorticks_off()
     if "y" in log:
         ax.set_yscale("log")
+        _plain(ax)
     ax.set(xlabel=across, ylabel=up)
     ax.set_title(title, fontsize=10)
-    ax.tick_params(labelsize=8)
+    ax.tick_params(labelsize=8, which="both")
     ax.spines[["right", "top"]].set_visible(False)
     if legend:
-        ax.legend(fontsize=7, frameon=False)
+        ax.legend(fontsize=7, edgecolor="none", framealpha=0.9)
 
 
 def cost(results: Results) -> Drawing:
@@ -78,7 +96,7 @@ def cost(results: Results) -> Drawing:
             least=1e-3,
         )
         ax.axvline(2 * d, color="black", lw=1, ls=":")
-        _finish(ax, "n (dotted: 2d)", "ms, forward and back", f"a layer, d = {d}", log="xy", at=plan.lengths)
+        _finish(ax, "n (dotted: 2d)", "time in ms, forward and back", f"a layer, d = {d}", log="xy", at=plan.lengths)
     n = plan.lengths[len(plan.lengths) // 2]
     _lines(
         axes[2],
@@ -86,7 +104,7 @@ def cost(results: Results) -> Drawing:
         {name: [over(name, n, d) for d in plan.widths] for name in results.architectures},
         least=1e-3,
     )
-    _finish(axes[2], "d", "ms, forward and back", f"a layer, n = {n}", log="xy", legend=False, at=plan.widths)
+    _finish(axes[2], "d", "time in ms, forward and back", f"a layer, n = {n}", log="xy", legend=False, at=plan.widths)
     some = plan.lengths[::2]
     held = lambda name, n: Estimate(
         results.select("cost", "memory", n=n, d=plan.widths[0])[0]["peak"][name] / 1e6, None, 1
@@ -140,7 +158,7 @@ def reach(results: Results) -> Drawing:
         left,
         "distance",
         "‖∂y_n/∂x_1‖ / ‖∂y_n/∂x_n‖",
-        f"gradient, untrained (floor {least:g})",
+        f"gradient, untrained (at {least:g}: that or less)",
         log="xy",
         at=plan.gradients,
     )
@@ -182,7 +200,7 @@ def data(results: Results) -> Drawing:
     right.plot(x, y, color=LINES[2], marker=MARKERS[2], ms=4, lw=1.3, ls=DASHES[2], label=theirs)
     for each in published.FIGURE_3:
         at = {"xy": (each.images, each.gap), "xytext": (0, 6), "textcoords": "offset points"}
-        right.annotate(f"{each.gap:+.1f}", **at, ha="center", fontsize=7)
+        right.annotate(f"{each.gap:+.1f}".replace("-", "−"), **at, ha="center", fontsize=7)
     crossing = "published: in between ViT overtakes (Figure 4)"
     right.axvspan(*published.FIGURE_4, color=LINES[3], alpha=0.2, lw=0, label=crossing)
     right.axhline(0, color="black", lw=0.8, ls=":")
@@ -198,7 +216,8 @@ def streaming(results: Results) -> Drawing:
     names = [*results.architectures, *([WINDOWED] if "Transformer" in results.architectures else [])]
     scaled = lambda each: estimate([1e3 * each.mean])
     _lines(ax, after, {name: [scaled(summary.frame(results, name, n)) for n in after] for name in names})
-    _finish(ax, "tokens before", "ms", "one more token", log="xy", at=after)
+    ax.set_xlim(after[0] / 1.5, 40 * after[-1])  # room for the legend
+    _finish(ax, "tokens before", "time in ms", "one more token", log="xy", at=after)
     return Drawing("streaming", "Time of one more token after so many", fig)
 
 

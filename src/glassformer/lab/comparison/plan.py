@@ -175,7 +175,9 @@ def quick() -> Plan:
         plan,
         name="quick",
         seeds=(0, 1),
-        cost=replace(plan.cost, lengths=(64, 256, 1024), widths=(64, 256), rounds=1, thread_width=256),
+        cost=replace(
+            plan.cost, lengths=(64, 256, 1024), widths=(64, 256), rounds=1, thread_length=256, thread_width=256
+        ),
         reach=replace(plan.reach, gradients=(4, 16, 64, 256), distances=(4, 16, 64), steps=120),
         data=replace(plan.data, embedded=True, sizes=(40, 400, 4000), steps=120, tests=1000),
         streaming=replace(plan.streaming, rounds=5),

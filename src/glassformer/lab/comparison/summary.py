@@ -187,7 +187,7 @@ def power(value: float) -> str:
     if not value:
         return "0"
     if value >= 1e-3:
-        return f"{100 * value:.2g} %"
+        return f"{100 * value:.2g} %" if value < 1 else f"{100 * value:,.0f} %"
     return "10" + str(round(math.log10(value))).translate(str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹"))
 
 

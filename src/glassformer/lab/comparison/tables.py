@@ -52,8 +52,8 @@ def times(results: Results) -> Table:
     head = [f"n = {n}, {kind}" for n in lengths for kind in ("forward", "and back")]
     note = (
         "Milliseconds of processor time of one layer on one sequence, one thread, float32; the best of the rounds of "
-        "a seed, all layers taking turns; mean over seeds ± 95 % by Student's t. torch has one fused kernel for the LSTM, and runs the "
-        "plain RNN and the GRU step by step."
+        "a seed, all layers taking turns; mean over seeds ± 95 % by Student's t. torch has one fused kernel for the "
+        "LSTM, and runs the plain RNN and the GRU step by step."
     )
     return Table(f"Time of a layer, d = {d}", ("", "parameters", *head), rows, note)
 
@@ -180,7 +180,7 @@ def beside(results: Results) -> Table:
             f"{each.large:.2f}",
             "–" if each.huge is None else f"{each.huge:.2f}",
             f"{each.residual:.2f}",
-            f"{each.gap:+.2f}",
+            f"{each.gap:+.2f}".replace("-", "−"),
         )
         for each in published.FIGURE_3
     ]
