@@ -41,7 +41,7 @@ def test_between_the_markers(results: Results, tmp_path: Path) -> None:
 def test_a_part_is_not_enough(results: Results, tmp_path: Path) -> None:
     some = Results(results.data, results.path)
     some.plan = replace(some.plan, tasks=("reach", "data"))
-    with pytest.raises(InputError, match="has no cost, streaming, bias"):
+    with pytest.raises(InputError, match="needs bias, streaming, cost too"):
         update(some, tmp_path / "README.md")
 
 

@@ -51,6 +51,8 @@ def test_crossings(made: Results) -> None:
     assert halves.mean == pytest.approx(16)
     assert summary.overtaken(made, "RNN", 16) == pytest.approx(20)  # n²/20 = n
     assert summary._passes([8, 16], [0.2, 0.9]) is None  # not here
+    assert summary._passes([8, 16], [1.2, 1.9]) == 8  # everywhere
+    assert summary._passes([4, 8, 16], [1.2, 0.5, 2.0]) == pytest.approx(8 * 2**0.5)  # from there on
 
 
 def test_reach(made: Results) -> None:

@@ -38,8 +38,10 @@ def compare(
     """Compare architectures on matched budgets: cost, reach, data, streaming, inductive bias."""
     from rich.console import Console
 
+    from glassformer.app.output import require
     from glassformer.errors import InputError
     from glassformer.lab import comparison
+    from glassformer.lab.comparison.readme import require_markers
 
     console = Console(width=None if Console().is_terminal else 160)
     if from_ is not None and (quick or only):
@@ -49,6 +51,9 @@ def compare(
         for unit in comparison.units(plan):
             console.print(unit.key, markup=False, highlight=False)
         return
+    require(report)
+    for file in readme or []:
+        require_markers(file, plan.tasks)
     path = from_ if from_ is not None else _carry_out(plan, out)
     results = comparison.load(path)
     _show(console, results, json_)

@@ -216,7 +216,7 @@ def streaming(results: Results) -> Drawing:
     names = [*results.architectures, *([WINDOWED] if "Transformer" in results.architectures else [])]
     scaled = lambda each: estimate([1e3 * each.mean])
     _lines(ax, after, {name: [scaled(summary.frame(results, name, n)) for n in after] for name in names})
-    ax.set_xlim(after[0] / 1.5, 40 * after[-1])  # room for the legend
+    ax.set_xlim(after[0] / 1.5, 20 * after[-1])  # room for the legend
     _finish(ax, "tokens before", "time in ms", "one more token", log="xy", at=after)
     return Drawing("streaming", "Time of one more token after so many", fig)
 

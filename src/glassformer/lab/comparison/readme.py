@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from glassformer.errors import InputError
 from glassformer.lab.comparison import summary
 from glassformer.lab.comparison.bias import GRIDS, SEEING
 from glassformer.lab.comparison.findings import findings
+from glassformer.lab.comparison.plan import TASKS
 from glassformer.lab.comparison.results import Results
 from glassformer.lab.comparison.uses import best_use, milliseconds, uses
 
@@ -91,24 +92,31 @@ def _bias(results: Results, name: str) -> str:
 SECTIONS: dict[str, Callable[[Results], str]] = {"comparison": table, "findings": findings}
 
 
-def update(results: Results, path: Path) -> None:
-    """What stands between the markers of a Markdown file, made anew; a link leads to the results."""
-    missing = [task for task in ("cost", "reach", "data", "streaming", "bias") if not results.has(task)]
+def require_markers(path: Path, tasks: Sequence[str]) -> str:
+    """The text of a Markdown file with a place for what is made of a whole plan; said before anything is measured."""
+    missing = [task for task in TASKS if task not in tasks]
     if missing:
-        raise InputError(f"{results.path} has no {', '.join(missing)}", "carry out a whole plan")
+        raise InputError(f"{path} needs {', '.join(missing)} too", "carry out a whole plan, without --only")
     try:
         text = path.read_text(encoding="utf-8")
     except OSError as error:
         raise InputError(f"{path} cannot be read ({error.strerror})", "give a Markdown file") from None
-    place = os.path.relpath(results.path.resolve(), path.resolve().parent)
-    found = 0
-    for name, make in SECTIONS.items():
-        between = re.compile(f"(<!-- {name} -->\n).*?(<!-- /{name} -->)", re.DOTALL)
-        if between.search(text):
-            made = f"{make(results)}\n\n[{results.path.name}]({place}) has all of it, with the machine's card.\n"
-            text = between.sub(lambda match, made=made: match[1] + made + match[2], text)  # type: ignore[misc]
-            found += 1
-    if not found:
+    if not any(_between(name).search(text) for name in SECTIONS):
         names = " or ".join(f"<!-- {name} --> … <!-- /{name} -->" for name in SECTIONS)
         raise InputError(f"{path} has no {names}", "put both lines where the table or the findings are to stand")
+    return text
+
+
+def update(results: Results, path: Path) -> None:
+    """What stands between the markers of a Markdown file, made anew; a link leads to the results."""
+    text = require_markers(path, results.plan.tasks)
+    place = os.path.relpath(results.path.resolve(), path.resolve().parent)
+    for name, make in SECTIONS.items():
+        if _between(name).search(text):
+            made = f"{make(results)}\n\n[{results.path.name}]({place}) has all of it, with the machine's card.\n"
+            text = _between(name).sub(lambda match, made=made: match[1] + made + match[2], text)  # type: ignore[misc]
     path.write_text(text, encoding="utf-8")
+
+
+def _between(name: str) -> re.Pattern[str]:
+    return re.compile(f"(<!-- {name} -->\n).*?(<!-- /{name} -->)", re.DOTALL)

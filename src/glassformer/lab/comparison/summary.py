@@ -66,17 +66,19 @@ def overtaken(results: Results, other: str, d: int) -> float | None:
     for n in lengths:
         own, its = (min(times(results, "both", name, n=n, d=d)) for name in ("Transformer", other))
         ratios.append(own / its)
-    return float(lengths[0]) if ratios[0] >= 1 else _passes(lengths, ratios)
+    return _passes(lengths, ratios)
 
 
 def _passes(x: Sequence[float], ratios: Sequence[float]) -> float | None:
-    """Where the ratio comes to 1 from below for the last time."""
-    place = None
-    for k in range(len(x) - 1):
-        if ratios[k] < 1 <= ratios[k + 1]:
-            share = math.log(1 / ratios[k]) / math.log(ratios[k + 1] / ratios[k])
-            place = math.exp(math.log(x[k]) + share * math.log(x[k + 1] / x[k]))
-    return place
+    """From where on the ratio is above 1, to the end: the first x if everywhere, None if not at the last."""
+    if ratios[-1] < 1:
+        return None
+    below = [k for k, ratio in enumerate(ratios) if ratio < 1]
+    if not below:
+        return float(x[0])
+    k = below[-1]
+    share = math.log(1 / ratios[k]) / math.log(ratios[k + 1] / ratios[k])
+    return math.exp(math.log(x[k]) + share * math.log(x[k + 1] / x[k]))
 
 
 def speed_up(results: Results, architecture: str) -> float:
