@@ -147,8 +147,8 @@ def full() -> Plan:
             source="fashion-mnist",
             embedded=False,
             budget=19_000,
-            sizes=(600, 6_000, 60_000),
-            steps=940,  # of 64 images: all 60,000 are seen
+            sizes=(500, 5_000, 50_000),
+            steps=800,  # of 64 images: all 50,000 are seen
             batch=64,
             rate=3e-3,
             tests=5000,
