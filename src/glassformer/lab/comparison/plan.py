@@ -130,7 +130,7 @@ def full() -> Plan:
             widths=(64, 128, 256, 512),
             rounds=2,
             threads=(1, 2),
-            thread_length=512,
+            thread_length=256,
             thread_width=512,
         ),
         reach=ReachPlan(
