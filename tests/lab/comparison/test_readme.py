@@ -7,9 +7,10 @@ from pathlib import Path
 import pytest
 
 from glassformer.errors import InputError
+from glassformer.lab.comparison.findings import findings
 from glassformer.lab.comparison.nets import ARCHITECTURES
 from glassformer.lab.comparison.readme import table, update
-from glassformer.lab.comparison.results import Results
+from glassformer.lab.comparison.results import Results, load
 
 
 def test_each_cell_has_its_number(results: Results) -> None:
@@ -66,3 +67,11 @@ def test_threads_are_told_if_the_machine_was_quiet(results: Results) -> None:
         text = table(Results(data, results.path))
         assert (" × on 2 threads" in text) == told
         assert ("cannot be told" in text) != told
+
+
+def test_the_pages_say_what_was_measured() -> None:
+    """`make compare` writes both; a number that is changed by hand, or a result that was not written in, is found."""
+    root = Path(__file__).parents[3]
+    results = load(max((root / "results").glob("compare-full-*.json")))
+    assert table(results) in (root / "README.md").read_text(encoding="utf-8")
+    assert findings(results) in (root / "docs" / "compare.md").read_text(encoding="utf-8")
