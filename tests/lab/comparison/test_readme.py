@@ -61,9 +61,9 @@ def test_both_sections_of_one_file(results: Results, tmp_path: Path) -> None:
 
 def test_threads_are_told_if_the_machine_was_quiet(results: Results) -> None:
     data = copy.deepcopy(results.data)
-    for load, told in ((0.9, True), (7.0, False)):
+    for wanted, told in ((0.9, True), (7.0, False)):
         for unit in data["units"]:
-            unit["load"] = load
+            unit["load"] = wanted
         text = table(Results(data, results.path))
         assert (" × on 2 threads" in text) == told
         assert ("cannot be told" in text) != told
