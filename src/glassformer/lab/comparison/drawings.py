@@ -7,7 +7,6 @@ from typing import Any, NamedTuple
 
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.ticker import FuncFormatter
 
 from glassformer.figures.style import DASHES, LINES, MARKERS
 from glassformer.lab.comparison import published, summary
@@ -15,7 +14,7 @@ from glassformer.lab.comparison.cost import LINEAR, SQUARE
 from glassformer.lab.comparison.nets import ARCHITECTURES
 from glassformer.lab.comparison.results import Estimate, Results, estimate
 from glassformer.lab.comparison.streaming import WINDOWED
-from glassformer.lab.pictures import figure
+from glassformer.lab.pictures import figure, plain
 
 Lines = Mapping[str, Sequence[Estimate]]
 
@@ -54,14 +53,6 @@ def _style(name: str, k: int) -> dict[str, Any]:
     return {"ls": DASHES[other % len(DASHES) + (other != place)], "marker": MARKERS[other], "color": LINES[place]}
 
 
-def _plain(ax: Axes) -> None:
-    """0.2, 0.5, 1 for 2 × 10⁻¹ …; between powers of ten only where there are few of them."""
-    low, high = ax.get_ylim()
-    few = high / low < 100
-    ax.yaxis.set_major_formatter(FuncFormatter(lambda y, _: f"{y:g}"))
-    ax.yaxis.set_minor_formatter(FuncFormatter(lambda y, _: f"{y:g}" if few and f"{y:e}"[0] in "25" else ""))
-
-
 def _finish(
     ax: Axes, across: str, up: str, title: str, *, log: str = "", legend: bool = True, at: Sequence[int] = ()
 ) -> None:
@@ -73,7 +64,7 @@ def _finish(
         ax.minorticks_off()
     if "y" in log:
         ax.set_yscale("log")
-        _plain(ax)
+        plain(ax.yaxis)
     ax.set(xlabel=across, ylabel=up)
     ax.set_title(title, fontsize=10)
     ax.tick_params(labelsize=8, which="both")
