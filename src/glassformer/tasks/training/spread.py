@@ -22,7 +22,6 @@ from glassformer.errors import ConfigError, InputError
 from glassformer.nn.blocks import Block
 from glassformer.tasks.training.lesson import Batch, Lesson
 
-
 # Whoever lets go of a group last waits for its threads. DDP would do so with Python's lock held, which a thread of gloo
 # may want first: then both wait forever. So the group is never DDP's alone.
 _PARTED: list[dist.ProcessGroup | None] = []
