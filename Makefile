@@ -37,7 +37,7 @@ bench: $(READY)
 # Measures the architectures side by side (resumes if it was stopped), and rewrites the table in README.md.
 compare: $(READY)
 	$(VENV)/bin/glassformer data fetch fashion-mnist
-	OMP_NUM_THREADS=1 $(VENV)/bin/glassformer compare --readme README.md
+	OMP_NUM_THREADS=1 $(VENV)/bin/glassformer compare --readme README.md --readme docs/compare.md
 
 # Rewrites every golden file from what the code says now; read the diff before you commit it.
 golden: $(READY)

@@ -30,7 +30,7 @@ def test_settings_are_typed(refused) -> None:  # type: ignore[no-untyped-def]
 
 
 def test_a_claim_that_is_not_there(refused) -> None:  # type: ignore[no-untyped-def]
-    refused(InputError, "there is no claim 99: choose one of 1, 2", lambda: claim(99))
+    refused(InputError, "there is no claim 99: choose a number from 1 to 32", lambda: claim(99))
 
 
 def test_what_breaks_with_odd_values_is_a_users_mistake() -> None:

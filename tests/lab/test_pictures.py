@@ -21,6 +21,21 @@ def test_curves() -> None:
     assert save(fig)
 
 
+def test_axes_are_in_plain_numbers() -> None:
+    """4, 8, 16, 32 on a logarithmic axis: 2 × 10¹ and 3 × 10¹ would run into each other."""
+    fig = pictures.curves([4, 8, 16, 32], {"a": [1, 2, 3, 4]}, across="n", up="y", title="t", log="x")
+    save(fig)
+    shown = [label.get_text() for which in (False, True) for label in fig.axes[0].get_xticklabels(minor=which)]
+    assert "10" in shown
+    assert "20" in shown
+    assert not any("times" in text or "30" in text for text in shown)
+
+
+def test_small_numbers_fit_their_cells() -> None:
+    fig = pictures.maps({"a": [[-0.00088, 0.012, 0.0]]}, title="t")
+    assert [text.get_text() for text in fig.axes[0].texts] == ["-9e-4", "0.012", "0"]
+
+
 def test_bars() -> None:
     fig = pictures.bars({"a": 1, "b": 2}, up="y", title="t", level=1.0)
     assert [patch.get_height() for patch in fig.axes[0].patches] == [1, 2]

@@ -9,6 +9,17 @@ from pathlib import Path
 from glassformer.errors import InputError
 
 
+def require(*paths: Path | None) -> None:
+    """Files that are to be written after long work can be: said before it begins."""
+    for path in paths:
+        if path is None:
+            continue
+        if path.is_dir():
+            raise InputError(f"{path} is a folder", "name a file")
+        if not path.parent.is_dir() or not os.access(path.parent, os.W_OK):
+            raise InputError(f"{path} cannot be written: no such folder, or not yours", "choose another place")
+
+
 def write(text: str, path: Path | None) -> None:
     if path is None:
         sys.stdout.write(text)

@@ -20,7 +20,7 @@ _STYLE = (
 .holds { color: #1a7f4b } .fails { color: #b3261e } .when { color: #9a6700 }
 img { max-width: 100%; background: white }
 table { border-collapse: collapse } td, th { padding: .15rem .6rem; text-align: left; vertical-align: top }
-pre { overflow-x: auto; padding: .6rem; background: #8881 }
+pre { white-space: pre-wrap; padding: .6rem; background: #8881 }
 """
 )
 

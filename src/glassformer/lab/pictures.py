@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from matplotlib.axes import Axes
+from matplotlib.axis import Axis
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
+from matplotlib.ticker import FuncFormatter
 
-from glassformer.figures.style import DASHES, LINES
+from glassformer.figures.style import DASHES, LINES, MARKERS
 
 Numbers = Sequence[float]
-MARKERS = ("o", "s", "^", "D", "v", "P")
 
 
 def figure(width: float, height: float) -> Figure:
@@ -19,6 +20,14 @@ def figure(width: float, height: float) -> Figure:
     fig = Figure(figsize=(width, height), layout="constrained")
     FigureCanvasAgg(fig)
     return fig
+
+
+def plain(axis: Axis) -> None:
+    """A logarithmic axis with 0.2, 0.5, 1 for 2 × 10⁻¹ …; between powers of ten only where there are few of them."""
+    low, high = axis.get_view_interval()
+    few = high / low < 100
+    axis.set_major_formatter(FuncFormatter(lambda x, _: f"{x:g}"))
+    axis.set_minor_formatter(FuncFormatter(lambda x, _: f"{x:g}" if few and f"{x:e}"[0] in "25" else ""))
 
 
 def curves(
@@ -44,8 +53,10 @@ def curves(
         ax.axhline(height, color="#888888", lw=0.8, ls="--", label=name)
     if "x" in log:
         ax.set_xscale("log")
+        plain(ax.xaxis)
     if "y" in log:
         ax.set_yscale("log")
+        plain(ax.yaxis)
     _finish(ax, across, up, title)
     return fig
 
@@ -97,15 +108,20 @@ def maps(matrices: Mapping[str, Sequence[Numbers]], *, title: str) -> Figure:
             for i, row in enumerate(rows):
                 for j, x in enumerate(row):
                     shade = "white" if abs(x) > 0.7 * top else "black"
-                    ax.text(j, i, f"{x:.2g}", ha="center", va="center", fontsize=7, color=shade)
+                    ax.text(j, i, _short(x), ha="center", va="center", fontsize=7, color=shade)
     fig.colorbar(image, ax=list(axes), shrink=0.8)
     return fig
+
+
+def _short(x: float) -> str:
+    """Two digits, or one and its power where those would not fit into a cell."""
+    return f"{x:.2g}" if x == 0 or abs(x) >= 0.01 else f"{x:.0e}".replace("e-0", "e-")
 
 
 def _finish(ax: Axes, across: str, up: str, title: str) -> None:
     ax.set(xlabel=across, ylabel=up)
     ax.set_title(title, fontsize=10)
-    ax.tick_params(labelsize=8)
+    ax.tick_params(labelsize=8, which="both")
     ax.spines[["right", "top"]].set_visible(False)
     if ax.get_legend_handles_labels()[1]:
         ax.legend(fontsize=7, frameon=False, loc="center left", bbox_to_anchor=(1.0, 0.5))

@@ -11,18 +11,26 @@ from glassformer.lab.experiment import Result
 
 
 def made(first: tuple[float, float], last: tuple[float, float]) -> Result:
-    """Gaps with their standard errors, with the fewest images and with the most."""
-    gaps, errors = zip(first, last, strict=True)
+    """Gaps and the half-widths of their intervals, with the fewest images and with the most."""
+    gaps, halves = zip(first, last, strict=True)
     accuracy = {"convolutional": [0.6 + gap for gap in gaps], "vision Transformer": [0.6, 0.6]}
-    return {"sizes": [40, 4000], "accuracy": accuracy, "gap": list(gaps), "error": list(errors), "chance": 0.1}
+    return {
+        "sizes": [40, 4000],
+        "accuracy": accuracy,
+        "gap": list(gaps),
+        "half": list(halves),
+        "narrower": [gaps[0] - gaps[1], sum(halves)],
+        "chance": 0.1,
+    }
 
 
 @pytest.mark.parametrize(
     ("first", "last", "kind"),
     [
-        ((0.10, 0.02), (0.01, 0.01), "holds"),
-        ((0.10, 0.02), (0.10, 0.02), "holds when"),
-        ((0.10, 0.06), (0.00, 0.01), "fails"),  # luck would explain it
+        ((0.10, 0.04), (0.01, 0.02), "holds"),
+        ((0.10, 0.04), (0.10, 0.04), "holds when"),
+        ((0.10, 0.04), (0.08, 0.09), "holds when"),  # a gap that cannot be seen is not a gap that is gone
+        ((0.10, 0.12), (0.00, 0.01), "fails"),  # luck would explain it
         ((-0.1, 0.02), (0.00, 0.01), "fails"),
     ],
 )

@@ -1,14 +1,16 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 import torch
 
 from glassformer.errors import InputError
-from glassformer.lab.comparison.data import pictures
+from glassformer.lab.comparison.data import pictures, require
 from glassformer.lab.comparison.plan import Plan, quick
 from glassformer.lab.comparison.results import Results
+from glassformer.lab.comparison.running import carry_out
 
 
 def test_a_larger_set_holds_the_smaller_one(plan: Plan) -> None:
@@ -34,6 +36,14 @@ def test_the_quick_plan_fits_what_comes_along() -> None:
 def test_too_many_are_asked_for(plan: Plan) -> None:
     with pytest.raises(InputError, match="glassformer data fetch fashion-mnist"):
         pictures(replace(plan.data, embedded=True), 10**6, 16, 0)
+
+
+def test_too_small_a_set_is_said_before_anything_is_measured(plan: Plan, tmp_path: Path) -> None:
+    large = replace(plan, data=replace(plan.data, sizes=(8, 10**6)))
+    with pytest.raises(InputError, match="glassformer data fetch fashion-mnist"):
+        carry_out(large, tmp_path)
+    assert not list(tmp_path.rglob("*.json"))
+    require(replace(large, tasks=("cost",)))  # needs none
 
 
 def test_what_was_measured(results: Results) -> None:

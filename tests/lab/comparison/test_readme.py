@@ -1,14 +1,16 @@
 from __future__ import annotations
 
+import copy
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from glassformer.errors import InputError
+from glassformer.lab.comparison.findings import findings
 from glassformer.lab.comparison.nets import ARCHITECTURES
-from glassformer.lab.comparison.readme import best_use, disciplines, table, update
-from glassformer.lab.comparison.results import Results
+from glassformer.lab.comparison.readme import table, update
+from glassformer.lab.comparison.results import Results, load
 
 
 def test_each_cell_has_its_number(results: Results) -> None:
@@ -21,15 +23,6 @@ def test_each_cell_has_its_number(results: Results) -> None:
             assert any(c.isdigit() for c in cell), row
 
 
-def test_who_is_first_is_told_without_a_place(results: Results) -> None:
-    for discipline in disciplines(results):
-        assert discipline.value(results, "Transformer") is not None
-    far = next(each for each in disciplines(results) if each.name == "gradient")
-    assert far.value(results, "MLP") is None  # 40 tokens back is outside its window: nothing arrives
-    told = {name: best_use(results, name) for name in ARCHITECTURES}
-    assert any(" of 6" not in each for each in told.values())  # somebody is the best at something
-
-
 def test_between_the_markers(results: Results, tmp_path: Path) -> None:
     path = tmp_path / "README.md"
     path.write_text("before\n<!-- comparison -->\nwhat stood here\n<!-- /comparison -->\nafter\n")
@@ -38,6 +31,7 @@ def test_between_the_markers(results: Results, tmp_path: Path) -> None:
     assert text.startswith("before\n<!-- comparison -->\n| |")
     assert text.endswith("<!-- /comparison -->\nafter\n")
     assert "what stood here" not in text
+    assert f"[{results.path.name}](" in text
     update(results, path)
     assert path.read_text(encoding="utf-8") == text
     path.write_text("nothing")
@@ -45,8 +39,39 @@ def test_between_the_markers(results: Results, tmp_path: Path) -> None:
         update(results, path)
 
 
-def test_a_part_is_not_enough(results: Results) -> None:
+def test_a_part_is_not_enough(results: Results, tmp_path: Path) -> None:
     some = Results(results.data, results.path)
     some.plan = replace(some.plan, tasks=("reach", "data"))
-    with pytest.raises(InputError, match="has no cost, streaming, bias"):
-        table(some)
+    with pytest.raises(InputError, match="needs bias, streaming, cost too"):
+        update(some, tmp_path / "README.md")
+
+
+def test_both_sections_of_one_file(results: Results, tmp_path: Path) -> None:
+    path = tmp_path / "page.md"
+    sections = [f"<!-- {name} -->\nwhat stood here\n<!-- /{name} -->" for name in ("findings", "comparison")]
+    path.write_text("\n".join(["first", *sections, "last"]))
+    update(results, path)
+    text = path.read_text(encoding="utf-8")
+    assert "what stood here" not in text
+    places = [text.index(part) for part in ("Made by `glassformer compare`", "<!-- /findings -->", "| Transformer |")]
+    assert places == sorted(places)
+    link = text.partition(f"[{results.path.name}](")[2].partition(")")[0]
+    assert (path.parent / link).samefile(results.path)
+
+
+def test_threads_are_told_if_the_machine_was_quiet(results: Results) -> None:
+    data = copy.deepcopy(results.data)
+    for wanted, told in ((0.9, True), (7.0, False)):
+        for unit in data["units"]:
+            unit["load"] = wanted
+        text = table(Results(data, results.path))
+        assert (" × on 2 threads" in text) == told
+        assert ("cannot be told" in text) != told
+
+
+def test_the_pages_say_what_was_measured() -> None:
+    """`make compare` writes both; a number that is changed by hand, or a result that was not written in, is found."""
+    root = Path(__file__).parents[3]
+    results = load(max((root / "results").glob("compare-full-*.json")))
+    assert table(results) in (root / "README.md").read_text(encoding="utf-8")
+    assert findings(results) in (root / "docs" / "compare.md").read_text(encoding="utf-8")

@@ -39,12 +39,20 @@ def test_exponents(made: Results) -> None:
     assert summary.in_n(made, "MLP").counted == pytest.approx(1)
 
 
+def test_how_parts_of_one_are_said() -> None:
+    told = {0.0: "0", 2e-44: "10⁻⁴⁴", 0.043: "4.3 %", 0.85: "85 %", 2.0: "200 %"}
+    assert {value: summary.power(value) for value in told} == told
+    assert [summary.points(x) for x in (-0.48, -0.001, 0.01)] == ["−48", "0", "+1"]
+
+
 def test_crossings(made: Results) -> None:
     halves = summary.crossing(made, 16)  # n²d = nd²
     assert halves is not None
     assert halves.mean == pytest.approx(16)
     assert summary.overtaken(made, "RNN", 16) == pytest.approx(20)  # n²/20 = n
     assert summary._passes([8, 16], [0.2, 0.9]) is None  # not here
+    assert summary._passes([8, 16], [1.2, 1.9]) == 8  # everywhere
+    assert summary._passes([4, 8, 16], [1.2, 0.5, 2.0]) == pytest.approx(8 * 2**0.5)  # from there on
 
 
 def test_reach(made: Results) -> None:

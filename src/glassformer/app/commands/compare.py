@@ -29,7 +29,8 @@ def compare(
     report: Annotated[Path | None, typer.Option(help="Write a standalone page (HTML) to this file.")] = None,
     figures: Annotated[Path | None, typer.Option(help="Write every figure (PNG) to this folder.")] = None,
     readme: Annotated[
-        Path | None, typer.Option(help="Put the table between the markers of this Markdown file.")
+        list[Path] | None,
+        typer.Option(help="Put the table or the findings between the markers of this Markdown file; may be repeated."),
     ] = None,
     list_: Annotated[bool, typer.Option("--list", help="List what the plan would measure.")] = False,
     json_: Annotated[bool, typer.Option("--json", help="Print the tables as JSON.")] = False,
@@ -37,8 +38,10 @@ def compare(
     """Compare architectures on matched budgets: cost, reach, data, streaming, inductive bias."""
     from rich.console import Console
 
+    from glassformer.app.output import require
     from glassformer.errors import InputError
     from glassformer.lab import comparison
+    from glassformer.lab.comparison.readme import require_markers
 
     console = Console(width=None if Console().is_terminal else 160)
     if from_ is not None and (quick or only):
@@ -48,12 +51,15 @@ def compare(
         for unit in comparison.units(plan):
             console.print(unit.key, markup=False, highlight=False)
         return
+    require(report)
+    for file in readme or []:
+        require_markers(file, plan.tasks)
     path = from_ if from_ is not None else _carry_out(plan, out)
     results = comparison.load(path)
     _show(console, results, json_)
     if from_ is None:
         console.print(f"{path}", style="bold", markup=False, highlight=False)
-    _write(results, report, figures, readme)
+    _write(results, report, figures, readme or [])
 
 
 def _plan(quick: bool, only: list[str]) -> Plan:
@@ -117,7 +123,7 @@ def _show(console: Console, results: Results, json_: bool) -> None:
         console.print()
 
 
-def _write(results: Results, report: Path | None, folder: Path | None, readme: Path | None) -> None:
+def _write(results: Results, report: Path | None, folder: Path | None, readme: list[Path]) -> None:
     from glassformer import figures
     from glassformer.app.output import write, write_bytes
     from glassformer.lab.comparison import drawings, page
@@ -129,5 +135,5 @@ def _write(results: Results, report: Path | None, folder: Path | None, readme: P
         folder.mkdir(parents=True, exist_ok=True)
         for each in drawings.drawings(results):
             write_bytes(figures.save(each.figure), folder / f"{each.name}.png")
-    if readme is not None:
-        update(results, readme)
+    for path in readme:
+        update(results, path)

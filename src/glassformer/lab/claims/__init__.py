@@ -53,4 +53,4 @@ def claim(number: int) -> Experiment:
         if int(name[1:3]) == number:
             found: Experiment = importlib.import_module(f"{__name__}.{name}").CLAIM
             return found
-    raise InputError(f"there is no claim {number}", f"choose one of {', '.join(map(str, numbers()))}")
+    raise InputError(f"there is no claim {number}", f"choose a number from {min(numbers())} to {max(numbers())}")

@@ -17,6 +17,7 @@ from glassformer.lab.parts import generator
 from glassformer.models import ConvNet2d, ViT
 
 SEEING = ("Transformer", "CNN", "MLP")
+GRIDS = ("Transformer", "CNN")  # an MLP's features have no place to be shifted
 VARIANTS = {"Transformer, learned": "learned", "Transformer, rotary": "rotary"}
 SAMPLES = 8  # images whose features are shifted
 
@@ -26,8 +27,7 @@ def units(plan: Plan, seed: int) -> Iterator[tuple[str, Mapping[str, Setting]]]:
     for architecture in seeing:
         for order in ("whole", "shuffled"):
             yield "images", {"architecture": architecture, "order": order}
-    for architecture in seeing[: 2 if "MLP" in seeing else None]:  # an MLP's features have no place to be shifted
-        yield "features", {"architecture": architecture}
+    yield from (("features", {"architecture": name}) for name in seeing if name in GRIDS)
     for architecture in plan.architectures:
         for name in VARIANTS if architecture == "Transformer" else (architecture,):
             yield "longer", {"architecture": name}

@@ -31,6 +31,12 @@ def weight(plan: Plan, unit: Unit) -> float:
     return plan.data.steps * (0.02 if unit.settings["architecture"] == "Transformer" else 0.03)
 
 
+def require(plan: Plan) -> None:
+    """The largest set is there: said before the first unit, not when its turn comes."""
+    if {"data", "bias"} & set(plan.tasks):
+        pictures(plan.data, max(*plan.data.sizes, plan.bias.images), 1, plan.seeds[0])
+
+
 def measure(plan: Plan, unit: Unit) -> dict[str, Any]:
     data, size = plan.data, int(unit.settings["size"])
     (X, y), held = pictures(data, size, data.tests, unit.seed)

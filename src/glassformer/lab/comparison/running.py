@@ -18,6 +18,7 @@ from typing import Any, NamedTuple
 
 from glassformer.errors import InputError
 from glassformer.lab.cache import version
+from glassformer.lab.comparison import data
 from glassformer.lab.comparison.plan import Plan, Unit, units
 from glassformer.lab.comparison.tasks import TASKS
 from glassformer.lab.running import one_thread
@@ -41,6 +42,7 @@ def carry_out(plan: Plan, folder: Path, *, command: str = "", show: Show = lambd
     """Measures what is left of the plan in `folder`, and gives the file of its results."""
     work = folder / f"compare-{plan.name}.part"
     with _alone(work):
+        data.require(plan)
         _freeze(plan, work)
         todo = list(units(plan))
         weights = [TASKS[unit.task].weight(plan, unit) for unit in todo]

@@ -6,6 +6,7 @@ import math
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from glassformer.lab.comparison.bias import VARIANTS as POSITIONS
 from glassformer.lab.comparison.cost import LINEAR, SQUARE
 from glassformer.lab.comparison.results import Estimate, Results, estimate
 from glassformer.lab.parts import slope
@@ -65,17 +66,19 @@ def overtaken(results: Results, other: str, d: int) -> float | None:
     for n in lengths:
         own, its = (min(times(results, "both", name, n=n, d=d)) for name in ("Transformer", other))
         ratios.append(own / its)
-    return float(lengths[0]) if ratios[0] >= 1 else _passes(lengths, ratios)
+    return _passes(lengths, ratios)
 
 
 def _passes(x: Sequence[float], ratios: Sequence[float]) -> float | None:
-    """Where the ratio comes to 1 from below for the last time."""
-    place = None
-    for k in range(len(x) - 1):
-        if ratios[k] < 1 <= ratios[k + 1]:
-            share = math.log(1 / ratios[k]) / math.log(ratios[k + 1] / ratios[k])
-            place = math.exp(math.log(x[k]) + share * math.log(x[k + 1] / x[k]))
-    return place
+    """From where on the ratio is above 1, to the end: the first x if everywhere, None if not at the last."""
+    if ratios[-1] < 1:
+        return None
+    below = [k for k, ratio in enumerate(ratios) if ratio < 1]
+    if not below:
+        return float(x[0])
+    k = below[-1]
+    share = math.log(1 / ratios[k]) / math.log(ratios[k + 1] / ratios[k])
+    return math.exp(math.log(x[k]) + share * math.log(x[k + 1] / x[k]))
 
 
 def speed_up(results: Results, architecture: str) -> float:
@@ -84,9 +87,14 @@ def speed_up(results: Results, architecture: str) -> float:
     return float(min(times[0] for times in found) / min(times[-1] for times in found))
 
 
+def load(results: Results) -> float:
+    """The least that wanted a core when threads were timed, this process included."""
+    return min(float(unit["load"]) for unit in results.units if unit["part"] == "threads")
+
+
 def quiet(results: Results) -> bool:
-    """No layer is faster by more than its threads: on a busy machine a second thread brings a second share of it."""
-    return all(speed_up(results, name) <= results.plan.cost.threads[-1] for name in results.architectures)
+    """Once, at least, others wanted less than half a core; else a second thread is a second share of the machine."""
+    return load(results) < 1.5
 
 
 def rate(results: Results, architecture: str) -> Estimate:
@@ -127,6 +135,17 @@ def gap(results: Results, size: int) -> Estimate:
     return estimate(cnn["accuracy"] - vit["accuracy"] for cnn, vit in zip(*both, strict=True))
 
 
+def narrowing(results: Results) -> Estimate:
+    """By how much the gap is smaller with the most images than with the fewest, seed by seed."""
+    sizes = results.plan.data.sizes
+    ends = [
+        [unit["accuracy"] for unit in results.select("data", "images", architecture=name, size=size)]
+        for size in (sizes[0], sizes[-1])
+        for name in ("CNN", "Transformer")
+    ]
+    return estimate((a - b) - (c - d) for a, b, c, d in zip(*ends, strict=True))
+
+
 def closes(results: Results) -> int | None:
     """The smallest size from which on the gap's interval holds 0 or lies below; None if it never does."""
     place = None
@@ -143,3 +162,38 @@ def frame(results: Results, name: str, after: int) -> Estimate:
 
 def held(results: Results, name: str, after: int) -> int:
     return int(results.select("streaming", "frame", after=after)[0]["held"][name])
+
+
+def seen(results: Results, name: str) -> tuple[float, float, float]:
+    """Right answers on images as learned, on the most shifted, and after learning from mixed patches."""
+    over = lambda number, order: results.over("bias", "images", number, architecture=name, order=order).mean
+    right, by = (lambda unit: unit["accuracy"]), str(results.plan.bias.shifts[-1])
+    return over(right, "whole"), over(lambda unit: unit["shifted"][by], "whole"), over(right, "shuffled")
+
+
+def moved(results: Results, name: str) -> float:
+    """‖f(shift x) − shift f(x)‖ / ‖f(x)‖ for one stride."""
+    return results.over("bias", "features", lambda unit: unit["off by one stride"], architecture=name).mean
+
+
+def longer(results: Results, name: str) -> Estimate:
+    """Right answers at the greatest length; of a Transformer, with the positions that carry farther."""
+    n = str(results.plan.bias.longer[-1])
+    kinds = list(POSITIONS) if name == "Transformer" else [name]
+    found = [results.over("bias", "longer", lambda unit: unit["accuracy"][n], architecture=kind) for kind in kinds]
+    return max(found, key=lambda each: each.mean)
+
+
+def power(value: float) -> str:
+    """A part of 1 as one reads it: 4 %, 10⁻⁴⁴, 0."""
+    if not value:
+        return "0"
+    if value >= 1e-3:
+        return f"{100 * value:.2g} %" if value < 1 else f"{100 * value:,.0f} %"
+    return "10" + str(round(math.log10(value))).translate(str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹"))
+
+
+def points(share: float) -> str:
+    """+1, 0 or −48 hundredths, with a sign that is no hyphen."""
+    value = round(100 * share)
+    return f"{value:+d}".replace("-", "−") if value else "0"

@@ -5,18 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from glassformer.lab.comparison import summary
+from glassformer.lab.comparison import published, summary
+from glassformer.lab.comparison.bias import GRIDS, SEEING
 from glassformer.lab.comparison.results import Estimate, Results, estimate
 from glassformer.lab.comparison.streaming import WINDOWED
-
-PAPER = (
-    "Beside it, the published curve: Dosovitskiy et al., “An Image is Worth 16x16 Words”, 2021 (arXiv 2010.11929), "
-    "Section 4.3. Figure 3: pre-trained on ImageNet (1.3 million images) large vision Transformers do worse than small "
-    "ones and than residual nets (BiT); on ImageNet-21k (14 million) large and small are alike; on JFT-300M (303 "
-    "million) size pays in full. Figure 4: on 9 million images of JFT ViT-B/32 does much worse than ResNet50, which is "
-    "slightly slower, and on 90 million and more it does better; ViT-L/16 and ResNet152x2 likewise. The crossing that "
-    "they report, between 9 and 90 million images, lies beyond what is measured here."
-)
 
 
 class Table(NamedTuple):
@@ -33,7 +25,7 @@ def tables(results: Results) -> list[Table]:
     made = {
         "cost": (times, exponents, crossings, memory, threads),
         "reach": (gradients, recall),
-        "data": (data,),
+        "data": (data, beside),
         "streaming": (streaming,),
         "bias": (images, features, longer),
     }
@@ -60,10 +52,8 @@ def times(results: Results) -> Table:
     head = [f"n = {n}, {kind}" for n in lengths for kind in ("forward", "and back")]
     note = (
         "Milliseconds of processor time of one layer on one sequence, one thread, float32; the best of the rounds of "
-        "a seed, all layers "
-        "taking turns; mean over seeds ± 95 % by Student's t. torch has one fused kernel for the LSTM, and runs the "
-        "plain "
-        "RNN and the GRU step by step."
+        "a seed, all layers taking turns; mean over seeds ± 95 % by Student's t. torch has one fused kernel for the "
+        "LSTM, and runs the plain RNN and the GRU step by step."
     )
     return Table(f"Time of a layer, d = {d}", ("", "parameters", *head), rows, note)
 
@@ -79,8 +69,7 @@ def exponents(results: Results) -> Table:
     note = (
         f"p of t ≈ c·n^p (upper half of the lengths, d = {cost.widths[0]}) and of t ≈ c·d^p (upper half of the widths, "
         f"n = {cost.lengths[-1]}), forward and back; “counted” is the same fit to the multiplications "
-        "of "
-        "glassformer.core.cost, which at these sizes is not yet the limit of 2 or 1."
+        "of glassformer.core.cost, which at these sizes is not yet the limit of 2 or 1."
     )
     head = ("", "multiplications", "in n, timed", "in n, counted", "in d, timed", "in d, counted")
     return Table("Exponents", head, rows, note)
@@ -128,9 +117,10 @@ def threads(results: Results) -> Table:
     note = (
         f"t(1 thread) / t({cost.threads[-1]} threads), forward and back, n = {cost.thread_length}, d = "
         f"{cost.thread_width}, "
-        "taking turns, the best of all seeds, by the clock on the wall. More than the number of threads means that the "
-        "machine was busy: a second thread then brings a second share of it, and the number says nothing. And billions "
-        "of multiplications a second on one thread, forward, in processor time."
+        "taking turns, the best of all seeds, by the clock on the wall. "
+        f"{summary.load(results):.1f} processes wanted a core, this one included: with half a core of others or more a "
+        "second thread brings a second share of the machine, and the number says nothing. And billions of "
+        "multiplications a second on one thread, forward, in processor time."
     )
     head = ("", f"speed-up by {cost.threads[-1]} threads", "billions of multiplications a second")
     return Table("Parallelisation", head, rows, note)
@@ -176,9 +166,30 @@ def data(results: Results) -> Table:
     where = "It does not close here" if closed is None else f"From {closed:,} images on its interval holds 0 or less"
     note = (
         f"Test accuracy on {plan.source}, from scratch, about {plan.budget:,} parameters each, {plan.steps} steps of "
-        f"{plan.batch} images whatever the size; the gap is CNN − ViT in points, ± 95 % over seeds. {where}. {PAPER}"
+        f"{plan.batch} images whatever the size; the gap is CNN − ViT in points, ± 95 % over seeds. {where}."
     )
     return Table("Accuracy as the training set grows", ("images", "ViT", "CNN", "gap"), rows, note)
+
+
+def beside(results: Results) -> Table:
+    """The published curve, on the sizes that it has."""
+    rows = [
+        (
+            f"{each.data}, {each.images / 1e6:.3g} million",
+            f"{each.base:.2f}",
+            f"{each.large:.2f}",
+            "–" if each.huge is None else f"{each.huge:.2f}",
+            f"{each.residual:.2f}",
+            f"{each.gap:+.2f}".replace("-", "−"),
+        )
+        for each in published.FIGURE_3
+    ]
+    largest = max(results.plan.data.sizes)
+    note = (
+        f"{published.NOTE} The sizes begin {published.FIGURE_3[0].images / largest:.0f} times above the largest here."
+    )
+    head = ("pre-trained on", "ViT-B/16", "ViT-L/16", "ViT-H/14", "BiT ResNet152x4", "gap")
+    return Table("The published curve", head, rows, note)
 
 
 def streaming(results: Results) -> Table:
@@ -190,10 +201,8 @@ def streaming(results: Results) -> Table:
         rows.append((name, *times, *(f"{summary.held(results, name, n):,}" for n in (after[0], after[-1]))))
     note = (
         "Milliseconds of processor time for one more token, best of the rounds of a seed, all taking turns; and how "
-        "many numbers are "
-        "kept "
-        f"for it. About {results.plan.streaming.budget:,} parameters each; the window, and what the MLP sees, is "
-        f"{results.plan.streaming.window} tokens."
+        f"many numbers are kept for it. About {results.plan.streaming.budget:,} parameters each; the window, and "
+        f"what the MLP sees, is {results.plan.streaming.window} tokens."
     )
     head = ("", *(f"after {n:,}" for n in after), f"kept after {after[0]:,}", f"kept after {after[-1]:,}")
     return Table("Streaming", head, rows, note)
@@ -211,10 +220,8 @@ def images(results: Results) -> Table:
         rows.append((name, *(f"{each:.0%}" for each in (whole, *moved, mixed, learned))))
     note = (
         f"Test accuracy after learning from {bias.images:,} images of {results.plan.data.source}: as they are, "
-        "shifted down "
-        "and right, with patches in one other order; and of networks that learned from images in that order. ± 95 % "
-        "over "
-        "seeds."
+        "shifted down and right, with patches in one other order; and of networks that learned from images in that "
+        "order. ± 95 % over seeds."
     )
     head = ("", "as learned", *(f"shifted by {by}" for by in bias.shifts), "patches mixed", "learned from mixed")
     return Table("Shifted and shuffled images", head, rows, note)
@@ -222,7 +229,7 @@ def images(results: Results) -> Table:
 
 def features(results: Results) -> Table:
     rows = []
-    for name in ("Transformer", "CNN"):
+    for name in GRIDS:
         if name in results.architectures:
             over = lambda key, name=name: results.over("bias", "features", lambda unit: unit[key], architecture=name)
             stride = results.select("bias", "features", architecture=name)[0]["stride"]
@@ -244,14 +251,13 @@ def longer(results: Results) -> Table:
         rows.append((name, *(f"{each:.0%}" for each in over)))
     note = (
         f"Learned to say the last token but one of sequences of {bias.length} (MLP: of its window of as many); asked "
-        "about "
-        f"longer ones. Chance is 12.5 %; {bias.sequence_steps} steps; ± 95 % over seeds."
+        f"about longer ones. Chance is 12.5 %; {bias.sequence_steps} steps; ± 95 % over seeds."
     )
     return Table("Longer than trained", ("", *(f"length {n}" for n in bias.longer)), rows, note)
 
 
 def _seeing(results: Results) -> list[str]:
-    return [name for name in results.architectures if name in ("Transformer", "CNN", "MLP")]
+    return [name for name in results.architectures if name in SEEING]
 
 
 def _read_longer(results: Results) -> Iterator[str]:
