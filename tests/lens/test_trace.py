@@ -8,10 +8,13 @@ from rich.console import Console
 from torch import nn
 
 from glassformer.core import Pattern, attend
+from glassformer.core.memory import MAPPED
 from glassformer.errors import InputError, ShapeError
 from glassformer.lens import edit, trace
 from glassformer.lens.paths import taps
 from glassformer.models import Decoder, Seq2Seq, ViT, decoder, seq2seq, vit
+from glassformer.nn import MultiHeadAttention, heads
+from glassformer.nn.linear import initialise
 
 TOKENS = torch.tensor([[3, 1, 4, 1, 5, 9, 2]])
 
@@ -40,9 +43,6 @@ def test_quantities_are_those_of_core(model: Decoder) -> None:
 
 
 def test_weights_are_those_of_torch() -> None:
-    from glassformer.nn import MultiHeadAttention, heads
-    from glassformer.nn.linear import initialise
-
     ours = MultiHeadAttention(heads(12, 3)).double()
     initialise(ours, 1)
     theirs = nn.MultiheadAttention(12, 3, batch_first=True, dtype=torch.float64)
@@ -79,6 +79,25 @@ def test_who_reads_all_of_it_gets_it_on_the_way(model: Decoder) -> None:
     for path in later:
         torch.testing.assert_close(seen[path], later[path])
     assert {tap.whole for tap in taps(model).values()} == {0}
+
+
+@torch.no_grad()
+def test_weights_that_a_reader_keeps_stay_what_they_were() -> None:
+    """What is large lies in memory that is written again: once nobody holds it, and no sooner."""
+    several = nn.Sequential(*(MultiHeadAttention(heads(4, 2)) for _ in range(4)))
+    initialise(several, 1)
+    X = torch.randn(1, 2100, 4, generator=torch.Generator().manual_seed(0))
+    assert 2 * 2100**2 * 4 > MAPPED
+    kept: list[torch.Tensor] = []
+    with trace(several, "*.A", read=lambda _, A: kept.append(A[:, :, ::300])):
+        on_the_way = several(X)
+    with trace(several, "*.A") as run:
+        torch.testing.assert_close(several(X), on_the_way)
+    late = [A[:, :, ::300] for _, A in run.each("*.A")]
+    for layer, (seen, again) in enumerate(zip(kept, late, strict=True)):
+        expected = run.part(f"{layer}.A", rows=slice(None, None, 300))
+        torch.testing.assert_close(seen, expected)
+        torch.testing.assert_close(again, expected)
 
 
 def test_readers_beside_edits_and_gradients(model: Decoder) -> None:

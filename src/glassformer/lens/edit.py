@@ -12,6 +12,7 @@ from contextlib import contextmanager
 import torch
 from torch import Tensor, nn
 
+from glassformer.core.memory import again
 from glassformer.errors import InputError, ShapeError
 from glassformer.lens.paths import axes_of, layers, match, taps
 from glassformer.lens.trace import Run
@@ -37,7 +38,8 @@ def edit(model: nn.Module, pattern: str, change: Edit | Tensor | float) -> Itera
             editor = _checked(path, function)
             known[path].editors.append(editor)
             added.append((known[path], editor))
-        yield
+        with again([]):
+            yield
     finally:
         for tap, editor in added:
             tap.editors.remove(editor)

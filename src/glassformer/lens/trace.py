@@ -10,6 +10,7 @@ from __future__ import annotations
 import html
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from mmap import mmap
 from typing import Any
 
 from rich.console import Console, ConsoleOptions, RenderResult
@@ -17,6 +18,7 @@ from rich.table import Table
 from torch import Tensor, nn
 
 from glassformer.core import Pattern
+from glassformer.core.memory import again
 from glassformer.errors import InputError, ShapeError
 from glassformer.lens.paths import axes_of, match, taps
 from glassformer.nn import Tap
@@ -42,8 +44,13 @@ class Run:
 
     def each(self, pattern: str) -> Iterator[tuple[str, Tensor]]:
         """Every quantity that the pattern names, one at a time: only one A is held at once."""
+        blocks: list[mmap] = []
         for path in match((pattern,), self.paths):
-            yield path, self.part(path)
+            yield path, self._on(blocks, path)
+
+    def _on(self, blocks: list[mmap], path: str) -> Tensor:
+        with again(blocks):
+            return self.part(path)
 
     def part(
         self, path: str, heads: slice | list[int] = slice(None), rows: slice | list[int] = slice(None)
@@ -143,7 +150,8 @@ def trace(model: nn.Module, *patterns: str, read: Reader | None = None) -> Itera
             tap.watchers.append(watcher)
             tap.whole += whole
             added.append((tap, watcher, whole))
-        yield run
+        with again([]):
+            yield run
     finally:
         entered.remove()
         for tap, watcher, whole in added:
