@@ -124,7 +124,8 @@ def test_one_size_at_a_time() -> None:
         scores.add(run)
     with pytest.raises(ConfigError, match="choose sizes"):
         GridScores((0, 5))
-    assert score_image_heads(net, []).rows == []
+    with pytest.raises(InputError, match="0 images: give at least one"):
+        score_image_heads(net, [])
 
 
 def test_other_sizes_have_their_own_grid() -> None:

@@ -118,6 +118,19 @@ def test_only_what_is_asked_for_is_kept(model: Decoder) -> None:
         run["decoder.0.attention.K"]
 
 
+def test_parts_that_are_not_there(model: Decoder, refused) -> None:
+    A, Q = "decoder.0.attention.A", "decoder.0.attention.Q"
+    with torch.no_grad(), trace(model) as run:
+        model(TOKENS)
+    refused(InputError, f"there is no head of {A} 7: they are 0 to 1", lambda: run.part(A, heads=[0, 7]))
+    refused(InputError, f"there is no head of {Q} -3: they are 0 to 1", lambda: run.part(Q, heads=-3))
+    refused(InputError, f"there is no row of {A} 99: they are 0 to 6", lambda: run.part(A, rows=[99]))
+    refused(InputError, "'*.A' names 2 quantities: ask for one", lambda: run.part("*.A"))
+    refused(InputError, "decoder.0.X has no heads: leave", lambda: run.part("decoder.0.X", heads=[0]))
+    refused(InputError, "a path cannot be 3: give a text", lambda: run[3])
+    assert torch.equal(run.part(A, heads=1, rows=-1), run[A][:, 1:, -1:])
+
+
 def test_nothing_stays_behind(model: Decoder) -> None:
     with pytest.raises(RuntimeError, match="planned"), trace(model):
         raise RuntimeError("planned")

@@ -9,9 +9,7 @@ from torch import Tensor, nn
 
 from glassformer.checkpoints import origin_of
 from glassformer.errors import InputError
-from glassformer.tasks.tokenize import JsonWords, MarianWords, PieceWords, Words, words_of
-
-FILES = ("tokenizer.json", "vocab.json", "vocab.txt", "spiece.model", "tokenizer.model", "source.spm")
+from glassformer.tasks.tokenize import FILES, JsonWords, MarianWords, PieceWords, Words, words_of
 
 
 def words_beside(model: nn.Module) -> Words | None:

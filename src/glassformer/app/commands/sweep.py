@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from glassformer.app.choice import LENS, opened
+
 if TYPE_CHECKING:
     from torch import Tensor, nn
 
@@ -14,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def sweep(
-    model: Annotated[Path, typer.Argument(help="A model's folder.")],
+    model: Annotated[str, typer.Argument(help=LENS)],
     clean: Annotated[str, typer.Argument(help="The text whose answer is wanted.")],
     corrupted: Annotated[str, typer.Argument(help="A text of as many tokens with another answer.")],
     answer: Annotated[str | None, typer.Option(help="The clean text's answer; the model's own unless given.")] = None,
@@ -29,10 +31,9 @@ def sweep(
 
     from glassformer import lens
     from glassformer.app.tokens import name_of, tokens_of, words_beside
-    from glassformer.checkpoints import load
 
     kind = _kind(output)
-    net = load(model)
+    net, _ = opened(model)
     words = words_beside(net)
     texts = tokens_of(net, clean), tokens_of(net, corrupted)
     right, other = _answers(net, texts, (answer, wrong), at)
