@@ -5,7 +5,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from glassformer.errors import ConfigError, ShapeError
+from glassformer.errors import ConfigError, InputError, ShapeError
 from glassformer.lens import at_heads, edit, trace
 from glassformer.lens.construct import convolution, named_kernel, plant
 from glassformer.lens.heads import watch

@@ -68,6 +68,17 @@ def test_layers_stay_fused_and_weights_come_late(model: Decoder) -> None:
     torch.testing.assert_close(whole.sum(-1), torch.ones_like(whole.sum(-1)))
 
 
+@torch.no_grad()
+def test_what_is_kept_grows_with_the_tokens_and_not_with_their_square() -> None:
+    deep = Decoder(decoder.plain(vocabulary=50, width=16, depth=12, count=2, length=300), seed=0)
+    n, h, d = 300, 2, 8
+    with trace(deep, "*.A", "*.S") as run:
+        deep(torch.arange(n)[None] % 50)
+    kept = {id(part): part for path in run for kept in run.passes(path) for part in (kept.Q, kept.K, kept.L)}
+    assert sum(part.untyped_storage().nbytes() for part in kept.values()) == 12 * h * n * (2 * d + 1) * 4
+    assert len(run) == 24
+
+
 def test_who_reads_all_of_it_gets_it_on_the_way(model: Decoder) -> None:
     seen: dict[str, torch.Tensor] = {}
     with torch.no_grad(), trace(model) as later:

@@ -10,7 +10,7 @@ from torch import nn
 
 from glassformer import figures
 from glassformer.app.report.inputs import see
-from glassformer.app.report.looks import mattered
+from glassformer.app.report.looks import mattered, pooled
 from glassformer.errors import InputError
 from glassformer.models import Hybrid, ViT
 from glassformer.tasks.classify import labels_of
@@ -25,6 +25,6 @@ def looked_at(model: nn.Module, path: Path) -> Figure:
     assert seen.picture is not None
     with torch.no_grad():
         best = int(model(seen.inputs[0])[0].argmax())
-    weights = mattered(model, seen, best)
+    weights = mattered(model, seen, best, pooled(model, seen))
     name = labels_of(model, model.config.classes)[best]
     return figures.image_overlay(seen.picture, weights / weights.max(), title=f"what mattered to {name!r}")

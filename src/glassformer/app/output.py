@@ -16,6 +16,14 @@ def write(text: str, path: Path | None) -> None:
         write_bytes(text.encode("utf-8"), path)
 
 
+def require_place(path: Path | None) -> None:
+    """Before the work, and not after it: that what is to be written has a folder."""
+    if path is not None and not path.parent.is_dir():
+        raise InputError(f"there is no folder {path.parent} for {path.name}", "choose another place, or make it")
+    if path is not None and path.is_dir():
+        raise InputError(f"{path} is a folder", "choose the name of a file in it")
+
+
 def write_bytes(data: bytes, path: Path) -> None:
     part = path.with_name(f".{path.name}.part")
     try:

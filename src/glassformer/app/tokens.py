@@ -27,7 +27,7 @@ def tokens_of(model: nn.Module, text: str, *, special: bool = True) -> Tensor:
         found = [int(word) for word in re.findall(r"\d+", text)]
     else:
         raise InputError(f"the model has no tokenizer.json to read {text[:30]!r} with", 'give token ids: "3 1 4"')
-    if not found:
+    if not found or not text.strip():  # what some models begin and end with is no text
         raise InputError(f"{text!r} is 0 tokens", "give some text")
     return torch.tensor([found])
 

@@ -6,6 +6,7 @@ import pytest
 import torch
 
 from glassformer import lens
+from glassformer.app.report import Seen
 from glassformer.app.report.inputs import see
 from glassformer.app.report.looks import overlays, pooled
 from glassformer.models import Hybrid, ViT, hybrid, vit
@@ -37,7 +38,7 @@ def test_a_hybrid_looks_too(shown) -> None:
 def test_how_a_vit_pools(pool: str) -> None:
     model = ViT(replace(vit.tiny(), pool=pool)).eval()
     image = torch.zeros(1, 3, 8, 8)
-    weights = pooled(model, image)
+    weights = pooled(model, Seen(inputs=(image,), title="", grid=model.config.grid))
     features = model.features(image)
     expected = {"first": features[:, 0], "mean": features[:, 1:].mean(1)}
     expected["both"] = (expected["first"] + expected["mean"]) / 2
@@ -49,4 +50,5 @@ def test_how_a_hybrid_pools(pool: str) -> None:
     model = Hybrid(replace(hybrid.tiny(), pool=pool)).eval()
     image = torch.randn(1, 3, 8, 8, generator=torch.Generator().manual_seed(1))
     features = model.features(image)
-    torch.testing.assert_close((pooled(model, image) @ features)[:, 0], model.pool(features))
+    weights = pooled(model, Seen(inputs=(image,), title="", grid=(2, 2)))
+    torch.testing.assert_close((weights @ features)[:, 0], model.pool(features))

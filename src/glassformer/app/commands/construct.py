@@ -45,20 +45,23 @@ def construct(
     """Build attention that shifts, permutes or convolves exactly, and certify it: measured error against the bound."""
     from rich.console import Console
 
+    from glassformer.app.output import require_place
     from glassformer.errors import InputError
     from glassformer.lens.construct import BETAS, build, certify
 
+    require_place(output)
     routing = _routing(behaviour, words or [], by, channels, edges, seed)
     betas = beta or list(BETAS)
     if any(b < 0 for b in betas):
         raise InputError(f"β is {min(betas):g}", "choose 0 or more")
+    near = None if model is None else _nearest(model, text or [], image or [], routing)
     made = build(routing, _size(size, routing), beta=max(betas), kind=code)
     console = Console()
     console.print(certify(made, betas, tolerance=tolerance, seed=seed))
     if output is not None:
         _save(made, output)
-    if model is not None:
-        console.print(_nearest(model, text or [], image or [], routing))
+    if near is not None:
+        console.print(near)
 
 
 def _routing(

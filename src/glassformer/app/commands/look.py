@@ -24,11 +24,13 @@ def look(
     """Show a model at work on one input: a page with its attention, heads, flow, margins and trace."""
     from rich.console import Console
 
+    from glassformer.app.output import require_place, write
+
+    require_place(output)
     console = Console(stderr=True)
     with console.status("loading") as status:
         net, note = opened(model, seed=seed)  # first: what cannot be loaded needs no pictures
 
-        from glassformer.app.output import write
         from glassformer.app.report import report, see
 
         page = report(net, see(net, inputs), note=note, step=status.update)

@@ -30,14 +30,17 @@ def sweep(
     from rich.progress import Progress
 
     from glassformer import lens
+    from glassformer.app.output import require_place
     from glassformer.app.tokens import name_of, tokens_of, words_beside
 
     kind = _kind(output)
+    require_place(output)
     net, _ = opened(model)
     words = words_beside(net)
     texts = tokens_of(net, clean), tokens_of(net, corrupted)
     right, other = _answers(net, texts, (answer, wrong), at)
-    with Progress(console=Console(stderr=True), transient=True) as bar:
+    there = Console(stderr=True)
+    with Progress(console=there, transient=True, disable=not there.is_terminal) as bar:
         task = bar.add_task("patching", total=None)
         made = lens.sweep(
             net,

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import torch
 from torch import Tensor
 
@@ -19,10 +21,10 @@ def overlays(model: Picturing, run: Run, seen: Seen, out: Tensor) -> str:
     """Rollout, what mattered to the answer, and each head of the last layer."""
     assert seen.grid is not None
     assert seen.picture is not None
-    asks = pooled(model, seen.inputs[0])
+    asks = pooled(model, seen)
     whole = {"rollout": lens.cls_to_patches(asks @ lens.rollout(run), seen.grid)[0]}
     if model.config.classes:
-        found = mattered(model, seen, int(out[0].argmax()))
+        found = mattered(model, seen, int(out[0].argmax()), asks)
         if float(found.max()) > 0:
             whole["by gradient"] = found
     scaled = torch.stack([part / part.max() for part in whole.values()])
@@ -32,34 +34,34 @@ def overlays(model: Picturing, run: Run, seen: Seen, out: Tensor) -> str:
     path = last_of(run, "encoder")
     each = lens.cls_to_patches(asks @ run[f"{path}.A"][0], seen.grid)
     second = figures.image_overlay(seen.picture, each, title=f"{name} in {path}")
+    text = "Patches are lit by their weight; the outline holds half of it."
     return section(
         "Where it looks",
-        says("Patches are lit by their weight; the outline holds half of it. By gradient: what mattered to the class."),
+        says(text + (" By gradient: what mattered to the class." if "by gradient" in whole else "")),
         picture(first, f"Patches that {name} takes from through all layers", photo=True),
         picture(second, f"Patches that {name} takes from in each head of {path}", photo=True),
     )
 
 
-def mattered(model: Picturing, seen: Seen, label: int) -> Tensor:
+def mattered(model: Picturing, seen: Seen, label: int, asks: Tensor) -> Tensor:
     """(rows, columns): what each patch did for a class, by the pool's weights times the gradient rollout."""
     assert seen.grid is not None
-    image = seen.inputs[0]
-    R = lens.gradient_rollout(model, lambda: model(image)[:, label])
-    return lens.cls_to_patches(pooled(model, image) @ R, seen.grid)[0]
+    R = lens.gradient_rollout(model, lambda: model(seen.inputs[0])[:, label])
+    return lens.cls_to_patches(asks @ R, seen.grid)[0]
 
 
-def pooled(model: Picturing, image: Tensor) -> Tensor:
+def pooled(model: Picturing, seen: Seen) -> Tensor:
     """(1, 1, tokens): how much of the answer comes from each token of the last layer."""
+    assert seen.grid is not None
     if isinstance(model, Hybrid) and model.config.pool == "attention":
         with torch.no_grad(), lens.trace(model, "pool.a") as run:
-            model(image)
+            model(*seen.inputs)
         return run["pool.a"][:, None]
-    with torch.no_grad():
-        n = model.features(image).shape[1]
+    n = math.prod(seen.grid)
     if isinstance(model, Hybrid):
         return torch.full((1, 1, n), 1 / n)
     before = model.config.prefix + model.config.registers
-    first, mean = torch.zeros(n), torch.zeros(n)
-    first[0], mean[before:] = 1.0, 1 / (n - before)
+    first, mean = torch.zeros(before + n), torch.zeros(before + n)
+    first[0], mean[before:] = 1.0, 1 / n
     how = {"first": first, "mean": mean, "both": (first + mean) / 2}
     return how[model.config.pool][None, None]

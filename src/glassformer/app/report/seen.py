@@ -66,7 +66,7 @@ class Reader:
         else:
             names = text.split()
             ids = [self.seen.setdefault(name, FIRST_WORD + len(self.seen)) for name in names]
-        if not ids:
+        if not ids or not text.strip():  # what some models begin and end with is no text
             raise InputError(f"{text!r} is 0 tokens", "give some text")
         if max(ids) >= self.vocabulary:
             fact = f"{len(self.seen) or max(ids)} different words for a vocabulary of {self.vocabulary}"
