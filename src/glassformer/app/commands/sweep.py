@@ -82,7 +82,7 @@ def _answers(
     """The first token of each answer that is given; else the one the model finds likeliest."""
     import torch
 
-    from glassformer.app.tokens import name_of, tokens_of, words_beside
+    from glassformer.app.tokens import name_of, words_beside
     from glassformer.errors import InputError
     from glassformer.models import Decoder, Encoder
 
@@ -92,7 +92,7 @@ def _answers(
     for ids, text in zip(texts, given, strict=True):
         with torch.no_grad():
             logits = _logits(model, model(ids), at)
-        token = int(logits.argmax()) if text is None else int(tokens_of(model, text, special=False)[0, 0])
+        token = int(logits.argmax()) if text is None else _first(model, text)
         if token >= len(logits):
             raise InputError(f"token {token} is not among the {len(logits)} known", f"use 0 to {len(logits) - 1}")
         found.append(token)
@@ -100,6 +100,14 @@ def _answers(
         both = name_of(words_beside(model), found[0])
         raise InputError(f"both texts have the answer {both!r}", "name two with --answer and --wrong")
     return found[0], found[1]
+
+
+def _first(model: nn.Module, text: str) -> int:
+    """The first token of an answer; of " she" some words make the space alone and then what was meant."""
+    from glassformer.app.tokens import name_of, tokens_of, words_beside
+
+    words, tokens = words_beside(model), tokens_of(model, text, special=False)[0].tolist()
+    return int(next((token for token in tokens if name_of(words, token).strip(" ▁")), tokens[0]))
 
 
 def _draw(made: Sweep, output: Path, kind: str, tokens: list[str]) -> None:
