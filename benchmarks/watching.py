@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import time
 from pathlib import Path
 
 import torch
@@ -88,6 +89,7 @@ def measure(tokens: int, rounds: int) -> dict[str, float]:
         },
         rounds=rounds,
         warm=2,
+        clock=time.process_time if torch.get_num_threads() == 1 else time.perf_counter,
     )
 
 

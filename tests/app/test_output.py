@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from glassformer.app.output import require, write
+from glassformer.app.output import require_place, write
 from glassformer.errors import InputError
 
 
@@ -23,10 +23,11 @@ def test_a_place_that_cannot_be_written(tmp_path: Path) -> None:
         write("x", tmp_path / "missing" / "out.txt")
 
 
-def test_a_place_is_asked_for_before_long_work(tmp_path: Path) -> None:
-    require(None, tmp_path / "out.txt")
+def test_a_place_is_looked_at_before_the_work(tmp_path: Path) -> None:
+    require_place(None)
+    require_place(tmp_path / "new.html", None)
     assert not list(tmp_path.iterdir())
-    with pytest.raises(InputError, match="cannot be written"):
-        require(tmp_path / "missing" / "out.txt")
-    with pytest.raises(InputError, match="is a folder: name a file"):
-        require(tmp_path)
+    with pytest.raises(InputError, match=r"there is no folder .*missing for out.txt: choose another"):
+        require_place(tmp_path / "missing" / "out.txt")
+    with pytest.raises(InputError, match="is a folder"):
+        require_place(tmp_path)

@@ -117,3 +117,45 @@ def test_mistakes(model: Decoder) -> None:
         pass
     with pytest.raises(InputError, match="cannot become"), edit(model, "decoder.0.attention.beta", torch.zeros_like):
         pass
+
+
+PATH = "decoder.0.attention.H"
+
+
+@pytest.mark.parametrize(
+    ("change", "kind", "text"),
+    [
+        (lambda H: None, InputError, f"an edit of {PATH} gave NoneType: return the tensor"),
+        (torch.zeros(3, 3), ShapeError, r"the quantity is (1, 2, 7, 8) here and (3, 3) in the edit"),
+        ("zero", InputError, f"{PATH} cannot become 'zero': give a function"),
+        (None, InputError, f"{PATH} cannot become None"),
+        (zero_head(-1), InputError, "there is no head -1: heads are 0 to 1"),
+    ],
+)
+def test_what_is_no_edit(model: Decoder, refused, change: object, kind: type, text: str) -> None:
+    def tried() -> None:
+        with edit(model, PATH, change):
+            model(TOKENS)
+
+    refused(kind, text, tried)
+
+
+def test_a_patch_of_other_sizes_names_both_places(model: Decoder, refused) -> None:
+    with trace(model, PATH) as run:
+        model(TOKENS[:, :3])
+
+    def tried() -> None:
+        with edit(model, PATH, patch(run, PATH)):
+            model(TOKENS)
+
+    text = f"the quantity is (1, 2, 7, 8) here and (1, 2, 3, 8) in the run it is patched from, at {PATH}"
+    refused(ShapeError, text, tried)
+
+
+def test_what_has_no_taps_is_refused(refused) -> None:
+    def tried(model: object) -> None:
+        with edit(model, "A", 0.0):
+            pass
+
+    refused(InputError, "Linear has no taps: take a model made of", lambda: tried(torch.nn.Linear(2, 2)))
+    refused(InputError, "str has no taps: take a model made of", lambda: tried("model"))

@@ -277,6 +277,8 @@ def test_separators_are_found() -> None:
 
 
 def test_mistakes() -> None:
+    with pytest.raises(InputError, match="0 batches: give at least one"):
+        score_heads(Decoder(decoder.tiny()), [])
     with pytest.raises(ConfigError, match="choose odd widths"):
         HeadScores(widths=(4,))
     model = make("decoder")

@@ -44,6 +44,12 @@ def test_strides_are_measured(stride: int, kernel: int, padded: bool) -> None:
     assert max(last - (j + 1) * stride + 1 for j, last in enumerate(found.last)) == ahead
 
 
+def test_progress_is_told_frame_by_frame() -> None:
+    told: list[tuple[int, int]] = []
+    receptive_field(convolution(3, 2, 0), frames(6), progress=lambda done, total: told.append((done, total)))
+    assert told == [(i, 6) for i in range(1, 7)]
+
+
 def test_tokens_change_places() -> None:
     tokens = torch.randint(50, (2, 12), generator=torch.Generator().manual_seed(0))
     found = receptive_field(Decoder(decoder.tiny(), seed=1), tokens)

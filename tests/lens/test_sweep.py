@@ -113,6 +113,8 @@ def test_mistakes(model: Decoder) -> None:
         sweep(model, CLEAN, CORRUPTED, metric, site="decoder.0.*")
     with pytest.raises(InputError, match="patch what has heads, or tokens"):
         sweep(model, CLEAN, CORRUPTED, metric, site="decoder.embed.E")
+    with pytest.raises(InputError, match=r"the metric gave \(1, 7, 50\) numbers: let it give one"):
+        sweep(model, CLEAN, CORRUPTED, lambda out: out)
     same = sweep(model, CLEAN, CLEAN, metric)
     with pytest.raises(InputError, match="on both inputs"):
         _ = same.recovered

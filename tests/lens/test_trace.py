@@ -8,10 +8,13 @@ from rich.console import Console
 from torch import nn
 
 from glassformer.core import Pattern, attend
+from glassformer.core.memory import MAPPED
 from glassformer.errors import InputError, ShapeError
 from glassformer.lens import edit, trace
 from glassformer.lens.paths import taps
 from glassformer.models import Decoder, Seq2Seq, ViT, decoder, seq2seq, vit
+from glassformer.nn import MultiHeadAttention, heads
+from glassformer.nn.linear import initialise
 
 TOKENS = torch.tensor([[3, 1, 4, 1, 5, 9, 2]])
 
@@ -40,9 +43,6 @@ def test_quantities_are_those_of_core(model: Decoder) -> None:
 
 
 def test_weights_are_those_of_torch() -> None:
-    from glassformer.nn import MultiHeadAttention, heads
-    from glassformer.nn.linear import initialise
-
     ours = MultiHeadAttention(heads(12, 3)).double()
     initialise(ours, 1)
     theirs = nn.MultiheadAttention(12, 3, batch_first=True, dtype=torch.float64)
@@ -68,6 +68,17 @@ def test_layers_stay_fused_and_weights_come_late(model: Decoder) -> None:
     torch.testing.assert_close(whole.sum(-1), torch.ones_like(whole.sum(-1)))
 
 
+@torch.no_grad()
+def test_what_is_kept_grows_with_the_tokens_and_not_with_their_square() -> None:
+    deep = Decoder(decoder.plain(vocabulary=50, width=16, depth=12, count=2, length=300), seed=0)
+    n, h, d = 300, 2, 8
+    with trace(deep, "*.A", "*.S") as run:
+        deep(torch.arange(n)[None] % 50)
+    kept = {id(part): part for path in run for kept in run.passes(path) for part in (kept.Q, kept.K, kept.L)}
+    assert sum(part.untyped_storage().nbytes() for part in kept.values()) == 12 * h * n * (2 * d + 1) * 4
+    assert len(run) == 24
+
+
 def test_who_reads_all_of_it_gets_it_on_the_way(model: Decoder) -> None:
     seen: dict[str, torch.Tensor] = {}
     with torch.no_grad(), trace(model) as later:
@@ -79,6 +90,25 @@ def test_who_reads_all_of_it_gets_it_on_the_way(model: Decoder) -> None:
     for path in later:
         torch.testing.assert_close(seen[path], later[path])
     assert {tap.whole for tap in taps(model).values()} == {0}
+
+
+@torch.no_grad()
+def test_weights_that_a_reader_keeps_stay_what_they_were() -> None:
+    """What is large lies in memory that is written again: once nobody holds it, and no sooner."""
+    several = nn.Sequential(*(MultiHeadAttention(heads(4, 2)) for _ in range(4)))
+    initialise(several, 1)
+    X = torch.randn(1, 2100, 4, generator=torch.Generator().manual_seed(0))
+    assert MAPPED < 2 * 2100**2 * 4
+    kept: list[torch.Tensor] = []
+    with trace(several, "*.A", read=lambda _, A: kept.append(A[:, :, ::300])):
+        on_the_way = several(X)
+    with trace(several, "*.A") as run:
+        torch.testing.assert_close(several(X), on_the_way)
+    late = [A[:, :, ::300] for _, A in run.each("*.A")]
+    for layer, (seen, again) in enumerate(zip(kept, late, strict=True)):
+        expected = run.part(f"{layer}.A", rows=slice(None, None, 300))
+        torch.testing.assert_close(seen, expected)
+        torch.testing.assert_close(again, expected)
 
 
 def test_readers_beside_edits_and_gradients(model: Decoder) -> None:
@@ -97,6 +127,19 @@ def test_only_what_is_asked_for_is_kept(model: Decoder) -> None:
     assert sorted(run) == ["decoder.0.X", "decoder.1.X", "decoder.1.attention.Q"]
     with pytest.raises(InputError, match="no quantity is called"):
         run["decoder.0.attention.K"]
+
+
+def test_parts_that_are_not_there(model: Decoder, refused) -> None:
+    A, Q = "decoder.0.attention.A", "decoder.0.attention.Q"
+    with torch.no_grad(), trace(model) as run:
+        model(TOKENS)
+    refused(InputError, f"there is no head of {A} 7: they are 0 to 1", lambda: run.part(A, heads=[0, 7]))
+    refused(InputError, f"there is no head of {Q} -3: they are 0 to 1", lambda: run.part(Q, heads=-3))
+    refused(InputError, f"there is no row of {A} 99: they are 0 to 6", lambda: run.part(A, rows=[99]))
+    refused(InputError, "'*.A' names 2 quantities: ask for one", lambda: run.part("*.A"))
+    refused(InputError, "decoder.0.X has no heads: leave", lambda: run.part("decoder.0.X", heads=[0]))
+    refused(InputError, "a path cannot be 3: give a text", lambda: run[3])
+    assert torch.equal(run.part(A, heads=1, rows=-1), run[A][:, 1:, -1:])
 
 
 def test_nothing_stays_behind(model: Decoder) -> None:

@@ -9,7 +9,7 @@ from glassformer.runtime import card, interleaved
 def test_contenders_take_turns_and_the_best_counts() -> None:
     order: list[str] = []
     best = interleaved({"a": lambda: order.append("a"), "b": lambda: order.append("b")}, rounds=3, warm=1)
-    assert order == ["a", "b"] * 4
+    assert order == ["a", "b", "b", "a"] * 2  # nobody always comes after the same other
     assert set(best) == {"a", "b"}
     assert all(0 <= seconds < 1 for seconds in best.values())
 

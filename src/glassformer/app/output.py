@@ -9,15 +9,17 @@ from pathlib import Path
 from glassformer.errors import InputError
 
 
-def require(*paths: Path | None) -> None:
-    """Files that are to be written after long work can be: said before it begins."""
+def require_place(*paths: Path | None) -> None:
+    """Before the work, and not after it: that what is to be written can be."""
     for path in paths:
         if path is None:
             continue
         if path.is_dir():
-            raise InputError(f"{path} is a folder", "name a file")
-        if not path.parent.is_dir() or not os.access(path.parent, os.W_OK):
-            raise InputError(f"{path} cannot be written: no such folder, or not yours", "choose another place")
+            raise InputError(f"{path} is a folder", "choose the name of a file in it")
+        if not path.parent.is_dir():
+            raise InputError(f"there is no folder {path.parent} for {path.name}", "choose another place, or make it")
+        if not os.access(path.parent, os.W_OK):
+            raise InputError(f"{path} cannot be written: its folder is not yours", "choose another place")
 
 
 def write(text: str, path: Path | None) -> None:

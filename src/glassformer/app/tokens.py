@@ -9,9 +9,7 @@ from torch import Tensor, nn
 
 from glassformer.checkpoints import origin_of
 from glassformer.errors import InputError
-from glassformer.tasks.tokenize import JsonWords, MarianWords, PieceWords, Words, words_of
-
-FILES = ("tokenizer.json", "vocab.json", "vocab.txt", "spiece.model", "tokenizer.model", "source.spm")
+from glassformer.tasks.tokenize import FILES, JsonWords, MarianWords, PieceWords, Words, words_of
 
 
 def words_beside(model: nn.Module) -> Words | None:
@@ -29,7 +27,7 @@ def tokens_of(model: nn.Module, text: str, *, special: bool = True) -> Tensor:
         found = [int(word) for word in re.findall(r"\d+", text)]
     else:
         raise InputError(f"the model has no tokenizer.json to read {text[:30]!r} with", 'give token ids: "3 1 4"')
-    if not found:
+    if not found or not text.strip():  # what some models begin and end with is no text
         raise InputError(f"{text!r} is 0 tokens", "give some text")
     return torch.tensor([found])
 

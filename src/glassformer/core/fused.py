@@ -33,6 +33,7 @@ from glassformer.errors import ShapeError
 
 # With fewer keys than a vector register holds, the CPU's kernel takes a row of NaN for a masked one and answers 0.
 FEW_KEYS = 32
+LOG2E = math.log2(math.e)
 
 
 class Fused(NamedTuple):
@@ -198,9 +199,12 @@ class Pattern:
         Q, K = self._rows(heads, rows)
         if Q.dtype != L.dtype:  # half precision, which would round L too
             return self.S(heads, rows).sub_(L).exp_()
-        # One product gives S − L: as one more coordinate, −L of a query meets 1 of every key.
-        Q, K = torch.cat((Q * self.beta, -L), -1), torch.cat((K, torch.ones_like(K[..., :1])), -1)
-        return seen_through(product(Q, K), self._mask(heads, rows), _part(self.bias, heads, rows)).exp_()
+        # One product gives S − L: as one more coordinate, −L of a query meets 1 of every key. In powers of 2, which are
+        # the quicker ones: exp(S − L) = 2^((S − L) log₂ e).
+        Q, K = torch.cat((Q * (self.beta * LOG2E), L * -LOG2E), -1), torch.cat((K, torch.ones_like(K[..., :1])), -1)
+        bias = _part(self.bias, heads, rows)
+        bias = None if bias is None else bias * LOG2E
+        return seen_through(product(Q, K), self._mask(heads, rows), bias).exp2_()
 
     def allowed(self, rows: slice | list[int] = slice(None)) -> Bool[Tensor, "b g t s"]:
         """Who may attend to whom, of the query rows asked for; g is 1 where that is one for all heads."""

@@ -1,33 +1,58 @@
-"""Memory for what is large: what every long input maps anew should not be mapped in small pieces."""
+"""Memory for what is large: what every long input maps anew should not be mapped in small pieces, nor over and over."""
 
 from __future__ import annotations
 
-import ctypes
+import math
 import mmap
-from collections.abc import Sequence
-from functools import cache
-from typing import Any
+import sys
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
 
 import torch
 from torch import Tensor
 
-# glibc maps every block above this anew, however often it was given back; to fault its small pages in one by one takes
+# glibc maps every block above this anew, however often it was given back; to fault its pages in one by one takes
 # longer than to fill it.
 MAPPED = 32 * 2**20
+LARGE_PAGES = hasattr(mmap, "MADV_HUGEPAGE")
+MOST = 2  # who goes from A to A still holds the last one while the next is made
+
+
+class _Here(threading.local):
+    blocks: list[mmap.mmap] | None = None
+
+
+_here = _Here()
 
 
 def room(shape: Sequence[int], like: Tensor) -> Tensor:
     """An empty tensor; what is large lies on large pages, where the system has them to give."""
-    out = torch.empty(shape, dtype=like.dtype, device=like.device)
-    advise = _advise()
-    if advise is not None and out.device.type == "cpu" and out.nbytes > MAPPED:
-        start = -(-out.data_ptr() // mmap.PAGESIZE) * mmap.PAGESIZE
-        whole = (out.data_ptr() + out.nbytes - start) // mmap.PAGESIZE * mmap.PAGESIZE
-        advise(ctypes.c_void_p(start), ctypes.c_size_t(whole), mmap.MADV_HUGEPAGE)  # advice: it may be refused
-    return out
+    size = math.prod(shape) * like.element_size()
+    if like.device.type != "cpu" or size <= MAPPED or not LARGE_PAGES:
+        return torch.empty(shape, dtype=like.dtype, device=like.device)
+    return torch.frombuffer(_block(size), dtype=like.dtype).view(*shape)
 
 
-@cache
-def _advise() -> Any:
-    """madvise of the C library; None where there are no large pages to ask for."""
-    return getattr(ctypes.CDLL(None), "madvise", None) if hasattr(mmap, "MADV_HUGEPAGE") else None
+@contextmanager
+def again(blocks: list[mmap.mmap]) -> Iterator[None]:
+    """While this is open, what `room` gave and nobody holds any more is given again; it stays mapped in `blocks`."""
+    before, _here.blocks = _here.blocks, blocks
+    try:
+        yield
+    finally:
+        _here.blocks = before
+
+
+def _block(size: int) -> mmap.mmap:
+    kept = _here.blocks
+    for at in range(len(kept or ())):
+        # A tensor, and every view of it, holds the block it lies on: two here are the list and the argument.
+        if kept and len(kept[at]) == size and sys.getrefcount(kept[at]) == 2:
+            return kept[at]
+    block = mmap.mmap(-1, size, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+    with suppress(OSError):  # advice: it may be refused
+        block.madvise(mmap.MADV_HUGEPAGE)
+    if kept is not None:
+        kept[:] = [*(old for old in kept if len(old) == size), block][-MOST:]
+    return block

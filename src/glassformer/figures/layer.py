@@ -31,7 +31,7 @@ def heads_of_layer(
     """
     weights = array(A, "A", 3, masked=True)
     h, t, s = weights.shape
-    columns = h if h <= 4 else 4 if h <= 8 else 6
+    columns = h if h <= 4 else 3 if h in (5, 6) else 4 if h <= 8 else 6
     rows = math.ceil(h / columns)
     side = 2.3 if columns <= 4 else 1.7
     down, across = named(queries, t, "rows"), named(keys, s, "columns")

@@ -12,6 +12,7 @@ from contextlib import contextmanager
 import torch
 from torch import Tensor, nn
 
+from glassformer.core.memory import again
 from glassformer.errors import InputError, ShapeError
 from glassformer.lens.paths import axes_of, layers, match, taps
 from glassformer.lens.trace import Run
@@ -30,6 +31,8 @@ def edit(model: nn.Module, pattern: str, change: Edit | Tensor | float) -> Itera
             yield
         return
     known = taps(model)
+    if not (callable(change) or isinstance(change, Tensor | int | float)):
+        raise InputError(f"{pattern} cannot become {change!r}", "give a function, a tensor or a number")
     function = change if callable(change) else replace(change)
     added = []
     try:
@@ -37,7 +40,8 @@ def edit(model: nn.Module, pattern: str, change: Edit | Tensor | float) -> Itera
             editor = _checked(path, function)
             known[path].editors.append(editor)
             added.append((known[path], editor))
-        yield
+        with again([]):
+            yield
     finally:
         for tap, editor in added:
             tap.editors.remove(editor)
@@ -61,6 +65,8 @@ def _beta(model: nn.Module, pattern: str, change: Edit | Tensor | float) -> Iter
 def _checked(path: str, change: Edit) -> Edit:
     def editor(value: Tensor) -> Tensor:
         after = change(value)
+        if not isinstance(after, Tensor):
+            raise InputError(f"an edit of {path} gave {type(after).__name__}", "return the tensor that is to go on")
         if after.shape != value.shape:
             axes = " ".join(axis.rpartition(".")[2] for axis in axes_of(path))
             raise ShapeError(
@@ -73,7 +79,15 @@ def _checked(path: str, change: Edit) -> Edit:
 
 def replace(value: Tensor | float) -> Edit:
     """That tensor, or that number everywhere."""
-    return lambda old: torch.full_like(old, value) if isinstance(value, int | float) else value.to(old).expand_as(old)
+    return lambda old: torch.full_like(old, value) if isinstance(value, int | float) else _put(value, old, "the edit")
+
+
+def _put(value: Tensor, old: Tensor, whence: str) -> Tensor:
+    try:
+        return value.to(old).expand_as(old)
+    except RuntimeError:
+        fact = f"the quantity is {tuple(old.shape)} here and {tuple(value.shape)} in {whence}"
+        raise ShapeError(fact, "give one of the same sizes") from None
 
 
 def zero() -> Edit:
@@ -102,11 +116,16 @@ def at_heads(change: Edit, *heads: int) -> Edit:
 
 def patch(run: Run, path: str, *heads: int) -> Edit:
     """What another run had at that path, for those heads or all: activation patching."""
-    value = run[path]
-    return at_heads(replace(value), *heads) if heads else replace(value)
+    return _from(run[path], path, heads)
 
 
 def freeze(run: Run, path: str, *heads: int) -> Edit:
     """The weights A that another run had, whatever the scores say now; gradients stop there."""
-    value = run[path].detach()
-    return at_heads(replace(value), *heads) if heads else replace(value)
+    return _from(run[path].detach(), path, heads)
+
+
+def _from(value: Tensor, path: str, heads: tuple[int, ...]) -> Edit:
+    def put(old: Tensor) -> Tensor:
+        return _put(value, old, f"the run it is patched from, at {path}")
+
+    return at_heads(put, *heads) if heads else put

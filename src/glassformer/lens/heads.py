@@ -208,7 +208,10 @@ def score_heads(model: nn.Module, batches: Iterable[Tensor | tuple[Tensor, ...]]
         real = next((x for x in inputs if x.dtype == torch.bool), None)
         tokens: Tokens = dict(zip(("encoder", "decoder"), ids, strict=True)) if len(ids) == 2 else next(iter(ids), None)
         scores.add(run, tokens, real)
-    return scores.table()
+    table = scores.table()
+    if not table.rows:
+        raise InputError(f"there is no head of {type(model).__name__} in 0 batches", "give at least one input")
+    return table
 
 
 def repeated(

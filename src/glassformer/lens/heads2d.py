@@ -13,7 +13,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from glassformer.errors import ConfigError, ShapeError
+from glassformer.errors import ConfigError, InputError, ShapeError
 from glassformer.lens.heads import HeadScores, LayerTally, offset_name, watch
 from glassformer.lens.headtable import HeadTable
 from glassformer.lens.tally import Rows
@@ -95,4 +95,6 @@ def score_image_heads(model: ViT, images: Iterable[Tensor], **options: Any) -> H
         with trace(model, *watch(model)) as run:
             model(image)
         scores.add(run)
-    return scores.table() if scores is not None else HeadTable(rows=[], columns=[], points=[])
+    if scores is None:
+        raise InputError(f"there is no head of {type(model).__name__} in 0 images", "give at least one")
+    return scores.table()

@@ -18,6 +18,7 @@ from glassformer.lens.receptive import (
     STRENGTHS,
     Encoder,
     Field,
+    Progress,
     answer,
     change_of,
     receptive_field,
@@ -163,6 +164,7 @@ def find_leaks(
     seconds: float | None = None,
     strengths: Sequence[float] = STRENGTHS,
     seed: int = 0,
+    progress: Progress = lambda done, total: None,
 ) -> LeakReport:
     """Measures what every output of an encoder hears, and compares it with what is declared and with its stream.
 
@@ -170,7 +172,9 @@ def find_leaks(
     of pieces and yields outputs as they become final, `for x in pieces: y, state = step(x, state); yield y`; it is fed
     with pieces of the given sizes. `seconds` is the time of one input frame.
     """
-    field = receptive_field(encoder, example, stride=declared.stride, strengths=strengths, seed=seed)
+    field = receptive_field(
+        encoder, example, stride=declared.stride, strengths=strengths, seed=seed, progress=progress
+    )
     leaks = [*_heard(field, declared), *_by_length(encoder, example, field, declared)]
     streamed = []
     for piece in pieces if streaming is not None else ():

@@ -48,7 +48,11 @@ _EMBEDDING = {"hook_embed": "embed.X", "hook_pos_embed": "embed.E"}
 
 def taps(model: nn.Module) -> dict[str, Tap]:
     """Every tap of the model by its path."""
-    return {path: module for path, module in model.named_modules() if isinstance(module, Tap)}
+    modules = model.named_modules() if isinstance(model, nn.Module) else ()
+    found = {path: module for path, module in modules if isinstance(module, Tap)}
+    if not found:
+        raise InputError(f"{type(model).__name__} has no taps", "take a model made of glassformer's modules")
+    return found
 
 
 def layers(model: nn.Module) -> dict[str, MultiHeadAttention]:
@@ -60,6 +64,8 @@ def match(patterns: tuple[str, ...], known: list[str]) -> list[str]:
     """The known paths that the patterns name, in the model's order. A pattern that names none is an error."""
     found: set[str] = set()
     for pattern in patterns:
+        if not isinstance(pattern, str):
+            raise InputError(f"a path cannot be {pattern!r}", 'give a text: "decoder.0.attention.A"')
         names = {name for spelled in spellings(pattern, known) for name in fnmatch.filter(known, spelled)}
         if not names:
             near = difflib.get_close_matches(pattern, known, n=3, cutoff=0.0)

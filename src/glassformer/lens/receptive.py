@@ -18,6 +18,7 @@ from torch import Tensor, nn
 from glassformer.errors import GlassError, InputError, ShapeError
 
 Encoder = Callable[[Tensor], Any]
+Progress = Callable[[int, int], None]  # done, of all
 STRENGTHS = (0.1, 1.0, 30.0)  # of the example's own deviation: gentle for what saturates, loud for what is faint
 ROUNDING = 64  # units in the last place that one shape of one kernel may leave where nothing depends
 SHAPES = 128  # the same between inputs of other lengths, which other kernels take: 7 were measured over 12 layers
@@ -62,10 +63,12 @@ def receptive_field(
     stride: int | None = None,
     strengths: Sequence[float] = STRENGTHS,
     seed: int = 0,
+    progress: Progress = lambda done, total: None,
 ) -> Field:
     """The field of an encoder on an example: frames (b, t, f), or token ids (b, t); outputs (b, n, m).
 
-    Several inputs in a batch find more than one, and count as one. A module is measured in eval mode.
+    Several inputs in a batch find more than one, and count as one. A module is measured in eval mode. `progress` is
+    told how many frames have been changed, of how many.
     """
     _require_example(example)
     with still(encoder):
@@ -86,6 +89,7 @@ def receptive_field(
                 change = change_of(answer(encoder, _changed(example, i, strength, generator)), Y).amax((0, 2))
                 depends[:, i] |= change > rounding(Y, size_of(change)) + 4 * again
                 effect[:, i] = torch.maximum(effect[:, i], change.float() / max(size_of(Y), 1e-30))
+            progress(i + 1, t)
         noise = max(again, _noise(encoder, example, Y, generator))
         slope = _by_gradient(encoder, example, generator)
     faint = torch.zeros_like(depends) if slope is None else slope & ~depends

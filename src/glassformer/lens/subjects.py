@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from glassformer.core.audio import log_mel
 from glassformer.errors import InputError
 from glassformer.lens.leaks import Declared, LeakReport, Streaming, find_leaks
-from glassformer.lens.receptive import Encoder
+from glassformer.lens.receptive import Encoder, Progress
 from glassformer.models import ConvNet1d, Decoder, Recurrent, Tokens
 from glassformer.models import Encoder as TextEncoder
 from glassformer.models.speech import Speech, SpeechConfig
@@ -29,7 +29,13 @@ class Subject(NamedTuple):
     streaming: Streaming | None = None
     seconds: float | None = None
 
-    def find_leaks(self, *, pieces: tuple[int, ...] = (1, 3, 7), seed: int = 0) -> LeakReport:
+    def find_leaks(
+        self,
+        *,
+        pieces: tuple[int, ...] = (1, 3, 7),
+        seed: int = 0,
+        progress: Progress = lambda done, total: None,
+    ) -> LeakReport:
         return find_leaks(
             self.encoder,
             self.example,
@@ -38,6 +44,7 @@ class Subject(NamedTuple):
             pieces=pieces,
             seconds=self.seconds,
             seed=seed,
+            progress=progress,
         )
 
 

@@ -85,8 +85,8 @@ def sweep(
     model.eval()
     try:
         with trace(model, *paths) as run:
-            best = float(metric(model(*clean)))
-        worst = float(metric(model(*corrupted)))
+            best = _number(metric(model(*clean)))
+        worst = _number(metric(model(*corrupted)))
         jobs = [(row, place, path) for row, path in enumerate(paths) for place in range(_places(run, path))]
         scores = torch.full((len(paths), 1 + max(place for _, place, _ in jobs)), float("nan"), dtype=torch.float64)
         value, made = torch.empty(0), -1
@@ -94,7 +94,7 @@ def sweep(
             if row != made:  # A is made from its pattern once a layer
                 value, made = run[path], row
             with edit(model, path, _patch(path, value, place)):
-                scores[row, place] = float(metric(model(*corrupted)))
+                scores[row, place] = _number(metric(model(*corrupted)))
             if progress is not None:
                 progress(done, len(jobs))
     finally:
@@ -138,6 +138,12 @@ def _patch(path: str, value: Tensor, place: int) -> Edit:
     if _has_heads(path):
         return at_heads(replace(value), place)
     return lambda old: torch.cat([old[:, :place], value[:, place : place + 1].to(old), old[:, place + 1 :]], 1)
+
+
+def _number(found: Tensor | float) -> float:
+    if isinstance(found, Tensor) and found.numel() != 1:
+        raise InputError(f"the metric gave {tuple(found.shape)} numbers", "let it give one: lambda out: out[0, -1, 9]")
+    return float(found)
 
 
 def _tuple(inputs: Inputs) -> tuple[Tensor, ...]:

@@ -10,18 +10,21 @@ from __future__ import annotations
 import html
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any
+from mmap import mmap
+from typing import Any, cast
 
 from rich.console import Console, ConsoleOptions, RenderResult
 from rich.table import Table
 from torch import Tensor, nn
 
 from glassformer.core import Pattern
+from glassformer.core.memory import again
 from glassformer.errors import InputError, ShapeError
 from glassformer.lens.paths import axes_of, match, taps
 from glassformer.nn import Tap
 
 Kept = Tensor | Pattern
+Places = slice | list[int] | int
 Reader = Callable[[str, Tensor], object]
 
 
@@ -35,30 +38,33 @@ class Run:
 
     def __getitem__(self, pattern: str) -> Tensor:
         """The quantity a path names; a pattern with wildcards must name one."""
-        paths = match((pattern,), self.paths)
-        if len(paths) > 1:
-            raise InputError(f"{pattern!r} names {len(paths)} quantities", "ask for one, or use run.each(pattern)")
-        return self.part(paths[0])
+        return self.part(pattern)
 
     def each(self, pattern: str) -> Iterator[tuple[str, Tensor]]:
         """Every quantity that the pattern names, one at a time: only one A is held at once."""
+        blocks: list[mmap] = []
         for path in match((pattern,), self.paths):
-            yield path, self.part(path)
+            yield path, self._on(blocks, path)
 
-    def part(
-        self, path: str, heads: slice | list[int] = slice(None), rows: slice | list[int] = slice(None)
-    ) -> Tensor:
+    def _on(self, blocks: list[mmap], path: str) -> Tensor:
+        with again(blocks):
+            return self.part(path)
+
+    def part(self, path: str, heads: Places = slice(None), rows: Places = slice(None)) -> Tensor:
         """Some heads and query rows of a quantity that has them; of S and A, nothing else is made."""
-        (path,) = match((path,), self.paths)
+        paths = match((path,), self.paths)
+        if len(paths) > 1:
+            raise InputError(f"{path!r} names {len(paths)} quantities", "ask for one, or use run.each(pattern)")
+        path = paths[0]
         kept = self.passes(path)[-1]
-        symbol = _symbol(path)
-        if isinstance(kept, Pattern):
-            return kept.S(heads, rows) if symbol == "S" else kept.A(heads, rows)
-        if heads == slice(None) and rows == slice(None):
-            return kept
-        if kept.dim() != 4:
+        if len(kept.shape) != 4:
+            if heads == rows == slice(None):
+                return cast(Tensor, kept)
             raise InputError(f"{path} has no heads", "leave heads and rows out")
-        return kept[:, heads][:, :, rows]
+        some = _inside(heads, kept.shape[1], f"head of {path}"), _inside(rows, kept.shape[2], f"row of {path}")
+        if isinstance(kept, Pattern):
+            return kept.S(*some) if _symbol(path) == "S" else kept.A(*some)
+        return kept if some == (slice(None), slice(None)) else kept[:, some[0]][:, :, some[1]]
 
     def passes(self, path: str) -> list[Kept]:
         """Every pass of one quantity; of S and A as patterns, from which they are made."""
@@ -130,8 +136,6 @@ def trace(model: nn.Module, *patterns: str, read: Reader | None = None) -> Itera
     Layers then make A on their way, which costs about an explicit pass; afterwards it costs its scores once more.
     """
     known = taps(model)
-    if not known:
-        raise InputError(f"{type(model).__name__} has no taps", "trace a model made of glassformer's modules")
     watched = match(patterns, list(known)) if patterns else list(known)
     run = Run(watched)
     entered = model.register_forward_pre_hook(lambda *_: run.begin())
@@ -143,7 +147,8 @@ def trace(model: nn.Module, *patterns: str, read: Reader | None = None) -> Itera
             tap.watchers.append(watcher)
             tap.whole += whole
             added.append((tap, watcher, whole))
-        yield run
+        with again([]):
+            yield run
     finally:
         entered.remove()
         for tap, watcher, whole in added:
@@ -158,6 +163,17 @@ def _keeper(run: Run, path: str) -> Any:
 def _reader(read: Reader, path: str) -> Any:
     symbol = _symbol(path)
     return lambda value: read(path, getattr(value, symbol)() if isinstance(value, Pattern) else value)
+
+
+def _inside(chosen: Places, count: int, what: str) -> slice | list[int]:
+    """What was chosen, if there is such; one number is a list of one."""
+    if isinstance(chosen, slice):
+        return chosen
+    several = [chosen] if isinstance(chosen, int) else list(chosen)
+    outside = [i for i in several if not -count <= i < count]
+    if outside:
+        raise InputError(f"there is no {what} {outside[0]}", f"they are 0 to {count - 1}")
+    return several
 
 
 def _symbol(path: str) -> str:

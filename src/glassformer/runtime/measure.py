@@ -25,13 +25,14 @@ def interleaved(
 ) -> dict[str, float]:
     """The best time of each in seconds, over `rounds` rounds in which each runs once; `warm` rounds do not count.
 
+    Every other round goes backwards: one contender would else always inherit the memory that another has left warm.
     What runs on one thread may be timed by `time.process_time`, which stops while others have the core.
     """
     if rounds < 1 or not contenders:
         raise InputError(f"{rounds} rounds of {len(contenders)} contenders", "measure at least one of each")
     best = dict.fromkeys(contenders, float("inf"))
     for turn in range(warm + rounds):
-        for name, run in contenders.items():
+        for name, run in list(contenders.items())[:: 1 if turn % 2 == 0 else -1]:
             start = clock()
             run()
             took = clock() - start

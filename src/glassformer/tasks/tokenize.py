@@ -15,6 +15,9 @@ from torch import nn
 from glassformer.checkpoints import Origin, origin_of
 from glassformer.errors import CheckpointError, InputError
 
+# What words are read from; others of their files (merges, target.spm) come with one of these.
+FILES = ("tokenizer.json", "vocab.json", "vocab.txt", "spiece.model", "tokenizer.model", "source.spm")
+
 
 class Words(Protocol):
     """`special`: with the tokens that the model's own input begins and ends with."""
@@ -99,8 +102,7 @@ def tokenizer_of(model: nn.Module) -> Any:
 
 def _stamp(origin: Origin) -> tuple[int, ...]:
     """When the files were written: others are read anew."""
-    names = ("tokenizer.json", "vocab.json", "vocab.txt", "spiece.model", "source.spm")
-    return tuple(path.stat().st_mtime_ns if (path := origin.file(name)) else 0 for name in names)
+    return tuple(path.stat().st_mtime_ns if (path := origin.file(name)) else 0 for name in FILES)
 
 
 @lru_cache(maxsize=8)

@@ -107,7 +107,7 @@ def test_the_nearest_heads_of_a_model_of_pictures(tmp_path: Path) -> None:
         (["shift", "--beta", "-1"], "β is -1"),
         (["shift", "--tolerance", "0"], "a tolerance of 0"),
         (["convolution", "what"], "what has no size"),
-        (["shift", "-o", "/no/such/folder/w"], "cannot be written"),
+        (["shift", "-o", "/no/such/folder/w"], "there is no folder /no/such/folder"),
     ],
 )
 def test_mistakes(words: list[str], says: str) -> None:

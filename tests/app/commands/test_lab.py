@@ -59,7 +59,7 @@ def test_the_list(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture
         (("7", "8", "--set", "alpha=3"), "--set came with 2 claims"),
         (("7", "--figure", "x.gif"), "a picture cannot be x.gif"),
         (("8", "--counterexample", "x.yaml"), "claim 8 has no counterexample"),
-        (("--report", "no/such/page.html"), "no/such/page.html cannot be written"),  # before it measures
+        (("--report", "no/such/page.html"), "there is no folder no/such for page.html"),  # before it measures
     ],
 )
 def test_mistakes_are_one_line(

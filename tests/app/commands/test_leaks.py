@@ -123,7 +123,7 @@ def test_a_saved_model_and_tiny_ones(tmp_path: Path) -> None:
     ("words", "says"),
     [
         (["tiny", "poem"], "there is no tiny 'poem'"),
-        (["nowhere"], "there is no encoder 'nowhere'"),
+        (["nowhere"], "there is no model 'nowhere'"),
         (["no.such.module:f"], "cannot be made (ModuleNotFoundError"),
         (["{place}:broken"], "cannot be made (RuntimeError: no weights)"),
         (["{place}:nothing"], "cannot be made (AttributeError"),

@@ -89,3 +89,17 @@ def test_it_is_drawn(folder: Path, tmp_path: Path, kind: str) -> None:
 def test_mistakes(folder: Path, words: tuple[str, ...], says: str) -> None:
     with pytest.raises(GlassError, match=says):
         run(str(folder / words[0]), *words[1:])
+
+
+def test_a_space_before_an_answer_is_not_the_answer(folder: Path) -> None:
+    from tokenizers import Regex, Tokenizer
+    from tokenizers.models import WordLevel
+    from tokenizers.pre_tokenizers import Split
+
+    words = {" ": 1, "she": 2, "he": 3, "a": 4, "b": 5}
+    tokenizer = Tokenizer(WordLevel(words, unk_token=" "))
+    tokenizer.pre_tokenizer = Split(Regex(" "), "isolated")
+    place = save(load(folder / "d"), folder / "spaced")
+    tokenizer.save(str(place / "tokenizer.json"))
+    text = run(str(place), "a b", "b a", "--answer", " she", "--wrong", " he")
+    assert "metric: logit of 'she' − logit of 'he'" in text

@@ -12,7 +12,8 @@ import torch
 from PIL import Image
 
 from glassformer import lens
-from glassformer.app.report import Seen, open_model, see
+from glassformer.app.choice import opened
+from glassformer.app.report import Seen, see
 
 TEXT = "the quick brown fox saw the quick brown dog"
 
@@ -50,7 +51,7 @@ def shown(files: Path) -> Callable[[str], Shown]:
 
     def make(kind: str) -> Shown:
         if kind not in made:
-            model, _ = open_model(f"tiny:{kind}", seed=3)
+            model, _ = opened(f"tiny:{kind}", seed=3)
             with torch.no_grad():
                 for weight in model.parameters():
                     weight.mul_(3 if weight.dim() == 2 else 1)

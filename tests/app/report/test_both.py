@@ -8,7 +8,8 @@ import pytest
 import soundfile
 import torch
 
-from glassformer.app.report import open_model, see
+from glassformer.app.choice import opened
+from glassformer.app.report import see
 from glassformer.app.report.both import fits
 from glassformer.core.audio import MEL, whisper_log_mel
 from glassformer.errors import InputError
@@ -28,7 +29,7 @@ def test_sound_and_what_is_said(shown, files: Path) -> None:
 
 def test_sound_longer_than_a_window(tmp_path: Path) -> None:
     soundfile.write(tmp_path / "long.wav", np.sin(np.arange(24000) / 5), 16000)
-    seen = see(open_model("tiny:whisper")[0], [str(tmp_path / "long.wav")])
+    seen = see(opened("tiny:whisper")[0], [str(tmp_path / "long.wav")])
     assert seen.inputs[1].shape == (1, 1)
     assert "give that as a second input" in seen.notes[0]
     assert "The first 1 s are shown" in seen.notes[1]
@@ -47,7 +48,7 @@ def test_a_picture_and_texts(shown) -> None:
 
 
 def test_one_tower_is_enough(files: Path) -> None:
-    model = open_model("tiny:clip")[0]
+    model = opened("tiny:clip")[0]
     for inputs, name in ((["a house"], "Text"), ([str(files / "picture.png")], "Image")):
         seen = see(model, inputs)
         assert [tower for tower, _, _ in seen.towers] == [name]
@@ -57,8 +58,8 @@ def test_one_tower_is_enough(files: Path) -> None:
 
 def test_mistakes(refused, files: Path) -> None:
     picture = str(files / "picture.png")
-    model = open_model("tiny:clip")[0]
+    model = opened("tiny:clip")[0]
     refused(InputError, "a CLIP was given 2 pictures", lambda: see(model, [picture, picture]))
     deaf = CLIP(replace(clip.tiny(), text=None))
     refused(InputError, "this CLIP has no text tower for 'a'", lambda: see(deaf, ["a"]))
-    refused(InputError, "a Whisper was given 3 inputs", lambda: see(open_model("tiny:whisper")[0], ["a", "b", "c"]))
+    refused(InputError, "a Whisper was given 3 inputs", lambda: see(opened("tiny:whisper")[0], ["a", "b", "c"]))

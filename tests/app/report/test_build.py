@@ -15,7 +15,7 @@ OF_KIND = {
     "encoder": ["Who attends to whom", "Flow"],
     "seq2seq": ["Answer", "Alignment", "Who attends to whom", "Flow"],
     "vit": ["Answer", "Where it looks"],
-    "hybrid": ["Answer"],
+    "hybrid": ["Answer", "Where it looks"],
     "speech": ["Answer", "Sound", "Flow"],
     "whisper": ["Answer", "Alignment", "Sound", "Who attends to whom", "Flow"],
 }

@@ -24,7 +24,7 @@ def test_the_answer_is_the_likeliest_and_named_where_it_was_read(shown) -> None:
 
 def test_classes_and_symbols(shown) -> None:
     model, seen, _, out = shown("vit")
-    assert f"<td>class {int(out[0].argmax())}</td>" in answer(model, seen, out)
+    assert f"<td>LABEL_{int(out[0].argmax())}</td>" in answer(model, seen, out)
     model, seen, _, out = shown("speech")
     symbols = " ".join("·" if s == 0 else str(s) for s in out[0].argmax(-1).tolist())
     assert symbols in answer(model, seen, out)

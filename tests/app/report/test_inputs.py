@@ -2,17 +2,17 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import pytest
+import soundfile
 import torch
 
 import glassformer as gf
 from glassformer import lens
-from glassformer.app.report import open_model, see
+from glassformer.app.choice import opened
+from glassformer.app.report import see
 from glassformer.app.report.build import head_table
 from glassformer.app.report.card import answer
-from glassformer.app.report.inputs import TINY
 from glassformer.core.audio import log_mel
-from glassformer.errors import GlassError, InputError
+from glassformer.errors import InputError
 from glassformer.models import (
     Decoder,
     Hybrid,
@@ -25,22 +25,8 @@ from glassformer.models import (
     recurrent_seq2seq,
 )
 from glassformer.tasks.sound import read_sound
-
-
-@pytest.mark.parametrize("kind", TINY)
-def test_tiny_models_say_that_they_know_nothing(kind: str) -> None:
-    model, note = open_model(f"tiny:{kind}", seed=5)
-    assert note.startswith("Its weights are random (seed 5)")
-    assert not model.training
-    again, _ = open_model(f"tiny:{kind}", seed=5)
-    assert all(torch.equal(a, b) for a, b in zip(model.parameters(), again.parameters(), strict=True))
-
-
-def test_a_folder_is_a_model(tmp_path: Path) -> None:
-    gf.save(Decoder(decoder.tiny(), seed=1), tmp_path / "mine")
-    model, note = open_model(str(tmp_path / "mine"))
-    assert isinstance(model, Decoder)
-    assert note == ""
+from glassformer.tasks.transcribe import transcribe
+from glassformer.tasks.translate import translate
 
 
 def test_words_without_a_tokenizer_become_tokens_in_their_order(shown) -> None:
@@ -74,6 +60,19 @@ def test_a_pair_shares_its_words_and_begins_with_start(shown) -> None:
     assert set(seen.tokens) == {"encoder", "decoder"}
 
 
+def test_models_that_come_along_answer_for_themselves(tmp_path: Path) -> None:
+    """What is not given, the model says: a translation, and what it hears."""
+    source = "I have a dog."
+    model = opened("translator")[0]
+    seen = see(model, [source])
+    assert seen.said == translate(model, source)
+    assert "".join(seen.labels["decoder"][1:]).replace(" ", "").startswith(seen.said.replace(" ", "")[:3])
+    assert see(model, [source, "Un chat."]).said == ""
+    soundfile.write(tmp_path / "noise.wav", 0.1 * torch.randn(8000, generator=torch.Generator().manual_seed(0)), 8000)
+    heard = see(opened("listener")[0], [str(tmp_path / "noise.wav")])
+    assert heard.said == transcribe(opened("listener")[0], tmp_path / "noise.wav").text
+
+
 def test_a_picture_is_made_the_models_size(shown) -> None:
     _, seen, _, _ = shown("vit")
     assert seen.inputs[0].shape == (1, 3, 64, 64)
@@ -92,7 +91,7 @@ def test_a_hybrids_tokens_are_a_grid_too(files: Path) -> None:
     assert seen.labels["encoder"] == ["0,0", "0,1", "1,0", "1,1"]
     with torch.no_grad(), lens.trace(model) as run:
         out = model(*seen.inputs)
-    assert "class 4" in answer(model, seen, out)
+    assert "LABEL_4" in answer(model, seen, out)
     assert {row.path for row in head_table(model, run, seen).rows} == {f"encoder.{i}.attention.A" for i in range(2)}
 
 
@@ -105,14 +104,14 @@ def test_sound_is_heard_at_the_models_rate(shown, files: Path) -> None:
 
 
 def test_mistakes(refused, files: Path) -> None:
-    refused(InputError, "there is no tiny:horse: choose a model's folder", lambda: open_model("tiny:horse"))
-    with pytest.raises(GlassError):
-        open_model(str(files / "nowhere"))
 
     def tried(kind: str, *inputs: str) -> None:
-        see(open_model(f"tiny:{kind}")[0], inputs)
+        see(opened(f"tiny:{kind}")[0], inputs)
 
-    refused(InputError, "a Seq2Seq was given 1 inputs: give a text and its translation", lambda: tried("seq2seq", "a"))
+    refused(InputError, "there is no translation of 'a': give it as a second input", lambda: tried("seq2seq", "a"))
+    refused(InputError, "a Seq2Seq was given 3 inputs: give a text and its", lambda: tried("seq2seq", "a", "b", "c"))
+    picture = f"{files}/picture.png"
+    refused(InputError, f"{picture!r} is a file, and the model reads text", lambda: tried("encoder", picture))
     refused(InputError, "a Decoder was given 2 inputs: give one", lambda: tried("decoder", "a", "b"))
     refused(InputError, "'' is 0 tokens", lambda: tried("encoder", ""))
     words = " ".join(f"w{i}" for i in range(60))

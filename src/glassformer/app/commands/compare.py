@@ -38,7 +38,7 @@ def compare(
     """Compare architectures on matched budgets: cost, reach, data, streaming, inductive bias."""
     from rich.console import Console
 
-    from glassformer.app.output import require
+    from glassformer.app.output import require_place
     from glassformer.errors import InputError
     from glassformer.lab import comparison
     from glassformer.lab.comparison.readme import require_markers
@@ -51,7 +51,7 @@ def compare(
         for unit in comparison.units(plan):
             console.print(unit.key, markup=False, highlight=False)
         return
-    require(report)
+    require_place(report)
     for file in readme or []:
         require_markers(file, plan.tasks)
     path = from_ if from_ is not None else _carry_out(plan, out)

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from glassformer.app.choice import LENS, opened
+
 if TYPE_CHECKING:
     from glassformer.lens.construct import Constructed, Edges, Routing
     from glassformer.models import Hybrid, ViT
@@ -34,7 +36,7 @@ def construct(
     output: Annotated[
         Path | None, typer.Option("--output", "-o", help="Write the weights, at the largest β, as safetensors.")
     ] = None,
-    model: Annotated[Path | None, typer.Option(help="A model's folder: which of its heads come nearest?")] = None,
+    model: Annotated[str | None, typer.Option(help="Which heads of this model come nearest? " + LENS)] = None,
     text: Annotated[list[str] | None, typer.Option(help="Text for that model to read; may be repeated.")] = None,
     image: Annotated[
         list[str] | None, typer.Option(help="A picture for that model to see, by 2-D behaviour; may be repeated.")
@@ -43,20 +45,23 @@ def construct(
     """Build attention that shifts, permutes or convolves exactly, and certify it: measured error against the bound."""
     from rich.console import Console
 
+    from glassformer.app.output import require_place
     from glassformer.errors import InputError
     from glassformer.lens.construct import BETAS, build, certify
 
+    require_place(output)
     routing = _routing(behaviour, words or [], by, channels, edges, seed)
     betas = beta or list(BETAS)
     if any(b < 0 for b in betas):
         raise InputError(f"β is {min(betas):g}", "choose 0 or more")
+    near = None if model is None else _nearest(model, text or [], image or [], routing)
     made = build(routing, _size(size, routing), beta=max(betas), kind=code)
     console = Console()
     console.print(certify(made, betas, tolerance=tolerance, seed=seed))
     if output is not None:
         _save(made, output)
-    if model is not None:
-        console.print(_nearest(model, text or [], image or [], routing))
+    if near is not None:
+        console.print(near)
 
 
 def _routing(
@@ -120,18 +125,17 @@ def _save(made: Constructed, path: Path) -> None:
     write_bytes(save({name: part.contiguous() for name, part in made.state_dict().items()}, about), path)
 
 
-def _nearest(folder: Path, texts: list[str], pictures: list[str], routing: Routing) -> object:
+def _nearest(name: str, texts: list[str], pictures: list[str], routing: Routing) -> object:
     from glassformer.app.tokens import tokens_of
-    from glassformer.checkpoints import load
     from glassformer.errors import InputError
     from glassformer.lens import nearest_heads
     from glassformer.models import Decoder, Encoder, Hybrid, ViT
 
-    model = load(folder)
+    model, _ = opened(name)
     if isinstance(model, ViT | Hybrid):
         return _nearest_on_grid(model, texts, pictures, routing)
     if not isinstance(model, Decoder | Encoder):
-        raise InputError(f"{folder} holds a {type(model).__name__}", "compare with a model of text or of pictures")
+        raise InputError(f"{name} holds a {type(model).__name__}", "compare with a model of text or of pictures")
     if not texts or pictures:
         fact = "there is no text for the model to read" if not texts else f"it reads text, and cannot see {pictures[0]}"
         raise InputError(fact, "give some with --text")

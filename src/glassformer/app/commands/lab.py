@@ -32,7 +32,7 @@ def lab(
     """Try what is taught about attention: each claim measured, with a verdict, a figure and a counterexample."""
     from rich.console import Console
 
-    from glassformer.app.output import require
+    from glassformer.app.output import require_place
     from glassformer.lab import claim, numbers
 
     console = Console(width=None if Console().is_terminal else 120)
@@ -46,7 +46,7 @@ def lab(
     changes = _changes(set_ or [])
     _require_one(chosen, {"--set": bool(changes), "--figure": figure, "--counterexample": counterexample})
     kind = _kind(figure)
-    require(report, figure, counterexample)
+    require_place(report, figure, counterexample)
     outcomes = _run(chosen, seed, changes, not no_cache)
     if json_:
         print(json.dumps([_plain(each) for each in outcomes], ensure_ascii=False, indent=1))

@@ -13,7 +13,8 @@ if TYPE_CHECKING:
 
 TARGET = (
     "MODULE:FUNCTION or FILE.py:FUNCTION that makes the encoder (or encoder and stream, or a lens.Subject); "
-    "a model's folder; or one of: tiny speech, tiny convolution, tiny recurrent, tiny decoder."
+    "a model that comes with Glassformer, or its folder; or one of: tiny speech, tiny convolution, tiny recurrent, "
+    "tiny decoder."
 )
 
 
@@ -34,6 +35,9 @@ def leaks(
     """Find what an encoder hears that it should not: by changing every frame of its input, and by streaming it."""
     from dataclasses import replace
 
+    from rich.console import Console
+    from rich.progress import Progress
+
     sizes = _sizes(pieces)
     found = _subject(target, frames, features, tokens, seed)
     given = {"lookahead": lookahead, "left": left, "chunk": chunk, "stride": stride}
@@ -41,7 +45,11 @@ def leaks(
     if offline:
         declared = replace(declared, lookahead=None)
     found = found._replace(declared=declared, seconds=found.seconds if seconds is None else seconds)
-    report = found.find_leaks(pieces=sizes, seed=seed)
+    there = Console(stderr=True)
+    with Progress(console=there, transient=True, disable=not there.is_terminal) as bar:
+        task = bar.add_task("changing every frame", total=None)
+        told = lambda done, total: bar.update(task, completed=done, total=total)
+        report = found.find_leaks(pieces=sizes, seed=seed, progress=told)
     typer.echo(str(report))
     if not report.clean:
         raise typer.Exit(1)
@@ -57,19 +65,17 @@ def _sizes(pieces: str) -> tuple[int, ...]:
 
 
 def _subject(target: list[str], frames: int | None, features: int | None, tokens: int | None, seed: int) -> Subject:
-    from pathlib import Path
-
-    from glassformer.checkpoints import load
     from glassformer.errors import InputError
     from glassformer.lens import Subject, subject
+    from glassformer.tasks.shipped import open_model
 
     words = " ".join(target)
-    if words.startswith("tiny "):
-        return subject(_tiny(words.removeprefix("tiny "), seed), frames=frames, seed=seed)
-    if len(target) == 1 and Path(words).is_dir():
-        return subject(load(words), frames=frames, seed=seed)
-    if len(target) > 1 or ":" not in words:
-        raise InputError(f"there is no encoder {words!r}", "give MODULE:FUNCTION, a model's folder, or tiny speech")
+    if words.startswith(("tiny ", "tiny:")):
+        return subject(_tiny(words[len("tiny ") :], seed), frames=frames, seed=seed)
+    if len(target) > 1:
+        raise InputError(f"there is no encoder {words!r}", "give MODULE:FUNCTION, a model, or tiny speech")
+    if ":" not in words:
+        return subject(open_model(words), frames=frames, seed=seed)
     made = _made(words)
     if isinstance(made, Subject):
         return made

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from glassformer.app.choice import LENS, opened
+
 if TYPE_CHECKING:
     from torch import Tensor, nn
 
@@ -14,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def sweep(
-    model: Annotated[Path, typer.Argument(help="A model's folder.")],
+    model: Annotated[str, typer.Argument(help=LENS)],
     clean: Annotated[str, typer.Argument(help="The text whose answer is wanted.")],
     corrupted: Annotated[str, typer.Argument(help="A text of as many tokens with another answer.")],
     answer: Annotated[str | None, typer.Option(help="The clean text's answer; the model's own unless given.")] = None,
@@ -28,15 +30,17 @@ def sweep(
     from rich.progress import Progress
 
     from glassformer import lens
+    from glassformer.app.output import require_place
     from glassformer.app.tokens import name_of, tokens_of, words_beside
-    from glassformer.checkpoints import load
 
     kind = _kind(output)
-    net = load(model)
+    require_place(output)
+    net, _ = opened(model)
     words = words_beside(net)
     texts = tokens_of(net, clean), tokens_of(net, corrupted)
     right, other = _answers(net, texts, (answer, wrong), at)
-    with Progress(console=Console(stderr=True), transient=True) as bar:
+    there = Console(stderr=True)
+    with Progress(console=there, transient=True, disable=not there.is_terminal) as bar:
         task = bar.add_task("patching", total=None)
         made = lens.sweep(
             net,
@@ -78,7 +82,7 @@ def _answers(
     """The first token of each answer that is given; else the one the model finds likeliest."""
     import torch
 
-    from glassformer.app.tokens import name_of, tokens_of, words_beside
+    from glassformer.app.tokens import name_of, words_beside
     from glassformer.errors import InputError
     from glassformer.models import Decoder, Encoder
 
@@ -88,7 +92,7 @@ def _answers(
     for ids, text in zip(texts, given, strict=True):
         with torch.no_grad():
             logits = _logits(model, model(ids), at)
-        token = int(logits.argmax()) if text is None else int(tokens_of(model, text, special=False)[0, 0])
+        token = int(logits.argmax()) if text is None else _first(model, text)
         if token >= len(logits):
             raise InputError(f"token {token} is not among the {len(logits)} known", f"use 0 to {len(logits) - 1}")
         found.append(token)
@@ -96,6 +100,14 @@ def _answers(
         both = name_of(words_beside(model), found[0])
         raise InputError(f"both texts have the answer {both!r}", "name two with --answer and --wrong")
     return found[0], found[1]
+
+
+def _first(model: nn.Module, text: str) -> int:
+    """The first token of an answer; of " she" some words make the space alone and then what was meant."""
+    from glassformer.app.tokens import name_of, tokens_of, words_beside
+
+    words, tokens = words_beside(model), tokens_of(model, text, special=False)[0].tolist()
+    return int(next((token for token in tokens if name_of(words, token).strip(" ▁")), tokens[0]))
 
 
 def _draw(made: Sweep, output: Path, kind: str, tokens: list[str]) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from glassformer.app.report.build import report
-from glassformer.app.report.inputs import open_model, see
+from glassformer.app.report.inputs import see
 from glassformer.app.report.seen import Seen
 
-__all__ = ["Seen", "open_model", "report", "see"]
+__all__ = ["Seen", "report", "see"]

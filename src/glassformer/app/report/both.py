@@ -10,7 +10,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import normalize, pad
 
-from glassformer.app.report.seen import Reader, Seen, short
+from glassformer.app.report.seen import Reader, Seen, is_file, short
+from glassformer.app.tokens import name_of
 from glassformer.checkpoints import Origin, origin_of
 from glassformer.core.audio import MEL, whisper_log_mel
 from glassformer.errors import InputError
@@ -29,7 +30,7 @@ def sound_and_text(model: Whisper, inputs: Sequence[str]) -> Seen:
     whole = read_sound(inputs[0], mel.rate)
     wave = whole[:window]
     frames = whisper_log_mel(pad(wave, (0, window - len(wave))), mel)[None]
-    ids, names, notes = _said(model, wave, frames, inputs[1:])
+    ids, names, notes, said = _said(model, wave, frames, inputs[1:])
     if len(whole) > window:
         notes = (*notes, f"The first {window / mel.rate:g} s are shown: the model hears no more at once.")
     return Seen(
@@ -39,18 +40,19 @@ def sound_and_text(model: Whisper, inputs: Sequence[str]) -> Seen:
         notes=notes,
         heard=max(1, min(model.config.places, -(-len(wave) // (mel.hop * factor)))),
         seconds=mel.hop * factor / mel.rate,
+        said=said,
     )
 
 
 def _said(
     model: Whisper, wave: Tensor, frames: Tensor, given: Sequence[str]
-) -> tuple[list[int], list[str], tuple[str, ...]]:
-    """Tokens of the text, their names, and what must be said of them."""
+) -> tuple[list[int], list[str], tuple[str, ...], str]:
+    """Tokens of the text, their names, what must be said of them, and what the model itself hears if it was asked."""
     reader, begin = Reader(model, model.config.target.vocabulary), [model.config.start]
     if reader.words is None:
         note = "Nothing was said to be in it: give that as a second input."
         ids, names = reader.read(given[0]) if given else ([], [])
-        return [*begin, *ids], ["<start>", *names], reader.notes if given else (note,)
+        return [*begin, *ids], ["<start>", *names], reader.notes if given else (note,), ""
     codes = codes_of(model, reader.words)
     text = given[0] if given else transcribe(model, wave, timestamps=False).text
     if codes.languages:
@@ -60,7 +62,8 @@ def _said(
         begin += [heard, codes.tasks["transcribe"]]
     ids, names = reader.read(" " + text.strip(), special=False) if text.strip() else ([], [])
     begin.append(codes.silent)
-    return [*begin, *ids], [*("<start>" for _ in begin), *names], ()
+    called = [name_of(reader.words, token) for token in begin]
+    return [*begin, *ids], [*called, *names], (), "" if given else text
 
 
 class Tower(nn.Module):
@@ -79,7 +82,7 @@ def picture_and_texts(
     model: CLIP, inputs: Sequence[str], see_picture: Callable[[ViT, str, Origin | None], Seen]
 ) -> Seen:
     """A picture, texts, or both: files are pictures. Of several texts the first is shown, and all are compared."""
-    files = [path for path in inputs if Path(path).is_file()]
+    files = [path for path in inputs if is_file(path)]
     texts = [text for text in inputs if text not in files]
     wanted = [("image", files, model.config.vision), ("text", texts, model.config.text)]
     for kind, given, tower in wanted:

@@ -45,7 +45,7 @@ def shown(model: nn.Module, seen: Seen, step: Callable[[str], None]) -> Iterator
     makers: list[tuple[str, Callable[[], str]]] = [
         ("attention maps", lambda: sections.maps(run, seen)),
         ("alignment", lambda: sections.aligned(run, seen)),
-        ("pictures", lambda: overlays(model, run, seen, out) if isinstance(model, ViT) else ""),
+        ("pictures", lambda: overlays(model, run, seen, out) if isinstance(model, ViT | Hybrid) else ""),
         ("sound", lambda: _sound(model, run, seen)),
         ("arcs", lambda: sections.lines(run, seen)),
         ("flow", lambda: sections.flow(run, seen)),

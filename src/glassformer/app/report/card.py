@@ -13,6 +13,7 @@ from glassformer.app.tokens import name_of, words_beside
 from glassformer.checkpoints import origin_of
 from glassformer.lens import layers
 from glassformer.models import Decoder, Hybrid, RecurrentSeq2Seq, Seq2Seq, Speech, ViT, Whisper
+from glassformer.tasks.classify import labels_of
 
 BEST = 5
 
@@ -47,12 +48,13 @@ def answer(model: nn.Module, seen: Seen, out: Tensor) -> str:
             words = words_beside(model)
             names = {token: name for name, token in _named(seen)}
             rows = _best(out[0, -1], lambda token: names.get(token, name_of(words, token)))
-            return section("Answer", says("What would come next:"), table(["token", "probability"], rows))
+            said = says(f"“{seen.said}”") if seen.said else ""
+            return section("Answer", said, says("What would come next:"), table(["token", "probability"], rows))
         case (ViT() | Hybrid()) if model.config.classes:
-            origin = origin_of(model)
-            labels = origin.raw.get("id2label", {}) if origin is not None else {}
-            rows = _best(out[0], lambda label: str(labels.get(str(label), f"class {label}")))
+            rows = _best(out[0], labels_of(model, model.config.classes).__getitem__)
             return section("Answer", table(["class", "probability"], rows))
+        case Speech() if seen.said:
+            return section("Answer", says(f"“{seen.said}”"))
         case Speech():
             best = out[0].argmax(-1).tolist()
             text = " ".join("·" if symbol == 0 else str(symbol) for symbol in best[:200])

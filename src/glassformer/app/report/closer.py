@@ -60,7 +60,11 @@ def closer(run: Run, seen: Seen) -> str:
     head = int(lens.entropy(run.part(f"{path}.A", rows=[query])[0, :, 0]).argmin())
     layer = lens.layer_at(run, path).head(0, head).rows([query])
     where = f"{path}, head {head}, query {_name(names, query)}"
-    return section("One query", _coordinates(layer, names, where), _scaled(layer, names, where))
+    text = (
+        "The sharpest head of the last layer: which coordinates of query and key make its scores, and what becomes of "
+        "its weights if the key it looks at most is scaled; predicted is to first order."
+    )
+    return section("One query", says(text), _coordinates(layer, names, where), _scaled(layer, names, where))
 
 
 def _coordinates(layer: Layer, names: list[str] | None, where: str) -> str:

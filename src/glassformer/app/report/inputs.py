@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 import torch
 from torch import nn
 
-from glassformer import models
 from glassformer.app.report.both import picture_and_texts, sound_and_text
 from glassformer.app.report.seen import Reader, Seen, short
-from glassformer.checkpoints import Origin, load, origin_of
+from glassformer.checkpoints import Origin, origin_of
 from glassformer.checkpoints.preprocess import Preprocess, open_image, read_preprocess
 from glassformer.core.audio import log_mel
 from glassformer.errors import CheckpointError, InputError
 from glassformer.models import (
     CLIP,
-    CLIPConfig,
     Decoder,
     Encoder,
     Hybrid,
@@ -29,33 +27,11 @@ from glassformer.models import (
     Tokens,
     ViT,
     Whisper,
-    WhisperConfig,
 )
 from glassformer.tasks.sound import read_sound
-
-TINY = ("decoder", "encoder", "seq2seq", "vit", "hybrid", "clip", "speech", "whisper", "recurrent")
-
-
-def open_model(name: str, *, seed: int = 0) -> tuple[nn.Module, str]:
-    """A model's folder, or tiny:decoder and the like; and what must be said of it."""
-    if not name.startswith("tiny:"):
-        return load(name).eval(), ""
-    makers: dict[str, Callable[[], nn.Module]] = {
-        "decoder": lambda: Decoder(models.decoder.tiny(), seed=seed),
-        "encoder": lambda: Encoder(models.encoder.tiny(), seed=seed),
-        "seq2seq": lambda: Seq2Seq(models.seq2seq.tiny(), seed=seed),
-        "vit": lambda: ViT(models.vit.plain(64, 8, 32, 3, 4, classes=5), seed=seed),
-        "hybrid": lambda: Hybrid(models.hybrid.compact(64, (16, 32, 32), 3, 4, classes=5), seed=seed),
-        "clip": lambda: CLIP(_tiny_clip(), seed=seed),
-        "speech": lambda: Speech(models.speech.tiny(), seed=seed),
-        "whisper": lambda: Whisper(_tiny_whisper(), seed=seed),
-        "recurrent": lambda: RecurrentSeq2Seq(models.recurrent_seq2seq.tiny(Tokens(vocabulary=50), 50), seed=seed),
-    }
-    kind = name.removeprefix("tiny:")
-    if kind not in makers:
-        raise InputError(f"there is no {name}", f"choose a model's folder, or tiny: and one of {', '.join(TINY)}")
-    model = makers[kind]().eval()
-    return model, f"Its weights are random (seed {seed}): it has learned nothing, and shows only what is where."
+from glassformer.tasks.symbols import FILE as SYMBOLS
+from glassformer.tasks.transcribe import transcribe
+from glassformer.tasks.translate import translate
 
 
 def see(model: nn.Module, inputs: Sequence[str]) -> Seen:
@@ -64,30 +40,20 @@ def see(model: nn.Module, inputs: Sequence[str]) -> Seen:
         return sound_and_text(model, inputs)
     if isinstance(model, CLIP):
         return picture_and_texts(model, inputs, _picture)
-    wanted = 2 if isinstance(model, Seq2Seq | RecurrentSeq2Seq) else 1
-    if len(inputs) != wanted:
+    most = 2 if isinstance(model, Seq2Seq | RecurrentSeq2Seq) else 1
+    if len(inputs) > most:
         fact = f"a {type(model).__name__} was given {len(inputs)} inputs"
-        raise InputError(fact, "give a text and its translation" if wanted == 2 else "give one")
+        raise InputError(fact, "give a text and its translation" if most == 2 else "give one")
     match model:
         case Decoder() | Encoder():
             return _text(model, inputs[0])
         case Seq2Seq() | RecurrentSeq2Seq():
-            return _pair(model, inputs[0], inputs[1])
+            return _pair(model, inputs[0], *inputs[1:])
         case ViT() | Hybrid():
             return _picture(model, inputs[0])
         case Speech():
             return _sound(model, inputs[0])
     raise InputError(f"a {type(model).__name__} has no attention to show", "gf.trace(model) has what else it works out")
-
-
-def _tiny_clip() -> CLIPConfig:
-    return models.clip.plain(
-        models.vit.plain(64, 8, 32, 3, 4, classes=0), models.clip.words(50, 32, 2, 4, 40), 16, 49
-    )
-
-
-def _tiny_whisper() -> WhisperConfig:
-    return models.whisper.plain(20, 32, 2, 4, vocabulary=50, places=50, length=40, start=2, end=1)
 
 
 # ---- text ------------------------------------------------------------------------------------------------------------
@@ -100,7 +66,8 @@ def _text(model: Decoder | Encoder, text: str) -> Seen:
     return Seen(inputs=(torch.tensor([ids]),), title=short(text), labels={stack: names}, notes=reader.notes)
 
 
-def _pair(model: Seq2Seq | RecurrentSeq2Seq, source: str, target: str) -> Seen:
+def _pair(model: Seq2Seq | RecurrentSeq2Seq, source: str, given: str | None = None) -> Seen:
+    """A text and its translation; left out, it is the model's own."""
     c = model.config
     if isinstance(c, Seq2SeqConfig):
         vocabulary, start = c.source.vocabulary, [c.start]
@@ -111,12 +78,16 @@ def _pair(model: Seq2Seq | RecurrentSeq2Seq, source: str, target: str) -> Seen:
         vocabulary, start = min(c.reads.vocabulary, c.vocabulary), []
     reader = Reader(model, vocabulary)
     ids, names = reader.read(source)
+    if given is None and reader.words is None:
+        raise InputError(f"there is no translation of {short(source)!r}", "give it as a second input")
+    target = str(translate(model, source)) if given is None else given
     said, called = reader.read(target, special=False)
     return Seen(
         inputs=(torch.tensor([ids]), torch.tensor([[*start, *said]])),
         title=f"{short(source)} → {short(target)}",
         labels={"encoder": names, "decoder": [*("<start>" for _ in start), *called]},
         notes=reader.notes,
+        said=target if given is None else "",
     )
 
 
@@ -165,11 +136,12 @@ def _preprocess(model: ViT | Hybrid, origin: Origin | None) -> tuple[Preprocess,
 
 
 def _sound(model: Speech, path: str) -> Seen:
-    mel = model.config.mel
+    mel, origin = model.config.mel, origin_of(model)
     wave = read_sound(path, mel.rate)
     frames = log_mel(wave, mel)[None].float()
     return Seen(
         inputs=(frames,),
         title=f"{Path(path).name}, {len(wave) / mel.rate:.1f} s",
         seconds=model.config.seconds,
+        said=transcribe(model, wave).text if origin is not None and origin.file(SYMBOLS) else "",
     )

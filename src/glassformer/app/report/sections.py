@@ -37,13 +37,21 @@ def last_of(run: Run, stack: str) -> str:
 
 
 def maps(run: Run, seen: Seen) -> str:
-    """Every head of every layer."""
+    """Every head of every layer; of sound, only where there is some."""
     shown = []
     for path in weights_of(run):
         queries, keys = (_names(names, seen) for names in seen.labels_of(path))
-        fig = figures.heads_of_layer(run[path][0], queries, keys, title=layer_of(path))
+        A = run[path][0]
+        if seen.heard and keys is None:
+            A = A[:, : None if queries else seen.heard, : seen.heard]
+        fig = figures.heads_of_layer(A, queries, keys, title=layer_of(path))
         shown.append((fig, f"Attention weights of every head of {layer_of(path)}"))
-    return section("Attention", says("A row for each query, a column for each key."), *pictures(shown))
+    text = "A row for each query, a column for each key; every row of weights sums to 1."
+    if seen.grid is not None:
+        text += " Patches are numbered row by row."
+    if seen.heard:
+        text += f" Shown are the {seen.heard} positions of sound, {seen.seconds:g} s each; silence fills up the rest."
+    return section("Attention", says(text), *pictures(shown))
 
 
 def _names(names: list[str] | None, seen: Seen) -> list[str] | None:
@@ -102,7 +110,8 @@ def map_of_heads(run: Run) -> str:
         names = [f"{path.split('.')[1]}.{head}" for path, head in apart.names]
         title = f"{stack}: layer.head, near if they look alike ({places.kept:.0%} of the distances fit)"
         shown.append(picture(figures.head_map(places.xy, names, places.group, title=title), f"Map of heads: {stack}"))
-    return section("Map of heads", *shown)
+    text = "Heads that look at the same places lie near each other: distances are by Jensen and Shannon, of a few rows."
+    return section("Map of heads", says(text), *shown) if shown else ""
 
 
 def flow(run: Run, seen: Seen) -> str:
@@ -120,7 +129,10 @@ def flow(run: Run, seen: Seen) -> str:
             most = lens.max_flow(run, len(names) - 1, f"{stack}.*.attention.A")[0].tolist()
             rows = [(name, f"{r:.3f}", f"{f:.3f}") for name, r, f in zip(names, R[-1].tolist(), most, strict=True)]
             shown.append(table([f"what is in the last {stack} position", "rollout", "max-flow"], rows))
-    text = "Through all layers, each of them half attention and half what passes by it."
+    text = (
+        "How much of each input (column) is in each position (row) after all layers, each of them half attention and "
+        "half what passes by it. Max-flow is how much could come through at most: its numbers need not sum to 1."
+    )
     return section("Flow", says(text), *shown) if shown else ""
 
 
@@ -133,7 +145,8 @@ def lines(run: Run, seen: Seen) -> str:
             continue
         title = f"{path}, mean over heads"
         shown.append(picture(figures.arcs(run[f"{path}.A"][0].mean(0), names, title=title), f"Arcs: {title}"))
-    return section("Who attends to whom", *shown)
+    text = "From each token to those it looks at: the thicker, the more."
+    return section("Who attends to whom", says(text), *shown) if shown else ""
 
 
 def aligned(run: Run, seen: Seen) -> str:
@@ -148,7 +161,8 @@ def aligned(run: Run, seen: Seen) -> str:
         A, source = A[:, : seen.heard], [f"{i * seen.seconds:.2f} s" for i in range(seen.heard)]
     title = layer_of(crossing[-1]) + (", mean over heads" if ".cross" in crossing[-1] else "")
     fig = figures.alignment(A, source, target, title=title)
-    return section("Alignment", picture(fig, f"Alignment of target and source: {title}"))
+    text = "What each token of the target (row) looks at in the source; the largest of a row is framed."
+    return section("Alignment", says(text), picture(fig, f"Alignment of target and source: {title}"))
 
 
 def heard(run: Run, seen: Seen) -> str:
@@ -170,4 +184,4 @@ def heard(run: Run, seen: Seen) -> str:
         title = f"{layer}, {who}"
         fig = figures.spectrogram_attention(frames, A, query=query, seconds=seen.seconds, title=title)
         shown.append(picture(fig, f"Attention over the spectrogram: {title}"))
-    return section("Sound", *shown)
+    return section("Sound", says("The spectrogram, and below it what each head of one query listens to."), *shown)

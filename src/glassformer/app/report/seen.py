@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,7 +20,8 @@ SHOWN = 60  # letters of an input in a title
 class Seen:
     """An input as tensors, and what each stack's positions are called (None: numbers do).
 
-    `heard` positions of the encoder hold sound, of `seconds` each. `towers`: a model of several is shown one by one.
+    `heard` positions of the encoder hold sound, of `seconds` each; `said`: the model's own answer to the whole input.
+    `towers`: a model of several is shown one by one.
     """
 
     inputs: tuple[Tensor, ...]
@@ -30,6 +32,7 @@ class Seen:
     grid: tuple[int, int] | None = None
     heard: int = 0
     seconds: float = 0.0
+    said: str = ""
     towers: tuple[tuple[str, nn.Module, Seen], ...] = ()
 
     def labels_of(self, path: str) -> tuple[list[str] | None, list[str] | None]:
@@ -55,13 +58,15 @@ class Reader:
         self.seen: dict[str, int] = {}
 
     def read(self, text: str, *, special: bool = True) -> tuple[list[int], list[str]]:
+        if is_file(text):
+            raise InputError(f"{text!r} is a file, and the model reads text", "give the text itself")
         if self.words is not None:
             ids = self.words.encode(text, special=special)
             names = [name_of(self.words, i) for i in ids]
         else:
             names = text.split()
             ids = [self.seen.setdefault(name, FIRST_WORD + len(self.seen)) for name in names]
-        if not ids:
+        if not ids or not text.strip():  # what some models begin and end with is no text
             raise InputError(f"{text!r} is 0 tokens", "give some text")
         if max(ids) >= self.vocabulary:
             fact = f"{len(self.seen) or max(ids)} different words for a vocabulary of {self.vocabulary}"
@@ -72,6 +77,13 @@ class Reader:
     def notes(self) -> tuple[str, ...]:
         what = "The model came without tokenizer.json: each new word was given the next token, from"
         return () if self.words is not None else (f"{what} {FIRST_WORD} on.",)
+
+
+def is_file(text: str) -> bool:
+    try:
+        return Path(text).is_file()
+    except (OSError, ValueError):  # longer than any name, or with letters that no name has
+        return False
 
 
 def short(text: str) -> str:
