@@ -13,7 +13,7 @@ test: lint types unit
 test-all: test slow
 
 lint: $(READY)
-	$(VENV)/bin/ruff check src tests benchmarks
+	$(VENV)/bin/ruff check src tests benchmarks recipes
 
 types: $(READY)
 	$(VENV)/bin/mypy
