@@ -59,7 +59,7 @@ def test_the_list(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture
         (("--only", "speed"), "there is no 'speed' to compare: choose one of reach"),
         (("--from", "nowhere.json"), "nowhere.json cannot be read"),
         (("--from", "x.json", "--quick"), "--from came with a plan"),
-        (("--quick", "--report", "no/such/page.html"), "there is no folder no/such for page.html"),  # before it measures
+        (("--quick", "--report", "no/such/page.html"), "there is no folder no/such for page.html"),
         (("--quick", "--readme", "nowhere.md"), "nowhere.md cannot be read"),
         (("--quick", "--only", "reach", "--readme", "x.md"), "x.md needs data, bias, streaming, cost too"),
     ],

@@ -138,7 +138,7 @@ def full() -> Plan:
             gradients=(4, 16, 64, 256, 1024),
             distances=(4, 16, 64, 256),
             window=32,
-            steps=200,
+            steps=600,
             batch=16,
             rate=1e-2,
             tests=256,
