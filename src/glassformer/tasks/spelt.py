@@ -56,6 +56,8 @@ class SpeltReader:
         self.rows, self.frame = max(1, round(pause / seconds)), 0
         self._beams: dict[tuple[int, ...], Beam] = {(): Beam(0.0, NEVER, 0.0, ())}
         self._past: tuple[int, ...] = (symbols.space,)  # what was given, as far as the spelling looks back
+        self._first: tuple[int, ...] = ()  # the first word of the best prefix with its space,
+        self._stood = 0  # and for how many rows it has been that
 
     def feed(self, rows: Rows) -> list[Word]:
         known, words = rows.samples / self.rate, []
@@ -103,18 +105,20 @@ class SpeltReader:
         return (self._past + prefix)[-(self.spelling.order - 1) :] if self.spelling.order > 1 else ()
 
     def _settled(self, known: float) -> list[Word]:
-        """Words of the best prefix that ended long enough ago, by a space or by a pause, are given."""
+        """The first word of the best prefix, if its space has been there for `hold` rows; all of it after a pause."""
         prefix, beam = next(iter(self._beams.items()))
-        if prefix and self.frame - beam.frames[-1] > self.rows:
-            end, paused = len(prefix), prefix[-1] != self.symbols.space
+        first = prefix[: prefix.index(self.symbols.space) + 1] if self.symbols.space in prefix else ()
+        self._stood = self._stood + 1 if first == self._first else 0
+        self._first = first
+        if first and self._stood >= self.search.hold:
+            given, paused = first, False
+        elif prefix and not first and self.frame - beam.frames[-1] > self.rows:
+            given, paused = prefix, True
         else:
-            due = self.frame - 1 - self.search.hold
-            ends = [i + 1 for i, one in enumerate(prefix) if one == self.symbols.space and beam.frames[i] <= due]
-            if not ends:
-                return []
-            end, paused = ends[-1], False
-        self._drop(prefix[:end], paused)
-        return self._words(prefix[:end], beam.frames[:end], known)
+            return []
+        self._first = ()
+        self._drop(given, paused)
+        return self._words(given, beam.frames[: len(given)], known)
 
     def _drop(self, given: tuple[int, ...], paused: bool) -> None:
         """Only prefixes that begin with what was given go on, without it; after a pause as if a space had been said."""
