@@ -1,7 +1,7 @@
 """digits: a ViT that reads handwritten digits, and a CNN, an MLP and an RNN of its size that had the same lessons.
 
-    glassformer data fetch mnist
-    OMP_NUM_THREADS=1 python recipes/digits.py [--out FOLDER] [--resume]
+glassformer data fetch mnist
+OMP_NUM_THREADS=1 python recipes/digits.py [--out FOLDER] [--resume]
 """
 
 from __future__ import annotations

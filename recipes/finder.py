@@ -1,7 +1,7 @@
 """finder: vectors of words and sentences from a small encoder: masked words first, then paraphrases by contrast.
 
-    glassformer data fetch tatoeba-en-fr
-    OMP_NUM_THREADS=1 python recipes/finder.py [--out FOLDER] [--resume]
+glassformer data fetch tatoeba-en-fr
+OMP_NUM_THREADS=1 python recipes/finder.py [--out FOLDER] [--resume]
 """
 
 from __future__ import annotations

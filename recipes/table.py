@@ -1,6 +1,6 @@
 """The table of the models that come with Glassformer, from what was measured of each, into README.md and docs/use.md.
 
-    python recipes/table.py
+python recipes/table.py
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """translator: English to French by an encoder-decoder Transformer, and by an LSTM with attention of its size.
 
-    glassformer data fetch tatoeba-en-fr
-    OMP_NUM_THREADS=1 python recipes/translator.py [--out FOLDER] [--resume]
+glassformer data fetch tatoeba-en-fr
+OMP_NUM_THREADS=1 python recipes/translator.py [--out FOLDER] [--resume]
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """writer: a language model of Shakespeare's works, and an LSTM, a CNN and an MLP of its size.
 
-    glassformer data fetch shakespeare
-    OMP_NUM_THREADS=1 python recipes/writer.py [--out FOLDER] [--resume]
+glassformer data fetch shakespeare
+OMP_NUM_THREADS=1 python recipes/writer.py [--out FOLDER] [--resume]
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """Trains a small ViT on made-up images, or on UCI's digits; run by tests in processes of their own.
 
-    child.py train FOLDER OUT [resume] [shard] [stop=N] [few]     one run; OUT gets the weights
-    child.py both FOLDER                                          replicated, then sharded, in the same processes
-    child.py killed FOLDER KILLS SEED                             a run on digits, killed again and again
-    child.py full FOLDER                                          a run whose disk fills up
+child.py train FOLDER OUT [resume] [shard] [stop=N] [few]     one run; OUT gets the weights
+child.py both FOLDER                                          replicated, then sharded, in the same processes
+child.py killed FOLDER KILLS SEED                             a run on digits, killed again and again
+child.py full FOLDER                                          a run whose disk fills up
 """
 
 from __future__ import annotations
