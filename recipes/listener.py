@@ -14,13 +14,16 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Callable, Collection
+from copy import copy
 from functools import partial
 from pathlib import Path
+from typing import Literal
 
 import torch
 from texts import Learner, teach
 from torch import nn
 
+from glassformer.checkpoints import load
 from glassformer.checkpoints.registry import cache
 from glassformer.models import ConvNet1d, Recurrent, Speech
 from glassformer.tasks.data.recordings import Recordings
@@ -32,7 +35,7 @@ from glassformer.tasks.symbols import Hearing
 from glassformer.tasks.training import Optimise, Plan
 
 HEARING = Hearing(mel=MEL, stack=STACK)
-SEED, STEPS, SECONDS = 7, 3000, 24.0  # of sound in a step
+SEED, FIRST, SECOND, SECONDS = 7, 1200, 1500, 24.0  # steps of the two parts, sound in a step
 TIMES = 24  # that a real recording is heard for every synthetic one: then half of all sound is real
 EARLY = 0.03  # nats that an alignment gains by speaking 40 ms earlier
 KINDS = {
@@ -59,23 +62,14 @@ def lesson() -> SpeechLesson:
         HEARING,
         seconds=SECONDS,
         changed=Changed(noise=0.3),
-        slope=EARLY,
         seed=SEED,
         keep=True,
     )
 
 
-def plan() -> Plan:
-    optimise = Optimise(rate=1.5e-3, warmup=STEPS // 15, betas=(0.9, 0.98), decay=0.05, floor=0.01)
-    return Plan(
-        steps=STEPS,
-        optimise=optimise,
-        average=0.998,
-        precision="auto",
-        measure_every=max(1, STEPS // 4),
-        save_every=500,
-        seed=SEED,
-    )
+def plan(steps: int, warmup: int, schedule: Literal["constant", "cosine"]) -> Plan:
+    optimise = Optimise(rate=1e-3, schedule=schedule, warmup=warmup, betas=(0.9, 0.98), decay=0.05, floor=0.01)
+    return Plan(steps=steps, optimise=optimise, average=0.998, measure_every=500, save_every=300, seed=SEED)
 
 
 def steady(heard: SpeechLesson) -> Speech:
@@ -84,24 +78,48 @@ def steady(heard: SpeechLesson) -> Speech:
     return recognisers.steadied(Speech(recognisers.listener(HEARING), seed=SEED), some["frames"])
 
 
-def learners() -> list[Learner]:
-    heard = lesson()
+def parts(kind: str, heard: SpeechLesson, folder: Path) -> list[tuple[Path, Learner]]:
+    """First what is said, then how early: while a network hears nothing, earlier is all that it would learn."""
     build: dict[str, Callable[[], nn.Module]] = {
         "listener": partial(steady, heard),
         "gru": lambda: Recurrent(recognisers.gru(HEARING), seed=SEED),
         "convolution": lambda: ConvNet1d(recognisers.convolution(HEARING), seed=SEED),
     }
-    save = lambda model, folder: save_speech(model, folder, HEARING, half=True)
-    both = {"lesson": heard, "plan": plan(), "save": save, "measure": heard.measure}
-    return [Learner(name=name, what=what, build=build[name], **both) for name, what in KINDS.items()]  # type: ignore[arg-type]
+    first, second = folder / f"{kind}-first", folder / kind
+    soon = copy(heard)  # with the same frames
+    soon.slope = EARLY
+    both = partial(Learner, what=KINDS[kind], save=partial(save_speech, hearing=HEARING, half=True))
+    return [
+        (
+            first,
+            both(
+                name=first.name,
+                build=build[kind],
+                lesson=heard,
+                plan=plan(FIRST, 200, "constant"),
+                measure=heard.measure,
+            ),
+        ),
+        (
+            second,
+            both(
+                name=second.name,
+                build=lambda: load(first / "model"),
+                lesson=soon,
+                plan=plan(SECOND, 50, "cosine"),
+                measure=heard.measure,
+            ),
+        ),
+    ]
 
 
 def listener(runs: Path, kinds: Collection[str] = tuple(KINDS)) -> None:
     """All of them, or some, one after the other; what is done is not done again."""
     torch.set_num_threads(1)
-    for one in learners():
-        if one.name in kinds:
-            teach(one, runs / one.name, True, measured=False)
+    heard = lesson()
+    for kind in kinds:
+        for folder, one in parts(kind, heard, runs):
+            teach(one, folder, True, measured=False)
 
 
 if __name__ == "__main__":

@@ -1,7 +1,8 @@
 """loss = −log Σ over alignments of p(alignment) · exp Σ_t w_t, over the rows t that say a symbol; w_t = λ (n/2 − t).
 
 CTC alone does not mind when a symbol is said, and a network that may wait waits. Here an alignment counts for more the
-earlier it speaks: Yao et al., "Delay-penalized CTC Implemented Based on Finite State Transducer", 2023.
+earlier it speaks: Yao et al., "Delay-penalized CTC Implemented Based on Finite State Transducer", 2023. They count the
+first row of a symbol, here every row that says it counts: so torch's own CTC does it.
 """
 
 from __future__ import annotations
