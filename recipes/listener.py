@@ -36,6 +36,7 @@ from glassformer.tasks.training import Optimise, Plan
 
 HEARING = Hearing(mel=MEL, stack=STACK)
 SEED, FIRST, SECOND, SECONDS = 7, 1200, 1500, 24.0  # steps of the two parts, sound in a step
+WARM = 200  # steps in which the rate rises
 TIMES = 24  # that a real recording is heard for every synthetic one: then half of all sound is real
 EARLY = 0.03  # nats that an alignment gains by speaking 40 ms earlier
 KINDS = {
@@ -88,29 +89,12 @@ def parts(kind: str, heard: SpeechLesson, folder: Path) -> list[tuple[Path, Lear
     first, second = folder / f"{kind}-first", folder / kind
     soon = copy(heard)  # with the same frames
     soon.slope = EARLY
-    both = partial(Learner, what=KINDS[kind], save=partial(save_speech, hearing=HEARING, half=True))
-    return [
-        (
-            first,
-            both(
-                name=first.name,
-                build=build[kind],
-                lesson=heard,
-                plan=plan(FIRST, 200, "constant"),
-                measure=heard.measure,
-            ),
-        ),
-        (
-            second,
-            both(
-                name=second.name,
-                build=lambda: load(first / "model"),
-                lesson=soon,
-                plan=plan(SECOND, 50, "cosine"),
-                measure=heard.measure,
-            ),
-        ),
-    ]
+    save = partial(save_speech, hearing=HEARING, half=True)
+    both = partial(Learner, what=KINDS[kind], save=save, measure=heard.measure)
+    hear = both(name=first.name, build=build[kind], lesson=heard, plan=plan(FIRST, WARM, "constant"))
+    plan_2 = plan(SECOND, WARM // 4, "cosine")
+    hurry = both(name=second.name, build=lambda: load(first / "model"), lesson=soon, plan=plan_2)
+    return [(first, hear), (second, hurry)]
 
 
 def listener(runs: Path, kinds: Collection[str] = tuple(KINDS)) -> None:

@@ -1,7 +1,7 @@
 """Measures the listener and its peers on held-out recordings, and puts the listener into the package with its card.
 
-How much letters and words count in the search is chosen on the validation part, for each network its own, and for all
-how long a pause ends a word; the test part is heard once, live, in pieces of 40 ms.
+How much the spelling counts in the search is chosen on the validation part, for each network its own, and for all how
+long a pause ends a word; the test part is heard once, live, in pieces of 40 ms.
 """
 
 from __future__ import annotations
@@ -32,29 +32,21 @@ from glassformer.tasks.sources import open_data
 from glassformer.tasks.spelling import Search, Spelling
 from glassformer.tasks.symbols import Hearing, hearing_of, spoken
 from glassformer.tasks.word_errors import error_rate
-from glassformer.tasks.wording import Wording
 
 SENTENCES, REAL = 60_000, 60  # of Tatoeba; times that a real transcript counts beside them
-WORDS, LEAST = 8_000, 3  # that are known, and how often a pair of them came
 WEIGHTS = [(0.5, 0.6), (0.7, 0.6), (0.7, 1.0), (0.9, 0.6), (0.9, 1.0)]  # α, γ
 WIDTH, PAUSE = 16, 0.24
 
 
-def texts() -> list[str]:
-    """What letters and words are counted in: the transcripts that it was trained on, and more sentences like those."""
-    real = part("asterisk-en", "train")
+def reading() -> Hearing:
+    """With how letters follow each other in the transcripts that it was trained on, and in more sentences."""
+    real, symbols = part("asterisk-en", "train"), HEARING.symbols
     with (open_data("tatoeba-en-fr") / "train.tsv").open(encoding="utf-8") as file:
         sentences = list(dict.fromkeys(line.split("\t")[0] for line in file))[:SENTENCES]
-    lines = (spoken(line) for line in [*sentences, *[real.sentence(i) for i in range(len(real))] * REAL])
-    return [line for line in lines if set(line) <= set(HEARING.symbols.names)]
-
-
-def reading() -> Hearing:
-    """With how letters and words follow each other."""
-    lines, symbols = texts(), HEARING.symbols
-    letters = Spelling.of((symbols.encode(f" {line} ") for line in lines), len(symbols), order=7, least=4)
-    words = Wording.of([line.split() for line in lines], most=WORDS, least=LEAST)
-    return replace(HEARING, spelling=letters, wording=words, search=Search(width=WIDTH, pause=PAUSE))
+    lines = [f" {spoken(line)} " for line in [*sentences, *[real.sentence(i) for i in range(len(real))] * REAL]]
+    texts = (symbols.encode(line) for line in lines if set(line) <= set(symbols.names))
+    spelling = Spelling.of(texts, len(symbols), order=7, least=4)
+    return replace(HEARING, spelling=spelling, search=Search(width=WIDTH, pause=PAUSE))
 
 
 @torch.no_grad()
@@ -96,11 +88,19 @@ def measured(run: Path, kind: str, hearing: Hearing) -> tuple[dict[str, Any], He
             "parameters": sum(weight.numel() for weight in model.parameters()),
             "search": {"alpha": hearing.search.alpha, "gamma": hearing.search.gamma, "pause": hearing.search.pause},
             "held_out": summary(heard) | {"wer_without_spelling": round(errors(rows_of(model, test), HEARING), 4)},
-            "trained": json.loads((run / kind / "trained.json").read_text(encoding="utf-8")),
+            "trained": trained(run, kind),
         },
         hearing,
         heard,
     )
+
+
+def trained(run: Path, kind: str) -> dict[str, Any]:
+    """Both parts: their steps, and the time of both."""
+    both = [json.loads((run / name / "trained.json").read_text(encoding="utf-8")) for name in (f"{kind}-first", kind)]
+    seconds = {name: sum(one[name] for one in both) for name in ("seconds", "processor_seconds")}
+    left_out = [line for one in both for line in one["left_out"]]
+    return {"steps": [one["steps"] for one in both], "seed": SEED, **seconds, "left_out": left_out}
 
 
 def exact(model: nn.Module, recordings: Recordings) -> dict[str, int]:
@@ -180,7 +180,8 @@ def card(result: dict[str, Any], heard: list[Told]) -> str:
         "latency": f"{result['algorithmic_latency_seconds']:.2f}",
         "factor": percent(held["real_time_factor"]),
         "machine": f"{m['processor']}, {m['threads']} thread of {m['cores']} cores, torch {m['torch']}",
-        "steps": f"{made['steps']:,}",
+        "first": f"{made['steps'][0]:,}",
+        "second": f"{made['steps'][1]:,}",
         "seed": result["seed"],
         "minutes": minutes(result),
         "pause": f"{result['search']['pause']:.2f}",

@@ -11,7 +11,6 @@ from glassformer.tasks.reading import Word, WordReader
 from glassformer.tasks.spelling import Search, Spelling
 from glassformer.tasks.spelt import SpeltReader
 from glassformer.tasks.symbols import LETTERS, Symbols
-from glassformer.tasks.wording import Wording
 
 ROW = 0.04
 FEW = Symbols(tuple(" ab"))
@@ -88,18 +87,6 @@ def test_a_pause_ends_a_word() -> None:
     words = read(reader(), logits, list(range(1, 24)))
     assert [(word.text, round(word.known / ROW)) for word in words] == [("a", 9), ("b", 22)]
     assert [word.text for word in read(WordReader(LETTERS, ROW, rate=1000), logits)] == ["a", "b"]
-
-
-def test_the_word_before_decides_what_letters_do_not() -> None:
-    """a and b are as likely by sound and by spelling; after "b" it has read "a", after "a" it has read "b"."""
-    wording = Wording.of([["b", "a"], ["a", "b"]] * 9, most=5)
-    for first, expected in (("a", ["a", "b"]), ("b", ["b", "a"])):
-        logits = torch.full((10, 4), -8.0)
-        for row, letters in enumerate([first, " ", "_", "_", "_", "ab", " ", "_", "_", "_"]):
-            for letter in letters:
-                logits[row, 0 if letter == "_" else FEW.encode(letter)[0]] = 4.0
-        reader = SpeltReader(FEW, ROW, FLAT, Search(alpha=1.0), wording=wording, rate=1000)
-        assert [word.text for word in read(reader, logits)] == expected
 
 
 def test_a_space_that_keeps_being_likelier_later_ends_the_word_all_the_same() -> None:

@@ -20,9 +20,7 @@ def reader_of(hearing: Hearing, *, pause: float | None = None) -> WordReader | S
     search = hearing.search if pause is None else replace(hearing.search, pause=pause)
     if hearing.spelling is None:
         return WordReader(hearing.symbols, hearing.seconds, rate=hearing.mel.rate, pause=search.pause)
-    return SpeltReader(
-        hearing.symbols, hearing.seconds, hearing.spelling, search, wording=hearing.wording, rate=hearing.mel.rate
-    )
+    return SpeltReader(hearing.symbols, hearing.seconds, hearing.spelling, search, rate=hearing.mel.rate)
 
 
 def listen(

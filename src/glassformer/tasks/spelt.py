@@ -1,7 +1,7 @@
 """The words that are likeliest by the sound and by how words are spelt, each given once nothing can change it.
 
-score(prefix) = log Σ over alignments of p(rows) + α log p(text) + γ · letters (prefix beam search, Hannun et al. 2014).
-p(text) is that of its letters, and once a word is complete that of the word (`wording`), if words were counted.
+score(prefix) = log Σ over alignments of p(rows) + α log p(letters) + γ · letters (prefix beam search,
+Hannun et al. 2014).
 """
 
 from __future__ import annotations
@@ -17,19 +17,16 @@ from glassformer.tasks.ears import Rows
 from glassformer.tasks.reading import Word, worded
 from glassformer.tasks.spelling import SEARCH, Search, Spelling
 from glassformer.tasks.symbols import Symbols
-from glassformer.tasks.wording import START, Wording
 
 NEVER = -math.inf
 
 
 class Beam(NamedTuple):
-    """log p of the alignments that end in a blank, and in the last letter; of the text, and of the letters since the
-    last space alone; where each letter began."""
+    """log p of the alignments that end in a blank, and in the last letter; the spelling; where each letter began."""
 
     blank: float
     letter: float
-    text: float
-    word: float
+    spelling: float
     frames: tuple[int, ...]
 
     @property
@@ -37,7 +34,7 @@ class Beam(NamedTuple):
         return _add(self.blank, self.letter)
 
 
-FRESH = Beam(0.0, NEVER, 0.0, 0.0, ())
+FRESH = Beam(0.0, NEVER, 0.0, ())
 
 
 def _add(a: float, b: float) -> float:
@@ -55,15 +52,12 @@ class SpeltReader:
         spelling: Spelling,
         search: Search = SEARCH,
         *,
-        wording: Wording | None = None,
         rate: int = RATE,
     ) -> None:
         self.symbols, self.seconds, self.spelling, self.search, self.rate = symbols, seconds, spelling, search, rate
-        self.wording = wording
         self.rows, self.frame = max(1, round(search.pause / seconds)), 0
         self._beams: dict[tuple[int, ...], Beam] = {(): FRESH}
         self._past: tuple[int, ...] = (symbols.space,)  # what was given, as far as the spelling looks back
-        self._before = START
         self._first: tuple[int, ...] = ()  # the first word of the best prefix with its space,
         self._stood = 0  # and for how many rows it has been that
 
@@ -90,7 +84,7 @@ class SpeltReader:
             old = following.get(prefix)
             if old is not None:
                 frames = old.frames if old.sound >= new.sound else new.frames
-                new = Beam(_add(old.blank, new.blank), _add(old.letter, new.letter), new.text, new.word, frames)
+                new = Beam(_add(old.blank, new.blank), _add(old.letter, new.letter), new.spelling, frames)
             following[prefix] = new
 
         for prefix, beam in self._beams.items():
@@ -101,24 +95,13 @@ class SpeltReader:
                     add(prefix, beam._replace(blank=NEVER, letter=beam.letter + logp))
                 before = beam.blank if token == last else beam.sound  # the same letter again: a blank lies between
                 if before > NEVER and not token == last == self.symbols.space:
-                    text, word = self._longer(prefix, beam, token)
-                    add((*prefix, token), Beam(NEVER, before + logp, text, word, (*beam.frames, self.frame)))
+                    spelling = beam.spelling + self.spelling.logp(self._context(prefix), token)
+                    add((*prefix, token), Beam(NEVER, before + logp, spelling, (*beam.frames, self.frame)))
         ranked = sorted(following.items(), key=lambda one: (-self._score(*one), one[0]))
         self._beams = dict(ranked[: self.search.width])
 
-    def _longer(self, prefix: tuple[int, ...], beam: Beam, token: int) -> tuple[float, float]:
-        """log p of the text and of the word begun, with one more letter; a space exchanges letters for the word."""
-        logp = self.spelling.logp(self._context(prefix), token)
-        if token != self.symbols.space:
-            return beam.text + logp, beam.word + logp
-        words = self.symbols.decode(prefix).split(" ")
-        if self.wording is None or not words[-1]:
-            return beam.text + logp, 0.0
-        before, letters = words[-2] if len(words) > 1 else self._before, beam.word + logp
-        return beam.text - beam.word + self.wording.logp(before, words[-1], letters), 0.0
-
     def _score(self, prefix: tuple[int, ...], beam: Beam) -> float:
-        return beam.sound + self.search.alpha * beam.text + self.search.gamma * len(prefix)
+        return beam.sound + self.search.alpha * beam.spelling + self.search.gamma * len(prefix)
 
     def _context(self, prefix: tuple[int, ...]) -> tuple[int, ...]:
         return (self._past + prefix)[-(self.spelling.order - 1) :] if self.spelling.order > 1 else ()
@@ -137,9 +120,7 @@ class SpeltReader:
             return []
         self._first = ()
         self._drop(given, paused)
-        words = self._words(given, beam.frames[: len(given)], known)
-        self._before = words[-1].text if words else self._before
-        return words
+        return self._words(given, beam.frames[: len(given)], known)
 
     def _drop(self, given: tuple[int, ...], paused: bool) -> None:
         """Only prefixes that begin with what was given go on, without it; after a pause as if a space had been said."""
@@ -150,9 +131,9 @@ class SpeltReader:
             return
         kept = {p[size:]: b._replace(frames=b.frames[size:]) for p, b in self._beams.items() if p[:size] == given}
         top = max(beam.sound for beam in kept.values())  # kept near 0, so that an hour of sound loses no digits
-        least = next(iter(kept.values())).text
+        least = next(iter(kept.values())).spelling
         self._beams = {
-            prefix: beam._replace(blank=beam.blank - top, letter=beam.letter - top, text=beam.text - least)
+            prefix: beam._replace(blank=beam.blank - top, letter=beam.letter - top, spelling=beam.spelling - least)
             for prefix, beam in kept.items()
         }
 

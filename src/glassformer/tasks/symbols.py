@@ -18,7 +18,6 @@ from glassformer.core.audio import MEL, MelConfig
 from glassformer.errors import CheckpointError, ConfigError, InputError
 from glassformer.tasks.spelling import FILE as SPELLING
 from glassformer.tasks.spelling import SEARCH, Search, Spelling
-from glassformer.tasks.wording import NAMES, PAIRS, Wording
 
 FILE = "symbols.json"
 SPACE = " "
@@ -63,8 +62,7 @@ LETTERS = Symbols((SPACE, "'", *string.ascii_lowercase))
 class Hearing:
     """What a recogniser needs besides its weights: `stack` frames of `mel` make one row of logits of `symbols`.
 
-    With a `spelling` its rows are read by a `search` for what is spelt as words are, with a `wording` for words that
-    follow each other too.
+    With a `spelling` its rows are read by a `search` for what is spelt as words are.
     """
 
     symbols: Symbols = LETTERS
@@ -72,7 +70,6 @@ class Hearing:
     stack: int = 1
     spelling: Spelling | None = None
     search: Search = SEARCH
-    wording: Wording | None = None
 
     @property
     def seconds(self) -> float:
@@ -83,12 +80,9 @@ class Hearing:
         raw = {"symbols": "".join(self.symbols.names), "mel": asdict(self.mel), "stack": self.stack}
         text = json.dumps(raw | {"search": asdict(self.search)}, indent=1) + "\n"
         replace_file(folder / FILE, lambda path: path.write_text(text, encoding="utf-8"))
-        for name in (SPELLING, NAMES, PAIRS):
-            (folder / name).unlink(missing_ok=True)
+        (folder / SPELLING).unlink(missing_ok=True)
         if self.spelling is not None:
             replace_file(folder / SPELLING, self.spelling.write)
-        if self.wording is not None:
-            self.wording.write(folder)
 
 
 def hearing_of(model: nn.Module) -> Hearing:
@@ -98,7 +92,7 @@ def hearing_of(model: nn.Module) -> Hearing:
     if origin is None or path is None:
         fact = f"a {type(model).__name__} came without {FILE}"
         raise InputError(fact, "load a recogniser that was saved with its symbols")
-    spelling, names, pairs = (origin.file(name) for name in (SPELLING, NAMES, PAIRS))
+    spelling = origin.file(SPELLING)
     try:
         raw: Mapping[str, Any] = json.loads(path.read_text(encoding="utf-8"))
         return Hearing(
@@ -107,7 +101,6 @@ def hearing_of(model: nn.Module) -> Hearing:
             stack=raw["stack"],
             spelling=None if spelling is None else Spelling.read(spelling),
             search=Search(**raw["search"]),
-            wording=None if names is None or pairs is None else Wording.read(names, pairs),
         )
     except (ValueError, KeyError, TypeError) as error:
         raise CheckpointError(f"{path} cannot be read ({error})", "save the model again") from None

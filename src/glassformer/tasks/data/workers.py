@@ -31,7 +31,9 @@ class Reads(Protocol):
     def batch(self, rows: Sequence[int], seed: int) -> Batch | None: ...
 
 
-def prefetch(lesson: Reads, batches: Sequence[Sequence[int]], seeds: Sequence[int], workers: int = 0) -> Stream:
+def prefetch(
+    lesson: Reads, batches: Sequence[Sequence[int]], seeds: Sequence[int], workers: int = 0
+) -> Stream:
     """Batch i is made from batches[i] and seeds[i]; None where every row of it was faulty.
 
     0 workers read in this process. Others are forked where the system can, so they share what is already in memory.
