@@ -35,7 +35,7 @@ from glassformer.tasks.symbols import Hearing
 from glassformer.tasks.training import Optimise, Plan
 
 HEARING = Hearing(mel=MEL, stack=STACK)
-SEED, FIRST, SECOND, SECONDS = 7, 1200, 1500, 24.0  # steps of the two parts, sound in a step
+SEED, FIRST, SECOND, SECONDS = 7, 1200, 2500, 24.0  # steps of the two parts, sound in a step
 WARM = 200  # steps in which the rate rises
 TIMES = 24  # that a real recording is heard for every synthetic one: then half of all sound is real
 EARLY = 0.03  # nats that an alignment gains by speaking 40 ms earlier

@@ -76,31 +76,33 @@ def searched(model: nn.Module, hearing: Hearing) -> Hearing:
     return min(trials, key=lambda one: errors(rows, one))
 
 
-def measured(run: Path, kind: str, hearing: Hearing) -> tuple[dict[str, Any], Hearing, list[Told]]:
-    model = load(run / kind / "model")
+def measured(run: Path, name: str, hearing: Hearing) -> tuple[dict[str, Any], Hearing, list[Told]]:
+    """A kind when it is done, or KIND-first when the first part is."""
+    model = load(run / name / "model")
     hearing = searched(model, hearing)
     test = part("asterisk-en", "test")
     heard = told(model, test, hearing)
     return (
         {
             "kind": type(model).__name__,
-            "what": KINDS[kind],
+            "what": KINDS[name.removesuffix("-first")],
             "parameters": sum(weight.numel() for weight in model.parameters()),
             "search": {"alpha": hearing.search.alpha, "gamma": hearing.search.gamma, "pause": hearing.search.pause},
             "held_out": summary(heard) | {"wer_without_spelling": round(errors(rows_of(model, test), HEARING), 4)},
-            "trained": trained(run, kind),
+            "trained": trained(run, name),
         },
         hearing,
         heard,
     )
 
 
-def trained(run: Path, kind: str) -> dict[str, Any]:
-    """Both parts: their steps, and the time of both."""
-    both = [json.loads((run / name / "trained.json").read_text(encoding="utf-8")) for name in (f"{kind}-first", kind)]
-    seconds = {name: sum(one[name] for one in both) for name in ("seconds", "processor_seconds")}
-    left_out = [line for one in both for line in one["left_out"]]
-    return {"steps": [one["steps"] for one in both], "seed": SEED, **seconds, "left_out": left_out}
+def trained(run: Path, name: str) -> dict[str, Any]:
+    """Steps of each part so far, and the time of all."""
+    names = dict.fromkeys((f"{name.removesuffix('-first')}-first", name))
+    parts = [json.loads((run / one / "trained.json").read_text(encoding="utf-8")) for one in names]
+    seconds = {name: sum(one[name] for one in parts) for name in ("seconds", "processor_seconds")}
+    left_out = [line for one in parts for line in one["left_out"]]
+    return {"steps": [one["steps"] for one in parts], "seed": SEED, **seconds, "left_out": left_out}
 
 
 def exact(model: nn.Module, recordings: Recordings) -> dict[str, int]:
@@ -126,7 +128,8 @@ def ship(run: Path, folder: Path = HERE / "listener") -> dict[str, Any]:
     save_speech(load(run / "listener" / "model"), folder, own, half=True)
     model = load(folder)
     assert isinstance(model, Speech)
-    others = [kind for kind in KINDS if kind != "listener" and (run / kind / "model").is_dir()]
+    done = lambda names: [name for name in names if (run / name / "trained.json").is_file()]
+    peers = done(kind for kind in KINDS if kind != "listener")
     result = {
         "model": "listener",
         "seed": SEED,
@@ -135,7 +138,10 @@ def ship(run: Path, folder: Path = HERE / "listener") -> dict[str, Any]:
         "algorithmic_latency_seconds": round(model.config.latency.seconds, 3),
         "same_text_as_live": exact(model, part("asterisk-en", "test")),
         "librivox": summary([one for recordings in clips() for one in told(model, recordings)]),
-        "peers": {kind: measured(run, kind, hearing)[0] for kind in others},
+        "peers": {kind: measured(run, kind, hearing)[0] for kind in peers},
+        "after_first_part": {
+            kind: measured(run, f"{kind}-first", hearing)[0] for kind in KINDS if done([f"{kind}-first"])
+        },
     }
     (folder / "measured.json").write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
     (folder / "card.md").write_text(card(result, heard), encoding="utf-8")
@@ -150,13 +156,13 @@ def percent(share: float) -> str:
 
 def compared(result: dict[str, Any]) -> str:
     rows = []
-    for name, one in (("**listener**", result), *result["peers"].items()):
-        held = one["held_out"]
-        wer = [percent(held[rate]) for rate in ("wer", "cer", "wer_without_spelling")]
+    early = [(f"{name}, first part", one) for name, one in result["after_first_part"].items()]
+    for name, one in [("**listener**", result), *result["peers"].items(), *early]:
+        held, steps = one["held_out"], sum(one["trained"]["steps"])
+        rates = [percent(held[rate]) for rate in ("wer", "cer", "wer_without_spelling")]
         soon = percent(held["latency_after_sound_within_half_a_second"])
-        rows.append((name, one["what"], f"{one['parameters']:,}", minutes(one), *wer, soon))
-    head = "|what|parameters|minutes|WER|CER|WER by letters alone|last word within 0.5 s"
-    return table(head, rows)
+        rows.append((name, one["what"], f"{one['parameters']:,}", f"{steps:,}", minutes(one), *rates, soon))
+    return table("|what|parameters|steps|minutes|WER|CER|WER without spelling|last word within 0.5 s", rows)
 
 
 def card(result: dict[str, Any], heard: list[Told]) -> str:

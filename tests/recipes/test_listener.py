@@ -67,6 +67,8 @@ def test_it_leaves_a_model_its_numbers_and_a_card(
     assert f"{measured['parameters']:,}" in card
     assert measured["machine"]["processor"] in card
     assert set(measured["peers"]) == {"gru", "convolution"}
+    assert set(measured["after_first_part"]) == {"listener", "gru", "convolution"}
+    assert measured["after_first_part"]["gru"]["trained"]["steps"] == [3]
     assert measured["same_text_as_live"] == {"recordings": 6, "whole": 6, "one_pass": 6}
     assert measured["trained"]["steps"] == [3, 3]
     assert isinstance(transcribe(load(out), data / "asterisk-en" / "0-1.wav").text, str)
