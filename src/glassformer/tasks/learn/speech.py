@@ -31,7 +31,7 @@ from glassformer.tasks.word_errors import error_rate
 MEL = MelConfig(bands=40, low=80.0, high=4000.0)  # what a telephone carries: no band is empty for some recordings only
 STACK = 4  # a vector every 40 ms
 CHANGED = Changed()
-AFTER = 5  # rows of silence after each recording in which nothing is learned
+AFTER = 5  # rows of silence after each recording in which nothing is learned: chunks and convolutions hear so far
 
 
 class Part(NamedTuple):
