@@ -1,22 +1,27 @@
 """The listener: a recogniser that writes words while they are spoken; and a GRU and a convolution of its size.
 
 Real speech is the training part of `asterisk-en`: one voice, telephone prompts, 20 minutes. So little does not teach
-how English sounds, so each epoch also hears 10,000 sentences of Tatoeba read by SYNTHETIC voices (recipes/voices.py).
-It is measured on real recordings alone. One core, about 40 minutes for the listener (measured.json says how many).
+how English sounds, so half of what is heard are texts read by SYNTHETIC voices, and short real recordings come joined
+too (recipes/voices.py). It is measured on real recordings alone. All three learn in turn from the same batches, on one
+core; measured.json says how long each took and on what machine. What was broken off goes on where it was.
 
     python recipes/voices.py
-    python recipes/listener.py train listener RUNS        # then gru and convolution, its peers
-    python recipes/listener_ship.py RUNS
+    OMP_NUM_THREADS=1 python recipes/listener.py [--runs RUNS]
+    OMP_NUM_THREADS=1 python recipes/listener_ship.py RUNS
 """
 
 from __future__ import annotations
 
-import signal
-import sys
-import time
+import argparse
+from collections.abc import Callable, Collection
+from copy import copy
+from functools import partial
 from pathlib import Path
+from typing import Literal
 
 import torch
+from texts import Learner, teach
+from torch import nn
 
 from glassformer.checkpoints import load
 from glassformer.checkpoints.registry import cache
@@ -27,14 +32,17 @@ from glassformer.tasks.learn.speech import MEL, STACK, Part, SpeechLesson, save_
 from glassformer.tasks.learn.unlike import Changed
 from glassformer.tasks.sources import open_data
 from glassformer.tasks.symbols import Hearing
-from glassformer.tasks.training import Optimise, Plan, Progress, Show, train
+from glassformer.tasks.training import Optimise, Plan
 
 HEARING = Hearing(mel=MEL, stack=STACK)
-SEED, FIRST, SECOND = 7, 1691, 1600  # steps of the two parts
+SEED, FIRST, SECOND, SECONDS = 7, 1200, 2500, 24.0  # steps of the two parts, sound in a step
+WARM = 200  # steps in which the rate rises
+TIMES = 24  # that a real recording is heard for every synthetic one: then half of all sound is real
+EARLY = 0.03  # nats that an alignment gains by speaking 40 ms earlier
 KINDS = {
-    "listener": lambda: Speech(recognisers.listener(HEARING), seed=SEED),
-    "gru": lambda: Recurrent(recognisers.gru(HEARING), seed=SEED),
-    "convolution": lambda: ConvNet1d(recognisers.convolution(HEARING), seed=SEED),
+    "listener": "Transformer in chunks of 120 ms",
+    "gru": "GRU, 3 layers of 324",
+    "convolution": "causal convolutions, 7 blocks of 200",
 }
 
 
@@ -42,63 +50,65 @@ def part(name: str, of: str) -> Recordings:
     return Recordings.open(open_data(name) / f"{of}.tsv", longest=120)
 
 
-def lesson(times: int, seconds: float, changed: Changed) -> SpeechLesson:
-    """Each real recording is heard `times` times for every synthetic one, which has its own speed already."""
-    synthetic = Recordings.open(cache() / "synthetic-en" / "train.tsv")
-    parts = [Part(part("asterisk-en", "train"), times), Part(synthetic, 1, (1.0,))]
+def lesson() -> SpeechLesson:
+    """Synthetic voices have their own speeds already, and joined recordings are many enough."""
+    made = lambda name: Recordings.open(cache() / name / "train.tsv")
+    parts = [
+        Part(part("asterisk-en", "train"), TIMES),
+        *(Part(made(f"{n}-en"), 1, (1.0,)) for n in ("joined", "synthetic")),
+    ]
     return SpeechLesson(
-        parts, part("asterisk-en", "valid"), HEARING, seconds=seconds, changed=changed, seed=SEED, keep=True
+        parts,
+        part("asterisk-en", "valid"),
+        HEARING,
+        seconds=SECONDS,
+        changed=Changed(noise=0.3),
+        seed=SEED,
+        keep=True,
     )
 
 
-def plan(steps: int, rate: float, warmup: int) -> Plan:
-    optimise = Optimise(rate=rate, warmup=warmup, betas=(0.9, 0.98), decay=0.05, floor=0.01)
-    return Plan(steps=steps, optimise=optimise, average=0.998, measure_every=300, save_every=300, seed=SEED)
+def plan(steps: int, warmup: int, schedule: Literal["constant", "cosine"]) -> Plan:
+    optimise = Optimise(rate=1e-3, schedule=schedule, warmup=warmup, betas=(0.9, 0.98), decay=0.05, floor=0.01)
+    return Plan(steps=steps, optimise=optimise, average=0.998, measure_every=500, save_every=300, seed=SEED)
 
 
-def shown(stop: int | None = None) -> Show:
-    def show(at: Progress) -> None:
-        if not at.step % 50:
-            held = " ".join(f"{name} {value:.3f}" for name, value in at.held_out.items())
-            print(f"{at.step}/{at.steps} loss {at.loss:.3f} {at.seconds:.0f} s, {at.left:.0f} left; {held}", flush=True)
-        if stop is not None and at.step == stop - 1:  # the step under way is finished
-            signal.raise_signal(signal.SIGINT)
-
-    return show
+def steady(heard: SpeechLesson) -> Speech:
+    some = heard.batch(heard.epoch(0)[0], SEED)
+    assert some is not None
+    return recognisers.steadied(Speech(recognisers.listener(HEARING), seed=SEED), some["frames"])
 
 
-def first(kind: str, run: Path) -> None:
-    """How English sounds: a third of what is heard is real. It is left before its rate has come down."""
-    heard, model = lesson(12, 30, Changed()), KINDS[kind]()
-    if isinstance(model, Speech):
-        some = heard.batch(heard.epoch(0)[0], SEED)
-        assert some is not None
-        recognisers.steadied(model, some["frames"])
-    print(f"{kind}: {sum(p.numel() for p in model.parameters()):,} parameters", flush=True)
-    train(model, heard, plan(3000, 1e-3, 200), run, show=shown(FIRST))
-    save_speech(model.eval(), run / "model", HEARING, half=True)
+def parts(kind: str, heard: SpeechLesson, folder: Path) -> list[tuple[Path, Learner]]:
+    """First what is said, then how early: while a network hears nothing, earlier is all that it would learn."""
+    build: dict[str, Callable[[], nn.Module]] = {
+        "listener": partial(steady, heard),
+        "gru": lambda: Recurrent(recognisers.gru(HEARING), seed=SEED),
+        "convolution": lambda: ConvNet1d(recognisers.convolution(HEARING), seed=SEED),
+    }
+    first, second = folder / f"{kind}-first", folder / kind
+    soon = copy(heard)  # with the same frames
+    soon.slope = EARLY
+    save = partial(save_speech, hearing=HEARING, half=True)
+    both = partial(Learner, what=KINDS[kind], save=save, measure=heard.measure)
+    hear = both(name=first.name, build=build[kind], lesson=heard, plan=plan(FIRST, WARM, "constant"))
+    plan_2 = plan(SECOND, WARM // 4, "cosine")
+    hurry = both(name=second.name, build=lambda: load(first / "model"), lesson=soon, plan=plan_2)
+    return [(first, hear), (second, hurry)]
 
 
-def second(kind: str, before: Path, run: Path) -> None:
-    """How this voice sounds: two thirds are real, and changed less."""
-    heard = lesson(40, 20, Changed(noise=0.3, gain=0.6, bands=1, longest=10))
-    model = load(before / "model")
-    done = train(model, heard, plan(SECOND, 8e-4, 50), run, show=shown())
-    for line in done.faults.told():
-        print(line)
-    save_speech(model.eval(), run / "model", HEARING, half=True)
-
-
-def learn(kind: str, folder: Path) -> None:
-    """Both parts of one kind, on one core; a part that is done is not done again."""
+def listener(runs: Path, kinds: Collection[str] = tuple(KINDS)) -> None:
+    """All of them, or some, one after the other; what is done is not done again."""
     torch.set_num_threads(1)
-    begun = time.process_time()
-    if not (folder / f"{kind}-first" / "model").is_dir():
-        first(kind, folder / f"{kind}-first")
-    if not (folder / f"{kind}-second" / "model").is_dir():
-        second(kind, folder / f"{kind}-first", folder / f"{kind}-second")
-    print(f"{time.process_time() - begun:.0f} s of processor time")
+    heard = lesson()
+    for kind in kinds:
+        for folder, one in parts(kind, heard, runs):
+            teach(one, folder, True, measured=False)
 
 
 if __name__ == "__main__":
-    learn(sys.argv[2], Path(sys.argv[3]))
+    parser = argparse.ArgumentParser(description=str(__doc__).splitlines()[0])
+    parser.add_argument("--runs", type=Path, default=Path("runs/listener"), help="where the trainings are kept")
+    parser.add_argument("kinds", nargs="*", choices=[*KINDS, []], help="which of them, unless all")
+    given = parser.parse_args()
+    listener(given.runs, given.kinds or tuple(KINDS))

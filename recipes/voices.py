@@ -1,21 +1,36 @@
-"""Synthetic voices read sentences: recordings in Common Voice's form, for a recogniser that has too few real ones.
+"""Recordings in Common Voice's form for a recogniser that has too few real ones: synthetic voices read, and real
+recordings are joined.
 
-flite and espeak-ng speak (`apt-get install flite espeak-ng`). Which voice reads a sentence, and how fast, is a function
-of the sentence alone, so a shorter list gives a part of what a longer one gives. Say that voices are synthetic wherever
-what was learned from them is shown.
+flite and espeak-ng speak (`apt-get install flite espeak-ng`): sentences of Tatoeba, single words, and phrases in which
+the words of the real training transcripts follow each other as they do there. Which voice reads a text, and how fast,
+is a function of the text alone, so a shorter list gives a part of what a longer one gives. Say that voices are
+synthetic wherever what was learned from them is shown.
 """
 
 from __future__ import annotations
 
 import csv
 import hashlib
+import random
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterable, Iterator
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import pairwise
 from pathlib import Path
 
+import numpy as np
+import soundfile
+
+from glassformer.checkpoints.registry import cache
+from glassformer.core.audio import RATE
 from glassformer.errors import InputError
+from glassformer.tasks.data.recordings import Recordings
+from glassformer.tasks.sources import open_data
+from glassformer.tasks.symbols import spoken
+
+SEED = 7
 
 FLITE = ("slt", "slt", "awb", "rms", "kal16", "kal16")
 KINDS = ("f1", "f2", "f3", "f4", "f5", "m1", "m3", "m5", "m7")
@@ -31,6 +46,27 @@ def chosen(sentences: Iterable[str], count: int) -> list[str]:
     """The first `count` by their digest, of those with 10 to 70 characters and letters alone."""
     plain = {text for text in sentences if 10 <= len(text) <= 70 and set(text.lower()) <= LETTERS}
     return sorted(plain, key=digest)[:count]
+
+
+def single(sentences: Iterable[str], count: int) -> list[str]:
+    """The commonest words, each alone."""
+    return [word for word, _ in Counter(word for text in sentences for word in spoken(text).split()).most_common(count)]
+
+
+def phrases(transcripts: Sequence[str], count: int, longest: int = 8) -> list[str]:
+    """Words of the transcripts, each after one that it follows there: a walk of 2 to `longest` words."""
+    follow: defaultdict[str, list[str]] = defaultdict(list)
+    for text in transcripts:
+        for before, after in pairwise(["", *spoken(text).split(), ""]):
+            follow[before].append(after)
+    draw, found = random.Random(SEED), dict[str, None]()
+    while len(found) < count:
+        words = [draw.choice([word for word in follow if word])]
+        while len(words) < longest and (word := draw.choice(follow[words[-1]])):
+            words.append(word)
+        if len(words) > 1:
+            found[" ".join(words)] = None
+    return list(found)
 
 
 def command(text: str, path: Path) -> list[str]:
@@ -60,22 +96,42 @@ def speak(sentences: Iterable[str], folder: Path) -> Iterator[Path]:
             part.rename(path)
         rows.append((f"audio/{path.name}", text))
         yield path
+    listed(rows, folder)
+
+
+def listed(rows: Iterable[tuple[str, str]], folder: Path) -> None:
     with (folder / "train.tsv").open("w", encoding="utf-8", newline="") as file:
         table = csv.writer(file, delimiter="\t", quoting=csv.QUOTE_NONE, quotechar=None, lineterminator="\n")
         table.writerows([("path", "sentence"), *rows])
 
 
-def main(count: int = 10_000) -> Path:
-    """The first sentences of Tatoeba's English side, training part."""
-    from glassformer.checkpoints.registry import cache
-    from glassformer.tasks.sources import open_data
+def join(recordings: Recordings, count: int, folder: Path, longest: float = 2.5) -> None:
+    """Two to four recordings of at most `longest` seconds one after the other, 0 to 0.3 s of silence between them."""
+    (folder / "audio").mkdir(parents=True, exist_ok=True)
+    draw, rows = random.Random(SEED), []
+    short = [i for i in range(len(recordings)) if recordings.seconds(i) <= longest]
+    for number in range(count):
+        chosen = draw.sample(short, draw.randint(2, 4))
+        gaps = [np.zeros(int(0.3 * RATE * draw.random()), np.float32) for _ in chosen]
+        parts = [part for i, gap in zip(chosen, gaps, strict=True) for part in (recordings.wave(i).numpy(), gap)]
+        soundfile.write(folder / "audio" / f"{number:05}.wav", np.concatenate(parts[:-1]), RATE)
+        rows.append((f"audio/{number:05}.wav", " ".join(spoken(recordings.sentence(i)) for i in chosen)))
+    listed(rows, folder)
 
+
+def main(count: int = 10_000, words: int = 2_500, walks: int = 2_500, joined: int = 1_500) -> Path:
+    """Of Tatoeba's English side and of asterisk-en, their training parts alone."""
     with (open_data("tatoeba-en-fr") / "train.tsv").open(encoding="utf-8") as file:
-        sentences = chosen((line.split("\t")[0] for line in file), count)
+        sentences = [line.split("\t")[0] for line in file]
+    real = Recordings.open(open_data("asterisk-en") / "train.tsv", longest=120)
+    transcripts = [real.sentence(i) for i in range(len(real))]
+    texts = [*chosen(sentences, count), *single(transcripts, words // 2), *single(sentences, words)]
+    texts = list(dict.fromkeys([*texts, *phrases(transcripts, walks)]))
     folder = cache() / "synthetic-en"
-    for number, _ in enumerate(speak(sentences, folder), 1):
+    for number, _ in enumerate(speak(texts, folder), 1):
         if not number % 500:
-            print(f"{number} of {len(sentences)}", file=sys.stderr, flush=True)
+            print(f"{number} of {len(texts)}", file=sys.stderr, flush=True)
+    join(real, joined, cache() / "joined-en")
     return folder
 
 

@@ -77,7 +77,8 @@ def test_the_shipped_listener_hears_as_well_as_its_card_says() -> None:
     found = summary(told(open_model("listener"), held_out()))
     whole = found["recordings"] == stated["recordings"]  # else the embedded part: few recordings, another number
     assert found["wer"] == pytest.approx(stated["wer"], abs=0.005 if whole else 0.2)
-    assert found["latency_after_sound_median"] <= 0.5
+    assert found["latency_after_sound_within_half_a_second"] >= (0.95 if whole else 0.9)
+    assert stated["latency_after_sound_within_half_a_second"] >= 0.95
     assert found["real_time_factor"] < 1
 
 
@@ -87,7 +88,7 @@ def test_the_shipped_listener_says_the_same_live_and_whole() -> None:
     from glassformer.tasks.sound import read_sound
 
     model, recordings = open_model("listener"), held_out()
-    for i in range(0, len(recordings), 4):
+    for i in range(len(recordings)):
         text = transcribe(model, recordings.wave(i)).text
         assert " ".join(word.text for word in listen(model, recordings.wave(i).split(1111))) == text
         own = read_sound(recordings.file(i), 8000)

@@ -45,8 +45,8 @@ def test_the_likeliest_of_all(seed: int) -> None:
     """With no spelling and no hurry it finds the transcript that the plain search over prefixes finds."""
     logits = random_rows(seed, 5, 4)
     logits[:, FEW.space] = -60.0  # one word
-    search = Search(alpha=0.0, gamma=0.0, width=500, reach=1e9, hold=1000)
-    words = read(SpeltReader(FEW, ROW, FLAT, search, rate=1000, pause=100.0), logits)
+    search = Search(alpha=0.0, gamma=0.0, width=500, reach=1e9, hold=1000, pause=100.0)
+    words = read(SpeltReader(FEW, ROW, FLAT, search, rate=1000), logits)
     assert "".join(word.text for word in words) == FEW.decode(ctc_prefix_beam(logits, width=500)[0].tokens)
 
 
@@ -87,3 +87,15 @@ def test_a_pause_ends_a_word() -> None:
     words = read(reader(), logits, list(range(1, 24)))
     assert [(word.text, round(word.known / ROW)) for word in words] == [("a", 9), ("b", 22)]
     assert [word.text for word in read(WordReader(LETTERS, ROW, rate=1000), logits)] == ["a", "b"]
+
+
+def test_a_space_that_keeps_being_likelier_later_ends_the_word_all_the_same() -> None:
+    """The best alignment puts the space into the newest row each time; the prefix with it has long been the best."""
+    logits = torch.full((20, 4), -8.0)
+    logits[0, FEW.encode("a")[0]] = 9.0
+    logits[1:, 0], logits[1:, FEW.space] = 4.0, 4.0 + 0.4 * torch.arange(19)
+    reader = SpeltReader(FEW, ROW, FLAT, Search(alpha=0.0, gamma=1.0, hold=1), rate=1000)
+    words = []
+    for row in range(20):
+        words += reader.feed(Rows(logits[row : row + 1], (row + 1) * 40))
+    assert [(word.text, round(word.known / ROW)) for word in words] == [("a", 3)]

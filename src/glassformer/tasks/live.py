@@ -3,24 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 
 from torch import Tensor, nn
 
 from glassformer.core.audio import RATE
 from glassformer.tasks.ears import Ear
-from glassformer.tasks.reading import PAUSE, Word, WordReader
+from glassformer.tasks.reading import Word, WordReader
 from glassformer.tasks.sound import Resampler
 from glassformer.tasks.spelt import SpeltReader
 from glassformer.tasks.symbols import Hearing, hearing_of
 
 
-def reader_of(hearing: Hearing, *, pause: float = PAUSE) -> WordReader | SpeltReader:
+def reader_of(hearing: Hearing, *, pause: float | None = None) -> WordReader | SpeltReader:
     """By how words are spelt, if the model came with that; else the likeliest letter of each row."""
+    search = hearing.search if pause is None else replace(hearing.search, pause=pause)
     if hearing.spelling is None:
-        return WordReader(hearing.symbols, hearing.seconds, rate=hearing.mel.rate, pause=pause)
-    return SpeltReader(
-        hearing.symbols, hearing.seconds, hearing.spelling, hearing.search, rate=hearing.mel.rate, pause=pause
-    )
+        return WordReader(hearing.symbols, hearing.seconds, rate=hearing.mel.rate, pause=search.pause)
+    return SpeltReader(hearing.symbols, hearing.seconds, hearing.spelling, search, rate=hearing.mel.rate)
 
 
 def listen(
@@ -28,11 +28,12 @@ def listen(
     chunks: Iterable[Tensor],
     *,
     rate: int = RATE,
-    pause: float = PAUSE,
+    pause: float | None = None,
     hearing: Hearing | None = None,
 ) -> Iterator[Word]:
     """The words of sound that comes in pieces, each (samples,) from −1 to 1 at `rate`, as soon as they are final.
 
+    `pause`: seconds without a letter that end a word; the model's own unless given.
     However the sound is cut, the words and their times are the same, and they are those of `transcribe`.
     """
     hearing = hearing_of(model) if hearing is None else hearing

@@ -9,9 +9,8 @@ from glassformer.core.audio import RATE
 from glassformer.decoding import CTCGreedy, Heard
 from glassformer.errors import ConfigError
 from glassformer.tasks.ears import Rows
+from glassformer.tasks.spelling import PAUSE
 from glassformer.tasks.symbols import Symbols
-
-PAUSE = 0.28  # seconds without a letter that end a word, if no space did
 
 
 class Word(NamedTuple):

@@ -18,18 +18,25 @@ import numpy as np
 from glassformer.errors import CheckpointError, ConfigError
 
 FILE = "spelling.npz"
+PAUSE = 0.28  # seconds without a letter that end a word, if no space did
 
 
 @dataclass(frozen=True, kw_only=True)
 class Search:
     """`alpha`: weight of the spelling, `gamma`: what each letter is worth besides; `width` prefixes are followed, each
-    row's letters within `reach` nats of its best; a word is given `hold` rows after the space that ended it."""
+    row's letters within `reach` nats of its best; a word is given once the best prefix has had its space for `hold`
+    rows more, or after `pause` seconds without a letter."""
 
     alpha: float = 0.5
     gamma: float = 0.5
     width: int = 12
     reach: float = 7.0
     hold: int = 1
+    pause: float = PAUSE
+
+    def __post_init__(self) -> None:
+        if not self.pause > 0:
+            raise ConfigError(f"a pause of {self.pause} s ends a word", "choose more than 0 s")
 
 
 SEARCH = Search()

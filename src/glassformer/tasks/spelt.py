@@ -14,7 +14,7 @@ from torch import Tensor
 from glassformer.core.audio import RATE
 from glassformer.decoding.ctc import log_probabilities
 from glassformer.tasks.ears import Rows
-from glassformer.tasks.reading import PAUSE, Word, worded
+from glassformer.tasks.reading import Word, worded
 from glassformer.tasks.spelling import SEARCH, Search, Spelling
 from glassformer.tasks.symbols import Symbols
 
@@ -34,6 +34,9 @@ class Beam(NamedTuple):
         return _add(self.blank, self.letter)
 
 
+FRESH = Beam(0.0, NEVER, 0.0, ())
+
+
 def _add(a: float, b: float) -> float:
     low, high = (a, b) if a < b else (b, a)
     return high if low == NEVER else high + math.log1p(math.exp(low - high))
@@ -50,12 +53,13 @@ class SpeltReader:
         search: Search = SEARCH,
         *,
         rate: int = RATE,
-        pause: float = PAUSE,
     ) -> None:
         self.symbols, self.seconds, self.spelling, self.search, self.rate = symbols, seconds, spelling, search, rate
-        self.rows, self.frame = max(1, round(pause / seconds)), 0
-        self._beams: dict[tuple[int, ...], Beam] = {(): Beam(0.0, NEVER, 0.0, ())}
+        self.rows, self.frame = max(1, round(search.pause / seconds)), 0
+        self._beams: dict[tuple[int, ...], Beam] = {(): FRESH}
         self._past: tuple[int, ...] = (symbols.space,)  # what was given, as far as the spelling looks back
+        self._first: tuple[int, ...] = ()  # the first word of the best prefix with its space,
+        self._stood = 0  # and for how many rows it has been that
 
     def feed(self, rows: Rows) -> list[Word]:
         known, words = rows.samples / self.rate, []
@@ -68,7 +72,7 @@ class SpeltReader:
     def finish(self, known: float) -> list[Word]:
         """The words of the best prefix that are left."""
         prefix, beam = next(iter(self._beams.items()))
-        self._beams = {(): Beam(0.0, NEVER, 0.0, ())}
+        self._beams = {(): FRESH}
         return self._words(prefix, beam.frames, known)
 
     def _advance(self, row: Tensor) -> None:
@@ -76,23 +80,23 @@ class SpeltReader:
         near = [(token, logp) for token, logp in enumerate(row.tolist()) if token and logp > best - self.search.reach]
         blank, following = float(row[0]), dict[tuple[int, ...], Beam]()
 
-        def add(prefix: tuple[int, ...], blank: float, letter: float, spelling: float, frames: tuple[int, ...]) -> None:
+        def add(prefix: tuple[int, ...], new: Beam) -> None:
             old = following.get(prefix)
             if old is not None:
-                frames = old.frames if old.sound >= _add(blank, letter) else frames
-                blank, letter = _add(old.blank, blank), _add(old.letter, letter)
-            following[prefix] = Beam(blank, letter, spelling, frames)
+                frames = old.frames if old.sound >= new.sound else new.frames
+                new = Beam(_add(old.blank, new.blank), _add(old.letter, new.letter), new.spelling, frames)
+            following[prefix] = new
 
         for prefix, beam in self._beams.items():
             last = prefix[-1] if prefix else self._past[-1]
-            add(prefix, beam.sound + blank, NEVER, beam.spelling, beam.frames)
+            add(prefix, beam._replace(blank=beam.sound + blank, letter=NEVER))
             for token, logp in near:
                 if token == last:
-                    add(prefix, NEVER, beam.letter + logp, beam.spelling, beam.frames)
+                    add(prefix, beam._replace(blank=NEVER, letter=beam.letter + logp))
                 before = beam.blank if token == last else beam.sound  # the same letter again: a blank lies between
                 if before > NEVER and not token == last == self.symbols.space:
                     spelling = beam.spelling + self.spelling.logp(self._context(prefix), token)
-                    add((*prefix, token), NEVER, before + logp, spelling, (*beam.frames, self.frame))
+                    add((*prefix, token), Beam(NEVER, before + logp, spelling, (*beam.frames, self.frame)))
         ranked = sorted(following.items(), key=lambda one: (-self._score(*one), one[0]))
         self._beams = dict(ranked[: self.search.width])
 
@@ -103,31 +107,33 @@ class SpeltReader:
         return (self._past + prefix)[-(self.spelling.order - 1) :] if self.spelling.order > 1 else ()
 
     def _settled(self, known: float) -> list[Word]:
-        """Words of the best prefix that ended long enough ago, by a space or by a pause, are given."""
+        """The first word of the best prefix, if its space has been there for `hold` rows; all of it after a pause."""
         prefix, beam = next(iter(self._beams.items()))
-        if prefix and self.frame - beam.frames[-1] > self.rows:
-            end, paused = len(prefix), prefix[-1] != self.symbols.space
+        first = prefix[: prefix.index(self.symbols.space) + 1] if self.symbols.space in prefix else ()
+        self._stood = self._stood + 1 if first == self._first else 0
+        self._first = first
+        if first and self._stood >= self.search.hold:
+            given, paused = first, False
+        elif prefix and not first and self.frame - beam.frames[-1] > self.rows:
+            given, paused = prefix, True
         else:
-            due = self.frame - 1 - self.search.hold
-            ends = [i + 1 for i, one in enumerate(prefix) if one == self.symbols.space and beam.frames[i] <= due]
-            if not ends:
-                return []
-            end, paused = ends[-1], False
-        self._drop(prefix[:end], paused)
-        return self._words(prefix[:end], beam.frames[:end], known)
+            return []
+        self._first = ()
+        self._drop(given, paused)
+        return self._words(given, beam.frames[: len(given)], known)
 
     def _drop(self, given: tuple[int, ...], paused: bool) -> None:
         """Only prefixes that begin with what was given go on, without it; after a pause as if a space had been said."""
         size = len(given)
         self._past = (*self._past, *given, *((self.symbols.space,) if paused else ()))[-self.spelling.order :]
         if paused:
-            self._beams = {(): Beam(0.0, NEVER, 0.0, ())}
+            self._beams = {(): FRESH}
             return
         kept = {p[size:]: b._replace(frames=b.frames[size:]) for p, b in self._beams.items() if p[:size] == given}
         top = max(beam.sound for beam in kept.values())  # kept near 0, so that an hour of sound loses no digits
         least = next(iter(kept.values())).spelling
         self._beams = {
-            prefix: Beam(beam.blank - top, beam.letter - top, beam.spelling - least, beam.frames)
+            prefix: beam._replace(blank=beam.blank - top, letter=beam.letter - top, spelling=beam.spelling - least)
             for prefix, beam in kept.items()
         }
 

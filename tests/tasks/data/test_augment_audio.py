@@ -25,9 +25,9 @@ def test_masks_are_stripes_of_at_most_their_width(seed: int, bands: int, spans: 
     frames = torch.randn(4, 60, 20, generator=random(1)) + 5
     lengths = torch.tensor([60, 41, 10, 1])
     made = spec_augment(frames, random(seed), lengths, bands=bands, width=6, spans=spans, longest=9, share=0.2)
-    assert torch.equal(made, spec_augment(
-        frames, random(seed), lengths, bands=bands, width=6, spans=spans, longest=9, share=0.2
-    ))
+    assert torch.equal(
+        made, spec_augment(frames, random(seed), lengths, bands=bands, width=6, spans=spans, longest=9, share=0.2)
+    )
     for x, y, n in zip(frames, made, lengths.tolist(), strict=True):
         assert torch.equal(x[n:], y[n:]), "padding is left alone"
         hidden = x[:n] != y[:n]

@@ -48,9 +48,7 @@ def test_batches_are_the_order_cut(n: int, size: int, seed: int, epoch: int, who
     assert list(made) == [part for part in cut if len(part) == size or not whole]
 
 
-@given(
-    st.lists(st.integers(0, 60), max_size=200), st.integers(1, 150), st.integers(1, 20), SEED, EPOCH
-)
+@given(st.lists(st.integers(0, 60), max_size=200), st.integers(1, 150), st.integers(1, 20), SEED, EPOCH)
 def test_buckets_cover_each_row_once_within_the_budget(
     lengths: list[int], budget: int, most: int, seed: int, epoch: int
 ) -> None:

@@ -25,7 +25,7 @@ def test_three_of_one_size() -> None:
 
 def test_the_listener_is_in_time() -> None:
     config = recognisers.listener(HEARING)
-    assert config.latency.seconds == pytest.approx(0.31)
+    assert config.latency.seconds == pytest.approx(0.23)
     assert config.seconds == pytest.approx(0.04)
     assert config.embed.factor == STACK
 

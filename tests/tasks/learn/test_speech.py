@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import soundfile
 import torch
+from torch.nn.functional import pad
 
 from glassformer.checkpoints import load
 from glassformer.core.audio import MelConfig
@@ -17,8 +18,8 @@ from glassformer.tasks import listen, transcribe
 from glassformer.tasks.data.faults import Fault
 from glassformer.tasks.data.recordings import Recordings
 from glassformer.tasks.learn import recognisers
-from glassformer.tasks.learn.speech import Part, SpeechLesson, fitting, save_speech, transcripts
-from glassformer.tasks.learn.unlike import Changed
+from glassformer.tasks.learn.speech import AFTER, Part, SpeechLesson, fitting, save_speech, transcripts
+from glassformer.tasks.learn.unlike import Changed, silence
 from glassformer.tasks.symbols import Hearing, Symbols
 from glassformer.tasks.training import Optimise, Plan, train
 
@@ -101,14 +102,31 @@ def test_a_batch_by_its_seed(recordings: tuple[Recordings, Recordings]) -> None:
 
 
 def test_the_loss_is_that_of_the_model(recordings: tuple[Recordings, Recordings]) -> None:
-    """Σ of −log p; the model's own loss is the mean over recordings of that for each letter."""
+    """Σ of −log p by torch's own CTC, of all rows but those in which a recording's end is heard."""
     learnt, held = recordings
     lesson = SpeechLesson([learnt], held, HEARING, changed=None)
     model = Speech(recognisers.listener(HEARING, width=16, depth=1, count=2), seed=1).eval()
-    batch = lesson.batch([3], 0)
+    batch = lesson.batch([3, 4], 0)
     assert batch is not None
-    mean = model.loss(batch["frames"], batch["lengths"], batch["targets"], batch["sizes"])
-    torch.testing.assert_close(lesson.loss(model, batch), mean * lesson.weigh(batch))
+    lengths = batch["lengths"]
+    logp = model(batch["frames"], lengths).log_softmax(-1).transpose(0, 1)
+    rows = model.rows(lengths) - AFTER
+    theirs = torch.nn.functional.ctc_loss(logp, batch["targets"], rows, batch["sizes"], reduction="sum")
+    torch.testing.assert_close(lesson.loss(model, batch), theirs)
+
+
+def test_what_is_learned_does_not_hear_the_end(recordings: tuple[Recordings, Recordings]) -> None:
+    """Live, silence goes on: rows that the loss reads are the same if it does, all but one where chunks fall badly."""
+    learnt, held = recordings
+    lesson = SpeechLesson([learnt], held, HEARING, changed=None)
+    model = Speech(recognisers.listener(HEARING, width=16, depth=2, count=2), seed=1).eval()
+    for row in range(6):  # of different lengths, so their last chunks end anywhere
+        batch = lesson.batch([row], 0)
+        assert batch is not None
+        frames = batch["frames"]
+        longer = pad(frames, (0, 0, 0, 40), value=silence(HEARING.mel))
+        n = int(model.rows(batch["lengths"])[0]) - AFTER - 1
+        torch.testing.assert_close(model(frames)[:, :n], model(longer)[:, :n])
 
 
 def test_what_does_not_fit_is_counted(recordings: tuple[Recordings, Recordings]) -> None:

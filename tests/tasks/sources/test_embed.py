@@ -74,4 +74,3 @@ def test_so_many_seconds(own: Path) -> None:
     assert len(rows["train"]) < 3
     assert rows["valid"] == []
     assert len(rows["test"]) == 1
-

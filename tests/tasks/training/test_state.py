@@ -136,9 +136,7 @@ def test_a_file_that_may_not_grow(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_a_run_on_a_disk_that_fills_up(
-    small_disk: Path, launch: Callable[..., str], child: ModuleType
-) -> None:
+def test_a_run_on_a_disk_that_fills_up(small_disk: Path, launch: Callable[..., str], child: ModuleType) -> None:
     said = launch("full", str(small_disk / "run"))
     assert said.count("\n") == 1
     assert "could not be written (No space left on device), and the last good state is" in said

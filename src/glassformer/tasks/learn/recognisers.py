@@ -19,15 +19,15 @@ from glassformer.tasks.symbols import Hearing
 
 
 def listener(
-    hearing: Hearing, *, width: int = 144, depth: int = 6, count: int = 4, chunk: int = 5, drop: float = 0.1
+    hearing: Hearing, *, width: int = 144, depth: int = 6, count: int = 4, chunk: int = 3, drop: float = 0.1
 ) -> SpeechConfig:
-    """Chunks of 200 ms that see 2 s back; convolutions that hear 110 ms ahead: 310 ms from sound to logits at most."""
+    """Chunks of 120 ms that see 2 s back; convolutions that hear 110 ms ahead: 230 ms from sound to logits at most."""
     config = plain(
         width,
         depth,
         count,
         vocabulary=len(hearing.symbols),
-        chunks=Chunks(chunk=chunk, left=10 * chunk),
+        chunks=Chunks(chunk=chunk, left=48),
         mel=hearing.mel,
     )
     # dropped where blocks add up alone: inside them it would cost a quarter of the time

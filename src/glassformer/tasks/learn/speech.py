@@ -10,19 +10,19 @@ from typing import ClassVar, Literal, NamedTuple
 import numpy as np
 import torch
 from torch import Tensor, nn
-from torch.nn.functional import ctc_loss
+from torch.nn.functional import pad
 from torch.nn.utils.rnn import pad_sequence
 
 from glassformer.checkpoints import save
 from glassformer.core.audio import MelConfig, log_mel
 from glassformer.errors import InputError
-from glassformer.models.speech import BLANK
 from glassformer.tasks.data.augment_audio import faster
 from glassformer.tasks.data.faults import Fault, Faults
 from glassformer.tasks.data.order import Batches, bucketed
 from glassformer.tasks.data.recordings import Recordings
 from glassformer.tasks.ears import Rows, answers
-from glassformer.tasks.learn.unlike import SPEEDS, Changed
+from glassformer.tasks.learn.early import early_ctc
+from glassformer.tasks.learn.unlike import SPEEDS, Changed, silence
 from glassformer.tasks.live import reader_of
 from glassformer.tasks.symbols import Hearing, spoken
 from glassformer.tasks.training.lesson import Batch
@@ -31,6 +31,7 @@ from glassformer.tasks.word_errors import error_rate
 MEL = MelConfig(bands=40, low=80.0, high=4000.0)  # what a telephone carries: no band is empty for some recordings only
 STACK = 4  # a vector every 40 ms
 CHANGED = Changed()
+AFTER = 5  # rows of silence after each recording in which nothing is learned: chunks and convolutions hear so far
 
 
 class Part(NamedTuple):
@@ -44,7 +45,10 @@ class Part(NamedTuple):
 class SpeechLesson:
     """Batches of recordings of like length, up to `seconds` in all; measured by the word error rate of `held`.
 
-    `keep` holds the frames of every recording and speed in memory: right for hours of sound, not for weeks.
+    After each recording come `AFTER` rows of silence that the loss leaves out: the last rows hear that nothing
+    follows, which live they never do, and a network would learn to end the last word there. `slope` is how many nats
+    an alignment gains that speaks a row earlier (`early_ctc`). `keep` holds the frames of every recording and speed in
+    memory: right for hours of sound, not for weeks.
     """
 
     better: ClassVar[Literal["lower"]] = "lower"
@@ -57,11 +61,13 @@ class SpeechLesson:
         *,
         seconds: float = 60.0,
         changed: Changed | None = CHANGED,
+        slope: float = 0.0,
         seed: int = 0,
         keep: bool = False,
     ) -> None:
         self.parts = [part if isinstance(part, Part) else Part(part) for part in parts]
         self.held, self.seconds, self.changed, self.seed, self.keep = held, seconds, changed, seed, keep
+        self.slope = slope
         self.hearing = Hearing(mel=MEL, stack=STACK) if hearing is None else hearing
         self.faults = Faults()
         self._kept: dict[tuple[int, float], Tensor] = {}
@@ -85,10 +91,9 @@ class SpeechLesson:
         return float(batch["sizes"].sum())
 
     def loss(self, model: nn.Module, batch: Batch) -> Tensor:
-        """−Σ log p(target | frames); the weight is the number of letters."""
+        """−Σ log p(target | frames), early alignments weighing more; the weight is the number of letters."""
         logits, rows = answers(model, batch["frames"], batch["lengths"], self.hearing)
-        logp = logits.float().log_softmax(-1).transpose(0, 1)
-        return ctc_loss(logp, batch["targets"], rows, batch["sizes"], blank=BLANK, reduction="sum")
+        return early_ctc(logits.float(), rows - AFTER, batch["targets"], batch["sizes"], self.slope)
 
     def measure(self, model: nn.Module) -> dict[str, float]:
         """Word and letter error rates of the held-out recordings."""
@@ -101,12 +106,13 @@ class SpeechLesson:
     def _example(self, row: int, random: torch.Generator) -> Example:
         p, i = self._places[row]
         recordings, _, speeds = self.parts[p]
-        if self.changed is None:
-            frames = self._heard(row, 1.0)
-        else:
-            frames = self._heard(row, speeds[int(torch.randint(len(speeds), (), generator=random))])
-            frames = self.changed(frames, self.hearing.mel, random)
-        return Example(frames, fitting(recordings.sentence(i), len(frames), self.hearing, f"recording {i}"))
+        factor = 1.0 if self.changed is None else speeds[int(torch.randint(len(speeds), (), generator=random))]
+        mel, after = self.hearing.mel, AFTER * self.hearing.stack
+        frames = pad(self._heard(row, factor), (0, 0, 0, after), value=silence(mel))
+        if self.changed is not None:
+            frames = self.changed(frames, mel, random)
+        target = fitting(recordings.sentence(i), len(frames) - after, self.hearing, f"recording {i}")
+        return Example(frames, target)
 
     def _heard(self, row: int, factor: float) -> Tensor:
         """Frames, kept in half precision if they are kept: what is lost is far below any noise."""

@@ -36,7 +36,7 @@ class Changed:
 
     def __call__(self, frames: Tensor, mel: MelConfig, random: torch.Generator) -> Tensor:
         draw = lambda: float(torch.rand((), generator=random))
-        quiet = (math.log10(mel.floor) + 4) / 4
+        quiet = silence(mel)
         most = int(self.silence * mel.rate / mel.hop)
         frames = pad(frames, (0, 0, int(most * draw()), int(most * draw())), value=quiet)
         if draw() < self.noise:
@@ -46,6 +46,11 @@ class Changed:
         return spec_augment(
             frames, random, bands=self.bands, width=self.width, spans=spans, longest=self.longest, share=0.1
         )
+
+
+def silence(mel: MelConfig) -> float:
+    """What a band of a frame without any sound is."""
+    return (math.log10(mel.floor) + 4) / 4
 
 
 def noisy(frames: Tensor, mel: MelConfig, *, below: float, tilt: float, random: torch.Generator) -> Tensor:

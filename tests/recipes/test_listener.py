@@ -1,0 +1,98 @@
+"""The listener's recipe, whole, on a few tones; what it shipped is tested in tests/tasks/test_live.py."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import soundfile
+
+from glassformer.checkpoints import load
+from glassformer.tasks import transcribe
+
+WORDS = ("one", "two", "three", "press", "now")
+
+
+def recordings(folder: Path, count: int, seed: int) -> None:
+    draw, rows = np.random.default_rng(seed), ["path\tsentence"]
+    folder.mkdir(parents=True, exist_ok=True)
+    for i in range(count):
+        words = draw.choice(WORDS, 1 + i % 3)
+        pitches = [300.0 + 400 * WORDS.index(word) for word in words]
+        wave = np.concatenate([0.3 * np.sin(pitch * np.arange(9600) * 2 * np.pi / 16_000) for pitch in pitches])
+        soundfile.write(folder / f"{seed}-{i}.wav", wave.astype(np.float32), 16_000)
+        rows.append(f"{seed}-{i}.wav\t{' '.join(words)}")
+    for part in ("train", "valid", "test"):
+        (folder / f"{part}.tsv").write_text("\n".join(rows) + "\n", encoding="utf-8")
+
+
+@pytest.fixture
+def data(tmp_path: Path) -> Path:
+    for seed, name in enumerate(("asterisk-en", "librivox", "synthetic-en", "joined-en")):
+        recordings(tmp_path / name, 6, seed)
+    (tmp_path / "tatoeba-en-fr").mkdir()
+    (tmp_path / "tatoeba-en-fr" / "train.tsv").write_text("Press one now.\tfrançais\n" * 3, encoding="utf-8")
+    return tmp_path
+
+
+@pytest.mark.slow
+def test_it_leaves_a_model_its_numbers_and_a_card(
+    recipe: Any, data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    learning, shipping = recipe("listener"), recipe("listener_ship")
+    for name, value in (
+        ("FIRST", 3),
+        ("SECOND", 3),
+        ("WARM", 4),
+        ("SECONDS", 6.0),
+        ("TIMES", 1),
+        ("cache", lambda: data),
+    ):
+        monkeypatch.setattr(learning, name, value)
+    for module in (learning, shipping):
+        monkeypatch.setattr(module, "open_data", lambda name: data / name)
+    monkeypatch.setattr(shipping, "WEIGHTS", [(0.5, 0.6)])
+    runs, out = tmp_path / "runs", tmp_path / "out"
+    learning.listener(runs)
+    before = (runs / "gru" / "trained.json").read_bytes()
+    learning.listener(runs)  # everything is done
+    assert (runs / "gru" / "trained.json").read_bytes() == before
+    shipping.ship(runs, out)
+    card, measured = (out / "card.md").read_text(), json.loads((out / "measured.json").read_text())
+    assert card.startswith("# listener\n")
+    assert "{" not in card
+    assert f"{measured['parameters']:,}" in card
+    assert measured["machine"]["processor"] in card
+    assert set(measured["peers"]) == {"gru", "convolution"}
+    assert set(measured["after_first_part"]) == {"listener", "gru", "convolution"}
+    assert measured["after_first_part"]["gru"]["trained"]["steps"] == [3]
+    assert measured["same_text_as_live"] == {"recordings": 6, "whole": 6, "one_pass": 6}
+    assert measured["trained"]["steps"] == [3, 3]
+    assert isinstance(transcribe(load(out), data / "asterisk-en" / "0-1.wav").text, str)
+
+
+def test_phrases_follow_the_transcripts(recipe: Any) -> None:
+    voices = recipe("voices")
+    transcripts = ["Press 1 now.", "Press two or 1."]
+    follow = {("press", "one"), ("one", "now"), ("press", "two"), ("two", "or"), ("or", "one")}
+    found = voices.phrases(transcripts, 8)
+    assert len(set(found)) == 8
+    assert all(pair in follow for text in found for pair in zip(text.split(), text.split()[1:], strict=False))
+    assert voices.single(transcripts, 2) == ["press", "one"]
+
+
+def test_joined_recordings(recipe: Any, data: Path) -> None:
+    from glassformer.tasks.data.recordings import Recordings
+
+    voices = recipe("voices")
+    real = Recordings.open(data / "asterisk-en" / "train.tsv")
+    voices.join(real, 3, data / "made")
+    made = Recordings.open(data / "made" / "train.tsv")
+    known = {real.sentence(i): real.seconds(i) for i in range(len(real))}
+    assert len(made) == 3
+    for i in range(3):
+        assert any(made.sentence(i).startswith(sentence) for sentence in known)
+        assert made.seconds(i) > 1.2
