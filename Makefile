@@ -31,7 +31,7 @@ slow: $(READY)
 
 # Measures what looking and training cost, beside peers in the same run; rewrites README.md's table, docs/scale.md's rates.
 bench: $(READY)
-	$(PY) benchmarks/watching.py --update
+	OMP_NUM_THREADS=1 $(PY) benchmarks/watching.py --update
 	OMP_NUM_THREADS=1 $(PY) benchmarks/training.py --update
 
 # Measures the architectures side by side (resumes if it was stopped), and rewrites the table in README.md.
