@@ -20,6 +20,10 @@ def test_the_command(tmp_path: Path) -> None:
     call = ["convert", str(tmp_path / "model.bin"), "-o", str(tmp_path / "new")]
     assert CliRunner().invoke(build(), call, catch_exceptions=False).stdout == f"{tmp_path / 'new'}\n"
     tokens = torch.tensor([[1, 2, 3]])
-    assert torch.equal(load(tmp_path / "new")(tokens), model(tokens))
+    new = load(tmp_path / "new")
+    there = new.state_dict()
+    assert all(torch.equal(weight, there[name]) for name, weight in model.state_dict().items())
+    # where weights lie in memory decides on some processors which kernel runs, and so the last bit
+    torch.testing.assert_close(new(tokens), model(tokens))
     with pytest.raises(InputError, match="is there already"):
         CliRunner().invoke(build(), call, catch_exceptions=False)

@@ -93,8 +93,11 @@ def test_old_files(hf: Any, publish: Any, tmp_path: Any) -> None:
     assert load(folder).config == plain.config
     with torch.no_grad():
         again = load(save(load(folder), tmp_path / "saved"))
+        there = again.state_dict()
+        assert all(torch.equal(weight, there[name]) for name, weight in plain.state_dict().items())
         image, texts = torch.ones(1, 3, 8, 8), torch.tensor([[4, 29]])
-        assert torch.equal(again(image, texts), plain(image, texts))
+        # where weights lie in memory decides on some processors which kernel runs, and so the last bit
+        torch.testing.assert_close(again(image, texts), plain(image, texts))
 
 
 def test_a_tower_under_its_old_name(hf: Any, publish: Any) -> None:
