@@ -44,7 +44,7 @@ minutes of processor time on {machine}. Nothing was chosen by the test.
 ## Against an LSTM
 The same pairs in the same order, the same steps, schedule and search. Same tokens, not same time: the LSTM is cheaper
 for each. Its embeddings start with deviation 1, from which it learns faster than from those of the Transformer; its
-rate was not searched for, and it was still learning fast when its steps were over: no verdict on longer trainings.
+rate was not searched for, and this is no verdict on longer trainings.
 
 {table}
 
