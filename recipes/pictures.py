@@ -121,5 +121,4 @@ def told(measured: dict[str, Any]) -> dict[str, str]:
         "seed": str(measured["seed"]),
         "confused": ", ".join(f"{one} and {other} ({n})" for one, other, n in measured["confused"]),
         "steps": f"{measured['trained']['steps']:,}",
-        "precision": measured["trained"]["precision"],
     }

@@ -20,11 +20,11 @@ from torch import Tensor, nn
 from glassformer.errors import InputError, ShapeError
 from glassformer.lens.edit import Edit, at_heads, edit, replace
 from glassformer.lens.paths import AXES, layers, match, taps
+from glassformer.lens.receptive import Progress
 from glassformer.lens.trace import Run, trace
 
 Inputs = Tensor | tuple[Tensor, ...]
 Metric = Callable[[Any], Tensor | float]
-Progress = Callable[[int, int], None]
 
 
 @dataclass(frozen=True, kw_only=True)
