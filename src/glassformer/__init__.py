@@ -5,8 +5,7 @@ Names load when first used, so that `import glassformer` imports neither torch n
 
 from __future__ import annotations
 
-import importlib
-from typing import Any
+from glassformer.names import on_first_use
 
 __version__ = "0.1.0"
 
@@ -27,14 +26,7 @@ _NAMES: dict[str, str] = {
 }
 
 __all__ = ["__version__", *_PACKAGES, *_NAMES]
-
-
-def __getattr__(name: str) -> Any:
-    if name in _PACKAGES:
-        return importlib.import_module(f"{__name__}.{name}")
-    if name in _NAMES:
-        return getattr(importlib.import_module(f"{__name__}.{_NAMES[name]}"), name)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+__getattr__ = on_first_use(__name__, _NAMES | dict.fromkeys(_PACKAGES, ""))
 
 
 def __dir__() -> list[str]:

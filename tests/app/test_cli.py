@@ -86,11 +86,22 @@ def test_help_needs_less_than_half_a_second() -> None:
     assert min(float(run.stdout.split()[-1]) for run in runs) < 0.5
 
 
-def test_an_unknown_command_is_exit_2() -> None:
-    result = glassformer("transmogrify")
-    assert result.returncode == 2
-    assert "transmogrify" in result.stderr
-    assert result.stdout == ""
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (["transmogrify"], "No such command 'transmogrify'. Did you mean 'transcribe'? (see glassformer --help)"),
+        (["solve", "--neatly"], "No such option: --neatly (see glassformer solve --help)"),
+        (["train", "classify"], "Missing argument 'data' (see glassformer train --help)"),
+    ],
+)
+def test_a_command_or_option_that_is_not_there_is_one_line_and_exit_2(
+    arguments: list[str], told: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(sys, "argv", ["glassformer", *arguments])
+    with pytest.raises(SystemExit) as caught:
+        cli.main()
+    assert caught.value.code == 2
+    assert capsys.readouterr() == ("", f"glassformer: {told}\n")
 
 
 @pytest.mark.parametrize("lines", [1, 100_000])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import os
 import sys
+from typing import Any
 
 import typer
 
@@ -44,18 +45,30 @@ def build() -> typer.Typer:
     return app
 
 
+UsageError: Any = typer.BadParameter.__bases__[0]  # an option or command that is wrong; typer does not export it
+
+
 def main() -> None:
+    code = 0
     try:
         try:
-            build()()
+            code = build()(standalone_mode=False) or 0  # else typer would tell mistakes itself, in a box of many lines
         finally:
             sys.stdout.flush()  # here, where a reader that has left can be met: at exit it is too late
     except GlassError as error:
         print(f"glassformer: {error}", file=sys.stderr)
         sys.exit(2)
+    except UsageError as error:
+        told = " ".join(error.format_message().split()).rstrip(".")
+        command = error.ctx.command_path if error.ctx is not None else "glassformer"
+        print(f"glassformer: {told} (see {command} --help)", file=sys.stderr)
+        sys.exit(2)
+    except typer.Abort:
+        sys.exit(1)
     except BrokenPipeError:  # `glassformer … | head` has what it wanted; typer, too, ends quietly with 1
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(1)
+    sys.exit(code)
 
 
 if __name__ == "__main__":

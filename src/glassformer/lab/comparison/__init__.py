@@ -8,8 +8,7 @@ The names below load when first used.
 
 from __future__ import annotations
 
-import importlib
-from typing import Any
+from glassformer.names import on_first_use
 
 # name -> the module it lives in
 _NAMES = {
@@ -30,12 +29,7 @@ _NAMES = {
 }
 
 __all__ = list(_NAMES)
-
-
-def __getattr__(name: str) -> Any:
-    if name in _NAMES:
-        return getattr(importlib.import_module(f"{__name__}.{_NAMES[name]}"), name)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+__getattr__ = on_first_use(__name__, _NAMES)
 
 
 def __dir__() -> list[str]:
