@@ -46,6 +46,14 @@ def test_measure_then_show(monkeypatch: pytest.MonkeyPatch, capsys: pytest.Captu
     assert "<table>" in page.read_text(encoding="utf-8")
     assert sorted(path.name for path in figures.iterdir()) == ["reach.png", "streaming.png"]
 
+    assert compare(monkeypatch, "--from", str(file), "--again", "streaming", "--out", str(tmp_path)) == 0
+    assert "Reach of the gradient" in capsys.readouterr().out
+    (file,) = tmp_path.glob("compare-quick-reach-streaming-*.json")
+    both = json.loads(file.read_text())
+    assert both["command"].startswith(data["command"] + "; glassformer compare --from")
+    changed = {one["task"] for one, other in zip(both["units"], data["units"], strict=True) if one != other}
+    assert changed == {"streaming"}
+
 
 def test_the_list(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     assert compare(monkeypatch, "--quick", "--list", "--only", "data") == 0
@@ -59,6 +67,7 @@ def test_the_list(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture
         (("--only", "speed"), "there is no 'speed' to compare: choose one of reach"),
         (("--from", "nowhere.json"), "nowhere.json cannot be read"),
         (("--from", "x.json", "--quick"), "--from came with a plan"),
+        (("--again", "cost,threads"), "--again came without results"),
         (("--quick", "--report", "no/such/page.html"), "there is no folder no/such for page.html"),
         (("--quick", "--readme", "nowhere.md"), "nowhere.md cannot be read"),
         (("--quick", "--only", "reach", "--readme", "x.md"), "x.md needs data, bias, streaming, cost too"),

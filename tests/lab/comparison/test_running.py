@@ -15,7 +15,7 @@ import pytest
 from glassformer.errors import InputError
 from glassformer.lab.comparison.plan import Plan, units
 from glassformer.lab.comparison.results import load
-from glassformer.lab.comparison.running import Step, carry_out
+from glassformer.lab.comparison.running import Step, carry_out, reopen
 
 
 @pytest.fixture
@@ -52,6 +52,45 @@ def test_stopped_and_resumed(cheap: Plan, tmp_path: Path) -> None:
     path = carry_out(cheap, tmp_path, show=lambda step: again.append(step.unit.key))
     assert sorted(done[:6] + again) == sorted(unit.key for unit in units(cheap))  # nothing twice, nothing left out
     assert len(json.loads(path.read_text())["units"]) == len(done[:6]) + len(again)
+
+
+def test_a_part_is_measured_again_and_the_rest_is_kept(cheap: Plan, tmp_path: Path) -> None:
+    first = carry_out(cheap, tmp_path, command="first")
+    measured = lambda path: {
+        (one["task"], str(one["settings"]), one["part"], one["seed"]): one for one in load(path).units
+    }
+    before = measured(first)
+    reopen(load(first), tmp_path, ["streaming"])
+    seen: list[Step] = []
+
+    def stop(step: Step) -> None:
+        seen.append(step)
+        if len(seen) == 2:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        carry_out(cheap, tmp_path, show=stop)
+    reopen(load(first), tmp_path, ["streaming"])  # the same again goes on
+    path = carry_out(cheap, tmp_path, show=seen.append)
+    keys = [step.unit.key for step in seen]
+    assert keys[:1] + keys[2:] == [unit.key for unit in units(cheap) if unit.task == "streaming"]
+    after = measured(path)
+    assert after.keys() == before.keys()
+    assert {key[0] for key in after if after[key] != before[key]} == {"streaming"}
+
+
+def test_measuring_again_what_is_not_there_or_in_the_way_of_another_run(cheap: Plan, tmp_path: Path) -> None:
+    done = carry_out(cheap, tmp_path)
+    with pytest.raises(InputError, match=r"no unit of .* begins with 'cost'"):
+        reopen(load(done), tmp_path, ["streaming", "cost"])
+
+    def stop(step: Step) -> None:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        carry_out(cheap, tmp_path, show=stop)
+    with pytest.raises(InputError, match="a run that is not finished"):
+        reopen(load(done), tmp_path, ["streaming"])
 
 
 def test_another_plan_is_not_mixed_in(cheap: Plan, tmp_path: Path) -> None:

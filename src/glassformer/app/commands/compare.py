@@ -26,6 +26,10 @@ def compare(
         "results"
     ),
     from_: Annotated[Path | None, typer.Option("--from", help="Measure nothing: show this file of results.")] = None,
+    again: Annotated[
+        list[str] | None,
+        typer.Option(help="With --from: measure again the units that begin so, such as cost,threads; may be repeated."),
+    ] = None,
     report: Annotated[Path | None, typer.Option(help="Write a standalone page (HTML) to this file.")] = None,
     figures: Annotated[Path | None, typer.Option(help="Write every figure (PNG) to this folder.")] = None,
     readme: Annotated[
@@ -46,7 +50,9 @@ def compare(
     console = Console(width=None if Console().is_terminal else 160)
     if from_ is not None and (quick or only):
         raise InputError("--from came with a plan", "leave --quick and --only out, or --from")
-    plan = _plan(quick, only or [])
+    if again and from_ is None:
+        raise InputError("--again came without results", "name their file with --from")
+    plan = comparison.load(from_).plan if from_ is not None else _plan(quick, only or [])
     if list_:
         for unit in comparison.units(plan):
             console.print(unit.key, markup=False, highlight=False)
@@ -54,10 +60,10 @@ def compare(
     require_place(report)
     for file in readme or []:
         require_markers(file, plan.tasks)
-    path = from_ if from_ is not None else _carry_out(plan, out)
+    path = _carry_out(plan, out, from_, again or []) if from_ is None or again else from_
     results = comparison.load(path)
     _show(console, results, json_)
-    if from_ is None:
+    if from_ is None or again:
         console.print(f"{path}", style="bold", markup=False, highlight=False)
     _write(results, report, figures, readme or [])
 
@@ -79,14 +85,18 @@ def _plan(quick: bool, only: list[str]) -> Plan:
     return replace(plan, name="-".join([plan.name, *tasks]), tasks=tasks)
 
 
-def _carry_out(plan: Plan, out: Path) -> Path:
-    """With a bar that knows how long each unit roughly takes; a run that is stopped says how it goes on."""
+def _carry_out(plan: Plan, out: Path, from_: Path | None, again: list[str]) -> Path:
+    """With a bar that knows how long each unit roughly takes; what a file has, but for `again`, is taken from it."""
     from rich.console import Console
     from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
-    from glassformer.lab.comparison import Step, carry_out
+    from glassformer.lab.comparison import Step, carry_out, load, reopen
 
     command = shlex.join(["glassformer", *sys.argv[1:]])
+    if from_ is not None:
+        before = load(from_)
+        reopen(before, out, again)
+        command = f"{before.data['command']}; {command}"
     columns = (
         TextColumn("{task.fields[count]}"), BarColumn(), TextColumn("{task.percentage:.0f} %"),
         TimeElapsedColumn(), TimeRemainingColumn(), TextColumn("{task.description}"),

@@ -24,6 +24,7 @@ _NAMES = {
     "load": "results",
     "matched": "nets",
     "quick": "plan",
+    "reopen": "running",
     "report": "page",
     "units": "plan",
 }

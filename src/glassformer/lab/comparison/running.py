@@ -11,10 +11,10 @@ import json
 import os
 import shutil
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from glassformer.errors import InputError
 from glassformer.lab.cache import version
@@ -23,6 +23,9 @@ from glassformer.lab.comparison.plan import Plan, Unit, units
 from glassformer.lab.comparison.tasks import TASKS
 from glassformer.lab.running import one_thread
 from glassformer.runtime import card
+
+if TYPE_CHECKING:
+    from glassformer.lab.comparison.results import Results
 
 
 class Step(NamedTuple):
@@ -55,6 +58,26 @@ def carry_out(plan: Plan, folder: Path, *, command: str = "", show: Show = lambd
         return _finish(plan, work, folder, command)
 
 
+def reopen(results: Results, folder: Path, again: Sequence[str]) -> None:
+    """Puts a finished run back as one that has to measure again what begins like one of `again`, and nothing else."""
+    plan = results.plan
+    left = [unit for unit in units(plan) if not unit.key.startswith(tuple(again))]
+    for start in again:
+        if not any(unit.key.startswith(start) for unit in units(plan)):
+            raise InputError(f"no unit of {results.path} begins with {start!r}", "choose from what --list shows")
+    work = folder / f"compare-{plan.name}.part"
+    with _alone(work):
+        if (work / "plan.json").exists():
+            if not all(_file(work, unit).exists() for unit in left):
+                raise InputError(f"{work} is a run that is not finished", "finish or remove it, or use --out")
+            return  # stopped while it measured again
+        found = {Unit(*(each[name] for name in Unit._fields)).key: each for each in results.units}
+        (work / "units").mkdir(exist_ok=True)
+        for unit in left:
+            _write(_file(work, unit), found[unit.key])
+        _freeze(plan, work)  # last: without it there is nothing to go on with
+
+
 def _measured(plan: Plan, unit: Unit) -> dict[str, Any]:
     load = os.getloadavg()[0]
     began, cpu = time.time(), time.process_time()
@@ -82,7 +105,7 @@ def _freeze(plan: Plan, work: Path) -> None:
         if path.read_text(encoding="utf-8") != plan.dump():
             raise InputError(f"{work} was begun with another plan", "finish it with that one, remove it, or use --out")
         return
-    (work / "units").mkdir(parents=True, exist_ok=True)
+    (work / "units").mkdir(exist_ok=True)
     _replace(path, plan.dump())
 
 
