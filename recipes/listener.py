@@ -2,8 +2,9 @@
 
 Real speech is the training part of `asterisk-en`: one voice, telephone prompts, 20 minutes. So little does not teach
 how English sounds, so half of what is heard are texts read by SYNTHETIC voices, and short real recordings come joined
-too (recipes/voices.py). It is measured on real recordings alone. All three learn in turn from the same batches, on one
-core; measured.json says how long each took and on what machine. What was broken off goes on where it was.
+too (recipes/voices.py). It is measured on real recordings alone. All learn in turn from the same batches, on one core,
+the one that is shipped for longer; measured.json says how long each took and on what machine. What was broken off goes
+on where it was.
 
     python recipes/voices.py
     OMP_NUM_THREADS=1 python recipes/listener.py [--runs RUNS]
@@ -35,12 +36,14 @@ from glassformer.tasks.symbols import Hearing
 from glassformer.tasks.training import Optimise, Plan
 
 HEARING = Hearing(mel=MEL, stack=STACK)
-SEED, FIRST, SECOND, SECONDS = 7, 1200, 2500, 24.0  # steps of the two parts, sound in a step
+SEED, SECONDS = 7, 24.0  # sound in a step
+FIRST, SECOND, LONG = 1_200, 2_500, 13_000  # steps of the first part, of a peer's second, of the shipped one's
 WARM = 200  # steps in which the rate rises
 TIMES = 24  # that a real recording is heard for every synthetic one: then half of all sound is real
 EARLY = 0.03  # nats that an alignment gains by speaking 40 ms earlier
 KINDS = {
     "listener": "Transformer in chunks of 120 ms",
+    "short": "the same, as many steps as its peers",
     "gru": "GRU, 3 layers of 324",
     "convolution": "causal convolutions, 7 blocks of 200",
 }
@@ -79,20 +82,26 @@ def steady(heard: SpeechLesson) -> Speech:
     return recognisers.steadied(Speech(recognisers.listener(HEARING), seed=SEED), some["frames"])
 
 
+def begun(kind: str) -> str:
+    """The first part's name; the short one and the shipped one share theirs."""
+    return "listener-first" if kind == "short" else f"{kind}-first"
+
+
 def parts(kind: str, heard: SpeechLesson, folder: Path) -> list[tuple[Path, Learner]]:
     """First what is said, then how early: while a network hears nothing, earlier is all that it would learn."""
     build: dict[str, Callable[[], nn.Module]] = {
         "listener": partial(steady, heard),
+        "short": partial(steady, heard),
         "gru": lambda: Recurrent(recognisers.gru(HEARING), seed=SEED),
         "convolution": lambda: ConvNet1d(recognisers.convolution(HEARING), seed=SEED),
     }
-    first, second = folder / f"{kind}-first", folder / kind
+    first, second = folder / begun(kind), folder / kind
     soon = copy(heard)  # with the same frames
     soon.slope = EARLY
     save = partial(save_speech, hearing=HEARING, half=True)
     both = partial(Learner, what=KINDS[kind], save=save, measure=heard.measure)
     hear = both(name=first.name, build=build[kind], lesson=heard, plan=plan(FIRST, WARM, "constant"))
-    plan_2 = plan(SECOND, WARM // 4, "cosine")
+    plan_2 = plan(LONG if kind == "listener" else SECOND, WARM // 4, "cosine")
     hurry = both(name=second.name, build=lambda: load(first / "model"), lesson=soon, plan=plan_2)
     return [(first, hear), (second, hurry)]
 

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from listener import HEARING, KINDS, SEED, part
+from listener import HEARING, KINDS, SEED, begun, part
 from texts import minutes, table
 from torch import nn
 
@@ -99,7 +99,7 @@ def measured(run: Path, name: str, hearing: Hearing) -> tuple[dict[str, Any], He
 
 def trained(run: Path, name: str) -> dict[str, Any]:
     """Steps of each part so far, and the time of all."""
-    names = dict.fromkeys((f"{name.removesuffix('-first')}-first", name))
+    names = dict.fromkeys((begun(name.removesuffix("-first")), name))
     parts = [json.loads((run / one / "trained.json").read_text(encoding="utf-8")) for one in names]
     seconds = {name: sum(one[name] for one in parts) for name in ("seconds", "processor_seconds")}
     left_out = [line for one in parts for line in one["left_out"]]
@@ -141,7 +141,7 @@ def ship(run: Path, folder: Path = HERE / "listener") -> dict[str, Any]:
         "librivox": summary([one for recordings in clips() for one in told(model, recordings)]),
         "peers": {kind: measured(run, kind, hearing)[0] for kind in peers},
         "after_first_part": {
-            kind: measured(run, f"{kind}-first", hearing)[0] for kind in KINDS if done([f"{kind}-first"])
+            kind: measured(run, f"{kind}-first", hearing)[0] for kind in KINDS if done([f"{kind}-first"])  # not short's
         },
     }
     (folder / "measured.json").write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")

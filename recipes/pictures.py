@@ -117,6 +117,7 @@ def told(measured: dict[str, Any]) -> dict[str, str]:
         "parameters": f"{measured['parameters']:,}",
         "table": "\n".join(lines),
         "machine": machine(measured),
+        "precision": measured["trained"]["precision"],
         "minutes": f"{measured['trained']['processor_seconds'] / 60:.0f}",
         "seed": str(measured["seed"]),
         "confused": ", ".join(f"{one} and {other} ({n})" for one, other, n in measured["confused"]),

@@ -46,6 +46,7 @@ def test_it_leaves_a_model_its_numbers_and_a_card(
     for name, value in (
         ("FIRST", 3),
         ("SECOND", 3),
+        ("LONG", 5),
         ("WARM", 4),
         ("SECONDS", 6.0),
         ("TIMES", 1),
@@ -66,11 +67,12 @@ def test_it_leaves_a_model_its_numbers_and_a_card(
     assert "{" not in card
     assert f"{measured['parameters']:,}" in card
     assert measured["machine"]["processor"] in card
-    assert set(measured["peers"]) == {"gru", "convolution"}
+    assert set(measured["peers"]) == {"short", "gru", "convolution"}
+    assert measured["peers"]["short"]["trained"]["steps"] == [3, 3]
     assert set(measured["after_first_part"]) == {"listener", "gru", "convolution"}
     assert measured["after_first_part"]["gru"]["trained"]["steps"] == [3]
     assert measured["same_text_as_live"] == {"recordings": 6, "whole": 6, "one_pass": 6}
-    assert measured["trained"]["steps"] == [3, 3]
+    assert measured["trained"]["steps"] == [3, 5]
     assert isinstance(transcribe(load(out), data / "asterisk-en" / "0-1.wav").text, str)
 
 
