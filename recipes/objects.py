@@ -23,8 +23,8 @@ from glassformer.tasks.learn.images import Augment, ImageLesson
 from glassformer.tasks.sources import open_data
 from glassformer.tasks.training import Optimise, Plan
 
-STEPS, SHORT, BATCH = 14_000, 1_000, 128
-CNN_SHORT = 800  # a step of the CNN costs more: as many minutes
+STEPS, SHORT, BATCH = 14_000, 600, 128
+CNN_SHORT = 400  # a step of the CNN costs half as much again: as many minutes
 STEM = StemConfig(
     widths=(32, 64, 64, 128, 128, 256, 256), halves=(False, True, False, True, False, False, True), norm=BatchNorm()
 )
