@@ -8,6 +8,7 @@ from torch import nn
 
 from glassformer.errors import InputError
 from glassformer.nn import Linear, require_finite, require_finite_weights
+from glassformer.nn.finite import looked_at
 
 
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.bfloat16, torch.float16])
@@ -33,6 +34,13 @@ def test_the_weight_is_named(refused) -> None:  # type: ignore[no-untyped-def]
     with torch.no_grad():
         model[0].bias[1] = -math.inf
     refused(InputError, "weight 0.bias holds -inf at [1]", lambda: require_finite_weights(model))
+
+
+def test_nothing_is_checked_where_someone_else_looks(refused) -> None:  # type: ignore[no-untyped-def]
+    Y, model = torch.tensor([math.nan]), nn.Linear(1, 1)
+    with looked_at():
+        assert require_finite(Y, model) is Y
+    refused(InputError, "the output of Linear is not finite", lambda: require_finite(Y, model))
 
 
 def test_large_numbers_are_numbers() -> None:

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from safetensors import SafetensorError
 from safetensors.torch import save_file
 from torch import Tensor, nn
 
@@ -62,7 +63,10 @@ def save(model: nn.Module, folder: str | Path) -> Path:
         names = ("family", "raw", "generation", "names")
         card["origin"] = {name: getattr(origin, name) for name in names}
     text = json.dumps(card, indent=1, ensure_ascii=False) + "\n"
-    folder.mkdir(parents=True, exist_ok=True)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise _not_written(folder, error) from None
     tensors = {name: _own(tensor) for name, tensor in _tensors(model).items()}
     metadata = {"format": "pt", "card": _digest(text)}
     replace_file(folder / ONE, lambda path: save_file(tensors, path, metadata=metadata))
@@ -164,5 +168,12 @@ def replace_file(path: Path, write: Callable[[Path], Any]) -> None:
     try:
         write(temporary)
         os.replace(temporary, path)
+    except (OSError, SafetensorError) as error:
+        raise _not_written(path, error) from error
     finally:
         temporary.unlink(missing_ok=True)
+
+
+def _not_written(path: Path, error: Exception) -> CheckpointError:
+    reason = getattr(error, "strerror", None) or str(error)
+    return CheckpointError(f"{path} cannot be written ({reason})", "make room, or choose another folder")

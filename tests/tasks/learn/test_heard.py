@@ -36,6 +36,10 @@ def test_a_summary_by_hand() -> None:
     assert found["latency_after_sound_median"] == pytest.approx(0.3)
     assert found["latency_of_single_words_median"] == pytest.approx(0.4)
     assert found["latency_after_last_letter_median"] == pytest.approx(0.3)
+    assert found["latency_of_first_words_median"] == pytest.approx(0.25)  # 0.2 and 0.3
+    assert found["letter_before_sound_median"] == pytest.approx(-0.1)  # 0.1 and −0.1: the lower of two
+    many = Told("stop", (Word("s", 0.1, 0.3, 0.5), Word("top", 0.4, 0.6, 0.9)), 1.0, 0.1, 0.4)
+    assert summary([many])["latency_of_single_words_median"] == pytest.approx(0.1), "one was said, two were given"
     assert found["real_time_factor"] == pytest.approx(0.3 / 6)
     assert found["latency_after_sound_within_half_a_second"] == 1
     assert "latency_after_sound_median" not in summary([heard[2]])

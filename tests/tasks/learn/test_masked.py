@@ -64,6 +64,14 @@ def test_learned_from_both_sides(tokenizer: Any, tmp_path: Path) -> None:
     assert torch.allclose(vectors.norm(dim=1), torch.ones(4), atol=1e-5)
 
 
+def test_long_sentences_are_left_out_and_do_not_end_it(tokenizer: Any) -> None:
+    many = m.Listed([SENTENCES[0]] * 300 + [" ".join(SENTENCES)] * 100)
+    lesson = m.MaskedLesson(many, many, tokenizer, longest=20)
+    assert sorted(row for batch in lesson.epoch(0) for row in batch) == list(range(300))
+    assert lesson.faults.counts == {"sentence of more than 20 tokens": 100}
+    lesson.faults.check()
+
+
 def test_a_batch_is_a_function_of_its_rows_and_seed(tokenizer: Any) -> None:
     lesson = m.MaskedLesson(m.Listed([*SENTENCES, "far " * 80]), m.Listed(SENTENCES), tokenizer, tokens=64, seed=1)
     rows = lesson.epoch(0)

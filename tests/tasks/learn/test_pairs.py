@@ -64,6 +64,17 @@ def test_batches_have_like_lengths_and_every_pair_once(lesson: p.PairLesson) -> 
     assert torch.equal(again.batch([3, 4], 0)["source"], lesson.batch([3, 4], 0)["source"])
 
 
+def test_long_pairs_are_left_out_and_do_not_end_it(lesson: p.PairLesson, tmp_path: Path) -> None:
+    (tmp_path / "many.tsv").write_text(
+        "the cat\tle chat\n" * 300 + "the cat\tle chat\n".replace("cat", "cat " * 40) * 100
+    )
+    many = Pairs.open(tmp_path / "many.tsv")
+    found = p.PairLesson(many, lesson.held, lesson.tokenizer, longest=20)
+    assert sorted(row for batch in found.epoch(0) for row in batch) == list(range(300))
+    assert found.faults.counts == {"sentence of more than 20 tokens": 100}
+    found.faults.check()
+
+
 def test_the_target_is_what_follows(lesson: p.PairLesson) -> None:
     batch = lesson.batch([0, 12], 0)
     assert batch is not None

@@ -15,7 +15,7 @@ from glassformer.core.audio import MelConfig
 from glassformer.errors import InputError
 from glassformer.models import Recurrent, Speech
 from glassformer.tasks import listen, transcribe
-from glassformer.tasks.data.faults import Fault
+from glassformer.tasks.data.faults import Fault, Faults
 from glassformer.tasks.data.recordings import Recordings
 from glassformer.tasks.learn import recognisers
 from glassformer.tasks.learn.speech import AFTER, Part, SpeechLesson, fitting, save_speech, transcripts
@@ -148,12 +148,44 @@ def test_what_does_not_fit_is_counted(recordings: tuple[Recordings, Recordings])
     assert lesson.faults.counts["transcript with letters that are not among the symbols"] == 30 - len(only_a)
 
 
-def test_nothing_to_learn_from(recordings: tuple[Recordings, Recordings], refused: Any) -> None:
+def broken(folder: Path, good: int, bad: int, silent: int = 0) -> Recordings:
+    whole = write(folder, sentences(good, 3) + ["ab"] * (bad + silent))
+    for i in range(good, good + bad):
+        (folder / f"{i}.wav").write_bytes(b"no sound")
+    for i in range(good + bad, good + bad + silent):
+        soundfile.write(folder / f"{i}.wav", np.zeros(RATE, dtype=np.float32), RATE)
+    return Recordings.open(whole.root / "train.tsv")
+
+
+def test_unreadable_recordings_do_not_come_together(recordings: tuple[Recordings, Recordings], tmp_path: Path) -> None:
+    """Most of them would be a batch of nothing else, after which more than half of what was tried is faulty."""
+    lesson = SpeechLesson([broken(tmp_path / "mixed", 90, 70)], recordings[1], HEARING, seconds=2000.0)
+    assert lesson.faults.counts == {"unreadable recording": 70}
+    seen = [row for batch in lesson.epoch(0) for row in batch]
+    assert sorted(seen) == list(range(90))
+    for batch in lesson.epoch(0):
+        assert lesson.batch(batch, 0) is not None
+
+
+def test_held_out_recordings_that_cannot_be_used(
+    recordings: tuple[Recordings, Recordings], tmp_path: Path, refused: Any
+) -> None:
+    model = Recurrent(recognisers.gru(HEARING, width=8, layers=1))
+    some = SpeechLesson([recordings[0]], broken(tmp_path / "some", 2, 1, 1), HEARING)
+    assert some.measure(model)["wer"] > 0
+    assert some.faults.counts == {"unreadable recording": 1, "silent recording": 1}
+    none = SpeechLesson([recordings[0]], broken(tmp_path / "none", 0, 1, 1), HEARING)
+    refused(InputError, "none of the held-out recordings can be used", lambda: none.measure(model))
+
+
+def test_nothing_to_learn_from(recordings: tuple[Recordings, Recordings], tmp_path: Path, refused: Any) -> None:
     refused(InputError, "there are 0 recordings", lambda: SpeechLesson([], recordings[1], HEARING))
+    unreadable = broken(tmp_path / "all", 0, 3)
+    refused(InputError, "none of 3 recordings can be used", lambda: SpeechLesson([unreadable], recordings[1], HEARING))
 
 
 def test_measuring_leaves_the_model_as_it_was(recordings: tuple[Recordings, Recordings]) -> None:
     model = Recurrent(recognisers.gru(HEARING, width=8, layers=1)).train()
-    found = transcripts(model, recordings[1], HEARING)
+    found = transcripts(model, recordings[1], HEARING, Faults())
     assert model.training
     assert [meant for _, meant in found] == [recordings[1].sentence(i) for i in range(8)]

@@ -81,6 +81,28 @@ def test_two_runs_do_not_share_a_folder(tmp_path: Path, refused) -> None:  # typ
     refused(ConfigError, f"{tmp_path / 'file'} cannot be written (", lambda: held(tmp_path / "file", ALONE).__enter__())
 
 
+def test_a_full_disk_at_the_start_is_one_line(tmp_path: Path) -> None:
+    """Files of at most 0 bytes: the lock cannot be written, nor the plan."""
+    code = (
+        "import pathlib, resource, signal, sys\n"
+        "from glassformer.errors import ConfigError\n"
+        "from glassformer.tasks.training.folder import begin, held\n"
+        "from glassformer.tasks.training.spread import Spread\n"
+        "from glassformer.tasks.training import Optimise, Plan\n"
+        "from torch import nn\n"
+        "signal.signal(signal.SIGXFSZ, signal.SIG_IGN)\n"
+        "resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))\n"
+        f"folder = pathlib.Path({str(tmp_path / 'run')!r})\n"
+        "try:\n"
+        "    with held(folder, Spread()):\n"
+        "        begin(folder, Plan(steps=1, optimise=Optimise(rate=1)), nn.Linear(1, 1), False, Spread())\n"
+        "except ConfigError as error:\n"
+        "    sys.stdout.write(str(error))\n"
+    )
+    run = subprocess.run([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True, check=True)
+    assert run.stdout == f"{tmp_path / 'run'} cannot be written (File too large): make room, or choose another folder"
+
+
 @pytest.mark.parametrize("count", [1, 2])
 def test_the_batch_that_broke_it_is_kept(tmp_path: Path, count: int) -> None:
     turns = [(Job(0, i, [4 + i, 9], 77 + i, 5), {"X": torch.full((2, 3), float(i))}) for i in range(count)]

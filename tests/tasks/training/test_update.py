@@ -12,6 +12,8 @@ import torch
 from torch.nn.functional import cross_entropy
 
 from glassformer.errors import InputError
+from glassformer.tasks.learn.image_models import Size, build
+from glassformer.tasks.seeing import logits_of
 from glassformer.tasks.training import Batch, Plan
 from glassformer.tasks.training.course import jobs
 from glassformer.tasks.training.spread import Spread
@@ -105,6 +107,21 @@ def test_what_is_no_number_stops_before_it_reaches_the_weights(child: ModuleType
         ours.step(1, take(lesson, 2))
     assert all(torch.equal(tensor, before[name]) for name, tensor in ours.model.state_dict().items())
     assert (tmp_path / "broken-step-00000002.safetensors").exists()
+
+
+@pytest.mark.parametrize("kind", ["vit", "hybrid", "cnn", "mlp"])
+def test_a_model_that_looks_at_its_own_output_leaves_it_to_the_loss(
+    child: ModuleType, tmp_path: Path, kind: str
+) -> None:
+    """Every model of ours refuses to give a NaN: in training, the batch that made it is worth more than that."""
+    lesson = child.Made()
+    lesson.X[lesson.epoch(0)[0][3]] = math.nan
+    lesson.loss = lambda model, batch: cross_entropy(logits_of(model, batch["X"]), batch["y"], reduction="sum")
+    model = build(kind, (1, 8, 8), 4, Size(width=8, depth=1, heads=2), patch=4, seed=0).double()
+    ours = Update(model, lesson, child.PLAN, Spread(), tmp_path)
+    with pytest.raises(InputError, match="the loss of step 1 is nan; its batch, with the rows, is in "):
+        ours.step(0, take(lesson, 1))
+    assert (tmp_path / "broken-step-00000001.safetensors").exists()
 
 
 def test_means() -> None:

@@ -128,12 +128,12 @@ def _run(task: str, wish: Wish, plan: Any, output: Path, *, resume: bool, shard:
     print(f"{begun.what}; {sum(p.numel() for p in begun.model.parameters()):,} parameters", file=sys.stderr)
     with shown(task) as show:
         trained = go(begun.model, begun.lesson, plan(begun.rate), output / "run", resume=resume, shard=shard, show=show)
-    draw_curves(trained.history, output / "curves.png", f"{task} {wish.data}")
     _tell(trained)
     if trained.stopped == "interrupted":
         print(f"glassformer: interrupted and saved; the same command with --resume goes on ({output})", file=sys.stderr)
-        return
-    print(begun.save(trained.model, output))
+    else:
+        print(begun.save(trained.model, output))
+    draw_curves(trained.history, output / "curves.png", f"{task} {wish.data}")  # last: nothing is lost if it cannot be
 
 
 def _tell(trained: Trained) -> None:

@@ -45,6 +45,10 @@ class Faults:
 
     def count(self, fault: Fault) -> None:
         self.tried, self.failed = self.tried + 1, self.failed + 1
+        self.note(fault)
+
+    def note(self, fault: Fault) -> None:
+        """Its place alone, to be told."""
         self.places.setdefault(fault.reason, {})[fault.place] = None
 
     def good(self, number: int = 1) -> None:

@@ -61,11 +61,17 @@ def over(wave: Tensor) -> float:
 
 
 def summary(heard: Sequence[Told]) -> dict[str, float]:
-    """WER and CER; how long after the end of the sound its last word was given (and its only one, where it has one),
-    how long after its last letter any word; CPU seconds for a second of sound."""
-    last = torch.tensor([one.words[-1].known - one.over for one in heard if one.words])
-    every = torch.tensor([word.latency for one in heard for word in one.words])
-    first = torch.tensor([one.words[0].known - one.over for one in heard if len(one.words) == 1])
+    """WER and CER; how long after the end of the sound its last word was given, and the word of those that say one; how
+    long after its last letter any word, and the first; CPU seconds for a second of sound.
+
+    Where a word of many ends is not known without a network; `letter_before_sound` is how long before the end of the
+    sound the last letter of last words stands, in the median: by so much the last letter comes too early for an end.
+    """
+    given = [one for one in heard if one.words]
+    last = torch.tensor([one.words[-1].known - one.over for one in given])
+    single = torch.tensor([one.words[0].known - one.over for one in given if len(one.meant.split()) == 1])
+    every = torch.tensor([word.latency for one in given for word in one.words])
+    first = torch.tensor([one.words[0].latency for one in given])
     found: dict[str, float] = {
         "recordings": len(heard),
         "seconds": round(sum(one.seconds for one in heard), 1),
@@ -74,7 +80,11 @@ def summary(heard: Sequence[Told]) -> dict[str, float]:
         "cer": round(error_rate((one.said, one.meant) for one in heard), 4),
         "real_time_factor": round(sum(one.spent for one in heard) / sum(one.seconds + AFTER for one in heard), 4),
     }
-    for name, values in (("after_sound", last), ("of_single_words", first), ("after_last_letter", every)):
+    if given:
+        before = torch.tensor([one.over - one.words[-1].end for one in given])
+        found["letter_before_sound_median"] = round(float(before.median()), 3)
+    latencies = {"after_sound": last, "of_single_words": single, "after_last_letter": every, "of_first_words": first}
+    for name, values in latencies.items():
         if len(values):
             found[f"latency_{name}_median"] = round(float(values.quantile(0.5)), 3)
             found[f"latency_{name}_95"] = round(float(values.quantile(0.95)), 3)

@@ -103,6 +103,7 @@ class MaskedLesson:
             self.lengths = token_lengths(self.tokenizer, self.sentences)
             for i in np.flatnonzero(self.lengths > self.longest):
                 self.faults.count(Fault(f"sentence of more than {self.longest} tokens", f"sentence {i}"))
+            self.faults.good(int((self.lengths <= self.longest).sum()))
         rows = np.flatnonzero((self.lengths <= self.longest) & (self.lengths > 2))
         batches = order.bucketed(self.lengths[rows], self.tokens, self.seed, number)
         return [[int(row) for row in rows[batch]] for batch in batches]

@@ -75,6 +75,7 @@ class PairLesson:
             sizes += [max(len(x.ids), len(y.ids)) for x, y in zip(*sides, strict=True)]
         for i in np.flatnonzero(np.array(sizes) > self.longest):
             self.faults.count(Fault(f"sentence of more than {self.longest} tokens", self.pairs.rows.place(int(i))))
+        self.faults.good(sum(size <= self.longest for size in sizes))
         return np.array(sizes, dtype=np.int32)
 
     def batch(self, rows: Sequence[int], seed: int) -> Batch | None:

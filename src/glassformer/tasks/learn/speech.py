@@ -9,6 +9,7 @@ from typing import ClassVar, Literal, NamedTuple
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.nn.functional import pad
 from torch.nn.utils.rnn import pad_sequence
@@ -74,8 +75,22 @@ class SpeechLesson:
         self._places = [(p, i) for p, part in enumerate(self.parts) for i in range(len(part.recordings))]
         if not self._places:
             raise InputError("there are 0 recordings to learn from", "give some")
-        self._rows = [row for row, (p, _) in enumerate(self._places) for _ in range(self.parts[p].times)]
-        self._frames = np.concatenate([part.recordings.lengths for part in self.parts])[self._rows]
+        frames = np.concatenate([part.recordings.lengths for part in self.parts])
+        self._leave_out(np.flatnonzero(frames == 0))
+        self._rows = [
+            row for row, (p, _) in enumerate(self._places) if frames[row] for _ in range(self.parts[p].times)
+        ]
+        self._frames = frames[self._rows]
+
+    def _leave_out(self, rows: NDArray[np.int64]) -> None:
+        """What no frames are known of is tried at once: together in one batch, it would seem that all is faulty."""
+        self.faults.good(len(self._places) - len(rows))
+        for p, i in (self._places[row] for row in rows):
+            self.faults.each([i], self.parts[p].recordings.wave)
+        self.faults.check()
+        if len(rows) == len(self._places):
+            fact = f"none of {len(rows):,} recordings can be used"
+            raise InputError(fact, "; ".join(self.faults.told()))
 
     def epoch(self, number: int) -> Sequence[Sequence[int]]:
         batches = bucketed(self._frames, int(100 * self.seconds), self.seed, number)
@@ -97,7 +112,7 @@ class SpeechLesson:
 
     def measure(self, model: nn.Module) -> dict[str, float]:
         """Word and letter error rates of the held-out recordings."""
-        pairs = transcripts(model, self.held, self.hearing)
+        pairs = transcripts(model, self.held, self.hearing, self.faults)
         return {
             "wer": error_rate((said.split(), meant.split()) for said, meant in pairs),
             "cer": error_rate(pairs),
@@ -180,20 +195,23 @@ class _Renamed(Sequence[Sequence[int]]):
 
 
 @torch.no_grad()
-def transcripts(model: nn.Module, recordings: Recordings, hearing: Hearing) -> list[tuple[str, str]]:
+def transcripts(model: nn.Module, recordings: Recordings, hearing: Hearing, faults: Faults) -> list[tuple[str, str]]:
     """(said, meant) of every recording that can be used, each heard at once."""
     training, found = model.training, []
     model.eval()
     for i in range(len(recordings)):
         try:
             frames = log_mel(recordings.wave(i), hearing.mel).float()
-        except Fault:
+        except Fault as fault:
+            faults.note(fault)  # no reason to end a training
             continue
         logits, _ = answers(model, frames[None], torch.tensor([len(frames)]), hearing)
         reader = reader_of(hearing)
         words = [*reader.feed(Rows(logits[0], len(frames) * hearing.mel.hop)), *reader.finish(0.0)]
         found.append((" ".join(word.text for word in words), spoken(recordings.sentence(i))))
     model.train(training)
+    if not found:
+        raise InputError("none of the held-out recordings can be used", "; ".join(faults.told()) or "give some")
     return found
 
 

@@ -33,12 +33,16 @@ def begin(folder: Path, plan: Plan, model: nn.Module, resume: bool, spread: Spre
     if resume and file.exists():
         _require_same(folder, file, now)
     spread.wait()  # every process has looked before one of them writes
+    wrong = None
     if spread.first:
-        state.sweep(folder)
-        if not (resume and file.exists()):
-            folder.mkdir(parents=True, exist_ok=True)
-            state.write_whole(file, json.dumps(now, indent=1))
-    spread.wait()
+        try:
+            state.sweep(folder)
+            if not (resume and file.exists()):
+                folder.mkdir(parents=True, exist_ok=True)
+                state.write_whole(file, json.dumps(now, indent=1))
+        except OSError as error:
+            wrong = _cannot_write(folder, error)
+    _all_go_on(wrong, folder, spread)
     return found[-1] if found else None
 
 
@@ -62,17 +66,26 @@ def held(folder: Path | None, spread: Spread) -> Iterator[None]:
         if folder is not None and spread.first:
             try:
                 folder.mkdir(parents=True, exist_ok=True)
-                file = stack.enter_context(open(folder / "lock", "a+", encoding="utf-8"))
+                file = stack.enter_context(open(folder / "lock", "ab+", buffering=0))  # nothing is left to be written
             except OSError as error:
-                wrong = ConfigError(f"{folder} cannot be written ({error.strerror})", "choose another folder")
+                wrong = _cannot_write(folder, error)
             else:
                 wrong = _taken(folder, file)
-        if spread.any(wrong is not None):  # every process leaves, none waits for one that has left
-            raise wrong or ConfigError(f"the first process cannot have {folder}", "see what it said")
+        _all_go_on(wrong, folder, spread)
         yield
 
 
-def _taken(folder: Path, file: IO[str]) -> ConfigError | None:
+def _all_go_on(wrong: ConfigError | None, folder: Path | None, spread: Spread) -> None:
+    """If something is wrong in the first process every one leaves: none waits for one that has left."""
+    if spread.any(wrong is not None):
+        raise wrong or ConfigError(f"the first process cannot have {folder}", "see what it said")
+
+
+def _cannot_write(folder: Path, error: OSError) -> ConfigError:
+    return ConfigError(f"{folder} cannot be written ({error.strerror})", "make room, or choose another folder")
+
+
+def _taken(folder: Path, file: IO[bytes]) -> ConfigError | None:
     """Locks the file, and says in it who has; the error if someone else has."""
     try:
         import fcntl
@@ -81,12 +94,11 @@ def _taken(folder: Path, file: IO[str]) -> ConfigError | None:
     try:
         fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         file.truncate(0)
-        file.write(f"process {os.getpid()} on {socket.gethostname()}")
-        file.flush()
+        file.write(f"process {os.getpid()} on {socket.gethostname()}".encode())
     except OSError as error:
         if error.errno in (errno.EACCES, errno.EAGAIN):  # else it is a disk that has no locks, or is full
             file.seek(0)
-            fact = f"{folder} has a run under way ({file.read() or 'of another process'})"
+            fact = f"{folder} has a run under way ({file.read().decode() or 'of another process'})"
             return ConfigError(fact, "wait for it or end it, or choose another folder")
     return None
 

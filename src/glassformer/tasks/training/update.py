@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 from torch import Tensor, nn
 
+from glassformer.nn.finite import looked_at
 from glassformer.tasks.training.average import Average, kept
 from glassformer.tasks.training.course import Job, mixed, seed_all
 from glassformer.tasks.training.folder import not_finite
@@ -93,7 +94,7 @@ class Update:
                 self._stand_in = Task(self.model, self.lesson).some()
             batch, factor = self._stand_in, 0.0
         with self.spread.exchanging(self.task, last):
-            with nullcontext() if self.cast is None else self.cast:
+            with looked_at(), nullcontext() if self.cast is None else self.cast:
                 loss: Tensor = self.task(to_device(batch, self.device))
             (loss * factor).backward()
         return float(loss.detach()) if factor else 0.0
