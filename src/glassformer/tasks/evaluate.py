@@ -138,7 +138,8 @@ def _text(model: nn.Module, data: Path, most: int | None, faults: Faults) -> dic
     length = min(256, model.config.length) if isinstance(model, Decoder) else 256
     found = blocks(Text.open(data), tokenizer, length, cache() / "tokens")
     faults.merge(found.faults)
-    return {**score(model, found, token_bytes(tokenizer), most=most), "blocks": min(len(found), most or len(found))}
+    numbers = score(model, found, token_bytes(tokenizer), most=most, faults=faults)
+    return {**numbers, "blocks": min(len(found), most or len(found))}
 
 
 def _vectors(model: Encoder, data: Path, most: int | None, faults: Faults) -> dict[str, float]:
