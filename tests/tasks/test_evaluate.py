@@ -67,6 +67,34 @@ def test_pairs(tmp_path: Path) -> None:
     assert found == {"bleu": metrics.bleu(said, meant), "chrf": metrics.chrf(said, meant), "sentences": 2}
 
 
+def test_a_sentence_that_is_too_long_is_counted(tmp_path: Path, refused: Callable[..., None]) -> None:
+    rows = [("the cat", "le chat"), ("the dog", "le chien")] * 10
+    (tmp_path / "pairs.tsv").write_text("".join(f"{a}\t{b}\n" for a, b in rows))
+    model = made("translate", tmp_path / "m", data=str(tmp_path / "pairs.tsv"), width=16, depth=1, vocabulary=300)
+    long = f"{'x ' * 1000}\tlong\n"
+    (tmp_path / "one.tsv").write_text(f"the cat\tle chat\n{long}")
+    faults = Faults()
+    found = evaluate(model, tmp_path / "one.tsv", faults=faults)
+    said = [translate(model, "the cat")]
+    meant = [["le chat"]]
+    assert found == {"bleu": metrics.bleu(said, meant), "chrf": metrics.chrf(said, meant), "sentences": 1}
+    assert faults.told() == ["sentence of more than 128 tokens: 1 (one.tsv line 2)"]
+    (tmp_path / "none.tsv").write_text(long)
+    says = "no sentence is within the model's context of 128 tokens: give shorter ones"
+    refused(InputError, says, lambda: evaluate(model, tmp_path / "none.tsv"))
+
+
+def test_a_paraphrase_that_is_too_long_is_counted(bert: Path, tmp_path: Path, refused: Callable[..., None]) -> None:
+    model = load(bert)
+    (tmp_path / "some.tsv").write_text(f"the cat\ta dog\n{'cat ' * 40}\tlong\nthe mat\t{'mat ' * 40}\n")
+    faults = Faults()
+    assert evaluate(model, tmp_path / "some.tsv", faults=faults) == {"reciprocal_rank": 1, "first": 1, "pairs": 1}
+    lines = "2 (some.tsv line 2, some.tsv line 3)"
+    assert faults.told() == [f"sentence that is empty or passes the model's context: {lines}"]
+    (tmp_path / "none.tsv").write_text(f"{'cat ' * 40}\tlong\n")
+    refused(InputError, "none of the pairs could be used", lambda: evaluate(model, tmp_path / "none.tsv"))
+
+
 def test_text(tmp_path: Path) -> None:
     (tmp_path / "text.txt").write_bytes(b"the cat sat on the mat\n" * 300 + b"\xff\n")
     model = made("generate", tmp_path / "m", data=str(tmp_path / "text.txt"), width=16, depth=1, vocabulary=300)

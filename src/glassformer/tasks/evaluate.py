@@ -16,17 +16,17 @@ from glassformer.errors import GlassError, InputError
 from glassformer.models import ConvNet1d, Decoder, Encoder, Recurrent, RecurrentSeq2Seq, Seq2Seq, Speech, Whisper
 from glassformer.tasks import metrics
 from glassformer.tasks.classify import labels_of
-from glassformer.tasks.data import Faults, Images, Lines, Pairs, Recordings, Text, blocks
+from glassformer.tasks.data import Fault, Faults, Images, Lines, Pairs, Recordings, Text, blocks
 from glassformer.tasks.data.images import image_fault
-from glassformer.tasks.embed import embed
+from glassformer.tasks.embed import embed, read
 from glassformer.tasks.learn.masked import MaskedLesson
+from glassformer.tasks.learn.pairs import judge
 from glassformer.tasks.learn.text import score, token_bytes
 from glassformer.tasks.seeing import classes_of, logits_of, sees
 from glassformer.tasks.symbols import FILE as SYMBOLS
 from glassformer.tasks.symbols import spoken
-from glassformer.tasks.tokenize import tokenizer_of
+from glassformer.tasks.tokenize import tokenizer_of, words_of
 from glassformer.tasks.transcribe import transcribe
-from glassformer.tasks.translate import translate
 
 X = TypeVar("X")
 Watch = Callable[[list[X]], Iterable[X]]
@@ -102,20 +102,12 @@ def _images(
     return {"accuracy": right / count, "among_five": close / count, "images": count}
 
 
-def _pairs(model: nn.Module, data: Path, most: int | None, watch: Watch[list[int]], faults: Faults) -> dict[str, float]:
+def _pairs(model: nn.Module, data: Path, most: int | None, watch: Watch[list[str]], faults: Faults) -> dict[str, float]:
     """Each different source once, against all of its targets."""
     pairs = Pairs.open(data)
     faults.merge(pairs.faults)
-    meant: dict[str, list[str]] = {}
-    for i in range(len(pairs)):
-        source, target = pairs.pair(i)
-        meant.setdefault(source, []).append(target)
-    sources = list(meant)
-    said: list[str] = []
-    for rows in watch(_rows(len(sources), most)):
-        said += translate(model, [sources[i] for i in rows])
-    references = [meant[source] for source in sources[: len(said)]]
-    return {"bleu": metrics.bleu(said, references), "chrf": metrics.chrf(said, references), "sentences": len(said)}
+    found = judge(model, pairs, most=most, watch=watch, faults=faults)
+    return {name: found[name] for name in ("bleu", "chrf", "sentences")}
 
 
 def _recordings(
@@ -146,7 +138,19 @@ def _vectors(model: Encoder, data: Path, most: int | None, faults: Faults) -> di
     """How high the other of a pair ranks among the second sentences of all pairs: mean of 1/rank, share of firsts."""
     pairs = Pairs.open(data)
     faults.merge(pairs.faults)
-    both = [pairs.pair(i) for i in range(len(pairs) if most is None else min(most, len(pairs)))]
+    words_of(model)  # a model without words is no fault of the sentences
+
+    def readable(i: int) -> tuple[str, str]:
+        first, second = pairs.pair(i)
+        try:
+            for text in (first, second):
+                read(model, text)
+        except InputError:
+            raise Fault("sentence that is empty or passes the model's context", pairs.rows.place(i)) from None
+        return first, second
+
+    both = faults.each(range(len(pairs) if most is None else min(most, len(pairs))), readable)
+    _require(len(both), "pairs")
     x, y = (normalize(embed(model, [pair[side] for pair in both]), dim=-1) for side in (0, 1))
     S = x @ y.mT
     ranks = (S.diagonal()[:, None] <= S).sum(1).double()
