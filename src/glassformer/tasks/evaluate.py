@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any, TypeVar
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.nn.functional import normalize
@@ -16,7 +17,7 @@ from glassformer.errors import GlassError, InputError
 from glassformer.models import ConvNet1d, Decoder, Encoder, Recurrent, RecurrentSeq2Seq, Seq2Seq, Speech, Whisper
 from glassformer.tasks import metrics
 from glassformer.tasks.classify import labels_of
-from glassformer.tasks.data import Fault, Faults, Images, Lines, Pairs, Recordings, Text, blocks
+from glassformer.tasks.data import Fault, Faults, Images, Lines, Pairs, Recordings, Text, blocks, order
 from glassformer.tasks.data.images import image_fault
 from glassformer.tasks.embed import embed, read
 from glassformer.tasks.learn.masked import MaskedLesson
@@ -38,11 +39,11 @@ def evaluate(
     model: nn.Module, data: Path, *, most: int | None = None, watch: Watch[Any] = iter, faults: Faults | None = None
 ) -> dict[str, float]:
     """On images in a folder per class (or a CSV), sentence pairs, recordings with transcripts, plain text; for an
-    encoder, pairs of sentences that mean the same. `most`: only the first so many. `watch` goes over the batches.
+    encoder, pairs of sentences that mean the same. `most`: only so many, from all over. `watch` goes over the batches.
     """
     tally = Faults() if faults is None else faults
     if most is not None and most < 1:
-        raise InputError(f"the first {most} items", "take at least 1")
+        raise InputError(f"only {most} items", "take at least 1")
     if sees(model):
         return _images(model, data, most, watch, tally)
     match model:
@@ -65,21 +66,16 @@ def _hears(model: nn.Module) -> bool:
     return origin is not None and origin.file(SYMBOLS) is not None
 
 
-def _rows(n: int, most: int | None) -> list[list[int]]:
-    count = n if most is None else min(n, most)
-    return [list(range(start, min(start + BATCH, count))) for start in range(0, count, BATCH)]
-
-
 def _images(
     model: nn.Module, data: Path, most: int | None, watch: Watch[list[int]], faults: Faults
 ) -> dict[str, float]:
-    """Every image as `classify` sees it. Of images in the order of their classes, `most` takes every n-th."""
+    """Every image as `classify` sees it."""
     labels, origin = labels_of(model, classes_of(model)), origin_of(model)
     if origin is None:
         raise InputError("this model was not loaded from a folder", "evaluate one that was saved")
     images, prepare = Images.open(data, labels=labels), read_preprocess(origin)
     faults.merge(images.faults)
-    step = 1 if most is None else max(1, len(images) // most)
+    chosen = order.spread(len(images), most)
 
     def seen(i: int) -> tuple[Tensor, int]:
         try:
@@ -89,8 +85,8 @@ def _images(
 
     right = close = count = 0
     weights = next(model.parameters())
-    for rows in watch(_rows(-(-len(images) // step), most)):
-        found = faults.each([step * row for row in rows], seen)
+    for rows in watch([chosen[start : start + BATCH] for start in range(0, len(chosen), BATCH)]):
+        found = faults.each(rows, seen)
         if not found:
             continue
         y = torch.tensor([label for _, label in found])
@@ -117,8 +113,7 @@ def _recordings(
     faults.merge(recordings.faults)
     heard = lambda i: (spoken(transcribe(model, recordings.wave(i)).text), spoken(recordings.sentence(i)))
     pairs: list[tuple[str, str]] = []
-    count = len(recordings) if most is None else min(most, len(recordings))
-    for row in watch([[i] for i in range(count)]):
+    for row in watch([[i] for i in order.spread(len(recordings), most)]):
         pairs += faults.each(row, heard)
     _require(len(pairs), "recordings")
     said, meant = zip(*pairs, strict=True)
@@ -149,7 +144,7 @@ def _vectors(model: Encoder, data: Path, most: int | None, faults: Faults) -> di
             raise Fault("sentence that is empty or passes the model's context", pairs.rows.place(i)) from None
         return first, second
 
-    both = faults.each(range(len(pairs) if most is None else min(most, len(pairs))), readable)
+    both = faults.each(order.spread(len(pairs), most), readable)
     _require(len(both), "pairs")
     x, y = (normalize(embed(model, [pair[side] for pair in both]), dim=-1) for side in (0, 1))
     S = x @ y.mT
@@ -164,9 +159,9 @@ def _words(model: Encoder, data: Path, most: int | None, faults: Faults) -> dict
     faults.merge(lines.faults)
     if not model.config.word_head:
         raise InputError("this encoder fills in no words", "give pairs of sentences that mean the same, as .tsv")
-    count = len(lines) if most is None else min(most, len(lines))
-    lesson = MaskedLesson(lines, lines, tokenizer_of(model), held_rows=count)
-    return {**lesson.measure(model.eval()), "sentences": count}
+    part = lines.part(np.array(order.spread(len(lines), most)))
+    lesson = MaskedLesson(part, part, tokenizer_of(model), held_rows=len(part))
+    return {**lesson.measure(model.eval()), "sentences": len(part)}
 
 
 def _require(count: int, what: str) -> None:

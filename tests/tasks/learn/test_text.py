@@ -92,10 +92,11 @@ def test_bits_per_byte_by_hand(made: tuple[Any, Any]) -> None:
     v = tokenizer.get_vocab_size()
     model = Decoder(t.transformer(v, 8, 1, 1, 8, length=16))
     torch.nn.init.zeros_(model.decoder.embed.table.weight)
-    tokens = text.ids(1, 3 * 16 + 1).tolist()
-    size = len(tokenizer.decode(tokens).encode())
-    told = t.score(model, text, t.token_bytes(tokenizer), most=3)
-    assert told["bits_per_byte"] == pytest.approx(len(tokens) * math.log2(v) / size)
+    starts = [16 * (i * len(text) // 3) for i in range(3)]  # from all over
+    sizes = t.token_bytes(tokenizer)
+    size = sum(float(sizes[text.ids(start + 1, start + 17)].sum()) for start in starts)
+    told = t.score(model, text, sizes, most=3)
+    assert told["bits_per_byte"] == pytest.approx(3 * 16 * math.log2(v) / size)
     assert told["perplexity_per_byte"] == pytest.approx(2 ** told["bits_per_byte"])
     assert told["nats"] == pytest.approx(math.log(v))
 

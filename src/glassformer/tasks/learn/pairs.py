@@ -101,7 +101,7 @@ class PairLesson:
     @torch.no_grad()
     def measure(self, model: nn.Module) -> dict[str, float]:
         """Nats and accuracy of each true next token of held-out pairs, without smoothing."""
-        rows = sorted(spread(len(self.held), self.held_rows), key=self.held.length)
+        rows = sorted(order.spread(len(self.held), self.held_rows), key=self.held.length)
         nats = right = count = 0.0
         for start in range(0, len(rows), 64):
             batch = self._batch([self.held.pair(i) for i in rows[start : start + 64]])
@@ -110,12 +110,6 @@ class PairLesson:
             right += float((logits.argmax(-1) == target).sum())
             count += self.weigh(batch)
         return {"nats": nats / count, "accuracy": right / count}
-
-
-def spread(n: int, count: int) -> list[int]:
-    """`count` of 0 … n−1, evenly: files of sentences are often sorted by length."""
-    count = min(n, count)
-    return [i * n // count for i in range(count)]
 
 
 def _logits(model: nn.Module, batch: Batch) -> Tensor:
@@ -157,7 +151,7 @@ def judge(
         return sources[i]
 
     tally = Faults() if faults is None else faults
-    kept = sorted(tally.each(spread(len(sources), most or len(sources)), fitting), key=len)  # less padding
+    kept = sorted(tally.each(order.spread(len(sources), most), fitting), key=len)  # less padding
     if not kept:
         raise InputError(f"no sentence is within the model's context of {context} tokens", "give shorter ones")
     said: list[str] = []

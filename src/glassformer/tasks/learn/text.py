@@ -32,7 +32,7 @@ class TextLesson:
     """Batches of `size` blocks; each epoch cuts the text at other places.
 
     `before` tokens in front of each block are seen and not predicted: an MLP's window reaches that far back. At the
-    beginning of the text they are token 0. `measure` looks at the first `held_blocks` blocks of `held`.
+    beginning of the text they are token 0. `measure` looks at `held_blocks` blocks from all over `held`.
     """
 
     better: Literal["higher", "lower"] = "lower"
@@ -128,15 +128,15 @@ def score(
     most: int | None = None,
     faults: Faults | None = None,
 ) -> dict[str, float]:
-    """Bits and perplexity per byte, and nats per token, over the first `most` blocks, each from its own beginning.
+    """Bits and perplexity per byte, and nats per token, over `most` blocks from all over, each from its own beginning.
 
     A token of unknown size is not counted, and its block told to `faults`.
     """
-    count = len(blocks) if most is None else min(most, len(blocks))
+    rows = order.spread(len(blocks), most)
     total = size = predicted = 0.0
     with torch.no_grad():
-        for first in range(0, count, AT_ONCE):
-            some = range(first, min(first + AT_ONCE, count))
+        for first in range(0, len(rows), AT_ONCE):
+            some = rows[first : first + AT_ONCE]
             tokens = torch.stack([stretch(blocks, i * blocks.length, before) for i in some])
             each = sizes[tokens[:, before + 1 :]]
             known = ~each.isnan()
