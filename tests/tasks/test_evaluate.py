@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -9,6 +10,7 @@ from types import SimpleNamespace
 
 import pytest
 import torch
+from torch.nn.functional import cross_entropy
 
 from glassformer.checkpoints import load
 from glassformer.errors import InputError
@@ -21,6 +23,7 @@ from glassformer.tasks.learn.start import start
 from glassformer.tasks.learn.wish import Wish
 from glassformer.tasks.sources import open_data
 from glassformer.tasks.symbols import spoken
+from glassformer.tasks.tokenize import tokenizer_of
 
 
 @pytest.fixture(autouse=True)
@@ -104,13 +107,24 @@ def test_a_paraphrase_that_is_too_long_is_counted(bert: Path, tmp_path: Path, re
 
 
 def test_text(tmp_path: Path) -> None:
-    (tmp_path / "text.txt").write_bytes(b"the cat sat on the mat\n" * 300 + b"\xff\n")
+    """Against torch's own cross entropy over the same blocks, and the bytes that their tokens decode to."""
+    text = "".join(f"{i} cats sat on {i * i} mats\n" for i in range(300))
+    (tmp_path / "text.txt").write_bytes(text.encode() + b"\xff\n")
     model = made("generate", tmp_path / "m", data=str(tmp_path / "text.txt"), width=16, depth=1, vocabulary=300)
     faults = Faults()
     found = evaluate(model, tmp_path / "text.txt", most=2, faults=faults)
     assert faults.told() == ["bytes that are not UTF-8: 1 (text.txt line 301)"]
     assert found["blocks"] == 2
-    assert found["perplexity_per_byte"] == pytest.approx(2 ** found["bits_per_byte"])
+    tokenizer, total, size = tokenizer_of(model), 0.0, 0
+    ids = torch.tensor(tokenizer.encode(f"{text}\ufffd\n").ids)
+    for i in (0, (len(ids) - 1) // 256 // 2):
+        row = ids[256 * i : 256 * i + 257]
+        with torch.no_grad():
+            total += float(cross_entropy(model(row[None, :-1])[0], row[1:], reduction="sum"))
+        size += len(tokenizer.decode(row[1:].tolist()).encode())
+    assert found["bits_per_byte"] == pytest.approx(total / math.log(2) / size)
+    assert found["perplexity_per_byte"] == pytest.approx(math.exp(total / size))
+    assert found["nats"] == pytest.approx(total / 512)
 
 
 def test_paraphrases(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
