@@ -21,6 +21,7 @@ from glassformer.models import decoder as decoders
 from glassformer.models.mlp import MLP
 from glassformer.tasks.data import Blocks, Fault, Faults, order
 from glassformer.tasks.learn.folder import save_words
+from glassformer.tasks.metrics import bits_per_byte, perplexity
 from glassformer.tasks.training import Batch
 
 AT_ONCE = 16  # held-out blocks in one batch
@@ -147,8 +148,11 @@ def score(
             size, predicted = size + float(each[known].sum()), predicted + float(known.sum())
     if not size:
         raise InputError("the tokenizer knows no character of the text", "take a text in the model's language")
-    bits = total / math.log(2) / size
-    return {"bits_per_byte": bits, "perplexity_per_byte": 2**bits, "nats": total / predicted}
+    return {
+        "bits_per_byte": bits_per_byte(total, int(size)),
+        "perplexity_per_byte": perplexity(total, int(size)),
+        "nats": total / predicted,
+    }
 
 
 def transformer(vocabulary: int, width: int, depth: int, count: int, hidden: int, *, length: int) -> DecoderConfig:
