@@ -24,6 +24,8 @@ def test_lines_of_files_and_standard_input(tmp_path: Path, monkeypatch: Any, ref
     ]
     assert [lines[0].text, lines[2].text] == ["one", "three"]
     refused(InputError, "byte 3 is not UTF-8", lambda: lines[1].text)
+    whole = read_lines([tmp_path / "a.txt"], empty=True)
+    assert [line.data for line in whole] == [b"one", b"", b"  ", b"two\xff"]
     refused(InputError, f"{tmp_path} cannot be read", lambda: read_lines([tmp_path]))
     monkeypatch.setattr("sys.stdin", SimpleNamespace(buffer=io.BytesIO(b"\n")))
     refused(InputError, "there is nothing to read", lambda: read_lines([]))
@@ -69,6 +71,8 @@ def test_an_argument_is_a_file_or_a_text(tmp_path: Path, monkeypatch: Any, refus
     assert [line.text for line in found] == ["one", "two", "a text. Of two sentences", "x" * 5000]
     assert found[2].where == "text 2"
     refused(InputError, "there is no file lines.txt: give a file of lines", lambda: read_items(["lines.txt"]))
+    assert [line.text for line in read_items(["a", "", "b"], empty=True)] == ["a", "", "b"]
     refused(InputError, "there is nothing to read", lambda: read_items([" "]))
+    refused(InputError, "there is nothing to read", lambda: read_items([" "], empty=True))
     monkeypatch.setattr("sys.stdin", SimpleNamespace(buffer=io.BytesIO(b"three\n")))
     assert [line.text for line in read_items([])] == ["three"]

@@ -17,7 +17,7 @@ from glassformer.tasks.classify import classify
 from glassformer.tasks.data.images import Images
 from glassformer.tasks.learn.image_models import Size, build
 from glassformer.tasks.learn.images import ImageLesson
-from glassformer.tasks.shipped import HERE, shipped
+from glassformer.tasks.shipped import HERE
 from glassformer.tasks.sources import fetch
 from glassformer.tasks.training import Optimise, Plan
 
@@ -108,7 +108,6 @@ def answered(name: str, data: str) -> tuple[float, dict[str, Any]]:
 
 
 @pytest.mark.slow
-@pytest.mark.skipif("digits" not in shipped(), reason="digits is not here")
 def test_digits_reads_99_of_100_of_mnists_test_images() -> None:
     accuracy, said = answered("digits", "mnist")
     assert said["held_out"]["images"] == 10_000
@@ -117,7 +116,6 @@ def test_digits_reads_99_of_100_of_mnists_test_images() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.skipif("objects" not in shipped(), reason="objects is not here")
 def test_objects_names_as_many_as_its_card_says() -> None:
     accuracy, said = answered("objects", "cifar10")
     assert said["held_out"]["images"] == 10_000

@@ -9,8 +9,6 @@ from types import ModuleType
 
 import pytest
 
-from glassformer.tasks.shipped import shipped
-
 ROOT = Path(__file__).parents[2]
 
 
@@ -26,7 +24,7 @@ def test_the_pages_are_up_to_date(recipe: ModuleType) -> None:
         text = page.read_text(encoding="utf-8")
         assert f"{recipe.BEGIN}\n{recipe.table()}\n{recipe.END}" in text, f"{page.name}: run recipes/table.py"
     assert [line.split(" | ")[0] for line in recipe.table().splitlines()[2:]] == [
-        f"| {name}" for name in recipe.VERBS if name in shipped()
+        f"| {name}" for name in ("digits", "objects", "translator", "listener", "writer", "finder")
     ]
 
 

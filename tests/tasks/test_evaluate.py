@@ -2,23 +2,28 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import torch
+from torch.nn.functional import cross_entropy
 
 from glassformer.checkpoints import load
 from glassformer.errors import InputError
 from glassformer.models import CLIP, Encoder, clip, encoder
 from glassformer.tasks import classify, embed, metrics, transcribe, translate
+from glassformer.tasks import evaluate as evaluating
 from glassformer.tasks.data import Faults, Images, Recordings
 from glassformer.tasks.evaluate import evaluate
 from glassformer.tasks.learn.start import start
 from glassformer.tasks.learn.wish import Wish
 from glassformer.tasks.sources import open_data
 from glassformer.tasks.symbols import spoken
+from glassformer.tasks.tokenize import tokenizer_of
 
 
 @pytest.fixture(autouse=True)
@@ -57,7 +62,7 @@ def test_a_broken_image_is_counted(tmp_path: Path) -> None:
     assert faults.told() == ["unreadable image: 2 (4/y.png, 4/z.png)"]  # one line, however many
 
 
-def test_pairs(tmp_path: Path) -> None:
+def test_pairs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     rows = [("the cat", "le chat"), ("the dog", "le chien"), ("the cat", "ce chat")] * 10
     (tmp_path / "pairs.tsv").write_text("".join(f"{a}\t{b}\n" for a, b in rows))
     model = made("translate", tmp_path / "m", data=str(tmp_path / "pairs.tsv"), width=16, depth=1, vocabulary=300)
@@ -65,19 +70,64 @@ def test_pairs(tmp_path: Path) -> None:
     meant = [["le chat", "ce chat"] * 10, ["le chien"] * 10]
     found = evaluate(model, tmp_path / "pairs.tsv")
     assert found == {"bleu": metrics.bleu(said, meant), "chrf": metrics.chrf(said, meant), "sentences": 2}
+    said.clear()
+    echo = lambda model, texts, beams: said.extend(texts) or texts
+    monkeypatch.setattr("glassformer.tasks.learn.pairs.translate", echo)
+    (tmp_path / "sorted.tsv").write_text("a\tb\na c\tb\na cat\tun chat\na cat sat\tun chat\n")
+    evaluate(model, tmp_path / "sorted.tsv", most=2)
+    assert said == ["a", "a cat"]  # from all over
+
+
+def test_a_sentence_that_is_too_long_is_counted(tmp_path: Path, refused: Callable[..., None]) -> None:
+    rows = [("the cat", "le chat"), ("the dog", "le chien")] * 10
+    (tmp_path / "pairs.tsv").write_text("".join(f"{a}\t{b}\n" for a, b in rows))
+    model = made("translate", tmp_path / "m", data=str(tmp_path / "pairs.tsv"), width=16, depth=1, vocabulary=300)
+    long = f"{'x ' * 1000}\tlong\n"
+    (tmp_path / "one.tsv").write_text(f"the cat\tle chat\n{long}")
+    faults = Faults()
+    found = evaluate(model, tmp_path / "one.tsv", faults=faults)
+    said = [translate(model, "the cat")]
+    meant = [["le chat"]]
+    assert found == {"bleu": metrics.bleu(said, meant), "chrf": metrics.chrf(said, meant), "sentences": 1}
+    assert faults.told() == ["sentence of more than 128 tokens: 1 (one.tsv line 2)"]
+    (tmp_path / "none.tsv").write_text(long)
+    says = "no sentence is within the model's context of 128 tokens: give shorter ones"
+    refused(InputError, says, lambda: evaluate(model, tmp_path / "none.tsv"))
+
+
+def test_a_paraphrase_that_is_too_long_is_counted(bert: Path, tmp_path: Path, refused: Callable[..., None]) -> None:
+    model = load(bert)
+    (tmp_path / "some.tsv").write_text(f"the cat\ta dog\n{'cat ' * 40}\tlong\nthe mat\t{'mat ' * 40}\n")
+    faults = Faults()
+    assert evaluate(model, tmp_path / "some.tsv", faults=faults) == {"reciprocal_rank": 1, "first": 1, "pairs": 1}
+    lines = "2 (some.tsv line 2, some.tsv line 3)"
+    assert faults.told() == [f"sentence that is empty or passes the model's context: {lines}"]
+    (tmp_path / "none.tsv").write_text(f"{'cat ' * 40}\tlong\n")
+    refused(InputError, "none of the pairs could be used", lambda: evaluate(model, tmp_path / "none.tsv"))
 
 
 def test_text(tmp_path: Path) -> None:
-    (tmp_path / "text.txt").write_bytes(b"the cat sat on the mat\n" * 300 + b"\xff\n")
+    """Against torch's own cross entropy over the same blocks, and the bytes that their tokens decode to."""
+    text = "".join(f"{i} cats sat on {i * i} mats\n" for i in range(300))
+    (tmp_path / "text.txt").write_bytes(text.encode() + b"\xff\n")
     model = made("generate", tmp_path / "m", data=str(tmp_path / "text.txt"), width=16, depth=1, vocabulary=300)
     faults = Faults()
     found = evaluate(model, tmp_path / "text.txt", most=2, faults=faults)
     assert faults.told() == ["bytes that are not UTF-8: 1 (text.txt line 301)"]
     assert found["blocks"] == 2
-    assert found["perplexity_per_byte"] == pytest.approx(2 ** found["bits_per_byte"])
+    tokenizer, total, size = tokenizer_of(model), 0.0, 0
+    ids = torch.tensor(tokenizer.encode(f"{text}\ufffd\n").ids)
+    for i in (0, (len(ids) - 1) // 256 // 2):
+        row = ids[256 * i : 256 * i + 257]
+        with torch.no_grad():
+            total += float(cross_entropy(model(row[None, :-1])[0], row[1:], reduction="sum"))
+        size += len(tokenizer.decode(row[1:].tolist()).encode())
+    assert found["bits_per_byte"] == pytest.approx(total / math.log(2) / size)
+    assert found["perplexity_per_byte"] == pytest.approx(math.exp(total / size))
+    assert found["nats"] == pytest.approx(total / 512)
 
 
-def test_paraphrases(tmp_path: Path) -> None:
+def test_paraphrases(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     rows = [("the cat sat", "a cat sat"), ("markets fell", "stocks fell"), ("it rains", "rain falls")]
     (tmp_path / "text.txt").write_text("".join(f"{a} {b}\n" for a, b in rows) * 20)
     (tmp_path / "pairs.tsv").write_text("".join(f"{a}\t{b}\n" for a, b in rows))
@@ -87,6 +137,11 @@ def test_paraphrases(tmp_path: Path) -> None:
     found = evaluate(model, tmp_path / "pairs.tsv")
     assert found["reciprocal_rank"] == pytest.approx(sum(ranks) / 3)
     assert found["first"] == pytest.approx(sum(rank == 1 for rank in ranks) / 3)
+    seen: list[str] = []
+    monkeypatch.setattr(evaluating, "embed", lambda model, texts: seen.extend(texts) or embed(model, texts))
+    (tmp_path / "sorted.tsv").write_text("a\tb\na cat\tcats\na cat sat\tcats sat\na cat sat on\tcats sat on\n")
+    evaluate(model, tmp_path / "sorted.tsv", most=2)
+    assert seen == ["a", "a cat sat", "b", "cats sat"]  # from all over
 
 
 def test_words_left_out_of_sentences(tmp_path: Path, refused: Callable[..., None]) -> None:
@@ -99,6 +154,9 @@ def test_words_left_out_of_sentences(tmp_path: Path, refused: Callable[..., None
     assert found == {**begun.lesson.measure(begun.model), "sentences": 40}
     assert faults.counts == {"empty line": 20}
     assert evaluate(model, tmp_path / "text.txt", most=3)["sentences"] == 3
+    (tmp_path / "sorted.txt").write_text("a\na cat\na cat sat\na cat sat on\n")
+    (tmp_path / "some.txt").write_text("a\na cat sat\n")
+    assert evaluate(model, tmp_path / "sorted.txt", most=2) == evaluate(model, tmp_path / "some.txt")
     says = "this encoder fills in no words: give pairs"
     mute = Encoder(replace(encoder.tiny(), word_head=False))
     refused(InputError, says, lambda: evaluate(mute, tmp_path / "text.txt"))
@@ -113,6 +171,17 @@ def test_recordings(tmp_path: Path) -> None:
     assert found == {"word_error_rate": metrics.word_error_rate([said], [meant]), "recordings": 1}
 
 
+def test_recordings_from_all_over(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    model = made("transcribe", tmp_path / "m", data="librivox", width=16, depth=1)
+    table = tmp_path / "table.tsv"
+    table.write_text("path\tsentence\n" + "".join(f"{i}.wav\ta b\n" for i in range(6)))
+    heard: list[int] = []
+    monkeypatch.setattr(Recordings, "wave", lambda self, i: heard.append(i))
+    monkeypatch.setattr(evaluating, "transcribe", lambda model, wave: SimpleNamespace(text="a"))
+    assert evaluate(model, table, most=2)["recordings"] == 2
+    assert heard == [0, 3]
+
+
 def test_what_is_refused(refused: Callable[..., None], tmp_path: Path) -> None:
     refused(InputError, "a CLIP has no numbers of its own", lambda: evaluate(CLIP(clip.tiny()), tmp_path))
-    refused(InputError, "the first 0 items", lambda: evaluate(CLIP(clip.tiny()), tmp_path, most=0))
+    refused(InputError, "only 0 items", lambda: evaluate(CLIP(clip.tiny()), tmp_path, most=0))

@@ -13,6 +13,7 @@ from glassformer.tasks.shipped import DEFAULTS, HERE, find_model, open_model, sh
 
 
 def test_every_shipped_model_loads_and_has_its_card() -> None:
+    assert shipped() == ("digits", "finder", "listener", "objects", "translator", "writer")
     for name in shipped():
         folder = find_model(name)
         assert sum(weight.numel() for weight in load(folder).parameters()) > 1000

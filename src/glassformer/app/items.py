@@ -34,8 +34,8 @@ class Line(NamedTuple):
             raise InputError(f"byte {error.start} is not UTF-8", "save the text as UTF-8") from None
 
 
-def read_lines(files: Sequence[Path]) -> list[Line]:
-    """Lines that are not empty, of files, or of standard input if there are none (or one is -)."""
+def read_lines(files: Sequence[Path], *, empty: bool = False) -> list[Line]:
+    """Lines of files, or of standard input if there are none (or one is -); `empty` ones too, if they are asked for."""
     found = []
     for file in files or [Path("-")]:
         try:
@@ -44,25 +44,25 @@ def read_lines(files: Sequence[Path]) -> list[Line]:
             raise InputError(f"{file} cannot be read ({error.strerror})", "give a text file, one item a line") from None
         name = "standard input" if str(file) == "-" else str(file)
         for number, line in enumerate(data.removeprefix(codecs.BOM_UTF8).splitlines(), 1):
-            if line.strip():
+            if empty or line.strip():
                 found.append(Line(f"{name}:{number}", line))
-    if not found:
+    if not any(line.data.strip() for line in found):
         raise InputError("there is nothing to read", "give files or standard input with one item a line")
     return found
 
 
-def read_items(items: Sequence[str]) -> list[Line]:
+def read_items(items: Sequence[str], *, empty: bool = False) -> list[Line]:
     """Each argument: the lines of a file of that name, or else a text itself; none: standard input."""
     found = []
     for i, item in enumerate(items or ["-"], 1):
         path = Path(item)
         if item == "-" or _is_file(path):
-            found += read_lines([path])
+            found += read_lines([path], empty=empty)
         elif path.suffix in TEXTS and not item.count(" "):
             raise InputError(f"there is no file {item}", "give a file of lines, or a text")
-        elif item.strip():
+        elif empty or item.strip():
             found.append(Line(f"text {i}", item.encode()))
-    if not found:
+    if not any(line.data.strip() for line in found):
         raise InputError("there is nothing to read", "give texts, files, or standard input with one item a line")
     return found
 

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any, TypeVar
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.nn.functional import normalize
@@ -16,17 +17,17 @@ from glassformer.errors import GlassError, InputError
 from glassformer.models import ConvNet1d, Decoder, Encoder, Recurrent, RecurrentSeq2Seq, Seq2Seq, Speech, Whisper
 from glassformer.tasks import metrics
 from glassformer.tasks.classify import labels_of
-from glassformer.tasks.data import Faults, Images, Lines, Pairs, Recordings, Text, blocks
+from glassformer.tasks.data import Fault, Faults, Images, Lines, Pairs, Recordings, Text, blocks, order
 from glassformer.tasks.data.images import image_fault
-from glassformer.tasks.embed import embed
+from glassformer.tasks.embed import embed, read
 from glassformer.tasks.learn.masked import MaskedLesson
+from glassformer.tasks.learn.pairs import judge
 from glassformer.tasks.learn.text import score, token_bytes
 from glassformer.tasks.seeing import classes_of, logits_of, sees
 from glassformer.tasks.symbols import FILE as SYMBOLS
 from glassformer.tasks.symbols import spoken
-from glassformer.tasks.tokenize import tokenizer_of
+from glassformer.tasks.tokenize import tokenizer_of, words_of
 from glassformer.tasks.transcribe import transcribe
-from glassformer.tasks.translate import translate
 
 X = TypeVar("X")
 Watch = Callable[[list[X]], Iterable[X]]
@@ -38,11 +39,11 @@ def evaluate(
     model: nn.Module, data: Path, *, most: int | None = None, watch: Watch[Any] = iter, faults: Faults | None = None
 ) -> dict[str, float]:
     """On images in a folder per class (or a CSV), sentence pairs, recordings with transcripts, plain text; for an
-    encoder, pairs of sentences that mean the same. `most`: only the first so many. `watch` goes over the batches.
+    encoder, pairs of sentences that mean the same. `most`: only so many, from all over. `watch` goes over the batches.
     """
     tally = Faults() if faults is None else faults
     if most is not None and most < 1:
-        raise InputError(f"the first {most} items", "take at least 1")
+        raise InputError(f"only {most} items", "take at least 1")
     if sees(model):
         return _images(model, data, most, watch, tally)
     match model:
@@ -65,21 +66,16 @@ def _hears(model: nn.Module) -> bool:
     return origin is not None and origin.file(SYMBOLS) is not None
 
 
-def _rows(n: int, most: int | None) -> list[list[int]]:
-    count = n if most is None else min(n, most)
-    return [list(range(start, min(start + BATCH, count))) for start in range(0, count, BATCH)]
-
-
 def _images(
     model: nn.Module, data: Path, most: int | None, watch: Watch[list[int]], faults: Faults
 ) -> dict[str, float]:
-    """Every image as `classify` sees it. Of images in the order of their classes, `most` takes every n-th."""
+    """Every image as `classify` sees it."""
     labels, origin = labels_of(model, classes_of(model)), origin_of(model)
     if origin is None:
         raise InputError("this model was not loaded from a folder", "evaluate one that was saved")
     images, prepare = Images.open(data, labels=labels), read_preprocess(origin)
     faults.merge(images.faults)
-    step = 1 if most is None else max(1, len(images) // most)
+    chosen = order.spread(len(images), most)
 
     def seen(i: int) -> tuple[Tensor, int]:
         try:
@@ -89,8 +85,8 @@ def _images(
 
     right = close = count = 0
     weights = next(model.parameters())
-    for rows in watch(_rows(-(-len(images) // step), most)):
-        found = faults.each([step * row for row in rows], seen)
+    for rows in watch([chosen[start : start + BATCH] for start in range(0, len(chosen), BATCH)]):
+        found = faults.each(rows, seen)
         if not found:
             continue
         y = torch.tensor([label for _, label in found])
@@ -102,20 +98,12 @@ def _images(
     return {"accuracy": right / count, "among_five": close / count, "images": count}
 
 
-def _pairs(model: nn.Module, data: Path, most: int | None, watch: Watch[list[int]], faults: Faults) -> dict[str, float]:
+def _pairs(model: nn.Module, data: Path, most: int | None, watch: Watch[list[str]], faults: Faults) -> dict[str, float]:
     """Each different source once, against all of its targets."""
     pairs = Pairs.open(data)
     faults.merge(pairs.faults)
-    meant: dict[str, list[str]] = {}
-    for i in range(len(pairs)):
-        source, target = pairs.pair(i)
-        meant.setdefault(source, []).append(target)
-    sources = list(meant)
-    said: list[str] = []
-    for rows in watch(_rows(len(sources), most)):
-        said += translate(model, [sources[i] for i in rows])
-    references = [meant[source] for source in sources[: len(said)]]
-    return {"bleu": metrics.bleu(said, references), "chrf": metrics.chrf(said, references), "sentences": len(said)}
+    found = judge(model, pairs, most=most, watch=watch, faults=faults)
+    return {name: found[name] for name in ("bleu", "chrf", "sentences")}
 
 
 def _recordings(
@@ -125,8 +113,7 @@ def _recordings(
     faults.merge(recordings.faults)
     heard = lambda i: (spoken(transcribe(model, recordings.wave(i)).text), spoken(recordings.sentence(i)))
     pairs: list[tuple[str, str]] = []
-    count = len(recordings) if most is None else min(most, len(recordings))
-    for row in watch([[i] for i in range(count)]):
+    for row in watch([[i] for i in order.spread(len(recordings), most)]):
         pairs += faults.each(row, heard)
     _require(len(pairs), "recordings")
     said, meant = zip(*pairs, strict=True)
@@ -138,14 +125,27 @@ def _text(model: nn.Module, data: Path, most: int | None, faults: Faults) -> dic
     length = min(256, model.config.length) if isinstance(model, Decoder) else 256
     found = blocks(Text.open(data), tokenizer, length, cache() / "tokens")
     faults.merge(found.faults)
-    return {**score(model, found, token_bytes(tokenizer), most=most), "blocks": min(len(found), most or len(found))}
+    numbers = score(model, found, token_bytes(tokenizer), most=most, faults=faults)
+    return {**numbers, "blocks": min(len(found), most or len(found))}
 
 
 def _vectors(model: Encoder, data: Path, most: int | None, faults: Faults) -> dict[str, float]:
     """How high the other of a pair ranks among the second sentences of all pairs: mean of 1/rank, share of firsts."""
     pairs = Pairs.open(data)
     faults.merge(pairs.faults)
-    both = [pairs.pair(i) for i in range(len(pairs) if most is None else min(most, len(pairs)))]
+    words_of(model)  # a model without words is no fault of the sentences
+
+    def readable(i: int) -> tuple[str, str]:
+        first, second = pairs.pair(i)
+        try:
+            for text in (first, second):
+                read(model, text)
+        except InputError:
+            raise Fault("sentence that is empty or passes the model's context", pairs.rows.place(i)) from None
+        return first, second
+
+    both = faults.each(order.spread(len(pairs), most), readable)
+    _require(len(both), "pairs")
     x, y = (normalize(embed(model, [pair[side] for pair in both]), dim=-1) for side in (0, 1))
     S = x @ y.mT
     ranks = (S.diagonal()[:, None] <= S).sum(1).double()
@@ -159,9 +159,9 @@ def _words(model: Encoder, data: Path, most: int | None, faults: Faults) -> dict
     faults.merge(lines.faults)
     if not model.config.word_head:
         raise InputError("this encoder fills in no words", "give pairs of sentences that mean the same, as .tsv")
-    count = len(lines) if most is None else min(most, len(lines))
-    lesson = MaskedLesson(lines, lines, tokenizer_of(model), held_rows=count)
-    return {**lesson.measure(model.eval()), "sentences": count}
+    part = lines.part(np.array(order.spread(len(lines), most)))
+    lesson = MaskedLesson(part, part, tokenizer_of(model), held_rows=len(part))
+    return {**lesson.measure(model.eval()), "sentences": len(part)}
 
 
 def _require(count: int, what: str) -> None:

@@ -1,4 +1,4 @@
-"""How good answers are: accuracy, BLEU, chrF, word error rate, bits per byte, correlation and reciprocal of ranks."""
+"""How good answers are: BLEU, chrF, word error rate, bits and perplexity per byte, reciprocal of ranks."""
 
 from __future__ import annotations
 
@@ -12,12 +12,6 @@ from glassformer.errors import InputError
 from glassformer.tasks.word_errors import error_rate
 
 References = Sequence[str | Sequence[str]]  # for each answer one right one, or several
-
-
-def accuracy(said: Sequence[Any], meant: Sequence[Any]) -> float:
-    """The part of the answers that are right."""
-    _require_pairs(said, meant)
-    return sum(a == b for a, b in zip(said, meant, strict=True)) / len(said)
 
 
 def bleu(said: Sequence[str], meant: References) -> float:
@@ -66,24 +60,6 @@ def perplexity(nats: float, count: int) -> float:
     if count < 1:
         raise InputError(f"{count} predictions", "give at least one")
     return math.exp(nats / count)
-
-
-def spearman(x: Sequence[float], y: Sequence[float]) -> float:
-    """The correlation of the ranks, ties sharing theirs."""
-    _require_pairs(x, y)
-    a, b = ranks(x), ranks(y)
-    a, b = a - a.mean(), b - b.mean()
-    norm = math.sqrt(float(a @ a) * float(b @ b))
-    if not norm:
-        raise InputError("all values of a side are the same", "ranks tell nothing then; give values that differ")
-    return float(a @ b) / norm
-
-
-def ranks(values: Sequence[float]) -> np.ndarray[Any, np.dtype[np.float64]]:
-    """1 for the smallest; equal values share the mean of their places."""
-    _, where, count = np.unique(np.asarray(values, dtype=np.float64), return_inverse=True, return_counts=True)
-    last = count.cumsum()
-    return ((last - count + 1 + last) / 2)[where]
 
 
 def reciprocal_rank(scores: Sequence[float], right: Sequence[bool]) -> float:

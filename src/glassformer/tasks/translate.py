@@ -46,6 +46,12 @@ def translate(
     return found[0] if isinstance(texts, str) else found
 
 
+def context_of(model: nn.Module) -> int | None:
+    """The longest source in tokens; a recurrent translator has none."""
+    length = getattr(_require_translator(model).config, "length", None)
+    return length if isinstance(length, int) else None
+
+
 def _require_translator(model: nn.Module) -> Translator:
     if not isinstance(model, Translator):
         remedy = "load a model of the Marian or T5 family, or the translator that comes with Glassformer"

@@ -53,6 +53,25 @@ def test_the_patches_that_mattered_are_drawn(tmp_path: Path, monkeypatch: pytest
         run("-m", str(folder), *images, "--look", str(tmp_path / "seen.png"))
 
 
+def test_pictures_of_the_same_name_are_all_kept(tmp_path: Path) -> None:
+    folder = save(ViT(vit.tiny()), tmp_path / "vit")
+    (folder / "preprocessor_config.json").write_text('{"image_processor_type": "ViTImageProcessor", "size": 8}')
+    images = [tmp_path / name for name in ("x/1.png", "y/1.png", "y/1-2.png")]
+    for path in images:
+        path.parent.mkdir(exist_ok=True)
+        Image.new("RGB", (9, 9), (200, 10, 10)).save(path)
+    seen = tmp_path / "seen"
+    code, _, error = run("-m", str(folder), *map(str, images), "--look", str(seen))
+    assert code == 0
+    assert sorted(path.name for path in seen.iterdir()) == ["1-2-2.png", "1-2.png", "1.png"]
+    told = ((images[1], "1-2.png"), (images[2], "1-2-2.png"))
+    assert error == "".join(f"glassformer: {image} is drawn in {seen / name}\n" for image, name in told)
+    (tmp_path / "afile").write_text("")
+    for place in ("afile", "afile/x", "afile/x.png"):
+        with pytest.raises(InputError, match=r"afile(/x)? cannot be made \(.*\): choose another place for --look"):
+            run("-m", str(folder), str(images[0]), "--look", str(tmp_path / place))
+
+
 def test_bars_on_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("sys.stdout.isatty", lambda: True)
     shown = _shown("a.png", [Guess("cat", 0.75), Guess("horse", 0.25)])

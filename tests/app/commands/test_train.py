@@ -10,11 +10,14 @@ import time
 from pathlib import Path
 
 import pytest
+from torch import nn
 from typer.testing import CliRunner
 
 from glassformer.app.cli import build
+from glassformer.app.commands.train import _tell
 from glassformer.checkpoints import load
 from glassformer.errors import ConfigError
+from glassformer.tasks.training import Trained
 
 SMALL = ["--kind", "mlp", "--width", "8", "--depth", "1", "--batch", "16"]
 
@@ -41,6 +44,16 @@ def test_a_model_its_run_and_its_curves(tmp_path: Path) -> None:
     assert (tmp_path / "m" / "run" / "log.csv").is_file()
     with pytest.raises(ConfigError, match="resume it, or choose another folder"):
         run("classify", "uci-digits", "-o", str(tmp_path / "m"), "--steps", "4", *SMALL)
+
+
+@pytest.mark.parametrize(("best_step", "said"), [(20, "held out: loss 0.4"), (None, "held out: loss 0.7")])
+def test_the_measurement_of_the_weights_that_are_kept(
+    best_step: int | None, said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    losses = {10: 0.5, 20: 0.4, 30: 0.6, 40: 0.7}
+    history = [{"step": step, "held_out": {"loss": loss}} for step, loss in losses.items()]
+    _tell(Trained(nn.Identity(), [*history, {"step": 45}], "early", best_step=best_step))
+    assert capsys.readouterr().err == f"{said}\n"
 
 
 def test_what_is_refused(tmp_path: Path) -> None:

@@ -28,9 +28,9 @@ def folder(writer: Path, tmp_path: Path) -> Path:
 def test_lines(folder: Path) -> None:
     model = load(folder)
     call = ["translate", "-m", str(folder), "--max-new", "4", "--beam", "2", "--prefix", "x: "]
-    result = CliRunner().invoke(build(), call, input=b"ab\n\xff\ncd\n", catch_exceptions=False)
-    expected = [translate(model, text, beams=2, max_new=4, prefix="x: ") for text in ("ab", "cd")]
-    assert result.stdout == "".join(f"{text}\n" for text in expected)
+    result = CliRunner().invoke(build(), call, input=b"ab\n\xff\n\ncd\n", catch_exceptions=False)
+    first, last = (" ".join(translate(model, t, beams=2, max_new=4, prefix="x: ").splitlines()) for t in ("ab", "cd"))
+    assert result.stdout == f"{first}\n\n\n{last}\n"  # a line for a line: what fails and what is empty has its own
     assert result.exit_code == 2
     assert result.stderr == "glassformer: standard input:2: byte 0 is not UTF-8: save the text as UTF-8\n"
 

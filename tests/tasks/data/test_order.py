@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from glassformer.errors import InputError
-from glassformer.tasks.data.order import batches, bucketed, held_out, seeds, shuffled
+from glassformer.tasks.data.order import batches, bucketed, held_out, seeds, shuffled, spread
 
 SEED, EPOCH = st.integers(0, 2**64), st.integers(0, 1000)
 
@@ -77,6 +77,12 @@ def test_a_part_of_the_batches() -> None:
     assert list(made[1::2]) == list(made)[1::2]
     with pytest.raises(IndexError):
         made[4]
+
+
+def test_some_from_all_over() -> None:
+    assert spread(10, 5) == [0, 2, 4, 6, 8]
+    assert spread(3, 10) == spread(3, None) == [0, 1, 2]
+    assert spread(7, 3) == [0, 2, 4]
 
 
 def test_seeds_differ() -> None:

@@ -121,11 +121,6 @@ def test_learned_saved_and_translated(lesson: p.PairLesson, kind: str, tmp_path:
     assert "nrefs" in told["signature"]
 
 
-def test_rows_from_all_over() -> None:
-    assert p.spread(10, 5) == [0, 2, 4, 6, 8]
-    assert p.spread(3, 10) == [0, 1, 2]
-
-
 def test_what_is_refused(files: Path, refused: Any) -> None:
     pairs = Pairs.open(files / "test.tsv")
     wrong = bpe.train(["a"], 270, specials=("<|endoftext|>",))

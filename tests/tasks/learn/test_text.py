@@ -10,12 +10,14 @@ from typing import Any
 
 import pytest
 import torch
+from tokenizers import Tokenizer, normalizers, pre_tokenizers
+from tokenizers import models as models_
 
 from glassformer.checkpoints import load
-from glassformer.errors import ConfigError
+from glassformer.errors import ConfigError, InputError
 from glassformer.models import MLP, ConvNet1d, Decoder, Recurrent
 from glassformer.tasks import generate
-from glassformer.tasks.data import Text, blocks, bpe
+from glassformer.tasks.data import Faults, Text, blocks, bpe
 from glassformer.tasks.learn import text as t
 from glassformer.tasks.training import Optimise, Plan, train
 
@@ -90,10 +92,11 @@ def test_bits_per_byte_by_hand(made: tuple[Any, Any]) -> None:
     v = tokenizer.get_vocab_size()
     model = Decoder(t.transformer(v, 8, 1, 1, 8, length=16))
     torch.nn.init.zeros_(model.decoder.embed.table.weight)
-    tokens = text.ids(1, 3 * 16 + 1).tolist()
-    size = len(tokenizer.decode(tokens).encode())
-    told = t.score(model, text, t.token_bytes(tokenizer), most=3)
-    assert told["bits_per_byte"] == pytest.approx(len(tokens) * math.log2(v) / size)
+    starts = [16 * (i * len(text) // 3) for i in range(3)]  # from all over
+    sizes = t.token_bytes(tokenizer)
+    size = sum(float(sizes[text.ids(start + 1, start + 17)].sum()) for start in starts)
+    told = t.score(model, text, sizes, most=3)
+    assert told["bits_per_byte"] == pytest.approx(3 * 16 * math.log2(v) / size)
     assert told["perplexity_per_byte"] == pytest.approx(2 ** told["bits_per_byte"])
     assert told["nats"] == pytest.approx(math.log(v))
 
@@ -103,6 +106,52 @@ def test_bytes_of_tokens(made: tuple[Any, Any]) -> None:
     sizes = t.token_bytes(tokenizer)
     assert sizes[tokenizer.token_to_id("<|endoftext|>")] == 0
     assert int(sizes[text.ids(0, text.tokens)].sum()) == text.bytes == len((VERSE * 40).encode())
+
+
+@pytest.fixture
+def pieces() -> Tokenizer:
+    """Llama's kind, with gaps between its ids: 9 and 10 stand for nothing."""
+    letters = [*"▁Aacdefhlnorstu12.,é\t", "▁caf", "<0x0A>", "<0xC3>", "<0x96>"]
+    merges = [("▁", "c"), ("▁c", "a"), ("▁ca", "f")]
+    names = ["<unk>", "<s>", "▁c", "▁ca", *letters]
+    vocabulary = {piece: i if i < 9 else i + 2 for i, piece in enumerate(names)}
+    model = models_.BPE(vocab=vocabulary, merges=merges, unk_token="<unk>", byte_fallback=True, fuse_unk=True)
+    tokenizer = Tokenizer(model)
+    tokenizer.normalizer = normalizers.Sequence([normalizers.Prepend("▁"), normalizers.Replace(" ", "▁")])
+    tokenizer.add_special_tokens(["<unk>", "<s>"])
+    return tokenizer
+
+
+def test_bytes_of_pieces(pieces: Tokenizer) -> None:
+    """As many as the text has, and the space that this tokenizer puts before it."""
+    sizes = t.token_bytes(pieces)
+    text = "the café  on a\tÖ\n2é."
+    assert float(sizes[pieces.encode(text, add_special_tokens=False).ids].sum()) == 1 + len(text.encode())
+    assert len(sizes) == max(pieces.get_vocab().values()) + 1 > pieces.get_vocab_size()
+    named = {piece: float(sizes[i]) for piece, i in pieces.get_vocab().items()}
+    assert [named[piece] for piece in ("▁caf", "é", "<0x0A>", "<s>")] == [4, 2, 1, 0]
+    assert math.isnan(named["<unk>"])
+
+
+def test_text_that_is_added_to_a_byte_level_tokenizer(byte_words: Tokenizer) -> None:
+    tokenizer = Tokenizer.from_str(byte_words.to_str())
+    tokenizer.add_tokens(["–é–"])
+    text = "the cat – on –é– mats\n"
+    assert float(t.token_bytes(tokenizer)[tokenizer.encode(text).ids].sum()) == len(text.encode())
+
+
+def test_a_character_that_no_token_has_is_told_and_not_counted(pieces: Tokenizer, tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_text("the café on a lane\nthe 語 cat sat and sat\n" * 3, encoding="utf-8")
+    text = blocks(Text.open(tmp_path / "a.txt"), pieces, 8, tmp_path / "cache")
+    model = Decoder(t.transformer(max(pieces.get_vocab().values()) + 1, 8, 1, 1, 8, length=8), seed=1).eval()
+    sizes, faults = t.token_bytes(pieces), Faults()
+    found = t.score(model, text, sizes, faults=faults)
+    rows = torch.stack([text.block(i) for i in range(len(text))])
+    each, nats = sizes[rows[:, 1:]], t.nats(model, rows).detach()
+    known = rows[:, 1:] != pieces.token_to_id("<unk>")
+    assert found["bits_per_byte"] == pytest.approx(float(nats[known].sum() / math.log(2) / each[known].sum()))
+    assert found["nats"] == pytest.approx(float(nats[known].mean()))
+    assert faults.counts == {"characters that the tokenizer does not know": int((~known).any(1).sum())} != {}
 
 
 @pytest.mark.parametrize("kind", ["transformer", "lstm", "cnn"])
@@ -120,3 +169,6 @@ def test_what_is_refused(made: tuple[Any, Any], refused: Any) -> None:
     text, tokenizer = made
     model, _ = models(tokenizer.get_vocab_size())["mlp"]
     refused(ConfigError, "an MLP that reads", lambda: t.nats(model, text.ids(0, 17)[None]))
+    words = Tokenizer(models_.WordLevel({"[UNK]": 0, "the": 1, "cat": 2}, unk_token="[UNK]"))
+    words.normalizer, words.pre_tokenizer = normalizers.Lowercase(), pre_tokenizers.Whitespace()
+    refused(InputError, "the tokenizer changes text, so that the bytes", lambda: t.token_bytes(words))

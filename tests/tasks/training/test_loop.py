@@ -109,10 +109,11 @@ def test_patience_ends_it_and_the_best_is_given(
     lesson, model = Falling(child.Made()), child.model()
     plan = replace(plan, steps=20, measure_every=2, patience=3, average=average)
     done = train(model, lesson, plan, tmp_path)
-    assert (done.stopped, done.history[-1]["step"]) == ("early", 10)
+    assert (done.stopped, done.history[-1]["step"], done.best_step) == ("early", 10, 4)
     assert all(torch.equal(tensor, lesson.seen[1][name]) for name, tensor in model.state_dict().items())
     again = child.model()
-    assert train(again, lesson, plan, tmp_path, resume=True).stopped == "early"
+    resumed = train(again, lesson, plan, tmp_path, resume=True)
+    assert (resumed.stopped, resumed.best_step) == ("early", 4)
     assert child.same(again, model)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -43,12 +44,15 @@ def classify(
     if look is not None and (isinstance(net, Encoder) or (len(items) > 1 and look.suffix)):
         fact = "--look with lines of text" if isinstance(net, Encoder) else f"one {look.name} for {len(items)} images"
         raise InputError(fact, "leave it out" if isinstance(net, Encoder) else "name a folder")
+    if look is not None:
+        _make(look.parent if look.suffix else look)
     guess = lambda item: classes(net, item.text if item.data else item.where, k=k, labels=label)
     failures = Failures()
+    drawn: set[Path] = set()
     for item, guesses in each(items, lambda item: item.where, guess, failures):
         print(_shown(item.text if item.data else item.where, guesses), flush=True)
         if look is not None:
-            _draw(net, Path(item.where), look)
+            _draw(net, Path(item.where), look, drawn)
     failures.leave()
 
 
@@ -60,11 +64,24 @@ def _shown(name: str, guesses: list[Guess]) -> str:
     return "\n".join([name, *rows])
 
 
-def _draw(net: nn.Module, image: Path, look: Path) -> None:
+def _draw(net: nn.Module, image: Path, look: Path, drawn: set[Path]) -> None:
+    """Into `look`, or under the image's name in it; one that is `drawn` already gets a number: x/1.png and y/1.png."""
     from glassformer.app.looked import looked_at
     from glassformer.app.output import write_bytes
     from glassformer.figures import save
 
-    target = look if look.suffix else look / f"{image.stem}.png"
-    target.parent.mkdir(parents=True, exist_ok=True)
+    names = (image.stem if i == 1 else f"{image.stem}-{i}" for i in count(1))
+    target = look if look.suffix else next(path for name in names if (path := look / f"{name}.png") not in drawn)
+    if not look.suffix and target.stem != image.stem:
+        print(f"glassformer: {image} is drawn in {target}", file=sys.stderr)
+    drawn.add(target)
     write_bytes(save(looked_at(net, image)), target)
+
+
+def _make(folder: Path) -> None:
+    from glassformer.errors import InputError
+
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise InputError(f"{folder} cannot be made ({error.strerror})", "choose another place for --look") from None

@@ -13,7 +13,7 @@ import typer
 def evaluate(
     data: Annotated[str, typer.Argument(help="A folder, a file, or a dataset's name: then its test part.")],
     model: Annotated[str, typer.Option("--model", "-m", help="One that comes with Glassformer, or a folder.")],
-    most: Annotated[int | None, typer.Option(min=1, help="Only so many items.")] = None,
+    most: Annotated[int | None, typer.Option(min=1, help="Only so many items, from all over the data.")] = None,
     json_: Annotated[bool, typer.Option("--json", help="Print the numbers as JSON.")] = False,
 ) -> None:
     """Measure a model: accuracy, BLEU and chrF, word error rate, bits per byte, rank of paraphrases, words left out."""

@@ -137,11 +137,12 @@ def _run(task: str, wish: Wish, plan: Any, output: Path, *, resume: bool, shard:
 
 
 def _tell(trained: Trained) -> None:
-    """What could not be used, and how good it became."""
+    """What could not be used, and how good the weights are that are kept: with patience the best, else the last."""
     from glassformer.app.learning import measured
 
     for line in trained.faults.told() if trained.faults is not None else ():
         print(f"glassformer: left out: {line}", file=sys.stderr)
-    numbers = [line["held_out"] for line in trained.history if line.get("held_out")]
-    if numbers:
-        print(measured(numbers[-1]), file=sys.stderr)
+    lines = [line for line in trained.history if line.get("held_out")]
+    best = [line for line in lines if line["step"] == trained.best_step]
+    if lines:
+        print(measured((best or lines)[-1]["held_out"]), file=sys.stderr)

@@ -25,29 +25,35 @@ def translate(
     align: Annotated[bool, typer.Option("--align", help="And which source word each word looked at.")] = False,
     figure: Annotated[Path | None, typer.Option(help="Draw the alignment of the one text to this .png.")] = None,
 ) -> None:
-    """Translate each line; the translations come one a line, in the same order."""
-    from glassformer.app.items import Failures, each, read_items
-    from glassformer.errors import InputError
+    """Translate each line; the translations come one a line, in the same order: an empty one where there is none."""
+    from glassformer.app.items import Failures, progress, read_items
+    from glassformer.errors import GlassError, InputError
     from glassformer.tasks import aligned
     from glassformer.tasks import translate as translated
 
-    lines = read_items(items or [])
-    if figure is not None and len(lines) > 1:
-        raise InputError(f"one figure for {len(lines)} texts", "translate one of them with --figure")
+    lines = read_items(items or [], empty=True)
+    texts = sum(bool(line.data.strip()) for line in lines)
+    if figure is not None and texts > 1:
+        raise InputError(f"one figure for {texts} texts", "translate one of them with --figure")
     net = chosen(model, "translate")
     options: dict[str, Any] = {"beams": beam, "max_new": max_new, "prefix": prefix}
     failures = Failures()
 
     def one(text: str) -> str:
         if not align and figure is None:
-            return str(translated(net, text, **options))
+            return " ".join(str(translated(net, text, **options)).splitlines())  # a line, whatever the model says
         found = aligned(net, text, **options)
         if figure is not None:
             _draw(found, figure)
         return "\n".join([found.text, *_looks(found)]) if align else found.text
 
-    for _, text in each(lines, lambda line: line.where, lambda line: one(line.text), failures):
-        print(text, flush=True)
+    for line in progress(lines):
+        said = ""  # so that what comes out stands beside what went in
+        try:
+            said = one(line.text) if line.data.strip() else ""
+        except GlassError as error:
+            failures.tell(line.where, error)
+        print(said, flush=True)
     failures.leave()
 
 

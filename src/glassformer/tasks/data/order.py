@@ -95,6 +95,12 @@ def seeds(n: int, seed: int, epoch: int) -> list[int]:
     return [int(one) for one in random_of(seed, epoch, 2).integers(0, 2**62, n)]
 
 
+def spread(n: int, most: int | None) -> list[int]:
+    """`most` of 0 … n−1, evenly, for files are often sorted by length or class; None: all of them."""
+    count = n if most is None else min(n, most)
+    return [i * n // count for i in range(count)]
+
+
 def held_out(n: int, share: float, seed: int, *, most: int = 2000) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Rows to learn from and rows to hold out: a `share` of them, at least one and at most `most`, each in order."""
     if n < 2:

@@ -160,7 +160,7 @@ def blocks(text: Text, tokenizer: Any, length: int, cache: str | Path, *, end: s
         raise InputError(f"the tokenizer has no token {end}", "end files with one that it has")
     folder, key = Path(cache), _key(text, tokenizer, end)
     card, path = folder / f"{key}.json", folder / f"{key}.ids"
-    kind = "uint16" if tokenizer.get_vocab_size() <= 1 << 16 else "uint32"
+    kind = "uint16" if max(tokenizer.get_vocab().values()) < 1 << 16 else "uint32"  # ids may have gaps
     said = _known(card, path, kind)
     if said is None:
         try:

@@ -5,7 +5,7 @@ Label smoothing (Szegedy et al. 2016) takes a part of the certainty away and spr
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
@@ -14,15 +14,16 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
-from glassformer.errors import ConfigError
+from glassformer.errors import ConfigError, InputError
 from glassformer.models import RecurrentSeq2SeqConfig, Seq2SeqConfig, Tokens
 from glassformer.nn import BlockConfig, FeedForwardConfig, NormConfig, Rotary, heads
 from glassformer.nn.text import TextConfig
 from glassformer.tasks.data import Fault, Faults, Pairs, order
 from glassformer.tasks.learn.folder import pad_rows, save_words
 from glassformer.tasks.metrics import bleu, bleu_signature, chrf
+from glassformer.tasks.tokenize import words_of
 from glassformer.tasks.training import Batch
-from glassformer.tasks.translate import translate
+from glassformer.tasks.translate import AT_ONCE, context_of, translate
 
 PAD, START, END = 0, 1, 2  # the first specials of a tokenizer that `bpe.train` makes
 NOWHERE = -100  # a target that no loss is taken from
@@ -101,7 +102,7 @@ class PairLesson:
     @torch.no_grad()
     def measure(self, model: nn.Module) -> dict[str, float]:
         """Nats and accuracy of each true next token of held-out pairs, without smoothing."""
-        rows = sorted(spread(len(self.held), self.held_rows), key=self.held.length)
+        rows = sorted(order.spread(len(self.held), self.held_rows), key=self.held.length)
         nats = right = count = 0.0
         for start in range(0, len(rows), 64):
             batch = self._batch([self.held.pair(i) for i in rows[start : start + 64]])
@@ -110,12 +111,6 @@ class PairLesson:
             right += float((logits.argmax(-1) == target).sum())
             count += self.weigh(batch)
         return {"nats": nats / count, "accuracy": right / count}
-
-
-def spread(n: int, count: int) -> list[int]:
-    """`count` of 0 … n−1, evenly: files of sentences are often sorted by length."""
-    count = min(n, count)
-    return [i * n // count for i in range(count)]
 
 
 def _logits(model: nn.Module, batch: Batch) -> Tensor:
@@ -130,15 +125,40 @@ def _loss(model: nn.Module, batch: Batch, smoothing: float) -> Tensor:
     return cross_entropy(logits, batch["target"].flatten(), reduction="sum", label_smoothing=smoothing)
 
 
-def judge(model: nn.Module, pairs: Pairs, *, most: int | None = None, beams: int | None = None) -> dict[str, Any]:
-    """BLEU and chrF of the translations of different sources, `most` of them, against all targets that each has."""
+def judge(
+    model: nn.Module,
+    pairs: Pairs,
+    *,
+    most: int | None = None,
+    beams: int | None = None,
+    watch: Callable[[list[list[str]]], Iterable[list[str]]] = iter,
+    faults: Faults | None = None,
+) -> dict[str, Any]:
+    """BLEU and chrF of the translations of different sources, `most` of them, against all targets that each has.
+
+    A source that passes the model's context is told to `faults` and left out; `watch` goes over the batches.
+    """
     meant: dict[str, list[str]] = {}
+    rows: dict[str, int] = {}
     for i in range(len(pairs)):
         source, target = pairs.pair(i)
         meant.setdefault(source, []).append(target)
-    sources = list(meant)
-    kept = {sources[i]: meant[sources[i]] for i in spread(len(sources), most or len(sources))}
-    said, references = list(translate(model, list(kept), beams=beams)), list(kept.values())
+        rows.setdefault(source, i)
+    sources, words, context = list(meant), words_of(model), context_of(model)
+
+    def fitting(i: int) -> str:
+        if context is not None and len(words.encode(sources[i])) > context:
+            raise Fault(f"sentence of more than {context} tokens", pairs.rows.place(rows[sources[i]]))
+        return sources[i]
+
+    tally = Faults() if faults is None else faults
+    kept = sorted(tally.each(order.spread(len(sources), most), fitting), key=len)  # less padding
+    if not kept:
+        raise InputError(f"no sentence is within the model's context of {context} tokens", "give shorter ones")
+    said: list[str] = []
+    for some in watch([kept[start : start + AT_ONCE] for start in range(0, len(kept), AT_ONCE)]):
+        said += translate(model, some, beams=beams)
+    references = [meant[source] for source in kept]
     return {
         "bleu": bleu(said, references),
         "chrf": chrf(said, references),

@@ -6,6 +6,7 @@ bits per byte = Σ nats / ln 2 / Σ bytes: what a token is worth depends on the 
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Literal
@@ -14,22 +15,25 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
-from glassformer.errors import ConfigError
+from glassformer.errors import ConfigError, InputError
 from glassformer.models import ConvNet1dConfig, DecoderConfig, MLPConfig, RecurrentConfig, Tokens, TokenWindow
 from glassformer.models import decoder as decoders
 from glassformer.models.mlp import MLP
-from glassformer.tasks.data import Blocks, order
+from glassformer.tasks.data import Blocks, Fault, Faults, order
 from glassformer.tasks.learn.folder import save_words
+from glassformer.tasks.metrics import bits_per_byte, perplexity
 from glassformer.tasks.training import Batch
 
 AT_ONCE = 16  # held-out blocks in one batch
+PROBE = "A  café,\n\tÖl 12."  # whoever counts its bytes rightly neither lowers letters nor joins spaces
+BYTE = re.compile("<0x[0-9A-F]{2}>")
 
 
 class TextLesson:
     """Batches of `size` blocks; each epoch cuts the text at other places.
 
     `before` tokens in front of each block are seen and not predicted: an MLP's window reaches that far back. At the
-    beginning of the text they are token 0. `measure` looks at the first `held_blocks` blocks of `held`.
+    beginning of the text they are token 0. `measure` looks at `held_blocks` blocks from all over `held`.
     """
 
     better: Literal["higher", "lower"] = "lower"
@@ -90,28 +94,65 @@ def nats(model: nn.Module, tokens: Tensor, before: int = 0) -> Tensor:
 
 
 def token_bytes(tokenizer: Any) -> Tensor:
-    """How many bytes of text each token stands for: a byte-level token has a letter for each; specials have none."""
-    sizes = torch.zeros(tokenizer.get_vocab_size(), dtype=torch.float64)
-    special = {i for i, token in tokenizer.get_added_tokens_decoder().items() if token.special}
-    for piece, i in tokenizer.get_vocab().items():
-        sizes[i] = 0 if i in special else len(piece)
-    return sizes
+    """How many bytes of text each token stands for; special tokens have none, an unknown character's are NaN.
+
+    A byte-level piece has a letter for each byte; in SentencePiece's, ▁ is a space and <0x0A> one byte. Which of them
+    it is, a text shows. (A space that the tokenizer puts before each text it is given counts as one of the text's.)
+    """
+    vocabulary, added = tokenizer.get_vocab(), tokenizer.get_added_tokens_decoder()
+    unknown = getattr(tokenizer.model, "unk_token", None)
+    for size in (len, _spelt):
+        sizes = torch.zeros(max(vocabulary.values()) + 1, dtype=torch.float64)  # not its count: ids may have gaps
+        for piece, i in vocabulary.items():
+            sizes[i] = size(piece)
+        for i, token in added.items():
+            sizes[i] = 0 if token.special else len(token.content.encode())
+        if size is _spelt and unknown in vocabulary:
+            sizes[vocabulary[unknown]] = math.nan
+        once, twice = (sizes[tokenizer.encode(PROBE * n, add_special_tokens=False).ids].sum() for n in (1, 2))
+        if float(twice - once) == len(PROBE.encode()):  # what is put before each text is in both
+            return sizes
+    fact = "the tokenizer changes text, so that the bytes of its tokens cannot be counted"
+    raise InputError(fact, "take a model whose tokens are bytes (byte-level BPE) or pieces with ▁ for a space")
+
+
+def _spelt(piece: str) -> int:
+    return 1 if BYTE.fullmatch(piece) else len(piece.replace("▁", " ").encode())
 
 
 def score(
-    model: nn.Module, blocks: Blocks, sizes: Tensor, *, before: int = 0, most: int | None = None
+    model: nn.Module,
+    blocks: Blocks,
+    sizes: Tensor,
+    *,
+    before: int = 0,
+    most: int | None = None,
+    faults: Faults | None = None,
 ) -> dict[str, float]:
-    """Bits and perplexity per byte, and nats per token, over the first `most` blocks, each from its own beginning."""
-    count = len(blocks) if most is None else min(most, len(blocks))
-    total = size = 0.0
+    """Bits and perplexity per byte, and nats per token, over `most` blocks from all over, each from its own beginning.
+
+    A token of unknown size is not counted, and its block told to `faults`.
+    """
+    rows = order.spread(len(blocks), most)
+    total = size = predicted = 0.0
     with torch.no_grad():
-        for first in range(0, count, AT_ONCE):
-            some = range(first, min(first + AT_ONCE, count))
+        for first in range(0, len(rows), AT_ONCE):
+            some = rows[first : first + AT_ONCE]
             tokens = torch.stack([stretch(blocks, i * blocks.length, before) for i in some])
-            total += float(nats(model, tokens, before).double().sum())
-            size += float(sizes[tokens[:, before + 1 :]].sum())
-    bits = total / math.log(2) / size
-    return {"bits_per_byte": bits, "perplexity_per_byte": 2**bits, "nats": total / (count * blocks.length)}
+            each = sizes[tokens[:, before + 1 :]]
+            known = ~each.isnan()
+            for i, whole in zip(some, known.all(1).tolist(), strict=True):
+                if not whole and faults is not None:
+                    faults.count(Fault("characters that the tokenizer does not know", f"block {i + 1}"))
+            total += float(nats(model, tokens, before).double()[known].sum())
+            size, predicted = size + float(each[known].sum()), predicted + float(known.sum())
+    if not size:
+        raise InputError("the tokenizer knows no character of the text", "take a text in the model's language")
+    return {
+        "bits_per_byte": bits_per_byte(total, int(size)),
+        "perplexity_per_byte": perplexity(total, int(size)),
+        "nats": total / predicted,
+    }
 
 
 def transformer(vocabulary: int, width: int, depth: int, count: int, hidden: int, *, length: int) -> DecoderConfig:

@@ -38,6 +38,7 @@ class Trained:
     history: list[Line]
     stopped: Stopped
     faults: Any = None
+    best_step: int | None = None  # after which the weights were measured that the model has, if the plan has patience
 
 
 def train(
@@ -68,7 +69,7 @@ def train(
             for stack in stacks:
                 stack.checkpointing = False
             run.log.close()
-    return Trained(model, run.log.lines, stopped, faults)
+    return Trained(model, run.log.lines, stopped, faults, run.place.best_step if run.keeps_best else None)
 
 
 class Run:
@@ -119,9 +120,13 @@ class Run:
                     return "interrupted"
         return "early" if self.judge.gives_up(place) else "done"
 
+    @property
+    def keeps_best(self) -> bool:
+        return bool(self.judge.best) and self.place.best is not None
+
     def finish(self) -> None:
         """The weights that the run was for, into the model."""
-        if self.judge.best and self.place.best is not None:
+        if self.keeps_best:
             put(self.model, self.judge.best)
         elif self.average is not None:
             put(self.model, self.average.tensors)
