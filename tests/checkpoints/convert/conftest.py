@@ -60,9 +60,9 @@ def numpy_logits() -> Callable[[Path, Sequence[int]], Any]:
 
 @pytest.fixture
 def llama2c(tmp_path: Path) -> Callable[..., Path]:
-    """A random model.bin with a tokenizer.bin beside it; `tied` or with a head of its own."""
+    """A random model.bin with a tokenizer.bin beside it; `tied` or with a head of its own; bytes as <0x0A> or letters."""
 
-    def write(*, tied: bool = True) -> Path:
+    def write(*, tied: bool = True, letters: bool = False) -> Path:
         m, f, L, h, g, v, n = 24, 20, 2, 3, 1, 264, 16
         random, d = np.random.default_rng(0), m // h
         shapes = [(v, m), (L, m), (L, m, m), (L, g * d, m), (L, g * d, m), (L, m, m), (L, m), (L, f, m), (L, m, f)]
@@ -70,10 +70,11 @@ def llama2c(tmp_path: Path) -> Callable[..., Path]:
         numbers = np.concatenate([random.normal(0, 0.4, int(np.prod(shape))) for shape in shapes])
         path = tmp_path / "model.bin"
         path.write_bytes(struct.pack("<7i", m, f, L, h, g, v if tied else -v, n) + numbers.astype("<f4").tobytes())
-        words = ["<unk>", "\n<s>\n", "\n</s>\n", *(f"<0x{i:02X}>" for i in range(256)), " a", "b", "a", " ", " ab"]
+        bytes_ = [chr(i) if letters else f"<0x{i:02X}>" for i in range(256)]
+        words = ["<unk>", "\n<s>\n", "\n</s>\n", *bytes_, " a", "b", "a", " ", " ab"]
         parts = [struct.pack("<i", 7)]
         for i, word in enumerate(words):
-            parts.append(struct.pack("<fi", float(-max(0, i - 258)), len(word)) + word.encode())
+            parts.append(struct.pack("<fi", float(-max(0, i - 258)), len(word.encode())) + word.encode())
         (tmp_path / "tokenizer.bin").write_bytes(b"".join(parts))
         return path
 

@@ -32,12 +32,15 @@ def test_the_same_logits_as_a_plain_numpy_run(
     np.testing.assert_allclose(ours, numpy_logits(path, tokens), atol=1e-9)
 
 
-def test_the_tokenizer(tmp_path: Path, llama2c: Callable[..., Path]) -> None:
-    folder = convert(llama2c(), tmp_path / "out")
+@pytest.mark.parametrize("letters", [False, True])
+def test_the_tokenizer(tmp_path: Path, llama2c: Callable[..., Path], letters: bool) -> None:
+    """Whichever way the file writes bytes."""
+    folder = convert(llama2c(letters=letters), tmp_path / "out")
     words = Tokenizer.from_file(str(folder / "tokenizer.json"))
     assert words.encode("a").tokens == ["<s>", "▁a"]
     assert words.encode("a é").ids == [1, 259, 262, 3 + 0xC3, 3 + 0xA9]
-    assert words.decode(words.encode("a é").ids) == "a é"
+    assert words.decode(words.encode("a é\n🙂").ids) == "a é\n🙂"
+    assert words.get_vocab_size() == 264
 
 
 def test_what_is_refused(tmp_path: Path, llama2c: Callable[..., Path], refused: Any) -> None:

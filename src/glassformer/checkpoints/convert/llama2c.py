@@ -138,7 +138,10 @@ def _config(sizes: Sizes) -> dict[str, object]:
 
 
 def _tokenizer(path: Path, vocabulary: int) -> str:
-    """The longest token's length, then score, length and bytes of each."""
+    """The longest token's length, then score, length and bytes of each.
+
+    Bytes are written <0x0A> by some exporters; others write the letter of that number, which later pieces are too.
+    """
     data, at = path.read_bytes(), 4
     pieces, scores = [], []
     try:
@@ -152,4 +155,6 @@ def _tokenizer(path: Path, vocabulary: int) -> str:
         at = -1
     if at != len(data):
         raise CheckpointError(f"{path} does not hold {vocabulary} tokens", "give the tokenizer.bin of this model")
+    if pieces[3 : 3 + 256] == [chr(byte).replace(" ", "▁") for byte in range(256)]:
+        pieces[3 : 3 + 256] = [f"<0x{byte:02X}>" for byte in range(256)]
     return from_pieces(pieces, scores, special=SPECIAL, bos=1).to_str(pretty=True)
