@@ -69,3 +69,30 @@ def test_interrupted_it_saves_ends_well_and_goes_on(tmp_path: Path) -> None:
     done = subprocess.run([*command, "--resume"], capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stderr
     assert (tmp_path / "m" / "model.safetensors").exists()
+
+
+def test_a_run_goes_on_as_what_it_was(tmp_path: Path) -> None:
+    """Another lesson, other heads and other data are told before anything is saved."""
+    lines = [f"the {a} sat {b}\tle {a} {b} est assis" for a in ("cat", "dog", "cow") for b in "abcdefgh"]
+    data, model = tmp_path / "pairs.tsv", tmp_path / "m"
+    data.write_text("\n".join(lines))
+    small = ["--width", "16", "--depth", "1", "--vocabulary", "300", "--batch", "64", "--steps", "2"]
+    whole = ["translate", str(data), "-o", str(model), *small]
+    assert run(*whole)[0] == 0
+    before = (model / "tokenizer.json").read_bytes()
+    again = lambda *more: run(*whole, "--resume", *more)
+    with pytest.raises(ConfigError, match=r"another lesson: smoothing was 0\.1 and is now 0\.6: resume with"):
+        again("--smoothing", "0.6")
+    with pytest.raises(ConfigError, match=r"another model: .*heads was 4 and is now 2: resume with the model"):
+        again("--heads", "2")
+    moved = tmp_path / "elsewhere.tsv"
+    moved.write_text(data.read_text())
+    assert run("translate", str(moved), *whole[2:], "--resume")[0] == 0
+    data.write_text("\n".join(lines).replace("cow", "owl"))
+    with pytest.raises(ConfigError, match=r"another lesson: data\.contents was [0-9a-f]{16} and is now [0-9a-f]{16}"):
+        again()
+    assert (model / "tokenizer.json").read_bytes() == before
+    where = ["classify", "uci-digits", "-o", str(tmp_path / "c"), "--steps", "1", *SMALL]
+    assert run(*where)[0] == 0
+    with pytest.raises(ConfigError, match=r"another lesson: augment\.crop was 1 and is now 0"):
+        run(*where, "--resume", "--no-augment")
