@@ -10,6 +10,7 @@ import time
 from pathlib import Path
 
 import pytest
+from PIL import Image
 from typer.testing import CliRunner
 
 from glassformer.app.cli import build
@@ -69,6 +70,16 @@ def test_interrupted_it_saves_ends_well_and_goes_on(tmp_path: Path) -> None:
     done = subprocess.run([*command, "--resume"], capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stderr
     assert (tmp_path / "m" / "model.safetensors").exists()
+
+
+def test_what_was_chosen_for_photographs_is_told(tmp_path: Path) -> None:
+    for name, colour in (("blue", (0, 0, 200)), ("red", (200, 0, 0))):
+        (tmp_path / "photos" / name).mkdir(parents=True)
+        for i in range(3):
+            Image.new("RGB", (400, 300), colour).save(tmp_path / "photos" / name / f"{i}.png")
+    _, _, error = run("classify", str(tmp_path / "photos"), "-o", str(tmp_path / "m"), "--steps", "1", *SMALL)
+    said = "glassformer: images of 300 × 400 are scaled to 72 × 96; --image SIDE makes them otherwise"
+    assert error.splitlines()[0] == said
 
 
 def test_a_run_goes_on_as_what_it_was(tmp_path: Path) -> None:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from PIL import Image
 
 from glassformer.checkpoints import load, origin_of, read_preprocess
 from glassformer.errors import ConfigError, InputError
@@ -80,6 +81,40 @@ def test_what_would_be_ignored_is_refused(pairs: Path, refused: Callable[..., No
     refused(ConfigError, "a change of crop where nothing", classified(augment=False, changes=(("crop", 1.0),)))
     wish = lambda: start("translate", Wish(data=str(pairs), changes=(("crop", 1.0),)))
     refused(ConfigError, "changes (('crop', 1.0),) means nothing to sentence pairs", wish)
+
+
+def photographs(folder: Path, size: tuple[int, int]) -> str:
+    """Two classes of one colour each; `size` is (columns, rows)."""
+    for name, colour in (("blue", (0, 0, 200)), ("red", (200, 0, 0))):
+        (folder / name).mkdir(parents=True)
+        for i in range(3):
+            Image.new("RGB", size, colour).save(folder / name / f"{i}.png")
+    return str(folder)
+
+
+def test_photographs_are_scaled_unless_wished_otherwise(tmp_path: Path, refused: Callable[..., None]) -> None:
+    large, small = photographs(tmp_path / "large", (640, 480)), photographs(tmp_path / "small", (64, 48))
+    made = lambda data, **more: start("classify", Wish(data=data, width=8, **more))
+    begun = made(large, depth=1, heads=2)
+    assert begun.model.config.image == (72, 96)
+    assert begun.note == "images of 480 × 640 are scaled to 72 × 96; --image SIDE makes them otherwise"
+    folder = begun.save(begun.model, tmp_path / "m")
+    assert made(large, kind="vit", depth=1, heads=2).model.config.grid == (6, 8)
+    begun = made(large, kind="mlp")
+    assert begun.lesson.train.shape == (3, 72, 96)
+    plain = begun.save(begun.model, tmp_path / "mlp")
+    begun = made(small, depth=1, heads=2)
+    assert (begun.model.config.image, begun.note) == ((48, 64), "")
+    begun = made(large, depth=1, heads=2, image=120)
+    assert (begun.model.config.image, begun.note) == ((120, 120), "")
+    for base in (folder, plain):  # what comes is of another shape, and the model's size stays
+        again = start("classify", Wish(data=small, base=str(base)))
+        assert (again.lesson.train.shape, again.note) == ((3, 72, 96), "")
+    said = "images of 260 × 260 are 4,225 tokens, in patches of 4 × 4; at most 4,096 are taken: choose a smaller"
+    refused(ConfigError, said, lambda: made(large, image=260))
+    refused(ConfigError, said, lambda: start("classify", Wish(data=large, base=str(folder), image=260)))
+    refused(ConfigError, "images of 67 × 67 are 4,489 tokens, in", lambda: made(large, kind="vit", image=67))
+    assert made(large, kind="rnn", image=260).lesson.train.shape == (3, 260, 260)
 
 
 def test_images_on_from_a_model_at_another_size(tmp_path: Path) -> None:

@@ -110,10 +110,12 @@ class Wish:
 
 
 class Start(NamedTuple):
-    """All that a training needs besides its plan; `save` writes a folder that the task's verb takes."""
+    """All that a training needs besides its plan; `save` writes a folder that the task's verb takes. `note`: what the
+    task has chosen that its user may want otherwise."""
 
     model: nn.Module
     lesson: Lesson
     save: Callable[[nn.Module, Path], Path]
     rate: float
     what: str
+    note: str = ""
