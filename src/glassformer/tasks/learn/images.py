@@ -7,7 +7,7 @@ import json
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Literal
+from typing import ClassVar, Literal
 
 import torch
 from torch import Tensor, nn
@@ -45,6 +45,7 @@ class Augment:
     rand_count: int = 1
     erase: float = 0.0
     mixup: float = 0.0
+    needs: ClassVar[dict[str, str]] = {"rand": "rand_count", "rand_count": "rand"}  # without which it does nothing
 
     def __post_init__(self) -> None:
         for name in ("crop", "affine", "rand", "rand_count", "erase", "mixup"):

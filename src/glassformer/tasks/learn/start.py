@@ -167,10 +167,12 @@ def start_translate(wish: Wish) -> Start:
     if model is not None:
         tokenizer = tokenizer_of(model)
     else:
+        if (kind := wish.kinds("transformer", "rnn")) == "rnn":
+            wish.leave("a recurrent net", "heads")
         texts = (text for i in range(len(train)) for text in train.pair(i))
         tokenizer = bpe.train(texts, wish.vocabulary or 8000, end="</s>")
         vocabulary, width = tokenizer.get_vocab_size(), wish.width or 192
-        if wish.kinds("transformer", "rnn") == "rnn":
+        if kind == "rnn":
             model = RecurrentSeq2Seq(pairs.recurrent(vocabulary, width, wish.depth or 2), seed=wish.seed)
         else:
             config = pairs.transformer(vocabulary, width, wish.depth or 3, wish.heads or 4, 2 * width, dropout=0.1)
