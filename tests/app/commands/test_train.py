@@ -10,6 +10,7 @@ import time
 from pathlib import Path
 
 import pytest
+from PIL import Image
 from torch import nn
 from typer.testing import CliRunner
 
@@ -82,3 +83,40 @@ def test_interrupted_it_saves_ends_well_and_goes_on(tmp_path: Path) -> None:
     done = subprocess.run([*command, "--resume"], capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stderr
     assert (tmp_path / "m" / "model.safetensors").exists()
+
+
+def test_what_was_chosen_for_photographs_is_told(tmp_path: Path) -> None:
+    for name, colour in (("blue", (0, 0, 200)), ("red", (200, 0, 0))):
+        (tmp_path / "photos" / name).mkdir(parents=True)
+        for i in range(3):
+            Image.new("RGB", (400, 300), colour).save(tmp_path / "photos" / name / f"{i}.png")
+    _, _, error = run("classify", str(tmp_path / "photos"), "-o", str(tmp_path / "m"), "--steps", "1", *SMALL)
+    said = "glassformer: images of 300 × 400 are scaled to 72 × 96; --image SIDE makes them otherwise"
+    assert error.splitlines()[0] == said
+
+
+def test_a_run_goes_on_as_what_it_was(tmp_path: Path) -> None:
+    """Another lesson, other heads and other data are told before anything is saved."""
+    lines = [f"the {a} sat {b}\tle {a} {b} est assis" for a in ("cat", "dog", "cow") for b in "abcdefgh"]
+    data, model = tmp_path / "pairs.tsv", tmp_path / "m"
+    data.write_text("\n".join(lines))
+    small = ["--width", "16", "--depth", "1", "--vocabulary", "300", "--batch", "64", "--steps", "2"]
+    whole = ["translate", str(data), "-o", str(model), *small]
+    assert run(*whole)[0] == 0
+    before = (model / "tokenizer.json").read_bytes()
+    again = lambda *more: run(*whole, "--resume", *more)
+    with pytest.raises(ConfigError, match=r"another lesson: smoothing was 0\.1 and is now 0\.6: resume with"):
+        again("--smoothing", "0.6")
+    with pytest.raises(ConfigError, match=r"another model: .*heads was 4 and is now 2: resume with the model"):
+        again("--heads", "2")
+    moved = tmp_path / "elsewhere.tsv"
+    moved.write_text(data.read_text())
+    assert run("translate", str(moved), *whole[2:], "--resume")[0] == 0
+    data.write_text("\n".join(lines).replace("cow", "owl"))
+    with pytest.raises(ConfigError, match=r"another lesson: data\.contents was [0-9a-f]{16} and is now [0-9a-f]{16}"):
+        again()
+    assert (model / "tokenizer.json").read_bytes() == before
+    where = ["classify", "uci-digits", "-o", str(tmp_path / "c"), "--steps", "1", *SMALL]
+    assert run(*where)[0] == 0
+    with pytest.raises(ConfigError, match=r"another lesson: augment\.crop was 1 and is now 0"):
+        run(*where, "--resume", "--no-augment")

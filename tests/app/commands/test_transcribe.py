@@ -87,6 +87,10 @@ def test_what_does_not_go_together(listener: Path) -> None:
         run()
     with pytest.raises(InputError, match="live sound has no files"):
         run("--live", "a.wav")
+    with pytest.raises(InputError, match="a rate of 8000 without --live: leave it out"):
+        run("a.wav", "--rate", "8000")
+    with pytest.raises(InputError, match="live words always have their times"):
+        run("--live", "--no-timestamps")
     with pytest.raises(InputError, match="subtitles need the whole recording"):
         run("--live", "-f", "srt", "-m", str(listener))
 

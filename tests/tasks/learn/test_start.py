@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from PIL import Image
 
 from glassformer.checkpoints import load, origin_of, read_preprocess
 from glassformer.errors import ConfigError, InputError
@@ -14,6 +15,7 @@ from glassformer.tasks import classify, embed, generate, transcribe, translate
 from glassformer.tasks.data import Recordings
 from glassformer.tasks.learn.images import Augment
 from glassformer.tasks.learn.start import start
+from glassformer.tasks.learn.unlike import Changed
 from glassformer.tasks.learn.wish import Start, Wish
 from glassformer.tasks.sources import open_data
 from glassformer.tasks.training import Optimise, Plan, train
@@ -65,7 +67,8 @@ def test_what_is_left_out_and_how_images_are_changed(tmp_path: Path, pairs: Path
     assert (lesson.faults.tried, lesson.faults.failed) == (0, 0)  # a few bad lines are not half of few batches
     made = lambda **more: start("classify", Wish(data="uci-digits", kind="mlp", **more)).lesson.augment
     assert made() == Augment(crop=1)
-    assert made(changes=(("mixup", 0.2), ("crop", 0), ("rand_count", 2))) == Augment(mixup=0.2, rand_count=2)
+    assert made(changes=(("mixup", 0.2), ("crop", 0), ("rand", 0.3))) == Augment(mixup=0.2, rand=0.3)
+    assert made(changes=(("rand_count", 2), ("rand", 0.3))) == Augment(crop=1, rand=0.3, rand_count=2)
     assert made(augment=False) == Augment()
 
 
@@ -78,8 +81,86 @@ def test_what_would_be_ignored_is_refused(pairs: Path, refused: Callable[..., No
     refused(ConfigError, "crop is 1.5: choose a whole number", classified(changes=(("crop", 1.5),)))
     refused(ConfigError, "rand is -1: choose 0", classified(changes=(("rand", -1.0),)))
     refused(ConfigError, "a change of crop where nothing", classified(augment=False, changes=(("crop", 1.0),)))
+    said = "rand_count 3 means nothing where rand is 0: give --change rand=… too, or leave it out"
+    refused(ConfigError, said, classified(changes=(("rand_count", 3.0),)))
+    refused(ConfigError, said, classified(changes=(("rand", 0.0), ("rand_count", 3.0))))
+    refused(ConfigError, "rand 0.3 means nothing where", classified(changes=(("rand", 0.3), ("rand_count", 0.0))))
+    refused(ConfigError, "mixup is changed twice: give it once", classified(changes=(("mixup", 0.1), ("mixup", 0.2))))
+    refused(ConfigError, "flip is 2: choose 0 (no) or 1", classified(changes=(("flip", 2.0),)))
+    quiet = Wish(data="x", changes=(("bands", 0.0), ("width", 4.0)))
+    refused(ConfigError, "width 4 means nothing where bands is 0", lambda: quiet.changed(Changed))
     wish = lambda: start("translate", Wish(data=str(pairs), changes=(("crop", 1.0),)))
     refused(ConfigError, "changes (('crop', 1.0),) means nothing to sentence pairs", wish)
+
+
+HEADLESS = [
+    ("classify", "cnn", "a cnn for pictures"),
+    ("classify", "rnn", "a rnn for pictures"),
+    ("classify", "mlp", "an mlp"),
+    ("translate", "rnn", "a recurrent net"),
+    ("generate", "rnn", "a recurrent net"),
+    ("generate", "cnn", "a convolutional net"),
+    ("transcribe", "rnn", "a recurrent net"),
+    ("transcribe", "cnn", "a convolutional net"),
+]
+
+
+@pytest.mark.parametrize(("task", "kind", "what"), HEADLESS)
+def test_heads_of_what_has_none(
+    task: str, kind: str, what: str, pairs: Path, text: Path, refused: Callable[..., None]
+) -> None:
+    data = {"translate": str(pairs), "generate": str(text), "transcribe": "librivox"}.get(task, "uci-digits")
+    said = f"heads 7 means nothing to {what}: leave it out"
+    refused(ConfigError, said, lambda: start(task, Wish(data=data, kind=kind, heads=7)))
+
+
+OTHERS = {
+    "classify": {"vocabulary": 300},
+    "translate": {"image": 32, "augment": False},
+    "transcribe": {"image": 32, "vocabulary": 300, "smoothing": 0.1},
+    "generate": {"image": 32, "augment": False, "smoothing": 0.1},
+    "embed": {"image": 32, "augment": False, "smoothing": 0.1},
+}
+
+
+@pytest.mark.parametrize(("task", "name"), [(task, name) for task, given in OTHERS.items() for name in given])
+def test_options_of_other_tasks(task: str, name: str, refused: Callable[..., None]) -> None:
+    value = OTHERS[task][name]
+    refused(ConfigError, f"{name} {value} means nothing to", lambda: start(task, Wish(data="x", **{name: value})))
+
+
+def photographs(folder: Path, size: tuple[int, int]) -> str:
+    """Two classes of one colour each; `size` is (columns, rows)."""
+    for name, colour in (("blue", (0, 0, 200)), ("red", (200, 0, 0))):
+        (folder / name).mkdir(parents=True)
+        for i in range(3):
+            Image.new("RGB", size, colour).save(folder / name / f"{i}.png")
+    return str(folder)
+
+
+def test_photographs_are_scaled_unless_wished_otherwise(tmp_path: Path, refused: Callable[..., None]) -> None:
+    large, small = photographs(tmp_path / "large", (640, 480)), photographs(tmp_path / "small", (64, 48))
+    made = lambda data, **more: start("classify", Wish(data=data, width=8, **more))
+    begun = made(large, depth=1, heads=2)
+    assert begun.model.config.image == (72, 96)
+    assert begun.note == "images of 480 × 640 are scaled to 72 × 96; --image SIDE makes them otherwise"
+    folder = begun.save(begun.model, tmp_path / "m")
+    assert made(large, kind="vit", depth=1, heads=2).model.config.grid == (6, 8)
+    begun = made(large, kind="mlp")
+    assert begun.lesson.train.shape == (3, 72, 96)
+    plain = begun.save(begun.model, tmp_path / "mlp")
+    begun = made(small, depth=1, heads=2)
+    assert (begun.model.config.image, begun.note) == ((48, 64), "")
+    begun = made(large, depth=1, heads=2, image=120)
+    assert (begun.model.config.image, begun.note) == ((120, 120), "")
+    for base in (folder, plain):  # what comes is of another shape, and the model's size stays
+        again = start("classify", Wish(data=small, base=str(base)))
+        assert (again.lesson.train.shape, again.note) == ((3, 72, 96), "")
+    said = "images of 260 × 260 are 4,225 tokens, in patches of 4 × 4; at most 4,096 are taken: choose a smaller"
+    refused(ConfigError, said, lambda: made(large, image=260))
+    refused(ConfigError, said, lambda: start("classify", Wish(data=large, base=str(folder), image=260)))
+    refused(ConfigError, "images of 67 × 67 are 4,489 tokens, in", lambda: made(large, kind="vit", image=67))
+    assert made(large, kind="rnn", image=260).lesson.train.shape == (3, 260, 260)
 
 
 def test_images_on_from_a_model_at_another_size(tmp_path: Path) -> None:

@@ -5,6 +5,7 @@ import os
 import signal
 import subprocess
 import sys
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from types import ModuleType
@@ -14,8 +15,10 @@ import torch
 from safetensors import safe_open
 
 from glassformer.errors import CheckpointError, ConfigError
+from glassformer.models import ViT
 from glassformer.tasks.training.course import Job
 from glassformer.tasks.training.folder import begin, found_in, held, not_finite
+from glassformer.tasks.training.lesson import Lesson
 from glassformer.tasks.training.spread import Spread
 from glassformer.tasks.training.state import save
 
@@ -24,32 +27,56 @@ ALONE = Spread()
 
 def test_a_new_run_keeps_its_plan(child: ModuleType, tmp_path: Path) -> None:
     folder = tmp_path / "deep" / "run"
-    assert begin(folder, child.PLAN, child.model(), False, ALONE) is None
+    assert begin(folder, child.PLAN, child.model(), child.Made(), False, ALONE) is None
     kept = json.loads((folder / "plan.json").read_text(encoding="utf-8"))
     assert kept["plan"]["optimise"]["rate"] == child.PLAN.optimise.rate
     assert kept["model"]["positions"] == "float64[5, 16]"
-    assert begin(folder, child.PLAN, child.model(), True, ALONE) is None, "killed before its first state"
+    assert begin(folder, child.PLAN, child.model(), child.Made(), True, ALONE) is None, "killed before its first state"
 
 
 def test_a_run_that_is_there(child: ModuleType, tmp_path: Path, refused) -> None:  # type: ignore[no-untyped-def]
-    plan, model = child.PLAN, child.model()
-    begin(tmp_path, plan, model, False, ALONE)
+    plan, model, lesson = child.PLAN, child.model(), child.Made()
+    begin(tmp_path, plan, model, lesson, False, ALONE)
     there = save(tmp_path, 4, {"a": torch.zeros(1)}, {}, ALONE)
     said = f"{tmp_path} has a run that is at step 4: resume it, or choose another folder"
-    refused(ConfigError, said, lambda: begin(tmp_path, plan, model, False, ALONE))
+    refused(ConfigError, said, lambda: begin(tmp_path, plan, model, lesson, False, ALONE))
     refused(ConfigError, said, lambda: found_in(tmp_path, False))
     assert found_in(tmp_path, True) == [there]
     assert found_in(tmp_path / "new", False) == []
-    assert begin(tmp_path, plan, model, True, ALONE) == there
-    assert begin(tmp_path, replace(plan, workers=3), model, True, ALONE) == there
+    assert begin(tmp_path, plan, model, lesson, True, ALONE) == there
+    assert begin(tmp_path, replace(plan, workers=3), model, lesson, True, ALONE) == there
     other = replace(plan, optimise=replace(plan.optimise, rate=0.5))
     said = f"{tmp_path} was started with another plan: optimise.rate was 0.01 and is now 0.5"
-    refused(ConfigError, said, lambda: begin(tmp_path, other, model, True, ALONE))
+    refused(ConfigError, said, lambda: begin(tmp_path, other, model, lesson, True, ALONE))
     said = f"{tmp_path} was started with another model: prefix was float64[1, 16] and is now float32[1, 16]"
-    refused(ConfigError, said, lambda: begin(tmp_path, plan, child.model(double=False), True, ALONE))
+    refused(ConfigError, said, lambda: begin(tmp_path, plan, child.model(double=False), lesson, True, ALONE))
     (tmp_path / "plan.json").write_text("{", encoding="utf-8")
     said = f"{tmp_path / 'plan.json'} is not the plan of a run"
-    refused(CheckpointError, said, lambda: begin(tmp_path, plan, model, True, ALONE))
+    refused(CheckpointError, said, lambda: begin(tmp_path, plan, model, lesson, True, ALONE))
+
+
+def test_another_lesson_or_other_heads(child: ModuleType, tmp_path: Path, refused) -> None:  # type: ignore[no-untyped-def]
+    """Heads are none of the weights' business; an older run, and a lesson that tells nothing, are not compared."""
+
+    class Telling(child.Made):  # type: ignore[misc, name-defined]
+        def about(self) -> dict[str, object]:
+            return {"data": {"count": len(self.X)}, "smoothing": 0.1, "speeds": (0.9, 1.1)}
+
+    def go(lesson: Lesson, model: ViT | None = None) -> Callable[[], Path | None]:
+        return lambda: begin(tmp_path, child.PLAN, model or child.model(), lesson, True, ALONE)
+
+    go(Telling())()
+    assert go(Telling())() is None
+    said = f"{tmp_path} was started with another lesson: data.count was 101 and is now 60: resume with the lesson of"
+    refused(ConfigError, said, go(Telling(60)))
+    one = ViT(replace(child.model().config, block=replace(child.model().config.block, dropout=0.5)), seed=0).double()
+    said = f"{tmp_path} was started with another model: block.dropout was 0.0 and is now 0.5: resume with the model of"
+    refused(ConfigError, said, go(Telling(), one))
+    assert go(child.Made(60))() is None
+    file = tmp_path / "plan.json"
+    older = {part: kept for part, kept in json.loads(file.read_text()).items() if part in ("plan", "model")}
+    file.write_text(json.dumps(older))
+    assert go(Telling(60), one)() is None
 
 
 def test_two_runs_do_not_share_a_folder(tmp_path: Path, refused) -> None:  # type: ignore[no-untyped-def]
@@ -95,7 +122,7 @@ def test_a_full_disk_at_the_start_is_one_line(tmp_path: Path) -> None:
         f"folder = pathlib.Path({str(tmp_path / 'run')!r})\n"
         "try:\n"
         "    with held(folder, Spread()):\n"
-        "        begin(folder, Plan(steps=1, optimise=Optimise(rate=1)), nn.Linear(1, 1), False, Spread())\n"
+        "        begin(folder, Plan(steps=1, optimise=Optimise(rate=1)), nn.Linear(1, 1), object(), False, Spread())\n"
         "except ConfigError as error:\n"
         "    sys.stdout.write(str(error))\n"
     )

@@ -26,7 +26,7 @@ def train(
     width: Annotated[int | None, typer.Option(help="Of a token.")] = None,
     depth: Annotated[int | None, typer.Option(help="Layers.")] = None,
     heads: Annotated[int | None, typer.Option(help="Heads of a layer.")] = None,
-    image: Annotated[int | None, typer.Option(help="Scale images to so many pixels a side.")] = None,
+    image: Annotated[int | None, typer.Option(help="Pixels a side of images; else large ones get 96.")] = None,
     vocabulary: Annotated[int | None, typer.Option(help="Tokens of the tokenizer that is trained.")] = None,
     augment: Annotated[bool, typer.Option(help="Change images and recordings at random.")] = True,
     change: Annotated[
@@ -125,6 +125,8 @@ def _run(task: str, wish: Wish, plan: Any, output: Path, *, resume: bool, shard:
     if not first:
         go(begun.model, begun.lesson, plan(begun.rate), output / "run", resume=resume, shard=shard)
         return
+    if begun.note:
+        print(f"glassformer: {begun.note}", file=sys.stderr)
     print(f"{begun.what}; {sum(p.numel() for p in begun.model.parameters()):,} parameters", file=sys.stderr)
     with shown(task) as show:
         trained = go(begun.model, begun.lesson, plan(begun.rate), output / "run", resume=resume, shard=shard, show=show)

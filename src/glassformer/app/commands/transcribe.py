@@ -22,7 +22,7 @@ def transcribe(
     live: Annotated[
         bool, typer.Option("--live", help="Words as they are spoken: raw PCM (s16le) from a pipe, or a microphone.")
     ] = False,
-    rate: Annotated[int, typer.Option(min=1000, help="Samples a second of live sound.")] = 16_000,
+    rate: Annotated[int | None, typer.Option(min=1000, help="Samples a second of live sound; 16,000.")] = None,
     language: Annotated[str | None, typer.Option(help="en, fr, …; heard if not given (Whisper).")] = None,
     translate: Annotated[bool, typer.Option("--translate", help="Into English (Whisper).")] = False,
     timestamps: Annotated[bool, typer.Option(help="Find out when each piece was said.")] = True,
@@ -38,7 +38,11 @@ def transcribe(
     if live:
         if files or language or translate:
             raise InputError("live sound has no files, language or translation", "leave them out, or leave out --live")
-        _live(chosen(model, "transcribe"), rate, format_)
+        if not timestamps:
+            raise InputError("live words always have their times", "leave out --no-timestamps, or choose -f plain")
+        _live(chosen(model, "transcribe"), rate or 16_000, format_)
+    elif rate is not None:
+        raise InputError(f"a rate of {rate} without --live", "leave it out: a file says its own")
     elif not files:
         raise InputError("there is nothing to transcribe", "name sound files, or listen with --live")
     else:

@@ -5,9 +5,9 @@ from __future__ import annotations
 import copy
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Literal
+from typing import ClassVar, Literal
 
 import torch
 from torch import Tensor, nn
@@ -20,6 +20,7 @@ from glassformer.checkpoints.preprocess import FILE
 from glassformer.errors import ConfigError, InputError
 from glassformer.tasks.data import augment_images as change
 from glassformer.tasks.data.faults import Fault, Faults
+from glassformer.tasks.data.fingerprint import of_images
 from glassformer.tasks.data.images import Images
 from glassformer.tasks.data.order import batches
 from glassformer.tasks.seeing import classes_of, logits_of
@@ -44,6 +45,7 @@ class Augment:
     rand_count: int = 1
     erase: float = 0.0
     mixup: float = 0.0
+    needs: ClassVar[dict[str, str]] = {"rand": "rand_count", "rand_count": "rand"}  # without which it does nothing
 
     def __post_init__(self) -> None:
         for name in ("crop", "affine", "rand", "rand_count", "erase", "mixup"):
@@ -92,6 +94,12 @@ class ImageLesson:
     @property
     def labels(self) -> tuple[str, ...]:
         return self.train.labels
+
+    def about(self) -> dict[str, object]:
+        own = {"smoothing": self.smoothing, "augment": asdict(self.augment), "batch": self.size, "seed": self.seed}
+        data = {"data": of_images(self.train), "held": of_images(self.held)}
+        # measured from the data, as a rule: another machine may add it up in another order
+        return data | own | {name: [f"{x:.6g}" for x in getattr(self, name)] for name in ("mean", "std")}
 
     @property
     def preprocess(self) -> Preprocess:

@@ -20,6 +20,7 @@ from glassformer.models.encoder import Pooling
 from glassformer.nn import BlockConfig, FeedForwardConfig, NormConfig, Rotary, heads
 from glassformer.nn.text import TextConfig
 from glassformer.tasks.data import Fault, Faults, order
+from glassformer.tasks.data.fingerprint import of_rows, of_tokenizer
 from glassformer.tasks.learn.folder import pad_rows, save_words
 from glassformer.tasks.training import Batch
 
@@ -97,6 +98,11 @@ class MaskedLesson:
         self.held_rows, self.vocabulary = min(held_rows, len(held)), int(tokenizer.get_vocab_size())
         self.faults = Faults()
         self.lengths: np.ndarray[Any, Any] | None = None
+
+    def about(self) -> dict[str, Any]:
+        own = {name: getattr(self, name) for name in ("tokens", "rate", "longest", "held_rows", "seed")}
+        data = {name: of_rows(len(some), some.line) for name, some in (("data", self.sentences), ("held", self.held))}
+        return data | own | {"tokenizer": of_tokenizer(self.tokenizer)}
 
     def epoch(self, number: int) -> Sequence[Sequence[int]]:
         if self.lengths is None:

@@ -19,6 +19,7 @@ from glassformer.models import RecurrentSeq2SeqConfig, Seq2SeqConfig, Tokens
 from glassformer.nn import BlockConfig, FeedForwardConfig, NormConfig, Rotary, heads
 from glassformer.nn.text import TextConfig
 from glassformer.tasks.data import Fault, Faults, Pairs, order
+from glassformer.tasks.data.fingerprint import of_rows, of_tokenizer
 from glassformer.tasks.learn.folder import pad_rows, save_words
 from glassformer.tasks.metrics import bleu, bleu_signature, chrf
 from glassformer.tasks.tokenize import words_of
@@ -59,6 +60,11 @@ class PairLesson:
         self.faults = Faults()
         self.faults.merge(pairs.faults)
         self.lengths: np.ndarray[Any, Any] | None = None
+
+    def about(self) -> dict[str, Any]:
+        own = {name: getattr(self, name) for name in ("tokens", "smoothing", "longest", "held_rows", "seed")}
+        data = {name: of_rows(len(some), some.pair) for name, some in (("data", self.pairs), ("held", self.held))}
+        return data | own | {"tokenizer": of_tokenizer(self.tokenizer)}
 
     def epoch(self, number: int) -> Sequence[Sequence[int]]:
         if self.lengths is None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from copy import deepcopy
+from dataclasses import asdict
 from pathlib import Path
 from typing import ClassVar, Literal, NamedTuple
 
@@ -19,6 +20,7 @@ from glassformer.core.audio import MelConfig, log_mel
 from glassformer.errors import InputError
 from glassformer.tasks.data.augment_audio import faster
 from glassformer.tasks.data.faults import Fault, Faults
+from glassformer.tasks.data.fingerprint import of_recordings
 from glassformer.tasks.data.order import Batches, bucketed
 from glassformer.tasks.data.recordings import Recordings
 from glassformer.tasks.ears import Rows, answers
@@ -91,6 +93,22 @@ class SpeechLesson:
         if len(rows) == len(self._places):
             fact = f"none of {len(rows):,} recordings can be used"
             raise InputError(fact, "; ".join(self.faults.told()))
+
+    def about(self) -> dict[str, object]:
+        hearing = {"symbols": "".join(self.hearing.symbols.names), "mel": asdict(self.hearing.mel)}
+        parts = {
+            str(i): {"times": part.times, "speeds": part.speeds, "data": of_recordings(part.recordings)}
+            for i, part in enumerate(self.parts)
+        }
+        return {
+            "parts": parts,
+            "held": of_recordings(self.held),
+            "seconds": self.seconds,
+            "changed": None if self.changed is None else asdict(self.changed),
+            "slope": self.slope,
+            "seed": self.seed,
+            "hearing": hearing | {"stack": self.hearing.stack},
+        }
 
     def epoch(self, number: int) -> Sequence[Sequence[int]]:
         batches = bucketed(self._frames, int(100 * self.seconds), self.seed, number)

@@ -6,10 +6,10 @@ from collections.abc import Callable
 
 from torch import nn
 
-from glassformer.checkpoints import origin_of, read_preprocess
+from glassformer.checkpoints import Preprocess, origin_of, read_preprocess
 from glassformer.checkpoints.preprocess import FILE
 from glassformer.errors import ConfigError, InputError
-from glassformer.models import ConvNet1d, Recurrent, RecurrentSeq2Seq, Seq2Seq, Speech
+from glassformer.models import ConvNet1d, Hybrid, Recurrent, RecurrentSeq2Seq, Seq2Seq, Speech, ViT
 from glassformer.tasks.data import Pairs, Recordings, bpe
 from glassformer.tasks.data.images import Images
 from glassformer.tasks.learn import image_models, pairs, recognisers, speech
@@ -22,6 +22,11 @@ from glassformer.tasks.learn.unlike import Changed
 from glassformer.tasks.learn.wish import Start, Wish
 from glassformer.tasks.symbols import Hearing, hearing_of
 from glassformer.tasks.tokenize import tokenizer_of
+
+NAMERS = ("hybrid", "vit", "cnn", "mlp", "rnn")  # kinds of models that name pictures
+STRIDE = 4  # pixels from one token of a hybrid to the next
+LARGE = 96  # pixels: the longer side of photographs, unless wished for otherwise; 24 × 24 tokens of a hybrid
+MOST = 4096  # tokens
 
 
 def start(task: str, wish: Wish) -> Start:
@@ -46,9 +51,14 @@ def start_classify(wish: Wish) -> Start:
     first, second = wish.parts()
     base = going_on(wish, (nn.Module,), "a model that names pictures")
     size, channels = _seen_by(base, wish.image)
-    images = Images.open(first, size=size, channels=channels)
+    images, note = Images.open(first, size=size, channels=channels), ""
     if size is None:  # every image as large as the first, which is what most sets of one size want
-        images = Images.open(first, size=images.shape[1:], channels=images.channels)
+        _, high, wide = images.shape
+        size = _usual(high, wide)
+        if size != (high, wide):
+            note = f"images of {high} × {wide} are scaled to {size[0]} × {size[1]}; --image SIDE makes them otherwise"
+        images = Images.open(first, size=size, channels=images.channels)
+    _require_few_tokens(wish.kinds(*NAMERS) if base is None else base, images.shape[1:])
     other = None
     if second is not None:
         other = Images.open(second, size=images.shape[1:], channels=images.channels, labels=images.labels)
@@ -72,11 +82,11 @@ def start_classify(wish: Wish) -> Start:
     save = lambda model, folder: save_images(model, folder, lesson.labels, lesson.preprocess)
     _, high, wide = images.shape
     what = f"{len(images)} images of {high} × {wide} in {len(images.labels)} classes, {len(held)} held out"
-    return begun(wish, model, lesson, save, what, faults=faults, gentle=3e-4)
+    return begun(wish, model, lesson, save, what, faults=faults, gentle=3e-4)._replace(note=note)
 
 
 def _namer(wish: Wish, shape: image_models.Shape, classes: int) -> nn.Module:
-    kind = wish.kinds("hybrid", "vit", "cnn", "mlp", "rnn")
+    kind = wish.kinds(*NAMERS)
     match kind:
         case "cnn" | "rnn":
             wish.leave(f"a {kind} for pictures", "depth", "heads")
@@ -85,24 +95,58 @@ def _namer(wish: Wish, shape: image_models.Shape, classes: int) -> nn.Module:
             if (wish.depth or 0) > image_models.DEEPEST:
                 raise ConfigError(f"an mlp of {wish.depth} layers", f"choose at most {image_models.DEEPEST}")
     room = Size(width=wish.width or 64, depth=wish.depth or 4, heads=wish.heads or 4)
-    patch = _patch(shape[1], shape[2]) if kind == "vit" else 4
+    patch = _patch(shape[1], shape[2]) if kind == "vit" else STRIDE
     return image_models.build(kind, shape, classes, room, patch=patch, seed=wish.seed)
+
+
+def _usual(rows: int, columns: int) -> tuple[int, int]:
+    """Small images as they are; of large ones the longer side LARGE, both in eights, which patches tile."""
+    longer = max(rows, columns)
+    if longer <= LARGE:
+        return rows, columns
+    in_eights = lambda side: max(8, 8 * round(side * LARGE / longer / 8))
+    return in_eights(rows), in_eights(columns)
+
+
+def _require_few_tokens(model: nn.Module | str, size: tuple[int, int]) -> None:
+    """Attention pays for every two tokens: beyond MOST of them a step takes minutes. `model`: one, or a new one's kind.
+
+    A library's user who means it builds the model (`image_models.build`) and trains it.
+    """
+    match model:
+        case "vit":
+            high = wide = _patch(*size)
+        case "hybrid":
+            high = wide = STRIDE
+        case ViT() | Hybrid():
+            high, wide = model.config.patch
+        case _:
+            return
+    tokens = -(-size[0] // high) * -(-size[1] // wide)
+    if tokens > MOST:
+        fact = f"images of {size[0]} × {size[1]} are {tokens:,} tokens, in patches of {high} × {wide}"
+        raise ConfigError(f"{fact}; at most {MOST:,} are taken", f"choose a smaller --image, such as {LARGE}")
 
 
 def _seen_by(base: nn.Module | None, image: int | None) -> tuple[tuple[int, int] | None, int | None]:
     """The size and channels that a model to go on from was made for; another size if one is wished for."""
-    config = getattr(base, "config", None)
+    config, how = getattr(base, "config", None), _prepared(base)
     size = (image, image) if image is not None else getattr(config, "image", None)
+    if size is None and how is not None and isinstance(how.resize, tuple):  # what has no grid of tokens
+        size = how.resize
     return size, getattr(config, "channels", None)
+
+
+def _prepared(base: nn.Module | None) -> Preprocess | None:
+    """How pictures are made ready for a model to go on from, if its folder says so."""
+    origin = None if base is None else origin_of(base)
+    return None if origin is None or origin.file(FILE) is None else read_preprocess(origin)
 
 
 def _colours(base: nn.Module | None) -> tuple[tuple[float, ...], tuple[float, ...]] | None:
     """The mean and deviation that a model to go on from has learned to see by."""
-    origin = None if base is None else origin_of(base)
-    if origin is None or origin.file(FILE) is None:
-        return None
-    how = read_preprocess(origin)
-    return None if how.mean is None or how.std is None else (tuple(how.mean), tuple(how.std))
+    how = _prepared(base)
+    return None if how is None or how.mean is None or how.std is None else (tuple(how.mean), tuple(how.std))
 
 
 def _patch(rows: int, columns: int) -> int:
@@ -123,10 +167,12 @@ def start_translate(wish: Wish) -> Start:
     if model is not None:
         tokenizer = tokenizer_of(model)
     else:
+        if (kind := wish.kinds("transformer", "rnn")) == "rnn":
+            wish.leave("a recurrent net", "heads")
         texts = (text for i in range(len(train)) for text in train.pair(i))
         tokenizer = bpe.train(texts, wish.vocabulary or 8000, end="</s>")
         vocabulary, width = tokenizer.get_vocab_size(), wish.width or 192
-        if wish.kinds("transformer", "rnn") == "rnn":
+        if kind == "rnn":
             model = RecurrentSeq2Seq(pairs.recurrent(vocabulary, width, wish.depth or 2), seed=wish.seed)
         else:
             config = pairs.transformer(vocabulary, width, wish.depth or 3, wish.heads or 4, 2 * width, dropout=0.1)

@@ -20,6 +20,7 @@ from glassformer.models import ConvNet1dConfig, DecoderConfig, MLPConfig, Recurr
 from glassformer.models import decoder as decoders
 from glassformer.models.mlp import MLP
 from glassformer.tasks.data import Blocks, Fault, Faults, order
+from glassformer.tasks.data.fingerprint import of_blocks, of_tokenizer
 from glassformer.tasks.learn.folder import save_words
 from glassformer.tasks.metrics import bits_per_byte, perplexity
 from glassformer.tasks.training import Batch
@@ -51,7 +52,13 @@ class TextLesson:
     ) -> None:
         self.blocks, self.held, self.size, self.before, self.seed = blocks, held, size, before, seed
         self.held_blocks, self.bytes = held_blocks, token_bytes(tokenizer)
+        self.tokenizer = tokenizer
         self.faults = blocks.faults
+
+    def about(self) -> dict[str, Any]:
+        own = {name: getattr(self, name) for name in ("size", "before", "held_blocks", "seed")}
+        data = {"data": of_blocks(self.blocks), "held": of_blocks(self.held)}
+        return data | own | {"tokenizer": of_tokenizer(self.tokenizer)}
 
     def epoch(self, number: int) -> Sequence[Sequence[int]]:
         """Rows are the places in the text where blocks begin."""

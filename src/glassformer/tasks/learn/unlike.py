@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import ClassVar
 
 import torch
 from torch import Tensor
@@ -33,6 +34,7 @@ class Changed:
     bands: int = 2
     width: int = 8
     longest: int = 12
+    needs: ClassVar[dict[str, str]] = {"bands": "width", "width": "bands"}  # without which it does nothing
 
     def __call__(self, frames: Tensor, mel: MelConfig, random: torch.Generator) -> Tensor:
         draw = lambda: float(torch.rand((), generator=random))

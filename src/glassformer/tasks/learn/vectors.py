@@ -15,6 +15,7 @@ from torch.nn.functional import cross_entropy, normalize
 from glassformer.errors import ConfigError
 from glassformer.models import Encoder
 from glassformer.tasks.data import Faults, order
+from glassformer.tasks.data.fingerprint import of_rows, of_tokenizer
 from glassformer.tasks.learn.folder import pad_rows
 from glassformer.tasks.learn.masked import PAD, encoded, require_specials
 from glassformer.tasks.training import Batch
@@ -48,6 +49,12 @@ class ContrastLesson:
         self.triples, self.held, self.tokenizer = triples, held, tokenizer
         self.size, self.temperature, self.seed = size, temperature, seed
         self.faults = Faults()
+
+    def about(self) -> dict[str, Any]:
+        own = {"size": self.size, "temperature": self.temperature, "seed": self.seed}
+        both = (("data", self.triples), ("held", self.held))
+        data = {name: of_rows(len(some), some.__getitem__) for name, some in both}
+        return data | own | {"tokenizer": of_tokenizer(self.tokenizer)}
 
     def epoch(self, number: int) -> Sequence[Sequence[int]]:
         return order.batches(len(self.triples), min(self.size, len(self.triples)), self.seed, number, whole=True)

@@ -16,7 +16,7 @@ from glassformer.tasks.training import Lesson
 
 HELD = ("valid", "val", "validation", "dev", "test")  # parts of a dataset that may be held out, the first that is there
 SHARE = 0.1  # of the rows are held out where the data has no part for that
-C = TypeVar("C", bound=Any)  # a dataclass of changes
+C = TypeVar("C", bound=Any)  # a dataclass of changes, with what each of them `needs`
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -62,15 +62,24 @@ class Wish:
         if not self.augment:
             return None
         known: dict[str, Any] = {field.name: type(field.default) for field in fields(how)}
-        for name, value in self.changes:
+        for i, (name, value) in enumerate(self.changes):
+            if name in dict(self.changes[:i]):
+                raise ConfigError(f"{name} is changed twice", "give it once")
             if name not in known:
                 raise ConfigError(f"there is no change {name!r}", f"choose {', '.join(known)}")
             if known[name] is not float and value != int(value):
                 raise ConfigError(f"{name} is {value:g}", "choose a whole number")
             if value < 0:
                 raise ConfigError(f"{name} is {value:g}", "choose 0 (none) or more")
+            if known[name] is bool and value > 1:
+                raise ConfigError(f"{name} is {value:g}", "choose 0 (no) or 1 (yes)")
             usual[name] = known[name](value)
-        return how(**usual)
+        made = how(**usual)
+        for name, value in self.changes:
+            if value and name in how.needs and not getattr(made, how.needs[name]):
+                fact = f"{name} {value:g} means nothing where {how.needs[name]} is 0"
+                raise ConfigError(fact, f"give --change {how.needs[name]}=… too, or leave it out")
+        return made
 
     def kinds(self, *known: str) -> str:
         """The architecture wished for, the first of those known if none is."""
@@ -110,10 +119,12 @@ class Wish:
 
 
 class Start(NamedTuple):
-    """All that a training needs besides its plan; `save` writes a folder that the task's verb takes."""
+    """All that a training needs besides its plan; `save` writes a folder that the task's verb takes. `note`: what the
+    task has chosen that its user may want otherwise."""
 
     model: nn.Module
     lesson: Lesson
     save: Callable[[nn.Module, Path], Path]
     rate: float
     what: str
+    note: str = ""

@@ -8,6 +8,7 @@ import os
 import socket
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
+from dataclasses import is_dataclass
 from pathlib import Path
 from typing import IO, Any
 
@@ -15,18 +16,21 @@ from safetensors import SafetensorError
 from safetensors.torch import save_file
 from torch import nn
 
+from glassformer.checkpoints.codec import encode
 from glassformer.errors import CheckpointError, ConfigError, GlassError, InputError
 from glassformer.tasks.training import state
 from glassformer.tasks.training.average import kept
 from glassformer.tasks.training.course import Job
-from glassformer.tasks.training.lesson import Batch
+from glassformer.tasks.training.lesson import Batch, Described, Lesson
 from glassformer.tasks.training.plan import Plan, difference
 from glassformer.tasks.training.spread import Spread
 
 
-def begin(folder: Path, plan: Plan, model: nn.Module, resume: bool, spread: Spread) -> Path | None:
-    """The newest state to go on from, if the plan and the model are those of the run; None for a new run."""
-    now = {"plan": plan.as_dict(), "model": {n: _form(t.shape, t.dtype) for n, t in kept(model).items()}}
+def begin(
+    folder: Path, plan: Plan, model: nn.Module, lesson: Lesson, resume: bool, spread: Spread
+) -> Path | None:
+    """The newest state to go on from, if plan, lesson and model are those of the run; None for a new run."""
+    now = _now(plan, model, lesson)
     file = folder / "plan.json"
     spread.wait()
     found = found_in(folder, resume)
@@ -44,6 +48,19 @@ def begin(folder: Path, plan: Plan, model: nn.Module, resume: bool, spread: Spre
             wrong = _cannot_write(folder, error)
     _all_go_on(wrong, folder, spread)
     return found[-1] if found else None
+
+
+def _now(plan: Plan, model: nn.Module, lesson: Lesson) -> dict[str, Any]:
+    """What `plan.json` keeps. Weights alone do not tell a model: its heads may be other ones of the same form."""
+    now: dict[str, Any] = {"plan": plan.as_dict()}
+    if isinstance(lesson, Described):
+        now["lesson"] = lesson.about()
+    config = getattr(model, "config", None)
+    if type(model).__module__.startswith("glassformer.models.") and is_dataclass(config):
+        now["config"] = encode(config)
+    now["model"] = {name: _form(tensor.shape, tensor.dtype) for name, tensor in kept(model).items()}
+    read: dict[str, Any] = json.loads(json.dumps(now))  # as it will be read again: tuples are lists
+    return read
 
 
 def found_in(folder: Path, resume: bool) -> list[Path]:
@@ -106,13 +123,15 @@ def _taken(folder: Path, file: IO[bytes]) -> ConfigError | None:
 def _require_same(folder: Path, file: Path, now: dict[str, Any]) -> None:
     try:
         then = json.loads(file.read_text(encoding="utf-8"))
-        plan, model = then["plan"], then["model"]
-    except (OSError, ValueError, KeyError, TypeError) as error:
+        then["plan"].keys(), then["model"].keys()
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         raise CheckpointError(f"{file} is not the plan of a run", "start anew in another folder") from error
-    if (other := difference(plan, now["plan"])) is not None:
-        raise ConfigError(f"{folder} was started with another plan: {other}", "resume with the plan of the run")
-    if (other := difference(model, now["model"])) is not None:
-        raise ConfigError(f"{folder} was started with another model: {other}", "resume with the model of the run")
+    for part, what in (("plan", "plan"), ("lesson", "lesson"), ("config", "model"), ("model", "model")):
+        if part not in then or part not in now:  # an older run does not know, nor does every lesson tell
+            continue
+        if (other := difference(then[part], now[part])) is not None:
+            remedy = f"resume with the {what} of the run, or start anew in another folder"
+            raise ConfigError(f"{folder} was started with another {what}: {other}", remedy)
 
 
 def _form(shape: Sequence[int], dtype: object) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Literal, Protocol
+from typing import Any, Literal, Protocol, runtime_checkable
 
 from torch import Tensor, nn
 
@@ -14,7 +14,7 @@ class Lesson(Protocol):
     """loss = Σ over predictions of how wrong each is; the loop divides by how many there were in the whole step.
 
     A lesson pickles, since its batches may be made in other processes. It may have an attribute `faults` that tells
-    what could not be read.
+    what could not be read, and `about()` (`Described`).
     """
 
     @property
@@ -40,4 +40,13 @@ class Lesson(Protocol):
 
     def measure(self, model: nn.Module) -> dict[str, float]:
         """Numbers on held-out data."""
+        ...
+
+
+@runtime_checkable
+class Described(Protocol):
+    """A lesson that says what it teaches, and from what: a run that has begun with it goes on with the same alone."""
+
+    def about(self) -> dict[str, Any]:
+        """JSON: all that changes where a run goes, with a fingerprint of the data (`data.fingerprint`)."""
         ...

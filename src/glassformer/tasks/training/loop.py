@@ -79,7 +79,7 @@ class Run:
         self, model: nn.Module, lesson: Lesson, plan: Plan, folder: Path | None, spread: Spread, resume: bool
     ) -> None:
         self.lesson, self.plan, self.folder, self.spread = lesson, plan, folder, spread
-        path = None if folder is None else begin(folder, plan, model, resume, spread)
+        path = None if folder is None else begin(folder, plan, model, lesson, resume, spread)
         self.update = Update(model, lesson, plan, spread, folder)
         self.model, self.average = self.update.model, self.update.average
         self.judge = Judge(plan.patience, lesson.better, kept(self.model))
