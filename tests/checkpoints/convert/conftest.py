@@ -60,7 +60,7 @@ def numpy_logits() -> Callable[[Path, Sequence[int]], Any]:
 
 @pytest.fixture
 def llama2c(tmp_path: Path) -> Callable[..., Path]:
-    """A random model.bin with a tokenizer.bin beside it; `tied` or with a head of its own; bytes as <0x0A> or letters."""
+    """A random model.bin with a tokenizer.bin beside it; `tied` or with a head of its own."""
 
     def write(*, tied: bool = True, letters: bool = False) -> Path:
         m, f, L, h, g, v, n = 24, 20, 2, 3, 1, 264, 16
