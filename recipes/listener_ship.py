@@ -14,13 +14,14 @@ from typing import Any
 
 import torch
 from listener import HEARING, KINDS, SEED, begun, part
+from shared import machine
 from texts import minutes, table
 from torch import nn
 
 from glassformer.checkpoints import load
 from glassformer.core.audio import log_mel
 from glassformer.models import Speech
-from glassformer.runtime import card as machine
+from glassformer.runtime import card as circumstances
 from glassformer.tasks import listen, transcribe
 from glassformer.tasks.data.recordings import Recordings
 from glassformer.tasks.ears import Rows, answers
@@ -134,7 +135,7 @@ def ship(run: Path, folder: Path = HERE / "listener") -> dict[str, Any]:
     result = {
         "model": "listener",
         "seed": SEED,
-        "machine": machine(),
+        "machine": circumstances(),
         **ours,
         "algorithmic_latency_seconds": round(model.config.latency.seconds, 3),
         "same_text_as_live": exact(model, part("asterisk-en", "test")),
@@ -167,7 +168,7 @@ def compared(result: dict[str, Any]) -> str:
 
 
 def card(result: dict[str, Any], heard: list[Told]) -> str:
-    held, m, same, made = result["held_out"], result["machine"], result["same_text_as_live"], result["trained"]
+    held, same, made = result["held_out"], result["same_text_as_live"], result["trained"]
     best = sorted(heard, key=lambda one: error_rate([(one.said.split(), one.meant.split())]))
     lines = [(one.meant, one.said) for one in (*best[:: max(1, len(best) // 8)], best[-1])]
     fields = {
@@ -189,7 +190,7 @@ def card(result: dict[str, Any], heard: list[Told]) -> str:
         "letter_before": f"{held['letter_before_sound_median']:.2f}",
         "latency": f"{result['algorithmic_latency_seconds']:.2f}",
         "factor": percent(held["real_time_factor"]),
-        "machine": f"{m['processor']}, {m['threads']} thread of {m['cores']} cores, torch {m['torch']}",
+        "machine": machine(result),
         "first": f"{made['steps'][0]:,}",
         "second": f"{made['steps'][1]:,}",
         "seed": result["seed"],

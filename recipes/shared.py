@@ -57,7 +57,8 @@ def learn(name: str, model: nn.Module, lesson: Lesson, plan: Plan, folder: Path,
 def machine(measured: dict[str, Any]) -> str:
     """The circumstances, as a card says them."""
     m = measured["machine"]
-    return f"{m['processor']}, {m['threads']} thread of {m['cores']} cores, torch {m['torch']}"
+    threads = "1 thread" if m["threads"] == 1 else f"{m['threads']} threads"
+    return f"{m['processor']}, {threads} of {m['cores']} cores, torch {m['torch']}"
 
 
 def arguments(name: str, about: str) -> argparse.Namespace:
