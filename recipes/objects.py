@@ -1,7 +1,7 @@
 """objects: convolutions and attention that name what is in a small photograph, and a CNN and an MLP of its size.
 
     glassformer data fetch cifar10
-    OMP_NUM_THREADS=1 python recipes/objects.py [--out FOLDER] [--resume]
+    OMP_NUM_THREADS=2 python recipes/objects.py [--out FOLDER] [--resume]
 """
 
 from __future__ import annotations
