@@ -135,8 +135,9 @@ class MaskedLesson:
     def measure(self, model: nn.Module) -> dict[str, float]:
         """Nats and accuracy of the words that are left out of held-out sentences."""
         total = right = count = 0.0
-        for start in range(0, self.held_rows, 64):
-            batch = self._batch([self.held.line(i) for i in range(start, min(start + 64, self.held_rows))], start)
+        rows = order.spread(len(self.held), self.held_rows)
+        for start in range(0, len(rows), 64):
+            batch = self._batch([self.held.line(i) for i in rows[start : start + 64]], start)
             logits, target = filled(model, batch)
             total += float(cross_entropy(logits, target, reduction="sum"))
             right, count = right + float((logits.argmax(-1) == target).sum()), count + len(target)
