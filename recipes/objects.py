@@ -23,10 +23,13 @@ from glassformer.tasks.learn.images import Augment, ImageLesson
 from glassformer.tasks.sources import open_data
 from glassformer.tasks.training import Optimise, Plan
 
-STEPS, SHORT, BATCH = 14_000, 600, 128
+STEPS, SHORT, BATCH = 13_000, 600, 128
 CNN_SHORT = 400  # a step of the CNN costs half as much again: as many minutes
 STEM = StemConfig(
-    widths=(32, 64, 64, 128, 128, 256, 256), halves=(False, True, False, True, False, False, True), norm=BatchNorm()
+    widths=(32, 64, 64, 256, 256, 256, 256),
+    halves=(False, True, False, True, False, True, False),
+    norm=BatchNorm(),
+    residual=True,
 )
 DEPTH, HEADS = 2, 4
 CNN = ConvNet2dConfig(channels=3, classes=10, widths=(32, 128, 416), depths=(1, 1, 1), stem="small")
@@ -99,7 +102,7 @@ def objects(out: Path, runs: Path, resume: bool, steps: int = STEPS) -> None:
     def one(name: str, what: str, build: Callable[[], nn.Module], count: int) -> Learner:
         plan = Plan(
             steps=count,
-            optimise=Optimise(rate=2e-3, warmup=min(300, count // 4), decay=0.05),
+            optimise=Optimise(rate=2e-3, warmup=min(300, count // 4), decay=0.3),
             average=0.998 if count > 1000 else 0.99,  # over about a tenth of the steps
             precision="auto",
             measure_every=1000,

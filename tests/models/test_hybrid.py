@@ -86,6 +86,20 @@ def test_saved_and_loaded(norm: BatchNorm | GroupNorm | None, tmp_path: object) 
     assert torch.equal(again(image()), model(image()))
 
 
+@torch.no_grad()
+def test_a_convolution_that_changes_no_shape_adds_what_it_was_given() -> None:
+    stem = StemConfig(widths=(8, 8, 8, 16), halves=(False, False, True, False), residual=True)
+    model = Hybrid(replace(hybrid.tiny(), stem=stem, image=(8, 8)), seed=3)
+    with trace(model) as run:
+        model(image())
+    X = image()
+    for i, (adds, halve) in enumerate([(False, False), (True, False), (False, True), (False, False)]):
+        Y = conv2d(X, model.state_dict()[f"stem.{i}.W.weight"], padding=1).relu()
+        Y = max_pool2d(Y, 3, stride=2, padding=1) if halve else Y
+        X = X + Y if adds else Y
+        torch.testing.assert_close(run[f"stem.{i}.C"], X)
+
+
 def test_every_weight_gets_a_gradient() -> None:
     model = Hybrid(hybrid.tiny())
     model(image()).square().sum().backward()

@@ -9,9 +9,16 @@ from typing import Any
 import numpy as np
 import pytest
 import soundfile
+import torch
+from torch.nn.functional import pad
 
 from glassformer.checkpoints import load
 from glassformer.tasks import transcribe
+from glassformer.tasks.data.recordings import Recordings
+from glassformer.tasks.learn.heard import over, told
+from glassformer.tasks.shipped import open_model
+from glassformer.tasks.sources import open_data
+from glassformer.tasks.symbols import spoken
 
 WORDS = ("one", "two", "three", "press", "now")
 
@@ -74,6 +81,36 @@ def test_it_leaves_a_model_its_numbers_and_a_card(
     assert isinstance(transcribe(load(out), data / "asterisk-en" / "0-1.wav").text, str)
 
 
+def test_where_words_end(recipe: Any) -> None:
+    """Real recordings joined with pauses: the end of each is where its sound ends."""
+    aligned = recipe("word_ends").word_ends
+    some = Recordings.open(open_data("asterisk-en") / "train.tsv")
+    rows = [i for i in range(len(some)) if len(some.sentence(i).split()) == 1]
+    pairs = list(zip(rows[::2], rows[1::2], strict=False))[:8]
+    off = []
+    for pair in pairs:
+        first, second = (some.wave(i) for i in pair)
+        ends = aligned(pad(torch.cat([first, torch.zeros(4800), second]), (0, 4800)), words(some, pair))
+        if ends is not None:
+            off += [ends[0] - over(first), ends[1] - over(second) - len(first) / 16_000 - 0.3]
+    assert len(off) >= 8  # its dictionary has most words
+    assert torch.tensor(off).abs().median() < 0.06
+    assert aligned(torch.zeros(16_000), ["xqzt"]) is None
+
+
+@pytest.mark.slow
+def test_the_shipped_listener_gives_the_first_word_within_half_a_second(recipe: Any) -> None:
+    """Of the word's end by another recogniser."""
+    held = Recordings.open(open_data("asterisk-en") / "test.tsv", longest=120)
+    found = recipe("listener_ship").first_words(told(open_model("listener"), held), held)
+    assert found["recordings"] > len(held) / 2
+    assert found["within_half_a_second"] >= 0.95
+
+
+def words(recordings: Recordings, rows: tuple[int, ...]) -> list[str]:
+    return [spoken(recordings.sentence(i)) for i in rows]
+
+
 def test_phrases_follow_the_transcripts(recipe: Any) -> None:
     voices = recipe("voices")
     transcripts = ["Press 1 now.", "Press two or 1."]
@@ -85,8 +122,6 @@ def test_phrases_follow_the_transcripts(recipe: Any) -> None:
 
 
 def test_joined_recordings(recipe: Any, data: Path) -> None:
-    from glassformer.tasks.data.recordings import Recordings
-
     voices = recipe("voices")
     real = Recordings.open(data / "asterisk-en" / "train.tsv")
     voices.join(real, 3, data / "made")

@@ -7,6 +7,7 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from torch.nn.functional import pad
 
 from glassformer.core.audio import MelConfig, log_mel
 from glassformer.models import Speech
@@ -64,6 +65,16 @@ def test_nothing(talker: Speech) -> None:
     assert list(listen(talker, [], hearing=HEARING)) == []
 
 
+def test_a_file_with_times_and_without() -> None:
+    """Without, all of it is one segment."""
+    wave = pad(torch.cat([held_out().wave(i) for i in (0, 1)]), (0, 16_000))
+    model = open_model("listener")
+    timed, plain = transcribe(model, wave), transcribe(model, wave, timestamps=False)
+    assert plain.segments == ((0.0, round(len(wave) / 16_000, 2), timed.text),)
+    assert timed.segments[-1].end < plain.segments[0].end
+    assert transcribe(model, torch.zeros(16_000), timestamps=False).segments == ()
+
+
 def held_out() -> Recordings:
     """The real recordings that the shipped listener was not trained on."""
     return Recordings.open(fetch("asterisk-en") / "test.tsv", longest=120)
@@ -78,6 +89,7 @@ def test_the_shipped_listener_hears_as_well_as_its_card_says() -> None:
     whole = found["recordings"] == stated["recordings"]  # else the embedded part: few recordings, another number
     assert found["wer"] == pytest.approx(stated["wer"], abs=0.005 if whole else 0.2)
     assert found["latency_after_sound_within_half_a_second"] >= (0.95 if whole else 0.9)
+    assert found["latency_of_first_words_within_half_a_second"] >= (0.95 if whole else 0.9)
     assert stated["latency_after_sound_within_half_a_second"] >= 0.95
     assert found["real_time_factor"] < 1
 

@@ -63,7 +63,7 @@ def test_spelling_decides_what_sound_does_not() -> None:
 
 
 def test_given_soon_and_once() -> None:
-    """Two rows after its space, or after a pause; then the search begins anew, and memory stays."""
+    """Two rows after its space, the first with its space; then the search begins anew, and memory stays."""
     logits = torch.full((400, 29), -8.0)
     logits[:, 0] = 4.0
     for start in range(0, 400, 20):
@@ -75,7 +75,8 @@ def test_given_soon_and_once() -> None:
         words += reader.feed(Rows(one[None], (row + 1) * 40))
         most = max(most, max(map(len, reader._beams)))
     assert [word.text for word in words] == ["go"] * 20
-    assert all(abs(word.known - (word.start + 7 * ROW)) < 1e-6 for word in words)  # the space is 4 rows later
+    after = [round((word.known - word.start) / ROW) for word in words]
+    assert after == [5] + [7] * 19  # the space is the fifth row of each
     assert most < 12
 
 
@@ -89,13 +90,26 @@ def test_a_pause_ends_a_word() -> None:
     assert [word.text for word in read(WordReader(LETTERS, ROW, rate=1000), logits)] == ["a", "b"]
 
 
+def test_the_first_word_after_a_silence_is_given_sooner() -> None:
+    """A letter alone every 10 rows ends by a pause; after 40 rows (1.6 s) without one the next is a first one again."""
+    logits = torch.full((90, 29), -8.0)
+    logits[:, 0] = 4.0
+    begins = [1, 11, 21, 61, 71]
+    for row in begins:
+        logits[row, LETTERS.encode("a")[0]] = 9.0
+    search = Search(hold=2, pause=6 * ROW, first=3 * ROW)
+    words = read(SpeltReader(LETTERS, ROW, Spelling(1, 28, {}), search, rate=1000), logits, list(range(1, 90)))
+    assert [round(word.known / ROW) - row for word, row in zip(words, begins, strict=True)] == [4, 7, 7, 4, 7]
+
+
 def test_a_space_that_keeps_being_likelier_later_ends_the_word_all_the_same() -> None:
     """The best alignment puts the space into the newest row each time; the prefix with it has long been the best."""
-    logits = torch.full((20, 4), -8.0)
-    logits[0, FEW.encode("a")[0]] = 9.0
-    logits[1:, 0], logits[1:, FEW.space] = 4.0, 4.0 + 0.4 * torch.arange(19)
+    logits = torch.full((22, 4), -8.0)
+    for row, letter in enumerate("b a"):
+        logits[row, FEW.encode(letter)[0]] = 9.0
+    logits[3:, 0], logits[3:, FEW.space] = 4.0, 4.0 + 0.4 * torch.arange(19)
     reader = SpeltReader(FEW, ROW, FLAT, Search(alpha=0.0, gamma=1.0, hold=1), rate=1000)
     words = []
-    for row in range(20):
+    for row in range(22):
         words += reader.feed(Rows(logits[row : row + 1], (row + 1) * 40))
-    assert [(word.text, round(word.known / ROW)) for word in words] == [("a", 3)]
+    assert [(word.text, round(word.known / ROW)) for word in words] == [("b", 2), ("a", 5)]

@@ -29,11 +29,15 @@ Pooling = Literal["attention", "mean"]
 
 @dataclass(frozen=True, kw_only=True)
 class StemConfig:
-    """Convolution i gives `widths[i]` channels (the last are the model's width) and halves the image if `halves[i]`."""
+    """Convolution i gives `widths[i]` channels (the last are the model's width) and halves the image if `halves[i]`.
+
+    `residual`: one that changes neither width nor size adds what it finds to what it was given.
+    """
 
     widths: tuple[int, ...]
     halves: tuple[bool, ...]
     norm: BatchNorm | GroupNorm | None = None
+    residual: bool = False
 
     def __post_init__(self) -> None:
         if not self.widths or min(self.widths) < 1 or len(self.widths) != len(self.halves):
@@ -120,19 +124,20 @@ def cct_7(classes: int = 10) -> HybridConfig:
 
 
 class Convolve(nn.Module):
-    """C = ReLU(norm(W ∗ X)), then the maximum of 3×3 in steps of 2 where the image is halved."""
+    """C = ReLU(norm(W ∗ X)), then the maximum of 3×3 in steps of 2 where the image is halved; C = X + … if it adds."""
 
-    def __init__(self, inputs: int, outputs: int, halve: bool, norm: BatchNorm | GroupNorm | None) -> None:
+    def __init__(self, inputs: int, outputs: int, halve: bool, stem: StemConfig) -> None:
         super().__init__()
         self.W = Convolution2d(inputs, outputs, 3, padding=1, bias=False)
-        self.norm = norm.build(outputs) if norm is not None else None
-        self.halve = halve
+        self.norm = stem.norm.build(outputs) if stem.norm is not None else None
+        self.halve, self.adds = halve, stem.residual and inputs == outputs and not halve
         self.C = Tap()
 
     def forward(self, X: Float[Tensor, "b c H W"]) -> Float[Tensor, "b k h w"]:
-        X = self.W(X)
-        X = relu(X if self.norm is None else self.norm(X))
-        return self.C(max_pool2d(X, 3, stride=2, padding=1) if self.halve else X)
+        Y = self.W(X)
+        Y = relu(Y if self.norm is None else self.norm(Y))
+        Y = max_pool2d(Y, 3, stride=2, padding=1) if self.halve else Y
+        return self.C(X + Y if self.adds else Y)
 
 
 class SequencePool(nn.Module):
@@ -163,7 +168,7 @@ class Hybrid(nn.Module):
         self.config = c = config
         inputs = (c.channels, *c.stem.widths[:-1])
         plan = zip(inputs, c.stem.widths, c.stem.halves, strict=True)
-        self.stem = nn.ModuleList(Convolve(m, n, halve, c.stem.norm) for m, n, halve in plan)
+        self.stem = nn.ModuleList(Convolve(m, n, halve, c.stem) for m, n, halve in plan)
         self.positions = nn.Parameter(torch.zeros(c.grid[0] * c.grid[1], c.width))
         self.E, self.X = Tap(), Tap()
         self.encoder = Stack(c.block, c.depth, last_norm=c.last_norm)

@@ -17,7 +17,7 @@ from glassformer.tasks.symbols import Hearing, hearing_of
 
 def reader_of(hearing: Hearing, *, pause: float | None = None) -> WordReader | SpeltReader:
     """By how words are spelt, if the model came with that; else the likeliest letter of each row."""
-    search = hearing.search if pause is None else replace(hearing.search, pause=pause)
+    search = hearing.search if pause is None else replace(hearing.search, pause=pause, first=pause)
     if hearing.spelling is None:
         return WordReader(hearing.symbols, hearing.seconds, rate=hearing.mel.rate, pause=search.pause)
     return SpeltReader(hearing.symbols, hearing.seconds, hearing.spelling, search, rate=hearing.mel.rate)

@@ -25,7 +25,8 @@ PAUSE = 0.28  # seconds without a letter that end a word, if no space did
 class Search:
     """`alpha`: weight of the spelling, `gamma`: what each letter is worth besides; `width` prefixes are followed, each
     row's letters within `reach` nats of its best; a word is given once the best prefix has had its space for `hold`
-    rows more, or after `pause` seconds without a letter."""
+    rows more, or after `pause` seconds without a letter. The first word after a second of silence is waited for: it is
+    given with its space, or after `first` seconds without a letter."""
 
     alpha: float = 0.5
     gamma: float = 0.5
@@ -33,10 +34,12 @@ class Search:
     reach: float = 7.0
     hold: int = 1
     pause: float = PAUSE
+    first: float = PAUSE
 
     def __post_init__(self) -> None:
-        if not self.pause > 0:
-            raise ConfigError(f"a pause of {self.pause} s ends a word", "choose more than 0 s")
+        for pause in (self.pause, self.first):
+            if not pause > 0:
+                raise ConfigError(f"a pause of {pause} s ends a word", "choose more than 0 s")
 
 
 SEARCH = Search()

@@ -19,6 +19,7 @@ from glassformer.tasks.spelling import SEARCH, Search, Spelling
 from glassformer.tasks.symbols import Symbols
 
 NEVER = -math.inf
+SILENCE = 1.0  # seconds without a letter after which a word is a first one
 
 
 class Beam(NamedTuple):
@@ -55,11 +56,13 @@ class SpeltReader:
         rate: int = RATE,
     ) -> None:
         self.symbols, self.seconds, self.spelling, self.search, self.rate = symbols, seconds, spelling, search, rate
-        self.rows, self.frame = max(1, round(search.pause / seconds)), 0
+        rows = lambda pause: max(1, round(pause / seconds))
+        self.rows, self.rows_of_first, self.silence, self.frame = *map(rows, (search.pause, search.first, SILENCE)), 0
         self._beams: dict[tuple[int, ...], Beam] = {(): FRESH}
         self._past: tuple[int, ...] = (symbols.space,)  # what was given, as far as the spelling looks back
         self._first: tuple[int, ...] = ()  # the first word of the best prefix with its space,
         self._stood = 0  # and for how many rows it has been that
+        self._last = -1 - self.silence  # the row of the last symbol that was given
 
     def feed(self, rows: Rows) -> list[Word]:
         known, words = rows.samples / self.rate, []
@@ -112,13 +115,15 @@ class SpeltReader:
         first = prefix[: prefix.index(self.symbols.space) + 1] if self.symbols.space in prefix else ()
         self._stood = self._stood + 1 if first == self._first else 0
         self._first = first
-        if first and self._stood >= self.search.hold:
+        awaited = bool(prefix) and beam.frames[0] - self._last > self.silence
+        hold, rows = (0, self.rows_of_first) if awaited else (self.search.hold, self.rows)
+        if first and self._stood >= hold:
             given, paused = first, False
-        elif prefix and not first and self.frame - beam.frames[-1] > self.rows:
+        elif prefix and not first and self.frame - beam.frames[-1] > rows:
             given, paused = prefix, True
         else:
             return []
-        self._first = ()
+        self._first, self._last = (), beam.frames[len(given) - 1]
         self._drop(given, paused)
         return self._words(given, beam.frames[: len(given)], known)
 

@@ -58,8 +58,8 @@ def transcribe(
 ) -> Transcribed:
     """What a file, or samples at 16 kHz, say. A model of many languages hears which it is unless told.
 
-    A CTC model (`Speech`, or a causal `Recurrent` or `ConvNet1d` that was saved with its symbols) has one language and
-    always knows the times; its text is that of `listen`, whatever the pieces.
+    A CTC model (`Speech`, or a causal `Recurrent` or `ConvNet1d` that was saved with its symbols) has one language; its
+    text is that of `listen`, whatever the pieces. Without `timestamps` a window is one segment, of a CTC model all is.
     """
     if not isinstance(model, Whisper | Speech | Recurrent | ConvNet1d):
         remedy = "load a Whisper, or a recogniser that was saved with its symbols"
@@ -70,7 +70,9 @@ def transcribe(
     if not isinstance(model, Whisper):
         if language is not None or task != "transcribe":
             raise InputError(f"the model has one language, and no choice of {language or task!r}", "leave it out")
-        return Transcribed(segmented(listen(model, [wave])))
+        heard = list(listen(model, [wave]))
+        whole = Segment(0.0, round(len(wave) / MEL.rate, 2), " ".join(word.text for word in heard))
+        return Transcribed(segmented(heard) if timestamps else (whole,) * bool(heard))
     words = words_of(model)
     codes = codes_of(model, words)
     if codes.languages and language is None:

@@ -14,6 +14,7 @@ from typing import Any
 
 from glassformer.tasks.data.faults import Fault
 from glassformer.tasks.data.images import Images
+from glassformer.tasks.data.order import spread
 from glassformer.tasks.data.recordings import Recordings
 from glassformer.tasks.data.text import Blocks
 
@@ -37,7 +38,7 @@ def digest(rows: Iterable[object]) -> str:
 
 
 def of_images(images: Images) -> Fingerprint:
-    looked = set(_some(len(images), FILES))
+    looked = set(spread(len(images), FILES))
 
     def row(i: int) -> tuple[str, int, int]:
         name = images.files[i]
@@ -54,7 +55,7 @@ def of_recordings(recordings: Recordings) -> Fingerprint:
 
 def of_blocks(blocks: Blocks) -> Fingerprint:
     found = blake2b(digest_size=8)
-    for i in _some(-(-blocks.tokens // PIECE), PIECES):
+    for i in spread(-(-blocks.tokens // PIECE), PIECES):
         ids = blocks.ids(i * PIECE, min((i + 1) * PIECE, blocks.tokens))
         found.update(ids.numpy().astype("<u4").tobytes())
     return {"tokens": blocks.tokens, "length": blocks.length, "contents": found.hexdigest()}
@@ -72,10 +73,6 @@ def _read(n: int, row: Callable[[int], object]) -> Iterator[object]:
             yield row(i)
         except Fault:  # counted when it is needed
             continue
-
-
-def _some(n: int, most: int) -> range:
-    return range(0, n, max(1, -(-n // most)))
 
 
 def _size(path: str) -> int:

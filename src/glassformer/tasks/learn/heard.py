@@ -20,6 +20,7 @@ from glassformer.tasks.word_errors import error_rate
 
 PIECE = 640  # samples that come at once: 40 ms
 AFTER = 1.0  # seconds of silence after each recording, for a stream does not end with the last word
+TICK = RATE // 50  # samples of 20 ms
 FAINT = 10**-1.75  # 35 dB below the loudest: speech is over
 
 
@@ -53,18 +54,22 @@ def told(model: nn.Module, recordings: Recordings, hearing: Hearing | None = Non
     return found
 
 
+def loud(wave: Tensor) -> Tensor:
+    """For each 20 ms: whether its level is within 35 dB of the loudest."""
+    level = pad(wave, (0, -len(wave) % TICK)).reshape(-1, TICK).square().mean(1).sqrt()
+    return level > FAINT * level.max()
+
+
 def over(wave: Tensor) -> float:
-    """The end of the last 20 ms whose level is within 35 dB of the loudest, in seconds: no network is asked."""
-    size = RATE // 50
-    level = pad(wave, (0, -len(wave) % size)).reshape(-1, size).square().mean(1).sqrt()
-    return float((level > FAINT * level.max()).nonzero().max() + 1) * size / RATE
+    """The end of the last loud 20 ms, in seconds: no network is asked."""
+    return float(loud(wave).nonzero().max() + 1) * TICK / RATE
 
 
 def summary(heard: Sequence[Told]) -> dict[str, float]:
     """WER and CER; how long after the end of the sound its last word was given, and the word of those that say one; how
     long after its last letter any word, and the first; CPU seconds for a second of sound.
 
-    Where a word of many ends is not known without a network; `letter_before_sound` is how long before the end of the
+    Where a word of many ends is not known without a recogniser; `letter_before_sound` is how long before the end of the
     sound the last letter of last words stands, in the median: by so much the last letter comes too early for an end.
     """
     given = [one for one in heard if one.words]
@@ -85,8 +90,14 @@ def summary(heard: Sequence[Told]) -> dict[str, float]:
         found["letter_before_sound_median"] = round(float(before.median()), 3)
     latencies = {"after_sound": last, "of_single_words": single, "after_last_letter": every, "of_first_words": first}
     for name, values in latencies.items():
-        if len(values):
-            found[f"latency_{name}_median"] = round(float(values.quantile(0.5)), 3)
-            found[f"latency_{name}_95"] = round(float(values.quantile(0.95)), 3)
-            found[f"latency_{name}_within_half_a_second"] = round(float((values <= 0.5).float().mean()), 3)
+        found |= {f"latency_{name}_{what}": value for what, value in delays(values).items()}
     return found
+
+
+def delays(values: Tensor) -> dict[str, float]:
+    """The median, what 95 % do not exceed, and the share that is at most half a second; nothing of nothing."""
+    if not len(values):
+        return {}
+    found = {"median": values.quantile(0.5), "95": values.quantile(0.95)}
+    found["within_half_a_second"] = (values <= 0.5).float().mean()
+    return {name: round(float(value), 3) for name, value in found.items()}
