@@ -32,12 +32,13 @@ STEM = StemConfig(
     residual=True,
 )
 DEPTH, HEADS = 2, 4
-CNN = ConvNet2dConfig(channels=3, classes=10, widths=(32, 128, 416), depths=(1, 1, 1), stem="small")
+CNN = ConvNet2dConfig(channels=3, classes=10, widths=(32, 128, 496), depths=(1, 1, 1), stem="small")
 CARD = """# objects
 
-Convolutions and attention in one network of {parameters} parameters: seven 3 × 3 convolutions make a photograph of
-32 × 32 pixels into 16 tokens of 256 numbers, 2 layers of 4 heads relate them, attention over the tokens gathers them
-(a compact convolutional transformer, Hassani et al. 2021). It names one of ten: {labels}.
+Convolutions and attention in one network of {parameters} parameters: seven 3 × 3 convolutions, three of which add what
+they find to what they were given, make a photograph of 32 × 32 pixels into 16 tokens of 256 numbers, 2 layers of 4
+heads relate them, attention over the tokens gathers them (a compact convolutional transformer, Hassani et al. 2021).
+It names one of ten: {labels}.
 
 **{accuracy}** of CIFAR-10's {images} test images are named rightly (weights as shipped, float16).
 
@@ -51,8 +52,10 @@ part of this package.
 label smoothing 0.1, images moved by up to 4 pixels and mirrored, a rectangle hidden in half of them; products in
 {precision}; the running average of the weights. Seed {seed}. {minutes} minutes of processor time on {machine}.
 
-Of two stems that named as many of 5,000 held-out training images rightly after 700 steps, the deeper one was taken; the
-number of steps was fixed before, and the last weights are taken: nothing was chosen by the test images.
+The stem and the decay of the weights (0.3) were chosen by 5,000 training images that were held out for it. After 750
+of 1,000 steps these convolutions (with maxima of 2 × 2 before the norms) named 80.2 % of them rightly, with a decay of
+0.05 79.8 %; after 700 steps seven of other widths, without sums, 76.0 %. The number of steps was fixed before, and the
+last weights are taken: nothing was chosen by the test images.
 
 ## Against others of its size
 A shorter training for all three, with the same images, changes and schedule: `short` is this network, the CNN had fewer
