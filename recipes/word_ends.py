@@ -35,5 +35,5 @@ def word_ends(wave: Tensor, words: list[str]) -> list[float] | None:
     decoder.start_utt()
     decoder.process_raw((pad(wave, (ROUND, ROUND)).clamp(-1, 1) * 32767).short().numpy().tobytes(), full_utt=True)
     decoder.end_utt()
-    ends = [(one.end_frame + 1) / 100 for one in decoder.seg() if one.word[0] not in "<["]  # <sil>, [NOISE]
+    ends = [(one.end_frame + 1) / 100 for one in decoder.seg() or () if one.word[0] not in "<["]  # <sil>, [NOISE]
     return [round(end - ROUND / RATE, 2) for end in ends] if len(ends) == len(words) else None

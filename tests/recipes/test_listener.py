@@ -95,7 +95,8 @@ def test_where_words_end(recipe: Any) -> None:
             off += [ends[0] - over(first), ends[1] - over(second) - len(first) / 16_000 - 0.3]
     assert len(off) >= 8  # its dictionary has most words
     assert torch.tensor(off).abs().median() < 0.06
-    assert aligned(torch.zeros(16_000), ["xqzt"]) is None
+    assert aligned(torch.zeros(16_000), ["xqzt"]) is None  # not in its dictionary
+    assert aligned(torch.zeros(1600), ["international", "conference"]) is None  # too short for it
 
 
 @pytest.mark.slow
