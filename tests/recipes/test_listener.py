@@ -90,7 +90,8 @@ def test_where_words_end(recipe: Any) -> None:
     off = []
     for pair in pairs:
         first, second = (some.wave(i) for i in pair)
-        ends = aligned(pad(torch.cat([first, torch.zeros(4800), second]), (0, 4800)), words(some, pair))
+        words = [spoken(some.sentence(i)) for i in pair]
+        ends = aligned(pad(torch.cat([first, torch.zeros(4800), second]), (0, 4800)), words)
         if ends is not None:
             off += [ends[0] - over(first), ends[1] - over(second) - len(first) / 16_000 - 0.3]
     assert len(off) >= 8  # its dictionary has most words
@@ -106,10 +107,6 @@ def test_the_shipped_listener_gives_the_first_word_within_half_a_second(recipe: 
     found = recipe("listener_ship").first_words(told(open_model("listener"), held), held)
     assert found["recordings"] > len(held) / 2
     assert found["within_half_a_second"] >= 0.95
-
-
-def words(recordings: Recordings, rows: tuple[int, ...]) -> list[str]:
-    return [spoken(recordings.sentence(i)) for i in rows]
 
 
 def test_phrases_follow_the_transcripts(recipe: Any) -> None:
