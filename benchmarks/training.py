@@ -28,8 +28,8 @@ from glassformer.core.cost import encoder_layer, linear
 from glassformer.models import Decoder
 from glassformer.models.decoder import plain
 from glassformer.runtime import card, interleaved
-from glassformer.tasks.training import Batch, Optimise, Plan, Progress, train
-from glassformer.tasks.training.precision import runs_bfloat16
+from glassformer.train import Batch, Progress, TrainArgs, fit
+from glassformer.train.device import runs_bfloat16
 
 ROOT = Path(__file__).parent.parent
 PAGE = ROOT / "docs/scale.md"
@@ -53,14 +53,14 @@ class NextToken:
         draw = torch.Generator().manual_seed(seed)
         return {"tokens": torch.randint(VOCABULARY, (len(rows), LENGTH + 1), generator=draw)}
 
-    def weigh(self, batch: Batch) -> float:
+    def count(self, batch: Batch) -> float:
         return float(batch["tokens"][:, 1:].numel())
 
     def loss(self, model: nn.Module, batch: Batch) -> Tensor:
         logits = model(batch["tokens"][:, :-1])
         return cross_entropy(logits.flatten(0, 1), batch["tokens"][:, 1:].flatten(), reduction="sum")
 
-    def measure(self, model: nn.Module) -> dict[str, float]:
+    def evaluate(self, model: nn.Module) -> dict[str, float]:
         return {}
 
 
@@ -68,8 +68,19 @@ def gpt() -> Decoder:
     return Decoder(plain(VOCABULARY, WIDTH, DEPTH, HEADS, LENGTH), seed=0)
 
 
-def plan(precision: Literal["fp32", "bf16"] = "fp32", steps: int = STEPS) -> Plan:
-    return Plan(steps=steps, optimise=Optimise(rate=1e-4), average=0.999, precision=precision, log_every=steps)
+def plan(precision: Literal["fp32", "bf16"] = "fp32", steps: int = STEPS) -> TrainArgs:
+    return TrainArgs(
+        steps=steps,
+        lr=1e-4,
+        ema=0.999,
+        precision=precision,
+        log_every=steps,
+        warmup=0,
+        weight_decay=0.01,
+        eval_every=0,
+        save_every=0,
+        keep="last",
+    )
 
 
 def flops_per_token() -> float:
@@ -80,17 +91,17 @@ def flops_per_token() -> float:
 
 def measure(rounds: int) -> dict[str, float]:
     """Rates, each the median of interleaved rounds; bfloat16 only where it runs."""
-    model, lesson = gpt(), NextToken()
-    batch = lesson.batch(range(BATCH), 0)
+    model, objective = gpt(), NextToken()
+    batch = objective.batch(range(BATCH), 0)
     A, B = torch.randn(2048, 2048), torch.randn(2048, 2048)
 
     def forward() -> None:
         with torch.no_grad():
-            lesson.loss(model, batch)
+            objective.loss(model, batch)
 
-    contenders = {"train": lambda: train(model, lesson, plan()), "forward": forward, "product": lambda: A @ B}
+    contenders = {"train": lambda: fit(model, objective, plan()), "forward": forward, "product": lambda: A @ B}
     if runs_bfloat16(torch.device("cpu")):
-        contenders["train_bf16"] = lambda: train(model, lesson, plan("bf16"))
+        contenders["train_bf16"] = lambda: fit(model, objective, plan("bf16"))
     seconds = interleaved(contenders, rounds=rounds)
     tokens = BATCH * LENGTH
     work = {"train": 3 * STEPS, "train_bf16": 3 * STEPS, "forward": 1}
@@ -166,8 +177,8 @@ def told(card: dict[str, Any], found: dict[str, float]) -> str:
     busy = " **Other work kept the machine busy at the time.**" if found["load_before"] > 0.5 else ""
     where = f"{threads} of {card['cores']} cores, {card['processor']}, torch {card['torch']}"
     sent, forward = 8 * found["parameters"], power(found["forward_flops_per_token"])
-    return f"""Measured on {card['date']}: {where}.{busy}
-{giga['train']:.1f} GFLOP/s in training{half}, {giga['product']:.1f} in the product: training reaches {share:.2f} of the
+    return f"""Measured on {card["date"]}: {where}.{busy}
+{giga["train"]:.1f} GFLOP/s in training{half}, {giga["product"]:.1f} in the product: training reaches {share:.2f} of the
 product's rate. Two processes on one thread each keep {kept:.2f} of one's rate each, with as many rows for each.
 
 For example, {power(TOKENS)} tokens of it: 3 · {forward} · {power(TOKENS)} = {power(work)} FLOPs.
@@ -177,7 +188,7 @@ For example, {power(TOKENS)} tokens of it: 3 · {forward} · {power(TOKENS)} = {
 {lines}
 
 The efficiency is what the exchange leaves: a step sends each process's gradient, 4 bytes a weight, about twice over
-(DDP), three times with `--shard`. Here {power(found['parameters'])} weights are {sent / 1e6:.0f} MB a step; at 1 GB/s
+(DDP), three times with `--fsdp`. Here {power(found["parameters"])} weights are {sent / 1e6:.0f} MB a step; at 1 GB/s
 between machines that is {sent / 1e9:.2f} s, to be set against the seconds that a step computes."""
 
 

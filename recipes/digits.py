@@ -1,7 +1,7 @@
 """digits: a ViT that reads handwritten digits, and a CNN, an MLP and an RNN of its size that had the same lessons.
 
-    glassformer data fetch mnist
-    OMP_NUM_THREADS=1 python recipes/digits.py [--out FOLDER] [--resume]
+glassformer data fetch mnist
+OMP_NUM_THREADS=1 python recipes/digits.py [--out FOLDER] [--resume]
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ from pictures import Learner, compare, quick
 from shared import SEED, arguments
 from torch import nn
 
+from glassformer.data.images import Images
+from glassformer.data.sources import open_data
 from glassformer.models import MLP, ConvNet2d, ConvNet2dConfig, Recurrent
-from glassformer.tasks.data.images import Images
-from glassformer.tasks.learn.image_models import Size, build, fit, mlp_config, rnn_config
-from glassformer.tasks.learn.images import Augment, ImageLesson
-from glassformer.tasks.sources import open_data
-from glassformer.tasks.training import Optimise, Plan
+from glassformer.train import TrainArgs
+from glassformer.train.objectives.image_classification import Augment, ImageClassification
+from glassformer.train.objectives.image_models import Size, build, fit, mlp_config, rnn_config
 
 STEPS, SHORT, BATCH = 12_000, 3_000, 64
 PATCH, SIZE = 7, Size(width=96, depth=4, heads=4)
@@ -64,23 +64,26 @@ def digits(out: Path, runs: Path, resume: bool) -> None:
     data = open_data("mnist")
     train = Images.open(data / "train", channels=1)
     held = Images.open(data / "test", channels=1, labels=train.labels)
-    lesson = ImageLesson(
+    objective = ImageClassification(
         train=train,
-        held=held,
+        val=held,
         mean=(0.1307,),  # of the training images
         std=(0.3081,),
         augment=Augment(affine=0.7),
-        smoothing=0.05,
-        size=BATCH,
+        label_smoothing=0.05,
+        batch_size=BATCH,
         seed=SEED,
     )
-    plan = Plan(
+    plan = TrainArgs(
         steps=STEPS,
-        optimise=Optimise(rate=2e-3, warmup=300, decay=0.05),
-        average=0.998,
-        measure_every=2000,
+        lr=2e-3,
+        warmup=300,
+        weight_decay=0.05,
+        ema=0.998,
+        eval_every=2000,
         save_every=500,
         seed=SEED,
+        keep="last",
     )
     shape, classes = train.shape, len(train.labels)
     vit = partial(build, "vit", shape, classes, SIZE, patch=PATCH, seed=SEED)
@@ -92,7 +95,7 @@ def digits(out: Path, runs: Path, resume: bool) -> None:
     words = "Transformer over 16 patches"
 
     def one(name: str, what: str, build: Callable[[], nn.Module], steps: int = SHORT) -> Learner:
-        return Learner(name=name, what=what, build=build, lesson=lesson, plan=replace(plan, steps=steps))
+        return Learner(name=name, what=what, build=build, objective=objective, plan=replace(plan, steps=steps))
 
     learners = [
         one("vit", words, vit, STEPS),

@@ -16,19 +16,7 @@ from typing import Any
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from shared import SEED, arguments
-from texts import Learner, minutes, table, teach, told, with_unit_tables
-from torch import nn
-
-from glassformer.checkpoints import load
-from glassformer.models import ConvNet1d, ConvNet1dConfig, Encoder, Recurrent, RecurrentConfig
-from glassformer.models.ends import Tokens
-from glassformer.runtime import card as circumstances
-from glassformer.tasks import embed
-from glassformer.tasks.data import Pairs, bpe
-from glassformer.tasks.learn.folder import pad_rows
-from glassformer.tasks.learn.masked import PAD, SPECIALS, Listed, MaskedLesson, encoded, save_finder, transformer
-from glassformer.tasks.learn.paraphrases import (
+from paraphrases import (
     Retrieval,
     bags,
     held_out,
@@ -36,9 +24,21 @@ from glassformer.tasks.learn.paraphrases import (
     paraphrases,
     retrieval,
 )
-from glassformer.tasks.learn.vectors import ContrastLesson, Triple, vectors
-from glassformer.tasks.sources import open_data
-from glassformer.tasks.training import Optimise, Plan
+from shared import SEED, arguments
+from texts import Learner, minutes, table, teach, told, with_unit_tables
+from torch import nn
+
+from glassformer.checkpoints import load
+from glassformer.data import Pairs, bpe
+from glassformer.data.sources import open_data
+from glassformer.models import ConvNet1d, ConvNet1dConfig, Encoder, Recurrent, RecurrentConfig
+from glassformer.models.ends import Tokens
+from glassformer.pipelines import embed
+from glassformer.pipelines.evaluate import PAD, SPECIALS, pad_rows
+from glassformer.runtime import card as circumstances
+from glassformer.train import TrainArgs
+from glassformer.train.objectives.contrastive import Contrastive, Triple, vectors
+from glassformer.train.objectives.mlm import MaskedLM, SentenceList, encoded, save_encoder, transformer
 
 VOCABULARY, MASKED, CONTRAST = 4000, 1000, 800
 SIZE = {"width": 128, "depth": 3, "count": 4, "hidden": 384}
@@ -146,23 +146,35 @@ def learners(data: Path, runs: Path) -> list[Learner]:
     """Masked words, then contrast, which goes on from the weights of the first."""
     made = Prepared(data)
     some, rest = made.known[::100], [text for i, text in enumerate(made.known) if i % 100]
-    masked = MaskedLesson(Listed(rest), Listed(some), made.tokenizer, tokens=2048, held_rows=len(some), seed=SEED)
-    contrast = ContrastLesson(made.triples, made.watched, made.tokenizer, size=64, seed=SEED)
+    masked = MaskedLM(
+        SentenceList(rest), SentenceList(some), made.tokenizer, batch_tokens=2048, val_rows=len(some), seed=SEED
+    )
+    contrast = Contrastive(made.triples, made.watched, made.tokenizer, batch_size=64, seed=SEED)
 
     def go_on(seed: int) -> Encoder:
         model = Encoder(transformer(VOCABULARY, **SIZE, dropout=0.1), seed=seed)
         model.load_state_dict(load(runs / "words" / "model").state_dict())
         return model
 
-    def one(name: str, what: str, build: Any, lesson: Any, steps: int, rate: float, measure: Any) -> Learner:
-        optimise = Optimise(rate=rate, warmup=steps // 20, betas=(0.9, 0.98), floor=0.02)
+    def one(name: str, what: str, build: Any, objective: Any, steps: int, rate: float, measure: Any) -> Learner:
         return Learner(
             name=name,
             what=what,
             build=partial(build, seed=SEED),
-            lesson=lesson,
-            plan=Plan(steps=steps, optimise=optimise, measure_every=steps // 4, save_every=100, seed=SEED),
-            save=lambda model, folder: save_finder(model, folder, made.tokenizer, half=True),
+            objective=objective,
+            plan=TrainArgs(
+                steps=steps,
+                lr=rate,
+                warmup=steps // 20,
+                betas=(0.9, 0.98),
+                min_lr_ratio=0.02,
+                eval_every=steps // 4,
+                save_every=100,
+                seed=SEED,
+                weight_decay=0.01,
+                keep="last",
+            ),
+            save=lambda model, folder: save_encoder(model, folder, made.tokenizer, half=True),
             measure=measure,
         )
 
@@ -172,13 +184,13 @@ def learners(data: Path, runs: Path) -> list[Learner]:
         "hard_queries": len(made.test.hard()),
         "triples": len(made.triples),
     }
-    judge = lambda model: {**made.judge(model), "masked": masked.measure(model), "bags": made.bag(), **sizes}
+    judge = lambda model: {**made.judge(model), "masked": masked.evaluate(model), "bags": made.bag(), **sizes}
     first = partial(Encoder, transformer(VOCABULARY, **SIZE))
     scratch = partial(Encoder, transformer(VOCABULARY, **SIZE, dropout=0.1))
     reads = Tokens(vocabulary=VOCABULARY)
     lstm = RecurrentConfig(reads=reads, width=150, layers=3, bidirectional=True, **READS)
     cnn = ConvNet1dConfig(reads=reads, width=128, blocks=5, cycle=3, causal=False, **READS)
-    beside = partial(one, lesson=contrast, steps=CONTRAST, rate=1e-3)
+    beside = partial(one, objective=contrast, steps=CONTRAST, rate=1e-3)
     return [
         one("words", "masked words alone", first, masked, MASKED, 2e-3, judge),
         one("finder", "masked words, then contrast", go_on, contrast, CONTRAST, 5e-4, judge),

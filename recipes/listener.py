@@ -25,17 +25,17 @@ from texts import Learner, teach
 from torch import nn
 
 from glassformer.checkpoints import load
-from glassformer.checkpoints.registry import cache
+from glassformer.data.augment_audio import Augment
+from glassformer.data.packages import cache
+from glassformer.data.recordings import Recordings
+from glassformer.data.sources import open_data
 from glassformer.models import ConvNet1d, Recurrent, Speech
-from glassformer.tasks.data.recordings import Recordings
-from glassformer.tasks.learn import recognisers
-from glassformer.tasks.learn.speech import MEL, STACK, Part, SpeechLesson, save_speech
-from glassformer.tasks.learn.unlike import Changed
-from glassformer.tasks.sources import open_data
-from glassformer.tasks.symbols import Hearing
-from glassformer.tasks.training import Optimise, Plan
+from glassformer.pipelines.speech.charset import RecognizerConfig
+from glassformer.train import TrainArgs
+from glassformer.train.objectives import speech_models
+from glassformer.train.objectives.ctc import CTC, MEL, STACK, Part, save_speech
 
-HEARING = Hearing(mel=MEL, stack=STACK)
+RECOGNIZER = RecognizerConfig(mel=MEL, stack=STACK)
 SEED, SECONDS = 7, 24.0  # sound in a step
 FIRST, SECOND, LONG = 1_200, 2_500, 13_000  # steps of the first part, of a peer's second, of the shipped one's
 WARM = 200  # steps in which the rate rises
@@ -53,33 +53,45 @@ def part(name: str, of: str) -> Recordings:
     return Recordings.open(open_data(name) / f"{of}.tsv", longest=120)
 
 
-def lesson() -> SpeechLesson:
+def objective() -> CTC:
     """Synthetic voices have their own speeds already, and joined recordings are many enough."""
     made = lambda name: Recordings.open(cache() / name / "train.tsv")
     parts = [
         Part(part("asterisk-en", "train"), TIMES),
         *(Part(made(f"{n}-en"), 1, (1.0,)) for n in ("joined", "synthetic")),
     ]
-    return SpeechLesson(
+    return CTC(
         parts,
         part("asterisk-en", "valid"),
-        HEARING,
-        seconds=SECONDS,
-        changed=Changed(noise=0.3),
+        RECOGNIZER,
+        batch_seconds=SECONDS,
+        augment=Augment(noise=0.3),
         seed=SEED,
         keep=True,
     )
 
 
-def plan(steps: int, warmup: int, schedule: Literal["constant", "cosine"]) -> Plan:
-    optimise = Optimise(rate=1e-3, schedule=schedule, warmup=warmup, betas=(0.9, 0.98), decay=0.05, floor=0.01)
-    return Plan(steps=steps, optimise=optimise, average=0.998, measure_every=500, save_every=300, seed=SEED)
+def plan(steps: int, warmup: int, schedule: Literal["constant", "cosine"]) -> TrainArgs:
+    return TrainArgs(
+        steps=steps,
+        lr=1e-3,
+        schedule=schedule,
+        warmup=warmup,
+        betas=(0.9, 0.98),
+        weight_decay=0.05,
+        min_lr_ratio=0.01,
+        ema=0.998,
+        eval_every=500,
+        save_every=300,
+        seed=SEED,
+        keep="last",
+    )
 
 
-def steady(heard: SpeechLesson) -> Speech:
+def steady(heard: CTC) -> Speech:
     some = heard.batch(heard.epoch(0)[0], SEED)
     assert some is not None
-    return recognisers.steadied(Speech(recognisers.listener(HEARING), seed=SEED), some["frames"])
+    return speech_models.normalise_stem(Speech(speech_models.transformer(RECOGNIZER), seed=SEED), some["frames"])
 
 
 def begun(kind: str) -> str:
@@ -87,29 +99,29 @@ def begun(kind: str) -> str:
     return "listener-first" if kind == "short" else f"{kind}-first"
 
 
-def parts(kind: str, heard: SpeechLesson, folder: Path) -> list[tuple[Path, Learner]]:
+def parts(kind: str, heard: CTC, folder: Path) -> list[tuple[Path, Learner]]:
     """First what is said, then how early: while a network hears nothing, earlier is all that it would learn."""
     build: dict[str, Callable[[], nn.Module]] = {
         "listener": partial(steady, heard),
         "short": partial(steady, heard),
-        "gru": lambda: Recurrent(recognisers.gru(HEARING), seed=SEED),
-        "convolution": lambda: ConvNet1d(recognisers.convolution(HEARING), seed=SEED),
+        "gru": lambda: Recurrent(speech_models.gru(RECOGNIZER), seed=SEED),
+        "convolution": lambda: ConvNet1d(speech_models.convolution(RECOGNIZER), seed=SEED),
     }
     first, second = folder / begun(kind), folder / kind
     soon = copy(heard)  # with the same frames
     soon.slope = EARLY
-    save = partial(save_speech, hearing=HEARING, half=True)
-    both = partial(Learner, what=KINDS[kind], save=save, measure=heard.measure)
-    hear = both(name=first.name, build=build[kind], lesson=heard, plan=plan(FIRST, WARM, "constant"))
+    save = partial(save_speech, recognizer=RECOGNIZER, half=True)
+    both = partial(Learner, what=KINDS[kind], save=save, measure=heard.evaluate)
+    hear = both(name=first.name, build=build[kind], objective=heard, plan=plan(FIRST, WARM, "constant"))
     plan_2 = plan(LONG if kind == "listener" else SECOND, WARM // 4, "cosine")
-    hurry = both(name=second.name, build=lambda: load(first / "model"), lesson=soon, plan=plan_2)
+    hurry = both(name=second.name, build=lambda: load(first / "model"), objective=soon, plan=plan_2)
     return [(first, hear), (second, hurry)]
 
 
 def listener(runs: Path, kinds: Collection[str] = tuple(KINDS)) -> None:
     """All of them, or some, one after the other; what is done is not done again."""
     torch.set_num_threads(1)
-    heard = lesson()
+    heard = objective()
     for kind in kinds:
         for folder, one in parts(kind, heard, runs):
             teach(one, folder, True, measured=False)

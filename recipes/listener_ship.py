@@ -2,7 +2,7 @@
 
 How much the spelling counts in the search is chosen on the validation part, for each network its own; how long a space
 must stand and a pause must last to end a word too, for all the same. The test part is heard live, in pieces of 40 ms.
-When its first words had been spoken is told by another recogniser, see word_ends.py.
+When its first words had been normalize_transcript is told by another recogniser, see word_ends.py.
 """
 
 from __future__ import annotations
@@ -14,7 +14,8 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from listener import HEARING, KINDS, SEED, begun, part
+from latency import PIECE, Told, delays, summary, told
+from listener import KINDS, RECOGNIZER, SEED, begun, part
 from shared import machine
 from texts import minutes, table
 from torch import nn
@@ -22,19 +23,18 @@ from word_ends import word_ends
 
 from glassformer.checkpoints import load
 from glassformer.core.audio import log_mel
+from glassformer.data.recordings import Recordings
+from glassformer.data.sources import open_data
 from glassformer.models import Speech
+from glassformer.pipelines import transcribe, transcribe_stream
+from glassformer.pipelines.loading import HERE
+from glassformer.pipelines.metrics import error_rate
+from glassformer.pipelines.speech.charset import RecognizerConfig, normalize_transcript, recognizer_config
+from glassformer.pipelines.speech.ctc_stream import LogitRows, ctc_rows
+from glassformer.pipelines.speech.ngram import CharNgram, WordSearch
+from glassformer.pipelines.transcribe import word_decoder
 from glassformer.runtime import card as circumstances
-from glassformer.tasks import listen, transcribe
-from glassformer.tasks.data.recordings import Recordings
-from glassformer.tasks.ears import Rows, answers
-from glassformer.tasks.learn.heard import PIECE, Told, delays, summary, told
-from glassformer.tasks.learn.speech import save_speech
-from glassformer.tasks.live import reader_of
-from glassformer.tasks.shipped import HERE
-from glassformer.tasks.sources import open_data
-from glassformer.tasks.spelling import Search, Spelling
-from glassformer.tasks.symbols import Hearing, hearing_of, spoken
-from glassformer.tasks.word_errors import error_rate
+from glassformer.train.objectives.ctc import save_speech
 
 SENTENCES, REAL = 60_000, 60  # of Tatoeba; times that a real transcript counts beside them
 WEIGHTS = [(0.3, 0.6), (0.5, 0.6), (0.7, 0.6), (0.6, 0.9)]  # α, γ
@@ -42,41 +42,43 @@ WIDTH = 16
 HOLD, PAUSE, FIRST = 2, 0.36, 0.24  # by the validation part; the card says what others would do
 
 
-def reading() -> Hearing:
+def reading() -> RecognizerConfig:
     """With how letters follow each other in the transcripts that it was trained on, and in more sentences."""
-    real, symbols = part("asterisk-en", "train"), HEARING.symbols
+    real, symbols = part("asterisk-en", "train"), RECOGNIZER.charset
     with (open_data("tatoeba-en-fr") / "train.tsv").open(encoding="utf-8") as file:
         sentences = list(dict.fromkeys(line.split("\t")[0] for line in file))[:SENTENCES]
-    lines = [f" {spoken(line)} " for line in [*sentences, *[real.sentence(i) for i in range(len(real))] * REAL]]
+    prompts = [real.sentence(i) for i in range(len(real))]
+    lines = [f" {normalize_transcript(line)} " for line in [*sentences, *prompts * REAL]]
     texts = (symbols.encode(line) for line in lines if set(line) <= set(symbols.names))
-    spelling = Spelling.of(texts, len(symbols), order=7, least=4)
-    return replace(HEARING, spelling=spelling, search=Search(width=WIDTH, hold=HOLD, pause=PAUSE, first=FIRST))
+    spelling = CharNgram.of(texts, len(symbols), order=7, least=4)
+    return replace(RECOGNIZER, ngram=spelling, search=WordSearch(width=WIDTH, hold=HOLD, pause=PAUSE, first=FIRST))
 
 
 @torch.no_grad()
-def rows_of(model: nn.Module, recordings: Recordings) -> list[tuple[Rows, str]]:
+def rows_of(model: nn.Module, recordings: Recordings) -> list[tuple[LogitRows, str]]:
     """Rows of each recording, heard at once."""
     found = []
     for i in range(len(recordings)):
-        frames = log_mel(recordings.wave(i), HEARING.mel).float()
-        logits, _ = answers(model, frames[None], torch.tensor([len(frames)]), HEARING)
-        found.append((Rows(logits[0], len(frames) * HEARING.mel.hop), spoken(recordings.sentence(i))))
+        frames = log_mel(recordings.wave(i), RECOGNIZER.mel).float()
+        logits, _ = ctc_rows(model, frames[None], torch.tensor([len(frames)]), RECOGNIZER)
+        rows = LogitRows(logits[0], len(frames) * RECOGNIZER.mel.hop)
+        found.append((rows, normalize_transcript(recordings.sentence(i))))
     return found
 
 
-def read(rows: Rows, hearing: Hearing) -> str:
-    reader = reader_of(hearing)
-    return " ".join(word.text for word in [*reader.feed(rows), *reader.finish(rows.samples / hearing.mel.rate)])
+def read(rows: LogitRows, recognizer: RecognizerConfig) -> str:
+    reader = word_decoder(recognizer)
+    return " ".join(word.text for word in [*reader.feed(rows), *reader.finish(rows.samples / recognizer.mel.rate)])
 
 
-def errors(rows: list[tuple[Rows, str]], hearing: Hearing) -> float:
-    return error_rate((read(one, hearing).split(), meant.split()) for one, meant in rows)
+def errors(rows: list[tuple[LogitRows, str]], recognizer: RecognizerConfig) -> float:
+    return error_rate((read(one, recognizer).split(), meant.split()) for one, meant in rows)
 
 
-def searched(model: nn.Module, hearing: Hearing) -> Hearing:
+def searched(model: nn.Module, recognizer: RecognizerConfig) -> RecognizerConfig:
     """The weights that do best on the validation part."""
     rows = rows_of(model, part("asterisk-en", "valid"))
-    trials = [replace(hearing, search=replace(hearing.search, alpha=a, gamma=g)) for a, g in WEIGHTS]
+    trials = [replace(recognizer, search=replace(recognizer.search, alpha=a, gamma=g)) for a, g in WEIGHTS]
     return min(trials, key=lambda one: errors(rows, one))
 
 
@@ -92,22 +94,22 @@ def first_words(heard: list[Told], recordings: Recordings) -> dict[str, float]:
     return {"recordings": len(late), **delays(torch.tensor(late)), "longest": round(max(late, default=0.0), 3)}
 
 
-def measured(run: Path, name: str, hearing: Hearing) -> tuple[dict[str, Any], Hearing, list[Told]]:
+def measured(run: Path, name: str, recognizer: RecognizerConfig) -> tuple[dict[str, Any], RecognizerConfig, list[Told]]:
     model = load(run / name / "model")
-    hearing = searched(model, hearing)
+    recognizer = searched(model, recognizer)
     test = part("asterisk-en", "test")
-    heard = told(model, test, hearing)
+    heard = told(model, test, recognizer)
     return (
         {
             "kind": type(model).__name__,
             "what": KINDS[name],
             "parameters": sum(weight.numel() for weight in model.parameters()),
-            "search": asdict(hearing.search),
-            "held_out": summary(heard) | {"wer_without_spelling": round(errors(rows_of(model, test), HEARING), 4)},
+            "search": asdict(recognizer.search),
+            "held_out": summary(heard) | {"wer_without_spelling": round(errors(rows_of(model, test), RECOGNIZER), 4)},
             "first_words": first_words(heard, test),
             "trained": trained(run, name),
         },
-        hearing,
+        recognizer,
         heard,
     )
 
@@ -122,13 +124,13 @@ def trained(run: Path, name: str) -> dict[str, Any]:
 
 def exact(model: nn.Module, recordings: Recordings) -> dict[str, int]:
     """How many recordings say the same, heard live and whole: by `transcribe`, and in one pass of the network."""
-    hearing, same = hearing_of(model), {"recordings": len(recordings), "whole": 0, "one_pass": 0}
+    recognizer, same = recognizer_config(model), {"recordings": len(recordings), "whole": 0, "one_pass": 0}
     passes = rows_of(model, recordings)
     for i, (rows, _) in enumerate(passes):
         wave = recordings.wave(i)
-        live = " ".join(word.text for word in listen(model, wave.split(PIECE)))
+        live = " ".join(word.text for word in transcribe_stream(model, wave.split(PIECE)))
         same["whole"] += live == transcribe(model, wave).text
-        same["one_pass"] += live == read(rows, hearing)
+        same["one_pass"] += live == read(rows, recognizer)
     return same
 
 
@@ -138,8 +140,8 @@ def clips() -> list[Recordings]:
 
 def ship(run: Path, folder: Path = HERE / "listener") -> dict[str, Any]:
     torch.set_num_threads(1)
-    hearing = reading()
-    ours, own, heard = measured(run, "listener", hearing)
+    recognizer = reading()
+    ours, own, heard = measured(run, "listener", recognizer)
     save_speech(load(run / "listener" / "model"), folder, own, half=True)
     model = load(folder)
     assert isinstance(model, Speech)
@@ -152,7 +154,7 @@ def ship(run: Path, folder: Path = HERE / "listener") -> dict[str, Any]:
         "algorithmic_latency_seconds": round(model.config.latency.seconds, 3),
         "same_text_as_live": exact(model, part("asterisk-en", "test")),
         "librivox": summary([one for recordings in clips() for one in told(model, recordings)]),
-        "peers": {kind: measured(run, kind, hearing)[0] for kind in peers},
+        "peers": {kind: measured(run, kind, recognizer)[0] for kind in peers},
     }
     (folder / "measured.json").write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
     (folder / "card.md").write_text(card(result, heard), encoding="utf-8")

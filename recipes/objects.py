@@ -1,7 +1,7 @@
 """objects: convolutions and attention that name what is in a small photograph, and a CNN and an MLP of its size.
 
-    glassformer data fetch cifar10
-    OMP_NUM_THREADS=2 python recipes/objects.py [--out FOLDER] [--resume]
+glassformer data fetch cifar10
+OMP_NUM_THREADS=2 python recipes/objects.py [--out FOLDER] [--resume]
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ from pictures import Learner, compare, quick
 from shared import SEED, arguments
 from torch import nn
 
+from glassformer.data.images import Images
+from glassformer.data.sources import open_data
 from glassformer.models import MLP, ConvNet2d, ConvNet2dConfig, Hybrid, HybridConfig, StemConfig
 from glassformer.models.convolutional import BatchNorm
 from glassformer.models.hybrid import compact
-from glassformer.tasks.data.images import Images
-from glassformer.tasks.learn.image_models import Shape, Size, fit, mlp_config, start
-from glassformer.tasks.learn.images import Augment, ImageLesson
-from glassformer.tasks.sources import open_data
-from glassformer.tasks.training import Optimise, Plan
+from glassformer.train import TrainArgs
+from glassformer.train.objectives.image_classification import Augment, ImageClassification
+from glassformer.train.objectives.image_models import Shape, Size, fit, initialise_small, mlp_config
 
 STEPS, SHORT, BATCH = 13_000, 600, 128
 CNN_SHORT = 400  # a step of the CNN costs half as much again: as many minutes
@@ -78,21 +78,21 @@ def objects(out: Path, runs: Path, resume: bool, steps: int = STEPS) -> None:
     data = open_data("cifar10")
     train = Images.open(data / "train", channels=3)
     held = Images.open(data / "test", channels=3, labels=train.labels)
-    lesson = ImageLesson(
+    objective = ImageClassification(
         train=train,
-        held=held,
+        val=held,
         mean=(0.4914, 0.4822, 0.4465),  # of the training images
         std=(0.2470, 0.2435, 0.2616),
         augment=Augment(crop=4, flip=True, erase=0.5),
-        smoothing=0.1,
-        size=BATCH,
+        label_smoothing=0.1,
+        batch_size=BATCH,
         seed=SEED,
     )
     shape, classes = train.shape, len(train.labels)
 
     def hybrid() -> nn.Module:
         model = Hybrid(config(shape, classes), seed=SEED)
-        start(model, SEED)
+        initialise_small(model, SEED)
         return model
 
     budget = sum(weight.numel() for weight in hybrid().parameters())
@@ -103,16 +103,19 @@ def objects(out: Path, runs: Path, resume: bool, steps: int = STEPS) -> None:
     cnn = lambda: quick(ConvNet2d(CNN, seed=SEED))
 
     def one(name: str, what: str, build: Callable[[], nn.Module], count: int) -> Learner:
-        plan = Plan(
+        plan = TrainArgs(
             steps=count,
-            optimise=Optimise(rate=2e-3, warmup=min(300, count // 4), decay=0.3),
-            average=0.998 if count > 1000 else 0.99,  # over about a tenth of the steps
+            lr=2e-3,
+            warmup=min(300, count // 4),
+            weight_decay=0.3,
+            ema=0.998 if count > 1000 else 0.99,
             precision="auto",
-            measure_every=1000,
+            eval_every=1000,
             save_every=250,
             seed=SEED,
+            keep="last",
         )
-        return Learner(name=name, what=what, build=build, lesson=lesson, plan=plan)
+        return Learner(name=name, what=what, build=build, objective=objective, plan=plan)
 
     learners = [
         one("hybrid", words, hybrid, steps),

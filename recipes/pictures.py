@@ -14,9 +14,9 @@ from torch import nn
 
 from glassformer.checkpoints import load
 from glassformer.runtime import card as circumstances
-from glassformer.tasks.learn.images import ImageLesson, save_images
-from glassformer.tasks.training import Plan
-from glassformer.tasks.training.precision import autocast_of
+from glassformer.train import TrainArgs
+from glassformer.train.device import autocast_of
+from glassformer.train.objectives.image_classification import ImageClassification, save_images
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -26,8 +26,8 @@ class Learner:
     name: str
     what: str  # in words, for the card
     build: Callable[[], nn.Module]
-    lesson: ImageLesson
-    plan: Plan
+    objective: ImageClassification
+    plan: TrainArgs
 
 
 def quick(model: nn.Module) -> nn.Module:
@@ -43,10 +43,10 @@ def teach(learner: Learner, folder: Path, resume: bool) -> None:
     done, model_folder = folder / "measured.json", folder / "model"
     if resume and done.is_file():
         return
-    lesson, plan = learner.lesson, learner.plan
+    objective, plan = learner.objective, learner.plan
     model = learner.build()
-    trained, seconds = learn(learner.name, model, lesson, plan, folder, resume)
-    save_images(trained.model.eval(), model_folder, lesson.labels, lesson.preprocess, half=True)
+    trained, seconds = learn(learner.name, model, objective, plan, folder, resume)
+    save_images(trained.model.eval(), model_folder, objective.labels, objective.preprocess, half=True)
     saved = load(model_folder)
     cast = autocast_of(plan.precision, torch.device("cpu"))
     measured = {
@@ -54,12 +54,12 @@ def teach(learner: Learner, folder: Path, resume: bool) -> None:
         "kind": type(model).__name__,
         "what": learner.what,
         "parameters": sum(weight.numel() for weight in model.parameters()),
-        "held_out": {"images": len(lesson.held), **lesson.measure(saved)},  # as saved: float16
-        "confused": confused(lesson, saved),
+        "held_out": {"images": len(objective.val), **objective.evaluate(saved)},  # as saved: float16
+        "confused": confused(objective, saved),
         "trained": {
             "steps": plan.steps,
-            "batch": lesson.size,
-            "images_seen": plan.steps * lesson.size,
+            "batch": objective.batch_size,
+            "images_seen": plan.steps * objective.batch_size,
             "precision": "float32" if cast is None else "bfloat16",
             **seconds,
         },
@@ -67,13 +67,13 @@ def teach(learner: Learner, folder: Path, resume: bool) -> None:
     done.write_text(json.dumps(measured, indent=1) + "\n", encoding="utf-8")
 
 
-def confused(lesson: ImageLesson, model: nn.Module, most: int = 3) -> list[list[Any]]:
+def confused(objective: ImageClassification, model: nn.Module, most: int = 3) -> list[list[Any]]:
     """The classes that are taken for each other most: both names, and how often, either way."""
-    C = lesson.confusion(model)
+    C = objective.confusion(model)
     both = (C + C.T).triu(1)
-    n = len(lesson.labels)
+    n = len(objective.labels)
     order = both.flatten().argsort(descending=True)[:most].tolist()
-    return [[lesson.labels[i // n], lesson.labels[i % n], int(both.flatten()[i])] for i in order]
+    return [[objective.labels[i // n], objective.labels[i % n], int(both.flatten()[i])] for i in order]
 
 
 def compare(name: str, learners: Sequence[Learner], runs: Path, out: Path, resume: bool, card: str) -> None:
@@ -91,12 +91,12 @@ def _keep(name: str, learners: Sequence[Learner], runs: Path, out: Path, card: s
     found = {one.name: read(one) for one in learners}
     first = learners[0]
     model = load(runs / first.name / "model")
-    save_images(model, out, first.lesson.labels, first.lesson.preprocess, half=True)
+    save_images(model, out, first.objective.labels, first.objective.preprocess, half=True)
     measured = {"model": name, "seed": SEED, "machine": circumstances(), **found[first.name]}
     measured["peers"] = {one.name: found[one.name] for one in learners[1:]}
     (out / "measured.json").write_text(json.dumps(measured, indent=1) + "\n", encoding="utf-8")
-    words = told(measured) | {"labels": ", ".join(first.lesson.labels)}
-    words["epochs"] = f"{measured['trained']['images_seen'] / len(first.lesson.train):.1f}"
+    words = told(measured) | {"labels": ", ".join(first.objective.labels)}
+    words["epochs"] = f"{measured['trained']['images_seen'] / len(first.objective.train):.1f}"
     (out / "card.md").write_text(card.format(**words), encoding="utf-8")
     print(f"{name}: {100 * measured['held_out']['accuracy']:.2f} % in {out}", flush=True)
 

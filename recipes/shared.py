@@ -10,10 +10,10 @@ from typing import Any
 
 from torch import nn
 
-from glassformer.tasks.training import Lesson, Plan, Progress, Trained, train
+from glassformer.train import Objective, Progress, TrainArgs, Trained, fit
 
 SEED = 20
-FOLDER = Path(__file__).parent.parent / "src/glassformer/tasks/shipped"
+FOLDER = Path(__file__).parent.parent / "src/glassformer/checkpoints/shipped"
 
 
 class Shown:
@@ -38,17 +38,19 @@ class Shown:
             return
         self.last = now
         self.file.write_text(f"{self.seconds:.1f}")
-        held = " ".join(f"{name} {value:.4f}" for name, value in progress.held_out.items())
+        held = " ".join(f"{name} {value:.4f}" for name, value in progress.val.items())
         line = f"{self.name} {progress.step}/{progress.steps} loss {progress.loss:.3f} {held}"
-        print(f"{line} {progress.seconds:.0f} s, {progress.left:.0f} s left", flush=True)
+        print(f"{line} {progress.seconds:.0f} s, {progress.seconds_left:.0f} s left", flush=True)
 
 
-def learn(name: str, model: nn.Module, lesson: Lesson, plan: Plan, folder: Path, resume: bool) -> tuple[Trained, Any]:
+def learn(
+    name: str, model: nn.Module, objective: Objective, plan: TrainArgs, folder: Path, resume: bool
+) -> tuple[Trained, Any]:
     """Trained to the end (else the script ends, to be resumed), and the seconds that it took, by both clocks."""
     folder.mkdir(parents=True, exist_ok=True)
     clock = Shown(name, folder)
-    trained = train(model, lesson, plan, folder, resume=resume and (folder / "state").is_dir(), show=clock)
-    if trained.stopped != "done":
+    trained = fit(model, objective, plan, folder, resume=resume and (folder / "state").is_dir(), callbacks=[clock])
+    if trained.stopped != "finished":
         print(f"{name}: {trained.stopped}; go on with --resume", flush=True)
         sys.exit(0)
     return trained, {"seconds": round(trained.history[-1]["seconds"]), "processor_seconds": round(clock.seconds)}

@@ -1,6 +1,6 @@
-"""The table of the models that come with Glassformer, from what was measured of each, into README.md and docs/use.md.
+"""The table of the shipped models, from what was measured of each, into README.md and docs/pipelines.md.
 
-    python recipes/table.py
+python recipes/table.py
 """
 
 from __future__ import annotations
@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).parent.parent
-SHIPPED = ROOT / "src/glassformer/tasks/shipped"
-PAGES = (ROOT / "README.md", ROOT / "docs/use.md")
+SHIPPED = ROOT / "src/glassformer/checkpoints/shipped"
+PAGES = (ROOT / "README.md", ROOT / "docs/pipelines.md")
 BEGIN, END = "<!-- shipped -->", "<!-- /shipped -->"
 VERBS = {
     "digits": "`classify -m digits`",
@@ -39,22 +39,13 @@ def quality(held: dict[str, Any]) -> str:
     raise SystemExit(f"no number known in {sorted(held)}")
 
 
-def peers(measured: dict[str, Any]) -> str:
-    """The same of what it is compared with."""
-    found = [f"{name} {quality(one['held_out'])}" for name, one in measured.get("peers", {}).items()]
-    if bags := measured["held_out"].get("bags"):
-        names = {"counts": "bag of words", "tfidf": "TF-IDF"}
-        found += [f"{names[name]} {one['all']['mean_reciprocal_rank']:.2f}" for name, one in bags.items()]
-    return "; ".join(found) or "–"
-
-
 def table() -> str:
-    lines = ["| model | used by | parameters | held-out | beside it |", "|---|---|---|---|---|"]
+    lines = ["| model | used by | parameters | on held-out data |", "|---|---|---|---|"]
     for name, verb in VERBS.items():
         path = SHIPPED / name / "measured.json"
         if path.is_file():
             one = json.loads(path.read_text(encoding="utf-8"))
-            cells = [name, verb, f"{one['parameters'] / 1e6:.2f} M", quality(one["held_out"]), peers(one)]
+            cells = [name, verb, f"{one['parameters'] / 1e6:.2f} M", quality(one["held_out"])]
             lines.append(f"| {' | '.join(cells)} |")
     return "\n".join(lines)
 

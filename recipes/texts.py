@@ -1,4 +1,4 @@
-"""What the recipes for text share: models learn in turn by the same lesson, are saved, then measured and described."""
+"""Shared by the recipes of text models: train one after another, save, measure and describe."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from torch import nn
 
 from glassformer.checkpoints import load
 from glassformer.runtime import card as circumstances
-from glassformer.tasks.training import Lesson, Plan
+from glassformer.train import Objective, TrainArgs
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -24,8 +24,8 @@ class Learner:
     name: str
     what: str
     build: Callable[[], nn.Module]
-    lesson: Lesson
-    plan: Plan
+    objective: Objective
+    plan: TrainArgs
     save: Callable[[nn.Module, Path], Path]
     measure: Callable[[nn.Module], dict[str, Any]]
 
@@ -41,7 +41,7 @@ def teach(learner: Learner, folder: Path, resume: bool, *, measured: bool = True
         return {}
     model = load(model_folder)
     trained = json.loads((folder / "trained.json").read_text(encoding="utf-8"))
-    trained["epochs"] = round(learner.plan.steps / len(learner.lesson.epoch(0)), 2)
+    trained["epochs"] = round(learner.plan.steps / len(learner.objective.epoch(0)), 2)
     found = {
         "machine": circumstances(),
         "kind": type(model).__name__,
@@ -57,7 +57,7 @@ def teach(learner: Learner, folder: Path, resume: bool, *, measured: bool = True
 
 def _train(learner: Learner, folder: Path, model_folder: Path, resume: bool) -> None:
     plan = learner.plan
-    trained, seconds = learn(learner.name, learner.build(), learner.lesson, plan, folder, resume)
+    trained, seconds = learn(learner.name, learner.build(), learner.objective, plan, folder, resume)
     faults = trained.faults.told() if trained.faults is not None else []
     told = {"steps": plan.steps, "seed": plan.seed, **seconds, "left_out": faults}
     learner.save(trained.model.eval(), model_folder)

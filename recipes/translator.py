@@ -1,7 +1,7 @@
 """translator: English to French by an encoder-decoder Transformer, and by an LSTM with attention of its size.
 
-    glassformer data fetch tatoeba-en-fr
-    OMP_NUM_THREADS=1 python recipes/translator.py [--out FOLDER] [--resume]
+glassformer data fetch tatoeba-en-fr
+OMP_NUM_THREADS=1 python recipes/translator.py [--out FOLDER] [--resume]
 """
 
 from __future__ import annotations
@@ -13,11 +13,12 @@ from typing import Any
 from shared import SEED, arguments
 from texts import Learner, compare, minutes, table, told, with_unit_tables
 
+from glassformer.data import Pairs, bpe
+from glassformer.data.sources import open_data
 from glassformer.models import RecurrentSeq2Seq, Seq2Seq
-from glassformer.tasks.data import Pairs, bpe
-from glassformer.tasks.learn.pairs import PairLesson, judge, recurrent, save_translator, transformer
-from glassformer.tasks.sources import open_data
-from glassformer.tasks.training import Optimise, Plan
+from glassformer.pipelines.evaluate import score_translations
+from glassformer.train import TrainArgs
+from glassformer.train.objectives.translation import Translation, recurrent, save_translator, transformer
 
 VOCABULARY, STEPS, TOKENS = 4000, 2600, 1200
 PART = 300  # sentences of the test that are measured once more by themselves: soon done again
@@ -58,14 +59,28 @@ def learners(data: Path) -> list[Learner]:
     train, valid, test = (Pairs.open(data / f"{part}.tsv") for part in ("train", "valid", "test"))
     texts = (text for i in range(len(train)) for text in train.pair(i))
     tokenizer = bpe.train(texts, VOCABULARY, end="</s>")
-    lesson = PairLesson(train, valid, tokenizer, tokens=TOKENS, smoothing=0.1, longest=48, seed=SEED)
-    optimise = Optimise(rate=2e-3, warmup=STEPS // 13, betas=(0.9, 0.98), decay=0.01, floor=0.02)
-    plan = Plan(steps=STEPS, optimise=optimise, average=0.998, measure_every=STEPS // 4, save_every=100, seed=SEED)
+    objective = Translation(train, valid, tokenizer, batch_tokens=TOKENS, label_smoothing=0.1, max_tokens=48, seed=SEED)
+    plan = TrainArgs(
+        steps=STEPS,
+        lr=2e-3,
+        warmup=STEPS // 13,
+        betas=(0.9, 0.98),
+        weight_decay=0.01,
+        min_lr_ratio=0.02,
+        ema=0.998,
+        eval_every=STEPS // 4,
+        save_every=100,
+        seed=SEED,
+        keep="last",
+    )
     both: dict[str, Any] = {
-        "lesson": lesson,
+        "objective": objective,
         "plan": plan,
         "save": lambda model, folder: save_translator(model, folder, tokenizer, languages=("en", "fr"), half=True),
-        "measure": lambda model: {**judge(model, test), "part": judge(model, test, most=PART)},
+        "measure": lambda model: {
+            **score_translations(model, test),
+            "part": score_translations(model, test, limit=PART),
+        },
     }
     ours = partial(Seq2Seq, transformer(VOCABULARY, 160, 3, 5, 320), seed=SEED)
     peer = partial(with_unit_tables, partial(RecurrentSeq2Seq, recurrent(VOCABULARY, 136, 2)), seed=SEED)

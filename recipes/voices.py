@@ -23,12 +23,12 @@ from pathlib import Path
 import numpy as np
 import soundfile
 
-from glassformer.checkpoints.registry import cache
 from glassformer.core.audio import RATE
+from glassformer.data.packages import cache
+from glassformer.data.recordings import Recordings
+from glassformer.data.sources import open_data
 from glassformer.errors import InputError
-from glassformer.tasks.data.recordings import Recordings
-from glassformer.tasks.sources import open_data
-from glassformer.tasks.symbols import spoken
+from glassformer.pipelines.speech.charset import normalize_transcript
 
 SEED = 7
 
@@ -50,14 +50,15 @@ def chosen(sentences: Iterable[str], count: int) -> list[str]:
 
 def single(sentences: Iterable[str], count: int) -> list[str]:
     """The commonest words, each alone."""
-    return [word for word, _ in Counter(word for text in sentences for word in spoken(text).split()).most_common(count)]
+    words = Counter(word for text in sentences for word in normalize_transcript(text).split())
+    return [word for word, _ in words.most_common(count)]
 
 
 def phrases(transcripts: Sequence[str], count: int, longest: int = 8) -> list[str]:
     """Words of the transcripts, each after one that it follows there: a walk of 2 to `longest` words."""
     follow: defaultdict[str, list[str]] = defaultdict(list)
     for text in transcripts:
-        for before, after in pairwise(["", *spoken(text).split(), ""]):
+        for before, after in pairwise(["", *normalize_transcript(text).split(), ""]):
             follow[before].append(after)
     draw, found = random.Random(SEED), dict[str, None]()
     while len(found) < count:
@@ -115,7 +116,7 @@ def join(recordings: Recordings, count: int, folder: Path, longest: float = 2.5)
         gaps = [np.zeros(int(0.3 * RATE * draw.random()), np.float32) for _ in chosen]
         parts = [part for i, gap in zip(chosen, gaps, strict=True) for part in (recordings.wave(i).numpy(), gap)]
         soundfile.write(folder / "audio" / f"{number:05}.wav", np.concatenate(parts[:-1]), RATE)
-        rows.append((f"audio/{number:05}.wav", " ".join(spoken(recordings.sentence(i)) for i in chosen)))
+        rows.append((f"audio/{number:05}.wav", " ".join(normalize_transcript(recordings.sentence(i)) for i in chosen)))
     listed(rows, folder)
 
 

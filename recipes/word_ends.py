@@ -2,7 +2,7 @@
 
 pocketsphinx (BSD, with its English sounds and its dictionary; part of the `dev` extra) finds where the phones of the
 sentence lie in the recording. On the validation part of `asterisk-en` last words end 0.01 s before the sound does in
-the median, nine in ten within 0.08 s of it (the end of a sound by its level: `glassformer.tasks.learn.heard.over`).
+the median, nine in ten within 0.08 s of it (the end of a sound by its level: latency.py).
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """writer: a language model of Shakespeare's works, and an LSTM, a CNN and an MLP of its size.
 
-    glassformer data fetch shakespeare
-    OMP_NUM_THREADS=1 python recipes/writer.py [--out FOLDER] [--resume]
+glassformer data fetch shakespeare
+OMP_NUM_THREADS=1 python recipes/writer.py [--out FOLDER] [--resume]
 """
 
 from __future__ import annotations
@@ -15,21 +15,20 @@ from shared import SEED, arguments
 from texts import Learner, compare, minutes, table, told, with_unit_tables
 
 from glassformer.checkpoints import load
+from glassformer.data import Text, blocks, bpe
+from glassformer.data.sources import open_data
 from glassformer.models import MLP, ConvNet1d, Decoder, Recurrent
-from glassformer.tasks import generate
-from glassformer.tasks.data import Text, blocks, bpe
-from glassformer.tasks.learn.text import (
-    TextLesson,
+from glassformer.pipelines import generate
+from glassformer.pipelines.evaluate import score_text, token_bytes
+from glassformer.train import TrainArgs
+from glassformer.train.objectives.language_modeling import (
+    LanguageModeling,
     convolutional,
     mlp,
     recurrent,
-    save_writer,
-    score,
-    token_bytes,
+    save_language_model,
     transformer,
 )
-from glassformer.tasks.sources import open_data
-from glassformer.tasks.training import Optimise, Plan
 
 VOCABULARY, LENGTH, SIZE, STEPS, SHORT, WINDOW = 2048, 256, 4, 1300, 300, 16
 PROMPT = "ROMEO.\n"
@@ -80,16 +79,28 @@ def learners(data: Path, cache: Path) -> list[Learner]:
     sizes = token_bytes(tokenizer)
 
     def one(name: str, what: str, build: Any, steps: int, rate: float, before: int = 0) -> Learner:
-        optimise = Optimise(rate=rate, warmup=steps // 20, betas=(0.9, 0.98), decay=0.05, floor=0.02)
-        plan = Plan(steps=steps, optimise=optimise, measure_every=max(1, steps // 4), save_every=100, seed=SEED)
+        plan = TrainArgs(
+            steps=steps,
+            lr=rate,
+            warmup=steps // 20,
+            betas=(0.9, 0.98),
+            weight_decay=0.05,
+            min_lr_ratio=0.02,
+            eval_every=max(1, steps // 4),
+            save_every=100,
+            seed=SEED,
+            keep="last",
+        )
         return Learner(
             name=name,
             what=what,
             build=partial(build, seed=SEED),
-            lesson=TextLesson(ids["train"], ids["valid"], tokenizer, size=SIZE, before=before, seed=SEED),
+            objective=LanguageModeling(
+                ids["train"], ids["valid"], tokenizer, batch_size=SIZE, before=before, seed=SEED
+            ),
             plan=plan,
-            save=lambda model, folder: save_writer(model, folder, tokenizer, half=True),
-            measure=lambda model: {**score(model, ids["test"], sizes, before=before), "bytes": ids["test"].bytes},
+            save=lambda model, folder: save_language_model(model, folder, tokenizer, half=True),
+            measure=lambda model: {**score_text(model, ids["test"], sizes, before=before), "bytes": ids["test"].bytes},
         )
 
     ours = partial(Decoder, transformer(VOCABULARY, 160, 4, 5, 432, length=LENGTH))
@@ -108,7 +119,8 @@ def learners(data: Path, cache: Path) -> list[Learner]:
 
 def writer(out: Path, runs: Path, resume: bool) -> None:
     measured = compare(learners(open_data("shakespeare"), runs / "tokens"), runs, out, resume)
-    sample = PROMPT + generate(load(out), PROMPT, temperature=0.8, top_p=0.95, seed=1, max_new=min(120, LENGTH // 2))
+    most = min(120, LENGTH // 2)
+    sample = PROMPT + generate(load(out), PROMPT, temperature=0.8, top_p=0.95, seed=1, max_new_tokens=most)
     measured["sample"] = sample
     (out / "measured.json").write_text(json.dumps(measured, indent=1) + "\n", encoding="utf-8")
     (out / "card.md").write_text(CARD.format(**said(measured)), encoding="utf-8")

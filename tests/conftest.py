@@ -15,6 +15,8 @@ from glassformer.errors import GlassError
 # Before anything imports them: the annotations of core and nn become checks.
 install_import_hook(["glassformer.core", "glassformer.nn"], "beartype.beartype")
 
+pytest_plugins = ["fixtures.text_models", "fixtures.shapes"]
+
 settings.register_profile("glassformer", deadline=None, derandomize=True, print_blob=True, max_examples=30)
 settings.register_profile("thorough", settings.get_profile("glassformer"), max_examples=300)
 settings.load_profile(os.environ.get("GLASSFORMER_PROFILE", "glassformer"))

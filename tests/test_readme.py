@@ -31,7 +31,7 @@ def test_there_are_commands() -> None:
 def test_a_command_runs(line: str, tmp_path: Path, tmp_path_factory: pytest.TempPathFactory) -> None:
     shutil.copytree(ROOT / "examples", tmp_path / "examples")
     done = subprocess.run(
-        [sys.executable, "-c", "from glassformer.app.cli import main; main()", *shlex.split(line)[1:]],
+        [sys.executable, "-c", "from glassformer.cli.main import main; main()", *shlex.split(line)[1:]],
         cwd=tmp_path,
         env={**os.environ, "GLASSFORMER_DATA": str(tmp_path_factory.getbasetemp() / "data")},
         stdin=subprocess.DEVNULL,
@@ -47,7 +47,7 @@ def test_a_target_exists(line: str) -> None:
     """Not run from within itself: `make -n` says what it would do."""
     done = subprocess.run([*line.split()[:1], "-n", *line.split()[1:]], cwd=ROOT, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
-    assert "tour" in done.stdout or "pytest" in done.stdout
+    assert "serve" in done.stdout or "pytest" in done.stdout
 
 
 def test_links_lead_somewhere() -> None:
@@ -56,5 +56,5 @@ def test_links_lead_somewhere() -> None:
 
 
 def test_the_table_of_measurements_is_filled_in() -> None:
-    table = README.partition("<!-- watching -->")[2].partition("<!-- /watching -->")[0]
-    assert "ours, nobody looks | 1.00" in table
+    table = README.partition("<!-- tracing -->")[2].partition("<!-- /tracing -->")[0]
+    assert "plain forward pass | 1.00" in table

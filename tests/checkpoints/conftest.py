@@ -17,9 +17,9 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
 from glassformer.checkpoints import FAMILIES, load, open_published, origin_of, parity, published_weights
-from glassformer.checkpoints.binding import bind
-from glassformer.checkpoints.compare import hugging_face, paired, recorded
-from glassformer.checkpoints.double import Double
+from glassformer.checkpoints.bind import bind
+from glassformer.checkpoints.float64 import Float64Mode
+from glassformer.checkpoints.parity import hugging_face, paired, recorded
 from glassformer.checkpoints.samples import sample
 from glassformer.models import Decoder, decoder
 
@@ -106,7 +106,7 @@ def require_equal_gradients(hf: Any, folder: Path) -> None:
     assert origin is not None
     family = FAMILIES[origin.family]
     test = sample(model)
-    with Double():
+    with Float64Mode():
         peer = hugging_face(hf, origin.raw, folder, torch.float64)
         pairs = list(paired(family, model, peer))
         ends = [pair for pair in pairs if pair.ours in HEADS]

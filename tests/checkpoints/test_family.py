@@ -9,7 +9,7 @@ import torch
 from torch import nn
 
 from glassformer.checkpoints import FAMILIES, recognise
-from glassformer.checkpoints.binding import bind
+from glassformer.checkpoints.bind import bind
 from glassformer.checkpoints.family import Family
 from glassformer.checkpoints.rules import linear, same
 from glassformer.errors import CheckpointError, ConfigError

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
 
-from glassformer.checkpoints.layouts import Interleaved, Joined, Layout, Reshaped, Rows, Same, Stacked, Transposed
+from glassformer.checkpoints.layouts import Interleaved, Joined, Layout, Reshaped, RowRange, Same, Stacked, Transposed
 from glassformer.core.rotary import rotary_angles, rotate
 
 W = torch.arange(24.0).view(6, 4)
@@ -26,7 +26,7 @@ W = torch.arange(24.0).view(6, 4)
         (Joined(), [W[0], W[1]], [(8,)]),
         (Stacked(2), [W], [(3, 4), (3, 4)]),
         (Reshaped(lambda c: (6, 2, c)), [W], [(6, 2, 2)]),
-        (Rows(lambda c: (1, c, 2)), [W[:2]], [(1, 2, 2), (1, 2, 2)]),
+        (RowRange(lambda c: (1, c, 2)), [W[:2]], [(1, 2, 2), (1, 2, 2)]),
         (Interleaved(lambda c: 1), [W], [(6, 4)]),
         (Interleaved(lambda c: 3), [W], [(6, 4)]),
     ],

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -96,7 +97,7 @@ def rewrite(folder: Path, card: dict[str, Any]) -> None:
     ("change", "said"),
     [
         (lambda card: card | {"format": 2}, "format 2"),
-        (lambda card: card | {"kind": "os"}, "no model 'os'"),
+        (lambda card: card | {"kind": "os"}, "no architecture 'os'"),
         (lambda card: card | {"kind": "Encoder"}, "config is"),
         (lambda card: card | {"config": None}, "config is 'None'"),
         (lambda card: card | {"origin": {"folder": "/etc"}}, "origin"),
@@ -121,3 +122,15 @@ def deep(card: dict[str, Any], depth: int) -> dict[str, Any]:
 def test_only_our_models(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="a Linear cannot be saved"):
         gf.save(nn.Linear(2, 2), tmp_path)
+
+
+def test_weights_are_reproducible_and_have_the_mode_of_other_files(tmp_path: Path) -> None:
+    model = ViT(vit.tiny(), seed=0)
+    before = os.umask(0o027)
+    try:
+        files = [gf.save(model, tmp_path / str(i)) / "model.safetensors" for i in range(6)]
+    finally:
+        os.umask(before)
+    assert len({path.read_bytes() for path in files}) == 1
+    assert {oct(path.stat().st_mode & 0o777) for path in files} == {"0o640"}
+    assert sorted(path.name for path in (tmp_path / "0").iterdir()) == ["glassformer.json", "model.safetensors"]

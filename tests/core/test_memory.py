@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from glassformer.core import memory
-from glassformer.core.memory import MAPPED, MOST, again, room
+from glassformer.core.memory import MAPPED, room
 
 
 @pytest.mark.parametrize("size", [3, MAPPED // 4, MAPPED // 4 + 5000])
@@ -43,33 +43,3 @@ def test_the_system_was_asked() -> None:
             assert "hg" in line.split()
             return
     pytest.fail("no region holds the tensor")
-
-
-BYTE = torch.zeros(1, dtype=torch.uint8)
-LARGE = (2 * MAPPED,)
-
-
-@pytest.mark.skipif(not memory.LARGE_PAGES, reason="the system has no large pages")
-def test_what_nobody_holds_is_given_again_and_what_a_view_holds_is_not() -> None:
-    with again([]):
-        first = room(LARGE, BYTE).fill_(1)
-        place, seen = first.data_ptr(), first[5:9]
-        del first
-        second = room(LARGE, BYTE).fill_(2)
-        assert second.data_ptr() != place
-        assert seen.tolist() == [1, 1, 1, 1]
-        del seen
-        assert room(LARGE, BYTE).data_ptr() == place
-
-
-def test_no_more_than_two_blocks_stay_mapped_and_only_while_it_is_open() -> None:
-    blocks: list[mmap.mmap] = []
-    with again(blocks):
-        held = [room(LARGE, BYTE).fill_(i) for i in range(MOST + 2)]
-        assert len(blocks) <= MOST
-        room((MAPPED * 3,), BYTE)
-        assert len({len(block) for block in blocks}) <= 1  # another size: the old ones are not coming back
-    assert [int(part[-1]) for part in held] == list(range(MOST + 2))
-    before = list(map(len, blocks))
-    room(LARGE, BYTE)
-    assert list(map(len, blocks)) == before

@@ -20,7 +20,7 @@ def test_a_process_that_dies_does_not_take_us_along() -> None:
 
 def test_what_a_child_process_says_is_believed(monkeypatch: pytest.MonkeyPatch) -> None:
     """A processor that advertises AMX, and whose child dies: an error, no crash."""
-    monkeypatch.setattr(precision, "_advertises_amx", lambda: True)
+    monkeypatch.setattr(precision, "advertises_amx", lambda: True)
     monkeypatch.setattr(precision, "_TRY", "import os, signal; os.kill(os.getpid(), signal.SIGILL)")
     layer = Linear(4, 4).bfloat16()
     with pytest.raises(InputError, match="dies when it runs them: use float32, or start with ONEDNN_MAX_CPU_ISA"):
@@ -29,6 +29,6 @@ def test_what_a_child_process_says_is_believed(monkeypatch: pytest.MonkeyPatch) 
 
 
 def test_where_nothing_is_advertised_nothing_is_tried(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(precision, "_advertises_amx", lambda: False)
+    monkeypatch.setattr(precision, "advertises_amx", lambda: False)
     monkeypatch.setattr(precision, "survives", lambda code: pytest.fail("a child was started"))
     assert precision.bfloat16_works()

@@ -7,7 +7,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from glassformer.decoding import DecoderSpeaker, Sampling, Seq2SeqSpeaker, Stopping, generate, speak, stream
+from glassformer.decoding import Sampling, Stopping, generate_ids, generate_steps, stream_ids
 from glassformer.decoding.stopping import Ending
 from glassformer.models import Decoder, Seq2Seq
 
@@ -23,8 +23,8 @@ samplings = st.sampled_from(
 )
 stoppings = st.builds(
     Stopping,
-    max_new=st.sampled_from([None, 7]),
-    min_new=st.integers(0, 3),
+    max_new_tokens=st.sampled_from([None, 7]),
+    min_new_tokens=st.integers(0, 3),
     ends=st.sampled_from([(), (3,), (1, 7)]),
     stops=st.sampled_from([(), ((2,), (5, 6))]),
 )
@@ -32,7 +32,7 @@ stoppings = st.builds(
 
 def limited(stopping: Stopping) -> Stopping:
     """A translator's context is 512: short enough answers for a test."""
-    return Stopping(max_new=6, min_new=stopping.min_new, ends=stopping.ends, stops=stopping.stops)
+    return Stopping(max_new_tokens=6, min_new_tokens=stopping.min_new_tokens, ends=stopping.ends, stops=stopping.stops)
 
 
 @settings(max_examples=10)
@@ -41,9 +41,9 @@ def test_a_batch_answers_as_one_by_one(
     plain: Decoder, translator: Seq2Seq, prompts: Any, sampling: Sampling, stopping: Stopping, seed: int
 ) -> None:
     for model, until in ((plain, stopping), (translator, limited(stopping))):
-        together = generate(model, prompts, sampling=sampling, stopping=until, seed=seed)
+        together = generate_ids(model, prompts, sampling=sampling, stopping=until, seed=seed)
         for i, prompt in enumerate(prompts):
-            (alone,) = generate(model, [prompt], sampling=sampling, stopping=until, seed=seed + i)
+            (alone,) = generate_ids(model, [prompt], sampling=sampling, stopping=until, seed=seed + i)
             assert together[i].tokens == alone.tokens
             assert together[i].ended == alone.ended
             assert together[i].logprobs == pytest.approx(alone.logprobs, abs=1e-9)
@@ -54,12 +54,12 @@ def test_a_batch_answers_as_one_by_one(
 def test_with_a_cache_as_without(
     plain: Decoder, translator: Seq2Seq, prompts: Any, sampling: Sampling, stopping: Stopping
 ) -> None:
-    for adapter, model, until in (
-        (DecoderSpeaker, plain, stopping),
-        (Seq2SeqSpeaker, translator, limited(stopping)),
+    for model, until in (
+        (plain, stopping),
+        (translator, limited(stopping)),
     ):
         answers = [
-            generate(adapter(model, cached=cached), prompts, sampling=sampling, stopping=until)  # type: ignore[operator]
+            generate_ids(model.session(cached=cached), prompts, sampling=sampling, stopping=until)  # type: ignore[operator]
             for cached in (True, False)
         ]
         assert [a.tokens for a in answers[0]] == [a.tokens for a in answers[1]]
@@ -67,7 +67,7 @@ def test_with_a_cache_as_without(
 
 def test_greedy_is_argmax_again_and_again(plain: Decoder) -> None:
     tokens = [3, 1]
-    (answer,) = generate(plain, [tokens])
+    (answer,) = generate_ids(plain, [tokens])
     logprobs = []
     while len(tokens) < plain.config.length:
         with torch.no_grad():
@@ -87,10 +87,10 @@ def test_greedy_equals_hugging_face(gpt2: Any, marian: Any) -> None:
         common = {"min_new_tokens": least, "repetition_penalty": penalty, "eos_token_id": list(ends)}
         how: Any = {
             "sampling": Sampling(temperature=0.0, repetition_penalty=penalty),
-            "stopping": Stopping(max_new=9, min_new=least, ends=ends),
+            "stopping": Stopping(max_new_tokens=9, min_new_tokens=least, ends=ends),
         }
         for twins in (gpt2, marian):
-            answers = generate(twins.ours, prompts, **how)
+            answers = generate_ids(twins.ours, prompts, **how)
             for prompt, answer in zip(prompts, answers, strict=True):
                 (theirs,) = twins.theirs.generate(torch.tensor([prompt]), do_sample=False, max_new_tokens=9, **common)
                 start = len(prompt) if twins is gpt2 else 1
@@ -98,12 +98,12 @@ def test_greedy_equals_hugging_face(gpt2: Any, marian: Any) -> None:
 
 
 def test_stream_gives_what_generate_gives_as_it_comes(plain: Decoder) -> None:
-    how: Any = {"sampling": Sampling(), "stopping": Stopping(max_new=8), "seed": 3}
-    (answer,) = generate(plain, [[1, 2]], **how)
-    assert tuple(stream(plain, [1, 2], **how)) == answer.tokens
+    how: Any = {"sampling": Sampling(), "stopping": Stopping(max_new_tokens=8), "seed": 3}
+    (answer,) = generate_ids(plain, [[1, 2]], **how)
+    assert tuple(stream_ids(plain, [1, 2], **how)) == answer.tokens
     passes: list[int] = []
     hook = plain.decoder.register_forward_hook(lambda *_: passes.append(1))
-    coming = stream(plain, [1, 2], **how)
+    coming = stream_ids(plain, [1, 2], **how)
     assert not passes
     assert (next(coming), next(coming)) == answer.tokens[:2]
     assert len(passes) == 2, "the third has not been thought of yet"
@@ -112,21 +112,21 @@ def test_stream_gives_what_generate_gives_as_it_comes(plain: Decoder) -> None:
 
 
 def test_two_streams_of_one_model_do_not_meet(plain: Decoder) -> None:
-    stopping = Stopping(max_new=6)
-    one, two = (list(stream(plain, prompt, stopping=stopping)) for prompt in ([1, 2], [3]))
-    pairs = zip(stream(plain, [1, 2], stopping=stopping), stream(plain, [3], stopping=stopping), strict=True)
+    stopping = Stopping(max_new_tokens=6)
+    one, two = (list(stream_ids(plain, prompt, stopping=stopping)) for prompt in ([1, 2], [3]))
+    pairs = zip(stream_ids(plain, [1, 2], stopping=stopping), stream_ids(plain, [3], stopping=stopping), strict=True)
     assert list(pairs) == list(zip(one, two, strict=True))
 
 
 def test_rows_come_together_and_leave_when_they_have_ended(plain: Decoder) -> None:
     prompts = [[1, 2], [5, 5, 5], [7]]
-    stopping = Stopping(max_new=12, ends=(3, 7))
-    answers = generate(plain, prompts, sampling=Sampling(), stopping=stopping, seed=2)
+    stopping = Stopping(max_new_tokens=12, ends=(3, 7))
+    answers = generate_ids(plain, prompts, sampling=Sampling(), stopping=stopping, seed=2)
     lengths = [len(answer.tokens) for answer in answers]
     assert len(set(lengths)) > 1, "answers of several lengths, or this shows nothing"
     batches: list[int] = []
     hook = plain.decoder.register_forward_hook(lambda m, args, out: batches.append(len(out)))
-    said = list(speak(plain, prompts, sampling=Sampling(), stopping=stopping, seed=2))
+    said = list(generate_steps(plain, prompts, sampling=Sampling(), stopping=stopping, seed=2))
     hook.remove()
     assert batches == [sum(length > step for length in lengths) for step in range(max(lengths))]
     for row, answer in enumerate(answers):
@@ -138,40 +138,41 @@ def test_rows_come_together_and_leave_when_they_have_ended(plain: Decoder) -> No
 def test_who_stays_keeps_what_was_seen(plain: Decoder) -> None:
     """A penalty on repetition follows its row when others leave."""
     prompts = [[t, t + 1] for t in range(11)]
-    how: Any = {"sampling": Sampling(repetition_penalty=4.0), "stopping": Stopping(max_new=9, ends=(3, 7))}
-    together = generate(plain, prompts, seed=5, **how)
+    how: Any = {"sampling": Sampling(repetition_penalty=4.0), "stopping": Stopping(max_new_tokens=9, ends=(3, 7))}
+    together = generate_ids(plain, prompts, seed=5, **how)
     assert len({len(answer.tokens) for answer in together}) > 3
     for i, prompt in enumerate(prompts):
-        assert together[i].tokens == generate(plain, [prompt], seed=5 + i, **how)[0].tokens
+        assert together[i].tokens == generate_ids(plain, [prompt], seed=5 + i, **how)[0].tokens
 
 
 def test_stops(plain: Decoder) -> None:
-    (whole,) = generate(plain, [[1, 2]], sampling=Sampling(), seed=1, stopping=Stopping(max_new=10))
+    (whole,) = generate_ids(plain, [[1, 2]], sampling=Sampling(), seed=1, stopping=Stopping(max_new_tokens=10))
     pair = whole.tokens[3:5]
     first = next(i for i in range(9) if whole.tokens[i : i + 2] == pair)
-    (short,) = generate(plain, [[1, 2]], sampling=Sampling(), seed=1, stopping=Stopping(max_new=10, stops=(pair,)))
+    stopping = Stopping(max_new_tokens=10, stops=(pair,))
+    (short,) = generate_ids(plain, [[1, 2]], sampling=Sampling(), seed=1, stopping=stopping)
     assert short.tokens == whole.tokens[: first + 2]
     assert short.body == whole.tokens[:first]
     assert short.ended == Ending("stop", 2)
     spell = lambda tokens: "".join(f"<{t}>" for t in tokens)
-    text = Stopping(max_new=10, texts=(spell(pair),), decode=spell)
-    (same,) = generate(plain, [[1, 2]], sampling=Sampling(), seed=1, stopping=text)
+    text = Stopping(max_new_tokens=10, texts=(spell(pair),), decode=spell)
+    (same,) = generate_ids(plain, [[1, 2]], sampling=Sampling(), seed=1, stopping=text)
     assert same.tokens == short.tokens
     assert same.ended == Ending("stop", 0)
 
 
 def test_min_new_and_banned(plain: Decoder) -> None:
-    free = generate(plain, [[t] for t in range(12)], stopping=Stopping(max_new=6))
+    free = generate_ids(plain, [[t] for t in range(12)], stopping=Stopping(max_new_tokens=6))
     favourite = free[0].tokens[0]
-    held = generate(plain, [[0]], stopping=Stopping(max_new=6, min_new=4, ends=(favourite,)))[0]
+    held = generate_ids(plain, [[0]], stopping=Stopping(max_new_tokens=6, min_new_tokens=4, ends=(favourite,)))[0]
     assert favourite not in held.tokens[:4]
     without = Sampling(temperature=0.0, banned=(favourite,))
-    assert favourite not in generate(plain, [[0]], sampling=without, stopping=Stopping(max_new=6))[0].tokens
+    assert favourite not in generate_ids(plain, [[0]], sampling=without, stopping=Stopping(max_new_tokens=6))[0].tokens
 
 
 def test_seeds(plain: Decoder) -> None:
     def tokens(seed: Any, n: int = 4) -> list[tuple[int, ...]]:
-        answers = generate(plain, [[1]] * n, sampling=Sampling(), stopping=Stopping(max_new=10), seed=seed)
+        answers = generate_ids(plain, [[1]] * n, sampling=Sampling(), stopping=Stopping(max_new_tokens=10), seed=seed)
         return [answer.tokens for answer in answers]
 
     assert tokens(0) == tokens(0)
@@ -186,6 +187,6 @@ def test_seeds(plain: Decoder) -> None:
 
 def test_tensors_and_no_prompts(plain: Decoder) -> None:
     rows = torch.tensor([[1, 2], [3, 4]])
-    stopping = Stopping(max_new=3)
-    assert generate(plain, rows, stopping=stopping) == generate(plain, rows.tolist(), stopping=stopping)
-    assert generate(plain, []) == []
+    stopping = Stopping(max_new_tokens=3)
+    assert generate_ids(plain, rows, stopping=stopping) == generate_ids(plain, rows.tolist(), stopping=stopping)
+    assert generate_ids(plain, []) == []

@@ -34,7 +34,7 @@ def test_text_may_begin_inside_a_token() -> None:
 
 
 def test_nothing_stops_before_min_new() -> None:
-    stopping = Stopping(min_new=3, stops=((1,),), texts=("c",), decode=spell)
+    stopping = Stopping(min_new_tokens=3, stops=((1,),), texts=("c",), decode=spell)
     assert stopping.ending([2, 1], 9, ()) is None
     assert stopping.ending([0, 0, 1], 9, ()) == Ending("stop", 1)
     assert stopping.ending([2, 0, 0], 9, ()) == Ending("stop", 0)
@@ -52,9 +52,9 @@ def test_body_is_without_the_ending() -> None:
 @pytest.mark.parametrize(
     ("wrong", "message"),
     [
-        ({"max_new": 0}, "max_new is 0: ask for at least 1"),
-        ({"min_new": -1}, "min_new is -1"),
-        ({"min_new": 5, "max_new": 4}, r"min_new is 5: choose 0 to max_new \(4\)"),
+        ({"max_new_tokens": 0}, "max_new_tokens is 0: ask for at least 1"),
+        ({"min_new_tokens": -1}, "min_new_tokens is -1"),
+        ({"min_new_tokens": 5, "max_new_tokens": 4}, r"min_new_tokens is 5: choose 0 to max_new_tokens \(4\)"),
         ({"ends": (1.5,)}, r"ends is \(1.5,\): give a tuple of token ids"),
         ({"stops": (1, 2)}, "a stop sequence is 1: give a tuple of token ids"),
         ({"stops": ((),)}, "none of them empty"),

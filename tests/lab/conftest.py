@@ -1,4 +1,4 @@
-"""Every claim is tried over five seeds; its verdict must come out the same, and its parts must work."""
+"""Fixtures of the claims: verdicts over five seeds, and solved counterexamples."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
+from glassformer.exercises.exercise import load
+from glassformer.exercises.solution import Solution, solve
 from glassformer.figures import save
 from glassformer.lab.claims import claim
 from glassformer.lab.experiment import Result
-from glassformer.worked.problem import load
-from glassformer.worked.solve import Solution, solve
 
 Stable = Callable[..., list[Result]]
 
@@ -21,7 +21,7 @@ Stable = Callable[..., list[Result]]
 def stable() -> Stable:
     """`stable(7, "holds when", queries=8)`: the verdict over five seeds, its figure, its counterexample."""
 
-    def check(number: int, kind: str, **changes: Any) -> list[Result]:
+    def check(number: int, kind: str, *, counterexample: bool = True, **changes: Any) -> list[Result]:
         experiment = claim(number)
         assert experiment.number == number
         results = [experiment.run(experiment.settings(changes), seed) for seed in range(5)]
@@ -31,7 +31,8 @@ def stable() -> Stable:
             assert verdict.kind == kind, (seed, verdict)
             assert verdict == experiment.verdict(result)
             text = experiment.counterexample(again)
-            assert (text is None) == (kind == "holds"), "a claim that does not simply hold has a counterexample"
+            expected = counterexample and kind != "holds"
+            assert (text is not None) == expected, "a claim that does not simply hold has a counterexample"
             if text is not None:
                 assert solve(load(text)).steps
         assert save(experiment.figure(results[0])).startswith(b"\x89PNG")
@@ -42,7 +43,7 @@ def stable() -> Stable:
 
 @pytest.fixture
 def solved() -> Callable[[int, Result], Solution]:
-    """The counterexample of a result, worked out on paper."""
+    """The solution of a result's counterexample."""
 
     def work(number: int, result: Result) -> Solution:
         text = claim(number).counterexample(result)

@@ -2,8 +2,8 @@ from __future__ import annotations
 
 from html.parser import HTMLParser
 
+from glassformer.lab.experiment import run
 from glassformer.lab.page import flat, report
-from glassformer.lab.running import run
 
 
 class Tags(HTMLParser):

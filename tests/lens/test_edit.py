@@ -157,5 +157,5 @@ def test_what_has_no_taps_is_refused(refused) -> None:
         with edit(model, "A", 0.0):
             pass
 
-    refused(InputError, "Linear has no taps: take a model made of", lambda: tried(torch.nn.Linear(2, 2)))
-    refused(InputError, "str has no taps: take a model made of", lambda: tried("model"))
+    refused(InputError, "Linear has no taps: give a model made of", lambda: tried(torch.nn.Linear(2, 2)))
+    refused(InputError, "str has no taps: give a model made of", lambda: tried("model"))

@@ -57,6 +57,30 @@ def test_a_planted_sink_is_found(kind: str) -> None:
     assert label_of(make(kind), PATH[kind], at_heads(sink, 1), inputs()) == "first"
 
 
+def test_induction_is_not_hidden_by_a_sink() -> None:
+    """A head that does induction at every third place where it could, and otherwise rests on the first token."""
+    model, path, batches = make("decoder"), PATH["decoder"], repeated(50, seed=0, lengths=(20, 24), batch=6)
+    current: list[Tensor] = []
+
+    def change(S: Tensor) -> Tensor:
+        s = S.shape[-1]
+        targets = token_targets(current[0], torch.arange(s), s, [])["induction"]
+        targets = targets & (torch.arange(s) % 3 == 0)[:, None]
+        return S + 20.0 * (torch.arange(s) == 0) + 40.0 * targets[:, None]
+
+    scores = HeadScores()
+    for tokens in batches:
+        current[:] = [tokens]
+        with torch.no_grad(), edit(model, f"{path}.S", at_heads(change, 1)), trace(model, *watch(model)) as run:
+            model(tokens)
+        scores.add(run, tokens)
+    table = scores.table()
+    row = table.at(f"{path}.A", 1)
+    assert row.labels == ("induction", "first")
+    assert row.label == "induction, first"
+    assert table.find("induction") == table.find("first") == [row]
+
+
 @pytest.mark.parametrize(("name", "back"), [("induction", 1), ("duplicate", 0)])
 def test_planted_induction_and_duplicates_are_found(name: str, back: int) -> None:
     """On repeated random sequences of several lengths, so that no fixed offset looks the same."""

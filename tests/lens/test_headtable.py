@@ -5,8 +5,8 @@ import json
 
 from rich.console import Console
 
+from glassformer.lens.head_null import Score
 from glassformer.lens.headtable import HeadRow, HeadTable, choose, clear
-from glassformer.lens.tally import Score
 
 GROUPS = [["self", "previous"], ["local 3"], ["diffuse"]]
 
@@ -33,7 +33,15 @@ def test_the_plain_wins_where_it_says_nearly_all() -> None:
 
 def table() -> HeadTable:
     rows = [
-        HeadRow(path="decoder.0.attention.A", layer=0, head=h, label=does, behind=does, scores=scores, kernel={-1: 0.5})
+        HeadRow(
+            path="decoder.0.attention.A",
+            layer=0,
+            head=h,
+            labels=(does,) if does else (),
+            behind=does,
+            scores=scores,
+            kernel={-1: 0.5},
+        )
         for h, (does, scores) in enumerate([("previous", {"previous": sure(0.9)}), ("", {"self": sure(0.1)})])
     ]
     return HeadTable(rows=rows, columns=["self", "previous"], points=["self", "previous"])

@@ -9,10 +9,10 @@ from rich.console import Console
 from glassformer.errors import InputError, ShapeError
 from glassformer.lens import edit, trace
 from glassformer.lens.construct import convolution, named_kernel, permutation, plant, shift
+from glassformer.lens.head_null import AttentionRows
 from glassformer.lens.heads import watch
 from glassformer.lens.nearest import distance, nearest, nearest_heads
 from glassformer.lens.routing import Routing
-from glassformer.lens.tally import Rows
 from glassformer.models import Decoder, Encoder, ViT, decoder, encoder, vit
 
 
@@ -74,7 +74,7 @@ def test_distance_and_its_null_by_dealing() -> None:
     a = torch.rand(7, dtype=torch.float64, generator=generator).mul(4).softmax(-1)
     ideal = torch.tensor([0, 0.25, 0.5, 0.25, 0, 0, 0], dtype=torch.float64)
     A = a[None, None, None]
-    found = distance(Rows(A, torch.ones_like(A, dtype=torch.bool), torch.tensor([6])), ideal[None])
+    found = distance(AttentionRows(A, torch.ones_like(A, dtype=torch.bool), torch.tensor([6])), ideal[None])
     assert found.value.item() == pytest.approx(((a - ideal) ** 2).sum().item() / 2)
     dealt = a[torch.rand(40_000, 7, generator=generator).argsort(-1)]
     samples = ((dealt - ideal) ** 2).sum(-1) / 2

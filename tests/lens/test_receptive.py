@@ -31,7 +31,7 @@ def test_a_convolution_hears_its_taps_and_nothing_else() -> None:
     assert not found.faint.any()
     assert found.first[10] == 6
     assert found.last[10] == 10
-    assert found.probes == ("3 changes of every frame", "the gradient")
+    assert found.probes == ("3 perturbations of every frame", "the gradient")
 
 
 @pytest.mark.parametrize(("stride", "kernel"), [(2, 3), (4, 4), (3, 7), (4, 9)])
@@ -54,7 +54,7 @@ def test_tokens_change_places() -> None:
     tokens = torch.randint(50, (2, 12), generator=torch.Generator().manual_seed(0))
     found = receptive_field(Decoder(decoder.tiny(), seed=1), tokens)
     assert torch.equal(found.depends, torch.ones(12, 12).tril().bool())
-    assert found.probes == ("3 changes of every frame",)
+    assert found.probes == ("3 perturbations of every frame",)
 
 
 def test_what_has_no_slope_is_found_by_change() -> None:
@@ -118,11 +118,11 @@ def test_recurrent_layers_of_torch_give_their_states_too() -> None:
 
 def test_mistakes() -> None:
     random = nn.Dropout(0.5)
-    with pytest.raises(InputError, match="answers the same input differently"):
+    with pytest.raises(InputError, match="two runs of the encoder on the same input differ"):
         receptive_field(lambda X: random(X), frames(6))
     with pytest.raises(ShapeError, match=r"an example of shape \(6, 3\)"):
         receptive_field(nn.Identity(), torch.zeros(6, 3))
-    with pytest.raises(InputError, match="one token only"):
+    with pytest.raises(InputError, match="all tokens of the example are the same"):
         receptive_field(Decoder(decoder.tiny()), torch.ones(1, 6, dtype=torch.long))
     with pytest.raises(InputError, match=r"failed on an input of shape \(1, 6, 3\) \(RuntimeError: mat1 and mat2"):
         receptive_field(nn.Linear(5, 2), frames(6))

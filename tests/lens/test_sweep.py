@@ -107,8 +107,8 @@ def test_sites() -> None:
 def test_mistakes(model: Decoder) -> None:
     with pytest.raises(ShapeError, match="give two of the same length"):
         sweep(model, CLEAN, CORRUPTED[:, :5], metric)
-    with pytest.raises(InputError, match="nothing is called Y"):
-        sweep(model, CLEAN, CORRUPTED, metric, site="Y")
+    with pytest.raises(InputError, match="nothing is called Z"):
+        sweep(model, CLEAN, CORRUPTED, metric, site="Z")
     with pytest.raises(InputError, match="with heads and without"):
         sweep(model, CLEAN, CORRUPTED, metric, site="decoder.0.*")
     with pytest.raises(InputError, match="patch what has heads, or tokens"):

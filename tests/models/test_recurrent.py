@@ -167,7 +167,22 @@ def test_starts_as_documented() -> None:
     assert not one.E.weight.equal(other.E.weight)
     for layer in one.stack.layers:
         assert layer.onward.WX.bias.reshape(4, 8).sum(1).tolist() == [0, 8, 0, 0]  # i f g o
-        assert layer.onward.WH.weight.abs().max() <= 8**-0.5
+        for gate in layer.onward.WH.weight.chunk(4):
+            torch.testing.assert_close(gate @ gate.T, torch.eye(8), rtol=0, atol=1e-5)
+
+
+def test_an_lstm_learns_to_recall_over_sixteen_tokens() -> None:
+    """Uniform recurrent weights on ±1/√n do not get there in as many steps."""
+    random = torch.Generator().manual_seed(0)
+    config = RecurrentConfig(reads=Tokens(vocabulary=8), classes=4, pool="last", width=24, layers=1)
+    model = Recurrent(config, seed=0)
+    optimiser = torch.optim.Adam(model.parameters(), 5e-3)
+    for _ in range(250):
+        X = torch.cat([torch.randint(4, (32, 1), generator=random), torch.randint(4, 8, (32, 16), generator=random)], 1)
+        optimiser.zero_grad()
+        F.cross_entropy(model(X), X[:, 0]).backward()
+        optimiser.step()
+    assert (model(X).argmax(1) == X[:, 0]).float().mean() > 0.9
 
 
 def test_quantities_have_paths() -> None:

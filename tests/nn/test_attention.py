@@ -222,7 +222,8 @@ def test_every_symbol_of_the_equation_can_be_watched(explicit: bool) -> None:
         getattr(layer, name).watchers.append(lambda x, name=name: seen.update({name: x}))
     if explicit:
         layer.S.editors.append(lambda S: S)
-    O = layer(X, view=View(causal=True))
+    with torch.no_grad():
+        O = layer(X, view=View(causal=True))
     assert seen["O"] is O
     assert isinstance(seen["A"], Tensor if explicit else Pattern)
     S = seen["S"] if explicit else seen["S"].S()
@@ -252,7 +253,8 @@ def test_every_symbol_of_the_equation_can_be_edited(name: str) -> None:
 def test_watching_a_pattern_holds_nothing_quadratic() -> None:
     layer, seen = build(heads(4, 2)), []
     layer.A.watchers.append(seen.append)
-    layer(normal(1, 50, 4))
+    with torch.no_grad():
+        layer(normal(1, 50, 4))
     held = [value for value in vars(seen[0]).values() if isinstance(value, Tensor)]
     assert sum(part.numel() for part in held) == 2 * (50 * 2 + 50 * 2 + 50)  # Q, K, L of two heads
 
@@ -264,7 +266,8 @@ def test_dropout_acts_while_training_only_and_weights_still_sum_to_one() -> None
     assert not torch.equal(layer(X), layer(X))
     torch.testing.assert_close(seen[0].sum(-1), torch.ones(2, 3, 4, dtype=torch.float64))
     layer.eval()
-    whole = layer(X)
+    with torch.no_grad():
+        whole = layer(X)
     assert isinstance(seen[-1], Pattern)
     layer.A.editors.append(lambda A: A)  # explicit, and still nothing is dropped
     torch.testing.assert_close(layer(X), whole)
@@ -356,4 +359,5 @@ def test_inputs_that_do_not_fit(refused) -> None:  # type: ignore[no-untyped-def
     refused(ShapeError, "vectors are 7 wide, the layer 8: feed it its own width", lambda: layer(X[..., :7], Z))
     refused(ShapeError, "vectors are 5 wide, the layer 6: feed it its own width", lambda: layer(X, Z[..., :5]))
     refused(ShapeError, "batch and heads are (2, 2) of queries, (1, 2) of keys", lambda: layer(X, Z[:1]))
-    refused(ShapeError, "tokens of shape (3, 8) came to attention: give (batch, tokens, width)", lambda: layer(X[0], Z))
+    shape = "attention received tokens of shape (3, 8): give (batch, tokens, width)"
+    refused(ShapeError, shape, lambda: layer(X[0], Z))

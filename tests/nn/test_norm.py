@@ -45,7 +45,7 @@ def test_what_a_norm_does_not_see(seed: int, width: int, scale: float, shift: fl
 
 
 def test_mistakes(refused) -> None:  # type: ignore[no-untyped-def]
-    width = "positions are 3 wide, the norm 4: feed it vectors of the model's width"
+    width = "the input has width 3, the norm 4: give it vectors of the model's width"
     for norm in (LayerNorm(4), RMSNorm(4)):
         refused(ShapeError, width, lambda norm=norm: norm(torch.zeros(2, 3)))
     refused(ConfigError, "there is no norm 'batch': choose layer or rms", lambda: NormConfig(kind="batch"))  # type: ignore[arg-type]

@@ -130,7 +130,7 @@ def test_mistakes(refused) -> None:  # type: ignore[no-untyped-def]
     stack, X = build(depth=2), normal(1, 3, 8)
     text = "1 caches for 2 blocks: make them with cache(room)"
     refused(ShapeError, text, lambda: stack(X, cache=stack.cache(4)[:1]))
-    refused(ShapeError, "positions are 7 wide, the norm 8: feed it vectors of", lambda: stack(X[..., :7]))
+    refused(ShapeError, "the input has width 7, the norm 8: give it vectors of", lambda: stack(X[..., :7]))
     block = stack.get_submodule("0").config
     wide = "rotary positions turn 6 columns of heads that are 4 wide: turn at most 4"
     refused(ConfigError, wide, lambda: Stack(block, 1, positions=Rotary(width=6)))

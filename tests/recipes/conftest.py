@@ -13,6 +13,9 @@ import pytest
 RECIPES = Path(__file__).parents[2] / "recipes"
 
 
+sys.path.insert(0, str(RECIPES))  # its modules import one another by their plain names
+
+
 @pytest.fixture
 def recipe(monkeypatch: pytest.MonkeyPatch) -> Any:
     """A recipe as a module, as it is when it runs as a script."""
@@ -23,3 +26,15 @@ def recipe(monkeypatch: pytest.MonkeyPatch) -> Any:
         return importlib.import_module(name)
 
     return named
+
+
+@pytest.fixture(scope="session")
+def unpacked(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("cache")
+
+
+@pytest.fixture
+def own(unpacked: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A cache of its own, in which embedded datasets are unpacked once per run."""
+    monkeypatch.setenv("GLASSFORMER_DATA", str(unpacked))
+    return unpacked

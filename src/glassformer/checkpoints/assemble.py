@@ -1,4 +1,4 @@
-"""A model without weights, and its weights put in: nothing is allocated that a file already holds."""
+"""Build a model without weights, then assign them: nothing is allocated that a file already holds."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from glassformer.errors import CheckpointError, ConfigError, GlassError
 
 
 def empty(build: Callable[[Any], nn.Module], config: Any) -> nn.Module:
-    """The model on the meta device: shapes and no numbers."""
+    """Build the model on the meta device: shapes without data."""
     try:
         with torch.device("meta"):
             return build(config)
@@ -24,20 +24,20 @@ def empty(build: Callable[[Any], nn.Module], config: Any) -> nn.Module:
 
 
 def assign(model: nn.Module, name: str, value: Tensor) -> None:
-    """Puts a parameter or a buffer in its place as it is, without a copy."""
+    """Assign a parameter or buffer without copying it."""
     path, _, leaf = name.rpartition(".")
     place = model.get_submodule(path)
     if leaf in place._parameters:
         learned = place._parameters[leaf]
         assert learned is not None
-        trained = learned.requires_grad and value.is_floating_point()  # a table that follows from a formula is not
+        trained = learned.requires_grad and value.is_floating_point()  # tables computed from a formula are not trained
         place.register_parameter(leaf, nn.Parameter(value, requires_grad=trained))
     else:
         place.register_buffer(leaf, value)
 
 
 def restore_buffers(model: nn.Module, dtype: torch.dtype) -> None:
-    """Buffers that no file holds: scalars that only carry the dtype, or what a module's `fill_buffers` computes."""
+    """Restore buffers that no file holds: scalars that only carry the dtype, or those computed by `fill_buffers`."""
     for module in model.modules():
         for name, buffer in module.named_buffers(recurse=False):
             if not buffer.is_meta:
@@ -53,7 +53,7 @@ def restore_buffers(model: nn.Module, dtype: torch.dtype) -> None:
 
 
 def require_numbers(name: str, value: Tensor) -> None:
-    """Every number is finite. The least and the largest of them show it, and need no memory."""
+    """Require that every number is finite. Checking only the minimum and maximum needs no extra memory."""
     if not value.is_floating_point() or not value.numel() or all(map(torch.isfinite, torch.aminmax(value))):
         return
     flat = value.reshape(-1)

@@ -1,4 +1,4 @@
-"""frozen config ↔ JSON: every dataclass an object with its `type`, read back only as what its annotation allows."""
+"""frozen config ↔ JSON: each dataclass becomes an object with its `type`, decoded strictly by its annotations."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 from glassformer.core.rotary import LinearScaling, Llama3Scaling
 from glassformer.errors import ConfigError, GlassError
 
-# a field that takes any callable holds one of these
+# the values a field annotated as a callable may hold
 CALLABLES: tuple[type, ...] = (LinearScaling, Llama3Scaling)
 
 
 def encode(value: Any) -> Any:
-    """What JSON can hold of a config."""
+    """Encode a config as JSON-compatible values."""
     if is_dataclass(value) and not isinstance(value, type):
         return {"type": type(value).__name__} | {f.name: encode(getattr(value, f.name)) for f in fields(value)}
     if isinstance(value, tuple | list):
@@ -26,7 +26,7 @@ def encode(value: Any) -> Any:
 
 
 def decode(kind: Any, value: Any, where: str = "config") -> Any:
-    """A value of the annotated kind, or a ConfigError that says where it is not."""
+    """Decode a value of the annotated type; a ConfigError reports where it does not match."""
     origin = get_origin(kind)
     if origin in (Union, types.UnionType):
         return _union(get_args(kind), value, where)
@@ -55,7 +55,7 @@ def _require(holds: bool, value: Any, where: str, kind: Any) -> Any:
 
 
 def _union(kinds: tuple[Any, ...], value: Any, where: str) -> Any:
-    """A dataclass by its type, everything else by the first that fits."""
+    """Select a dataclass by its `type`, and any other value by the first alternative that matches."""
     if isinstance(value, dict):
         for kind in kinds:
             if get_origin(kind) is Callable:

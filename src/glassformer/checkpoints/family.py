@@ -1,4 +1,4 @@
-"""A family of published models: how to recognise one, what our config for it is, and which weight is which."""
+"""A family of published models: how to recognise one, its config, and the mapping of its weights."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from glassformer.errors import CheckpointError, ConfigError
 
 
 class Quantity(NamedTuple):
-    """A quantity of ours (a tap, or what a module gives) and the module of theirs that gives the same.
+    """One of our quantities (a tap or a module output) and the module of theirs that returns the same.
 
-    `item` picks from a module that gives several: Hugging Face's attention gives (output, weights), and the whole
-    model (theirs is empty) gives them by name.
+    `item` selects from a module with several outputs: Hugging Face attention returns (output, weights), and the whole
+    model (`theirs` is empty) returns them by name.
     """
 
     ours: str
@@ -28,23 +28,26 @@ class Quantity(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class Family:
-    """Adding one is a file in `families` and its line in `families/__init__.py`: see docs/checkpoints.md."""
+    """A family of published models.
+
+    To add one, create a file in `families` and list it in `families/__init__.py`: see docs/checkpoints.md.
+    """
 
     name: str
     types: tuple[str, ...]  # model_type in config.json
-    architectures: tuple[str, ...]  # the classes whose weights these are; others do something else with them
+    architectures: tuple[str, ...]  # supported classes; others use the weights differently
     model: Callable[[Any], nn.Module]
     config: Callable[[Fields], Any]
     rules: tuple[Rule, ...]
-    prefix: str = ""  # which the names of some files lack
-    aliases: tuple[tuple[str, str], ...] = ()  # (old, usual) part of a name
-    skip: tuple[str, ...] = ()  # not weights: masks, counters, tables that follow from a formula
-    copies: tuple[tuple[str, ...], ...] = ()  # names that may hold the same weight; tied ones are often left out
-    unused: tuple[str, ...] = ()  # weights that a class saves and makes no use of, when the model has no place for them
+    prefix: str = ""  # prefix that is missing from the names in some files
+    aliases: tuple[tuple[str, str], ...] = ()  # (old, usual) parts of names
+    skip: tuple[str, ...] = ()  # not weights: masks, counters, tables computed from a formula
+    copies: tuple[tuple[str, ...], ...] = ()  # names that may hold the same weight; tied ones are often omitted
+    unused: tuple[str, ...] = ()  # weights that are saved but not used, ignored if the model lacks them
     quantities: tuple[Quantity, ...] = ()
 
     def usual(self, names: Iterable[str]) -> dict[str, str]:
-        """usual name → the name in the file, for every weight; a name that no rule knows is an error."""
+        """Map the usual name of every weight to its name in the file; a name that matches no rule is an error."""
         found: dict[str, str] = {}
         for name in names:
             plain = name
@@ -72,7 +75,7 @@ class Family:
 
     @cached_property
     def _templates(self) -> dict[str, list[str]]:
-        """Every name that a rule or a copy has, by its skeleton: a file may hold very many names."""
+        """All templates of rules and copies, indexed by skeleton because a file may hold very many names."""
         found: dict[str, list[str]] = {}
         rules = (one for rule in self.rules for names in rule.theirs for one in names.split("|"))
         for template in (*rules, *(one for group in self.copies for one in group)):

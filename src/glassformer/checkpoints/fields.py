@@ -1,4 +1,4 @@
-"""config.json, read field by field: each of the right kind, and no larger than the weights in the file can bear."""
+"""Validated access to config.json: each field has the right type, and no size exceeds what the weights allow."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from torch import Tensor
 from glassformer.errors import ConfigError
 from glassformer.nn.feedforward import Activation
 
-DEEPEST = 1000  # layers: no published model comes near, and more would only keep the reader waiting
+DEEPEST = 1000  # layers; far more than any published model has
 
-# what published configs call the activations
+# names of the activations in published configs
 ACTIVATION_NAMES: dict[str, Activation] = {
     **{name: name for name in get_args(Activation)},
     "gelu_new": "gelu_tanh",
@@ -27,10 +27,10 @@ ACTIVATION_NAMES: dict[str, Activation] = {
 
 @dataclass(frozen=True)
 class Fields:
-    """`raw` is config.json, `shapes` the weights of the file by their usual names, `read` gives one of them.
+    """The fields of config.json (`raw`), validated against the weights of the file.
 
-    A size is checked against the file: a width, a vocabulary, a number of heads appears in some weight, so it cannot
-    exceed the count of all numbers.
+    `shapes` holds the weight shapes by usual name, and `read` returns one weight. Sizes are checked against the file:
+    a width, vocabulary size or number of heads appears in some weight, so it cannot exceed the count of all numbers.
     """
 
     raw: Mapping[str, Any]
@@ -39,21 +39,21 @@ class Fields:
 
     @property
     def architecture(self) -> str:
-        """The class that was saved, e.g. BertForMaskedLM; empty if config.json does not say."""
+        """The class that was saved, e.g. BertForMaskedLM; empty if config.json does not name one."""
         names = self.raw.get("architectures")
         return str(names[0]) if isinstance(names, list) and names else ""
 
     @property
     def numbers(self) -> int:
-        """How many there are in the file."""
+        """The total count of numbers in the file."""
         return sum(map(math.prod, self.shapes.values()))
 
     def has(self, *names: str) -> bool:
-        """Does the file hold one of these weights?"""
+        """Return whether the file holds at least one of these weights."""
         return any(name in self.shapes for name in names)
 
     def size(self, name: str, default: int | None = None) -> int:
-        """A positive whole number that the weights bear out."""
+        """Return a positive integer, bounded by the count of numbers in the file."""
         return self._whole(name, default, self.numbers, "no size exceeds the count of numbers")
 
     def depth(self, name: str, default: int | None = None) -> int:
@@ -61,18 +61,22 @@ class Fields:
         return self._whole(name, default, most, f"every layer has weights, and {DEEPEST} layers are the limit")
 
     def count(self, name: str, default: int | None = None) -> int:
-        """A positive whole number that shows in no weight: a length, a distance."""
+        """Return a positive integer that appears in no weight shape, such as a length or distance."""
         return self._whole(name, default, 2**31, "is the limit")
 
+    def optional_count(self, name: str) -> int | None:
+        """Like `count`, but None if the field is null or absent."""
+        return None if self.raw.get(name) is None else self.count(name)
+
     def pair(self, name: str, default: int | None = None) -> tuple[int, int]:
-        """Rows and columns; one number is both."""
+        """Return (rows, columns); a single number stands for both."""
         value = self._get(name, default)
         both = value if isinstance(value, list | tuple) and len(value) == 2 else (value, value)
         rows, columns = (replace(self, raw={name: one}).count(name) for one in both)
         return rows, columns
 
     def part(self, name: str) -> Fields:
-        """A config inside of config.json."""
+        """Return a config nested in config.json."""
         value = self._get(name, {})
         if not isinstance(value, dict):
             raise ConfigError(f"{name} is {_short(value)} in config.json", "it must hold names with values")
@@ -94,7 +98,7 @@ class Fields:
         return float(value)
 
     def token(self, name: str, default: int) -> int:
-        """A token's number; the first where config.json lists several."""
+        """Return a token id; the first if config.json lists several."""
         value = self._get(name, default)
         if isinstance(value, list) and value:
             value = value[0]
@@ -115,18 +119,18 @@ class Fields:
         return ACTIVATION_NAMES[value]
 
     def only(self, name: str, *supported: Any) -> None:
-        """A feature that we have only in these forms; absent is one of them."""
+        """Require that a feature is absent or has one of the supported values."""
         value = self.raw.get(name)
         if value is not None and value not in supported:
             known = ", ".join(map(repr, supported)) or "its absence"
             raise ConfigError(f"{name} is {_short(value)} in config.json", f"supported is {known}")
 
     def tied(self, head: str, table: str, *, default: bool) -> bool:
-        """Is the head the table? As config.json says; but a file with two different ones has two."""
+        """Return whether the head is tied to the table: as in config.json, unless the file holds two different ones."""
         return self.flag("tie_word_embeddings", default) and self.same(head, table)
 
     def same(self, one: str, other: str) -> bool:
-        """Do two names hold the same numbers? A name that is not in the file differs from none."""
+        """Return whether two names hold the same numbers. A name that is not in the file equals any other."""
         if one not in self.shapes or other not in self.shapes:
             return True
         return self.shapes[one] == self.shapes[other] and torch.equal(self.read(one), self.read(other))

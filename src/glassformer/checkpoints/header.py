@@ -1,6 +1,6 @@
-"""n | header | data: what a safetensors file says it holds, believed only after every claim in it was checked.
+"""n | header | data: reading of safetensors headers, with every claim validated before it is trusted.
 
-The header is JSON: name → dtype, shape, and [start, stop) in the data. Nothing is allocated by its numbers here.
+The header is JSON: name → dtype, shape, and [start, stop) in the data. Nothing is allocated based on its values here.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import torch
 
 from glassformer.errors import CheckpointError
 
-LONGEST = 100_000_000  # bytes of header, the format's own limit
+LONGEST = 100_000_000  # bytes; the format's own limit on the header
 MOST_AXES = 64  # torch's limit
 
 DTYPES = {
@@ -49,14 +49,14 @@ class Entry(NamedTuple):
 
 
 class Header(NamedTuple):
-    """Every tensor by name, and the words that were saved with them."""
+    """All tensors by name, and the metadata saved with them."""
 
     entries: dict[str, Entry]
     metadata: dict[str, str]
 
 
 def read_header(path: Path) -> Header:
-    """What a safetensors file holds; a CheckpointError if the file is not exactly what it claims."""
+    """Read the header of a safetensors file; raise CheckpointError if the file does not match it exactly."""
     size = path.stat().st_size
     with path.open("rb") as file:
         length = int.from_bytes(file.read(8), "little")
@@ -92,7 +92,7 @@ def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def _entry(path: Path, name: str, claim: Any, data: int) -> Entry:
-    """The entry of one tensor, its numbers plausible in themselves."""
+    """Parse the entry of one tensor and check that it is consistent in itself."""
     if not isinstance(claim, dict) or set(claim) != {"dtype", "shape", "data_offsets"}:
         raise _broken(path, f"tensor {name} in {path.name} has no dtype, shape and data_offsets")
     dtype = DTYPES.get(claim["dtype"]) if isinstance(claim["dtype"], str) else None
@@ -115,7 +115,7 @@ def _counts(numbers: Any) -> bool:
 
 
 def _require_exact_cover(path: Path, entries: dict[str, Entry], data: int, size: int) -> None:
-    """Tensors lie one after the other from the first byte of the data to the last: no overlap, no gap, no tail."""
+    """Require that the tensors cover the data contiguously: no overlap, no gap, no trailing bytes."""
     here, before = data, "the header"
     for name, entry in sorted(entries.items(), key=lambda item: item[1][1:3]):
         if entry.start != here:

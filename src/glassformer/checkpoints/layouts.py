@@ -1,7 +1,7 @@
-"""ours ↔ theirs: how the numbers of our weights lie in a published file, as data that works in both directions.
+"""ours ↔ theirs: how our weights are laid out in a published file, as invertible mappings.
 
-Every layout is a permutation of numbers, so gradients go through `write` as weights do, and `write` on shapes alone
-(the meta device) says what shape a file must have.
+Every layout is a permutation of numbers, so `write` applies to gradients as it does to weights, and `write` on the meta
+device returns the shapes a file must have.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ Shape = tuple[int, ...]
 
 
 class Layout(Protocol):
-    """`write` makes their tensors from ours; `read` ours from theirs, as views of them where that is possible."""
+    """`write` converts our tensors to theirs; `read` converts theirs to ours, as views where possible."""
 
     def write(self, ours: Sequence[Tensor], config: Any) -> list[Tensor]: ...
 
@@ -37,7 +37,7 @@ class Same:
 
 @dataclass(frozen=True)
 class Transposed:
-    """theirs = oursᵀ: GPT-2 keeps its matrices as [in, out]."""
+    """theirs = oursᵀ: GPT-2 stores its matrices as [in, out]."""
 
     def write(self, ours: Sequence[Tensor], config: Any) -> list[Tensor]:
         return [W.mT for W in ours]
@@ -48,7 +48,7 @@ class Transposed:
 
 @dataclass(frozen=True)
 class Joined:
-    """theirs = [ours₁ | ours₂ | …], one below the other, then transposed if they keep [in, out]: q|k|v in one."""
+    """theirs = [ours₁ | ours₂ | …], concatenated along rows, transposed if stored as [in, out]: q|k|v in one matrix."""
 
     transposed: bool = False
 
@@ -63,7 +63,7 @@ class Joined:
 
 @dataclass(frozen=True)
 class Stacked:
-    """ours = [theirs₁ | theirs₂ | …], one below the other, each of the same size."""
+    """ours = [theirs₁ | theirs₂ | …], concatenated along rows, all of the same size."""
 
     parts: int
 
@@ -77,7 +77,7 @@ class Stacked:
 
 @dataclass(frozen=True)
 class Reshaped:
-    """The same numbers in the same order under another shape, which follows from the model's config."""
+    """The same numbers in the same order, in a different shape derived from the model's config."""
 
     shape: Callable[[Any], Shape]
 
@@ -89,8 +89,8 @@ class Reshaped:
 
 
 @dataclass(frozen=True)
-class Rows:
-    """theirs are the rows of ours, each in the same shape: DeiT's two tokens."""
+class RowRange:
+    """theirs are the rows of ours, each reshaped to the same shape: DeiT's two tokens."""
 
     shape: Callable[[Any], Shape]
 
@@ -104,9 +104,9 @@ class Rows:
 
 @dataclass(frozen=True)
 class Interleaved:
-    """ours turns columns (i, i + d/2) of a head, theirs (2i, 2i + 1): rows of W_Q and W_K in another order.
+    """ours rotates columns (i, i + d/2) of a head, theirs (2i, 2i + 1): the rows of W_Q and W_K are permuted.
 
-    `heads` says how many heads W has. Hugging Face's Llama is as ours; Meta's files and GGUF are as theirs.
+    `heads` returns the number of heads of W. Hugging Face's Llama uses our order; Meta's files and GGUF use theirs.
     """
 
     heads: Callable[[Any], int]

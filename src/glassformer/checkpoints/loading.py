@@ -1,4 +1,4 @@
-"""folder → model: its weights mapped into memory, every one of them accounted for."""
+"""folder → model: weights are memory-mapped, and every one of them is accounted for."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from torch import nn
 
 from glassformer.checkpoints import native
 from glassformer.checkpoints.assemble import assign, empty, require_numbers, restore_buffers
-from glassformer.checkpoints.binding import Binding, bind, require_no_spare
+from glassformer.checkpoints.bind import Binding, bind, require_no_spare
 from glassformer.checkpoints.families import recognise
 from glassformer.checkpoints.family import Family
 from glassformer.checkpoints.fields import Fields
@@ -22,21 +22,21 @@ from glassformer.checkpoints.weights import PICKLES, Weights, open_weights
 
 
 class Published(NamedTuple):
-    """A published folder, understood and checked, with nothing of its weights read yet."""
+    """A published folder, parsed and checked, before any weight is loaded into a model."""
 
     folder: Path
     family: Family
     raw: Mapping[str, Any]
     config: Any
     weights: Weights
-    usual: Mapping[str, str]  # the family's name of each weight → the file's
+    usual: Mapping[str, str]  # the family's usual name of each weight → its name in the file
 
 
 def load(folder: str | Path, *, dtype: torch.dtype = torch.float32, check: bool = True) -> nn.Module:
-    """The model of a published folder or file, or of one that `save` wrote, in eval mode; `.origin` is whence.
+    """Load a model from a published folder or file, or from a folder written by `save`, in eval mode.
 
-    Weights that are in `dtype` already are not copied: they stay in the file, mapped into memory. `check=False` leaves
-    out the search for weights that are not numbers, which reads all of them.
+    `model.origin` records where it came from. Weights already in `dtype` are not copied: they stay memory-mapped from
+    the file. `check=False` skips the check for non-finite weights, which reads all of them.
     """
     folder = Path(folder)
     if (folder / native.CARD).is_file():
@@ -59,9 +59,9 @@ def load(folder: str | Path, *, dtype: torch.dtype = torch.float32, check: bool 
 
 
 def open_published(folder: Path) -> Published:
-    """What the folder (or a safetensors file) holds: the family, our config for it, its weights by name."""
+    """Open a folder or safetensors file: determine its family, our config for it, and its weights by name."""
     if folder.suffix in PICKLES:
-        open_weights(folder)  # refuses, and says how to convert it
+        open_weights(folder)  # raises, with instructions for converting it
     sentence = read_sentence(folder)
     raw = _read_config(sentence.encoder)
     family = recognise(raw)
@@ -75,7 +75,7 @@ def open_published(folder: Path) -> Published:
 
 
 def _read_config(path: Path) -> dict[str, Any]:
-    """config.json of a folder, or beside a file; a file of timm's that is alone has its architecture as its name."""
+    """Read config.json in a folder or beside a file; a standalone timm file is named after its architecture."""
     if not path.is_file():
         return read_object(path / "config.json")
     beside = path.with_name("config.json")
@@ -92,7 +92,7 @@ def _require_all(published: Published, binding: Binding) -> None:
 
 
 def _fill(published: Published, binding: Binding, dtype: torch.dtype, check: bool) -> None:
-    """Every weight in its place, converted one by one; pages of a converted one go back."""
+    """Assign every weight, converting one at a time; the pages of converted weights are released."""
     shapes = {name: tuple(weight.shape) for name, weight in binding.model.named_parameters()}
     for one in binding.bound:
         names = [published.usual[name] for name in one.theirs]

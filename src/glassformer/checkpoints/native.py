@@ -1,4 +1,4 @@
-"""Our own format: glassformer.json (the config, and where the weights came from) beside model.safetensors."""
+"""The native format: glassformer.json (the config and the origin of the weights) beside model.safetensors."""
 
 from __future__ import annotations
 
@@ -6,7 +6,8 @@ import hashlib
 import json
 import os
 import shutil
-from collections.abc import Callable, Iterator
+import stat
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import fields, is_dataclass
 from functools import partial
 from pathlib import Path
@@ -17,7 +18,6 @@ from safetensors import SafetensorError
 from safetensors.torch import save_file
 from torch import Tensor, nn
 
-from glassformer import models
 from glassformer.checkpoints.assemble import assign, empty, require_numbers, restore_buffers
 from glassformer.checkpoints.codec import decode, encode
 from glassformer.checkpoints.fields import DEEPEST
@@ -25,10 +25,11 @@ from glassformer.checkpoints.files import read_object
 from glassformer.checkpoints.origin import Origin, origin_of, with_origin
 from glassformer.checkpoints.weights import ONE, open_weights
 from glassformer.errors import CheckpointError, ConfigError
+from glassformer.models.registry import architecture
 
 CARD = "glassformer.json"
 FORMAT = 1
-# what a model needs besides its weights to run on words, pictures and sounds
+# files a model needs besides its weights to process text, images and audio
 COMPANIONS = (
     "tokenizer.json",
     "tokenizer_config.json",
@@ -51,12 +52,12 @@ COMPANIONS = (
 
 
 def save(model: nn.Module, folder: str | Path) -> Path:
-    """Writes a model so that `load` gives the same one. Each file is replaced as a whole; the card comes last."""
+    """Save a model so that `load` restores it. Each file is replaced atomically, glassformer.json last."""
     folder = Path(folder)
     config = getattr(model, "config", None)
     kind = type(model).__name__
-    if config is None or not is_dataclass(config) or _classes(kind)[1] is not type(config):
-        raise ConfigError(f"a {kind} cannot be saved", "save one of the models of glassformer.models")
+    if config is None or not is_dataclass(config) or architecture(kind)[1] is not type(config):
+        raise ConfigError(f"a {kind} cannot be saved", "register its class with models.register")
     card: dict[str, Any] = {"format": FORMAT, "kind": kind, "config": encode(config)}
     origin = origin_of(model)
     if origin is not None:
@@ -69,7 +70,7 @@ def save(model: nn.Module, folder: str | Path) -> Path:
         raise _not_written(folder, error) from None
     tensors = {name: _own(tensor) for name, tensor in _tensors(model).items()}
     metadata = {"format": "pt", "card": _digest(text)}
-    replace_file(folder / ONE, lambda path: save_file(tensors, path, metadata=metadata))
+    replace_file(folder / ONE, lambda path: write_weights(path, tensors, metadata))
     if origin is not None:
         for name in COMPANIONS:
             source = origin.file(name)
@@ -80,12 +81,12 @@ def save(model: nn.Module, folder: str | Path) -> Path:
 
 
 def load(folder: Path, *, dtype: torch.dtype | None = None, check: bool = True) -> nn.Module:
-    """The model that `save` wrote; floating-point weights in `dtype`, or as they were saved."""
+    """Load a model written by `save`; floating-point weights are converted to `dtype`, or kept as saved."""
     text = (folder / CARD).read_text(encoding="utf-8")
     card = read_object(folder / CARD)
     if card.get("format") != FORMAT:
         raise CheckpointError(f"{CARD} is of format {card.get('format')!r}", f"this version reads format {FORMAT}")
-    build, config_class = _classes(str(card.get("kind")))
+    build, config_class = architecture(str(card.get("kind")))
     weights = open_weights(folder)
     if weights.metadata.get("card") != _digest(text):
         raise CheckpointError(f"{CARD} and {ONE} in {folder} are not of one save", "save the model again")
@@ -118,28 +119,21 @@ def _origin(folder: Path, card: dict[str, Any]) -> Origin:
         raise CheckpointError(f"the origin in {CARD} cannot be read", "save the model again") from None
 
 
-def _classes(kind: str) -> tuple[type[nn.Module], type]:
-    """The model of this name and its config, from glassformer.models."""
-    if kind in models.__all__ and f"{kind}Config" in models.__all__:
-        return getattr(models, kind), getattr(models, f"{kind}Config")
-    raise ConfigError(f"there is no model {kind[:60]!r}", "known are the models of glassformer.models")
-
-
 def _tensors(model: nn.Module) -> dict[str, Tensor]:
-    """What the file holds: parameters, each once, and buffers that are part of the model's state."""
+    """Return the tensors to save: each parameter once, and the persistent buffers."""
     state = model.state_dict().keys()
     buffers = {name: buffer for name, buffer in model.named_buffers() if name in state}
     return dict(model.named_parameters()) | buffers
 
 
 def _own(tensor: Tensor) -> Tensor:
-    """Contiguous and alone in its storage, as the format wants it."""
+    """Return the tensor contiguous and in its own storage, as the format requires."""
     tensor = tensor.detach().contiguous()
     return tensor if tensor.untyped_storage().nbytes() == tensor.nbytes else tensor.clone()
 
 
 def _require_plausible(config: Any, weights: int, numbers: int) -> None:
-    """No size in a config exceeds what the file holds: a width is in some weight, a layer has at least one."""
+    """Require that no size exceeds what the file holds: a width appears in some weight, a layer has at least one."""
     for where, size in _sizes(config):
         most = min(weights, DEEPEST) if where == "depth" else numbers
         if where not in ("length", "rate") and size > most:
@@ -162,8 +156,30 @@ def _digest(text: str) -> str:
     return hashlib.sha256(text.encode()).hexdigest()
 
 
+def write_weights(path: Path, tensors: Mapping[str, Tensor], metadata: Mapping[str, str]) -> None:
+    """Write a safetensors file whose bytes depend only on its content, with the permissions of any other new file.
+
+    The library writes the entries of `__metadata__` in random order and creates files with mode 0600.
+    """
+    save_file(dict(tensors), path, metadata=dict(metadata))
+    with path.open("r+b") as file:
+        size = int.from_bytes(file.read(8), "little")
+        header = json.loads(file.read(size))
+        header["__metadata__"] = dict(sorted(header["__metadata__"].items()))
+        ordered = json.dumps(header, ensure_ascii=False, separators=(",", ":")).encode().ljust(size)
+        if len(ordered) == size:  # the same entries in another order
+            file.seek(8)
+            file.write(ordered)
+    probe = path.with_name(f"{path.name}.mode")  # files created by Python have the mode that the umask allows
+    try:
+        probe.touch()
+        path.chmod(stat.S_IMODE(probe.stat().st_mode))
+    finally:
+        probe.unlink(missing_ok=True)
+
+
 def replace_file(path: Path, write: Callable[[Path], Any]) -> None:
-    """The whole new file or the whole old one, whatever happens meanwhile."""
+    """Replace a file atomically: an interrupted write leaves the old file intact."""
     temporary = path.with_name(f".{path.name}.{os.getpid()}")
     try:
         write(temporary)

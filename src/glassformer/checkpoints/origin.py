@@ -1,4 +1,4 @@
-"""Where a model came from, and what came with it."""
+"""The origin of a loaded model: its folder and the files that came with it."""
 
 from __future__ import annotations
 
@@ -12,32 +12,32 @@ from torch import nn
 
 @dataclass(frozen=True, kw_only=True)
 class Origin:
-    """`model.origin` of a model that was loaded. `names`: the family's usual name of each weight → the file's own."""
+    """The origin of a loaded model (`model.origin`). `names` maps each weight's usual name to its name in the file."""
 
     folder: Path
-    family: str = ""  # empty: our own
+    family: str = ""  # empty for the native format
     raw: Mapping[str, Any] = field(default_factory=dict)  # config.json
     generation: Mapping[str, Any] = field(default_factory=dict)  # generation_config.json
     names: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def tokenizer(self) -> Path | None:
-        """tokenizer.json, if there is one."""
+        """The path of tokenizer.json, or None."""
         return self.file("tokenizer.json")
 
     def file(self, name: str) -> Path | None:
-        """A file that came with the weights, if it did."""
+        """Return the path of a file that came with the weights, or None."""
         path = self.folder / name
         return path if path.is_file() else None
 
 
 def origin_of(model: nn.Module) -> Origin | None:
-    """None for a model that was built here and not loaded."""
+    """Return the origin of a model, or None if it was built and not loaded."""
     found = model.__dict__.get("origin")
     return found if isinstance(found, Origin) else None
 
 
 def with_origin(model: nn.Module, origin: Origin) -> nn.Module:
-    """The model, which from now on knows where it came from."""
-    model.__dict__["origin"] = origin  # past torch's own bookkeeping: it is neither a weight nor a module
+    """Attach an origin to a model and return the model."""
+    model.__dict__["origin"] = origin  # bypasses nn.Module.__setattr__: it is neither a parameter nor a module
     return model

@@ -1,4 +1,4 @@
-"""image → (scale · crop(resize(image)) − μ) / σ: what a published model was trained to see, from its own file."""
+"""image → (scale · crop(resize(image)) − μ) / σ: image preprocessing of a published model, from its own file."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ from glassformer.checkpoints.origin import Origin
 from glassformer.errors import CheckpointError, ConfigError, InputError
 
 FILE, NESTED = "preprocessor_config.json", "processor_config.json"
-LARGEST = 65536  # pixels of a side
+LARGEST = 65536  # pixels per side
 FILTERS = {"nearest": 0, "lanczos": 1, "bilinear": 2, "bicubic": 3, "box": 4, "hamming": 5}
 HALF, CLIP_MEAN, CLIP_STD = [0.5] * 3, [0.48145466, 0.4578275, 0.40821073], [0.26862954, 0.26130258, 0.27577711]
 
-# what a file leaves open is as in the class that it names
+# defaults of the image processor class that a file names
 ALWAYS: dict[str, Any] = {"do_resize": True, "do_rescale": True, "do_normalize": True, "rescale_factor": 1 / 255}
 SQUARE: dict[str, Any] = {"resample": 2, "image_mean": HALF, "image_std": HALF, "size": 224, "default_to_square": True}
 SHORTEST: dict[str, Any] = {"resample": 3, "image_mean": CLIP_MEAN, "image_std": CLIP_STD, "size": 224}
@@ -41,10 +41,11 @@ FAMILY_CLASSES |= {"dinov2": "Bit", "dinov2_with_registers": "Bit"}
 
 @dataclass(frozen=True, kw_only=True)
 class Preprocess:
-    """Each step in this order, or None. `resize` is (rows, columns), or the shorter side; `crop` (rows, columns).
+    """The preprocessing steps, applied in this order; None skips a step.
 
-    An image that is smaller than the crop is completed by black. Where a crop cannot be centred, Hugging Face's begins
-    a pixel earlier (`odd="floor"`), torchvision's at the even pixel (`odd="even"`).
+    `resize` is (rows, columns) or the length of the shorter side; `crop` is (rows, columns). An image smaller than the
+    crop is padded with black. Where a crop cannot be centred exactly, Hugging Face starts a pixel earlier
+    (`odd="floor"`), torchvision at the even pixel (`odd="even"`).
     """
 
     resize: tuple[int, int] | int | None
@@ -83,7 +84,7 @@ class Preprocess:
 
     def _cropped(self, image: Image.Image, rows: int, columns: int) -> Image.Image:
         left, top = (self._start(n, k) for n, k in ((image.width, columns), (image.height, rows)))
-        return image.crop((left, top, left + columns, top + rows))  # black where there is nothing
+        return image.crop((left, top, left + columns, top + rows))  # black outside the image
 
     def _start(self, n: int, k: int) -> int:
         if self.odd == "floor":
@@ -92,7 +93,7 @@ class Preprocess:
 
 
 def shortest(image: Image.Image, side: int) -> tuple[int, int]:
-    """Rows and columns of an image whose shorter side is to be so long; the longer one is cut to a whole number."""
+    """Return (rows, columns) that make the shorter side `side`; the longer side is rounded down."""
     short, long = sorted(image.size)
     longer = int(side * long / short)
     if longer > LARGEST:
@@ -101,7 +102,7 @@ def shortest(image: Image.Image, side: int) -> tuple[int, int]:
 
 
 def opaque(image: Image.Image, mode: str) -> Image.Image:
-    """What is transparent lies on white."""
+    """Composite transparent pixels onto white and convert to `mode`."""
     if "A" in image.getbands() or image.info.get("transparency") is not None:
         image = image.convert("RGBA")
         image = Image.alpha_composite(Image.new("RGBA", image.size, "white"), image)
@@ -109,7 +110,7 @@ def opaque(image: Image.Image, mode: str) -> Image.Image:
 
 
 def open_image(path: str | Path) -> Image.Image:
-    """A picture from a file, turned as its camera was held."""
+    """Open an image file and apply its EXIF orientation."""
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("error", Image.DecompressionBombWarning)
@@ -117,11 +118,11 @@ def open_image(path: str | Path) -> Image.Image:
                 upright = ImageOps.exif_transpose(image)
     except FileNotFoundError:
         raise InputError(f"there is no {path}", "give the file of an image") from None
-    except Exception as error:  # Pillow's readers raise whatever a damaged file makes them
+    except Exception as error:  # Pillow's readers raise arbitrary errors on damaged files
         known = "not an image" if isinstance(error, UnidentifiedImageError) else getattr(error, "strerror", None)
         reason = known or error
         raise InputError(f"{path} cannot be read ({str(reason)[:80]})", "give an image as PNG, JPEG, …") from None
-    if upright.mode.startswith(("I", "F")):  # Pillow would turn all of it white
+    if upright.mode.startswith(("I", "F")):  # Pillow would clip it to white
         raise InputError(f"{path} has more than 8 bits a channel", "save it with 8")
     return upright
 
@@ -130,7 +131,7 @@ def open_image(path: str | Path) -> Image.Image:
 
 
 def read_preprocess(origin: Origin) -> Preprocess:
-    """What came with a model: preprocessor_config.json, or timm's pretrained_cfg."""
+    """Read the preprocessing of a model from preprocessor_config.json or timm's pretrained_cfg."""
     if origin.family.startswith("timm"):
         return of_timm(origin.raw)
     path, nested = origin.file(FILE), origin.file(NESTED)
@@ -141,7 +142,7 @@ def read_preprocess(origin: Origin) -> Preprocess:
 
 
 def of_hugging_face(raw: Mapping[str, Any], usual: str = "") -> Preprocess:
-    """`usual` is the class if the file names none."""
+    """Parse a Hugging Face preprocessor config; `usual` is the class if the file names none."""
     name = str(raw.get("image_processor_type") or raw.get("feature_extractor_type") or usual)
     for ending in ("Fast", "Pil", "ImageProcessor", "FeatureExtractor"):
         name = name.removesuffix(ending)
@@ -164,7 +165,7 @@ def of_hugging_face(raw: Mapping[str, Any], usual: str = "") -> Preprocess:
 
 
 def of_timm(raw: Mapping[str, Any]) -> Preprocess:
-    """⌊size / crop_pct⌋ is the shorter side, then the middle of it, as timm evaluates."""
+    """Resize the shorter side to ⌊size / crop_pct⌋, then center-crop, as timm does in evaluation."""
     given = raw.get("pretrained_cfg")
     if not isinstance(given, dict) or not {"input_size", "mean", "std"} <= given.keys():
         raise CheckpointError("config.json has no pretrained_cfg with input_size, mean, std", "get the published one")
@@ -188,7 +189,7 @@ def of_timm(raw: Mapping[str, Any]) -> Preprocess:
 
 
 def _size(value: Any, name: str, *, square: bool) -> tuple[int, int] | int:
-    """Rows and columns, or the shorter side."""
+    """Return (rows, columns), or the length of the shorter side."""
     if isinstance(value, dict) and value.keys() == {"shortest_edge"}:
         return _whole(value["shortest_edge"], name)
     return _whole(value, name) if isinstance(value, int) and not square else _sides(value, name)

@@ -1,6 +1,6 @@
-"""encoder.3.attention.WQ.weight ↔ bert.encoder.layer.3.attention.self.query.weight: which weight of ours is which.
+"""encoder.3.attention.WQ.weight ↔ bert.encoder.layer.3.attention.self.query.weight: mapping of weight names.
 
-A rule holds for every layer (`{i}`) and in both directions.
+A rule applies to every layer (`{i}`) and in both directions.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ SAME = Same()
 
 @dataclass(frozen=True)
 class Rule:
-    """Weights `ours` are weights `theirs` in a layout. `a|b` in theirs: the first that is in the file."""
+    """Maps the weights `ours` to `theirs` by a layout. `a|b` in `theirs` means the first that is in the file."""
 
     ours: tuple[str, ...]
     theirs: tuple[str, ...]
@@ -24,17 +24,17 @@ class Rule:
 
 
 def same(ours: str, theirs: str, layout: Layout = SAME) -> Rule:
-    """One weight for one."""
+    """Return a rule that maps one weight to one weight."""
     return Rule((ours,), (theirs,), layout)
 
 
 def linear(ours: str, theirs: str, layout: Layout = SAME) -> tuple[Rule, ...]:
-    """W and b; a model without b has no use for the second."""
+    """Return the rules for W and b; a model without b does not use the second."""
     return same(f"{ours}.weight", _each(theirs, ".weight"), layout), same(f"{ours}.bias", _each(theirs, ".bias"))
 
 
 def norm(ours: str, theirs: str) -> tuple[Rule, ...]:
-    """γ and β."""
+    """Return the rules for γ and β."""
     return same(f"{ours}.gamma", _each(theirs, ".weight")), same(f"{ours}.beta", _each(theirs, ".bias"))
 
 
@@ -44,13 +44,13 @@ def _each(alternatives: str, ending: str) -> str:
 
 @cache
 def pattern(template: str) -> re.Pattern[str]:
-    """A template as a regular expression with the layer's number as its group; `*` stands for any part of a name."""
+    """Compile a template to a regular expression with the layer index as a group; `*` matches any part of a name."""
     text = re.escape(template).replace(r"\{i\}", r"(?P<i>\d+)", 1).replace(r"\{i\}", r"(?P=i)").replace(r"\*", r".*")
     return re.compile(text)
 
 
 def layer(template: str, name: str) -> str | None:
-    """The layer's number if the name fits the template: '' if the template has none, None if it does not fit."""
+    """Return the layer index of a name that matches the template ('' if the template has none), or None."""
     found = pattern(template).fullmatch(name)
     if found is None:
         return None
@@ -62,5 +62,5 @@ def fill(template: str, i: str) -> str:
 
 
 def skeleton(name: str) -> str:
-    """A name or a template with every number as #: only templates with a name's skeleton can fit it."""
+    """Replace every number in a name or template with #: a name matches only templates with the same skeleton."""
     return re.sub(r"\d+|\{i\}", "#", name)

@@ -1,4 +1,4 @@
-"""An input for a model and its peer alike: what Hugging Face's class is called with, and the same call of ours."""
+"""Sample inputs for parity tests: the arguments of Hugging Face's class, and the equivalent call of our model."""
 
 from __future__ import annotations
 
@@ -18,20 +18,23 @@ from glassformer.models.whisper import Whisper
 
 
 class Sample(NamedTuple):
-    """`theirs` are the peer's arguments, `ours` runs our model, `real` is False at padding, by a path's first part."""
+    """A sample input. `theirs` holds the peer's arguments and `ours` runs our model on the same input.
+
+    `real` maps the first part of a module path to a mask that is False at padding.
+    """
 
     theirs: dict[str, Tensor]
     ours: Callable[[Any], Any]
     real: Mapping[str, Tensor]
 
     def given(self, peer: nn.Module) -> dict[str, Tensor]:
-        """The peer's arguments in the precision of its weights: pixels and frames are numbers like them."""
+        """Return the peer's arguments, with floating-point inputs (pixels, frames) in the dtype of its weights."""
         dtype = next(peer.parameters()).dtype
         return {name: x.to(dtype) if x.is_floating_point() else x for name, x in self.theirs.items()}
 
 
 def sample(model: nn.Module, *, length: int = 12, seed: int = 0) -> Sample:
-    """Two random inputs, one of them shorter and padded on the side that models of this kind are padded on."""
+    """Return two random inputs, one shorter and padded on the side usual for this kind of model."""
     for kind, make in MAKERS.items():
         if isinstance(model, kind):
             return make(model, length, torch.Generator().manual_seed(seed))
@@ -39,13 +42,13 @@ def sample(model: nn.Module, *, length: int = 12, seed: int = 0) -> Sample:
 
 
 def tokens(vocabulary: int, length: int, generator: torch.Generator) -> Tensor:
-    """Ids from the upper part of the vocabulary, where no family keeps its padding."""
+    """Return random token ids, excluding the lowest ones, where padding tokens usually are."""
     low = min(4, vocabulary - 1)
     return torch.randint(low, vocabulary, (2, length), generator=generator)
 
 
 def padded(length: int, *, left: bool) -> Tensor:
-    """True where a token is real: all of the first row, three quarters of the second."""
+    """Return a mask that is True at real tokens: all of the first row, three quarters of the second."""
     real = torch.ones(2, length, dtype=torch.bool)
     short = max(1, length // 4)
     real[1, slice(0, short) if left else slice(length - short, length)] = length < 2
@@ -119,14 +122,14 @@ def of_clip(model: CLIP, length: int, generator: torch.Generator) -> Sample:
 
 
 def of_whisper(model: Whisper, length: int, generator: torch.Generator) -> Sample:
-    """As many frames as can be heard: theirs takes no other number."""
+    """Return a full window of frames, the only length that Hugging Face's class accepts."""
     c = model.config
     frames = torch.randn(2, c.frames, c.embed.bands, generator=generator)
     target = tokens(c.target.vocabulary, min(length, c.length), generator)
     return Sample({"input_features": frames.mT, "decoder_input_ids": target}, lambda model: model(frames, target), {})
 
 
-# a model of another kind gets its line here
+# register other kinds of models here
 MAKERS: dict[type[nn.Module], Callable[[Any, int, torch.Generator], Sample]] = {
     Encoder: of_encoder,
     Decoder: of_decoder,

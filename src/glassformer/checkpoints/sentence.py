@@ -1,4 +1,4 @@
-"""vector = normalise(φ(W pool(X))): what a sentence-transformers folder does with an encoder, from its modules.json."""
+"""vector = normalise(φ(W pool(X))): sentence-transformers modules after an encoder, from modules.json."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from glassformer.errors import ConfigError
 from glassformer.models.encoder import DenseConfig, EncoderConfig, Pooling
 from glassformer.nn.feedforward import Activation
 
-PREFIX = "sentence."  # of the names that the weights of a Dense module get here
+PREFIX = "sentence."  # prefix for the names of a Dense module's weights
 RULES = linear("dense", f"{PREFIX}linear")
 
 POOLINGS: dict[str, Pooling] = {"cls": "first", "mean": "mean", "max": "max"}
@@ -23,7 +23,7 @@ ACTIVATIONS: dict[str, Activation | None] = {"Tanh": "tanh", "Identity": None, "
 
 @dataclass(frozen=True, kw_only=True)
 class Sentence:
-    """Which modules follow the encoder, and the folder of it."""
+    """The folder of an encoder and the modules that follow it."""
 
     encoder: Path
     pooling: Pooling | None = None
@@ -32,7 +32,7 @@ class Sentence:
     normalise: bool = False
 
     def amend(self, config: Any) -> Any:
-        """The encoder's config with what follows it."""
+        """Return the encoder's config extended by the modules that follow it."""
         if self.pooling is None:
             return config
         if not isinstance(config, EncoderConfig):
@@ -40,12 +40,12 @@ class Sentence:
         return replace(config, pooling=self.pooling, dense=self.dense, normalise=self.normalise)
 
     def join(self, weights: Weights) -> Weights:
-        """The encoder's weights and those of the Dense module."""
+        """Return the encoder's weights together with those of the Dense module."""
         return weights if self.dense_folder is None else weights | open_weights(self.dense_folder).renamed(PREFIX)
 
 
 def read_sentence(folder: Path) -> Sentence:
-    """A folder without modules.json is an encoder and nothing more."""
+    """Read modules.json; a folder without it is a plain encoder."""
     if not (folder / "modules.json").is_file():
         return Sentence(encoder=folder)
     found = Sentence(encoder=folder)
@@ -71,7 +71,7 @@ def read_sentence(folder: Path) -> Sentence:
 
 
 def _pooling(raw: dict[str, Any]) -> Pooling:
-    """Old files have a flag for each mode, new ones name it."""
+    """Read the pooling mode: old files have a flag for each mode, new ones name it."""
     modes = {
         "pooling_mode_cls_token": "cls",
         "pooling_mode_mean_tokens": "mean",

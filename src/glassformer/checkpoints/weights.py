@@ -1,4 +1,4 @@
-"""name → tensor: the safetensors of a folder, mapped into memory and read when asked for."""
+"""name → tensor: the safetensors files of a folder, memory-mapped and read on demand."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ PICKLES = (".bin", ".pt", ".pth", ".ckpt", ".pkl", ".pickle")
 
 
 class Weights:
-    """Tensors of one or more files. What `read` gives shares memory with the file, privately: writing changes no file.
+    """Tensors of one or more files. `read` returns private (copy-on-write) views: writing to them changes no file.
 
-    The mapping is our own and not the library's so that pages can be given back (`release`) after a tensor was
-    converted to another dtype: else the file would stay in memory beside the model.
+    The files are mapped here and not by the safetensors library so that pages can be released (`release`) once a tensor
+    is converted to another dtype; otherwise the file would stay in memory beside the model.
     """
 
     def __init__(self, entries: dict[str, Entry], metadata: dict[str, str] | None = None) -> None:
@@ -49,14 +49,14 @@ class Weights:
 
     @property
     def numbers(self) -> int:
-        """How many numbers there are altogether."""
+        """The total count of numbers."""
         return sum((entry.stop - entry.start) // entry.dtype.itemsize for entry in self.entries.values())
 
     def read(self, name: str) -> Tensor:
         entry = self.entries[name]
         if entry.start == entry.stop:
             return torch.empty(entry.shape, dtype=entry.dtype)
-        if entry.start % entry.dtype.itemsize:  # torch reads at whole multiples only
+        if entry.start % entry.dtype.itemsize:  # torch requires aligned offsets
             data = bytearray(self._map(entry.file)[entry.start : entry.stop])
             return torch.frombuffer(data, dtype=entry.dtype).view(entry.shape)
         count = (entry.stop - entry.start) // entry.dtype.itemsize
@@ -64,9 +64,9 @@ class Weights:
         return flat.view(entry.shape)
 
     def release(self, name: str) -> None:
-        """Gives a tensor's pages back; they come again from the file if someone reads it after all."""
+        """Release a tensor's pages; they are read from the file again if needed."""
         entry = self.entries[name]
-        first = -(-entry.start // mmap.PAGESIZE) * mmap.PAGESIZE  # whole pages only: the edges are its neighbours' too
+        first = -(-entry.start // mmap.PAGESIZE) * mmap.PAGESIZE  # whole pages only: edges are shared with neighbours
         last = entry.stop // mmap.PAGESIZE * mmap.PAGESIZE
         if last > first and hasattr(mmap, "MADV_DONTNEED"):
             self._map(entry.file).madvise(mmap.MADV_DONTNEED, first, last - first)
@@ -79,7 +79,7 @@ class Weights:
 
 
 def open_weights(path: Path) -> Weights:
-    """The weights of a file, or of a folder with `model.safetensors` or its sharded index. No pickle is opened."""
+    """Open the weights of a file, or of a folder with `model.safetensors` or a sharded index. No pickle is opened."""
     if path.is_dir():
         if (path / ONE).is_file():
             return _single(path / ONE)
@@ -102,7 +102,7 @@ def _single(path: Path) -> Weights:
 
 
 def _sharded(folder: Path) -> Weights:
-    """Every shard that the index names, each tensor in the shard that it names and in no other."""
+    """Open all shards in the index; each tensor must be in the shard the index names and in no other."""
     try:
         places = json.loads((folder / INDEX).read_text(encoding="utf-8"))["weight_map"]
         shards = sorted(set(places.values()))

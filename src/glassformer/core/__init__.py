@@ -1,4 +1,4 @@
-"""Tensors in, tensors out; no modules, no state."""
+"""Pure functions on tensors, without modules or state."""
 
 from __future__ import annotations
 

@@ -21,7 +21,7 @@ from glassformer.errors import ConfigError, InputError, MaskError, ShapeError
 
 
 class Attended(NamedTuple):
-    """The scores, the weights, and what they gather."""
+    """Scores S, attention weights A and outputs H of an attention head."""
 
     S: Float[Tensor, "*b t s"]
     A: Float[Tensor, "*b t s"]
@@ -29,28 +29,28 @@ class Attended(NamedTuple):
 
 
 def softargmax(S: Float[Tensor, "*shape"], beta: float = 1.0, dim: int = -1) -> Float[Tensor, "*shape"]:
-    """softargmax_β(s)_i = exp(β sᵢ) / Σ_j exp(β s_j). β = ∞ is the argmax, β = 0 the mean over what is not masked."""
+    """softargmax_β(s)_i = exp(β sᵢ) / Σ_j exp(β s_j). β = ∞ is the argmax, β = 0 uniform over unmasked entries."""
     if beta == 1.0:
         return torch.softmax(S, dim)
     if beta == math.inf:
         return hardargmax(S, dim)
-    below = S - S.detach().amax(dim, keepdim=True)  # ≤ 0, so that no β overflows
+    below = S - S.detach().amax(dim, keepdim=True)  # ≤ 0, so no β overflows
     return torch.softmax((beta * below).masked_fill(torch.isneginf(S), -math.inf), dim)  # 0 · −∞ stays masked
 
 
 def softargmax_(S: Float[Tensor, "*b s"]) -> Float[Tensor, "*b s"]:
-    """softargmax over keys, in place of scores that nobody else holds; where a gradient needs them, beside them."""
+    """softargmax over keys, in place unless a gradient needs the scores; the caller must not use S afterwards."""
     return torch.softmax(S, -1, out=S) if is_plain(S) else softargmax(S)
 
 
 def hardargmax(S: Float[Tensor, "*shape"], dim: int = -1) -> Float[Tensor, "*shape"]:
-    """lim β → ∞ of softargmax_β: 1 at the largest score; scores that tie share it, as the limit does."""
+    """lim β → ∞ of softargmax_β: 1 at the largest score, shared equally between ties."""
     largest = (S.amax(dim, keepdim=True) == S).to(S.dtype)
     return largest / largest.sum(dim, keepdim=True)
 
 
 def straight_through(S: Float[Tensor, "*shape"], beta: float = 1.0, dim: int = -1) -> Float[Tensor, "*shape"]:
-    """hardargmax forward, the derivative of softargmax_β backward (Bengio et al. 2013)."""
+    """hardargmax in the forward pass, the derivative of softargmax_β in the backward pass (Bengio et al. 2013)."""
     soft = softargmax(S, beta, dim)
     return hardargmax(S, dim) + (soft - soft.detach())
 
@@ -58,7 +58,7 @@ def straight_through(S: Float[Tensor, "*shape"], beta: float = 1.0, dim: int = -
 def gumbel_softargmax(
     S: Float[Tensor, "*shape"], beta: float = 1.0, dim: int = -1, *, generator: torch.Generator | None = None
 ) -> Float[Tensor, "*shape"]:
-    """softargmax_β(s + g), g Gumbel noise: as β → ∞ a one-hot sample with probabilities softargmax_1(s).
+    """softargmax_β(s + g) with Gumbel noise g: as β → ∞, a one-hot sample with probabilities softargmax_1(s).
 
     Jang, Gu, Poole 2017; Maddison, Mnih, Teh 2017.
     """
@@ -75,7 +75,7 @@ def scores(
     bias: Float[Tensor, "..."] | None = None,
     causal: bool = False,
 ) -> Float[Tensor, "*b t s"]:
-    """S = β Q Kᵀ + bias, −∞ where the mask is False; β = 1/√d unless given."""
+    """S = β Q Kᵀ + bias, −∞ where the mask is False; β defaults to 1/√d."""
     require_match(Q, K)
     S = product(Q * default_beta(Q, beta), K)
     if causal:
@@ -84,8 +84,8 @@ def scores(
 
 
 def product(Q: Float[Tensor, "*b t d"], K: Float[Tensor, "*b s d"]) -> Float[Tensor, "*b t s"]:
-    """Q Kᵀ, in memory that is quick to map where it is much."""
-    if not is_plain(Q, K) or Q.dim() < 3 or Q.shape[:-2] != K.shape[:-2]:  # first: a compiler must not ask for sizes
+    """Q Kᵀ, written to huge pages if the result is large."""
+    if not is_plain(Q, K) or Q.dim() < 3 or Q.shape[:-2] != K.shape[:-2]:  # first: compilers must not read sizes
         return Q @ K.mT
     if Q.shape[:-1].numel() * K.shape[-2] * Q.element_size() <= MAPPED:
         return Q @ K.mT
@@ -95,7 +95,7 @@ def product(Q: Float[Tensor, "*b t d"], K: Float[Tensor, "*b s d"]) -> Float[Ten
 
 
 def seen_through(S: Float[Tensor, "*b t s"], mask: Tensor | None, bias: Tensor | None) -> Float[Tensor, "*b t s"]:
-    """S + bias, −∞ where the mask is False; in place of S if nothing else needs it."""
+    """S + bias, −∞ where the mask is False; in place unless autograd, a compiler or a transform tracks S."""
     if bias is not None:
         checked_bias(bias, S.shape)
         S = S.add_(bias) if bias.dtype == S.dtype and is_plain(S, bias) else S + bias
@@ -118,11 +118,11 @@ def attend(
     dropout: float = 0.0,
     generator: torch.Generator | None = None,
 ) -> Attended:
-    """A = softargmax_β(Q Kᵀ), H = A V; β = 1/√d unless given.
+    """A = softargmax_β(Q Kᵀ), H = A V; β defaults to 1/√d.
 
-    `normalise` turns scores into weights: softargmax, hardargmax, straight_through, or gumbel_softargmax with its
-    generator bound. With dropout H is gathered with the dropped weights, and A is what was dropped from: its rows
-    still sum to 1.
+    `normalise` maps scores to weights: softargmax, hardargmax, straight_through, or gumbel_softargmax with its
+    generator bound. Dropout applies to the weights used for H; the returned A is from before dropout, so its rows still
+    sum to 1.
     """
     require_pairs(K, V)
     require_batch(Q, K, V)
@@ -139,7 +139,7 @@ def attend_columns(
     beta: float | None = None,
     mask: Bool[Tensor, "..."] | None = None,
 ) -> Attended:
-    """S = β KᵀQ, A = softargmax over each column, H = V A: tokens are columns, and so are weights; the mask too."""
+    """S = β KᵀQ, A = softargmax over each column, H = V A: tokens, weights and mask by column."""
     require_match(Q.mT, K.mT)
     require_pairs(K.mT, V.mT)
     require_batch(Q, K, V)
@@ -151,7 +151,7 @@ def attend_columns(
 
 
 def drop(A: Float[Tensor, "*shape"], dropout: float, generator: torch.Generator | None) -> Float[Tensor, "*shape"]:
-    """Each entry to 0 with the given probability, the rest scaled by 1/(1 − p) so that the mean stays."""
+    """Set each entry to 0 with probability p = `dropout` and scale the rest by 1/(1 − p) to preserve the mean."""
     require_dropout(dropout)
     if dropout == 0.0:
         return A
@@ -186,10 +186,10 @@ def require_pairs(K: Tensor, V: Tensor) -> None:
 
 
 def require_batch(Q: Tensor, K: Tensor, V: Tensor) -> None:
-    """The axes before the last two are the same, or broadcast."""
+    """Check that the axes before the last two are equal or broadcast."""
     lead = [part.shape[:-2] for part in (Q, K, V)]
     if lead[0] == lead[1] == lead[2]:
-        return  # torch's own check takes half a second the first time: it imports sympy
+        return  # the first call of torch.broadcast_shapes takes half a second because it imports sympy
     try:
         torch.broadcast_shapes(*lead)
     except RuntimeError:
@@ -199,7 +199,7 @@ def require_batch(Q: Tensor, K: Tensor, V: Tensor) -> None:
 
 
 def checked_mask(mask: Tensor, S: torch.Size) -> Tensor:
-    """The mask itself, if it fits scores of shape S and leaves every query a key."""
+    """Return the mask if it fits scores of shape S and leaves every query at least one key; raise otherwise."""
     if mask.dtype != torch.bool:
         raise MaskError(f"the mask holds {str(mask.dtype).removeprefix('torch.')}", "give booleans, True = may attend")
     if not _fits(mask, S):
@@ -213,7 +213,7 @@ def checked_mask(mask: Tensor, S: torch.Size) -> Tensor:
 
 
 def checked_bias(bias: Tensor, S: torch.Size) -> Tensor:
-    """The bias itself, if it fits scores of shape S."""
+    """Return the bias if it fits scores of shape S; raise otherwise."""
     if not _fits(bias, S):
         raise ShapeError(
             f"a bias of shape {tuple(bias.shape)} does not fit scores of shape {tuple(S)}",

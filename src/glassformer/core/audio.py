@@ -1,7 +1,7 @@
-"""E = (log₁₀ max(W |F(w ⊙ x)|², floor) + 4) / 4: sound to log-mel frames, 25 ms of it every 10 ms.
+"""E = (log₁₀ max(W |F(w ⊙ x)|², floor) + 4) / 4: log-mel frames of audio, 25 ms windows every 10 ms.
 
-F is the Fourier transform of one windowed frame, W the mel filters. The transform runs in float64: the log of a quiet
-band next to a loud one magnifies its rounding, and a stream must hear what the whole recording heard.
+F is the Fourier transform of one windowed frame, W the mel filters. The transform runs in float64 because the log
+magnifies rounding errors in a quiet band next to a loud one, and streaming must match the whole recording.
 """
 
 from __future__ import annotations
@@ -19,12 +19,15 @@ from torch.nn.functional import pad
 from glassformer.errors import ConfigError, InputError, ShapeError
 
 RATE = 16_000
-AT_ONCE = 4096  # frames transformed together, so that an hour of sound needs no gigabytes
+AT_ONCE = 4096  # frames per FFT batch; bounds memory for long recordings
 
 
 @dataclass(frozen=True, kw_only=True)
 class MelConfig:
-    """`window` samples every `hop`, in `bands` mel bands from `low` to `high` Hz; powers below `floor` are silence."""
+    """Configuration of log-mel frames: `window` samples every `hop`, in `bands` mel bands from `low` to `high` Hz.
+
+    Powers below `floor` are clamped to it.
+    """
 
     rate: int = RATE
     window: int = 400
@@ -47,7 +50,7 @@ class MelConfig:
 
     @property
     def overlap(self) -> int:
-        """Samples that a frame shares with the one before."""
+        """Number of samples that consecutive frames share."""
         return self.window - self.hop
 
 
@@ -58,20 +61,20 @@ MEL = MelConfig()
 
 
 def mel_of(hertz: Float[Tensor, "*b"]) -> Float[Tensor, "*b"]:
-    """3 f / 200 below 1000 Hz, 15 + 27 ln(f / 1000) / ln 6.4 above: Slaney's scale (1998), as librosa's."""
+    """3 f / 200 below 1000 Hz, 15 + 27 ln(f / 1000) / ln 6.4 above: Slaney's mel scale (1998), as in librosa."""
     above = 15 + 27 * torch.log(hertz.clamp_min(1000) / 1000) / math.log(6.4)
     return torch.where(hertz < 1000, 3 * hertz / 200, above)
 
 
 def hertz_of(mel: Float[Tensor, "*b"]) -> Float[Tensor, "*b"]:
-    """The inverse of `mel_of`."""
+    """Convert mel to Hz; the inverse of `mel_of`."""
     return torch.where(mel < 15, 200 * mel / 3, 1000 * torch.exp((mel - 15) * math.log(6.4) / 27))
 
 
 @lru_cache(maxsize=32)
 def mel_filters(mel: MelConfig) -> Float[Tensor, "bands bins"]:
-    """Triangles whose corners lie evenly on the mel scale, each of area 1 in Hz (Slaney's); float64."""
-    with torch.inference_mode(False):  # they are kept, and must serve training too
+    """Return triangular filters evenly spaced on the mel scale, each of area 1 in Hz (Slaney), in float64."""
+    with torch.inference_mode(False):  # cached, so the filters must be usable in training as well
         ends = mel_of(torch.tensor([mel.low, mel.high], dtype=torch.float64))
         corners = hertz_of(torch.linspace(float(ends[0]), float(ends[1]), mel.bands + 2, dtype=torch.float64))
         bins = torch.arange(mel.window // 2 + 1, dtype=torch.float64) * mel.rate / mel.window
@@ -87,7 +90,7 @@ def mel_filters(mel: MelConfig) -> Float[Tensor, "bands bins"]:
 
 
 def mel_powers(wave: Num[Tensor, "*b n"], mel: MelConfig) -> Float[Tensor, "*b t bands"]:
-    """P = W |F(w ⊙ x)|² of each whole window of the wave, the periodic Hann window w; float64."""
+    """P = W |F(w ⊙ x)|² for each complete window of the wave, with a periodic Hann window w; float64."""
     w = torch.hann_window(mel.window, periodic=True, dtype=torch.float64, device=wave.device)
     W = mel_filters(mel).to(wave.device)
     frames = wave.unfold(-1, mel.window, mel.hop)
@@ -101,10 +104,11 @@ def mel_powers(wave: Num[Tensor, "*b n"], mel: MelConfig) -> Float[Tensor, "*b t
 def log_mel(
     wave: Num[Tensor, "*b n"], mel: MelConfig = MEL, *, rate: int = RATE
 ) -> Float[Tensor, "*b t bands"]:
-    """Frame i hears samples (i+1)·hop − window … (i+1)·hop − 1, so it is known as soon as they are: t = ⌈n / hop⌉.
+    """Frame i covers samples (i+1)·hop − window … (i+1)·hop − 1, so it depends on no later sample: t = ⌈n / hop⌉.
 
-    Silence stands before the first sample, and completes the last frame: no sample is lost. Nothing looks at the whole
-    recording, so `log_mel_step` gives the same frames from pieces of any length. One recording is (n,), several (b, n).
+    The wave is zero-padded before the first sample and up to the end of the last frame, so no sample is lost. No frame
+    depends on the whole recording, so `log_mel_step` returns the same frames from pieces of any length. The input is
+    (n,) for one recording and (b, n) for a batch.
     """
     wave = require_wave(wave, mel, rate)
     frames, _ = log_mel_step(wave, log_mel_start(mel, *wave.shape[:-1]).to(wave), mel, end=True)
@@ -112,21 +116,21 @@ def log_mel(
 
 
 class Piece(NamedTuple):
-    """The frames that became whole, and the samples that later ones still need."""
+    """The frames completed by a step, and the samples that later frames still need."""
 
     frames: Float[Tensor, "*b t bands"]
     kept: Float[Tensor, "*b k"]
 
 
 def log_mel_start(mel: MelConfig, *batch: int) -> Float[Tensor, "*b overlap"]:
-    """What is kept before the first sample: silence."""
+    """Return the initial state of `log_mel_step`: zeros."""
     return torch.zeros(*batch, mel.overlap, dtype=torch.float64)
 
 
 def log_mel_step(
     wave: Float[Tensor, "*b n"], kept: Float[Tensor, "*b k"], mel: MelConfig = MEL, *, end: bool = False
 ) -> Piece:
-    """`log_mel` of a wave that arrives in pieces; at the `end`, silence completes the frame that was begun."""
+    """Streaming version of `log_mel`; with `end`, the last partial frame is zero-padded and returned."""
     wave = torch.cat([kept, wave], -1)
     begun = (wave.shape[-1] - mel.overlap) % mel.hop
     if end and begun:
@@ -139,20 +143,20 @@ def log_mel_step(
 
 
 def _scaled(log: Tensor) -> Tensor:
-    """From about −10 … 3 to about −1.5 … 1.75."""
+    """Scale log powers from about −10 … 3 to about −1.5 … 1.75."""
     return (log + 4) / 4
 
 
-# ---- Whisper's -------------------------------------------------------------------------------------------------------
+# ---- Whisper ---------------------------------------------------------------------------------------------------------
 
 
 def whisper_log_mel(
     wave: Num[Tensor, "*b n"], mel: MelConfig = MEL, *, rate: int = RATE
 ) -> Float[Tensor, "*b t bands"]:
-    """Frame i is centred on sample i·hop, and what lies 80 dB under the loudest is raised to it: t = ⌊n / hop⌋.
+    """Frame i is centred on sample i·hop, and values are clamped to 80 dB below the maximum: t = ⌊n / hop⌋.
 
-    Radford et al., "Whisper", 2022. The ends are reflected; Whisper itself first pads every recording with zeros to
-    30 s. It hears ahead and compares with the loudest band of the whole recording: it cannot stream.
+    Radford et al., "Whisper", 2022. Both ends use reflection padding; Whisper itself first zero-pads every recording to
+    30 s. Frames depend on later samples and on the maximum over the whole recording, so this cannot be streamed.
     """
     wave = require_wave(wave, mel, rate)
     half, n = mel.window // 2, wave.shape[-1]
@@ -170,7 +174,7 @@ def whisper_log_mel(
 def require_wave(
     wave: Num[Tensor, "*b n"], mel: MelConfig, rate: int, *, empty: bool = False
 ) -> Float[Tensor, "*b n"]:
-    """The wave itself, if it is one channel of finite numbers at the rate that the frames are made for."""
+    """Return the wave if it is mono, finite and has the sampling rate of `mel`; raise an error otherwise."""
     shape = tuple(wave.shape)
     if wave.dim() > 2 or (wave.dim() == 2 and 0 < shape[1] <= 8 and shape[1] < shape[0]):
         fact = f"sound of shape {shape} looks like several channels"

@@ -1,9 +1,9 @@
-"""What a layer costs, from its shapes alone: multiplications, parameters, and the numbers it keeps.
+"""Cost of a layer computed from its shapes: multiplications, parameters and activations.
 
-Multiplications are those of matrix products and convolutions, one for each multiply-add (torch's counter calls that two
-flops). What is done to one number at a time (biases, norms, activations, the softargmax itself) is of lower order and
-counted by nobody. Activations are the numbers that a forward pass makes and a backward pass needs: each layer's output
-and what stands in between. N and M are sequence lengths, D the model width, h heads of width d = D/h.
+Multiplications are those of matrix products and convolutions, one per multiply-add (PyTorch's counter reports two
+flops). Elementwise operations (biases, norms, activation functions, the softargmax itself) are of lower order and not
+counted. Activations are the values that the forward pass stores for the backward pass: the output and intermediate
+results of each layer. N and M are sequence lengths, D the model width, h heads of width d = D/h.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from glassformer.errors import ConfigError, ShapeError
 
 @dataclass(frozen=True)
 class Cost:
-    """Costs add up over layers, and `12 * encoder_layer(…)` is twelve of them."""
+    """Cost of a layer. Costs of layers add up, and `12 * encoder_layer(…)` is the cost of twelve layers."""
 
     multiplications: int = 0
     parameters: int = 0
@@ -32,11 +32,11 @@ class Cost:
 
     @property
     def flops(self) -> int:
-        """Two for each multiply-add."""
+        """Floating-point operations, two per multiply-add."""
         return 2 * self.multiplications
 
     def memory(self, size: int = 4) -> int:
-        """Bytes for parameters and activations of `size` bytes each (4: float32)."""
+        """Return the bytes used by parameters and activations at `size` bytes per element (4 for float32)."""
         return size * (self.parameters + self.activations)
 
 
@@ -47,13 +47,13 @@ def linear(N: int, D_in: int, D_out: int, *, bias: bool = True) -> Cost:
 
 
 def embedding(N: int, vocabulary: int, D: int) -> Cost:
-    """No multiplication: a row is looked up. A learned position table is one too."""
+    """0 multiplications, since rows are looked up. Learned position tables cost the same."""
     _require(N=N, vocabulary=vocabulary, D=D)
     return Cost(0, vocabulary * D, N * D)
 
 
 def norm(N: int, D: int, *, bias: bool = True) -> Cost:
-    """D gains and, with a bias (LayerNorm, not RMSNorm), D shifts."""
+    """D gains plus, with a bias (LayerNorm, not RMSNorm), D shifts."""
     _require(N=N, D=D)
     return Cost(0, (1 + bias) * D, N * D)
 
@@ -73,8 +73,8 @@ def attention(
 ) -> Cost:
     """N queries over a memory of M keys: projections N·D·hd + M·D·gd + M·D·gd_v + N·hd_v·D, then hNMd + hNMd_v.
 
-    g = kv_heads share the keys and values of h heads. The weights A are h·N·M numbers; fused, only the log-sum-exp of
-    each row is kept, h·N of them, while every product is still done.
+    The h query heads share g = kv_heads key/value heads. The weights A have h·N·M elements; a fused kernel stores only
+    the log-sum-exp of each row, h·N elements, but performs the same multiplications.
     """
     _require(N=N, M=M, D=D, heads=heads)
     if d is None and D % heads:
@@ -103,28 +103,28 @@ def self_attention(
     bias: bool = True,
     fused: bool = False,
 ) -> Cost:
-    """4·N·D² + 2·N²·D multiplications, however many heads; the halves are equal at N = 2D. See `attention`."""
+    """4·N·D² + 2·N²·D multiplications for any number of heads; the two terms are equal at N = 2D. See `attention`."""
     return attention(N, N, D, heads, kv_heads=kv_heads, d=d, d_v=d_v, bias=bias, fused=fused)
 
 
 def feed_forward(N: int, D: int, hidden: int, *, gated: bool = False, bias: bool = True) -> Cost:
     """2·N·D·hidden multiplications, 3·N·D·hidden if gated (SwiGLU)."""
     inner = (2 if gated else 1) * linear(N, D, hidden, bias=bias)
-    after = Cost(0, 0, (2 if gated else 1) * N * hidden)  # the activation, and its product with the gated half
+    after = Cost(0, 0, (2 if gated else 1) * N * hidden)  # the activation and, if gated, its product with the gate
     return inner + after + linear(N, hidden, D, bias=bias)
 
 
 def recurrent(N: int, D_in: int, D: int, *, kind: str = "rnn", bias: bool = True) -> Cost:
-    """g·N·(D_in·D + D²) multiplications with g = 1 (rnn), 3 (gru) or 4 (lstm) gates; N steps, one after the other.
+    """g·N·(D_in·D + D²) multiplications with g = 1 (rnn), 3 (gru) or 4 (lstm) gates; the N steps are sequential.
 
-    Two biases per gate, as torch and cuDNN have them. An LSTM keeps its cell beside its output.
+    There are two biases per gate, as in PyTorch and cuDNN. An LSTM stores its cell state as well as its output.
     """
     _require(N=N, D_in=D_in, D=D)
     gates = {"rnn": 1, "gru": 3, "lstm": 4}
     if kind not in gates:
         raise ConfigError(f"no recurrent layer is called {kind!r}", f"choose one of {', '.join(gates)}")
     g = gates[kind]
-    kept = g + 1 + (kind == "lstm") if g > 1 else 1  # the gates and the output; a plain step is its own gate
+    kept = g + 1 + (kind == "lstm") if g > 1 else 1  # the gates and the output; a plain RNN has only its output
     return Cost(g * N * (D_in * D + D * D), g * (D_in * D + D * D + 2 * bias * D), kept * N * D)
 
 
@@ -140,9 +140,9 @@ def convolution(
     groups: int = 1,
     bias: bool = True,
 ) -> Cost:
-    """N_out · K · D_in·D_out / groups multiplications, K numbers in the kernel; `sizes` is (N,) or (rows, cols).
+    """N_out · K · D_in·D_out / groups multiplications, with K the kernel size; `sizes` is (N,) or (rows, cols).
 
-    Each axis has ⌊(n + 2·padding − dilation·(k − 1) − 1) / stride⌋ + 1 places in the output.
+    Each output axis has size ⌊(n + 2·padding − dilation·(k − 1) − 1) / stride⌋ + 1.
     """
     kernels = _each(sizes, kernel)
     axes = zip(sizes, kernels, _each(sizes, stride), _each(sizes, padding), _each(sizes, dilation), strict=True)
@@ -169,7 +169,7 @@ def encoder_layer(
     bias: bool = True,
     fused: bool = False,
 ) -> Cost:
-    """Self-attention, feed-forward, two norms; also a layer of a decoder without cross-attention (GPT)."""
+    """Self-attention, feed-forward network and two norms; also a decoder layer without cross-attention (GPT)."""
     attended = self_attention(N, D, heads, kv_heads=kv_heads, bias=bias, fused=fused)
     return attended + feed_forward(N, D, hidden, gated=gated, bias=bias) + 2 * norm(N, D, bias=bias)
 
@@ -186,7 +186,7 @@ def decoder_layer(
     bias: bool = True,
     fused: bool = False,
 ) -> Cost:
-    """An encoder layer with attention to a memory of M and a norm of it in between."""
+    """An encoder layer plus cross-attention to a memory of length M and its norm."""
     own = encoder_layer(N, D, heads, hidden, kv_heads=kv_heads, gated=gated, bias=bias, fused=fused)
     return own + attention(N, M, D, heads, kv_heads=kv_heads, bias=bias, fused=fused) + norm(N, D, bias=bias)
 

@@ -1,7 +1,7 @@
-"""H = softargmax_β(Q Kᵀ) V in one kernel that never holds A, and L, from which any part of A comes back.
+"""H = softargmax_β(Q Kᵀ) V in one kernel that never stores A, and L, from which any part of A can be recomputed.
 
-L_t = log Σ_s exp(S_ts) is what the kernel keeps of each row of scores, so A = exp(S − L), late, for just the heads
-and rows asked for. Dao et al., "FlashAttention", 2022.
+The kernel returns L_t = log Σ_s exp(S_ts) for each row of scores, so A = exp(S − L) can be computed lazily for only
+the requested heads and rows. Dao et al., "FlashAttention", 2022.
 """
 
 from __future__ import annotations
@@ -31,20 +31,20 @@ from glassformer.core.masks import combine
 from glassformer.core.values import has_values, is_plain
 from glassformer.errors import ShapeError
 
-# With fewer keys than a vector register holds, the CPU's kernel takes a row of NaN for a masked one and answers 0.
+# With fewer keys than fit a vector register, the CPU kernel mistakes a row of NaN for a masked row and returns 0.
 FEW_KEYS = 32
 LOG2E = math.log2(math.e)
 
 
 class Fused(NamedTuple):
-    """Head outputs, and the log-sum-exp of each row of scores where the kernel gives it."""
+    """Head outputs H, and the log-sum-exp L of each row of scores if the kernel returns it."""
 
     H: Float[Tensor, "b h t e"]
     L: Float[Tensor, "b h t"] | None
 
 
 def additive(mask: Bool[Tensor, "..."], like: Float[Tensor, "..."]) -> Float[Tensor, "..."]:
-    """0 where the mask is True and −∞ where it is False: a mask as a bias on the scores."""
+    """Convert a mask to a bias on the scores: 0 where the mask is True and −∞ where it is False."""
     return torch.zeros(mask.shape, dtype=like.dtype, device=like.device).masked_fill(~mask, -math.inf)
 
 
@@ -58,14 +58,14 @@ def attend_fused(
     bias: Float[Tensor, "..."] | None = None,
     causal: bool = False,
 ) -> Fused:
-    """The H of `attend`, and L; heads h in groups that share the g heads of K and V (h a multiple of g)."""
+    """H as in `attend`, and L; the h query heads share g key/value heads in groups (h must be a multiple of g)."""
     _require_fit(Q, K, V)
     b, h, t, d = Q.shape
     s, e = V.shape[-2:]
     beta = default_beta(Q, beta)
-    if beta <= 0:  # the kernel scales after it has masked, and −∞ · β would no longer be −∞
+    if beta <= 0:  # the kernel scales after masking, so −∞ · β would no longer be −∞
         Q, beta = Q * beta, 1.0
-    if causal and (t != s or mask is not None):  # kernels align a causal mask top-left: wrong with a cache
+    if causal and (t != s or mask is not None):  # kernels align causal masks top-left, which is wrong with a cache
         mask = combine(mask, None if t == 1 else causal_mask(t, s, device=Q.device))
         causal = False
     shape = torch.Size((b, h, t, s))
@@ -73,8 +73,8 @@ def attend_fused(
         checked_mask(mask, shape)
     if bias is not None:
         checked_bias(bias, shape)
-    few = has_values(Q) and (s < FEW_KEYS or Q.numel() == 0)  # which is no slower without the kernel
-    if few or (bias is not None and bias.requires_grad):  # no kernel here gives a bias its gradient
+    few = has_values(Q) and (s < FEW_KEYS or Q.numel() == 0)  # no slower without the kernel
+    if few or (bias is not None and bias.requires_grad):  # the kernels do not compute the gradient of a bias
         return Fused(attend(Q, spread(K, h), spread(V, h), beta=beta, mask=mask, bias=bias, causal=causal).H, None)
     if mask is not None:
         bias = additive(mask, Q) if bias is None else bias.masked_fill(~mask, -math.inf)
@@ -83,13 +83,13 @@ def attend_fused(
             bias, causal = bias + additive(causal_mask(t, s, device=Q.device), Q), False
         H = scaled_dot_product_attention(Q, K, V, bias, is_causal=causal, scale=beta, enable_gqa=True)
         return Fused(H, None)
-    if d != e:  # the kernel wants one width: zeros change neither Q Kᵀ nor the columns of V that are kept
+    if d != e:  # the kernel needs equal widths: zeros change neither Q Kᵀ nor the columns of V that are kept
         Q, K, V = (pad(part, (0, max(d, e) - part.shape[-1])) for part in (Q, K, V))
-    Q, K, V = (part if part.stride(-1) == 1 else part.contiguous() for part in (Q, K, V))  # it reads rows as blocks
+    Q, K, V = (part if part.stride(-1) == 1 else part.contiguous() for part in (Q, K, V))  # it needs contiguous rows
     if bias is not None:
         bias = bias[(None,) * (4 - bias.dim())]
     H, L = _kernel(Q, K, V, bias, causal, beta)
-    if H.dtype != L.dtype:  # half precision: the kernel may lose a NaN of A on the way to H, but not to L
+    if H.dtype != L.dtype:  # half precision: the kernel may drop a NaN of A from H, but not from L
         H = H + (0.0 * L).to(H.dtype).unsqueeze(-1)
     return Fused(H[..., :e], L)
 
@@ -108,7 +108,7 @@ def _kernel(
 
 
 class _Differentiated(torch.autograd.Function):
-    """The kernel, with derivatives of every order: it has only the first, so that further ones go by the explicit H."""
+    """The kernel with derivatives of any order: it provides only the first; higher ones use the explicit H."""
 
     @staticmethod
     def forward(ctx: Any, Q: Tensor, K: Tensor, V: Tensor, bias: Tensor | None, causal: bool, beta: float) -> Any:
@@ -137,7 +137,7 @@ class _Differentiated(torch.autograd.Function):
 
 
 def _require_fit(Q: Tensor, K: Tensor, V: Tensor) -> None:
-    """What the kernel takes for granted: it would read past the end of a tensor that is too small."""
+    """Check the shapes, which the kernel does not: it would read out of bounds if a tensor were too small."""
     require_match(Q, K)
     require_pairs(K, V)
     if K.shape[:2] != V.shape[:2] or Q.shape[0] != K.shape[0]:
@@ -154,14 +154,15 @@ def _require_fit(Q: Tensor, K: Tensor, V: Tensor) -> None:
 
 
 def spread(K: Float[Tensor, "b g s d"], heads: int) -> Float[Tensor, "b h s d"]:
-    """Each key/value head repeated for the query heads of its group."""
+    """Repeat each key/value head for the query heads of its group."""
     return K if K.shape[1] == heads else K.repeat_interleave(heads // K.shape[1], dim=1)
 
 
 class Pattern:
-    """The scores S and weights A of one layer's run, made when asked for and only where asked for.
+    """The scores S and weights A of one forward pass of a layer, computed lazily for the requested heads and rows.
 
-    Holds Q, K and L, n·d numbers a head and not n².
+    Stores Q, K and L, which is n·d values per head instead of n². If autograd recorded the forward pass, `held` has the
+    S and A that were used, so that gradients with respect to them are available.
     """
 
     def __init__(
@@ -177,38 +178,43 @@ class Pattern:
     ) -> None:
         self.Q, self.K, self.L = Q, K, L
         self.beta, self.mask, self.bias, self.causal = beta, mask, bias, causal
+        self.held: dict[str, Tensor] = {}
 
     @property
     def shape(self) -> tuple[int, int, int, int]:
         return (*self.Q.shape[:3], self.K.shape[2])
 
     def S(self, heads: slice | list[int] = slice(None), rows: slice | list[int] = slice(None)) -> Tensor:
-        """S = β Q Kᵀ + bias, −∞ where masked, of the heads and query rows asked for."""
+        """S = β Q Kᵀ + bias, −∞ where masked, for the requested heads and query rows."""
+        if "S" in self.held:
+            return _rows_of(self.held["S"], heads, rows)
         Q, K = self._rows(heads, rows)
         bias = _part(self.bias, heads, rows)
         return scores(Q, K, beta=self.beta, mask=self._mask(heads, rows), bias=bias)
 
     def A(self, heads: slice | list[int] = slice(None), rows: slice | list[int] = slice(None)) -> Tensor:
-        """A = exp(S − L). Where gradients are wanted, softargmax(S): L carries none.
+        """A = exp(S − L), or softargmax(S) if gradients are needed, since L carries none.
 
-        And where scores are so large (a large β) that the rounding of L would show in their difference.
+        softargmax(S) is also used if scores are so large (large β) that the rounding error of L would show in S − L.
         """
+        if "A" in self.held:
+            return _rows_of(self.held["A"], heads, rows)
         L = None if self.L is None else self.L[:, heads][:, :, rows].unsqueeze(-1)
         if L is None or not self._is_plain() or bool((L.abs() > 32).any()):
             return softargmax_(self.S(heads, rows))
         Q, K = self._rows(heads, rows)
-        if Q.dtype != L.dtype:  # half precision, which would round L too
+        if Q.dtype != L.dtype:  # half precision would round L as well
             return self.S(heads, rows).sub_(L).exp_()
-        # One product gives S − L: as one more coordinate, −L of a query meets 1 of every key. In powers of 2, which are
-        # the quicker ones: exp(S − L) = 2^((S − L) log₂ e).
+        # One product computes S − L: an extra coordinate multiplies −L of each query by 1 of each key. Powers of 2 are
+        # faster: exp(S − L) = 2^((S − L) log₂ e).
         Q, K = torch.cat((Q * (self.beta * LOG2E), L * -LOG2E), -1), torch.cat((K, torch.ones_like(K[..., :1])), -1)
         bias = _part(self.bias, heads, rows)
         bias = None if bias is None else bias * LOG2E
         return seen_through(product(Q, K), self._mask(heads, rows), bias).exp2_()
 
     def allowed(self, rows: slice | list[int] = slice(None)) -> Bool[Tensor, "b g t s"]:
-        """Who may attend to whom, of the query rows asked for; g is 1 where that is one for all heads."""
-        if self.bias is not None:  # which may say −∞ itself
+        """Return the effective mask of the requested query rows (True = may attend); g is 1 if all heads share it."""
+        if self.bias is not None:  # which may itself contain −∞
             return ~torch.isneginf(self.S(rows=rows).detach())
         mask = self._mask(slice(None), rows)
         every = torch.ones_like(self.Q[:, :1, rows, :1], dtype=torch.bool).expand(-1, -1, -1, self.shape[-1])
@@ -218,7 +224,7 @@ class Pattern:
         return self.Q[:, heads][:, :, rows], spread(self.K, self.shape[1])[:, heads]
 
     def _mask(self, heads: slice | list[int], rows: slice | list[int]) -> Tensor | None:
-        """Of the asked rows alone; row i of a causal layer stands on key s − t + i."""
+        """Return the mask of the requested rows only; row i of a causal layer is at key position s − t + i."""
         t, s = self.shape[2:]
         here = torch.arange(s - t, s, device=self.Q.device)[rows]
         past = torch.arange(s, device=self.Q.device) <= here[:, None] if self.causal else None
@@ -228,8 +234,12 @@ class Pattern:
         return is_plain(self.Q, self.K, *(() if self.bias is None else (self.bias,)))
 
 
+def _rows_of(full: Tensor, heads: slice | list[int], rows: slice | list[int]) -> Tensor:
+    return full if heads == rows == slice(None) else full[:, heads][:, :, rows]
+
+
 def _part(full: Tensor | None, heads: slice | list[int], rows: slice | list[int]) -> Tensor | None:
-    """The heads and rows of something that broadcasts to (b, h, t, s)."""
+    """Select heads and rows of a tensor that broadcasts to (b, h, t, s)."""
     if full is None:
         return None
     full = full[(None,) * (4 - full.dim())]

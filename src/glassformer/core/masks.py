@@ -1,7 +1,7 @@
-"""Who may attend to whom: boolean masks over (t query, s key) in which True = may attend.
+"""Boolean attention masks over (t query, s key), in which True = may attend.
 
-Queries stand at positions offset … offset+t−1, keys at 0 … s−1. Without an offset the last query stands on the last
-key, so a mask is right with a cache of earlier keys (s ≥ t) and square without one.
+Queries are at positions offset … offset+t−1, keys at 0 … s−1. By default the last query is aligned with the last key,
+so masks are correct with a cache of earlier keys (s ≥ t) and square without one.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ Device = torch.device | str | None
 
 
 def causal(t: int, s: int | None = None, *, offset: int | None = None, device: Device = None) -> Bool[Tensor, "t s"]:
-    """M[p, j] = (j ≤ p): no query sees the future."""
+    """M[p, j] = (j ≤ p): no query attends to later positions."""
     return relative_distance(t, s, offset=offset, device=device) <= 0
 
 
@@ -30,7 +30,7 @@ def window(
     offset: int | None = None,
     device: Device = None,
 ) -> Bool[Tensor, "t s"]:
-    """A band of `width` keys: M[p, j] = (p − width < j ≤ p) if causal, else (|j − p| ≤ (width − 1)/2)."""
+    """M[p, j] = (p − width < j ≤ p) if causal, else (|j − p| ≤ (width − 1)/2): a sliding window of `width` keys."""
     if width < 1:
         raise MaskError(f"a window of width {width} shows nothing", "choose a width of at least 1")
     if not causal and width % 2 == 0:
@@ -53,13 +53,15 @@ def chunked(
 ) -> Bool[Tensor, "t s"]:
     """M[p, j] = (c − left ≤ j < c + chunk + right), where c = chunk·⌊p / chunk⌋ is the first frame of p's chunk.
 
-    The streaming mask: a query sees its whole chunk, `left` frames before the chunk (all of them if None) and `right`
-    frames after it. All three count FRAMES at the rate of this layer's input, never chunks, and all are counted from
-    the chunk's borders, so every frame of a chunk sees the same keys. Look-ahead adds up over layers: who
-    sees into the next chunk sees what all of it saw, so L layers see right + (L − 1)·⌈right / chunk⌉·chunk ahead.
+    The streaming mask: a query attends to its whole chunk, `left` frames before the chunk (all of them if None) and
+    `right` frames after it. All three count FRAMES at the rate of this layer's input, never chunks, and are measured
+    from the chunk's borders, so every frame of a chunk attends to the same keys. Look-ahead accumulates over layers: a
+    frame that attends to the next chunk depends on everything that chunk attended to, so L layers look
+    right + (L − 1)·⌈right / chunk⌉·chunk frames ahead.
 
-    While streaming, the rows of the new frames are made alone: `offset` is how many frames came before them. Where old
-    keys were dropped, `start` is the position of the first key that is left; positions are always those of the stream.
+    While streaming, only the rows of the new frames are computed, and `offset` is the number of frames before them. If
+    old keys were dropped, `start` is the position of the first remaining key; positions always count from the start of
+    the stream.
     """
     if chunk < 1 or right < 0 or (left is not None and left < 0):
         fact = f"chunk {chunk}, left {left}, right {right} describe no window"
@@ -69,7 +71,7 @@ def chunked(
     keys = distance.shape[1]
     first = start + (keys - t if within is None else within)
     p = torch.arange(first, first + t, device=device)[:, None]
-    ahead = p % chunk + distance  # key minus the first frame of the query's chunk
+    ahead = p % chunk + distance  # key position minus the first frame of the query's chunk
     mask = ahead < chunk + right
     return mask if left is None else mask & (ahead >= -left)
 
@@ -86,12 +88,15 @@ def padding(lengths: Int[Tensor, " b"], s: int, *, left: bool = False) -> Bool[T
 
 
 def padding_of(tokens: Int[Tensor, "b s"], pad: int) -> Bool[Tensor, "b 1 1 s"]:
-    """M[b, j] = (token ≠ pad). Where pad is also a word (GPT-2 pads with end-of-text), use `padding` and lengths."""
+    """M[b, j] = (token ≠ pad).
+
+    If the padding token is also a regular token (GPT-2 pads with end-of-text), use `padding` with lengths.
+    """
     return (tokens != pad)[:, None, None, :]
 
 
 def combine(*masks: Shaped[Tensor, "..."] | None) -> Bool[Tensor, "..."] | None:
-    """M = M₁ ∧ M₂ ∧ …, broadcast; None allows everything."""
+    """M = M₁ ∧ M₂ ∧ … with broadcasting; None allows everything."""
     out: Tensor | None = None
     for mask in masks:
         if mask is None:
@@ -109,18 +114,18 @@ def combine(*masks: Shaped[Tensor, "..."] | None) -> Bool[Tensor, "..."] | None:
 
 
 def or_itself(mask: Bool[Tensor, "*b t s"], *, offset: int | None = None) -> Bool[Tensor, "*b t s"]:
-    """A query that may attend to nothing attends to its own position; all other rows stay.
+    """Let queries that may attend to nothing attend to their own position; all other rows are unchanged.
 
-    For queries that are padding, whose output nobody reads: padding on the left under a causal mask leaves them no key.
+    This is for padding queries, whose output is not used: left padding under a causal mask leaves them without a key.
     """
     own = relative_distance(*mask.shape[-2:], offset=offset, device=mask.device) == 0
     return mask | (~mask.any(-1, keepdim=True) & own)
 
 
 def require_rows(mask: Bool[Tensor, "*b t s"], where: str = "") -> Bool[Tensor, "*b t s"]:
-    """The mask itself, if every row has a True; otherwise an error that names the first that has none.
+    """Return the mask if every row contains a True; otherwise raise an error that names the first row without one.
 
-    A row of nothing but −∞ has no softargmax: kernels answer NaN or 0, each as it likes.
+    The softargmax of a row of only −∞ is undefined: depending on the kernel, the result is NaN or 0.
     """
     blind = (~mask.any(-1)).nonzero()
     if not len(blind):

@@ -1,6 +1,6 @@
-"""Where a token stands: sinusoids, relative distances and their biases, learned tables resized.
+"""Position encodings: sinusoids, relative distances and biases, and resizing of learned tables.
 
-Codes are computed in float64 and then cast, so that position 10,000 is as exact as position 1.
+Encodings are computed in float64 and then cast, so that position 10,000 is as accurate as position 1.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ Number = float | int
 
 
 def require_choice(name: str, value: str, choices: tuple[str, ...]) -> None:
-    """A name that is none of those offered is a mistake, not another way to spell the default."""
+    """Raise an error if the value is not one of the choices."""
     if value not in choices:
         raise ConfigError(f"{name} {value!r} is unknown", f"choose one of {', '.join(choices)}")
 
@@ -30,7 +30,7 @@ def require_choice(name: str, value: str, choices: tuple[str, ...]) -> None:
 def frequencies(width: int, *, base: Number = 10000.0, divisor: str = "d/2") -> Float[Tensor, " half"]:
     """ω_i = base^(−i / divisor) for i = 0 … ⌈d/2⌉−1, float64; the paper's exponent 2i/d is i / (d/2).
 
-    Whisper divides by d/2 − 1, so that its last frequency is exactly 1/base.
+    Whisper divides by d/2 − 1, so its last frequency is exactly 1/base.
     """
     require_choice("divisor", divisor, ("d/2", "d/2-1"))
     if width < 1:
@@ -52,8 +52,8 @@ def sinusoidal_at(
 ) -> Float[Tensor, "*b {width}"]:
     """E[p, 2i] = sin(ω_i p), E[p, 2i+1] = cos(ω_i p): the sinusoids of "Attention is all you need" (2017).
 
-    `halves` puts all sines before all cosines (Marian; Whisper with divisor d/2-1). An odd width has one sine more than
-    cosines, as in Marian: the last frequency then has no partner, so there is no `shift_matrix`.
+    `halves` puts all sines before all cosines (Marian; Whisper with divisor d/2-1). An odd width has one
+    more sine than cosines, as in Marian; the last frequency is then unpaired, so there is no `shift_matrix`.
     """
     require_choice("layout", layout, (INTERLEAVED, HALVES))
     angles = positions.double()[..., None] * frequencies(width, base=base, divisor=divisor).to(positions.device)
@@ -75,7 +75,7 @@ def sinusoidal(
     offset: int = 0,
     dtype: torch.dtype = torch.float32,
 ) -> Float[Tensor, "{n} {width}"]:
-    """The codes of positions offset … offset+n−1, one per row; see `sinusoidal_at`."""
+    """Return the encodings of positions offset … offset+n−1, one per row; see `sinusoidal_at`."""
     if n < 0:
         raise ShapeError(f"{n} positions have no codes", "ask for 0 or more")
     places = torch.arange(offset, offset + n)
@@ -85,7 +85,7 @@ def sinusoidal(
 def shift_matrix(
     width: int, shift: Number, *, layout: str = INTERLEAVED, base: Number = 10000.0, divisor: str = "d/2"
 ) -> Float[Tensor, "{width} {width}"]:
-    """R with E[p + shift] = E[p] R for every p: moving along is one fixed linear map that turns each (sin, cos) pair.
+    """R with E[p + shift] = E[p] R for every p: a shift is a fixed linear map that rotates each (sin, cos) pair.
 
     sin(a+b) = sin a cos b + cos a sin b, cos(a+b) = cos a cos b − sin a sin b; float64.
     """
@@ -110,9 +110,9 @@ def sincos_2d(
     first: str = "columns",
     dtype: torch.dtype = torch.float32,
 ) -> Float[Tensor, "{rows}*{cols} {width}"]:
-    """E[(r, c)] = [sin ω c | cos ω c | sin ω r | cos ω r], row by row: the column's code first, as MAE was trained.
+    """E[(r, c)] = [sin ω c | cos ω c | sin ω r | cos ω r], row by row: the column's encoding first, as in MAE.
 
-    `first="rows"` is [r | c]: MoCo v3 (its square grid is laid out transposed) and Hugging Face's 2-D sinusoids.
+    `first="rows"` is [r | c], as in MoCo v3 (whose square grid is transposed) and Hugging Face's 2-D sinusoids.
     """
     require_choice("first", first, ("columns", "rows"))
     if width % 4:
@@ -128,10 +128,10 @@ def sincos_2d(
 def relative_distance(
     t: int, s: int | None = None, *, offset: int | None = None, device: torch.device | str | None = None
 ) -> Int[Tensor, "t s"]:
-    """D[i, j] = j − (offset + i): key minus query, negative for the past.
+    """D[i, j] = j − (offset + i): key minus query position, negative for earlier keys.
 
-    Queries stand at offset … offset+t−1, keys at 0 … s−1. Without an offset the last query stands on the last key
-    (offset = s − t), which is right with a cache; without s the keys end with the last query.
+    Queries are at positions offset … offset+t−1, keys at 0 … s−1. By default the last query is aligned with the last
+    key (offset = s − t), which is correct with a cache; without s, the keys end at the last query.
     """
     if s is None:
         s = t + (offset or 0)
@@ -153,10 +153,10 @@ def clipped_buckets(distance: Int[Tensor, "*b"], limit: int) -> Int[Tensor, "*b"
 def t5_buckets(
     distance: Int[Tensor, "*b"], *, bidirectional: bool, buckets: int = 32, limit: int = 128
 ) -> Int[Tensor, "*b"]:
-    """One bucket per distance up to half of them, then logarithmic up to `limit`; T5 (2019).
+    """Map distances to buckets: one per distance for the first half, then logarithmic up to `limit`; T5 (2019).
 
-    Bidirectional: the upper half of the buckets is for keys after the query; otherwise those share bucket 0.
-    float32, as in the published models: their bucket borders depend on its rounding.
+    If bidirectional, the upper half of the buckets is for keys after the query; otherwise these share bucket 0.
+    Computed in float32 as in the published models, whose bucket boundaries depend on its rounding.
     """
     side = buckets // 2 if bidirectional else buckets
     exact = side // 2
@@ -171,8 +171,10 @@ def t5_buckets(
 
 
 def alibi_slopes(heads: int) -> Float[Tensor, "{heads}"]:
-    """m_i = 2^(−8 i / n) for i = 1 … n = heads, a power of two; else those of the power of two below, then every other
-    slope of twice as many (as published: Press et al., 2021)."""
+    """m_i = 2^(−8 i / n) for i = 1 … n = heads, if heads is a power of two (Press et al., 2021).
+
+    Otherwise the slopes of the next lower power of two, followed by every other slope of twice as many, as published.
+    """
     if heads < 1:
         raise ShapeError(f"{heads} heads have no slopes", "choose at least one head")
     n = 2 ** (heads.bit_length() - 1)
@@ -189,13 +191,13 @@ def alibi(
     return -alibi_slopes(heads).to(distance.device)[:, None, None] * distance.abs()
 
 
-# ---- learned tables resized ------------------------------------------------------------------------------------------
+# ---- resizing learned tables -----------------------------------------------------------------------------------------
 
 
 def _resized(
     grid: Tensor, size: tuple[int, ...], mode: str, *, antialias: bool = False, align_corners: bool = False
 ) -> Tensor:
-    """F.interpolate over (channels, *old size), in float32 at least: half precision would round the table twice."""
+    """F.interpolate over (channels, *old size), in at least float32: half precision would round the table twice."""
     wide = grid if grid.dtype == torch.float64 else grid.float()
     out = F.interpolate(wide[None], size=size, mode=mode, antialias=antialias, align_corners=align_corners)
     return out[0].to(grid.dtype)
@@ -204,7 +206,7 @@ def _resized(
 def interpolate_1d(
     table: Float[Tensor, "old d"], n: int, *, prefix: int = 0, align_corners: bool = False
 ) -> Float[Tensor, "new d"]:
-    """prefix + n rows: those after the first `prefix` resized linearly to n positions; the same length is untouched."""
+    """Resize the rows after the first `prefix` linearly to n positions; a table of the same length is unchanged."""
     if n < 1 or not 0 <= prefix < table.shape[0]:
         fact = f"a table of {table.shape[0]} rows, {prefix} of them kept, cannot become {n} positions"
         raise ShapeError(fact, "keep fewer rows than there are, and ask for at least one position")
@@ -224,11 +226,11 @@ def interpolate_2d(
     antialias: bool = False,
     align_corners: bool = False,
 ) -> Float[Tensor, "new d"]:
-    """A table of `prefix` rows (CLS, registers: kept) and a grid of (rows, cols), row by row; the grid resized.
+    """Resize the grid part of a table of `prefix` rows (CLS, registers; kept) and a row-major grid of (rows, cols).
 
-    Hugging Face's ViT and DINOv2: as here; DINOv2 with registers and timm: antialias; torchvision: align_corners;
-    Google's zoom(order=1): bilinear with align_corners; SigLIP 2: bilinear. The same *grid* is untouched: the same
-    number of tokens in another shape is not.
+    Hugging Face's ViT and DINOv2: the defaults; DINOv2 with registers and timm: antialias; torchvision: align_corners;
+    Google's zoom(order=1): bilinear with align_corners; SigLIP 2: bilinear. Only an identical *grid* is returned
+    unchanged; the same number of tokens in another shape is resized.
     """
     require_choice("mode", mode, ("bicubic", "bilinear"))
     if prefix < 0 or prefix + old[0] * old[1] != table.shape[0]:

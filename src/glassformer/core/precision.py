@@ -1,7 +1,7 @@
-"""Whether a number type can be used here: some processors promise instructions that they do not execute.
+"""Check whether a dtype is usable: some processors advertise instructions that they cannot execute.
 
-Where AMX is advertised but not enabled, a product of bfloat16 matrices ends the whole process. So a child process tries
-it first, once, and only on processors that advertise it.
+Where AMX is advertised but not enabled, a bfloat16 matrix product crashes the whole process. It is therefore tried once
+in a child process, and only on processors that advertise AMX.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ _TRY = "import torch; a = torch.ones(64, 64, dtype=torch.bfloat16); (a @ a).sum(
 
 @cache
 def bfloat16_works() -> bool:
-    """True if products of bfloat16 matrices run on this processor."""
-    return not _advertises_amx() or survives(_TRY)
+    """Return True if bfloat16 matrix products run on this processor."""
+    return not advertises_amx() or survives(_TRY)
 
 
 def require_runnable(dtype: torch.dtype) -> None:
-    """An error in place of a crash."""
+    """Raise an error if the dtype would crash the process."""
     if dtype == torch.bfloat16 and not torch.compiler.is_compiling() and not bfloat16_works():
         raise InputError(
             "this processor advertises bfloat16 matrix products (AMX) and dies when it runs them",
@@ -34,12 +34,13 @@ def require_runnable(dtype: torch.dtype) -> None:
 
 
 def survives(code: str) -> bool:
-    """Whether a Python process lives to the end of the code."""
+    """Return True if a child Python process runs the code without failing."""
     return subprocess.run([sys.executable, "-c", code], capture_output=True).returncode == 0
 
 
-def _advertises_amx() -> bool:
+def advertises_amx() -> bool:
+    """Return True if the processor advertises AMX, or if this cannot be determined."""
     try:
         return "amx_bf16" in Path("/proc/cpuinfo").read_text(encoding="utf-8")
     except OSError:
-        return True  # not to be known without trying
+        return True

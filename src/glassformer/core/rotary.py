@@ -1,4 +1,4 @@
-"""Rotary positions: a query and a key are turned by their positions, so that their product knows the distance alone."""
+"""Rotary positions: queries and keys are rotated by position, so their product depends only on the distance."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Scaling = Callable[[Tensor], Tensor]  # frequencies in, frequencies out
 
 
 class Rotation(NamedTuple):
-    """The angles of each position, one per pair of columns."""
+    """Cosine and sine of the angles of each position, one angle per pair of columns."""
 
     cos: Float[Tensor, "*b t half"]
     sin: Float[Tensor, "*b t half"]
@@ -26,7 +26,7 @@ class Rotation(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class LinearScaling:
-    """ω′ = ω / factor: positions squeezed into the trained range (position interpolation, 2023)."""
+    """ω′ = ω / factor: positions are compressed into the trained range (position interpolation, 2023)."""
 
     factor: Number
 
@@ -36,9 +36,9 @@ class LinearScaling:
 
 @dataclass(frozen=True, kw_only=True)
 class Llama3Scaling:
-    """ω′ = ((1 − g)/factor + g) ω: waves shorter than trained/high stay, those longer than trained/low are slowed.
+    """ω′ = ((1 − g)/factor + g) ω: wavelengths below trained/high are kept, those above trained/low stretched.
 
-    g = (trained·ω/2π − low) / (high − low), clipped to [0, 1], goes smoothly from the one to the other (Llama 3.1).
+    g = (trained·ω/2π − low) / (high − low), clipped to [0, 1], interpolates smoothly between the two (Llama 3.1).
     """
 
     factor: Number
@@ -60,7 +60,10 @@ def rotary_angles(
     scaling: Scaling | None = None,
     dtype: torch.dtype = torch.float32,
 ) -> Rotation:
-    """cos(ω_i p), sin(ω_i p) with ω_i = base^(−2i/d): RoFormer (2021); d columns turn, all of a head or its first."""
+    """cos(ω_i p), sin(ω_i p) with ω_i = base^(−2i/d): RoFormer (2021).
+
+    d is the number of rotated columns: the full head width, or less for partial rotary embeddings.
+    """
     if d < 2 or d % 2:
         raise ShapeError(f"{d} columns do not split into pairs", "rotate an even number of columns")
     omega = frequencies(d, base=base)
@@ -76,17 +79,18 @@ def rotate(
     *,
     layout: str = HALVES,
 ) -> Float[Tensor, "*b t d"]:
-    """(x, y) → (x cos − y sin, x sin + y cos) for each pair; ⟨rotate(q, p), rotate(k, r)⟩ depends on p − r alone.
+    """(x, y) → (x cos − y sin, x sin + y cos) for each pair; ⟨rotate(q, p), rotate(k, r)⟩ depends only on p − r.
 
-    A pair is columns (i, i + r/2) in `halves` (Hugging Face's Llama), (2i, 2i+1) when `interleaved` (GPT-J, Meta's
-    Llama). Columns past the first r = 2·half stay (partial rotary). Angles of (b, t, half) fit X of (b, h, t, d).
+    Pairs are columns (i, i + r/2) for layout `halves` (Hugging Face's Llama) and (2i, 2i+1) for `interleaved` (GPT-J,
+    Meta's Llama). Columns after the first r = 2·half are unchanged (partial rotary). Angles of shape (b, t, half)
+    broadcast over the heads of X of shape (b, h, t, d).
     """
     require_choice("layout", layout, (INTERLEAVED, HALVES))
     half, d = cos.shape[-1], X.shape[-1]
     if 2 * half > d:
         fact = f"angles for {2 * half} columns do not fit a head of width {d}"
         raise ShapeError(fact, f"make angles for at most {d} columns")
-    if 2 < cos.dim() < X.dim():  # a batch of positions: the head axes stand between b and t
+    if 2 < cos.dim() < X.dim():  # batched positions: the head axes are between b and t
         gap = (1,) * (X.dim() - cos.dim())
         cos, sin = (a.reshape(*a.shape[:-2], *gap, *a.shape[-2:]) for a in (cos, sin))
     turned, kept = X[..., : 2 * half], X[..., 2 * half :]

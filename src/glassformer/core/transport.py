@@ -1,7 +1,7 @@
-"""Earth mover's distance: the least work that turns one heap of mass into another, and the moves that do it.
+"""Earth mover's distance: the minimum cost of transporting one distribution into another, and an optimal plan.
 
-min Σ_ij T_ij C_ij over plans T ≥ 0 with row sums p and column sums q (Kantorovich). Work is mass times distance, so
-heaps of total mass 1 give the Wasserstein distance W₁. All arithmetic is float64, whatever comes in.
+min Σ_ij T_ij C_ij over plans T ≥ 0 with row sums p and column sums q (Kantorovich). Cost is mass times distance, so
+distributions of total mass 1 give the Wasserstein distance W₁. All arithmetic is in float64, whatever the input dtype.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ from torch import Tensor
 
 from glassformer.errors import InputError, ShapeError
 
-TOLERANCE = 1e-5  # of the total mass: what float32 loses in a softargmax over thousands of keys
+TOLERANCE = 1e-5  # relative to the total mass: float32 error of a softargmax over thousands of keys
 
 
 class Move(NamedTuple):
-    """`mass` goes from place `source` of p to place `target` of q; cost = mass · distance, 0 for what stays."""
+    """cost = mass · distance for moving `mass` from index `source` of p to index `target` of q; 0 if it stays."""
 
     source: int
     target: int
@@ -27,7 +27,7 @@ class Move(NamedTuple):
 
 
 class Transport(NamedTuple):
-    """distance = Σ cost of the moves; the plan's rows sum to p and its columns to q."""
+    """distance = Σ cost of the moves; the rows of the plan sum to p and its columns to q."""
 
     distance: float
     plan: Float[Tensor, "n m"]
@@ -39,7 +39,7 @@ def distance_1d(
 ) -> Float[Tensor, "*b"]:
     """W₁ = Σ_k |P_k − Q_k| (x_{k+1} − x_k), the area between the cumulative sums P and Q.
 
-    For many pairs at once, and differentiable; `positions` default to 0, 1, …, and need not be sorted.
+    Batched and differentiable. `positions` default to 0, 1, … and need not be sorted.
     """
     _same_places(p, q, positions)
     p, q = _heap("p", p), _balanced(p, q)
@@ -49,7 +49,7 @@ def distance_1d(
 
 
 def emd_1d(p: Real[Tensor, " n"], q: Real[Tensor, " m"], positions: Real[Tensor, " k"] | None = None) -> Transport:
-    """T_ij = max(0, min(P_i, Q_j) − max(P_{i−1}, Q_{j−1})): on a line mass keeps its order, and no plan does less.
+    """T_ij = max(0, min(P_i, Q_j) − max(P_{i−1}, Q_{j−1})): on a line, the order-preserving plan is optimal.
 
     P and Q are cumulative sums along the line; the distance is the area between them (`distance_1d`).
     """
@@ -60,7 +60,7 @@ def emd_1d(p: Real[Tensor, " n"], q: Real[Tensor, " m"], positions: Real[Tensor,
     P, Q = p[order].cumsum(0), q[order].cumsum(0)
     before = lambda total: torch.cat([total.new_zeros(1), total[:-1]])
     ranked = torch.minimum(P[:, None], Q) - torch.maximum(before(P)[:, None], before(Q))
-    # what the rounding of the cumulative sums makes up is no mass
+    # discard spurious mass caused by rounding in the cumulative sums
     ranked = ranked.where(ranked > len(p) * torch.finfo(P.dtype).eps * P[-1], 0.0)
     plan = torch.zeros_like(ranked)
     plan[order[:, None], order] = ranked
@@ -70,8 +70,11 @@ def emd_1d(p: Real[Tensor, " n"], q: Real[Tensor, " m"], positions: Real[Tensor,
 def emd(
     p: Real[Tensor, " n"], q: Real[Tensor, " m"], C: Real[Tensor, "rows cols"], *, iterations: int = 10_000_000
 ) -> Transport:
-    """min Σ_ij T_ij C_ij for any costs C, a row per place of p and a column per place of q: POT's network simplex."""
-    import ot  # here, because it takes a second that nobody else should wait for
+    """min Σ_ij T_ij C_ij for any cost matrix C, with a row per entry of p and a column per entry of q.
+
+    Solved with POT's network simplex.
+    """
+    import ot  # imported here because it takes about a second
 
     if tuple(C.shape) != (len(p), len(q)):
         fact = f"costs of {tuple(C.shape)} do not fit {len(p)} places of p and {len(q)} of q"
@@ -80,7 +83,7 @@ def emd(
     if not C.isfinite().all():
         raise InputError("the cost matrix has a NaN or an infinity", "give finite costs")
     mass = p.sum()
-    # POT calls marginals infeasible that differ in the last bits, so both sum to 1 here
+    # POT rejects marginals whose sums differ in the last bits, so normalise both to 1
     arrays = (a.detach().cpu().numpy() for a in (p / mass, q / mass, C))
     plan, log = ot.emd(*arrays, numItermax=iterations, log=True)
     if log["warning"] is not None:
@@ -110,7 +113,7 @@ def _line(n: int, positions: Tensor | None) -> Tensor:
 
 
 def _heap(name: str, p: Tensor) -> Tensor:
-    """p in float64, with finite mass ≥ 0 of which there is some."""
+    """Return p in float64 after checking that its masses are finite, ≥ 0 and not all 0."""
     if p.shape[-1] == 0:
         raise ShapeError(f"{name} has no places", "give at least one")
     p = p.double()
@@ -125,7 +128,7 @@ def _heap(name: str, p: Tensor) -> Tensor:
 
 
 def _balanced(p: Tensor, q: Tensor) -> Tensor:
-    """q in float64, checked, and scaled by less than the tolerance so that its sum is exactly that of p."""
+    """Return q in float64, checked and rescaled (within the tolerance) so that its sum equals that of p."""
     q, mass = _heap("q", q), p.double().sum(-1, keepdim=True)
     total = q.sum(-1, keepdim=True)
     unequal = ((total - mass).abs() > TOLERANCE * mass).flatten()

@@ -1,4 +1,4 @@
-"""When the numbers of a tensor can be looked at, and a check of them made."""
+"""Whether the values of a tensor can be inspected or overwritten."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from torch import Tensor
 
 
 def has_values(X: Tensor) -> bool:
-    """False on the meta device and while a compiler traces: X then has a shape and no numbers."""
+    """Return False on the meta device and while compiling, when X has a shape but no values."""
     return not (X.is_meta or torch.compiler.is_compiling())
 
 
 def is_plain(*parts: Tensor) -> bool:
-    """Only numbers: no gradient, compiler or transform follows them, so that they may be written over."""
+    """Return True if no gradient, compiler or functorch transform tracks the tensors, so in-place writes are safe."""
     graded = torch.is_grad_enabled() and any(part.requires_grad for part in parts)
     return not graded and has_values(parts[0]) and not torch._C._are_functorch_transforms_active()

@@ -1,35 +1,32 @@
-"""How a model speaks: `generate`, `stream`, `beam`; and how a CTC head is read: `ctc_greedy`, `ctc_prefix_beam`."""
+"""Decoding: `generate_ids`, `stream_ids` and `beam_search` for autoregressive models, and CTC decoders."""
 
 from __future__ import annotations
 
-from glassformer.decoding.beam import beam
-from glassformer.decoding.choose import GREEDY, Sampling
-from glassformer.decoding.ctc import CTCGreedy, CTCPrefixBeam, Heard, Transcript, ctc_greedy, ctc_prefix_beam
-from glassformer.decoding.generate import Said, generate, speak, stream
-from glassformer.decoding.recurrent_speaker import RecurrentSeq2SeqSpeaker, StreamSpeaker
-from glassformer.decoding.speaker import DecoderSpeaker, Seq2SeqSpeaker, Speaker
+from glassformer.decoding.beam import beam_search
+from glassformer.decoding.constraints import Constraints, LogitsProcessor, Row
+from glassformer.decoding.ctc import CTCGreedy, CTCHypothesis, CTCPrefixBeam, CTCToken, ctc_greedy, ctc_prefix_beam
+from glassformer.decoding.generate import Step, generate_ids, generate_steps, stream_ids
+from glassformer.decoding.sampling import GREEDY, Sampling
 from glassformer.decoding.stopping import Answer, Ending, Stopping
 
 __all__ = [
     "GREEDY",
     "Answer",
     "CTCGreedy",
+    "CTCHypothesis",
     "CTCPrefixBeam",
-    "DecoderSpeaker",
+    "CTCToken",
+    "Constraints",
     "Ending",
-    "Heard",
-    "RecurrentSeq2SeqSpeaker",
-    "Said",
+    "LogitsProcessor",
+    "Row",
     "Sampling",
-    "Seq2SeqSpeaker",
-    "Speaker",
+    "Step",
     "Stopping",
-    "StreamSpeaker",
-    "Transcript",
-    "beam",
+    "beam_search",
     "ctc_greedy",
     "ctc_prefix_beam",
-    "generate",
-    "speak",
-    "stream",
+    "generate_ids",
+    "generate_steps",
+    "stream_ids",
 ]

@@ -1,8 +1,8 @@
-"""argmax over answers of Σ log p(token_t | …) / length^α, searched among the `width` best beginnings at each length.
+"""argmax over answers of Σ log p(token_t | …) / length^α: beam search over the `width` best hypotheses of each length.
 
-The length is of the answer alone, its end token included; α = 0 is the plain sum, a larger α favours longer answers.
-Candidates, endings and the rule that ends the search are those of Hugging Face's `generate(num_beams=…)`, so that
-published models answer as published.
+The length counts only the answer, including its end token; α = 0 is the plain sum, a larger α favours longer answers.
+Candidate selection, end tokens and the stopping rule follow Hugging Face's `generate(num_beams=…)`, so that published
+models reproduce their published outputs.
 """
 
 from __future__ import annotations
@@ -14,55 +14,61 @@ from typing import Literal, NamedTuple
 import torch
 from torch import Tensor, nn
 
-from glassformer.decoding.choose import ban, penalise, require_penalty, require_tokens, seen_by
-from glassformer.decoding.plan import Plan, make_plan
-from glassformer.decoding.speaker import Prompt, Speaker
+from glassformer.decoding.constraints import Constraints, LogitsProcessor, Row, apply
+from glassformer.decoding.generate import NO_CONSTRAINTS
+from glassformer.decoding.prepare import Prepared, Prompt, prepare
+from glassformer.decoding.sampling import ban, penalise, require_penalty, seen_by
 from glassformer.decoding.stopping import UNTIL_THE_END, Answer, Ending, Stopping
 from glassformer.errors import ConfigError
+from glassformer.models.sessions import Session
 
 EarlyStopping = bool | Literal["never"]
+MOST_BEAMS = 1024
 
 
 class Rule(NamedTuple):
-    """`early_stopping`: True ends at `width` finished answers; False when the best open beginning, were it to end now,
-    would not be among them; "never" when it could not be even at the length that suits it best."""
+    """Width, length penalty and stopping rule of a beam search.
+
+    `early_stopping`: True stops at `width` finished answers; False stops when the best open hypothesis, were it to end
+    now, would not be among them; "never" stops when it could not be even at the length that suits it best.
+    """
 
     width: int
     length_penalty: float
     early_stopping: EarlyStopping
 
 
-class Beginning(NamedTuple):
+class Hypothesis(NamedTuple):
     tokens: tuple[int, ...]
     logprobs: tuple[float, ...]
     total: float
 
 
 class Search:
-    """The beams of one prompt: beginnings that go on, answers that have ended, best first."""
+    """The beams of one prompt: open hypotheses and finished answers, best first."""
 
     def __init__(self, rule: Rule, stopping: Stopping, limit: int, ends: tuple[int, ...]) -> None:
         self.rule, self.stopping, self.limit, self.ends = rule, stopping, limit, ends
-        self.open = [Beginning((), (), 0.0)]
+        self.open = [Hypothesis((), (), 0.0)]
         self.finished: list[Answer] = []
 
     def advance(self, logprobs: Tensor) -> list[tuple[int, int]]:
-        """Takes log p (beams, v); gives (beam, token) for each beginning that goes on, nothing when the search is over.
+        """Take log p (beams, v) and return (beam, token) for each open hypothesis, or [] when the search is over.
 
-        An end may take `width` places, and each further end token as many: that many more candidates leave enough to
-        go on. Only an ending among the best `width` candidates counts.
+        Each end token may take up to `width` of the candidates, so that many extra candidates are kept to leave enough
+        hypotheses to continue. Only an ending among the best `width` candidates counts.
         """
         width = self.rule.width
-        totals = logprobs + logprobs.new_tensor([[beginning.total] for beginning in self.open])
+        totals = logprobs + logprobs.new_tensor([[one.total] for one in self.open])
         count = min(max(2, 1 + len(self.ends)) * width, totals.numel())
         best = totals.flatten().topk(count)
-        going: list[tuple[int, Beginning]] = []
+        going: list[tuple[int, Hypothesis]] = []
         for place, (total, index) in enumerate(zip(best.values.tolist(), best.indices.tolist(), strict=True)):
             if total == -math.inf:
                 break
             beam, token = divmod(index, logprobs.shape[1])
             parent = self.open[beam]
-            child = Beginning((*parent.tokens, token), (*parent.logprobs, total - parent.total), total)
+            child = Hypothesis((*parent.tokens, token), (*parent.logprobs, total - parent.total), total)
             ended = self.stopping.ending(child.tokens, self.limit, self.ends)
             if ended is None and len(going) < width:
                 going.append((beam, child))
@@ -71,12 +77,12 @@ class Search:
         self.open = [] if self._over([child for _, child in going]) else [child for _, child in going]
         return [(beam, child.tokens[-1]) for beam, child in going] if self.open else []
 
-    def _finish(self, said: Beginning, ended: Ending) -> None:
+    def _finish(self, said: Hypothesis, ended: Ending) -> None:
         score = said.total / len(said.tokens) ** self.rule.length_penalty
         self.finished.append(Answer(tokens=said.tokens, logprobs=said.logprobs, ended=ended, score=score))
         self.finished = sorted(self.finished, key=lambda answer: -answer.score)[: self.rule.width]
 
-    def _over(self, going: list[Beginning]) -> bool:
+    def _over(self, going: list[Hypothesis]) -> bool:
         width, penalty, early = self.rule
         if not going or len(self.finished) < width:
             return not going
@@ -84,49 +90,60 @@ class Search:
         return early is True or going[0].total / length**penalty <= self.finished[-1].score
 
 
-def beam(
-    model: nn.Module | Speaker,
+def beam_search(
+    model: nn.Module | Session,
     prompts: Sequence[Prompt] | Tensor,
     *,
-    width: int,
+    num_beams: int,
     length_penalty: float = 1.0,
     early_stopping: EarlyStopping = False,
     stopping: Stopping = UNTIL_THE_END,
     repetition_penalty: float = 1.0,
-    banned: tuple[int, ...] = (),
+    constraints: Constraints = NO_CONSTRAINTS,
+    renormalize: bool = False,
 ) -> list[list[Answer]]:
-    """For each prompt up to `width` answers, best first.
+    """Return up to `num_beams` answers for each prompt, best first.
 
-    `logprobs` are those the search added up: with a penalty on repetition, after it.
+    `logprobs` are the values summed by the search, after the repetition penalty if there is one. `renormalize`
+    renormalizes the probabilities to sum to 1 after the constraints are applied.
     """
-    if width < 1:
-        raise ConfigError(f"a beam of width {width}", "keep at least 1 beginning")
+    if not 1 <= num_beams <= MOST_BEAMS:
+        raise ConfigError(f"num_beams is {num_beams}", f"choose 1 to {MOST_BEAMS}")
     if not math.isfinite(length_penalty):
         raise ConfigError(f"length_penalty is {length_penalty}", "choose a number; 0 adds log-probabilities up plainly")
     if early_stopping not in (True, False, "never"):
         raise ConfigError(f"early_stopping is {early_stopping!r}", 'choose True, False or "never"')
     require_penalty(repetition_penalty)
-    require_tokens("banned", banned)
-    plan = make_plan(model, prompts, stopping, banned)
-    rule = Rule(width, length_penalty, early_stopping)
-    searches = [Search(rule, stopping, limit, plan.ends) for limit in plan.limits]
+    prepared = prepare(model, prompts, stopping, constraints.always_banned, constraints.tokens)
+    rule = Rule(num_beams, length_penalty, early_stopping)
+    searches = [Search(rule, stopping, limit, prepared.ends) for limit in prepared.limits]
     if searches:
-        _search(plan, searches, stopping, repetition_penalty, banned)
+        _search(prepared, searches, stopping, repetition_penalty, constraints, renormalize)
     return [search.finished for search in searches]
 
 
 def _search(
-    plan: Plan, searches: list[Search], stopping: Stopping, penalty: float, banned: tuple[int, ...]
+    prepared: Prepared,
+    searches: list[Search],
+    stopping: Stopping,
+    penalty: float,
+    constraints: Constraints,
+    renormalize: bool,
 ) -> None:
-    speaker, length = plan.speaker, 0
-    seen = seen_by(plan.beginnings, speaker.vocabulary) if penalty != 1 else None
-    logits = speaker.prime(plan.prompts, max(plan.limits))
+    session, length = prepared.session, 0
+    seen = seen_by(prepared.prefixes, session.vocabulary) if penalty != 1 else None
+    processors: tuple[LogitsProcessor, ...] = (constraints,) if constraints else ()
+    prefixes = {id(search): prefix.tolist() for search, prefix in zip(searches, prepared.prefixes, strict=True)}
+    logits = session.prefill(prepared.prompts, max(prepared.limits))
     while True:
         logprobs = (logits if logits.dtype == torch.float64 else logits.float()).log_softmax(-1)
         if seen is not None:
             seen = seen.to(logprobs.device)
             logprobs = penalise(logprobs, seen, penalty)
-        logprobs = ban(logprobs, (*banned, *plan.early(stopping, length)))
+        logprobs = ban(logprobs, prepared.early_ends(stopping, length))
+        state = [Row(prefixes[id(one)], open.tokens, one.limit) for one in searches for open in one.open]
+        logprobs = apply(logprobs, processors, lambda state=state: state)  # type: ignore[misc]
+        logprobs = logprobs.log_softmax(-1) if renormalize else logprobs
         rows, tokens, first = [], [], 0
         for search in searches:
             beams = len(search.open)
@@ -140,5 +157,5 @@ def _search(
         kept, new, length = torch.tensor(rows), torch.tensor(tokens), length + 1
         if seen is not None:
             seen = seen[kept.to(seen.device)].scatter(1, new.to(seen.device)[:, None], True)
-        speaker.reorder(kept)
-        logits = speaker.step(new)
+        session.reorder(kept)
+        logits = session.step(new)

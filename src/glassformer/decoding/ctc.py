@@ -1,7 +1,7 @@
-"""p(tokens) = Σ over alignments π that collapse to them of Π_t p_t(π_t): reading what a CTC head says of each frame.
+"""p(tokens) = Σ over alignments π that collapse to them of Π_t p_t(π_t): decoding of CTC outputs.
 
-An alignment names a token or the blank for each frame; collapsing merges repeats, then drops blanks. Graves et al.
-2006; prefix beam search: Hannun et al. 2014. Both readers take frames as they arrive, in pieces of any size.
+An alignment assigns a token or the blank to each frame; collapsing merges repeats, then drops blanks. Graves et al.
+2006; prefix beam search: Hannun et al. 2014. Both decoders accept frames as they arrive, in chunks of any size.
 """
 
 from __future__ import annotations
@@ -18,18 +18,21 @@ from torch import Tensor
 from glassformer.errors import ConfigError, InputError, ShapeError
 
 
-class Heard(NamedTuple):
-    """A token, and the frame at which it begins."""
+class CTCToken(NamedTuple):
+    """A token and the frame at which it begins."""
 
     token: int
     frame: int
 
 
 @dataclass(frozen=True, kw_only=True)
-class Transcript:
-    """`logprob` is of the one best alignment (greedy), or of all that were followed (prefix beam)."""
+class CTCHypothesis:
+    """A decoded transcript.
 
-    heard: tuple[Heard, ...]
+    `logprob` is that of the single best alignment (greedy), or of all alignments that were kept (prefix beam).
+    """
+
+    heard: tuple[CTCToken, ...]
     logprob: float
 
     @property
@@ -42,7 +45,7 @@ class Transcript:
 
 
 def log_probabilities(logits: Tensor, blank: int, first: int) -> Tensor:
-    """log softargmax of each frame (t, v), in double precision; log-probabilities stay what they are."""
+    """log softargmax of each frame (t, v), in double precision; log-probabilities are left unchanged."""
     if logits.dim() != 2:
         raise ShapeError(f"CTC logits have shape {tuple(logits.shape)}", "give one utterance, (frames, tokens)")
     if not 0 <= blank < logits.shape[1]:
@@ -54,7 +57,7 @@ def log_probabilities(logits: Tensor, blank: int, first: int) -> Tensor:
 
 
 class CTCGreedy:
-    """The likeliest token of each frame, repeats merged and blanks dropped; nothing that was said is taken back."""
+    """Greedy CTC decoding: the most likely token of each frame, repeats merged and blanks dropped. Tokens are final."""
 
     def __init__(self, *, blank: int = 0) -> None:
         self.blank = blank
@@ -63,39 +66,39 @@ class CTCGreedy:
     def _reset(self) -> None:
         self.frame, self.logprob, self._last = 0, 0.0, self.blank
 
-    def feed(self, logits: Tensor) -> list[Heard]:
-        """The tokens that begin in these frames (t, v)."""
+    def feed(self, logits: Tensor) -> list[CTCToken]:
+        """Return the tokens that begin in these frames (t, v)."""
         best, tokens = log_probabilities(logits, self.blank, self.frame).max(-1)
         heard = []
         for token in tokens.tolist():
             if token not in (self.blank, self._last):
-                heard.append(Heard(token, self.frame))
+                heard.append(CTCToken(token, self.frame))
             self._last = token
             self.frame += 1
         self.logprob += float(best.sum())
         return heard
 
-    def finish(self) -> list[Heard]:
-        """The utterance is over; a new one may begin. Greedy reading never holds anything back."""
+    def finish(self) -> list[CTCToken]:
+        """End the utterance and reset the decoder. Greedy decoding has no pending tokens."""
         self._reset()
         return []
 
 
 class Path(NamedTuple):
-    """The sum over alignments of a prefix with one kind of last frame, and the best of them: where each token began."""
+    """Total log-probability of a prefix's alignments with one kind of last frame; the best one and its token frames."""
 
     total: float = -math.inf
     best: float = -math.inf
     frames: tuple[int, ...] = ()
 
     def onward(self, logprob: float, begins: int | None = None) -> Path:
-        """One frame more; with `begins`, a new token begins at it."""
+        """Advance by one frame; with `begins`, a new token begins at that frame."""
         frames = self.frames if begins is None else (*self.frames, begins)
         return Path(self.total + logprob, self.best + logprob, frames)
 
 
 def merged(one: Path, two: Path) -> Path:
-    """log(eᵃ + eᵇ) of the sums, and the better of the best."""
+    """log(eᵃ + eᵇ) of the totals, and the better of the two best alignments."""
     better = two if two.best > one.best else one
     return Path(_add(one.total, two.total), better.best, better.frames)
 
@@ -106,7 +109,7 @@ def _add(a: float, b: float) -> float:
 
 
 class Beams(NamedTuple):
-    """A prefix's alignments that end in the blank, and those that end in its last token."""
+    """The alignments of a prefix that end in the blank, and those that end in its last token."""
 
     blank: Path = Path()
     token: Path = Path()
@@ -115,13 +118,59 @@ class Beams(NamedTuple):
     def all(self) -> Path:
         return merged(self.blank, self.token)
 
+    def without(self, count: int, logprob: float = 0.0) -> Beams:
+        """Drop the frames of the first `count` tokens and subtract `logprob`."""
+        drop = lambda path: Path(path.total - logprob, path.best - logprob, path.frames[count:])
+        return Beams(drop(self.blank), drop(self.token))
+
+
+Prefixes = dict[tuple[int, ...], Beams]
+EMPTY: Prefixes = {(): Beams(blank=Path(0.0, 0.0))}
+
+
+def extend(
+    prefixes: Prefixes,
+    tokens: Iterable[tuple[int, float]],
+    blank: float,
+    frame: int,
+    *,
+    before: int | None = None,
+    never_twice: int | None = None,
+) -> Prefixes:
+    """Advance by one frame: every prefix stays (by the blank or by repeating its last token) or is extended by a token.
+
+    `tokens` are (token, log-probability) pairs without the blank. `before` is the token that precedes every prefix and
+    with which a repetition would merge; the token `never_twice` cannot follow itself.
+    """
+    following: defaultdict[tuple[int, ...], Beams] = defaultdict(Beams)
+
+    def add(prefix: tuple[int, ...], *, blank: Path | None = None, token: Path | None = None) -> None:
+        old = following[prefix]
+        following[prefix] = Beams(
+            old.blank if blank is None else merged(old.blank, blank),
+            old.token if token is None else merged(old.token, token),
+        )
+
+    for prefix, beams in prefixes.items():
+        either, last = beams.all, prefix[-1] if prefix else before
+        add(prefix, blank=either.onward(blank))
+        for token, logprob in tokens:
+            if token != last:
+                add((*prefix, token), token=either.onward(logprob, frame))
+                continue
+            add(prefix, token=beams.token.onward(logprob))
+            if token != never_twice and beams.blank.total > -math.inf:  # separated by a blank
+                add((*prefix, token), token=beams.blank.onward(logprob, frame))
+    return following
+
 
 class CTCPrefixBeam:
-    """The `width` likeliest prefixes, each the sum over its alignments; exact while there are no more prefixes.
+    """CTC prefix beam search over the `width` most likely prefixes, each summed over its alignments.
 
-    `feed` gives the tokens that have become certain, which every prefix still followed begins with; their frames are
-    those of the best alignment at that moment. `candidates` limits each frame to its likeliest tokens, for speed;
-    `prune` drops prefixes that are more nats below the best than that, so that tokens become certain sooner.
+    The search is exact as long as there are at most `width` prefixes. `feed` returns the tokens that have become final,
+    that is, those shared by all remaining prefixes; their frames are those of the best alignment at that moment.
+    `candidates` limits each frame to its most likely tokens, for speed; `prune` drops prefixes that are more than this
+    many nats below the best, so that tokens become final sooner.
     """
 
     def __init__(
@@ -136,12 +185,12 @@ class CTCPrefixBeam:
 
     def _reset(self) -> None:
         self.frame = 0
-        self.certain: list[Heard] = []
-        # Prefixes without the certain tokens but the last of them, which a repeat may still merge with.
-        self._prefixes: dict[tuple[int, ...], Beams] = {(): Beams(blank=Path(0.0, 0.0))}
+        self.certain: list[CTCToken] = []
+        # Prefixes without the final tokens, except the last one, which a repeat may still merge with.
+        self._prefixes: Prefixes = dict(EMPTY)
 
-    def feed(self, logits: Tensor) -> list[Heard]:
-        """Takes frames (t, v); gives the tokens of which they made certain."""
+    def feed(self, logits: Tensor) -> list[CTCToken]:
+        """Take frames (t, v) and return the tokens that they made final."""
         before = len(self.certain)
         for row in log_probabilities(logits, self.blank, self.frame):
             self._advance(row)
@@ -149,88 +198,62 @@ class CTCPrefixBeam:
             self.frame += 1
         return self.certain[before:]
 
-    def finish(self) -> list[Heard]:
-        """The rest of the best transcript; a new utterance may begin."""
+    def finish(self) -> list[CTCToken]:
+        """Return the rest of the best transcript and reset the decoder."""
         rest = self.hypotheses()[0].heard[len(self.certain) :]
         self._reset()
         return list(rest)
 
-    def hypotheses(self) -> list[Transcript]:
-        """All prefixes that are followed, best first: what is certain, and what may still change."""
+    def hypotheses(self) -> list[CTCHypothesis]:
+        """All prefixes in the beam, best first: the final tokens followed by those that may still change."""
         kept = self.certain[: len(self.certain) - self._overlap]
         return [self._transcript(kept, prefix, beams.all) for prefix, beams in self._prefixes.items()]
 
     @property
     def _overlap(self) -> int:
-        """How many certain tokens the prefixes still hold."""
+        """Number of final tokens that the prefixes still contain."""
         return min(1, len(self.certain))
 
-    def _transcript(self, kept: Iterable[Heard], prefix: tuple[int, ...], path: Path) -> Transcript:
+    def _transcript(self, kept: Iterable[CTCToken], prefix: tuple[int, ...], path: Path) -> CTCHypothesis:
         settled = self.certain[len(self.certain) - self._overlap :]
-        new = map(Heard, prefix[len(settled) :], path.frames[len(settled) :])
-        return Transcript(heard=(*kept, *settled, *new), logprob=path.total)
+        new = map(CTCToken, prefix[len(settled) :], path.frames[len(settled) :])
+        return CTCHypothesis(heard=(*kept, *settled, *new), logprob=path.total)
 
     def _advance(self, row: Tensor) -> None:
-        """Each prefix stays (by a blank, or its last token again) or takes a token; then the best `width` are kept."""
-        blank = float(row[self.blank])
+        """Extend every prefix by this frame and keep the best `width`."""
         count = len(row) if self.candidates is None else min(self.candidates, len(row))
-        logprobs, tokens = row.topk(count)
-        heard = [(c, p) for c, p in zip(tokens.tolist(), logprobs.tolist(), strict=True) if c != self.blank]
-        following: defaultdict[tuple[int, ...], Beams] = defaultdict(Beams)
-
-        def add(prefix: tuple[int, ...], *, blank: Path | None = None, token: Path | None = None) -> None:
-            old = following[prefix]
-            following[prefix] = Beams(
-                old.blank if blank is None else merged(old.blank, blank),
-                old.token if token is None else merged(old.token, token),
-            )
-
-        for prefix, beams in self._prefixes.items():
-            either = beams.all
-            add(prefix, blank=either.onward(blank))
-            for token, logprob in heard:
-                if logprob == -math.inf:
-                    continue
-                if prefix and token == prefix[-1]:
-                    add(prefix, token=beams.token.onward(logprob))
-                    add((*prefix, token), token=beams.blank.onward(logprob, self.frame))  # a blank lies between
-                else:
-                    add((*prefix, token), token=either.onward(logprob, self.frame))
+        best = zip(*(part.tolist() for part in row.topk(count)), strict=True)
+        tokens = [(int(token), p) for p, token in best if token != self.blank and p > -math.inf]
+        following = extend(self._prefixes, tokens, float(row[self.blank]), self.frame)
         ranked = sorted(((beams.all.total, prefix) for prefix, beams in following.items()), key=lambda r: (-r[0], r[1]))
         least = ranked[0][0] - self.prune
         possible = [prefix for total, prefix in ranked[: self.width] if total > least]
         self._prefixes = {prefix: following[prefix] for prefix in possible}
 
     def _settle(self) -> None:
-        """Moves the tokens that all prefixes begin with to the certain ones."""
+        """Move the tokens shared by all prefixes to the final ones."""
         prefixes = list(self._prefixes)
-        low, high = min(prefixes), max(prefixes)  # what these two share, all share
+        low, high = min(prefixes), max(prefixes)  # a common prefix of these two is common to all
         common = next((i for i, (a, b) in enumerate(zip(low, high, strict=False)) if a != b), min(len(low), len(high)))
         if common <= self._overlap:
             return
         frames = self._prefixes[prefixes[0]].all.frames
         drop = common - 1
-        self.certain += map(Heard, prefixes[0][self._overlap : common], frames[self._overlap : common])
-
-        def shorter(path: Path) -> Path:
-            return path._replace(frames=path.frames[drop:])
-
-        self._prefixes = {
-            prefix[drop:]: Beams(shorter(beams.blank), shorter(beams.token)) for prefix, beams in self._prefixes.items()
-        }
+        self.certain += map(CTCToken, prefixes[0][self._overlap : common], frames[self._overlap : common])
+        self._prefixes = {prefix[drop:]: beams.without(drop) for prefix, beams in self._prefixes.items()}
 
 
-def ctc_greedy(logits: Tensor, *, blank: int = 0) -> Transcript:
-    """The best alignment of logits (t, v), collapsed."""
+def ctc_greedy(logits: Tensor, *, blank: int = 0) -> CTCHypothesis:
+    """Decode logits (t, v) greedily: the best alignment, collapsed."""
     reader = CTCGreedy(blank=blank)
     heard = reader.feed(logits)
-    return Transcript(heard=tuple(heard), logprob=reader.logprob)
+    return CTCHypothesis(heard=tuple(heard), logprob=reader.logprob)
 
 
 def ctc_prefix_beam(
     logits: Tensor, *, width: int, blank: int = 0, candidates: int | None = None, prune: float = math.inf
-) -> list[Transcript]:
-    """The likeliest transcripts of logits (t, v), up to `width` of them, best first."""
+) -> list[CTCHypothesis]:
+    """Return up to `width` of the most likely transcripts of logits (t, v), best first."""
     reader = CTCPrefixBeam(width=width, blank=blank, candidates=candidates, prune=prune)
     reader.feed(logits)
     return reader.hypotheses()

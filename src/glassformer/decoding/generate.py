@@ -1,4 +1,4 @@
-"""token_t ~ p(· | prompt, token_{<t}), until the answer ends: greedy or sampled, whole or as it comes."""
+"""token_t ~ p(· | prompt, token_{<t}) until the answer ends: greedy decoding or sampling, at once or token by token."""
 
 from __future__ import annotations
 
@@ -8,14 +8,17 @@ from typing import NamedTuple
 import torch
 from torch import Tensor, nn
 
-from glassformer.decoding.choose import GREEDY, Sampling, Seed, choose, generators, seen_by
-from glassformer.decoding.plan import Plan, make_plan
-from glassformer.decoding.speaker import Prompt, Speaker
+from glassformer.decoding.constraints import Constraints, LogitsProcessor, Row, apply
+from glassformer.decoding.prepare import Prepared, Prompt, prepare
+from glassformer.decoding.sampling import GREEDY, Sampling, Seed, choose, generators, seen_by
 from glassformer.decoding.stopping import UNTIL_THE_END, Answer, Ending, Stopping
+from glassformer.models.sessions import Session
+
+NO_CONSTRAINTS = Constraints()
 
 
-class Said(NamedTuple):
-    """One token of one row's answer, how likely the model held it, and whether it ended the answer."""
+class Step(NamedTuple):
+    """One token of one row's answer, its log-probability under the model, and whether it ended the answer."""
 
     row: int
     token: int
@@ -23,62 +26,99 @@ class Said(NamedTuple):
     ended: Ending | None
 
 
-def speak(
-    model: nn.Module | Speaker,
+def generate_steps(
+    model: nn.Module | Session,
     prompts: Sequence[Prompt] | Tensor,
     *,
     sampling: Sampling = GREEDY,
     stopping: Stopping = UNTIL_THE_END,
+    constraints: Constraints = NO_CONSTRAINTS,
+    processors: Sequence[LogitsProcessor] = (),
+    processed_logprobs: bool = False,
     seed: Seed = 0,
-) -> Iterator[Said]:
-    """Every token of every row as it comes. Wrong arguments are told at once, not at the first token."""
-    plan = make_plan(model, prompts, stopping, sampling.banned)
-    return _speak(plan, sampling, stopping, generators(seed, len(plan.prompts)))
+) -> Iterator[Step]:
+    """Yield every token of every row as it is generated. Arguments are validated immediately, not at the first token.
+
+    `processed_logprobs`: return log-probabilities after constraints and processors instead of the model's own.
+    """
+    banned = {*sampling.banned, *constraints.always_banned}
+    prepared = prepare(model, prompts, stopping, banned, constraints.tokens)
+    every = (*((constraints,) if constraints else ()), *processors)
+    return _steps(prepared, sampling, stopping, every, processed_logprobs, generators(seed, len(prepared.prompts)))
 
 
-def _speak(
-    plan: Plan, sampling: Sampling, stopping: Stopping, randomness: list[torch.Generator]
-) -> Iterator[Said]:
-    if not plan.prompts:
+def _steps(
+    prepared: Prepared,
+    sampling: Sampling,
+    stopping: Stopping,
+    processors: Sequence[LogitsProcessor],
+    processed_logprobs: bool,
+    randomness: list[torch.Generator],
+) -> Iterator[Step]:
+    if not prepared.prompts:
         return
-    speaker, rows = plan.speaker, list(range(len(plan.prompts)))
-    said: list[list[int]] = [[] for _ in rows]
-    seen = seen_by(plan.beginnings, speaker.vocabulary) if sampling.repetition_penalty != 1 else None
-    logits = speaker.prime(plan.prompts, max(plan.limits))
+    session, rows = prepared.session, list(range(len(prepared.prompts)))
+    answers: list[list[int]] = [[] for _ in rows]
+    prefixes = [prefix.tolist() for prefix in prepared.prefixes] if processors else []
+    state = lambda: [Row(prefixes[row], answers[row], prepared.limits[row]) for row in rows]
+    seen = seen_by(prepared.prefixes, session.vocabulary) if sampling.repetition_penalty != 1 else None
+    logits = session.prefill(prepared.prompts, max(prepared.limits))
     while True:
-        early = plan.early(stopping, len(said[rows[0]]))
-        tokens, logprobs = choose(logits, sampling, [randomness[row] for row in rows], seen=seen, banned=early)
+        tokens, logprobs = choose(
+            logits,
+            sampling,
+            [randomness[row] for row in rows],
+            seen=seen,
+            banned=prepared.early_ends(stopping, len(answers[rows[0]])),
+            process=lambda scores: apply(scores, processors, state),
+            processed_logprobs=processed_logprobs,
+        )
         going = []
         for i, (row, token, logprob) in enumerate(zip(rows, tokens.tolist(), logprobs.tolist(), strict=True)):
-            said[row].append(token)
-            ended = stopping.ending(said[row], plan.limits[row], plan.ends)
-            yield Said(row, token, logprob, ended)
+            answers[row].append(token)
+            ended = stopping.ending(answers[row], prepared.limits[row], prepared.ends)
+            yield Step(row, token, logprob, ended)
             if ended is None:
                 going.append(i)
         if not going:
             return
         if seen is not None:
             seen.scatter_(1, tokens[:, None], True)
-        if len(going) < len(rows):  # rows that have ended cost nothing more
+        if len(going) < len(rows):  # drop finished rows from the batch
             left = torch.tensor(going)
-            speaker.reorder(left)
+            session.reorder(left)
             rows, tokens, seen = [rows[i] for i in going], tokens[left], None if seen is None else seen[left]
-        logits = speaker.step(tokens)
+        logits = session.step(tokens)
 
 
-def generate(
-    model: nn.Module | Speaker,
+def generate_ids(
+    model: nn.Module | Session,
     prompts: Sequence[Prompt] | Tensor,
     *,
     sampling: Sampling = GREEDY,
     stopping: Stopping = UNTIL_THE_END,
+    constraints: Constraints = NO_CONSTRAINTS,
+    processors: Sequence[LogitsProcessor] = (),
+    processed_logprobs: bool = False,
     seed: Seed = 0,
 ) -> list[Answer]:
-    """One answer for each prompt, the same in any company; row i of a sampled batch is what `seed + i` gives alone."""
+    """Generate one answer for each prompt of token ids, independent of the other prompts in the batch.
+
+    Row i of a sampled batch equals a single row sampled with `seed + i`.
+    """
     tokens: list[list[int]] = [[] for _ in prompts]
     logprobs: list[list[float]] = [[] for _ in prompts]
     endings: dict[int, Ending] = {}
-    for row, token, logprob, ended in speak(model, prompts, sampling=sampling, stopping=stopping, seed=seed):
+    for row, token, logprob, ended in generate_steps(
+        model,
+        prompts,
+        sampling=sampling,
+        stopping=stopping,
+        constraints=constraints,
+        processors=processors,
+        processed_logprobs=processed_logprobs,
+        seed=seed,
+    ):
         tokens[row].append(token)
         logprobs[row].append(logprob)
         if ended is not None:
@@ -89,14 +129,17 @@ def generate(
     ]
 
 
-def stream(
-    model: nn.Module | Speaker,
+def stream_ids(
+    model: nn.Module | Session,
     prompt: Prompt,
     *,
     sampling: Sampling = GREEDY,
     stopping: Stopping = UNTIL_THE_END,
+    constraints: Constraints = NO_CONSTRAINTS,
     seed: Seed = 0,
 ) -> Iterator[int]:
-    """The tokens of one answer as they come, the end token included; leaving off early costs nothing more."""
-    said = speak(model, [prompt], sampling=sampling, stopping=stopping, seed=seed)
-    return (token for _, token, _, _ in said)
+    """Yield the tokens of one answer as they are generated, including the end token; stop iterating to stop early."""
+    steps = generate_steps(
+        model, [prompt], sampling=sampling, stopping=stopping, constraints=constraints, seed=seed
+    )
+    return (token for _, token, _, _ in steps)

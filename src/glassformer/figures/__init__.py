@@ -1,4 +1,4 @@
-"""Every picture, one function each: arrays in, a matplotlib figure out."""
+"""One function per figure: takes arrays and returns a matplotlib figure that displays itself in a notebook."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Self-attention as arcs between the words of a line."""
+"""Self-attention drawn as arcs between the tokens of a line."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ from glassformer.errors import InputError, ShapeError
 from glassformer.figures.labels import LETTER, LINE, clip
 from glassformer.figures.style import LINES, Array, array, figure
 
-MOST_ARCS = 200  # more are a blot; the strongest stay
-SIZE = 9.0  # of the words, in points
+MOST_ARCS = 200  # only the strongest are drawn, to stay readable
+SIZE = 9.0  # font size of tokens, in points
 WIDEST, HIGHEST = 14.0, 2.2  # inches
 
 
 def arcs(A: ArrayLike, tokens: Sequence[str], *, least: float = 0.05, title: str = "who attends to whom") -> Figure:
-    """From each query to its keys (t, t), as thick as the weight; weights below `least` are left out.
+    """Draw an arc from each query to its keys (t, t), as thick as the weight; weights below `least` are left out.
 
-    Looking back runs above the line, looking ahead below it; a dot is a token's weight on itself.
+    Attention to earlier tokens runs above the line, to later tokens below it; a dot is a token's weight on itself.
     """
     weights = array(A, "A", 2)
     n = len(tokens)
@@ -39,7 +39,7 @@ def arcs(A: ArrayLike, tokens: Sequence[str], *, least: float = 0.05, title: str
     letters = max(map(len, names)) * SIZE * LETTER / 72
     turned = letters > 0.95 * unit
     gap = 0.06 + (letters if turned else SIZE * LINE / 72) / 2
-    up, down = (min(HIGHEST, reach / 2 * unit) for reach in (back, ahead))  # half circles, as far as there is room
+    up, down = (min(HIGHEST, reach / 2 * unit) for reach in (back, ahead))  # half circles, unless limited by height
     below, above = gap + (down + 0.08 if ahead else 0), gap + max(up, 0.1) + 0.3
     fig = figure(width, below + above + 0.35)
     ax = fig.subplots()
@@ -58,7 +58,7 @@ def arcs(A: ArrayLike, tokens: Sequence[str], *, least: float = 0.05, title: str
 
 
 def strongest(weights: Array, least: float) -> list[tuple[int, int]]:
-    """The pairs (query, key) to draw, the weakest first so that the strongest lie on top."""
+    """Return the pairs (query, key) to draw, weakest first so that the strongest are drawn on top."""
     pairs = np.argwhere(weights >= least)
     order = np.argsort(weights[tuple(pairs.T)], kind="stable")[-MOST_ARCS:]
     return [(int(i), int(j)) for i, j in pairs[order]]

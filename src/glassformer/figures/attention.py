@@ -1,4 +1,4 @@
-"""Weights as maps: one head, an alignment."""
+"""Attention weights as heat maps: a single head, and an alignment."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ from numpy.typing import ArrayLike
 from glassformer.figures.labels import clip, label_axis
 from glassformer.figures.style import MOST_CELLS, Array, array, cells, figure, ink, scale_of, short, shrink
 
-WRITTEN = 12  # up to so many rows and columns, each cell shows its number
+WRITTEN = 12  # rows and columns up to which each cell shows its number
 
 
 def attention_map(
     A: ArrayLike, queries: Sequence[str] | None = None, keys: Sequence[str] | None = None, *, title: str = "A"
 ) -> Figure:
-    """A of one head (t, s): a row for each query, a column for each key, the number in each cell where it fits.
+    """Draw A of one head (t, s): a row per query, a column per key, and the number in each cell where it fits.
 
-    Scores S may be drawn too; −∞, where a query may not look, is hatched grey.
+    Scores S may be drawn too; −∞, where a key is masked, is hatched grey.
     """
     weights = array(A, "A", 2, masked=True)
     return _map(weights, queries, keys, title, "query", "key")
@@ -56,7 +56,7 @@ def meaning(A: Array) -> str:
 
 
 def beyond(A: Array, high: float) -> Literal["neither", "max"]:
-    """Whether some numbers lie above the last colour."""
+    """Return which end of the colour bar is extended: "max" if some values lie above the last colour."""
     return "max" if float(A.max()) > high else "neither"
 
 
@@ -72,13 +72,13 @@ def _side(n: int) -> float:
 
 
 def alignment(A: ArrayLike, source: Sequence[str], target: Sequence[str], *, title: str = "alignment") -> Figure:
-    """Cross-attention of a translation (t, s): each target word's row, its strongest source word framed."""
+    """Draw the cross-attention of a translation (t, s): a row per target token, its strongest source token framed."""
     weights = array(A, "A", 2)
     fig = _map(weights, target, source, title, "target", "source")
     if max(weights.shape) <= 64:
         ax = fig.axes[0]
         for row, best in enumerate(weights.argmax(1)):
-            for width, colour in ((3.2, "black"), (1.4, "white")):  # seen on every colour
+            for width, colour in ((3.2, "black"), (1.4, "white")):  # visible on every colour
                 ax.add_patch(_frame(row, int(best), width, colour))
     return fig
 

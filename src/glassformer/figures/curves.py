@@ -1,4 +1,4 @@
-"""Predicted against measured, as a change grows."""
+"""Predicted against measured values, as a function of the size of a change."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def sensitivity_curves(
     up: str = "change of A",
     title: str = "predicted and measured",
 ) -> Figure:
-    """For each of k quantities (k, n) a line as predicted and marks as measured, over n sizes of a change.
+    """Draw each of k quantities (k, n) over n sizes of a change: predictions as a line, measurements as markers.
 
     `margin` marks the size at which the largest weight moves to another key.
     """

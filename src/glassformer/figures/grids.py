@@ -1,4 +1,4 @@
-"""One number for each head, layers down and heads across: what heads do, and what patching them brings back."""
+"""One number per head, layers down and heads across: what heads do, and how much patching them recovers."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from glassformer.figures.style import (
     short,
 )
 
-WRITTEN = 24  # up to so many columns each cell shows its number
+WRITTEN = 24  # columns up to which each cell shows its number
 
 
 def head_table(
@@ -36,9 +36,9 @@ def head_table(
     measure: str = "score",
     title: str = "heads",
 ) -> Figure:
-    """What each head does (layers × heads): a label in its cell, its score as colour; numbers where there is no label.
+    """Draw what each head does (layers × heads): its label in the cell (its number if there is none), score as colour.
 
-    NaN where a layer has fewer heads, which is hatched.
+    Layers with fewer heads are padded with NaN, which is hatched.
     """
     numbers = array(scores, "scores", 2, missing=True)
     if labels is not None and [len(row) for row in labels] != [numbers.shape[1]] * len(numbers):
@@ -56,7 +56,10 @@ def patching_sweep(
     *,
     title: str = "how much of the clean answer each patch brings back",
 ) -> Figure:
-    """(layers × heads or positions): 0 is no help, 1 all of the answer, below 0 harm; NaN where there is nothing."""
+    """Draw the recovered fraction (layers × heads or positions): 0 is none, 1 the whole answer, below 0 is harmful.
+
+    NaN marks cells without a value.
+    """
     numbers = array(recovered, "recovered", 2, missing=True)
     most = max(1e-12, float(np.nanmax(np.abs(numbers))))
     return _grid(numbers, None, layers, places, (-most, most), DIVERGING, "recovered", title)

@@ -1,4 +1,4 @@
-"""Labels of ticks: as many as the axes have room for when they are drawn, whatever their size turns out to be."""
+"""Tick labels: as many as fit the axes at the size they are finally drawn."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from matplotlib.ticker import FuncFormatter, Locator
 
 from glassformer.errors import ShapeError
 
-FONT = "DejaVu Sans"  # comes with matplotlib
+FONT = "DejaVu Sans"  # bundled with matplotlib
 LINE = 1.3  # height of a line of text, in font sizes
-LETTER = 0.66  # width of a letter
+LETTER = 0.66  # width of a letter, in font sizes
 NUMBERS = (1, 2, 5)  # positions are labelled every 1, 2, 5, 10, 20, …
 _SPELLED = {"\n": "↵", "\t": "⇥", "\u00a0": "␣"}
 
 
 class Places(Locator):
-    """Every k-th of n cells, k the smallest whose labels do not touch; positions by round steps."""
+    """Locator for every k-th of n cells, with the smallest k whose labels do not touch; positions use round steps."""
 
     def __init__(self, ax: Axes, side: Literal["x", "y"], n: int, block: int, extent: float, round_steps: bool) -> None:
         self.ax, self.side, self.n, self.block = ax, side, n, block
@@ -42,7 +42,7 @@ class Places(Locator):
 
 
 def step_of(n: int, points: float, extent: float, round_steps: bool) -> int:
-    """The smallest step at which labels of this extent along n cells do not touch; of positions 1, 2, 5, 10, …"""
+    """Return the smallest step at which labels of this extent do not touch; for positions one of 1, 2, 5, 10, …"""
     least = math.ceil(n / max(1, math.floor(points / extent)))
     if not round_steps:
         return least
@@ -51,7 +51,7 @@ def step_of(n: int, points: float, extent: float, round_steps: bool) -> int:
 
 
 def named(labels: Sequence[str] | None, n: int, what: str, most: int = 14) -> list[str]:
-    """What n rows or columns are called: positions if nothing else."""
+    """Return the names of n rows or columns, by default their positions."""
     if labels is not None and len(labels) != n:
         raise ShapeError(f"{len(labels)} labels for {n} {what}", "give one for each")
     return [str(place) for place in range(n)] if labels is None else [clip(label, most) for label in labels]
@@ -67,9 +67,9 @@ def label_axis(
     size: float = 8.0,
     most: int = 14,
 ) -> None:
-    """Names of n cells along an axis, drawn in blocks, of `most` letters; positions where there are no names.
+    """Label n cells, drawn in blocks, along an axis with names of up to `most` letters, by default their positions.
 
-    Names along x are turned where a cell is too narrow for them.
+    Names along x are rotated where a cell is too narrow for them.
     """
     names = named(labels, n, "rows" if axis == "y" else "columns", most)
     wide = max(map(len, names), default=1)
@@ -83,14 +83,14 @@ def label_axis(
 
 
 def _nominal(ax: Axes) -> float:
-    """About how many inches wide the axes will be: their share of the figure, before labels take theirs."""
+    """Return the approximate width of the axes in inches, before space for labels is subtracted."""
     fig = ax.get_figure(root=True)
     assert fig is not None
     return float(ax.get_position().width * fig.get_size_inches()[0])
 
 
 def clip(text: str, most: int = 14) -> str:
-    """A label on one line, of letters that the font has; `$` would start a formula."""
+    """Shorten a label to one line of glyphs that the font has, with `$` escaped, since it would start a formula."""
     shown = "".join(map(_spelled, text.strip(" "))) or "␣" * len(text)
     shown = shown if len(shown) <= most else shown[: most - 1] + "…"
     return shown.replace("$", r"\$")
@@ -106,5 +106,5 @@ def _spelled(letter: str) -> str:
 
 @lru_cache(maxsize=4096)
 def _has(code: int) -> bool:
-    """Without this matplotlib warns of a missing glyph and draws a box of its own."""
+    """Return whether the font has this glyph; for a missing one matplotlib would warn and draw a box."""
     return get_font(findfont(FONT)).get_char_index(code) != 0

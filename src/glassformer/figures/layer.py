@@ -1,4 +1,4 @@
-"""All heads of a layer side by side."""
+"""All heads of a layer, side by side."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from glassformer.figures.attention import beyond, meaning
 from glassformer.figures.labels import LETTER, LINE, clip, named, step_of
 from glassformer.figures.style import HATCHED, SEQUENTIAL, array, colours, figure, scale_of, shrink
 
-SIZE = 7.0  # of labels, in points
+SIZE = 7.0  # font size of labels, in points
 GAP = (0.12, 0.25)  # inches between maps, across and down
 TOP, RIGHT = 0.5, 1.05
 
@@ -25,9 +25,9 @@ TOP, RIGHT = 0.5, 1.05
 def heads_of_layer(
     A: ArrayLike, queries: Sequence[str] | None = None, keys: Sequence[str] | None = None, *, title: str = ""
 ) -> Figure:
-    """Every head of a layer (h, t, s) side by side on one scale; labels on the outer maps only.
+    """Draw every head of a layer (h, t, s) side by side on one colour scale, with labels on the outer maps only.
 
-    One pair of axes, its units inches, holds all maps: axes of their own would take matplotlib most of a second.
+    All maps share one Axes with units of inches: separate Axes would take matplotlib most of a second.
     """
     weights = array(A, "A", 3, masked=True)
     h, t, s = weights.shape
@@ -74,7 +74,7 @@ def heads_of_layer(
 def _label(
     ax: Axes, axis: Literal["x", "y"], names: Sequence[str], x: float, y: float, side: float, *, round_steps: bool
 ) -> None:
-    """Names along one side of a map that ends at (x, y), as many as do not touch."""
+    """Draw names along one side of a map that ends at (x, y), as many as do not touch."""
     n, letters = len(names), max(map(len, names)) * SIZE * LETTER
     flat = axis == "y" or letters * (1.2 if not round_steps else 1) <= side * 72 / n or round_steps
     extent = letters + SIZE if axis == "x" and flat and round_steps else SIZE * LINE

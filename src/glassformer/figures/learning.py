@@ -1,4 +1,4 @@
-"""How a training went: loss and rate by step, and what was measured on held-out data."""
+"""Training curves: loss and learning rate by step, and metrics on held-out data."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Curve = tuple[ArrayLike, ArrayLike]  # steps, values
 def learning_curves(
     loss: Curve, rate: Curve, held_out: Mapping[str, Curve] | None = None, *, title: str = "training"
 ) -> Figure:
-    """Each a curve (steps, values): the loss with the rate behind it, then a panel for each held-out number."""
+    """Draw curves of (steps, values): the loss with the learning rate behind it, then a panel per held-out metric."""
     held = dict(held_out or {})
     fig = figure(4.6 * min(3, 1 + len(held)), 3.2 * -(-(1 + len(held)) // 3))
     grid = fig.subplots(-(-(1 + len(held)) // 3), min(3, 1 + len(held)), squeeze=False)

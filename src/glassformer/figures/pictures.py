@@ -1,4 +1,4 @@
-"""Weights over what was seen or heard: patches of an image, frames of a spectrogram."""
+"""Attention weights over an input: patches of an image, frames of a spectrogram."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ from glassformer.errors import InputError, ShapeError
 from glassformer.figures.labels import clip, label_axis
 from glassformer.figures.style import LINES, MOST_CELLS, Array, array, cells, figure, scale_of, shrink
 
-DIMMED = 0.2  # how much of the picture is left where there is no weight
-HALF = 0.5  # the outline holds so much of all weight
+DIMMED = 0.2  # brightness of the image where the weight is 0
+HALF = 0.5  # fraction of the total weight inside the outline
 
 
 def image_overlay(
     image: ArrayLike, weights: ArrayLike, names: Sequence[str] | None = None, *, title: str = "where it looks"
 ) -> Figure:
-    """The picture (rows, cols[, 3]) from 0 to 1, and lit by the weights of its patches (rows, cols), or of each head.
+    """Draw an image (rows, cols[, 3]) from 0 to 1, and lit by the weights of its patches ([heads,] rows, cols).
 
-    Lit, not coloured: brightness survives grey print. The outline holds half of the weight.
+    Weights are shown as brightness, which survives greyscale printing. The outline encloses half of the weight.
     """
     picture, patches = array(image, "image", 2, 3), array(weights, "weights", 2, 3)
     if picture.ndim == 3 and picture.shape[2] not in (1, 3):
@@ -55,7 +55,7 @@ def image_overlay(
 
 
 def _panels(count: int, ratio: float) -> tuple[Figure, list[Axes]]:
-    """Room for pictures of this ratio of height to width, laid out by hand: matplotlib's own layout takes longer."""
+    """Lay out panels for images of this height-to-width ratio by hand, which is faster than matplotlib's layout."""
     columns = min(count, 5)
     side = 3.0 if count <= 3 else 1.9
     tall = side * min(1.6, max(0.4, ratio))
@@ -77,26 +77,26 @@ def _lit(ax: Axes, picture: Array, weights: Array) -> None:
     light = (DIMMED + (1 - DIMMED) * share)[np.ix_(y, x)]
     ax.imshow(picture * light[..., None])
     lines = np.array(outline(share >= _half(weights))) * (wide / weights.shape[1], high / weights.shape[0]) - 0.5
-    for colour, width in (("black", 2.4), ("white", 1.1)):  # seen on every colour
+    for colour, width in (("black", 2.4), ("white", 1.1)):  # visible on every colour
         ax.add_collection(LineCollection(list(lines), colors=colour, linewidths=width, capstyle="projecting"))
 
 
 def _half(weights: Array) -> float:
-    """The share of the largest weight down to which patches, taken from the top, hold half of it all."""
+    """Return the threshold, relative to the largest weight, above which patches hold half of the total weight."""
     ordered = np.sort(weights, axis=None)[::-1]
     enough = int(np.searchsorted(ordered.cumsum(), HALF * ordered.sum()))
     return float(ordered[min(enough, ordered.size - 1)] / ordered[0])
 
 
 def outline(inside: np.ndarray[tuple[int, ...], np.dtype[np.bool_]]) -> list[list[tuple[int, int]]]:
-    """The edges (x, y) between cells that are inside and cells that are not."""
+    """Return the edges (x, y) between cells inside and cells outside."""
     padded = np.pad(inside, 1)
     rows, columns = (np.argwhere(np.diff(padded, axis=axis)) for axis in (0, 1))
     return [[(x - 1, y), (x, y)] for y, x in rows.tolist()] + [[(x, y - 1), (x, y)] for y, x in columns.tolist()]
 
 
 def _thinned(picture: Array, most: int = 384) -> Array:
-    """No panel has more pixels."""
+    """Subsample the image to the number of pixels a panel has."""
     step = math.ceil(max(picture.shape[:2]) / most)
     return picture[::step, ::step]
 
@@ -109,9 +109,9 @@ def spectrogram_attention(
     seconds: float = 0.04,
     title: str = "what is listened to",
 ) -> Figure:
-    """Sound as frames (t, bands) above, and below the weights (h, s) of one query in each head, on one axis of time.
+    """Draw audio frames (t, bands) above the weights (h, s) of one query in each head, on a shared time axis.
 
-    `seconds` is the time of one key; the query's own is marked.
+    `seconds` is the duration of one key; the query's own position is marked.
     """
     sound, weights = array(frames, "frames", 2), array(A, "A", 2)
     heads, keys = weights.shape

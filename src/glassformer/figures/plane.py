@@ -1,4 +1,4 @@
-"""Heads as places in the plane: near each other if they look alike."""
+"""Heads as points in the plane: heads with similar attention lie close together."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from glassformer.errors import ShapeError
 from glassformer.figures.labels import LETTER, LINE, clip
 from glassformer.figures.style import LINES, MARKERS, array, figure
 
-SIZE = 7.0  # of the labels, in points
+SIZE = 7.0  # font size of labels, in points
 Box = tuple[float, float, float, float]
 
 
 def head_map(
     xy: ArrayLike, names: Sequence[str], group: Sequence[int] | None = None, *, title: str = "map of heads"
 ) -> Figure:
-    """A mark at each head's place (n, 2), its shape and colour by group; names where one fits beside its mark."""
+    """Draw a marker at each head's position (n, 2), with shape and colour by group, and its name where it fits."""
     places = array(xy, "xy", 2)
     n = len(places)
     groups = [0] * n if group is None else list(group)
@@ -27,12 +27,12 @@ def head_map(
         fact = f"places of shape {places.shape}, {len(names)} names and {len(groups)} groups"
         raise ShapeError(fact, "give two numbers, a name and a group for each head")
     fig = figure(7.0, 5.6)
-    fig.set_layout_engine("none")  # places of labels are worked out in points, on axes that stay where they are
+    fig.set_layout_engine("none")  # label positions are computed in points, on fixed axes
     ax = fig.add_axes((0.03, 0.03, 0.94, 0.85))
     centre = (places.max(0) + places.min(0)) / 2
     half = max(1e-9, float((places.max(0) - places.min(0)).max()) / 2) * 1.12
     inches = np.array([7.0 * 0.94, 5.6 * 0.85])
-    reach = half * inches / inches.min()  # one scale for both axes: distances are what the map is of
+    reach = half * inches / inches.min()  # equal scale on both axes, since the map shows distances
     ax.set_xlim(centre[0] - reach[0], centre[0] + reach[0])
     ax.set_ylim(centre[1] - reach[1], centre[1] + reach[1])
     ax.set(xticks=[], yticks=[])
@@ -54,7 +54,7 @@ def head_map(
 def fitting(
     points: np.ndarray[tuple[int, ...], np.dtype[np.floating]], names: Sequence[str], page: ArrayLike
 ) -> Iterator[tuple[int, tuple[float, float], str]]:
-    """Names that find room right, left, above or below their mark, clear of marks and of each other."""
+    """Yield names that fit right, left, above or below their marker without overlapping markers or each other."""
     taken: list[Box] = [(x - 3.5, y - 3.5, x + 3.5, y + 3.5) for x, y in points.tolist()]
     wide, high = np.asarray(page).tolist()
     for i, (x, y) in enumerate(points.tolist()):

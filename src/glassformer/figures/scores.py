@@ -1,4 +1,4 @@
-"""S_i = β Σ_c q_c k_ic: which coordinates make a score."""
+"""S_i = β Σ_c q_c k_ic: the contribution of each coordinate to a score."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from glassformer.figures.style import DIVERGING, LINES, array, cells, figure, in
 def score_by_coordinate(
     q: ArrayLike, K: ArrayLike, keys: Sequence[str] | None = None, *, beta: float = 1.0, title: str = "β q·k"
 ) -> Figure:
-    """β q_c k_ic for one query q (d) and its keys K (s, d): a row for each key, its sum, the score, as a bar."""
+    """β q_c k_ic for one query q (d) and its keys K (s, d): a row per key, with its sum, the score, as a bar."""
     query, rows = array(q, "q", 1), array(K, "K", 2)
     if rows.shape[1] != len(query):
         raise ShapeError(f"q has {len(query)} coordinates and keys have {rows.shape[1]}", "give both as many")

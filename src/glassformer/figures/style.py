@@ -1,4 +1,4 @@
-"""What every picture shares: numbers that can be drawn, a size that fits them, one scale of colours, and files."""
+"""Shared by all figures: array validation, sizes, colour scales, notebook display and file output."""
 
 from __future__ import annotations
 
@@ -18,29 +18,36 @@ from PIL import Image
 
 from glassformer.errors import InputError, ShapeError
 
-# cividis rises evenly in lightness: the order of values survives grey print and every kind of colour vision.
+# cividis increases evenly in lightness: order is preserved in greyscale print and for every kind of colour vision.
 SEQUENTIAL = "cividis"
-# orange against purple around a light middle; grey print shows the size, and the numbers in the cells the sign.
+# orange to purple around a light centre; greyscale print shows the magnitude, the numbers in the cells the sign.
 DIVERGING = "PuOr_r"
 LINES = ("#003f5c", "#d45087", "#ffa600", "#2f9e8f", "#6b5b95", "#8c564b")
 DASHES: tuple[Any, ...] = ("-", "--", "-.", ":", (0, (5, 1)), (0, (3, 1, 1, 1)))
 MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")
 HATCHED: dict[str, Any] = {"facecolor": "#c4c4c4", "edgecolor": "#8a8a8a", "hatch": "////", "linewidth": 0}  # masked
-MOST_CELLS = 1024  # per side; more are averaged in blocks, since no page has more pixels
+MOST_CELLS = 1024  # per side; larger maps are averaged in blocks, since no page has more pixels
 MANY = 64 * 64
 DPI = 110
 Array = NDArray[np.floating[Any]]
 
 
+class NotebookFigure(Figure):
+    """A matplotlib figure that displays itself in a notebook, whatever the backend."""
+
+    def _repr_png_(self) -> bytes:
+        return save(self)
+
+
 def figure(width: float, height: float) -> Figure:
-    """An empty figure that belongs to no window."""
-    fig = Figure(figsize=(width, height), layout="constrained", dpi=DPI)
+    """Create an empty figure that is not attached to a window."""
+    fig = NotebookFigure(figsize=(width, height), layout="constrained", dpi=DPI)
     FigureCanvasAgg(fig)
     return fig
 
 
 def array(values: ArrayLike, name: str, *dims: int, masked: bool = False, missing: bool = False) -> Array:
-    """The values as numbers of so many axes (one of `dims`), all finite; `masked` allows −∞, `missing` NaN."""
+    """Validate values as a finite array whose ndim is one of `dims`; `masked` allows −∞, `missing` allows NaN."""
     out = numbers(values, name)
     if out.ndim not in dims:
         raise ShapeError(f"{name} has {out.ndim} axes, {tuple(out.shape)}", f"give {' or '.join(map(str, dims))}")
@@ -58,7 +65,7 @@ def array(values: ArrayLike, name: str, *dims: int, masked: bool = False, missin
 
 
 def numbers(values: ArrayLike, name: str) -> Array:
-    """As floats, from lists, arrays and tensors; a tensor leaves its graph and its device."""
+    """Convert lists, arrays and tensors to floats; tensors are detached and moved to the CPU."""
     leave = getattr(values, "detach", None)
     if leave is not None:
         values = leave().cpu()
@@ -72,9 +79,9 @@ def numbers(values: ArrayLike, name: str) -> Array:
 
 
 def shrink(A: Array) -> tuple[Array, int, int]:
-    """Blocks averaged so that neither side is longer than a page has pixels; and the block's sides.
+    """Average blocks so that neither side exceeds the pixels of a page; also return the height and width of a block.
 
-    Of masked numbers (not finite) a block leaves out what it can: it is masked itself only if it holds nothing else.
+    Masked (non-finite) values are ignored: a block is masked only if all of its values are.
     """
     down, across = (math.ceil(n / MOST_CELLS) for n in A.shape)
     if down == across == 1:
@@ -89,7 +96,7 @@ def shrink(A: Array) -> tuple[Array, int, int]:
 
 
 def _blocks(A: NDArray[Any], down: int, across: int) -> Array:
-    """Sums over blocks, rows first because they lie together in memory; the last block may be smaller."""
+    """Sum over blocks, rows first since they are contiguous in memory; the last block may be smaller."""
     kind = np.int32 if A.dtype == np.bool_ else A.dtype
     rows = np.add.reduceat(A, np.arange(0, A.shape[0], down), axis=0, dtype=kind)
     return np.add.reduceat(rows, np.arange(0, A.shape[1], across), axis=1, dtype=np.float64)
@@ -100,9 +107,9 @@ def _sizes(n: int, block: int) -> NDArray[np.intp]:
 
 
 def scale_of(A: Array) -> tuple[float, float]:
-    """From 0 to the largest for weights; from the smallest where some are negative (scores).
+    """Return the colour limits: from 0 to the maximum for weights, from the minimum if some are negative (scores).
 
-    Of weights too many to be read one by one, the largest 0.5 % share the last colour, lest one of them darken all.
+    In large maps the largest 0.5 % of weights share the last colour, so that a single one does not darken the rest.
     """
     finite = A[np.isfinite(A)]
     low, high = min(0.0, float(finite.min())), float(finite.max())
@@ -114,7 +121,7 @@ def scale_of(A: Array) -> tuple[float, float]:
 def cells(
     ax: Axes, A: Array, low: float, high: float, *, cmap: str = SEQUENTIAL, aspect: Literal["auto", "equal"] = "auto"
 ) -> AxesImage:
-    """Numbers as colours; what is masked or missing is hatched grey."""
+    """Draw numbers as colours; masked and missing values are hatched grey."""
     ax.patch.set(**HATCHED)
     shown = np.ma.masked_invalid(A)
     return ax.imshow(
@@ -127,13 +134,13 @@ def colours(name: str) -> Colormap:
 
 
 def ink(image: AxesImage, value: float) -> str:
-    """Black or white, whichever is read better on the colour of a value."""
+    """Return black or white, whichever is more legible on the colour of a value."""
     red, green, blue, _ = image.to_rgba(np.array([value]))[0].tolist()
     return "black" if 0.2126 * red + 0.7152 * green + 0.0722 * blue > 0.45 else "white"
 
 
 def mark_negative(image: AxesImage, A: Array) -> None:
-    """A dash on what is clearly below 0, where there is no room for numbers: in grey print both signs look alike."""
+    """Mark clearly negative cells with a dash where numbers do not fit: in greyscale both signs look alike."""
     least = image.get_clim()[0]
     if A.size > MANY:
         return
@@ -143,7 +150,7 @@ def mark_negative(image: AxesImage, A: Array) -> None:
 
 
 def short(value: float) -> str:
-    """Two digits after the point, no 0 before it: .25, −.50, 1.0, 12."""
+    """Format a number with two digits and no leading 0: .25, −.50, 1.0, 12."""
     if abs(value) >= 9.95:
         return f"{value:.0f}".replace("-", "−")
     if abs(value) >= 0.995:
@@ -153,12 +160,12 @@ def short(value: float) -> str:
 
 
 def save(fig: Figure, kind: str = "png", *, dpi: float = DPI, few_colours: bool = False) -> bytes:
-    """The picture as bytes: png or svg. No date and no random ids, so that the same picture is the same file.
+    """Return the figure as PNG or SVG bytes without dates or random ids, so that equal figures give equal files.
 
-    `few_colours` writes a png of 256 colours, a third of the size.
+    `few_colours` writes a PNG with 256 colours, at a third of the size.
     """
     if kind not in ("png", "svg"):
-        raise InputError(f"a picture cannot be saved as {kind!r}", "choose png or svg")
+        raise InputError(f"a figure cannot be saved as {kind!r}", "choose png or svg")
     buffer = io.BytesIO()
     if kind == "svg":
         with rc_context({"svg.hashsalt": "glassformer"}):
@@ -170,7 +177,7 @@ def save(fig: Figure, kind: str = "png", *, dpi: float = DPI, few_colours: bool 
 
 
 def _drawn(fig: Figure, dpi: float) -> Image.Image:
-    """Drawn once; savefig draws twice, the first time to measure."""
+    """Render the figure once; savefig draws twice, the first time for layout."""
     old = fig.dpi
     try:
         fig.dpi = dpi
@@ -185,6 +192,6 @@ def _few_colours(picture: Image.Image) -> Image.Image:
     few = picture.quantize(256, method=Image.Quantize.FASTOCTREE, dither=Image.Dither.NONE)
     paper, palette = int(np.asarray(few)[0, 0]), few.getpalette() or []
     if np.asarray(picture)[0, 0].min() == 255:
-        palette[3 * paper : 3 * paper + 3] = [255] * 3  # the nearest of few colours may be a grey one
+        palette[3 * paper : 3 * paper + 3] = [255] * 3  # the nearest palette colour may be grey
         few.putpalette(palette)
     return few

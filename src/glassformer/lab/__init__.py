@@ -1,26 +1,26 @@
-"""One experiment for each claim that is taught about attention: measured, judged by a stated rule, drawn.
+"""Claims about attention, each tested by an experiment whose verdict follows a stated rule; architecture comparisons.
 
     from glassformer.lab import run
     outcome = run(7, seed=1, alpha=3.0)
     outcome.verdict, outcome.result
 
-The names below load when first used.
+Names are imported lazily.
 """
 
 from __future__ import annotations
 
-from glassformer.names import on_first_use
+from glassformer.lazy import on_first_use
 
-# name -> the module it lives in
+# name -> module that defines it
 _NAMES = {
     "Experiment": "experiment",
-    "Outcome": "running",
+    "Outcome": "experiment",
     "Parameter": "experiment",
     "Verdict": "experiment",
     "claim": "claims",
     "numbers": "claims",
     "report": "page",
-    "run": "running",
+    "run": "experiment",
 }
 
 __all__ = list(_NAMES)

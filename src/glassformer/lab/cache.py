@@ -1,4 +1,4 @@
-"""What was measured before, by claim, parameters, seed and version; a file that is broken is measured again."""
+"""Cache of measurements, keyed by claim, parameters, seed and version. A damaged file counts as missing."""
 
 from __future__ import annotations
 
@@ -9,27 +9,31 @@ from collections.abc import Mapping
 from contextlib import suppress
 from functools import cache
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from glassformer import __version__
-from glassformer.lab.experiment import Result, Value
+
+if TYPE_CHECKING:
+    from glassformer.lab.experiment import Result, Value
 
 PACKAGE = Path(__file__).parent.parent
+ABOVE = ("report", "cli", "server", "widget")  # packages that no measurement depends on
 
 
 def folder() -> Path:
-    """Where this user's programs keep what can be made again."""
+    """Return the cache folder of the lab."""
     base = os.environ.get("XDG_CACHE_HOME") or "~/.cache"
     return Path(base).expanduser() / "glassformer" / "lab"
 
 
 @cache
 def version() -> str:
-    """Glassformer's, torch's, and a digest of the code that measures: a changed line is another version."""
+    """Return the versions of glassformer and torch, and a digest of the measuring code."""
     import torch
 
     digest = hashlib.sha256()
     for path in sorted(PACKAGE.rglob("*.py")):
-        if "app" not in path.relative_to(PACKAGE).parts:
+        if path.relative_to(PACKAGE).parts[0] not in ABOVE:
             digest.update(path.read_bytes())
     return f"{__version__}-{torch.__version__}-{digest.hexdigest()[:16]}"
 
@@ -53,7 +57,7 @@ def store(number: int, parameters: Mapping[str, Value], seed: int, result: Resul
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         part.write_text(json.dumps({"result": result, "seconds": seconds}), encoding="utf-8")
-        os.replace(part, path)  # a reader never sees half a file
-    except OSError:  # a home that cannot be written: measured again next time
+        os.replace(part, path)  # atomic
+    except OSError:  # if the cache folder is not writable, the claim is measured again next time
         with suppress(OSError):
             part.unlink()

@@ -1,4 +1,4 @@
-"""Multiplications counted while a module runs: torch's counter, which calls each multiply-add two flops."""
+"""Counting multiplications with torch's FLOP counter while a module runs."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from glassformer.lens import edit, layers
 
 
 def multiplications(model: nn.Module, *inputs: Any) -> int:
-    """Of matrix products and convolutions; attention runs explicitly, since the counter does not know every kernel."""
-    from torch.utils.flop_counter import FlopCounterMode  # here, because it takes seconds to import
+    """Count the multiply-adds of matrix products and convolutions; attention runs explicitly, so it is included."""
+    from torch.utils.flop_counter import FlopCounterMode  # imported here because it takes seconds
 
     with ExitStack() as stack:
         for path in layers(model):

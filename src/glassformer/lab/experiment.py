@@ -1,25 +1,28 @@
-"""A claim as an experiment: parameters and a seed in, plain numbers out, and a verdict that a stated rule derives."""
+"""Claims as experiments: parameters and a seed in, plain numbers out, and a verdict derived from them by a rule."""
 
 from __future__ import annotations
 
 import inspect
 import math
-from collections.abc import Callable, Mapping
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from glassformer.errors import GlassError, InputError
+from glassformer.lab import cache
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 Kind = Literal["holds", "holds when", "fails"]
 Value = int | float
-Result = dict[str, Any]  # numbers, strings, lists of them: what JSON can hold
+Result = dict[str, Any]  # JSON-serialisable: numbers, strings and lists of them
 
 
 class Verdict(NamedTuple):
-    """`condition` says when it holds, why it fails, or what was found; `rule` is how that follows from the numbers."""
+    """The verdict on a claim. `condition` states when it holds or what was found; `rule` how the verdict is derived."""
 
     kind: Kind
     condition: str
@@ -31,7 +34,7 @@ class Verdict(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class Parameter:
-    """A number that may be set: whole or not as its default is, and not below `least`."""
+    """A parameter of an experiment: an integer if its default is an integer, and at least `least`."""
 
     default: Value
     meaning: str
@@ -42,8 +45,8 @@ class Parameter:
         try:
             value: Value = int(str(text)) if whole else float(text)
         except ValueError:
-            kind = "a whole number" if whole else "a number"
-            raise InputError(f"{name}={text} is no {'whole ' if whole else ''}number", f"give {kind}") from None
+            kind = "an integer" if whole else "a number"
+            raise InputError(f"{name}={text} is not {kind}", f"give {kind}") from None
         if not math.isfinite(value) or value < self.least:
             raise InputError(f"{name} is {value}", f"choose a number of at least {self.least:g}")
         return value
@@ -51,9 +54,11 @@ class Parameter:
 
 @dataclass(frozen=True, kw_only=True)
 class Experiment:
-    """`measure(seed, *, name=default, …)` makes the result; `judge` and `draw` read nothing else.
+    """An experiment: `measure(seed, *, name=default, …)` returns the result; `judge` and `draw` read nothing else.
 
-    A result with a `counterexample` holds the data of an exercise that `glassformer solve` works out.
+    `judge` applies the rule; the text it returns quotes only numbers that the rule has checked or that it names as
+    measured. `falsified_by` describes the measurement that would change the verdict. A result with a `counterexample`
+    holds the data of an exercise that `glassformer solve` can solve.
     """
 
     number: int
@@ -62,6 +67,7 @@ class Experiment:
     formula: str
     measured: str
     rule: str
+    falsified_by: str
     measure: Callable[..., Result]
     judge: Callable[[Result], tuple[Kind, str]]
     draw: Callable[[Result], Figure]
@@ -71,7 +77,7 @@ class Experiment:
 
     @property
     def parameters(self) -> dict[str, Parameter]:
-        """What can be set, from the signature of `measure`."""
+        """The parameters, read from the signature of `measure`."""
         found = {}
         for name, each in list(inspect.signature(self.measure).parameters.items())[1:]:
             least = self.least.get(name, 1.0 if isinstance(each.default, int) else 0.0)
@@ -79,7 +85,7 @@ class Experiment:
         return found
 
     def settings(self, changes: Mapping[str, str | Value]) -> dict[str, Value]:
-        """Every parameter's value: the default, or what the changes say."""
+        """Return the value of every parameter: its default, or the changed value."""
         known = self.parameters
         for name in changes:
             if name not in known:
@@ -87,7 +93,7 @@ class Experiment:
         return {name: each.read(name, changes.get(name, each.default)) for name, each in known.items()}
 
     def run(self, parameters: Mapping[str, Value], seed: int) -> Result:
-        """The measurement itself, as plain data."""
+        """Run the measurement and return it as plain data."""
         try:
             return self.measure(seed, **parameters)
         except GlassError:
@@ -95,10 +101,10 @@ class Experiment:
         except (ArithmeticError, IndexError, MemoryError, RuntimeError, ValueError) as error:
             if parameters == self.settings({}):
                 raise
-            words = (str(error).strip().splitlines() or [type(error).__name__])[0]
-            set_to = ", ".join(f"{name}={value}" for name, value in parameters.items())
-            fact = f"claim {self.number} cannot be measured with {set_to} ({words})"
-            raise InputError(fact, "choose values nearer to the defaults") from error
+            reason = (str(error).strip().splitlines() or [type(error).__name__])[0]
+            values = ", ".join(f"{name}={value}" for name, value in parameters.items())
+            fact = f"claim {self.number} cannot be measured with {values} ({reason})"
+            raise InputError(fact, "choose values closer to the defaults") from error
 
     def verdict(self, result: Result) -> Verdict:
         return Verdict(*self.judge(result), self.rule)
@@ -107,9 +113,68 @@ class Experiment:
         return self.draw(result)
 
     def counterexample(self, result: Result) -> str | None:
-        """The exercise file, if the result has one."""
-        from glassformer.worked.practice.sheet import dump
-        from glassformer.worked.problem import from_data
+        """Return the exercise file of the counterexample, if there is one."""
+        from glassformer.exercises.exercise import from_data
+        from glassformer.exercises.practice.sheet import dump
 
         data = result.get("counterexample")
         return None if data is None else dump(from_data(data))
+
+
+class Outcome(NamedTuple):
+    """One run of an experiment. `cached` is set if its numbers come from the cache; `seconds` is the time they took."""
+
+    experiment: Experiment
+    parameters: dict[str, Value]
+    seed: int
+    result: Result
+    verdict: Verdict
+    seconds: float
+    cached: bool
+
+    @property
+    def command(self) -> str:
+        """The command that reproduces the run."""
+        return " ".join([f"glassformer lab {self.experiment.number}", *self._set("--set "), f"--seed {self.seed}"])
+
+    @property
+    def code(self) -> str:
+        """The Python code that reproduces the run."""
+        arguments = ", ".join([str(self.experiment.number), f"seed={self.seed}", *self._set("")])
+        return f"from glassformer.lab import run\n\noutcome = run({arguments})\nprint(outcome.verdict)"
+
+    def _set(self, prefix: str) -> list[str]:
+        defaults = self.experiment.settings({})
+        return [f"{prefix}{name}={value}" for name, value in self.parameters.items() if value != defaults[name]]
+
+
+@contextmanager
+def one_thread() -> Iterator[None]:
+    """Run torch on one thread, since the tensors of the lab are too small to benefit from more."""
+    import torch
+
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(threads)
+
+
+def run(number: int, *, seed: int = 0, keep: bool = True, **changes: str | Value) -> Outcome:
+    """Run one claim and return its outcome; `keep=False` neither reads nor writes the cache."""
+    from glassformer.lab.claims import claim
+
+    experiment = claim(number)
+    parameters = experiment.settings(changes)
+    known = cache.load(number, parameters, seed) if keep else None
+    if known is not None:
+        result, seconds = known
+        return Outcome(experiment, parameters, seed, result, experiment.verdict(result), seconds, True)
+    start = time.perf_counter()
+    with one_thread():
+        result = experiment.run(parameters, seed)
+    seconds = time.perf_counter() - start
+    if keep:
+        cache.store(number, parameters, seed, result, seconds)
+    return Outcome(experiment, parameters, seed, result, experiment.verdict(result), seconds, False)

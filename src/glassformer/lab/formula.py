@@ -1,7 +1,7 @@
-"""A_{ij} = frac{e^{S_{ij}}}{Σ_l e^{S_{lj}}}: formulas written on a line, as MathML for a page.
+"""A_{ij} = frac{e^{S_{ij}}}{Σ_l e^{S_{lj}}}: formulas in linear notation, converted to MathML for a page.
 
-Letters next to each other are one name, `_` and `^` take one sign or a group in braces, ^T is a transpose; frac{…}{…}
-and sqrt{…} are what they say.
+Adjacent letters form one name, `_` and `^` take one symbol or a group in braces, ^T is a transpose; frac{…}{…} is a
+fraction and sqrt{…} a square root.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ _TOKEN = re.compile(r"\s*(?:(?P<number>\d+(?:\.\d+)?)|(?P<name>[^\W\d_]+)|(?P<si
 
 
 def mathml(text: str) -> str:
-    """The formula as one <math> element."""
+    """Convert the formula to one <math> element."""
     reader = _Reader(text)
     row = reader.row("")
     return f'<math display="block"><mrow>{row}</mrow></math>'
 
 
 def plain(text: str) -> str:
-    """The formula for a terminal: braces around what needs none are gone."""
+    """Format the formula for a terminal, without unnecessary braces."""
     text = text.replace("^T", "ᵀ")
     text = re.sub(r"frac\{([^{}]*)\}\{([^{}]*)\}", r"\1/\2", text)
     text = re.sub(r"sqrt\{(\w+)\}", r"√\1", text)
@@ -36,7 +36,7 @@ class _Reader:
         self.at = 0
 
     def row(self, end: str) -> str:
-        """Everything up to the closing sign."""
+        """Parse everything up to the closing symbol."""
         parts = []
         while self.at < len(self.tokens) and self.tokens[self.at][1] != end:
             parts.append(self.scripted())
@@ -54,7 +54,7 @@ class _Reader:
         return f"<mrow>{self.row('}')}</mrow>"
 
     def scripted(self) -> str:
-        """A sign with what stands below and above it."""
+        """Parse a symbol with its subscript and superscript."""
         base, below, above = self.atom(), "", ""
         while self.at < len(self.tokens) and self.tokens[self.at][1] in "_^":
             lower = self.tokens[self.at][1] == "_"

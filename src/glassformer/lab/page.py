@@ -1,85 +1,41 @@
-"""A standalone page of outcomes: each statement with its figure, verdict, numbers, and how to repeat it."""
+"""A standalone HTML page of outcomes, each with statement, verdict, figure, rule, numbers and how to reproduce it."""
 
 from __future__ import annotations
 
 import base64
 from collections.abc import Iterator, Sequence
-from html import escape
 from typing import Any
 
-from glassformer.figures import save
-from glassformer.lab.formula import mathml
-from glassformer.lab.running import Outcome
-from glassformer.runtime import card
-from glassformer.worked.render.page import STYLE, page
+from markupsafe import Markup
 
-_STYLE = (
-    STYLE
-    + """
-.verdict { font-weight: 600 }
-.holds { color: #1a7f4b } .fails { color: #b3261e } .when { color: #9a6700 }
-img { max-width: 100%; background: white }
-table { border-collapse: collapse } td, th { padding: .15rem .6rem; text-align: left; vertical-align: top }
-pre { white-space: pre-wrap; padding: .6rem; background: #8881 }
-"""
-)
+from glassformer.figures import save
+from glassformer.lab.experiment import Outcome
+from glassformer.lab.formula import mathml
+from glassformer.runtime import card
+from glassformer.templates import render
 
 
 def report(outcomes: Sequence[Outcome]) -> str:
-    """The page: no script, nothing fetched, every figure inside it."""
-    body = [_contents(outcomes), *(_section(outcome) for outcome in outcomes), _card()]
-    return page("What is taught about attention, measured", "\n".join(body), _STYLE)
+    """Render the outcomes as one page without scripts or external files."""
+    return render("lab.html", sections=[_section(outcome) for outcome in outcomes], card=card())
 
 
-def _verdict(outcome: Outcome) -> str:
-    kind = outcome.verdict.kind
-    return f'<span class="verdict {kind.split()[-1]}">{kind}</span>'
-
-
-def _contents(outcomes: Sequence[Outcome]) -> str:
-    rows = (
-        f'<tr><td><a href="#c{each.experiment.number}">{each.experiment.number}</a></td>'
-        f"<td>{escape(each.experiment.name)}</td><td>{_verdict(each)}</td></tr>"
-        for each in outcomes
-    )
-    head = "<thead><tr><th>claim</th><th></th><th>verdict</th></tr></thead>"
-    return f"<table>{head}<tbody>{''.join(rows)}</tbody></table>"
-
-
-def _section(outcome: Outcome) -> str:
-    experiment, verdict = outcome.experiment, outcome.verdict
-    picture = base64.b64encode(save(experiment.figure(outcome.result))).decode("ascii")
-    parts = [
-        f'<section id="c{experiment.number}"><h2>{experiment.number}. {escape(experiment.name)}</h2>',
-        f"<p>{escape(experiment.statement)}</p>",
-        mathml(experiment.formula),
-        f"<p>{_verdict(outcome)}: {escape(verdict.condition)}.</p>",
-        f'<img alt="{escape(experiment.measured)}" src="data:image/png;base64,{picture}">',
-        f"<p>Measured: {escape(experiment.measured)}</p>",
-        f"<p>Rule: {escape(verdict.rule)}</p>",
-    ]
-    if experiment.circumstances:
-        parts.append(f"<p>Circumstances: {escape(experiment.circumstances)}</p>")
-    parts.append(_numbers(outcome))
-    example = experiment.counterexample(outcome.result)
-    if example is not None:
-        parts.append(f"<h3>Counterexample, for <code>glassformer solve -</code></h3><pre>{escape(example)}</pre>")
-    ways = "".join(f"<pre>{escape(way)}</pre>" for way in (outcome.command, outcome.code))
-    parts.append(f"<h3>To repeat it</h3>{ways}</section>")
-    return "\n".join(parts)
-
-
-def _numbers(outcome: Outcome) -> str:
-    settings = {**outcome.parameters, "seed": outcome.seed}
-    known = {name: each.meaning for name, each in outcome.experiment.parameters.items()}
-    rows = [(f"{name} ({known[name]})" if name in known else name, str(value)) for name, value in settings.items()]
-    rows += flat(outcome.result)
-    cells = "".join(f"<tr><td>{escape(name)}</td><td>{escape(value)}</td></tr>" for name, value in rows)
-    return f"<details><summary>Numbers ({outcome.seconds:.1f} s)</summary><table>{cells}</table></details>"
+def _section(outcome: Outcome) -> dict[str, Any]:
+    experiment = outcome.experiment
+    meanings = {name: each.meaning for name, each in experiment.parameters.items()}
+    settings = [(f"{name} ({meanings[name]})", str(value)) for name, value in outcome.parameters.items()]
+    return {
+        "outcome": outcome,
+        "experiment": experiment,
+        "formula": Markup(mathml(experiment.formula)),
+        "png": base64.b64encode(save(experiment.figure(outcome.result))).decode("ascii"),
+        "numbers": [*settings, ("seed", str(outcome.seed)), *flat(outcome.result)],
+        "counterexample": experiment.counterexample(outcome.result),
+    }
 
 
 def flat(result: dict[str, Any], most: int = 12) -> Iterator[tuple[str, str]]:
-    """The result as names and short texts; a long list shows its beginning."""
+    """Yield the result as names and short texts; long lists are truncated to their first elements."""
     for name, value in result.items():
         if name == "counterexample":
             continue
@@ -96,8 +52,3 @@ def _short(value: Any, most: int) -> str:
         shown = ", ".join(_short(each, most) for each in value[:most])
         return f"[{shown}{', …' if len(value) > most else ''}]"
     return str(value)
-
-
-def _card() -> str:
-    rows = "".join(f"<tr><td>{escape(k)}</td><td>{escape(str(v))}</td></tr>" for k, v in card().items())
-    return f"<section><h2>The machine</h2><table>{rows}</table></section>"

@@ -1,4 +1,4 @@
-"""Looking and editing: every quantity of a run by its path."""
+"""Tracing and editing: access every quantity of a forward pass by its path."""
 
 from __future__ import annotations
 
@@ -15,12 +15,14 @@ from glassformer.lens.distances import (
 )
 from glassformer.lens.edit import at_heads, edit, freeze, patch, replace, zero, zero_head
 from glassformer.lens.flow import cls_to_patches, gradient_rollout, max_flow, rollout
+from glassformer.lens.head_null import Score
 from glassformer.lens.heads import HeadScores, repeated, score_heads, watch
 from glassformer.lens.heads2d import GridScores, score_image_heads
 from glassformer.lens.headtable import HeadRow, HeadTable
-from glassformer.lens.leaks import Declared, Leak, LeakReport, find_leaks
+from glassformer.lens.leaks import Declared, Leak, LeakReport, LeakTest, find_leaks, leak_test
 from glassformer.lens.margin import Margins, margins, margins_of, smallest_change
 from glassformer.lens.nearest import Near, NearTable, nearest, nearest_heads
+from glassformer.lens.on_paper import PaperRow, on_paper, paper_row
 from glassformer.lens.paths import AXES, layers, taps
 from glassformer.lens.perturb import (
     Change,
@@ -35,9 +37,7 @@ from glassformer.lens.perturb import (
 )
 from glassformer.lens.receptive import Field, receptive_field
 from glassformer.lens.sensitivity import Jacobians, Layer, jacobians, layer_at
-from glassformer.lens.subjects import Subject, subject
 from glassformer.lens.sweep import Sweep, sweep
-from glassformer.lens.tally import Score
 from glassformer.lens.trace import Run, trace
 
 __all__ = [
@@ -55,14 +55,15 @@ __all__ = [
     "Layer",
     "Leak",
     "LeakReport",
+    "LeakTest",
     "Margins",
     "Moments",
     "Near",
     "NearTable",
     "Noise",
+    "PaperRow",
     "Run",
     "Score",
-    "Subject",
     "Sweep",
     "at_heads",
     "cls_to_patches",
@@ -78,6 +79,7 @@ __all__ = [
     "jensen_shannon",
     "layer_at",
     "layers",
+    "leak_test",
     "margins",
     "margins_of",
     "max_flow",
@@ -89,7 +91,9 @@ __all__ = [
     "noise_on_query",
     "on_grid",
     "on_line",
+    "on_paper",
     "order_of_error",
+    "paper_row",
     "patch",
     "receptive_field",
     "repeated",
@@ -99,7 +103,6 @@ __all__ = [
     "score_heads",
     "score_image_heads",
     "smallest_change",
-    "subject",
     "sweep",
     "taps",
     "trace",

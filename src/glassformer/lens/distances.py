@@ -1,4 +1,4 @@
-"""D_gh = mean_t d(A_gt, A_ht): how unlike two heads look (Jensen-Shannon, earth mover's); and their map."""
+"""D_gh = mean_t d(A_gt, A_ht): distances between heads (Jensen-Shannon, earth mover's), and a map of the heads."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ Measure = Literal["js", "line", "grid"]
 
 
 def entropy(A: Float[Tensor, "*b s"]) -> Float[Tensor, "*b"]:
-    """−Σ_s A_s ln A_s: 0 where a row looks at one key, ln s where it looks at all alike."""
+    """−Σ_s A_s ln A_s: 0 where a row attends to one key, ln s where it attends to all keys equally."""
     return torch.special.entr(A).sum(-1)
 
 
 def jensen_shannon(A: Float[Tensor, "*b s"], B: Float[Tensor, "*b s"]) -> Float[Tensor, "*b"]:
-    """H(½A + ½B) − ½H(A) − ½H(B): 0 for equal rows, ln 2 for rows that share no key. Its root is a metric."""
+    """H(½A + ½B) − ½H(A) − ½H(B): 0 for equal rows, ln 2 for rows that share no key. Its square root is a metric."""
     return (entropy((A + B) / 2) - (entropy(A) + entropy(B)) / 2).clamp_min(0)
 
 
@@ -34,9 +34,9 @@ def on_line(A: Float[Tensor, "*b s"], B: Float[Tensor, "*b s"]) -> Float[Tensor,
 def on_grid(
     A: Float[Tensor, "*b s"], B: Float[Tensor, "*b s"], grid: tuple[int, int]
 ) -> Float[Tensor, "*b"]:
-    """Earth mover's distance on the grid of patches, in patches: a linear programme for every row.
+    """Earth mover's distance on the grid of patches, in patches: one linear programme per row.
 
-    Patches are the last rows · cols positions; what a row gives to others (CLS) is left out and the rest scaled to 1.
+    Patches are the last rows · cols positions; weight on other positions (CLS) is dropped and the rest rescaled to 1.
     """
     count = grid[0] * grid[1]
     if A.shape[-1] < count:
@@ -49,13 +49,13 @@ def on_grid(
 
 
 def grid_distances(grid: tuple[int, int]) -> Float[Tensor, "n n"]:
-    """‖p_i − p_j‖ of the patches of a grid, row by row."""
+    """‖p_i − p_j‖ between the patches of a grid, in row-major order."""
     places = torch.cartesian_prod(*(torch.arange(size, dtype=torch.float64) for size in grid))
     return torch.cdist(places, places)
 
 
 class HeadDistances(NamedTuple):
-    """Each head's name, `encoder.3.attention` and its number, and D between all of them."""
+    """The name of each head (a path such as `encoder.3.attention`, and its index) and the distances D between them."""
 
     names: tuple[tuple[str, int], ...]
     D: Float[Tensor, "n n"]
@@ -69,10 +69,10 @@ def head_distances(
     rows: slice | list[int] = slice(None),
     grid: tuple[int, int] | None = None,
 ) -> HeadDistances:
-    """D over all heads of all layers that the pattern names, the mean over inputs and query rows.
+    """Compute D over all heads of all layers that match the pattern, averaged over inputs and query rows.
 
-    "js" is the root of the Jensen-Shannon divergence (a metric), "line" and "grid" earth mover's distances; a grid
-    takes tens of milliseconds for each pair and row of 14 × 14, so name the rows that matter (CLS: [0]).
+    "js" is the square root of the Jensen-Shannon divergence (a metric); "line" and "grid" are earth mover's distances.
+    "grid" takes tens of milliseconds for each pair and row of 14 × 14, so select the rows that matter (CLS: [0]).
     """
     names: list[tuple[str, int]] = []
     every: list[Tensor] = []
@@ -89,10 +89,10 @@ def head_distances(
 
 
 def _pairs(heads: Tensor, measure: Measure, grid: tuple[int, int] | None) -> Tensor:
-    """D from every head's rows (n, t, s)."""
-    heads = heads.double()  # the root of a divergence that float32 rounds to 1e-7 would be 3e-4
+    """Compute D from the rows (n, t, s) of all heads."""
+    heads = heads.double()  # float32 rounds the divergence to 1e-7, whose square root is 3e-4
     heads = heads / heads.sum(-1, keepdim=True)
-    if measure == "line":  # the area between cumulative sums: one difference of long vectors for each pair
+    if measure == "line":  # the area between cumulative sums: one L1 distance of long vectors per pair
         P = heads.cumsum(-1)[..., :-1].flatten(1)
         return torch.cdist(P, P, p=1) / heads.shape[1]
     if measure == "grid" and grid is None:
@@ -101,20 +101,20 @@ def _pairs(heads: Tensor, measure: Measure, grid: tuple[int, int] | None) -> Ten
         raise InputError(f"there is no distance {measure!r}", "choose js, line or grid")
     D = torch.zeros(len(heads), len(heads), dtype=torch.float64, device=heads.device)
     own = entropy(heads)
-    for g in range(len(heads) - 1):  # a head against all after it: n² · t · s numbers are never held
+    for g in range(len(heads) - 1):  # one head against all later ones: never holds n² · t · s numbers
         one, others = heads[g], heads[g + 1 :]
         if measure == "grid" and grid is not None:
             apart = on_grid(one.expand_as(others), others, grid)
-        else:  # jensen_shannon, with each head's own entropy worked out once
+        else:  # jensen_shannon, with the entropy of each head computed once
             apart = (entropy((one + others) / 2) - (own[g] + own[g + 1 :]) / 2).clamp_min(0).sqrt()
         D[g, g + 1 :] = apart.mean(-1)
     return D + D.mT
 
 
 class HeadMap(NamedTuple):
-    """For drawing: heads of one group together (`order`), their groups from 0 on, and a place in the plane for each.
+    """A layout for plotting: `order` puts heads of one group together, `group` counts from 0, `xy` are 2-D coordinates.
 
-    `kept` is the share of D² (doubly centred) that the plane shows; the rest is depth that a map has not.
+    `kept` is the share of D² (doubly centred) that the two dimensions explain.
     """
 
     order: tuple[int, ...]
@@ -124,8 +124,8 @@ class HeadMap(NamedTuple):
 
 
 def head_map(D: Float[Tensor, "n n"], *, groups: int = 4) -> HeadMap:
-    """Average linkage (SciPy's, leaves in their best order) and classical scaling of a matrix of distances."""
-    from scipy.cluster.hierarchy import fcluster, leaves_list, linkage  # half a second that only this waits for
+    """Cluster a distance matrix by average linkage (SciPy, optimal leaf order) and embed it by classical scaling."""
+    from scipy.cluster.hierarchy import fcluster, leaves_list, linkage  # imported here because it takes half a second
     from scipy.spatial.distance import squareform
 
     n = len(D)
@@ -143,12 +143,12 @@ def head_map(D: Float[Tensor, "n n"], *, groups: int = 4) -> HeadMap:
 
 
 def classical_scaling(D: Float[Tensor, "n n"]) -> tuple[Float[Tensor, "n 2"], float]:
-    """B = −½ C D² C = X Xᵀ, C = I − 1/n: X = U √λ of its two largest eigenvalues. Torgerson 1952."""
+    """B = −½ C D² C = X Xᵀ, C = I − 1/n: X = U √λ for the two largest eigenvalues of B (Torgerson 1952)."""
     D2 = D.double().square()
     B = -0.5 * (D2 - D2.mean(0) - D2.mean(1, keepdim=True) + D2.mean())
     values, vectors = torch.linalg.eigh(B)
     top = values[-2:].flip(0).clamp_min(0)
     U = vectors[:, -2:].flip(1)
-    U = U * U.gather(0, U.abs().argmax(0, keepdim=True)).sign()  # an eigenvector's sign is free: fix it
+    U = U * U.gather(0, U.abs().argmax(0, keepdim=True)).sign()  # the sign of an eigenvector is arbitrary: fix it
     total = values.clamp_min(0).sum().item()
     return U * top.sqrt(), top.sum().item() / total if total > 0 else 1.0

@@ -1,7 +1,7 @@
-"""`with edit(model, "decoder.2.attention.A", zero_head(3)): …`: change a quantity on its way, and nothing else.
+"""`with edit(model, "decoder.2.attention.A", zero_head(3)): …`: change one quantity during the forward pass.
 
-An edit is a function from the quantity to what goes on in its place; gradients flow through it. Only an edit of S or A
-makes that one layer explicit. Outside the block the model is what it was, bit for bit.
+An edit is a function from the quantity to its replacement; gradients flow through it. Only an edit of S or A makes
+that layer compute attention explicitly. Outside the block, and in other threads, the model is unchanged bit for bit.
 """
 
 from __future__ import annotations
@@ -12,19 +12,20 @@ from contextlib import contextmanager
 import torch
 from torch import Tensor, nn
 
-from glassformer.core.memory import again
 from glassformer.errors import InputError, ShapeError
-from glassformer.lens.paths import axes_of, layers, match, taps
+from glassformer.lens.paths import Name, Names, axes_of, layers, match, taps
 from glassformer.lens.trace import Run
+from glassformer.nn.tap import attached
 
 Edit = Callable[[Tensor], Tensor]
 
 
 @contextmanager
 def edit(model: nn.Module, pattern: str, change: Edit | Tensor | float) -> Iterator[None]:
-    """While the block runs, what the pattern names goes on as the change says: a function, a tensor, or a number.
+    """Replace the quantities that match the pattern, by a function of them, a tensor or a number, inside the block.
 
-    `….beta` names the scale β of an attention layer, which takes a number.
+    Only forward passes of the current thread or task are edited. `….beta` names the scale β of an attention layer and
+    takes a number. With a TransformerLens name, the function receives and returns TransformerLens's axis order.
     """
     if pattern.rpartition(".")[2] == "beta":
         with _beta(model, pattern, change):
@@ -34,17 +35,9 @@ def edit(model: nn.Module, pattern: str, change: Edit | Tensor | float) -> Itera
     if not (callable(change) or isinstance(change, Tensor | int | float)):
         raise InputError(f"{pattern} cannot become {change!r}", "give a function, a tensor or a number")
     function = change if callable(change) else replace(change)
-    added = []
-    try:
-        for path in match((pattern,), list(known)):
-            editor = _checked(path, function)
-            known[path].editors.append(editor)
-            added.append((known[path], editor))
-        with again([]):
-            yield
-    finally:
-        for tap, editor in added:
-            tap.editors.remove(editor)
+    names = Names.of(model).find(pattern)
+    with attached((known[name.path].editors, _checked(name, function)) for name in names):
+        yield
 
 
 @contextmanager
@@ -52,19 +45,19 @@ def _beta(model: nn.Module, pattern: str, change: Edit | Tensor | float) -> Iter
     if not isinstance(change, int | float):
         raise InputError(f"β of {pattern} cannot become {type(change).__name__}", "give a number")
     known = {f"{path}.beta": layer for path, layer in layers(model).items()}
-    before = {path: known[path].beta for path in match((pattern,), list(known))}
-    try:
-        for path in before:
-            known[path].beta = float(change)
+    places = [known[path].beta_editors for path in match((pattern,), list(known))]
+    with attached((editors, lambda _: float(change)) for editors in places):
         yield
-    finally:
-        for path, beta in before.items():
-            known[path].beta = beta
 
 
-def _checked(path: str, change: Edit) -> Edit:
-    def editor(value: Tensor) -> Tensor:
-        after = change(value)
+def _checked(name: Name, change: Edit) -> Edit:
+    """Wrap a change to check its result. S and A are passed as they are; of other quantities the change gets a copy."""
+    path, order = name
+    private = path.rpartition(".")[2] in ("S", "A")
+
+    def editor(old: Tensor) -> Tensor:
+        value = old if order is None else old.permute(order)
+        after = change(value if private else value.clone())
         if not isinstance(after, Tensor):
             raise InputError(f"an edit of {path} gave {type(after).__name__}", "return the tensor that is to go on")
         if after.shape != value.shape:
@@ -72,13 +65,13 @@ def _checked(path: str, change: Edit) -> Edit:
             raise ShapeError(
                 f"an edit of {path} ({axes}) made {tuple(value.shape)} into {tuple(after.shape)}", "keep the shape"
             )
-        return after
+        return after if order is None else after.permute([order.index(axis) for axis in range(len(order))])
 
     return editor
 
 
 def replace(value: Tensor | float) -> Edit:
-    """That tensor, or that number everywhere."""
+    """Return an edit that replaces a quantity by a tensor, or every entry by a number."""
     return lambda old: torch.full_like(old, value) if isinstance(value, int | float) else _put(value, old, "the edit")
 
 
@@ -95,12 +88,12 @@ def zero() -> Edit:
 
 
 def zero_head(*heads: int) -> Edit:
-    """Those heads to 0: of H what they say, of A whom they look at."""
+    """Return an edit that sets the given heads to 0: their outputs in H, or their weights in A."""
     return at_heads(torch.zeros_like, *heads)
 
 
 def at_heads(change: Edit, *heads: int) -> Edit:
-    """The change for those heads alone."""
+    """Return an edit that applies the change to the given heads only."""
 
     def editor(old: Tensor) -> Tensor:
         outside = [head for head in heads if not 0 <= head < old.shape[1]]
@@ -115,12 +108,12 @@ def at_heads(change: Edit, *heads: int) -> Edit:
 
 
 def patch(run: Run, path: str, *heads: int) -> Edit:
-    """What another run had at that path, for those heads or all: activation patching."""
+    """Return an edit that inserts the values of another run, for the given heads or all: activation patching."""
     return _from(run[path], path, heads)
 
 
 def freeze(run: Run, path: str, *heads: int) -> Edit:
-    """The weights A that another run had, whatever the scores say now; gradients stop there."""
+    """Return an edit that fixes the weights A to those of another run, whatever the scores; gradients stop there."""
     return _from(run[path].detach(), path, heads)
 
 

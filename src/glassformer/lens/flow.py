@@ -1,7 +1,7 @@
-"""R = Ā_L ⋯ Ā_1, Ā = ½ A + ½ I: how much of each input is in each position of the last layer, through all layers.
+"""R = Ā_L ⋯ Ā_1, Ā = ½ A + ½ I: the contribution of each input to each position of the last layer.
 
 Abnar, Zuidema, "Quantifying Attention Flow in Transformers", 2020 (rollout and max-flow); Chefer, Gur, Wolf, "Generic
-Attention-model Explainability", 2021 (weighted by gradients).
+Attention-model Explainability", 2021 (gradient-weighted rollout).
 """
 
 from __future__ import annotations
@@ -20,16 +20,16 @@ from glassformer.lens.paths import match, taps
 from glassformer.lens.trace import Run
 
 Fusion = Literal["mean", "max", "min"]
-SELF = "*.attention.A"  # the layers in which a stack attends to itself
-CAPACITY = 2**30  # of an edge of weight 1: whole numbers are what max-flow counts in
+SELF = "*.attention.A"  # the self-attention layers of a stack
+CAPACITY = 2**30  # of an edge of weight 1: max-flow needs integer capacities
 
 
 def mixed(
     A: Float[Tensor, "b h t s"], *, fusion: Fusion = "mean", discard: float = 0.0, residual: float = 0.5
 ) -> Float[Tensor, "b t s"]:
-    """Ā = (1 − r) fuse_h(A) + r I, rows summing to 1: one layer, its heads as one and its residual stream beside it.
+    """Ā = (1 − r) fuse_h(A) + r I, rows summing to 1: one layer with its heads fused and its residual connection.
 
-    `discard` sets that share of the fused weights, the smallest of each input's matrix, to 0.
+    `discard` is the share of the fused weights to set to 0, the smallest of each input's matrix first.
     """
     if A.dim() != 4 or A.shape[-2] != A.shape[-1]:
         raise ShapeError(f"weights of shape {tuple(A.shape)}", "give a layer's attention to itself, (b, h, t, t)")
@@ -50,12 +50,12 @@ def mixed(
         one = one.flatten(1).scatter(1, smallest, 0.0).view_as(one)
     I = torch.eye(one.shape[-1]).to(one)
     total = one.sum(-1, keepdim=True)
-    one = torch.where(total > 0, one / total, I)  # a row that is left nothing stays where it is
+    one = torch.where(total > 0, one / total, I)  # a row without any weight left becomes the identity
     return (1 - residual) * one + residual * I
 
 
 def weights(source: Run | Iterable[Tensor], pattern: str = SELF) -> Iterator[Tensor]:
-    """A of one stack's layers, first to last, one at a time."""
+    """Yield A of each layer of one stack, from first to last."""
     if not isinstance(source, Run):
         yield from source
         return
@@ -75,7 +75,7 @@ def rollout(
     discard: float = 0.0,
     residual: float = 0.5,
 ) -> Float[Tensor, "b t s"]:
-    """R = Ā_L ⋯ Ā_1 of a run, or of a list of A (b, h, t, t), first layer first. Rows sum to 1."""
+    """R = Ā_L ⋯ Ā_1 of a run, or of a list of A (b, h, t, t) from first layer to last. Rows sum to 1."""
     R: Tensor | None = None
     for A in weights(source, pattern):
         step = mixed(A, fusion=fusion, discard=discard, residual=residual)
@@ -88,9 +88,10 @@ def rollout(
 def gradient_rollout(
     model: nn.Module, answer: Callable[[], Tensor], pattern: str = SELF
 ) -> Float[Tensor, "b t s"]:
-    """R = (I + Ā_L) ⋯ (I + Ā_1), Ā = mean_h (∂y/∂A ⊙ A)⁺: what mattered to the answer y, not what was looked at.
+    """R = (I + Ā_L) ⋯ (I + Ā_1), Ā = mean_h (∂y/∂A ⊙ A)⁺: relevance to the output y rather than attention alone.
 
-    `answer` runs the model and picks what to explain, `lambda: vit(image)[:, 3]`; of several numbers, their sum.
+    `answer` runs the model and selects the output to explain, as in `lambda: vit(image)[:, 3]`; several numbers are
+    summed.
     """
     held: dict[str, Tensor] = {}
     with ExitStack() as edits, torch.enable_grad():
@@ -102,7 +103,7 @@ def gradient_rollout(
     if not y.requires_grad:
         raise InputError("the answer does not depend on the weights by a gradient", "do not detach it")
     layers = list(held.values())
-    slopes = torch.autograd.grad(y, layers, allow_unused=True)  # a layer after what was asked for has none
+    slopes = torch.autograd.grad(y, layers, allow_unused=True)  # None for a layer after the selected output
     if all(slope is None for slope in slopes):
         raise InputError(f"the answer depends on no weights that {pattern!r} names", "choose layers that lead to it")
     R: Tensor | None = None
@@ -116,7 +117,7 @@ def gradient_rollout(
 
 
 def _holder(held: dict[str, Tensor], path: str) -> Edit:
-    """An edit that changes nothing and keeps A, with a gradient even where the weights of the model have none."""
+    """Return an edit that changes nothing and stores A, which requires grad even if the model's parameters do not."""
 
     def hold(A: Tensor) -> Tensor:
         held[path] = A if A.requires_grad else A.detach().requires_grad_()
@@ -134,9 +135,9 @@ def max_flow(
     fusion: Fusion = "mean",
     residual: float = 0.5,
 ) -> Float[Tensor, "b s"]:
-    """The most that can flow from position `query` of the last layer to each input, Ā the capacities between layers.
+    """The maximum flow from position `query` of the last layer to each input, with capacities Ā between layers.
 
-    One max-flow problem for every input; `keys` names those wanted, and the others stay NaN.
+    Each input position is one max-flow problem; `keys` selects positions, and the others are NaN.
     """
     layers = [mixed(A, fusion=fusion, residual=residual).detach() for A in weights(source, pattern)]
     if not layers:
@@ -155,8 +156,8 @@ def max_flow(
 
 
 def _graph(layers: list[Tensor]) -> object:
-    """Node l·t + i is position i after l layers; an edge to each j it looks at, of capacity Ā_ij."""
-    import scipy.sparse  # here, because only max-flow waits for it
+    """Build the graph: node l·t + i is position i after l layers, with an edge of capacity Ā_ij to each j."""
+    import scipy.sparse  # imported here because only max-flow needs it
 
     t = layers[0].shape[-1]
     tails, heads, capacities = [], [], []
@@ -181,7 +182,7 @@ def _flow(graph: object, source: int, sink: int) -> float:
 def cls_to_patches(
     R: Float[Tensor, "*b t s"], grid: tuple[int, int], *, query: int = 0
 ) -> Float[Tensor, "*b rows cols"]:
-    """Row `query` (CLS) of A or R on the grid of patches, which are the last rows · cols positions of a ViT."""
+    """Reshape row `query` (CLS) of A or R to the grid of patches, the last rows · cols positions of a ViT."""
     rows, cols = grid
     if R.shape[-1] < rows * cols:
         fact = f"{R.shape[-1]} positions hold no grid of {rows} × {cols} patches"

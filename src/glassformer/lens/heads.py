@@ -1,11 +1,14 @@
-"""What does each head do? Mass on the keys a behaviour would look at, streamed over any number of inputs.
+"""Head scores: the weight on the keys that a behaviour would attend to, streamed over any number of inputs.
 
-previous, next, self, offset k: one key by its distance. first: the first token (a sink). separator: given tokens.
-duplicate: earlier keys of the query's own token. induction: keys after those (Elhage et al. 2021, Olsson et al. 2022).
-local k: a window of k keys, and convolution k if one kernel explains it. diffuse: entropy near that of uniform
-attention. Each has its null (see `tally`), and a head is labelled only when clearly above it.
+previous, next, self, offset k: one key by its distance. first: the first token (a sink). separator: specified tokens.
+duplicate: earlier occurrences of the query's token. induction: the keys after those (Elhage et al. 2021, Olsson et al.
+2022). local k: a window of k keys, or convolution k if one kernel explains it. diffuse: entropy near that of uniform
+attention. Each has its null (see `head_null`), and a head is labelled only if its score is clearly above it.
 
-Offsets are those of attention to one's own sequence; cross-attention is left out.
+A head that uses the first token as a sink may do something else in the remaining rows: rows in which the first token
+has less than half of the weight are scored separately, and such a head gets both labels.
+
+Offsets are defined for self-attention; cross-attention is left out.
 """
 
 from __future__ import annotations
@@ -19,33 +22,42 @@ from torch import Tensor, nn
 
 from glassformer.core import Pattern
 from glassformer.errors import ConfigError, InputError, ShapeError
+from glassformer.lens.head_null import AttentionRows, Found, Profile, Score, Tally
 from glassformer.lens.headtable import HeadRow, HeadTable, choose, clear
 from glassformer.lens.paths import layers
-from glassformer.lens.tally import Found, Profile, Rows, Score, Tally
 from glassformer.lens.trace import Run, trace
 
 Tokens = Tensor | Mapping[str, Tensor] | None
-_BLOCK = 2**23  # numbers of A held at once
+_BLOCK = 2**23  # elements of A held at once
 
 
 class LayerTally:
-    """All scores of one layer's heads."""
+    """Accumulates all scores of the heads of one layer."""
 
     def __init__(self, offsets: Sequence[object]) -> None:
         self.tallies: dict[str, Tally] = {}
+        self.awake: dict[str, Tally] = {}  # rows that do not use the first token as a sink
         self.profile = Profile(offsets)
 
-    def add(self, name: str, found: Found) -> None:
+    def add(self, name: str, found: Found, awake: Tensor | None = None) -> None:
         self.tallies.setdefault(name, Tally()).add(found)
+        if awake is not None:
+            self.awake.setdefault(name, Tally()).add(found._replace(use=found.use & awake))
 
-    def offsets(self, rows: Rows, keys: Mapping[Any, Tensor], windows: Mapping[str, Sequence[object]]) -> None:
-        """One score for each offset, one for each window of them, and the profile."""
+    def offsets(
+        self,
+        rows: AttentionRows,
+        keys: Mapping[Any, Tensor],
+        windows: Mapping[str, Sequence[object]],
+        awake: Tensor | None = None,
+    ) -> None:
+        """Add one score per offset, one per window of offsets, and the profile."""
         self.profile.begin(rows)
         zero = torch.zeros_like(rows.total)
         sums = dict.fromkeys(windows, (zero, zero))
         for i, (offset, places) in enumerate(keys.items()):
             mass, k = rows.gather(places)
-            self.add(offset_name(offset), rows.mass(mass, k))
+            self.add(offset_name(offset), rows.mass(mass, k), awake)
             self.profile.add(i, rows, mass, k)
             for name, window in windows.items():
                 if offset in window:
@@ -53,24 +65,24 @@ class LayerTally:
         for name, (mass, k) in sums.items():
             self.add(name, rows.mass(mass, k))
 
-    def heads(self) -> list[dict[str, Score]]:
-        """The scores of each head, those that some row counted for."""
-        made = {name: tally.scores() for name, tally in self.tallies.items()}
+    def heads(self, awake: bool = False) -> list[dict[str, Score]]:
+        """Return the scores of each head for which some row counted, over all rows or only over awake rows."""
+        made = {name: tally.scores() for name, tally in (self.awake if awake else self.tallies).items()}
         count = max(map(len, made.values()), default=0)
         return [{name: s for name, each in made.items() if (s := each[h]) is not None} for h in range(count)]
 
 
 def offset_name(offset: Any) -> str:
-    """−1 is previous, 0 self, 1 next; (dy, dx) on a grid."""
+    """Return the name of an offset: −1 is previous, 0 self, 1 next; (dy, dx) on a grid."""
     if isinstance(offset, tuple):
         return "self" if not any(offset) else f"offset ({offset[0]:+d}, {offset[1]:+d})"
     return {-1: "previous", 0: "self", 1: "next"}.get(offset, f"offset {offset:+d}")
 
 
 class HeadScores:
-    """`scores.add(run, tokens)` for any number of runs, then `scores.table()`.
+    """Accumulates head scores: call `scores.add(run, tokens)` for any number of runs, then `scores.table()`.
 
-    A run must have watched A, and S where A is edited: `with trace(model, *watch(model)) as run`.
+    A run must have traced A, and S where A is edited: `with trace(model, *watch(model)) as run`.
     """
 
     windows: dict[str, list[Any]]
@@ -87,26 +99,31 @@ class HeadScores:
         self._layers: dict[str, LayerTally] = {}
 
     def add(self, run: Run, tokens: Tokens = None, real: Tensor | None = None) -> None:
-        """Every head of the run. `tokens` (b, s) are the keys', by stack if they differ; `real` is False at padding."""
+        """Add every head of a run.
+
+        `tokens` (b, s) are the tokens of the keys, by stack if they differ; `real` is False at padding.
+        """
         for path in own_weights(run):
             layer = self._layers.setdefault(path, LayerTally(self.places))
             ids = tokens.get(path.split(".")[0]) if isinstance(tokens, Mapping) else tokens
             for rows in blocks(run, path, real):
                 self.observe(layer, rows, ids, real)
 
-    def observe(self, layer: LayerTally, rows: Rows, tokens: Tensor | None, real: Tensor | None) -> None:
+    def observe(self, layer: LayerTally, rows: AttentionRows, tokens: Tensor | None, real: Tensor | None) -> None:
         s, p = rows.A.shape[-1], rows.where
         keys = {o: torch.where((p + o >= 0) & (p + o < s), p + o, -1)[None] for o in self.places}
-        layer.offsets(rows, keys, self.windows)
         first = torch.zeros(1, dtype=torch.long, device=p.device) if real is None else real.long().argmax(1)
-        layer.add("first", rows.at(torch.where(p == first[:, None], -1, first[:, None])))
+        sink = torch.where(p == first[:, None], -1, first[:, None])
+        awake = (rows.gather(sink)[0] < 0.5) & (sink >= 0)[:, None]
+        layer.offsets(rows, keys, self.windows, awake)
+        layer.add("first", rows.at(sink))
         layer.add("diffuse", rows.entropy())
         if tokens is not None:
             for name, targets in token_targets(tokens, p, s, self.separators).items():
-                layer.add(name, rows.within(targets))
+                layer.add(name, rows.within(targets), awake)
 
     def groups(self) -> list[list[str]]:
-        """From one key to all of them."""
+        """Return the names of behaviours in groups, from a single key to all keys."""
         points = [*map(offset_name, self.places), "first", "separator", "duplicate", "induction"]
         return [points, *([name] for name in self.windows), ["diffuse"]]
 
@@ -116,6 +133,7 @@ class HeadScores:
         made = []
         for path, layer in self._layers.items():
             numbers = re.findall(r"\d+", path)
+            awake = layer.heads(awake=True)
             for h, scores in enumerate(layer.heads()):
                 for name, window in self.windows.items():
                     fit = layer.profile.explained(h, window)
@@ -126,29 +144,37 @@ class HeadScores:
                 if behind in self.windows:
                     kernel = {o: w for o, w in kernel.items() if o in self.windows[behind]}
                     label = self.local_label(behind, clear(scores.get(f"explained by {behind}")), kernel)
+                also = self.beside_sink(scores, awake[h]) if behind == "first" and h < len(awake) else ""
+                labels = tuple(name for name in (also, label) if name)
                 number = int(numbers[0]) if numbers else 0
-                row = HeadRow(path=path, layer=number, head=h, label=label, behind=behind, scores=scores, kernel=kernel)
-                made.append(row)
+                made.append(
+                    HeadRow(path=path, layer=number, head=h, labels=labels, behind=behind, scores=scores, kernel=kernel)
+                )
         return HeadTable(
             rows=made, columns=[*self.columns, *self.windows], points=[offset_name(o) for o in self.places]
         )
 
-    def local_label(self, window: str, explained: bool, kernel: Mapping[Any, float]) -> str:
-        """A convolution if one kernel explains the window; else local, by what the tokens say.
+    def beside_sink(self, scores: Mapping[str, Score], awake: Mapping[str, Score]) -> str:
+        """Return the label of a head over the rows without a sink, if those are at least a twentieth of all rows."""
+        enough = {name: score for name, score in awake.items() if score.rows >= max(8, scores[name].rows / 20)}
+        return choose(enough, [[name for name in self.groups()[0] if name != "first"]])
 
-        Its width counts the offsets that the mask allows: a causal head of offsets −2, −1, 0 is 3 wide.
+    def local_label(self, window: str, explained: bool, kernel: Mapping[Any, float]) -> str:
+        """Return "convolution k" if one kernel explains the window; else "local k", where weights depend on the tokens.
+
+        The width k counts the offsets that the mask allows: a causal head with offsets −2, −1, 0 has width 3.
         """
         return f"{'convolution' if explained else 'local'} {len(kernel)}"
 
 
 def token_targets(tokens: Tensor, where: Tensor, s: int, separators: Sequence[int]) -> dict[str, Tensor]:
-    """Keys (b, t, s) named by what they are: duplicate, induction, separator."""
+    """Return the target keys (b, t, s) of behaviours that depend on tokens: duplicate, induction, separator."""
     if tokens.shape[-1] != s:
         raise ShapeError(f"{tokens.shape[-1]} tokens for {s} keys", "give one token for each key, the past's too")
     own = tokens[:, where][:, :, None]
     j = torch.arange(s, device=tokens.device)
     before = j < where[:, None]
-    after = torch.cat([tokens[:, :1], tokens[:, :-1]], 1)[:, None] == own  # the key before this key is my token
+    after = torch.cat([tokens[:, :1], tokens[:, :-1]], 1)[:, None] == own  # the previous token is the query's token
     found = {"duplicate": (tokens[:, None] == own) & before, "induction": after & before & (j > 0)}
     if separators:
         known = torch.tensor(separators, device=tokens.device)
@@ -157,15 +183,15 @@ def token_targets(tokens: Tensor, where: Tensor, s: int, separators: Sequence[in
 
 
 def own_weights(run: Run) -> list[str]:
-    """The paths of A of self-attention that a run has."""
+    """Return the paths of A of the self-attention layers in a run."""
     paths = [path for path in run if re.search(r"(^|\.)A$", path) and not re.search(r"(^|\.)cross\.A$", path)]
     if not paths:
         raise InputError("this run kept no A of self-attention", "trace with watch(model)")
     return paths
 
 
-def blocks(run: Run, path: str, real: Tensor | None) -> Iterator[Rows]:
-    """Every pass of one layer, so many query rows at a time that A stays small."""
+def blocks(run: Run, path: str, real: Tensor | None) -> Iterator[AttentionRows]:
+    """Yield every pass of one layer in blocks of query rows, which bounds the size of A in memory."""
     scores_path = path.removesuffix("A") + "S"
     for i, kept in enumerate(run.passes(path)):
         b, h, t, s = kept.shape
@@ -178,7 +204,7 @@ def blocks(run: Run, path: str, real: Tensor | None) -> Iterator[Rows]:
             A = (kept.A(rows=rows) if isinstance(kept, Pattern) else kept[:, :, rows]).detach()
             where = torch.arange(s - t + rows.start, s - t + rows.stop, device=A.device)
             allowed = S.allowed(rows) if isinstance(S, Pattern) else ~torch.isneginf(S[:, :, rows])
-            yield Rows(A, allowed, where, None if real is None else _real_rows(real, where, s))
+            yield AttentionRows(A, allowed, where, None if real is None else _real_rows(real, where, s))
 
 
 def _real_rows(real: Tensor, where: Tensor, s: int) -> Tensor:
@@ -188,16 +214,16 @@ def _real_rows(real: Tensor, where: Tensor, s: int) -> Tensor:
 
 
 def watch(model: nn.Module) -> list[str]:
-    """The quantities that head scores need: S and A of every self-attention. Fused layers keep one for both."""
+    """Return the paths that head scores need: S and A of every self-attention layer. Fused layers keep one for both."""
     own = [path for path in layers(model) if path.rpartition(".")[2] != "cross"]
     return [f"{path}.{symbol}".lstrip(".") for path in own for symbol in "SA"]
 
 
 @torch.no_grad()
 def score_heads(model: nn.Module, batches: Iterable[Tensor | tuple[Tensor, ...]], **options: Any) -> HeadTable:
-    """The table of a model's heads over batches of its inputs; tokens are read from integer inputs.
+    """Score the heads of a model over batches of inputs; tokens are taken from integer inputs.
 
-    A batch is what the model is called with: tokens, (tokens, real), (source, target), or vectors.
+    A batch holds the arguments of the model: tokens, (tokens, real), (source, target), or vectors.
     """
     scores = HeadScores(**options)
     for batch in batches:
@@ -217,17 +243,17 @@ def score_heads(model: nn.Module, batches: Iterable[Tensor | tuple[Tensor, ...]]
 def repeated(
     vocabulary: int, *, seed: int, lengths: Sequence[int] = (12, 15, 19), batch: int = 4, first: int | None = None
 ) -> list[Tensor]:
-    """The standard test of induction: random tokens, then the same again; one batch for each length.
+    """Return inputs for the standard induction test: random tokens followed by the same tokens; one batch per length.
 
-    Several lengths, so that a head that looks a fixed way back is not taken for one that looks for its token. `first`
-    puts a begin-of-text token before both.
+    Several lengths distinguish a head that attends a fixed distance back from one that searches for its token. `first`
+    is a begin-of-text token to prepend.
     """
     if vocabulary < 2:
         raise InputError(f"a vocabulary of {vocabulary}", "choose at least 2 tokens")
     generator = torch.Generator().manual_seed(seed)
     made = []
     for length in lengths:
-        if length <= vocabulary:  # no token twice, so that every second one has one earlier occurrence
+        if length <= vocabulary:  # no repeats, so that each token of the second half occurs once before
             half = torch.stack([torch.randperm(vocabulary, generator=generator)[:length] for _ in range(batch)])
         else:
             half = torch.randint(vocabulary, (batch, length), generator=generator)

@@ -1,8 +1,8 @@
-"""What each head of an image model does on the grid of patches, and how far it looks.
+"""Head scores of image models on the grid of patches, and the mean attention distance.
 
-offset (dy, dx), row, column, local k×k, CLS, global (entropy near uniform), each against its null (see `tally`), for
-the queries that are patches. Mean distance = Σ_s A_ts |p_t − p_s| over patches, in pixels (Dosovitskiy et al. 2021,
-figure 7); A is rescaled to sum to 1 over the patches, so that a look at CLS is not taken for a near one.
+offset (dy, dx), row, column, local k×k, CLS, global (entropy near uniform), each against its null (see `head_null`),
+for the queries that are patches. Mean distance = Σ_s A_ts |p_t − p_s| over patches, in pixels (Dosovitskiy et al. 2021,
+figure 7); A is rescaled to sum to 1 over the patches, so that attention to CLS does not count as short-range.
 """
 
 from __future__ import annotations
@@ -11,18 +11,18 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from glassformer.errors import ConfigError, InputError, ShapeError
+from glassformer.lens.head_null import AttentionRows
 from glassformer.lens.heads import HeadScores, LayerTally, offset_name, watch
 from glassformer.lens.headtable import HeadTable
-from glassformer.lens.tally import Rows
 from glassformer.lens.trace import trace
-from glassformer.models import ViT
+from glassformer.models.protocols import PatchModel
 
 
 class GridScores(HeadScores):
-    """`prefix` tokens (CLS first, then registers) stand before the patches, which go row by row."""
+    """Head scores on a grid: `prefix` tokens (CLS first, then registers) precede the patches in row-major order."""
 
     def __init__(
         self,
@@ -48,7 +48,7 @@ class GridScores(HeadScores):
         points = [offset_name(o) for o in self.places]
         return [[*points, "CLS", "registers"], ["row", "column"], *([name] for name in self.windows), ["global"]]
 
-    def observe(self, layer: LayerTally, rows: Rows, tokens: Tensor | None, real: Tensor | None) -> None:
+    def observe(self, layer: LayerTally, rows: AttentionRows, tokens: Tensor | None, real: Tensor | None) -> None:
         (height, width), start = self.grid, self.prefix
         s = rows.A.shape[-1]
         if s != start + height * width:
@@ -82,14 +82,15 @@ class GridScores(HeadScores):
 
 
 @torch.no_grad()
-def score_image_heads(model: ViT, images: Iterable[Tensor], **options: Any) -> HeadTable:
-    """The table of a vision model's heads over batches (b, c, H, W) of one size; distances in pixels."""
-    c = model.config
+def score_image_heads(model: nn.Module, images: Iterable[Tensor], **options: Any) -> HeadTable:
+    """Score the heads of a vision model over batches (b, c, H, W) of one size; distances are in pixels."""
+    if not isinstance(model, PatchModel):
+        raise InputError(f"a {type(model).__name__} has no patches", "give a vision Transformer")
     scores: GridScores | None = None
     for image in images:
-        grid = image.shape[-2] // c.patch[0], image.shape[-1] // c.patch[1]
+        grid = model.patch_grid((image.shape[-2], image.shape[-1]))
         if scores is None:
-            scores = GridScores(grid, prefix=c.prefix + c.registers, patch=c.patch, **options)
+            scores = GridScores(grid, prefix=len(model.prefix_names), patch=model.patch_size, **options)
         elif grid != scores.grid:
             raise ShapeError(f"images of {scores.grid} and of {grid} patches", "score one size at a time")
         with trace(model, *watch(model)) as run:

@@ -1,4 +1,4 @@
-"""label = the plainest behaviour that says nearly all there is to say, if it is clearly above its null; else none."""
+"""Table of head scores; a label is the simplest behaviour that explains most of a head and clearly exceeds its null."""
 
 from __future__ import annotations
 
@@ -10,22 +10,22 @@ from typing import Any
 from rich.console import Console, ConsoleOptions, RenderResult
 from rich.table import Table
 
-from glassformer.lens.tally import Score
+from glassformer.lens.head_null import Score
 
 CLEAR_EXCESS, CLEAR_Z = 0.4, 4.0
 NEARLY_ALL = 0.75
 
 
 def clear(score: Score | None) -> bool:
-    """Far above the null in size (excess ≥ 0.4) and beyond luck (z ≥ 4)."""
+    """Whether a score is far above its null (excess ≥ 0.4) and significant (z ≥ 4)."""
     return score is not None and score.excess >= CLEAR_EXCESS and score.z >= CLEAR_Z
 
 
 def choose(scores: Mapping[str, Score], groups: Sequence[Sequence[str]]) -> str:
-    """The name of the behaviour, or "". Groups go from the plain (one key) to the wide (a window, everything).
+    """Return the name of the behaviour, or "". Groups go from narrow (one key) to wide (a window, all keys).
 
-    A wide behaviour contains plain ones, so it always scores at least as much: the first group that reaches ¾ of the
-    best excess names the head, by its own best.
+    A wide behaviour contains narrow ones, so it always scores at least as much: the label is the best behaviour of the
+    first group that reaches ¾ of the best excess.
     """
     known = {name: scores[name].excess for group in groups for name in group if clear(scores.get(name))}
     if not known:
@@ -40,18 +40,24 @@ def choose(scores: Mapping[str, Score], groups: Sequence[Sequence[str]]) -> str:
 
 @dataclass(frozen=True, kw_only=True)
 class HeadRow:
-    """One head: every score by its name, the mean weight by offset, and what it does ("" if nothing clear).
+    """One head: its scores by name, the mean weight by offset, and its labels (none if no behaviour is clear).
 
-    `behind` is the name of the score behind the label; of a local head the kernel is that of its window.
+    Several labels go from specific to general: ("induction", "first") does induction and otherwise uses the first token
+    as a sink. `behind` is the score behind the last label; for a local head the kernel is restricted to its window.
     """
 
     path: str
     layer: int
     head: int
-    label: str
+    labels: tuple[str, ...]
     behind: str
     scores: dict[str, Score]
     kernel: dict[Any, float]
+
+    @property
+    def label(self) -> str:
+        """All labels joined by commas; "" if there are none."""
+        return ", ".join(self.labels)
 
     @property
     def score(self) -> Score | None:
@@ -60,7 +66,7 @@ class HeadRow:
 
 @dataclass(frozen=True, kw_only=True)
 class HeadTable:
-    """All heads of a model; `columns` are the scores worth printing, `points` those that name one key by its offset."""
+    """All heads of a model; `columns` are the scores to print, `points` those of a single key at a fixed offset."""
 
     rows: list[HeadRow]
     columns: list[str]
@@ -73,14 +79,14 @@ class HeadTable:
         return len(self.rows)
 
     def find(self, label: str) -> list[HeadRow]:
-        """The heads whose label starts so: `find("offset")`, `find("convolution")`."""
-        return [row for row in self.rows if row.label.startswith(label)]
+        """Return the heads with a label that starts with `label`: `find("offset")`, `find("convolution")`."""
+        return [row for row in self.rows if any(name.startswith(label) for name in row.labels)]
 
     def at(self, path: str, head: int) -> HeadRow:
         return next(row for row in self.rows if row.path == path and row.head == head)
 
     def matrix(self, name: str) -> list[list[float]]:
-        """Excess of one score, layers × heads in the order of the table; NaN where it was not measured."""
+        """Return the excess of one score as layers × heads in table order; NaN where it was not measured."""
         layers: dict[str, list[float]] = {}
         for row in self.rows:
             score = row.scores.get(name)
@@ -88,13 +94,14 @@ class HeadTable:
         return list(layers.values())
 
     def records(self) -> list[dict[str, Any]]:
-        """Plain data, for files and figures."""
+        """Return the rows as plain dictionaries, for files and figures."""
         return [
             {
                 "path": row.path,
                 "layer": row.layer,
                 "head": row.head,
                 "label": row.label,
+                "labels": list(row.labels),
                 "kernel": {str(offset): weight for offset, weight in row.kernel.items()},
                 "scores": {n: {**s._asdict(), "excess": s.excess, "z": s.z} for n, s in row.scores.items()},
             }

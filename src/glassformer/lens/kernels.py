@@ -1,4 +1,4 @@
-"""A kernel as one writes it: "[1,2,1]/4", "3x3 blur", "3x3 [[0,1,0],[1,-4,1],[0,1,0]]"."""
+"""Parse convolution kernels from text: "[1,2,1]/4", "3x3 blur", "3x3 [[0,1,0],[1,-4,1],[0,1,0]]"."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ NAMES = (*_NAMED, *_FIXED, "random")
 
 
 def named_kernel(name: str, sizes: tuple[int, ...], *, channels: int = 1, seed: int = 0) -> Tensor:
-    """blur (binomial), box, identity of any size; the others of 3×3; random, which mixes channels, of any."""
+    """Return a kernel by name: blur (binomial), box, identity and random (mixes channels) of any size; others 3×3."""
     if name == "random":
         generator = torch.Generator().manual_seed(seed)
         return torch.randn(channels, channels, *sizes, dtype=torch.float64, generator=generator)
@@ -69,7 +69,7 @@ def named_kernel(name: str, sizes: tuple[int, ...], *, channels: int = 1, seed: 
 
 
 def read_kernel(words: Sequence[str], *, channels: int = 1, seed: int = 0) -> Tensor:
-    """Words of a command line: sizes or none, then a name or an expression."""
+    """Parse a kernel from command-line words: an optional size, then a name or an expression."""
     text = " ".join(words).strip()
     parts = re.fullmatch(r"(?:(\d+(?:[x×]\d+)?)\s+)?(\S.*)", text)
     if parts is None:
@@ -90,7 +90,7 @@ def read_kernel(words: Sequence[str], *, channels: int = 1, seed: int = 0) -> Te
 
 
 def read_numbers(text: str) -> Tensor:
-    """A nested list of numbers with + − × ÷, also of the whole list: [1,2,1]/4."""
+    """Parse a nested list of numbers with + − × ÷, also applied to a whole list: [1,2,1]/4."""
     try:
         value = _value(ast.parse(text, mode="eval").body)
         kernel = value if isinstance(value, Tensor) else torch.tensor(value, dtype=torch.float64)

@@ -1,7 +1,8 @@
 """How far key i may move before query j's largest weight moves to another key: gap / (|β| ‖q‖), and the factor α.
 
-Only key i moves, so only S_ji does: S_ji + β q·δ. It is level with the score T to pass or to fall below when
-β q·δ = T − S_ji, and the shortest such δ lies along q. Scaled by α it is level when α = 1 + (T − S_ji) / (β q·k_i).
+Only key i moves, so only S_ji changes: S_ji + β q·δ. It equals the score T that it must exceed or fall below when
+β q·δ = T − S_ji, and the shortest such δ is parallel to q. If k_i is scaled by α, it equals T when
+α = 1 + (T − S_ji) / (β q·k_i).
 """
 
 from __future__ import annotations
@@ -20,11 +21,11 @@ from glassformer.lens.trace import Run
 
 
 class Margins(NamedTuple):
-    """For each query its winner; for each key i how far it may move (`distance`), or be scaled (`alpha`).
+    """The key with the largest weight per query; how far each key i may move (`distance`) or be scaled (`alpha`).
 
-    `heir` is the key that wins beyond that: i itself, or the runner-up if i is the winner. Where nothing can make the
-    largest weight move (a masked key, a query of 0, a key that is alone) distance and alpha are ∞ and the heir −1;
-    alpha is ∞ by itself where q·k_i = 0. An alpha below 0 says that the key must be turned round.
+    `heir` is the key that wins beyond that: i itself, or the runner-up if i is the winner. Where nothing can change the
+    winner (a masked key, a zero query, a single key), distance and alpha are ∞ and the heir is −1; where only
+    q·k_i = 0, alpha alone is ∞. A negative alpha means that the key must reverse its direction.
     """
 
     winner: Int[Tensor, "*b t"]
@@ -36,7 +37,7 @@ class Margins(NamedTuple):
 
 
 def margins_of(layer: Layer) -> Margins:
-    """The margins of every query and key of a layer."""
+    """Compute the margins of every query and key of a layer."""
     S = scores(layer.Q, layer.K, beta=layer.beta, mask=layer.mask, bias=layer.bias)
     places = torch.arange(S.shape[-1], device=S.device)
     winner = S.argmax(-1, keepdim=True)
@@ -45,9 +46,9 @@ def margins_of(layer: Layer) -> Margins:
     second, runner = others.max(-1, keepdim=True)
     runner = runner.where(torch.isfinite(second), -1)
     wins = places == winner
-    needed = torch.where(wins, second, top) - S  # what S_ji must change by: below 0 for the winner
+    needed = torch.where(wins, second, top) - S  # the required change of S_ji: negative for the winner
     slope = abs(layer.beta) * layer.Q.norm(dim=-1, keepdim=True)
-    part = layer.beta * (layer.Q @ layer.K.mT)  # the part of S_ji that grows with the key
+    part = layer.beta * (layer.Q @ layer.K.mT)  # the part of S_ji that is linear in the key
     distance = _ratio(needed.abs(), slope)
     alpha = 1 + _ratio(needed, part)
     heir = torch.where(wins, runner, places.expand_as(S)).where(torch.isfinite(distance), -1)
@@ -55,13 +56,13 @@ def margins_of(layer: Layer) -> Margins:
 
 
 def _ratio(change: Tensor, per: Tensor) -> Tensor:
-    """change / per, 0 if no change is needed, ∞ if none is possible."""
+    """change / per; 0 if no change is needed, ∞ if none is possible."""
     ratio = change / per
     return torch.where(change == 0, 0.0, ratio.where(torch.isfinite(ratio), math.inf))
 
 
 def smallest_change(layer: Layer, query: int, key: int) -> Float[Tensor, "*b d"]:
-    """δ = ±distance · q/‖q‖: added to key i it brings the weight to where it moves; ∞ or NaN where nothing can."""
+    """δ = ±distance · q/‖q‖: the smallest change of key i at which the winner changes; ∞ or NaN if there is none."""
     margins = margins_of(layer.rows([query]))
     q = layer.Q[..., query, :]
     sign = torch.where(margins.winner[..., 0] == key, -1.0, 1.0) * math.copysign(1.0, layer.beta)
@@ -69,9 +70,9 @@ def smallest_change(layer: Layer, query: int, key: int) -> Float[Tensor, "*b d"]
 
 
 def margins(run: Run, path: str, head: int, query: int, *, batch: int = 0) -> Margins:
-    """The margins of one query in a real run: `margins(run, "encoder.3.attention", head, query)`.
+    """Compute the margins of one query of a traced run: `margins(run, "encoder.3.attention", head, query)`.
 
-    The run must have watched that layer's A or S.
+    The run must have traced A or S of that layer.
     """
     layer = scores_at(run, path).head(batch, head)
     if not 0 <= query < layer.Q.shape[0]:

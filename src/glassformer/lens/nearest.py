@@ -1,9 +1,9 @@
-"""d = mean over queries of ½‖A_t − I_t‖²: how near each head of a real model comes to a constructed one, whose A is I.
+"""d = mean over queries of ½‖A_t − I_t‖²: the distance of each head of a model to a constructed head, whose A is I.
 
-0 is the same attention, 1 two that look at one key each, not the same. The null deals the head's own weights to the
-allowed keys at random (see `tally`): E = ½(Σa² + ΣI²) − Σa ΣI / n, Var = Σ(a − ā)² Σ(I − Ī)² / (n − 1).
-`relative` = d / E: 1 is no nearer than by chance. Queries whose construct looks at nothing, or at a key that the mask
-hides, do not count.
+0 means identical attention, 1 that each attends to a single, different key. The null permutes the head's own weights
+randomly over the allowed keys (see `head_null`): E = ½(Σa² + ΣI²) − Σa ΣI / n, Var = Σ(a − ā)² Σ(I − Ī)² / (n − 1).
+`relative` = d / E: 1 is no nearer than by chance. Queries for which the construct attends to nothing, or to a masked
+key, do not count.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ from rich.table import Table
 from torch import Tensor, nn
 
 from glassformer.errors import InputError, ShapeError
+from glassformer.lens.head_null import AttentionRows, Found, Score, Tally
 from glassformer.lens.heads import blocks, own_weights, watch
 from glassformer.lens.routing import Routing, Size
-from glassformer.lens.tally import Found, Rows, Score, Tally
 from glassformer.lens.trace import Run, trace
 
 
 class Near(NamedTuple):
-    """A head and the part of the construct (which of its heads) it was compared with."""
+    """The distance between a head and one head of the construct (`part`)."""
 
     path: str
     head: int
@@ -38,13 +38,13 @@ class Near(NamedTuple):
 
     @property
     def z(self) -> float:
-        """Standard deviations nearer than by chance."""
+        """The number of standard deviations by which the head is nearer than by chance."""
         return -self.distance.z
 
 
 @dataclass(frozen=True)
 class NearTable:
-    """The nearest heads first."""
+    """Distances of heads to a construct, nearest first."""
 
     name: str
     offsets: tuple[tuple[int, ...], ...]
@@ -64,7 +64,7 @@ class NearTable:
 
 
 class Nearness:
-    """Sums the distances of every head to every head of a construct, run after run."""
+    """Accumulates the distances of every head to every head of a construct over runs."""
 
     def __init__(self, routing: Routing, *, size: Size | None = None, prefix: int = 0) -> None:
         if routing.dims > 1 and size is None:
@@ -105,8 +105,8 @@ class Nearness:
         return NearTable(self.routing.name, offsets, rows[:top])
 
 
-def distance(rows: Rows, ideal: Tensor) -> Found:
-    """½‖A_t − I_t‖² of each row (b, h, t), against I (t, s)."""
+def distance(rows: AttentionRows, ideal: Tensor) -> Found:
+    """½‖A_t − I_t‖² of each row (b, h, t), for I (t, s)."""
     n = rows.n.double()
     seen = (ideal * rows.allowed).sum(-1)
     square = ideal.square().sum(-1)
@@ -117,7 +117,7 @@ def distance(rows: Rows, ideal: Tensor) -> Found:
 
 
 def nearest(runs: Run | Sequence[Run], routing: Routing, *, size: Size | None = None, prefix: int = 0) -> list[Near]:
-    """Every head of the runs and every head of the construct, the nearest pair first."""
+    """Compare every head of the runs with every head of the construct, and return the nearest pairs first."""
     near = Nearness(routing, size=size, prefix=prefix)
     for run in [runs] if isinstance(runs, Run) else runs:
         near.add(run)
@@ -134,7 +134,7 @@ def nearest_heads(
     prefix: int = 0,
     top: int | None = 10,
 ) -> NearTable:
-    """Which heads of a model come nearest on these inputs; `prefix` tokens (CLS) stand before what is routed."""
+    """Find the heads of a model nearest to a construct; `prefix` tokens (CLS) precede the routed ones."""
     near = Nearness(routing, size=size, prefix=prefix)
     for batch in batches:
         with trace(model, *watch(model)) as run:

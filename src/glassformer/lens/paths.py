@@ -1,106 +1,178 @@
-"""Names of quantities: `encoder.3.attention.A`, with wildcards, the names that TransformerLens uses, and axes."""
+"""Names of quantities: paths such as `encoder.3.attention.A`, wildcards, TransformerLens names, and axes."""
 
 from __future__ import annotations
 
 import difflib
 import fnmatch
-import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
+from typing import NamedTuple
 
 from torch import nn
 
 from glassformer.errors import InputError
-from glassformer.nn import MultiHeadAttention, Tap
+from glassformer.nn import Block, LayerNorm, MultiHeadAttention, Stack, Tap
+from glassformer.nn.text import TextStack
 
-# The legend of axes: b batch, h head, g key/value head, t query, s key, d key width, e value width, m model width,
-# f feed-forward width. An attention layer's own letters come first; elsewhere X, R and O are tokens.
+# Axes: b batch, h head, g key/value head, t query, s key, d key width, e value width, m model width, f feed-forward
+# width, v vocabulary or classes. Outside attention layers X, R and O are tokens.
 AXES = {
+    "Q0": "b h t d",
+    "K0": "b g s d",
     "Q": "b h t d",
     "K": "b g s d",
     "V": "b g s e",
     "S": "b h t s",
     "A": "b h t s",
     "H": "b h t e",
+    "HO": "b h t m",
     "O": "b t m",
     "X": "b t m",
     "R": "b t m",
+    "T": "b t m",
+    "Y": "b t m",
+    "sigma": "b t 1",
     "P": "b t f",
+    "G": "b t f",
     "F": "b t f",
+    "logits": "b t v",
 }
+BY_POSITION = (0, 2, 1, 3)  # TransformerLens uses (batch, position, head, width)
 
-_ALIASES = {
-    r"attn\.hook_q": "attention.Q",
-    r"attn\.hook_k": "attention.K",
-    r"attn\.hook_v": "attention.V",
-    r"attn\.hook_attn_scores": "attention.S",
-    r"attn\.hook_pattern": "attention.A",
-    r"attn\.hook_z": "attention.H",
-    r"hook_attn_out": "attention.O",
-    r"mlp\.hook_pre": "ffn.P",
-    r"mlp\.hook_post": "ffn.F",
-    r"hook_mlp_out": "ffn.O",
-    r"hook_resid_pre": "X",
-    r"hook_resid_mid": "R",
-    r"hook_resid_post": "O",
-}
-_EMBEDDING = {"hook_embed": "embed.X", "hook_pos_embed": "embed.E"}
+
+class Name(NamedTuple):
+    """The path of a quantity, and the axis order of the name that was requested."""
+
+    path: str
+    order: tuple[int, ...] | None = None
 
 
 def taps(model: nn.Module) -> dict[str, Tap]:
-    """Every tap of the model by its path."""
+    """Return every tap of the model by path."""
     modules = model.named_modules() if isinstance(model, nn.Module) else ()
     found = {path: module for path, module in modules if isinstance(module, Tap)}
     if not found:
-        raise InputError(f"{type(model).__name__} has no taps", "take a model made of glassformer's modules")
+        raise InputError(f"{type(model).__name__} has no taps", "give a model made of glassformer's modules")
     return found
 
 
 def layers(model: nn.Module) -> dict[str, MultiHeadAttention]:
-    """Every attention layer of the model by its path, in the order in which they run."""
+    """Return every attention layer of the model by path, in the order of execution."""
     return {path: module for path, module in model.named_modules() if isinstance(module, MultiHeadAttention)}
 
 
-def match(patterns: tuple[str, ...], known: list[str]) -> list[str]:
-    """The known paths that the patterns name, in the model's order. A pattern that names none is an error."""
-    found: set[str] = set()
-    for pattern in patterns:
+class Names:
+    """Everything that a pattern can match: paths of taps, and TransformerLens aliases.
+
+    An alias stands for a path and its axis order, or for the reason why the model has no such quantity.
+    """
+
+    def __init__(self, paths: Sequence[str], aliases: Mapping[str, Name | str] | None = None) -> None:
+        self.paths, self.aliases = list(paths), dict(aliases or {})
+
+    @classmethod
+    def of(cls, model: nn.Module) -> Names:
+        return cls(list(taps(model)), transformer_lens_names(model))
+
+    def only(self, paths: Sequence[str]) -> Names:
+        """Return the names restricted to these paths and their aliases."""
+        kept = {alias: to for alias, to in self.aliases.items() if isinstance(to, str) or to.path in paths}
+        return Names(paths, kept)
+
+    def find(self, *patterns: str) -> list[Name]:
+        """Return the quantities that match the patterns, in model order. A pattern without a match is an error."""
+        found: dict[str, Name] = {}
+        for pattern in patterns:
+            for name in self._find(pattern):
+                found.setdefault(name.path, name)
+        return [found[path] for path in self.paths if path in found]
+
+    def _find(self, pattern: str) -> list[Name]:
         if not isinstance(pattern, str):
-            raise InputError(f"a path cannot be {pattern!r}", 'give a text: "decoder.0.attention.A"')
-        names = {name for spelled in spellings(pattern, known) for name in fnmatch.filter(known, spelled)}
-        if not names:
-            near = difflib.get_close_matches(pattern, known, n=3, cutoff=0.0)
+            raise InputError(f"a path cannot be {pattern!r}", 'give a string: "decoder.0.attention.A"')
+        found = [Name(path) for path in fnmatch.filter(self.paths, pattern)]
+        if found:
+            return found
+        named = [self.aliases[alias] for alias in fnmatch.filter(self.aliases, pattern)]
+        found = [name for name in named if isinstance(name, Name)]
+        if named and not found:
+            raise InputError(f"{pattern!r} names nothing in this model", str(named[0]))
+        if not found:
+            near = difflib.get_close_matches(pattern, self.paths, n=3, cutoff=0.0)
             raise InputError(f"no quantity is called {pattern!r}", f"the nearest are {', '.join(near)}")
-        found |= names
-    return [name for name in known if name in found]
+        return found
 
 
-def spellings(pattern: str, known: list[str]) -> Iterator[str]:
-    """The pattern itself, and what it means if it is a name that TransformerLens uses."""
-    yield pattern
-    stacks = [stack for stack in ("decoder", "encoder") if any(name.startswith(stack + ".") for name in known)]
-    for alias, ours in _EMBEDDING.items():
-        if pattern == alias:
-            yield from (f"{stack}.{ours}" for stack in stacks[:1])
-    parts = re.fullmatch(r"(blocks|encoder|decoder)\.([\d*]+)\.(cross_)?(.+)", pattern)
-    if parts is None:
-        return
-    stack, layer, cross, rest = parts.groups()
-    for alias, ours in _ALIASES.items():
-        if re.fullmatch(alias, rest):
-            named = ours.replace("attention", "cross") if cross else ours
-            yield from (f"{s}.{layer}.{named}" for s in (stacks[:1] if stack == "blocks" else [stack]))
+def match(patterns: tuple[str, ...], known: list[str]) -> list[str]:
+    """Return the known paths that match the patterns, in model order."""
+    return [name.path for name in Names(known).find(*patterns)]
+
+
+def transformer_lens_names(model: nn.Module) -> dict[str, Name | str]:
+    """Map TransformerLens names to paths with their axis order, or to the reason why the model has no such quantity.
+
+    Blocks are `blocks.0` in a model with one stack, and `encoder.0` and `decoder.0` in a model with two.
+    """
+    found: dict[str, Name | str] = {}
+    modules = model.named_modules() if isinstance(model, nn.Module) else ()
+    stacks = {path: module for path, module in modules if isinstance(module, Stack)}
+    one = len(stacks) == 1
+    for path, stack in stacks.items():
+        for i, block in enumerate(stack.blocks()):
+            of_block = _block_names(block, f"{path}.{i}", stack.rotary is not None)
+            place = f"blocks.{i}" if one else f"{path}.{i}"
+            found |= {f"{place}.{alias}": name for alias, name in of_block}
+        if one and stack.norm is not None:
+            found |= {f"ln_final.{alias}": name for alias, name in _norm_names(stack.norm, f"{path}.norm")}
+        if one and isinstance(stack, TextStack):
+            scaled = f'its tokens are scaled here: use "{path}.embed.T"'
+            found["hook_embed"] = Name(f"{path}.embed.T") if stack.config.scale == 1.0 else scaled
+            found["hook_pos_embed"] = f'positions are not repeated over the batch here: use "{path}.embed.E"'
+    return found
+
+
+def _block_names(block: Block, path: str, rotary: bool) -> Iterator[tuple[str, Name | str]]:
+    cross, post = block.config.cross is not None, block.config.place == "post"
+    norms = ["attention_residual", *(["cross_residual"] if cross else []), "ffn_residual"]
+    for i, residual in enumerate(norms, 1):
+        for alias, name in _norm_names(block.get_submodule(f"{residual}.norm"), f"{path}.{residual}.norm"):
+            yield f"ln{i}.{alias}", name
+    for alias, ours in {"attn": "attention", **({"cross_attn": "cross"} if cross else {})}.items():
+        for hook, symbol in {"q": "Q0", "k": "K0", "v": "V", "z": "H", "result": "HO"}.items():
+            yield f"{alias}.hook_{hook}", Name(f"{path}.{ours}.{symbol}", BY_POSITION)
+        for hook, symbol in {"rot_q": "Q", "rot_k": "K"}.items():
+            turned = rotary and ours == "attention"
+            name = Name(f"{path}.{ours}.{symbol}", BY_POSITION)
+            yield f"{alias}.hook_{hook}", name if turned else "this layer has no rotary positions"
+        yield f"{alias}.hook_attn_scores", Name(f"{path}.{ours}.S")
+        yield f"{alias}.hook_pattern", Name(f"{path}.{ours}.A")
+        yield f"hook_{alias}_out", Name(f"{path}.{ours}.O")
+    yield "mlp.hook_pre", Name(f"{path}.ffn.P")
+    yield "mlp.hook_pre_linear", Name(f"{path}.ffn.G") if block.ffn.G is not None else "this layer is not gated"
+    yield "mlp.hook_post", Name(f"{path}.ffn.F")
+    yield "hook_mlp_out", Name(f"{path}.ffn.O")
+    yield "hook_resid_pre", Name(f"{path}.X")
+    middle = f'"{path}.R" is after {"the norm of attention" if post else "cross-attention"} here'
+    yield "hook_resid_mid", middle if post or cross else Name(f"{path}.R")
+    yield "hook_resid_mid_cross", Name(f"{path}.R") if cross and not post else middle
+    yield "hook_resid_post", f'"{path}.O" is after the last norm here' if post else Name(f"{path}.O")
+    if post:
+        yield "hook_normalized_resid_post", Name(f"{path}.O")
+
+
+def _norm_names(norm: nn.Module, path: str) -> Iterator[tuple[str, Name | str]]:
+    yield "hook_scale", Name(f"{path}.sigma")
+    gained = f'TransformerLens has it before the gain γ: use "{path}.Y", which is after it'
+    yield "hook_normalized", Name(f"{path}.Y") if isinstance(norm, LayerNorm) else gained
 
 
 def axes_of(path: str) -> list[str]:
-    """The axes of a quantity, those of a stack named after it: `encoder.t`; those of cross-attention's keys, memory."""
+    """Return the axes of a quantity, each scoped by what shares it: `encoder.t`; cross-attention keys are `memory`."""
     *_, place, symbol = ["", "", *path.split(".")]
     stack = path.split(".")[0]
     return [_scoped(axis, stack, place) for axis in AXES.get(symbol, "").split()]
 
 
 def _scoped(axis: str, stack: str, place: str) -> str:
-    if axis == "b":
-        return axis
-    if axis == "t" or (axis == "s" and place != "cross"):
-        return f"{stack}.{axis}"
-    return "memory" if axis == "s" else f"{stack}.{place}.{axis}"
+    if axis == "s" and place == "cross":
+        return "memory"
+    return f"{stack}.{axis}" if axis in "bts" else f"{stack}.{place}.{axis}"

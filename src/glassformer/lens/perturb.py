@@ -1,7 +1,7 @@
-"""ΔH_j ≈ β A_ji (v_i − H_j) q_j·δ: the change that the Jacobian predicts beside the change that happens.
+"""ΔH_j ≈ β A_ji (v_i − H_j) q_j·δ: the change predicted by the Jacobian, compared with the measured change.
 
-To first order for a given δ; for noise ε of mean 0 and variance σ² in every coordinate the first order cancels in the
-mean, and the second is E[ΔH_j] ≈ ½ β² σ² ‖q_j‖² A_ji (1 − 2 A_ji) (v_i − H_j).
+This is the first order for a fixed δ. For noise ε of mean 0 and variance σ² in every coordinate, the first order
+vanishes in the mean, and the second is E[ΔH_j] ≈ ½ β² σ² ‖q_j‖² A_ji (1 − 2 A_ji) (v_i − H_j).
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from torch import Tensor
 from glassformer.errors import InputError, ShapeError
 from glassformer.lens.sensitivity import Layer, by_query, by_score
 
-ROOM = 2**20  # weights held at once while noise is sampled
+ROOM = 2**20  # weights held at once while sampling noise
 
 
 class Change(NamedTuple):
-    """What A and H change by: predicted to first order, and measured by doing it."""
+    """Changes of A and H: predicted to first order, and measured."""
 
     predicted_A: Float[Tensor, "*b t s"]
     measured_A: Float[Tensor, "*b t s"]
@@ -30,7 +30,7 @@ class Change(NamedTuple):
 
     @property
     def error(self) -> float:
-        """The largest difference between the two, over A and H."""
+        """The largest difference between prediction and measurement, over A and H."""
         off = ((self.predicted_A - self.measured_A), (self.predicted_H - self.measured_H))
         return max(part.abs().max().item() for part in off)
 
@@ -43,7 +43,7 @@ def move_key(layer: Layer, key: int, delta: Float[Tensor, "*b d"]) -> Change:
 
 
 def move_query(layer: Layer, query: int, delta: Float[Tensor, "*b d"]) -> Change:
-    """q_j → q_j + δ: ΔA_j = β J_j K δ; other queries do not change, so only this row is given (t = 1)."""
+    """q_j → q_j + δ: ΔA_j = β J_j K δ; other queries do not change, so only this row is returned (t = 1)."""
     _require(layer.Q, "query", query, delta)
     row = layer.rows([query])
     _, A, H = row.attend()
@@ -59,7 +59,7 @@ def scale_key(layer: Layer, key: int, alpha: float) -> Change:
 
 
 def _by_scores(layer: Layer, after: Layer, key: int, x: Tensor) -> Change:
-    """Predicted when S_ji changes by x_j for one key i: ΔA_j = A_ji (e_i − A_j) x_j, ΔH_j = A_ji (v_i − H_j) x_j."""
+    """S_ji changes by x_j for one key i: ΔA_j = A_ji (e_i − A_j) x_j, ΔH_j = A_ji (v_i − H_j) x_j."""
     _, A, H = layer.attend()
     _, A_after, H_after = after.attend()
     dA = A[..., [key]] * (_one(A, key) - A) * x
@@ -67,7 +67,7 @@ def _by_scores(layer: Layer, after: Layer, key: int, x: Tensor) -> Change:
 
 
 def order_of_error(change: Callable[[float], Change], sizes: Sequence[float]) -> float:
-    """The slope of log error over log size: 2 where the prediction is right to first order."""
+    """The slope of log error over log size: 2 where the prediction is correct to first order."""
     errors = [change(size).error for size in sizes]
     if len(sizes) < 2 or min(errors) <= 0 or min(sizes) <= 0:
         raise InputError(f"sizes {list(sizes)} leave errors {errors}", "give two or more sizes > 0 that show an error")
@@ -85,7 +85,7 @@ class Moments(NamedTuple):
 
 
 class Noise(NamedTuple):
-    """Means are predicted to second order, deviations to first; both are measured over samples."""
+    """Effect of noise: means predicted to second order and deviations to first, and both measured over samples."""
 
     predicted: Moments
     measured: Moments
@@ -156,7 +156,7 @@ def _normal(like: Tensor, sigma: float, generator: torch.Generator | None) -> Te
 
 
 def _one(A: Tensor, key: int) -> Tensor:
-    """e_i, the weights that look at key i alone."""
+    """e_i: weights that attend to key i only."""
     return (torch.arange(A.shape[-1], device=A.device) == key).to(A.dtype)
 
 

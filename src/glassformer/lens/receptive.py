@@ -1,8 +1,8 @@
-"""D[j, i] = (y_j changes when x_i does): the true receptive field of a sequence model, found by changing its input.
+"""D[j, i] = (y_j changes when x_i does): the true receptive field of a sequence model, found by perturbing its input.
 
-Every input frame is changed at several strengths, and outputs that change by more than rounding depend on it. Where the
-model is differentiable ∂y_j/∂x_i is a second probe: it finds what is too faint for the first, and misses what has no
-slope (a quantiser, a detached statistic), which the first finds.
+Every input frame is perturbed at several strengths, and outputs that change by more than rounding depend on it. Where
+the model is differentiable, ∂y_j/∂x_i is a second probe: it detects effects too small for the first, and misses those
+without a derivative (a quantiser, a detached statistic), which the first detects.
 """
 
 from __future__ import annotations
@@ -18,17 +18,18 @@ from torch import Tensor, nn
 from glassformer.errors import GlassError, InputError, ShapeError
 
 Encoder = Callable[[Tensor], Any]
-Progress = Callable[[int, int], None]  # done, of all
-STRENGTHS = (0.1, 1.0, 30.0)  # of the example's own deviation: gentle for what saturates, loud for what is faint
-ROUNDING = 64  # units in the last place that one shape of one kernel may leave where nothing depends
-SHAPES = 128  # the same between inputs of other lengths, which other kernels take: 7 were measured over 12 layers
+Progress = Callable[[int, int], None]  # (done, total)
+STRENGTHS = (0.1, 1.0, 30.0)  # times the example's std: small for saturating outputs, large for weak paths
+ROUNDING = 64  # units in the last place by which an output may differ without depending on the input
+SHAPES = 128  # the same between input lengths, which use different kernels: 7 were measured over 12 layers
+FADES = 16  # an effect below this many tolerances may continue undetected
 
 
 class Field(NamedTuple):
-    """Which of n outputs hears which of t input frames, and by how much it changes (of the largest output, at most).
+    """Which of n outputs depend on which of t input frames, and the largest change, relative to the largest output.
 
-    Output j stands for the `stride` frames from j·stride on. `faint` is what the gradient alone found; `noise` what
-    outputs change by when every input changes in its last place: how much this model makes of rounding.
+    Output j covers `stride` frames starting at j·stride. `faint` marks what only the gradient found; `noise` is the
+    change of the outputs when every input changes in its last place: how much the model amplifies rounding.
     """
 
     depends: Bool[Tensor, "n t"]
@@ -41,18 +42,31 @@ class Field(NamedTuple):
 
     @property
     def tolerance(self) -> float:
-        """What outputs may differ by when the same frames come in inputs of other lengths."""
+        """The difference allowed between outputs for the same frames in inputs of different lengths."""
         return rounding(self.outputs, units=SHAPES) + 16 * self.noise
 
     @property
+    def visible(self) -> float:
+        """The smallest change that counts, relative to the largest output."""
+        return rounding(self.outputs) / max(size_of(self.outputs), 1e-30)
+
+    @property
+    def precision(self) -> str:
+        return str(self.outputs.dtype).removeprefix("torch.")
+
+    def fades(self, j: int, i: int) -> bool:
+        """Whether the effect of frame i on output j is so small that frames beyond it may have an undetected effect."""
+        return bool(self.faint[j, i]) or self.effect[j, i].item() < FADES * self.visible
+
+    @property
     def first(self) -> list[int]:
-        """The first frame that each output hears; t if it hears none."""
+        """The first frame that each output depends on; t if there is none."""
         t = self.depends.shape[1]
         return [int(row.nonzero()[0]) if row.any() else t for row in self.depends]
 
     @property
     def last(self) -> list[int]:
-        """The last frame that each output hears; −1 if it hears none."""
+        """The last frame that each output depends on; −1 if there is none."""
         return [int(row.nonzero()[-1]) if row.any() else -1 for row in self.depends]
 
 
@@ -65,57 +79,58 @@ def receptive_field(
     seed: int = 0,
     progress: Progress = lambda done, total: None,
 ) -> Field:
-    """The field of an encoder on an example: frames (b, t, f), or token ids (b, t); outputs (b, n, m).
+    """Measure the receptive field of an encoder on frames (b, t, f), or token ids (b, t); outputs are (b, n, m).
 
-    Several inputs in a batch find more than one, and count as one. A module is measured in eval mode. `progress` is
-    told how many frames have been changed, of how many.
+    A batch of several inputs detects more than a single input; the results are merged. A module is measured in eval
+    mode. `progress` receives the number of frames done and the total.
     """
     _require_example(example)
     with still(encoder):
         Y = answer(encoder, example)
         again = size_of(answer(encoder, example) - Y)
         if again > 1e-3 * size_of(Y):
-            fact = f"the encoder answers the same input differently (by {again:.2g})"
-            raise InputError(fact, "leave out what is random, and state that it keeps")
+            fact = f"two runs of the encoder on the same input differ (by {again:.2g})"
+            raise InputError(fact, "remove what is random, and state that is kept between calls")
         n, t = Y.shape[1], example.shape[1]
         stride = measured_stride(encoder, example, n) if stride is None else stride
         if stride < 1:
             raise InputError(f"a stride of {stride}", "give the input frames to an output, at least 1")
         generator = torch.Generator().manual_seed(seed)
-        effect = torch.zeros(n, t)
+        effect = torch.zeros(n, t, dtype=torch.float64)
         depends = torch.zeros(n, t, dtype=torch.bool)
         for i in range(t):
             for strength in strengths:
-                change = change_of(answer(encoder, _changed(example, i, strength, generator)), Y).amax((0, 2))
-                depends[:, i] |= change > rounding(Y, size_of(change)) + 4 * again
-                effect[:, i] = torch.maximum(effect[:, i], change.float() / max(size_of(Y), 1e-30))
+                change = change_of(answer(encoder, changed(example, i, strength, generator)), Y).amax((0, 2))
+                depends[:, i] |= (change > rounding(Y, size_of(change)) + 4 * again).cpu()
+                effect[:, i] = torch.maximum(effect[:, i], change.double().cpu() / max(size_of(Y), 1e-30))
             progress(i + 1, t)
-        noise = max(again, _noise(encoder, example, Y, generator))
+        noise = max(again, noise_of(encoder, example, Y, generator))
         slope = _by_gradient(encoder, example, generator)
     faint = torch.zeros_like(depends) if slope is None else slope & ~depends
-    probes = (f"{len(strengths)} changes of every frame", *(() if slope is None else ("the gradient",)))
+    probes = (f"{len(strengths)} perturbations of every frame", *(() if slope is None else ("the gradient",)))
     return Field(depends | faint, effect, faint, stride, Y, noise, probes)
 
 
 def rounding(Y: Tensor, change: float = 0.0, units: int = ROUNDING) -> float:
-    """What may differ where nothing depends: units in the last place of what the numbers, or their changes, are."""
+    """The difference allowed without dependence: `units` in the last place of the largest output plus the change."""
     return units * torch.finfo(Y.dtype).eps * (size_of(Y) + change)
 
 
 def size_of(Y: Tensor) -> float:
-    """The largest number of Y that is finite."""
+    """The largest finite absolute value in Y."""
     return Y.abs().nan_to_num(0.0, posinf=0.0).amax().item() if Y.numel() else 0.0
 
 
 def change_of(Y: Tensor, before: Tensor) -> Tensor:
-    """|y − y₀|, 0 where both are the same infinity, ∞ where one is."""
+    """|y − y₀|; 0 where both are the same infinity, ∞ where only one is infinite."""
     return torch.where(Y.eq(before), 0.0, (Y - before).abs().nan_to_num(torch.inf, posinf=torch.inf))
 
 
 @contextmanager
 def still(encoder: Encoder) -> Iterator[None]:
-    """In eval mode and without gradients; every module's own mode comes back."""
-    modules = list(encoder.modules()) if isinstance(encoder, nn.Module) else []
+    """Run the block in eval mode without gradients; afterwards restore the mode of every module."""
+    module = module_of(encoder)
+    modules = [] if module is None else list(module.modules())
     modes = [module.training for module in modules]
     try:
         for module in modules:
@@ -127,27 +142,33 @@ def still(encoder: Encoder) -> Iterator[None]:
             module.training = mode
 
 
+def module_of(encoder: Encoder) -> nn.Module | None:
+    """Return the encoder if it is a module, the module whose method it is, or None."""
+    owner = getattr(encoder, "__self__", encoder)
+    return owner if isinstance(owner, nn.Module) else None
+
+
 def answer(encoder: Encoder, X: Tensor) -> Tensor:
-    """The encoder's outputs (b, n, m), the first part of what it gives if it gives several."""
+    """Return the encoder's outputs (b, n, m), the first element if it returns several."""
     try:
         Y = encoder(X)
     except GlassError:
         raise
-    except Exception as error:  # anyone's code
+    except Exception as error:  # user code may raise anything
         words = str(error).strip().splitlines() or [type(error).__name__]
         fact = f"the encoder failed on an input of shape {tuple(X.shape)} ({type(error).__name__}: {words[0]})"
         raise InputError(fact, "give an example that it takes") from error
     Y = _first(Y)
     if Y.dim() < 3 or len(Y) != len(X) or not Y.is_floating_point():
         fact = f"the encoder made {tuple(Y.shape)} ({str(Y.dtype).removeprefix('torch.')}) of {tuple(X.shape)}"
-        raise ShapeError(fact, "give one that answers frame by frame: real numbers (b, n, m)")
+        raise ShapeError(fact, "give one that returns a vector for each frame: real numbers (b, n, m)")
     if Y.isnan().any():
-        raise InputError("the encoder's answer holds NaN", "look for one in its weights or in the example")
+        raise InputError("the encoder's output holds NaN", "look for one in its weights or in the example")
     return Y.detach().flatten(2)
 
 
 def _first(Y: Any) -> Tensor:
-    """A tensor, or the first of what it came with: a recurrent layer gives its states too."""
+    """Return a tensor, or the first tensor of a collection: a recurrent layer also returns its states."""
     while not isinstance(Y, Tensor):
         if not isinstance(Y, Sequence | dict) or not len(Y):
             raise ShapeError(f"the encoder gave {type(Y).__name__}", "give one that returns a tensor (b, n, m)")
@@ -156,7 +177,7 @@ def _first(Y: Any) -> Tensor:
 
 
 def measured_stride(encoder: Encoder, example: Tensor, n: int) -> int:
-    """Input frames to an output frame: how many fewer outputs half of the input gives; t / n if it takes no less."""
+    """Input frames per output, from the number of outputs lost when the input is halved; t / n if that fails."""
     t = example.shape[1]
     try:
         fewer = n - answer(encoder, example[:, : t - t // 2]).shape[1]
@@ -165,8 +186,8 @@ def measured_stride(encoder: Encoder, example: Tensor, n: int) -> int:
     return max(1, round(t // 2 / fewer) if fewer > 0 else round(t / n))
 
 
-def _changed(example: Tensor, i: int, strength: float, generator: torch.Generator) -> Tensor:
-    """The example with frame i moved in a random direction, or with another of its tokens there."""
+def changed(example: Tensor, i: int | slice, strength: float, generator: torch.Generator) -> Tensor:
+    """Perturb frame i of the example, or a range, by noise; token ids are replaced by others of the example."""
     X = example.clone()
     if not X.is_floating_point():
         kinds = X.unique().cpu()
@@ -179,8 +200,8 @@ def _changed(example: Tensor, i: int, strength: float, generator: torch.Generato
     return X
 
 
-def _noise(encoder: Encoder, example: Tensor, Y: Tensor, generator: torch.Generator) -> float:
-    """What Y changes by when every number of the example does in its last place."""
+def noise_of(encoder: Encoder, example: Tensor, Y: Tensor, generator: torch.Generator) -> float:
+    """The change of Y when every number of the example changes in its last place."""
     if not example.is_floating_point():
         return 0.0
     ulp = torch.finfo(example.dtype).eps * torch.randn(example.shape, generator=generator).to(example)
@@ -215,6 +236,6 @@ def _require_example(example: Tensor) -> None:
         fact = f"an example of shape {tuple(example.shape)}"
         raise ShapeError(fact, "give frames (b, t, f) or token ids (b, t), at least 4 of them")
     if not floating and len(example.unique()) < 2:
-        raise InputError("the example has one token only", "give one with several: they are put in each other's place")
+        raise InputError("all tokens of the example are the same", "give different tokens: they are exchanged")
     if floating and not example.isfinite().all():
         raise InputError("the example holds numbers that are not finite", "give finite frames")

@@ -1,8 +1,8 @@
-"""O_t = Σ_h C_h x_{π_h(t)}: what attention does when every head looks at one place. Shifts, permutations, convolutions.
+"""O_t = Σ_h C_h x_{π_h(t)}: attention in which every head attends to one position. Shifts, permutations, convolutions.
 
-π_h(t) = t + δ_h, on a line or a grid. Where that lies outside, `edges` says what is there: zero, wrap (the other end),
-hold (the nearest inside), or renormalised: nothing, and the other weights grow to the same sum, as attention does by
-itself: one head with A_ts = w_{s−t} / Σ_inside w.
+π_h(t) = t + δ_h, on a line or a grid. `edges` defines the value at positions outside: zero, wrap (the other end), hold
+(the nearest inside), or renormalised: there is none, and the other weights are scaled to the same sum, as attention
+does by itself: one head with A_ts = w_{s−t} / Σ_inside w.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ Size = int | tuple[int, ...]
 
 @dataclass(frozen=True, kw_only=True)
 class Routing:
-    """One tap for each offset δ_h (in one dimension or two) with its C_h (h, out, in); or a permutation's `order`."""
+    """One tap per offset δ_h (in one or two dimensions) with its C_h (h, out, in); or a permutation `order`."""
 
     name: str
     offsets: tuple[tuple[int, ...], ...]
@@ -52,11 +52,11 @@ class Routing:
 
     @property
     def channels(self) -> tuple[int, int]:
-        """How many come in and how many go out."""
+        """The number of input and output channels."""
         return self.C.shape[2], self.C.shape[1]
 
     def weights(self) -> Tensor:
-        """w_h, if each C_h is w_h · I, the same for every channel."""
+        """Return w_h, where each C_h must be w_h · I, the same for every channel."""
         w = self.C[:, 0, 0]
         if self.C.shape[1] != self.C.shape[2] or not torch.equal(
             self.C, w[:, None, None] * torch.eye(self.C.shape[1], dtype=self.C.dtype)
@@ -65,7 +65,7 @@ class Routing:
         return w
 
     def grid(self, size: Size) -> tuple[int, ...]:
-        """The size as (n,) or (rows, columns); one number is a square in two dimensions."""
+        """Return the size as (n,) or (rows, columns); in two dimensions one number means a square."""
         grid = (size,) * self.dims if isinstance(size, int) else tuple(size)
         if len(grid) != self.dims or min(grid) < 1:
             raise ShapeError(f"a size of {size} in {self.dims} dimension(s)", "give one positive number for each")
@@ -74,7 +74,7 @@ class Routing:
         return grid
 
     def places(self, size: Size) -> Tensor:
-        """π (h, n): the place each tap looks at, row by row; −1 for nothing."""
+        """π (h, n): the position each tap attends to, in row-major order; −1 for none."""
         grid = self.grid(size)
         if self.order is not None:
             return torch.tensor([self.order])
@@ -90,10 +90,10 @@ class Routing:
         return torch.where(inside, (there * strides).sum(-1), -1)
 
     def ideal(self, size: Size, head: int = 0) -> Tensor:
-        """A (n, n) in the limit β → ∞ of one head; a row of zeros where it looks at nothing."""
+        """A (n, n) of one head in the limit β → ∞; a row of zeros where it attends to nothing."""
         places = self.places(size)
         n = places.shape[1]
-        A = torch.zeros(n, n + 1, dtype=torch.float64)  # one more column for what looks at nothing
+        A = torch.zeros(n, n + 1, dtype=torch.float64)  # one more column for queries that attend to nothing
         rows = torch.arange(n)
         taps = enumerate(self.weights().tolist()) if self.edges == "renormalised" else [(head, 1.0)]
         for tap, weight in taps:
@@ -108,10 +108,10 @@ class Routing:
         return A
 
     def target(self, X: Tensor, size: Size) -> Tensor:
-        """What the layer should answer to X (b, n, in), by indexing alone."""
+        """Return the exact output for X (b, n, in), computed by indexing."""
         if self.edges == "renormalised":
             return self.weights().sum() * (self.ideal(size) @ X)
-        padded = torch.cat([X, torch.zeros_like(X[:, :1])], 1)  # place −1 is zero
+        padded = torch.cat([X, torch.zeros_like(X[:, :1])], 1)  # position −1 is zero
         out = torch.zeros(*X.shape[:2], self.channels[1], dtype=X.dtype)
         for places, C in zip(self.places(size), self.C, strict=True):
             out = out + padded[:, places] @ C.T
@@ -127,7 +127,7 @@ def identity(*, channels: int = 1) -> Routing:
 
 
 def permutation(order: Sequence[int], *, channels: int = 1) -> Routing:
-    """Output i is input order[i], counted from 1: (3, 1, 2) takes the third token first."""
+    """Output i is input order[i], counted from 1: (3, 1, 2) puts the third token first."""
     if sorted(order) != list(range(1, len(order) + 1)) or not order:
         raise InputError(f"{','.join(map(str, order))} is no permutation", "name each of 1, 2, … once, as 3,1,2")
     name = f"permutation {','.join(map(str, order))}"
@@ -135,7 +135,7 @@ def permutation(order: Sequence[int], *, channels: int = 1) -> Routing:
 
 
 def shift(by: int, *, channels: int = 1, edges: Edges = "zero") -> Routing:
-    """Each token becomes the one `by` before it (after it, if negative)."""
+    """Replace each token by the one `by` positions before it (after it, if negative)."""
     return Routing(name=f"shift by {by}", offsets=((-by,),), C=_each(1.0, channels), edges=edges)
 
 
@@ -144,10 +144,10 @@ def previous_token(*, channels: int = 1, edges: Edges = "zero") -> Routing:
 
 
 def convolution(kernel: Tensor | Sequence[object], *, channels: int = 1, edges: Edges = "zero") -> Routing:
-    """O_t = Σ_δ W_δ x_{t+δ}, not flipped, as torch convolves; one head for each tap (Cordonnier et al. 2020).
+    """O_t = Σ_δ W_δ x_{t+δ}, not flipped, as in PyTorch; one head per tap (Cordonnier et al. 2020).
 
-    The kernel is (k) or (k, k) for each channel alone, or (out, in, k) or (out, in, k, k). Its centre is the tap
-    (k − 1) // 2, as with padding="same".
+    The kernel is (k) or (k, k), applied to each channel separately, or (out, in, k) or (out, in, k, k). Its centre is
+    the tap (k − 1) // 2, as with padding="same".
     """
     W = torch.as_tensor(kernel, dtype=torch.float64)
     if not 1 <= W.dim() <= 4 or W.numel() == 0:

@@ -1,4 +1,4 @@
-"""J = diag(A) − A Aᵀ, ∂A/∂q = β J K, ∂H/∂k_i = β A_i (v_i − H) qᵀ: what a small change does, in closed form.
+"""J = diag(A) − A Aᵀ, ∂A/∂q = β J K, ∂H/∂k_i = β A_i (v_i − H) qᵀ: the Jacobians of attention in closed form.
 
 A_j = softargmax(β q_j Kᵀ + bias) for each query j; all heads at once. Axes: t query, s key, d key width, e value width.
 """
@@ -20,7 +20,7 @@ from glassformer.lens.trace import Run
 
 
 class Layer(NamedTuple):
-    """One layer's queries, keys and values, and what else makes its scores: S = β Q Kᵀ + bias, −∞ where not M."""
+    """S = β Q Kᵀ + bias, −∞ where not M: queries, keys and values of one layer, with its β, mask and bias."""
 
     Q: Float[Tensor, "*b t d"]
     K: Float[Tensor, "*b s d"]
@@ -33,11 +33,11 @@ class Layer(NamedTuple):
         return attend(self.Q, self.K, self.V, beta=self.beta, mask=self.mask, bias=self.bias)
 
     def rows(self, rows: slice | list[int]) -> Layer:
-        """Those queries alone: the Jacobians of all of them are t · s² · d numbers."""
+        """Select query rows: the Jacobians of all queries have t · s² · d elements."""
         return self._replace(Q=self.Q[..., rows, :], mask=_rows(self.mask, rows), bias=_rows(self.bias, rows))
 
     def head(self, batch: int, head: int) -> Layer:
-        """One head of one input, from a layer (b, h, …)."""
+        """Select one head of one input from a layer (b, h, …)."""
         for name, index, size in (("input", batch, self.Q.shape[0]), ("head", head, self.Q.shape[1])):
             if not 0 <= index < size:
                 raise InputError(f"there is no {name} {index}", f"they are 0 to {size - 1}")
@@ -57,13 +57,13 @@ def _head(part: Tensor | None, batch: int, head: int) -> Tensor | None:
 
 
 def layer_at(run: Run, path: str) -> Layer:
-    """The layer of a run that watched its A and V: `layer_at(run, "encoder.3.attention")`, shared keys spread."""
+    """Return a layer whose A and V were traced, shared keys expanded: `layer_at(run, "encoder.3.attention")`."""
     layer = scores_at(run, path)
     return layer._replace(V=spread(run[f"{path}.V"], layer.Q.shape[1]))
 
 
 def scores_at(run: Run, path: str) -> Layer:
-    """The same of a run that watched its A or S, for what asks only about weights: values of width 0."""
+    """Return a layer of a run that traced its A or S, with values of width 0, for uses that need only the weights."""
     found = [run.passes(f"{path}.{symbol}")[-1] for symbol in "AS" if f"{path}.{symbol}" in run]
     kept = next((part for part in found if isinstance(part, Pattern)), None)
     if not found:
@@ -78,7 +78,7 @@ def scores_at(run: Run, path: str) -> Layer:
 
 
 class Jacobians(NamedTuple):
-    """Of A_j and H_j, each by its own query q_j, by any key k_i or value v_i, and by β.
+    """Derivatives of A_j and H_j with respect to their query q_j, any key k_i or value v_i, and β.
 
     ∂H_j/∂v_i = A_ji I: only the factor A_ji is kept.
     """
@@ -107,12 +107,12 @@ def jacobians(layer: Layer) -> Jacobians:
 
 
 def jacobian(A: Float[Tensor, "*b s"]) -> Float[Tensor, "*b s s"]:
-    """J = diag(A) − A Aᵀ: the derivative of A by the scores. Symmetric, and its rows sum to 0."""
+    """J = diag(A) − A Aᵀ: the derivative of A with respect to the scores. It is symmetric and its rows sum to 0."""
     return torch.diag_embed(A) - A.unsqueeze(-1) * A.unsqueeze(-2)
 
 
 def centred(A: Float[Tensor, "*b t s"], Y: Float[Tensor, "*b t s d"]) -> Float[Tensor, "*b t s d"]:
-    """J Y = A ⊙ (Y − Σ A Y): J times what differs from query to query, without making J."""
+    """J Y = A ⊙ (Y − Σ A Y): J times a matrix that differs between queries, without forming J."""
     mean = (A.unsqueeze(-1) * Y).sum(-2, keepdim=True)
     return A.unsqueeze(-1) * (Y - mean)
 

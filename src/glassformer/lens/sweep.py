@@ -1,8 +1,8 @@
-"""score[l, h] = metric(model(corrupted) with what head h of layer l had on the clean input): activation patching.
+"""score[l, h] = metric(model(corrupted) with head h of layer l patched from the clean input): activation patching.
 
-Which part carries the difference between two inputs? Patch one at a time from the clean run into the corrupted one
-and see how much of the clean answer comes back (Vig et al. 2020, Meng et al. 2022). Quantities without heads (X, R, O)
-are patched token by token instead: layers × positions.
+To locate the difference between two inputs, patch one part at a time from the clean run into the corrupted one and
+measure how much of the clean answer is recovered (Vig et al. 2020, Meng et al. 2022). Quantities without heads
+(X, R, O) are patched token by token instead: layers × positions.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from torch import Tensor, nn
 
 from glassformer.errors import InputError, ShapeError
 from glassformer.lens.edit import Edit, at_heads, edit, replace
-from glassformer.lens.paths import AXES, layers, match, taps
+from glassformer.lens.paths import AXES, Names, layers, taps
 from glassformer.lens.receptive import Progress
 from glassformer.lens.trace import Run, trace
 
@@ -39,21 +39,21 @@ class Sweep:
 
     @property
     def recovered(self) -> Tensor:
-        """(patched − corrupted) / (clean − corrupted): 0 is no help, 1 brings the clean answer back."""
+        """(patched − corrupted) / (clean − corrupted): 0 is no effect, 1 fully recovers the clean answer."""
         if self.clean == self.corrupted:
             fact = f"the metric is {self.clean:g} on both inputs"
             raise InputError(fact, "choose inputs or a metric that differ")
         return (self.scores - self.corrupted) / (self.clean - self.corrupted)
 
     def largest(self, count: int = 5) -> list[tuple[str, int, float]]:
-        """(path, head or position, recovered), the strongest first."""
+        """Return (path, head or position, recovered), strongest effect first."""
         flat = self.recovered.nan_to_num(0.0)
         order = flat.abs().flatten().argsort(descending=True, stable=True)[:count].tolist()
         width = flat.shape[1]
         return [(self.paths[i // width], i % width, float(flat[i // width, i % width])) for i in order]
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        yield f"metric: clean {self.clean:.4g}, corrupted {self.corrupted:.4g}; shown: how much of it comes back"
+        yield f"metric: clean {self.clean:.4g}, corrupted {self.corrupted:.4g}; shown: the share that is recovered"
         places = [f"{self.axis[0]}{i}" for i in range(self.scores.shape[1])]
         table = Table("", *places, box=None, header_style="bold")
         for path, row in zip(self.paths, self.recovered.tolist(), strict=True):
@@ -71,10 +71,10 @@ def sweep(
     site: str = "H",
     progress: Progress | None = None,
 ) -> Sweep:
-    """Patches `site` of one head (or, without heads, one token) of one layer at a time; `metric` reads the output.
+    """Patch `site` of one head (or, without heads, one token) of one layer at a time; `metric` receives the output.
 
     A site is a symbol (A, H, Q, … of every attention layer; X, R, O of every block) or a pattern of paths. The model
-    runs layers × heads times, in evaluation mode, and is left as it was.
+    runs layers × heads times in evaluation mode; its training mode is restored afterwards.
     """
     clean, corrupted = _tuple(clean_input), _tuple(corrupted_input)
     if [x.shape for x in clean] != [x.shape for x in corrupted]:
@@ -91,7 +91,7 @@ def sweep(
         scores = torch.full((len(paths), 1 + max(place for _, place, _ in jobs)), float("nan"), dtype=torch.float64)
         value, made = torch.empty(0), -1
         for done, (row, place, path) in enumerate(jobs, 1):
-            if row != made:  # A is made from its pattern once a layer
+            if row != made:  # A is computed from its pattern once per layer
                 value, made = run[path], row
             with edit(model, path, _patch(path, value, place)):
                 scores[row, place] = _number(metric(model(*corrupted)))
@@ -104,7 +104,7 @@ def sweep(
 
 
 def site_paths(model: nn.Module, site: str) -> list[str]:
-    """The paths a site names: of a symbol with heads those of attention layers, of X, R, O those of blocks."""
+    """Return the paths of a site: those of attention layers for a symbol with heads, those of blocks for X, R, O."""
     known = list(taps(model))
     if re.fullmatch(r"[A-Z]", site):
         if site not in AXES:
@@ -117,7 +117,7 @@ def site_paths(model: nn.Module, site: str) -> list[str]:
         if not known:
             raise InputError(f"{type(model).__name__} has no {site} to patch", "choose H, A or another symbol")
         return known
-    paths = match((site,), known)
+    paths = [name.path for name in Names.of(model).find(site)]
     if len({_has_heads(path) for path in paths}) > 1:
         raise InputError(f"{site!r} names quantities with heads and without", "patch one kind at a time")
     return paths

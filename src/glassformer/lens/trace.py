@@ -1,8 +1,8 @@
-"""`with trace(model) as run: model(x)`: every quantity of a run by its path.
+"""`with trace(model) as run: model(x)`: record every quantity of a forward pass by its path.
 
-Layers stay fused. Of S and A only Q, K and the log-sum-exp L are kept, and `run["encoder.3.attention.A"]` makes
-A = exp(S − L) when it is asked for; `run.part(path, heads=…, rows=…)` makes just that part of it. Who will read all
-of every A gives a function that does, `trace(model, "*.A", read=…)`.
+Layers stay fused. For S and A only Q, K and the log-sum-exp L are kept, and `run["encoder.3.attention.A"]` computes
+A = exp(S − L) lazily; `run.part(path, heads=…, rows=…)` computes only that part. While autograd records, S and A are
+kept as they were used, so that `torch.autograd.grad(y, run["encoder.3.attention.A"])` works.
 """
 
 from __future__ import annotations
@@ -10,7 +10,6 @@ from __future__ import annotations
 import html
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from mmap import mmap
 from typing import Any, cast
 
 from rich.console import Console, ConsoleOptions, RenderResult
@@ -18,56 +17,80 @@ from rich.table import Table
 from torch import Tensor, nn
 
 from glassformer.core import Pattern
-from glassformer.core.memory import again
 from glassformer.errors import InputError, ShapeError
-from glassformer.lens.paths import axes_of, match, taps
-from glassformer.nn import Tap
+from glassformer.lens.paths import Name, Names, axes_of, taps
+from glassformer.nn.attention import HeadOutputs
+from glassformer.nn.tap import attached
 
-Kept = Tensor | Pattern
+Kept = Tensor | Pattern | HeadOutputs
 Places = slice | list[int] | int
 Reader = Callable[[str, Tensor], object]
+ALL = slice(None)
 
 
 class Run:
-    """What passed the watched taps. A path used more than once (token by token) keeps every pass; [] gives the last."""
+    """Traced quantities by path. A path used more than once (token by token) keeps every pass; [] returns the last.
 
-    def __init__(self, paths: Sequence[str]) -> None:
-        self.paths = list(paths)
+    The tensor that [] returns may be modified in place: it is a copy, or newly computed. Where autograd records, it is
+    the model's own tensor, which gradients need; if that has been modified in place, [] raises an error.
+    """
+
+    def __init__(self, names: Names | Sequence[str]) -> None:
+        self.names = names if isinstance(names, Names) else Names(names)
         self._kept: dict[str, list[Kept]] = {}
+        self._versions: dict[int, int] = {}
         self._axes: dict[str, tuple[int, str]] = {}
+        self._passed: set[str] = set()
+
+    @property
+    def paths(self) -> list[str]:
+        """The traced paths, whether they ran or not."""
+        return self.names.paths
 
     def __getitem__(self, pattern: str) -> Tensor:
-        """The quantity a path names; a pattern with wildcards must name one."""
+        """Return the quantity at a path; a pattern with wildcards must match exactly one."""
         return self.part(pattern)
 
     def each(self, pattern: str) -> Iterator[tuple[str, Tensor]]:
-        """Every quantity that the pattern names, one at a time: only one A is held at once."""
-        blocks: list[mmap] = []
-        for path in match((pattern,), self.paths):
-            yield path, self._on(blocks, path)
+        """Yield every quantity that matches the pattern, one at a time, so that only one A is in memory."""
+        for name in self.names.find(pattern):
+            yield name.path, self._value(name, ALL, ALL)
 
-    def _on(self, blocks: list[mmap], path: str) -> Tensor:
-        with again(blocks):
-            return self.part(path)
+    def part(self, path: str, heads: Places = ALL, rows: Places = ALL) -> Tensor:
+        """Return some heads and query rows of a quantity that has them; for S and A, only those are computed."""
+        names = self.names.find(path)
+        if len(names) > 1:
+            raise InputError(f"{path!r} names {len(names)} quantities", "ask for one, or use run.each(pattern)")
+        return self._value(names[0], heads, rows)
 
-    def part(self, path: str, heads: Places = slice(None), rows: Places = slice(None)) -> Tensor:
-        """Some heads and query rows of a quantity that has them; of S and A, nothing else is made."""
-        paths = match((path,), self.paths)
-        if len(paths) > 1:
-            raise InputError(f"{path!r} names {len(paths)} quantities", "ask for one, or use run.each(pattern)")
-        path = paths[0]
+    def _value(self, name: Name, heads: Places, rows: Places) -> Tensor:
+        path, order = name
         kept = self.passes(path)[-1]
+        kept = getattr(kept, "held", {}).get(_symbol(path), kept)
         if len(kept.shape) != 4:
-            if heads == rows == slice(None):
-                return cast(Tensor, kept)
-            raise InputError(f"{path} has no heads", "leave heads and rows out")
-        some = _inside(heads, kept.shape[1], f"head of {path}"), _inside(rows, kept.shape[2], f"row of {path}")
-        if isinstance(kept, Pattern):
-            return kept.S(*some) if _symbol(path) == "S" else kept.A(*some)
-        return kept if some == (slice(None), slice(None)) else kept[:, some[0]][:, :, some[1]]
+            if heads != ALL or rows != ALL:
+                raise InputError(f"{path} has no heads", "leave heads and rows out")
+            value = self._own(path, cast(Tensor, kept))
+        else:
+            some = _inside(heads, kept.shape[1], f"head of {path}"), _inside(rows, kept.shape[2], f"row of {path}")
+            if isinstance(kept, Tensor):
+                value = kept if some == (ALL, ALL) else kept[:, some[0]][:, :, some[1]]
+                value = self._own(path, kept, value)
+            else:
+                value = getattr(kept, _symbol(path))(*some)
+        return value if order is None else value.permute(order)
 
-    def passes(self, path: str) -> list[Kept]:
-        """Every pass of one quantity; of S and A as patterns, from which they are made."""
+    def _own(self, path: str, kept: Tensor, value: Tensor | None = None) -> Tensor:
+        """Return a copy or, where autograd records, the tensor itself, provided it was not modified in place."""
+        value = kept if value is None else value
+        if not kept.requires_grad:
+            return value.clone()
+        if kept._version != self._versions[id(kept)]:
+            raise InputError(f"{path} has been written to since it was traced", "write to a clone of it")
+        return value
+
+    def passes(self, path: str) -> list[Any]:
+        """Return every pass of one quantity, read-only: tensors, or (for S, A, HO) the objects that compute them."""
         if path not in self._kept:
             raise InputError(f"{path} was watched but never ran", "run the model inside the with block")
         return self._kept[path]
@@ -76,19 +99,21 @@ class Run:
         return path in self._kept
 
     def __iter__(self) -> Iterator[str]:
-        """The paths that ran, in the order in which they did."""
+        """Iterate over the paths that ran, in order of execution."""
         return iter(self._kept)
 
     def __len__(self) -> int:
         return len(self._kept)
 
     def keep(self, path: str, value: Kept) -> None:
+        if path in self._passed:  # a new forward pass, whose sizes may differ
+            self._passed.clear()
+            self._axes.clear()
+        self._passed.add(path)
         self._bind(path, value.shape)
+        parts = [value] if isinstance(value, Tensor) else [*getattr(value, "held", {}).values()]
+        self._versions |= {id(part): part._version for part in parts if part.requires_grad}
         self._kept.setdefault(path, []).append(value)
-
-    def begin(self) -> None:
-        """A new pass of the model: its sizes may be others."""
-        self._axes.clear()
 
     def _bind(self, path: str, shape: Sequence[int]) -> None:
         axes = axes_of(path)
@@ -111,11 +136,11 @@ class Run:
             kept = self._kept[path][-1]
             axes = " ".join(axis.rpartition(".")[2] for axis in axes_of(path))
             shape = " × ".join(map(str, kept.shape))
-            if isinstance(kept, Pattern):  # not made only to be printed
-                yield path, axes, shape, "late", "late"
-            else:
+            if isinstance(kept, Tensor):
                 value = kept.detach()
                 yield path, axes, shape, f"{value.mean().item():.4g}", f"{value.abs().max().item():.4g}"
+            else:  # do not compute it just for printing
+                yield path, axes, shape, "lazy", "lazy"
 
     def __repr__(self) -> str:
         return f"Run({len(self)} of {len(self.paths)} quantities)"
@@ -130,49 +155,51 @@ class Run:
 
 @contextmanager
 def trace(model: nn.Module, *patterns: str, read: Reader | None = None) -> Iterator[Run]:
-    """Watches the quantities that the patterns name (all, if none is given) while the block runs.
+    """Trace the quantities that match the patterns (all, if no pattern is passed) inside the block.
 
-    `read(path, value)` is for who will read all of every A once: each value as soon as it is there, and none is kept.
-    Layers then make A on their way, which costs about an explicit pass; afterwards it costs its scores once more.
+    Only forward passes of the current thread or task are traced: others may run and trace the same model concurrently.
+    A thread started inside the block is traced if it runs in a copy of the context (`contextvars.copy_context().run`).
+
+    `read(path, value)` receives each value as soon as it is computed, and none is kept: use it to read every A in full
+    once. Layers then compute A explicitly, which is faster than recomputing it afterwards.
     """
-    known = taps(model)
-    watched = match(patterns, list(known)) if patterns else list(known)
-    run = Run(watched)
-    entered = model.register_forward_pre_hook(lambda *_: run.begin())
-    added: list[tuple[Tap, Any, bool]] = []
-    try:
-        for path in watched:
-            tap, watcher = known[path], _keeper(run, path) if read is None else _reader(read, path)
-            whole = read is not None and _symbol(path) == "A"
-            tap.watchers.append(watcher)
-            tap.whole += whole
-            added.append((tap, watcher, whole))
-        with again([]):
-            yield run
-    finally:
-        entered.remove()
-        for tap, watcher, whole in added:
-            tap.watchers.remove(watcher)
-            tap.whole -= whole
+    known, names = taps(model), Names.of(model)
+    found = names.find(*patterns) if patterns else names.find("*")
+    run = Run(names.only([name.path for name in found]))
+    functions = [_keeper(run, name.path) if read is None else _reader(read, name) for name in found]
+    whole = [read is not None and _symbol(name.path) == "A" for name in found]
+    places = [(known[name.path].watchers, f) for name, f in zip(found, functions, strict=True)]
+    partly = [place for place, all_of_it in zip(places, whole, strict=True) if not all_of_it]
+    fully = [place for place, all_of_it in zip(places, whole, strict=True) if all_of_it]
+    with attached(partly), attached(fully, whole=True):
+        yield run
 
 
 def _keeper(run: Run, path: str) -> Any:
     return lambda value: run.keep(path, value)
 
 
-def _reader(read: Reader, path: str) -> Any:
-    symbol = _symbol(path)
-    return lambda value: read(path, getattr(value, symbol)() if isinstance(value, Pattern) else value)
+def _reader(read: Reader, name: Name) -> Any:
+    path, order = name
+
+    def reader(kept: Kept) -> None:
+        value = kept if isinstance(kept, Tensor) else getattr(kept, _symbol(path))()
+        before = None if value.is_inference() else value._version
+        read(path, value if order is None else value.permute(order))
+        if before is not None and value._version != before:
+            raise InputError(f"a reader has written to {path}", "write to a clone of it, or use edit")
+
+    return reader
 
 
 def _inside(chosen: Places, count: int, what: str) -> slice | list[int]:
-    """What was chosen, if there is such; one number is a list of one."""
+    """Return the chosen indices after a range check; a single number becomes a list."""
     if isinstance(chosen, slice):
         return chosen
     several = [chosen] if isinstance(chosen, int) else list(chosen)
     outside = [i for i in several if not -count <= i < count]
     if outside:
-        raise InputError(f"there is no {what} {outside[0]}", f"they are 0 to {count - 1}")
+        raise InputError(f"there is no {what} {outside[0]}", f"choose one from 0 to {count - 1}")
     return several
 
 

@@ -1,4 +1,4 @@
-"""One file per architecture, its frozen config on top. Sizes are functions of its module: `models.vit.base_16()`."""
+"""Model architectures: one file each, with its frozen config. Sizes are module functions, as `models.vit.base_16()`."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from glassformer.models import (
     encoder,
     hybrid,
     mlp,
+    protocols,
     recurrent,
     recurrent_seq2seq,
     seq2seq,
@@ -27,6 +28,7 @@ from glassformer.models.hybrid import Hybrid, HybridConfig, StemConfig
 from glassformer.models.mlp import MLP, FrameWindow, ImageInput, MLPConfig, TokenWindow
 from glassformer.models.recurrent import Recurrent, RecurrentConfig
 from glassformer.models.recurrent_seq2seq import RecurrentSeq2Seq, RecurrentSeq2SeqConfig
+from glassformer.models.registry import register
 from glassformer.models.seq2seq import Seq2Seq, Seq2SeqConfig
 from glassformer.models.speech import Latency, Speech, SpeechConfig, SpeechStream
 from glassformer.models.vit import ViT, ViTConfig
@@ -74,8 +76,10 @@ __all__ = [
     "encoder",
     "hybrid",
     "mlp",
+    "protocols",
     "recurrent",
     "recurrent_seq2seq",
+    "register",
     "seq2seq",
     "speech",
     "vit",

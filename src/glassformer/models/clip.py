@@ -1,4 +1,4 @@
-"""S = e^τ x̂ ŷᵀ: how well each image fits each text, both as vectors of one space.
+"""S = e^τ x̂ ŷᵀ: similarity of images and texts, embedded in one space.
 
 Radford et al., "Learning Transferable Visual Models From Natural Language Supervision", 2021.
 """
@@ -16,6 +16,9 @@ from torch.nn.functional import normalize
 from glassformer.core.values import has_values
 from glassformer.errors import ConfigError, InputError
 from glassformer.models import vit
+from glassformer.models.describe import describe_image, stack_size
+from glassformer.models.protocols import InputKind, Verb
+from glassformer.models.registry import register
 from glassformer.models.vit import ViT, ViTConfig
 from glassformer.nn import BlockConfig, FeedForwardConfig, Learned, Linear, NormConfig, heads
 from glassformer.nn.finite import require_finite
@@ -23,14 +26,15 @@ from glassformer.nn.linear import initialise, normal
 from glassformer.nn.tap import Tap
 from glassformer.nn.text import TextConfig, TextStack
 
-TAU = math.log(1 / 0.07)  # where the temperature starts
+TAU = math.log(1 / 0.07)  # initial value of τ
 
 
 @dataclass(frozen=True, kw_only=True)
 class CLIPConfig:
-    """Two towers, or one of them alone, and the `width` of the space they share (0: a tower's own, not projected).
+    """Config of two towers, or one of them alone, with a joint space of `width` dimensions (0: no projection).
 
-    A text is the vector of its first token `end`; with None, of its token with the highest number, as in old files.
+    A text is represented by its first `end` token; if `end` is None, by its token with the highest id, as in old
+    checkpoints.
     """
 
     vision: ViTConfig | None
@@ -48,7 +52,7 @@ class CLIPConfig:
 
 
 def plain(vision: ViTConfig, text: TextConfig, width: int, end: int | None) -> CLIPConfig:
-    """OpenAI's: QuickGELU, eps 1e-5, a norm before the image's blocks too, patches without bias."""
+    """OpenAI's variant: QuickGELU, eps 1e-5, a norm before the image blocks too, patch embedding without bias."""
     norm = NormConfig(eps=1e-5)
 
     def block(old: BlockConfig) -> BlockConfig:
@@ -72,6 +76,7 @@ def base_32() -> CLIPConfig:
     return plain(vit.base_32(classes=0), words(49408, 512, 12, 8, 77), 512, 49407)
 
 
+@register
 class CLIP(nn.Module):
     """x = W_I vision(image), y = W_T text(tokens) at the end token, S = e^τ x̂ ŷᵀ."""
 
@@ -89,14 +94,14 @@ class CLIP(nn.Module):
         initialise(self, seed, normal(0.02))
 
     def images(self, image: Float[Tensor, "b c H W"]) -> Float[Tensor, "b n"]:
-        """The vector of each image, of any length."""
+        """Embed each image; the vectors are not normalised."""
         if self.config.vision is None:
             raise ConfigError("this model has no image tower", "load both, or one for images")
         x = self.vision(image)
         return self.x(x if self.image_projection is None else self.image_projection(x))
 
     def texts(self, tokens: Int[Tensor, "b t"]) -> Float[Tensor, "b n"]:
-        """The vector of each text, of any length; what follows its end token changes nothing."""
+        """Embed each text; the vectors are not normalised. Tokens after the end token have no effect."""
         if self.config.text is None:
             raise ConfigError("this model has no text tower", "load both, or one for texts")
         X = self.text.decode(tokens)
@@ -104,7 +109,7 @@ class CLIP(nn.Module):
         return self.y(require_finite(y if self.text_projection is None else self.text_projection(y), self))
 
     def ends(self, tokens: Int[Tensor, "b t"]) -> Int[Tensor, " b"]:
-        """Where each text ends."""
+        """Position of each text's end token."""
         end = self.config.end
         if end is None:
             return tokens.argmax(-1)
@@ -115,6 +120,46 @@ class CLIP(nn.Module):
         return found.long().argmax(-1)
 
     def forward(self, image: Float[Tensor, "b c H W"], tokens: Int[Tensor, "n t"]) -> Float[Tensor, "b n"]:
-        """S: its softargmax over texts says which of them fits the image."""
+        """S: its softargmax over the texts is the probability that each of them fits the image."""
         x, y = normalize(self.images(image), dim=-1), normalize(self.texts(tokens), dim=-1)
         return self.S(require_finite(self.tau.exp() * x @ y.mT, self))
+
+    # ---- capabilities ----
+
+    inputs: tuple[InputKind, ...] = ("image", "text")
+    classes = 0  # labels are passed as texts
+    head_names: tuple[str, ...] = ()
+
+    @property
+    def vocabulary(self) -> int:
+        return 0 if self.config.text is None else self.config.text.vocabulary
+
+    @property
+    def towers(self) -> tuple[InputKind, ...]:
+        c = self.config
+        return (*(("image",) if c.vision is not None else ()), *(("text",) if c.text is not None else ()))
+
+    @property
+    def verbs(self) -> tuple[Verb, ...]:
+        return ("classify",) if len(self.towers) == 2 else ()
+
+    @property
+    def context_length(self) -> int | None:
+        positions = None if self.config.text is None else self.config.text.positions
+        return positions.length if isinstance(positions, Learned) else None
+
+    def pad_texts(self, rows: list[list[int]]) -> Int[Tensor, "b t"]:
+        longest = max(map(len, rows))
+        fill = [row[-1] if self.config.end is None else 0 for row in rows]
+        return torch.tensor([[*row, *[x] * (longest - len(row))] for row, x in zip(rows, fill, strict=True)])
+
+    def class_logits(self, X: Tensor, real: Tensor | None = None, segments: Tensor | None = None) -> Tensor:
+        raise ConfigError("CLIP has no classes of its own", "call the model with images and the labels' token ids")
+
+    def with_classes(self, classes: int, *, image_size: tuple[int, int] | None = None, seed: int = 0) -> CLIP:
+        raise ConfigError("CLIP has no head for classes", "give the classes as texts, or fine-tune a ViT")
+
+    def sizes(self) -> dict[str, str]:
+        c = self.config
+        found = describe_image(c.vision) if c.vision is not None else {}
+        return found | ({"text": stack_size(c.text)} if c.text is not None else {}) | {"space": str(c.width)}

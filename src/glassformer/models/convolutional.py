@@ -1,12 +1,12 @@
-"""Y = ReLU(X + W₂ ∗ ReLU(W₁ ∗ X)): residual convolutions over images.
+"""Y = ReLU(X + W₂ ∗ ReLU(W₁ ∗ X)): residual convolutional networks for images.
 
 He, Zhang, Ren, Sun, "Deep Residual Learning for Image Recognition", 2016: the basic block, each convolution followed
-by a norm. A shift of the image by the product of the strides shifts the features by one, away from the border.
+by a norm. Away from the border, shifting the image by the product of the strides shifts the features by one.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal, get_args
 
 from jaxtyping import Float
@@ -16,6 +16,8 @@ from torch.nn.functional import max_pool2d, relu
 from glassformer.core.positions import require_choice
 from glassformer.errors import ConfigError, ShapeError
 from glassformer.models.ends import he, require_positive
+from glassformer.models.protocols import InputKind, Verb
+from glassformer.models.registry import register
 from glassformer.nn.finite import require_finite
 from glassformer.nn.linear import Convolution2d, Linear, initialise
 from glassformer.nn.tap import Tap
@@ -25,7 +27,7 @@ Stem = Literal["small", "large"]
 
 @dataclass(frozen=True, kw_only=True)
 class BatchNorm:
-    """Statistics of each channel over the batch; their running means when not training (Ioffe, Szegedy 2015)."""
+    """Statistics of each channel over the batch; running averages in eval mode (Ioffe, Szegedy 2015)."""
 
     def build(self, channels: int) -> nn.Module:
         return nn.BatchNorm2d(channels)
@@ -33,7 +35,7 @@ class BatchNorm:
 
 @dataclass(frozen=True, kw_only=True)
 class GroupNorm:
-    """Statistics of each image alone, over groups of channels (Wu, He 2018): the batch does not matter."""
+    """Statistics of each image over groups of channels (Wu, He 2018), independent of the batch."""
 
     groups: int
 
@@ -43,13 +45,16 @@ class GroupNorm:
 
 @dataclass(frozen=True, kw_only=True)
 class ConvNet2dConfig:
-    """Stage i has `depths[i]` blocks of `widths[i]` channels; each stage but the first halves the image."""
+    """Config of a residual network: stage i has `depths[i]` blocks of `widths[i]` channels.
+
+    Each stage but the first halves the resolution.
+    """
 
     channels: int
     classes: int
     widths: tuple[int, ...]
     depths: tuple[int, ...]
-    stem: Stem  # small: 3×3; large: 7×7 in steps of 2, then the maximum of 3×3 in steps of 2
+    stem: Stem  # small: 3×3; large: 7×7 with stride 2, then 3×3 max pooling with stride 2
     norm: BatchNorm | GroupNorm = BatchNorm()
 
     def __post_init__(self) -> None:
@@ -66,12 +71,12 @@ class ConvNet2dConfig:
 
     @property
     def stride(self) -> int:
-        """Pixels from one feature to the next."""
+        """Total stride: pixels from one feature to the next."""
         return int(2 ** (len(self.widths) - 1) * (1 if self.stem == "small" else 4))
 
     @property
     def blocks(self) -> tuple[tuple[int, int, int], ...]:
-        """(channels in, channels out, step) of every block, in order."""
+        """(input channels, output channels, stride) of every block, in order."""
         plan, inputs = [], self.widths[0]
         for stage, (width, depth) in enumerate(zip(self.widths, self.depths, strict=True)):
             for block in range(depth):
@@ -97,7 +102,7 @@ def tiny(*, channels: int = 3, classes: int = 10) -> ConvNet2dConfig:
 
 
 def resnet20(*, channels: int = 3, classes: int = 10) -> ConvNet2dConfig:
-    """The size for 32×32 images, with projections where blocks change width."""
+    """ResNet-20 for 32×32 images, with projections where blocks change width."""
     return ConvNet2dConfig(channels=channels, classes=classes, widths=(16, 32, 64), depths=(3, 3, 3), stem="small")
 
 
@@ -112,7 +117,7 @@ def resnet34(*, channels: int = 3, classes: int = 1000) -> ConvNet2dConfig:
 
 
 class NormedConv(nn.Module):
-    """norm(W ∗ X). No bias: the norm has one."""
+    """norm(W ∗ X), without a bias, since the norm has one."""
 
     def __init__(self, inputs: int, outputs: int, norm: BatchNorm | GroupNorm, *, kernel: int, step: int = 1) -> None:
         super().__init__()
@@ -123,8 +128,8 @@ class NormedConv(nn.Module):
         return self.norm(self.W(X))
 
 
-class Block(nn.Module):
-    """Y = ReLU(X + W₂ ∗ U), U = ReLU(W₁ ∗ X); X goes through a 1×1 convolution where Y has another shape."""
+class ResidualBlock(nn.Module):
+    """Y = ReLU(X + W₂ ∗ U), U = ReLU(W₁ ∗ X); X passes through a 1×1 convolution where Y has a different shape."""
 
     def __init__(self, inputs: int, outputs: int, step: int, norm: BatchNorm | GroupNorm) -> None:
         super().__init__()
@@ -139,21 +144,22 @@ class Block(nn.Module):
         return self.Y(relu((X if self.WX is None else self.WX(X)) + self.W2(U)))
 
 
+@register
 class ConvNet2d(nn.Module):
-    """Images (b, channels, H, W) of any size in, logits (b, classes) out."""
+    """A residual network that maps images (b, channels, H, W) of any size to logits (b, classes)."""
 
     def __init__(self, config: ConvNet2dConfig, *, seed: int = 0) -> None:
         super().__init__()
         self.config = config
         kernel, step = (3, 1) if config.stem == "small" else (7, 2)
         self.stem = NormedConv(config.channels, config.widths[0], config.norm, kernel=kernel, step=step)
-        self.blocks = nn.ModuleList(Block(*plan, config.norm) for plan in config.blocks)
+        self.blocks = nn.ModuleList(ResidualBlock(*plan, config.norm) for plan in config.blocks)
         self.W = Linear(config.widths[-1], config.classes)
         self.X, self.H, self.logits = Tap(), Tap(), Tap()
         initialise(self, seed, he)
 
     def features(self, X: Float[Tensor, "b c H W"]) -> Float[Tensor, "b k h w"]:
-        """(b, widths[-1], ⌈H/stride⌉, ⌈W/stride⌉)."""
+        """Feature maps (b, widths[-1], ⌈H/stride⌉, ⌈W/stride⌉)."""
         if X.dim() != 4 or X.shape[1] != self.config.channels or 0 in X.shape[2:]:
             remedy = f"give (batch, {self.config.channels}, height, width)"
             raise ShapeError(f"images have shape {tuple(X.shape)}", remedy)
@@ -166,3 +172,29 @@ class ConvNet2d(nn.Module):
     def forward(self, X: Float[Tensor, "b c H W"]) -> Float[Tensor, "b classes"]:
         H = self.H(self.features(X).mean((2, 3)))
         return require_finite(self.logits(self.W(H)), self)
+
+    # ---- capabilities ----
+
+    inputs: tuple[InputKind, ...] = ("image",)
+    verbs: tuple[Verb, ...] = ("classify",)
+    head_names = ("W",)
+    image_size: tuple[int, int] | None = None  # any size
+
+    @property
+    def classes(self) -> int:
+        return self.config.classes
+
+    @property
+    def channels(self) -> int:
+        return self.config.channels
+
+    def class_logits(self, X: Tensor, real: Tensor | None = None, segments: Tensor | None = None) -> Tensor:
+        return self(X)
+
+    def with_classes(self, classes: int, *, image_size: tuple[int, int] | None = None, seed: int = 0) -> ConvNet2d:
+        return ConvNet2d(replace(self.config, classes=classes), seed=seed)
+
+    def sizes(self) -> dict[str, str]:
+        c = self.config
+        stages = " + ".join(f"{depth} × {width}" for depth, width in zip(c.depths, c.widths, strict=True))
+        return {"blocks": stages, "image": f"any size, {c.channels} channels", "classes": str(c.classes)}

@@ -1,7 +1,7 @@
 """y_t = Σⱼ Wⱼ x_{t − d j}, d = 1, 2, 4, …: residual dilated convolutions over sequences.
 
 van den Oord et al., "WaveNet", 2016; Bai, Kolter, Koltun, "An Empirical Evaluation of Generic Convolutional and
-Recurrent Networks for Sequence Modeling", 2018. Causal: position t sees itself and the past; centred: both sides.
+Recurrent Networks for Sequence Modeling", 2018. Causal: position t sees itself and previous ones; centred: both sides.
 """
 
 from __future__ import annotations
@@ -29,17 +29,20 @@ from glassformer.models.ends import (
     require_positive,
     require_streamable,
 )
+from glassformer.models.protocols import Reach
+from glassformer.models.registry import register
+from glassformer.models.sequence import SequenceNetwork
 from glassformer.nn.finite import require_finite
 from glassformer.nn.linear import Convolution, Embedding, Linear, initialise
 from glassformer.nn.norm import LayerNorm
 from glassformer.nn.tap import Tap
 
-Past = tuple[Tensor, ...]  # of each convolution in order, its last (kernel − 1)·dilation inputs
+Past = tuple[Tensor, ...]  # for each convolution in order, its last (kernel − 1)·dilation inputs
 
 
 @dataclass(frozen=True, kw_only=True)
 class ConvNet1dConfig:
-    """Dilations double over `cycle` blocks, then start again at 1."""
+    """Config of a dilated convolutional network. Dilations double over `cycle` blocks, then restart at 1."""
 
     reads: Tokens | Frames
     classes: int
@@ -65,12 +68,12 @@ class ConvNet1dConfig:
 
     @property
     def reaches(self) -> tuple[int, ...]:
-        """How far each convolution, two in a block, looks past its own position: (kernel − 1)·dilation."""
+        """Reach of each convolution (two per block) beyond its own position: (kernel − 1)·dilation."""
         return tuple((self.kernel - 1) * dilation for dilation in self.dilations for _ in range(2))
 
     @property
     def receptive_field(self) -> int:
-        """Inputs that one output sees."""
+        """Number of inputs that one output depends on."""
         return 1 + sum(self.reaches)
 
     @property
@@ -86,14 +89,14 @@ def tiny(reads: Tokens | Frames, classes: int, pool: Pool = "none", *, causal: b
 
 
 def tcn(reads: Tokens | Frames, classes: int, pool: Pool = "none", *, causal: bool = True) -> ConvNet1dConfig:
-    """Eight blocks up to dilation 128: each answer sees the last 1021 inputs."""
+    """Eight blocks with dilations up to 128: each output depends on the last 1021 inputs."""
     return ConvNet1dConfig(
         reads=reads, classes=classes, pool=pool, width=128, blocks=8, cycle=8, kernel=3, causal=causal, dropout=0.1
     )
 
 
 class DilatedConv(nn.Module):
-    """y_t = b + Σⱼ Wⱼ x_{t − d j} for j = 0 … k−1 (causal), or x_{t + d (k−1)/2 − d j} (centred); zeros outside."""
+    """y_t = b + Σⱼ Wⱼ x_{t − d j} for j = 0 … k−1 (causal), or x_{t + d (k−1)/2 − d j} (centred); zero padding."""
 
     def __init__(self, width: int, kernel: int, dilation: int, *, causal: bool) -> None:
         super().__init__()
@@ -102,7 +105,7 @@ class DilatedConv(nn.Module):
         self.causal = causal
 
     def forward(self, X: Tensor, past: Tensor | None) -> tuple[Tensor, Tensor]:
-        """Y for each x, and the inputs that the next ones will still see."""
+        """Return Y for each x, and the inputs that the next positions still need."""
         if past is None:
             left = self.reach if self.causal else self.reach // 2
             X = pad(X, (0, 0, left, self.reach - left))
@@ -111,8 +114,8 @@ class DilatedConv(nn.Module):
         return self.W(X.mT).mT, X[:, X.shape[1] - self.reach :]
 
 
-class Block(nn.Module):
-    """Y = X + W₂ ∗ U, U = ReLU(W₁ ∗ norm(X)). The norm is of each position alone, so that time stays causal."""
+class DilatedBlock(nn.Module):
+    """Y = X + W₂ ∗ U, U = ReLU(W₁ ∗ norm(X)). The norm acts on each position separately, which preserves causality."""
 
     def __init__(self, config: ConvNet1dConfig, dilation: int) -> None:
         super().__init__()
@@ -131,7 +134,7 @@ class Block(nn.Module):
 
 
 def _kept(X: Tensor, real: Tensor | None) -> Tensor:
-    """Padding becomes the zeros that a convolution sees beyond the end: the batch does not matter."""
+    """Set padding to zero, as beyond the end of a sequence, so that results do not depend on the batch."""
     return X if real is None else X.masked_fill(~real[..., None], 0)
 
 
@@ -140,8 +143,9 @@ class Streamed(NamedTuple):
     past: Past
 
 
-class ConvNet1d(nn.Module):
-    """Token ids (b, t) or frames (b, t, features) in, logits (b, t, classes) or pooled (b, classes) out."""
+@register
+class ConvNet1d(SequenceNetwork):
+    """Token ids (b, t) or frames (b, t, features) to logits (b, t, classes), or pooled to (b, classes)."""
 
     def __init__(self, config: ConvNet1dConfig, *, seed: int = 0) -> None:
         super().__init__()
@@ -149,7 +153,7 @@ class ConvNet1d(nn.Module):
         m = config.width
         reads = config.reads
         self.E = Embedding(reads.vocabulary, m) if isinstance(reads, Tokens) else Linear(reads.features, m)
-        self.blocks = nn.ModuleList(Block(config, dilation) for dilation in config.dilations)
+        self.blocks = nn.ModuleList(DilatedBlock(config, dilation) for dilation in config.dilations)
         self.norm = LayerNorm(m)
         self.head = Head(m, config.classes, config.pool)
         self.X, self.logits = Tap(), Tap()
@@ -162,12 +166,12 @@ class ConvNet1d(nn.Module):
         return self._run(X, real, None).logits
 
     def start(self, batch: int) -> Past:
-        """What a stream has seen before its first input: zeros."""
+        """Initial state of a stream: zeros."""
         zeros = self.norm.gamma.new_zeros
         return tuple(zeros(batch, reach, self.config.width) for reach in self.config.reaches)
 
     def stream(self, X: Sequence, past: Past | None = None) -> Streamed:
-        """The answers to the next positions; pieces of any length give what the whole gives. Pass `past` back in."""
+        """Process the next positions; chunks of any length give the outputs of the whole. Pass `past` back in."""
         if not self.config.causal:
             raise ConfigError("a centred convolution sees the future", "stream a causal one")
         require_streamable(self.config.pool)
@@ -186,3 +190,24 @@ class ConvNet1d(nn.Module):
             seen += last
         logits = self.logits(self.head(self.norm(X), real))
         return Streamed(require_finite(logits, self), tuple(seen))
+
+    # ---- capabilities ----
+
+    @property
+    def causal(self) -> bool:
+        return self.config.causal
+
+    @property
+    def example_length(self) -> int:
+        return 2 * self.config.receptive_field
+
+    @property
+    def reach(self) -> Reach:
+        c = self.config
+        both = sum(reach // 2 for reach in c.reaches)
+        return Reach(lookahead=0, left=sum(c.reaches)) if c.causal else Reach(lookahead=both, left=both)
+
+    def sizes(self) -> dict[str, str]:
+        c = self.config
+        field = f"{c.receptive_field} inputs"
+        return {"blocks": f"{c.blocks} × {c.width}", "receptive field": field, "classes": str(c.classes)}

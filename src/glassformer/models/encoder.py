@@ -1,11 +1,12 @@
-"""tokens → X: an encoder of text, with a head that fills in masked words and vectors for whole sentences.
+"""tokens → X: a bidirectional text encoder with a masked-language-modelling head and sentence embeddings.
 
 Devlin et al., "BERT", 2018.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import torch
@@ -15,10 +16,14 @@ from torch.nn.functional import normalize
 
 from glassformer.core.values import has_values
 from glassformer.errors import ConfigError, InputError, MaskError
+from glassformer.models.describe import stack_size
+from glassformer.models.protocols import InputKind, Reach, Verb
+from glassformer.models.registry import register
 from glassformer.nn import BlockConfig, FeedForwardConfig, Learned, Linear, NormConfig, heads
 from glassformer.nn.feedforward import ACTIVATIONS, Activation
 from glassformer.nn.finite import require_finite
 from glassformer.nn.linear import initialise, normal
+from glassformer.nn.tap import Tap
 from glassformer.nn.text import TextConfig, TextStack, WordHead
 
 Pooling = Literal["first", "mean", "max"]
@@ -26,7 +31,7 @@ Pooling = Literal["first", "mean", "max"]
 
 @dataclass(frozen=True, kw_only=True)
 class DenseConfig:
-    """A layer on top of a sentence's vector: φ(W x + b), without φ if the activation is None."""
+    """Config of a dense layer on top of a sentence embedding: φ(W x + b), without φ if the activation is None."""
 
     width: int
     activation: Activation | None = "tanh"
@@ -35,10 +40,10 @@ class DenseConfig:
 
 @dataclass(frozen=True, kw_only=True)
 class EncoderConfig:
-    """A text stack that sees both ways, and which heads it carries.
+    """Config of a bidirectional text stack and its heads.
 
-    `tied`: the word head's matrix is the embedding's table. `pooler`: classes are told from tanh(W x₀) of the first
-    token. `dense` and `normalise` finish the vectors of sentences.
+    `tied`: the token head shares the embedding table. `pooler`: classification uses tanh(W x₀) of the first token.
+    `dense` and `normalise` are applied to sentence embeddings.
     """
 
     text: TextConfig
@@ -55,7 +60,7 @@ class EncoderConfig:
 def plain(
     vocabulary: int, width: int, depth: int, count: int, length: int, *, hidden: int, dropout: float = 0.0
 ) -> EncoderConfig:
-    """Post-norm with learned positions, as BERT."""
+    """BERT style: post-norm with learned positions."""
     norm = NormConfig(eps=1e-12)
     block = BlockConfig(
         attention=heads(width, count, dropout=dropout),
@@ -84,8 +89,9 @@ def bert_base() -> EncoderConfig:
     return plain(vocabulary=30522, width=768, depth=12, count=12, length=512, hidden=3072, dropout=0.1)
 
 
+@register
 class Encoder(nn.Module):
-    """X = encoder(tokens); words(X) are logits for each position, sentences(X) one vector each."""
+    """X = encoder(tokens); words(X) are logits for each position, sentences(X) one vector for each sequence."""
 
     def __init__(self, config: EncoderConfig, *, seed: int = 0) -> None:
         super().__init__()
@@ -101,7 +107,7 @@ class Encoder(nn.Module):
         if config.pooler:
             self.pooler = Linear(width, width)
         if config.classes:
-            self.class_head = Linear(width, config.classes)
+            self.class_head, self.logits = Linear(width, config.classes), Tap()
         initialise(self, seed, normal(0.02))
 
     def forward(
@@ -110,11 +116,11 @@ class Encoder(nn.Module):
         real: Bool[Tensor, "b t"] | None = None,
         segments: Int[Tensor, "b t"] | None = None,
     ) -> Float[Tensor, "b t m"]:
-        """`real` is False at padding; without it every token is real."""
+        """Encode the tokens. `real` is False at padding; if omitted, all tokens are real."""
         return require_finite(self.encoder.encode(tokens, real, segments), self)
 
     def words(self, X: Float[Tensor, "*b m"]) -> Float[Tensor, "*b v"]:
-        """logits = table · norm(φ(W x)) + b: what stands at each position."""
+        """logits = table · norm(φ(W x)) + b: token predictions for each position."""
         if not self.config.word_head:
             raise ConfigError("this encoder has no head for masked words", "build it with word_head=True")
         activation = ACTIVATIONS[self.config.activation]
@@ -124,9 +130,9 @@ class Encoder(nn.Module):
     def sentences(
         self, X: Float[Tensor, "b t m"], real: Bool[Tensor, "b t"] | None = None, pooling: Pooling | None = None
     ) -> Float[Tensor, "b n"]:
-        """One vector for each sequence: its first token's, or the mean or maximum over real tokens.
+        """Embed each sequence: its first token, or the mean or maximum over real tokens.
 
-        Then φ(W x + b) if the config has `dense`, and length 1 if it has `normalise`.
+        Then φ(W x + b) if the config has `dense`, and normalised to length 1 if it has `normalise`.
         """
         x = pool(X, real, pooling or self.config.pooling)
         if self.config.dense is not None:
@@ -135,7 +141,7 @@ class Encoder(nn.Module):
         return require_finite(normalize(x, dim=-1) if self.config.normalise else x, self)
 
     def pooled(self, X: Float[Tensor, "b t m"], real: Bool[Tensor, "b t"] | None = None) -> Float[Tensor, "b m"]:
-        """tanh(W x₀ + b) of the first token: what BERT's classes are told from."""
+        """tanh(W x₀ + b) of the first token: the input of BERT's classification head."""
         if not self.config.pooler:
             raise ConfigError("this encoder has no pooler", "build it with pooler=True, or use sentences")
         return require_finite(torch.tanh(self.pooler(pool(X, real, "first"))), self)
@@ -150,7 +156,68 @@ class Encoder(nn.Module):
             raise ConfigError("this encoder has no classes", "build it with classes=… of at least 2")
         X = self(tokens, real, segments)
         x = self.pooled(X, real) if self.config.pooler else pool(X, real, self.config.pooling)
-        return require_finite(self.class_head(x), self)
+        return require_finite(self.logits(self.class_head(x)), self)
+
+    # ---- capabilities ----
+
+    inputs: tuple[InputKind, ...] = ("text",)
+    head_names = ("class_head",)
+    step_seconds: float | None = None
+
+    @property
+    def verbs(self) -> tuple[Verb, ...]:
+        return ("embed", "classify") if self.config.classes else ("embed",)
+
+    @property
+    def classes(self) -> int:
+        return self.config.classes
+
+    @property
+    def vocabulary(self) -> int:
+        return self.config.text.vocabulary
+
+    @property
+    def context_length(self) -> int | None:
+        positions = self.config.text.positions
+        return positions.length if isinstance(positions, Learned) else None
+
+    @property
+    def predicts_tokens(self) -> bool:
+        return self.config.word_head
+
+    def token_logits(self, output: Tensor) -> Tensor:
+        return self.words(output)
+
+    def class_logits(self, X: Tensor, real: Tensor | None = None, segments: Tensor | None = None) -> Tensor:
+        return self.classify(X, real, segments if self.config.text.segments > 1 else None)
+
+    def with_classes(self, classes: int, *, image_size: tuple[int, int] | None = None, seed: int = 0) -> Encoder:
+        if image_size is not None:
+            raise InputError(f"an image size of {image_size} for an encoder of text", "leave it out")
+        return Encoder(replace(self.config, classes=classes), seed=seed)
+
+    def embeddings(self, tokens: Int[Tensor, "b t"], real: Bool[Tensor, "b t"] | None = None) -> Float[Tensor, "b n"]:
+        return self.sentences(self(tokens, real), real)
+
+    def sizes(self) -> dict[str, str]:
+        c, length = self.config, self.context_length
+        after = [c.pooling, *(["dense"] if c.dense else []), *(["length 1"] if c.normalise else [])]
+        sizes = {"layers": stack_size(c.text), "vocabulary": f"{c.text.vocabulary:,}"}
+        sizes["context"] = f"{length:,} tokens" if length else "any"
+        return sizes | ({"classes": str(c.classes)} if c.classes else {"vectors": ", ".join(after)})
+
+    @property
+    def reach(self) -> Reach:
+        return Reach(lookahead=None)
+
+    def example(self, length: int | None, generator: torch.Generator) -> Tensor:
+        return torch.randint(self.vocabulary, (2, length or 16), generator=generator)
+
+    def respond(self, X: Tensor) -> Tensor:
+        return self(X)
+
+    def respond_in_pieces(self, pieces: Iterable[Tensor]) -> None:
+        return None
 
 
 def pool(X: Float[Tensor, "b t m"], real: Bool[Tensor, "b t"] | None, how: Pooling) -> Float[Tensor, "b m"]:

@@ -1,4 +1,4 @@
-"""What the comparison networks read (token ids, real frames) and how they answer (per position, or pooled)."""
+"""Inputs (token ids, real-valued frames) and outputs (per position, or pooled) of the baseline networks."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from glassformer.nn.linear import Linear
 
 Pool = Literal["none", "mean", "last"]
 Sequence = Int[Tensor, "b t"] | Float[Tensor, "b t f"]  # token ids, or frames
-Real = Bool[Tensor, "b t"]  # True where a sequence is real, False where it is padding
+Real = Bool[Tensor, "b t"]  # True at real positions, False at padding
 
 
 def require_positive(**sizes: int) -> None:
@@ -72,7 +72,7 @@ class Frames:
 
 
 def check_real(real: Tensor, X: Tensor) -> None:
-    """A mask (b, t), True where X holds something, and somewhere in every row."""
+    """Check that a mask (b, t) fits X and is True somewhere in every row."""
     if real.dtype != torch.bool:
         remedy = "give booleans, True = a real position"
         raise MaskError(f"the mask holds {str(real.dtype).removeprefix('torch.')}", remedy)
@@ -90,13 +90,13 @@ def require_streamable(pool: Pool) -> None:
 
 
 def he(weight: Tensor, generator: torch.Generator) -> None:
-    """Uniform on ±√(6/fan in): a ReLU halves the variance, and this doubles it back (He et al. 2015)."""
+    """Uniform on ±√(6/fan in), which compensates for the variance halved by a ReLU (He et al. 2015)."""
     bound = math.sqrt(6 / weight[0].numel())
     weight.uniform_(-bound, bound, generator=generator)
 
 
 class Head(nn.Module):
-    """logits = W pool(X) + b, for each position ("none"), for the mean of the real ones, or for the last real one."""
+    """logits = W pool(X) + b, for each position ("none"), the mean of the real positions, or the last real position."""
 
     def __init__(self, width: int, classes: int, pool: Pool) -> None:
         super().__init__()
@@ -104,7 +104,7 @@ class Head(nn.Module):
         self.W = Linear(width, classes)
 
     def forward(self, X: Float[Tensor, "b t m"], real: Real | None = None) -> Float[Tensor, "..."]:
-        """(b, t, width) to (b, t, classes), or pooled to (b, classes)."""
+        """Map (b, t, width) to (b, t, classes), or pooled to (b, classes)."""
         return self.W(pooled(X, self.pool, real))
 
 

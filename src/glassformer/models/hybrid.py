@@ -1,13 +1,13 @@
-"""class of an image: convolutions find small features, their grid becomes tokens, attention relates them.
+"""image → class: convolutions extract local features, whose grid becomes the tokens of a Transformer.
 
 Hassani et al., "Escaping the Big Data Paradigm with Compact Transformers", 2021 (the compact convolutional
-transformer): 3×3 convolutions and pooling instead of the projection of patches, attention over the sequence instead of
-a CLS token. Neighbouring tokens see overlapping pixels, so that a few thousand images teach what is near what.
+transformer): 3×3 convolutions and pooling instead of a patch projection, attention pooling over the sequence instead of
+a CLS token. Neighbouring tokens see overlapping pixels, so that a few thousand images suffice to learn locality.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal, get_args
 
 import torch
@@ -18,7 +18,10 @@ from torch.nn.functional import max_pool2d, relu
 from glassformer.core.positions import interpolate_2d, require_choice
 from glassformer.errors import ConfigError, InputError, ShapeError
 from glassformer.models.convolutional import BatchNorm, GroupNorm
+from glassformer.models.describe import describe_image
 from glassformer.models.ends import require_positive
+from glassformer.models.protocols import InputKind, Verb
+from glassformer.models.registry import register
 from glassformer.nn import BlockConfig, FeedForwardConfig, Linear, NormConfig, Stack, heads
 from glassformer.nn.finite import require_finite
 from glassformer.nn.linear import Convolution2d, initialise, normal
@@ -29,9 +32,10 @@ Pooling = Literal["attention", "mean"]
 
 @dataclass(frozen=True, kw_only=True)
 class StemConfig:
-    """Convolution i gives `widths[i]` channels (the last are the model's width) and halves the image if `halves[i]`.
+    """Config of the stem: convolution i has `widths[i]` channels and halves the resolution if `halves[i]`.
 
-    `residual`: one that changes neither width nor size adds what it finds to what it was given.
+    The last of `widths` is the model's width. `residual`: a convolution that changes neither width nor size adds its
+    output to its input.
     """
 
     widths: tuple[int, ...]
@@ -49,11 +53,11 @@ class StemConfig:
 
     @property
     def stride(self) -> int:
-        """Pixels from one token to the next."""
+        """Total stride: pixels from one token to the next."""
         return int(2 ** sum(self.halves))
 
     def grid(self, image: tuple[int, int]) -> tuple[int, int]:
-        """Rows and columns of tokens: each halving rounds up."""
+        """Rows and columns of tokens; each halving rounds up."""
         return -(-image[0] // self.stride), -(-image[1] // self.stride)
 
 
@@ -81,7 +85,7 @@ class HybridConfig:
 
     @property
     def patch(self) -> tuple[int, int]:
-        """The pixels that a token stands for; it sees some of its neighbours' too."""
+        """Pixels per token; the receptive field of a token is larger."""
         return self.stem.stride, self.stem.stride
 
     @property
@@ -92,7 +96,7 @@ class HybridConfig:
 def compact(
     size: int, stem: tuple[int, ...], depth: int, count: int, *, classes: int, channels: int = 3, hidden: int = 2
 ) -> HybridConfig:
-    """Every convolution halves the image; pre-norm, GELU, a feed-forward net of `hidden` times the width."""
+    """Every convolution halves the resolution; pre-norm, GELU, feed-forward layers of `hidden` times the width."""
     width = stem[-1] if stem else 0
     block = BlockConfig(
         attention=heads(width, count),
@@ -124,7 +128,7 @@ def cct_7(classes: int = 10) -> HybridConfig:
 
 
 class Convolve(nn.Module):
-    """C = ReLU(norm(W ∗ X)), then the maximum of 3×3 in steps of 2 where the image is halved; C = X + … if it adds."""
+    """C = ReLU(norm(W ∗ X)), then 3×3 max pooling with stride 2 where resolution is halved; C = X + … if residual."""
 
     def __init__(self, inputs: int, outputs: int, halve: bool, stem: StemConfig) -> None:
         super().__init__()
@@ -141,7 +145,7 @@ class Convolve(nn.Module):
 
 
 class SequencePool(nn.Module):
-    """x = aᵀ X, a = softargmax(X w): what to look at is learned, a query that is the same for every image."""
+    """x = aᵀ X, a = softargmax(X w): attention pooling with a learned query that is the same for every image."""
 
     def __init__(self, width: int) -> None:
         super().__init__()
@@ -149,8 +153,11 @@ class SequencePool(nn.Module):
         self.a = Tap()
 
     def forward(self, X: Float[Tensor, "b n m"]) -> Float[Tensor, "b m"]:
-        a = self.a(self.W(X)[..., 0].softmax(-1))
-        return (a[:, None] @ X)[:, 0]
+        return (self.a(self.weights(X))[:, None] @ X)[:, 0]
+
+    def weights(self, X: Float[Tensor, "b n m"]) -> Float[Tensor, "b n"]:
+        """Compute a without passing through its tap."""
+        return self.W(X)[..., 0].softmax(-1)
 
 
 class MeanPool(nn.Module):
@@ -160,6 +167,7 @@ class MeanPool(nn.Module):
         return X.mean(1)
 
 
+@register
 class Hybrid(nn.Module):
     """X = stem(image) + E; logits = head(pool(norm(blocks(X))))."""
 
@@ -173,7 +181,7 @@ class Hybrid(nn.Module):
         self.E, self.X = Tap(), Tap()
         self.encoder = Stack(c.block, c.depth, last_norm=c.last_norm)
         self.pool = SequencePool(c.width) if c.pool == "attention" else MeanPool()
-        self.head = Linear(c.width, c.classes)
+        self.head, self.logits = Linear(c.width, c.classes), Tap()
         initialise(self, seed, _start)
 
     def tokens(self, image: Float[Tensor, "b c H W"]) -> Float[Tensor, "b n m"]:
@@ -192,19 +200,64 @@ class Hybrid(nn.Module):
         return self.X(X.flatten(2).mT + self.E(self.table((rows, columns))))
 
     def table(self, grid: tuple[int, int]) -> Float[Tensor, "n m"]:
-        """The learned positions at another grid."""
+        """The learned positions, interpolated to another grid."""
         return interpolate_2d(self.positions, self.config.grid, grid)
 
     def features(self, image: Float[Tensor, "b c H W"]) -> Float[Tensor, "b n m"]:
-        """Every token after the last norm, row by row."""
+        """Every token after the last norm, in row-major order."""
         return require_finite(self.encoder(self.tokens(image)), self)
 
     def forward(self, image: Float[Tensor, "b c H W"]) -> Float[Tensor, "b classes"]:
-        return require_finite(self.head(self.pool(self.features(image))), self)
+        return require_finite(self.logits(self.head(self.pool(self.features(image)))), self)
+
+    # ---- capabilities ----
+
+    inputs: tuple[InputKind, ...] = ("image",)
+    verbs: tuple[Verb, ...] = ("classify",)
+    prefix_names: tuple[str, ...] = ()
+    head_names = ("head",)
+
+    @property
+    def classes(self) -> int:
+        return self.config.classes
+
+    @property
+    def channels(self) -> int:
+        return self.config.channels
+
+    @property
+    def image_size(self) -> tuple[int, int]:
+        return self.config.image
+
+    @property
+    def patch_size(self) -> tuple[int, int]:
+        return self.config.patch
+
+    def patch_grid(self, size: tuple[int, int]) -> tuple[int, int]:
+        return self.config.stem.grid(size)
+
+    def position_table(self, grid: tuple[int, int]) -> Float[Tensor, "n m"]:
+        return self.table(grid)
+
+    @torch.no_grad()
+    def pool_weights(self, image: Float[Tensor, "b c H W"]) -> Float[Tensor, "b n"]:
+        if isinstance(self.pool, SequencePool):
+            return self.pool.weights(self.features(image))
+        rows, columns = self.patch_grid((image.shape[2], image.shape[3]))
+        return torch.full((len(image), rows * columns), 1 / (rows * columns), device=image.device)
+
+    def class_logits(self, X: Tensor, real: Tensor | None = None, segments: Tensor | None = None) -> Tensor:
+        return self(X)
+
+    def with_classes(self, classes: int, *, image_size: tuple[int, int] | None = None, seed: int = 0) -> Hybrid:
+        return Hybrid(replace(self.config, classes=classes, image=image_size or self.config.image), seed=seed)
+
+    def sizes(self) -> dict[str, str]:
+        return describe_image(self.config) | {"classes": str(self.config.classes)}
 
 
 def _start(weight: Tensor, generator: torch.Generator) -> None:
-    """Convolutions by He et al. 2015, for the ReLU after them; the rest as a ViT's."""
+    """Initialise convolutions as in He et al. 2015, for the ReLU after them, and the rest as in ViT."""
     if weight.dim() == 4:
         weight.normal_(0.0, (2 / weight[0].numel()) ** 0.5, generator=generator)
     else:

@@ -1,21 +1,23 @@
-"""Xₗ₊₁ = ReLU(Xₗ Wₗ + bₗ), logits = X_L W + b: an image or a window of fixed length, flattened.
+"""Xₗ₊₁ = ReLU(Xₗ Wₗ + bₗ), logits = X_L W + b: a multilayer perceptron on a flattened image or window of fixed length.
 
 Rosenblatt 1958; Rumelhart, Hinton, Williams 1986. On a window of tokens it is the neural language model of Bengio et
-al. 2003: the embeddings of the last few words, side by side.
+al. 2003: the concatenated embeddings of the last few words.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 
-from jaxtyping import Float
+from jaxtyping import Float, Int
 from torch import Tensor, nn
 from torch.nn.functional import relu
 
 from glassformer.core.attention import require_dropout
-from glassformer.errors import ConfigError, ShapeError
+from glassformer.errors import ConfigError, InputError, ShapeError
 from glassformer.models.ends import Sequence, he, require_ids, require_positive
+from glassformer.models.protocols import InputKind, Verb
+from glassformer.models.registry import register
 from glassformer.nn.finite import require_finite
 from glassformer.nn.linear import Embedding, Linear, initialise
 from glassformer.nn.tap import Tap
@@ -23,7 +25,7 @@ from glassformer.nn.tap import Tap
 
 @dataclass(frozen=True, kw_only=True)
 class ImageInput:
-    """Images (b, channels, height, width), all of one size."""
+    """Images (b, channels, height, width) of a fixed size."""
 
     channels: int
     height: int
@@ -45,7 +47,7 @@ class ImageInput:
 
 @dataclass(frozen=True, kw_only=True)
 class TokenWindow:
-    """Token ids (b, length), each embedded to `width` numbers."""
+    """Token ids (b, length), each embedded in `width` dimensions."""
 
     vocabulary: int
     length: int
@@ -67,7 +69,7 @@ class TokenWindow:
 
 @dataclass(frozen=True, kw_only=True)
 class FrameWindow:
-    """Real frames (b, length, features)."""
+    """Real-valued frames (b, length, features)."""
 
     features: int
     length: int
@@ -88,7 +90,7 @@ class FrameWindow:
 @dataclass(frozen=True, kw_only=True)
 class MLPConfig:
     reads: ImageInput | TokenWindow | FrameWindow
-    widths: tuple[int, ...]  # of the hidden layers; none is a linear classifier
+    widths: tuple[int, ...]  # of the hidden layers; () is a linear classifier
     classes: int
     dropout: float = 0.0
 
@@ -100,7 +102,7 @@ class MLPConfig:
 
     @property
     def sizes(self) -> tuple[int, ...]:
-        """The widths from end to end."""
+        """Widths of all layers, from input to output."""
         return (self.reads.size, *self.widths, self.classes)
 
     @property
@@ -114,7 +116,7 @@ def tiny(reads: ImageInput | TokenWindow | FrameWindow, classes: int) -> MLPConf
 
 
 def mnist() -> MLPConfig:
-    """Two layers of 800 on 28×28 greys, the size of Simard et al. 2003 with a layer more."""
+    """Two hidden layers of 800 on 28×28 greyscale images: the size of Simard et al. 2003 with one more layer."""
     return MLPConfig(reads=ImageInput(channels=1, height=28, width=28), widths=(800, 800), classes=10, dropout=0.2)
 
 
@@ -130,8 +132,9 @@ class Layer(nn.Module):
         return self.F(relu(self.P(self.W(X))))
 
 
+@register
 class MLP(nn.Module):
-    """Images, token windows or frame windows in, logits (b, classes) out."""
+    """A multilayer perceptron that maps images, token windows or frame windows to logits (b, classes)."""
 
     def __init__(self, config: MLPConfig, *, seed: int = 0) -> None:
         super().__init__()
@@ -150,3 +153,53 @@ class MLP(nn.Module):
         for layer in self.layers:
             X = self.dropout(layer(X))
         return require_finite(self.logits(self.W(X)), self)
+
+    # ---- capabilities ----
+
+    head_names = ("W",)
+
+    @property
+    def inputs(self) -> tuple[InputKind, ...]:
+        kinds: dict[type, InputKind] = {ImageInput: "image", TokenWindow: "text", FrameWindow: "frames"}
+        return (kinds[type(self.config.reads)],)
+
+    @property
+    def verbs(self) -> tuple[Verb, ...]:
+        return ("classify",) if isinstance(self.config.reads, ImageInput) else ()
+
+    @property
+    def classes(self) -> int:
+        return self.config.classes
+
+    @property
+    def channels(self) -> int:
+        return self.config.reads.channels if isinstance(self.config.reads, ImageInput) else 0
+
+    @property
+    def image_size(self) -> tuple[int, int] | None:
+        reads = self.config.reads
+        return (reads.height, reads.width) if isinstance(reads, ImageInput) else None
+
+    @property
+    def context_length(self) -> int | None:
+        """Window length of a language model, which predicts the token after exactly this many."""
+        return self.config.reads.length if isinstance(self.config.reads, TokenWindow) else None
+
+    def slide(self, tokens: Int[Tensor, "b t"]) -> Float[Tensor, "b n v"]:
+        """Logits after every full window of the tokens."""
+        if self.context_length is None:
+            raise ConfigError(f"this MLP reads {self.config.reads}", "build it for windows of tokens (TokenWindow)")
+        windows = tokens.unfold(1, self.context_length, 1)
+        return self(windows.flatten(0, 1)).unflatten(0, windows.shape[:2])
+
+    def class_logits(self, X: Tensor, real: Tensor | None = None, segments: Tensor | None = None) -> Tensor:
+        return self(X)
+
+    def with_classes(self, classes: int, *, image_size: tuple[int, int] | None = None, seed: int = 0) -> MLP:
+        if image_size not in (None, self.image_size):
+            raise InputError("an MLP sees one image size only", "keep it, or fine-tune a ViT or a hybrid")
+        return MLP(replace(self.config, classes=classes), seed=seed)
+
+    def sizes(self) -> dict[str, str]:
+        widths = " → ".join(map(str, self.config.sizes))
+        return {"layers": widths, "classes": str(self.config.classes)}

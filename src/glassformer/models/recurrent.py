@@ -1,13 +1,12 @@
-"""h_t^l = cell(h_t^{l−1}, h_{t−1}^l), logits = W h^L + b: a stack of recurrent layers that reads a sequence.
+"""h_t^l = cell(h_t^{l−1}, h_{t−1}^l), logits = W h^L + b: a stack of recurrent layers over a sequence.
 
-Elman 1990; Hochreiter, Schmidhuber 1997 (LSTM); Cho et al. 2014 (GRU); Schuster, Paliwal 1997 (both directions).
-With an answer at each position it is a language model, with one at the end a classifier.
+Elman 1990; Hochreiter, Schmidhuber 1997 (LSTM); Cho et al. 2014 (GRU); Schuster, Paliwal 1997 (bidirectional).
+With an output at each position it is a language model, with a single pooled output a classifier.
 """
 
 from __future__ import annotations
 
-import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import torch
@@ -16,7 +15,7 @@ from torch import Tensor, nn
 
 from glassformer.core.attention import require_dropout
 from glassformer.core.positions import require_choice
-from glassformer.errors import ConfigError, MaskError, ShapeError
+from glassformer.errors import ConfigError, InputError, MaskError, ShapeError
 from glassformer.models.ends import (
     Frames,
     Head,
@@ -29,17 +28,20 @@ from glassformer.models.ends import (
     require_positive,
     require_streamable,
 )
-from glassformer.models.recurrent_cells import CELLS, CellKind, LSTMCell, State
+from glassformer.models.protocols import InputKind, Reach
+from glassformer.models.recurrent_cells import CELLS, Cell, CellKind, LSTMCell, State
+from glassformer.models.registry import register
+from glassformer.models.sequence import SequenceNetwork
 from glassformer.nn.finite import require_finite
 from glassformer.nn.linear import Embedding, initialise
 from glassformer.nn.tap import Tap
 
-States = tuple[State, ...]  # of each layer
+States = tuple[State, ...]  # one per layer
 
 
 @dataclass(frozen=True, kw_only=True)
 class StackConfig:
-    """In both directions each has half the width, so that a layer is as wide either way."""
+    """Config of a recurrent stack. If bidirectional, each direction has half the width, so layers are equally wide."""
 
     cell: CellKind
     inputs: int
@@ -84,7 +86,7 @@ class RecurrentConfig:
     def __post_init__(self) -> None:
         require_positive(classes=self.classes)
         require_pool(self.pool)
-        _ = self.stack  # checks the rest
+        _ = self.stack  # validates the rest
 
     @property
     def stack(self) -> StackConfig:
@@ -108,7 +110,7 @@ def tiny(reads: Tokens | Frames, classes: int, pool: Pool = "none", *, cell: Cel
 
 
 def medium(vocabulary: int = 10_000, *, cell: CellKind = "lstm") -> RecurrentConfig:
-    """The medium language model of Zaremba, Sutskever, Vinyals 2014: two layers of 650, half of them dropped."""
+    """The medium language model of Zaremba, Sutskever, Vinyals 2014: two layers of 650, dropout 0.5."""
     reads = Tokens(vocabulary=vocabulary)
     return RecurrentConfig(
         reads=reads, classes=vocabulary, pool="none", width=650, layers=2, cell=cell, dropout=0.5
@@ -116,7 +118,7 @@ def medium(vocabulary: int = 10_000, *, cell: CellKind = "lstm") -> RecurrentCon
 
 
 def lengths_of(real: Tensor, X: Tensor) -> Tensor:
-    """How many positions of each sequence are real; they come first."""
+    """Number of real positions of each sequence; they come first."""
     check_real(real, X)
     lengths = real.sum(1)
     early = (real != (torch.arange(real.shape[1], device=real.device) < lengths[:, None])).any(1).nonzero()
@@ -126,7 +128,7 @@ def lengths_of(real: Tensor, X: Tensor) -> Tensor:
 
 
 def reverse(X: Tensor, lengths: Tensor | None) -> Tensor:
-    """Each sequence back to front, its padding where it was."""
+    """Reverse each sequence in time, leaving its padding in place."""
     if lengths is None:
         return X.flip(1)
     t, n = torch.arange(X.shape[1], device=X.device), lengths[:, None]
@@ -152,7 +154,7 @@ class Layer(nn.Module):
 
 
 class Stack(nn.Module):
-    """Layers on top of each other: (b, t, inputs) in, (b, t, width) and the last state of every layer out."""
+    """Stacked layers: (b, t, inputs) to (b, t, width) and the last state of every layer."""
 
     def __init__(self, config: StackConfig) -> None:
         super().__init__()
@@ -181,19 +183,24 @@ class Stack(nn.Module):
             raise ShapeError(f"the states have shapes {shapes}", remedy)
 
 
-def initialise_recurrent(model: nn.Module, width: int, seed: int) -> None:
-    """Matrices uniform on ±1/√n, as is usual for recurrent networks; forget gates open: their bias is 1.
+@torch.no_grad()
+def initialise_recurrent(model: nn.Module, seed: int) -> None:
+    """Initialise WX by Glorot and WH orthogonally, both per gate; biases are 0, but 1 for the forget gates of an LSTM.
 
-    An open forget gate lets the gradient through time from the first step (Jozefowicz, Zaremba, Sutskever 2015).
+    Glorot, Bengio 2010; Saxe, McClelland, Ganguli 2014 (orthogonal); Jozefowicz, Zaremba, Sutskever 2015 (the bias).
+    An orthogonal WH and an open forget gate let gradients flow through time from the first step.
     """
-
-    def uniform(weight: Tensor, generator: torch.Generator) -> None:
-        weight.uniform_(-1 / math.sqrt(width), 1 / math.sqrt(width), generator=generator)
-
-    initialise(model, seed, uniform)
+    initialise(model, seed)
+    random = torch.Generator().manual_seed(seed)
     for module in model.modules():
+        if not isinstance(module, Cell) or module.WH.weight.is_meta:
+            continue
+        for gate in range(module.gates):
+            rows = slice(gate * module.width, (gate + 1) * module.width)
+            nn.init.xavier_uniform_(module.WX.weight[rows], generator=random)
+            nn.init.orthogonal_(module.WH.weight[rows], generator=random)
         if isinstance(module, LSTMCell):
-            nn.init.ones_(module.WX.bias[module.width : 2 * module.width])
+            module.WX.bias[module.width : 2 * module.width] = 1.0
 
 
 class Streamed(NamedTuple):
@@ -201,8 +208,9 @@ class Streamed(NamedTuple):
     states: States
 
 
-class Recurrent(nn.Module):
-    """Token ids (b, t) or frames (b, t, features) in, logits (b, t, classes) or pooled (b, classes) out."""
+@register
+class Recurrent(SequenceNetwork):
+    """Token ids (b, t) or frames (b, t, features) to logits (b, t, classes), or pooled to (b, classes)."""
 
     def __init__(self, config: RecurrentConfig, *, seed: int = 0) -> None:
         super().__init__()
@@ -212,15 +220,15 @@ class Recurrent(nn.Module):
         self.dropout = nn.Dropout(config.dropout)
         self.head = Head(config.width, config.classes, config.pool)
         self.X, self.logits = Tap(), Tap()
-        initialise_recurrent(self, config.width, seed)
+        initialise_recurrent(self, seed)
 
     def forward(self, X: Sequence, real: Real | None = None) -> Float[Tensor, "..."]:
-        """Padding, where `real` is False, comes after the sequence."""
+        """Compute the logits. Padding, where `real` is False, must follow the sequence."""
         self.config.reads.check(X)
         return self._run(X, real, None).logits
 
     def stream(self, X: Sequence, states: States | None = None) -> Streamed:
-        """The answers to the next positions; pieces of any length give what the whole gives. Pass `states` back in."""
+        """Process the next positions; chunks of any length give the outputs of the whole. Pass `states` back in."""
         if self.config.bidirectional:
             raise ConfigError("the backward direction starts at the end of the sequence", "stream one direction only")
         require_streamable(self.config.pool)
@@ -231,7 +239,45 @@ class Recurrent(nn.Module):
         lengths = None if real is None else lengths_of(real, X)
         X = self.X(X if self.E is None else self.E(X))
         H, states = self.stack(self.dropout(X) if self.E is not None else X, states, lengths)
-        if self.config.pool == "last":  # where each direction ended, which is not one position
+        if self.config.pool == "last":  # the final state of each direction, which is not at a single position
             H, real = states[-1][0][:, None], None
         logits = self.logits(self.head(self.dropout(H), real))
         return Streamed(require_finite(logits, self), states)
+
+    # ---- capabilities ----
+
+    pooled_input: InputKind = "image"  # a sequence of rows
+
+    @property
+    def causal(self) -> bool:
+        return not self.config.bidirectional
+
+    @property
+    def reach(self) -> Reach:
+        return Reach(lookahead=None if self.config.bidirectional else 0)
+
+    image_size: tuple[int, int] | None = None  # any number of rows
+
+    @property
+    def channels(self) -> int:
+        return 0  # channels times columns are the features; only the model's folder defines the channels
+
+    def class_logits(self, X: Tensor, real: Tensor | None = None, segments: Tensor | None = None) -> Tensor:
+        """Logits of images (b, channels, rows, columns), read as a sequence of rows."""
+        rows = X.transpose(1, 2).flatten(2)
+        reads = self.config.reads
+        if isinstance(reads, Frames) and rows.shape[2] != reads.features:
+            fact = f"rows of {X.shape[1]} × {X.shape[3]} numbers for a network that reads {reads.features}"
+            raise ShapeError(fact, "scale the image to the size it was trained on")
+        return self(rows)
+
+    def with_classes(self, classes: int, *, image_size: tuple[int, int] | None = None, seed: int = 0) -> Recurrent:
+        reads = self.config.reads
+        if image_size is not None and (not isinstance(reads, Frames) or reads.features % image_size[1]):
+            raise InputError("a Recurrent reads rows of one length only", "keep it, or fine-tune a ViT or a hybrid")
+        return Recurrent(replace(self.config, classes=classes), seed=seed)
+
+    def sizes(self) -> dict[str, str]:
+        c = self.config
+        ways = ", both directions" if c.bidirectional else ""
+        return {"layers": f"{c.layers} × {c.width}, {c.cell}{ways}", "classes": str(c.classes)}

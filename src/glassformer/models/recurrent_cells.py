@@ -1,7 +1,7 @@
-"""h_t = f(x_t, h_{t−1}): the tanh network, the LSTM and the GRU, step by step as equations and as one kernel.
+"""h_t = f(x_t, h_{t−1}): the tanh RNN, the LSTM and the GRU, as explicit equations and as a fused kernel.
 
-What the input adds to each step, P = X WXᵀ + b, is one product for the whole sequence; only WH h runs through time.
-Fused, and still see-through: where a gate is watched or anything is edited the equations run, elsewhere the kernel.
+The input's contribution to each step, P = X WXᵀ + b, is one product for the whole sequence; only WH h is sequential.
+Cells stay inspectable: where a gate is watched or anything is edited, the equations run; elsewhere the fused kernel.
 """
 
 from __future__ import annotations
@@ -14,19 +14,19 @@ from torch import Tensor, nn
 from torch.nn.utils.rnn import PackedSequence, pack_padded_sequence, pad_packed_sequence
 
 from glassformer.nn.linear import Linear
-from glassformer.nn.tap import Tap
+from glassformer.nn.tap import Tap, active
 
 CellKind = Literal["rnn", "lstm", "gru"]
-State = tuple[Tensor, ...]  # (h,), or (h, c) of the LSTM, each (b, n)
-Note = Callable[[str, Tensor], Tensor]  # symbol and value in, value (edited, perhaps) out
+State = tuple[Tensor, ...]  # (h,), or (h, c) for the LSTM, each (b, n)
+Note = Callable[[str, Tensor], Tensor]  # takes a symbol and its value, returns the (possibly edited) value
 
 
 class Cell(nn.Module):
-    """One layer in one direction: (b, t, m) in, H (b, t, n) and the last state out."""
+    """One layer in one direction: (b, t, m) to H (b, t, n) and the last state."""
 
     gates: ClassVar[int]
-    symbols: ClassVar[tuple[str, ...]]  # what a step computes; the state is (h,), or (h, c) where there is a c
-    kernel: ClassVar[Callable[..., tuple[Tensor, ...]]]  # torch's own loop over time
+    symbols: ClassVar[tuple[str, ...]]  # the quantities a step computes; the state is (h,), or (h, c) if there is a c
+    kernel: ClassVar[Callable[..., tuple[Tensor, ...]]]  # torch's fused loop over time
 
     def __init__(self, inputs: int, width: int) -> None:
         super().__init__()
@@ -37,7 +37,7 @@ class Cell(nn.Module):
             self.add_module(symbol, Tap())
 
     def step(self, p: Tensor, state: State, note: Note) -> State:
-        """The next state, p = WX x_t + b. `note` names what is computed on the way."""
+        """Compute the next state from p = WX x_t + b. `note` records each intermediate quantity by name."""
         raise NotImplementedError
 
     def start(self, batch: int) -> State:
@@ -50,7 +50,7 @@ class Cell(nn.Module):
         return tap
 
     def forward(self, X: Tensor, state: State | None = None, lengths: Tensor | None = None) -> tuple[Tensor, State]:
-        """H is 0 past a sequence's length, and the last state is that at its length."""
+        """Compute H, which is 0 beyond a sequence's length, and the state at its length."""
         state = self.start(len(X)) if state is None else state
         taps = {symbol: self.tap(symbol) for symbol in self.symbols}
         if any(tap.edited or (tap.watched and symbol != "h") for symbol, tap in taps.items()):
@@ -59,10 +59,10 @@ class Cell(nn.Module):
         return taps["h"](H), state
 
     def explicit(self, X: Tensor, state: State, lengths: Tensor | None = None) -> tuple[Tensor, State]:
-        """The equations, step by step. Watchers see (b, t, n) at the end.
+        """Evaluate the equations step by step. Watchers receive (b, t, n) at the end.
 
-        What has been edited at t is what t + 1 sees, so editors run at each step, on (b, t, n) that is zero at all
-        other positions: an edit by position reads the same as in any other network.
+        Edits at t affect t + 1, so editors run at each step, on a tensor (b, t, n) that is zero at all other positions:
+        an edit by position works as in any other network.
         """
         steps = X.shape[1]
         places = torch.arange(steps, device=X.device)
@@ -72,7 +72,7 @@ class Cell(nn.Module):
             t = len(noted[symbol])
             if self.tap(symbol).edited:
                 whole = x.new_zeros(len(x), steps, self.width).index_copy(1, places[t : t + 1], x[:, None])
-                for edit in self.tap(symbol).editors:
+                for edit in active(self.tap(symbol).editors):
                     whole = edit(whole)
                 x = whole[:, t]
             noted[symbol].append(x)
@@ -85,13 +85,13 @@ class Cell(nn.Module):
                 after = tuple(torch.where(real, new, old) for new, old in zip(after, state, strict=True))
             state = after
         for symbol, values in noted.items():
-            for watch in self.tap(symbol).watchers:
+            for watch in active(self.tap(symbol).watchers):
                 watch(torch.stack(values, 1))
         H = torch.stack(noted["h"], 1)
         return (H if lengths is None else H * (lengths[:, None] > places)[..., None]), state
 
     def fused(self, X: Tensor, state: State, lengths: Tensor | None = None) -> tuple[Tensor, State]:
-        """The same numbers from torch's kernel, which keeps no gate."""
+        """Compute the same values with torch's kernel, which does not expose the gates."""
         weights = [self.WX.weight, self.WH.weight, self.WX.bias, self.WH.bias]
         options = (weights, True, 1, 0.0, self.training, False)
         if lengths is None:
@@ -110,7 +110,7 @@ class Cell(nn.Module):
 
 
 def _kernel_state(state: State) -> Tensor | list[Tensor]:
-    """torch's kernels want an axis of layers, and a list where there is more than h."""
+    """Add the layer axis that torch's kernels expect, and return a list if the state is more than h."""
     layered = [s[None].contiguous() for s in state]
     return layered if len(layered) > 1 else layered[0]
 

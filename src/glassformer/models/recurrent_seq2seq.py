@@ -16,10 +16,13 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
 from glassformer.core.attention import scores, softargmax
-from glassformer.errors import ShapeError
+from glassformer.errors import ConfigError, InputError, ShapeError
 from glassformer.models.ends import Frames, Real, Sequence, Tokens, require_positive
+from glassformer.models.protocols import InputKind, Verb
 from glassformer.models.recurrent import Stack, StackConfig, States, initialise_recurrent, lengths_of
 from glassformer.models.recurrent_cells import CellKind
+from glassformer.models.registry import register
+from glassformer.models.sessions import RecurrentMemorySession, require_prompt
 from glassformer.nn.finite import require_finite
 from glassformer.nn.linear import Embedding, Linear
 from glassformer.nn.tap import Tap
@@ -33,12 +36,12 @@ class RecurrentSeq2SeqConfig:
     layers: int
     attention: bool
     cell: CellKind = "lstm"
-    bidirectional: bool = False  # the encoder; the decoder cannot be
+    bidirectional: bool = False  # encoder only; the decoder is always unidirectional
     dropout: float = 0.0
 
     def __post_init__(self) -> None:
         require_positive(vocabulary=self.vocabulary)
-        _ = self.encoder  # checks the rest
+        _ = self.encoder  # validates the rest
 
     @property
     def writes(self) -> Tokens:
@@ -78,7 +81,7 @@ def tiny(
 
 
 def luong(source: int = 50_000, target: int = 50_000) -> RecurrentSeq2SeqConfig:
-    """Luong, Pham, Manning 2015: four LSTM layers of 1000, a fifth dropped."""
+    """Luong, Pham, Manning 2015: four LSTM layers of 1000, dropout 0.2."""
     reads = Tokens(vocabulary=source)
     return RecurrentSeq2SeqConfig(
         reads=reads, vocabulary=target, width=1000, layers=4, attention=True, dropout=0.2
@@ -86,19 +89,19 @@ def luong(source: int = 50_000, target: int = 50_000) -> RecurrentSeq2SeqConfig:
 
 
 class Memory(NamedTuple):
-    """What the encoder leaves: its states (Z in the equations), which of them are real, and where each layer ended."""
+    """Output of the encoder: its states (Z in the equations), their padding mask, and the last state of every layer."""
 
     X: Float[Tensor, "b s m"]
     real: Bool[Tensor, "b s"] | None
     states: States
 
     def select(self, rows: Tensor) -> Memory:
-        """The memory of these rows of the batch, in this order, repeats allowed: what beam search needs."""
+        """Select these rows of the batch, in this order, with repeats allowed, as needed for beam search."""
         return Memory(self.X[rows], None if self.real is None else self.real[rows], select(self.states, rows))
 
 
 def select(states: States, rows: Tensor) -> States:
-    """The states of these rows of the batch, in this order, repeats allowed."""
+    """Select the states of these rows of the batch, in this order, with repeats allowed."""
     return tuple(tuple(s[rows] for s in state) for state in states)
 
 
@@ -120,15 +123,16 @@ class StateAttention(nn.Module):
         self, h: Float[Tensor, "b t m"], Z: Float[Tensor, "b s m"], real: Bool[Tensor, "b s"] | None
     ) -> Float[Tensor, "b t m"]:
         Q = self.Q(self.WQ(h))
-        Z = Z.to(Q.dtype)  # under autocast products are bfloat16, the states of padded sequences float32
+        Z = Z.to(Q.dtype)  # under autocast, products are bfloat16 but the states of padded sequences float32
         S = self.S(scores(Q, Z, beta=1.0, mask=None if real is None else real[:, None]))
         A = self.A(softargmax(S))
         H = self.H(A @ Z)
         return self.O(torch.tanh(self.WO(torch.cat([H, h], -1))))
 
 
+@register
 class RecurrentSeq2Seq(nn.Module):
-    """Source token ids (b, s) or frames (b, s, features) and target ids (b, t) in, logits (b, t, vocabulary) out."""
+    """Source token ids (b, s) or frames (b, s, features) and target ids (b, t) to logits (b, t, vocabulary)."""
 
     def __init__(self, config: RecurrentSeq2SeqConfig, *, seed: int = 0) -> None:
         super().__init__()
@@ -142,10 +146,10 @@ class RecurrentSeq2Seq(nn.Module):
         self.dropout = nn.Dropout(config.dropout)
         self.W = Linear(m, config.vocabulary)
         self.Z, self.logits = Tap(), Tap()
-        initialise_recurrent(self, m, seed)
+        initialise_recurrent(self, seed)
 
     def encode(self, source: Sequence, real: Real | None = None) -> Memory:
-        """Padding, where `real` is False, comes after the sequence."""
+        """Encode the source. Padding, where `real` is False, must follow the sequence."""
         self.config.reads.check(source)
         lengths = None if real is None else lengths_of(real, source)
         X = source if self.E_source is None else self.dropout(self.E_source(source))
@@ -153,7 +157,7 @@ class RecurrentSeq2Seq(nn.Module):
         return Memory(self.Z(Z), real, states)
 
     def decode(self, target: Int[Tensor, "b t"], memory: Memory, states: States | None = None) -> Decoded:
-        """The logits after each target token, one or many, and the states to go on from; none is the beginning."""
+        """Return the logits after each target token and the states to continue from; `states` of None starts anew."""
         self.config.writes.check(target)
         if len(target) != len(memory.X):
             fact = f"{len(target)} targets for {len(memory.X)} sources"
@@ -165,5 +169,45 @@ class RecurrentSeq2Seq(nn.Module):
     def forward(
         self, source: Sequence, target: Int[Tensor, "b t"], source_real: Real | None = None
     ) -> Float[Tensor, "b t v"]:
-        """Teacher forcing: position t answers what follows target[:, : t + 1]; padding after it changes nothing."""
+        """Teacher forcing: position t predicts what follows target[:, : t + 1]; padding after it has no effect."""
         return self.decode(target, self.encode(source, source_real)).logits
+
+    # ---- capabilities ----
+
+    context_length: int | None = None
+    start_token: int | None = None  # defined in the model's folder
+
+    @property
+    def vocabulary(self) -> int:
+        reads = self.config.reads
+        return min(reads.vocabulary, self.config.vocabulary) if isinstance(reads, Tokens) else self.config.vocabulary
+
+    @property
+    def inputs(self) -> tuple[InputKind, ...]:
+        return ("text" if isinstance(self.config.reads, Tokens) else "frames", "text")
+
+    @property
+    def verbs(self) -> tuple[Verb, ...]:
+        return ("translate", "generate") if isinstance(self.config.reads, Tokens) else ()
+
+    def session(self, *, start: tuple[int, ...] = (), ends: tuple[int, ...] = ()) -> RecurrentMemorySession:
+        if len(start) != 1 or not ends:
+            fact = f"a RecurrentSeq2Seq decodes from start={start} to ends={ends}"
+            raise ConfigError(fact, "give session() one start token and the end tokens: its config has none")
+        return RecurrentMemorySession(
+            self, vocabulary=self.config.vocabulary, start=start[0], ends=ends, check=self._check_source
+        )
+
+    def _check_source(self, source: Tensor) -> None:
+        if isinstance(self.config.reads, Tokens):
+            require_prompt(source, None, "source")
+        elif source.dim() != 2 or not len(source):
+            raise InputError(f"a source of frames has shape {tuple(source.shape)}", "give (frames, features)")
+
+    def cross_attention(self) -> Tap | None:
+        return None if self.attention is None else self.attention.A
+
+    def sizes(self) -> dict[str, str]:
+        c = self.config
+        how = "with attention" if c.attention else "without attention"
+        return {"layers": f"{c.layers} × {c.width}, {c.cell}, {how}", "vocabulary": f"{c.vocabulary:,}"}

@@ -1,6 +1,6 @@
 """p(target | source): the encoder-decoder Transformer of 2017, and its modern variant by config.
 
-Vaswani et al., "Attention Is All You Need", 2017. Post-norm, as the paper has it and many copies of it do not.
+Vaswani et al., "Attention Is All You Need", 2017. Post-norm, as in the paper, unlike many reimplementations.
 """
 
 from __future__ import annotations
@@ -13,6 +13,10 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
 from glassformer.errors import ConfigError
+from glassformer.models.describe import stack_size
+from glassformer.models.protocols import InputKind, Verb
+from glassformer.models.registry import register
+from glassformer.models.sessions import MemorySession, require_prompt
 from glassformer.nn import (
     BlockCache,
     BlockConfig,
@@ -26,12 +30,13 @@ from glassformer.nn import (
 )
 from glassformer.nn.finite import require_finite
 from glassformer.nn.linear import initialise
+from glassformer.nn.tap import Tap
 from glassformer.nn.text import TextConfig, TextStack, WordHead
 
 
 @dataclass(frozen=True, kw_only=True)
 class Seq2SeqConfig:
-    """Two sides, and what they share: one table of tokens (`shared`), and the head (`tied`: the target's table)."""
+    """Config of encoder and decoder. `shared`: one token table for both; `tied`: the head uses the target's table."""
 
     source: TextConfig
     target: TextConfig
@@ -60,16 +65,20 @@ class Seq2SeqConfig:
 
 
 class Memory(NamedTuple):
-    """What the encoder made of the source, and which of it is real."""
+    """Output of the encoder and its padding mask."""
 
     X: Float[Tensor, "b s m"]
     real: Bool[Tensor, "b s"] | None
+
+    def select(self, rows: Tensor) -> Memory:
+        """Select these rows of the batch, in this order, with repeats allowed."""
+        return Memory(self.X[rows], None if self.real is None else self.real[rows])
 
 
 def vaswani(
     vocabulary: int, width: int, depth: int, count: int, hidden: int, *, dropout: float = 0.0
 ) -> Seq2SeqConfig:
-    """The paper's: post-norm, ReLU, sinusoidal positions, tokens scaled by √width, all tables tied."""
+    """As in the paper: post-norm, ReLU, sinusoidal positions, embeddings scaled by √width, all tables tied."""
     attention = heads(width, count, dropout=dropout)
     ffn = FeedForwardConfig(width=width, hidden=hidden, activation="relu", dropout=dropout)
     encoder = BlockConfig(attention=attention, ffn=ffn, place="post", dropout=dropout)
@@ -84,7 +93,7 @@ def vaswani(
 
 
 def modern(vocabulary: int, width: int, depth: int, count: int, hidden: int) -> Seq2SeqConfig:
-    """Pre-norm by RMS, SwiGLU, rotary positions in the decoder, relative buckets in the encoder, no biases."""
+    """Pre-norm with RMSNorm, SwiGLU, rotary positions in the decoder, relative buckets in the encoder, no biases."""
     norm = NormConfig(kind="rms", eps=1e-6)
     attention = heads(width, count, biases="")
     ffn = FeedForwardConfig(width=width, hidden=hidden, activation="silu", gated=True, bias=False)
@@ -112,6 +121,7 @@ def transformer_base() -> Seq2SeqConfig:
     return vaswani(vocabulary=37000, width=512, depth=6, count=8, hidden=2048, dropout=0.1)
 
 
+@register
 class Seq2Seq(nn.Module):
     """memory = encoder(source); logits[t] = head(decoder(target ≤ t, memory))."""
 
@@ -142,7 +152,7 @@ class Seq2Seq(nn.Module):
         *,
         cache: list[BlockCache] | None = None,
     ) -> Float[Tensor, "b t v"]:
-        """Logits for what follows each target token; with a cache, `target` is only what is new."""
+        """Return the logits after each target token; with a cache, `target` contains only new tokens."""
         view = View(mask=None if memory.real is None else memory.real[:, None, None, :])
         X = self.decoder.decode(target, real, memory=memory.X, memory_view=view, cache=cache)
         return require_finite(self.word_head(X, self.decoder.embed.table.weight), self)
@@ -157,5 +167,44 @@ class Seq2Seq(nn.Module):
         return self.decode(target, self.encode(source, source_real), target_real)
 
     def cache(self, room: int) -> list[BlockCache]:
-        """An empty past with room for `room` target tokens: pass it to `decode`, then feed only what is new."""
+        """Create an empty cache for up to `room` target tokens: pass it to `decode`, then feed only new tokens."""
         return self.decoder.cache(room)
+
+    # ---- capabilities ----
+
+    inputs: tuple[InputKind, ...] = ("text", "text")
+    verbs: tuple[Verb, ...] = ("translate", "generate")
+
+    @property
+    def vocabulary(self) -> int:
+        return min(self.config.source.vocabulary, self.config.target.vocabulary)
+
+    @property
+    def context_length(self) -> int:
+        return self.config.length
+
+    @property
+    def start_token(self) -> int:
+        return self.config.start
+
+    def session(
+        self, *, start: tuple[int, ...] = (), ends: tuple[int, ...] = (), cached: bool = True
+    ) -> MemorySession:
+        c = self.config
+        return MemorySession(
+            self,
+            vocabulary=c.target.vocabulary,
+            context=c.length,
+            start=start or (c.start,),
+            ends=ends or (c.end,),
+            check=lambda prompt: require_prompt(prompt, c.length, "source"),
+            cached=cached,
+        )
+
+    def cross_attention(self) -> Tap:
+        return list(self.decoder.blocks())[-1].cross.A
+
+    def sizes(self) -> dict[str, str]:
+        c = self.config
+        sides = f"{stack_size(c.source)} + {stack_size(c.target)}"
+        return {"layers": sides, "vocabulary": f"{c.target.vocabulary:,}", "context": f"{c.length:,} tokens"}

@@ -1,4 +1,4 @@
-"""p(symbol or blank | sound), frame by frame: log-mel frames, convolutions, blocks that see chunk by chunk, a CTC head.
+"""p(symbol or blank | audio), frame by frame: log-mel frames, convolutions, chunk-wise attention, a CTC head.
 
 Graves et al., "Connectionist Temporal Classification", 2006; Zhang et al., "Unified Streaming and Non-streaming
 Two-pass End-to-end Model", 2020 (chunks).
@@ -6,6 +6,7 @@ Two-pass End-to-end Model", 2020 (chunks).
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -14,23 +15,27 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 from torch.nn.functional import ctc_loss
 
-from glassformer.core.audio import MEL, RATE, MelConfig, log_mel_start, log_mel_step, require_wave
+from glassformer.core.audio import MEL, RATE, MelConfig, log_mel, log_mel_start, log_mel_step, require_wave
 from glassformer.core.masks import or_itself, padding
 from glassformer.core.values import has_values
 from glassformer.errors import ConfigError, InputError, ShapeError
+from glassformer.models.describe import stack_size
+from glassformer.models.protocols import InputKind, Reach, Verb
+from glassformer.models.registry import register
 from glassformer.nn import BlockConfig, FeedForwardConfig, Linear, NormConfig, Rotary, Stack, View, heads
 from glassformer.nn.finite import require_finite
 from glassformer.nn.frames import FrameConfig, FrameEmbedding
 from glassformer.nn.linear import initialise
 from glassformer.nn.positions import Biased
 from glassformer.nn.streaming import Chunks, StackStream
+from glassformer.nn.tap import Tap
 
 BLANK = 0
-AT_ONCE = 64  # vectors that a stream makes in one step, or a chunk if that is longer: bounds memory, whatever is fed
+AT_ONCE = 64  # vectors that a stream computes per step, or a chunk if that is longer: bounds memory for any input
 
 
 class Latency(NamedTuple):
-    """How long after a vector's first sound it can be final at the latest, in vectors' time and in seconds."""
+    """Maximum delay from the start of a vector's audio until it is final, in vectors and in seconds."""
 
     frames: int
     seconds: float
@@ -38,7 +43,7 @@ class Latency(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class SpeechConfig:
-    """`vocabulary` symbols are 1 … vocabulary in the logits, and 0 is the blank."""
+    """Config of a streaming CTC model. Classes 1 … `vocabulary` of the logits are the symbols, class 0 is the blank."""
 
     mel: MelConfig
     embed: FrameConfig
@@ -67,18 +72,18 @@ class SpeechConfig:
 
     @property
     def seconds(self) -> float:
-        """The time that one vector, and so one row of logits, stands for."""
+        """Duration of one vector, and so of one row of logits."""
         return self.embed.factor * self.mel.hop / self.mel.rate
 
     def horizon(self, t: int) -> int:
-        """How many samples make row t of the logits final: it hears none after them, and a stream then gives it."""
+        """Number of samples that make row t of the logits final: no later ones affect it, and a stream returns it."""
         chunk = self.chunks.chunk
         vectors = (t // chunk + 1) * chunk + self.chunks.ahead(self.depth)
         return (vectors * self.embed.factor + self.embed.ahead) * self.mel.hop
 
     @property
     def latency(self) -> Latency:
-        """chunk + look-ahead through all blocks, for the first row of a chunk, which waits longest."""
+        """chunk + look-ahead through all blocks, for the first row of a chunk, which has the largest latency."""
         return Latency(self.chunks.chunk + self.chunks.ahead(self.depth), self.horizon(0) / self.mel.rate)
 
 
@@ -92,7 +97,7 @@ def plain(
     mel: MelConfig = MEL,
     dropout: float = 0.0,
 ) -> SpeechConfig:
-    """Pre-norm, GELU, feed-forward of four times the width, rotary positions, a vector every 40 ms."""
+    """Pre-norm, GELU, feed-forward layers of four times the width, rotary positions, one vector every 40 ms."""
     block = BlockConfig(
         attention=heads(width, count, dropout=dropout),
         ffn=FeedForwardConfig(width=width, hidden=4 * width, dropout=dropout),
@@ -115,37 +120,38 @@ def tiny() -> SpeechConfig:
 
 
 def small(vocabulary: int = 28) -> SpeechConfig:
-    """6.6 million parameters, 0.64 s of latency: letters, space and apostrophe unless another vocabulary is given."""
+    """6.6 million parameters, 0.64 s of latency. The default vocabulary is letters, space and apostrophe."""
     return plain(256, 8, 4, vocabulary=vocabulary, chunks=Chunks(chunk=16, left=64), dropout=0.1)
 
 
+@register
 class Speech(nn.Module):
-    """logits = W norm(blocks(embed(frames))), a row for each vector; `core.audio.log_mel` makes the frames."""
+    """logits = W norm(blocks(embed(frames))), one row for each vector; `core.audio.log_mel` computes the frames."""
 
     def __init__(self, config: SpeechConfig, *, seed: int = 0) -> None:
         super().__init__()
         self.config = c = config
         self.embed = FrameEmbedding(c.embed)
         self.encoder = Stack(c.block, c.depth, positions=c.positions, last_norm=c.last_norm)
-        self.head = Linear(c.width, c.vocabulary + 1)
+        self.head, self.logits = Linear(c.width, c.vocabulary + 1), Tap()
         initialise(self, seed)
 
     def forward(
         self, frames: Float[Tensor, "b t bands"], lengths: Int[Tensor, " b"] | None = None
     ) -> Float[Tensor, "b n v"]:
-        """All at once, under the mask that a stream lives with; `lengths` count the frames that are not padding.
+        """Compute all rows at once, with the mask of a stream; `lengths` are the numbers of frames without padding.
 
-        Of the rows, `self.rows(lengths)` are a recording's own.
+        The first `self.rows(lengths)` rows belong to each recording.
         """
         X = self.embed(self._checked(frames, lengths), lengths)
         mask = self.config.chunks.mask(X.shape[1], device=X.device)
         if lengths is not None:
             real = padding(self.rows(lengths), X.shape[1])
-            mask = or_itself(mask & real)  # padding that sees nothing real; nobody reads it
-        return self.head(require_finite(self.encoder(X, View(mask=mask)), self))
+            mask = or_itself(mask & real)  # padding that attends to nothing real; its output is unused
+        return self.logits(self.head(require_finite(self.encoder(X, View(mask=mask)), self)))
 
     def rows(self, lengths: Int[Tensor, " b"]) -> Int[Tensor, " b"]:
-        """How many rows of logits come of so many frames."""
+        """Number of rows of logits for these numbers of frames."""
         return self.config.embed.length(lengths)
 
     def loss(
@@ -155,14 +161,14 @@ class Speech(nn.Module):
         targets: Int[Tensor, "b s"],
         target_lengths: Int[Tensor, " b"],
     ) -> Float[Tensor, ""]:
-        """−log p(target | frames) by CTC, for each symbol of a target, then the mean over recordings."""
+        """−log p(target | frames) by CTC, per symbol of a target, then averaged over recordings."""
         logp = self(frames, lengths).log_softmax(-1).transpose(0, 1)
         rows = self.rows(lengths)
         self._fit(rows, targets, target_lengths)
         return ctc_loss(logp, targets, rows, target_lengths, blank=BLANK)
 
     def stream(self, *, rate: int = RATE) -> SpeechStream:
-        """A listener that takes sound as it arrives, at `rate` samples a second."""
+        """Create a stream that takes audio as it arrives, at `rate` samples per second."""
         return SpeechStream(self, rate)
 
     def _checked(self, frames: Tensor, lengths: Tensor | None) -> Tensor:
@@ -184,7 +190,7 @@ class Speech(nn.Module):
         return frames
 
     def _fit(self, rows: Tensor, targets: Tensor, target_lengths: Tensor) -> None:
-        """A target needs a row for each symbol, and one for the blank between two of the same."""
+        """Check that a target has enough rows: one for each symbol, and one for the blank between two equal symbols."""
         for i, (n, s) in enumerate(zip(rows.tolist(), target_lengths.tolist(), strict=True)):
             if not 0 <= s <= targets.shape[1]:
                 raise ShapeError(f"target {i} has {s} of {targets.shape[1]} symbols", "give its real length")
@@ -197,12 +203,84 @@ class Speech(nn.Module):
                 fact = f"target {i} needs {need} rows and its sound gives {n}"
                 raise InputError(fact, "leave it out, or embed fewer frames in a vector")
 
+    # ---- capabilities ----
+
+    inputs: tuple[InputKind, ...] = ("audio",)
+    verbs: tuple[Verb, ...] = ("transcribe",)
+    piece = 1  # its own stream processes pieces of fixed length
+
+    @property
+    def mel(self) -> MelConfig:
+        return self.config.mel
+
+    @property
+    def row_seconds(self) -> float:
+        return self.config.seconds
+
+    def ctc_logits(
+        self, frames: Float[Tensor, "b t bands"], lengths: Int[Tensor, " b"], *, stack: int
+    ) -> Float[Tensor, "b n v"]:
+        return self(frames, lengths)
+
+    def audio_stream(self, mel: MelConfig, *, stack: int) -> SpeechStream:
+        return self.stream()
+
+    def sizes(self) -> dict[str, str]:
+        c = self.config
+        latency = f"{c.latency.seconds:.2f} s"
+        return {"layers": stack_size(c), "symbols": str(c.vocabulary), "latency": latency}
+
+    @property
+    def step_seconds(self) -> float:
+        return self.config.mel.hop / self.config.mel.rate
+
+    @property
+    def reach(self) -> Reach:
+        """Reach from samples to logits; a step is the `hop` samples between two log-mel frames."""
+        c = self.config
+        ahead = c.chunks.ahead(c.depth) * c.embed.factor + c.embed.ahead
+        return Reach(
+            lookahead=ahead, left=self._left, chunk=c.chunks.chunk * c.embed.factor, stride=c.embed.factor
+        )
+
+    @property
+    def _left(self) -> int:
+        """Number of frames before its chunk that a vector depends on.
+
+        Each block after the first adds whole chunks; then come the convolutions, and the samples that a log-mel frame
+        shares with previous ones.
+        """
+        c = self.config
+        left, chunk = c.chunks.left, c.chunks.chunk
+        vectors = left + (c.depth - 1) * -(-left // chunk) * chunk
+        back, step = 0, 1
+        for i, stride in enumerate(c.embed.strides):
+            back += step * c.embed.before(i)
+            step *= stride
+        return vectors * c.embed.factor + back - (-c.mel.overlap // c.mel.hop)
+
+    def example(self, length: int | None, generator: torch.Generator) -> Tensor:
+        """Random samples (1, t, hop)."""
+        lookahead, left, chunk, _ = self.reach
+        t = length or max(48, (left or 0) + (lookahead or 0) + 3 * chunk)
+        return 0.05 * torch.randn(1, t, self.config.mel.hop, generator=generator)
+
+    def respond(self, X: Tensor) -> Tensor:
+        mel = self.config.mel
+        return self(log_mel(X.flatten(1), mel, rate=mel.rate).to(next(self.parameters())))
+
+    def respond_in_pieces(self, pieces: Iterable[Tensor]) -> Iterator[Tensor]:
+        stream = self.stream(rate=self.config.mel.rate)
+        for piece in pieces:
+            yield stream.feed(piece.flatten())[None]
+        yield stream.finish()[None]
+
 
 class SpeechStream:
-    """`feed` takes samples, any number at a time, and gives the rows of logits that became final; `finish` the rest.
+    """Streaming inference: `feed` takes samples and returns the rows of logits that became final; `finish` the rest.
 
-    Together they are the rows of the offline pass, first and last too. What is kept and what a chunk costs do not grow
-    with the length of the stream.
+    Together they equal the rows of the offline pass, including the first and the last. Memory and the cost of a chunk
+    do not grow with the length of the stream.
     """
 
     def __init__(self, model: Speech, rate: int = RATE) -> None:
@@ -223,11 +301,11 @@ class SpeechStream:
 
     @property
     def held(self) -> int:
-        """How many numbers are kept for later."""
+        """Number of values in the buffers and caches."""
         return self._wave.numel() + sum(part.numel() for part in self._frames) + self._stack.held
 
     def feed(self, wave: Float[Tensor, " n"]) -> Float[Tensor, "k v"]:
-        """One channel of samples from −1 to 1."""
+        """Take one channel of samples in [−1, 1], of any length."""
         self._require_open()
         if wave.dim() != 1:
             fact = f"sound of shape {tuple(wave.shape)} came to a stream"
@@ -236,7 +314,7 @@ class SpeechStream:
         return torch.cat([self._step(piece) for piece in wave.split(self._piece)])
 
     def finish(self) -> Float[Tensor, "k v"]:
-        """No more sound comes: everything that still waited for some."""
+        """End the stream and return all pending rows."""
         self._require_open()
         self.finished = True
         return self._step(self._wave.new_zeros(0), end=True)
@@ -246,7 +324,7 @@ class SpeechStream:
         model = self.model
         frames, self._wave = log_mel_step(wave.to(self._wave)[None], self._wave, self.config.mel, end=end)
         X, self._frames = model.embed.step(frames.to(self._frames[0]), self._frames, end=end)
-        return model.head(require_finite(self._stack.step(X, end=end), model))[0]
+        return model.logits(model.head(require_finite(self._stack.step(X, end=end), model)))[0]
 
     def _require_open(self) -> None:
         if self.finished:

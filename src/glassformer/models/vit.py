@@ -1,11 +1,11 @@
-"""class of an image: its patches as tokens, a CLS token or their mean, learned positions.
+"""image → class: a Transformer over patches, with a CLS token or mean pooling and learned positions.
 
 Dosovitskiy et al., "An Image is Worth 16x16 Words", 2021.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import torch
@@ -14,6 +14,9 @@ from torch import Tensor, nn
 
 from glassformer.core.positions import interpolate_2d
 from glassformer.errors import ConfigError, ShapeError
+from glassformer.models.describe import describe_image
+from glassformer.models.protocols import InputKind, Verb
+from glassformer.models.registry import register
 from glassformer.nn import BlockConfig, FeedForwardConfig, Linear, NormConfig, PatchEmbedding, Stack, heads
 from glassformer.nn.finite import require_finite
 from glassformer.nn.linear import initialise, normal
@@ -22,7 +25,7 @@ from glassformer.nn.tap import Tap
 
 @dataclass(frozen=True, kw_only=True)
 class Resize:
-    """How a table of learned positions is interpolated to another grid: each published family does it its own way."""
+    """How learned positions are interpolated to another grid, which differs between published model families."""
 
     mode: Literal["bicubic", "bilinear"] = "bicubic"
     antialias: bool = False
@@ -31,13 +34,13 @@ class Resize:
 
 @dataclass(frozen=True, kw_only=True)
 class ViTConfig:
-    """`prefix` learned tokens stand before the patches (CLS first); `registers` join after positions are added.
+    """Config of a Vision Transformer with `prefix` learned tokens before the patches (CLS first).
 
-    `pool` is what the head sees: the first token, the mean over patches, or both side by side (DINOv2); `pool_norm`
-    comes after it, `last_norm` before. `hidden` > 0 makes the head the two-layer one used in pre-training; 0 the linear
-    one used in fine-tuning. `teacher`: a second head sees the second token, and the two are averaged (DeiT).
-    `prefix_positions` of False leaves the prefix without positions (DeiT III). `masked`: a learned vector can stand for
-    patches that are hidden.
+    `registers` are added after the positions. `pool` selects the input of the head: the first token, the mean over
+    patches, or both concatenated (DINOv2); `pool_norm` follows pooling, `last_norm` precedes it. `hidden` > 0 gives the
+    two-layer head used in pre-training, 0 the linear one used in fine-tuning. `teacher`: a second head takes the second
+    token, and the two are averaged (DeiT). `prefix_positions` of False leaves the prefix without positions (DeiT III).
+    `masked`: adds a learned mask vector that can replace hidden patches.
     """
 
     image: tuple[int, int]
@@ -84,22 +87,22 @@ class ViTConfig:
 
     @property
     def kernel(self) -> tuple[int, int, int, int]:
-        """The patch embedding's shape as a convolution: width, channels, rows, columns."""
+        """Shape of the patch embedding as a convolution: width, channels, rows, columns."""
         return self.width, self.channels, *self.patch
 
     @property
     def placed(self) -> int:
-        """How many prefix tokens have positions."""
+        """Number of prefix tokens that have positions."""
         return self.prefix if self.prefix_positions else 0
 
     @property
     def places(self) -> int:
-        """How many positions were learned."""
+        """Number of learned positions."""
         return self.placed + self.grid[0] * self.grid[1]
 
 
 def plain(size: int, patch: int, width: int, depth: int, count: int, *, classes: int, channels: int = 3) -> ViTConfig:
-    """Pre-norm, GELU, feed-forward of four times the width, CLS."""
+    """Pre-norm, GELU, feed-forward layers of four times the width, CLS token."""
     block = BlockConfig(
         attention=heads(width, count),
         ffn=FeedForwardConfig(width=width, hidden=4 * width),
@@ -150,6 +153,7 @@ def large_32(classes: int = 1000) -> ViTConfig:
     return plain(224, 32, 1024, 24, 16, classes=classes)
 
 
+@register
 class ViT(nn.Module):
     """X = [CLS, patches] + E; logits = head(pool(norm(blocks(X))))."""
 
@@ -162,7 +166,7 @@ class ViT(nn.Module):
         self.positions = nn.Parameter(torch.zeros(c.places, c.width))
         self.mask = nn.Parameter(torch.zeros(c.width)) if c.masked else None
         self.first_norm = c.first_norm.build(c.width) if c.first_norm is not None else None
-        self.E, self.X = Tap(), Tap()
+        self.E, self.X, self.logits = Tap(), Tap(), Tap()
         self.encoder = Stack(c.block, c.depth, last_norm=c.last_norm)
         pooled = 2 * c.width if c.pool == "both" else c.width
         self.pool_norm = c.pool_norm.build(pooled) if c.pool_norm is not None else None
@@ -172,9 +176,9 @@ class ViT(nn.Module):
         initialise(self, seed, normal(0.02))
 
     def tokens(self, image: Float[Tensor, "b c H W"], hidden: Bool[Tensor, "b p"] | None = None) -> Tensor:
-        """X = [CLS …, W patch₁, W patch₂, …] + E, then registers; E interpolated if the image has another size.
+        """X = [CLS …, W patch₁, W patch₂, …] + E, then registers; E is interpolated if the image has another size.
 
-        Patches that are `hidden` are the learned mask instead.
+        Patches marked in `hidden` are replaced by the learned mask vector.
         """
         c = self.config
         X = self.embed(image)
@@ -191,7 +195,7 @@ class ViT(nn.Module):
         return self.X(X if self.first_norm is None else self.first_norm(X))
 
     def table(self, grid: tuple[int, int]) -> Float[Tensor, "n m"]:
-        """The learned positions at another grid."""
+        """The learned positions, interpolated to another grid."""
         c = self.config
         how = c.resize
         return interpolate_2d(
@@ -215,7 +219,7 @@ class ViT(nn.Module):
     def features(
         self, image: Float[Tensor, "b c H W"], hidden: Bool[Tensor, "b p"] | None = None
     ) -> Float[Tensor, "b n m"]:
-        """Every token after the last norm: prefix, registers, patches row by row."""
+        """Every token after the last norm: prefix, registers, patches in row-major order."""
         if image.dim() != 4:
             raise ShapeError(f"an image of shape {tuple(image.shape)}", "give (batch, channels, height, width)")
         return require_finite(self.encoder(self.tokens(image, hidden)), self)
@@ -229,7 +233,7 @@ class ViT(nn.Module):
         return first if self.pool_norm is None else self.pool_norm(first)
 
     def forward(self, image: Float[Tensor, "b c H W"]) -> Float[Tensor, "b classes"]:
-        """Logits; without classes, the pooled vector itself."""
+        """Compute the logits; without classes, the pooled vector itself."""
         X = self.features(image)
         x = self.pool(X)
         if self.head_hidden is not None:
@@ -237,4 +241,61 @@ class ViT(nn.Module):
         y = x if self.head is None else self.head(x)
         if self.teacher_head is not None:
             y = (y + self.teacher_head(X[:, 1])) / 2
-        return require_finite(y, self)
+        return require_finite(self.logits(y), self)
+
+    # ---- capabilities ----
+
+    inputs: tuple[InputKind, ...] = ("image",)
+
+    @property
+    def verbs(self) -> tuple[Verb, ...]:
+        return ("classify",) if self.config.classes else ()
+
+    @property
+    def classes(self) -> int:
+        return self.config.classes
+
+    @property
+    def channels(self) -> int:
+        return self.config.channels
+
+    @property
+    def image_size(self) -> tuple[int, int]:
+        return self.config.image
+
+    @property
+    def patch_size(self) -> tuple[int, int]:
+        return self.config.patch
+
+    @property
+    def prefix_names(self) -> tuple[str, ...]:
+        c = self.config
+        names = [*(["CLS"] if c.prefix else []), *(f"prefix {i}" for i in range(1, c.prefix))]
+        return (*names, *(f"register {i}" for i in range(c.registers)))
+
+    def patch_grid(self, size: tuple[int, int]) -> tuple[int, int]:
+        return size[0] // self.config.patch[0], size[1] // self.config.patch[1]
+
+    def position_table(self, grid: tuple[int, int]) -> Float[Tensor, "n m"]:
+        return self.table(grid)
+
+    def pool_weights(self, image: Float[Tensor, "b c H W"]) -> Float[Tensor, "b n"]:
+        rows, columns = self.patch_grid((image.shape[2], image.shape[3]))
+        before = len(self.prefix_names)
+        first, mean = torch.zeros(2, before + rows * columns, device=image.device)
+        first[0], mean[before:] = 1.0, 1 / (rows * columns)
+        how = {"first": first, "mean": mean, "both": (first + mean) / 2}
+        return how[self.config.pool].expand(len(image), -1)
+
+    def class_logits(self, X: Tensor, real: Tensor | None = None, segments: Tensor | None = None) -> Tensor:
+        return self(X)
+
+    @property
+    def head_names(self) -> tuple[str, ...]:
+        return ("head", "teacher_head") if self.config.teacher else ("head",)
+
+    def with_classes(self, classes: int, *, image_size: tuple[int, int] | None = None, seed: int = 0) -> ViT:
+        return ViT(replace(self.config, classes=classes, image=image_size or self.config.image), seed=seed)
+
+    def sizes(self) -> dict[str, str]:
+        return describe_image(self.config) | {"classes": str(self.config.classes)}

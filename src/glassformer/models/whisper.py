@@ -1,7 +1,7 @@
-"""p(text | sound): log-mel frames, two convolutions, an encoder with sinusoids, a decoder that attends to it.
+"""p(text | audio): log-mel frames, two convolutions, an encoder with sinusoidal positions, a decoder attending to it.
 
-Radford et al., "Robust Speech Recognition via Large-Scale Weak Supervision", 2022. `core.audio.whisper_log_mel` makes
-the frames of 30 s of sound.
+Radford et al., "Robust Speech Recognition via Large-Scale Weak Supervision", 2022. `core.audio.whisper_log_mel`
+computes the frames of 30 s of audio.
 """
 
 from __future__ import annotations
@@ -14,8 +14,12 @@ from torch import Tensor, nn
 
 from glassformer.core.positions import sinusoidal
 from glassformer.core.values import has_values
-from glassformer.errors import ConfigError, MaskError, ShapeError
+from glassformer.errors import ConfigError, InputError, MaskError, ShapeError
+from glassformer.models.describe import stack_size
+from glassformer.models.protocols import InputKind, Verb
+from glassformer.models.registry import register
 from glassformer.models.seq2seq import Memory
+from glassformer.models.sessions import MemorySession
 from glassformer.nn import (
     BlockCache,
     BlockConfig,
@@ -37,9 +41,9 @@ from glassformer.nn.text import TextConfig, TextStack, WordHead
 
 @dataclass(frozen=True, kw_only=True)
 class WhisperConfig:
-    """`places` positions of the encoder, of `embed.factor` frames each; the decoder says `target`, `start` to `end`.
+    """Config of an encoder of `places` positions with `embed.factor` frames each, and of the decoder (`target`).
 
-    `tied`: the head's matrix is the table of tokens.
+    Generated tokens run from `start` to `end`. `tied`: the head shares the token table.
     """
 
     embed: FrameConfig
@@ -74,12 +78,12 @@ class WhisperConfig:
 
     @property
     def frames(self) -> int:
-        """How many frames can be heard at once."""
+        """Maximum number of frames of a window."""
         return self.places * self.embed.factor
 
     @property
     def length(self) -> int:
-        """How many tokens can be said, the start counted."""
+        """Maximum number of generated tokens, including the start token."""
         assert isinstance(self.target.positions, Learned)
         return self.target.positions.length
 
@@ -87,7 +91,7 @@ class WhisperConfig:
 def plain(
     bands: int, width: int, depth: int, count: int, *, vocabulary: int, places: int, length: int, start: int, end: int
 ) -> WhisperConfig:
-    """Pre-norm, GELU, feed-forward of four times the width, keys without bias; both sides alike."""
+    """Pre-norm, GELU, feed-forward layers of four times the width, keys without bias, in encoder and decoder."""
     attention = heads(width, count, biases="qvo")
     ffn = FeedForwardConfig(width=width, hidden=4 * width)
     speaks = BlockConfig(attention=attention, cross=attention, ffn=ffn)
@@ -109,10 +113,11 @@ def tiny() -> WhisperConfig:
 
 
 def tiny_en() -> WhisperConfig:
-    """Whisper tiny.en: 37 million parameters, 30 s of sound at once."""
+    """Whisper tiny.en: 37 million parameters, windows of 30 s."""
     return plain(80, 384, 4, 6, vocabulary=51864, places=1500, length=448, start=50257, end=50256)
 
 
+@register
 class Whisper(nn.Module):
     """memory = encoder(embed(frames) + E); logits[t] = head(decoder(target ≤ t, memory))."""
 
@@ -120,7 +125,7 @@ class Whisper(nn.Module):
         super().__init__()
         self.config = c = config
         self.embed = FrameEmbedding(c.embed)
-        # E follows from a formula, and is a weight all the same: published files hold it, rounded in their own way
+        # E is given by a formula but stored as a weight: published checkpoints contain it with their own rounding
         self.positions = nn.Parameter(torch.zeros(c.places, c.width), requires_grad=False)
         self.E, self.X = Tap(), Tap()
         self.dropout = nn.Dropout(c.block.dropout)
@@ -133,9 +138,9 @@ class Whisper(nn.Module):
                 self.positions.copy_(sinusoidal(c.places, c.width, layout="halves", divisor="d/2-1"))
 
     def encode(self, frames: Float[Tensor, "b t bands"], real: Bool[Tensor, "b t"] | None = None) -> Memory:
-        """`real` is False after a recording's last frame: those are silence, and nobody attends to them.
+        """Encode the frames. `real` is False after a recording's last frame; those positions are not attended to.
 
-        Published models are used to 30 s, all of it real, with zeros after the sound before its frames are made.
+        Published models expect 30 s without a mask: pad the audio with zeros before computing its frames.
         """
         lengths = None if real is None else self._lengths(real, frames)
         X = self.embed(self._fit(frames).to(self.positions.dtype), lengths)
@@ -154,7 +159,7 @@ class Whisper(nn.Module):
         *,
         cache: list[BlockCache] | None = None,
     ) -> Float[Tensor, "b t v"]:
-        """Logits for what follows each target token; with a cache, `target` is only what is new."""
+        """Return the logits after each target token; with a cache, `target` contains only new tokens."""
         view = View(mask=None if memory.real is None else memory.real[:, None, None])
         X = self.decoder.decode(target, real, memory=memory.X, memory_view=view, cache=cache)
         return require_finite(self.word_head(X, self.decoder.embed.table.weight), self)
@@ -169,7 +174,7 @@ class Whisper(nn.Module):
         return self.decode(target, self.encode(frames, frames_real), target_real)
 
     def cache(self, room: int) -> list[BlockCache]:
-        """An empty past with room for `room` target tokens: pass it to `decode`, then feed only what is new."""
+        """Create an empty cache for up to `room` target tokens: pass it to `decode`, then feed only new tokens."""
         return self.decoder.cache(room)
 
     def _lengths(self, real: Tensor, frames: Tensor) -> Int[Tensor, " b"]:
@@ -187,3 +192,64 @@ class Whisper(nn.Module):
             fact = f"{frames.shape[1]} frames came to a model that hears {self.config.frames} at once"
             raise ShapeError(fact, "cut the sound into windows")
         return frames
+
+    # ---- capabilities ----
+
+    inputs: tuple[InputKind, ...] = ("audio", "text")
+    verbs: tuple[Verb, ...] = ("transcribe",)
+
+    @property
+    def vocabulary(self) -> int:
+        return self.config.target.vocabulary
+
+    @property
+    def context_length(self) -> int:
+        return self.config.length
+
+    @property
+    def window(self) -> int:
+        return self.config.frames
+
+    @property
+    def bands(self) -> int:
+        return self.config.embed.bands
+
+    @property
+    def factor(self) -> int:
+        return self.config.embed.factor
+
+    @property
+    def start_token(self) -> int:
+        return self.config.start
+
+    @property
+    def end_token(self) -> int:
+        return self.config.end
+
+    def session(
+        self, *, start: tuple[int, ...] = (), ends: tuple[int, ...] = (), cached: bool = True
+    ) -> MemorySession:
+        c = self.config
+        return MemorySession(
+            self,
+            vocabulary=c.target.vocabulary,
+            context=c.length,
+            start=start or (c.start,),
+            ends=ends or (c.end,),
+            check=self._check_frames,
+            cached=cached,
+        )
+
+    def _check_frames(self, frames: Tensor) -> None:
+        bands, most = self.bands, self.window
+        real = frames.is_floating_point()
+        if frames.dim() != 2 or frames.shape[1] != bands or not real or not 1 <= len(frames) <= most:
+            kind = str(frames.dtype).removeprefix("torch.")
+            fact = f"frames are {kind} of shape {tuple(frames.shape)}"
+            raise InputError(fact, f"give each as 1 to {most} frames of {bands} bands (core.whisper_log_mel)")
+
+    def sizes(self) -> dict[str, str]:
+        c = self.config
+        sides = f"{c.depth} × {c.width}, {c.block.attention.heads} heads + {stack_size(c.target)}"
+        context = f"{c.frames} frames of {c.embed.bands} bands, {c.length} tokens"
+        return {"layers": sides, "vocabulary": f"{c.target.vocabulary:,}", "context": context}

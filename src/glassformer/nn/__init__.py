@@ -1,4 +1,4 @@
-"""Modules that read like their equations."""
+"""Neural network modules, written to read like their equations."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""O = W_O [H¹ … Hʰ], Hⁱ = softargmax_β(Qⁱ Kⁱᵀ) Vⁱ, Q = W_Q X, K = W_K Z, V = W_V Z: several heads of attention."""
+"""O = W_O [H¹ … Hʰ], Hⁱ = softargmax_β(Qⁱ Kⁱᵀ) Vⁱ, Q = W_Q X, K = W_K Z, V = W_V Z: multi-head attention."""
 
 from __future__ import annotations
 
@@ -6,8 +6,9 @@ import math
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+import torch
 from jaxtyping import Bool, Float
-from torch import Tensor, nn
+from torch import Tensor, is_grad_enabled, nn
 
 from glassformer.core.attention import drop, require_dropout, scores, softargmax, softargmax_
 from glassformer.core.fused import Pattern, attend_fused, spread
@@ -15,11 +16,11 @@ from glassformer.core.rotary import rotate
 from glassformer.errors import ConfigError, ShapeError
 from glassformer.nn.cache import LayerCache
 from glassformer.nn.linear import Linear
-from glassformer.nn.tap import Tap
+from glassformer.nn.tap import Tap, active
 
 
 class Turn(NamedTuple):
-    """The angles by which rotary positions turn queries and keys."""
+    """The angles by which rotary positions rotate queries and keys."""
 
     cos: Tensor
     sin: Tensor
@@ -27,7 +28,7 @@ class Turn(NamedTuple):
 
 
 class View(NamedTuple):
-    """What queries see of the keys: M (True = may attend), the causal mask, a bias on S, and where they stand."""
+    """What the queries may attend to: mask M (True = may attend), causal or not, a bias on S, and rotary angles."""
 
     mask: Bool[Tensor, "..."] | None = None
     causal: bool = False
@@ -37,7 +38,10 @@ class View(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class AttentionConfig:
-    """`kv_heads` heads of keys and values serve `heads` heads of queries; `biases` names the projections with one."""
+    """Configuration of attention: `heads` query heads share `kv_heads` key/value heads.
+
+    `biases` lists the projections that have a bias, by the letters q, k, v and o.
+    """
 
     width: int
     heads: int
@@ -64,7 +68,7 @@ class AttentionConfig:
 
 
 def heads(width: int, count: int, **changes: Any) -> AttentionConfig:
-    """`count` heads of width `width / count` and β = 1/√that, or as the changes say."""
+    """Return a config with `count` heads of width d = `width / count` and β = 1/√d; `changes` override its fields."""
     if count < 1 or (width % count and "key_width" not in changes):
         raise ConfigError(
             f"width {width} does not split into {count} heads", f"choose heads that divide it ({_divisors(width)})"
@@ -81,25 +85,59 @@ def heads(width: int, count: int, **changes: Any) -> AttentionConfig:
 
 
 def _divisors(n: int) -> str:
-    found = [d for d in range(1, min(n, 10_000) + 1) if n % d == 0]  # n may be any number that a file claims
+    found = [d for d in range(1, min(n, 10_000) + 1) if n % d == 0]  # n may come from an untrusted file
     return ", ".join(map(str, found[:6])) + (", …" if len(found) > 6 else "")
 
 
-class MultiHeadAttention(nn.Module):
-    """Attention of X to itself, or to a memory Z.
+class HeadOutputs:
+    """Cⁱ = W_Oⁱ Hⁱ, the contribution of each head to O, computed lazily; O = Σ_i Cⁱ + b."""
 
-    Fused while nobody edits S or A: who watches them gets a `Pattern`, from which they come back late.
+    def __init__(self, H: Float[Tensor, "b h t e"], WO: Any) -> None:
+        self._H, self._WO = H, WO
+
+    @property
+    def shape(self) -> tuple[int, int, int, int]:
+        return (*self._H.shape[:3], self._WO.out_features)
+
+    def HO(self, heads: slice | list[int] = slice(None), rows: slice | list[int] = slice(None)) -> Tensor:
+        """Return C for the requested heads and query rows."""
+        h, e = self._H.shape[1], self._H.shape[3]
+        chosen = torch.arange(h)[heads].tolist()
+        H = self._H[:, :, rows]
+        if isinstance(self._WO, nn.Linear):
+            W = self._WO.weight.unflatten(1, (h, e))[:, chosen]
+            return torch.einsum("bhte,mhe->bhtm", H[:, chosen], W)
+        rest = self._WO(H.new_zeros(1, 1, h * e))  # weights not accessible: compute b, then one head at a time
+        only = [torch.nn.functional.pad(H[:, i], (i * e, (h - i - 1) * e)) for i in chosen]
+        return torch.stack([self._WO(one) - rest for one in only], 1)
+
+
+class MultiHeadAttention(nn.Module):
+    """Multi-head attention of X to itself, or to a memory Z.
+
+    The fused kernel runs unless S or A is edited or a gradient with respect to them may be needed. Watchers of S or A
+    in a fused layer receive a `Pattern`, from which both are recomputed lazily and exactly. Q0 and K0 are queries and
+    keys before rotary positions, Q and K after them; HO is the contribution of each head to O.
     """
 
     def __init__(self, config: AttentionConfig) -> None:
         super().__init__()
         self.config = c = config
-        self.beta = c.beta
         self.WQ = Linear(c.width, c.heads * c.key_width, bias="q" in c.biases)
         self.WK = Linear(c.memory_width, c.kv_heads * c.key_width, bias="k" in c.biases)
         self.WV = Linear(c.memory_width, c.kv_heads * c.value_width, bias="v" in c.biases)
         self.WO = Linear(c.heads * c.value_width, c.width, bias="o" in c.biases)
-        self.Q, self.K, self.V, self.S, self.A, self.H, self.O = (Tap() for _ in "QKVSAHO")
+        self.Q0, self.K0, self.Q, self.K, self.V = Tap(), Tap(), Tap(), Tap(), Tap()
+        self.S, self.A, self.H, self.HO, self.O = Tap(), Tap(), Tap(), Tap(), Tap()
+        self.beta_editors: list[Any] = []
+
+    @property
+    def beta(self) -> float:
+        """The scale β of the scores, from the config unless edited in the current context."""
+        beta = self.config.beta
+        for edit in active(self.beta_editors) if self.beta_editors else ():
+            beta = edit(beta)
+        return beta
 
     def forward(
         self,
@@ -109,27 +147,28 @@ class MultiHeadAttention(nn.Module):
         cache: LayerCache | None = None,
     ) -> Float[Tensor, "b t m"]:
         if X.dim() != 3:
-            raise ShapeError(f"tokens of shape {tuple(X.shape)} came to attention", "give (batch, tokens, width)")
-        Q = self.Q(self.turn(self.split(self.WQ(X), self.config.heads), view))
-        if cache is not None and cache.complete:  # a memory that was projected before
+            raise ShapeError(f"attention received tokens of shape {tuple(X.shape)}", "give (batch, tokens, width)")
+        Q = self.Q(self.turn(self.Q0(self.split(self.WQ(X), self.config.heads)), view))
+        if cache is not None and cache.complete:  # the memory was already projected
             K, V = cache.kept()
         else:
             K, V = self.project(X if Z is None else Z, view)
             if cache is not None:
                 K, V = cache.append(K, V)
-        H = self.gather(Q, K, V, view)
-        return self.O(self.WO(self.H(H).transpose(1, 2).flatten(2)))
+        return self.O(self.join(self.H(self.gather(Q, K, V, view))))
 
     def project(self, Z: Float[Tensor, "b s n"], view: View) -> tuple[Tensor, Tensor]:
-        """K = W_K Z and V = W_V Z, in heads; the keys turned by their positions."""
-        K = self.split(self.WK(Z), self.config.kv_heads)
+        """K = W_K Z and V = W_V Z, split into heads; rotary positions are applied to the keys."""
+        K = self.K0(self.split(self.WK(Z), self.config.kv_heads))
         V = self.split(self.WV(Z), self.config.kv_heads)
         return self.K(self.turn(K, view)), self.V(V)
 
     def gather(self, Q: Tensor, K: Tensor, V: Tensor, view: View) -> Float[Tensor, "b h t e"]:
-        """H = softargmax_β(Q Kᵀ) V: fused, unless an edit, dropout or a reader of all of it needs A itself."""
-        if self.S.edited or self.A.edited or self.A.whole or (self.training and self.config.dropout):
-            return self.explicit(Q, K, V, view)
+        """H = softargmax_β(Q Kᵀ) V: fused, unless an edit, dropout, a watcher of all of A or a gradient needs A."""
+        graded = is_grad_enabled() and (Q.requires_grad or K.requires_grad) and (self.S.watched or self.A.watched)
+        dropped = self.training and self.config.dropout
+        if graded or dropped or self.S.edited or self.A.edited or self.A.whole:
+            return self.explicit(Q, K, V, view, graded)
         H, L = attend_fused(Q, K, V, beta=self.beta, mask=view.mask, causal=view.causal, bias=view.bias)
         if self.S.watched or self.A.watched:
             pattern = self.pattern(Q, K, L, view)
@@ -140,17 +179,33 @@ class MultiHeadAttention(nn.Module):
     def pattern(self, Q: Tensor, K: Tensor, L: Tensor | None, view: View) -> Pattern:
         return Pattern(Q, K, L, beta=self.beta, mask=view.mask, causal=view.causal, bias=view.bias)
 
-    def explicit(self, Q: Tensor, K: Tensor, V: Tensor, view: View) -> Float[Tensor, "b h t e"]:
-        """The same with A held, so that it can be read and changed on the way; and S, if that is what is changed."""
+    def explicit(self, Q: Tensor, K: Tensor, V: Tensor, view: View, graded: bool = False) -> Float[Tensor, "b h t e"]:
+        """H as in `gather`, with A (and S if needed) in memory, so that it can be read, edited and differentiated."""
         K, V = spread(K, self.config.heads), spread(V, self.config.heads)
         S = scores(Q, K, beta=self.beta, mask=view.mask, bias=view.bias, causal=view.causal)
-        if self.S.edited or self.A.edited:
-            A = self.A(softargmax(self.S(S)) if self.S.edited or self.S.watched else softargmax_(S))
-        else:  # S is still to be had late, and its memory is A's
+        dropped = self.training and self.config.dropout > 0
+        if self.S.edited or (self.S.watched and (self.A.edited or dropped)):
+            A = self.A(softargmax(self.S(S)))
+        elif graded and not self.A.edited and not dropped:
+            pattern = self.pattern(Q, K, None, view)
+            A = softargmax(S)
+            pattern.held = {"S": S, "A": A}
+            self.S(pattern)
+            self.A(pattern)
+        else:  # S can still be recomputed lazily, and A reuses its memory
             if self.S.watched:
                 self.S(self.pattern(Q, K, None, view))
             A = self.A(softargmax_(S))
         return drop(A, self.config.dropout if self.training else 0.0, None) @ V
+
+    def join(self, H: Float[Tensor, "b h t e"]) -> Float[Tensor, "b t m"]:
+        """O = W_O [H¹ … Hʰ] + b."""
+        if self.HO.edited:
+            rest = self.WO(H.new_zeros(1, 1, H.shape[1] * H.shape[3]))
+            return self.HO(HeadOutputs(H, self.WO).HO()).sum(1) + rest
+        if self.HO.watched:
+            self.HO(HeadOutputs(H, self.WO))
+        return self.WO(H.transpose(1, 2).flatten(2))
 
     @staticmethod
     def split(Y: Float[Tensor, "b t hd"], heads: int) -> Float[Tensor, "b h t d"]:
@@ -165,5 +220,5 @@ class MultiHeadAttention(nn.Module):
 
 
 def weights_of(pattern: Pattern | Tensor) -> Tensor:
-    """A, whether a tap gave it late or explicit."""
+    """Return A, whether the tap passed a lazy `Pattern` or a tensor."""
     return pattern.A() if isinstance(pattern, Pattern) else pattern

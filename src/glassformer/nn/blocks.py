@@ -1,4 +1,4 @@
-"""Y = X + attention(norm X), O = Y + ffn(norm Y) (pre-norm), or norm(X + attention X) … (post-norm): one layer."""
+"""Y = X + attention(norm X), O = Y + ffn(norm Y) (pre-norm), or norm(X + attention X) … (post-norm): one block."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ NO_VIEW = View()
 
 @dataclass(frozen=True, kw_only=True)
 class BlockConfig:
-    """What a block is made of. `cross` is attention to a memory; `gain` starts a learned scale on each branch."""
+    """Configuration of a block. `cross` is attention to a memory; `gain` is the initial LayerScale of each branch."""
 
     attention: AttentionConfig
     ffn: FeedForwardConfig
@@ -54,7 +54,7 @@ class Gain(nn.Module):
 
 
 class Residual(nn.Module):
-    """X + branch(norm X), or norm(X + branch X)."""
+    """X + branch(norm X) (pre-norm), or norm(X + branch X) (post-norm)."""
 
     def __init__(self, config: BlockConfig) -> None:
         super().__init__()
@@ -71,7 +71,7 @@ class Residual(nn.Module):
 
 
 class BlockCache(NamedTuple):
-    """What a block keeps of the past: its own keys and values, and its memory's."""
+    """Caches of a block: keys and values of its self-attention, and those of its memory."""
 
     own: LayerCache
     memory: LayerCache
@@ -86,9 +86,9 @@ def sliding_cache(window: int) -> BlockCache:
 
 
 class Block(nn.Module):
-    """Attention of X to itself, to a memory if the config has `cross`, and the feed-forward net, each in a residual.
+    """Self-attention, cross-attention if the config has `cross`, and a feed-forward network, each with a residual.
 
-    An encoder's block has no `cross`; a decoder's sees with a causal view.
+    Encoder blocks have no `cross`; decoder blocks are run with a causal view.
     """
 
     def __init__(self, config: BlockConfig) -> None:

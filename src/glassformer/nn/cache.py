@@ -1,4 +1,4 @@
-"""Keys and values of the past, kept so that each is computed once: all of them, a sliding window, or a memory."""
+"""Key/value caches: all previous positions, a sliding window, or a memory."""
 
 from __future__ import annotations
 
@@ -12,20 +12,20 @@ Pair = tuple[Tensor, Tensor]
 
 
 class LayerCache:
-    """What one attention layer keeps. `length` positions have gone by."""
+    """Key/value cache of one attention layer; `length` is the number of positions seen so far."""
 
-    complete = False  # True: nothing more comes, so what is kept is not projected again
+    complete = False  # True: no more keys will be appended, so the cached ones are reused as they are
 
     def __init__(self) -> None:
         self.length = 0
         self._pair: Pair | None = None
 
     def append(self, K: Float[Tensor, "b g t d"], V: Float[Tensor, "b g t e"]) -> Pair:
-        """Takes the new keys and values; gives all that the new queries may look at."""
+        """Append new keys and values, and return all that the new queries may attend to."""
         raise TypeError("choose StaticCache, SlidingCache or MemoryCache")
 
     def span(self, t: int) -> int:
-        """How many keys t new queries will look at: those before them, and their own."""
+        """Return the number of keys that t new queries attend to: cached ones and their own."""
         return self.length + t
 
     def kept(self) -> Pair:
@@ -34,7 +34,7 @@ class LayerCache:
         return self._pair
 
     def reorder(self, rows: Tensor) -> None:
-        """Batch row i goes on from the past of row rows[i]: what beam search needs."""
+        """Reorder the batch for beam search: row i continues from the cache of row rows[i]."""
         if self._pair is not None:
             self._pair = (self._pair[0][rows], self._pair[1][rows])
 
@@ -46,9 +46,9 @@ class LayerCache:
 
 
 class StaticCache(LayerCache):
-    """Room for `room` positions, set aside once; K and V grow into it and are never copied.
+    """A cache with preallocated capacity for `room` positions; cached K and V are not copied on append.
 
-    They are written in place, so gradients need a cache of one append, or none.
+    Writes are in place, so gradients work only with a single append, or without a cache.
     """
 
     def __init__(self, room: int) -> None:
@@ -71,7 +71,7 @@ class StaticCache(LayerCache):
         return like.new_empty(*like.shape[:2], self.room, like.shape[3])
 
     def reorder(self, rows: Tensor) -> None:
-        if self._pair is not None:  # of the room, only what is filled is copied
+        if self._pair is not None:  # copy only the filled part
             K, V = self.kept()
             self._pair = self._empty(K[rows, :, :0]), self._empty(V[rows, :, :0])
             for room, part in zip(self._pair, (K, V), strict=True):
@@ -83,7 +83,7 @@ class StaticCache(LayerCache):
 
 
 class SlidingCache(LayerCache):
-    """The last `window` positions before the new ones: all that a windowed or streaming layer looks back at."""
+    """A cache of the last `window` positions, for layers with windowed or streaming attention."""
 
     def __init__(self, window: int) -> None:
         super().__init__()
@@ -105,7 +105,7 @@ class SlidingCache(LayerCache):
 
 
 class MemoryCache(LayerCache):
-    """The keys and values of a memory that stays while a decoder runs: projected once."""
+    """A cache of the keys and values of a decoder's memory, which are projected only once."""
 
     def append(self, K: Float[Tensor, "b g s d"], V: Float[Tensor, "b g s e"]) -> Pair:
         self._pair, self.complete, self.length = (K, V), True, K.shape[2]

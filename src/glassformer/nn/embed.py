@@ -1,4 +1,4 @@
-"""X = scale · table[token] + E[position] (+ segment), and X = W patch + b: from words and pictures to vectors."""
+"""X = scale · table[token] + E[position] (+ segment), and X = W patch + b: token and patch embeddings."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from glassformer.nn.tap import Tap
 
 
 class TokenEmbedding(nn.Module):
-    """X = norm(scale · table[token] + E[position] + segment[kind]), each part if the config has it."""
+    """X = norm(scale · table[token] + E[position] + segment[kind]); parts that are not configured are omitted."""
 
     def __init__(
         self,
@@ -38,7 +38,7 @@ class TokenEmbedding(nn.Module):
         self.segments = Embedding(segments, width) if segments else None
         self.norm = norm.build(width) if norm is not None else None
         self.dropout = nn.Dropout(dropout)
-        self.E, self.X = Tap(), Tap()
+        self.T, self.E, self.X = Tap(), Tap(), Tap()
 
     def forward(
         self,
@@ -46,11 +46,10 @@ class TokenEmbedding(nn.Module):
         positions: Int[Tensor, "..."] | None = None,
         segments: Int[Tensor, "b t"] | None = None,
     ) -> Float[Tensor, "b t m"]:
-        """Positions count from 0 unless given; every token is of segment 0 unless said otherwise."""
+        """Embed tokens. Positions default to counting from 0, and segments default to 0."""
         _require_known("token", tokens, self.table)
         X = self.table(tokens)
-        if self.scale != 1.0:
-            X = X * self.scale
+        X = self.T(X if self.scale == 1.0 else X * self.scale)
         if self.segments is not None:
             X = X + self.segments(self._kinds(tokens, segments))
         elif segments is not None:
@@ -82,7 +81,7 @@ def _require_known(what: str, tokens: Tensor, table: Embedding) -> None:
 
 
 def patches(image: Float[Tensor, "b c H W"], size: tuple[int, int]) -> Float[Tensor, "b n k"]:
-    """Cut into patches row by row, each flattened as (channel, row, column): n = H/size · W/size."""
+    """Split images into patches row by row, each flattened as (channel, row, column): n = H/size · W/size."""
     *_, H, W = image.shape
     h, w = size
     if H % h or W % w:
@@ -95,7 +94,7 @@ def patches(image: Float[Tensor, "b c H W"], size: tuple[int, int]) -> Float[Ten
 
 
 class PatchEmbedding(nn.Module):
-    """X_p = W patch_p + b (Dosovitskiy 2021): the same as a convolution whose kernel and stride are the patch."""
+    """X_p = W patch_p + b (Dosovitskiy 2021): equivalent to a convolution with kernel and stride of the patch size."""
 
     def __init__(self, size: tuple[int, int], channels: int, width: int, *, bias: bool = True) -> None:
         super().__init__()
@@ -116,6 +115,6 @@ class PatchEmbedding(nn.Module):
         return self.W(patches(image, self.size))
 
     def convolution(self, image: Float[Tensor, "b c H W"]) -> Float[Tensor, "b n m"]:
-        """The same numbers by torch's convolution."""
+        """Compute the same embedding with PyTorch's convolution."""
         kernel = self.W.weight.unflatten(1, (self.channels, *self.size))
         return conv2d(image, kernel, self.W.bias, stride=self.size).flatten(2).mT

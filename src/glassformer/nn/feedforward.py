@@ -1,4 +1,4 @@
-"""O = W2 φ(W1 X), or O = W2 (φ(W1 X) ⊙ W3 X): the feed-forward net, on each position alone."""
+"""O = W2 φ(W1 X), or O = W2 (φ(W1 X) ⊙ W3 X): the position-wise feed-forward network."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ Activation = Literal["relu", "gelu", "gelu_tanh", "quick_gelu", "silu", "tanh"]
 ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
     "relu": relu,
     "gelu": gelu,  # x Φ(x), Φ by erf
-    "gelu_tanh": lambda x: gelu(x, approximate="tanh"),  # GPT-2's
-    "quick_gelu": lambda x: x * torch.sigmoid(1.702 * x),  # CLIP's
+    "gelu_tanh": lambda x: gelu(x, approximate="tanh"),  # GPT-2
+    "quick_gelu": lambda x: x * torch.sigmoid(1.702 * x),  # CLIP
     "silu": silu,  # also called swish
     "tanh": torch.tanh,
 }
@@ -30,7 +30,7 @@ ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
 
 @dataclass(frozen=True, kw_only=True)
 class FeedForwardConfig:
-    """Gated with silu is SwiGLU (Shazeer 2020)."""
+    """Configuration of a feed-forward network; `gated` with silu is SwiGLU (Shazeer 2020)."""
 
     width: int
     hidden: int
@@ -48,7 +48,7 @@ class FeedForwardConfig:
 
 
 class FeedForward(nn.Module):
-    """F = φ(W1 X) (⊙ W3 X if gated), O = W2 F."""
+    """P = W1 X, F = φ(P), or F = φ(P) ⊙ G with G = W3 X if gated; O = W2 F."""
 
     def __init__(self, config: FeedForwardConfig) -> None:
         super().__init__()
@@ -58,9 +58,10 @@ class FeedForward(nn.Module):
         self.W3 = Linear(config.width, config.hidden, bias=config.bias) if config.gated else None
         self.dropout = nn.Dropout(config.dropout)
         self.P, self.F, self.O = Tap(), Tap(), Tap()
+        self.G = Tap() if config.gated else None
 
     def forward(self, X: Float[Tensor, "*b m"]) -> Float[Tensor, "*b m"]:
         F = ACTIVATIONS[self.config.activation](self.P(self.W1(X)))
-        if self.W3 is not None:
-            F = F * self.W3(X)
+        if self.W3 is not None and self.G is not None:
+            F = F * self.G(self.W3(X))
         return self.O(self.W2(self.dropout(self.F(F))))

@@ -1,4 +1,4 @@
-"""A NaN is an error that names its place, never an answer."""
+"""Checks that raise an error naming the location of a NaN or infinity, instead of returning it."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _LOOKED_AT: ContextVar[bool] = ContextVar("looked_at", default=False)
 
 @contextmanager
 def looked_at() -> Iterator[None]:
-    """Within it nothing is checked here: a training looks at the loss, and keeps the batch that broke it."""
+    """Skip the checks below: the training loop checks the loss itself and keeps the batch that caused the error."""
     token = _LOOKED_AT.set(True)
     try:
         yield
@@ -26,9 +26,9 @@ def looked_at() -> Iterator[None]:
 
 
 def require_finite(Y: Tensor, model: nn.Module) -> Tensor:
-    """Y itself, if every number of it is finite; otherwise an error that names the weight that is not, if one is.
+    """Return Y if all its values are finite; otherwise raise an error that names the non-finite weight, if any.
 
-    A NaN or an infinity is its own extreme, and looking for extremes copies nothing.
+    NaN and infinity propagate to the minimum or maximum, which are computed without a copy.
     """
     if not has_values(Y) or not Y.numel() or _LOOKED_AT.get():
         return Y

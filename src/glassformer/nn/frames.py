@@ -1,4 +1,4 @@
-"""X = φ(C₂ φ(C₁ frames)): from log-mel frames to vectors, several frames to each, by convolutions with a stride."""
+"""X = φ(C₂ φ(C₁ frames)): strided convolutions that map several log-mel frames to each vector."""
 
 from __future__ import annotations
 
@@ -17,14 +17,15 @@ from glassformer.nn.linear import Convolution
 from glassformer.nn.tap import Tap
 
 N = TypeVar("N", int, Tensor)
-Kept = tuple[Tensor, ...]  # of each convolution, the inputs that later outputs still need
+Kept = tuple[Tensor, ...]  # per convolution, the inputs that later outputs still need
 
 
 @dataclass(frozen=True, kw_only=True)
 class FrameConfig:
-    """Convolutions of these kernels and strides. Causal, an output hears no frame after those it stands for;
+    """Configuration of strided convolutions over frames, with one kernel size and stride per convolution.
 
-    `centred`, it hears as far ahead as back.
+    By default causal: an output depends on no frame after those it represents. If `centred`, its context extends
+    equally far in both directions.
     """
 
     bands: int
@@ -50,36 +51,36 @@ class FrameConfig:
             raise ConfigError(f"frames of {self.bands} bands → {self.width}", "choose at least 1 of each")
 
     def before(self, i: int) -> int:
-        """How many zeros stand before the first input of convolution i."""
+        """Return the number of zeros padded before the first input of convolution i."""
         return (self.kernels[i] - 1) // 2 if self.centred else self.kernels[i] - self.strides[i]
 
     @property
     def factor(self) -> int:
-        """Frames to a vector."""
+        """Number of frames per vector."""
         return math.prod(self.strides)
 
     @property
     def ahead(self) -> int:
-        """How many frames vector j hears after those it stands for, j·factor … (j+1)·factor − 1."""
+        """Number of frames that vector j depends on after those it represents, j·factor … (j+1)·factor − 1."""
         last = 0
         for i in reversed(range(len(self.kernels))):
             last = last * self.strides[i] - self.before(i) + self.kernels[i] - 1
         return last - (self.factor - 1)
 
     def length(self, frames: N) -> N:
-        """⌈… ⌈t / s₁⌉ / s₂ …⌉: how many vectors come of t frames."""
+        """⌈… ⌈t / s₁⌉ / s₂ …⌉: the number of vectors for t frames."""
         for s in self.strides:
             frames = -(-frames // s)
         return frames
 
 
 def whisper(bands: int, width: int) -> FrameConfig:
-    """Two frames to a vector, centred, as Whisper's encoder begins."""
+    """Return the configuration of Whisper's encoder: two frames per vector, centred."""
     return FrameConfig(bands=bands, width=width, strides=(1, 2), centred=True)
 
 
 class FrameEmbedding(nn.Module):
-    """Vector j stands for frames j·factor … (j+1)·factor − 1; zeros complete the last, so that no frame is lost."""
+    """Embed frames j·factor … (j+1)·factor − 1 as vector j; the last is zero-padded, so that no frame is lost."""
 
     def __init__(self, config: FrameConfig) -> None:
         super().__init__()
@@ -92,7 +93,7 @@ class FrameEmbedding(nn.Module):
     def forward(
         self, frames: Float[Tensor, "b t bands"], lengths: Int[Tensor, " b"] | None = None
     ) -> Float[Tensor, "b n m"]:
-        """Frames after a recording's length are silence, whatever they hold, and so is what comes of them."""
+        """Embed frames; those after a recording's length are set to 0 before each convolution."""
         Y = self.fit(frames).mT
         for i in range(len(self.convolutions)):
             if lengths is not None:
@@ -103,14 +104,14 @@ class FrameEmbedding(nn.Module):
         return self.X(Y.mT)
 
     def start(self, batch: int = 1) -> Kept:
-        """What is kept before the first frame: zeros."""
+        """Return the initial state of `step`: zeros."""
         like = next(self.parameters())
         return tuple(like.new_zeros(batch, size, self.config.before(i)) for i, size in enumerate(self.channels))
 
     def step(
         self, frames: Float[Tensor, "b t bands"], kept: Kept, *, end: bool = False
     ) -> tuple[Float[Tensor, "b n m"], Kept]:
-        """`forward` of frames that arrive in pieces: the vectors that became whole; at the `end`, all the rest."""
+        """Streaming version of `forward`: returns the completed vectors and the new state; with `end`, all the rest."""
         Y = self.fit(frames).mT
         after = []
         for i, past in enumerate(kept):
@@ -119,7 +120,7 @@ class FrameEmbedding(nn.Module):
         return self.X(Y.mT), tuple(after)
 
     def convolve(self, i: int, Y: Float[Tensor, "b c t"], *, end: bool) -> tuple[Tensor, Tensor]:
-        """φ(C_i Y) as far as the inputs reach, or at the end as far as a real one is left; and the inputs kept."""
+        """φ(C_i Y) for all complete windows, at the end also for partial ones; and the inputs to keep."""
         k, s = self.config.kernels[i], self.config.strides[i]
         t = Y.shape[-1]
         count = -(-(t - self.config.before(i)) // s) if end else max(0, (t - k) // s + 1)

@@ -1,12 +1,13 @@
-"""y = W x + b, and how weights start: 0 until `initialise` fills them from a seed, or a file does.
+"""y = W x + b, and weight initialisation: weights are 0 until `initialise` or a checkpoint sets them.
 
-torch's own layers draw their first weights from the global random state; these leave it alone.
+PyTorch's own layers initialise weights from the global random state; these do not use it.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from typing import Protocol
 
 import torch
 from torch import Tensor, nn
@@ -21,8 +22,16 @@ def _zeros(module: nn.Module) -> None:
         weight.zero_()
 
 
+class Kernel(Protocol):
+    """x Wᵀ + b: a faster implementation, set on a layer by `runtime.prepare`."""
+
+    def __call__(self, input: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor: ...
+
+
 class Linear(nn.Linear):
-    """y = W x + b."""
+    """y = W x + b, computed by PyTorch or by the kernel set by `runtime.prepare`, with the same weights."""
+
+    kernel: Kernel | None = None
 
     def reset_parameters(self) -> None:
         _zeros(self)
@@ -32,26 +41,28 @@ class Linear(nn.Linear):
             raise ShapeError(
                 f"vectors are {input.shape[-1]} wide, the layer {self.in_features}", "feed it its own width"
             )
+        if self.kernel is not None:
+            return self.kernel(input, self.weight, self.bias)
         require_runnable(self.weight.dtype)
-        return super().forward(input)
+        return nn.functional.linear(input, self.weight, self.bias)
 
 
 class Embedding(nn.Embedding):
-    """A table of vectors, one for each number."""
+    """An embedding table, initialised to zeros."""
 
     def reset_parameters(self) -> None:
         _zeros(self)
 
 
 class Convolution(nn.Conv1d):
-    """A convolution over a sequence."""
+    """A 1-D convolution, initialised to zeros."""
 
     def reset_parameters(self) -> None:
         _zeros(self)
 
 
 class Convolution2d(nn.Conv2d):
-    """A convolution over an image."""
+    """A 2-D convolution, initialised to zeros."""
 
     def reset_parameters(self) -> None:
         _zeros(self)
@@ -61,12 +72,12 @@ Initialiser = Callable[[Tensor, torch.Generator], None]
 
 
 def glorot(weight: Tensor, generator: torch.Generator) -> None:
-    """Uniform on ±√(6/(fan in + fan out)) (Glorot, Bengio 2010)."""
+    """Glorot (Xavier) initialisation: uniform on ±√(6/(fan in + fan out)) (Glorot, Bengio 2010)."""
     nn.init.xavier_uniform_(weight, generator=generator)
 
 
 def normal(spread: float) -> Initialiser:
-    """Normal with the given standard deviation, cut off at two of them."""
+    """Truncated normal initialisation with standard deviation `spread`, cut off at two standard deviations."""
 
     def fill(weight: Tensor, generator: torch.Generator) -> None:
         nn.init.trunc_normal_(weight, 0.0, spread, -2 * spread, 2 * spread, generator=generator)
@@ -76,10 +87,10 @@ def normal(spread: float) -> Initialiser:
 
 @torch.no_grad()
 def initialise(model: nn.Module, seed: int, matrices: Initialiser = glorot) -> None:
-    """Every weight from one seed: matrices by the initialiser, tables normal with deviation 1/√width, biases 0.
+    """Initialise all weights from one seed: matrices with `matrices`, embeddings normal with std 1/√width, biases 0.
 
-    Vectors other than biases (gains of norms, scales) keep the constants they were made with. On the meta device
-    there is nothing to fill.
+    Vectors other than biases (gains of norms, scales) keep their initial constants. Weights on the meta device are
+    skipped.
     """
     generator = torch.Generator().manual_seed(seed)
     for name, weight in model.named_parameters():

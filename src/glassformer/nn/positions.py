@@ -1,6 +1,6 @@
-"""Where a token stands: added to it, turned into its queries and keys, or a bias on the scores of each pair.
+"""Position encodings: added to the tokens, applied as rotations of queries and keys, or as a bias on the scores.
 
-One small frozen type per kind; `None` in a config means that the model has no positions of that kind.
+Each kind has its own frozen config class; `None` in a config means that the model has no positions of that kind.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from glassformer.nn.linear import Embedding
 
 @dataclass(frozen=True, kw_only=True)
 class Learned:
-    """E = table[p + offset]: BART and OPT keep the first rows of the table for something else."""
+    """E = table[p + offset]: learned positions; BART and OPT reserve the first rows of the table."""
 
     length: int
     offset: int = 0
@@ -45,7 +45,7 @@ class Learned:
 
 @dataclass(frozen=True, kw_only=True)
 class Sinusoidal:
-    """E[p] = sin and cos of p at falling frequencies, in pairs or in halves."""
+    """E[p] = sin and cos of p at decreasing frequencies, interleaved or in halves."""
 
     layout: Literal["interleaved", "halves"] = "interleaved"
     divisor: Literal["d/2", "d/2-1"] = "d/2"
@@ -61,7 +61,7 @@ class Sinusoidal:
 
 @dataclass(frozen=True, kw_only=True)
 class Rotary:
-    """The first `width` columns of each query and key turned by angles p·ω."""
+    """Rotary positions: the first `width` columns of each query and key are rotated by angles p·ω."""
 
     width: int
     base: float = 10000.0
@@ -80,7 +80,7 @@ class Rotary:
 
 @dataclass(frozen=True, kw_only=True)
 class Relative:
-    """A learned bias on S for each head and bucket of distances: clipped (Shaw 2018), or T5's logarithmic ones."""
+    """A learned bias on S per head and distance bucket: clipped (Shaw 2018) or logarithmic (T5)."""
 
     heads: int
     kind: Literal["clipped", "t5"] = "t5"
@@ -97,7 +97,7 @@ class Relative:
 
 @dataclass(frozen=True, kw_only=True)
 class Alibi:
-    """A fixed bias on S that falls with distance, at a slope of its own for each head (Press 2021)."""
+    """A fixed bias on S that decreases with distance, with a separate slope per head (Press 2021)."""
 
     heads: int
 
@@ -129,7 +129,7 @@ class LearnedPositions(nn.Module):
 
 
 class SinusoidalPositions(nn.Module):
-    """E[p] from its formula, for any p."""
+    """E[p] computed from the sinusoidal formula, for any p."""
 
     def __init__(self, config: Sinusoidal, width: int) -> None:
         super().__init__()

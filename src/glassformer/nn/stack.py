@@ -1,4 +1,4 @@
-"""X → block₀ → block₁ → … → norm: the body of every Transformer here, with its relative or rotary positions."""
+"""X → block₀ → block₁ → … → norm: the body of every Transformer, with relative or rotary positions."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ from glassformer.nn.positions import Biased, Rotary
 
 
 class Stack(nn.Module):
-    """Blocks by number, so that a path reads `encoder.3.attention.A`.
+    """A stack of numbered blocks, so that a path reads `encoder.3.attention.A`.
 
-    A relative bias is made once and used by every block, as T5 does; rotary angles too. With `checkpointing` a backward
-    pass computes each block once more instead of remembering what is in it (Chen et al. 2016).
+    A relative bias is computed once and shared by all blocks, as in T5; so are rotary angles. With `checkpointing`, the
+    backward pass recomputes each block instead of storing its activations (Chen et al. 2016).
     """
 
     checkpointing = False
@@ -50,7 +50,7 @@ class Stack(nn.Module):
         return (cast(Block, self.get_submodule(str(i))) for i in range(self.depth))
 
     def cache(self, room: int) -> list[BlockCache]:
-        """Room for the keys and values of `room` positions in every block."""
+        """Return a cache per block with capacity for the keys and values of `room` positions."""
         return [static_cache(room) for _ in range(self.depth)]
 
     def forward(
@@ -63,7 +63,7 @@ class Stack(nn.Module):
         memory_view: View = NO_VIEW,
         cache: list[BlockCache] | None = None,
     ) -> Float[Tensor, "b t m"]:
-        """`positions` are those of X, counted from 0 (or on from the cache) unless given."""
+        """Run the blocks. `positions` of X default to counting from 0, or from the length of the cache."""
         if cache is not None and len(cache) != self.depth:
             raise ShapeError(f"{len(cache)} caches for {self.depth} blocks", "make them with cache(room)")
         own = cache[0].own if cache is not None else LayerCache()
@@ -82,7 +82,7 @@ class Stack(nn.Module):
 
 
 def _require_fit(positions: Rotary | Biased | None, attention: AttentionConfig) -> None:
-    """One bias would be spread over all heads, and angles that are too many would be met in the first run only."""
+    """Check positions early: a single bias would broadcast over heads, and too many angles would fail only when run."""
     if isinstance(positions, Rotary):
         if positions.width > attention.key_width:
             fact = f"rotary positions turn {positions.width} columns of heads that are {attention.key_width} wide"

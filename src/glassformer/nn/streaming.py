@@ -1,7 +1,7 @@
-"""Y = stack(X) under the chunked mask, from pieces of X as they arrive: the same numbers, in memory that stays.
+"""Y = stack(X) under the chunked mask, from pieces of X as they arrive: identical outputs in bounded memory.
 
-A frame sees its whole chunk, some frames before the chunk and some after it. Where it sees ahead, each block waits
-until the block below has spoken that far: the delays add up, so `Chunks.ahead` grows with depth.
+A frame attends to its whole chunk, to some frames before the chunk and to some after it. With look-ahead, each block
+waits for the outputs of the block below: the delays add up, so `Chunks.ahead` grows with depth.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ from glassformer.nn.stack import Stack
 
 @dataclass(frozen=True, kw_only=True)
 class Chunks:
-    """In every block, a frame sees its chunk, `left` frames before it and `right` after it; 1, left, 0 is causal.
+    """In every block, a frame attends to its chunk, `left` frames before it and `right` after it; 1, left, 0 is causal.
 
-    All three count frames at the stack's own rate, and from the chunk's borders: see `core.masks.chunked`.
+    All three count frames at the stack's own rate, measured from the chunk's borders; see `core.masks.chunked`.
     """
 
     chunk: int
@@ -39,31 +39,31 @@ class Chunks:
     def mask(
         self, t: int, s: int | None = None, *, offset: int | None = None, start: int = 0, device: Device = None
     ) -> Bool[Tensor, "t s"]:
-        """Who of t frames from `offset` on sees whom of s frames from `start` on."""
+        """Return the mask of t query frames starting at `offset` over s key frames starting at `start`."""
         size, left, right = self.chunk, self.left, self.right
         return chunked(t, s, chunk=size, left=left, right=right, offset=offset, start=start, device=device)
 
     def known(self, frames: int) -> int:
-        """How many frames have all they see, once so many have come: whole chunks whose look-ahead is there."""
+        """Return how many frames can be computed after `frames` arrived: whole chunks whose look-ahead is complete."""
         return max(0, (frames - self.right) // self.chunk * self.chunk)
 
     def ahead(self, depth: int) -> int:
-        """How many frames after its own chunk a frame hears through `depth` blocks.
+        """Return how many frames after its own chunk an output depends on through `depth` blocks.
 
-        The first block sees `right` ahead. Whoever sees into the next chunk sees what that chunk's frames saw, and all
-        of them saw to its end and beyond: each further block adds ⌈right / chunk⌉ whole chunks.
+        The first block looks `right` frames ahead. A frame that attends to the next chunk depends on everything that
+        chunk's frames attended to, up to its end and beyond: each further block adds ⌈right / chunk⌉ whole chunks.
         """
         return self.right + (depth - 1) * -(-self.right // self.chunk) * self.chunk
 
     @property
     def window(self) -> int:
-        """Keys that a block keeps: the left context of the oldest frame that still waits, and all after it."""
+        """Number of keys a block caches: the left context of the oldest waiting frame, and everything after it."""
         return self.left + self.chunk - 1 + self.right
 
 
 @dataclass
 class _Past:
-    """What a block keeps: keys and values, the frames that wait for what they will see, and how many went on."""
+    """State of a block: cached keys and values, frames waiting for look-ahead, and the number of finished frames."""
 
     cache: SlidingCache
     waiting: Tensor | None = None
@@ -71,10 +71,10 @@ class _Past:
 
 
 class StackStream:
-    """`step` takes frames as they come and gives those that are final; at the `end`, all the rest.
+    """Run a stack on a stream: `step` takes new frames and returns those that are final; with `end`, all the rest.
 
-    Rotary keys are kept as they were turned, by their place in the stream: a product of two turned vectors knows the
-    distance alone, so nothing is turned again, and no place is too far (angles are computed in float64).
+    Keys are cached after rotation by their position in the stream: the product of two rotated vectors depends only on
+    their distance, so nothing is rotated again, and positions are unbounded (angles are computed in float64).
     """
 
     def __init__(self, stack: Stack, chunks: Chunks) -> None:
@@ -89,8 +89,8 @@ class StackStream:
         return X if self.stack.norm is None else self.stack.norm(X)
 
     def _through(self, block: Block, past: _Past, X: Tensor, end: bool) -> Tensor:
-        """Keys and values of the new frames; queries, feed-forward and residuals of those that now see all."""
-        if not X.shape[1] and not end:  # most small pieces of sound make no frame, and then cost nothing
+        """Compute keys and values of the new frames, and the outputs of frames whose look-ahead is now complete."""
+        if not X.shape[1] and not end:  # most short pieces of audio complete no frame and cost nothing
             return X
         X = block.X(X)
         K, V = self._keys(block, past, X)
@@ -117,16 +117,16 @@ class StackStream:
         return None if rotary is None else rotary.turn(where, X.dtype)
 
     def _view(self, X: Tensor, first: int, s: int, start: int) -> View:
-        """What the frames X, from `first` on, see of s keys from `start` on."""
+        """Return the view of the frames X, starting at `first`, over s keys starting at `start`."""
         t = X.shape[1]
         bias = None
-        if self.stack.relative is not None:  # made for all keys as queries, of which these are some
+        if self.stack.relative is not None:  # computed with all keys as queries, then sliced to these
             bias = self.stack.relative(s, s).to(X)[:, first - start : first - start + t]
         mask = self.chunks.mask(t, s, offset=first, start=start, device=X.device)
         return View(mask=mask, bias=bias, turn=self._turn(X, first))
 
     @property
     def held(self) -> int:
-        """How many numbers are kept for later: bounded, however long the stream."""
+        """Number of stored values; bounded, however long the stream."""
         pairs = [part for past in self.pasts if past.cache.length for part in past.cache.kept()]
         return sum(part.numel() for part in (*pairs, *(p.waiting for p in self.pasts if p.waiting is not None)))

@@ -1,4 +1,4 @@
-"""tokens → X → blocks: one side of a text model, its embedding and its stack."""
+"""tokens → X → blocks: the embedding and stack of a text encoder or decoder."""
 
 from __future__ import annotations
 
@@ -14,17 +14,19 @@ from glassformer.nn.attention import View
 from glassformer.nn.blocks import NO_VIEW, BlockCache, BlockConfig, sliding_cache
 from glassformer.nn.cache import LayerCache
 from glassformer.nn.embed import TokenEmbedding
-from glassformer.nn.linear import Linear
+from glassformer.nn.linear import Kernel, Linear
 from glassformer.nn.norm import NormConfig
 from glassformer.nn.positions import Added, Biased, Rotary
 from glassformer.nn.stack import Stack
+from glassformer.nn.tap import Tap
 
 
 @dataclass(frozen=True, kw_only=True)
 class TextConfig:
-    """`positions` are added to the tokens, `relative` act on queries and keys; a norm that is None is not there.
+    """Configuration of a `TextStack`. A norm that is None is omitted.
 
-    A decoder with a `window` sees only so many tokens back, itself counted (Mistral).
+    `positions` are added to the token embeddings; `relative` positions act on queries and keys. With a `window`, each
+    token of a decoder attends only to the last `window` tokens, itself included (Mistral).
     """
 
     vocabulary: int
@@ -48,7 +50,7 @@ class TextConfig:
 
 
 class TextStack(Stack):
-    """X = embed(tokens), then the blocks. `real` says which tokens are not padding."""
+    """X = embed(tokens), followed by the blocks. `real` is True for tokens that are not padding."""
 
     def __init__(self, config: TextConfig) -> None:
         super().__init__(config.block, config.depth, positions=config.relative, last_norm=config.last_norm)
@@ -64,7 +66,7 @@ class TextStack(Stack):
         )
 
     def cache(self, room: int) -> list[BlockCache]:
-        """Room for the keys and values of `room` positions in every block, or of as many as the window shows."""
+        """Return a cache per block with capacity for `room` positions, or for the window if there is one."""
         if self.config.window is None:
             return super().cache(room)
         return [sliding_cache(self.config.window - 1) for _ in range(self.depth)]
@@ -75,7 +77,7 @@ class TextStack(Stack):
         real: Bool[Tensor, "b t"] | None = None,
         segments: Int[Tensor, "b t"] | None = None,
     ) -> Float[Tensor, "b t m"]:
-        """Every token sees every real token."""
+        """Encode tokens; every token attends to every real token."""
         view = View(mask=None if real is None else real[:, None, None, :])
         return self(self.embed(tokens, None, segments), view)
 
@@ -88,9 +90,9 @@ class TextStack(Stack):
         memory_view: View = NO_VIEW,
         cache: list[BlockCache] | None = None,
     ) -> Float[Tensor, "b t m"]:
-        """Each token sees itself and the real tokens before it; `real` covers the cached past and these tokens.
+        """Decode tokens; each attends to itself and the real tokens before it. `real` covers cached and new tokens.
 
-        Positions count real tokens only, so a prompt padded on the left answers as it would alone.
+        Positions count real tokens only, so left padding does not change the output of a prompt.
         """
         own = cache[0].own if cache is not None else LayerCache()
         b, t = tokens.shape
@@ -108,20 +110,22 @@ class TextStack(Stack):
         return self(X, view, positions=where, memory=memory, memory_view=memory_view, cache=cache)
 
     def _past(self, t: int, s: int, real: Tensor | None, device: torch.device) -> View:
-        """What t tokens see of the last s: the past, or as much of it as the window shows."""
-        if self.config.window is None and real is None:
-            return View(causal=True)
+        """Return the causal view of t tokens over the last s, limited to the window if there is one."""
         width = self.config.window
+        if real is None and (width is None or (not torch.compiler.is_compiling() and s <= width)):
+            return View(causal=True)
         seen = causal(t, s, device=device) if width is None else window(t, s, width=width, causal=True, device=device)
         if real is None:
             return View(mask=seen)
         both = combine(seen, real[:, None, None, real.shape[1] - s :])
         assert both is not None
-        return View(mask=or_itself(both))  # padding on the left sees nothing else, and nobody reads it
+        return View(mask=or_itself(both))  # left padding has no other key, and its output is not used
 
 
 class WordHead(nn.Module):
-    """logits = scale · W x + b over a vocabulary; tied, W is the embedding's table."""
+    """logits = scale · W x + b over the vocabulary; if tied, W is the embedding table."""
+
+    kernel: Kernel | None = None
 
     def __init__(
         self, vocabulary: int, width: int, *, tied: bool = True, bias: bool = False, scale: float = 1.0
@@ -130,7 +134,9 @@ class WordHead(nn.Module):
         self.scale = scale
         self.W = None if tied else Linear(width, vocabulary, bias=False)
         self.bias = nn.Parameter(torch.zeros(vocabulary)) if bias else None
+        self.logits = Tap()
 
     def forward(self, X: Float[Tensor, "*b m"], table: Float[Tensor, "v m"]) -> Float[Tensor, "*b v"]:
         W = table if self.W is None else self.W.weight
-        return nn.functional.linear(X if self.scale == 1.0 else X * self.scale, W, self.bias)
+        X = X if self.scale == 1.0 else X * self.scale
+        return self.logits((self.kernel or nn.functional.linear)(X, W, self.bias))

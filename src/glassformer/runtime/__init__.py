@@ -1,7 +1,23 @@
-"""How fast it is here: benchmarks as ratios to a peer in the same run."""
+"""What makes a model fast on this machine: packed and int8 products, and the measurements that choose them."""
 
 from __future__ import annotations
 
+from glassformer.runtime.bench import Measured, bench
+from glassformer.runtime.machine import Machine, machine
 from glassformer.runtime.measure import card, interleaved
+from glassformer.runtime.precision import PRECISIONS, Choice, Precision, choose, precision_of, prepare
 
-__all__ = ["card", "interleaved"]
+__all__ = [
+    "PRECISIONS",
+    "Choice",
+    "Machine",
+    "Measured",
+    "Precision",
+    "bench",
+    "card",
+    "choose",
+    "interleaved",
+    "machine",
+    "precision_of",
+    "prepare",
+]

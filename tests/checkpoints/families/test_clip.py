@@ -10,7 +10,7 @@ import torch
 from safetensors.torch import load_file, save_file
 
 from glassformer import load, save
-from glassformer.checkpoints.double import Double
+from glassformer.checkpoints.float64 import Float64Mode
 from glassformer.errors import CheckpointError, ConfigError
 from glassformer.models import CLIP
 
@@ -60,7 +60,7 @@ def test_other_sizes(hf: Any, publish: Any, size: tuple[int, int]) -> None:
     folder = publish(both(hf, {}, {}))
     image = torch.randn(2, 3, *size, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
     texts = torch.tensor([[3, 4, 29], [5, 29, 1], [29, 29, 29]])
-    with torch.no_grad(), Double():
+    with torch.no_grad(), Float64Mode():
         peer = hf.CLIPModel.from_pretrained(folder, dtype=torch.float64)
         theirs = peer(texts, image, interpolate_pos_encoding=True)
     with torch.no_grad():

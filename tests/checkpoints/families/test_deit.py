@@ -9,7 +9,7 @@ import torch
 from safetensors.torch import load_file, save_file
 
 from glassformer import load
-from glassformer.checkpoints.double import Double
+from glassformer.checkpoints.float64 import Float64Mode
 from glassformer.errors import CheckpointError, ConfigError
 from glassformer.models import ViT
 
@@ -39,7 +39,7 @@ def test_other_sizes(hf: Any, publish: Any, size: tuple[int, int]) -> None:
     kind = hf.DeiTForImageClassificationWithTeacher
     folder = publish(kind(hf.DeiTConfig(**SMALL)))
     image = torch.randn(2, 3, *size, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
-    with torch.no_grad(), Double():
+    with torch.no_grad(), Float64Mode():
         theirs = kind.from_pretrained(folder, dtype=torch.float64)(image, interpolate_pos_encoding=True).logits
     with torch.no_grad():
         torch.testing.assert_close(load(folder, dtype=torch.float64)(image), theirs, rtol=1e-10, atol=1e-10)

@@ -9,7 +9,7 @@ import torch
 from safetensors.torch import load_file, save_file
 
 from glassformer import load
-from glassformer.checkpoints.double import Double
+from glassformer.checkpoints.float64 import Float64Mode
 from glassformer.errors import ConfigError
 from glassformer.models import ViT
 
@@ -48,7 +48,7 @@ def test_other_sizes(hf: Any, publish: Any, kind: str, size: tuple[int, int]) ->
     """Bicubic, with antialiasing only where there are registers."""
     folder = publish(build(hf, kind, {}))
     image = torch.randn(2, 3, *size, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
-    with torch.no_grad(), Double():
+    with torch.no_grad(), Float64Mode():
         theirs = getattr(hf, kind).from_pretrained(folder, dtype=torch.float64)(image).logits
     with torch.no_grad():
         torch.testing.assert_close(load(folder, dtype=torch.float64)(image), theirs, rtol=1e-10, atol=1e-10)

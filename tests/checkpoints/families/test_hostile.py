@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import time
 from typing import Any
 
 import pytest
@@ -38,6 +37,7 @@ WHISPER = MARIAN | {"num_mel_bins": 8, "max_source_positions": 10, "max_target_p
         ("Whisper", "WhisperForConditionalGeneration", WHISPER),
     ],
 )
+@pytest.mark.timeout(60)
 def test_strange_values(hf: Any, publish: Any, name: str, kind: str, sizes: dict[str, Any]) -> None:
     folder = publish(getattr(hf, kind)(getattr(hf, f"{name}Config")(**sizes)))
     raw = json.loads((folder / "config.json").read_text())
@@ -45,11 +45,9 @@ def test_strange_values(hf: Any, publish: Any, name: str, kind: str, sizes: dict
     for field in [*raw, "rope_scaling", "rope_theta", "sliding_window"]:
         for value in STRANGE:
             (folder / "config.json").write_text(json.dumps(raw | {field: value}))
-            start = time.perf_counter()
             try:
                 open_published(folder)  # all that reads config.json; what follows compares shapes
             except GlassError as error:
                 refused.append(str(error))
-            assert time.perf_counter() - start < 2, (field, value)
     assert len(refused) > 50  # of some 500
     assert all("\n" not in line and len(line) < 600 for line in refused)

@@ -12,7 +12,7 @@ from safetensors.torch import load_file, save_file
 from glassformer import load, save
 from glassformer.checkpoints import origin_of
 from glassformer.core.positions import sinusoidal
-from glassformer.decoding import Stopping, generate
+from glassformer.decoding import Stopping, generate_ids
 from glassformer.errors import CheckpointError, ConfigError
 from glassformer.models import Whisper
 
@@ -80,7 +80,7 @@ def test_it_speaks_as_theirs_would(hf: Any, publish: Any) -> None:
         for _ in range(9):
             logits = theirs(input_features=frames.mT, decoder_input_ids=said).logits
             said = torch.cat([said, logits[:, -1].argmax(-1, keepdim=True)], 1)
-    answers = generate(load(folder), list(frames), stopping=Stopping(max_new=9))
+    answers = generate_ids(load(folder), list(frames), stopping=Stopping(max_new_tokens=9))
     for answer, row in zip(answers, said[:, 1:].tolist(), strict=True):
         upto = row.index(3) + 1 if 3 in row else 9
         assert list(answer.tokens) == row[:upto]

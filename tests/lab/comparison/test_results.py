@@ -1,15 +1,28 @@
+"""Estimates, tables, findings, figures and pages, all made from a file of results."""
+
 from __future__ import annotations
 
+import copy
 import json
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from glassformer.errors import InputError
+from glassformer.figures import save
+from glassformer.lab.comparison import results as r
+from glassformer.lab.comparison.cost import LINEAR, SQUARE
+from glassformer.lab.comparison.figures import figures
+from glassformer.lab.comparison.networks import ARCHITECTURES
+from glassformer.lab.comparison.page import circumstances, report
+from glassformer.lab.comparison.published import FIGURE_3, FIGURE_4
 from glassformer.lab.comparison.results import Estimate, Results, estimate, load
+from glassformer.lab.comparison.tables import findings, section, summary_table, tables, update
 
 
-def test_the_interval_is_students() -> None:
+def test_intervals_are_those_of_students_t() -> None:
     from scipy import stats
 
     values = [0.61, 0.7, 0.66, 0.58]
@@ -18,31 +31,33 @@ def test_the_interval_is_students() -> None:
     assert (found.low, found.high) == pytest.approx((low, high))
     assert found.seeds == 4
     assert estimate([2.0]) == Estimate(2.0, None, 1)
-    with pytest.raises(InputError, match="0 seeds"):
+    with pytest.raises(InputError, match="no seeds"):
         estimate([])
 
 
-def test_how_it_is_told() -> None:
+def test_how_estimates_are_printed() -> None:
     assert f"{Estimate(0.934, 0.021, 3):.0%}" == "93 ± 2 %"
     assert f"{Estimate(0.934, None, 1):.0%}" == "93%"
     assert f"{Estimate(1.5, 0.25, 3):.2f}" == "1.50 ± 0.25"
     assert f"{Estimate(12.34, 0.56, 3):.3g}" == "12.3 ± 0.6"
+    shown = {0.0: "0", 2e-44: "10⁻⁴⁴", 0.043: "4.3 %", 0.85: "85 %", 2.0: "200 %"}
+    assert {value: r.as_power(value) for value in shown} == shown
 
 
 def test_selecting(results: Results) -> None:
     assert len(results.select("reach", "recall", architecture="CNN")) == 4  # two distances, two seeds
     assert results.over("reach", "recall", lambda unit: 1.0, architecture="CNN", distance=2).mean == 1
-    with pytest.raises(InputError, match="with distance 99"):
+    with pytest.raises(InputError, match="with distance=99"):
         results.select("reach", "recall", distance=99)
 
 
 @pytest.mark.parametrize(
-    ("text", "told"), [("{", "is no JSON"), ('{"plan": 3}', "is no comparison"), ("[1]", "is no comparison")]
+    ("text", "message"), [("{", "is not JSON"), ('{"plan": 3}', "is not a comparison"), ("[1]", "is not a comparison")]
 )
-def test_other_files_are_told(text: str, told: str, tmp_path: Path) -> None:
+def test_other_files_are_refused(text: str, message: str, tmp_path: Path) -> None:
     path = tmp_path / "x.json"
     path.write_text(text)
-    with pytest.raises(InputError, match=told):
+    with pytest.raises(InputError, match=message):
         load(path)
     with pytest.raises(InputError, match="cannot be read"):
         load(tmp_path / "y.json")
@@ -54,3 +69,192 @@ def test_the_file_has_its_circumstances(results: Results) -> None:
     assert data["command"] == "glassformer compare"
     assert data["cpu"] > 0
     assert {"seconds", "cpu", "load", "began", "version"} <= data["units"][0].keys()
+    shown = dict(circumstances(results))
+    assert shown["seeds"] == "0, 1"
+
+
+@pytest.fixture
+def made(results: Results) -> Results:
+    """Known numbers: t = n² for the Transformer and n for the others, both times d."""
+    data: dict[str, Any] = copy.deepcopy(results.data)
+    for unit in data["units"]:
+        result, settings = unit["result"], unit["settings"]
+        if (unit["task"], unit["part"]) == ("cost", "layer"):
+            n, d = settings["n"], settings["d"]
+            result["both"] = {name: d * (n * n / 20 if name == "Transformer" else n) for name in results.architectures}
+            result["halves"] = {SQUARE: n * n * d, LINEAR: n * d * d}
+        elif (unit["task"], unit["part"]) == ("reach", "recall"):
+            far = settings["architecture"] == "Transformer" or settings["distance"] < 4
+            result["accuracy"] = 0.95 if far or (settings["architecture"] == "GRU" and unit["seed"] == 0) else 0.2
+        elif (unit["task"], unit["part"]) == ("data", "images"):
+            better = settings["architecture"] == "CNN" and settings["size"] == 8
+            result["accuracy"] = (0.8 if better else 0.5) + 0.01 * unit["seed"] * better
+        elif (unit["task"], unit["part"]) == ("bias", "images"):
+            result["accuracy"] = {"0": 0.9, "1": 0.8, "4": 0.5 + 0.1 * unit["seed"]}
+    return Results(data, results.path)
+
+
+def test_exponents(made: Results) -> None:
+    assert r.exponent_in_n(made, "Transformer").measured.mean == pytest.approx(2)
+    assert r.exponent_in_n(made, "RNN").measured.mean == pytest.approx(1)
+    assert r.exponent_in_d(made, "LSTM").measured.mean == pytest.approx(1)
+    assert r.speed_up(made, "MLP") > 0
+    assert 1.1 < r.exponent_in_n(made, "Transformer").counted < 1.9  # 4nd² + 2n²d
+    assert r.exponent_in_n(made, "MLP").counted == pytest.approx(1)
+
+
+def test_crossings(made: Results) -> None:
+    halves = r.crossing(made, 16)  # n²d = nd²
+    assert halves is not None
+    assert halves.mean == pytest.approx(16)
+    assert r.overtaken(made, "RNN", 16) == pytest.approx(20)  # n²/20 = n
+    assert r.crosses_one([8, 16], [0.2, 0.9]) is None
+    assert r.crosses_one([8, 16], [1.2, 1.9]) == 8
+    assert r.crosses_one([4, 8, 16], [1.2, 0.5, 2.0]) == pytest.approx(8 * 2**0.5)
+
+
+def test_the_share_of_seeds_that_learn(made: Results) -> None:
+    assert r.reach(made, "Transformer") == 4
+    assert r.reach(made, "GRU") == 2
+    assert [r.learned(made, name, 4) for name in ("Transformer", "GRU", "LSTM")] == [2, 1, 0]
+    recall = next(table for table in tables(made) if table.title == "Recall after training")
+    assert next(row for row in recall.rows if row[0] == "GRU") == ("GRU", "2/2 (95%)", "1/2 (57%)")
+    row = next(line for line in summary_table(made).splitlines() if line.startswith("| GRU"))
+    assert row.split(" | ")[1] == "2 / 1"
+
+
+def test_the_change_of_accuracy_under_shifts(made: Results) -> None:
+    loss = r.shift_loss(made, "CNN", "centred", 4)
+    assert loss.mean == pytest.approx(-0.35)
+    assert loss.half is not None
+
+
+def test_where_the_gap_closes(made: Results) -> None:
+    assert r.gap(made, "fashion-mnist", 8).mean == pytest.approx(0.305)
+    assert r.gap(made, "fashion-mnist", 16).mean == pytest.approx(0)
+    assert r.closes(made, "fashion-mnist") == 16
+    for unit in made.units:
+        if unit["part"] == "images" and unit["task"] == "data" and unit["settings"]["architecture"] == "CNN":
+            unit["result"]["accuracy"] = 0.9 + 0.001 * unit["seed"]
+    assert r.closes(made, "fashion-mnist") is None
+
+
+@pytest.mark.parametrize(
+    ("few", "many", "text"),
+    [
+        (0.3, 0.1, "the gap narrows and does not close"),
+        (0.3, 0.0, "the gap narrows and is closed, within its interval, from 16 images on"),
+        (0.1, 0.3, "the gap widens and does not close"),
+        (0.1, 0.1, "does not change by more than chance"),
+    ],
+)
+def test_the_sentence_about_the_gap(results: Results, few: float, many: float, text: str) -> None:
+    data = copy.deepcopy(results.data)
+    for unit in data["units"]:
+        if unit["task"] == "data" and unit["part"] == "images":
+            better = unit["settings"]["architecture"] == "CNN"
+            luck = 1e-3 * unit["seed"] * better * (unit["settings"]["size"] == 8)
+            unit["result"]["accuracy"] = 0.5 + better * (few if unit["settings"]["size"] == 8 else many) + luck
+    assert text in findings(Results(data, results.path))
+
+
+def test_every_table_has_a_value_in_every_cell(results: Results) -> None:
+    made = tables(results)
+    assert len(made) == 14
+    for table in made:
+        assert table.rows, table.title
+        assert table.note
+        for row in table.rows:
+            assert len(row) == len(table.head), table.title
+            for cell in row[1:]:
+                known = ("never", "outside", "–", "not measurable")
+                assert any(c.isdigit() for c in cell) or cell in known, (table.title, row)
+    by_title = {table.title.partition(",")[0]: table for table in made}
+    for title in ("Time of a layer", "Exponents", "Memory of a layer", "Parallelism", "Recall after training"):
+        assert [row[0] for row in by_title[title].rows] == list(ARCHITECTURES)
+    assert "Dosovitskiy" in by_title["The published curve"].note
+
+
+def test_only_measured_tasks_are_shown(results: Results) -> None:
+    some = Results(results.data, results.path)
+    some.plan = replace(some.plan, tasks=("reach",))
+    assert [table.title for table in tables(some)][:3] == [
+        "Recall after training", "Longer than in training", "Gradient before training",
+    ]  # fmt: skip
+    head = summary_table(some).splitlines()[0]
+    assert head == "| | recall, trained | gradient, untrained | longer inputs |"
+    for text in (summary_table(some), findings(some)):
+        assert "Not measured yet: streaming, cost, bias, data." in text
+    assert "Not measured yet" not in summary_table(results)
+
+
+def test_every_finding_has_its_numbers(results: Results) -> None:
+    first, _, *rest = findings(results).splitlines()
+    assert first.startswith("Measured by `glassformer compare`: 2 seeds")
+    assert len(rest) >= 8
+    for line in rest:
+        assert line.startswith("- ")
+        assert line.endswith(".")
+        assert any(c.isdigit() for c in line)
+
+
+def test_threads_are_reported_only_if_the_machine_was_quiet(results: Results) -> None:
+    data = copy.deepcopy(results.data)
+    for load_then, shown in ((0.9, True), (7.0, False)):
+        for unit in data["units"]:
+            unit["load"] = load_then
+        assert ("Speed-up of a layer" in findings(Results(data, results.path))) == shown
+
+
+def test_every_figure_is_drawn(results: Results) -> None:
+    made = {each.name: each for each in figures(results)}
+    assert list(made) == ["reach", "longer", "shifts", "streaming", "cost", "crossing", "data"]
+    assert all(save(each.figure).startswith(b"\x89PNG") for each in made.values())
+    shown = [text.get_text() for text in made["cost"].figure.axes[0].get_legend().get_texts()]
+    assert shown == list(ARCHITECTURES)
+
+
+def test_the_page_stands_alone(results: Results) -> None:
+    text = report(results)
+    assert text.count("data:image/png;base64,") == 7
+    assert "<script" not in text
+    assert "http" not in text
+    assert "Longer than in training" in text
+
+
+def test_sections_between_markers_are_rewritten(results: Results, tmp_path: Path) -> None:
+    path = tmp_path / "page.md"
+    sections = [f"<!-- {name} -->\nold text\n<!-- /{name} -->" for name in ("findings", "comparison")]
+    path.write_text("\n".join(["first", *sections, "last"]))
+    update(results, path)
+    text = path.read_text(encoding="utf-8")
+    assert "old text" not in text
+    assert text.startswith("first\n<!-- findings -->\nMeasured by")
+    assert text.endswith("<!-- /comparison -->\nlast")
+    link = text.partition(f"[{results.path.name}](")[2].partition(")")[0]
+    assert (path.parent / link).samefile(results.path)
+    update(results, path)
+    assert path.read_text(encoding="utf-8") == text
+    path.write_text("nothing")
+    with pytest.raises(InputError, match="has no <!-- comparison -->"):
+        update(results, path)
+
+
+def test_the_published_pages_show_the_published_results() -> None:
+    """`make compare` writes both; a number changed by hand, or results that were not written in, are found."""
+    root = Path(__file__).parents[3]
+    found = sorted((root / "results").glob("compare-full-*.json"))
+    for name, path in (("comparison", root / "README.md"), ("findings", root / "docs" / "compare.md")):
+        text = path.read_text(encoding="utf-8")
+        shown = text.partition(f"<!-- {name} -->\n")[2].partition(f"<!-- /{name} -->")[0]
+        if found:
+            assert shown == section(load(found[-1]), name, path)
+        else:
+            assert not any(c.isdigit() for c in shown), "numbers without results"
+
+
+def test_the_published_gap_is_against_the_best_transformer() -> None:
+    assert [round(each.gap, 2) for each in FIGURE_3] == [3.39, 0.24, -0.50]
+    last = [each.images for each in FIGURE_3 if each.gap > 0][-1]
+    first = next(each.images for each in FIGURE_3 if each.gap < 0)
+    assert last < FIGURE_4[1] < first  # Figures 3 and 4 agree about where it closes

@@ -1,6 +1,6 @@
-"""tokenizer.json from what other formats keep: pieces with scores, ranked byte strings, or tokens with merges.
+"""Build tokenizer.json from other formats: pieces with scores, ranked byte strings, or tokens with merges.
 
-All three are byte-pair encoding: two neighbouring pieces merge if their union is a piece, best first.
+All three are byte-pair encodings: two adjacent pieces merge if their concatenation is a piece, best first.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, normalize
 
 from glassformer.errors import CheckpointError
 
-# How text is parted before merging, by the name that GGUF files have for it. "" is GPT-2's own way.
+# Pre-tokenizers by their names in GGUF files. "" is GPT-2's.
 LLAMA3 = (
     r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}"
     r"| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"
@@ -32,7 +32,7 @@ PARTINGS |= {"gpt-2": PARTINGS[""], "default": PARTINGS[""], "smaug-bpe": PARTIN
 def from_pieces(
     pieces: Sequence[str], scores: Sequence[float], *, special: Mapping[int, str], bos: int | None, space: bool = True
 ) -> Tokenizer:
-    """SentencePiece's kind, as Llama 2 has it: a space is ▁, one stands before the text, unknown letters are bytes."""
+    """Build a SentencePiece tokenizer as in Llama 2: ▁ for spaces, one ▁ before the text, byte fallback."""
     vocabulary = {piece: i for i, piece in enumerate(pieces)}
     merges = []
     for i, piece in enumerate(pieces):
@@ -59,7 +59,7 @@ def from_pieces(
 def from_merges(
     tokens: Sequence[str], merges: Sequence[str], *, special: Mapping[int, str], bos: int | None, parting: str
 ) -> Tokenizer:
-    """GPT-2's kind: bytes written as letters, merges in their order."""
+    """Build a GPT-2 tokenizer: bytes written as characters, and merges in order."""
     if parting not in PARTINGS:
         known = ", ".join(name for name in PARTINGS if name)
         raise CheckpointError(f"the tokenizer parts text in the way of {parting!r}", f"known are {known}")
@@ -79,7 +79,10 @@ def from_merges(
 
 
 def from_ranks(text: bytes, special: Sequence[str]) -> Tokenizer:
-    """tiktoken's kind, lines of base64 and rank: a byte string merges from the two that its bytes merge into last."""
+    """Build a tiktoken tokenizer from lines of base64 and rank.
+
+    The merge of a byte string is the pair left after its bytes are merged by all better ranks.
+    """
     try:
         ranks = {base64.b64decode(word): int(rank) for word, rank in map(bytes.split, text.splitlines())}
     except ValueError:
@@ -94,7 +97,7 @@ def from_ranks(text: bytes, special: Sequence[str]) -> Tokenizer:
 
 
 def _last_two(word: bytes, ranks: Mapping[bytes, int]) -> tuple[bytes, bytes]:
-    """The pair whose merge is the word: merge its bytes by every better rank."""
+    """Return the pair whose merge is the word, by merging its bytes by all better ranks."""
     parts = [word[i : i + 1] for i in range(len(word))]
     while len(parts) > 2:
         found = [(ranks.get(parts[i] + parts[i + 1], len(ranks)), i) for i in range(len(parts) - 1)]
@@ -104,7 +107,7 @@ def _last_two(word: bytes, ranks: Mapping[bytes, int]) -> tuple[bytes, bytes]:
 
 
 def _letters() -> dict[int, str]:
-    """GPT-2 writes a byte as its own letter where that shows, and as U+0100 … elsewhere."""
+    """Return GPT-2's character for each byte: the byte's own character if printable, else U+0100 …"""
     shown = [*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)]
     hidden = [byte for byte in range(256) if byte not in shown]
     return {byte: chr(byte) for byte in shown} | {byte: chr(0x100 + i) for i, byte in enumerate(hidden)}

@@ -1,4 +1,4 @@
-"""A converted model as a folder: written whole beside its place, proved to load, then put there."""
+"""Write a converted model to a temporary folder, verify that it loads, then move it into place."""
 
 from __future__ import annotations
 
@@ -22,15 +22,15 @@ from glassformer.errors import InputError
 
 @dataclass(frozen=True, kw_only=True)
 class Converted:
-    """What a folder will hold: weights under Hugging Face's names, JSON files by name, and files to copy."""
+    """The contents of a converted folder: weights under Hugging Face names, JSON files by name, and files to copy."""
 
     tensors: Mapping[str, Tensor]
-    texts: Mapping[str, Any] = field(default_factory=dict)  # name → JSON, or text as it is
+    texts: Mapping[str, Any] = field(default_factory=dict)  # name → JSON value, or text written verbatim
     copies: tuple[Path, ...] = ()
 
 
 def write_folder(found: Converted, folder: Path) -> Path:
-    """The folder, once a model has been loaded from it; nothing is left behind otherwise."""
+    """Write the folder and verify that a model loads from it; nothing is left behind on failure."""
     with new_folder(folder) as part:
         tensors = {name: tensor.detach().clone().contiguous() for name, tensor in found.tensors.items()}
         save_file(tensors, part / ONE, metadata={"format": "pt"})
@@ -45,7 +45,7 @@ def write_folder(found: Converted, folder: Path) -> Path:
 
 @contextmanager
 def new_folder(folder: Path) -> Iterator[Path]:
-    """A folder to fill, which appears under its name when all has gone well, and never in part."""
+    """Yield a temporary folder to fill, which is moved to `folder` only on success."""
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise InputError(f"{folder} is there already", "choose another place, or remove it first")
     part = folder.with_name(f".{folder.name}.{os.getpid()}.part")
@@ -62,7 +62,7 @@ def new_folder(folder: Path) -> Iterator[Path]:
 
 
 def optional(name: str, what: str) -> Any:
-    """A library of the extra [convert]."""
+    """Import a library of the extra [convert]."""
     try:
         return importlib.import_module(name)
     except ImportError:

@@ -1,6 +1,6 @@
-"""llama2.c's .bin: seven whole numbers, then every weight as float32; and its tokenizer.bin.
+"""Convert llama2.c's .bin (seven integers, then all weights in float32) and its tokenizer.bin.
 
-W_Q and W_K turn neighbouring rows (2i, 2i + 1) by one angle; Hugging Face's turn (i, i + d/2).
+W_Q and W_K rotate adjacent rows (2i, 2i + 1) by one angle; Hugging Face's rotate (i, i + d/2).
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class Sizes(NamedTuple):
     depth: int
     heads: int
     kv_heads: int
-    vocabulary: int  # negative: the head has a matrix of its own
+    vocabulary: int  # negative if the head is not tied
     length: int
 
     @property
@@ -41,7 +41,7 @@ class Sizes(NamedTuple):
         return self.vocabulary > 0
 
     def parts(self) -> dict[str, tuple[int, ...]]:
-        """The weights in their order in the file. Angles are there, too, and follow from a formula."""
+        """Return the weight shapes in file order, including the rotary tables, which follow from a formula."""
         L, m, f, k = self.depth, self.width, self.hidden, self.kv_width
         angles = self.length * (m // self.heads // 2)
         parts: dict[str, tuple[int, ...]] = {
@@ -63,7 +63,7 @@ class Sizes(NamedTuple):
 
 
 def sizes_of(path: Path) -> Sizes | None:
-    """The sizes, if the file is as long as they ask for to the byte; else it is something else."""
+    """Return the sizes if the file has exactly the length they imply, else None: it is another format."""
     with path.open("rb") as file:
         start = file.read(HEADER.size)
     if len(start) < HEADER.size:
@@ -84,7 +84,7 @@ def read_llama2c(path: Path, tokenizer: Path | None) -> Converted:
         raise InputError(f"there is no {vocabulary}", "give llama2.c's tokenizer.bin with --tokenizer")
     texts = {
         "config.json": _config(sizes),
-        "generation_config.json": {"bos_token_id": 1, "eos_token_id": [1, 2]},  # its run ends at either
+        "generation_config.json": {"bos_token_id": 1, "eos_token_id": [1, 2]},  # llama2.c stops at either
         "tokenizer.json": _tokenizer(vocabulary, abs(sizes.vocabulary)),
         "tokenizer_config.json": {"bos_token": "<s>", "eos_token": "</s>", "model_max_length": sizes.length},
     }
@@ -112,7 +112,7 @@ def _tensors(path: Path, sizes: Sizes) -> dict[str, Tensor]:
 
 
 def turned(weight: Tensor, heads: int) -> Tensor:
-    """Rows of W_Q or W_K from pairs (2i, 2i + 1) to pairs (i, i + d/2)."""
+    """Reorder the rows of W_Q or W_K from pairs (2i, 2i + 1) to pairs (i, i + d/2)."""
     return Interleaved(lambda _: heads).read([weight], [tuple(weight.shape)], None)[0]
 
 
@@ -138,9 +138,9 @@ def _config(sizes: Sizes) -> dict[str, object]:
 
 
 def _tokenizer(path: Path, vocabulary: int) -> str:
-    """The longest token's length, then score, length and bytes of each.
+    """Parse tokenizer.bin: the length of the longest token, then the score, length and bytes of each token.
 
-    Bytes are written <0x0A> by some exporters; others write the letter of that number, which later pieces are too.
+    Some exporters write byte tokens as <0x0A>, others as the character itself, which duplicates later pieces.
     """
     data, at = path.read_bytes(), 4
     pieces, scores = [], []

@@ -1,4 +1,4 @@
-"""PyTorch's .bin and .pt: read by torch with weights_only=True, which runs no code from the file."""
+"""Convert PyTorch .bin and .pt files, read with weights_only=True, which runs no code from the file."""
 
 from __future__ import annotations
 
@@ -15,25 +15,25 @@ from glassformer.checkpoints.files import read_object
 from glassformer.checkpoints.native import COMPANIONS
 from glassformer.errors import CheckpointError, InputError
 
-NESTS = ("state_dict", "model_state_dict", "model", "module")  # what training loops call the weights
+NESTS = ("state_dict", "model_state_dict", "model", "module")  # keys under which training loops save the weights
 SHARDS = "pytorch_model.bin.index.json"
 ALONG = (*COMPANIONS, "generation_config.json")
 
 
 def unpickled(path: Path) -> Any:
-    """What the file holds, if that is tensors and plain values."""
+    """Load a file that holds only tensors and plain values."""
     try:
         return torch.load(path, map_location="cpu", weights_only=True)
     except pickle.UnpicklingError:
         fact = f"{path} holds more than weights: opening it would run code"
         raise CheckpointError(fact, "save its state_dict alone with torch.save, then convert that") from None
-    except Exception as error:  # zip, storage and pickle each have their own
+    except Exception as error:  # zip, storage and pickle each raise their own errors
         first = (str(error).splitlines() or [""])[0][:80]
         raise CheckpointError(f"{path} cannot be read by torch ({first})", "get the file again") from None
 
 
 def weights_in(content: Any, path: Path) -> dict[str, Tensor]:
-    """The state_dict: what was saved, or a part of it."""
+    """Return the state_dict, which may be nested in what was saved."""
     for name in NESTS:
         if isinstance(content, dict) and isinstance(content.get(name), dict):
             content = content[name]
@@ -43,7 +43,7 @@ def weights_in(content: Any, path: Path) -> dict[str, Tensor]:
 
 
 def read_pickled(path: Path, content: Any = None) -> Converted:
-    """The weights with the config.json that must stand beside them, and what else does."""
+    """Read the weights, the config.json required beside them, and any companion files."""
     config = path.with_name("config.json")
     if not config.is_file():
         raise InputError(f"there is no {config}", "put the model's config.json beside the weights")
@@ -53,7 +53,7 @@ def read_pickled(path: Path, content: Any = None) -> Converted:
 
 
 def read_shards(folder: Path) -> Converted:
-    """A folder of pytorch_model-0000i.bin with its index."""
+    """Read a folder of pytorch_model-0000i.bin shards with its index."""
     places = read_object(folder / SHARDS).get("weight_map")
     if not isinstance(places, dict) or not places or not all(isinstance(one, str) for one in places.values()):
         raise CheckpointError(f"{SHARDS} has no weight_map", "get it again from where it was published")

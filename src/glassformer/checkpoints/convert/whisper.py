@@ -1,4 +1,4 @@
-"""OpenAI's Whisper .pt (sizes and weights) → Hugging Face's names, with its vocabulary and what it must not say."""
+"""Convert OpenAI's Whisper .pt (sizes and weights) to Hugging Face names, with its vocabulary and suppressed tokens."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ _LANGUAGES = (
 )
 LANGUAGES = _LANGUAGES.split()
 TIMES = [f"<|{i * 0.02:.2f}|>" for i in range(1501)]
-# Marks of what is not speech: brackets, notes, speakers' names. A hyphen or quote may stand inside a word only.
+# Non-speech symbols: brackets, notes, speakers' names. A hyphen or quote is allowed only inside a word.
 MARKS = [*'"#()*+/:;<=>@[\\]^_`{|}~「」『』']
 _LONGER = "<< >> <<< >>> -- --- -( -[ (' (\" (( )) ((( ))) [[ ]] {{ }} ♪♪ ♪♪♪"
 MARKS += _LONGER.split()
@@ -62,7 +62,7 @@ def read_whisper(content: Mapping[str, Any], path: Path, vocabulary: Path | None
     for name in SIZES:
         if type(dims.get(name)) is not int or dims[name] < 1:
             raise CheckpointError(f"{name} is {str(dims.get(name))[:40]} in {path.name}", "get the file again")
-    many = dims["n_vocab"] >= 51865  # speaks many languages
+    many = dims["n_vocab"] >= 51865  # multilingual
     tokenizer = from_ranks(_vocabulary(path, vocabulary, many).read_bytes(), special_tokens(dims["n_vocab"], many))
     if tokenizer.get_vocab_size() != dims["n_vocab"]:
         fact = f"the vocabulary makes {tokenizer.get_vocab_size()} tokens, and the model knows {dims['n_vocab']}"
@@ -78,18 +78,18 @@ def renamed(name: str) -> str:
 
 
 def languages(count: int, many: bool) -> list[str]:
-    """How many a model of so many tokens knows: all but the words, tasks and times."""
+    """Return the languages of a model with `count` tokens: what remains besides text tokens, tasks and timestamps."""
     return LANGUAGES[: count - 51765 - many]
 
 
 def special_tokens(count: int, many: bool) -> list[str]:
-    """After the words: end, start, languages, tasks, times."""
+    """Return the special tokens that follow the text tokens: end, start, languages, tasks, timestamps."""
     tasks = ["translate", "transcribe", "startoflm", "startofprev", "nospeech", "notimestamps"]
     return [*(f"<|{name}|>" for name in ("endoftext", "startoftranscript", *languages(count, many), *tasks)), *TIMES]
 
 
 def _vocabulary(path: Path, given: Path | None, many: bool) -> Path:
-    """As given, beside the weights, or in the installed package openai-whisper."""
+    """Find the vocabulary: as passed, beside the weights, or in the installed package openai-whisper."""
     name = "multilingual.tiktoken" if many else "gpt2.tiktoken"
     spec = importlib.util.find_spec("whisper")
     packages = (spec.submodule_search_locations or ()) if spec is not None else ()
@@ -103,7 +103,7 @@ def _vocabulary(path: Path, given: Path | None, many: bool) -> Path:
 
 
 def _suppressed(tokenizer: Tokenizer) -> list[int]:
-    """Tokens that no transcript has: marks of what is not speech, and tasks."""
+    """Return the tokens that no transcript contains: non-speech symbols and tasks."""
     ids = lambda text: tokenizer.encode(text, add_special_tokens=False).ids
     found = {ids(" -")[0], ids(" '")[0]}
     for mark in (*MARKS, *NOTES):

@@ -1,4 +1,4 @@
-"""The published families that are known, each one file."""
+"""The supported families of published models, one file each."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ FAMILIES: dict[str, Family] = {family.name: family for family in (*TEXT, *IMAGES
 
 
 def recognise(raw: Mapping[str, Any]) -> Family:
-    """The family that config.json names by its model_type; timm's names an architecture and no type."""
+    """Return the family named by model_type in config.json; timm's config names an architecture instead."""
     if "architecture" in raw and "model_type" not in raw:
         return TIMM_DISTILLED if parsed(raw["architecture"])["distilled"] else TIMM
     for family in FAMILIES.values():

@@ -1,4 +1,4 @@
-"""BERT (Devlin 2018), MiniLM, and what sentence-transformers makes of them: post-norm, learned positions, segments."""
+"""BERT (Devlin 2018), MiniLM, and sentence-transformers based on them: post-norm, learned positions, segments."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from glassformer.models.encoder import Encoder, EncoderConfig
 from glassformer.nn import BlockConfig, FeedForwardConfig, Learned, NormConfig, heads
 from glassformer.nn.text import TextConfig
 
-TELLING = ("BertForSequenceClassification", "BertForNextSentencePrediction")  # classes, from the pooler
+TELLING = ("BertForSequenceClassification", "BertForNextSentencePrediction")  # classify from the pooler output
 TABLE, HEAD = "bert.embeddings.word_embeddings.weight", "cls.predictions.decoder.weight"
 
 
 def text(f: Fields, *, offset: int = 0) -> TextConfig:
-    """The stack that BERT and RoBERTa share; positions start at `offset` of their table."""
+    """Return the config of the stack shared by BERT and RoBERTa; positions start at `offset` in their table."""
     f.only("position_embedding_type", "absolute")
     f.only("is_decoder", False)
     f.only("add_cross_attention", False)
@@ -58,7 +58,7 @@ def config(f: Fields) -> EncoderConfig:
 
 
 def stack_rules(root: str) -> tuple[Rule, ...]:
-    """Names that BERT and RoBERTa share, under `bert.` or `roberta.`."""
+    """Return the rules shared by BERT and RoBERTa, under `bert.` or `roberta.`."""
     ours, theirs = "encoder.{i}", f"{root}encoder.layer.{{i}}"
     return (
         same("encoder.embed.table.weight", f"{root}embeddings.word_embeddings.weight"),
@@ -108,7 +108,7 @@ BERT = Family(
     aliases=((".LayerNorm.gamma", ".LayerNorm.weight"), (".LayerNorm.beta", ".LayerNorm.bias")),
     skip=("bert.embeddings.position_ids",),
     copies=((TABLE, HEAD), ("cls.predictions.bias", "cls.predictions.decoder.bias")),
-    unused=("cls.predictions.bias",),  # of a head that is not tied: its decoder has a bias of its own
+    unused=("cls.predictions.bias",),  # for an untied head, whose decoder has its own bias
     quantities=(
         *stack_quantities("bert."),
         Quantity("pooler", "bert.pooler.dense"),

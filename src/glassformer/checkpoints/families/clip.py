@@ -1,4 +1,4 @@
-"""CLIP (Radford 2021): an image tower and a causal text tower, QuickGELU; both together, or either alone."""
+"""CLIP (Radford 2021): an image tower and a causal text tower with QuickGELU; both together, or either alone."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from glassformer.models.vit import ViTConfig
 from glassformer.nn import BlockConfig, FeedForwardConfig, Learned, NormConfig, heads
 from glassformer.nn.text import TextConfig
 
-LEGACY = 2  # the end token of old configs, which no text has: their texts end at the highest number
+LEGACY = 2  # end token in old configs, found in no text: their texts end at the highest token id
 
 
 def block(f: Fields, usual: int) -> BlockConfig:
-    """The block of either tower, whose heads are 64 wide and whose feed-forward net is four times as wide as usual."""
+    """Return a tower's block config. Defaults: width `usual`, heads 64 wide, a feed-forward net 4 × `usual` wide."""
     width, hidden = f.size("hidden_size", usual), f.size("intermediate_size", 4 * usual)
     count, activation = f.size("num_attention_heads", usual // 64), f.activation("hidden_act", "quick_gelu")
     return BlockConfig(
@@ -32,7 +32,7 @@ def block(f: Fields, usual: int) -> BlockConfig:
 
 def vision(f: Fields) -> ViTConfig:
     size, patch = f.pair("image_size", 224), f.pair("patch_size", 32)
-    if size[0] != size[1] or patch[0] != patch[1]:  # their positions are always taken for a square
+    if size[0] != size[1] or patch[0] != patch[1]:  # their positions always assume a square
         raise ConfigError(f"image_size is {size} and patch_size {patch} in config.json", "supported are square ones")
     layer, channels, depth = block(f, 768), f.size("num_channels", 3), f.depth("num_hidden_layers", 12)
     plain = ViTConfig(image=size, patch=patch, channels=channels, depth=depth, block=layer, classes=0)
@@ -46,7 +46,7 @@ def text(f: Fields) -> TextConfig:
 
 
 def config(f: Fields) -> CLIPConfig:
-    """Both towers, or the one that is there. Old files have a tower's config twice, and `…_config_dict` counts."""
+    """Configure both towers, or the one present. Old files hold a tower's config twice; `…_config_dict` wins."""
     kind = f.raw.get("model_type")
     part = lambda x: f.part(f"{x}_config" if f.raw.get(f"{x}_config_dict") is None else f"{x}_config_dict")
     image = part("vision") if kind == "clip" else f if kind == "clip_vision_model" else None

@@ -1,4 +1,4 @@
-"""DeiT (Touvron 2020): ViT with a second token for its teacher; both heads averaged, or the first alone."""
+"""DeiT (Touvron 2020): ViT with a distillation token; both heads averaged, or the first alone."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import replace
 from glassformer.checkpoints.families import vit
 from glassformer.checkpoints.family import Family, Quantity
 from glassformer.checkpoints.fields import Fields
-from glassformer.checkpoints.layouts import Rows
+from glassformer.checkpoints.layouts import RowRange
 from glassformer.checkpoints.rules import Rule, linear
 from glassformer.models.vit import ViT, ViTConfig
 
@@ -29,7 +29,7 @@ DEIT = Family(
     model=ViT,
     config=config,
     rules=(
-        Rule(("prefix",), TOKENS, Rows(lambda c: (1, 1, c.width))),
+        Rule(("prefix",), TOKENS, RowRange(lambda c: (1, 1, c.width))),
         *linear("head", "classifier|cls_classifier"),
         *vit.stack_rules("deit."),
         *vit.block_rules("deit."),

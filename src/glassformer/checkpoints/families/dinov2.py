@@ -1,4 +1,4 @@
-"""DINOv2 (Oquab 2023), with registers (Darcet 2023) or without: layer scale, SwiGLU in the giant, classes from both."""
+"""DINOv2 (Oquab 2023), with or without registers (Darcet 2023): layer scale, SwiGLU in giant, classes from both."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def config(
     f: Fields, *, root: str = "dinov2.", registers: int = 0, patch: int = 14, resize: Resize = Resize()
 ) -> ViTConfig:
     image = vit.image(f, patch)
-    if image["image"][0] != image["image"][1]:  # their positions are always taken for a square
+    if image["image"][0] != image["image"][1]:  # their positions always assume a square
         raise ConfigError(f"image_size is {image['image']} in config.json", "supported are square ones")
     parts = vit.attention_and_norm(f, 1e-6)
     classes = vit.classes(f, "classifier.weight")
@@ -34,13 +34,13 @@ def config(
 
 
 def with_registers(f: Fields) -> ViTConfig:
-    """Positions are resized with antialiasing here, and without it there."""
+    """Return the config with registers; positions are resized with antialiasing, unlike those of plain DINOv2."""
     count, root = f.count("num_register_tokens", 4), "dinov2_with_registers."
     return config(f, root=root, registers=count, patch=16, resize=Resize(antialias=True))
 
 
 def feed_forward(f: Fields) -> FeedForwardConfig:
-    """mlp_ratio times the width; gated, two thirds of that, raised to a multiple of 8."""
+    """hidden = mlp_ratio · width; if gated, two thirds of that, rounded up to a multiple of 8."""
     width = f.size("hidden_size", 768)
     hidden = int(width * f.number("mlp_ratio", 4))
     if f.flag("use_swiglu_ffn", False):
@@ -51,7 +51,7 @@ def feed_forward(f: Fields) -> FeedForwardConfig:
 
 def rules(root: str) -> tuple[Rule, ...]:
     ours, theirs = "encoder.{i}", f"{root}encoder.layer.{{i}}"
-    gates = (f"{ours}.ffn.W1", f"{ours}.ffn.W3")  # the gate, then what it lets through
+    gates = (f"{ours}.ffn.W1", f"{ours}.ffn.W3")  # the gate, then the gated values
     return (
         same("prefix", f"{root}embeddings.cls_token", Reshaped(lambda c: (1, 1, c.width))),
         same("registers", f"{root}embeddings.register_tokens", Reshaped(lambda c: (1, c.registers, c.width))),

@@ -1,4 +1,4 @@
-"""GPT-2 (Radford 2019): pre-norm, learned positions, matrices kept as [in, out], q|k|v in one of them."""
+"""GPT-2 (Radford 2019): pre-norm, learned positions, matrices stored as [in, out], q|k|v in one matrix."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The Llama kind (Touvron 2023; Mistral, Qwen 2, SmolLM): RMSNorm, rotary positions, grouped heads, SwiGLU."""
+"""The Llama family (Touvron 2023; Mistral, Qwen 2, SmolLM): RMSNorm, rotary positions, grouped queries, SwiGLU."""
 
 from __future__ import annotations
 
@@ -14,20 +14,23 @@ from glassformer.nn import BlockConfig, FeedForwardConfig, NormConfig, Rotary, h
 from glassformer.nn.text import TextConfig
 
 OURS, THEIRS = "decoder.{i}", "model.layers.{i}"
+LENGTHS = {"llama": 2048, "mistral": 131072, "qwen2": 32768}  # Hugging Face's defaults if absent from config.json
 TABLE, HEAD = "model.embed_tokens.weight", "lm_head.weight"
 
 
 def config(f: Fields) -> DecoderConfig:
-    f.only("sliding_window" if f.raw.get("use_sliding_window", True) else "use_sliding_window", False)
+    kind = str(f.raw.get("model_type"))
     width, count = f.size("hidden_size"), f.size("num_attention_heads")
+    length = f.count("max_position_embeddings", LENGTHS.get(kind, 2048))
     each = f.size("head_dim", max(1, width // count))
+    groups = 8 if kind == "mistral" and _absent(f, "num_key_value_heads") else count
     eps = NormConfig(kind="rms", eps=f.number("rms_norm_eps", 1e-6))
     found = "".join(letter for letter in "qkvo" if f.has(f"model.layers.0.self_attn.{letter}_proj.bias"))
     block = BlockConfig(
         attention=heads(
             width,
             count,
-            kv_heads=f.size("num_key_value_heads", count),
+            kv_heads=f.size("num_key_value_heads", groups),
             key_width=each,
             biases="qkvo" if f.flag("attention_bias", False) else found,
             dropout=f.number("attention_dropout", 0.0),
@@ -45,15 +48,28 @@ def config(f: Fields) -> DecoderConfig:
         vocabulary=f.size("vocab_size"),
         depth=f.depth("num_hidden_layers"),
         block=block,
-        relative=rotary(f, each),
+        relative=rotary(f, each, length),
         last_norm=eps,
+        window=window(f, kind),
     )
-    length = f.count("max_position_embeddings", 2048)
     return DecoderConfig(text=text, length=length, tied=f.tied(HEAD, TABLE, default=False))
 
 
-def rotary(f: Fields, width: int) -> Rotary:
-    """The angles, from rope_parameters, or from rope_theta and rope_scaling as files before 2026 have them."""
+def _absent(f: Fields, name: str) -> bool:
+    """Return whether a field is missing; null has a different meaning."""
+    return name not in f.raw
+
+
+def window(f: Fields, kind: str) -> int | None:
+    """Return the sliding window: 4,096 by default for Mistral, where null disables it."""
+    if kind == "mistral":
+        return 4096 if _absent(f, "sliding_window") else f.optional_count("sliding_window")
+    f.only("use_sliding_window" if kind == "qwen2" else "sliding_window", False)
+    return None
+
+
+def rotary(f: Fields, width: int, length: int) -> Rotary:
+    """Read the rotary angles from rope_parameters, or from rope_theta and rope_scaling in files from before 2026."""
     new, old = f.raw.get("rope_parameters") or {}, f.raw.get("rope_scaling") or {}
     if not isinstance(new, dict) or not isinstance(old, dict):
         raise ConfigError("rope_parameters in config.json hold no names with values", "get config.json again")
@@ -70,7 +86,7 @@ def rotary(f: Fields, width: int) -> Rotary:
                 factor=part.number("factor"),
                 low=part.number("low_freq_factor"),
                 high=part.number("high_freq_factor"),
-                trained=part.count("original_max_position_embeddings", 8192),
+                trained=part.count("original_max_position_embeddings", length),
             )
         case other:
             raise ConfigError(f"rope_type is {str(other)[:40]!r} in config.json", "known are default, linear, llama3")

@@ -1,4 +1,4 @@
-"""Marian (Junczys-Dowmunt 2018; OPUS-MT): the Transformer of 2017, post-norm, sines in the first half of a position."""
+"""Marian (Junczys-Dowmunt 2018; OPUS-MT): the Transformer of 2017: post-norm, sines in the first half of a position."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ HEAD = "lm_head.weight"
 
 def config(f: Fields) -> Seq2SeqConfig:
     vocabulary, one = f.size("vocab_size"), f.flag("share_encoder_decoder_embeddings", True)
-    shared = one and f.same(SOURCE, TARGET)  # a file with two different tables has two
+    shared = one and f.same(SOURCE, TARGET)  # two different tables in the file are not shared
     pad = f.token("pad_token_id", vocabulary - 1)
     return Seq2SeqConfig(
         source=side(f, "encoder", vocabulary),
@@ -105,9 +105,9 @@ MARIAN = Family(
         same("word_head.bias", "final_logits_bias", Reshaped(lambda c: (1, c.target.vocabulary))),
     ),
     prefix="model.",
-    skip=("model.encoder.embed_positions.weight", "model.decoder.embed_positions.weight"),  # they follow from a formula
+    skip=("model.encoder.embed_positions.weight", "model.decoder.embed_positions.weight"),  # computed by a formula
     copies=((SHARED, SOURCE, TARGET, HEAD),),
-    unused=(SHARED,),  # when each side has its own
+    unused=(SHARED,),  # if each side has its own table
     quantities=(
         *side_quantities("encoder"),
         *side_quantities("decoder"),

@@ -1,4 +1,4 @@
-"""RoBERTa (Liu 2019), and sentence-transformers of it: BERT's stack, positions counted on from the padding's number."""
+"""RoBERTa (Liu 2019), and sentence-transformers based on it: BERT's stack, positions start after the padding id."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def config(f: Fields) -> EncoderConfig:
     return EncoderConfig(
         text=text(f, offset=f.token("pad_token_id", 1) + 1),
         word_head=f.architecture.endswith("ForMaskedLM") or f.has("lm_head.dense.weight"),
-        activation="gelu",  # in the head of words, whatever the blocks have
+        activation="gelu",  # in the masked-language-model head, whatever the blocks use
         classes=classes[0] if classes else 2 * told,
         tied=f.tied(HEAD, TABLE, default=True),
         pooler=f.has("roberta.pooler.dense.weight") or bool(classes) or told,

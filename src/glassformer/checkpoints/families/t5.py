@@ -1,4 +1,4 @@
-"""T5 (Raffel 2019) and v1.1: RMSNorm, no 1/√d, one relative bias for all blocks of a side, no biases."""
+"""T5 (Raffel 2019) and v1.1: RMSNorm, no 1/√d, one relative position bias shared by all blocks of a side, no biases."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def config(f: Fields) -> Seq2SeqConfig:
         vocabulary = f.size("vocab_size")
         return TextConfig(vocabulary=vocabulary, depth=depth, block=block, relative=relative, last_norm=eps)
 
-    # The first T5 scales what goes into its tied head; v1.1 does not, and says so by tie_word_embeddings alone.
+    # The original T5 scales the input of its tied head; v1.1 does not, which only tie_word_embeddings indicates.
     scaled = f.flag("scale_decoder_outputs", f.flag("tie_word_embeddings", True))
     pad = f.token("pad_token_id", 0)
     return Seq2SeqConfig(
@@ -42,14 +42,14 @@ def config(f: Fields) -> Seq2SeqConfig:
         start=f.token("decoder_start_token_id", pad),
         end=f.token("eos_token_id", 1),
         pad=pad,
-        tied=f.same(HEAD, TABLE),  # v1.1 has a head of its own
+        tied=f.same(HEAD, TABLE),  # v1.1 has a separate head
         head_scale=width**-0.5 if scaled else 1.0,
         length=f.count("n_positions", 512),
     )
 
 
 def feed_forward(f: Fields, width: int, dropout: float) -> FeedForwardConfig:
-    """`relu`, or `gated-gelu`, whose gelu is the one by tanh."""
+    """Parse feed_forward_proj: `relu`, or `gated-gelu`, which uses the tanh approximation of GELU."""
     words = str(f.raw.get("feed_forward_proj", "relu")).split("-")
     if len(words) > 2 or (len(words) == 2 and words[0] != "gated"):
         raise ConfigError(f"feed_forward_proj is {'-'.join(words)[:40]!r} in config.json", "known are relu, gated-gelu")
@@ -64,7 +64,7 @@ def attention_rules(ours: str, theirs: str) -> tuple[Rule, ...]:
 
 
 def side_rules(side: str, ffn: int) -> tuple[Rule, ...]:
-    """The parts of a block are numbered: 0 attention, 1 the decoder's attention to the memory, `ffn` the last."""
+    """Return one side's rules. Sublayers are numbered: 0 self-attention, 1 cross-attention (decoder), `ffn` last."""
     ours, theirs = f"{side}.{{i}}", f"{side}.block.{{i}}.layer"
     dense = f"{theirs}.{ffn}.DenseReluDense"
     return (
@@ -107,7 +107,7 @@ T5 = Family(
         *attention_rules("decoder.{i}.cross", f"{CROSS}.EncDecAttention"),
         same("word_head.W.weight", HEAD),
     ),
-    skip=("decoder.block.0.layer.1.EncDecAttention.relative_attention_bias.weight",),  # in the first files, never used
+    skip=("decoder.block.0.layer.1.EncDecAttention.relative_attention_bias.weight",),  # in early files, unused
     copies=((TABLE, "encoder.embed_tokens.weight", "decoder.embed_tokens.weight", HEAD),),
     quantities=(
         *side_quantities("encoder", 1),

@@ -1,4 +1,4 @@
-"""ViT and DeiT files of timm: q, k, v in one, eps 1e-6, positions resized with antialiasing; sizes from the weights."""
+"""timm's ViT and DeiT: joint q, k, v, eps 1e-6, positions resized with antialiasing; sizes read from the weights."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import replace
 from glassformer.checkpoints.architecture import heads_of, parsed, places, pooled, require_shown, shape
 from glassformer.checkpoints.family import Family
 from glassformer.checkpoints.fields import Fields
-from glassformer.checkpoints.layouts import Joined, Reshaped, Rows
+from glassformer.checkpoints.layouts import Joined, Reshaped, RowRange
 from glassformer.checkpoints.rules import Rule, layer, linear, norm, same
 from glassformer.errors import CheckpointError
 from glassformer.models.vit import Resize, ViT, ViTConfig
@@ -64,7 +64,7 @@ def rules(prefix: Rule) -> tuple[Rule, ...]:
         *linear("embed.W", "patch_embed.proj", Reshaped(lambda c: c.kernel)),
         same("positions", "pos_embed", Reshaped(lambda c: (1, c.places, c.width))),
         same("registers", "reg_token", Reshaped(lambda c: (1, c.registers, c.width))),
-        *(  # the gate of SwiGLU, then what it lets through
+        *(  # for SwiGLU: the gate, then the gated values
             Rule(tuple(f"{one}.{part}" for one in parts), (f"{theirs}.{name}.{part}",), Joined())
             for name, parts in joined.items()
             for part in ("weight", "bias")
@@ -85,7 +85,7 @@ def rules(prefix: Rule) -> tuple[Rule, ...]:
 
 
 ONE = same("prefix", "cls_token", Reshaped(lambda c: (1, 1, c.width)))
-TWO = Rule(("prefix",), ("cls_token", "dist_token"), Rows(lambda c: (1, 1, c.width)))
+TWO = Rule(("prefix",), ("cls_token", "dist_token"), RowRange(lambda c: (1, 1, c.width)))
 TIMM = Family(name="timm", types=("timm",), architectures=(), model=ViT, config=config, rules=rules(ONE))
 TIMM_DISTILLED = Family(
     name="timm_distilled", types=("timm_distilled",), architectures=(), model=ViT, config=config, rules=rules(TWO)

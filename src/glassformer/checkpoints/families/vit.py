@@ -1,4 +1,4 @@
-"""ViT (Dosovitskiy 2020) as Hugging Face has it: pre-norm, learned positions, CLS; classes, or a pooler with tanh."""
+"""ViT (Dosovitskiy 2020) in Hugging Face's layout: pre-norm, learned positions, CLS; classes, or a tanh pooler."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ NAMES = {"Q": "attention.query", "K": "attention.key", "V": "attention.value", "
 
 
 def image(f: Fields, patch: int) -> dict[str, Any]:
-    """What ViT, DeiT and DINOv2 say of images: their size and that of a patch, in pixels, and their channels."""
+    """Return the image fields of ViT, DeiT and DINOv2: image and patch size in pixels, and number of channels."""
     size, tile = f.pair("image_size", 224), f.pair("patch_size", patch)
     return {"image": size, "patch": tile, "channels": f.size("num_channels", 3)}
 
 
 def attention_and_norm(f: Fields, eps: float) -> dict[str, Any]:
-    """The parts of a block that they share."""
+    """Return the parts of a block that ViT, DeiT and DINOv2 share."""
     attention = heads(
         f.size("hidden_size", 768),
         f.size("num_attention_heads", 12),
@@ -52,7 +52,7 @@ def config(f: Fields, *, prefix: int = 1, root: str = "vit.") -> ViTConfig:
 
 
 def classes(f: Fields, head: str) -> int:
-    """As many as the head has rows; a class that has a head must have it in the file."""
+    """Return the number of classes (rows of the head); an image classification model must have its head in the file."""
     rows = f.shapes.get(head)
     if rows is None and "ForImageClassification" in f.architecture:
         raise ConfigError(f"config.json describes a {f.architecture}, and {head} is not in the file", "get all files")
@@ -60,7 +60,7 @@ def classes(f: Fields, head: str) -> int:
 
 
 def stack_rules(root: str) -> tuple[Rule, ...]:
-    """Names that ViT, DeiT and DINOv2 share."""
+    """Return the rules shared by ViT, DeiT and DINOv2."""
     ours, theirs = "encoder.{i}", f"{root}encoder.layer.{{i}}"
     return (
         *linear("embed.W", f"{root}embeddings.patch_embeddings.projection", Reshaped(lambda c: c.kernel)),
@@ -72,7 +72,7 @@ def stack_rules(root: str) -> tuple[Rule, ...]:
 
 
 def block_rules(root: str) -> tuple[Rule, ...]:
-    """Names that ViT and DeiT share, and DINOv2 does not."""
+    """Return the rules shared by ViT and DeiT, but not by DINOv2."""
     ours, theirs = "encoder.{i}", f"{root}encoder.layer.{{i}}"
     return (
         *norm(f"{ours}.attention_residual.norm", f"{theirs}.layernorm_before"),

@@ -1,7 +1,7 @@
-"""Whisper (Radford 2022): pre-norm, keys without bias, sinusoids in halves for the sound, learned ones for the text.
+"""Whisper (Radford 2022): pre-norm, keys without bias, sinusoidal positions in halves for audio, learned ones for text.
 
-What transcribing needs besides (languages, tasks, suppressed tokens) is in `origin.generation`; in older folders, in
-`origin.raw`.
+Other transcription settings (languages, tasks, suppressed tokens) are in `origin.generation`, or in `origin.raw` for
+older folders.
 """
 
 from __future__ import annotations
@@ -82,7 +82,7 @@ WHISPER = Family(
     quantities=(
         Quantity("embed.convolutions.0", "model.encoder.conv1"),
         Quantity("embed.convolutions.1", "model.encoder.conv2"),
-        *side_quantities("encoder")[1:],  # without what is added to tokens: theirs has it for every row
+        *side_quantities("encoder")[1:],  # without the position embeddings: theirs cover every row
         Quantity("encoder.norm", "model.encoder.layer_norm"),
         *side_quantities("decoder")[1:],
         Quantity("decoder.{i}.cross.A", CROSS, 1),

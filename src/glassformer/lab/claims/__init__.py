@@ -1,4 +1,4 @@
-"""The claims by number; each module is loaded when its experiment is first asked for."""
+"""The claims by number; each module is loaded when its experiment is first requested."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def numbers() -> tuple[int, ...]:
 
 
 def claim(number: int) -> Experiment:
-    """The experiment of a claim."""
+    """Return the experiment of a claim."""
     for name in _MODULES:
         if int(name[1:3]) == number:
             found: Experiment = importlib.import_module(f"{__name__}.{name}").CLAIM

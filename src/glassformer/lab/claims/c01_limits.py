@@ -6,9 +6,9 @@ import torch
 from matplotlib.figure import Figure
 
 from glassformer.core import attend
-from glassformer.lab import pictures
+from glassformer.lab import plots
 from glassformer.lab.experiment import Experiment, Kind, Result
-from glassformer.lab.parts import exercise, generator, integers, largest, normal, tensor
+from glassformer.lab.tensors import exercise, generator, integers, largest, normal, tensor
 
 SMALL = 1e-3
 BETAS = [10.0**k for k in range(-4, 7)]
@@ -29,7 +29,7 @@ def measure(seed: int, *, queries: int = 16, keys: int = 8, width: int = 4) -> R
 
 
 def _smallest() -> dict[str, object] | None:
-    """The smallest keys at which one query's weights do not become one-hot."""
+    """Find the smallest keys for which one query's weights do not become one-hot."""
     q, V = [[1]], [[0], [2]]
     for K in integers((2, 1), (1, 2, 3)):
         if largest(attend(tensor(q), tensor(K), tensor(V), beta=1e6).A.amax() - 1) > SMALL:
@@ -50,7 +50,7 @@ def judge(result: Result) -> tuple[Kind, str]:
 
 def draw(result: Result) -> Figure:
     lines = {"from one-hot": result["hard"], "from 1/m": result["soft"], "from one-hot, at ties": result["tied"]}
-    return pictures.curves(
+    return plots.curves(
         result["betas"], lines, across="β", up="largest distance of A and H", title="A between its limits", log="x"
     )
 
@@ -64,6 +64,8 @@ CLAIM = Experiment(
     measured="How far A and H are from both limits as β goes from 10⁻⁴ to 10⁶; once more with every key given twice.",
     rule=f"fails if A or H is more than {SMALL} from a limit at the ends; holds when nothing ties if that is so "
     "without ties alone; else holds.",
+    falsified_by="Weights away from the limits at either end of β (a wrong normalisation), or tied scores that "
+    "become one-hot.",
     measure=measure,
     judge=judge,
     draw=draw,

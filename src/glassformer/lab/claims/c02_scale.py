@@ -1,4 +1,4 @@
-"""Var(q·k) = d, Var(q·k / √d) = 1: why scores are divided by √d, and what that supposes."""
+"""Var(q·k) = d, Var(q·k / √d) = 1: why scores are divided by √d, and what that assumes."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from matplotlib.figure import Figure
 from torch import Tensor
 
 from glassformer.core import scores, softargmax
-from glassformer.lab import pictures
+from glassformer.lab import plots
 from glassformer.lab.experiment import Experiment, Kind, Result
-from glassformer.lab.parts import exercise, generator, normal, slope
+from glassformer.lab.tensors import exercise, generator, normal, slope
 from glassformer.lens.sensitivity import jacobian
 
 WIDTHS = [4, 16, 64, 256, 1024]
@@ -27,7 +27,7 @@ def measure(seed: int, *, queries: int = 128, keys: int = 64) -> Result:
         plain.append(_gradient(S1[:, :16]))
         calm.append(_gradient(S[:, :16]))
     d = WIDTHS[2]
-    signs = [normal(random, n, 1).sign().expand(n, d) for n in (queries, keys)]  # unit variance, entries all alike
+    signs = [normal(random, n, 1).sign().expand(n, d) for n in (queries, keys)]  # unit variance, all entries equal
     means = [normal(random, n, d) + 1 for n in (queries, keys)]  # unit variance, mean 1
     return {
         "widths": WIDTHS,
@@ -42,12 +42,12 @@ def measure(seed: int, *, queries: int = 128, keys: int = 64) -> Result:
 
 
 def _gradient(S: Tensor) -> float:
-    """The mean norm of J = ∂A/∂S."""
+    """Return the mean norm of J = ∂A/∂S."""
     return float(jacobian(softargmax(S)).flatten(-2).norm(dim=-1).mean())
 
 
 def _smallest() -> dict[str, object] | None:
-    """The smallest width at which ±(1, …, 1), each entry of variance 1, has scaled scores of another variance."""
+    """Find the smallest width at which ±(1, …, 1), each entry of variance 1, has scaled scores of another variance."""
     for d in range(1, 9):
         Q = [[1] * d, [-1] * d]
         S = scores(torch.tensor(Q, dtype=torch.float64), torch.tensor(Q, dtype=torch.float64))
@@ -82,7 +82,7 @@ def draw(result: Result) -> Figure:
         "‖J‖ without the scale": result["gradient_raw"],
         "‖J‖ with it": result["gradient_scaled"],
     }
-    return pictures.curves(
+    return plots.curves(
         result["widths"], lines, across="d", up="", title="variance and gradient as d grows", log="xy"
     )
 
@@ -98,6 +98,8 @@ CLAIM = Experiment(
     rule=f"fails if a variance is more than {NEAR} off, or ‖J‖ does not fall as d to a power below −{NEAR} without the "
     f"scale and stay level (±{NEAR / 2}) with it; holds when the entries are independent with mean 0 if dependent "
     "ones break it; else holds.",
+    falsified_by="A variance of the scores away from d or 1, or a Jacobian whose norm does not fall without the "
+    "scale: for example scores that are never scaled.",
     measure=measure,
     judge=judge,
     draw=draw,

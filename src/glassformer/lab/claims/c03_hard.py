@@ -11,12 +11,12 @@ from matplotlib.figure import Figure
 from torch import Tensor
 
 from glassformer.core import attend, gumbel_softargmax, hardargmax, softargmax, straight_through
-from glassformer.lab import pictures
+from glassformer.lab import plots
 from glassformer.lab.experiment import Experiment, Kind, Result
-from glassformer.lab.parts import generator, normal
+from glassformer.lab.tensors import generator, normal
 
 HARD = 0.5  # one key outweighs all others together
-ERRORS = 3  # standard errors above chance that no luck explains: once in 700 tries
+ERRORS = 3  # standard errors above chance that chance exceeds once in 700 tries
 RATE = 0.3
 Way = Callable[[Tensor], Tensor]
 
@@ -39,12 +39,12 @@ def measure(seed: int, *, starts: int = 24, keys: int = 6, steps: int = 200, bet
 
 
 def _learn(way: Way, random: torch.Generator, starts: int, keys: int, steps: int) -> tuple[float, float, float]:
-    """From random queries, learn to look at key 0 by ‖h − v₀‖²: mean largest weight, gradient, share that does.
+    """Train random queries to attend to key 0 by ‖h − v₀‖²; return mean largest weight, gradient and success rate.
 
-    Starts that look at key 0 already are turned away from it, so that what never learns scores 0.
+    Queries start pointing away from key 0, so that a method that never learns scores 0.
     """
     K = torch.eye(keys, dtype=torch.float64).expand(starts, keys, keys)
-    V = K  # as far from each other as can be, so that only the gradient decides
+    V = K  # as far apart as possible, so that only the gradient decides
     Q = normal(random, starts, 1, keys)
     Q[..., 0] = Q.amin(-1) - 0.5
     hardness = gradient = 0.0
@@ -63,7 +63,7 @@ def _learn(way: Way, random: torch.Generator, starts: int, keys: int, steps: int
 
 def judge(result: Result) -> tuple[Kind, str]:
     rates = result["solved"]
-    told = ", ".join(f"{name} {rate:.0%}" for name, rate in rates.items())
+    shown = ", ".join(f"{name} {rate:.0%}" for name, rate in rates.items())
     soft = [name for name, hardness in result["hardness"].items() if hardness <= HARD]
     chance = result["chance"]
     useful = [name for name, rate in rates.items() if rate > chance + ERRORS * result["error"]]
@@ -71,13 +71,13 @@ def judge(result: Result) -> tuple[Kind, str]:
     if soft:
         return "fails", f"{', '.join(soft)} is not hard: its largest weight is at most {HARD} on average"
     if useful and useless:
-        return "holds", f"learned to look at the right key: {told}"
-    return "fails", f"all are alike: {told}"
+        return "holds", f"learned to look at the right key: {shown}"
+    return "fails", f"all are alike: {shown}"
 
 
 def draw(result: Result) -> Figure:
     title = "learning through hard attention (dotted: chance)"
-    return pictures.bars(result["solved"], up="share that learned", title=title, level=result["chance"])
+    return plots.bars(result["solved"], up="share that learned", title=title, level=result["chance"])
 
 
 CLAIM = Experiment(
@@ -92,6 +92,8 @@ CLAIM = Experiment(
     f"often right than by choosing a key at random, 1/keys, by over {ERRORS} standard errors of that share) and some "
     "do "
     "not (no more often than at random); else fails.",
+    falsified_by="A method whose largest weight stays at or below one half, all methods learning alike, or none "
+    "learning.",
     measure=measure,
     judge=judge,
     draw=draw,

@@ -5,9 +5,9 @@ from __future__ import annotations
 from matplotlib.figure import Figure
 
 from glassformer.core import attend, attend_columns
-from glassformer.lab import pictures
+from glassformer.lab import plots
 from glassformer.lab.experiment import Experiment, Kind, Result
-from glassformer.lab.parts import exercise, generator, integers, largest, normal, tensor
+from glassformer.lab.tensors import exercise, generator, integers, largest, normal, tensor
 from glassformer.lens import Layer, move_key
 
 NOTHING = 1e-12
@@ -37,7 +37,7 @@ def _moved(K, noise):  # type: ignore[no-untyped-def]
 
 
 def _smallest() -> dict[str, object] | None:
-    """The smallest key that, moved by 1, changes the weight of another key."""
+    """Find the smallest key that, shifted by 1, changes the weight of another key."""
     q, V = [[1]], [[1], [0]]
     for K in integers((2, 1), (0, 1, 2)):
         moved = [[K[0][0] + 1], K[1]]
@@ -61,7 +61,7 @@ def judge(result: Result) -> tuple[Kind, str]:
 
 
 def draw(result: Result) -> Figure:
-    return pictures.maps({"change of A (row: key, column: query)": result["dA"]}, title="noise on the first key")
+    return plots.maps({"change of A (row: key, column: query)": result["dA"]}, title="noise on the first key")
 
 
 CLAIM = Experiment(
@@ -71,6 +71,8 @@ CLAIM = Experiment(
     formula="k_i → k_i + ε, ΔA_{lj} = 0 for l ≠ i",
     measured="The change of every output and of every row of A (tokens as columns) when one key moves.",
     rule="fails if some output stays, or if a row of A other than i changes (by more than 10⁻¹²); else holds.",
+    falsified_by="An output that does not change, or no change in any other row of A: for example weights normalised "
+    "over the wrong axis.",
     measure=measure,
     judge=judge,
     draw=draw,

@@ -6,9 +6,9 @@ from matplotlib.figure import Figure
 from torch import Tensor
 
 from glassformer.core import attend
-from glassformer.lab import pictures
+from glassformer.lab import plots
 from glassformer.lab.experiment import Experiment, Kind, Result
-from glassformer.lab.parts import exercise, generator, integers, largest, normal, tensor
+from glassformer.lab.tensors import exercise, generator, integers, largest, normal, tensor
 from glassformer.nn import MultiHeadAttention, heads, initialise
 
 NOTHING = 1e-12
@@ -26,14 +26,14 @@ def measure(seed: int, *, tokens: int = 6, width: int = 4, sigma: float = 0.5) -
 
 
 def _noisy(X: Tensor, noise: Tensor) -> Tensor:
-    """With the first token moved."""
+    """Return X with noise added to the first token."""
     X = X.clone()
     X[..., 0, :] += noise
     return X
 
 
 def _smallest() -> dict[str, object] | None:
-    """The smallest two tokens of which the second's output changes when 1 is added to the first."""
+    """Find the smallest two tokens for which adding 1 to the first changes the second's output."""
     for X in integers((2, 1), (0, 1, 2)):
         moved = [[X[0][0] + 1], X[1]]
         before, after = (attend(*[tensor(rows)] * 3, beta=1.0).H for rows in (X, moved))
@@ -59,7 +59,7 @@ def judge(result: Result) -> tuple[Kind, str]:
 def draw(result: Result) -> Figure:
     lines = {"query alone": result["apart"], "self-attention": result["itself"]}
     x = list(range(len(result["apart"])))
-    return pictures.curves(x, lines, across="output j", up="|Δh_j|", title="noise on the first query, or token")
+    return plots.curves(x, lines, across="output j", up="|Δh_j|", title="noise on the first query, or token")
 
 
 CLAIM = Experiment(
@@ -70,6 +70,8 @@ CLAIM = Experiment(
     measured="The change of every output when noise is added to one query; and to one token of self-attention.",
     rule="fails if another output changes (by more than 10⁻¹²) or its own does not; holds when the query alone moves "
     "if in self-attention others change; else holds.",
+    falsified_by="Another output that changes when one query does, or in self-attention no other output that "
+    "changes.",
     measure=measure,
     judge=judge,
     draw=draw,

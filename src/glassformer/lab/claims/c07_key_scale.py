@@ -1,13 +1,13 @@
-"""k_i → α k_i multiplies the score q_j·k_i by α: the weight rises where that is above 0, and falls where below."""
+"""k_i → α k_i multiplies the score q_j·k_i by α: the weight rises if that is above 0 and falls if below."""
 
 from __future__ import annotations
 
 from matplotlib.figure import Figure
 
 from glassformer.core import attend
-from glassformer.lab import pictures
+from glassformer.lab import plots
 from glassformer.lab.experiment import Experiment, Kind, Result
-from glassformer.lab.parts import exercise, generator, integers, normal, tensor
+from glassformer.lab.tensors import exercise, generator, integers, normal, tensor
 from glassformer.lens import Layer, scale_key
 
 
@@ -29,7 +29,7 @@ def measure(seed: int, *, queries: int = 200, keys: int = 6, width: int = 4, alp
 
 
 def _smallest(alpha: float) -> dict[str, object] | None:
-    """The smallest two keys of which the first loses weight when it is doubled."""
+    """Find the smallest two keys of which the first loses weight when it is doubled."""
     q, V = [[1]], [[1], [0]]
     for K in integers((2, 1), (-1, 0, 1)):
         doubled = [[2 * K[0][0]], K[1]]
@@ -58,7 +58,7 @@ def judge(result: Result) -> tuple[Kind, str]:
 def draw(result: Result) -> Figure:
     groups = {"change of the weight A": (result["score"], result["change"])}
     title = f"one key scaled by {result['alpha']:g}"
-    return pictures.points(groups, across="q·k of that key", up="ΔA", title=title, marks={"q·k = 0": 0.0})
+    return plots.points(groups, across="q·k of that key", up="ΔA", title=title, marks={"q·k = 0": 0.0})
 
 
 CLAIM = Experiment(
@@ -70,6 +70,8 @@ CLAIM = Experiment(
     "output comes, beside the score q_j·k_i.",
     rule="holds if weight and nearness rise for every query; holds when the score is above 0 if they do for all of "
     "those and for none of the others; else fails.",
+    falsified_by="A query with a positive score whose weight falls, or one with a negative score whose weight rises: "
+    "for example scores with the wrong sign.",
     measure=measure,
     judge=judge,
     draw=draw,

@@ -1,12 +1,12 @@
-"""ΔH ≈ V J (α − 1) β k_iᵀQ: the change is linear in α − 1, and the error of that is of second order."""
+"""ΔH ≈ V J (α − 1) β k_iᵀQ: the change is linear in α − 1, with an error of second order."""
 
 from __future__ import annotations
 
 from matplotlib.figure import Figure
 
-from glassformer.lab import pictures
+from glassformer.lab import plots
 from glassformer.lab.experiment import Experiment, Kind, Result
-from glassformer.lab.parts import generator, largest, normal, slope
+from glassformer.lab.tensors import generator, largest, normal, slope
 from glassformer.lens import Layer, scale_key
 
 SIZES = [2.0**-k for k in range(10, -1, -1)]
@@ -37,7 +37,7 @@ def judge(result: Result) -> tuple[Kind, str]:
 
 def draw(result: Result) -> Figure:
     lines = {"change of H": result["measured"], "error of the prediction": result["error"]}
-    return pictures.curves(
+    return plots.curves(
         result["sizes"], lines, across="α − 1", up="largest", title="the error is of second order", log="xy"
     )
 
@@ -49,6 +49,7 @@ CLAIM = Experiment(
     formula="ΔH ≈ V · ∂softargmax_β · (α − 1) k_i^T Q",
     measured="The change of H when one key is scaled by α, and how far the prediction is off, for α − 1 = 2⁻¹⁰ … 1.",
     rule="holds if the error falls as α − 1 to a power between 1.8 and 2.2 (over the six smallest); else fails.",
+    falsified_by="An error of the prediction that does not fall as the square of α − 1.",
     measure=measure,
     judge=judge,
     draw=draw,

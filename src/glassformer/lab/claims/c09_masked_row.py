@@ -1,9 +1,10 @@
-"""softargmax(−∞, …, −∞) = 0/0: a query that may attend to nothing has no answer, and whoever gives one chose it."""
+"""softargmax(−∞, …, −∞) = 0/0: a query that may attend to nothing has no defined output; libraries choose one."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from importlib.util import find_spec
 
 import numpy as np
 import torch
@@ -13,9 +14,11 @@ from torch.nn.functional import scaled_dot_product_attention
 
 from glassformer.core import attend, softargmax
 from glassformer.errors import MaskError
-from glassformer.lab import pictures
+from glassformer.lab import plots
 from glassformer.lab.experiment import Experiment, Kind, Result
-from glassformer.lab.parts import generator, normal
+from glassformer.lab.tensors import generator, normal
+
+APART = 0.1
 
 
 def measure(seed: int, *, keys: int = 4, width: int = 4) -> Result:
@@ -23,18 +26,29 @@ def measure(seed: int, *, keys: int = 4, width: int = 4) -> Result:
     Q, K, V = normal(random, 1, width), normal(random, keys, width), normal(random, keys, width)
     none = torch.zeros(1, keys, dtype=torch.bool)
     blind = torch.full((1, keys), -math.inf, dtype=torch.float64)
-    ways: dict[str, Callable[[], Tensor]] = {
+    asked: dict[str, Callable[[], Tensor]] = {
         "glassformer": lambda: attend(Q, K, V, mask=none).H,
-        "torch softmax of −∞": lambda: torch.softmax(blind, -1) @ V,
-        "torch fused kernel": lambda: scaled_dot_product_attention(Q[None], K[None], V[None], none)[0],
-        "SciPy softmax of −∞": lambda: _scipy(blind) @ V,
-        "a very negative number for −∞": lambda: torch.softmax(torch.full_like(blind, -1e9), -1) @ V,
+        "NumPy, exp(S − max) / Σ": lambda: _numpy(blind) @ V,
+        "SciPy, softmax": lambda: _scipy(blind) @ V,
+        "torch, softmax": lambda: torch.softmax(blind, -1) @ V,
+        "torch, fused kernel": lambda: scaled_dot_product_attention(Q[None], K[None], V[None], none)[0],
     }
-    answers = {name: _kind(way, V) for name, way in ways.items()}
+    if find_spec("onnxruntime") and find_spec("onnx"):
+        asked["ONNX Runtime, Softmax"] = lambda: _onnx(blind) @ V
     depth = torch.tensor([1e6], dtype=torch.float64)
     equal = softargmax(-depth.expand(keys))  # both rows go to −∞ everywhere as the depth grows
     apart = softargmax(-depth * torch.arange(1, keys + 1))
-    return {"answers": answers, "limits": [equal.tolist(), apart.tolist()]}
+    return {
+        "answers": {name: _answer(way, V) for name, way in asked.items()},
+        "limits": [equal.tolist(), apart.tolist()],
+    }
+
+
+def _numpy(S: Tensor) -> Tensor:
+    rows = S.numpy()
+    with np.errstate(all="ignore"):
+        E = np.exp(rows - rows.max(-1, keepdims=True))
+        return torch.from_numpy(E / E.sum(-1, keepdims=True))
 
 
 def _scipy(S: Tensor) -> Tensor:
@@ -44,7 +58,23 @@ def _scipy(S: Tensor) -> Tensor:
         return torch.from_numpy(softmax(S.numpy(), -1))
 
 
-def _kind(way: Callable[[], Tensor], V: Tensor) -> str:
+def _onnx(S: Tensor) -> Tensor:
+    """Run a graph of one Softmax node in ONNX Runtime."""
+    import onnx
+    import onnxruntime  # type: ignore[import-untyped]
+    from onnx import TensorProto, helper
+
+    ends = [helper.make_tensor_value_info(name, TensorProto.FLOAT, list(S.shape)) for name in ("S", "A")]
+    node = helper.make_node("Softmax", ["S"], ["A"], axis=-1)
+    graph = helper.make_graph([node], "softmax", ends[:1], ends[1:])
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    onnx.checker.check_model(model)
+    session = onnxruntime.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
+    (A,) = session.run(None, {"S": S.float().numpy()})
+    return torch.from_numpy(A).double()
+
+
+def _answer(way: Callable[[], Tensor], V: Tensor) -> str:
     try:
         H = way()
     except MaskError:
@@ -53,22 +83,31 @@ def _kind(way: Callable[[], Tensor], V: Tensor) -> str:
         return "NaN"
     if float(H.abs().max()) == 0:
         return "0"
-    return "the mean of all values" if torch.allclose(H, V.mean(0)) else "something else"
+    return "the mean of all values" if torch.allclose(H, V.mean(0), rtol=1e-4) else "another vector"
 
 
 def judge(result: Result) -> tuple[Kind, str]:
     equal, apart = result["limits"]
     away = max(abs(a - b) for a, b in zip(equal, apart, strict=True))
-    told = "; ".join(f"{name}: {answer}" for name, answer in result["answers"].items())
-    kinds = len(set(result["answers"].values()))
-    if away > 0.1 and kinds >= 3:
-        asked = len(result["answers"])
-        return "holds", f"two ways to −∞ end {away:.2g} apart, and {asked} libraries give {kinds} answers ({told})"
-    return "fails", f"two ways to −∞ end {away:.2g} apart, and there are {kinds} answers ({told})"
+    shown = "; ".join(f"{name}: {answer}" for name, answer in result["answers"].items())
+    answers: dict[str, set[str]] = {}
+    for name, answer in result["answers"].items():
+        answers.setdefault(answer, set()).add(name.partition(",")[0])
+    shared = {answer: sorted(libraries) for answer, libraries in answers.items() if len(libraries) > 1}
+    undefined = (
+        f"no answer is defined (two ways to −∞ end {away:.2g} apart)"
+        if away > APART
+        else f"an answer is defined (two ways to −∞ end only {away:.2g} apart)"
+    )
+    if away > APART and not shared:
+        return "holds", f"{undefined}, and all libraries differ ({shown})"
+    agree = "; ".join(f"{', '.join(libraries)} all give {answer}" for answer, libraries in shared.items())
+    second = f"but not every library answers differently: {agree}" if shared else "and all libraries differ"
+    return "fails", f"{undefined}, {second} ({shown})"
 
 
 def draw(result: Result) -> Figure:
-    return pictures.maps(
+    return plots.maps(
         {"all scores alike": [result["limits"][0]], "each lower than the last": [result["limits"][1]]},
         title="two limits of A as every score goes to −∞",
     )
@@ -79,12 +118,19 @@ CLAIM = Experiment(
     name="a fully masked row",
     statement="A fully masked row has no defined answer, and every library answers differently.",
     formula="softargmax(−∞, …, −∞) = frac{0}{0}",
-    measured="The weights as all scores go to −∞ together and one after the other; and what libraries answer.",
-    rule="holds if the two limits differ by more than 0.1, so that there is none, and at least three different answers "
-    "are given; else fails.",
+    measured="The weights as all scores go to −∞ together and one faster than the other; and what glassformer, "
+    "NumPy, SciPy, "
+    "torch and (if it is installed) ONNX Runtime answer.",
+    rule=f"holds if the two limits differ by more than {APART}, so that there is none, and no two libraries give the "
+    "same "
+    "answer; else fails.",
+    falsified_by="Libraries that all differ: two that give the same answer are enough for “fails”. One limit for "
+    "both ways "
+    "of going to −∞ would refute the first half too.",
     measure=measure,
     judge=judge,
     draw=draw,
     meanings={"keys": "how many keys, all masked", "width": "how wide they are (d)"},
     least={"keys": 2},
+    circumstances="JAX and TensorFlow are not asked: they are not dependencies of this package.",
 )

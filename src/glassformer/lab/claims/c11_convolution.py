@@ -1,4 +1,4 @@
-"""O_t = Σ_h C_h x_{t + δ_h}: each head looks at one place of the kernel, and W_O carries the coefficients."""
+"""O_t = Σ_h C_h x_{t + δ_h}: each head attends to one position of the kernel, and W_O holds the coefficients."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ import torch
 from matplotlib.figure import Figure
 from torch.nn.functional import conv2d
 
-from glassformer.lab import pictures
+from glassformer.lab import plots
 from glassformer.lab.experiment import Experiment, Kind, Result
-from glassformer.lab.parts import generator, largest, normal
+from glassformer.lab.tensors import generator, largest, normal
 from glassformer.lens import edit
 from glassformer.lens.construct import build, convolution
 
@@ -46,7 +46,7 @@ def judge(result: Result) -> tuple[Kind, str]:
 def draw(result: Result) -> Figure:
     shown = {"max |O − convolution|": [max(e, 1e-17) for e in result["error"]]}
     title = f"{result['heads']} heads as a convolution"
-    return pictures.curves(result["betas"], shown, across="β", up="error", title=title, log="xy")
+    return plots.curves(result["betas"], shown, across="β", up="error", title=title, log="xy")
 
 
 CLAIM = Experiment(
@@ -58,6 +58,7 @@ CLAIM = Experiment(
     measured="A layer with quadratic position codes, one head for each cell of a random kernel that mixes channels, "
     "against torch's convolution of a random image (zeros outside), as β grows.",
     rule=f"holds if there are k² heads, and the error falls below {EXACT:g} at β = {BETAS[-1]:g}; else fails.",
+    falsified_by="An error that stays above the tolerance as β grows, or another number of heads than k².",
     measure=measure,
     judge=judge,
     draw=draw,

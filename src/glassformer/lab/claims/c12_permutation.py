@@ -7,9 +7,9 @@ from matplotlib.figure import Figure
 
 from glassformer.core import attend
 from glassformer.core.positions import sinusoidal
-from glassformer.lab import pictures
+from glassformer.lab import plots
 from glassformer.lab.experiment import Experiment, Kind, Result
-from glassformer.lab.parts import exercise, generator, integers, largest, normal, tensor
+from glassformer.lab.tensors import exercise, generator, integers, largest, normal, tensor
 from glassformer.nn import MultiHeadAttention, heads, initialise
 
 SAME = 1e-12
@@ -35,13 +35,13 @@ def measure(seed: int, *, tokens: int = 6, width: int = 8) -> Result:
 
 
 def _moved(n: int, random: torch.Generator) -> torch.Tensor:
-    """A random order that is not the one there is."""
+    """Return a random permutation other than the identity."""
     order = torch.randperm(n, generator=random)
     return order.roll(1) if torch.equal(order, torch.arange(n)) else order
 
 
 def _smallest() -> dict[str, object] | None:
-    """The smallest two tokens whose outputs, swapped, are not what they were."""
+    """Find the smallest two tokens whose output differs when they are swapped."""
     for X in integers((2, 1), (0, 1, 2)):
         H, H_moved = (attend(*[tensor(rows)] * 3, beta=1.0).H for rows in (X, X[::-1]))
         if largest(H - H_moved) > SAME:
@@ -51,6 +51,8 @@ def _smallest() -> dict[str, object] | None:
 
 
 def judge(result: Result) -> tuple[Kind, str]:
+    if result["pooled_with_positions"] <= SAME:
+        return "fails", "the control does: with positions added the mean of the outputs does not see the order either"
     if result["invariant"] < SAME:
         return "holds", "the outputs stay where they were"
     if result["equivariant"] > SAME or result["pooled"] > SAME:
@@ -68,7 +70,7 @@ def draw(result: Result) -> Figure:
     names = {"invariant": "|f(PX) − f(X)|", "equivariant": "|f(PX) − Pf(X)|", "pooled": "pooled"}
     values = {label: max(result[name], 1e-17) for name, label in names.items()}
     values["pooled, with positions"] = result["pooled_with_positions"]
-    return pictures.bars(values, up="largest change", title="the tokens in another order", log=True)
+    return plots.bars(values, up="largest change", title="the tokens in another order", log=True)
 
 
 CLAIM = Experiment(
@@ -78,8 +80,12 @@ CLAIM = Experiment(
     formula="f(P X) = f(X)",
     measured="The outputs of a self-attention layer for tokens in another order: against those before, against those "
     "before moved along, and their means; the means once more with positions added.",
-    rule="holds if the outputs stay (to 10⁻¹²); holds when they are pooled if they move along with the tokens and "
-    "their mean stays; else fails.",
+    rule="fails if with positions the mean stays as well (to 10⁻¹²), since the experiment then cannot see an order; "
+    "holds "
+    "if the outputs stay; holds when they are pooled if they move along with the tokens and their mean stays; else "
+    "fails.",
+    falsified_by="Outputs that stay where they were, outputs that do not move along with the tokens, or a mean that "
+    "positions do not change.",
     measure=measure,
     judge=judge,
     draw=draw,

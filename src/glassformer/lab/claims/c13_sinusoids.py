@@ -1,4 +1,4 @@
-"""E[p + s] = E[p] R_s: moving along the line turns each (sin, cos) pair by a fixed angle."""
+"""E[p + s] = E[p] R_s: a shift of position rotates each (sin, cos) pair by a fixed angle."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ import torch
 from matplotlib.figure import Figure
 
 from glassformer.core.positions import shift_matrix, sinusoidal
-from glassformer.lab import pictures
+from glassformer.lab import plots
 from glassformer.lab.experiment import Experiment, Kind, Result
-from glassformer.lab.parts import generator, largest
+from glassformer.lab.tensors import generator, largest
 
 EXACT = 1e-8
 
@@ -16,30 +16,45 @@ EXACT = 1e-8
 def measure(seed: int, *, width: int = 32, length: int = 4096, shifts: int = 8) -> Result:
     chosen = sorted(torch.randint(1, 257, (shifts,), generator=generator(seed)).tolist())
     E = sinusoidal(length + max(chosen), width, dtype=torch.float64)
+    p = torch.arange(len(E), dtype=torch.float64)[:, None]
+    angles = p / 10_000 ** (torch.arange(0, width, 2, dtype=torch.float64) / width)  # the paper's formula, written out
+    formula = torch.stack([angles.sin(), angles.cos()], -1).flatten(1)
     errors, fitted = [], []
     for s in chosen:
         before, after = E[:length], E[s : s + length]
         errors.append(largest(before @ shift_matrix(width, s) - after))
         R = torch.linalg.lstsq(before, after, driver="gelsd").solution  # without knowing the formula
         fitted.append(largest(before @ R - after))
-    return {"shifts": chosen, "error": errors, "fitted": fitted, "length": length}
+    moved = float((E[1 : length + 1] - E[:length]).norm(dim=-1).min())
+    return {
+        "shifts": chosen, "error": errors, "fitted": fitted, "length": length,
+        "formula": largest(E - formula), "moved": moved,
+    }  # fmt: skip
 
 
 def judge(result: Result) -> tuple[Kind, str]:
     error, fitted = max(result["error"]), max(result["fitted"])
+    if result["formula"] > EXACT or result["moved"] <= EXACT:
+        return "fails", (
+            f"the codes are not the sinusoids of the paper: they are {result['formula']:.2g} away, and neighbours "
+            "differ by "
+            f"{result['moved']:.2g} at least"
+        )
     if error < EXACT and fitted < EXACT:
         return "holds", (
             f"for {len(result['shifts'])} shifts and {result['length']} positions one matrix each is right to "
-            f"{error:.1g}; a matrix fitted to the codes alone to {fitted:.1g}"
+            f"{error:.1g}, a "
+            f"matrix fitted to the codes alone to {fitted:.1g} (neighbouring codes differ by {result['moved']:.2g} "
+            "or more)"
         )
     return "fails", f"the maps are off by {error:.2g}, the fitted ones by {fitted:.2g}"
 
 
 def draw(result: Result) -> Figure:
-    lines = {"turned by the formula": result["error"], "fitted": result["fitted"]}
+    lines = {"rotation by formula": result["error"], "fitted": result["fitted"]}
     lines = {name: [max(e, 1e-18) for e in values] for name, values in lines.items()}
     title = "one linear map for every position"
-    return pictures.curves(result["shifts"], lines, across="shift s", up="largest error", title=title, log="y")
+    return plots.curves(result["shifts"], lines, across="shift s", up="largest error", title=title, log="y")
 
 
 CLAIM = Experiment(
@@ -49,7 +64,11 @@ CLAIM = Experiment(
     formula="E_{p+s} = R_s E_p",
     measured="For several shifts, how far the rotation is from the code over all positions; and how well a matrix "
     "fitted by least squares does.",
-    rule=f"holds if both are right to {EXACT:g} at every position and shift; else fails.",
+    rule="holds if the codes are those of the paper's formula, neighbouring codes differ, and both maps are right, "
+    "all to "
+    f"{EXACT:g} at every position and shift; else fails.",
+    falsified_by="Codes whose shift no fixed matrix gives, codes that do not change with the position, or codes that "
+    "differ from sin and cos.",
     measure=measure,
     judge=judge,
     draw=draw,

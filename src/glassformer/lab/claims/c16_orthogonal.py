@@ -8,9 +8,9 @@ import torch
 from matplotlib.figure import Figure
 
 from glassformer.core import attend, scores
-from glassformer.lab import pictures
+from glassformer.lab import plots
 from glassformer.lab.experiment import Experiment, Kind, Result
-from glassformer.lab.parts import exercise, generator, largest, normal, tensor
+from glassformer.lab.tensors import exercise, generator, largest, normal, tensor
 
 BETAS = [0.5, 1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0]
 EXACT, ENOUGH = 1e-12, 0.01
@@ -36,7 +36,7 @@ def measure(seed: int, *, tokens: int = 6) -> Result:
 
 
 def _smallest() -> dict[str, object] | None:
-    """The fewest orthogonal tokens whose output at β = 1 is not themselves."""
+    """Find the fewest orthogonal tokens whose output at β = 1 differs from the input."""
     for n in range(1, 5):
         unit = [[int(i == j) for j in range(n)] for i in range(n)]
         if largest(attend(*[tensor(unit)] * 3, beta=1.0).H - tensor(unit)) > EXACT:
@@ -62,7 +62,7 @@ def draw(result: Result) -> Figure:
     lines = {"weight that misses": result["missed"], "|H − V|": result["error"]}
     lines = {name: [max(x, 1e-17) for x in values] for name, values in lines.items()}
     marks = {"99 % of the weight": result["needed"]}
-    return pictures.curves(
+    return plots.curves(
         result["betas"], lines, across="β", up="", title="orthogonal keys, Q = K", log="xy", marks=marks
     )
 
@@ -75,6 +75,7 @@ CLAIM = Experiment(
     measured="KᵀQ of a random orthogonal K, and for β from ½ to 64 the weight that each token does not keep.",
     rule="fails if KᵀQ is not I, or A is not at the largest β (to 10⁻¹²); holds when β → ∞ if A is not at some smaller "
     "β; else holds.",
+    falsified_by="Scores that are not I, an A that is not I at the largest β, or one that is I already at β = 1.",
     measure=measure,
     judge=judge,
     draw=draw,

@@ -1,4 +1,4 @@
-"""O_i = x_{π(i)}: a head that asks for the place π(i); it needs to know places."""
+"""O_i = x_{π(i)}: a head that attends to position π(i), for which it needs positions."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ import torch
 from matplotlib.figure import Figure
 
 from glassformer.core import attend
-from glassformer.lab import pictures
+from glassformer.lab import plots
 from glassformer.lab.experiment import Experiment, Kind, Result
-from glassformer.lab.parts import exercise, generator, integers, largest, normal, tensor
+from glassformer.lab.tensors import exercise, generator, integers, largest, normal, tensor
 from glassformer.lens import edit
 from glassformer.lens.construct import Constructed, build, permutation
 
@@ -29,7 +29,7 @@ def measure(seed: int, *, tokens: int = 4, many: int = 16) -> Result:
         worst = [max(old, new) for old, new in zip(worst, _errors(made, X), strict=True)]
         needed = max(needed, made.beta_for(1e-6, largest(X)))
     blind = build(permutation([*range(2, many + 1), 1], channels=2), many)
-    blind.E.zero_()  # the same layer, whose tokens no longer know their places
+    blind.E.zero_()  # the same layer, without position information
     X = normal(random, 1, many, 2)
     return {
         "orders": len(every) + len(long),
@@ -50,7 +50,7 @@ def _errors(made: Constructed, X: torch.Tensor) -> list[float]:
 
 
 def _smallest() -> dict[str, object] | None:
-    """The smallest three tokens that a rotation treats differently, and attention without positions alike."""
+    """Find the smallest three tokens that a rotation treats differently, but attention without positions alike."""
     for X in integers((3, 1), (0, 1)):
         rotated = [X[2], X[0], X[1]]
         H = attend(*[tensor(X)] * 3, beta=1.0).H
@@ -80,7 +80,7 @@ def judge(result: Result) -> tuple[Kind, str]:
 def draw(result: Result) -> Figure:
     lines = {"with positions": [max(e, 1e-17) for e in result["error"]]}
     levels = {"without": result["blind"]}
-    return pictures.curves(
+    return plots.curves(
         result["betas"], lines, across="β", up="|O − target|", title="permutations", log="xy", levels=levels
     )
 
@@ -95,6 +95,8 @@ CLAIM = Experiment(
     "one whose position codes are taken away.",
     rule=f"fails if one is off by more than {EXACT:g} at β = {BETAS[-1]:g}; holds when tokens carry positions if the "
     "layer without them is; else holds.",
+    falsified_by="A permutation that the constructed layer does not produce, or a layer without positions that "
+    "produces it.",
     measure=measure,
     judge=judge,
     draw=draw,

@@ -1,4 +1,4 @@
-"""A = I: O_t = W_O W_V x_t, the same matrix at every place, which is a convolution with a kernel of 1."""
+"""A = I: O_t = W_O W_V x_t, the same matrix at every position, which is a convolution with kernel size 1."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ import torch
 from matplotlib.figure import Figure
 from torch.nn.functional import conv1d
 
-from glassformer.lab import pictures
+from glassformer.lab import plots
 from glassformer.lab.experiment import Experiment, Kind, Result
-from glassformer.lab.parts import generator, largest, normal
+from glassformer.lab.tensors import generator, largest, normal
 from glassformer.lens import edit, trace
 from glassformer.nn import MultiHeadAttention, View, heads, initialise
 
@@ -38,15 +38,17 @@ def measure(seed: int, *, tokens: int = 8, width: int = 6) -> Result:
 
 def judge(result: Result) -> tuple[Kind, str]:
     forced = "rows of A sum to 1, so that a diagonal A is I"
-    told = f"a diagonal of other numbers, which no softargmax gives, would be off by {result['unequal']:.2g}"
+    other = f"a diagonal of other numbers, which no softargmax gives, would be off by {result['unequal']:.2g}"
+    if result["unequal"] <= EXACT:
+        return "fails", "the control does: a diagonal of other numbers gives the same output"
     if max(result["error"], result["identity"], result["sums"]) < EXACT:
-        return "holds", f"{forced}, and the layer is the convolution with W_O W_V to {result['error']:.1g}; {told}"
+        return "holds", f"{forced}, and the layer is the convolution with W_O W_V to {result['error']:.1g}; {other}"
     return "fails", f"the layer is {result['error']:.2g} from the convolution, A {result['identity']:.2g} from I"
 
 
 def draw(result: Result) -> Figure:
     values = {"A = I": max(result["error"], 1e-17), "another diagonal": result["unequal"]}
-    return pictures.bars(values, up="|O − convolution|", title="a diagonal A", log=True)
+    return plots.bars(values, up="|O − convolution|", title="a diagonal A", log=True)
 
 
 CLAIM = Experiment(
@@ -57,7 +59,9 @@ CLAIM = Experiment(
     measured="A layer whose mask leaves each token itself, against torch's convolution with the kernel W_O "
     "W_V; and what "
     "a diagonal of other numbers would do.",
-    rule="holds if A is I, its rows sum to 1 and the layer is the convolution, all to 10⁻¹²; else fails.",
+    rule="holds if A is I, its rows sum to 1 and the layer is the convolution, all to 10⁻¹², and a diagonal of "
+    "other numbers gives another output; else fails.",
+    falsified_by="A layer with a diagonal A that differs from the convolution with kernel size 1.",
     measure=measure,
     judge=judge,
     draw=draw,

@@ -1,4 +1,4 @@
-"""A_{t,t+δ} = w_δ: a band is a convolution inside; at the borders its weights sum to 1, and the kernel does not."""
+"""A_{t,t+δ} = w_δ: a band is a convolution in the interior; at borders its weights sum to 1, unlike the kernel's."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from torch.nn.functional import conv1d
 
 from glassformer.core import attend
 from glassformer.core.masks import window
-from glassformer.lab import pictures
+from glassformer.lab import plots
 from glassformer.lab.experiment import Experiment, Kind, Result
-from glassformer.lab.parts import exercise, generator, largest, normal, tensor
+from glassformer.lab.tensors import exercise, generator, largest, normal, tensor
 from glassformer.lens.construct import build, convolution
 
 EXACT = 1e-9
@@ -37,13 +37,13 @@ def measure(seed: int, *, tokens: int = 10, beta: float = 60.0) -> Result:
 
 
 def _off(O: Tensor, X: Tensor, kernel: list[float]) -> list[float]:
-    """|O − convolution| at each place, with zeros outside."""
+    """|O − convolution| at each position, with zero padding."""
     weights = torch.tensor(kernel, dtype=torch.float64)[None, None]
     return (O - conv1d(X.mT, weights, padding=1)[0, 0]).abs().tolist()
 
 
 def _smallest() -> dict[str, object] | None:
-    """The fewest tokens of 1 at which a band of three is not their convolution with ⅓."""
+    """Find the fewest tokens of value 1 for which a band of three is not their convolution with ⅓."""
     for n in range(1, 5):
         zero, ones = [[0]] * n, [[1]] * n
         band = [[int(abs(i - j) <= 1) for j in range(n)] for i in range(n)]
@@ -73,7 +73,7 @@ def judge(result: Result) -> tuple[Kind, str]:
 def draw(result: Result) -> Figure:
     lines = {name: [max(e, 1e-17) for e in each] for name, each in result["errors"].items()}
     x = list(range(len(next(iter(lines.values())))))
-    return pictures.curves(x, lines, across="token", up="|O − convolution|", title="a banded A", log="y")
+    return plots.curves(x, lines, across="token", up="|O − convolution|", title="a banded A", log="y")
 
 
 CLAIM = Experiment(
@@ -85,6 +85,7 @@ CLAIM = Experiment(
     "convolution with zeros outside.",
     rule=f"fails if it differs inside by more than {EXACT:g}; holds when the band is inside if it differs at a border; "
     "else holds.",
+    falsified_by="A difference inside the sequence, or none at its borders.",
     measure=measure,
     judge=judge,
     draw=draw,

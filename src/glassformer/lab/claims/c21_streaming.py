@@ -1,4 +1,4 @@
-"""logits(whole recording) = logits(pieces, with a cache): a causal encoder hears nothing that it must wait for."""
+"""logits(whole recording) = logits(pieces, with a cache): a causal encoder never depends on later input."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from matplotlib.figure import Figure
 from torch import Tensor
 
 from glassformer.core import log_mel
-from glassformer.lab import pictures
+from glassformer.lab import plots
 from glassformer.lab.experiment import Experiment, Kind, Result
-from glassformer.lab.parts import generator
+from glassformer.lab.tensors import generator
 from glassformer.models import Speech
 from glassformer.models.speech import tiny
 from glassformer.nn import Chunks
@@ -30,7 +30,7 @@ def measure(seed: int, *, seconds: float = 1.0, left: int = 8) -> Result:
 
 
 def _difference(model: Speech, wave: Tensor, piece: int, whole: Tensor) -> float:
-    """The largest difference from offline; −1 if another number of rows comes."""
+    """Return the largest difference from offline logits; −1 if the number of rows differs."""
     stream = model.stream()
     rows = [stream.feed(part) for part in wave.split(piece)]
     streamed = torch.cat([*rows, stream.finish()])
@@ -39,18 +39,18 @@ def _difference(model: Speech, wave: Tensor, piece: int, whole: Tensor) -> float
 
 def judge(result: Result) -> tuple[Kind, str]:
     errors = result["errors"]
-    told = ", ".join(f"{piece} samples at a time: {error:.1g}" for piece, error in errors.items())
+    shown = ", ".join(f"{piece} samples at a time: {error:.1g}" for piece, error in errors.items())
     if all(0 <= error <= ROUNDING * result["largest"] for error in errors.values()):
         return "holds", (
             f"all {result['rows']} rows come, and differ by rounding alone from those of the whole "
-            f"(of {result['largest']:.2g}; {told})"
+            f"(of {result['largest']:.2g}; {shown})"
         )
-    return "fails", f"they differ by more than rounding ({told}; −1 is another number of rows)"
+    return "fails", f"they differ by more than rounding ({shown}; −1 is another number of rows)"
 
 
 def draw(result: Result) -> Figure:
     values = {f"{piece} samples": max(error, 1e-9) for piece, error in result["errors"].items()}
-    return pictures.bars(values, up="largest difference", title="streamed and whole", log=True)
+    return plots.bars(values, up="largest difference", title="streamed and whole", log=True)
 
 
 CLAIM = Experiment(
@@ -63,6 +63,8 @@ CLAIM = Experiment(
     rule=f"holds if as many rows come and the largest difference is at most {ROUNDING:g} of the largest logit, "
     "which is "
     "what float32 rounds over its layers; else fails.",
+    falsified_by="A streamed row that differs from the whole recording by more than rounding, or another number of "
+    "rows.",
     measure=measure,
     judge=judge,
     draw=draw,

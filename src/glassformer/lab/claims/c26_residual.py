@@ -9,9 +9,9 @@ import torch
 from matplotlib.figure import Figure
 from torch import Tensor
 
-from glassformer.lab import pictures
+from glassformer.lab import plots
 from glassformer.lab.experiment import Experiment, Kind, Result
-from glassformer.lab.parts import generator, normal
+from glassformer.lab.tensors import generator, normal
 from glassformer.nn import (
     Block,
     BlockConfig,
@@ -56,7 +56,7 @@ def _without_residual(block: Block, x: Tensor) -> Tensor:
 
 
 def _gradient(place: str, step: Step, X: Tensor, w: Tensor, depth: int, seed: int) -> float:
-    """‖∂(w·y)/∂x‖ / ‖w‖ through so many blocks with random weights."""
+    """‖∂(w·y)/∂x‖ / ‖w‖ through `depth` blocks with random weights."""
     width = X.shape[-1]
     ffn = FeedForwardConfig(width=width, hidden=4 * width)
     config = BlockConfig(attention=heads(width, 2), ffn=ffn, place="pre" if place == "pre" else "post")
@@ -73,7 +73,7 @@ def _gradient(place: str, step: Step, X: Tensor, w: Tensor, depth: int, seed: in
 
 
 def _smallest() -> Result:
-    """The smallest whole weights of a ReLU net F(x) = w₂ relu(w₁ x) with |1 + F′(1)| < 1."""
+    """Find the smallest integer weights of a ReLU net F(x) = w₂ relu(w₁ x) with |1 + F′(1)| < 1."""
     for w1, w2 in sorted(product((-2, -1, 0, 1, 2), repeat=2), key=lambda w: (abs(w[0]) + abs(w[1]), w[0] < 0)):
         F = FeedForward(FeedForwardConfig(width=1, hidden=1, activation="relu", bias=False)).double()
         with torch.no_grad():
@@ -91,9 +91,9 @@ def _smallest() -> Result:
 
 def judge(result: Result) -> tuple[Kind, str]:
     over = {name: norms[-1] / norms[0] for name, norms in result["gradient"].items()}
-    told = "; ".join(f"{name} {ratio:.2g}" for name, ratio in over.items())
+    shown = "; ".join(f"{name} {ratio:.2g}" for name, ratio in over.items())
     level = 0.1 < over["pre-norm, residual"] < 10
-    rest = f"over {result['depths'][-1]} blocks against 1 the gradient's norm changes by the factors: {told}"
+    rest = f"over {result['depths'][-1]} blocks against 1 the gradient's norm changes by the factors: {shown}"
     if abs(result["least"]) < 1:
         kept = "level with depth is right for pre-norm" if level else "and pre-norm does not keep it level"
         return "fails", f"“at least 1” does: for F(x) = −relu(x) the gradient is {result['least']:g}; {kept}: {rest}"
@@ -103,7 +103,7 @@ def judge(result: Result) -> tuple[Kind, str]:
 def draw(result: Result) -> Figure:
     lines = {name: [max(g, 1e-30) for g in norms] for name, norms in result["gradient"].items()}
     title = "the gradient at the first block"
-    return pictures.curves(result["depths"], lines, across="blocks", up="gradient norm", title=title, log="xy")
+    return plots.curves(result["depths"], lines, across="blocks", up="gradient norm", title=title, log="xy")
 
 
 CLAIM = Experiment(
@@ -118,6 +118,7 @@ CLAIM = Experiment(
     rule="fails if some F has a derivative of x + F(x) below 1, or if over the depths the pre-norm gradient "
     "changes by a "
     "factor of 10; else holds.",
+    falsified_by="No F with a derivative of x + F(x) below 1.",
     measure=measure,
     judge=judge,
     draw=draw,

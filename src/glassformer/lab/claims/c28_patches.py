@@ -1,4 +1,4 @@
-"""W patch_p + b = (W ∗ image)_p with stride 16: cutting and projecting is a convolution."""
+"""W patch_p + b = (W ∗ image)_p with stride 16: cutting into patches and projecting is a convolution."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ import torch
 from matplotlib.figure import Figure
 from torch.nn.functional import conv2d
 
-from glassformer.lab import pictures
+from glassformer.lab import plots
 from glassformer.lab.experiment import Experiment, Kind, Result
-from glassformer.lab.parts import generator, largest, normal
+from glassformer.lab.tensors import generator, largest, normal
 from glassformer.nn import PatchEmbedding, initialise
 
 SAME = 1e-10
@@ -29,20 +29,22 @@ def measure(seed: int, *, image: int = 224, patch: int = 16, channels: int = 3, 
 
 
 def judge(result: Result) -> tuple[Kind, str]:
-    told = (
+    shown = (
         f"{result['image']}×{result['image']} gives {result['patches']} patches of {result['patch']}×{result['patch']}"
     )
+    if result["transposed"] <= SAME:
+        return "fails", "the control does: a transposed kernel gives the same tokens"
     if result["error"] < SAME and result["patches"] == result["expected"]:
         return "holds", (
-            f"{told}, and both ways agree to {result['error']:.1g} (with the kernel's rows and columns mixed up they "
+            f"{shown}, and both ways agree to {result['error']:.1g} (with the kernel's rows and columns mixed up they "
             f"would be {result['transposed']:.2g} apart)"
         )
-    return "fails", f"{told}, and the two are {result['error']:.2g} apart"
+    return "fails", f"{shown}, and the two are {result['error']:.2g} apart"
 
 
 def draw(result: Result) -> Figure:
     values = {"as a convolution": max(result["error"], 1e-17), "kernel transposed": result["transposed"]}
-    return pictures.bars(values, up="largest difference", title="patches", log=True)
+    return plots.bars(values, up="largest difference", title="patches", log=True)
 
 
 CLAIM = Experiment(
@@ -52,7 +54,9 @@ CLAIM = Experiment(
     "224×224 gives 196.",
     formula="(frac{224}{16})^2 = 196",
     measured="The tokens of a patch embedding with random weights against torch's convolution, and how many there are.",
-    rule="holds if both agree to 10⁻¹⁰ and there are (image/patch)² tokens; else fails.",
+    rule="holds if both agree to 10⁻¹⁰ and there are (image/patch)² tokens, and a transposed kernel gives "
+    "other tokens; else fails.",
+    falsified_by="Tokens that differ from torch's strided convolution, or another number of patches.",
     measure=measure,
     judge=judge,
     draw=draw,

@@ -6,9 +6,9 @@ import torch
 from matplotlib.figure import Figure
 
 from glassformer.core.transport import distance_1d, emd, emd_1d
-from glassformer.lab import pictures
+from glassformer.lab import plots
 from glassformer.lab.experiment import Experiment, Kind, Result
-from glassformer.lab.parts import generator
+from glassformer.lab.tensors import generator
 
 SAME = 1e-9
 
@@ -21,7 +21,7 @@ def measure(seed: int, *, bins: int = 12, pairs: int = 20) -> Result:
     for _ in range(pairs):
         p, q = (torch.rand(bins, generator=random, dtype=torch.float64) for _ in range(2))
         p, q = p / p.sum(), q / q.sum()
-        area.append(float((p - q).cumsum(0)[:-1].abs().sum()))  # by hand, beside what the library says
+        area.append(float((p - q).cumsum(0)[:-1].abs().sum()))  # computed directly, to compare with the library
         found = emd_1d(p, q)
         plan.append(float((found.plan * C).sum()))
         best.append(emd(p, q, C).distance)
@@ -47,7 +47,7 @@ def judge(result: Result) -> tuple[Kind, str]:
 def draw(result: Result) -> Figure:
     P, Q = result["cumulative"]
     title = f"cumulative sums; the area between them is {result['area'][-1]:.3g}"
-    return pictures.curves(list(range(len(P))), {"P": P, "Q": Q}, across="bin", up="mass so far", title=title)
+    return plots.curves(list(range(len(P))), {"P": P, "Q": Q}, across="bin", up="mass so far", title=title)
 
 
 CLAIM = Experiment(
@@ -60,6 +60,8 @@ CLAIM = Experiment(
     "optimum that a "
     "network simplex finds without knowing it.",
     rule="holds if all three agree to 10⁻⁹ and the plan's sums are p and q; else fails.",
+    falsified_by="A transport plan that is cheaper than the area between the cumulative sums, or one with wrong "
+    "marginals.",
     measure=measure,
     judge=judge,
     draw=draw,

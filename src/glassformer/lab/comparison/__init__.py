@@ -1,30 +1,30 @@
-"""Transformer, RNN, LSTM, GRU, CNN and MLP side by side, on matched budgets of parameters, with intervals over seeds.
+"""Comparison of Transformer, RNN, LSTM, GRU, CNN and MLP at equal size: cost, reach, data, streaming, inductive bias.
 
     from glassformer.lab.comparison import carry_out, load, quick
     results = load(carry_out(quick(), Path("results")))
 
-The names below load when first used.
+Names are imported lazily.
 """
 
 from __future__ import annotations
 
-from glassformer.names import on_first_use
+from glassformer.lazy import on_first_use
 
-# name -> the module it lives in
+# name -> module that defines it
 _NAMES = {
-    "ARCHITECTURES": "nets",
+    "ARCHITECTURES": "networks",
+    "ComparisonPlan": "plan",
     "Estimate": "results",
-    "Plan": "plan",
     "Results": "results",
-    "Step": "running",
+    "Step": "runner",
     "Unit": "plan",
-    "carry_out": "running",
+    "carry_out": "runner",
     "estimate": "results",
     "full": "plan",
     "load": "results",
-    "matched": "nets",
+    "matched": "networks",
     "quick": "plan",
-    "reopen": "running",
+    "reopen": "runner",
     "report": "page",
     "units": "plan",
 }

@@ -1,109 +1,108 @@
-"""t(n, d) and memory of one layer, forward and backward: measured beside what `core.cost` counts."""
+"""Time t(n, d) and peak memory of one layer, forward and backward, compared with the multiplications of `core.cost`."""
 
 from __future__ import annotations
 
+import os
+import sys
 import time
+import warnings
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from functools import partial
+from itertools import accumulate
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
+from torch.profiler import ProfilerActivity, profile
 
-from glassformer.core import cost
 from glassformer.core.fused import attend_fused
-from glassformer.lab.comparison.memory import peak
-from glassformer.lab.comparison.nets import LAYER_KERNEL, RECURRENT, layer, parameters, run_layer
-from glassformer.lab.comparison.plan import Plan, Setting, Unit
-from glassformer.lab.parts import generator
-from glassformer.models.recurrent_cells import Cell
-from glassformer.nn import FeedForward, MultiHeadAttention, View
+from glassformer.lab.comparison.networks import LayerUnderTest, layer, parameters
+from glassformer.lab.comparison.plan import ComparisonPlan, Unit
+from glassformer.lab.tensors import generator
+from glassformer.nn import View
 from glassformer.runtime import interleaved
 
-THREAD_ROUNDS = 5  # by the clock on the wall, of which the best counts: what disturbs it makes it longer
+THREAD_ROUNDS = 5  # in wall-clock time; the best round counts, since every disturbance makes a round longer
 SQUARE, LINEAR = "attention: n² part", "attention: projections"
 Run = Callable[[], object]
 
 
-def units(plan: Plan, seed: int) -> Iterator[tuple[str, Mapping[str, Setting]]]:
-    for n in plan.cost.lengths:
-        for d in plan.cost.widths:
-            yield "layer", {"n": n, "d": d}
-    if seed == plan.seeds[0]:  # what is allocated does not depend on the weights
-        yield from (("memory", {"n": n, "d": d}) for n in plan.cost.lengths[::2] for d in _ends(plan.cost.widths))
-    yield "threads", {"n": plan.cost.thread_length, "d": plan.cost.thread_width}
+def units(plan: ComparisonPlan) -> Iterator[Unit]:
+    cost = plan.cost
+    for seed in plan.seeds:
+        for n in cost.lengths:
+            yield from (Unit("cost", "layer", {"n": n, "d": d}, seed) for d in cost.widths)
+        yield Unit("cost", "threads", {"n": cost.thread_length, "d": cost.thread_width}, seed)
+    for n in cost.lengths[::2]:  # allocations do not depend on the weights: one seed
+        for d in dict.fromkeys((cost.widths[0], cost.widths[-1])):
+            yield Unit("cost", "memory", {"n": n, "d": d}, plan.seeds[0])
 
 
-def _ends(widths: tuple[int, ...]) -> tuple[int, ...]:
-    """The narrowest and the widest."""
-    return tuple(dict.fromkeys((widths[0], widths[-1])))
-
-
-def weight(plan: Plan, unit: Unit) -> float:
-    """Seconds, roughly: for the bar alone."""
+def weight(plan: ComparisonPlan, unit: Unit) -> float:
+    """Return a rough duration in seconds, for the progress bar."""
     n, d = int(unit.settings["n"]), int(unit.settings["d"])
-    if unit.part == "memory":  # the profiler writes down every step of a recurrent layer
+    if unit.part == "memory":  # the profiler records every step of a recurrent layer
         return 0.1 + 2e-3 * n
     once = len(plan.architectures) * (n * d * d + n * n * d / 4) * 1.5e-9
     return once * (THREAD_ROUNDS * len(plan.cost.threads) if unit.part == "threads" else sum(_turns(plan, n, d)))
 
 
-def _turns(plan: Plan, n: int, d: int) -> tuple[int, int]:
-    """Rounds that count and rounds that do not: what takes a millisecond is tried often, what takes seconds once."""
-    size = n * (d * d + 2**14)  # a recurrent layer takes its time for a step, however narrow
+def _turns(plan: ComparisonPlan, n: int, d: int) -> tuple[int, int]:
+    """Return the numbers of measured and warm-up rounds: many for millisecond runs, one for runs that take seconds."""
+    size = n * (d * d + 2**14)  # a step of a recurrent layer has a fixed cost, however narrow the layer is
     if size >= 2**27:
         return 1, 0
     return (plan.cost.rounds + 4, 1) if size < 2**23 else (plan.cost.rounds + 1, 1)
 
 
-def measure(plan: Plan, unit: Unit) -> dict[str, Any]:
+def measure(plan: ComparisonPlan, unit: Unit, lr: float) -> dict[str, Any]:
     n, d = int(unit.settings["n"]), int(unit.settings["d"])
-    nets = {name: layer(name, d, seed=unit.seed) for name in plan.architectures}
+    layers = {name: layer(name, d, seed=unit.seed) for name in plan.architectures}
     X = torch.randn(1, n, d, generator=generator(unit.seed))
     match unit.part:
         case "threads":
-            return _threads(plan, nets, X)
+            return _threads(plan, layers, X)
         case "memory":
-            return {"peak": {name: peak(partial(both, net, X)) for name, net in nets.items()}}
-    return _times(plan, nets, X)
+            return {"peak": {name: peak_memory(partial(both, each, X)) for name, each in layers.items()}}
+    return _times(plan, layers, X)
 
 
-def _times(plan: Plan, nets: Mapping[str, nn.Module], X: Tensor) -> dict[str, Any]:
-    """The best processor time of each, forward and with the way back, all taking turns."""
+def _times(plan: ComparisonPlan, layers: Mapping[str, LayerUnderTest], X: Tensor) -> dict[str, Any]:
+    """Measure the best processor time of each layer, forward only and with backward, in interleaved rounds."""
     _, n, d = X.shape
     runs: dict[str, Run] = {}
-    for name, net in nets.items():
-        runs[f"{name}/forward"] = partial(forward, net, X)
-        runs[f"{name}/both"] = partial(both, net, X)
-    if "Transformer" in nets:
-        runs |= _halves(nets["Transformer"], X)
+    for name, each in layers.items():
+        runs[f"{name}/forward"] = partial(forward, each, X)
+        runs[f"{name}/both"] = partial(both, each, X)
+    if "Transformer" in layers:
+        runs |= _halves(layers["Transformer"].net, X)
     rounds, warm = _turns(plan, n, d)
     times = interleaved(runs, rounds=rounds, warm=warm, clock=time.process_time)
     return {
-        "forward": {name: times[f"{name}/forward"] for name in nets},
-        "both": {name: times[f"{name}/both"] for name in nets},
+        "forward": {name: times[f"{name}/forward"] for name in layers},
+        "both": {name: times[f"{name}/both"] for name in layers},
         "halves": {name: times[name] for name in (SQUARE, LINEAR) if name in times},
-        "multiplications": {name: counted(name, net, n, d).multiplications for name, net in nets.items()},
-        "parameters": {name: parameters(net) for name, net in nets.items()},
+        "multiplications": {name: each.count(n).multiplications for name, each in layers.items()},
+        "parameters": {name: parameters(each.net) for name, each in layers.items()},
         "rounds": rounds,
     }
 
 
 @torch.no_grad()
-def forward(net: nn.Module, X: Tensor) -> None:
-    run_layer(net, X)
+def forward(each: LayerUnderTest, X: Tensor) -> None:
+    each.run(X)
 
 
-def both(net: nn.Module, X: Tensor) -> None:
-    """Forward, then back to the weights and to the input."""
+def both(each: LayerUnderTest, X: Tensor) -> None:
+    """Run forward, then backward to the weights and the input."""
     X = X.detach().requires_grad_()
-    run_layer(net, X).sum().backward()
-    net.zero_grad()
+    each.run(X).sum().backward()
+    each.net.zero_grad()
 
 
-def _halves(net: nn.Module, X: Tensor) -> dict[str, Run]:
-    """Self-attention forward, apart: 2n²d of scores and mixing, 4nd² of projections."""
-    assert isinstance(net, MultiHeadAttention)
+def _halves(net: Any, X: Tensor) -> dict[str, Run]:
+    """Return the two parts of self-attention, forward: 2n²d for scores and weighted sums, 4nd² for projections."""
     view = View()
     with torch.no_grad():
         Q = net.split(net.WQ(X), net.config.heads)
@@ -116,30 +115,48 @@ def _halves(net: nn.Module, X: Tensor) -> dict[str, Run]:
     return {SQUARE: torch.no_grad()(lambda: attend_fused(Q, K, V, beta=net.beta)), LINEAR: project}
 
 
-def _threads(plan: Plan, nets: Mapping[str, nn.Module], X: Tensor) -> dict[str, Any]:
-    """The best time of each with 1, 2, … threads, all taking turns."""
+def _threads(plan: ComparisonPlan, layers: Mapping[str, LayerUnderTest], X: Tensor) -> dict[str, Any]:
+    """Measure the best wall-clock time of each layer with 1, 2, … threads, in interleaved rounds."""
     before = torch.get_num_threads()
 
-    def run(net: nn.Module, threads: int) -> None:
+    def run(each: LayerUnderTest, threads: int) -> None:
         torch.set_num_threads(threads)
-        both(net, X)
+        both(each, X)
 
     runs: dict[str, Run] = {
-        f"{name}/{t}": partial(run, net, t) for t in plan.cost.threads for name, net in nets.items()
+        f"{name}/{t}": partial(run, each, t) for t in plan.cost.threads for name, each in layers.items()
     }
     try:
         times = interleaved(runs, rounds=THREAD_ROUNDS, warm=0)
     finally:
         torch.set_num_threads(before)
-    return {"both": {name: [times[f"{name}/{t}"] for t in plan.cost.threads] for name in nets}}
+    return {"both": {name: [times[f"{name}/{t}"] for t in plan.cost.threads] for name in layers}}
 
 
-def counted(architecture: str, net: nn.Module, n: int, d: int) -> cost.Cost:
-    """The formula, at the sizes that the budget gave this layer."""
-    if isinstance(net, MultiHeadAttention):
-        return cost.self_attention(n, d, net.config.heads, fused=True)
-    if isinstance(net, Cell):
-        return cost.recurrent(n, d, net.width, kind=RECURRENT[architecture])
-    if isinstance(net, FeedForward):
-        return cost.feed_forward(n, d, net.config.hidden)
-    return cost.convolution((n + LAYER_KERNEL - 1,), d, d, LAYER_KERNEL)
+def peak_memory(run: Run) -> int:
+    """max_t Σ (allocated − freed): peak bytes held by torch's allocator, above what it held at the start.
+
+    Computed from the events of torch's profiler, so that allocations inside kernels count; memory that a kernel library
+    requests from the system directly does not.
+    """
+    with warnings.catch_warnings(), _quiet():
+        warnings.simplefilter("ignore")  # the profiler warns about runs that it has not seen
+        with profile(activities=[ProfilerActivity.CPU], profile_memory=True) as record:
+            run()
+    events = [event for event in record.profiler.kineto_results.events() if event.name() == "[memory]"]
+    changes = (int(event.nbytes()) for event in sorted(events, key=lambda event: event.start_ns()))
+    return max(accumulate(changes, initial=0))
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """Silence the profiler's library, which writes to standard error when it starts and stops."""
+    sys.stderr.flush()
+    kept, nowhere = os.dup(2), os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, 2)
+    try:
+        yield
+    finally:
+        os.dup2(kept, 2)
+        os.close(kept)
+        os.close(nowhere)

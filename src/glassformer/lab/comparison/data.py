@@ -1,80 +1,124 @@
-"""Test accuracy of a vision Transformer and a convolutional net of one budget as the training set grows."""
+"""Test accuracy of a vision Transformer and a CNN of equal size as the training set grows."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from functools import cache
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 
+from glassformer.data import Images, sources
+from glassformer.data.order import shuffled
 from glassformer.errors import InputError
-from glassformer.lab.comparison.lessons import Pair, Pictures, learn
-from glassformer.lab.comparison.nets import image, parameters
-from glassformer.lab.comparison.plan import DataPlan, Plan, Setting, Unit
-from glassformer.tasks import sources
-from glassformer.tasks.data import Images
-from glassformer.tasks.data.order import shuffled
+from glassformer.lab.comparison.networks import image, parameters
+from glassformer.lab.comparison.objectives import Examples, ImageObjective, Score, fit, score, search
+from glassformer.lab.comparison.plan import SEARCH_SEED, ComparisonPlan, DataPlan, Unit
 
-SEEING = ("Transformer", "CNN")
+NETWORKS = ("Transformer", "CNN")
 
 
-def units(plan: Plan, seed: int) -> Iterator[tuple[str, Mapping[str, Setting]]]:
-    for size in plan.data.sizes:
-        for architecture in plan.architectures:
-            if architecture in SEEING:
-                yield "images", {"architecture": architecture, "size": size}
+class ImageSplits(NamedTuple):
+    train: Examples
+    validation: Examples
+    test: Examples
+    classes: int
 
 
-def weight(plan: Plan, unit: Unit) -> float:
-    return plan.data.steps * (0.02 if unit.settings["architecture"] == "Transformer" else 0.03)
+def units(plan: ComparisonPlan) -> Iterator[Unit]:
+    chosen = [name for name in plan.architectures if name in NETWORKS]
+    for dataset in plan.data.datasets:
+        for architecture in chosen:
+            yield Unit("data", "search", {"dataset": dataset, "architecture": architecture}, SEARCH_SEED)
+        for seed in plan.seeds:
+            for size in plan.data.sizes:
+                for architecture in chosen:
+                    settings: dict[str, int | float | str] = {
+                        "dataset": dataset,
+                        "architecture": architecture,
+                        "size": size,
+                    }
+                    yield Unit("data", "images", settings, seed)
 
 
-def require(plan: Plan) -> None:
-    """The largest set is there: said before the first unit, not when its turn comes."""
-    if {"data", "bias"} & set(plan.tasks):
-        pictures(plan.data, max(*plan.data.sizes, plan.bias.images), 1, plan.seeds[0])
+def weight(plan: ComparisonPlan, unit: Unit) -> float:
+    """Return a rough duration in seconds, for the progress bar."""
+    once = plan.data.steps * (0.012 if unit.settings["architecture"] == "Transformer" else 0.055)
+    return once * len(plan.data.rates) * len(plan.data.search) if unit.part == "search" else once
 
 
-def measure(plan: Plan, unit: Unit) -> dict[str, Any]:
-    data, size = plan.data, int(unit.settings["size"])
-    (X, y), held = pictures(data, size, data.tests, unit.seed)
+def require(plan: ComparisonPlan) -> None:
+    """Check that every dataset is large enough before anything is measured."""
+    data, bias = plan.data, plan.bias
+    if "data" in plan.tasks:
+        for dataset in data.datasets:
+            splits(dataset, data.embedded, max(data.sizes), plan.seeds[0], validation=data.validation)
+    if "bias" in plan.tasks:
+        splits(bias.dataset, bias.embedded, bias.images, plan.seeds[0], validation=bias.validation)
+
+
+def measure(plan: ComparisonPlan, unit: Unit, lr: float) -> dict[str, Any]:
+    data = plan.data
+    dataset, architecture = str(unit.settings["dataset"]), str(unit.settings["architecture"])
+    if unit.part == "search":
+        trial = lambda rate, size: trained(data, dataset, architecture, size, rate, SEARCH_SEED)[0]
+        return search(data.rates, data.search, trial)
+    _, test, count = trained(data, dataset, architecture, int(unit.settings["size"]), lr, unit.seed)
+    return {"accuracy": test.accuracy, "lr": lr, "parameters": count}
+
+
+def trained(
+    data: DataPlan, dataset: str, architecture: str, size: int, lr: float, seed: int
+) -> tuple[Score, Score, int]:
+    """Train a network from scratch; return its validation score, test score and number of parameters."""
+    parts = splits(dataset, data.embedded, size, seed, validation=data.validation, tests=data.tests)
+    X, y = parts.train
     net = image(
-        str(unit.settings["architecture"]),
+        architecture,
         data.budget,
         size=X.shape[-1],
         channels=X.shape[1],
-        patch=data.patch,
-        classes=int(held[1].max()) + 1,
-        seed=unit.seed,
-    )
-    lesson = Pictures(X=X, y=y, held=held, size=min(data.batch, size), seed=unit.seed)
-    accuracy = learn(net, lesson, steps=data.steps, rate=data.rate, seed=unit.seed)
-    return {"accuracy": accuracy, "parameters": parameters(net), "tested": len(held[1])}
+        patches=data.patches,
+        classes=parts.classes,
+        seed=seed,
+    ).net
+    fit(net, ImageObjective(X=X, y=y, batch_size=data.batch_size, seed=seed), steps=data.steps, lr=lr, seed=seed)
+    return score(net, *parts.validation), score(net, *parts.test), parameters(net)
 
 
-def pictures(data: DataPlan, size: int, tests: int, seed: int) -> tuple[Pair, Pair]:
-    """`size` images to learn from, drawn by the seed from all; `tests` to test on, the same for every seed."""
-    X, y = _read(data.source, data.embedded, "train")
-    if size > len(X):
-        fact = f"{data.source} has {len(X)} images to learn from, not {size}"
-        raise InputError(fact, f"glassformer data fetch {data.source}")
-    chosen = shuffled(len(X), seed, 0)[:size]
-    held_X, held_y = _read(data.source, data.embedded, "test")
-    held = shuffled(len(held_X), 0, 0)[:tests]
+def splits(
+    dataset: str, embedded: bool, size: int, seed: int, *, validation: int = 0, tests: int | None = None
+) -> ImageSplits:
+    """Draw `size` training and `validation` validation images by seed; the test images do not depend on the seed.
+
+    Validation images come from the training split and are never used for training with that seed.
+    """
+    X, y = _read(dataset, embedded, "train")
+    if size + validation > len(X):
+        fact = f"{dataset} has {len(X)} training images, {size + validation} are needed"
+        raise InputError(fact, f"glassformer data fetch {dataset}")
+    order = shuffled(len(X), seed, 0)
+    train, val = order[:size], order[len(X) - validation :]
+    test_X, test_y = _read(dataset, embedded, "test")
+    test = shuffled(len(test_X), 0, 0)[:tests]
     mean, std = X[:4000].float().mean(), X[:4000].float().std()
 
-    def normal(pixels: Tensor) -> Tensor:
+    def normalised(pixels: Tensor) -> Tensor:
         return (pixels.float() - mean) / std
 
-    return (normal(X[chosen]), y[chosen]), (normal(held_X[held]), held_y[held])
+    return ImageSplits(
+        (normalised(X[train]), y[train]),
+        (normalised(X[val]), y[val]),
+        (normalised(test_X[test]), test_y[test]),
+        int(test_y.max()) + 1,
+    )
 
 
 @cache
-def _read(source: str, embedded: bool, part: str) -> Pair:
-    """All images of one part as bytes, (n, c, h, w), and their classes; read once."""
-    folder = sources.unpack(source) if embedded else sources.open_data(source)
-    images = Images.open(folder / part)
+def _read(dataset: str, embedded: bool, split: str) -> Examples:
+    """Read all images of a split as bytes (n, c, h, w), and their labels."""
+    folder = sources.unpack(dataset) if embedded else sources.open_data(dataset)
+    images = Images.open(folder / split)
     pixels = torch.stack([images.image(i) for i in range(len(images))])
     return pixels, torch.tensor([images.label(i) for i in range(len(images))])

@@ -1,4 +1,4 @@
-"""A run is a frozen plan: architectures × tasks × sizes × seeds × budget, in units that are measured one by one."""
+"""The plan of a comparison: architectures × tasks × sizes × seeds, as units that are measured one by one."""
 
 from __future__ import annotations
 
@@ -7,14 +7,15 @@ from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, replace
 from typing import Any, NamedTuple
 
-from glassformer.lab.comparison.nets import ARCHITECTURES
+from glassformer.lab.comparison.networks import ARCHITECTURES
 
 Setting = int | float | str
-TASKS = ("reach", "data", "bias", "streaming", "cost")  # in the order they are measured
+TASKS = ("reach", "streaming", "cost", "bias", "data")  # in the order they are measured
+SEARCH_SEED = 10_000  # weights, training data and validation data of every search; no measurement uses them
 
 
 class Unit(NamedTuple):
-    """What is measured in one go, and saved before the next begins."""
+    """One measurement, saved before the next one starts."""
 
     task: str
     part: str
@@ -23,14 +24,14 @@ class Unit(NamedTuple):
 
     @property
     def key(self) -> str:
-        """Its name, of which there is one in a plan; also that of its file."""
-        told = [f"{name}={value}" for name, value in self.settings.items()]
-        return ",".join([self.task, self.part, *told, f"seed={self.seed}"]).replace(" ", "-")
+        """A name that is unique in a plan; also the name of the unit's file."""
+        settings = [f"{name}={value}" for name, value in self.settings.items()]
+        return ",".join([self.task, self.part, *settings, f"seed={self.seed}"]).replace(" ", "-")
 
 
 @dataclass(frozen=True, kw_only=True)
 class CostPlan:
-    """One layer of each architecture on n positions of width d; speed-up by threads at one n and d."""
+    """Cost of one layer of each architecture on n positions of width d; speed-up from threads at one n and d."""
 
     lengths: tuple[int, ...]
     widths: tuple[int, ...]
@@ -42,36 +43,69 @@ class CostPlan:
 
 @dataclass(frozen=True, kw_only=True)
 class ReachPlan:
-    """Networks of one budget that read tokens: ∂y_n/∂x_1 untrained, then recall of the first token, trained."""
+    """Reach of sequence networks of equal size: ∂y_n/∂x_1 before training, recall of the first token after training.
+
+    Each architecture is trained with every learning rate of `rates` at every distance of `search`; the rate with the
+    best validation accuracy is used for all distances and seeds.
+    """
 
     budget: int
     gradients: tuple[int, ...]
     distances: tuple[int, ...]
-    window: int  # tokens that the MLP sees
+    rates: tuple[float, ...]
+    search: tuple[int, ...]
+    window: int  # tokens that the MLP reads
     steps: int
-    batch: int
-    rate: float
+    batch_size: int
     tests: int
+    length: int  # trained on, for the accuracy on longer sequences
+    longer: tuple[int, ...]
+    longer_steps: int
 
 
 @dataclass(frozen=True, kw_only=True)
 class DataPlan:
-    """A vision Transformer and a convolutional net of one budget, from scratch, on more and more images."""
+    """A vision Transformer and a residual CNN of equal size, trained from scratch on training sets of growing size.
 
-    source: str
-    embedded: bool  # the part that comes along, even if all of it was fetched
+    The search works as in ReachPlan, over the training set sizes `search`, for each dataset.
+    """
+
+    datasets: tuple[str, ...]
+    embedded: bool  # use the embedded subset even if the whole dataset was fetched
     budget: int
     sizes: tuple[int, ...]
+    rates: tuple[float, ...]
+    search: tuple[int, ...]
     steps: int
-    batch: int
-    rate: float
+    batch_size: int
+    validation: int
     tests: int
-    patch: int
+    patches: int  # along each side
+
+
+@dataclass(frozen=True, kw_only=True)
+class BiasPlan:
+    """Accuracy on shifted images, after training on centred images and after training with random shifts.
+
+    Images get a margin as wide as the largest shift, so that nothing leaves the image.
+    """
+
+    dataset: str
+    embedded: bool
+    budget: int
+    images: int
+    rates: tuple[float, ...]
+    steps: int
+    batch_size: int
+    validation: int
+    tests: int
+    patches: int
+    shifts: tuple[int, ...]
 
 
 @dataclass(frozen=True, kw_only=True)
 class StreamingPlan:
-    """The cost of one more token after so many, with caches, states and buffers as each architecture has them."""
+    """Cost of one more token, using the caches, states and buffers of each architecture."""
 
     budget: int
     after: tuple[int, ...]
@@ -80,21 +114,9 @@ class StreamingPlan:
 
 
 @dataclass(frozen=True, kw_only=True)
-class BiasPlan:
-    """What is built in: shifts, the order of patches, and lengths that were never seen."""
+class ComparisonPlan:
+    """Everything that a comparison measures. It is written before the first measurement and does not change."""
 
-    budget: int
-    images: int
-    steps: int
-    shifts: tuple[int, ...]
-    length: int
-    longer: tuple[int, ...]
-    sequence_budget: int
-    sequence_steps: int
-
-
-@dataclass(frozen=True, kw_only=True)
-class Plan:
     name: str
     seeds: tuple[int, ...]
     cost: CostPlan
@@ -109,24 +131,27 @@ class Plan:
         return json.dumps(asdict(self), indent=1, ensure_ascii=False) + "\n"
 
 
-def read(data: Mapping[str, Any]) -> Plan:
-    """The plan that `dump` wrote."""
+def read(data: Mapping[str, Any]) -> ComparisonPlan:
+    """Read a plan written by `dump`."""
 
     def fixed(part: Mapping[str, Any]) -> dict[str, Any]:
         return {name: tuple(value) if isinstance(value, list) else value for name, value in part.items()}
 
     whole = fixed(data)
     kinds = {"cost": CostPlan, "reach": ReachPlan, "data": DataPlan, "streaming": StreamingPlan, "bias": BiasPlan}
-    return Plan(**{**whole, **{name: kind(**fixed(whole[name])) for name, kind in kinds.items()}})
+    return ComparisonPlan(**{**whole, **{name: kind(**fixed(whole[name])) for name, kind in kinds.items()}})
 
 
-def full() -> Plan:
-    """About a quarter of an hour on a core of its own; needs `glassformer data fetch fashion-mnist`."""
-    return Plan(
+def full() -> ComparisonPlan:
+    """Return the full plan, which takes about an hour and a half on an idle core.
+
+    It needs `glassformer data fetch` of fashion-mnist and cifar10.
+    """
+    return ComparisonPlan(
         name="full",
-        seeds=(0, 1, 2),
+        seeds=(0, 1, 2, 3, 4),
         cost=CostPlan(
-            lengths=(64, 128, 256, 512, 1024, 2048, 4096),
+            lengths=(64, 128, 256, 512, 1024, 2048),
             widths=(64, 128, 256, 512),
             rounds=2,
             threads=(1, 2),
@@ -135,42 +160,52 @@ def full() -> Plan:
         ),
         reach=ReachPlan(
             budget=15_000,
-            gradients=(4, 16, 64, 256, 1024),
-            distances=(4, 16, 64, 256),
+            gradients=(4, 16, 64, 256),
+            distances=(4, 16, 64),
+            rates=(1e-3, 2e-3, 4e-3, 8e-3, 1.6e-2),
+            search=(16, 64),
             window=32,
             steps=600,
-            batch=16,
-            rate=1e-2,
+            batch_size=16,
             tests=256,
+            length=16,
+            longer=(16, 32, 64, 128),
+            longer_steps=300,
         ),
         data=DataPlan(
-            source="fashion-mnist",
+            datasets=("fashion-mnist", "cifar10"),
             embedded=False,
             budget=19_000,
-            sizes=(500, 5_000, 50_000),
-            steps=800,  # of 64 images: all 50,000 are seen
-            batch=64,
-            rate=3e-3,
-            tests=5000,
-            patch=7,
+            sizes=(300, 3_000, 30_000),
+            rates=(1e-3, 2e-3, 4e-3, 8e-3, 1.6e-2),
+            search=(300, 3_000),
+            steps=480,  # of 64 images each, so that all 30,000 are seen
+            batch_size=64,
+            validation=2_000,
+            tests=5_000,
+            patches=4,
         ),
         streaming=StreamingPlan(budget=48_500, after=(100, 1000, 10_000), window=64, rounds=20),
         bias=BiasPlan(
+            dataset="fashion-mnist",
+            embedded=True,
             budget=19_000,
-            images=4000,
+            images=3_000,
+            rates=(1e-3, 2e-3, 4e-3, 8e-3, 1.6e-2),
             steps=160,
+            batch_size=64,
+            validation=500,
+            tests=700,
+            patches=4,
             shifts=(1, 2, 4),
-            length=16,
-            longer=(16, 32, 64, 128),
-            sequence_budget=15_000,
-            sequence_steps=200,
         ),
     )
 
 
-def quick() -> Plan:
-    """The full plan made small: under three minutes on two cores, two seeds, the images that come along."""
+def quick() -> ComparisonPlan:
+    """Return a small version of the full plan: minutes, two seeds, three learning rates, embedded data only."""
     plan = full()
+    rates = (2e-3, 5e-3, 1.2e-2)
     return replace(
         plan,
         name="quick",
@@ -178,17 +213,35 @@ def quick() -> Plan:
         cost=replace(
             plan.cost, lengths=(64, 256, 1024), widths=(64, 256), rounds=1, thread_length=256, thread_width=256
         ),
-        reach=replace(plan.reach, gradients=(4, 16, 64, 256), distances=(4, 16, 64), steps=120),
-        data=replace(plan.data, embedded=True, sizes=(40, 400, 4000), steps=120, tests=1000),
+        reach=replace(
+            plan.reach,
+            gradients=(4, 16, 64, 256),
+            distances=(4, 16),
+            rates=rates,
+            search=(16,),
+            steps=150,
+            longer=(16, 32, 64),
+            longer_steps=120,
+        ),
+        data=replace(
+            plan.data,
+            datasets=("fashion-mnist",),
+            embedded=True,
+            sizes=(40, 400, 3_000),
+            rates=rates,
+            search=(400,),
+            steps=60,
+            validation=500,
+            tests=700,
+        ),
         streaming=replace(plan.streaming, rounds=5),
-        bias=replace(plan.bias, steps=120, longer=(16, 32, 64), sequence_steps=120),
+        bias=replace(plan.bias, rates=rates, steps=60),
     )
 
 
-def units(plan: Plan) -> Iterator[Unit]:
-    """Everything the plan measures, seed by seed: a run that is stopped early has something of everything."""
-    from glassformer.lab.comparison.tasks import TASKS as parts
+def units(plan: ComparisonPlan) -> Iterator[Unit]:
+    """Yield every unit of the plan, task by task, so that a run stopped early has complete tasks."""
+    from glassformer.lab.comparison.runner import TASKS as kinds
 
-    for seed in plan.seeds:
-        for task in plan.tasks:
-            yield from (Unit(task, part, settings, seed) for part, settings in parts[task].units(plan, seed))
+    for task in plan.tasks:
+        yield from kinds[task].units(plan)

@@ -1,4 +1,4 @@
-"""Accuracy against images as published, beside which our curve stands: what was printed in tables, nothing read off.
+"""Published accuracy over the number of images, for comparison: values printed in tables, none read off figures.
 
 Dosovitskiy et al., “An Image is Worth 16x16 Words”, 2021 (arXiv 2010.11929): Table 5 has the numbers of the vision
 Transformers in Figure 3; those of Figure 4 are not tabulated. Figure 3 shows BiT residual nets as a shaded area; the
@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 
 class Published(NamedTuple):
-    """Top-1 on ImageNet in %, after pre-training on `images` and fine-tuning; None where none was trained."""
+    """Top-1 accuracy on ImageNet in %, after pre-training on `images` and fine-tuning; None if not trained."""
 
     data: str
     images: float
@@ -22,7 +22,7 @@ class Published(NamedTuple):
 
     @property
     def gap(self) -> float:
-        """Residual net minus the best vision Transformer, in points: the sign says which to choose."""
+        """Residual net minus the best vision Transformer, in points; the sign shows which is better."""
         return self.residual - max(self.base, self.large, self.huge or 0.0)
 
 

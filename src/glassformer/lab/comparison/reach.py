@@ -1,70 +1,129 @@
-"""‖∂y_n/∂x_1‖ / ‖∂y_n/∂x_n‖ untrained, and how often the first of n tokens is recalled after training."""
+"""How far back a network can use a token: ‖∂y_n/∂x_1‖ / ‖∂y_n/∂x_n‖ before training, recall after training."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from glassformer.lab.comparison.lessons import WORDS, Sequences, learn, recall
-from glassformer.lab.comparison.nets import answer, parameters, sequence
-from glassformer.lab.comparison.plan import Plan, Setting, Unit
-from glassformer.lab.parts import generator
-from glassformer.models import MLP
-from glassformer.nn import Embedding
+from glassformer.lab.comparison.networks import LastTokenNetwork, parameters, sequence
+from glassformer.lab.comparison.objectives import (
+    VALIDATION,
+    VOCABULARY,
+    Score,
+    SequenceObjective,
+    fit,
+    previous,
+    recall,
+    score,
+    search,
+)
+from glassformer.lab.comparison.plan import SEARCH_SEED, ComparisonPlan, Unit
+from glassformer.lab.tensors import generator
 
-ROWS = 4  # sequences that a gradient is averaged over
+ROWS = 4  # sequences over which a gradient is averaged
+VARIANTS = {"Transformer, learned": "learned", "Transformer, rotary": "rotary"}  # positions on longer sequences
 
 
-def units(plan: Plan, seed: int) -> Iterator[tuple[str, Mapping[str, Setting]]]:
+def units(plan: ComparisonPlan) -> Iterator[Unit]:
     for architecture in plan.architectures:
-        for distance in plan.reach.gradients:
-            yield "gradient", {"architecture": architecture, "distance": distance}
-    for distance in plan.reach.distances:
+        yield Unit("reach", "search", {"architecture": architecture}, SEARCH_SEED)
+    for seed in plan.seeds:
         for architecture in plan.architectures:
-            yield "recall", {"architecture": architecture, "distance": distance}
+            for distance in plan.reach.gradients:
+                yield Unit("reach", "gradient", {"architecture": architecture, "distance": distance}, seed)
+        for distance in plan.reach.distances:
+            for architecture in plan.architectures:
+                yield Unit("reach", "recall", {"architecture": architecture, "distance": distance}, seed)
+        for architecture in plan.architectures:
+            for name in VARIANTS if architecture == "Transformer" else (architecture,):
+                yield Unit("reach", "longer", {"architecture": name}, seed)
 
 
-def weight(plan: Plan, unit: Unit) -> float:
-    name, distance = unit.settings["architecture"], int(unit.settings["distance"])
-    each = {"MLP": 2e-3, "LSTM": 5e-3 + 4e-4 * distance}.get(str(name), 8e-3 + 6e-4 * distance)
-    return each * (plan.reach.steps if unit.part == "recall" else 4)
+def weight(plan: ComparisonPlan, unit: Unit) -> float:
+    """Return a rough duration in seconds, for the progress bar."""
+    reach, name = plan.reach, str(unit.settings["architecture"]).partition(",")[0]
+    each = lambda n: {"MLP": 1.6e-3, "LSTM": 2e-3 + 4e-5 * n}.get(name, 5e-3 + 1e-4 * n)
+    match unit.part:
+        case "search":
+            return len(reach.rates) * reach.steps * sum(map(each, reach.search))
+        case "longer":
+            return reach.longer_steps * each(reach.length)
+        case "gradient":
+            return 4 * each(int(unit.settings["distance"]))
+    return reach.steps * each(int(unit.settings["distance"]))
 
 
-def measure(plan: Plan, unit: Unit) -> dict[str, Any]:
-    reach, distance = plan.reach, int(unit.settings["distance"])
-    net = sequence(
-        str(unit.settings["architecture"]),
-        reach.budget,
-        words=WORDS,
-        length=distance + 1,
-        window=reach.window,
-        seed=unit.seed,
-        positions="sinusoidal",
-    )
+def measure(plan: ComparisonPlan, unit: Unit, lr: float) -> dict[str, Any]:
+    reach, name = plan.reach, str(unit.settings["architecture"])
+    if unit.part == "search":
+        return search(reach.rates, reach.search, lambda rate, n: _validated(plan, name, rate, n))
+    if unit.part == "longer":
+        return _longer(plan, name, lr, unit.seed)
+    distance = int(unit.settings["distance"])
+    net = _network(plan, name, distance, unit.seed)
     if unit.part == "gradient":
         return {"gradient": gradient(net, distance, unit.seed), "parameters": parameters(net)}
-    lesson = Sequences(make=recall, length=distance, size=reach.batch, tests=reach.tests, seed=unit.seed)
-    accuracy = learn(net, lesson, steps=reach.steps, rate=reach.rate, seed=unit.seed)
-    return {"accuracy": accuracy, "parameters": parameters(net)}
+    objective = SequenceObjective(make=recall, length=distance, batch_size=reach.batch_size)
+    fit(net, objective, steps=reach.steps, lr=lr, seed=unit.seed)
+    accuracy = score(net, *objective.examples(reach.tests, unit.seed)).accuracy
+    return {"accuracy": accuracy, "lr": lr, "parameters": parameters(net)}
 
 
-def gradient(net: nn.Module, distance: int, seed: int) -> float:
-    """How strongly the first token's vector moves the answer, against the last one's; 0 if it is not in the window."""
+def _network(plan: ComparisonPlan, architecture: str, distance: int, seed: int) -> LastTokenNetwork:
+    return sequence(
+        architecture,
+        plan.reach.budget,
+        vocabulary=VOCABULARY,
+        length=distance + 1,
+        window=plan.reach.window,
+        seed=seed,
+        positions="sinusoidal",
+    )
+
+
+def _validated(plan: ComparisonPlan, architecture: str, lr: float, distance: int) -> Score:
+    reach = plan.reach
+    net = _network(plan, architecture, distance, SEARCH_SEED)
+    objective = SequenceObjective(make=recall, length=distance, batch_size=reach.batch_size)
+    fit(net, objective, steps=reach.steps, lr=lr, seed=SEARCH_SEED)
+    return score(net, *objective.examples(reach.tests, SEARCH_SEED, split=VALIDATION))
+
+
+def gradient(net: LastTokenNetwork, distance: int, seed: int) -> float:
+    """Return how strongly the first token's embedding affects the logits relative to the last; 0 outside the window."""
     net = net.double()
     random = generator(seed)
-    X = torch.randint(0, WORDS, (ROWS, distance + 1), generator=random)
-    table = next(m for m in net.modules() if isinstance(m, Embedding) and m.num_embeddings == WORDS)
+    X = torch.randint(0, VOCABULARY, (ROWS, distance + 1), generator=random)
+    table = next(m for m in net.modules() if isinstance(m, nn.Embedding) and m.num_embeddings == VOCABULARY)
     seen: list[Tensor] = []
-    with_hook = table.register_forward_hook(lambda module, given, out: seen.append(out))
+    hook = table.register_forward_hook(lambda module, given, out: seen.append(out))
     try:
-        y = answer(net, X)
+        y = net(X)
     finally:
-        with_hook.remove()
+        hook.remove()
     (slope,) = torch.autograd.grad((y * torch.randn(y.shape, generator=random, dtype=y.dtype)).sum(), seen[0])
-    first = slope.shape[1] - X.shape[1] if isinstance(net, MLP) else 0
+    first = slope.shape[1] - X.shape[1]  # an MLP's window is shorter, or longer and padded at the front
     if first < 0:
         return 0.0
     return float((slope[:, first].norm(dim=-1) / slope[:, -1].norm(dim=-1)).mean())
+
+
+def _longer(plan: ComparisonPlan, name: str, lr: float, seed: int) -> dict[str, Any]:
+    """Train to predict the last token but one of short sequences, and test on longer ones."""
+    reach = plan.reach
+    net = sequence(
+        name.partition(",")[0],
+        reach.budget,
+        vocabulary=VOCABULARY,
+        length=max(reach.longer),
+        window=reach.length,
+        seed=seed,
+        positions=VARIANTS.get(name, "learned"),  # type: ignore[arg-type]
+    )
+    objective = SequenceObjective(make=previous, length=reach.length, batch_size=reach.batch_size)
+    fit(net, objective, steps=reach.longer_steps, lr=lr, seed=seed)
+    found = {str(n): score(net, *objective.examples(reach.tests, seed, length=n)).accuracy for n in reach.longer}
+    return {"accuracy": found, "lr": lr, "parameters": parameters(net)}

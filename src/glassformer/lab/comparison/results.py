@@ -1,20 +1,25 @@
-"""A file of results as numbers over seeds: mean ± t·s/√k, the 95 % interval of Student's t over k seeds."""
+"""The results of a comparison: means over seeds ± t·s/√k (95 % by Student's t), derived from its file alone."""
 
 from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from glassformer.errors import InputError
-from glassformer.lab.comparison.plan import Plan, Setting, read, units
+from glassformer.lab.comparison.cost import LINEAR, SQUARE
+from glassformer.lab.comparison.plan import ComparisonPlan, Setting, read, units
+from glassformer.lab.comparison.reach import VARIANTS
+from glassformer.lab.tensors import slope
+
+LEARNED = 0.9  # test accuracy from which a network counts as having learned to recall; chance is 0.125
 
 
 class Estimate(NamedTuple):
-    """The mean over seeds and the half-width of its interval; None if there was one seed."""
+    """The mean over seeds and the half-width of its 95 % interval (None for a single seed)."""
 
     mean: float
     half: float | None
@@ -27,6 +32,9 @@ class Estimate(NamedTuple):
     @property
     def high(self) -> float:
         return self.mean + (self.half or 0.0)
+
+    def times(self, factor: float) -> Estimate:
+        return Estimate(factor * self.mean, None if self.half is None else factor * self.half, self.seeds)
 
     def __format__(self, spec: str) -> str:
         if self.half is None:
@@ -47,7 +55,7 @@ def estimate(values: Iterable[float]) -> Estimate:
     found = list(values)
     k = len(found)
     if not k:
-        raise InputError("0 seeds were measured", "carry the plan out first")
+        raise InputError("there are no seeds to average", "run the plan first")
     mean = sum(found) / k
     if k == 1:
         return Estimate(mean, None, 1)
@@ -56,11 +64,11 @@ def estimate(values: Iterable[float]) -> Estimate:
 
 
 class Results:
-    """What one run measured: nothing else is read to make tables and figures."""
+    """The measurements of one run. Tables and figures read nothing else."""
 
     def __init__(self, data: dict[str, Any], path: Path) -> None:
         self.path, self.data = path, data
-        self.plan: Plan = read(data["plan"])
+        self.plan: ComparisonPlan = read(data["plan"])
         self.units: list[dict[str, Any]] = data["units"]
 
     @property
@@ -71,42 +79,257 @@ class Results:
         return task in self.plan.tasks
 
     def select(self, task: str, part: str, **settings: Setting) -> list[dict[str, Any]]:
-        """The results of all seeds with these settings."""
+        """Return the results of all seeds with these settings."""
         found = [
             unit["result"]
             for unit in self.units
             if unit["task"] == task and unit["part"] == part and settings.items() <= unit["settings"].items()
         ]
         if not found:
-            told = ", ".join(f"{name} {value}" for name, value in settings.items())
-            raise InputError(f"{self.path} has no {task} ({part}) with {told}", "carry out a plan that has it")
+            named = ", ".join(f"{name}={value}" for name, value in settings.items())
+            raise InputError(f"{self.path} has no {task} ({part}) with {named}", "run a plan that has it")
         return found
 
     def over(self, task: str, part: str, number: Callable[[dict[str, Any]], float], **settings: Setting) -> Estimate:
-        """One number of each seed's result, as a mean with its interval."""
+        """Return the mean and interval over seeds of one number of each result."""
         return estimate(number(result) for result in self.select(task, part, **settings))
 
 
 def load(path: Path) -> Results:
-    """A finished run's file, or the folder of one that is not finished: the seeds that are whole."""
+    """Load the file of a finished run, or the complete tasks from the folder of an unfinished one."""
     try:
         data = _unfinished(path) if path.is_dir() else json.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
-        raise InputError(f"{path} cannot be read ({error.strerror})", "give the file that a comparison wrote") from None
+        raise InputError(
+            f"{path} cannot be read ({error.strerror})", "give a file written by glassformer compare"
+        ) from None
     except ValueError:
-        raise InputError(f"{path} is no JSON", "give the file that a comparison wrote") from None
+        raise InputError(f"{path} is not JSON", "give a file written by glassformer compare") from None
     try:
         return Results(data, path)
     except (AttributeError, KeyError, TypeError):
-        raise InputError(f"{path} is no comparison", "give the file that `glassformer compare` wrote") from None
+        raise InputError(f"{path} is not a comparison", "give a file written by this glassformer compare") from None
 
 
 def _unfinished(folder: Path) -> dict[str, Any]:
-    from glassformer.lab.comparison.running import gathered
+    from glassformer.lab.comparison.runner import gathered
 
     plan = read(json.loads((folder / "plan.json").read_text(encoding="utf-8")))
     files = {path.stem for path in (folder / "units").glob("*.json")}
-    whole = tuple(seed for seed in plan.seeds if all(unit.key in files for unit in units(plan) if unit.seed == seed))
-    if not whole:
-        raise InputError(f"{folder} has no seed that is whole yet", "carry the plan on")
-    return gathered(replace(plan, seeds=whole), folder, "")
+    complete = tuple(task for task in plan.tasks if all(u.key in files for u in units(replace(plan, tasks=(task,)))))
+    if not complete:
+        raise InputError(f"{folder} has no complete task yet", "let the run go on")
+    return gathered(replace(plan, tasks=complete), folder, "")
+
+
+# Cost
+
+
+class Exponent(NamedTuple):
+    """The exponent p of t ≈ c·n^p as measured, and that of the multiplications counted over the same sizes."""
+
+    measured: Estimate
+    counted: float
+
+
+def times(results: Results, kind: str, architecture: str, *, n: int, d: int) -> list[float]:
+    return [unit[kind][architecture] for unit in results.select("cost", "layer", n=n, d=d)]
+
+
+def exponent_in_n(results: Results, architecture: str, kind: str = "both") -> Exponent:
+    """Fit the exponent over the upper half of the lengths at the smallest width, where any n² term shows."""
+    lengths, d = results.plan.cost.lengths, results.plan.cost.widths[0]
+    upper = _upper(lengths)
+    return _exponent(results, architecture, kind, upper, [(n, d) for n in upper])
+
+
+def exponent_in_d(results: Results, architecture: str, kind: str = "both") -> Exponent:
+    """Fit the exponent over the upper half of the widths at the largest length, where any d² term shows."""
+    widths, n = results.plan.cost.widths, results.plan.cost.lengths[-1]
+    upper = _upper(widths)
+    return _exponent(results, architecture, kind, upper, [(n, d) for d in upper])
+
+
+def _upper(sizes: Sequence[int]) -> Sequence[int]:
+    return sizes[len(sizes) // 2 :] if len(sizes) > 3 else sizes
+
+
+def _exponent(
+    results: Results, architecture: str, kind: str, sizes: Sequence[int], places: Sequence[tuple[int, int]]
+) -> Exponent:
+    found = [results.select("cost", "layer", n=n, d=d) for n, d in places]
+    seeds = zip(*([unit[kind][architecture] for unit in each] for each in found), strict=True)
+    counted = [each[0]["multiplications"][architecture] for each in found]
+    return Exponent(estimate(slope(sizes, each) for each in seeds), slope(sizes, counted))
+
+
+def crossing(results: Results, d: int) -> Estimate | None:
+    """Return the n at which attention's n² part takes as long as its projections, forward; by formula n = 2d.
+
+    Interpolated on a logarithmic scale; None if it is not within the lengths for every seed.
+    """
+    lengths = results.plan.cost.lengths
+    found = [results.select("cost", "layer", n=n, d=d) for n in lengths]
+    ratios = [[unit["halves"][SQUARE] / unit["halves"][LINEAR] for unit in each] for each in found]
+    places = [crosses_one(lengths, seed) for seed in zip(*ratios, strict=True)]
+    known = [place for place in places if place is not None]
+    return estimate(known) if len(known) == len(places) else None
+
+
+def overtaken(results: Results, other: str, d: int) -> float | None:
+    """Return the n from which self-attention is slower than another layer of equal size; None if it never is."""
+    lengths = results.plan.cost.lengths
+    ratios = []
+    for n in lengths:
+        own, its = (min(times(results, "both", name, n=n, d=d)) for name in ("Transformer", other))
+        ratios.append(own / its)
+    return crosses_one(lengths, ratios)
+
+
+def crosses_one(x: Sequence[float], ratios: Sequence[float]) -> float | None:
+    """Return where the ratio rises above 1 for good: the first x if it always is, None if the last ratio is below."""
+    if ratios[-1] < 1:
+        return None
+    below = [k for k, ratio in enumerate(ratios) if ratio < 1]
+    if not below:
+        return float(x[0])
+    k = below[-1]
+    share = math.log(1 / ratios[k]) / math.log(ratios[k + 1] / ratios[k])
+    return math.exp(math.log(x[k]) + share * math.log(x[k + 1] / x[k]))
+
+
+def speed_up(results: Results, architecture: str) -> float:
+    """t(1 thread) / t(most threads), each the best over all seeds."""
+    found = [unit["both"][architecture] for unit in results.select("cost", "threads")]
+    return float(min(each[0] for each in found) / min(each[-1] for each in found))
+
+
+def load_when_threaded(results: Results) -> float:
+    """Return the smallest load of the machine while threads were timed."""
+    return min(float(unit["load"]) for unit in results.units if unit["part"] == "threads")
+
+
+def quiet(results: Results) -> bool:
+    """Return whether other processes used less than half a core at least once while threads were timed."""
+    return load_when_threaded(results) < 1.5
+
+
+def rate(results: Results, architecture: str) -> Estimate:
+    """Return 10⁹ multiplications per second, forward, at the middle length and the largest width."""
+    lengths, widths = results.plan.cost.lengths, results.plan.cost.widths
+    n, d = lengths[len(lengths) // 2], widths[-1]
+    count = lambda unit: unit["multiplications"][architecture] / unit["forward"][architecture] / 1e9
+    return results.over("cost", "layer", count, n=n, d=d)
+
+
+# Reach
+
+
+def chosen_rate(results: Results, task: str, **settings: Setting) -> float:
+    """Return the learning rate chosen by the search."""
+    return float(results.select(task, "search", **settings)[0]["lr"])
+
+
+def gradient(results: Results, architecture: str, distance: int) -> Estimate:
+    value = lambda unit: unit["gradient"]
+    return results.over("reach", "gradient", value, architecture=architecture, distance=distance)
+
+
+def recalled(results: Results, architecture: str, distance: int) -> list[float]:
+    """Return the test accuracy of each seed."""
+    found = results.select("reach", "recall", architecture=architecture, distance=distance)
+    return [unit["accuracy"] for unit in found]
+
+
+def learned(results: Results, architecture: str, distance: int) -> int:
+    """Return how many seeds learned to recall over this distance."""
+    return sum(accuracy >= LEARNED for accuracy in recalled(results, architecture, distance))
+
+
+def reach(results: Results, architecture: str) -> int:
+    """Return the longest distance up to which all seeds learned at every distance; 0 if there is none."""
+    longest = 0
+    for distance in results.plan.reach.distances:
+        if learned(results, architecture, distance) < len(results.plan.seeds):
+            break
+        longest = distance
+    return longest
+
+
+def longer_names(results: Results) -> list[str]:
+    return [kind for name in results.architectures for kind in (VARIANTS if name == "Transformer" else [name])]
+
+
+def longer(results: Results, name: str, n: int) -> Estimate:
+    """Return the accuracy on sequences of n tokens after training on short ones."""
+    return results.over("reach", "longer", lambda unit: unit["accuracy"][str(n)], architecture=name)
+
+
+# Images
+
+
+def accuracy(results: Results, dataset: str, architecture: str, size: int) -> Estimate:
+    value = lambda unit: unit["accuracy"]
+    return results.over("data", "images", value, dataset=dataset, architecture=architecture, size=size)
+
+
+def gap(results: Results, dataset: str, size: int) -> Estimate:
+    """Accuracy of the CNN minus that of the Transformer, seed by seed."""
+    both = (
+        results.select("data", "images", dataset=dataset, architecture=name, size=size)
+        for name in ("CNN", "Transformer")
+    )
+    return estimate(cnn["accuracy"] - vit["accuracy"] for cnn, vit in zip(*both, strict=True))
+
+
+def narrowing(results: Results, dataset: str) -> Estimate:
+    """Return by how much the gap shrinks from the fewest to the most images, seed by seed."""
+    sizes = results.plan.data.sizes
+    ends = [
+        [unit["accuracy"] for unit in results.select("data", "images", dataset=dataset, architecture=name, size=size)]
+        for size in (sizes[0], sizes[-1])
+        for name in ("CNN", "Transformer")
+    ]
+    return estimate((a - b) - (c - d) for a, b, c, d in zip(*ends, strict=True))
+
+
+def closes(results: Results, dataset: str) -> int | None:
+    """Return the smallest size from which on the gap's interval includes 0 or lies below it; None if there is none."""
+    place = None
+    for size in reversed(results.plan.data.sizes):
+        if gap(results, dataset, size).low > 0:
+            break
+        place = size
+    return place
+
+
+def on_shifted(results: Results, architecture: str, trained: str, by: int) -> Estimate:
+    """Return the accuracy on images shifted by `by` pixels."""
+    value = lambda unit: unit["accuracy"][str(by)]
+    return results.over("bias", "images", value, architecture=architecture, trained=trained)
+
+
+def shift_loss(results: Results, architecture: str, trained: str, by: int) -> Estimate:
+    """Accuracy on shifted minus accuracy on centred images, seed by seed."""
+    value = lambda unit: unit["accuracy"][str(by)] - unit["accuracy"]["0"]
+    return results.over("bias", "images", value, architecture=architecture, trained=trained)
+
+
+# Streaming
+
+
+def token_time(results: Results, name: str, after: int) -> Estimate:
+    return results.over("streaming", "token", lambda unit: unit["seconds"][name], after=after)
+
+
+def kept(results: Results, name: str, after: int) -> int:
+    return int(results.select("streaming", "token", after=after)[0]["kept"][name])
+
+
+def as_power(value: float) -> str:
+    """Format a ratio for reading: 4 %, 10⁻⁴⁴, 0."""
+    if not value:
+        return "0"
+    if value >= 1e-3:
+        return f"{100 * value:.2g} %" if value < 1 else f"{100 * value:,.0f} %"
+    return "10" + str(round(math.log10(value))).translate(str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹"))

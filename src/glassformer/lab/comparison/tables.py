@@ -1,18 +1,24 @@
-"""The tables of a comparison, made from its file of results alone."""
+"""The tables and findings of a comparison, and the sections of Markdown files made from them."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import os
+import re
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
 from typing import NamedTuple
 
-from glassformer.lab.comparison import published, summary
-from glassformer.lab.comparison.bias import GRIDS, SEEING
+from glassformer.errors import InputError
+from glassformer.lab.comparison import published
+from glassformer.lab.comparison import results as r
+from glassformer.lab.comparison.bias import NETWORKS, TRAINED, WITH_FEATURES
+from glassformer.lab.comparison.plan import TASKS
 from glassformer.lab.comparison.results import Estimate, Results, estimate
-from glassformer.lab.comparison.streaming import WINDOWED
+from glassformer.lab.comparison.streaming import names as streaming_names
 
 
 class Table(NamedTuple):
-    """`note` says how it was measured."""
+    """A table of results; `note` describes how it was measured."""
 
     title: str
     head: tuple[str, ...]
@@ -21,39 +27,134 @@ class Table(NamedTuple):
 
 
 def tables(results: Results) -> list[Table]:
-    """Every table for which the results have numbers."""
-    made = {
-        "cost": (times, exponents, crossings, memory, threads),
-        "reach": (gradients, recall),
-        "data": (data, beside),
+    """Return every table for which there are results."""
+    makers: dict[str, tuple[Callable[[Results], Table], ...]] = {
+        "reach": (recall, longer, gradients),
+        "bias": (shifts, features),
         "streaming": (streaming,),
-        "bias": (images, features, longer),
+        "cost": (times, exponents, crossings, memory, threads),
+        "data": (data, beside),
     }
-    return [make(results) for task, makers in made.items() if results.has(task) for make in makers]
+    found = [make(results) for task, each in makers.items() if results.has(task) for make in each]
+    searched = [task for task in ("reach", "bias", "data") if results.has(task)]
+    return [*found, rates(results)] if searched else found
 
 
 def _ms(seconds: Estimate) -> str:
-    value = Estimate(1e3 * seconds.mean, None if seconds.half is None else 1e3 * seconds.half, seconds.seeds)
+    value = seconds.times(1e3)
     return f"{value:,.0f}" if value.mean >= 100 else f"{value:.1f}" if value.mean >= 10 else f"{value:.2f}"
 
 
+def _points(change: Estimate) -> str:
+    return f"{change.times(100):+.1f}".replace("-", "−").replace("+0.0 ", "0.0 ")
+
+
+def recall(results: Results) -> Table:
+    plan, rows = results.plan.reach, []
+    for name in results.architectures:
+        cells = []
+        for n in plan.distances:
+            found = r.recalled(results, name, n)
+            cells.append(f"{r.learned(results, name, n)}/{len(found)} ({estimate(found).mean:.0%})")
+        rows.append((name, *cells))
+    note = (
+        f"Seeds that learned (test accuracy of at least {r.LEARNED:.0%}) to name the first token after so many others, "
+        f"and the mean accuracy; chance is 12.5 %. About {plan.budget:,} parameters each, trained on that distance for "
+        f"{plan.steps} steps of {plan.batch_size} sequences, with the learning rate that was best on validation "
+        f"sequences. The receptive field of the CNN is 253 tokens, the window of the MLP {plan.window}."
+    )
+    return Table("Recall after training", ("", *(f"distance {n}" for n in plan.distances)), rows, note)
+
+
+def longer(results: Results) -> Table:
+    plan = results.plan.reach
+    rows = [(name, *(f"{r.longer(results, name, n):.0%}" for n in plan.longer)) for name in r.longer_names(results)]
+    note = (
+        f"Accuracy after training to name the last token but one of sequences of {plan.length} tokens (the MLP's "
+        "window "
+        f"is as long). Chance is 12.5 %; {plan.longer_steps} steps; ± 95 % over seeds."
+    )
+    return Table("Longer than in training", ("", *(f"length {n}" for n in plan.longer)), rows, note)
+
+
+def gradients(results: Results) -> Table:
+    distances = results.plan.reach.gradients
+    rows = [(name, *(f"{r.gradient(results, name, n).mean:.2g}" for n in distances)) for name in results.architectures]
+    note = (
+        "‖∂y_n/∂x_1‖ / ‖∂y_n/∂x_n‖ before training, mean over seeds. It says where training starts, not what can be "
+        "learned. 0: outside the receptive field."
+    )
+    return Table("Gradient before training", ("", *(f"distance {n}" for n in distances)), rows, note)
+
+
+def shifts(results: Results) -> Table:
+    bias, rows = results.plan.bias, []
+    for name in _image_networks(results):
+        for way in TRAINED:
+            stride = results.select("bias", "images", architecture=name, trained=way)[0]["stride"]
+            cells = (f"{r.on_shifted(results, name, way, by):.1%}" for by in (0, *bias.shifts))
+            rows.append((f"{name}, trained on {way} images", str(stride), *cells))
+    note = (
+        f"Test accuracy on {bias.dataset} after training on {bias.images:,} images, with a margin of "
+        f"{max(bias.shifts)} "
+        "pixels around each image so that a shift moves nothing out; ± 95 % over seeds. A CNN commutes with shifts by "
+        "its stride away from the border, but its zero padding marks the border and smaller shifts fall between the "
+        "strides; trained on centred images only, nothing teaches any network to ignore the position."
+    )
+    head = ("", "stride", "centred", *(f"shifted by {by}" for by in bias.shifts))
+    return Table("Shifted images", head, rows, note)
+
+
+def features(results: Results) -> Table:
+    rows = []
+    for name in WITH_FEATURES:
+        if name in results.architectures:
+            over = lambda key, name=name: results.over("bias", "features", lambda unit: unit[key], architecture=name)
+            stride = results.select("bias", "features", architecture=name)[0]["stride"]
+            rows.append((name, str(stride), *(f"{over(what):.2g}" for what in ("one pixel", "one stride"))))
+    note = (
+        "‖f(shift x) − shift f(x)‖ / ‖f(x)‖ of features before training, images far from the border, shifted by one "
+        "pixel (the better of the two nearest shifts of the features) and by one stride."
+    )
+    return Table("Features of shifted images", ("", "stride", "one pixel", "one stride"), rows, note)
+
+
+def _image_networks(results: Results) -> list[str]:
+    return [name for name in results.architectures if name in NETWORKS]
+
+
+def streaming(results: Results) -> Table:
+    after, rows = results.plan.streaming.after, []
+    for name in streaming_names(results.architectures):
+        each = (_ms(r.token_time(results, name, n)) for n in after)
+        rows.append((name, *each, *(f"{r.kept(results, name, n):,}" for n in (after[0], after[-1]))))
+    note = (
+        "Milliseconds of processor time for one more token, the best round of each seed, in interleaved rounds; and "
+        "how "
+        f"many numbers are kept for it. About {results.plan.streaming.budget:,} parameters each; the window of the "
+        f"Transformer and of the MLP is {results.plan.streaming.window} tokens."
+    )
+    head = ("", *(f"after {n:,}" for n in after), f"kept after {after[0]:,}", f"kept after {after[-1]:,}")
+    return Table("Streaming", head, rows, note)
+
+
 def times(results: Results) -> Table:
-    """Forward and backward at both ends and in the middle of the lengths, at the middle width."""
+    """Tabulate forward and backward times at the shortest, middle and longest length, at the middle width."""
     cost = results.plan.cost
     d = cost.widths[len(cost.widths) // 2]
     lengths = sorted({cost.lengths[0], cost.lengths[len(cost.lengths) // 2], cost.lengths[-1]})
     rows = []
     for name in results.architectures:
-        cells = [
-            _ms(estimate(summary.times(results, kind, name, n=n, d=d))) for n in lengths for kind in ("forward", "both")
-        ]
+        cells = [_ms(estimate(r.times(results, kind, name, n=n, d=d))) for n in lengths for kind in ("forward", "both")]
         first = results.select("cost", "layer", n=lengths[0], d=d)[0]
         rows.append((name, f"{first['parameters'][name]:,}", *cells))
-    head = [f"n = {n}, {kind}" for n in lengths for kind in ("forward", "and back")]
+    head = [f"n = {n}, {kind}" for n in lengths for kind in ("forward", "+ backward")]
     note = (
-        "Milliseconds of processor time of one layer on one sequence, one thread, float32; the best of the rounds of "
-        "a seed, all layers taking turns; mean over seeds ± 95 % by Student's t. torch has one fused kernel for the "
-        "LSTM, and runs the plain RNN and the GRU step by step."
+        "Milliseconds of processor time of one layer on one sequence, one thread, float32; the best round of each "
+        "seed, "
+        "in interleaved rounds; mean ± 95 % over seeds. torch has a fused CPU kernel for the LSTM and runs the plain "
+        "RNN "
+        "and the GRU step by step."
     )
     return Table(f"Time of a layer, d = {d}", ("", "parameters", *head), rows, note)
 
@@ -61,118 +162,90 @@ def times(results: Results) -> Table:
 def exponents(results: Results) -> Table:
     rows = []
     for name in results.architectures:
-        n, d = summary.in_n(results, name), summary.in_d(results, name)
+        n, d = r.exponent_in_n(results, name), r.exponent_in_d(results, name)
         formula = "4nd² + 2n²d" if name == "Transformer" else "4nd²"
         cells = (f"{n.measured:.2f}", f"{n.counted:.2f}", f"{d.measured:.2f}", f"{d.counted:.2f}")
         rows.append((name, formula, *cells))
     cost = results.plan.cost
     note = (
         f"p of t ≈ c·n^p (upper half of the lengths, d = {cost.widths[0]}) and of t ≈ c·d^p (upper half of the widths, "
-        f"n = {cost.lengths[-1]}), forward and back; “counted” is the same fit to the multiplications "
-        "of glassformer.core.cost, which at these sizes is not yet the limit of 2 or 1."
+        f"n = {cost.lengths[-1]}), forward and backward. “Counted” is the same fit to the multiplications of "
+        "glassformer.core.cost, which at these sizes has not reached the limit of 2 or 1 yet."
     )
     head = ("", "multiplications", "in n, timed", "in n, counted", "in d, timed", "in d, counted")
     return Table("Exponents", head, rows, note)
 
 
 def crossings(results: Results) -> Table:
-    rows = []
-    others = [name for name in results.architectures if name != "Transformer"]
+    others, rows = [name for name in results.architectures if name != "Transformer"], []
     for d in results.plan.cost.widths:
-        halves = summary.crossing(results, d)
-        passed = (summary.overtaken(results, other, d) for other in others)
-        cells = ("not here" if n is None else f"{n:.0f}" for n in passed)
-        rows.append((str(d), str(2 * d), "not here" if halves is None else f"{halves:.0f}", *cells))
+        place = r.crossing(results, d)
+        overtaken = [r.overtaken(results, name, d) for name in others]
+        cells = (f"{n:,.0f}" if n else "never" for n in overtaken)
+        rows.append((str(d), str(2 * d), "outside" if place is None else f"{place:,.0f}", *cells))
     note = (
-        "The length from which attention's n² part (scores and mixing) takes longer than its projections, by formula "
-        "and as timed forward; then the length from which a layer of self-attention takes longer than each other "
-        "layer of "
-        f"as many parameters, forward and back (“{results.plan.cost.lengths[0]}”: from the shortest measured on)."
+        "The length from which the n² part of self-attention takes longer than its projections, by formula and as "
+        "timed "
+        "forward; then the length from which a layer of self-attention takes longer than each other layer of as many "
+        f"parameters, forward and backward (“{results.plan.cost.lengths[0]}”: from the shortest length on)."
     )
     head = ("d", "n² part larger, counted (2d)", "n² part larger, timed", *(f"slower than {name}" for name in others))
-    return Table("The crossing n ≈ d", head, rows, note)
+    return Table("The crossing n ≈ 2d", head, rows, note)
 
 
 def memory(results: Results) -> Table:
     cost = results.plan.cost
-    d, lengths = cost.widths[0], cost.lengths[::2]
-    rows = []
+    d, lengths, rows = cost.widths[0], cost.lengths[::2], []
     for name in results.architectures:
         peaks = [results.select("cost", "memory", n=n, d=d)[0]["peak"][name] for n in lengths]
         rows.append((name, *(f"{peak / 1e6:.3g}" for peak in peaks)))
     note = (
-        "MB that torch's allocator held at most while a layer ran forward and back, above its weights and input, "
-        "from the "
-        "events of torch's profiler; the same for every seed. Fused attention keeps no n × n weights, so it grows as n."
+        "MB that torch's allocator held at most during a forward and backward pass, beyond weights and input, from the "
+        "events of torch's profiler; it does not depend on the seed. Fused attention keeps no n × n weights."
     )
     return Table(f"Memory of a layer, d = {d}", ("", *(f"n = {n}" for n in lengths)), rows, note)
 
 
 def threads(results: Results) -> Table:
     cost = results.plan.cost
-    rows = [
-        (name, f"{summary.speed_up(results, name):.2f}", f"{summary.rate(results, name):.2g}")
-        for name in results.architectures
-    ]
+    speed = lambda name: f"{r.speed_up(results, name):.2f}" if r.quiet(results) else "not measurable"
+    rows = [(name, speed(name), f"{r.rate(results, name):.2g}") for name in results.architectures]
     note = (
-        f"t(1 thread) / t({cost.threads[-1]} threads), forward and back, n = {cost.thread_length}, d = "
-        f"{cost.thread_width}, "
-        "taking turns, the best of all seeds, by the clock on the wall. "
-        f"{summary.load(results):.1f} processes wanted a core, this one included: with half a core of others or more a "
-        "second thread brings a second share of the machine, and the number says nothing. And billions of "
-        "multiplications a second on one thread, forward, in processor time."
+        f"t(1 thread) / t({cost.threads[-1]} threads), forward and backward, n = {cost.thread_length}, d = "
+        f"{cost.thread_width}, wall-clock time, the best of all seeds; the lowest load of the machine was "
+        f"{r.load_when_threaded(results):.1f} (above 1.5 other processes shared the cores and the ratio says nothing). "
+        "And 10⁹ multiplications per second on one thread, forward, in processor time."
     )
-    head = ("", f"speed-up by {cost.threads[-1]} threads", "billions of multiplications a second")
-    return Table("Parallelisation", head, rows, note)
-
-
-def gradients(results: Results) -> Table:
-    distances = results.plan.reach.gradients
-    rows = [
-        (name, *(f"{summary.gradient(results, name, n).mean:.2g}" for n in distances)) for name in results.architectures
-    ]
-    note = (
-        "‖∂y_n/∂x_1‖ / ‖∂y_n/∂x_n‖ of untrained networks of one budget, mean over seeds. 0: outside what it sees (the "
-        f"CNN 253 tokens, the MLP {results.plan.reach.window})."
-    )
-    return Table("Reach of the gradient", ("", *(f"distance {n}" for n in distances)), rows, note)
-
-
-def recall(results: Results) -> Table:
-    reach = results.plan.reach
-    rows = [
-        (name, *(f"{summary.recalled(results, name, n):.0%}" for n in reach.distances))
-        for name in results.architectures
-    ]
-    note = (
-        f"How often the first token is said rightly after so many others; chance is 12.5 %. Networks of about "
-        f"{reach.budget:,} parameters, each trained on that distance for {reach.steps} steps of {reach.batch} "
-        "sequences; "
-        "± 95 % over seeds. The CNN sees 253 tokens, the MLP "
-        f"{reach.window}."
-    )
-    return Table("Recall", ("", *(f"distance {n}" for n in reach.distances)), rows, note)
+    head = ("", f"speed-up by {cost.threads[-1]} threads", "10⁹ multiplications / s")
+    return Table("Parallelism", head, rows, note)
 
 
 def data(results: Results) -> Table:
-    plan = results.plan.data
-    rows = []
-    for size in plan.sizes:
-        both = (summary.learned(results, name, size) for name in ("Transformer", "CNN"))
-        gap = summary.gap(results, size)
-        points = Estimate(100 * gap.mean, None if gap.half is None else 100 * gap.half, gap.seeds)
-        rows.append((f"{size:,}", *(f"{accuracy:.1%}" for accuracy in both), f"{points:.1f}"))
-    closed = summary.closes(results)
-    where = "It does not close here" if closed is None else f"From {closed:,} images on its interval holds 0 or less"
+    plan, rows, notes = results.plan.data, [], []
+    for dataset in plan.datasets:
+        for size in plan.sizes:
+            both = (r.accuracy(results, dataset, name, size) for name in ("Transformer", "CNN"))
+            gap = _points(r.gap(results, dataset, size))
+            rows.append((dataset, f"{size:,}", *(f"{accuracy:.1%}" for accuracy in both), gap))
+        notes.append(f"{dataset}: {_narrowing(results, dataset)}.")
     note = (
-        f"Test accuracy on {plan.source}, from scratch, about {plan.budget:,} parameters each, {plan.steps} steps of "
-        f"{plan.batch} images whatever the size; the gap is CNN − ViT in points, ± 95 % over seeds. {where}."
+        f"Test accuracy, trained from scratch, about {plan.budget:,} parameters each, {plan.steps} steps of "
+        f"{plan.batch_size} images whatever the size, no augmentation, each with the learning rate that was best on "
+        f"validation images; the gap is CNN − ViT in points; ± 95 % over seeds. {' '.join(notes)}"
     )
-    return Table("Accuracy as the training set grows", ("images", "ViT", "CNN", "gap"), rows, note)
+    return Table("Accuracy as the training set grows", ("dataset", "images", "ViT", "CNN", "gap"), rows, note)
+
+
+def _narrowing(results: Results, dataset: str) -> str:
+    change = r.narrowing(results, dataset)
+    how = "narrows" if change.low > 0 else "widens" if change.high < 0 else "does not change by more than chance"
+    closed = r.closes(results, dataset)
+    where = "does not close" if closed is None else f"is closed, within its interval, from {closed:,} images on"
+    return f"the gap {how} and {where}"
 
 
 def beside(results: Results) -> Table:
-    """The published curve, on the sizes that it has."""
+    """Tabulate the published curve."""
     rows = [
         (
             f"{each.data}, {each.images / 1e6:.3g} million",
@@ -185,84 +258,253 @@ def beside(results: Results) -> Table:
         for each in published.FIGURE_3
     ]
     largest = max(results.plan.data.sizes)
-    note = (
-        f"{published.NOTE} The sizes begin {published.FIGURE_3[0].images / largest:.0f} times above the largest here."
-    )
+    start = published.FIGURE_3[0].images / largest
+    note = f"{published.NOTE} The smallest of these datasets is {start:.0f} times the largest one here."
     head = ("pre-trained on", "ViT-B/16", "ViT-L/16", "ViT-H/14", "BiT ResNet152x4", "gap")
     return Table("The published curve", head, rows, note)
 
 
-def streaming(results: Results) -> Table:
-    after = results.plan.streaming.after
-    names = [*results.architectures, *([WINDOWED] if "Transformer" in results.architectures else [])]
+def rates(results: Results) -> Table:
+    """Tabulate the learning rates chosen by every search."""
     rows = []
-    for name in names:
-        times = (_ms(summary.frame(results, name, n)) for n in after)
-        rows.append((name, *times, *(f"{summary.held(results, name, n):,}" for n in (after[0], after[-1]))))
-    note = (
-        "Milliseconds of processor time for one more token, best of the rounds of a seed, all taking turns; and how "
-        f"many numbers are kept for it. About {results.plan.streaming.budget:,} parameters each; the window, and "
-        f"what the MLP sees, is {results.plan.streaming.window} tokens."
-    )
-    head = ("", *(f"after {n:,}" for n in after), f"kept after {after[0]:,}", f"kept after {after[-1]:,}")
-    return Table("Streaming", head, rows, note)
-
-
-def images(results: Results) -> Table:
-    bias = results.plan.bias
-    rows = []
-    for name in _seeing(results):
-        over = lambda number, order, name=name: results.over("bias", "images", number, architecture=name, order=order)
-        whole = over(lambda unit: unit["accuracy"], "whole")
-        moved = [over(lambda unit, by=by: unit["shifted"][str(by)], "whole") for by in bias.shifts]
-        mixed = over(lambda unit: unit["mixed"], "whole")
-        learned = over(lambda unit: unit["accuracy"], "shuffled")
-        rows.append((name, *(f"{each:.0%}" for each in (whole, *moved, mixed, learned))))
-    note = (
-        f"Test accuracy after learning from {bias.images:,} images of {results.plan.data.source}: as they are, "
-        "shifted down and right, with patches in one other order; and of networks that learned from images in that "
-        "order. ± 95 % over seeds."
-    )
-    head = ("", "as learned", *(f"shifted by {by}" for by in bias.shifts), "patches mixed", "learned from mixed")
-    return Table("Shifted and shuffled images", head, rows, note)
-
-
-def features(results: Results) -> Table:
-    rows = []
-    for name in GRIDS:
-        if name in results.architectures:
-            over = lambda key, name=name: results.over("bias", "features", lambda unit: unit[key], architecture=name)
-            stride = results.select("bias", "features", architecture=name)[0]["stride"]
-            cells = (f"{over(f'off by one {what}'):.2g}" for what in ("pixel", "stride"))
-            rows.append((name, str(stride), *cells))
-    note = (
-        "‖f(shift x) − shift f(x)‖ / ‖f(x)‖ of untrained features, images on a dark ground far from the border, by one "
-        "pixel (the better of no shift and one) and by one whole stride."
-    )
-    return Table("Shift of the input, shift of the features", ("", "stride", "one pixel", "one stride"), rows, note)
-
-
-def longer(results: Results) -> Table:
-    bias = results.plan.bias
-    rows = []
-    for name in _read_longer(results):
-        found = results.select("bias", "longer", architecture=name)
-        over = (estimate(unit["accuracy"][str(n)] for unit in found) for n in bias.longer)
-        rows.append((name, *(f"{each:.0%}" for each in over)))
-    note = (
-        f"Learned to say the last token but one of sequences of {bias.length} (MLP: of its window of as many); asked "
-        f"about longer ones. Chance is 12.5 %; {bias.sequence_steps} steps; ± 95 % over seeds."
-    )
-    return Table("Longer than trained", ("", *(f"length {n}" for n in bias.longer)), rows, note)
-
-
-def _seeing(results: Results) -> list[str]:
-    return [name for name in results.architectures if name in SEEING]
-
-
-def _read_longer(results: Results) -> Iterator[str]:
-    seen: dict[str, None] = {}
     for unit in results.units:
-        if unit["part"] == "longer":
-            seen[unit["settings"]["architecture"]] = None
-    yield from seen
+        if unit["part"] == "search":
+            result = unit["result"]
+            tried = sorted({each["lr"] for each in result["trials"]})
+            mean = lambda lr, result=result: (
+                estimate(each["accuracy"] for each in result["trials"] if each["lr"] == lr).mean
+            )
+            accuracies = ", ".join(f"{lr:g}: {mean(lr):.0%}" for lr in tried)
+            name = ", ".join(map(str, unit["settings"].values()))
+            rows.append((f"{unit['task']}, {name}", f"{result['lr']:g}", accuracies))
+    note = (
+        "The learning rate with the best mean validation accuracy (ties: the lower validation loss), and the "
+        "accuracies "
+        "of all that were tried: the same rates, steps and data for every architecture, with a seed that no "
+        "measurement uses."
+    )
+    return Table("Search for learning rates", ("", "chosen", "validation accuracy"), rows, note)
+
+
+# Findings
+
+
+def findings(results: Results) -> str:
+    """Return a Markdown list of sentences whose numbers all come from the results."""
+    makers: dict[str, tuple[Callable[[Results], Iterator[str]], ...]] = {
+        "reach": (_recall, _longer, _gradient),
+        "bias": (_shift,),
+        "streaming": (_streaming,),
+        "cost": (_halves, _overtaken, _threads),
+        "data": (_data,),
+    }
+    sentences = [text for task, each in makers.items() if results.has(task) for make in each for text in make(results)]
+    return "\n".join([_made(results), "", *(f"- {text}" for text in sentences)])
+
+
+def _each(results: Results, value: Callable[[str], str]) -> str:
+    return ", ".join(f"{name} {value(name)}" for name in results.architectures)
+
+
+def _made(results: Results) -> str:
+    data = results.data
+    loads = sorted(unit["load"] for unit in results.units)
+    return (
+        f"Measured by `{data['command']}`: {len(results.plan.seeds)} seeds, {len(results.units)} units, "
+        f"{data['cpu'] / 60:.0f} minutes of processor time, median load {loads[len(loads) // 2]:.1f}, on "
+        f"{data['card']['cores']} cores of {data['card']['processor']}.{_missing(results)}"
+    )
+
+
+def _missing(results: Results) -> str:
+    """Return a sentence that names the tasks without results."""
+    left = [task for task in TASKS if not results.has(task)]
+    return f" Not measured yet: {', '.join(left)}." if left else ""
+
+
+def _recall(results: Results) -> Iterator[str]:
+    plan = results.plan.reach
+    for n in plan.distances:
+        shares = _each(results, lambda name, n=n: f"{r.learned(results, name, n)}/{len(results.plan.seeds)}")  # type: ignore[misc]
+        yield f"Seeds that learned to recall a token over {n} others within {plan.steps} steps: {shares}."
+
+
+def _longer(results: Results) -> Iterator[str]:
+    plan = results.plan.reach
+    n = plan.longer[-1]
+    shown = ", ".join(f"{name} {r.longer(results, name, n):.0%}" for name in r.longer_names(results))
+    yield f"Accuracy on sequences of {n} after training on {plan.length} (chance 12.5 %): {shown}."
+
+
+def _gradient(results: Results) -> Iterator[str]:
+    far = results.plan.reach.gradients[-1]
+    shown = _each(results, lambda name: r.as_power(r.gradient(results, name, far).mean))
+    yield f"Before training, the gradient of the first of {far + 1} tokens relative to the last one's: {shown}."
+
+
+def _shift(results: Results) -> Iterator[str]:
+    by = results.plan.bias.shifts[-1]
+    for way in TRAINED:
+        change = lambda name, way=way: _points(r.shift_loss(results, name, way, by))
+        shown = ", ".join(f"{name} {change(name)}" for name in _image_networks(results))
+        yield f"Points of accuracy by which a shift of {by} pixels changes networks trained on {way} images: {shown}."
+
+
+def _streaming(results: Results) -> Iterator[str]:
+    first, last = results.plan.streaming.after[0], results.plan.streaming.after[-1]
+    ratio = lambda name: r.token_time(results, name, last).mean / r.token_time(results, name, first).mean
+    shown = _each(results, lambda name: f"{ratio(name):.1f}")
+    yield f"Time of a token after {last:,} relative to one after {first}: {shown}."
+
+
+def _halves(results: Results) -> Iterator[str]:
+    places = {d: r.crossing(results, d) for d in results.plan.cost.widths}
+    known = ", ".join(f"{place.mean:,.0f} (d = {d})" for d, place in places.items() if place is not None)
+    if known:
+        yield f"The n² part of self-attention takes longer than its projections from n = {known} on; by formula 2d."
+
+
+def _overtaken(results: Results) -> Iterator[str]:
+    d, last = results.plan.cost.widths[-1], results.plan.cost.lengths[-1]
+    places = {name: r.overtaken(results, name, d) for name in results.architectures if name != "Transformer"}
+    shown = ", ".join(f"{name} {f'n = {n:,.0f}' if n else f'not up to {last:,}'}" for name, n in places.items())
+    yield f"At d = {d} self-attention takes longer than a layer of as many parameters from this length on: {shown}."
+
+
+def _threads(results: Results) -> Iterator[str]:
+    count = results.plan.cost.threads[-1]
+    if r.quiet(results):
+        shown = _each(results, lambda name: f"{r.speed_up(results, name):.2f}")
+        yield f"Speed-up of a layer by {count} threads: {shown}."
+
+
+def _data(results: Results) -> Iterator[str]:
+    sizes = results.plan.data.sizes
+    for dataset in results.plan.data.datasets:
+        first, last = (_points(r.gap(results, dataset, size)) for size in (sizes[0], sizes[-1]))
+        yield (
+            f"{dataset}: CNN minus vision Transformer is {first} points with {sizes[0]:,} images and {last} with "
+            f"{sizes[-1]:,}; {_narrowing(results, dataset)}."
+        )
+    shown = ", ".join(f"{each.gap:+.1f} with {each.images / 1e6:.3g} million" for each in published.FIGURE_3)
+    yield f"Published: {shown}".replace("-", "−") + " images (residual network minus best vision Transformer)."
+
+
+# The compact table of the README
+
+
+def summary_table(results: Results) -> str:
+    """Return a table with one row per architecture and columns for the measured tasks."""
+    columns: list[tuple[str, str, Callable[[Results, str], str]]] = []
+    plan = results.plan
+    if results.has("reach"):
+        far, longest = plan.reach.gradients[-1], plan.reach.longer[-1]
+        columns += [
+            ("recall, trained", f"seeds of {len(plan.seeds)} that learn to recall a token over "
+             f"{' / '.join(map(str, plan.reach.distances))} others (test accuracy ≥ {r.LEARNED:.0%})", _recall_cell),
+            ("gradient, untrained", f"‖∂y_n/∂x_1‖ / ‖∂y_n/∂x_n‖ over {far} tokens", _gradient_cell),
+            ("longer inputs", f"accuracy on {longest} tokens after training on {plan.reach.length} (chance 12.5 %; the "
+             "Transformer with rotary positions)", _longer_cell),
+        ]  # fmt: skip
+    if results.has("bias"):
+        by = plan.bias.shifts[-1]
+        columns.append(
+            ("shifted images", f"points of accuracy that a shift by {by} pixels changes: trained on centred "
+             "images; trained with random shifts", _shift_cell)
+        )  # fmt: skip
+    if results.has("cost"):
+        n, d = _middle(results)
+        columns += [
+            ("time of a layer", f"ms forward and backward at n = {n:,}, d = {d}, one thread", _time_cell),
+            ("growth", "measured exponents of time in length n and width d", _growth_cell),
+        ]
+    if results.has("streaming"):
+        after = plan.streaming.after[-1]
+        columns.append(("next token", f"ms for one more token after {after:,}; numbers kept for it", _token_cell))
+    head = f"| | {' | '.join(name for name, _, _ in columns)} |\n|---" + "|---" * len(columns) + "|"
+    rows = [f"| {name} | {' | '.join(cell(results, name) for *_, cell in columns)} |" for name in results.architectures]
+    legend = "; ".join(f"*{name}*: {meaning}" for name, meaning, _ in columns)
+    made = f"{len(plan.seeds)} seeds, ± 95 % by Student's t, equal parameters, the same search for learning rates"
+    return "\n".join(
+        [head, *rows, "", f"{legend[0].upper()}{legend[1:]}.", "", f"{made}; {_machine(results)}.{_missing(results)}"]
+    )
+
+
+def _machine(results: Results) -> str:
+    return f"{results.data['card']['processor']}, {results.data['began'][:10]}"
+
+
+def _middle(results: Results) -> tuple[int, int]:
+    cost = results.plan.cost
+    return cost.lengths[len(cost.lengths) // 2 + (len(cost.lengths) > 3)], cost.widths[len(cost.widths) // 2]
+
+
+def _recall_cell(results: Results, name: str) -> str:
+    return " / ".join(str(r.learned(results, name, n)) for n in results.plan.reach.distances)
+
+
+def _gradient_cell(results: Results, name: str) -> str:
+    return r.as_power(r.gradient(results, name, results.plan.reach.gradients[-1]).mean)
+
+
+def _longer_cell(results: Results, name: str) -> str:
+    kind = "Transformer, rotary" if name == "Transformer" else name
+    return f"{r.longer(results, kind, results.plan.reach.longer[-1]):.0%}"
+
+
+def _shift_cell(results: Results, name: str) -> str:
+    if name not in NETWORKS:
+        return "–"
+    by = results.plan.bias.shifts[-1]
+    return "; ".join(_points(r.shift_loss(results, name, way, by)) for way in TRAINED)
+
+
+def _time_cell(results: Results, name: str) -> str:
+    n, d = _middle(results)
+    return _ms(estimate(r.times(results, "both", name, n=n, d=d)))
+
+
+def _growth_cell(results: Results, name: str) -> str:
+    n, d = r.exponent_in_n(results, name).measured, r.exponent_in_d(results, name).measured
+    return f"n^{n.mean:.1f} · d^{d.mean:.1f}"
+
+
+def _token_cell(results: Results, name: str) -> str:
+    after = results.plan.streaming.after[-1]
+    return f"{_ms(r.token_time(results, name, after))}; {r.kept(results, name, after):,}"
+
+
+# Sections of Markdown files
+
+SECTIONS: dict[str, Callable[[Results], str]] = {"comparison": summary_table, "findings": findings}
+
+
+def require_markers(path: Path) -> str:
+    """Return the text of a Markdown file, which must have a section to fill."""
+    try:
+        text = path.read_text(encoding="utf-8")
+    except OSError as error:
+        raise InputError(f"{path} cannot be read ({error.strerror})", "give a Markdown file") from None
+    if not any(_between(name).search(text) for name in SECTIONS):
+        markers = " or ".join(f"<!-- {name} --> … <!-- /{name} -->" for name in SECTIONS)
+        raise InputError(f"{path} has no {markers}", "put both markers where the table or the findings belong")
+    return text
+
+
+def section(results: Results, name: str, path: Path) -> str:
+    """Return the text to insert between the markers, with a link to the results."""
+    place = os.path.relpath(results.path.resolve(), path.resolve().parent)
+    return f"{SECTIONS[name](results)}\n\nAll measurements: [{results.path.name}]({place}).\n"
+
+
+def update(results: Results, path: Path) -> None:
+    """Rewrite the sections between the markers of a Markdown file."""
+    text = require_markers(path)
+    for name in SECTIONS:
+        made = section(results, name, path)
+        text = _between(name).sub(lambda match, made=made: match[1] + made + match[2], text)  # type: ignore[misc]
+    path.write_text(text, encoding="utf-8")
+
+
+def _between(name: str) -> re.Pattern[str]:
+    return re.compile(f"(<!-- {name} -->\n).*?(<!-- /{name} -->)", re.DOTALL)

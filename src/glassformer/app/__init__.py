@@ -1,1 +1,0 @@
-"""How people reach it: the command line."""

@@ -1,0 +1,89 @@
+"""Export a loaded model to the Hugging Face layout, with the names and bits it was loaded from."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+from safetensors.torch import save_file
+from torch import Tensor, nn
+
+from glassformer.checkpoints.bind import bind
+from glassformer.checkpoints.convert.folder import new_folder
+from glassformer.checkpoints.families import FAMILIES
+from glassformer.checkpoints.loading import load, open_published
+from glassformer.checkpoints.native import CARD, COMPANIONS
+from glassformer.checkpoints.origin import Origin, origin_of
+from glassformer.checkpoints.sentence import PREFIX
+from glassformer.checkpoints.weights import ONE
+from glassformer.errors import ConfigError
+
+ALONG = (*COMPANIONS, "modules.json", "config_sentence_transformers.json")
+
+
+def published_weights(model: nn.Module, family: str | None = None) -> dict[str, Tensor]:
+    """Return the weights in the family's layout, under the names they were loaded from or the family's usual names."""
+    origin = origin_of(model)
+    name = family or (origin.family if origin is not None else "")
+    if name not in FAMILIES:
+        raise ConfigError(f"this model is of no published family ({name!r})", f"choose one of {', '.join(FAMILIES)}")
+    own = origin.names if origin is not None and origin.family == name else None
+    binding = bind(FAMILIES[name], model, model.config, own)
+    tensors = binding.write({key: weight.detach() for key, weight in model.named_parameters()})
+    return {own[key] if own is not None else key: tensor for key, tensor in tensors.items()}
+
+
+def export(folder: str | Path, out: str | Path) -> Path:
+    """Write a model of a published family, from a published folder or one written by `save`, to `out`.
+
+    Weights from a published folder keep their own dtype, and copies of tied weights are included.
+    """
+    folder, out = Path(folder), Path(out)
+    model = load(folder)
+    origin = origin_of(model)
+    if origin is None or not origin.family or not origin.raw:
+        raise ConfigError(f"{folder} is of no published family", "it has no layout but our own: use it as it is")
+    tensors = published_weights(model)
+    if not (origin.folder / CARD).is_file():
+        weights = open_published(folder).weights
+        tensors = {name: tensor.to(weights.entries[name].dtype) for name, tensor in tensors.items()}
+        tensors |= {
+            name: weights.read(name) for name in weights if name not in tensors
+        }  # copies, and tensors that are not weights
+    with new_folder(out) as part:
+        _write(part, origin, tensors)
+        load(part)
+    return out
+
+
+def _write(part: Path, origin: Origin, tensors: dict[str, Tensor]) -> None:
+    own = {name: tensor.contiguous().clone() for name, tensor in tensors.items() if not name.startswith(PREFIX)}
+    save_file(own, part / ONE, metadata={"format": "pt"})
+    (part / "config.json").write_text(
+        json.dumps(dict(origin.raw), indent=2, ensure_ascii=False) + "\n", encoding="utf-8"
+    )
+    if origin.generation:
+        text = json.dumps(dict(origin.generation), indent=2, ensure_ascii=False) + "\n"
+        (part / "generation_config.json").write_text(text, encoding="utf-8")
+    for name in ALONG:
+        source = origin.file(name)
+        if source is not None:
+            shutil.copyfile(source, part / name)
+    _write_modules(part, origin, {name: tensor for name, tensor in tensors.items() if name.startswith(PREFIX)})
+
+
+def _write_modules(part: Path, origin: Origin, dense: dict[str, Tensor]) -> None:
+    """Write the folders listed in modules.json: their configs, and the weights of a Dense module."""
+    path = origin.file("modules.json")
+    for module in json.loads(path.read_text(encoding="utf-8")) if path is not None else []:
+        place = part / str(module.get("path", ""))
+        source = origin.folder / place.name
+        if place == part or not source.is_dir():
+            continue
+        place.mkdir()
+        if (source / "config.json").is_file():
+            shutil.copyfile(source / "config.json", place / "config.json")
+        if str(module.get("type", "")).endswith("Dense"):
+            own = {name.removeprefix(PREFIX): tensor.contiguous().clone() for name, tensor in dense.items()}
+            save_file(own, place / ONE, metadata={"format": "pt"})

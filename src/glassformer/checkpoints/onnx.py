@@ -1,0 +1,208 @@
+"""Export a model to a single .onnx file, verified against the model in onnxruntime on inputs of other sizes."""
+
+from __future__ import annotations
+
+import importlib
+import logging
+import os
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor, nn
+
+from glassformer.checkpoints.loading import load
+from glassformer.errors import CheckpointError, InputError
+from glassformer.models import CLIP, Decoder, Encoder, Seq2Seq, ViT, Whisper
+from glassformer.nn.attention import MultiHeadAttention
+from glassformer.nn.tap import attached
+
+DYNAMIC = torch.export.Dim.DYNAMIC
+APART = 1e-3  # tolerance relative to the largest output; more than rounding
+
+
+class Call(nn.Module):
+    """The model as a single function with named inputs and one output.
+
+    An encoder returns class logits if it has classes, token logits if it has a masked-language-model head, else one
+    vector per sequence; if `pooled` (a sentence-transformers folder), vectors take precedence over token logits.
+    """
+
+    def __init__(self, model: Any, seed: int = 0, *, pooled: bool = False) -> None:
+        super().__init__()
+        self.model, self.pooled = model, pooled
+        self.random = torch.Generator().manual_seed(seed)
+
+    def forward(self, *inputs: Tensor) -> Tensor:
+        model = self.model
+        match model:
+            case Encoder() if model.config.classes:
+                return model.classify(*inputs)
+            case Encoder() if model.config.word_head and not self.pooled:
+                return model.words(model(*inputs))
+            case Encoder():
+                return model.sentences(model(*inputs), inputs[1])
+            case Seq2Seq():
+                source, real, target = inputs
+                return model(source, target, real)
+            case _:
+                return model(*inputs)
+
+    @property
+    def output(self) -> str:
+        """A description of the output."""
+        match self.model:
+            case Encoder() if self.model.config.classes:
+                return "class logits"
+            case Encoder() if not self.model.config.word_head or self.pooled:
+                return "embeddings"
+            case ViT():
+                return "class logits" if self.model.config.classes else "embeddings"
+            case CLIP():
+                return "similarity logits"
+        return "token logits"
+
+    def example(self, batch: int, length: int) -> dict[str, Tensor]:
+        """Return random inputs: `batch` sequences of `length` tokens."""
+        c = self.model.config
+        match self.model:
+            case Decoder() | Encoder():
+                real = self._real(batch, length, left=isinstance(self.model, Decoder))
+                return {"tokens": self._tokens(c.text.vocabulary, batch, length), "real": real}
+            case Seq2Seq():
+                target = self._tokens(c.target.vocabulary, batch, max(2, length - 2))
+                source = self._tokens(c.source.vocabulary, batch, length)
+                return {"source": source, "real": self._real(batch, length), "target": target}
+            case ViT():
+                return {"image": self._image(c, batch)}
+            case CLIP() if c.vision is not None and c.text is not None:
+                tokens = self._tokens(c.text.vocabulary - 1, batch, length)
+                tokens[:, -1] = c.text.vocabulary - 1 if c.end is None else c.end
+                return {"image": self._image(c.vision, batch), "tokens": tokens}
+            case Whisper():
+                frames = torch.randn(batch, c.frames, c.embed.bands, generator=self.random)
+                return {"frames": frames, "target": self._tokens(c.target.vocabulary, batch, length)}
+        raise InputError(f"a {type(self.model).__name__} has no ONNX form here", "export its folder instead")
+
+    def _tokens(self, vocabulary: int, batch: int, length: int) -> Tensor:
+        return torch.randint(min(4, vocabulary - 1), vocabulary, (batch, length), generator=self.random)
+
+    def _real(self, batch: int, length: int, *, left: bool = False) -> Tensor:
+        """Return a mask that is False at padding: one token of every sequence but the first, on the left or right."""
+        real = torch.ones(batch, length, dtype=torch.bool)
+        real[1:, 0 if left else -1] = False
+        return real
+
+    def _image(self, c: Any, batch: int) -> Tensor:
+        return torch.randn(batch, c.channels, *c.image, generator=self.random)
+
+    def free(self, example: dict[str, Tensor]) -> tuple[dict[int, Any], ...]:
+        """Return the dynamic axes of each input: the batch size and the number of tokens."""
+        tokens = ("tokens", "real", "source", "target")
+        return tuple({0: DYNAMIC, 1: DYNAMIC} if name in tokens else {0: DYNAMIC} for name in example)
+
+
+class Exported(NamedTuple):
+    """The exported file, its output, and the largest difference in onnxruntime (None if it is not installed)."""
+
+    path: Path
+    output: str
+    apart: float | None
+
+    def __str__(self) -> str:
+        if self.apart is None:
+            return f"{self.path}: {self.output} (not compared: pip install onnxruntime)"
+        return f"{self.path}: {self.output} (equal: at most {self.apart:.1e} apart in onnxruntime)"
+
+
+def export_onnx(folder: str | Path, out: str | Path) -> Exported:
+    """Export a folder to an .onnx file with dynamic batch size and token count; a file that differs is not kept."""
+    out = Path(out)
+    if out.suffix != ".onnx":
+        raise InputError(f"{out.name} is not named as ONNX is", "end its name in .onnx")
+    if out.exists():
+        raise InputError(f"{out} is there already", "choose another place, or remove it first")
+    _require("onnx", "onnxscript")
+    call = Call(load(folder), pooled=(Path(folder) / "modules.json").is_file()).eval()
+    example = call.example(2, 6)
+    part = out.with_name(f".{out.stem}.{os.getpid()}.onnx")
+    try:
+        _put(call, example, part)
+        apart = _compared(call, part)
+        os.replace(part, out)
+    except OSError as error:
+        raise InputError(f"{out} cannot be written ({error.strerror})", "choose another place") from None
+    finally:
+        part.unlink(missing_ok=True)
+    return Exported(out, call.output, apart)
+
+
+def _put(call: Call, example: dict[str, Tensor], path: Path) -> None:
+    with _quiet(), explicit(call):
+        try:
+            made = torch.onnx.export(
+                call,
+                tuple(example.values()),
+                dynamo=True,
+                dynamic_shapes=(call.free(example),),
+                input_names=list(example),
+                output_names=["output"],
+                verbose=False,
+            )
+        except Exception as error:  # each stage of the exporter raises its own
+            fact = f"a {type(call.model).__name__} cannot be put as ONNX ({type(error).__name__})"
+            raise CheckpointError(fact, "export its folder instead") from error
+        assert made is not None
+        made.save(str(path), external_data=False)
+
+
+def _compared(call: Call, path: Path) -> float | None:
+    """max |theirs − ours| / max |ours| on inputs of other sizes."""
+    try:
+        runtime = importlib.import_module("onnxruntime")
+    except ImportError:
+        return None
+    session = runtime.InferenceSession(str(path), providers=["CPUExecutionProvider"])
+    known, worst = {one.name for one in session.get_inputs()}, 0.0
+    for batch, length in ((1, 5), (3, 8)):
+        example = call.example(batch, length)
+        (theirs,) = session.run(None, {name: x.numpy() for name, x in example.items() if name in known})
+        with torch.no_grad():
+            ours = call(*example.values())
+        worst = max(worst, float((torch.from_numpy(theirs) - ours).abs().max() / ours.abs().max()))
+    if not worst <= APART:
+        raise CheckpointError(f"the ONNX file answers {worst:.1e} away from the model", "it was not kept")
+    return worst
+
+
+@contextmanager
+def explicit(model: nn.Module) -> Iterator[None]:
+    """Run every attention layer unfused, by an identity edit of A: ONNX has no fused kernel."""
+    taps = [module.A for module in model.modules() if isinstance(module, MultiHeadAttention)]
+    with attached((tap.editors, lambda A: A) for tap in taps):
+        yield
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """Silence the exporter's own warnings and log messages."""
+    before = logging.root.manager.disable
+    logging.disable(logging.WARNING)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            yield
+    finally:
+        logging.disable(before)
+
+
+def _require(*names: str) -> None:
+    for name in names:
+        try:
+            importlib.import_module(name)
+        except ImportError:
+            fact = f"ONNX needs the package {name}, which is not installed"
+            raise InputError(fact, "pip install glassformer[onnx], then export again") from None

@@ -1,0 +1,104 @@
+"""`glassformer classify cat.png dog.png`: the most likely classes of images, or of lines of text."""
+
+from __future__ import annotations
+
+import sys
+from itertools import count
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from glassformer.cli.options import ConfigOption, DeviceOption, ModelOption, PrecisionOption, load_model
+
+if TYPE_CHECKING:
+    from torch import nn
+
+    from glassformer.pipelines import Classification
+
+
+def classify(
+    files: Annotated[
+        list[Path] | None,
+        typer.Argument(
+            help="Images, or for a text classifier files with one text per line. Defaults to standard input."
+        ),
+    ] = None,
+    model: ModelOption = None,
+    top_k: Annotated[int, typer.Option("--top-k", "-k", min=1, help="Number of classes to show.")] = 5,
+    label: Annotated[
+        list[str] | None,
+        typer.Option(help="Candidate label for zero-shot classification with CLIP. May be given several times."),
+    ] = None,
+    figure: Annotated[
+        Path | None,
+        typer.Option(help="Draw the patches that mattered to the answer: a .png for one image, a folder for several."),
+    ] = None,
+    device: DeviceOption = "auto",
+    precision: PrecisionOption = "fp32",
+    config: ConfigOption = None,
+) -> None:
+    """Print the most likely classes of images or texts, with their probabilities."""
+    from glassformer.cli.items import Failures, Line, each, read_lines
+    from glassformer.errors import InputError
+    from glassformer.models.protocols import inputs_of
+    from glassformer.pipelines import classify as classes
+
+    net = load_model(model, verb="classify", device=device, precision=precision)
+    reads_text = "text" in inputs_of(net)[:1]
+    if reads_text:
+        items = read_lines(files or [])
+    elif files:
+        items = [Line(str(path), b"") for path in files]
+    else:
+        raise InputError("no images were given", "give image files")
+    if figure is not None and (reads_text or (len(items) > 1 and figure.suffix)):
+        fact = (
+            "--figure needs images, and this model reads text"
+            if reads_text
+            else f"--figure {figure.name} is one file for {len(items)} images"
+        )
+        raise InputError(fact, "leave it out" if reads_text else "give a folder")
+    if figure is not None:
+        _make(figure.parent if figure.suffix else figure)
+    guess = lambda item: classes(net, item.text if item.data else item.where, top_k=top_k, labels=label)
+    failures = Failures()
+    drawn: set[Path] = set()
+    for item, guesses in each(items, lambda item: item.where, guess, failures):
+        print(_shown(item.text if item.data else item.where, guesses), flush=True)
+        if figure is not None:
+            _draw(net, Path(item.where), figure, drawn)
+    failures.leave()
+
+
+def _shown(name: str, guesses: Classification) -> str:
+    if not sys.stdout.isatty():
+        return f"{name}\t" + "  ".join(f"{one.label} {one.score:.4f}" for one in guesses)
+    wide = max(len(one.label) for one in guesses)
+    rows = (f"  {one.label:{wide}}  {one.score:6.1%}  {'█' * round(40 * one.score)}" for one in guesses)
+    return "\n".join([name, *rows])
+
+
+def _draw(net: nn.Module, image: Path, figure: Path, drawn: set[Path]) -> None:
+    """Into `figure`, or into that folder under the image's name, numbered if it is taken: x/1.png and y/1.png."""
+    from glassformer.cli.output import write_bytes
+    from glassformer.figures import save
+    from glassformer.report import important_patches
+
+    names = (image.stem if i == 1 else f"{image.stem}-{i}" for i in count(1))
+    target = figure if figure.suffix else next(path for name in names if (path := figure / f"{name}.png") not in drawn)
+    if not figure.suffix and target.stem != image.stem:
+        print(f"glassformer: {image} was drawn to {target}", file=sys.stderr)
+    drawn.add(target)
+    write_bytes(save(important_patches(net, image)), target)
+
+
+def _make(folder: Path) -> None:
+    from glassformer.errors import InputError
+
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise InputError(
+            f"{folder} cannot be created ({error.strerror})", "choose another place for --figure"
+        ) from None

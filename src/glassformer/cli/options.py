@@ -1,0 +1,89 @@
+"""Options that several commands share: `--model`, `--device`, `--config`, `--output`, `--seed`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+import typer
+
+if TYPE_CHECKING:
+    from torch import nn
+
+Device = Literal["auto", "cpu", "cuda", "mps"]
+Precision = Literal["fp32", "bf16", "int8", "auto"]
+
+
+def _read_config(context: typer.Context, path: Path | None) -> Path | None:
+    """Makes the file's values the defaults of the command's other options."""
+    if path is not None:
+        context.default_map = {**(context.default_map or {}), **config_values(context, path)}
+    return path
+
+
+def config_values(context: typer.Context, path: Path) -> dict[str, Any]:
+    """The values of a YAML file by parameter name; a key that is no option of the command is refused."""
+    import yaml
+
+    from glassformer.cli.suggest import suggest
+    from glassformer.errors import ConfigError
+
+    try:
+        values = yaml.safe_load(path.read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
+        reason = getattr(error, "strerror", None) or " ".join(str(error).split())
+        raise ConfigError(f"--config {path} cannot be read ({reason})", "give a YAML file of option: value") from None
+    if not isinstance(values, dict):
+        raise ConfigError(f"--config {path} holds no options", "write one option: value on each line")
+    names = {option.lstrip("-"): p.name for p in context.command.params for option in p.opts if p.name != "config"}
+    found: dict[str, Any] = {}
+    for key, value in values.items():
+        name = names.get(str(key).replace("_", "-"))
+        if name is None:
+            better = suggest(str(key), [f"--{known}" for known in names], {}).replace("--", "")
+            raise ConfigError(
+                f"--config {path}: {key!r} is not an option of {context.info_name}", better or "remove it"
+            )
+        found[name] = value
+    return found
+
+
+ModelOption = Annotated[
+    str | None,
+    typer.Option(
+        "--model", "-m",
+        help="Model to use: the name of a shipped or fetched model, or a folder. Defaults to the shipped model for "
+        "this command.",
+    ),
+]  # fmt: skip
+DeviceOption = Annotated[
+    Device, typer.Option(help="Device to run the model on. auto chooses a GPU if one is available.")
+]
+PrecisionOption = Annotated[
+    Precision,
+    typer.Option(help="Precision of the products. auto takes the fastest that agrees with fp32 on this machine."),
+]
+ConfigOption = Annotated[
+    Path | None,
+    typer.Option(
+        metavar="FILE.yaml", is_eager=True, callback=_read_config,
+        help="Read options from this YAML file. Options on the command line take precedence.",
+    ),
+]  # fmt: skip
+SeedOption = Annotated[int, typer.Option(min=0, help="Random seed.")]
+
+MODEL = "Model to use: the name of a shipped or fetched model, or a folder."
+TRACEABLE = (
+    "Model to inspect: the name of a shipped or fetched model, a folder, or tiny:KIND for a small model with random "
+    "weights, where KIND is decoder, encoder, seq2seq, vit, hybrid, clip, "
+    "speech, whisper, convolution, recurrent or recurrent-seq2seq."
+)
+
+
+def load_model(
+    model: str | None, *, verb: str = "", device: Device = "auto", precision: Precision = "fp32", seed: int = 0
+) -> nn.Module:
+    """The model that was named, or the shipped model for `verb`."""
+    from glassformer.pipelines.loading import DEFAULTS, load
+
+    return load(DEFAULTS[verb] if model is None else model, device=device, precision=precision, seed=seed)

@@ -1,0 +1,23 @@
+"""`glassformer parity MODEL`: every layer compared with Hugging Face's own implementation."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from glassformer.cli.options import MODEL, SeedOption
+
+
+def parity(model: Annotated[str, typer.Argument(help=MODEL)], seed: SeedOption = 0) -> None:
+    """Compare every quantity with Hugging Face's implementation in float32 and float64.
+
+    Names the first quantity that differs and exits with code 1 if one does.
+    """
+    from glassformer.checkpoints import parity as compare
+    from glassformer.pipelines.loading import find_model
+
+    report = compare(find_model(model), seed=seed)
+    print(report)
+    if not report.equal:
+        raise typer.Exit(1)

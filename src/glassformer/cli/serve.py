@@ -1,0 +1,43 @@
+"""`glassformer serve`: the workbench, a local page on attention."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+
+def serve(
+    port: Annotated[int, typer.Option(help="Port; 0 chooses a free one.")] = 8765,
+    host: Annotated[
+        str, typer.Option(help="Address to listen on. Any address but a loopback one is protected by a token.")
+    ] = "127.0.0.1",
+    model: Annotated[
+        list[Path] | None,
+        typer.Option(help="Model folder to offer besides the shipped models. May be given several times."),
+    ] = None,
+    results: Annotated[
+        Path | None, typer.Option(help="Results file of glassformer compare, shown in the Compare room.")
+    ] = None,
+    browser: Annotated[bool, typer.Option("--browser/--no-browser", help="Open the page in a browser.")] = True,
+) -> None:
+    """Open the workbench: exercises, grading and models in a local web page."""
+    from glassformer.server import Settings
+    from glassformer.server import serve as start
+
+    def ready(address: str) -> None:
+        typer.echo(f"Glassformer workbench: {address}  (Ctrl-C stops it)")
+        if browser and _has_display():
+            import webbrowser
+
+            webbrowser.open(address)
+
+    start(Settings(host=host, port=port, models=tuple(model or ()), results=results), ready)
+
+
+def _has_display() -> bool:
+    import os
+    import sys
+
+    return sys.platform in ("darwin", "win32") or bool(os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY"))

@@ -1,0 +1,80 @@
+"""`glassformer sweep MODEL CLEAN CORRUPTED`: activation patching, head by head."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from glassformer.cli.options import TRACEABLE, ConfigOption, DeviceOption, PrecisionOption, load_model
+
+if TYPE_CHECKING:
+    from glassformer.lens import Sweep
+
+
+def sweep(
+    model: Annotated[str, typer.Argument(help=TRACEABLE)],
+    clean: Annotated[str, typer.Argument(help="Clean text, whose answer is to be restored.")],
+    corrupted: Annotated[str, typer.Argument(help="Corrupted text: as many tokens, with another answer.")],
+    answer: Annotated[
+        str | None, typer.Option(help="Answer to the clean text. Defaults to the model's own prediction.")
+    ] = None,
+    wrong: Annotated[
+        str | None, typer.Option(help="Answer to the corrupted text. Defaults to the model's own prediction.")
+    ] = None,
+    position: Annotated[int, typer.Option(help="Position whose logits are compared; -1 is the last.")] = -1,
+    site: Annotated[
+        str, typer.Option(help="Quantity to patch: H, A, Q, K or V per head, X, R or O per token, or a trace path.")
+    ] = "H",
+    figure: Annotated[Path | None, typer.Option(help="Draw the result to this .png or .svg file.")] = None,
+    device: DeviceOption = "auto",
+    precision: PrecisionOption = "fp32",
+    config: ConfigOption = None,
+) -> None:
+    """Patch each head's activation from the clean run into the corrupted run and measure how much is recovered."""
+    from rich.console import Console
+    from rich.progress import Progress
+
+    from glassformer.cli.output import require_place
+    from glassformer.lens.answer_sweep import answer_sweep
+
+    kind = _kind(figure)
+    require_place(figure)
+    net = load_model(model, device=device, precision=precision)
+    there = Console(stderr=True)
+    with Progress(console=there, transient=True, disable=not there.is_terminal) as bar:
+        task = bar.add_task("patching", total=None)
+        found = answer_sweep(
+            net,
+            clean,
+            corrupted,
+            answer=answer,
+            wrong=wrong,
+            position=position,
+            site=site,
+            progress=lambda done, total: bar.update(task, completed=done, total=total),
+        )
+    console = Console(width=None if Console().is_terminal else 160)
+    console.print(f"metric: logit of {found.answer!r} − logit of {found.wrong!r} at position {position}", markup=False)
+    console.print(found.sweep)
+    if figure is not None:
+        _draw(found.sweep, figure, kind, found.tokens)
+
+
+def _kind(output: Path | None) -> str:
+    from glassformer.errors import InputError
+
+    kind = "png" if output is None else output.suffix.removeprefix(".")
+    if kind not in ("png", "svg"):
+        raise InputError(f"--figure {output} has an unknown format", "end its name in .png or .svg")
+    return kind
+
+
+def _draw(made: Sweep, output: Path, kind: str, tokens: list[str]) -> None:
+    from glassformer import figures
+    from glassformer.cli.output import write_bytes
+
+    layers = [path.rpartition(".")[0].removesuffix(".attention") for path in made.paths]
+    places = None if made.axis == "head" else tokens
+    write_bytes(figures.save(figures.patching_sweep(made.recovered.numpy(), layers, places), kind), output)

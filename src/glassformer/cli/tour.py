@@ -1,0 +1,64 @@
+"""`glassformer tour`: what `make run` shows a newcomer."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+SHADES = " ░▒▓█"
+SENTENCE = ["the", "cat", "sat", "on", "the", "mat", "because", "it", "was", "soft"]
+
+
+def tour() -> None:
+    """Show a worked exercise and the attention of a small model, in the same symbols."""
+    from rich.console import Console
+    from rich.rule import Rule
+
+    from glassformer.exercises import library
+    from glassformer.exercises.solution import render, solve
+
+    console = Console(highlight=False)
+    console.print(Rule("On paper: four tokens, every step exact"))
+    console.print(render(solve(library.get("four-tokens")), width=min(console.width, 100)), markup=False)
+    console.print(Rule("The same attention in a model: every quantity of a run, by its path"))
+    run = traced()
+    console.print(run)
+    console.print()
+    console.print(
+        "The weights A of layer 1, head 0: a row for each word, darker where it looks. Words see only the past:"
+    )
+    console.print(shaded(run["decoder.1.attention.A"][0, 0].tolist(), SENTENCE), markup=False)
+    console.print(Rule("Go on"))
+    console.print(
+        "glassformer solve --list      exercises to solve\n"
+        "glassformer check --help      have your own working marked\n"
+        "glassformer practice -i       practise one step at a time\n"
+        "glassformer --help            all there is",
+        markup=False,
+    )
+
+
+def traced() -> Any:
+    """A small decoder with weights from a seed, run on a sentence of ten words while all of it is watched."""
+    import torch
+
+    from glassformer.lens import edit, trace
+    from glassformer.models import Decoder, decoder
+
+    model = Decoder(decoder.tiny(), seed=1).eval()
+    words = {word: i for i, word in enumerate(dict.fromkeys(SENTENCE))}
+    tokens = torch.tensor([[words[word] for word in SENTENCE]])
+    # untrained heads hardly choose: β is turned up so that there is something to see
+    with torch.no_grad(), edit(model, "decoder.*.attention.beta", 60.0), trace(model) as run:
+        model(tokens)
+    return run
+
+
+def shaded(A: Sequence[Sequence[float]], words: Sequence[str]) -> str:
+    """A map of weights in shades, two characters a cell."""
+    wide = max(map(len, words))
+    rows = (
+        f"{word:>{wide}} " + "".join(SHADES[min(len(SHADES) - 1, round(a * (len(SHADES) - 1)))] * 2 for a in row)
+        for word, row in zip(words, A, strict=True)
+    )
+    return "\n".join(rows)

@@ -1,0 +1,134 @@
+"""`glassformer train classify photos/ -o mine`: the options are the fields of `TrainArgs`."""
+
+from __future__ import annotations
+
+import inspect
+from dataclasses import fields
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from glassformer.train.args import DEFAULTS, TrainArgs, flag, help_texts
+
+if TYPE_CHECKING:
+    from glassformer.train import Trained
+
+_TYPES = {"int": int, "float": float, "str": str, "bool": bool}
+_POSITIONAL = ("task", "data")
+
+
+def train(ctx: typer.Context, output: Path, config: Path | None, resume: bool, **given: Any) -> None:
+    """Train a model on your data.
+
+    The output folder holds a usable model from the first checkpoint on: pass it to the other commands with -m. Ctrl-C
+    saves and stops; --resume continues, with more or fewer --steps if you like.
+    """
+    from glassformer.train import run
+
+    options = TrainArgs.read(config) if config is not None else {}
+    typed = {name: value for name, value in given.items() if _was_typed(ctx, name)}
+    if "augmentation" in typed:
+        typed["augmentation"] = dict(map(_pair, typed["augmentation"]))
+    args = TrainArgs.from_dict({**options, **typed}, str(config) if config is not None else "the command line")
+    trained = run(args, output, resume=resume)
+    _report(trained, output)
+
+
+def _was_typed(ctx: typer.Context, name: str) -> bool:
+    source = ctx.get_parameter_source(name)
+    return source is not None and source.name not in ("DEFAULT", "DEFAULT_MAP")
+
+
+def _pair(text: str) -> tuple[str, float]:
+    """ "mixup=0.2" → ("mixup", 0.2)."""
+    from glassformer.errors import ConfigError
+
+    name, _, value = text.partition("=")
+    try:
+        return name.strip(), float(value)
+    except ValueError:
+        raise ConfigError(f"--augmentation {text!r} has no strength", "write a name and a number: mixup=0.2") from None
+
+
+def _report(trained: Trained, output: Path) -> None:
+    """What was left out, how good the model is, and how to use it."""
+    from glassformer.train.distributed import is_main_process
+
+    if not is_main_process():
+        return
+    for line in trained.faults.told() if trained.faults is not None else ():
+        typer.echo(f"glassformer: left out: {line}", err=True)
+    typer.echo(f"glassformer: {trained}", err=True)
+    use = f"glassformer {trained.args.task} … -m {output}"
+    if trained.stopped == "interrupted":
+        typer.echo(f"glassformer: the model so far: {use}; continue the run with --resume", err=True)
+    else:
+        typer.echo(f"glassformer: use it: {use}", err=True)
+    typer.echo(output)
+    draw_curves(trained.history, output / "curves.png", f"{trained.args.task} {trained.args.data}")
+
+
+def draw_curves(history: list[dict[str, Any]], path: Path, title: str) -> None:
+    """The log as a figure; nothing if no line of it has a loss."""
+    from glassformer.cli.output import write_bytes
+    from glassformer.figures import learning_curves, save
+
+    lines = [line for line in history if line.get("loss") is not None]
+    if not lines:
+        return
+    curve = lambda name: ([line["step"] for line in lines], [line[name] for line in lines])
+    points = [line for line in history if line.get("val")]
+    names = dict.fromkeys(name for line in points for name in line["val"])
+    val = {
+        f"val {name}": (
+            [line["step"] for line in points if name in line["val"]],
+            [line["val"][name] for line in points if name in line["val"]],
+        )
+        for name in names
+    }
+    write_bytes(save(learning_curves(curve("loss"), curve("lr"), val, title=title)), path)
+
+
+def _parameters() -> list[inspect.Parameter]:
+    """The parameters of the command: the fields of `TrainArgs`, then the folder, the config file and --resume."""
+    texts, made = help_texts(), []
+    for one in fields(TrainArgs):
+        kind: Any = str(one.type).split(" | ")[0]
+        default = DEFAULTS[one.name]
+        if one.name in _POSITIONAL:
+            option: Any = typer.Argument(help=texts[one.name], show_default=False)
+            annotation: Any = Annotated[str | None, option]
+        elif one.name == "augmentation":
+            option = typer.Option("--augmentation", metavar="NAME=STRENGTH", help=texts[one.name], show_default=False)
+            annotation, default = Annotated[list[str] | None, option], None
+        elif one.name == "betas":
+            annotation = Annotated[tuple[float, float], typer.Option("--betas", help=texts[one.name])]
+        elif kind == "bool":
+            names = (flag(one.name), f"--no-{flag(one.name)[2:]}") if default else (flag(one.name),)
+            annotation = Annotated[bool, typer.Option("/".join(names), help=texts[one.name])]
+        else:
+            option = typer.Option(flag(one.name), help=texts[one.name], show_default=default is not None)
+            annotation = Annotated[_TYPES[kind] | None if default is None else _TYPES[kind], option]
+        made.append(inspect.Parameter(one.name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=annotation))
+    own: dict[str, tuple[Any, Any]] = {
+        "output": (Path, typer.Option("--output", "-o", help="Folder of the model and its run.")),
+        "config": (
+            Path | None,
+            typer.Option("--config", help="YAML file of options; options on the command line take precedence."),
+        ),
+        "resume": (bool, typer.Option("--resume", help="Continue the run in the output folder.")),
+    }
+    defaults = {"output": inspect.Parameter.empty, "config": None, "resume": False}
+    for name, (kind, option) in own.items():
+        annotation = Annotated[kind, option]
+        parameter = inspect.Parameter(
+            name, inspect.Parameter.KEYWORD_ONLY, default=defaults[name], annotation=annotation
+        )
+        made.append(parameter)
+    context = inspect.Parameter("ctx", inspect.Parameter.KEYWORD_ONLY, annotation=typer.Context)
+    return [context, *made]
+
+
+train.__signature__ = inspect.Signature(_parameters())  # type: ignore[attr-defined]
+train.__annotations__ = {one.name: one.annotation for one in _parameters()}

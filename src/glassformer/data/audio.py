@@ -1,0 +1,75 @@
+"""Reading audio files as mono samples at the model's sample rate, and streaming resampling."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from glassformer.core.audio import RATE
+from glassformer.errors import InputError, ShapeError
+
+REACH = 10  # half-width of the filter in samples of the slower rate, as in scipy
+
+
+def read_sound(path: str | Path, rate: int = RATE) -> Tensor:
+    """Read WAV, FLAC or OGG as (samples,) from −1 to 1: channels averaged, resampled to `rate`."""
+    import soundfile
+
+    try:
+        data, given = soundfile.read(str(path), dtype="float32", always_2d=True)
+    except Exception as error:  # libsndfile, the file system and memory each raise their own type
+        if not Path(path).exists():
+            raise InputError(f"there is no {path}", "give a sound file") from None
+        raise InputError(f"{path} cannot be read ({str(error)[:80]})", "give sound as WAV or FLAC") from None
+    if not len(data):
+        raise InputError(f"{path} has 0 samples", "give a recording")
+    return resampled(torch.from_numpy(data.mean(1)), given, rate)
+
+
+def resampled(wave: Tensor, given: int, rate: int) -> Tensor:
+    """Resample with a polyphase anti-aliasing filter."""
+    if given == rate:
+        return wave
+    from scipy.signal import resample_poly
+
+    common = math.gcd(given, rate)
+    return torch.from_numpy(resample_poly(wave.numpy(), rate // common, given // common).astype(np.float32))
+
+
+class Resampler:
+    """Streaming version of `resampled`: returns the same samples with a short delay."""
+
+    def __init__(self, given: int, rate: int) -> None:
+        if given < 1 or rate < 1:
+            raise InputError(f"{given} samples a second as {rate}", "give rates of at least 1")
+        common = math.gcd(given, rate)
+        self.given, self.rate = given, rate
+        self.up, self.down = rate // common, given // common
+        reach = -(-REACH * max(self.up, self.down) // self.up) + 1
+        self.reach = -(-reach // self.down) * self.down  # in input samples, a multiple of `down`
+        self._kept, self._before = torch.zeros(0), 0  # buffered input, and how many of its samples are context only
+
+    def feed(self, wave: Tensor) -> Tensor:
+        if wave.dim() != 1:
+            raise ShapeError(f"sound of shape {tuple(wave.shape)} came to a stream", "feed one channel of samples")
+        if self.given == self.rate:
+            return wave
+        self._kept = torch.cat([self._kept, wave.float()])
+        ready = (len(self._kept) - self.reach) // self.down * self.down
+        return self._give(ready) if ready > self._before else torch.zeros(0)
+
+    def finish(self) -> Tensor:
+        """Flush the remaining samples at the end of the stream."""
+        return torch.zeros(0) if len(self._kept) <= self._before else self._give(len(self._kept))
+
+    def _give(self, until: int) -> Tensor:
+        whole = resampled(self._kept, self.given, self.rate)
+        last = len(whole) if until == len(self._kept) else until // self.down * self.up
+        out = whole[self._before // self.down * self.up : last]
+        drop = max(0, until - self.reach)
+        self._kept, self._before = self._kept[drop:], until - drop
+        return out

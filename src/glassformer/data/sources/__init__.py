@@ -1,0 +1,8 @@
+"""Datasets by name: `open_data("tatoeba-en-fr")` returns the fetched dataset's folder, or the embedded subset's."""
+
+from __future__ import annotations
+
+from glassformer.data.sources.opening import embedded, open_data, unpack
+from glassformer.data.sources.table import DATASETS, ITEMS, fetch
+
+__all__ = ["DATASETS", "ITEMS", "embedded", "fetch", "open_data", "unpack"]

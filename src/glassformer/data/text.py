@@ -1,0 +1,282 @@
+"""Plain text, tokenized in a stream into a memory-mapped file of ids, and files with one sentence per line."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from glassformer.data.faults import Fault, Faults
+from glassformer.data.packed import LineIndex, raw_lines, unreadable
+from glassformer.errors import InputError
+
+PIECE = 1 << 16  # characters tokenized as one text
+AT_ONCE = 64  # pieces per call, shared by the tokenizer's threads
+CUT = re.compile(r"(?<=\S\n)(?=\S)")  # where words, and so tokens, end in any context
+ESCAPED = re.compile("[\udc80-\udcff]")  # bytes that are not valid UTF-8
+
+
+class Text:
+    """Plain-text files in order, read in pieces and never as a whole. UTF-8 without BOM, line endings LF."""
+
+    def __init__(self, files: tuple[Path, ...]) -> None:
+        self.files, self.faults = files, Faults()
+
+    @classmethod
+    def open(cls, files: str | Path | Sequence[str | Path]) -> Text:
+        """Open a file, several files, or the *.txt files of a folder."""
+        given = [Path(files)] if isinstance(files, str | Path) else [Path(file) for file in files]
+        found = [file for path in given for file in (sorted(path.rglob("*.txt")) if path.is_dir() else [path])]
+        if not found:
+            raise InputError(f"{given[0] if given else 'nothing'} has no *.txt", "give files of plain text")
+        missing = [path for path in found if not path.is_file()]
+        if missing:
+            raise InputError(f"there is no {missing[0]}", "give files of plain text")
+        if not any(path.stat().st_size for path in found):
+            raise InputError(f"{found[0]} is empty", "give a file of plain text")
+        return cls(tuple(found))
+
+    @property
+    def bytes(self) -> int:
+        return sum(path.stat().st_size for path in self.files)
+
+    def pieces(self, size: int = PIECE) -> Iterator[str]:
+        """Yield the whole text in pieces of about `size` characters, cut between lines, to train a tokenizer on."""
+        for path in self.files:
+            yield from self.pieces_of(path, size)
+
+    def pieces_of(self, path: Path, size: int = PIECE) -> Iterator[str]:
+        """Yield the pieces of one file. Bytes that are not valid UTF-8 become � and are recorded as faults by line."""
+        rest, number = "", 1
+        try:
+            # newline=None: CRLF and CR become LF, also where a read ends between the two
+            with path.open(encoding="utf-8-sig", errors="surrogateescape", newline=None) as file:
+                while part := file.read(size):
+                    rest += self._mended(part, path, number)
+                    number += part.count("\n")
+                    cut = _last_cut(rest)
+                    # a text without line breaks is eventually cut anywhere
+                    cut = cut or (len(rest) if len(rest) >= 16 * size else 0)
+                    if cut:
+                        yield rest[:cut]
+                        rest = rest[cut:]
+        except OSError as error:
+            raise unreadable(path, error) from None
+        if rest:
+            yield rest
+        self.faults.check(1)
+
+    def _mended(self, part: str, path: Path, number: int) -> str:
+        if not ESCAPED.search(part):
+            self.faults.good(part.count("\n") + 1)
+            return part
+        for i, line in enumerate(part.split("\n")):
+            if ESCAPED.search(line):
+                self.faults.count(Fault("bytes that are not UTF-8", f"{path.name} line {number + i}"))
+            else:
+                self.faults.good()
+        return ESCAPED.sub("\ufffd", part)
+
+
+def _last_cut(text: str) -> int:
+    """Return the last cut, or 0 if there is none. Searches backwards in steps: most texts have one near the end."""
+    end, step = len(text), 4096
+    while end > 0:
+        start = max(0, end - step)
+        found = [match.start() for match in CUT.finditer(text, start, end + 1)]  # a cut needs the character after it
+        if found:
+            return found[-1]
+        end = start
+    return 0
+
+
+# ---- blocks of tokens ------------------------------------------------------------------------------------------------
+
+
+class Blocks:
+    """Row i is tokens[i · length : (i+1) · length + 1]: the inputs and, shifted by one, their targets.
+
+    `tokens` and `bytes` count the whole text: nats per token × tokens / bytes / ln 2 are bits per byte.
+    """
+
+    def __init__(
+        self, path: Path, kind: str, length: int, tokens: int, size: int, faults: Faults, *, first: int = 0
+    ) -> None:
+        self.path, self.kind, self.length, self.tokens, self.bytes = path, kind, length, tokens, size
+        self.faults, self.first = faults, first
+        self._mapped: NDArray[Any] | None = None
+
+    def __len__(self) -> int:
+        return (self.tokens - 1) // self.length
+
+    def block(self, i: int) -> Tensor:
+        """Return row i, (length + 1,) int64."""
+        if not 0 <= i < len(self):
+            raise IndexError(f"{i} of {len(self)}")
+        return self.ids(i * self.length, (i + 1) * self.length + 1)
+
+    def ids(self, start: int, stop: int) -> Tensor:
+        """Return any slice of the tokens, for windows that are not aligned to blocks."""
+        if self._mapped is None:
+            whole = np.memmap(self.path, dtype=self.kind, mode="r")
+            self._mapped = whole[self.first : self.first + self.tokens]
+        return torch.from_numpy(self._mapped[start:stop].astype(np.int64))
+
+    def cut(self, share: float) -> tuple[Blocks, Blocks]:
+        """Split off the last fraction `share` of the tokens as held-out data; bytes are split in proportion."""
+        held = round(share * self.tokens)
+        if min(held, self.tokens - held) <= self.length:
+            fact = f"{self.tokens} tokens, of which {held} are held out, for blocks of {self.length}"
+            raise InputError(fact, "give more text, or text to hold out")
+        parts = ((self.first, self.tokens - held), (self.first + self.tokens - held, held))
+        first, last = (self._stretch(start, tokens) for start, tokens in parts)
+        return first, last
+
+    def _stretch(self, first: int, tokens: int) -> Blocks:
+        size = round(tokens * self.bytes / self.tokens)
+        return Blocks(self.path, self.kind, self.length, tokens, size, self.faults, first=first)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_mapped": None}  # memory-mapped again in the receiving process
+
+
+def blocks(text: Text, tokenizer: Any, length: int, cache: str | Path, *, end: str | None = None) -> Blocks:
+    """Tokenize the text into blocks of `length`. The ids are written to `cache` once and reused as long as neither
+    text nor tokenizer changes. `end` is a special token added after each file."""
+    if length < 1:
+        raise InputError(f"blocks of {length} tokens", "take at least 1")
+    last = None if end is None else tokenizer.token_to_id(end)
+    if end is not None and last is None:
+        raise InputError(f"the tokenizer has no token {end}", "end files with one that it has")
+    folder, key = Path(cache), _key(text, tokenizer, end)
+    card, path = folder / f"{key}.json", folder / f"{key}.ids"
+    kind = "uint16" if max(tokenizer.get_vocab().values()) < 1 << 16 else "uint32"  # ids may have gaps
+    said = _known(card, path, kind)
+    if said is None:
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+            said = {"tokens": _write(path, _encoded(text, tokenizer, last), kind), "bytes": text.bytes, "kind": kind}
+            said["faults"] = [[fault.reason, fault.place] for fault in text.faults]
+            _replace(card, json.dumps(said).encode())
+        except OSError as error:
+            fact = f"{folder} cannot be written ({error.strerror})"
+            raise InputError(fact, "make room there, or choose another place") from None
+    elif not len(text.faults):
+        for reason, place in said["faults"]:  # reported again, without counting: nothing was read this time
+            text.faults.places.setdefault(reason, {})[place] = None
+    if said["tokens"] <= length:
+        fact = f"{text.files[0].name} has {said['tokens']} tokens, too few for one block of {length} and its next token"
+        raise InputError(fact, "give more text, or take shorter blocks")
+    return Blocks(path, kind, length, said["tokens"], said["bytes"], text.faults)
+
+
+def _key(text: Text, tokenizer: Any, end: str | None) -> str:
+    files = [(str(path.resolve()), path.stat().st_size, path.stat().st_mtime_ns) for path in text.files]
+    said = json.dumps([files, tokenizer.to_str(), end])
+    return hashlib.sha256(said.encode()).hexdigest()[:24]
+
+
+def _known(card: Path, path: Path, kind: str) -> dict[str, Any] | None:
+    """Return the cached metadata if the cache is complete, otherwise None."""
+    try:
+        said: dict[str, Any] = json.loads(card.read_text(encoding="utf-8"))
+        whole = said["kind"] == kind and path.stat().st_size == said["tokens"] * np.dtype(kind).itemsize
+        return said if whole else None
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+
+
+def _encoded(text: Text, tokenizer: Any, last: int | None) -> Iterator[list[int]]:
+    for path in text.files:
+        pieces = text.pieces_of(path)
+        while some := list(islice(pieces, AT_ONCE)):
+            for encoded in tokenizer.encode_batch_fast(some, add_special_tokens=False):
+                yield encoded.ids
+        if last is not None:
+            yield [last]
+
+
+def _write(path: Path, ids: Iterable[list[int]], kind: str) -> int:
+    """Write to a temporary file and rename it, so that a file with the final name is always complete."""
+    beside, tokens = path.with_suffix(f".{os.getpid()}"), 0
+    try:
+        with beside.open("wb") as file:
+            for some in ids:
+                file.write(np.array(some, dtype=kind).tobytes())
+                tokens += len(some)
+        beside.replace(path)
+    finally:
+        beside.unlink(missing_ok=True)
+    return tokens
+
+
+def _replace(path: Path, content: bytes) -> None:
+    beside = path.with_suffix(f".{os.getpid()}")
+    beside.write_bytes(content)
+    beside.replace(path)
+
+
+# ---- lines -----------------------------------------------------------------------------------------------------------
+
+
+class Lines:
+    """A file with one sentence per line: `line(i)` for row i, and `lengths` in bytes.
+
+    Only the positions of the lines are held in memory; empty lines are counted as faults.
+    """
+
+    def __init__(self, rows: LineIndex, faults: Faults) -> None:
+        self.rows, self.faults = rows, faults
+
+    @classmethod
+    def open(cls, path: str | Path, *, longest: int = 1 << 20) -> Lines:
+        path, faults = Path(path), Faults()
+
+        def places() -> Iterator[tuple[int, int, int]]:
+            for number, offset, line in raw_lines(path, longest):
+                reason = _wrong(line, longest)
+                if reason:
+                    faults.count(Fault(reason, f"{path.name} line {number}"))
+                else:
+                    faults.good()
+                    yield number, offset, len(line)
+
+        rows = LineIndex(path, places())
+        if not len(rows):
+            raise InputError(f"{path} has no lines of text", "give a file with a sentence on each line")
+        return cls(rows, faults)
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def line(self, i: int) -> str:
+        return self.rows[i].strip()
+
+    def part(self, rows: NDArray[np.int64]) -> Lines:
+        return Lines(self.rows.part(rows), Faults())
+
+    @property
+    def lengths(self) -> NDArray[np.int32]:
+        return self.rows.lengths
+
+
+def _wrong(line: bytes, longest: int) -> str:
+    if not line.strip():
+        return "empty line"
+    if len(line) > longest:
+        return f"line of more than {longest:,} bytes"
+    try:
+        line.decode("utf-8")
+    except UnicodeDecodeError:
+        return "not UTF-8"
+    return ""

@@ -1,0 +1,171 @@
+"""Accounting: every number of a document is graded, checked as arithmetic, recognized, or listed as unread.
+
+Numbers are counted in the text itself, independently of the reader; each is claimed by exactly one class, in the
+order above. Unclaimed numbers are unread, and listed with their line and a reason.
+"""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_left
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from fractions import Fraction
+
+from glassformer.exercises.expression import Expression, Name, Number, walk
+from glassformer.exercises.reader import Unread
+
+NUMBER = re.compile(r"\d+(?:\.\d+)?|\.\d+")
+MOST_LISTED = 40  # maximum number of lines with numbers listed individually
+_MONTHS = "jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec"
+# words before a number that make it a label or an index
+_LABEL = re.compile(
+    r"(?:\b(?:tokens?|heads?|need|rows?|columns?|quer(?:y|ies)|keys?|values?|positions?|steps?|tasks?|exercises?|esercizio|"
+    r"aufgabe|pages?|parts?|questions?|lines?|figures?|fig\.|tables?|sections?|problems?|homework|sheet|week|layers?|"
+    r"lecture|chapter|group|student|matriculation|id|no\.?|number|nr\.?|eq\.?|equation|version|blatt|übung|index|indices|"
+    r"d_?k|dim(?:ension)?s?|width|size|digits|decimals|places)\s*[#:=(]*\s*(?:\d+\s*(?:,|and|&|to|-|–)\s*)*|[A-Za-z]_?\{?|"
+    rf"[_^]\{{?[^{{}}]{{0,20}}|#+\s*|\b(?:{_MONTHS})[a-z]*\.?\s+)$",
+    re.I,
+)
+_UNIT = re.compile(
+    rf"^(?:\s*(?:cm|mm|pt|em|px|ex|bits?|tokens?|heads?|rows?|columns?|decimals?|digits|places|points?|dimensions?|"
+    rf"parameters|layers?|patches|operations|th|st|nd|rd|a\.?m\.?|p\.?m\.?)\b|\s*(?:[x×]|\\times)\s*\d|[./:-]\d+[./:-]\d|"
+    rf":\d\d\b|\.?\s+(?:{_MONTHS})[a-z]*\b)",
+    re.I,
+)
+_SIZE = re.compile(r"\d\s*(?:[x×]|\\times)\s*$")
+_DATE = re.compile(r"(?:\d{1,4}[./:-]){1,2}$")
+_ITEM = re.compile(r"^\s*(?:[>*#-]+\s*)?\(?$")
+_ITEM_END = re.compile(r"^(?:[.)]|\s*$)(?!\d)")
+_YEAR = re.compile(r"(?:19|20)\d\d$")
+_MARKUP = re.compile(
+    r"\\(?:begin|end|vspace|hspace|multicolumn|cline|usepackage|documentclass|setlength)\b[^\n&]*$|<[^>\n]*$"
+)
+# sentences about the result, as written by `solve`
+_COMMENTARY = re.compile(r"\bentropy\b|\battends? most\b|\bround(?:ed)? to \w+ (?:digits|decimals)", re.I)
+_SUPPOSED = re.compile(r"\b(?:if|suppose|assume|for example|for instance|such as|say)\b[^.;]*$|\be\.g\.[^.;]*$", re.I)
+
+
+@dataclass(frozen=True, slots=True)
+class Accounting:
+    """The number of a document's numbers in each class; the classes add up to the total."""
+
+    graded: int = 0
+    arithmetic: int = 0
+    recognised: int = 0
+    unread: int = 0
+
+    @property
+    def total(self) -> int:
+        return self.graded + self.arithmetic + self.recognised + self.unread
+
+
+class Ledger:
+    """The numbers of a text, each claimed at most once."""
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+        self.lines = text.split("\n")
+        starts = [0]
+        for line in self.lines:
+            starts.append(starts[-1] + len(line) + 1)
+        self.starts = starts
+        self.places = [(found.start(), found.end(), found.group()) for found in NUMBER.finditer(text)]
+        self.owner: list[str | None] = [None] * len(self.places)
+        self.by_value: dict[Fraction, list[int]] = {}
+        for k, (_, _, number) in enumerate(self.places):
+            self.by_value.setdefault(Fraction(number), []).append(k)
+
+    def line_of(self, k: int) -> int:
+        return bisect_left(self.starts, self.places[k][0] + 1)
+
+    def claim(self, term: Expression, line: int, owner: str) -> None:
+        """Claim all numbers of a term located at `line` or soon after it."""
+        for part in walk(term):
+            if isinstance(part, Number):
+                self.claim_number(part, line, owner)
+            elif isinstance(part, Name):
+                for index in (*part.indices, *part.upper):
+                    if isinstance(index, int):
+                        self._nearest(Fraction(index), line, "recognised", 3)
+
+    def claim_number(self, number: Number, line: int, owner: str) -> None:
+        digits = NUMBER.search(number.text)
+        wanted = Fraction(digits.group()) if digits else abs(number.value)
+        if self._nearest(wanted, line, owner, 400) or self._nearest(abs(number.value), line, owner, 400):
+            return
+        whole, point, after = number.text.lstrip("+-−").partition(".")
+        if point and after.isdigit():  # a decimal comma: two numbers of the text form one
+            for k in self.by_value.get(Fraction(whole or "0"), []):
+                here = self.owner[k] is None and k + 1 < len(self.places) and self.owner[k + 1] is None
+                between = self.text[self.places[k][1] : self.places[k + 1][0]] if here else ""
+                if between in (",", "{,}") and self.places[k + 1][2] == after and self.line_of(k) >= line:
+                    self.owner[k] = self.owner[k + 1] = owner
+                    return
+
+    def _nearest(self, value: Fraction, line: int, owner: str, reach: int) -> bool:
+        """Claim the first unclaimed number of that value from `line` on, within `reach` lines."""
+        for k in self.by_value.get(value, []):
+            here = self.line_of(k)
+            if self.owner[k] is None and line <= here <= line + reach:
+                self.owner[k] = owner
+                return True
+        return False
+
+    def recognise(self, question: str = "") -> None:
+        """Recognize labels, indices, sizes, dates, markup and the exercise's own text among the unclaimed numbers."""
+        preamble = self.text.find(r"\begin{document}")
+        asked = [part for part in map(_plain, re.split(r"[.?!]\s+|\n", question)) if any(map(str.isdigit, part))]
+        aside = {
+            number for number, line in enumerate(self.lines, 1)
+            if _COMMENTARY.search(line) or any(part in _plain(line) for part in asked)
+        }  # fmt: skip
+        for k, (start, end, number) in enumerate(self.places):
+            if self.owner[k] is not None:
+                continue
+            line = self.line_of(k)
+            if start < preamble or line in aside:
+                self.owner[k] = "recognised"
+                continue
+            before = self.text[max(self.starts[line - 1], start - 80) : start]
+            after = self.text[end : end + 40].split("\n")[0]
+            labelled = "." not in number and (
+                _LABEL.search(before) or _UNIT.match(after) or _SIZE.search(before) or _DATE.search(before)
+                or (_ITEM.match(before) and _ITEM_END.match(after)) or _YEAR.match(number)
+            )  # fmt: skip
+            if labelled or _MARKUP.search(before) or _SUPPOSED.search(before):
+                self.owner[k] = "recognised"
+
+    def leftovers(self) -> Iterator[tuple[int, list[str]]]:
+        """Yield (line, numbers) of all unclaimed numbers."""
+        found: dict[int, list[str]] = {}
+        for k, owner in enumerate(self.owner):
+            if owner is None:
+                found.setdefault(self.line_of(k), []).append(self.places[k][2])
+        yield from found.items()
+
+    def counts(self) -> Accounting:
+        of = {name: sum(owner == name for owner in self.owner) for name in ("graded", "arithmetic", "recognised")}
+        return Accounting(**of, unread=sum(owner is None for owner in self.owner))
+
+    def unread(self, known: Iterable[Unread]) -> list[Unread]:
+        """Return the unread numbers by line: with the known reasons, and a generic one for every other line."""
+        known = list(known)
+        said = {item.line + k for item in known for k in range(item.source.count("\n") + 1)}
+        listed = list(known)
+        rest = [(line, numbers) for line, numbers in self.leftovers() if line not in said]
+        for line, numbers in rest[:MOST_LISTED]:
+            count = f"the numbers {', '.join(numbers[:6])}" if len(numbers) > 1 else f"the number {numbers[0]}"
+            more = f" and {len(numbers) - 6} more" if len(numbers) > 6 else ""
+            reason = f"{count}{more} could not be assigned to a step"
+            listed.append(Unread(line, " ".join(self.lines[line - 1].split())[:200], reason))
+        if len(rest) > MOST_LISTED:
+            others = sum(len(numbers) for _, numbers in rest[MOST_LISTED:])
+            lines = f"lines {rest[MOST_LISTED][0]} to {rest[-1][0]}"
+            listed.append(Unread(rest[MOST_LISTED][0], lines, f"{others} more numbers could not be assigned to a step"))
+        return sorted(listed, key=lambda item: item.line)
+
+
+def _plain(text: str) -> str:
+    """Reduce text to letters and digits, without the names of LaTeX commands and Greek letters."""
+    return re.sub(r"[^a-z0-9]", "", re.sub(r"\\[A-Za-z]+", "", text.lower()))

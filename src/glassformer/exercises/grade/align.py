@@ -1,0 +1,905 @@
+"""Alignment: each statement of a document → a symbol of the plan and its cells, by name, index and context.
+
+Names take precedence (`Q_1`, `q_1`, `\\Omega_2`, `QK^T`, `out_1`, `softmax(S)V`), with the head and row that the prose
+mentions; sizes must fit, and where a name is ambiguous between two heads their values decide. Unnamed statements are
+aligned by context, size and values, and only if exactly one symbol fits: `[weights][V] = [result]` by its factors, a
+bare matrix by the words before it, its size, and how many of its cells agree with a step (at least half, unless the
+words leave only one symbol of that size). Assumptions are noted, and unaligned statements are listed with the reason.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from fractions import Fraction
+from itertools import product
+from typing import Any, Literal
+
+from glassformer.exercises.arithmetic import Unevaluated
+from glassformer.exercises.evaluation import enclose
+from glassformer.exercises.expression import (
+    Array,
+    Call,
+    Expression,
+    Index,
+    Name,
+    Number,
+    Product,
+    Quotient,
+    Struck,
+    Sum,
+    Transpose,
+    is_numeric,
+    walk,
+)
+from glassformer.exercises.grade.cells import (
+    At,
+    Entries,
+    Entry,
+    Table,
+    agrees,
+    answer_of,
+    carried,
+    closeness,
+    fit,
+    is_literal,
+    readings,
+    table,
+    troubles,
+)
+from glassformer.exercises.grade.context import Context, counted_from_zero
+from glassformer.exercises.grade.verdict import FollowThrough, Place, Verdicts, exact_values
+from glassformer.exercises.grade.vocabulary import PARAMETERS, RAW, SCORES, Subject, label_of, subject, topics
+from glassformer.exercises.matrix import Matrix as Values
+from glassformer.exercises.numbers import MASKED
+from glassformer.exercises.plan import Operation, Plan
+from glassformer.exercises.reader import Link, Note, Reading, Statement, Target, Unread
+
+HALF = 0.5
+MOSTLY = 0.7
+_NUMBERS = ("", "first", "second", "third", "fourth", "fifth", "sixth")
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """A product that matches an operation of the plan: its two factors and the result that agrees best."""
+
+    score: float
+    operation: Operation
+    factors: tuple[int, int]
+    result: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Placement:
+    """Entries of a symbol from one statement. A `factor` occurs inside a product: it was used, not answered."""
+
+    symbol: str
+    cells: Entries
+    line: int
+    source: str
+    role: Literal["answer", "factor", "echo"] = "answer"
+
+
+@dataclass(slots=True)
+class Alignment:
+    """A learner's work by symbol.
+
+    `misshaped`: answers of an unexpected size. `used`: operands written out in a statement. `set_out`: the expressions
+    before a result, each with its decimals taken as exact, and as an interval that accounts for their rounding.
+    """
+
+    placed: list[Placement] = field(default_factory=list)
+    misshaped: dict[str, Table] = field(default_factory=dict)
+    used: dict[str, dict[str, Values[Any]]] = field(default_factory=dict)
+    set_out: dict[tuple[str, int, int], list[tuple[Any, Any]]] = field(default_factory=dict)
+    given: frozenset[str] = frozenset()
+    notes: list[Note] = field(default_factory=list)
+    unread: list[Unread] = field(default_factory=list)
+    struck: list[Unread] = field(default_factory=list)
+
+    def put(self, placed: Placement) -> None:
+        self.placed.append(placed)
+
+    def note(self, line: int, source: str, said: str) -> None:
+        if not any(note.assumption == said for note in self.notes):  # no duplicates
+            self.notes.append(Note(line, source, said))
+
+    def leave(self, line: int, source: str, reason: str) -> None:
+        self.unread.append(Unread(line, " ".join(source.split())[:400], reason))
+
+    def cross_out(self, line: int, source: str) -> None:
+        self.struck.append(Unread(line, " ".join(source.split())[:400], "crossed out, so not judged"))
+
+    def entries(self) -> dict[str, Entries]:
+        """Return every symbol's cells. The last answer counts, unless it only repeats an earlier one to fewer digits;
+        factors and echoes count only where nothing else is written."""
+        found: dict[str, Entries] = {}
+        for roles in (("echo",), ("factor",), ("answer",)):
+            for placed in self.placed:
+                if placed.role in roles:
+                    here = found.setdefault(placed.symbol, {})
+                    finer = {at for at, entry in placed.cells.items() if at in here and _finer(here[at], entry)}
+                    here |= {at: entry for at, entry in placed.cells.items() if at not in finer}
+        return found
+
+    def follow_through(
+        self, plan: Plan, exact: Mapping[str, Values[Any]], behind: Mapping[Place, Any] | None = None
+    ) -> FollowThrough:
+        return FollowThrough(plan, exact, self.entries(), self.used, self.set_out, behind)
+
+    def answered(self, symbol: str) -> bool:
+        return any(placed.symbol == symbol and placed.role == "answer" for placed in self.placed)
+
+    def twice(self) -> list[Note]:
+        """Return notes on entries that are written more than once with incompatible numbers."""
+        before: dict[tuple[str, int, int], Entry] = {}
+        clashes: dict[tuple[str, int], tuple[Placement, list[str]]] = {}
+        for placed in (p for p in self.placed if p.role == "answer"):
+            for (i, j), entry in placed.cells.items():
+                first = before.get((placed.symbol, i, j))
+                if first is not None and not _agree(first, entry):
+                    _, said = clashes.setdefault((placed.symbol, placed.line), (placed, []))
+                    said.append(f"[{i + 1},{j + 1}] {first.text} in line {first.line}, {entry.text} here")
+                before[placed.symbol, i, j] = entry
+        return [
+            Note(placed.line, placed.source, f"{symbol} is written again, and the last one counts: {_few(said)}")
+            for (symbol, _), (placed, said) in clashes.items()
+        ]
+
+
+def _few(items: list[str]) -> str:
+    return "; ".join(items[:2]) + (f"; and {len(items) - 2} more" if len(items) > 2 else "")
+
+
+def _agree(a: Entry, b: Entry) -> bool:
+    if MASKED in (a.value, b.value):
+        return a.value is b.value
+    return agrees(a.value, b) or agrees(b.value, a)
+
+
+def _finer(a: Entry, b: Entry) -> bool:
+    """Return whether b repeats a to fewer digits."""
+    if MASKED in (a.value, b.value) or a.places is None or not _agree(a, b):
+        return False
+    return b.places < a.places if b.places is not None else b.approximate
+
+
+def used_values(table: Table) -> Values[Any] | None:
+    """Return a factor's values; None if any cell could not be read."""
+    if any(cell is None for row in table.rows for cell in row):
+        return None
+    return Values.of([cell.value for cell in row if cell is not None] for row in table.rows)
+
+
+
+
+_LAYOUT_STEPS = ("X", "Q", "K", "V", "QKt", "KtQ", "S", "A", "H", "C", "O")
+COUNTERS = ("i", "j", "t", "n", "k", "l", "m", "s")
+_SUPPOSED = re.compile(
+    r"(?:\b(?:if|suppose|supposing|assume|assuming|imagine|say|for example|for instance|e\.g\.|such as|z\.\s?B\.|"
+    r"whenever|provided)\b|\be\.g\.)[\s,:]*(?:that|we have|we had|the weights were|\w+ were|\w+ was)?[\s,:]*$", re.I
+)
+MOST_TOKENS = 12
+OTHER = 100  # the rank of a name's second meaning
+
+
+@dataclass(frozen=True, slots=True)
+class Option:
+    """One way to place a statement; a lower rank is closer to what is written."""
+
+    rank: int
+    symbol: str
+    cells: Entries
+
+
+def align(plan: Plan, reading: Reading) -> Alignment:
+    """Align a learner's work with the symbols of the plan."""
+    return Aligner(plan, reading).run()
+
+
+class Aligner:
+    def __init__(self, plan: Plan, reading: Reading) -> None:
+        self.plan, self.reading = plan, reading
+        self.exact = exact_values(plan)
+        self.alignment = Alignment(given=frozenset(plan.given))
+        self.alignment.unread += [item for item in reading.unread if len(item.source) > 1]  # skip lone signs
+        self.alignment.notes += reading.notes
+        self.heads = max((int(s[1:]) for s in plan.symbols if s[0] == "H" and s[1:].isdigit()), default=1)
+        self.context = Context(self.heads)
+        self.by_rows = plan.axis == "rows"
+        self.labels = {label_of(symbol): symbol for symbol in self.exact}
+        self.zero = counted_from_zero(reading.statements)
+        self.token: int | None = None  # the token whose line was written last
+        self.transposed = False
+        self.most = 64 + 4 * max(m.shape[0] * m.shape[1] for m in self.exact.values())
+        self.answers: dict[int, tuple[Statement, Table | None]] = {}
+        self.values: dict[Name, Table] = {}  # the latest value of each name
+        self.cached: tuple[int, Verdicts] | None = None
+        self.energies = self.has_energies()
+
+    def run(self) -> Alignment:
+        self.transposed = self.is_transposed()
+        if self.transposed:
+            said = "your matrices are the exercise's transposed: read as its columns for rows"
+            self.alignment.note(self.reading.statements[0].line, "", said)
+        for statement in (part for whole in self.reading.statements for part in _one_target_each(whole)):
+            self.context.hear(statement)
+            if self.is_counter(statement) or is_hypothetical(statement):
+                continue
+            if statement.crossed or (statement.terms and all(link.struck for link in statement.terms)):
+                self.alignment.cross_out(statement.line, statement.source)
+            elif statement.target is None or not self.named(statement, statement.target):
+                self.unnamed(statement)
+        self.recognise_raw_scores()
+        self.alignment.notes += self.alignment.twice()
+        return self.alignment
+
+    # -- values ------------------------------------------------------------------------------------------------------
+
+    def verdicts(self) -> Verdicts:
+        """Return the verdicts on everything placed so far."""
+        if self.cached is None or self.cached[0] != len(self.alignment.placed):
+            self.cached = (len(self.alignment.placed), self.alignment.follow_through(self.plan, self.exact).run())
+        return self.cached[1]
+
+    def agreement(self, symbol: str, cells: Entries) -> float:
+        """Return the share of cells that are right or follow from earlier placements; a last digit off counts less."""
+        share = _share([self.exact[symbol]], cells)
+        computed = self.verdicts().computed if share < 1 else {}
+        return _share([self.exact[symbol], computed[symbol]], cells) if symbol in computed else share
+
+    # -- by name -----------------------------------------------------------------------------------------------------
+
+    def named(self, statement: Statement, target: Target) -> bool:
+        """Place a statement with a known name; return False if it has none."""
+        if target.label in PARAMETERS and target.label not in self.labels:
+            return True
+        found = self.subject(statement, target)
+        exact = self.labels.get(target.label) if target.name not in self.zero else None
+        if statement.place == "answer" and statement.source in self.exact:
+            exact, found = statement.source, None
+        if target.is_name and target.name in ("i", "j") and (statement.given or statement.words):
+            return False  # `i = 0 scores to j → […]`
+        if found is None and exact is None:
+            return False
+        written = self.written(statement) or carried(statement, self.values)
+        for line, reason in troubles(statement, self.most):
+            if not any(item.line == line for item in self.alignment.unread):  # the reader may have reported it
+                self.alignment.leave(line, statement.source, reason)
+        if written is None:
+            return True  # a formula, or a product without a result
+        options = [o for o in self.options(statement, target, found, exact, written) if o.rank < OTHER or self.open(o)]
+        if not options:
+            self.misfit(statement, target, found, exact, written)
+            return True
+        option = self.choose(statement, target, options)
+        if option is not None:
+            self.keep(statement, option, target, written)
+            if isinstance(target.term, Name):
+                self.values[target.term] = written
+            self.others(statement, target, written)
+        return True
+
+    def subject(self, statement: Statement, target: Target) -> Subject | None:
+        """Return the subject of a target, from the words before it and the meaning of e in this document."""
+        found = subject(target.term)
+        if found is None:
+            return None
+        if found.bases == ("E", "S") and self.energies:
+            return replace(found, bases=SCORES)
+        if found.bases[0] == "X" and target.is_name and len(target.name) > 1:  # output tokens, query tokens
+            spoken = topics(statement.words.rsplit(".", 1)[-1])
+            return replace(found, bases=spoken) if spoken and spoken[0] not in found.bases else found
+        return found
+
+    def has_energies(self) -> bool:
+        """Return whether e_ij is an energy, as in Bahdanau's notation: by the document's words or by its numbers."""
+        scores = exponentials = 0
+        for statement in self.reading.statements:
+            target = statement.target
+            if target is None or target.name not in ("e", "ε"):
+                continue
+            said = [subject(link.term) for link in statement.terms if not link.numeric]
+            if any(found is not None and found.bases[0] in SCORES for found in said):
+                return True
+            values = [entry for _, _, entry in table_cells(self.written(statement))]
+            scores += sum(self.occurs("S", entry) for entry in values)
+            exponentials += sum(self.occurs("E", entry) for entry in values)
+        return scores > exponentials
+
+    def occurs(self, base: str, entry: Entry) -> bool:
+        values = [m for symbol, m in self.exact.items() if _base(symbol) == base]
+        return any(agrees(x, entry) for matrix in values for _, _, x in matrix.cells())
+
+    def is_counter(self, statement: Statement) -> bool:
+        """Return whether `i = 1` or `j = 1, 2, 3` selects the token under discussion and is not an answer."""
+        target = statement.target
+        if target is None or not target.is_name or target.indices or target.name not in COUNTERS or statement.given:
+            return False
+        if any(link.relation != "=" for link in statement.terms):
+            return False
+        numbers = [part for link in statement.terms for part in walk(link.term) if isinstance(part, Number)]
+        whole = all(link.numeric for link in statement.terms) and all(n.places is None for n in numbers)
+        if not numbers or not whole or (target.name in self.exact and target.name not in "ij"):
+            return False
+        if len(numbers) == 1 and target.name != "j":
+            self.context.rows = (int(numbers[0].value) + (numbers[0].value == 0),)
+        return True
+
+    def others(self, statement: Statement, target: Target, written: Table) -> None:
+        """Place the other targets of a chain: a_{21} = a_{22} = 0.5 applies to both."""
+        for link in statement.terms:
+            term = link.term
+            if isinstance(term, Name) and term.name == target.name and term.indices != target.indices:
+                again = Target(term.name, term.indices, term.upper, term)
+                options = list(self.options(statement, again, subject(term), self.labels.get(again.label), written))
+                option = self.choose(statement, again, options) if options else None
+                if option is not None:
+                    self.put(statement, option.symbol, option.cells)
+
+    def open(self, option: Option) -> bool:
+        """Return whether a placement is free: second meanings fill only empty cells (O of H's size is no second H)."""
+        answers = [p for p in self.alignment.placed if p.symbol == option.symbol and p.role == "answer"]
+        written = {at for placed in answers for at in placed.cells}
+        return not written & set(option.cells)
+
+    def written(self, statement: Statement) -> Table | None:
+        """Return the last numbers of the chain: the answer."""
+        if id(statement) not in self.answers:  # cached with the statement, so that its id stays unique
+            self.answers[id(statement)] = (statement, answer_of(statement, self.most))
+        return self.answers[id(statement)][1]
+
+    def options(
+        self, statement: Statement, target: Target, found: Subject | None, exact: str | None, written: Table
+    ) -> Iterator[Option]:
+        if exact is not None:
+            partly = self.reading.kind == "csv"  # CSV states rows and columns
+            shape = self.exact[exact].shape
+            cells = fit(written, shape, None if partly else (), by_rows=self.by_rows, transposed=self.transposed)
+            raw = as_raw(self.exact, statement, exact)
+            if cells is not None:
+                yield Option(-1, raw or exact, cells)
+        if found is None:
+            return
+        seen: set[tuple[str, tuple[tuple[int, int], ...]]] = set()
+        ways = [*readings(found.indices, found.upper, self.heads)]
+        ways += [*readings(found.instead, found.upper, self.heads)] if found.instead is not None else []
+        for (rank, base), (place, (head, cells_at)) in product(enumerate(found.bases), enumerate(ways)):
+            for symbol in self.symbols(base, head, target):
+                for at in self.positions(statement, target, cells_at):
+                    transposed = found.transposed != self.transposed
+                    cells = fit(written, self.exact[symbol].shape, at, by_rows=self.by_rows, transposed=transposed)
+                    key = (symbol, tuple(cells or ()))
+                    if cells and key not in seen:
+                        seen.add(key)
+                        yield Option(OTHER * rank + place, as_raw(self.exact, statement, symbol) or symbol, cells)
+
+    def symbols(self, base: str, head: int | None, target: Target) -> list[str]:
+        """Return the plan's symbols of that name: with a head number, with the head of the context, or any."""
+        if base in self.exact:
+            return [base] if head in (None, 0, 1) or self.heads == 1 else []
+        numbered = {k: f"{base}{k}" for k in range(1, self.heads + 1) if f"{base}{k}" in self.exact}
+        if head is not None:
+            number = head + 1 if target.name in self.zero else head
+            return [numbered[number]] if number in numbered else []
+        if self.context.head in numbered:
+            return [numbered[self.context.head]]
+        return list(numbered.values())
+
+    def positions(self, statement: Statement, target: Target, indices: tuple[Index, ...]) -> list[At]:
+        """Return indices counted from 0; letters match every index, unless the statement fixes them."""
+        fixed = {letter: term for letter, term in statement.given if isinstance(term, Number)}
+        at: list[int | None] = []
+        for index in indices:
+            if isinstance(index, int):
+                at.append(index - (target.name not in self.zero))
+            elif index in fixed:
+                at.append(int(fixed[index].value) - (f"{index} =" not in self.zero))
+            elif len(index) == 1 or index in ("…", ":"):
+                at.append(None)
+            else:
+                return []
+        found: list[At] = [tuple(at)]
+        if not at or at == [None]:
+            rows = [row - 1 for row in self.context.rows]
+            rows = rows or list(range(MOST_TOKENS))  # the values decide which one
+            found += [(row,) for row in rows]
+            if at == [None]:
+                found.append(())
+        return found
+
+    def choose(self, statement: Statement, target: Target, options: list[Option]) -> Option | None:
+        """Choose the option closest to what is written; values decide between equally close heads and rows."""
+        best = min(option.rank for option in options)
+        close = [option for option in options if option.rank == best]
+        if len(close) == 1:
+            return close[0]
+        scores = [self.agreement(option.symbol, option.cells) for option in close]
+        top = [option for option, score in zip(close, scores, strict=True) if score == max(scores)]
+        symbols = " or ".join(dict.fromkeys(option.symbol for option in close))
+        rows = {next(iter(o.cells))[0 if self.by_rows else 1] for o in close}
+        if len(top) > 1 and len(rows) > 1 and symbols == top[0].symbol:  # among equals, the current token
+            axis = 0 if self.by_rows else 1
+            top = [o for o in top if {at[axis] for at in o.cells} == {self.token}] or top
+            top = top if len(top) > 1 or max(scores) >= HALF else []
+            if len(top) == 1 and max(scores) >= HALF:
+                return top[0]
+        if len(top) == 1 and max(scores) >= 0.5:
+            same = symbols == top[0].symbol
+            said = _where(top[0].cells, self.by_rows).rstrip(",") if same else ""
+            other = "" if same else f", not as {symbols}"
+            self.alignment.note(
+                statement.line, statement.source, f"taken as {top[0].symbol}{said} by its values{other}"
+            )
+            return top[0]
+        free = [option for option in close if not self.alignment.answered(option.symbol)]
+        if len(free) == 1:
+            self.alignment.note(statement.line, statement.source, f"taken as {free[0].symbol}, which was still open")
+            return free[0]
+        self.alignment.leave(statement.line, statement.source, f"it may be {symbols}: say which head or row it is")
+        return None
+
+    def keep(self, statement: Statement, option: Option, target: Target, written: Table) -> None:
+        self.put(statement, option.symbol, option.cells)
+        if target.name in self.zero and target.indices:
+            self.alignment.note(statement.line, statement.source, f"the indices of {target.name} are counted from 0")
+        self.operands_set_out(statement, option.symbol)
+
+    def put(self, statement: Statement, symbol: str, cells: Entries) -> None:
+        """Place the cells, also for other rows that the prose names: "for row 1 and 4"."""
+        line = next(iter(cells.values())).line
+        self.alignment.put(Placement(symbol, cells, line, statement.source))
+        self.expressions_set_out(statement, symbol, cells)
+        self.weights_set_out(statement, symbol, cells)
+        number = symbol[-1:]
+        if self.heads > 1 and number.isdigit():
+            self.context.head = int(number)
+        rows = [row - 1 for row in self.context.rows]
+        lines = self.exact[symbol].shape[0 if self.by_rows else 1]
+        here = {at[0 if self.by_rows else 1] for at in cells}
+        self.token = next(iter(here)) if len(here) == 1 and _base(symbol) not in ("K", "V") else None
+        if len(rows) > 1 and len(here) == 1 and here <= set(rows) and symbol.rstrip("0123456789") in (*SCORES, *"EZA"):
+            for row in rows:
+                if row not in here and 0 <= row < lines:
+                    echo = {((row, j) if self.by_rows else (i, row)): entry for (i, j), entry in cells.items()}
+                    self.alignment.put(Placement(symbol, echo, statement.line, statement.source, "echo"))
+                    said = f"row {row + 1} is taken to be the same, as the words before it say"
+                    self.alignment.note(statement.line, statement.source, f"{symbol}: {said}")
+
+    def misfit(
+        self, statement: Statement, target: Target, found: Subject | None, exact: str | None, written: Table
+    ) -> None:
+        """Report a known name with numbers that do not fit."""
+        symbols = [exact] if exact else []
+        if found is not None:
+            for base in found.bases:
+                for head, at in readings(found.indices, found.upper, self.heads):
+                    symbols += self.symbols(base, head, target) if not at else []
+        symbols = list(dict.fromkeys(symbols))
+        if not symbols:
+            here = f"{target.label} is no step of this exercise"
+            if not isinstance(target.term, Name) or not written.scalar:
+                self.alignment.leave(statement.line, statement.source, here)
+            return
+        symbol = symbols[0]
+        rows, columns = self.exact[symbol].shape
+        if written.scalar and statement.place != "display":
+            said = f"which of the cells of {symbol} this is cannot be told"
+            self.alignment.leave(statement.line, statement.source, said)
+            return
+        size = "a list of {1}".format(*written.shape) if written.flat else "{}×{}".format(*written.shape)
+        size = "a number" if written.scalar else size
+        self.alignment.leave(
+            statement.line, statement.source, f"{symbol} is {rows}×{columns} in this exercise, {size} is written"
+        )
+        if symbol in self.plan:
+            self.alignment.misshaped[symbol] = written
+            self.operands_set_out(statement, symbol)
+
+    # -- without a name ----------------------------------------------------------------------------------------------
+
+    def unnamed(self, statement: Statement) -> None:
+        product = next((link for link in statement.terms if len(_factors(link)) > 1), None)
+        if product is not None and self.unnamed_product(statement, product):
+            return
+        written = self.written(statement)
+        if written is None:
+            self.salvage(statement)
+        elif statement.place == "prose" and written.scalar:
+            self.sum_in_prose(statement, written)
+        elif not written.scalar:
+            self.unnamed_table(statement, written)
+        elif statement.target is not None and statement.target.is_name:
+            label = statement.target.label
+            self.alignment.leave(statement.line, statement.source, f"no step of this exercise is called {label}")
+
+    # -- products ----------------------------------------------------------------------------------------------------
+
+    def operands_set_out(self, statement: Statement, symbol: str) -> None:
+        """Record the operands written out in a named statement, for follow-through and comparison with the exercise."""
+        if symbol not in self.plan:
+            return
+        operation = self.plan[symbol]
+        for link in statement.terms:
+            tables = _factors(link)
+            if len(tables) != len(operation.operands) or operation.op != "matmul":
+                continue
+            for name, factor in zip(operation.operands, tables, strict=True):
+                self.operand_set_out(statement, symbol, name, factor)
+
+    def expressions_set_out(self, statement: Statement, symbol: str, cells: Entries) -> None:
+        """Record the arithmetic before a result: 0.67·(3, 2) + 0.16·(1, 1) + 0.16·(2, 5) = (2.49, 2.30)."""
+        for link in statement.terms:
+            if link.struck or not link.numeric or is_literal(link.term):
+                continue
+            try:
+                exact, wide = enclose(link.term, slack=Fraction(0)), enclose(link.term, slack=Fraction(1))
+            except Unevaluated:
+                continue
+            for (i, j), *found in zip(cells, _spread(exact, len(cells)), _spread(wide, len(cells)), strict=False):
+                self.alignment.set_out.setdefault((symbol, i, j), []).append((found[0], found[1]))
+
+    def weights_set_out(self, statement: Statement, symbol: str, cells: Entries) -> None:
+        """Record the weights in 0.47 v_1 + 0.47 v_2 + 0.06 v_3, which are a row of A unless it is given otherwise."""
+        if symbol not in self.plan or self.plan[symbol].op != "matmul":
+            return
+        operation = self.plan[symbol]
+        weights = next((n for n in operation.inputs if n in self.plan and self.plan[n].op == "softargmax"), None)
+        lines = {at[0 if self.by_rows else 1] for at in cells}
+        if weights is None or len(lines) != 1:
+            return
+        token, other = lines.pop(), {at[1 if self.by_rows else 0] for at in cells}
+        values = self.exact[next(n for n in operation.inputs if n != weights)]
+        rows = values if self.by_rows else values.T
+        for link in statement.terms:
+            terms = link.term.terms if isinstance(link.term, Sum) else ()
+            pairs = [pair for pair in map(_weighted, terms) if pair is not None]
+            if len(pairs) != len(terms) or len(terms) != len(rows.rows) or link.struck:
+                continue
+            found: Entries = {}
+            for key, (weight, value) in enumerate(pairs):
+                key = _key_of(value, key, target_is_zero=self.zero)
+                entry = table(Link(link.line, "", weight))
+                wanted = [rows[key, k] for k in sorted(other)] if 0 <= key < len(rows.rows) else []
+                if entry is None or not entry.scalar or not _is_value(value, wanted):
+                    break
+                found[(token, key) if self.by_rows else (key, token)] = next(e for _, _, e in entry.cells())
+            else:
+                self.alignment.put(Placement(weights, found, link.line, statement.source, "factor"))
+                return
+
+    def operand_set_out(self, statement: Statement, symbol: str, name: str, factor: Table) -> None:
+        operand = name.removesuffix("^T")
+        here = factor.T if name.endswith("^T") != self.transposed else factor
+        wanted = self.exact[operand].shape
+        values = used_values(here)
+        cells = {(i, j): entry for i, j, entry in here.cells()}
+        if here.shape == wanted and values is not None:
+            transposed = {(j, i): entry for (i, j), entry in cells.items()} if wanted[0] == wanted[1] else {}
+            share = self.agreement(operand, cells)
+            if share < MOSTLY or self.agreement(operand, transposed) > share:
+                return  # not a miscopied operand but another matrix, or Kᵀ for K
+            self.alignment.used.setdefault(symbol, {})[operand] = values
+            if operand in self.plan.given:
+                self.alignment.put(Placement(operand, cells, statement.line, statement.source, "factor"))
+        elif operand in self.plan.given and here.shape != wanted:
+            sizes = "{}×{} is written, {}×{} is given".format(*here.shape, *wanted)
+            self.alignment.note(statement.line, statement.source, f"{operand} is copied with another size: {sizes}")
+
+    def unnamed_product(self, statement: Statement, link: Link) -> bool:
+        """Place [A][V] = [H] without a name."""
+        tables = _factors(link)
+        results = [found for other in statement.terms if other is not link and other.numeric and not other.struck
+                   for found in (table(other),) if found is not None]  # fmt: skip
+        found = sorted(self.matches(tables, results), key=lambda match: -match.score)
+        if not found or (
+            len(found) > 1 and found[0].score == found[1].score and found[0].operation != found[1].operation
+        ):
+            return False
+        best = found[0]
+        said = f"an unnamed product, taken as {best.operation.symbol} = {best.operation.formula} by its factors"
+        if len(tables) > 2:
+            kept = " and ".join(_NUMBERS[k + 1] if k < 6 else str(k + 1) for k in best.factors)
+            said += f"; of {len(tables)} matrices the {kept} belong to it (was another crossed out?)"
+        if best.result is not None:
+            cells = self.fitted(best.operation.symbol, results[best.result])
+            if cells:
+                self.put(statement, best.operation.symbol, cells)
+            if len(results) > 1 and best.result < len(results) - 1:
+                said += "; a second result stands there, which does not belong to these factors"
+        for name, k in zip(best.operation.operands, best.factors, strict=True):
+            self.operand_set_out(statement, best.operation.symbol, name, tables[k])
+            operand = name.removesuffix("^T")
+            cells = self.fitted(operand, tables[k].T if name.endswith("^T") else tables[k])
+            if cells and operand in self.plan:
+                self.alignment.put(Placement(operand, cells, statement.line, statement.source, "factor"))
+        self.alignment.note(statement.line, statement.source, said)
+        return True
+
+    def matches(self, tables: list[Table], results: list[Table]) -> Iterator[Found]:
+        for operation in self.plan.operations:
+            if operation.op != "matmul":
+                continue
+            results_at = [(k, self.share(operation.symbol, result)) for k, result in enumerate(results)]
+            fitting = [(k, share) for k, share in results_at if share is not None]
+            if results and not fitting:
+                continue
+            for a in range(len(tables)):
+                for b in range(a + 1, len(tables)):
+                    shares = [self.share(name, tables[k]) for name, k in zip(operation.operands, (a, b), strict=True)]
+                    if None in shares or max(share or 0 for share in shares) < HALF:
+                        continue
+                    near = max(fitting, key=lambda item: (item[1] or 0, item[0])) if fitting else (None, 0.0)
+                    known = operation.symbol[-1:] == str(self.context.head)
+                    score = sum(share or 0 for share in shares) + (near[1] or 0) + 0.01 * known
+                    yield Found(score, operation, (a, b), near[0])
+
+    def fitted(self, symbol: str, written: Table) -> Entries | None:
+        shape = self.exact[symbol].shape
+        return fit(written, shape, (), by_rows=self.by_rows, transposed=self.transposed)
+
+    def share(self, name: str, written: Table) -> float | None:
+        """Return the fraction of cells that agree with an operand such as K^T; None if the sizes differ."""
+        symbol = name.removesuffix("^T")
+        cells = self.fitted(symbol, written.T if name.endswith("^T") else written)
+        return self.agreement(symbol, cells) if cells else None
+
+    # -- matrices and lists ------------------------------------------------------------------------------------------
+
+    def unnamed_table(self, statement: Statement, written: Table) -> None:
+        """Place one matrix or list using only the words around it."""
+        options = list(self.unnamed_options(statement, written))
+        size = f"a list of {written.shape[1]}" if written.flat else "{}×{}".format(*written.shape)
+        if not options:
+            self.alignment.leave(
+                statement.line, statement.source, f"it has no name, and no step of this exercise is {size}"
+            )
+            return
+        spoken = (*_called(statement), *(topics(statement.words) or self.context.topics))
+        told = [option for option in options if _base(option[0]) in spoken and option[0] in self.plan]
+        told = told if statement.target is None else []
+        agreeing = [option for option in options if option[2] >= HALF]
+        best = [option for option in agreeing if option[2] == max(o[2] for o in agreeing)]
+        if len(best) > 1:
+            best = [option for option in best if option in told] or best
+            best = [option for option in best if _base(option[0]) == spoken[0]] if len(best) > 1 and spoken else best
+        if len(best) == 1:
+            self.accept(statement, best[0], "by its size and values")
+        elif not best and len(told) == 1 and not self.alignment.answered(told[0][0]):
+            self.accept(statement, told[0], "by the words before it and its size")
+        else:
+            names = ", ".join(dict.fromkeys(symbol for symbol, _, _ in best or options))
+            what = f"no step is called {statement.target.label}" if statement.target is not None else "it has no name"
+            why = (
+                "more than one step has its size and values" if best else "no step of its size has half of its numbers"
+            )
+            self.alignment.leave(statement.line, statement.source, f"{what}, and {why} ({names})")
+
+    def unnamed_options(self, statement: Statement, written: Table) -> Iterator[tuple[str, Entries, float]]:
+        """Yield (symbol, cells, agreement) for everything the table fits."""
+        rows = [row - 1 for row in self.context.rows]
+        counters = [
+            int(term.value) - (f"{name} =" not in self.zero)
+            for name, term in statement.given
+            if isinstance(term, Number)
+        ]
+        spoken = (*_called(statement), *topics(statement.words), *self.context.topics)
+        for symbol in self.exact:
+            shape = self.exact[symbol].shape
+            cells = self.fitted(symbol, written)
+            if written.vector is not None and _base(symbol) in spoken and 1 not in shape:
+                cells = self.row_of(symbol, written, (counters or rows)[:1])
+            elif written.vector is not None and (counters or rows):
+                cells = None
+            if cells:
+                yield symbol, cells, self.agreement(symbol, cells)
+
+    def row_of(self, symbol: str, written: Table, rows: list[int]) -> Entries | None:
+        """Return the row that the words name, or the only row that matches these numbers."""
+        shape, by_rows = self.exact[symbol].shape, self.by_rows
+        lines = rows or list(range(shape[0] if by_rows else shape[1]))
+        found = [cells for k in lines for cells in (fit(written, shape, (k,), by_rows=by_rows),) if cells]
+        if not rows:
+            found = [cells for cells in found if self.agreement(symbol, cells) == 1]
+        return found[0] if len(found) == 1 else None
+
+    def accept(self, statement: Statement, option: tuple[str, Entries, float], why: str) -> None:
+        symbol, cells, _ = option
+        self.put(statement, symbol, cells)
+        what = f"{statement.target.label} is" if statement.target is not None and not statement.given else "unnamed,"
+        said = f"{what} taken as {symbol}{_where(cells, self.by_rows)} {why}"
+        self.alignment.note(statement.line, statement.source, said)
+
+    def sum_in_prose(self, statement: Statement, written: Table) -> None:
+        """Place a number in prose, "if we sum them we get 13.8256": the sum of exponentials of the current rows."""
+        head = self.context.head or ""
+        symbol = next((s for s in (f"Z{head}", "Z") if s in self.exact), None)
+        if symbol is None or "sum" not in statement.words.lower() or not self.context.rows:
+            return
+        cells = fit(
+            written, self.exact[symbol].shape, (self.context.rows[0] - 1,), by_rows=self.by_rows
+        )
+        if cells:
+            self.put(statement, symbol, cells)
+
+    def salvage(self, statement: Statement) -> None:
+        """Salvage a formula with an unreadable part: a complete matrix in it may still be identified by its values."""
+        for link in statement.terms if not statement.struck else ():
+            for part in walk(link.term):
+                if not isinstance(part, Array) or part.ragged or min(part.shape) < 2 or link.numeric:
+                    continue
+                written = table(Link(link.line, "", part))
+                if written is None or any(cell is None for row in written.rows for cell in row):
+                    continue
+                options = [option for option in self.unnamed_options(statement, written) if option[2] >= HALF]
+                best = [option for option in options if option[2] == max(o[2] for o in options)]
+                if len(best) == 1 and best[0][0] in self.plan:
+                    self.accept(
+                        statement, best[0], "by its size and values, in a formula that cannot be read as a whole"
+                    )
+
+    # -- the whole document -------------------------------------------------------------------------------------------
+
+    def is_transposed(self) -> bool:
+        """Return whether more named matrices agree when transposed than as written, with at least two steps that do."""
+        straight = transposed = 0
+        for statement in self.reading.statements:
+            target = statement.target
+            found = subject(target.term) if target is not None else None
+            if target is None or found is None or statement.place == "answer":
+                continue
+            written = self.written(statement)
+            if written is None or 1 in written.shape or found.bases[0] not in _LAYOUT_STEPS:
+                continue
+            for symbol in self.exact:
+                if symbol.rstrip("0123456789") not in found.bases:
+                    continue
+                exact = self.exact[symbol]
+                upright, sideways = (
+                    value.shape == written.shape
+                    and all(agrees(value[i, j], entry) for i, j, entry in written.cells())
+                    for value in ((exact.T, exact) if found.transposed else (exact, exact.T))
+                )
+                if upright != sideways:  # a symmetric matrix is uninformative
+                    straight, transposed = straight + upright, transposed + sideways
+        return transposed >= 2 and transposed > straight
+
+    def recognise_raw_scores(self) -> None:
+        """Recognize an S that equals QKᵀ in every cell, with right weights: it was scaled or masked in between."""
+        alignment, exact = self.alignment, self.exact
+        entry = alignment.entries()
+        for symbol in [s for s in exact if s in entry and self.reading.kind in ("markdown", "latex")]:
+            raw, weights = raw_of(exact, symbol), f"A{symbol[1:]}"
+            if raw is None or alignment.answered(raw) or weights not in entry:
+                continue
+            cells, seen = entry[symbol], entry[weights]
+            is_raw = all(agrees(exact[raw][at], mine) for at, mine in cells.items())
+            is_scaled = all(agrees(exact[symbol][at], mine) for at, mine in cells.items())
+            if (
+                is_raw
+                and not is_scaled
+                and all(closeness(exact[weights][at], mine) != "wrong" for at, mine in seen.items())
+            ):
+                first = next(p for p in alignment.placed if p.symbol == symbol)
+                alignment.placed[:] = [replace(p, symbol=raw) if p.symbol == symbol else p for p in alignment.placed]
+                said = f"{symbol} is taken as {raw}: your weights show that it was scaled or masked later"
+                alignment.note(first.line, first.source, said)
+
+
+def _one_target_each(statement: Statement) -> list[Statement]:
+    """Split statements on one line: `q1 = [3, 0]  q2 = [1, 1]` is two statements."""
+    found: list[Statement] = []
+    terms: list[Link] = []
+    target = statement.target
+    for k, link in enumerate(statement.terms):
+        after = statement.terms[k + 1] if k + 1 < len(statement.terms) else None
+        factors = link.term.factors if isinstance(link.term, Product) else ()
+        last = factors[-1] if factors else None
+        if (
+            target is not None
+            and after is not None
+            and after.relation in ("=", "≈")
+            and isinstance(last, Name)
+            and last.indices
+            and all(is_literal(factor) for factor in factors[:-1])
+        ):
+            left = factors[0] if len(factors) == 2 else Product(factors[:-1])
+            found.append(replace(statement, target=target, terms=(*terms, replace(link, term=left))))
+            target, terms = Target(last.name, last.indices, last.upper, last), []
+            continue
+        terms.append(link)
+    return [*found, replace(statement, target=target, terms=tuple(terms))] if found else [statement]
+
+
+def is_hypothetical(statement: Statement) -> bool:
+    """Return whether a statement is hypothetical: `If a_21 = 1, then …` and `for example 0.25, 0.5, 0.25`."""
+    return _SUPPOSED.search(statement.words) is not None and statement.place in ("inline", "prose", "plain")
+
+
+def table_cells(written: Table | None) -> list[tuple[int, int, Entry]]:
+    return [] if written is None else list(written.cells())
+
+
+def _spread(value: Any, count: int) -> list[Any]:
+    """Return one number per cell, or the cells of a grid if there are as many."""
+    if not isinstance(value, Values):
+        return [value] * count
+    flat = [x for row in value.rows for x in row]
+    return flat if len(flat) == count else []
+
+
+def _weighted(term: Expression) -> tuple[Expression, Expression] | None:
+    """Split a weighted term: 0.47 v_1 → (0.47, v_1); 0.62·−3/2 → (0.62, −3/2)."""
+    match term:
+        case Product((weight, *rest)) if rest and is_literal(weight) and not isinstance(weight, Array):
+            return weight, rest[0] if len(rest) == 1 else Product(tuple(rest))
+        case Quotient(Product((weight, *rest)), bottom) if rest and is_literal(weight):
+            return weight, Quotient(rest[0] if len(rest) == 1 else Product(tuple(rest)), bottom)
+    return None
+
+
+def _key_of(value: Expression, position: int, target_is_zero: frozenset[str]) -> int:
+    """Return the key that v_2 names, else the position in the sum."""
+    if isinstance(value, Name) and len(value.indices) == 1 and isinstance(value.indices[0], int):
+        return value.indices[0] - (value.name not in target_is_zero)
+    return position
+
+
+def _is_value(value: Expression, wanted: Sequence[Any]) -> bool:
+    """Return whether a factor is the expected value vector (or its single component)."""
+    if isinstance(value, Name):
+        found = subject(value)
+        return found is not None and found.bases == ("V",)
+    made = table(Link(0, "", value)) if is_numeric(value) else None
+    entries = [entry for _, _, entry in made.cells()] if made is not None else []
+    return len(entries) == len(wanted) and all(agrees(x, entry) for x, entry in zip(wanted, entries, strict=True))
+
+
+def _share(values: list[Any], cells: Entries) -> float:
+    points = {"right": 1.0, "truncated": 1.0, "rounded": 0.6, "wrong": 0.0}
+    good = sum(max(points[closeness(value[at], entry)] for value in values) for at, entry in cells.items())
+    return good / len(cells) if cells else 0.0
+
+
+def _called(statement: Statement) -> tuple[str, ...]:
+    """Return the symbols that a call implies, as in softmax([1, 2, 0, 1]) = […]."""
+    calls = {part.function for link in statement.terms for part in walk(link.term) if isinstance(part, Call)}
+    return tuple(base for function, base in (("softmax", "A"), ("exp", "E")) if function in calls)
+
+
+def _where(cells: Entries, by_rows: bool) -> str:
+    lines = {at[0 if by_rows else 1] for at in cells}
+    return f", token {min(lines) + 1}," if len(lines) == 1 else ""
+
+
+def _base(symbol: str) -> str:
+    return symbol.rstrip("0123456789")
+
+
+def _factors(link: Link) -> list[Table]:
+    """Return the matrices of a product, without crossed-out ones."""
+    if not isinstance(link.term, Product):
+        return []
+    factors = [f for f in link.term.factors if not isinstance(f, Struck)]
+    if not all(isinstance(f, Array | Transpose) for f in factors):
+        return []
+    tables = [table(Link(link.line, "", f)) for f in factors]
+    return [t for t in tables if t is not None] if all(t is not None for t in tables) else []
+
+
+def raw_of(symbols: Mapping[str, Any], symbol: str) -> str | None:
+    """Return the raw scores' symbol, QKt1 for S1, if the exercise has it."""
+    if symbol.rstrip("0123456789") != "S":
+        return None
+    return next((f"{base}{symbol[1:]}" for base in RAW[:2] if f"{base}{symbol[1:]}" in symbols), None)
+
+
+def as_raw(symbols: Mapping[str, Any], statement: Statement, symbol: str) -> str | None:
+    """Recognize `S = QKᵀ = …` where the exercise scales or masks afterwards: these are the raw scores."""
+    raw = raw_of(symbols, symbol)
+    said = [subject(link.term) for link in statement.terms if not link.numeric]
+    if raw is None or statement.place == "answer" or not any(s is not None and s.bases == RAW for s in said):
+        return None
+    return raw

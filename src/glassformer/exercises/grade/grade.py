@@ -1,0 +1,323 @@
+"""grade(exercise, reading) → Grade: align statements, decide each cell, diagnose the mistakes, compute the score."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from glassformer.errors import InputError
+from glassformer.exercises import library
+from glassformer.exercises.exercise import Exercise, load
+from glassformer.exercises.grade.accounting import Accounting, Ledger
+from glassformer.exercises.grade.align import COUNTERS, Alignment, align, is_hypothetical
+from glassformer.exercises.grade.cells import answer_of, closeness, shown
+from glassformer.exercises.grade.diagnose import Mistake, diagnose, weight_sums
+from glassformer.exercises.grade.rubric import essential, missing, score
+from glassformer.exercises.grade.verdict import Compared, FollowThrough, Place, Verdict, Verdicts, exact_values
+from glassformer.exercises.grade.vocabulary import PARAMETERS
+from glassformer.exercises.plan import Plan, plan
+from glassformer.exercises.printers.text import label
+from glassformer.exercises.reader import (
+    ArithmeticFinding,
+    Note,
+    Reading,
+    Statement,
+    Unread,
+    arithmetic,
+    read,
+    read_file,
+)
+
+MOST_CELLS = 4096  # maximum cells of one matrix
+MOST_ROUNDS = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """One cell of a step with its verdict; rows and columns are counted from 1.
+
+    `given` is what was written (None if nothing was), `expected` the exact value to as many digits, `follows` the value
+    derived from the learner's own earlier numbers where it differs.
+    """
+
+    symbol: str
+    row: int
+    column: int
+    given: str | None
+    expected: str
+    verdict: Verdict
+    line: int | None = None
+    follows: str = ""
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "symbol": self.symbol, "row": self.row, "column": self.column, "given": self.given,
+            "expected": self.expected, "verdict": self.verdict, "line": self.line,
+        }  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Grade:
+    """A graded document, with representations for terminals and notebooks.
+
+    Without an exercise `score` is None, and only the document's own arithmetic is checked.
+    """
+
+    name: str
+    title: str
+    score: float | None
+    cells: tuple[Cell, ...]
+    mistakes: tuple[Mistake, ...]
+    unread: tuple[Unread, ...]
+    notes: tuple[Note, ...]
+    struck: tuple[Unread, ...]
+    arithmetic: tuple[ArithmeticFinding, ...]
+    skipped: tuple[str, ...] = ()
+    accounting: Accounting = field(default_factory=Accounting)
+
+    def count(self) -> Counter[str]:
+        """Return the number of cells with each verdict."""
+        return Counter(cell.verdict for cell in self.cells)
+
+    def symbols(self) -> tuple[str, ...]:
+        return tuple(dict.fromkeys(cell.symbol for cell in self.cells))
+
+    def render(self, form: str = "text", width: int = 100) -> str:
+        """Render the grade as text, markdown, html or json."""
+        from glassformer.exercises.grade.view import render
+
+        return render(self, form, width)
+
+    def save(self, path: Path | str) -> None:
+        """Save the grade in the format of the file extension: .txt, .md, .html or .json."""
+        from glassformer.exercises.grade.view import SUFFIX
+
+        path = Path(path)
+        form = next((form for form, suffix in SUFFIX.items() if suffix == path.suffix.lower()), None)
+        if form is None:
+            raise InputError(f"{path.name} has no ending of a format", f"choose one of {', '.join(SUFFIX.values())}")
+        path.write_text(self.render(form), encoding="utf-8")
+
+    def __str__(self) -> str:
+        return self.render()
+
+    def _repr_html_(self) -> str:
+        return self.render("html")
+
+    def _repr_pretty_(self, printer: Any, cycle: bool) -> None:
+        printer.text(str(self))
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the grade as JSON data, for example for an autograder."""
+        return {
+            "name": self.name,
+            "exercise": self.title,
+            "score": None if self.score is None else round(self.score, 6),
+            "accounting": asdict(self.accounting),
+            "cells": [cell.to_json() for cell in self.cells],
+            "mistakes": [mistake.to_json() for mistake in self.mistakes],
+            "unread": [_located(item.line, item.source, item.reason) for item in self.unread],
+            "notes": [_located(item.line, item.source, item.assumption) for item in self.notes],
+            "struck": [_located(item.line, item.source, item.reason) for item in self.struck],
+            "arithmetic": [_finding(item) for item in self.arithmetic],
+        }
+
+
+def check(exercise: Exercise | Path | str | None, answers: Reading | Mapping[str, Any] | Path | str) -> Grade:
+    """Grade a learner's work.
+
+    `exercise`: an Exercise, a YAML file, or the name of an embedded one; None only checks the document's arithmetic.
+    `answers`: a file, a document as text (with a line break in it), or a mapping such as {"Q": [[1, 2], [3, 4]]}.
+    """
+    return grade(_exercise(exercise), _reading(answers))
+
+
+def _exercise(exercise: Exercise | Path | str | None) -> Exercise | None:
+    if exercise is None or isinstance(exercise, Exercise):
+        return exercise
+    return library.get(exercise) if isinstance(exercise, str) and exercise in library.names() else load(Path(exercise))
+
+
+def _reading(answers: Reading | Mapping[str, Any] | Path | str) -> Reading:
+    if isinstance(answers, Reading):
+        return answers
+    if isinstance(answers, Mapping):
+        import json
+
+        return read(json.dumps(answers, default=str), "answers", "json")
+    return read(answers) if isinstance(answers, str) and "\n" in answers else read_file(answers)
+
+
+def grade(exercise: Exercise | None, reading: Reading) -> Grade:
+    """Grade a parsed document; without an exercise only its own arithmetic is checked."""
+    sums = tuple(arithmetic(reading))
+    ledger = Ledger(reading.text)
+    if exercise is None:
+        _readable(reading, reading.unread)
+        _account(ledger, None, reading, sums)
+        unread = tuple(ledger.unread(reading.unread))
+        return Grade(reading.name, "", None, (), (), unread, reading.notes, (), sums, (), ledger.counts())
+    made = plan(exercise)
+    alignment = align(made, reading)
+    if not alignment.placed:
+        _readable(reading, tuple(alignment.unread))
+    exact = exact_values(made)
+    behind: dict[Place, Any] = {}
+    for _ in range(MOST_ROUNDS):  # the effect of a mistake on later numbers is known once it is identified
+        follow = alignment.follow_through(made, exact, behind)
+        verdicts = follow.run()
+        cells = (*verdicts.cells, *_misshaped(made, alignment, verdicts))
+        mistakes = diagnose(exercise, follow, cells, alignment.misshaped)
+        found = {place: value for mistake in mistakes for place, value in mistake.values.items() if value is not True}
+        if set(found) <= set(behind):
+            break
+        behind |= found
+    absent = [cell for cell in missing(made, verdicts) if cell.symbol not in alignment.misshaped]
+    order = {symbol: k for k, symbol in enumerate(made.symbols)}
+    every = sorted((*cells, *absent), key=lambda cell: (order[cell.symbol], cell.row, cell.column))
+    written = {cell.symbol for cell in every}
+    _account(ledger, alignment, reading, sums, f"{exercise.title}\n{exercise.text or ''}")
+    copied = list(_copied(made, alignment, follow))
+    mistakes = [*(mistake for _, mistake in copied if _matters(made, mistake, cells)), *mistakes]
+    notes = (*alignment.notes, *(note for note, _ in copied), *_remarks(made, follow, cells))
+    return Grade(
+        reading.name,
+        exercise.title,
+        score(every) if any(cell.entry is not None or cell.verdict == "wrong" for cell in every) else None,
+        tuple(_cell(cell) for cell in every),
+        tuple(replace(mistake, values={}) for mistake in mistakes),
+        tuple(ledger.unread(alignment.unread)),
+        tuple(sorted(notes, key=lambda note: note.line)),
+        tuple(alignment.struck),
+        sums,
+        tuple(symbol for symbol in essential(made) if symbol not in written),
+        ledger.counts(),
+    )
+
+
+def _account(
+    ledger: Ledger,
+    alignment: Alignment | None,
+    reading: Reading,
+    sums: Sequence[ArithmeticFinding],
+    question: str = "",
+) -> None:
+    """Claim the graded numbers, then those of the arithmetic, then the recognized ones."""
+    for placed in alignment.placed if alignment is not None else ():
+        given = alignment is not None and placed.symbol in alignment.given
+        for entry in placed.cells.values() if placed.role != "echo" else ():
+            if entry.term is not None:
+                ledger.claim(entry.term, entry.line, "recognised" if given else "graded")
+    lines = {id(link.term): link.line for statement in reading.statements for link in statement.terms}
+    for finding in sums:
+        if finding.verdict != "unread":
+            for term in (finding.left, finding.right):
+                ledger.claim(term, lines.get(id(term), finding.line), "arithmetic")
+    for statement in reading.statements:
+        supposed = statement.crossed or is_hypothetical(statement) or _is_parameter(statement)
+        ends = statement.target.term if statement.target is not None else None
+        if ends is not None:
+            ledger.claim(ends, statement.line, "recognised")
+        for _, term in statement.given:
+            ledger.claim(term, statement.line, "recognised")
+        for link in statement.terms:
+            if supposed or link.struck or not link.numeric:
+                ledger.claim(link.term, link.line, "recognised")
+    ledger.recognise(question)
+
+
+def _is_parameter(statement: Statement) -> bool:
+    """Return whether a statement such as d_k = 2 or i = 1 is a parameter, not an answer."""
+    target = statement.target
+    return target is not None and target.is_name and (target.label in PARAMETERS or target.name in COUNTERS)
+
+
+def _readable(reading: Reading, unread: tuple[Unread, ...]) -> None:
+    """Raise InputError if not a single number of the document can be read."""
+    if all(answer_of(statement, MOST_CELLS) is None for statement in reading.statements):
+        where = f" (line {unread[0].line}: {unread[0].reason})" if unread else ""
+        raise InputError(f"no number in {reading.name} can be read{where}", "mend it there, or write Q = [[1, 2], …]")
+
+
+def _cell(cell: Compared) -> Cell:
+    entry = cell.entry
+    follows = shown(cell.follow, entry) if cell.verdict in ("follows", "wrong", "rounded") else ""
+    expected = shown(cell.exact, entry)
+    return Cell(
+        cell.symbol, cell.row + 1, cell.column + 1, entry.text if entry is not None else None, expected, cell.verdict,
+        entry.line if entry is not None else None, follows if follows != expected else "",
+    )  # fmt: skip
+
+
+def _misshaped(made: Plan, alignment: Alignment, verdicts: Verdicts) -> Iterator[Compared]:
+    """Yield the cells of essential steps of the wrong size, all of which are wrong."""
+    written = {cell.symbol for cell in verdicts.cells}
+    for symbol in alignment.misshaped:
+        if symbol in essential(made) and symbol not in written:
+            for i, j, value in verdicts.exact[symbol].cells():
+                yield Compared(symbol, i, j, None, value, value, "wrong")
+
+
+def _copied(made: Plan, alignment: Alignment, follow: FollowThrough) -> Iterator[tuple[Note, Mistake]]:
+    """Yield entries of the exercise that the learner miscopied, as a note and as a mistake."""
+    for placed in alignment.placed:
+        if placed.symbol not in made.given:
+            continue
+        exact = follow.exact[placed.symbol]
+        off = [(at, entry) for at, entry in placed.cells.items() if closeness(exact[at], entry) == "wrong"]
+        if not off:
+            continue
+        said = "; ".join(
+            f"{placed.symbol}[{i + 1},{j + 1}] is {entry.text} here and {shown(exact[i, j], entry)} in the exercise"
+            for (i, j), entry in off[:3]
+        )
+        said += f"; and {len(off) - 3} more" if len(off) > 3 else ""
+        where = ", ".join(f"{placed.symbol}[{i + 1},{j + 1}]" for (i, j), _ in off[:3])
+        why = f"In line {placed.line}, {said}. What comes after it is graded with your numbers"
+        mistake = Mistake("a given number copied wrongly", where, why, frozenset())
+        yield Note(placed.line, placed.source, f"copied otherwise: {said}"), mistake
+
+
+def _matters(made: Plan, mistake: Mistake, cells: Sequence[Compared]) -> bool:
+    """Return whether the step that uses a miscopied matrix (or, if it is not written, any later step) is not right."""
+    symbol = mistake.where.partition("[")[0]
+    users = {operation.symbol for operation in made.operations if symbol in operation.inputs}
+    written = {cell.symbol for cell in cells}
+    after = users & written or set(made.after(symbol))
+    return any(cell.symbol in after and cell.verdict != "right" for cell in cells)
+
+
+def _remarks(made: Plan, follow: FollowThrough, cells: Sequence[Compared]) -> Iterator[Note]:
+    """Note rows of weights that do not sum to 1, and numbers that are truncated instead of rounded."""
+    for symbol, entries in follow.entries.items():
+        if symbol not in made or made[symbol].op != "softargmax":
+            continue
+        for line, total, tolerance in weight_sums(made, symbol, entries):
+            if abs(total - 1) > tolerance:
+                text = shown(total, None, max(entry.decimals for entry in line.values()))
+                at, entry = next(iter(line.items()))
+                token = at[0 if made.axis == "rows" else 1] + 1
+                yield Note(entry.line, "", f"the weights of token {token} in {symbol} sum to {text}, not to 1")
+    cut = [cell for cell in cells if cell.truncated and cell.entry is not None]
+    if cut and cut[0].entry is not None:
+        symbols = ", ".join(dict.fromkeys(cell.symbol for cell in cut))
+        said = f"{len(cut)} numbers are cut off rather than rounded ({symbols}): taken as right"
+        yield Note(cut[0].entry.line, "", said)
+
+
+def _located(line: int, source: str, reason: str) -> dict[str, Any]:
+    return {"line": line, "source": source, "reason": reason}
+
+
+def _finding(item: ArithmeticFinding) -> dict[str, Any]:
+    return {
+        "line": item.line, "left": label(item.left)[:400], "relation": item.relation, "right": label(item.right)[:400],
+        "verdict": item.verdict, "reason": item.reason,
+        "cells": [
+            {"row": c.row, "column": c.column, "given": c.given, "expected": c.expected, "verdict": c.verdict}
+            for c in item.cells
+        ],
+    }  # fmt: skip

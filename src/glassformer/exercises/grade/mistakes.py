@@ -1,0 +1,283 @@
+"""The catalog of mistakes: each has a name, a sentence, and an edit of the plan that reproduces it.
+
+An edit takes the plan, the exercise and the heads in which the mistake is made ("" with a single head, else "1", "2",
+…), and returns the plan as the learner computed it, or None where the mistake is not possible.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import permutations
+
+from glassformer.exercises.arithmetic import EXACT
+from glassformer.exercises.exercise import Exercise
+from glassformer.exercises.numbers import Exact
+from glassformer.exercises.plan import Operation, Plan
+
+Edit = Callable[[Plan, Exercise, Sequence[str]], "Plan | None"]
+BEFORE = "°"  # a step that a mistake inserts: A° is A before masking
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """A kind of mistake. `by_head`: it can be made in individual heads."""
+
+    name: str
+    says: str
+    edit: Edit
+    by_head: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Hypothesis:
+    """A kind of mistake made in specific heads, with the plan as the learner would have computed it."""
+
+    kind: Kind
+    heads: tuple[str, ...]
+    plan: Plan
+
+
+def hypotheses(plan: Plan, exercise: Exercise) -> Iterator[Hypothesis]:
+    """Yield every mistake possible in this exercise: first in all heads at once, then in each head."""
+    heads = tuple(s[1:] for s in plan.symbols if s[0] == "A" and (s[1:].isdigit() or s == "A")) or ("",)
+    groups = [heads, *((head,) for head in heads)] if len(heads) > 1 else [heads]
+    for kind in CATALOGUE:
+        for group in groups if kind.by_head else groups[:1]:
+            edited = kind.edit(plan, exercise, group)
+            if edited is not None and edited != plan:
+                yield Hypothesis(kind, group, edited)
+
+
+def changed(plan: Plan, edited: Plan) -> frozenset[str]:
+    """Return the symbols that are computed differently."""
+    before = {op.symbol: op for op in plan.operations}
+    return frozenset(op.symbol for op in edited.operations if before.get(op.symbol) != op)
+
+
+# -- helpers ---------------------------------------------------------------------------------------------------------
+
+
+def _with(plan: Plan, edits: Sequence[Operation]) -> Plan | None:
+    return plan.replace(*edits) if edits else None
+
+
+def _before(plan: Plan, symbol: str, inner: Operation, outer: Operation) -> Plan:
+    """Compute `symbol` in two steps."""
+    at = plan.symbols.index(symbol)
+    return replace(plan, operations=(*plan.operations[:at], inner, outer, *plan.operations[at + 1 :]))
+
+
+def _present(plan: Plan, base: str, heads: Sequence[str]) -> list[str]:
+    return [f"{base}{h}" for h in heads if f"{base}{h}" in plan]
+
+
+def _scaling(plan: Plan, heads: Sequence[str]) -> list[str]:
+    return [s for base in ("S", "Su") for s in _present(plan, base, heads) if plan[s].op == "scale"]
+
+
+def _raw(plan: Plan, heads: Sequence[str]) -> list[str]:
+    """Return the steps that multiply Q by Kᵀ."""
+    names = [s for base in ("QKt", "KtQ", "S") for s in _present(plan, base, heads)]
+    return [s for s in names if plan[s].op == "matmul"]
+
+
+def _flip(name: str) -> str:
+    return name.removesuffix("^T") if name.endswith("^T") else f"{name}^T"
+
+
+def head_width(plan: Plan, exercise: Exercise, head: str) -> int:
+    K = f"K{head}"
+    if K in plan.given:
+        return exercise.tokens(plan.given[K])[1]
+    return plan.given[f"W{K}"].shape[1 if exercise.rows else 0]
+
+
+def model_width(plan: Plan, exercise: Exercise) -> int | None:
+    if "X" in plan.given:
+        return exercise.tokens(plan.given["X"])[1]
+    return exercise.tokens(plan.given["X0"])[1] if "X0" in plan.given else None
+
+
+# -- scores ----------------------------------------------------------------------------------------------------------
+
+
+def unscaled(plan: Plan, exercise: Exercise, heads: Sequence[str]) -> Plan | None:
+    return plan.with_params(found, factor=Exact(1)) if (found := _scaling(plan, heads)) else None
+
+
+def _rescaled(plan: Plan, exercise: Exercise, heads: Sequence[str], factor: Callable[[str], Exact]) -> Plan | None:
+    found = _scaling(plan, heads)
+    if not found or "sqrt" not in str(exercise.scale):
+        return None
+    for symbol in found:
+        plan = plan.with_params([symbol], factor=factor(symbol.lstrip("Su")))
+    return plan
+
+
+def model_width_scale(plan: Plan, exercise: Exercise, heads: Sequence[str]) -> Plan | None:
+    d = model_width(plan, exercise)
+    return None if d is None else _rescaled(plan, exercise, heads, lambda h: exercise.beta(d, d))
+
+
+def unrooted(plan: Plan, exercise: Exercise, heads: Sequence[str]) -> Plan | None:
+    return _rescaled(plan, exercise, heads, lambda h: Exact(head_width(plan, exercise, h)).inverse())
+
+
+def multiplied(plan: Plan, exercise: Exercise, heads: Sequence[str]) -> Plan | None:
+    return _rescaled(plan, exercise, heads, lambda h: EXACT.sqrt(Exact(head_width(plan, exercise, h))))
+
+
+def unasked(plan: Plan, exercise: Exercise, heads: Sequence[str]) -> Plan | None:
+    symbols = _present(plan, "S", heads)
+    if exercise.scale != "none" or not symbols:
+        return None
+    for symbol in symbols:
+        factor = EXACT.sqrt(Exact(head_width(plan, exercise, symbol[1:]))).inverse()
+        before = f"{symbol}{BEFORE}"
+        outer = Operation(symbol, "scale", (before,), {"factor": factor, "text": "1/sqrt(dk)"})
+        plan = _before(plan, symbol, replace(plan[symbol], symbol=before), outer)
+    return plan
+
+
+def untransposed(plan: Plan, exercise: Exercise, heads: Sequence[str]) -> Plan | None:
+    edits = [
+        replace(plan[s], operands=tuple(name.removesuffix("^T") for name in plan[s].operands))
+        for s in _raw(plan, heads)
+    ]
+    return _with(plan, edits)
+
+
+# -- weights ---------------------------------------------------------------------------------------------------------
+
+
+def other_axis(plan: Plan, exercise: Exercise, heads: Sequence[str]) -> Plan | None:
+    symbols = [s for base in ("Z", "A") for s in _present(plan, base, heads)]
+    other = "columns" if plan.axis == "rows" else "rows"
+    return plan.with_params(symbols, axis=other) if symbols else None
+
+
+def mask_late(plan: Plan, exercise: Exercise, heads: Sequence[str]) -> Plan | None:
+    """A = softargmax of the scores before the mask, with masked weights set to zero."""
+    found = [s for s in _present(plan, "S", heads) if plan[s].op == "mask"]
+    for S in found:
+        open_scores, allowed, h = plan[S].operands[0], plan[S].params["allowed"], S[1:]
+        A, E, Z = f"A{h}", f"E{h}", f"Z{h}"
+        plan = plan.replace(Operation(S, "copy", (open_scores,)), Operation(E, "exp", (open_scores,)))
+        inner = Operation(f"{A}{BEFORE}", "softargmax", (open_scores, E, Z), plan[A].params)
+        plan = _before(plan, A, inner, Operation(A, "keep", (f"{A}{BEFORE}",), {"allowed": allowed}))
+    return plan if found else None
+
+
+def unmasked(plan: Plan, exercise: Exercise, heads: Sequence[str]) -> Plan | None:
+    found = [s for s in _present(plan, "S", heads) if plan[s].op == "mask"]
+    return _with(plan, [Operation(s, "copy", plan[s].operands) for s in found])
+
+
+def mask_swapped(plan: Plan, exercise: Exercise, heads: Sequence[str]) -> Plan | None:
+    found = [s for s in _present(plan, "S", heads) if plan[s].op == "mask"]
+    for s in found:
+        allowed = plan[s].params["allowed"]
+        if len(allowed) != len(allowed[0]):
+            return None
+        plan = plan.with_params([s], allowed=tuple(zip(*allowed, strict=True)))
+    return plan if found else None
+
+
+def unnormalised(plan: Plan, exercise: Exercise, heads: Sequence[str]) -> Plan | None:
+    return _with(plan, [Operation(s, "copy", (f"E{s[1:]}",)) for s in _present(plan, "A", heads)])
+
+
+def no_softargmax(plan: Plan, exercise: Exercise, heads: Sequence[str]) -> Plan | None:
+    if exercise.mask != "none":
+        return None
+    return _with(plan, [Operation(s, "copy", (f"S{s[1:]}",)) for s in _present(plan, "A", heads)])
+
+
+# -- products --------------------------------------------------------------------------------------------------------
+
+
+def _turned(bases: Sequence[str], swap: bool) -> Edit:
+    """W·X for X·W: the same as X·Wᵀ where each token is multiplied as a column."""
+
+    def edit(plan: Plan, exercise: Exercise, heads: Sequence[str]) -> Plan | None:
+        edits = []
+        for symbol in (s for base in bases for s in _present(plan, base, [""] if base == "O" else heads)):
+            op = plan[symbol]
+            if op.op not in ("matmul", "linear"):
+                continue
+            first, second, *bias = op.operands
+            transposed = tuple(_flip(n) if n.startswith("W") else n for n in (first, second))
+            edits.append(replace(op, operands=((second, first) if swap else transposed) + tuple(bias)))
+        return _with(plan, edits)
+
+    return edit
+
+
+def weights_turned(plan: Plan, exercise: Exercise, heads: Sequence[str]) -> Plan | None:
+    edits = [
+        replace(plan[s], operands=tuple(_flip(n) if n[0] == "A" else n for n in plan[s].operands))
+        for s in _present(plan, "H", heads)
+    ]
+    return _with(plan, edits)
+
+
+def no_output_weights(plan: Plan, exercise: Exercise, heads: Sequence[str]) -> Plan | None:
+    if "WO" not in plan.given:
+        return None
+    source = next(name for name in plan["O"].inputs if name in plan)
+    return plan.replace(Operation("O", "copy", (source,)))
+
+
+def _ordered(order: tuple[int, ...]) -> Edit:
+    def edit(plan: Plan, exercise: Exercise, heads: Sequence[str]) -> Plan | None:
+        if "C" not in plan or len(plan["C"].operands) != len(order):
+            return None
+        parts = plan["C"].operands
+        return plan.replace(replace(plan["C"], operands=tuple(parts[k] for k in order)))
+
+    return edit
+
+
+def _copy(symbol: str, operand: int) -> Edit:
+    def edit(plan: Plan, exercise: Exercise, heads: Sequence[str]) -> Plan | None:
+        if symbol not in plan:
+            return None
+        return plan.replace(Operation(symbol, "copy", plan[symbol].operands[operand : operand + 1]))
+
+    return edit
+
+
+_ORDER = "weights and inputs multiplied in the wrong order"
+_ORDER_SAYS = "The weights and the inputs are multiplied the other way round"
+_TURNED_SAYS = "The weights are used transposed, as if they stood on the other side of the tokens"
+CATALOGUE: tuple[Kind, ...] = (
+    Kind("no √d_k", "The scores are not scaled: the division by √d_k is left out", unscaled),
+    Kind("d instead of d_k", "The scores are divided by √d, the tokens' width, not by √d_k", model_width_scale),
+    Kind("softargmax over the wrong axis", "The exponentials are divided by the sums along the other axis", other_axis),
+    Kind("K not transposed", "Q is multiplied by K itself, not by Kᵀ", untransposed),
+    *(
+        Kind(_ORDER, _ORDER_SAYS if swap else _TURNED_SAYS, _turned(bases, swap), bases != "O")
+        for bases in ("QKV", "Q", "K", "V", "QK", "O")
+        for swap in (True, False)
+    ),
+    Kind("mask after the softargmax", "The softargmax is taken over all scores, the mask put on its result", mask_late),
+    Kind("future and past swapped", "The mask is transposed round: it forbids what it should allow", mask_swapped),
+    Kind("exponentials not normalised", "The exponentials are taken as the weights, without dividing", unnormalised),
+    Kind("W_O forgotten", "The output is not multiplied by W_O", no_output_weights, False),
+    *(
+        Kind("heads concatenated in the wrong order", "The heads stand in another order", _ordered(order), False)
+        for count in (2, 3, 4)
+        for order in permutations(range(count))
+        if order != tuple(range(count))
+    ),
+    Kind("d_k instead of √d_k", "The scores are divided by d_k, not by its root", unrooted),
+    Kind("√d_k multiplied", "The scores are multiplied by √d_k, not divided by it", multiplied),
+    Kind("a scale that is not asked for", "The scores are divided by √d_k, which is not asked for", unasked),
+    Kind("mask forgotten", "The scores are not masked", unmasked),
+    Kind("softargmax forgotten", "The scores are taken as the weights", no_softargmax),
+    Kind("A transposed", "The weights are used transposed when V is multiplied", weights_turned),
+    Kind("residual forgotten", "The tokens are not added to the output of attention", _copy("R", 1), False),
+    Kind("ReLU forgotten", "Negative numbers pass through the ReLU", _copy("G", 0), False),
+    Kind("γ and β forgotten", "The normalised tokens are not multiplied by γ, nor is β added", _copy("L", 0), False),
+)  # fmt: skip

@@ -1,0 +1,381 @@
+"""Reports of a grade: one view of sentences and graded matrices, rendered as text, Markdown, HTML or JSON."""
+
+from __future__ import annotations
+
+import json
+import re
+import textwrap
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+from typing import TYPE_CHECKING
+
+from markupsafe import Markup, escape
+
+from glassformer import templates
+from glassformer.errors import InputError
+from glassformer.exercises.printers.latex import latex
+from glassformer.exercises.printers.mathml import mathml
+from glassformer.exercises.printers.text import block, label
+from glassformer.exercises.reader import ArithmeticFinding
+from glassformer.exercises.steps import name
+
+if TYPE_CHECKING:
+    from glassformer.exercises.grade.grade import Cell, Grade
+
+FORMATS = ("text", "markdown", "html", "json")
+SUFFIX = {"text": ".txt", "markdown": ".md", "html": ".html", "json": ".json"}
+SIGNS = {"right": "", "follows": "→", "rounded": "~", "wrong": "✗", "missing": "?"}
+LEGEND = {
+    "right": "no mark: right", "follows": "→ right, given your earlier numbers", "rounded": "~ rounded wrongly",
+    "wrong": "✗ wrong", "missing": "? not found",
+}  # fmt: skip
+MOST_SENTENCES = 6  # maximum number of sentences about one step
+
+
+@dataclass(frozen=True, slots=True)
+class StepView:
+    """One step's matrix as written, each cell with its verdict; None where nothing is written."""
+
+    symbol: str
+    rows: tuple[tuple[Cell | None, ...], ...]
+    summary: str
+    sentences: tuple[str, ...]
+
+    @property
+    def name(self) -> str:
+        return shown_name(self.symbol)
+
+    @property
+    def formula(self) -> Markup:
+        """The step as MathML: its name, and the graded matrix in brackets."""
+        rows = "".join(f"<mtr>{''.join(_math_cell(cell) for cell in row)}</mtr>" for row in self.rows)
+        matrix = f'<mrow><mo stretchy="true">[</mo><mtable>{rows}</mtable><mo stretchy="true">]</mo></mrow>'
+        return Markup(f"<math>{mathml(name(self.symbol))}<mo>=</mo>{matrix}</math>")
+
+
+@dataclass(frozen=True, slots=True)
+class GradeView:
+    """The contents of a report: first the summary and what went wrong, then the steps, then the details."""
+
+    title: str
+    summary: tuple[str, ...]
+    mistakes: tuple[str, ...]
+    steps: tuple[StepView, ...]
+    details: tuple[tuple[str, tuple[str, ...]], ...]
+
+
+def view(grade: Grade) -> GradeView:
+    graded = bool(grade.title or grade.cells)
+    details = (
+        ("Sums in your text", _sums(grade)),
+        ("Could not be read", (f"line {u.line}: {_short(u.source)}: {_named(u.reason)}." for u in grade.unread)),
+        ("Crossed out, so not graded", (f"line {u.line}: {_short(u.source)}" for u in grade.struck)),
+        ("How it was read", _notes(grade)),
+    )
+    listed = ((title, tuple(items)) for title, items in details)
+    return GradeView(
+        f"{grade.title}: {grade.name}" if grade.title else grade.name,
+        tuple(summary(grade)) if graded else (),
+        tuple(_mistakes(grade)) if graded else (),
+        tuple(_steps(grade)) if graded else (),
+        tuple((title, items) for title, items in listed if items),
+    )
+
+
+def render(grade: Grade, form: str = "text", width: int = 100) -> str:
+    """Render the grade in one of FORMATS."""
+    match form:
+        case "json":
+            return json.dumps(grade.to_json(), ensure_ascii=False, indent=1) + "\n"
+        case "text":
+            return _text(view(grade), width)
+        case "markdown":
+            return _markdown(view(grade))
+        case "html":
+            return templates.render("grade.html", grade=view(grade), legend=LEGEND)
+    raise InputError(f"there is no format {form!r}", f"choose one of {', '.join(FORMATS)}")
+
+
+def shown_name(symbol: str) -> str:
+    """Return a symbol as displayed in a line of text: Q1K1ᵀ."""
+    return block(name(symbol)).lines[0]
+
+
+def _named(text: str) -> str:
+    """Replace internal symbols such as QKt1 or Su by their displayed names."""
+    return re.sub(r"\b(?:QKt|KtQ|Su)\d*\b", lambda found: shown_name(found.group()), text)
+
+
+# -- the first screen --------------------------------------------------------------------------------------------------
+
+
+def summary(grade: Grade) -> Iterator[str]:
+    counts = grade.count()
+    every = len(grade.cells)
+    written = every - counts["missing"]
+    if grade.score is None:
+        yield "Nothing to grade: none of the steps of this exercise was found in your text."
+        yield from _accounted(grade)
+        return
+    yield f"Score {100 * grade.score:.0f} % of {_number(every, 'number')}."
+    good = counts["right"] + counts["follows"]
+    said = [f"{good} of the {written} you wrote are right"]
+    if counts["follows"]:
+        said[0] += f" ({counts['follows']} of them follow from your own earlier numbers)"
+    said += [f"{counts['rounded']} off in the last digit"] if counts["rounded"] else []
+    said += [f"{counts['wrong']} wrong"] if counts["wrong"] else []
+    text = ", ".join(said) + "."
+    perfect = counts["right"] == every and not grade.accounting.unread and not grade.unread
+    yield ("Well done: every number is right." if perfect else text[0].upper() + text[1:])
+    if counts["missing"]:
+        yield f"{_number(counts['missing'], 'number')} not found: {', '.join(_absent(grade))}."
+    whole = [
+        s for s in grade.symbols() if all(c.verdict in ("right", "follows") for c in grade.cells if c.symbol == s)
+    ]
+    if whole and counts["right"] != every:
+        yield f"Nothing to mend in {_and([shown_name(s) for s in whole])}."
+    yield from _accounted(grade)
+
+
+def _accounted(grade: Grade) -> Iterator[str]:
+    """Yield the four classes of numbers, which add up to all numbers of the text."""
+    counts = grade.accounting
+    if counts.total:
+        yield (
+            f"Of the {_number(counts.total, 'number')} in your text {counts.graded} are graded, {counts.arithmetic} "
+            f"checked as arithmetic, {counts.recognised} recognised as given data, labels or indices, "
+            f"{counts.unread} unread."
+        )
+
+
+def _absent(grade: Grade) -> Iterator[str]:
+    for symbol in grade.symbols():
+        cells = [c for c in grade.cells if c.symbol == symbol]
+        gone = [c for c in cells if c.verdict == "missing"]
+        if len(gone) == len(cells):
+            yield f"all of {shown_name(symbol)}"
+        elif gone:
+            yield f"{len(gone)} in {shown_name(symbol)}"
+
+
+def _mistakes(grade: Grade) -> Iterator[str]:
+    for symbol in dict.fromkeys(c.symbol for c in grade.cells if c.verdict == "wrong" and c.given is None):
+        yield f"{shown_name(symbol)} has not the size that it should have; see below."
+    for mistake in grade.mistakes:
+        yield _named(f"{mistake.name[0].upper() + mistake.name[1:]}, {mistake.where}. {mistake.why}.")
+    named = {place for mistake in grade.mistakes for place in mistake.cells}
+    wrong = [c for c in grade.cells if c.verdict == "wrong" and c.given is not None]
+    alone = [c for c in wrong if (c.symbol, c.row - 1, c.column - 1) not in named]
+    for symbol, cells in groupby(alone, key=lambda c: c.symbol):
+        count = _number(len(list(cells)), "number")
+        yield f"{shown_name(symbol)}: {count} wrong, and no single mistake that we know explains them."
+
+
+# -- the steps ---------------------------------------------------------------------------------------------------------
+
+
+def _steps(grade: Grade) -> Iterator[StepView]:
+    for symbol in grade.symbols():
+        cells = [c for c in grade.cells if c.symbol == symbol]
+        if all(c.given is None for c in cells):
+            continue
+        height, width = max(c.row for c in cells), max(c.column for c in cells)
+        at = {(c.row, c.column): c for c in cells}
+        rows = tuple(tuple(at.get((i, j)) for j in range(1, width + 1)) for i in range(1, height + 1))
+        yield StepView(symbol, rows, _said(cells), tuple(_sentences(cells)))
+
+
+def _said(cells: Sequence[Cell]) -> str:
+    """Summarize the verdicts: right; 2 follow, the rest is right; 1 wrong …"""
+    words = {"follows": "that follow from your earlier numbers", "rounded": "off in the last digit", "wrong": "wrong",
+             "missing": "not found"}  # fmt: skip
+    counts = {verdict: sum(c.verdict == verdict for c in cells) for verdict in words}
+    parts = [f"{count} {words[verdict]}" for verdict, count in counts.items() if count]
+    if not parts:
+        return "right"
+    if counts["follows"] == len(cells):
+        return "right, given your earlier numbers"
+    rest = len(cells) - sum(counts.values())
+    return ", ".join([*([f"{rest} right"] if rest else []), *parts])
+
+
+def _sentences(cells: Sequence[Cell]) -> Iterator[str]:
+    off = [c for c in cells if c.verdict in ("rounded", "wrong")]
+    for c in off[:MOST_SENTENCES]:
+        place = f"row {c.row}, column {c.column}" + (f" (line {c.line})" if c.line else "")
+        given = f"{_short(c.given or '', 40)} is written"
+        if c.verdict == "rounded":
+            yield f"{place}: {given}, {c.follows or c.expected} is the rounded value."
+        else:
+            follows = f"; from your own numbers before it, {c.follows}" if c.follows else ""
+            yield f"{place}: {given}, {c.expected} is right{follows}."
+    if len(off) > MOST_SENTENCES:
+        yield f"and {len(off) - MOST_SENTENCES} more."
+    follow = next((c for c in cells if c.verdict == "follows"), None)
+    if follow is not None:
+        exact = f"the exact value is {follow.expected}"
+        yield f"row {follow.row}, column {follow.column}: {_short(follow.given or '', 40)} follows; {exact}."
+
+
+# -- sums, notes -------------------------------------------------------------------------------------------------------
+
+
+def _sums(grade: Grade) -> Iterator[str]:
+    """Yield equations of the text that do not hold, except those whose result is graded above."""
+    graded = {c.line for c in grade.cells if c.verdict in ("wrong", "rounded")}
+    fine = [f for f in grade.arithmetic if f.verdict == "right"]
+    if fine and (grade.score is None or len(fine) < len(grade.arithmetic)):
+        yield f"{_number(len(fine), 'equation')} of your text hold" + ("s." if len(fine) == 1 else ".")
+    for finding in grade.arithmetic:
+        if finding.verdict != "right" and not (finding.line in graded and finding.verdict in ("wrong", "rounded")):
+            yield sentence(finding)
+
+
+def sentence(finding: ArithmeticFinding) -> str:
+    """Describe a finding: line 95: 8·14 − 11 → 71 does not hold: 96."""
+    equation = f"{_short(label(finding.left), 70)} {finding.relation} {_short(label(finding.right), 50)}"
+    off = [c for c in finding.cells if c.verdict != "right"]
+    if finding.verdict in ("shape", "unread"):
+        return f"line {finding.line}: {equation}: {finding.reason}."
+    single = len(finding.cells) == 1
+    cells = ", ".join(
+        f"{'' if single else f'[{c.row},{c.column}] '}{c.expected}{'' if single else f', not {c.given}'}"
+        for c in off[:4]
+    )
+    what = "is off in the last digit" if finding.verdict == "rounded" else "does not hold"
+    more = f", and {len(off) - 4} more" if len(off) > 4 else ""
+    reason = f" ({finding.reason})" if finding.reason else ""
+    return f"line {finding.line}: {equation} {what}: it is {cells}{more}{reason}."
+
+
+def _notes(grade: Grade) -> Iterator[str]:
+    """Yield the notes; the same assumption on several lines is reported once."""
+    found: dict[str, list[int]] = {}
+    for note in grade.notes:
+        found.setdefault(note.assumption, []).append(note.line)
+    for said, lines in found.items():
+        places = list(dict.fromkeys(map(str, lines)))
+        yield f"line{'s' if len(places) > 1 else ''} {_and(places)}: {_named(said)}."
+
+
+def _short(text: str, most: int = 90) -> str:
+    text = " ".join(text.split())
+    return text if len(text) <= most else text[: most - 1] + "…"
+
+
+def _number(count: int, what: str) -> str:
+    return f"{count} {what}{'' if count == 1 else 's'}"
+
+
+def _and(items: Sequence[str]) -> str:
+    return items[0] if len(items) == 1 else f"{', '.join(items[:-1])} and {items[-1]}"
+
+
+# -- text --------------------------------------------------------------------------------------------------------------
+
+
+def _text(shown: GradeView, width: int) -> str:
+    lines = [shown.title, "=" * len(shown.title), ""]
+    for said in shown.summary:
+        lines += _wrapped(said, width)
+    lines += [""] if shown.summary else []
+    if shown.mistakes:
+        lines += _listed("What went wrong", shown.mistakes, width)
+    if shown.steps:
+        lines += ["Step by step", "------------", f"  {'   '.join(LEGEND.values())}", ""]
+        for step in shown.steps:
+            lines += [*_block(step, width), ""]
+    for title, items in shown.details:
+        lines += _listed(title if shown.steps or shown.summary else "", items, width)
+    return "\n".join(line.rstrip() for line in lines).rstrip() + "\n"
+
+
+def _listed(title: str, items: Sequence[str], width: int) -> list[str]:
+    lines = [title, "-" * len(title)] if title else []
+    for item in items:
+        lines += _wrapped(item, width, "- " if title else "")
+    return [*lines, ""]
+
+
+def _wrapped(text: str, width: int, mark: str = "") -> list[str]:
+    return textwrap.wrap(
+        text, width, initial_indent=mark, subsequent_indent=" " * len(mark), break_on_hyphens=False
+    ) or [""]
+
+
+def _cell(cell: Cell | None) -> str:
+    if cell is None:
+        return ". "
+    text = "" if cell.given is None else cell.given
+    text = text if len(text) <= 24 else text[:23] + "…"
+    return f"{text}{SIGNS[cell.verdict]}" if SIGNS[cell.verdict] else f"{text} "
+
+
+def _block(step: StepView, width: int) -> list[str]:
+    cells = [[_cell(cell) for cell in row] for row in step.rows]
+    widths = [max(len(row[j]) for row in cells) for j in range(len(cells[0]))]
+    last = len(cells) - 1
+    lines = []
+    for i, row in enumerate(cells):
+        body = " ".join(cell.rjust(w) for cell, w in zip(row, widths, strict=True))
+        left, right = ("[", "]") if last == 0 else ("⎡", "⎤") if i == 0 else ("⎣", "⎦") if i == last else ("⎢", "⎥")
+        before = f"  {step.name:>6} = " if i == last // 2 else " " * (len(step.name.rjust(6)) + 5)
+        after = f"   {step.summary}" if i == last // 2 else ""
+        lines.append(f"{before}{left}{body}{right}{after}")
+    for said in step.sentences:
+        lines += [f"{'':11}{line}" for line in _wrapped(said, width - 11)]
+    return lines
+
+
+# -- Markdown ----------------------------------------------------------------------------------------------------------
+
+
+def _markdown(shown: GradeView) -> str:
+    lines = [f"# {_plain_markdown(shown.title)}", ""]
+    lines += [f"{_plain_markdown(said)}  " for said in shown.summary]
+    lines += [""] if shown.summary else []
+    if shown.mistakes:
+        lines += ["## What went wrong", "", *(f"- {_plain_markdown(said)}" for said in shown.mistakes), ""]
+    if shown.steps:
+        lines += ["## Step by step", "", "; ".join(LEGEND.values()), ""]
+        for step in shown.steps:
+            lines += [*_table(step), ""]
+    for title, items in shown.details:
+        heading = [f"## {title}", ""] if shown.steps or shown.summary else []
+        lines += [*heading, *(f"- {_plain_markdown(said)}" for said in items), ""]
+    return "\n".join(lines).rstrip() + "\n"
+
+
+def _plain_markdown(text: str) -> str:
+    """Escape text that contains the learner's own LaTeX, so that nothing in it is interpreted as markup."""
+    for char in "\\`*_{}[]<>$|#":
+        text = text.replace(char, f"\\{char}")
+    return text
+
+
+def _table(step: StepView) -> list[str]:
+    lines = [f"**${latex(name(step.symbol))}$**: {step.summary}", ""]
+    lines += ["| " + " | ".join(" " for _ in step.rows[0]) + " |", "|" + "---|" * len(step.rows[0])]
+    for row in step.rows:
+        lines.append("| " + " | ".join(_table_cell(cell) for cell in row) + " |")
+    if step.sentences:
+        lines += ["", *(f"- {_plain_markdown(said)}" for said in step.sentences)]
+    return lines
+
+
+def _table_cell(cell: Cell | None) -> str:
+    text = _plain_markdown(_cell(cell).strip())
+    return f"**{text}**" if cell is not None and cell.verdict in ("wrong", "rounded") else text
+
+
+# -- HTML --------------------------------------------------------------------------------------------------------------
+
+
+def _math_cell(cell: Cell | None) -> str:
+    if cell is None:
+        return "<mtd></mtd>"
+    text = escape(_cell(cell).strip())
+    better = cell.follows or cell.expected
+    hint = f"<mtext> ({escape(better)})</mtext>" if cell.verdict in ("wrong", "rounded", "missing") else ""
+    return f'<mtd class="{cell.verdict}"><mn>{text}</mn>{hint}</mtd>'

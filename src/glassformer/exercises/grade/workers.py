@@ -1,0 +1,169 @@
+"""Grading in child processes: a submission that exceeds its time or memory limit or aborts affects only itself.
+
+Each worker grades one file after another. The CPU time of a submission and the worker's memory are limited by the
+operating system; a worker that dies is replaced, and its current submission is reported with the reason.
+"""
+
+from __future__ import annotations
+
+import os
+import pickle
+import subprocess
+import sys
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from pathlib import Path
+from queue import SimpleQueue
+from threading import Timer
+from typing import IO, Any
+
+from glassformer.errors import GlassError
+from glassformer.exercises.exercise import Exercise
+from glassformer.exercises.grade.grade import Grade, grade
+from glassformer.exercises.reader import read_file
+
+SECONDS = 2.0  # CPU time per submission
+MEGABYTES = 2048  # address space per worker
+PATIENCE = 60.0  # wall-clock seconds, for a busy machine
+Result = tuple[Grade | None, str]
+
+
+class Worker:
+    """One child process with its limits; `grade` returns a Grade, or None and the reason."""
+
+    def __init__(
+        self,
+        exercise: Exercise | None,
+        seconds: float = SECONDS,
+        megabytes: int = MEGABYTES,
+        *,
+        decimal_comma: bool = False,
+    ) -> None:
+        self.exercise, self.seconds, self.megabytes = exercise, seconds, megabytes
+        self.decimal_comma = decimal_comma
+        self.process: subprocess.Popen[bytes] | None = None
+
+    def grade(self, path: Path) -> Result:
+        process = self._started()
+        assert process.stdin is not None
+        assert process.stdout is not None
+        alarm = Timer(PATIENCE, process.kill)
+        alarm.start()
+        try:
+            _send(process.stdin, str(path))
+            found: Result = _receive(process.stdout)
+        except (EOFError, OSError, pickle.UnpicklingError):
+            return None, self._reason(self.close())
+        finally:
+            alarm.cancel()
+        return found
+
+    def close(self) -> int:
+        """Terminate the process, if there is one, and return its exit code."""
+        process, self.process = self.process, None
+        if process is None:
+            return 0
+        process.kill()
+        code = process.wait()
+        for pipe in (process.stdin, process.stdout):
+            if pipe is not None:
+                with suppress(OSError):  # unsent data has no reader
+                    pipe.close()
+        return code
+
+    def _started(self) -> subprocess.Popen[bytes]:
+        if self.process is None:
+            paths = os.pathsep.join(path for path in sys.path if path)
+            environment = {**os.environ, "PYTHONPATH": paths, "OMP_NUM_THREADS": "1"}
+            self.process = subprocess.Popen(
+                [sys.executable, "-m", "glassformer.exercises.grade.workers", str(self.seconds), str(self.megabytes)],
+                stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, env=environment,
+            )  # fmt: skip
+            assert self.process.stdin is not None
+            _send(self.process.stdin, (self.exercise, self.decimal_comma))
+        return self.process
+
+    def _reason(self, code: int) -> str:
+        import signal
+
+        if code in (-signal.SIGPROF, -signal.SIGKILL, -signal.SIGXCPU):
+            return f"grading it took more than {self.seconds:g} seconds: hand in one solution with ordinary numbers"
+        return f"grading it ended the process (code {code}): hand in one solution with ordinary numbers"
+
+
+def grade_files(
+    exercise: Exercise | None, paths: Sequence[Path], workers: int | None = None, *, decimal_comma: bool = False
+) -> Iterator[Result]:
+    """Yield the grade of each file, or the reason why there is none, in the order of the files."""
+    count = min(len(paths), workers or min(4, os.cpu_count() or 1))
+    free: SimpleQueue[Worker] = SimpleQueue()
+    pool = [Worker(exercise, decimal_comma=decimal_comma) for _ in range(max(1, count))]
+    for worker in pool:
+        free.put(worker)
+
+    def one(path: Path) -> Result:
+        worker = free.get()
+        try:
+            return worker.grade(path)
+        finally:
+            free.put(worker)
+
+    try:
+        with ThreadPoolExecutor(max(1, count)) as threads:
+            yield from threads.map(one, paths)
+    finally:
+        for worker in pool:
+            worker.close()
+
+
+def _send(pipe: IO[bytes], value: Any) -> None:
+    data = pickle.dumps(value)
+    pipe.write(len(data).to_bytes(8, "little") + data)
+    pipe.flush()
+
+
+def _receive(pipe: IO[bytes]) -> Any:
+    head = pipe.read(8)
+    if len(head) < 8:
+        raise EOFError
+    size = int.from_bytes(head, "little")
+    data = pipe.read(size)
+    if len(data) < size:
+        raise EOFError
+    return pickle.loads(data)
+
+
+def main(seconds: float, megabytes: int) -> None:
+    """Run the child process: grade the files whose names it receives, until the parent closes the pipe."""
+    import resource
+    import signal
+
+    source, sink = sys.stdin.buffer, os.fdopen(os.dup(1), "wb")
+    os.dup2(2, 1)  # only results go to the pipe
+    resource.setrlimit(resource.RLIMIT_AS, (megabytes << 20, megabytes << 20))
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    exercise, decimal_comma = _receive(source)
+    while True:
+        try:
+            path = Path(_receive(source))
+        except EOFError:
+            return
+        signal.setitimer(signal.ITIMER_PROF, seconds)  # SIGPROF ends the process
+        found: Result
+        try:
+            found = grade(exercise, read_file(path, decimal_comma=decimal_comma)), ""
+        except GlassError as error:
+            found = None, str(error)
+        except MemoryError:
+            found = None, f"grading it took more than {megabytes} MB: hand in one solution with ordinary numbers"
+        except RecursionError:
+            found = None, "its formulas are nested too deeply: write them in several steps"
+        except Exception as error:  # whatever the error, the other files are still graded
+            found = None, f"it could not be graded ({type(error).__name__})"
+        signal.setitimer(signal.ITIMER_PROF, 0)
+        _send(sink, found)
+
+
+if __name__ == "__main__":
+    main(float(sys.argv[1]), int(sys.argv[2]))

@@ -1,0 +1,1 @@
+"""Printers of expressions: text, LaTeX and MathML."""

@@ -1,0 +1,29 @@
+"""Parsing learners' work: Markdown, LaTeX, plain text, YAML, JSON and CSV → statements with line numbers.
+
+`read` returns the statements of a document; `arithmetic` checks whether its own equations hold.
+"""
+
+from __future__ import annotations
+
+from glassformer.exercises.reader.equations import ArithmeticFinding, Cell, Comparison, arithmetic, compare, verdict_of
+from glassformer.exercises.reader.reader import read, read_file
+from glassformer.exercises.reader.statements import Link, Note, Reading, Statement, Target, Unread, formula, target_of
+
+__all__ = [
+    "ArithmeticFinding",
+    "Cell",
+    "Comparison",
+    "Link",
+    "Note",
+    "Reading",
+    "Statement",
+    "Target",
+    "Unread",
+    "arithmetic",
+    "compare",
+    "formula",
+    "read",
+    "read_file",
+    "target_of",
+    "verdict_of",
+]

@@ -1,0 +1,338 @@
+"""Answers by symbol as statements, from YAML and JSON (`{"Q": [[1, 2], [3, 4]], "w_{1,2}": 0.5343}`) and CSV.
+
+Numbers keep their written form: 0.1050 is not 0.105. CSV can be `symbol,row,column,value` (rows and columns from 1),
+rows that begin with their symbol, or blocks of rows under a symbol.
+"""
+
+from __future__ import annotations
+
+import csv
+import json
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from glassformer.errors import InputError
+from glassformer.exercises.expression import MAX_DIGITS, Array, Blank, Expression, Name, Negative, is_numeric, number
+from glassformer.exercises.reader.formats import side_by_side
+from glassformer.exercises.reader.statements import Link, Note, Reading, Statement, Target, Unread, formula, target_of
+
+MOST_CELLS = 200_000
+_FLOAT = re.compile(r"[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d{1,2})?")
+DEEPEST = 30
+# keys that may wrap the answers
+_WRAPPERS = ("values", "answers", "answer", "solution", "given", "results")
+_ASIDE = frozenset(
+    ("steps", "title", "name", "student", "layout", "id", "comment", "comments", "notes", "exercise", "author")
+)
+_INFINITE = {"inf": "∞", "-inf": "-∞", ".inf": "∞", "-.inf": "-∞", "infinity": "∞", "-infinity": "-∞"}
+
+
+@dataclass(frozen=True, slots=True)
+class Scalar:
+    """A value as written, and its line."""
+
+    text: str
+    line: int
+
+
+@dataclass(slots=True)
+class Answers:
+    """Collects statements from a tree of mappings, lists and Scalars."""
+
+    statements: list[Statement] = field(default_factory=list)
+    unread: list[Unread] = field(default_factory=list)
+    notes: list[Note] = field(default_factory=list)
+    cells: int = 0
+
+    def mapping(self, tree: Mapping[Scalar, Any], head: int | None = None, depth: int = 0) -> None:
+        for key, value in tree.items():
+            name = key.text.strip()
+            if name.lower() in _ASIDE:
+                continue
+            if depth < 3 and isinstance(value, Mapping):
+                self.mapping(value, head, depth + 1)
+            elif name == "heads" and isinstance(value, list) and all(isinstance(v, Mapping) for v in value):
+                for number, entry in enumerate(value, 1):
+                    self.mapping(entry, number, depth + 1)
+            else:
+                self.answer(key, value, head)
+
+    def answer(self, key: Scalar, value: Any, head: int | None) -> None:
+        target = self.target(key, head)
+        term = self.term(value, key.line)
+        if target is None or isinstance(term, Blank):
+            return
+        if isinstance(term, Array) and term.ragged:
+            self.unread.append(Unread(key.line, key.text, "the rows of the matrix differ in length"))
+        self.statements.append(Statement(key.line, key.text, target, (Link(key.line, "=", term),), place="answer"))
+
+    def target(self, key: Scalar, head: int | None = None) -> Target | None:
+        read = formula(key.text, key.line)
+        if read.problems or len(read.drafts) != 1 or len(read.drafts[0].terms) != 1:
+            self.unread.append(Unread(key.line, key.text[:200], "this is not a symbol such as Q, Q_1 or w_{1,2}"))
+            return None
+        term = read.drafts[0].terms[0].term
+        if head is not None and isinstance(term, Name) and not term.indices:
+            term = Name(term.name, (head,), term.upper)
+        return target_of(term)
+
+    def term(self, value: Any, line: int, depth: int = 0) -> Expression:
+        """Parse a number, an expression, a list or a matrix."""
+        self.cells += 1
+        if self.cells > MOST_CELLS:
+            raise InputError(f"more than {MOST_CELLS:,} numbers", "send fewer answers at once")
+        if isinstance(value, Scalar):
+            return self.scalar(value)
+        if not isinstance(value, list) or depth > 4:
+            self.unread.append(Unread(line, "", "neither a number, nor a list, nor a matrix"))
+            return Blank()
+        items = tuple(self.term(item, line, depth + 1) for item in value)
+        if items and all(isinstance(item, Array) and item.flat for item in items):
+            return Array(tuple(item.rows[0] for item in items if isinstance(item, Array)))
+        return Array((items,), flat=True)
+
+    def scalar(self, value: Scalar) -> Expression:
+        text = value.text.strip()
+        if text.lower() in ("", "null", "none", "~", "?", "-", "nan"):
+            return Blank()
+        text = _INFINITE.get(text.lower(), text)
+        if _FLOAT.fullmatch(text) and len(text) < MAX_DIGITS:  # the e of 1e-5 is not Euler's number here
+            written = number(text.lstrip("+-"))
+            return Negative(written) if text.startswith("-") else written
+        read = formula(text.strip("$"), value.line)
+        single = len(read.drafts) == 1 and len(read.drafts[0].terms) == 1 and not read.problems
+        if single and is_numeric(read.drafts[0].terms[0].term):
+            self.notes += [Note(*note) for note in read.notes]
+            return read.drafts[0].terms[0].term
+        reason = read.problems[0][2] if read.problems else "this is not a number"
+        self.unread.append(Unread(value.line, text[:200], reason))
+        return Blank()
+
+    def reading(self, name: str, kind: str) -> Reading:
+        if not self.statements and not self.unread:
+            raise InputError(f"{name} has no answers in it", 'write them by symbol, as {"Q": [[1, 2], [3, 4]]}')
+        return Reading(name, kind, tuple(self.statements), tuple(self.unread), tuple(self.notes))
+
+
+def answers(text: str, name: str, kind: str) -> Reading:
+    """Read the answers of a YAML, JSON or CSV file; InputError if it is malformed."""
+    if kind == "csv":
+        return csv_answers(text, name)
+    tree = _json(text, name) if kind == "json" else _yaml(text, name)
+    for _ in range(2):
+        inner = next((v for k, v in tree.items() if k.text.lower() in _WRAPPERS and isinstance(v, Mapping)), None)
+        tree = inner if inner is not None else tree
+    found = Answers()
+    found.mapping(tree)
+    return found.reading(name, kind)
+
+
+def _json(text: str, name: str) -> Mapping[Scalar, Any]:
+    """Parse JSON with every number as written. Line numbers are found by searching for the keys in order."""
+    try:
+        tree = json.loads(text, parse_float=str, parse_int=str, parse_constant=str, object_pairs_hook=_Pairs)
+    except json.JSONDecodeError as error:
+        raise InputError(f"{name} is not JSON (line {error.lineno}: {error.msg})", "mend it there") from None
+    except RecursionError:
+        raise InputError(f"{name} is nested too deeply", "write matrices as lists of lists") from None
+    if not isinstance(tree, _Pairs):
+        raise InputError(f"{name} holds no mapping", 'write answers by symbol, as {"Q": [[1, 2], [3, 4]]}')
+    return _Lines(text).mapping(tree)
+
+
+class _Pairs(list[tuple[str, Any]]):
+    """A JSON object as ordered pairs, including duplicate keys."""
+
+
+class _Lines:
+    def __init__(self, text: str) -> None:
+        self.text, self.at, self.line, self.counted = text, 0, 1, 0
+
+    def mapping(self, pairs: _Pairs) -> dict[Scalar, Any]:
+        found: dict[Scalar, Any] = {}
+        for key, value in pairs:
+            place = self.text.find(json.dumps(key), self.at)
+            if place < 0:
+                place = self.text.find(json.dumps(key, ensure_ascii=False), self.at)
+            if place >= 0:
+                self.at = place + 1
+                self.line += self.text.count("\n", self.counted, place)
+                self.counted = place
+            found[Scalar(key, self.line)] = self.value(value)
+        return found
+
+    def value(self, value: Any) -> Any:
+        if isinstance(value, _Pairs):
+            return self.mapping(value)
+        if isinstance(value, list):
+            return [self.value(item) for item in value]
+        return Scalar("" if value is None else str(value), self.line)
+
+
+def _yaml(text: str, name: str) -> Mapping[Scalar, Any]:
+    import yaml
+
+    loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+    try:
+        node = yaml.compose(text, Loader=loader)
+        tree = None if node is None else _Nodes().value(node, 0)
+    except yaml.YAMLError as error:
+        mark = getattr(error, "problem_mark", None)
+        where = f"line {mark.line + 1}: " if mark is not None else ""
+        what = getattr(error, "problem", None) or "broken"
+        raise InputError(f"{name} is not YAML ({where}{what})", "mend it there") from None
+    except RecursionError:
+        raise InputError(f"{name} is nested too deeply", "write matrices as lists of lists") from None
+    if not isinstance(tree, dict):
+        raise InputError(f"{name} holds no mapping", "write answers by symbol, as Q: [[1, 2], [3, 4]]")
+    return tree
+
+
+class _Nodes:
+    """YAML nodes as a tree of Scalars; an alias counts each time it is used, which prevents exponential expansion."""
+
+    def __init__(self) -> None:
+        self.count = 0
+
+    def value(self, node: Any, depth: int) -> Any:
+        self.count += 1
+        if self.count > MOST_CELLS or depth > DEEPEST:
+            raise InputError(f"more than {MOST_CELLS:,} values or {DEEPEST} levels", "send fewer answers at once")
+        line = node.start_mark.line + 1
+        if node.id == "scalar":
+            return Scalar(node.value, line)
+        children: Sequence[Any] = node.value
+        if node.id == "sequence":
+            return [self.value(child, depth + 1) for child in children]
+        return {
+            Scalar(str(key.value) if key.id == "scalar" else "", key.start_mark.line + 1): self.value(value, depth + 1)
+            for key, value in children
+        }
+
+
+LARGEST = 1000  # largest row or column
+_COLUMNS = {"symbol": "symbol", "name": "symbol", "quantity": "symbol", "row": "row", "i": "row", "column": "column",
+            "col": "column", "j": "column", "value": "value", "given": "value", "answer": "value"}  # fmt: skip
+_NUMBER = re.compile(r"\s*[-+−]?[\d.]")
+Row = tuple[int, list[str]]
+
+
+def csv_answers(text: str, name: str) -> Reading:
+    delimiter = _delimiter(text)
+    try:
+        rows = [(number, [cell.strip() for cell in row]) for number, row in _rows(text, delimiter)]
+    except csv.Error as error:
+        raise InputError(f"{name} is not CSV ({error})", "save it as comma-separated values") from None
+    found = Answers()
+    if delimiter == ";":
+        rows = [(number, [_point(found, cell, number) for cell in row]) for number, row in rows]
+    filled = [row for row in rows if any(row[1])]
+    if filled:
+        head = [_COLUMNS.get(cell.lower()) for cell in filled[0][1]]
+        if {"symbol", "value"} <= set(head):
+            _table(found, head, filled[1:])
+        else:
+            _blocks(found, side_by_side(rows))
+    return found.reading(name, "csv")
+
+
+def _rows(text: str, delimiter: str) -> list[tuple[int, list[str]]]:
+    reader = csv.reader(text.splitlines(), delimiter=delimiter)
+    return [(reader.line_num, row) for row in reader]
+
+
+def _delimiter(text: str) -> str:
+    start = text[:4000]
+    return max(",;\t", key=lambda mark: (start.count(mark) if mark != "," else start.count(mark) * 0.5 + 0.5))
+
+
+def _point(found: Answers, cell: str, line: int) -> str:
+    """Convert decimal commas: between semicolons a comma can only be a decimal comma."""
+    if re.fullmatch(r"[-+−]?\d+,\d+", cell):
+        found.notes.append(Note(line, cell, "a decimal comma, since semicolons separate the cells"))
+        return cell.replace(",", ".")
+    return cell
+
+
+def _table(found: Answers, head: list[str | None], rows: list[Row]) -> None:
+    """Read one cell per line. A symbol without row and column is a single number."""
+    cells: dict[str, dict[tuple[int, int], Expression]] = {}
+    lines: dict[str, int] = {}
+    for line, row in rows:
+        given = {key: cell for key, cell in zip(head, row, strict=False) if key is not None}
+        symbol, value = given.get("symbol", ""), given.get("value", "")
+        place = _place(given.get("row", ""), given.get("column", ""))
+        if not symbol or place is None:
+            reason = f"row and column are whole numbers from 1 to {LARGEST}" if symbol else "the symbol is missing"
+            found.unread.append(Unread(line, ",".join(row), reason))
+            continue
+        term = found.scalar(Scalar(value, line))
+        lines.setdefault(symbol, line)
+        if place in cells.setdefault(symbol, {}):
+            found.unread.append(Unread(line, ",".join(row), "this cell was given before"))
+        elif not isinstance(term, Blank):
+            cells[symbol][place] = term
+    for symbol, given_cells in cells.items():
+        _matrix(found, Scalar(symbol, lines[symbol]), given_cells)
+
+
+def _place(row: str, column: str) -> tuple[int, int] | None:
+    """Parse a row and a column; (0, 0) means that the symbol is a single number."""
+    if not row and not column:
+        return 0, 0
+    numbers = [int(text) if text.isdecimal() and len(text) < 6 else 0 for text in (row or "1", column or "1")]
+    return (numbers[0], numbers[1]) if all(1 <= n <= LARGEST for n in numbers) else None
+
+
+def _matrix(found: Answers, symbol: Scalar, cells: dict[tuple[int, int], Expression]) -> None:
+    target = found.target(symbol)
+    if target is None or not cells:
+        return
+    if (0, 0) in cells:
+        term: Expression = cells.pop((0, 0))
+        if cells:
+            found.unread.append(Unread(symbol.line, symbol.text, "given both with and without row and column"))
+    else:
+        height, width = max(i for i, _ in cells), max(j for _, j in cells)
+        if height * width > 100 * len(cells) + 10_000:
+            found.unread.append(Unread(symbol.line, symbol.text, f"{len(cells)} cells of a {height}×{width} matrix"))
+            return
+        rows = (tuple(cells.get((i, j), Blank()) for j in range(1, width + 1)) for i in range(1, height + 1))
+        term = Array(tuple(rows))
+    link = Link(symbol.line, "=", term)
+    found.statements.append(Statement(symbol.line, symbol.text, target, (link,), place="answer"))
+
+
+def _blocks(found: Answers, rows: list[Row]) -> None:
+    """Read blocks: `Q` alone on a line with its rows below, or every row with its symbol first."""
+    symbol: Scalar | None = None
+    body: list[tuple[Expression, ...]] = []
+    for line, row in [*rows, (0, [])]:
+        while row and not row[-1]:
+            row = row[:-1]
+        named = bool(row) and not _NUMBER.match(row[0])
+        same = named and symbol is not None and row[0] == symbol.text and len(row) > 1
+        if (not row or (named and not same)) and symbol is not None and body:
+            _block(found, symbol, body)
+            symbol, body = None, []
+        if named and not same:
+            symbol, body = Scalar(row[0].rstrip("=: "), line), []
+        values = row[1:] if named else row
+        if values and symbol is None:
+            found.unread.append(Unread(line, ",".join(row), "no symbol stands over or before these numbers"))
+        elif values:
+            body.append(tuple(found.scalar(Scalar(cell, line)) for cell in values))
+
+
+def _block(found: Answers, symbol: Scalar, body: list[tuple[Expression, ...]]) -> None:
+    target = found.target(symbol)
+    if target is None:
+        return
+    matrix = Array(tuple(body))
+    if matrix.ragged:
+        found.unread.append(Unread(symbol.line, symbol.text, "the rows of the matrix differ in length"))
+    term: Expression = body[0][0] if matrix.shape == (1, 1) else matrix
+    link = Link(symbol.line, "=", term)
+    found.statements.append(Statement(symbol.line, symbol.text, target, (link,), place="answer"))

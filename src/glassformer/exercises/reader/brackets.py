@@ -1,0 +1,91 @@
+"""Matrices drawn with bracket characters over several lines, ⎡ ⎢ ⎣ ⎤ ⎥ ⎦, as printed by `glassformer solve` and SymPy.
+
+Each is rewritten as `[[1, 2], [3, 4]]` on the line of its equation; the number of lines is preserved.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+_CORNERS = {"⎡": ("⎢", "⎣", "⎤"), "⎛": ("⎜", "⎝", "⎞")}
+_CLOSING = frozenset("⎤⎥⎦⎞⎟⎠")
+MAX_ROWS = 100
+
+
+@dataclass(frozen=True, slots=True)
+class _Drawn:
+    top: int
+    left: int
+    bottom: int
+    right: int  # the column after the closing brackets
+    text: str
+
+
+def inline(text: str) -> str:
+    """Rewrite the document with every drawn matrix on one line."""
+    if not any(corner in text for corner in _CORNERS):
+        return text
+    lines = text.split("\n")
+    found = [drawn for row, line in enumerate(lines) for drawn in _in_line(lines, row, line)]
+    for band in _bands(found):
+        _rewrite(lines, band)
+    return "\n".join(lines)
+
+
+def _in_line(lines: list[str], row: int, line: str) -> list[_Drawn]:
+    found = []
+    for column, char in enumerate(line):
+        if char in _CORNERS and (drawn := _drawn(lines, row, column, *_CORNERS[char])) is not None:
+            found.append(drawn)
+    return found
+
+
+def _drawn(lines: list[str], row: int, column: int, middle: str, last: str, closing: str) -> _Drawn | None:
+    """Return the matrix whose upper left corner is here; None if it is not closed."""
+    right = lines[row].find(closing, column)
+    if right < 0:
+        return None
+    rows = []
+    for bottom in range(row, min(len(lines), row + MAX_ROWS)):
+        line = lines[bottom]
+        if len(line) <= right or line[right] not in _CLOSING or (bottom > row and line[column] not in (middle, last)):
+            return None
+        if inside := line[column + 1 : right].strip():  # SymPy puts an empty line between the rows
+            rows.append(re.split(r"\s{2,}|\t", inside))
+        if line[column] == last:
+            text = "[" + ", ".join(f"[{', '.join(cells)}]" for cells in rows) + "]"
+            return _Drawn(row, column, bottom, right + 1, text)
+    return None
+
+
+def _bands(found: list[_Drawn]) -> list[list[_Drawn]]:
+    """Group matrices that are side by side, that is, whose lines overlap."""
+    bands: list[list[_Drawn]] = []
+    for drawn in sorted(found, key=lambda each: each.top):
+        if bands and drawn.top <= max(each.bottom for each in bands[-1]):
+            bands[-1].append(drawn)
+        else:
+            bands.append([drawn])
+    return bands
+
+
+def _rewrite(lines: list[str], band: list[_Drawn]) -> None:
+    """Write all matrices of a band on the line of their equation."""
+    first, last = min(each.top for each in band), max(each.bottom for each in band)
+    outside = {row: _without(lines[row], [each for each in band if each.top <= row <= each.bottom])
+               for row in range(first, last + 1)}  # fmt: skip
+    middle = (first + last) / 2
+    base = min(outside, key=lambda row: (not outside[row].strip(), abs(row - middle)))
+    line = lines[base].ljust(max(each.right for each in band))
+    for each in sorted(band, key=lambda each: -each.left):
+        line = line[: each.left] + each.text + line[each.right :]
+    for row in outside:
+        lines[row] = outside[row].rstrip() if row != base else ""
+    lines[base] = line.rstrip()
+
+
+def _without(line: str, band: list[_Drawn]) -> str:
+    for each in band:
+        line = line[: each.left] + " " * (each.right - each.left) + line[each.right :]
+    return line

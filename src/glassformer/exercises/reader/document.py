@@ -1,0 +1,606 @@
+"""Splits a document into prose, formulas, code and tables, and finds the mathematics in plain prose and in tables.
+
+A single pass from left to right. A closing mark that was not found is not searched for again, so the time is linear.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Literal, TypeAlias
+
+from glassformer.exercises.expression import Array, Blank, Expression, Name, is_numeric, names_in
+from glassformer.exercises.reader import symbols
+from glassformer.exercises.reader.statements import formula, listed
+
+PieceKind: TypeAlias = Literal["prose", "inline", "display", "code", "table", "tabular", "picture", "open"]
+
+MATRICES = frozenset(("matrix", "bmatrix", "pmatrix", "Bmatrix", "vmatrix", "Vmatrix", "array", "smallmatrix"))
+DISPLAYS = MATRICES | frozenset(
+    ("equation", "align", "gather", "multline", "eqnarray", "displaymath", "math", "flalign", "alignat", "aligned",
+     "split", "gathered", "dmath")
+)  # fmt: skip
+CODE = frozenset(("verbatim", "lstlisting", "minted", "Verbatim", "alltt"))
+TABULARS = frozenset(("tabular", "tabularx", "tabulary", "longtable"))
+_DROPPED = frozenset(("comment", "tikzpicture", "thebibliography"))
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    kind: PieceKind
+    text: str
+    line: int
+    crossed: bool = False
+
+
+_MARK = re.compile(
+    r"""
+    (?P<escaped>\\\\|\\\$)
+  | (?P<fence>^[ \t]*(?:```|~~~)[^\n]*\n)
+  | (?P<table>^(?:[ \t]*\|[^\n]*|[^\n|]*\|[^\n]*)\n[ \t]*\|?[ \t]*:?-{1,}:?[ \t]*(?:\|[ \t]*:?-+:?[ \t]*)*\|?[ \t]*$)
+  | (?P<tabs>^[^\n\t]+\t)
+  | (?P<comment><!--)
+  | (?P<display>\$\$|\\\[)
+  | (?P<inline>\\\(|\$)
+  | (?P<begin>\\begin\{(?P<env>[A-Za-z]+)\*?\})
+  | (?P<strike>~~|</?(?:del|s|strike)>)
+  | (?P<tick>`+)
+  | (?P<picture>!\[[^\]\n!]{0,200}\]\([^)\n]{0,300}\)|<img\b[^<>\n]{0,300}>
+      | \\includegraphics(?:\[[^\]\n]{0,200}\])?\{[^}\n]{0,300}\})
+    """,
+    re.X | re.M,
+)
+
+
+class _Cutter:
+    def __init__(self, text: str) -> None:
+        self.text, self.at, self.line, self.counted = text, 0, 1, 0
+        self.crossed = False
+        self.missing: set[str] = set()
+        self.ends = -1
+        self.before = False
+        self.shown = 0  # where the last piece ended
+
+    def line_at(self, position: int) -> int:
+        """Return the line of a position; positions must not decrease between calls."""
+        self.line += self.text.count("\n", self.counted, position)
+        self.counted = position
+        return self.line
+
+    def find(self, close: str, start: int) -> int:
+        if close in self.missing:
+            return -1
+        found = self.text.find(close, start)
+        if found < 0:
+            self.missing.add(close)
+        return found
+
+    def run(self) -> Iterator[Piece]:
+        start = 0
+        while (mark := _MARK.search(self.text, self.at)) is not None:
+            self.at = mark.end()
+            pieces = self.take(mark)
+            if pieces is None:
+                continue
+            stop = min([mark.start(), *(position for _, _, position in pieces[:1])])
+            if start < stop:
+                yield Piece("prose", self.text[start:stop], self.line_at(start), self.before)
+            for kind, text, position in pieces:
+                yield Piece(kind, text, self.line_at(position), self.crossed)
+            start = self.shown = self.at
+        if start < len(self.text):
+            yield Piece("prose", self.text[start:], self.line_at(start), self.crossed)
+
+    def take(self, mark: re.Match[str]) -> list[tuple[PieceKind, str, int]] | None:
+        """Return the pieces that begin at a mark and advance past them; None if the mark is plain text."""
+        self.before = self.crossed
+        start, end = mark.span()
+        match mark.lastgroup:
+            case "fence":
+                return self.until("\n" + mark.group().strip()[:3], "code", end, after_line=True)
+            case "comment":
+                close = self.find("-->", end)
+                self.at = close + 3 if close >= 0 else end
+                return []
+            case "display":
+                return self.until("$$" if mark.group() == "$$" else r"\]", "display", end)
+            case "inline":
+                return self.until(r"\)", "inline", end) if mark.group() != "$" else self.dollars(end)
+            case "begin" | "env":
+                return self.environment(mark)
+            case "strike":
+                opens = not self.crossed if mark.group() == "~~" else not mark.group().startswith("</")
+                # ~~ that never closes, or closes in another paragraph, is not a strike
+                if opens and mark.group() == "~~" and not 0 <= self.find("~~", end) < self.paragraph(end):
+                    return None
+                self.crossed = opens
+                return []
+            case "tick":
+                return self.until(mark.group(), "code", end, same_paragraph=True)
+            case "picture":
+                return [("picture", mark.group(), start)]
+            case "table":
+                return self.lines(start, lambda line: "|" in line, "table")
+            case "tabs" if mark.group().strip():
+                return self.lines(start, lambda line: "\t" in line.strip(" "), "table")
+        return None
+
+    def paragraph(self, start: int) -> int:
+        """Return the end of the paragraph."""
+        if self.ends < start:
+            found = re.compile(r"\n[ \t]*\n").search(self.text, start)
+            self.ends = found.start() if found else len(self.text)
+        return self.ends
+
+    def until(
+        self, close: str, kind: PieceKind, start: int, *, after_line: bool = False, same_paragraph: bool = False
+    ) -> list[tuple[PieceKind, str, int]] | None:
+        end = self.find(close, start)
+        if end < 0 and kind == "code":
+            return None
+        if same_paragraph and end > self.paragraph(start):
+            return None
+        if kind == "display" and end > self.paragraph(start) and _PROSE.search(self.text, start, end):
+            end = -1  # two formulas, the first of which was never closed
+        if end < 0:
+            end = self.paragraph(start)
+            self.at = end
+            return [("open", self.text[start:end], start)]
+        self.at = end + len(close)
+        if after_line:
+            newline = self.text.find("\n", self.at)
+            self.at = newline if newline >= 0 else len(self.text)
+        return [(kind, self.text[start:end], start)]
+
+    def dollars(self, start: int) -> list[tuple[PieceKind, str, int]] | None:
+        """Parse $…$ within a paragraph; "$5 and $10" is money."""
+        found = _DOLLAR.search(self.text, start)
+        if found is None or found.group() != "$":
+            return None
+        inside = self.text[start : found.start()]
+        if inside[:1].isdecimal() and inside[-1:].isspace() and _WORD.search(inside) and "\\" not in inside:
+            return None
+        self.at = found.end()
+        return [("inline", inside, start)]
+
+    def environment(self, mark: re.Match[str]) -> list[tuple[PieceKind, str, int]] | None:
+        name = mark["env"]
+        if name not in DISPLAYS | CODE | TABULARS | _DROPPED:
+            return None
+        star = "*" if mark.group("begin").endswith("*}") else ""
+        close = f"\\end{{{name}{star}}}"
+        end = self.find(close, mark.end())
+        if end < 0:
+            end = self.paragraph(mark.end())
+            self.at = end
+            return [("open", self.text[mark.start() : end], mark.start())]
+        self.at = end + len(close)
+        if name in _DROPPED:
+            return []
+        if name in CODE:
+            return [("code", self.text[mark.end() : end], mark.end())]
+        if name in TABULARS:
+            return [("tabular", self.text[mark.end() : end], mark.end())]
+        start = mark.start() - self.led_by(mark.start())
+        while name in MATRICES and (more := _GOES_ON.match(self.text, self.at)) is not None:
+            self.at = more.end()  # [..] [..] = [..] without dollar signs
+            if more["env"] is not None:
+                end = self.find(f"\\end{{{more['env']}}}", self.at)
+                self.at = end + len(more["env"]) + 6 if end >= 0 else self.paragraph(self.at)
+            elif more.end() == more.start() or self.text[self.at : self.at + 1] in ("\n", ""):
+                break
+        return [("display", self.text[start : self.at], start)]
+
+    def led_by(self, start: int) -> int:
+        """Return the length of `Q = ` before a matrix without dollar signs."""
+        found = _LED.search(self.text[max(self.shown, start - 80) : start])
+        return len(found.group()) if found else 0
+
+    def lines(self, start: int, belongs: Callable[[str], bool], kind: PieceKind) -> list[tuple[PieceKind, str, int]]:
+        """Return the consecutive lines from `start` that belong together."""
+        end = start
+        while end < len(self.text):
+            newline = self.text.find("\n", end)
+            newline = len(self.text) if newline < 0 else newline
+            if not belongs(self.text[end:newline]):
+                break
+            end = newline + 1
+        self.at = min(end, len(self.text))
+        return [(kind, self.text[start : self.at], start)]
+
+
+_DOLLAR = re.compile(r"(?<!\\)\$|\n[ \t]*\n")
+# what may precede a bare matrix, and what may follow it on the same line or as the next matrix
+_LED = re.compile(r"(?:\S{1,40}[ \t]*(?:=|≈|\\approx)|\\left[(\[])[ \t]*\n?[ \t]*$")
+_GOES_ON = re.compile(
+    r"[ \t]*\n?[ \t]*(?:\\(?:cdot|times|right[)\]]|left[(\[]|approx|,|;)|[=≈·×*+^_−-]|\{[^{}\n]{0,40}\}|\\top|T\b"
+    r"|\([0-9\\ a-z]{1,20}\))*[ \t]*\n?[ \t]*"
+    r"(?:\\begin\{(?P<env>[bpBvV]?matrix|smallmatrix|array)\}|[-+]?[0-9][0-9.]*(?=\s|$)|(?=\n|$))"
+)
+_PROSE = re.compile(r"(?:(?<![\\A-Za-z{])[A-Za-z]{3,}[,.:]?\s+){4}")
+_WORD = re.compile(r"[A-Za-z]{3,}")
+
+
+def pieces(text: str) -> Iterator[Piece]:
+    """Yield the pieces of the document in order; the contents of crossed-out passages are marked."""
+    return _Cutter(text).run()
+
+
+MOST_LINES = 60  # maximum number of lines spanned by one bracket
+LONGEST_LINE = 20_000
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    kind: Literal["words", "formula", "number", "long"]
+    text: str
+    line: int
+
+
+_ANY = re.compile(r"[\d=≈→⇒√∑\\\[^_>]")  # a line with none of these is prose
+_COMMANDS = re.compile(
+    r"\\(?:(?:sub)*section|chapter|paragraph|textbf|textit|emph|item|title|author|date|caption|noindent|maketitle|"
+    r"centering|begin|end|label|ref|underline|par|newpage|clearpage|bigskip|medskip|smallskip|vspace|hspace|input|href|"
+    r"url|q?quad)\b\*?(?:\{[a-z]{1,20}\})?(?:\[[^\]\n]{0,80}\])?"
+)
+_MARKER = re.compile(r"^\s*(?:>\s*)*(?:#{1,6}\s+|[-*+•]\s+|\(?(?:\d{1,2}|[a-z])[.)](?=\s|$)|\(\d{1,2}\))?\s*")
+_NUMBER = r"[-+−]?\d[\d.]*(?:/\d+)?"
+_NUMBERS = re.compile(rf"^\s*[\[(|]?\s*{_NUMBER}(?:(?:\s*[,;]\s*|\s+){_NUMBER})+\s*[,;]?\s*[\])|]?\s*$")
+_RELATION = re.compile(r"=|≈|→|⇒|->|~=|\\approx|\\rightarrow|\\Rightarrow|\\to\b|≃|⟹")
+_STRONG = re.compile(
+    r"\d|[=+^_×·⋅≈→⇒√∑∞−ᵀ²³¹⁰⁴-⁹⁻₀-₉∗]|\\(?:frac|cdot|times|sqrt|approx|[A-Z]?[a-z]*arrow|left|right|exp|sum|begin|end|,)"
+)
+_SIGNS = re.compile(r"[-+*/=<>()\[\]{},;|~:.]+$")
+_WORDS = re.compile(r"[A-Za-zÀ-ÿ]{3,}")
+_DECIMALS = re.compile(r"(?<![\w.])[-−]?\d+\.\d+(?![\w]|\.\d)(?:\s*,\s*[-−]?\d+(?:\.\d+)?(?![\w]|\.\d))*")
+_WHOLE = re.compile(r"(?<![\w.,])\d+(?![\w]|[.,]\d)")
+_CUES = re.compile(
+    r"(?:gets?|gives?|equals|obtain|circa|about|approximately|roughly|around|ca\.|total of|is)\s*[:~]?\s*$", re.I
+)
+_REFERENCE = re.compile(
+    r"(?:section|table|figure|fig\.|chapter|version|page|eq\.|equation|task|exercise|part|v)\s*$", re.I
+)
+_EMPHASIS = re.compile(r"(?<![\w*)])\*(\w{1,20})\*(?![\w*(])")
+_NAMED = re.compile(r"[A-Za-z]\w*(?:[(\[][\w,]{1,12}[)\]])?")
+_SHORT_NAME = re.compile(r"[WwQqKkVvd][qkvoQKVO]$|[A-Z]{2}$")
+_PYTHON = re.compile(r"\b(?:np|numpy|torch|math)\.(?:(?:array|tensor|matrix)\b)?")
+_ASSIGNED = re.compile(r"^\s*[A-Za-z][\w\[\]{}^,]{0,30}\s*=[^=]")
+_LIST = re.compile(r"\[[^\[\]]*[\d\]][^\[\]]*[,;\s][^\[\]]*")
+
+
+def scan(text: str, line: int, *, code: bool = False) -> Iterator[Event]:
+    """Yield the events of a passage of prose, in order."""
+    rows = text.split("\n")
+    index = 0
+    while index < len(rows):
+        row = rows[index]
+        here = line + index
+        if not _ANY.search(row) and not (len(row) < 40 and row.rstrip().endswith(":")):
+            index += 1
+            if row and not row.isspace():
+                yield Event("words", _MARKER.sub("", _COMMANDS.sub(" ", row), count=1), here)
+            continue
+        if len(row) > LONGEST_LINE:
+            yield Event("long", row[:200], here)
+            index += 1
+            continue
+        block = _block(rows, index)
+        if block:
+            lead, first = _lead(row)
+            joined = "; ".join(rows[i].strip().strip("|[]()").rstrip(",;") for i in range(index + first, index + block))
+            yield Event("formula", f"{lead}[{joined}]", here)
+            index += block
+            continue
+        taken = _joined(rows, index)
+        joined = "\n".join(rows[index : index + taken])
+        index += taken
+        yield from _line(joined, here, code)
+
+
+def _lead(row: str) -> tuple[str, int]:
+    """Parse `Q =` or `Q:` alone on a line, which names the rows of numbers below it."""
+    found = re.match(r"^\s*[-*]?\s*\**\s*([A-Za-z]\S{0,20})\s*(?:=|:)\s*\**\s*$", row)
+    return (f"{found[1]} = ", 1) if found else ("", 0)
+
+
+def _block(rows: list[str], index: int) -> int:
+    """Return how many lines from here on are rows of numbers, including the name above them; 0 if there are none."""
+    lead = _lead(rows[index])[1]
+    count = lead
+    while index + count < len(rows) and count < 200 and _NUMBERS.match(rows[index + count][:2000]):
+        count += 1
+    enough = count - lead >= (1 if lead else 2)
+    single = rows[index : index + count]
+    if not enough or any(row.count("[") > 1 or row.rstrip().endswith("],") for row in single):
+        return 0
+    return count
+
+
+def _joined(rows: list[str], index: int) -> int:
+    """Return how many lines belong together because a bracket is open."""
+    if "[" not in rows[index] or not any(c.isdecimal() for c in rows[index]):
+        return 1
+    depth = 0
+    for count, row in enumerate(rows[index : index + MOST_LINES], 1):
+        if not row.strip():
+            break
+        depth += row.count("[") - row.count("]")
+        if depth <= 0:
+            return count
+    return 1
+
+
+def _line(text: str, line: int, code: bool) -> Iterator[Event]:
+    body = _COMMANDS.sub(" ", text)
+    if code:
+        body = _PYTHON.sub("", re.sub(r"\.T\b", "^T", re.sub(r"#[^\n]*", "", body)))
+        if body.lstrip().startswith(("import ", "from ", "def ", "print(")):
+            yield Event("words", body, line)
+            return
+        if _ASSIGNED.match(body):
+            yield Event("formula", body.strip().rstrip(";"), line)
+            return
+    else:
+        bold = "**" if re.search(r"[\d)]\s?\*\*\s?[\d(]", body) else ""
+        body = _EMPHASIS.sub(r"\1", body.replace("**", bold)).replace("<sub>", "_").replace("</sub>", "")
+    marker = _MARKER.match(body)
+    body = body[marker.end() :] if marker else body
+    chunks = [(found.group(), found.start()) for found in re.finditer(r"\S+", body)]
+    kinds = [_kind(chunk) for chunk, _ in chunks]
+    at = 0
+    for start, stop in _runs(chunks, kinds):
+        low, high = chunks[start][1], chunks[stop - 1][1] + len(chunks[stop - 1][0])
+        run = body[low:high]
+        row = line + body.count("\n", 0, low)
+        if _is_formula(run):
+            yield Event("words", body[at:low], row)
+            yield Event("formula", run.strip().rstrip(".,;:!?"), row)
+            at = high
+        else:
+            yield from _numbers(body, at, low, high, row)
+            at = high
+    if at < len(body):
+        yield Event("words", body[at:], line)
+
+
+def _numbers(body: str, at: int, low: int, high: int, line: int) -> Iterator[Event]:
+    """Yield decimals in prose, and integers that the preceding words announce."""
+    for found in _DECIMALS.finditer(body, low, high):
+        text = found.group().rstrip(" ,")
+        if not _REFERENCE.search(body[max(0, found.start() - 20) : found.start()]):
+            yield Event("words", body[at : found.start()], line)
+            yield Event("number", f"[{text}]" if "," in text else text, line)
+            at = found.end()
+    if at <= low:
+        whole = _WHOLE.search(body, low, high)
+        if whole and _CUES.search(body[max(at, whole.start() - 30) : whole.start()]):
+            yield Event("words", body[at : whole.start()], line)
+            yield Event("number", whole.group(), line)
+            at = whole.end()
+    if at < high:
+        yield Event("words", body[at:high], line)
+
+
+def _kind(chunk: str) -> str:
+    """Classify a chunk. S: mathematics; W: same as its neighbors; N: a word."""
+    core = chunk.strip(".,;:!?\"'“”")
+    if not core:
+        return "W"
+    if re.match(r"https?:|www\.|[\w.]+@", core) or re.fullmatch(r"\d+(?:st|nd|rd|th)|\d{4}-\d\d-\d\d|\d+:\d+", core):
+        return "N"
+    function = re.match(r"([A-Za-z]+)\(", core)
+    if function and (function[1].lower() in symbols.FUNCTIONS):
+        return "S"
+    if "_" in core and re.match(r"[\w{}\\^,]+$", core) and _WORDS.match(core) is None:
+        return "S"
+    if _STRONG.search(core):
+        words = _WORDS.findall(core)
+        known = all(w.lower() in symbols.FUNCTIONS or w in ("out", "frac", "cdot", "sqrt") for w in words)
+        return "S" if known or re.search(r"[=_^\\]", core) else "N"
+    if _SIGNS.match(core):
+        return "S" if re.search(r"[=/*+\[\]()<>-]", core) else "W"
+    if core.startswith("["):
+        return "S"
+    letters = core.strip("()[],")
+    if len(letters) == 1 or (len(letters) <= 4 and all(c in symbols.QUANTITIES for c in letters)):
+        return "W"
+    if _SHORT_NAME.match(letters):
+        return "W"
+    return "N"
+
+
+def _runs(chunks: list[tuple[str, int]], kinds: list[str]) -> Iterator[tuple[int, int]]:
+    """Yield ranges of chunks that are mathematics; a word right before a relation names its left side."""
+    index = last = 0
+    while index < len(chunks):
+        if kinds[index] == "N":
+            index += 1
+            continue
+        start = index
+        opened = 0
+        while index < len(chunks) and kinds[index] != "N":
+            chunk = chunks[index][0]
+            opened += sum(chunk.count(c) for c in "[(") - sum(chunk.count(c) for c in "])")
+            index += 1
+            listed = chunk[0].isalpha() and index < len(chunks) and chunks[index][0].startswith("[")
+            if opened <= 0 and (chunk[-1] in ".;!?" or (chunk[-1] == ":" and not listed)) and chunk[-2:] != "..":
+                break  # the end of a sentence
+        stop = index
+        if start > last and _RELATION.match(chunks[start][0]) and _NAMED.fullmatch(chunks[start - 1][0]):
+            start -= 1
+        while start < stop and kinds[start] == "W" and not _joins(chunks, start, stop):
+            start += 1
+        if start < stop and "S" in kinds[start:stop]:
+            yield start, stop
+            last = stop
+
+
+def _joins(chunks: list[tuple[str, int]], index: int, stop: int) -> bool:
+    """Return whether the letter here belongs to what follows: "a = 1" but not "a [1, 2]"."""
+    if chunks[index][0].endswith(":"):
+        return index + 1 < stop and chunks[index + 1][0].startswith("[")  # Q: [[1, 2]]
+    if chunks[index][0].endswith((",", ".", ";")):
+        return False
+    return index + 1 < stop and bool(re.match(r"[-+*/=^_×·≈→⇒([−]|->|\\|[A-Z]", chunks[index + 1][0]))
+
+
+def _is_formula(run: str) -> bool:
+    operands = re.compile(r"[\w\])}∞]")
+    relation = _RELATION.search(run)
+    if relation is not None:
+        left, right = run[: relation.start()], run[relation.end() :]
+        return bool(operands.search(right)) or (bool(operands.search(left)) and "=" in relation.group())
+    return bool(_LIST.search(run))
+
+
+_RULE = re.compile(r"^[\s|:+-]*-[\s|:+-]*$")
+_MATH = re.compile(r"\$+([^$]+)\$+|\\\(((?:[^\\]|\\(?!\)))*)\\\)")
+_TABULAR = re.compile(
+    r"\\(?:hline|toprule|midrule|bottomrule|centering)\b|\\cline\{[^}]{0,20}\}|\\multicolumn\{\d+\}\{[^}]{0,20}\}"
+)
+
+_TOKEN = re.compile(r"(?:(?:[Tt]oken|[Rr]ow|[Pp]osition|#)\s*)?\$?(?:[xti]_?\{?)?(\d{1,3})\}?\$?")
+
+_NO_TOKEN = "which vectors these are cannot be told: number the rows, and name the columns q, k, v"
+
+
+@dataclass(slots=True)
+class Table:
+    """The contents of a table: chains as (line, source, target, term), formulas in cells as (line, text), problems."""
+
+    chains: list[tuple[int, str, Expression | None, Expression]] = field(default_factory=list)
+    formulas: list[tuple[int, str]] = field(default_factory=list)
+    problems: list[tuple[int, str, str]] = field(default_factory=list)
+    words: str = ""
+
+
+@dataclass(slots=True)
+class _Cell:
+    text: str
+    term: Expression | None  # None: words or empty
+    line: int
+
+    @property
+    def number(self) -> bool:
+        return self.term is not None and is_numeric(self.term) and not isinstance(self.term, Blank)
+
+    @property
+    def named(self) -> bool:
+        return self.term is not None and bool(names_in(self.term)) and len(self.text) < 40
+
+
+def markdown_table(text: str, line: int) -> Table:
+    rows = []
+    for offset, row in enumerate(text.split("\n")):
+        if not row.strip() or _RULE.match(row):
+            continue
+        cells = row.split("\t") if "\t" in row and "|" not in row else row.strip().strip("|").split("|")
+        rows.append([_cell(cell, line + offset) for cell in cells])
+    return _table(rows, line, text)
+
+
+def latex_table(text: str, line: int) -> Table:
+    """Parse the body of a tabular, which begins with its column specification: {c|cc}."""
+    text = re.sub(r"^\s*(?:\[[tbc]\])?\{[^\n]{0,80}?\}(?=\s|\\|$)", "", text, count=1)
+    rows = []
+    for row in re.split(r"\\\\", text):
+        start = line + text.count("\n", 0, text.find(row))
+        plain = _TABULAR.sub(" ", row)
+        if plain.strip():
+            rows.append([_cell(cell, start) for cell in re.split(r"(?<!\\)&", plain)])
+    return _table(rows, line, text)
+
+
+def _cell(text: str, line: int) -> _Cell:
+    stripped = text.strip().strip("*").strip()
+    inside = _MATH.fullmatch(stripped)
+    source = (inside[1] or inside[2] or "") if inside else stripped
+    if not source or len(source) > 400 or (not inside and re.search(r"[A-Za-z]{3,}\s|[A-Za-z]{4,}", source)):
+        return _Cell(stripped, None, line)
+    read = formula(source, line)
+    if read.problems or len(read.drafts) != 1 or len(read.drafts[0].terms) != 1:
+        return _Cell(stripped, None, line)
+    return _Cell(stripped, listed(read.drafts[0].terms[0].term), line)
+
+
+def _table(rows: list[list[_Cell]], line: int, source: str) -> Table:
+    table = Table(words=" ".join(cell.text for cell in rows[0]) if rows else "")
+    numbers = sum(cell.number for row in rows for cell in row)
+    filled = sum(bool(cell.text) for row in rows for cell in row)
+    if not numbers or 3 * numbers < filled:
+        _formulas(rows, table)
+        if any(re.fullmatch(r"[\d\s.,/+-]*\d[\d\s.,/+-]*", cell.text) for row in rows for cell in row):
+            table.problems.append((line, source.strip(), "which cells of this table are numbers cannot be told"))
+        return table
+    if len({len(row) for row in rows}) > 1:
+        widths = sorted({len(row) for row in rows})
+        table.problems.append((line, source.strip(), f"the rows of the table have {widths[0]} to {widths[-1]} cells"))
+        return table
+    head = _head(rows)
+    body = rows[1:] if head else rows
+    if not body:
+        table.problems.append((line, source.strip(), "a table of one row, of which not all cells are numbers"))
+        return table
+    if head is not None and (vectors := _vectors(head, body)):
+        table.chains += vectors
+        return table
+    if len(body[0]) == 2 and all(row[0].named and row[1].number for row in body):
+        for name, value in body:
+            table.chains.append((name.line, f"{name.text} | {value.text}", name.term, value.term or Blank()))
+        return table
+    if any(isinstance(cell.term, Array) for row in body for cell in row):
+        table.problems.append((line, source.strip(), _NO_TOKEN))
+        return table
+    side = _side(body, head is not None)
+    cells = [row[1:] if side else row for row in body]
+    for cell in (cell for row in cells for cell in row):
+        if cell.text and not cell.number:
+            table.problems.append((cell.line, cell.text, "this cell of the table is not a number that can be read"))
+    matrix = Array(tuple(tuple(cell.term if cell.number and cell.term else Blank() for cell in row) for row in cells))
+    corner = head[0].term if head and side and head[0].named else None
+    if not matrix.rows or not matrix.rows[0]:
+        return table
+    table.chains.append((line, source.strip(), corner, matrix))
+    return table
+
+
+def _vectors(head: list[_Cell], body: list[list[_Cell]]) -> list[tuple[int, str, Expression | None, Expression]]:
+    """`token | q | k` over `1 | (1, 2) | (1, 0)`: q_1 = (1, 2), k_1 = (1, 0). Empty unless every cell has this form."""
+    found: list[tuple[int, str, Expression | None, Expression]] = []
+    tokens = [_TOKEN.fullmatch(row[0].text) for row in body]
+    for row, token in zip(body, tokens, strict=True):
+        for above, cell in zip(head[1:], row[1:], strict=True):
+            name = above.term
+            if isinstance(name, Name) and name.indices in (("i",), ("t",), ("n",)):  # q_i as the column header
+                name = Name(name.name, (), name.upper)
+            vector = isinstance(cell.term, Array) and cell.term.flat and cell.number
+            if token is None or not isinstance(name, Name) or name.indices or not (vector or not cell.text):
+                return []
+            if vector and cell.term is not None:
+                target = Name(name.name, (int(token[1]),), name.upper)
+                found.append((cell.line, f"{above.text}, {row[0].text}: {cell.text}", target, cell.term))
+    return found
+
+
+def _formulas(rows: list[list[_Cell]], table: Table) -> None:
+    for row in rows:
+        for cell in row:
+            table.formulas += [(cell.line, found[1] or found[2] or "") for found in _MATH.finditer(cell.text)]
+
+
+def _head(rows: list[list[_Cell]]) -> list[_Cell] | None:
+    """Return the first row if it names the columns: words, names, or 1, 2, 3, … beside an empty corner."""
+    first = rows[0]
+    if any(not cell.number for cell in first):
+        return first
+    return None
+
+
+def _side(body: list[list[_Cell]], headed: bool) -> bool:
+    """Return whether the first column names the rows."""
+    first = [row[0] for row in body]
+    if not headed or len(body[0]) == 1:
+        return False
+    counted = [cell.text for cell in first] == [str(i + 1) for i in range(len(first))]
+    return all(not cell.number for cell in first) or (counted and len(body[0]) == len(body) + 1)

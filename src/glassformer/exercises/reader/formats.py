@@ -1,0 +1,522 @@
+"""Converts files that are not plain text into text that `read` accepts: notebooks, PDF, DOCX, XLSX, HTML and Typst.
+
+Formulas become LaTeX, tables Markdown or CSV, printed arrays assignments. Scans and photos are rejected with advice.
+PDF, DOCX, XLSX and notebooks require the extra `documents`.
+"""
+
+from __future__ import annotations
+
+import csv
+import importlib
+import io
+import re
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+from zipfile import BadZipFile, ZipFile
+
+from glassformer.errors import InputError
+
+MAX_UNPACKED = 50_000_000  # maximum unpacked size of a DOCX or XLSX, in bytes
+MAX_PAGES = 200
+MAX_DEPTH = 200  # maximum nesting of elements in HTML
+MAX_CELLS = 200_000
+IMAGES = frozenset((".png", ".jpg", ".jpeg", ".heic", ".heif", ".gif", ".webp", ".bmp", ".tif", ".tiff", ".svg"))
+_OTHERS = {
+    ".doc": "save it as DOCX or PDF", ".odt": "save it as DOCX or PDF", ".rtf": "save it as DOCX or PDF",
+    ".pages": "export it as PDF", ".ods": "save it as XLSX or CSV", ".xls": "save it as XLSX or CSV",
+    ".numbers": "export it as XLSX or CSV", ".zip": "unpack it and give the folder",
+}  # fmt: skip
+
+
+def convert(data: bytes, name: str) -> tuple[str, str] | None:
+    """Return (text, kind) of a file by its extension; None for plain text. Raises InputError if it is unreadable."""
+    suffix = Path(name).suffix.lower()
+    if suffix in IMAGES:
+        raise InputError(
+            f"{name} is an image, which cannot be read",
+            "type the working, or scan it with text recognition and send the text or a PDF that has a text layer",
+        )
+    if suffix in _OTHERS:
+        raise InputError(f"{name} is of a format that is not read", _OTHERS[suffix])
+    readers: dict[str, tuple[Callable[[bytes, str], str], str]] = {
+        ".ipynb": (_notebook, "markdown"), ".pdf": (_pdf, "markdown"), ".docx": (_docx, "markdown"),
+        ".xlsx": (_xlsx, "csv"), ".html": (_html, "markdown"), ".htm": (_html, "markdown"),
+        ".typ": (_typst, "markdown"),
+    }  # fmt: skip
+    if suffix not in readers:
+        return None
+    reader, kind = readers[suffix]
+    return reader(data, name), kind
+
+
+def _library(module: str, package: str, name: str) -> Any:
+    try:
+        return importlib.import_module(module)
+    except ImportError:
+        remedy = "install it with pip install 'glassformer[documents]'"
+        raise InputError(f"{package} is needed to read {name}", remedy) from None
+
+
+def _broken(name: str, what: str, remedy: str) -> InputError:
+    return InputError(f"{name} is not {what} that can be read", remedy)
+
+
+# -- notebooks and printed arrays ------------------------------------------------------------------------------------
+
+_ARRAY = re.compile(r"(?:tensor|array|matrix|Tensor|Array)\((?=\s*\[)")
+_DETAILS = re.compile(r",\s*(?:dtype|device|grad_fn|requires_grad|shape|names)\s*=\s*(?:<[^<>]*>|\([^()]*\)|[^,()]+)")
+_PROMPT = re.compile(r"^\s*(?:>>>|In\s*\[\d*\]:|Out\s*\[\d*\]:)\s?", re.M)
+_SHOWN = re.compile(r"^[ \t]*(?:print\(\s*)?([A-Za-z]\w{0,20})[ \t]*\)?[ \t]*;?[ \t]*$")
+_MATLAB = re.compile(r"^[ \t]*([A-Za-z]\w{0,20})[ \t]*=[ \t]*\n[ \t]*\n(?=[ \t]*[-\d])", re.M)
+
+
+def printouts(text: str) -> str:
+    """Rewrite arrays printed by torch, NumPy and MATLAB: `>>> Q` over `tensor([[3.]])` becomes Q = [[3.]]."""
+    if "tensor(" in text or "array(" in text or ">>>" in text or "In [" in text:
+        text = _python(text)
+    return _MATLAB.sub(lambda found: f"{found[1]} =\n", text)
+
+
+def _python(text: str) -> str:
+    lines = text.split("\n")
+    for at, line in enumerate(lines[:-1]):
+        prompt = _PROMPT.match(line)
+        shown = _SHOWN.match(line[prompt.end() :]) if prompt else None
+        after = _PROMPT.sub("", lines[at + 1])
+        if shown and re.match(r"\s*(?:(?:tensor|array)\()?\s*\[", after):
+            lines[at], lines[at + 1] = "", f"{shown[1]} = {after.lstrip()}"
+    return _bare("\n".join(_PROMPT.sub("", line) for line in lines))
+
+
+def _bare(text: str) -> str:
+    """Reduce `tensor([[1., 2.]], dtype=torch.float64)` to its numbers."""
+    found = _ARRAY.search(text)
+    while found is not None:
+        depth, end = 1, found.end()
+        while end < len(text) and depth:
+            depth += {"(": 1, ")": -1}.get(text[end], 0)
+            end += 1
+        inside = _DETAILS.sub("", text[found.end() : end - (depth == 0)])
+        text = text[: found.start()] + inside.strip() + text[end:]
+        found = _ARRAY.search(text, found.start() + len(inside.strip()))
+    return text
+
+
+def _notebook(data: bytes, name: str) -> str:
+    nbformat = _library("nbformat", "nbformat", name)
+    try:
+        notebook = nbformat.reads(data.decode("utf-8"), as_version=4)
+        return "\n\n".join(part for cell in notebook.cells for part in _cell(cell))
+    except InputError:
+        raise
+    except Exception:  # nbformat raises exceptions of many libraries
+        raise _broken(name, "a notebook", "save it again in Jupyter") from None
+
+
+def _cell(cell: Any) -> Iterator[str]:
+    """Yield Markdown unchanged; from code, the assignments and the output under the names that were printed."""
+    source = str(cell.source)
+    if cell.cell_type == "markdown":
+        yield source
+        return
+    if cell.cell_type != "code":
+        return
+    yield f"```python\n{source}\n```"
+    names = [found[1] for line in source.split("\n") if (found := _SHOWN.match(line))]
+    outputs = [text for output in cell.get("outputs", ()) if (text := _output(output))]
+    printed = "\n".join(outputs)
+    arrays = _arrays(printed)
+    if names and len(arrays) == len(names):
+        printed = "\n".join(f"{symbol} = {array}" for symbol, array in zip(names, arrays, strict=True))
+    if printed:
+        yield f"```\n{_bare(printed)}\n```"
+
+
+def _output(output: Any) -> str:
+    if output.output_type == "stream":
+        return str(output.text)
+    if output.output_type in ("execute_result", "display_data"):
+        return str(output.data.get("text/plain", ""))
+    return ""
+
+
+def _arrays(text: str) -> list[str]:
+    """Return the bracketed arrays of an output, in order."""
+    plain, found, depth, start = _bare(text), [], 0, 0
+    for at, char in enumerate(plain):
+        if char == "[":
+            start = at if depth == 0 else start
+            depth += 1
+        elif char == "]" and depth:
+            depth -= 1
+            if depth == 0:
+                found.append(plain[start : at + 1])
+    return found
+
+
+# -- PDF, DOCX, XLSX -------------------------------------------------------------------------------------------------
+
+
+def _pdf(data: bytes, name: str) -> str:
+    pypdf = _library("pypdf", "pypdf", name)
+    try:
+        reader = pypdf.PdfReader(io.BytesIO(data))
+        if len(reader.pages) > MAX_PAGES:
+            raise InputError(f"{name} has {len(reader.pages)} pages", f"send at most {MAX_PAGES}")
+        text = "\n\n".join(page.extract_text() for page in reader.pages)
+    except InputError:
+        raise
+    except Exception:  # pypdf raises many kinds of exceptions on broken files
+        raise _broken(name, "a PDF", "export it again, without a password") from None
+    if not any(char.isalnum() for char in text):
+        remedy = "scan it with text recognition, or export the PDF from the program it was written in"
+        raise InputError(f"{name} has no text layer: it is a scan or a photo", remedy)
+    return text
+
+
+def _unpackable(data: bytes, name: str, what: str) -> None:
+    try:
+        with ZipFile(io.BytesIO(data)) as archive:
+            size = sum(item.file_size for item in archive.infolist())
+    except BadZipFile:
+        raise _broken(name, what, "save it again") from None
+    if size > MAX_UNPACKED:
+        raise InputError(f"{name} unpacks to {size / 1e6:.0f} MB", f"send at most {MAX_UNPACKED // 1_000_000} MB")
+
+
+def _docx(data: bytes, name: str) -> str:
+    docx = _library("docx", "python-docx", name)
+    _unpackable(data, name, "a Word document")
+    try:
+        body = docx.Document(io.BytesIO(data)).element.body
+    except Exception:  # python-docx raises KeyError, ValueError and lxml errors
+        raise _broken(name, "a Word document", "save it again as DOCX") from None
+    return "\n\n".join(_word(element) for element in body)
+
+
+def _word(element: Any) -> str:
+    tag = _local(element.tag)
+    if tag == "tbl":
+        rows = [[" ".join(map(_word, cell)) for cell in row if _local(cell.tag) == "tc"]
+                for row in element if _local(row.tag) == "tr"]  # fmt: skip
+        return _markdown_table(rows)
+    return "".join(_word_parts(element))
+
+
+def _word_parts(element: Any) -> Iterator[str]:
+    for part in element:
+        tag = _local(part.tag)
+        if tag in ("oMath", "oMathPara"):
+            yield f" ${_latex(_from_xml(part))}$ "
+        elif tag == "t":
+            yield part.text or ""
+        elif tag in ("br", "tab"):
+            yield "\n" if tag == "br" else "\t"
+        elif tag not in ("pPr", "rPr"):
+            yield from _word_parts(part)
+
+
+def _markdown_table(rows: list[list[str]]) -> str:
+    lines = ["| " + " | ".join(" ".join(cell.split()) for cell in row) + " |" for row in rows]
+    return "\n".join([*lines[:1], "|" + "---|" * len(rows[0]), *lines[1:]]) if rows else ""
+
+
+def _xlsx(data: bytes, name: str) -> str:
+    """Convert every sheet to CSV, one below the other."""
+    openpyxl = _library("openpyxl", "openpyxl", name)
+    _unpackable(data, name, "an Excel workbook")
+    out, cells = io.StringIO(), 0
+    writer = csv.writer(out)
+    try:
+        book = openpyxl.load_workbook(io.BytesIO(data), read_only=True, data_only=True)
+        for sheet in book.worksheets:
+            for row in sheet.iter_rows(values_only=True):
+                cells += len(row)
+                if cells > MAX_CELLS:
+                    raise InputError(f"{name} has more than {MAX_CELLS:,} cells", "send fewer")
+                writer.writerow(["" if value is None else value for value in row])
+            writer.writerow([])
+    except InputError:
+        raise
+    except Exception:  # openpyxl raises KeyError, ValueError and errors of its XML parser
+        raise _broken(name, "an Excel workbook", "save it again as XLSX") from None
+    return out.getvalue()
+
+
+# -- HTML, and the formulas of HTML and Word -------------------------------------------------------------------------
+
+
+@dataclass(slots=True)
+class _Node:
+    tag: str
+    children: list[_Node | str] = field(default_factory=list)
+    attributes: dict[str, str | None] = field(default_factory=dict)
+
+    @property
+    def nodes(self) -> list[_Node]:
+        return [child for child in self.children if isinstance(child, _Node)]
+
+    @property
+    def text(self) -> str:
+        return "".join(child if isinstance(child, str) else child.text for child in self.children)
+
+    def find(self, tag: str) -> _Node | None:
+        return next((node for node in self.nodes if node.tag == tag), None)
+
+
+_VOID = frozenset(("br", "hr", "img", "input", "link", "meta", "wbr", "col", "source", "mspace"))
+_SKIPPED = frozenset(("script", "style", "head", "title", "nav", "button", "svg", "template"))
+_BLOCKS = frozenset(("p", "div", "section", "li", "ul", "ol", "h1", "h2", "h3", "h4", "tr", "br", "body", "main",
+                     "article", "details", "summary", "blockquote"))  # fmt: skip
+
+
+class _Tree(HTMLParser):
+    def __init__(self) -> None:
+        super().__init__(convert_charrefs=True)
+        self.root = _Node("html")
+        self.stack = [self.root]
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        node = _Node(tag, attributes=dict(attrs))
+        self.stack[-1].children.append(node)
+        if tag not in _VOID and len(self.stack) < MAX_DEPTH:
+            self.stack.append(node)
+
+    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.stack[-1].children.append(_Node(tag, attributes=dict(attrs)))
+
+    def handle_endtag(self, tag: str) -> None:
+        for at in range(len(self.stack) - 1, 0, -1):
+            if self.stack[at].tag == tag:
+                del self.stack[at:]
+                return
+
+    def handle_data(self, data: str) -> None:
+        self.stack[-1].children.append(data)
+
+
+def _html(data: bytes, name: str) -> str:
+    tree = _Tree()
+    tree.feed(data.decode("utf-8-sig", errors="replace"))
+    return re.sub(r"\n\s*\n\s*", "\n\n", "".join(_flow(tree.root)))
+
+
+def _flow(node: _Node) -> Iterator[str]:
+    for child in node.children:
+        if isinstance(child, str):
+            yield re.sub(r"\s+", " ", child) if node.tag != "pre" else child
+        elif child.tag == "math":
+            yield f" ${_formula(child)}$ "
+        elif child.tag in ("sub", "sup"):
+            yield ("_" if child.tag == "sub" else "^") + "{" + child.text.strip() + "}"
+        elif child.tag in ("del", "s", "strike"):
+            yield f"~~{''.join(_flow(child))}~~"
+        elif child.tag == "img":
+            yield "![image](image)"
+        elif child.tag == "table":
+            rows = [[" ".join("".join(_flow(cell)).split()) for cell in row.nodes] for row in _rows(child)]
+            yield f"\n\n{_markdown_table(rows)}\n\n"
+        elif child.tag == "pre":
+            yield f"\n\n```\n{''.join(_flow(child))}\n```\n\n"
+        elif child.tag not in _SKIPPED:
+            yield "\n\n" if child.tag in _BLOCKS else ""
+            yield from _flow(child)
+            yield "\n\n" if child.tag in _BLOCKS else ""
+
+
+def _rows(table: _Node) -> Iterator[_Node]:
+    for node in table.nodes:
+        if node.tag == "tr":
+            yield node
+        elif node.tag in ("thead", "tbody", "tfoot"):
+            yield from _rows(node)
+
+
+def _formula(math: _Node) -> str:
+    """Convert MathML to LaTeX, using the embedded LaTeX source (KaTeX, MathJax) if there is one."""
+    waiting = list(math.nodes)
+    while waiting:
+        node = waiting.pop()
+        if node.tag == "annotation" and "tex" in (node.attributes.get("encoding") or ""):
+            return node.text.strip()
+        waiting += node.nodes
+    return _latex(math)
+
+
+def _local(tag: Any) -> str:
+    return str(tag).rpartition("}")[2]
+
+
+def _from_xml(element: Any) -> _Node:
+    """Build a node from Office Math XML, omitting its properties (fPr, …)."""
+    node = _Node(_local(element.tag))
+    for child in element:
+        if not _local(child.tag).endswith("Pr"):
+            node.children.append(_from_xml(child))
+    if element.text and node.tag == "t":
+        node.children.append(element.text)
+    return node
+
+
+_WORDS = {"softargmax", "softmax", "exp", "log", "ln", "max", "min", "sin", "cos", "tanh", "sqrt", "relu"}
+
+
+def _latex(node: _Node | str) -> str:
+    """Convert MathML and Office Math to LaTeX; an unknown element is replaced by its content."""
+    if isinstance(node, str):
+        return node
+    parts = [_latex(child) for child in node.children if not isinstance(child, str) or child.strip()]
+    match node.tag:
+        case "mfrac" | "f" if len(parts) == 2:
+            return rf"\frac{{{parts[0]}}}{{{parts[1]}}}"
+        case "msqrt":
+            return rf"\sqrt{{{''.join(parts)}}}"
+        case "mroot" if len(parts) == 2:
+            return rf"\sqrt[{parts[1]}]{{{parts[0]}}}"
+        case "rad" if parts:
+            return rf"\sqrt{{{parts[-1]}}}"
+        case "msup" | "sSup" if len(parts) == 2:
+            return f"{parts[0]}^{{{_raised(parts[1])}}}"
+        case "msub" | "sSub" if len(parts) == 2:
+            return f"{parts[0]}_{{{parts[1]}}}"
+        case "msubsup" | "sSubSup" if len(parts) == 3:
+            return f"{parts[0]}_{{{parts[1]}}}^{{{_raised(parts[2])}}}"
+        case "mover" if len(parts) == 2:
+            return rf"\hat{{{parts[0]}}}" if parts[1] in "^ˆ" else parts[0]
+        case "mtable" | "m":
+            rows = [row for row in node.nodes if row.tag in ("mtr", "mr")]
+            lines = r" \\ ".join(" & ".join(_latex(cell) for cell in row.nodes) for row in rows)
+            return rf"\begin{{matrix}} {lines} \end{{matrix}}"
+        case "d":
+            return f"({', '.join(parts)})"
+        case "mi" | "mtext" if "".join(parts).strip() in _WORDS:
+            return rf"\operatorname{{{''.join(parts).strip()}}}"
+        case "mi" if len("".join(parts)) > 1 and "".join(parts)[0].isalpha():
+            return rf"\mathrm{{{''.join(parts)}}}"
+        case "annotation" | "annotation-xml":
+            return ""
+        case "mrow" | "math":
+            return _fenced(" ".join(parts))
+    return (" " if node.tag in ("mrow", "math", "semantics") else "").join(parts)
+
+
+def _raised(text: str) -> str:
+    return r"\top" if text.strip() in ("⊤", "T", "ᵀ") else text
+
+
+def _fenced(text: str) -> str:
+    """Remove the brackets around a matrix, so that [ table ] is one matrix."""
+    return re.sub(r"[\[(]\s*(\\begin\{matrix\}(?:(?!\\begin).)*?\\end\{matrix\})\s*[\])]", r"\1", text, flags=re.S)
+
+
+# -- Typst -----------------------------------------------------------------------------------------------------------
+
+_TYPST_WORDS = {
+    "approx": r"\approx ", "dot": r"\cdot ", "times": r"\times ", "top": r"\top ", "oo": r"\infty ",
+    "infinity": r"\infty ",
+    "sum": r"\sum ", "quad": r"\quad ", "arrow.r": r"\to ", "=>": r"\Rightarrow ", "dots": r"\dots ",
+}  # fmt: skip
+_NEXT = r" \\ "
+_GREEK = "alpha|beta|gamma|delta|epsilon|lambda|mu|sigma|tau|phi|omega|theta|pi"
+
+
+def _typst(data: bytes, name: str) -> str:
+    text = data.decode("utf-8-sig", errors="replace")
+    text = re.sub(r"^(=+) ", lambda found: "#" * len(found[1]) + " ", text, flags=re.M)
+    text = re.sub(r"^#(?:set|import|let|show)\b[^\n]*$|(?<!:)//[^\n]*$", "", text, flags=re.M)
+    return re.sub(r"\$([^$]+)\$", lambda found: f"${_typst_formula(found[1])}$", text)
+
+
+def _typst_formula(text: str) -> str:
+    """Convert a Typst formula: mat(1, 2; 3, 4), vec(1, 2), frac(a, b), x_(1,2), sqrt(x), alpha."""
+    for _ in range(MAX_DEPTH):
+        found = re.search(r"\b(mat|vec|frac|sqrt|op|upright|bold|hat|cases)\(|[_^]\(", text)
+        if found is None:
+            break
+        end = _closing(text, found.end())
+        inside = text[found.end() : end]
+        text = text[: found.start()] + _typst_call(found, inside) + text[end + 1 :]
+    text = re.sub(rf"(?<![\\A-Za-z.])({_GREEK})(?![A-Za-z.])", r"\\\1 ", text)
+    for word, command in _TYPST_WORDS.items():
+        text = re.sub(rf"(?<![\\\w.]){re.escape(word)}(?![\w.])", command.replace("\\", r"\\"), text)
+    return text.replace("\\\n", r"\\" + "\n")
+
+
+def _closing(text: str, start: int) -> int:
+    depth = 1
+    for at in range(start, len(text)):
+        depth += {"(": 1, ")": -1}.get(text[at], 0)
+        if depth == 0:
+            return at
+    return len(text)
+
+
+def _typst_call(found: re.Match[str], inside: str) -> str:
+    match found[1]:
+        case "mat":
+            inside = re.sub(r"^\s*delim:\s*\"[^\"]*\",", "", inside)
+            rows = _NEXT.join(" & ".join(_split(row, ",")) for row in _split(inside, ";"))
+            return rf"\begin{{bmatrix}} {rows} \end{{bmatrix}}"
+        case "vec":
+            return rf"\begin{{bmatrix}} {_NEXT.join(_split(inside, ','))} \end{{bmatrix}}"
+        case "frac":
+            top, *bottom = _split(inside, ",")
+            return rf"\frac{{{top}}}{{{', '.join(bottom)}}}"
+        case "sqrt":
+            return rf"\sqrt{{{inside}}}"
+        case "op":
+            return rf"\operatorname{{{inside.strip().strip(chr(34))}}}"
+        case "cases":
+            return rf"\begin{{cases}} {_NEXT.join(_split(inside, ','))} \end{{cases}}"
+        case "hat":
+            return rf"\hat{{{inside}}}"
+        case None:
+            return f"{found[0][0]}{{{inside}}}"
+    return inside
+
+
+def _split(text: str, mark: str) -> list[str]:
+    """Split at marks outside brackets."""
+    parts, depth, start = [], 0, 0
+    for at, char in enumerate(text):
+        depth += {"(": 1, "{": 1, ")": -1, "}": -1}.get(char, 0)
+        if char == mark and depth == 0:
+            parts.append(text[start:at].strip())
+            start = at + 1
+    return [part for part in [*parts, text[start:].strip()] if part]
+
+
+# -- side by side ----------------------------------------------------------------------------------------------------
+
+
+def side_by_side(rows: Iterable[tuple[int, list[str]]]) -> list[tuple[int, list[str]]]:
+    """Rearrange blocks of cells that are side by side, separated by an empty column, one below the other."""
+    out: list[tuple[int, list[str]]] = []
+    band: list[tuple[int, list[str]]] = []
+    for line, row in [*rows, (0, [])]:
+        if any(row):
+            band.append((line, row))
+            continue
+        out += _unstacked(band)
+        out.append((line, []))
+        band = []
+    return out
+
+
+def _unstacked(band: list[tuple[int, list[str]]]) -> list[tuple[int, list[str]]]:
+    width = max((len(row) for _, row in band), default=0)
+    body = [row for _, row in band[1:]]
+    gaps = [j for j in range(width) if not any(j < len(row) and row[j] for row in body)]
+    head = band[0][1] if band else []
+    starts = [j for j in range(width) if j < len(head) and head[j] and (j == 0 or j - 1 in gaps)]
+    if len(body) < 1 or len(starts) < 2 or starts[0] != 0:
+        return band
+    out: list[tuple[int, list[str]]] = []
+    for start, stop in zip(starts, [*starts[1:], width + 1], strict=True):
+        block = [(line, row[start : stop - 1] if stop <= width else row[start:]) for line, row in band]
+        out += [(line, row) for line, row in block if any(row)]
+        out.append((0, []))
+    return out

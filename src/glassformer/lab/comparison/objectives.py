@@ -1,0 +1,162 @@
+"""Training objectives of the comparison: token recall and image classification."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, NamedTuple
+
+import torch
+from torch import Tensor, nn
+from torch.nn.functional import cross_entropy, pad
+
+from glassformer.data.order import batches
+from glassformer.lab.tensors import generator
+from glassformer.train import Batch, TrainArgs
+from glassformer.train import fit as run_training
+
+ITEMS, NOISE = 8, 8  # tokens to recall, and noise tokens in between
+ASK = ITEMS + NOISE  # the query token
+VOCABULARY = ASK + 1
+Examples = tuple[Tensor, Tensor]
+TEST, VALIDATION = 20_000, 30_000  # added to a seed: examples that occur in no training batch
+
+
+def recall(n: int, distance: int, random: torch.Generator) -> Examples:
+    """Generate an item, noise, and the query token `distance` positions after the item; the label is the item."""
+    item = torch.randint(0, ITEMS, (n, 1), generator=random)
+    noise = torch.randint(ITEMS, ASK, (n, distance - 1), generator=random)
+    return torch.cat([item, noise, torch.full((n, 1), ASK)], 1), item[:, 0]
+
+
+def previous(n: int, length: int, random: torch.Generator) -> Examples:
+    """Generate sequences of items; the label is the last item but one."""
+    X = torch.randint(0, ITEMS, (n, length), generator=random)
+    return X, X[:, -2]
+
+
+class Score(NamedTuple):
+    accuracy: float
+    loss: float  # mean cross-entropy
+
+
+@torch.no_grad()
+def score(model: nn.Module, X: Tensor, y: Tensor) -> Score:
+    """Return accuracy and mean cross-entropy over the examples, in evaluation mode."""
+    training = model.training
+    model.eval()
+    correct, loss = 0, 0.0
+    for piece, truth in zip(X.split(256), y.split(256), strict=True):
+        logits = model(piece)
+        correct += int((logits.argmax(-1) == truth).sum())
+        loss += float(cross_entropy(logits, truth, reduction="sum"))
+    model.train(training)
+    return Score(correct / len(y), loss / len(y))
+
+
+@dataclass(kw_only=True)
+class SequenceObjective:
+    """loss = −Σ log p(y | x) over sequences generated from the seed of each batch."""
+
+    make: Callable[[int, int, torch.Generator], Examples]
+    length: int
+    batch_size: int
+    better: Literal["higher", "lower"] = "higher"
+
+    def epoch(self, number: int) -> Sequence[Sequence[int]]:
+        return [range(self.batch_size)] * 64
+
+    def batch(self, rows: Sequence[int], seed: int) -> Batch | None:
+        X, y = self.make(len(rows), self.length, generator(seed))
+        return {"X": X, "y": y}
+
+    def count(self, batch: Batch) -> float:
+        return float(len(batch["X"]))
+
+    def loss(self, model: nn.Module, batch: Batch) -> Tensor:
+        return cross_entropy(model(batch["X"]), batch["y"], reduction="sum")
+
+    def evaluate(self, model: nn.Module) -> dict[str, float]:
+        return {}
+
+    def examples(self, n: int, seed: int, *, length: int | None = None, split: int = TEST) -> Examples:
+        """Generate sequences that were not trained on."""
+        return self.make(n, self.length if length is None else length, generator(split + seed))
+
+
+@dataclass(kw_only=True)
+class ImageObjective:
+    """loss = −Σ log p(y | x) over images in memory, shifted at random by up to `shift` pixels."""
+
+    X: Tensor
+    y: Tensor
+    batch_size: int
+    seed: int
+    shift: int = 0
+    better: Literal["higher", "lower"] = "higher"
+
+    def epoch(self, number: int) -> Sequence[Sequence[int]]:
+        return batches(len(self.X), min(self.batch_size, len(self.X)), self.seed, number)
+
+    def batch(self, rows: Sequence[int], seed: int) -> Batch | None:
+        X, y = self.X[list(rows)], self.y[list(rows)]
+        if self.shift:
+            random = generator(seed)
+            offsets = torch.randint(-self.shift, self.shift + 1, (len(X), 2), generator=random).tolist()
+            X = torch.stack(
+                [shifted(image[None], down, right)[0] for image, (down, right) in zip(X, offsets, strict=True)]
+            )
+        return {"X": X, "y": y}
+
+    def count(self, batch: Batch) -> float:
+        return float(len(batch["X"]))
+
+    def loss(self, model: nn.Module, batch: Batch) -> Tensor:
+        return cross_entropy(model(batch["X"]), batch["y"], reduction="sum")
+
+    def evaluate(self, model: nn.Module) -> dict[str, float]:
+        return {}
+
+
+def shifted(X: Tensor, down: int, right: int) -> Tensor:
+    """Shift images (b, c, h, w) by whole pixels; vacated pixels take the smallest value of the images."""
+    rows, columns = X.shape[-2:]
+    moved = pad(X, (right, -right, down, -down), value=float(X.min()))
+    return moved[..., :rows, :columns]
+
+
+def fit(model: nn.Module, objective: SequenceObjective | ImageObjective, *, steps: int, lr: float, seed: int) -> None:
+    """Train with AdamW, with linear warm-up over a tenth of the steps, then a cosine schedule."""
+    done = run_training(
+        model,
+        objective,
+        TrainArgs(
+            steps=steps,
+            lr=lr,
+            warmup=steps // 10,
+            seed=seed,
+            weight_decay=0.01,
+            eval_every=0,
+            save_every=0,
+            keep="last",
+        ),
+    )
+    if done.stopped == "interrupted":  # a partially trained network is not a measurement
+        raise KeyboardInterrupt
+
+
+def search(rates: Sequence[float], cases: Sequence[int], trial: Callable[[float, int], Score]) -> dict[str, Any]:
+    """Find the learning rate with the best mean validation accuracy over the cases; ties go to the lower mean loss."""
+    trials = [
+        {"lr": lr, "case": case, **trial(lr, case)._asdict()}
+        for lr in rates
+        for case in cases
+    ]  # fmt: skip
+    means = {
+        lr: (
+            sum(each["accuracy"] for each in trials if each["lr"] == lr) / len(cases),
+            -sum(each["loss"] for each in trials if each["lr"] == lr) / len(cases),
+        )
+        for lr in rates
+    }
+    return {"lr": max(rates, key=lambda lr: means[lr]), "trials": trials}

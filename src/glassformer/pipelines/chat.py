@@ -1,0 +1,92 @@
+"""messages → one text, rendered by the model's own chat template in a sandboxed, resource-limited subprocess."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, TypedDict
+
+from torch import nn
+
+from glassformer.checkpoints import origin_of
+from glassformer.checkpoints.files import read_object
+from glassformer.errors import ConfigError, InputError
+
+LONGEST = 1_000_000  # maximum characters of a rendered chat
+SECONDS = 20.0  # total time limit of a template
+
+
+class Message(TypedDict):
+    """A chat message; `role` is system, user or assistant."""
+
+    role: str
+    content: str
+
+
+def has_template(model: nn.Module) -> bool:
+    return _template(model) is not None
+
+
+def render_chat(model: nn.Module, messages: Sequence[Message]) -> str:
+    """Render the conversation in the model's training format, up to where its answer begins."""
+    template = _template(model)
+    if template is None:
+        raise InputError("the model's folder has no chat template", "give plain text to go on from")
+    if not messages:
+        raise InputError("a chat of 0 messages", "give at least one")
+    values = {"messages": list(messages), "add_generation_prompt": True, **_tokens(model)}
+    return _rendered({"template": template, "values": values, "longest": LONGEST})
+
+
+def _rendered(request: dict[str, Any]) -> str:
+    """Render the template in a subprocess with limited time and memory."""
+    command = [sys.executable, "-I", str(Path(__file__).with_name("chat_child.py"))]
+    try:
+        done = subprocess.run(
+            command, input=json.dumps(request), capture_output=True, text=True, timeout=SECONDS, check=False
+        )
+        found: dict[str, str] = json.loads(done.stdout) if done.returncode == 0 else {"failed": "killed"}
+    except subprocess.TimeoutExpired:
+        found = {"failed": f"still running after {SECONDS} s"}
+    except ValueError:
+        found = {"failed": "no answer"}
+    if "refused" in found:
+        raise InputError(f"the chat template refuses ({found['refused']})", "give messages that it knows")
+    if "long" in found:
+        raise InputError(f"the chat is longer than {LONGEST:,} characters", "shorten the messages")
+    if "failed" in found:
+        fact = f"the chat template fails ({found['failed']})"
+        raise ConfigError(fact, "get tokenizer_config.json again, or use chat=False")
+    return found["text"]
+
+
+def _card(model: nn.Module) -> dict[str, Any]:
+    origin = origin_of(model)
+    path = origin.file("tokenizer_config.json") if origin is not None else None
+    return read_object(path) if path is not None else {}
+
+
+def _template(model: nn.Module) -> str | None:
+    """chat_template.jinja, or the template in tokenizer_config.json; if there are several, the default one."""
+    origin = origin_of(model)
+    path = origin.file("chat_template.jinja") if origin is not None else None
+    if path is not None:
+        return path.read_text(encoding="utf-8")
+    found = _card(model).get("chat_template")
+    if isinstance(found, list):
+        named = {one.get("name"): one.get("template") for one in found if isinstance(one, dict)}
+        found = named.get("default")
+    return found if isinstance(found, str) else None
+
+
+def _tokens(model: nn.Module) -> dict[str, str]:
+    """Special tokens such as bos_token, each stored as a string or as an object with its content."""
+    found = {}
+    for name in ("bos_token", "eos_token", "unk_token", "pad_token"):
+        value = _card(model).get(name)
+        value = value.get("content") if isinstance(value, dict) else value
+        found[name] = value if isinstance(value, str) else ""
+    return found

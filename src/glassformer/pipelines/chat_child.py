@@ -1,0 +1,59 @@
+"""Render a chat template in a separate process: a template is untrusted code and may never terminate.
+
+Runs as a script with a request on standard input; imports nothing from Glassformer.
+"""
+
+from __future__ import annotations
+
+import datetime
+import json
+import sys
+from typing import Any
+
+MEMORY = 512 * 2**20  # bytes of address space
+SECONDS = 5  # of CPU time
+
+
+def limit() -> None:
+    """Limit the resources of this process, where the operating system supports it."""
+    try:
+        import resource
+    except ImportError:  # not on Windows, where only the parent's timeout applies
+        return
+    resource.setrlimit(resource.RLIMIT_CPU, (SECONDS, SECONDS))
+    if sys.platform == "linux":
+        resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
+
+
+def render(request: dict[str, Any]) -> dict[str, str]:
+    """Return {"text": …}, or the reason for failure: {"refused": …} by the template itself, {"failed": …} otherwise."""
+    from jinja2 import TemplateError
+    from jinja2.ext import loopcontrols
+    from jinja2.sandbox import ImmutableSandboxedEnvironment
+
+    def fail(text: str) -> None:
+        raise TemplateError(text)
+
+    world = ImmutableSandboxedEnvironment(trim_blocks=True, lstrip_blocks=True, extensions=[loopcontrols])
+    world.filters["tojson"] = lambda value, **how: json.dumps(value, ensure_ascii=False, **how)
+    world.globals["raise_exception"] = fail
+    world.globals["strftime_now"] = lambda form: datetime.datetime.now().strftime(form)
+    pieces, size = [], 0
+    try:
+        limit()
+        for piece in world.from_string(request["template"]).generate(**request["values"]):
+            pieces.append(piece)
+            size += len(piece)
+            if size > request["longest"]:
+                return {"long": ""}
+    except TemplateError as error:
+        return {"refused": str(error)[:100]}
+    except MemoryError:
+        return {"failed": "MemoryError"}
+    except Exception as error:  # untrusted code may raise anything
+        return {"failed": type(error).__name__}
+    return {"text": "".join(pieces)}
+
+
+if __name__ == "__main__":
+    sys.stdout.write(json.dumps(render(json.loads(sys.stdin.read()))))

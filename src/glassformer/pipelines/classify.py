@@ -1,0 +1,182 @@
+"""Labels of an image, a text or a pair of texts, with scores that match the training objective of the model's head.
+
+softmax(logits) for single-label classification, sigmoid(logit) for multi-label classification or a single logit, and
+the plain value for regression: as defined by `problem_type` in config.json and the rules of Hugging Face's pipelines.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from html import escape
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal, NamedTuple, get_args
+
+import torch
+from torch import Tensor, nn
+
+from glassformer.checkpoints import origin_of
+from glassformer.errors import ConfigError, InputError
+from glassformer.models.protocols import ImageTextModel, context_length, device_of, inputs_of, require
+from glassformer.pipelines.embed import read
+from glassformer.pipelines.tokenizers import words_of
+
+if TYPE_CHECKING:
+    from PIL.Image import Image
+
+ProblemType = Literal["single_label_classification", "multi_label_classification", "regression"]
+BAR = 40  # maximum width of a bar, in characters
+
+
+class LabelScore(NamedTuple):
+    """A label and its score: a probability, or the value of a regression."""
+
+    label: str
+    score: float
+
+
+@dataclass(frozen=True)
+class Classification:
+    """Labels of one input, best first. `problem_type` defines the meaning of the scores."""
+
+    scores: tuple[LabelScore, ...]
+    problem_type: ProblemType = "single_label_classification"
+
+    @property
+    def label(self) -> str:
+        """The best label."""
+        return self.scores[0].label
+
+    @property
+    def score(self) -> float:
+        """The best label's score."""
+        return self.scores[0].score
+
+    def __iter__(self) -> Iterator[LabelScore]:
+        return iter(self.scores)
+
+    def __len__(self) -> int:
+        return len(self.scores)
+
+    def __getitem__(self, i: int) -> LabelScore:
+        return self.scores[i]
+
+    def __str__(self) -> str:
+        """Format one line per label, with a bar where the score is a probability."""
+        wide = max(len(one.label) for one in self.scores)
+        if self.problem_type == "regression":
+            return "\n".join(f"{one.label:{wide}}  {one.score:.4f}" for one in self.scores)
+        bars = (f"{one.label:{wide}}  {one.score:6.1%}  {'█' * round(BAR * one.score)}" for one in self.scores)
+        return "\n".join(line.rstrip() for line in bars)
+
+    def _repr_html_(self) -> str:
+        rows = "".join(f"<tr><td>{escape(one.label)}</td><td>{one.score:.4f}</td></tr>" for one in self.scores)
+        return f"<table><tr><th>label</th><th>score</th></tr>{rows}</table>"
+
+
+def classify(
+    model: nn.Module,
+    item: str | Path | Image | tuple[str, str],
+    *,
+    top_k: int = 5,
+    labels: Sequence[str] | None = None,
+) -> Classification:
+    """Return the `top_k` best labels of an image (or its file), of a text, or of a pair of texts.
+
+    CLIP has no classes of its own: `labels` are texts to match with the image ("a photo of a cat").
+    """
+    if top_k < 1:
+        raise InputError(f"top_k is {top_k}", "choose at least 1")
+    classifier = require(model, "classify")
+    if classifier.classes and labels is not None:
+        raise InputError(f"this {type(model).__name__} has classes of its own", "leave out labels")
+    with torch.inference_mode():
+        if isinstance(model, ImageTextModel) and not classifier.classes:
+            logits, names = _compared(model, item, labels), list(labels or ())
+            return _best(logits, names, top_k, "single_label_classification")
+        if inputs_of(model)[0] == "text":
+            tokens, segments = _read(model, item)
+            logits = classifier.class_logits(tokens, None, segments)[0]
+        else:
+            logits = classifier.class_logits(pixels(model, item))[0]
+    return _best(logits, labels_of(model), top_k, problem_type_of(model))
+
+
+def _read(model: nn.Module, item: object) -> tuple[Tensor, Tensor | None]:
+    """Tokenize a text or a pair of texts to ids (1, t), and return which of the two each token belongs to."""
+    device = device_of(model)
+    if isinstance(item, str):
+        return torch.tensor([read(model, item).tokens], device=device), None
+    if not isinstance(item, tuple) or len(item) != 2 or not all(isinstance(text, str) for text in item):
+        kind = type(item).__name__
+        raise InputError(f"a text classifier was given a {kind}", "give a text, or a pair of texts as a tuple")
+    tokens, segments = words_of(model).encode_pair(*item)
+    context = context_length(model)
+    if context is not None and len(tokens) > context:
+        raise InputError(f"a pair of {len(tokens)} tokens exceeds the model's context of {context}", "shorten it")
+    return torch.tensor([tokens], device=device), torch.tensor([segments], device=device) if any(segments) else None
+
+
+def pixels(model: nn.Module, item: object) -> Tensor:
+    """Preprocess an image to (1, channels, rows, columns) as defined by the model's folder, on the model's device."""
+    from PIL.Image import Image
+
+    from glassformer.checkpoints.preprocess import open_image, read_preprocess
+
+    if not isinstance(item, str | Path | Image):
+        raise InputError(f"an image classifier was given a {type(item).__name__}", "give an image or its file")
+    origin = origin_of(model)
+    if origin is None:
+        raise InputError("this model was not loaded from a folder", "call the model itself with pixels")
+    image = open_image(item) if isinstance(item, str | Path) else item
+    return read_preprocess(origin)(image)[None].to(next(model.parameters()))
+
+
+def _compared(model: ImageTextModel, item: object, labels: Sequence[str] | None) -> Tensor:
+    if not labels:
+        raise InputError("CLIP has no classes of its own", "give labels: texts that may fit the image")
+    assert isinstance(model, nn.Module)
+    words, room = words_of(model), context_length(model)
+    rows = [words.encode(label) for label in labels]
+    longest = max(map(len, rows))
+    if room is not None and longest > room:
+        raise InputError(f"a label of {longest} tokens exceeds the model's context of {room}", "shorten it")
+    scores: Tensor = model(pixels(model, item), model.pad_texts(rows).to(device_of(model)))[0]
+    return scores
+
+
+def labels_of(model: nn.Module) -> list[str]:
+    """Return id2label of config.json, timm's label_names, or LABEL_0, LABEL_1, … as in Hugging Face."""
+    count, origin = require(model, "classify").classes, origin_of(model)
+    raw = origin.raw if origin is not None else {}
+    named, names = raw.get("id2label"), raw.get("label_names")
+    if isinstance(named, dict) and len(named) == count:
+        return [str(named.get(str(i), named.get(i, f"LABEL_{i}"))) for i in range(count)]
+    if isinstance(names, list) and len(names) == count:
+        return [str(name) for name in names]
+    return [f"LABEL_{i}" for i in range(count)]
+
+
+def problem_type_of(model: nn.Module) -> ProblemType:
+    """Return `problem_type` of config.json; by default a single logit is binary, and several are single-label."""
+    origin = origin_of(model)
+    stated = origin.raw.get("problem_type") if origin is not None else None
+    if stated is None:
+        single = require(model, "classify").classes == 1
+        return "multi_label_classification" if single else "single_label_classification"
+    if stated not in get_args(ProblemType):
+        known = ", ".join(get_args(ProblemType))
+        raise ConfigError(f"problem_type is {str(stated)[:60]!r}", f"it must be one of {known}")
+    found: ProblemType = stated
+    return found
+
+
+def _best(logits: Tensor, labels: Sequence[str], top_k: int, problem: ProblemType) -> Classification:
+    logits = logits.float().cpu()
+    if problem == "single_label_classification":
+        logits = logits.softmax(-1)
+    elif problem == "multi_label_classification":
+        logits = logits.sigmoid()
+    best = logits.topk(min(top_k, len(labels)))
+    pairs = zip(best.indices.tolist(), best.values.tolist(), strict=True)
+    return Classification(tuple(LabelScore(labels[i], score) for i, score in pairs), problem)

@@ -1,0 +1,427 @@
+"""Evaluation on held-out data: the usual metrics of each verb, computed from the verb's own outputs.
+
+bits per byte = Σ nats / ln 2 / Σ bytes: unlike a loss per token, it does not depend on the tokenizer.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Protocol, TypeVar
+
+import torch
+from torch import Tensor, nn
+from torch.nn.functional import cross_entropy, normalize
+
+from glassformer.checkpoints import open_image, origin_of, read_preprocess
+from glassformer.data import Blocks, Fault, Faults, Images, Lines, Pairs, Recordings, Text, blocks, order
+from glassformer.data.images import image_fault
+from glassformer.data.packages import cache
+from glassformer.data.sources import DATASETS, open_data
+from glassformer.errors import ConfigError, GlassError, InputError
+from glassformer.models.protocols import (
+    TokenPredictor,
+    WindowModel,
+    can,
+    context_length,
+    device_of,
+    inputs_of,
+    require,
+)
+from glassformer.pipelines.classify import labels_of
+from glassformer.pipelines.embed import embed, read
+from glassformer.pipelines.metrics import bits_per_byte, bleu, bleu_signature, chrf, perplexity, word_error_rate
+from glassformer.pipelines.speech.charset import normalize_transcript
+from glassformer.pipelines.tokenizers import tokenizer_of, words_of
+from glassformer.pipelines.transcribe import transcribe
+from glassformer.pipelines.translate import AT_ONCE, translate
+
+X = TypeVar("X")
+Progress = Callable[[list[X]], Iterable[X]]
+IMAGES, BLOCKS, SENTENCES = 64, 16, 64  # batch sizes
+TABLES = (".tsv", ".csv")  # sentence pairs; other files for an encoder have one sentence per line
+
+
+def evaluate(
+    model: nn.Module,
+    data: str | Path,
+    *,
+    limit: int | None = None,
+    progress: Progress[Any] = iter,
+    faults: Faults | None = None,
+) -> dict[str, float]:
+    """Compute the metrics of a model on a dataset's test split, a folder or a file.
+
+    The data are images in a folder per class (or a CSV), sentence pairs, recordings with transcripts, or plain text;
+    for an encoder, pairs of sentences with the same meaning, or sentences to mask. `limit` evaluates only this many
+    items, spread over the data. `progress` wraps the batches. Items that cannot be used are counted in `faults`.
+    """
+    tally = Faults() if faults is None else faults
+    if limit is not None and limit < 1:
+        raise InputError(f"limit is {limit}", "evaluate at least 1 item")
+    place = _place(data)
+    if can(model, "classify") and inputs_of(model) == ("image",):
+        return _images(model, place, limit, progress, tally)
+    if can(model, "translate"):
+        return _pairs(model, place, limit, progress, tally)
+    if can(model, "transcribe"):
+        return _recordings(model, place, limit, progress, tally)
+    if can(model, "embed"):
+        if place.suffix in TABLES:
+            return _vectors(model, place, limit, tally)
+        return _masked(model, place, limit, tally)
+    if can(model, "generate"):
+        return _text(model, place, limit, tally)
+    fact = f"there is no metric for a {type(model).__name__} of this kind"
+    raise InputError(fact, "evaluate a model with a verb other than zero-shot classification")
+
+
+def _place(data: str | Path) -> Path:
+    """Return the test split of a named dataset or of a folder that has one; else the folder or file itself."""
+    whole = open_data(str(data)) if str(data) in DATASETS else Path(data)
+    splits = [whole / f"test{suffix}" for suffix in ("", ".tsv", ".txt")]
+    place = next((split for split in splits if whole.is_dir() and split.exists()), whole)
+    if not place.exists():
+        known = ", ".join(DATASETS)
+        raise InputError(f"there is no dataset or file {str(data)!r}", f"give a folder, a file, or one of {known}")
+    return place
+
+
+def _require(count: int, what: str) -> None:
+    if not count:
+        raise InputError(f"none of the {what} could be used", f"give {what} that can be read")
+
+
+# ---- images ----------------------------------------------------------------------------------------------------------
+
+
+def _images(
+    model: nn.Module, data: Path, limit: int | None, progress: Progress[list[int]], faults: Faults
+) -> dict[str, float]:
+    """Evaluate every image with the preprocessing of `classify`."""
+    classifier, labels, origin = require(model, "classify"), labels_of(model), origin_of(model)
+    if origin is None:
+        raise InputError("this model was not loaded from a folder", "evaluate one that was saved")
+    images, prepare = Images.open(data, labels=labels), read_preprocess(origin)
+    faults.merge(images.faults)
+    chosen = order.spread(len(images), limit)
+
+    def example(i: int) -> tuple[Tensor, int]:
+        try:
+            return prepare(open_image(images.root / images.files[i])), images.label(i)
+        except GlassError as error:
+            raise image_fault(error, images.files[i]) from None
+
+    right = close = count = 0
+    weight = next(model.parameters())
+    for rows in progress([chosen[start : start + IMAGES] for start in range(0, len(chosen), IMAGES)]):
+        found = faults.each(rows, example)
+        if not found:
+            continue
+        y = torch.tensor([label for _, label in found])
+        with torch.inference_mode():
+            logits = classifier.class_logits(torch.stack([x for x, _ in found]).to(weight)).cpu()
+        best = logits.topk(min(5, len(labels))).indices
+        right, close = right + int((best[:, 0] == y).sum()), close + int((best == y[:, None]).any(1).sum())
+        count += len(y)
+    _require(count, "images")
+    return {"accuracy": right / count, "top5_accuracy": close / count, "images": count}
+
+
+# ---- translations ----------------------------------------------------------------------------------------------------
+
+
+def _pairs(
+    model: nn.Module, data: Path, limit: int | None, progress: Progress[list[str]], faults: Faults
+) -> dict[str, float]:
+    pairs = Pairs.open(data)
+    faults.merge(pairs.faults)
+    found = score_translations(model, pairs, limit=limit, progress=progress, faults=faults)
+    return {name: found[name] for name in ("bleu", "chrf", "sentences")}
+
+
+def score_translations(
+    model: nn.Module,
+    pairs: Pairs,
+    *,
+    limit: int | None = None,
+    num_beams: int | None = None,
+    progress: Progress[list[str]] = iter,
+    faults: Faults | None = None,
+) -> dict[str, Any]:
+    """Compute BLEU and chrF of the translations of `limit` distinct sources, each against all of its references.
+
+    A source longer than the model's context is counted in `faults` and left out.
+    """
+    references: dict[str, list[str]] = {}
+    rows: dict[str, int] = {}
+    for i in range(len(pairs)):
+        source, target = pairs.pair(i)
+        references.setdefault(source, []).append(target)
+        rows.setdefault(source, i)
+    sources, words, context = list(references), words_of(model), context_length(model)
+
+    def fitting(i: int) -> str:
+        if context is not None and len(words.encode(sources[i])) > context:
+            raise Fault(f"sentence of more than {context} tokens", pairs.rows.place(rows[sources[i]]))
+        return sources[i]
+
+    tally = Faults() if faults is None else faults
+    kept = sorted(tally.each(order.spread(len(sources), limit), fitting), key=len)  # sorted by length to reduce padding
+    if not kept:
+        raise InputError(f"no sentence is within the model's context of {context} tokens", "give shorter ones")
+    answers: list[str] = []
+    for some in progress([kept[start : start + AT_ONCE] for start in range(0, len(kept), AT_ONCE)]):
+        answers += translate(model, some, num_beams=num_beams)
+    right = [references[source] for source in kept]
+    return {
+        "bleu": bleu(answers, right),
+        "chrf": chrf(answers, right),
+        "bleu_first_reference": bleu(answers, [one[0] for one in right]),
+        "chrf_first_reference": chrf(answers, [one[0] for one in right]),
+        "sentences": len(answers),
+        "references": sum(map(len, right)),
+        "signature": bleu_signature(answers, right),
+    }
+
+
+# ---- recordings ------------------------------------------------------------------------------------------------------
+
+
+def _recordings(
+    model: nn.Module, data: Path, limit: int | None, progress: Progress[list[int]], faults: Faults
+) -> dict[str, float]:
+    recordings = Recordings.open(data)
+    faults.merge(recordings.faults)
+
+    def both(i: int) -> tuple[str, str]:
+        found = transcribe(model, recordings.wave(i)).text
+        return normalize_transcript(found), normalize_transcript(recordings.sentence(i))
+
+    pairs: list[tuple[str, str]] = []
+    for row in progress([[i] for i in order.spread(len(recordings), limit)]):
+        pairs += faults.each(row, both)
+    _require(len(pairs), "recordings")
+    answers, references = zip(*pairs, strict=True)
+    return {"word_error_rate": word_error_rate(answers, references), "recordings": len(pairs)}
+
+
+# ---- plain text ------------------------------------------------------------------------------------------------------
+
+PROBE = "A  café,\n\tÖl 12."  # a tokenizer that preserves every byte of this neither lowercases nor merges spaces
+BYTE = re.compile("<0x[0-9A-F]{2}>")
+
+
+def _text(model: nn.Module, data: Path, limit: int | None, faults: Faults) -> dict[str, float]:
+    tokenizer = tokenizer_of(model)
+    found = blocks(Text.open(data), tokenizer, min(256, context_length(model) or 256), cache() / "tokens")
+    faults.merge(found.faults)
+    numbers = score_text(model, found, token_bytes(tokenizer), limit=limit, faults=faults)
+    return {**numbers, "blocks": min(len(found), limit or len(found))}
+
+
+def block_tokens(blocks: Blocks, start: int, before: int = 0) -> Tensor:
+    """Return a block's tokens and the next one, after `before` tokens of context: (before + length + 1,).
+
+    At the beginning of the text the context is padded with token 0.
+    """
+    missing = max(0, before - start)
+    ids = blocks.ids(max(0, start - before), start + blocks.length + 1)
+    return torch.cat([ids.new_zeros(missing), ids]) if missing else ids
+
+
+def token_nats(model: nn.Module, tokens: Tensor, before: int = 0) -> Tensor:
+    """−log p of every token (b, length) after the first `before` + 1, for any model that predicts the next token."""
+    context, target = tokens[:, :-1], tokens[:, before + 1 :]
+    if isinstance(model, WindowModel):
+        if model.context_length != before + 1:
+            fact = f"a {type(model).__name__} with a window of {model.context_length} tokens, and {before} before them"
+            raise ConfigError(fact, "give before=… one less than the length of its window")
+        logits = model.slide(context).flatten(0, 1)
+    else:
+        logits = model(context)[:, before:].flatten(0, 1)
+    return cross_entropy(logits, target.flatten(), reduction="none").view(target.shape)
+
+
+def token_bytes(tokenizer: Any) -> Tensor:
+    """Return the number of text bytes of each token: 0 for special tokens, NaN for the unknown token.
+
+    A byte-level piece has one character per byte; in SentencePiece, ▁ is a space and <0x0A> one byte. A probe text
+    determines which of the two applies. (A space that the tokenizer prepends to each text counts as part of the text.)
+    """
+    vocabulary, added = tokenizer.get_vocab(), tokenizer.get_added_tokens_decoder()
+    unknown = getattr(tokenizer.model, "unk_token", None)
+    for size in (len, _piece_bytes):
+        sizes = torch.zeros(max(vocabulary.values()) + 1, dtype=torch.float64)  # not the count: ids may have gaps
+        for piece, i in vocabulary.items():
+            sizes[i] = size(piece)
+        for i, token in added.items():
+            sizes[i] = 0 if token.special else len(token.content.encode())
+        if size is _piece_bytes and unknown in vocabulary:
+            sizes[vocabulary[unknown]] = math.nan
+        once, twice = (sizes[tokenizer.encode(PROBE * n, add_special_tokens=False).ids].sum() for n in (1, 2))
+        if float(twice - once) == len(PROBE.encode()):  # a prepended space is in both and cancels
+            return sizes
+    fact = "the tokenizer changes text, so that the bytes of its tokens cannot be counted"
+    raise InputError(fact, "take a model whose tokens are bytes (byte-level BPE) or pieces with ▁ for a space")
+
+
+def _piece_bytes(piece: str) -> int:
+    return 1 if BYTE.fullmatch(piece) else len(piece.replace("▁", " ").encode())
+
+
+def score_text(
+    model: nn.Module,
+    blocks: Blocks,
+    sizes: Tensor,
+    *,
+    before: int = 0,
+    limit: int | None = None,
+    faults: Faults | None = None,
+) -> dict[str, float]:
+    """Compute bits and perplexity per byte, and nats per token, over `limit` blocks spread over the text.
+
+    Each block is evaluated from its own start. A token of unknown size is not counted, and its block is counted in
+    `faults`.
+    """
+    rows = order.spread(len(blocks), limit)
+    total = size = predicted = 0.0
+    device = device_of(model)
+    with torch.no_grad():
+        for first in range(0, len(rows), BLOCKS):
+            some = rows[first : first + BLOCKS]
+            tokens = torch.stack([block_tokens(blocks, i * blocks.length, before) for i in some])
+            each = sizes[tokens[:, before + 1 :]]
+            known = ~each.isnan()
+            for i, whole in zip(some, known.all(1).tolist(), strict=True):
+                if not whole and faults is not None:
+                    faults.count(Fault("characters that the tokenizer does not know", f"block {i + 1}"))
+            total += float(token_nats(model, tokens.to(device), before).double().cpu()[known].sum())
+            size, predicted = size + float(each[known].sum()), predicted + float(known.sum())
+    if not size:
+        raise InputError("the tokenizer knows no character of the text", "take a text in the model's language")
+    return {
+        "bits_per_byte": bits_per_byte(total, int(size)),
+        "perplexity_per_byte": perplexity(total, int(size)),
+        "nats": total / predicted,
+    }
+
+
+# ---- encoders --------------------------------------------------------------------------------------------------------
+
+
+def _vectors(model: nn.Module, data: Path, limit: int | None, faults: Faults) -> dict[str, float]:
+    """Rank the partner of each sentence among the second sentences of all pairs: mean reciprocal rank, recall at 1."""
+    pairs = Pairs.open(data)
+    faults.merge(pairs.faults)
+    words_of(model)  # a missing tokenizer must not be counted as a fault of the sentences
+
+    def readable(i: int) -> tuple[str, str]:
+        first, second = pairs.pair(i)
+        try:
+            for text in (first, second):
+                read(model, text)
+        except InputError:
+            raise Fault("sentence that is empty or exceeds the model's context", pairs.rows.place(i)) from None
+        return first, second
+
+    both = faults.each(order.spread(len(pairs), limit), readable)
+    _require(len(both), "pairs")
+    x, y = (normalize(embed(model, [pair[side] for pair in both]), dim=-1) for side in (0, 1))
+    S = x @ y.mT
+    ranks = (S.diagonal()[:, None] <= S).sum(1).double()
+    return {
+        "mean_reciprocal_rank": float((1 / ranks).mean()),
+        "recall_at_1": float((ranks == 1).double().mean()),
+        "pairs": len(both),
+    }
+
+
+SPECIALS = ("<pad>", "<s>", "</s>", "<mask>")
+PAD, START, END, MASK = range(4)
+IGNORED = -100  # target index that the loss ignores
+
+
+class Sentences(Protocol):
+    """`data.Lines`, or any other indexable collection of sentences."""
+
+    def __len__(self) -> int: ...
+
+    def line(self, i: int, /) -> str: ...
+
+
+def _masked(model: nn.Module, data: Path, limit: int | None, faults: Faults) -> dict[str, float]:
+    """Compute nats and accuracy of masked tokens in the sentences."""
+    lines = Lines.open(data)
+    faults.merge(lines.faults)
+    if not isinstance(model, TokenPredictor) or not model.predicts_tokens:
+        fact = "this encoder has no head for masked tokens"
+        raise InputError(fact, "give pairs of sentences that mean the same, as .tsv")
+    numbers = score_masked(model, lines, tokenizer_of(model), limit=limit)
+    return {**numbers, "sentences": len(order.spread(len(lines), limit))}
+
+
+def require_specials(tokenizer: Any) -> None:
+    """Check that <pad>, <s>, </s> and <mask> are the first four tokens, as masking requires."""
+    if any(tokenizer.token_to_id(token) != i for i, token in enumerate(SPECIALS)):
+        remedy = f"train it with bpe.train(…, specials={SPECIALS}, begin='<s>', end='</s>')"
+        raise ConfigError("the tokenizer does not number <pad>, <s>, </s>, <mask> as 0, 1, 2, 3", remedy)
+
+
+@torch.no_grad()
+def score_masked(
+    model: nn.Module, sentences: Sentences, tokenizer: Any, *, rate: float = 0.15, limit: int | None = None
+) -> dict[str, float]:
+    """Compute nats and accuracy of masked tokens in `limit` sentences spread over the data; masks are deterministic."""
+    require_specials(tokenizer)
+    total = right = count = 0.0
+    rows = order.spread(len(sentences), limit)
+    device = device_of(model)
+    for start in range(0, len(rows), SENTENCES):
+        texts = [sentences.line(i) for i in rows[start : start + SENTENCES]]
+        batch = masked_batch(tokenizer, texts, rate, start)
+        logits, target = masked_logits(model, {name: x.to(device) for name, x in batch.items()})
+        total += float(cross_entropy(logits, target, reduction="sum"))
+        right, count = right + float((logits.argmax(-1) == target).sum()), count + len(target)
+    return {"nats": total / count, "accuracy": right / count}
+
+
+def masked_batch(tokenizer: Any, texts: Sequence[str], rate: float, seed: int) -> dict[str, Tensor]:
+    """Build a batch of masked sentences (`tokens`, `real`) and the original tokens at masked positions (`target`)."""
+    tokens = pad_rows([one.ids for one in tokenizer.encode_batch_fast(list(texts))], PAD)
+    random = torch.Generator().manual_seed(seed)
+    seen, target = mask_tokens(tokens, rate, int(tokenizer.get_vocab_size()), random)
+    return {"tokens": seen, "real": tokens != PAD, "target": target}
+
+
+def pad_rows(rows: Sequence[Sequence[int]], pad: int) -> Tensor:
+    """Pad token ids on the right to (n, longest)."""
+    longest = max(map(len, rows))
+    return torch.tensor([[*row, *[pad] * (longest - len(row))] for row in rows])
+
+
+def mask_tokens(tokens: Tensor, rate: float, vocabulary: int, random: torch.Generator) -> tuple[Tensor, Tensor]:
+    """Return the masked tokens, and the targets (IGNORED at positions that were not chosen).
+
+    Of the chosen tokens, 80 % become the mask, 10 % another token, 10 % stay (Devlin et al., "BERT", 2018).
+    """
+    words = (tokens != PAD) & (tokens != START) & (tokens != END)
+    draw = torch.rand(tokens.shape, generator=random).masked_fill(~words, 2.0)
+    first = draw.argmin(1, keepdim=True)  # every sentence has at least one masked token
+    picked = ((draw < rate) | torch.zeros_like(words).scatter(1, first, True)) & words
+    fate = torch.rand(tokens.shape, generator=random)
+    other = torch.randint(len(SPECIALS), vocabulary, tokens.shape, generator=random)
+    seen = torch.where(picked & (fate < 0.8), MASK, tokens)
+    seen = torch.where(picked & (fate >= 0.8) & (fate < 0.9), other, seen)
+    return seen, tokens.masked_fill(~picked, IGNORED)
+
+
+def masked_logits(model: nn.Module, batch: Mapping[str, Tensor]) -> tuple[Tensor, Tensor]:
+    """Return logits (n, vocabulary) of the masked tokens only, and their targets: a sixth of the cost of all."""
+    real, target = batch["real"], batch["target"]
+    output = model(batch["tokens"], None if bool(real.all()) else real)
+    chosen = target != IGNORED
+    assert isinstance(model, TokenPredictor)
+    return model.token_logits(output[chosen]), target[chosen]

@@ -1,0 +1,73 @@
+"""Loading models by name: shipped with Glassformer, fetched, small ones with random weights, or a folder."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import torch
+from torch import nn
+
+from glassformer import checkpoints
+from glassformer.data.packages import cache
+from glassformer.errors import InputError
+from glassformer.models.tiny import tiny_model
+from glassformer.runtime import prepare
+from glassformer.runtime.device import choose_device
+
+HERE = Path(__file__).parents[1] / "checkpoints" / "shipped"
+# default model of each verb
+DEFAULTS = {
+    "classify": "objects",
+    "embed": "finder",
+    "generate": "writer",
+    "transcribe": "listener",
+    "translate": "translator",
+}
+
+
+def shipped() -> tuple[str, ...]:
+    """Return the names of the models shipped with Glassformer."""
+    return tuple(sorted(path.parent.name for path in HERE.glob("*/glassformer.json")))
+
+
+def find_model(name: str | Path) -> Path:
+    """Return the folder of a shipped or fetched model, or the passed folder; shipped names take precedence."""
+    if str(name) in shipped():
+        return HERE / str(name)
+    fetched = cache() / str(name)
+    if "/" not in str(name) and (fetched / "fetched.json").is_file():
+        return fetched
+    if Path(name).exists():
+        return Path(name)
+    raise InputError(
+        f"there is no model {str(name)!r}",
+        f"give a folder, a shipped model ({', '.join(shipped())}), or a fetched one (glassformer data list)",
+    )
+
+
+def load(
+    name: str | Path,
+    *,
+    device: str = "cpu",
+    precision: str = "fp32",
+    dtype: torch.dtype = torch.float32,
+    check: bool = True,
+    seed: int = 0,
+) -> nn.Module:
+    """Load a model in eval mode.
+
+    Args:
+        name: a shipped model, a fetched model, a Hugging Face folder, a folder written by `save`, or tiny:KIND for a
+            small model with random weights drawn from `seed`.
+        device: auto (a GPU if there is one), cpu, cuda or mps.
+        precision: fp32, bf16, int8, or auto for the fastest that agrees with fp32 on this machine.
+        dtype: data type of the weights; weights stored in it stay memory-mapped.
+        check: whether to check that all weights are finite, which reads all of them.
+    """
+    place = choose_device(device)
+    if str(name).startswith("tiny:"):
+        model = tiny_model(str(name), seed=seed)
+    else:
+        model = checkpoints.load(find_model(name), dtype=dtype, check=check).eval()
+    model = model.to(place)
+    return model if precision == "fp32" else prepare(model, precision)

@@ -1,0 +1,1 @@
+"""Speech recognition: streaming CTC models and Whisper."""

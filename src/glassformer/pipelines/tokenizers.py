@@ -1,0 +1,245 @@
+"""text ↔ token ids, by the tokenizer files of a model: tokenizer.json, vocabularies with merges, sentencepiece."""
+
+from __future__ import annotations
+
+import importlib
+import re
+from collections.abc import Sequence
+from functools import lru_cache
+from pathlib import Path
+from typing import Any, Protocol
+
+import torch
+from torch import Tensor, nn
+
+from glassformer.checkpoints import Origin, origin_of
+from glassformer.checkpoints.files import read_object
+from glassformer.errors import CheckpointError, GlassError, InputError
+
+# Files that identify a tokenizer; others (merges, target.spm) accompany one of these.
+FILES = ("tokenizer.json", "vocab.json", "vocab.txt", "spiece.model", "tokenizer.model", "source.spm")
+
+
+LARGEST = 200_000_000  # maximum size of a file, in bytes
+
+
+class Words(Protocol):
+    """Tokenizer interface. `special`: add the special tokens at the beginning and end of the model's input."""
+
+    def encode(self, text: str, *, special: bool = True) -> list[int]: ...
+
+    def encode_pair(self, first: str, second: str) -> tuple[list[int], list[int]]:
+        """Encode two texts as one input with special tokens, and return which text (0 or 1) each token belongs to."""
+
+    def decode(self, tokens: Sequence[int]) -> str:
+        """Decode token ids to text, without special tokens."""
+
+
+class JsonWords:
+    """A tokenizer.json, run by the `tokenizers` library."""
+
+    def __init__(self, tokenizer: Any) -> None:
+        self.tokenizer = tokenizer
+        tokenizer.no_padding()  # some files enable padding or truncation, which is left to batching
+        tokenizer.no_truncation()
+
+    def encode(self, text: str, *, special: bool = True) -> list[int]:
+        return list(self.tokenizer.encode(text, add_special_tokens=special).ids)
+
+    def encode_pair(self, first: str, second: str) -> tuple[list[int], list[int]]:
+        found = self.tokenizer.encode(first, second)
+        return list(found.ids), list(found.type_ids)
+
+    def decode(self, tokens: Sequence[int]) -> str:
+        return str(self.tokenizer.decode(list(tokens), skip_special_tokens=True))
+
+
+class PieceWords:
+    """A sentencepiece model whose piece ids are the token ids; T5 appends </s>, Llama prepends <s>."""
+
+    def __init__(self, processor: Any, *, begin: bool) -> None:
+        self.processor, self.begin = processor, begin
+
+    def encode(self, text: str, *, special: bool = True) -> list[int]:
+        found = list(self.processor.encode(text))
+        if not special:
+            return found
+        return [self.processor.bos_id(), *found] if self.begin else [*found, self.processor.eos_id()]
+
+    def encode_pair(self, first: str, second: str) -> tuple[list[int], list[int]]:
+        raise InputError("pairs of texts are not defined for this tokenizer", "give a model with a tokenizer.json")
+
+    def decode(self, tokens: Sequence[int]) -> str:
+        control, size = self.processor.is_control, self.processor.vocab_size()
+        return str(self.processor.decode([i for i in tokens if i < size and not control(i)]))
+
+
+class MarianWords:
+    """Pieces of source.spm and target.spm, with ids from vocab.json; a >>fra<< prefix selects the target language."""
+
+    def __init__(self, source: Any, target: Any, vocabulary: dict[str, int]) -> None:
+        self.source, self.target, self.vocabulary = source, target, vocabulary
+        self.pieces = {i: piece for piece, i in vocabulary.items()}
+        missing = [token for token in ("</s>", "<unk>") if token not in vocabulary]
+        if missing:
+            raise CheckpointError(f"vocab.json has no {missing[0]}", "get it again from where it was published")
+
+    def encode(self, text: str, *, special: bool = True) -> list[int]:
+        language = re.match(r">>.+?<<", text)
+        named = [language[0]] if language else []
+        pieces = [*named, *self.source.encode(text[len(language[0]) :] if language else text, out_type=str)]
+        unknown = self.vocabulary["<unk>"]
+        found = [self.vocabulary.get(piece, unknown) for piece in pieces]
+        return [*found, self.vocabulary["</s>"]] if special else found
+
+    def encode_pair(self, first: str, second: str) -> tuple[list[int], list[int]]:
+        raise InputError("pairs of texts are not defined for this tokenizer", "give a model with a tokenizer.json")
+
+    def decode(self, tokens: Sequence[int]) -> str:
+        skipped = {"</s>", "<unk>", "<pad>"}
+        pieces = [self.pieces[i] for i in tokens if self.pieces.get(i, "</s>") not in skipped]
+        return str(self.target.decode(pieces))
+
+
+def words_of(model: nn.Module) -> Words:
+    """Return the tokenizer of a model that was loaded from a folder."""
+    origin = origin_of(model)
+    if origin is None:
+        raise InputError(f"this {type(model).__name__} was not loaded from a folder", "give token ids, or load a model")
+    return _words(origin.folder, origin.family, _stamp(origin))
+
+
+def tokenizer_of(model: nn.Module) -> Any:
+    """Return the underlying `tokenizers` object, needed for training; requires a folder with a tokenizer.json."""
+    words = words_of(model)
+    if not isinstance(words, JsonWords):
+        raise InputError("the model's folder has no tokenizer.json", "take a model that has one")
+    return words.tokenizer
+
+
+def _stamp(origin: Origin) -> tuple[int, ...]:
+    """Modification times of the files, so that changed files are reloaded."""
+    return tuple(path.stat().st_mtime_ns if (path := origin.file(name)) else 0 for name in FILES)
+
+
+@lru_cache(maxsize=8)
+def _words(folder: Path, family: str, stamp: tuple[int, ...]) -> Words:
+    """Load the tokenizer of a folder. Damaged files raise errors that name them, whatever the libraries raise."""
+    for name in (*FILES, "merges.txt", "target.spm", "tokenizer_config.json"):
+        path = folder / name
+        if path.is_file() and path.stat().st_size > LARGEST:
+            raise CheckpointError(f"{path} has {path.stat().st_size} bytes", f"at most {LARGEST} are read")
+    try:
+        words = _read_words(folder, family)
+        words.decode(words.encode("a"))  # some damage shows only in use
+        return words
+    except (GlassError, KeyboardInterrupt, SystemExit):
+        raise
+    except BaseException as error:  # the libraries raise plain Exceptions, and panics that are not Exceptions
+        found = [name for name in FILES if (folder / name).is_file()]
+        first = (str(error).strip().splitlines() or [""])[0][:80]
+        fact = f"the tokenizer of {folder} ({', '.join(found)}) cannot be read ({type(error).__name__}: {first})"
+        raise CheckpointError(fact, "get its files again from where they were published") from None
+
+
+def _read_words(folder: Path, family: str) -> Words:
+    has = lambda *names: all((folder / name).is_file() for name in names)
+    if has("tokenizer.json"):
+        return _json(folder / "tokenizer.json")
+    if has("source.spm", "target.spm", "vocab.json"):
+        vocabulary = read_object(folder / "vocab.json", LARGEST)
+        wrong = next((piece for piece, i in vocabulary.items() if type(i) is not int or i < 0), None)
+        if wrong is not None:
+            fact = f"vocab.json numbers {wrong[:40]!r} by {str(vocabulary[wrong])[:40]}"
+            raise CheckpointError(fact, "get it again from where it was published")
+        return MarianWords(_pieces(folder / "source.spm"), _pieces(folder / "target.spm"), vocabulary)
+    for name, begin in (("spiece.model", False), ("tokenizer.model", True)):
+        if has(name):
+            return PieceWords(_pieces(folder / name), begin=begin)
+    if has("vocab.json", "merges.txt"):
+        return _merged(folder, family)
+    if has("vocab.txt"):
+        return _word_pieces(folder)
+    raise InputError(f"{folder} has no tokenizer.json", "get the tokenizer's files that belong to the weights")
+
+
+def _json(path: Path) -> Words:
+    from tokenizers import Tokenizer
+
+    try:
+        return JsonWords(Tokenizer.from_file(str(path)))
+    except Exception as error:  # the library raises plain Exceptions
+        raise CheckpointError(f"{path} cannot be read ({str(error)[:80]})", "get it again") from None
+
+
+def _pieces(path: Path) -> Any:
+    try:
+        library = importlib.import_module("sentencepiece")
+    except ImportError:
+        fact = f"{path.name} needs the package sentencepiece, which is not installed"
+        raise InputError(fact, "pip install sentencepiece") from None
+    try:
+        return library.SentencePieceProcessor(model_file=str(path))
+    except (RuntimeError, OSError, TypeError):
+        raise CheckpointError(f"{path} is not a sentencepiece model", "get it again") from None
+
+
+def _merged(folder: Path, family: str) -> Words:
+    """GPT-2 and RoBERTa tokenizers without tokenizer.json; RoBERTa wraps texts in <s> and </s>."""
+    from tokenizers import Tokenizer, decoders, models, pre_tokenizers, processors
+
+    model = models.BPE.from_file(str(folder / "vocab.json"), str(folder / "merges.txt"))
+    tokenizer = Tokenizer(model)
+    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    tokenizer.decoder = decoders.ByteLevel()
+    special = [token for token in ("<|endoftext|>", "<s>", "</s>", "<pad>", "<mask>") if tokenizer.token_to_id(token)]
+    tokenizer.add_special_tokens(special)
+    if family == "roberta":
+        start, end = (tokenizer.token_to_id(token) for token in ("<s>", "</s>"))
+        tokenizer.post_processor = processors.RobertaProcessing(("</s>", end or 2), ("<s>", start or 0))
+    return JsonWords(tokenizer)
+
+
+def _word_pieces(folder: Path) -> Words:
+    """BERT tokenizers without tokenizer.json."""
+    from tokenizers import BertWordPieceTokenizer
+
+    settings = folder / "tokenizer_config.json"
+    card = read_object(settings) if settings.is_file() else {}
+    lower = bool(card.get("do_lower_case", True))
+    return JsonWords(BertWordPieceTokenizer(str(folder / "vocab.txt"), lowercase=lower))
+
+
+# ---- tokens of any model, with a tokenizer or without ----------------------------------------------------------------
+
+
+def words_beside(model: nn.Module) -> Words | None:
+    """Return the tokenizer of a model, or None if it has none."""
+    origin = origin_of(model)
+    return words_of(model) if origin is not None and any(map(origin.file, FILES)) else None
+
+
+def tokens_of(model: nn.Module, text: str, *, special: bool = True) -> Tensor:
+    """Tokenize a text to ids (1, n); without a tokenizer the text must be token ids: "3 1 4"."""
+    words = words_beside(model)
+    if words is not None:
+        found = words.encode(text, special=special)
+    elif re.fullmatch(r"\s*(\d+([\s,]+\d+)*)?\s*", text):
+        found = [int(word) for word in re.findall(r"\d+", text)]
+    else:
+        raise InputError(f"the model has no tokenizer.json to read {text[:30]!r} with", 'give token ids: "3 1 4"')
+    if not found or not text.strip():  # special tokens alone are not a text
+        raise InputError(f"{text!r} is 0 tokens", "give some text")
+    return torch.tensor([found])
+
+
+def name_of(words: Words | None, token: int) -> str:
+    """Return a token's display name; special tokens are shown by name."""
+    match words:
+        case JsonWords(tokenizer=own):
+            return str(own.decode([token], skip_special_tokens=False) or own.id_to_token(token))
+        case MarianWords(pieces=pieces):
+            return pieces.get(token, str(token)).replace("▁", " ")
+        case PieceWords(processor=own) if token < own.vocab_size():
+            return str(own.id_to_piece(token)).replace("▁", " ")
+    return str(token)

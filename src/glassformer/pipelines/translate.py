@@ -1,0 +1,159 @@
+"""text → text in another language, with the decoding parameters of the model's folder, and word alignments.
+
+Supports Marian, T5, models trained with Glassformer, and LSTMs with attention.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+
+from glassformer.decoding import Sampling, Stopping, beam_search, generate_ids
+from glassformer.errors import InputError
+from glassformer.models.protocols import context_length, device_of, require
+from glassformer.models.sessions import inference
+from glassformer.nn.attention import weights_of
+from glassformer.nn.tap import attached
+from glassformer.pipelines.generate import session_of, start_of
+from glassformer.pipelines.generation_config import generation_config_of
+from glassformer.pipelines.tokenizers import Words, words_of
+
+AT_ONCE = 64  # texts per batch
+LONGEST = 512  # maximum tokens of an answer, if neither the folder nor the model defines one
+
+
+def translate(
+    model: nn.Module,
+    texts: str | Sequence[str],
+    *,
+    num_beams: int | None = None,
+    max_new_tokens: int | None = None,
+    prefix: str = "",
+) -> str | list[str]:
+    """Translate each text. `num_beams` of None uses the folder's setting.
+
+    `prefix` is prepended to each text: ">>fra<< " for a multilingual model, "translate English to German: " for T5.
+    """
+    require(model, "translate")
+    several = [texts] if isinstance(texts, str) else list(texts)
+    words = words_of(model)
+    tokens = [words.encode(prefix + text) for text in several]
+    found = [words.decode(answer) for answer in _searched(model, tokens, num_beams, max_new_tokens)]
+    return found[0] if isinstance(texts, str) else found
+
+
+def _searched(
+    model: nn.Module, sources: Sequence[list[int]], num_beams: int | None, max_new_tokens: int | None
+) -> list[tuple[int, ...]]:
+    """Return the best answer to each source without its end token; sources of similar length are batched."""
+    config, context = generation_config_of(model), context_length(model)
+    if max_new_tokens is None:
+        longest = min(config.max_length or context or LONGEST, context or LONGEST) - 1
+        max_new_tokens = max(1, min(longest, config.max_new_tokens or longest))
+    ends = config.ends or session_of(model, config).ends
+    found: dict[int, tuple[int, ...]] = {}
+    order = sorted(range(len(sources)), key=lambda i: len(sources[i]))
+    beams = config.num_beams if num_beams is None else num_beams
+    least = min(config.min_new_tokens, max_new_tokens)
+    stopping = Stopping(max_new_tokens=max_new_tokens, min_new_tokens=least, ends=ends)
+    for start in range(0, len(order), AT_ONCE):
+        places = order[start : start + AT_ONCE]
+        session, prompts = session_of(model, config), [sources[i] for i in places]
+        if beams == 1:
+            greedy = Sampling(temperature=0.0, repetition_penalty=config.repetition_penalty)
+            best = generate_ids(
+                session, prompts, sampling=greedy, stopping=stopping, constraints=config.constraints(ends)
+            )
+        else:
+            every = beam_search(
+                session,
+                prompts,
+                num_beams=beams,
+                length_penalty=config.length_penalty,
+                early_stopping=config.early_stopping,
+                stopping=stopping,
+                repetition_penalty=config.repetition_penalty,
+                constraints=config.constraints(ends),
+                renormalize=config.renormalize,
+            )
+            best = [answers[0] for answers in every]
+        found |= {i: answer.body for i, answer in zip(places, best, strict=True)}
+    return [found[i] for i in range(len(sources))]
+
+
+# ---- alignment -------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Aligned:
+    """A translation with word alignment: row i of A is the attention of target word i to each source word.
+
+    A row sums to at most 1; the rest is attention to tokens that are not words, such as the end of the source.
+    """
+
+    text: str
+    source: tuple[str, ...]
+    target: tuple[str, ...]
+    A: Tensor
+
+    @property
+    def looks(self) -> tuple[int, ...]:
+        """Index of the source word that each target word attends to most."""
+        return tuple(self.A.argmax(1).tolist()) if self.source else ()
+
+
+def aligned(
+    model: nn.Module, text: str, *, num_beams: int | None = None, max_new_tokens: int | None = None, prefix: str = ""
+) -> Aligned:
+    """Translate a text and return A, the last layer's cross-attention averaged over heads, at each word's generation.
+
+    Words are separated by spaces. For a word of several tokens, A is averaged over target tokens and summed over source
+    tokens.
+    """
+    require(model, "translate")
+    words = words_of(model)
+    source = words.encode(prefix + text)
+    (target,) = _searched(model, [source], num_beams, max_new_tokens)
+    A = _looked(model, source, target)
+    ours, theirs = _parted(words, source), _parted(words, target)
+    to = torch.stack([A[:, places].sum(1) for places in ours], 1) if ours else A.new_zeros(len(target), 0)
+    rows = [to[places].mean(0) for places in theirs]
+    return Aligned(
+        words.decode(target),
+        tuple(words.decode([source[i] for i in places]).strip() for places in ours),
+        tuple(words.decode([target[i] for i in places]).strip() for places in theirs),
+        torch.stack(rows) if rows else to[:0],
+    )
+
+
+def _looked(model: nn.Module, source: Sequence[int], target: Sequence[int]) -> Tensor:
+    """A (target tokens, source tokens): the cross-attention of the decoder when it generated each token."""
+    if not target:
+        return torch.zeros(0, len(source))
+    tap = require(model, "translate").cross_attention()
+    if tap is None:
+        raise InputError("this model translates without attention", "there is no alignment to show")
+    seen: list[Tensor] = []
+    watch = (tap.watchers, lambda pattern: seen.append(weights_of(pattern).detach()))
+    device = device_of(model)
+    with inference(model), attached([watch]):
+        before = torch.tensor([[*start_of(model, generation_config_of(model)), *target[:-1]]], device=device)
+        model(torch.tensor([list(source)], device=device), before)
+    A = seen[0][0].float().cpu()
+    return A.mean(0) if A.dim() == 3 else A
+
+
+def _parted(words: Words, tokens: Sequence[int]) -> list[list[int]]:
+    """Group token positions by word; a new word begins with a space. Special tokens are skipped."""
+    parts: list[list[int]] = []
+    for i, token in enumerate(tokens):
+        if not words.decode([token]):
+            continue
+        before, after = words.decode(tokens[:i]), words.decode(tokens[: i + 1])
+        if not parts or after[len(before) : len(before) + 1].isspace():
+            parts.append([])
+        parts[-1].append(i)
+    return parts

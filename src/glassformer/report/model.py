@@ -1,0 +1,409 @@
+"""A model running on one input, as plain data and small arrays, for the Model room of the workbench.
+
+A `Look` holds one traced run. Its maps are uint8 arrays, max-pooled to the size that is drawn, so that 1,000 tokens and
+144 heads stay small; rows of A include the scores and coordinates they are computed from.
+"""
+
+from __future__ import annotations
+
+import io
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Literal
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+
+from glassformer import lens
+from glassformer.errors import GlassError, InputError
+from glassformer.models import protocols
+from glassformer.pipelines.classify import labels_of
+from glassformer.pipelines.tokenizers import name_of, words_beside
+from glassformer.pipelines.transcribe import transcribe
+from glassformer.pipelines.translate import translate
+from glassformer.report.inputs import Inputs, prepare
+from glassformer.report.model_report import head_table
+from glassformer.report.paper import to_data
+
+THUMB = 48
+"""Side of a head's thumbnail."""
+BEST = 8
+"""Answers that are listed."""
+AUDIO = (".wav", ".flac", ".ogg", ".oga")
+Change = Literal["off", "uniform", "self", "first"]
+CHANGES: dict[Change, str] = {
+    "off": "output set to 0",
+    "uniform": "attends evenly to all it sees",
+    "self": "attends to itself alone",
+    "first": "attends to the first token alone",
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Given:
+    """Input of a model: texts, or the bytes of an image or a recording."""
+
+    texts: tuple[str, ...] = ()
+    file: bytes | None = None
+    suffix: str = ""
+
+    def require(self, *, pixels: int, seconds: float) -> None:
+        """Raise InputError if the image or recording is larger than allowed, before decoding it."""
+        if self.file is None:
+            return
+        if self.suffix in AUDIO:
+            import soundfile
+
+            try:
+                length = soundfile.info(io.BytesIO(self.file)).duration
+            except (RuntimeError, TypeError):
+                raise InputError("this is no recording that can be read", "give a WAV, FLAC or Ogg file") from None
+            if length > seconds:
+                raise InputError(f"the recording takes {length:.0f} seconds", f"give at most {seconds:g}")
+            return
+        from PIL import Image, UnidentifiedImageError
+
+        try:
+            with Image.open(io.BytesIO(self.file)) as image:
+                width, height = image.size
+        except (UnidentifiedImageError, OSError, ValueError, Image.DecompressionBombError):
+            raise InputError("this is no image that can be read", "give a PNG or JPEG file") from None
+        if width * height > pixels:
+            raise InputError(f"the image has {width * height:,} pixels", f"give at most {pixels:,}")
+
+    @contextmanager
+    def arguments(self) -> Iterator[list[str]]:
+        """Yield the arguments of `prepare`; a temporary file exists only within the context."""
+        if self.file is None:
+            yield list(self.texts)
+            return
+        with tempfile.NamedTemporaryFile(suffix=self.suffix) as file:
+            file.write(self.file)
+            file.flush()
+            yield [file.name, *self.texts]
+
+
+class Look:
+    """One traced input: the layers, what each head does, and the model's answer."""
+
+    def __init__(self, name: str, model: nn.Module, given: Given, *, most_tokens: int = 1024) -> None:
+        self.name, self.model, self.given = name, model, given
+        with torch.inference_mode(), given.arguments() as arguments:
+            self.prepared: Inputs = prepare(model, arguments)
+            longest = max(x.shape[1] for x in self.prepared.tensors if x.dim() == 2) if self._is_text else 0
+            if longest > most_tokens:
+                raise InputError(f"the text has {longest:,} tokens", f"give at most {most_tokens:,}")
+            watched = [f"{path}.{symbol}" for path in lens.layers(model) for symbol in "QKVSAH"]
+            if not watched:
+                raise InputError(f"a {type(model).__name__} has no attention to show", "choose another model")
+            with lens.trace(model, *watched) as self.run:
+                self.out: Tensor = model(*self.prepared.tensors)
+
+    @property
+    def _is_text(self) -> bool:
+        return not self.prepared.tensors[0].is_floating_point()
+
+    @cached_property
+    def layers(self) -> dict[str, Any]:
+        """Attention layers that were executed, by path."""
+        return {path: layer for path, layer in lens.layers(self.model).items() if f"{path}.A" in self.run}
+
+    def summary(self) -> dict[str, Any]:
+        """Return architecture, input, layers, heads sorted by what they do, and the answer."""
+        image = self.prepared.image
+        return {
+            "model": self.name,
+            "architecture": type(self.model).__name__,
+            "parameters": sum(weight.numel() for weight in self.model.parameters()),
+            "facts": protocols.sizes_of(self.model),
+            "inputs": list(protocols.inputs_of(self.model)),
+            "verbs": list(protocols.verbs(self.model)),
+            "title": self.prepared.title if self.given.file is None else f"your {protocols.inputs_of(self.model)[0]}",
+            "notes": list(self.prepared.notes),
+            "grid": list(self.prepared.grid) if self.prepared.grid else None,
+            "prefix": self._prefix() if self.prepared.grid else 0,
+            "image": None if image is None else (image[..., :3] * 255).round().astype(int).tolist(),
+            "labels": self.prepared.labels,
+            "layers": [self._layer(path) for path in self.layers],
+            "heads": self.heads(),
+            "answer": self.answer(),
+            "changes": dict(CHANGES),
+        }
+
+    def _prefix(self) -> int:
+        rows, columns = self.prepared.grid or (0, 0)
+        return len(self.prepared.labels.get("encoder", [])) - rows * columns
+
+    def _layer(self, path: str) -> dict[str, Any]:
+        _, heads, queries, keys = self.run.passes(f"{path}.A")[-1].shape
+        own, others = self.prepared.labels_of(path)
+        return {
+            "path": path,
+            "heads": heads,
+            "queries": queries,
+            "keys": keys,
+            "beta": float(self.layers[path].beta),
+            "query_labels": own or [self._frame(i, queries) for i in range(queries)],
+            "key_labels": others or [self._frame(i, keys) for i in range(keys)],
+        }
+
+    def _frame(self, i: int, count: int) -> str:
+        return f"{i * self.prepared.seconds:.2f} s" if self.prepared.seconds else str(i + 1)
+
+    def heads(self) -> list[dict[str, Any]]:
+        """Return every head with what it does, clearest first; heads without a clear function come last."""
+        found: dict[tuple[str, int], tuple[str, float]] = {}
+        try:
+            for row in head_table(self.model, self.run, self.prepared):
+                found[row.path.removesuffix(".A"), row.head] = (row.label, row.score.excess if row.score else 0.0)
+        except GlassError:
+            pass  # the input is too short to score heads
+        made = []
+        for path in self.layers:
+            for head in range(self.run.passes(f"{path}.A")[-1].shape[1]):
+                label, excess = found.get((path, head), ("", 0.0))
+                made.append({"path": path, "head": head, "label": label, "score": round(excess, 3)})
+        return sorted(made, key=lambda each: (not each["label"], each["label"], -each["score"]))
+
+    # -- arrays --------------------------------------------------------------------------------------------------------
+
+    def _weights(self, path: str, head: int) -> NDArray[np.float32]:
+        self._known(path, head)
+        A = self.run.part(f"{path}.A", heads=[head])[0, 0]
+        return A.float().numpy()
+
+    def _known(self, path: str, head: int, query: int = 0) -> None:
+        if path not in self.layers:
+            raise InputError(f"there is no layer {path[:60]!r}", f"choose one of {', '.join(self.layers)}")
+        _, heads, queries, _ = self.run.passes(f"{path}.A")[-1].shape
+        if not (0 <= head < heads and 0 <= query < queries):
+            raise InputError(f"{path} has no head {head} or no query {query}", f"{heads} heads, {queries} queries")
+
+    def thumbnails(self) -> NDArray[np.uint8]:
+        """Return maps (heads, side, side) of all heads in layer order, with brightness √(weight/largest)."""
+        made = []
+        for path in self.layers:
+            A = self.run.part(f"{path}.A")[0]
+            made += [_shade(pool(head.float().numpy(), THUMB)) for head in A]
+        side = max(max(each.shape) for each in made)
+        out = np.zeros((len(made), side, side), np.uint8)
+        for i, each in enumerate(made):
+            out[i] = _stretch(each, side)
+        return out
+
+    def map(self, path: str, head: int, side: int) -> NDArray[np.uint8]:
+        """Return A of one head, max-pooled to at most `side` rows and columns, with brightness √(weight/largest)."""
+        return _shade(pool(self._weights(path, head), side))
+
+    def region(self, path: str, head: int, top: int, left: int, height: int, width: int) -> NDArray[np.uint8]:
+        """Return a region of A at full resolution, on the same brightness scale as the whole map."""
+        A = self._weights(path, head)
+        most = float(A.max()) or 1.0
+        part = A[max(0, top) : top + height, max(0, left) : left + width]
+        if not part.size:
+            raise InputError(f"a region at {top}, {left} is outside a map of {A.shape}", "choose one inside")
+        return _shade(part, most)
+
+    # -- one row -------------------------------------------------------------------------------------------------------
+
+    def row(self, path: str, head: int, query: int, most: int = 12) -> dict[str, Any]:
+        """Return one query: its keys of largest weight with scores, q·k by coordinate, and the head's output."""
+        self._known(path, head, query)
+        layer = self.layers[path]
+        weights = self.run.part(f"{path}.A", heads=[head], rows=[query])[0, 0, 0].double()
+        scores = self.run.part(f"{path}.S", heads=[head], rows=[query])[0, 0, 0].double()
+        q = self.run[f"{path}.Q"][0, head, query].double()
+        keys, values = self.run[f"{path}.K"][0], self.run[f"{path}.V"][0]
+        group = head * keys.shape[0] // layer.config.heads
+        K, V = keys[group].double(), values[group].double()
+        beta = float(layer.beta)
+        seen = int(scores.isfinite().sum())  # masked keys sort last and are not listed
+        order = weights.argsort(descending=True)[: min(most, seen)].tolist()
+        products = K[order] * q
+        chosen = products.abs().amax(0).argsort(descending=True)[:4].tolist()
+        labels = self._layer(path)["key_labels"]
+        return {
+            "path": path,
+            "head": head,
+            "query": query,
+            "label": self._layer(path)["query_labels"][query],
+            "beta": beta,
+            "coordinates": chosen,
+            "width": q.shape[0],
+            "q": [q[c].item() for c in chosen],
+            "keys": [
+                {
+                    "index": s,
+                    "label": labels[s],
+                    "weight": weights[s].item(),
+                    "score": scores[s].item(),
+                    "product": products[n].sum().item(),
+                    "bias": scores[s].item() - beta * products[n].sum().item(),
+                    "by_coordinate": [products[n, c].item() for c in chosen],
+                    "k": [K[s, c].item() for c in chosen],
+                }
+                for n, s in enumerate(order)
+            ],
+            "others": {"count": seen - len(order), "weight": 1 - weights[order].sum().item()},
+            "all": weights.float().tolist(),
+            "h_norm": (weights @ V).norm().item(),
+        }
+
+    def on_paper(self, path: str, head: int, query: int, keys: int = 5, coordinates: int = 2) -> dict[str, Any]:
+        """Return the row as an exercise whose solution is the head's own weights, labelled with the model's tokens."""
+        self._known(path, head, query)
+        made = lens.paper_row(self.run, path, head, query, keys, coordinates)
+        layer = self._layer(path)
+        names = [_word(layer["key_labels"][s]) for s in made.keys] + (["the others"] if made.others else [])
+        word = _word(layer["query_labels"][query])
+        data = to_data(made.exercise)
+        data["title"] = f"What does “{word}” look at in {self.name}?"
+        data["text"] = (
+            f"Head {head + 1} of {path} in {self.name}: the {len(made.keys)} heaviest keys"
+            + (f", {made.others} others as one" if made.others else "")
+            + f"; coordinates {', '.join(str(c + 1) for c in made.coordinates)}, and the rest of each score as another."
+        )
+        return {"exercise": {**data, "labels": [*names, word]}, "weights": list(made.weights)}
+
+    # -- answers -------------------------------------------------------------------------------------------------------
+
+    def answer(self, edited: Callable[[], Any] | None = None) -> dict[str, Any]:
+        """Return the model's answer: classes, next tokens, a translation, a transcript, or similar texts."""
+        return self._answer(edited)[0]
+
+    def _answer(self, edited: Callable[[], Any] | None = None) -> tuple[dict[str, Any], dict[str, float]]:
+        """Return the answer and the probability (or cosine) of every candidate; `edited` edits heads."""
+        model: Any = self.model
+        verbs = protocols.verbs(model)
+        with torch.inference_mode(), edited() if edited else torch.no_grad():
+            if "transcribe" in verbs:
+                text = self._transcript() if edited or not self.prepared.answer else self.prepared.answer
+                return {"kind": "text", "says": "hears", "text": text, "options": []}, {}
+            out = model(*self.prepared.tensors) if edited else self.out
+            text = str(translate(model, self.given.texts[0])) if "translate" in verbs else ""
+            if "classify" in verbs and not self._is_text:
+                says, shares = (
+                    "sees",
+                    _named(model.class_logits(*self.prepared.tensors)[0], labels_of(model).__getitem__),
+                )
+            elif "generate" in verbs:
+                words = words_beside(model)
+                logits = model.token_logits(out) if isinstance(model, protocols.TokenPredictor) else out
+                says, shares = "goes on with", _named(logits[0, -1], lambda token: name_of(words, token))
+            else:
+                says, shares = "finds near", self._cosines()
+        kind = "text" if text else "vector" if says == "finds near" else "options"
+        best = sorted(shares, key=lambda name: -shares[name])[:BEST]
+        options = [{"name": name, "p": shares[name]} for name in best]
+        return {"kind": kind, "says": "translates" if text else says, "text": text, "options": options}, shares
+
+    def _transcript(self) -> str:
+        from glassformer.data.audio import read_sound
+
+        model: Any = self.model
+        with self.given.arguments() as arguments:
+            return transcribe(self.model, read_sound(arguments[0], model.config.mel.rate)).text
+
+    def _cosines(self) -> dict[str, float]:
+        """Return the cosine similarity of the text to the other texts and a few fixed sentences."""
+        from glassformer.pipelines.embed import embed
+
+        vectors = embed(self.model, [self.given.texts[0], *self.given.texts[1:], *NEAR])
+        vectors = torch.as_tensor(np.asarray(vectors))
+        cosines = torch.nn.functional.cosine_similarity(vectors[:1], vectors[1:])
+        return dict(zip([*self.given.texts[1:], *NEAR], cosines.tolist(), strict=True))
+
+    def changed(self, heads: Sequence[tuple[str, int]], change: Change) -> dict[str, Any]:
+        """Return the answer before and after heads are ablated or their attention pattern is replaced."""
+        for path, head in heads:
+            self._known(path, head)
+        if change not in CHANGES:
+            raise InputError(f"there is no change {change!r}", f"choose one of {', '.join(CHANGES)}")
+        if change == "self" and any(".cross" in path for path, _ in heads):
+            raise InputError("a head that attends to another text has no key of its own", "choose another change")
+
+        @contextmanager
+        def edited() -> Iterator[None]:
+            from contextlib import ExitStack
+
+            with ExitStack() as stack:
+                for path in dict.fromkeys(path for path, _ in heads):
+                    chosen = [head for each, head in heads if each == path]
+                    symbol, function = ("H", torch.zeros_like) if change == "off" else ("A", _PATTERNS[change])
+                    edit = lens.at_heads(function, *chosen)
+                    stack.enter_context(lens.edit(self.model, f"{path}.{symbol}", edit))
+                yield
+
+        (before, then), (after, now) = self._answer(), self._answer(edited)
+        names = dict.fromkeys(each["name"] for each in (*before["options"], *after["options"]))
+        rows = [{"name": name, "before": then[name], "after": now[name]} for name in names]
+        return {"change": change, "before": before, "after": after, "rows": rows}
+
+
+NEAR = ("He is reading a book.", "The weather is nice today.", "I am very tired.", "Where is the station?")
+
+
+def _named(logits: Tensor, name: Callable[[int], str]) -> dict[str, float]:
+    """Return probabilities by name; those of tokens with the same name are summed."""
+    made: dict[str, float] = {}
+    for i, share in enumerate(logits.double().softmax(-1).tolist()):
+        made[name(i)] = made.get(name(i), 0.0) + share
+    return made
+
+
+def _word(label: str) -> str:
+    """Format a token as a short label with visible spaces and line breaks."""
+    return (label.replace("\n", "↵").strip() or "␣")[:40]
+
+
+def _uniform(A: Tensor) -> Tensor:
+    seen = (A > 0).to(A)
+    return seen / seen.sum(-1, keepdim=True).clamp_min(1)
+
+
+def _self(A: Tensor) -> Tensor:
+    """Attend only to the query's own position; queries are the last key positions, as in a decoder with a cache."""
+    queries, keys = A.shape[-2:]
+    own = torch.arange(keys - queries, keys, device=A.device)
+    return torch.nn.functional.one_hot(own.clamp_min(0), keys).to(A).expand_as(A).clone()
+
+
+def _first(A: Tensor) -> Tensor:
+    made = torch.zeros_like(A)
+    made[..., 0] = 1
+    return made
+
+
+_PATTERNS: dict[str, Callable[[Tensor], Tensor]] = {"uniform": _uniform, "self": _self, "first": _first}
+
+
+def pool(A: NDArray[np.float32], side: int) -> NDArray[np.float32]:
+    """Max-pool weights over blocks, so that a single bright cell is never lost."""
+    for axis in (0, 1):
+        size = A.shape[axis]
+        if size > side:
+            edges = np.linspace(0, size, side + 1).astype(int)[:-1]
+            A = np.maximum.reduceat(A, edges, axis=axis)
+    return A
+
+
+def _stretch(image: NDArray[np.uint8], side: int) -> NDArray[np.uint8]:
+    rows, columns = ((np.arange(side) * size) // side for size in image.shape)
+    return image[np.ix_(rows, columns)]
+
+
+def _shade(A: NDArray[np.float32], most: float | None = None) -> NDArray[np.uint8]:
+    top = float(A.max()) if most is None else most
+    return np.round(255 * np.sqrt(np.clip(A / (top or 1.0), 0, 1))).astype(np.uint8)
+
+
+def to_npy(array: NDArray[Any]) -> bytes:
+    """Serialise an array to bytes in the .npy format, as read by `np.load`."""
+    file = io.BytesIO()
+    np.save(file, np.ascontiguousarray(array))
+    return file.getvalue()

@@ -1,0 +1,683 @@
+"""Exercises as plain data for the workbench, the widget and the site: every number with its address and operands.
+
+An address is `A.1.2`: symbol, row, column, counted from 1. Each function takes and returns JSON-serialisable values,
+so it can run in a worker process or in a browser. This is the only module through which the page uses `exercises`.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable, Mapping, Sequence
+from html import escape
+from typing import Any
+
+from glassformer.errors import InputError
+from glassformer.exercises import library
+from glassformer.exercises.arithmetic import EXACT, FLOATS, Arithmetic
+from glassformer.exercises.description import say
+from glassformer.exercises.exercise import Exercise, from_data
+from glassformer.exercises.expression import substitute
+from glassformer.exercises.matrix import Matrix
+from glassformer.exercises.numbers import MASKED, READABLE, Exact, Masked
+from glassformer.exercises.plan import Operation, Plan, evaluate, plan
+from glassformer.exercises.printers import text as printed
+from glassformer.exercises.printers.mathml import mathml
+from glassformer.exercises.safe_yaml import load_yaml
+from glassformer.exercises.solution import Solution, render, solve
+from glassformer.exercises.steps import Step, formula, name
+
+DIGITS = 4
+MOST_NUMBERS = 2000
+"""Largest exercise the page takes, in numbers of all its steps; `glassformer solve` takes larger ones."""
+MOST_OPERANDS = 20_000
+"""Up to here every cell comes with its operands; of a larger exercise the page asks cell by cell."""
+SHORT = 6  # maximum size of an exact form written in a sum; longer ones are written as decimals
+
+Values = Mapping[str, Matrix[Any]]
+Place = tuple[str, int, int]
+
+
+def exercises() -> list[dict[str, Any]]:
+    """List the embedded exercises: name, title and kind."""
+    found = [(key, library.get(key)) for key in library.names()]
+    return [{"name": key, "title": exercise.title, "kind": exercise.kind} for key, exercise in found]
+
+
+def embedded(key: str) -> dict[str, Any]:
+    """Return an embedded exercise as data."""
+    return to_data(library.get(key))
+
+
+def parse(text: str) -> dict[str, Any]:
+    """Parse the YAML or JSON text of an exercise into data."""
+    return to_data(from_data(load_yaml(text)))
+
+
+def to_data(exercise: Exercise) -> dict[str, Any]:
+    """Convert an exercise to dictionaries, lists and strings; integers stay numbers."""
+    from glassformer.exercises.practice import dump
+
+    return _whole(load_yaml(dump(exercise)))
+
+
+def dump(data: dict[str, Any]) -> str:
+    """Return an exercise as YAML text."""
+    from glassformer.exercises.practice import dump as written
+
+    return written(from_data(data))
+
+
+def _whole(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _whole(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [_whole(item) for item in value]
+    return int(value) if isinstance(value, str) and re.fullmatch(r"-?\d{1,15}", value) else value
+
+
+# -- one exercise, solved ----------------------------------------------------------------------------------------------
+
+
+def view(data: dict[str, Any], exact: bool = True) -> dict[str, Any]:
+    """Return every step of an exercise; `scale: inf` is the limit β → ∞, where the largest scores share all weight."""
+    work = _Work(data, EXACT if exact else FLOATS)
+    every = work.count_operands() <= MOST_OPERANDS
+    return {
+        "title": work.exercise.title,
+        "text": work.exercise.text,
+        "kind": work.exercise.kind,
+        "layout": work.exercise.layout,
+        "exact": exact,
+        "output": work.plan.output,
+        "attention": work.attention(),
+        "given": [work.given(symbol) for symbol in work.plan.given],
+        "steps": [work.step(operation, every) for operation in work.shown],
+    }
+
+
+def cell(data: dict[str, Any], address: str) -> dict[str, Any]:
+    """Return the operands of one cell, and its computation written out."""
+    work = _Work(data, EXACT)
+    parts = re.fullmatch(r"([A-Za-z]+\d*)\.(\d{1,2})\.(\d{1,2})", address)
+    symbol, row, column = parts.groups() if parts else ("", "0", "0")
+    if symbol not in work.plan:
+        raise InputError(f"{address!r} is no address of a computed number", "write one such as A.1.2")
+    height, width = work.values[symbol].shape
+    if not (1 <= int(row) <= height and 1 <= int(column) <= width):
+        raise InputError(f"{address!r} is outside {symbol}, which is {height}×{width}", "choose a smaller one")
+    return work.explain(work.plan[symbol], int(row) - 1, int(column) - 1)
+
+
+class _Work:
+    """An exercise with its plan and its values in one arithmetic."""
+
+    def __init__(self, data: dict[str, Any], arithmetic: Arithmetic) -> None:
+        self.arithmetic = arithmetic
+        self.limit = str(data.get("scale", "")).strip().lower() in ("inf", "infinity", "∞")
+        self.exercise = from_data({**data, "scale": "none"} if self.limit else data)
+        self.plan: Plan = plan(self.exercise)
+        self.values: Values = evaluate(self.plan, arithmetic)
+        numbers = sum(math.prod(matrix.shape) for matrix in self.values.values())
+        if numbers > MOST_NUMBERS:
+            remedy = f"the page shows at most {MOST_NUMBERS:,}; use glassformer solve"
+            raise InputError(f"this exercise has {numbers:,} numbers", remedy)
+        if self.limit:
+            weights = [op for op in self.plan.operations if op.op == "softargmax"]
+            if not weights:
+                raise InputError("scale is inf in an exercise without attention", "leave scale out")
+            hard = {op.symbol: self._hard(op) for op in weights}
+            self.values = evaluate(self.plan, arithmetic, hard)
+        hidden = {name for op in self.plan.operations if op.op == "softargmax" for name in op.inputs[1:]}
+        self.shown = [op for op in self.plan.operations if not (self.limit and op.symbol in hidden)]
+
+    def _hard(self, operation: Operation) -> Matrix[Any]:
+        """lim softargmax(β S) for β → ∞: the largest scores of a query share its weight."""
+        S = self.values[operation.inputs[0]]
+        one, zero = self.arithmetic.rational(1), self.arithmetic.rational(0)
+
+        def line(row: Sequence[Any]) -> list[Any]:
+            top = max(x for x in row if x is not MASKED)
+            share = one / sum(1 for x in row if x is not MASKED and x == top)
+            return [share if x is not MASKED and x == top else zero for x in row]
+
+        turned = S if operation.params["axis"] == "rows" else S.T
+        made = Matrix.of(line(row) for row in turned)
+        return made if operation.params["axis"] == "rows" else made.T
+
+    def count_operands(self) -> int:
+        return sum(
+            math.prod(self.values[op.symbol].shape) * len(_places(self.values, op, 0, 0)) for op in self.plan.operations
+        )
+
+    # -- numbers -------------------------------------------------------------------------------------------------------
+
+    def matrix(self, symbol: str) -> dict[str, Any]:
+        value = self.values[symbol]
+        rows = value.rows
+        made: dict[str, Any] = {
+            "symbol": symbol,
+            "name": f"<math>{_marked(symbol)}</math>",
+            "spoken": _spoken(symbol),
+            "rows": value.shape[0],
+            "columns": value.shape[1],
+            "value": [[_float(x) for x in row] for row in rows],
+            "decimal": [[_decimal(x) for x in row] for row in rows],
+            "text": [[_text(x) for x in row] for row in rows],
+        }
+        if self.arithmetic is EXACT:
+            made["math"] = [[_math(x) for x in row] for row in rows]
+        return made
+
+    def given(self, symbol: str) -> dict[str, Any]:
+        """Return a given matrix and the path of its numbers in the exercise."""
+        return self.matrix(symbol) | {"path": _path(self.exercise, symbol), "title": _GIVEN.get(symbol, "")}
+
+    def step(self, operation: Operation, every: bool) -> dict[str, Any]:
+        value = self.values[operation.symbol]
+        step = Step(
+            operation.symbol,
+            operation.formula,
+            tuple((each, _operand(self.values, each)) for each in operation.operands),
+            value,
+            operation,
+        )
+        made = self.matrix(operation.symbol)
+        limit = self.limit and operation.op == "softargmax"
+        made |= {
+            "op": operation.op,
+            "title": "Weights: the largest scores share everything (β → ∞)" if limit else step.title,
+            "words": operation.formula,
+            "formula": _formula(step),
+            "operands": list(dict.fromkeys(operation.inputs)),
+            "cells": None,
+        }
+        if every:
+            height, width = value.shape
+            made["cells"] = [[self.explain(operation, i, j) for j in range(width)] for i in range(height)]
+        if operation.op == "softargmax" and self.arithmetic is EXACT:
+            turned = value if operation.params["axis"] == "rows" else value.T
+            made["sentences"] = [f"Token {t} {say(row)}" for t, row in enumerate(turned, 1)]
+        return made
+
+    def explain(self, operation: Operation, i: int, j: int) -> dict[str, Any]:
+        """Return {operands: addresses, how: the computation with numbers substituted}."""
+        places = _places(self.values, operation, i, j)
+        if self.limit and operation.op == "softargmax":
+            S = operation.inputs[0]
+            seen = [place for place in places if place[0] == S]
+            return {"operands": [_address(place) for place in seen], "how": self._share(operation, seen, i, j)}
+        how = _how(self.values, operation, i, j)
+        return {"operands": [_address(place) for place in places], "how": how}
+
+    def _share(self, operation: Operation, seen: Sequence[Place], i: int, j: int) -> str:
+        """Explain why a score gets all of the weight, a share of it or none when β is infinite."""
+        own, row = self.values[operation.inputs[0]][i, j], [self.values[s][r, c] for s, r, c in seen]
+        scores = ", ".join(_put(x) for x in row if x is not MASKED)
+        if own is MASKED:
+            return "masked"
+        top = max(x for x in row if x is not MASKED)
+        if own != top:
+            return f"[{_put(own)} is below {_put(top)}, the largest of {scores}]"
+        ties = sum(1 for x in row if x is not MASKED and x == top)
+        return f"1/{ties} [{_put(own)} is the largest of {scores}]"
+
+    # -- attention -----------------------------------------------------------------------------------------------------
+
+    def attention(self) -> dict[str, Any] | None:
+        """Return the symbols of Q, K, V, S, A and H in each head, and the labels of queries and keys."""
+        exercise = self.exercise
+        if not exercise.all_heads:
+            return None
+        several = len(exercise.all_heads) > 1
+        heads = [self._head(str(i) if several else "") for i in range(1, len(exercise.all_heads) + 1)]
+        shape = self.values[heads[0]["A"]].shape
+        queries, keys = shape if exercise.rows else shape[::-1]
+        labels = self._labels(queries, keys)
+        dk = exercise.tokens(self.values[heads[0]["Q"]])[1]
+        d = exercise.tokens(exercise.X)[1] if exercise.X else dk
+        beta = math.inf if self.limit else float(exercise.beta(dk, d))
+        return {
+            "heads": heads,
+            "rows": exercise.rows,
+            "keys": labels[1],
+            "queries": labels[0],
+            "width": dk,
+            "beta": {"text": "inf" if self.limit else str(exercise.scale), "value": _number(beta)},
+            "mask": "own" if isinstance(exercise.mask, Matrix) else exercise.mask,
+            "direct": all(head.Q and head.K and head.V for head in exercise.all_heads),
+        }
+
+    def _head(self, i: str) -> dict[str, Any]:
+        product = ("QKt" if self.exercise.rows else "KtQ") + i
+        scaled = f"Su{i}" if f"Su{i}" in self.plan else f"S{i}"
+        symbols = {symbol: symbol + i for symbol in "QKVSAH"}
+        return symbols | {"product": product if product in self.plan else f"S{i}", "scaled": scaled}
+
+    def _labels(self, queries: int, keys: int) -> tuple[list[str], list[str]]:
+        """Return the labels of queries and of keys. If there are fewer queries than keys, they are the last tokens, as
+        in a decoder with a cache, unless they have their own labels after those of the keys."""
+        labels = list(self.exercise.labels)
+        if len(labels) == keys + queries:
+            return labels[keys:], labels[:keys]
+        if len(labels) == keys and queries <= keys:
+            return labels[keys - queries :], labels
+        return [str(i) for i in range(1, queries + 1)], [str(i) for i in range(1, keys + 1)]
+
+
+_GIVEN = {"X": "Tokens", "X0": "Tokens", "Y": "Memory: the tokens that keys and values come from", "PE": "Positions"}
+
+
+def _path(exercise: Exercise, symbol: str) -> list[str | int] | None:
+    """Return the path to a given matrix or vector in the exercise's data, or None for the size of an image."""
+    base, index = parts.groups() if (parts := re.fullmatch(r"([A-Za-z]+)(\d*)", symbol)) else (symbol, "")
+    if exercise.transport:
+        return ["transport", symbol]
+    if exercise.cost:
+        return ["cost", symbol]
+    fixed: dict[str, list[str | int]] = {
+        "X0": ["X"], "Y": ["memory"], "PE": ["positions"], "I": ["patches", "image"], "WE": ["patches", "W"],
+        "gamma": ["layernorm", "gamma"], "beta": ["layernorm", "beta"], "W1": ["ffn", "W1"], "b1": ["ffn", "b1"],
+        "W2": ["ffn", "W2"], "b2": ["ffn", "b2"], "X": ["X"], "WO": ["WO"], "bO": ["bO"],
+        "height": ["patches", "height"], "width": ["patches", "width"], "size": ["patches", "size"],
+    }  # fmt: skip
+    if symbol in ("height", "width") and exercise.patches and exercise.patches.image:
+        return None
+    if symbol in fixed:
+        return fixed[symbol]
+    if base in ("Q", "K", "V") and not exercise.heads:
+        return [base]
+    return ["heads", int(index or 1) - 1, base]
+
+
+# -- operands ----------------------------------------------------------------------------------------------------------
+
+
+def _operand(values: Values, symbol: str) -> Matrix[Any]:
+    return values[symbol.removesuffix("^T")].T if symbol.endswith("^T") else values[symbol]
+
+
+def _at(symbol: str, i: int, j: int) -> Place:
+    return (symbol[:-2], j, i) if symbol.endswith("^T") else (symbol, i, j)
+
+
+def _spread(values: Values, symbol: str, i: int, j: int) -> Place:
+    """Return the cell of an operand whose single row or column is broadcast to the whole matrix."""
+    height, width = _operand(values, symbol).shape
+    return _at(symbol, i if height > 1 else 0, j if width > 1 else 0)
+
+
+def _line(values: Values, symbol: str, i: int, j: int, axis: str) -> list[Place]:
+    height, width = _operand(values, symbol).shape
+    return [(symbol, i, k) for k in range(width)] if axis == "rows" else [(symbol, k, j) for k in range(height)]
+
+
+def _pairs(values: Values, left: str, right: str, i: int, j: int) -> list[tuple[Place, Place]]:
+    inner = _operand(values, left).shape[1]
+    return [(_at(left, i, k), _at(right, k, j)) for k in range(inner)]
+
+
+def _places(values: Values, operation: Operation, i: int, j: int) -> list[Place]:
+    """Return the cells from which cell (i, j) of an operation is computed."""
+    names, params = operation.operands, operation.params
+    match operation.op:
+        case "matmul":
+            return [place for pair in _pairs(values, names[0], names[1], i, j) for place in pair]
+        case "linear":
+            pairs = _pairs(values, names[0], names[1], i, j)
+            return [*(place for pair in pairs for place in pair), _spread(values, names[2], i, j)]
+        case "scale" | "mask" | "keep" | "exp" | "copy" | "relu":
+            return [_at(names[0], i, j)]
+        case "add" | "gap" | "divide" | "affine" | "standardise":
+            return [_spread(values, symbol, i, j) for symbol in names]
+        case "total" | "mean" | "shares":
+            return _line(values, names[0], i, j, params["axis"])
+        case "variance":
+            return [*_line(values, names[0], i, j, params["axis"]), _spread(values, names[1], i, j)]
+        case "softargmax":
+            return [*_line(values, names[0], i, j, params["axis"]), (names[1], i, j), _spread(values, names[2], i, j)]
+        case "concat":
+            return [_joined(values, names, params["axis"], i, j)]
+        case "cut":
+            return [_pixel(values, names[0], params, i, j)]
+        case "cumulate":
+            return [(names[0], 0, k) for k in range(j + 1)]
+        case "monotone":
+            both = [(names[0], 0, i), (names[1], 0, j)]
+            return both + [(each, 0, k - 1) for each, k in ((names[0], i), (names[1], j)) if k]
+        case "move":
+            return [(names[0], params["source"], params["target"])]
+        case "weigh":
+            return [(names[0], 0, k) for k, weight in enumerate(params["weights"]) if weight]
+        case "count" | "gather":
+            return [(symbol, 0, 0) for symbol in names]
+        case _:
+            return []
+
+
+def _joined(values: Values, names: Sequence[str], axis: str, i: int, j: int) -> Place:
+    for symbol in names:
+        height, width = values[symbol].shape
+        if j < width if axis == "rows" else i < height:
+            return symbol, i, j
+        i, j = (i, j - width) if axis == "rows" else (i - height, j)
+    raise AssertionError("a cell of a concatenation is in one of its parts")
+
+
+def _pixel(values: Values, image: str, params: Mapping[str, Any], i: int, j: int) -> Place:
+    side = params["size"]
+    across = values[image].shape[1] // side
+    token, place = (i, j) if params["axis"] == "rows" else (j, i)
+    return image, token // across * side + place // side, token % across * side + place % side
+
+
+# -- sums written out --------------------------------------------------------------------------------------------------
+
+_UP = str.maketrans("0123456789-−", "⁰¹²³⁴⁵⁶⁷⁸⁹⁻⁻")
+
+
+def _how(values: Values, operation: Operation, i: int, j: int) -> str:
+    """Return the right-hand side of cell (i, j) with numbers substituted."""
+    names, params = operation.operands, operation.params
+
+    def at(place: Place) -> str:
+        return _put(values[place[0]][place[1], place[2]])
+
+    def dot() -> str:
+        return _sum(f"{_factor(at(a))}·{_factor(at(b))}" for a, b in _pairs(values, names[0], names[1], i, j))
+
+    places = _places(values, operation, i, j)
+    each = [at(place) for place in places]
+    match operation.op:
+        case "matmul":
+            return dot()
+        case "linear":
+            return _sum([dot(), each[-1]])
+        case "scale":
+            return f"{_factor(_put(params['factor']))}·{_factor(each[0])}"
+        case "mask" | "keep":
+            return each[0] if params["allowed"][i][j] else "masked"
+        case "exp":
+            return _power(each[0])
+        case "softargmax":
+            row = [_power(text) for (symbol, *_), text in zip(places, each, strict=True) if symbol == names[0]]
+            line, position = (j, row) if params["axis"] == "rows" else (i, row)
+            return f"{position[line]}/({_sum(text for text in row if text != '0')})"
+        case "add" | "total" | "cumulate" | "gather":
+            return _sum(each) if each else "0"
+        case "mean":
+            return f"({_sum(each)})/{len(each)}"
+        case "variance":
+            mu = _factor(each[-1])
+            return f"({_sum(f'({x} − {mu})²' for x in each[:-1])})/{len(each) - 1}"
+        case "divide":
+            return f"{_factor(each[0])}/{_factor(each[1])}"
+        case "standardise":
+            eps = f" + {_put(params['eps'])}" if params["eps"] else ""
+            return f"({each[0]} − {_factor(each[1])})/√({each[2]}{eps})"
+        case "affine":
+            return f"{_factor(each[1])}·{_factor(each[0])} + {each[2]}"
+        case "relu":
+            return f"max(0, {each[0]})"
+        case "gap":
+            return f"|{each[0]} − {_factor(each[1])}|"
+        case "weigh":
+            weights = [weight for weight in params["weights"] if weight]
+            return _sum(f"{_factor(x)}·{_factor(_put(w))}" for x, w in zip(each, weights, strict=True)) or "0"
+        case "move":
+            return f"{_factor(each[0])}·{_factor(_put(params['distance']))}"
+        case "count":
+            numbers = {symbol: values[symbol][0, 0] for symbol in names}
+            if not all(isinstance(x, Exact) for x in numbers.values()):
+                return printed.text(params["expression"])
+            return printed.text(substitute(params["expression"], {k: x.expression for k, x in numbers.items()}))
+        case "monotone":
+            F, G = (values[symbol].rows[0] for symbol in names[:2])
+            before = [_put(line[k - 1]) if k else "0" for line, k in ((F, i), (G, j))]
+            return f"max(0, min({each[0]}, {each[1]}) − max({before[0]}, {before[1]}))"
+        case "sinusoidal":
+            token, feature = (i, j) if params["axis"] == "rows" else (j, i)
+            return f"{'cos' if feature % 2 else 'sin'}({token}/10000^({2 * (feature // 2)}/{params['width']}))"
+        case "concat" | "copy" | "cut":
+            return f"{_address(places[0])}"
+        case _:
+            return operation.formula
+
+
+def _sum(terms: Any) -> str:
+    out = ""
+    for term in terms:
+        out += term if not out else f" − {term[1:]}" if term.startswith("−") else f" + {term}"
+    return out
+
+
+def _factor(text: str) -> str:
+    return f"({text})" if re.search(r" [+−] |^−", text) else text
+
+
+def _power(exponent: str) -> str:
+    if exponent == "−∞":
+        return "0"
+    return f"e{exponent.translate(_UP)}" if re.fullmatch(r"−?\d+", exponent) else f"e^{_factor(exponent)}"
+
+
+def _put(x: Any) -> str:
+    """Format a number within a sum: exact if that is short, otherwise as a decimal."""
+    if isinstance(x, Exact) and x.size <= SHORT:
+        return printed.text(x.expression)
+    return _decimal(x)
+
+
+# -- single numbers ----------------------------------------------------------------------------------------------------
+
+
+def _address(place: Place) -> str:
+    return f"{place[0]}.{place[1] + 1}.{place[2] + 1}"
+
+
+def _number(x: float) -> float | str:
+    return x if math.isfinite(x) else "nan" if math.isnan(x) else "inf" if x > 0 else "-inf"
+
+
+def _float(x: Any) -> float | str:
+    return "-inf" if isinstance(x, Masked) else _number(float(x))
+
+
+def _decimal(x: Any) -> str:
+    """Format a number with four decimals; integers are written without decimals."""
+    if isinstance(x, Masked):
+        return "−∞"
+    value = float(x)
+    if not math.isfinite(value):
+        return x.significant(DIGITS) if isinstance(x, Exact) else "∞" if value > 0 else "−∞"
+    whole = round(value)
+    if abs(value) < 1e7 and (_is_whole(x) if isinstance(x, Exact) else abs(value - whole) < 1e-12):
+        return str(whole).replace("-", "−")
+    if abs(value) >= 1e7:
+        return f"{value:.{DIGITS}e}".replace("-", "−")
+    text = x.decimal(DIGITS) if isinstance(x, Exact) else f"{value:.{DIGITS}f}"
+    return text.replace("-", "−")
+
+
+def _is_whole(x: Exact) -> bool:
+    q = x.rational()
+    return q is not None and q.q == 1
+
+
+def _text(x: Any) -> str:
+    """Format a number as one would type it into a cell."""
+    if isinstance(x, Masked):
+        return "-inf"
+    if isinstance(x, Exact):
+        return str(x) if x.size <= READABLE else x.significant(17)
+    return f"{x:.12g}"
+
+
+def _math(x: Exact | Masked) -> str | None:
+    """Return MathML of the exact form, or None if it is too long to read."""
+    return f"<math>{_drawn(mathml(x.expression))}</math>" if x.size <= READABLE else None
+
+
+def _drawn(markup: str) -> str:
+    """Draw roots with an explicit sign and line, since browsers without a math font omit those of msqrt."""
+    markup = markup.replace("<msqrt>", '<mrow><mo stretchy="false">√</mo><mrow class="radicand">')
+    return markup.replace("</msqrt>", "</mrow></mrow>")
+
+
+# -- names and formulas ------------------------------------------------------------------------------------------------
+
+
+def _marked(symbol: str) -> str:
+    return f'<mrow class="sym" data-symbol="{escape(symbol.removesuffix("^T"))}">{mathml(name(symbol))}</mrow>'
+
+
+def _spoken(symbol: str) -> str:
+    return printed.text(name(symbol))
+
+
+def _formula(step: Step) -> str:
+    """Return MathML of the formula, with symbols tagged by name so that the page can find them."""
+    node = formula(step)
+    if node is None:
+        return ""
+    text = _drawn(mathml(node))
+    names = sorted(dict(step.operands), key=lambda symbol: -len(mathml(name(symbol))))
+    for at, symbol in enumerate(names):
+        text = text.replace(mathml(name(symbol)), f"\0{at}\0")
+    for at, symbol in enumerate(names):
+        text = text.replace(f"\0{at}\0", _marked(symbol))
+    return f"<math>{_marked(step.symbol)}<mo>=</mo>{text}</math>"
+
+
+# -- export, grading, practice -----------------------------------------------------------------------------------------
+
+EXPORTS: dict[str, tuple[str, str]] = {
+    "markdown": ("md", "text/markdown"),
+    "latex": ("tex", "application/x-tex"),
+    "html": ("html", "text/html"),
+    "yaml": ("yaml", "application/yaml"),
+}
+
+
+def export(data: dict[str, Any], form: str) -> str:
+    """Export the solution as Markdown, LaTeX or HTML, or the exercise itself as YAML."""
+    if form not in EXPORTS:
+        raise InputError(f"there is no format {form!r}", f"choose one of {', '.join(EXPORTS)}")
+    if str(data.get("scale")) == "inf":
+        raise InputError("β = ∞ has no file", "choose a finite β before you export")
+    return dump(data) if form == "yaml" else render(solve(from_data(data)), form)
+
+
+def sheet(data: dict[str, Any]) -> dict[str, Any]:
+    """Return the empty steps for a learner to fill in: symbol, size, formula."""
+    from glassformer.exercises.practice.sheet import asked
+
+    exercise = from_data(data)
+    solution = solve(exercise)
+    work = _Work(data, EXACT)
+    wanted = [symbol for symbol, _ in asked(solution)]
+    steps = [work.step(operation, False) for operation in work.shown if operation.symbol in wanted]
+    shown = ("symbol", "name", "spoken", "rows", "columns", "title", "formula", "words")
+    return {
+        "title": exercise.title,
+        "text": exercise.text,
+        "given": [work.matrix(symbol) for symbol in work.plan.given],
+        "steps": [{key: step[key] for key in shown} for step in steps],
+    }
+
+
+def hint(data: dict[str, Any], symbol: str, level: int, row: int = 1, column: int = 1) -> dict[str, Any]:
+    """Return help with one step by level: 1 its formula, 2 the operands of one cell, 3 the cell itself."""
+    work = _Work(data, EXACT)
+    if symbol not in work.plan:
+        raise InputError(f"there is no step {symbol!r}", f"choose one of {', '.join(work.plan.symbols)}")
+    operation = work.plan[symbol]
+    step = work.step(operation, False)
+    height, width = work.values[symbol].shape
+    i, j = min(max(row, 1), height) - 1, min(max(column, 1), width) - 1
+    made = {
+        "symbol": symbol,
+        "level": level,
+        "formula": step["formula"],
+        "words": step["words"],
+        "title": step["title"],
+    }
+    if level >= 2:
+        made |= work.explain(operation, i, j) | {"address": _address((symbol, i, j))}
+    if level >= 3:
+        made |= {"text": step["text"][i][j], "decimal": step["decimal"][i][j], "math": step["math"][i][j]}
+    return made
+
+
+def grade(data: dict[str, Any], answers: dict[str, list[list[str]]] | None, text: str | None) -> dict[str, Any]:
+    """Grade a learner's work: the cells typed into the grids, or a document."""
+    from glassformer.exercises.grade import grade as graded
+    from glassformer.exercises.grade.view import SIGNS
+    from glassformer.exercises.grade.view import view as shown
+    from glassformer.exercises.reader import read
+
+    written = text if text is not None else _written(answers or {})
+    if not written.strip():
+        raise InputError("nothing is written", "fill in a number, or paste your working")
+    result = graded(from_data(data), read(written, "your working"))
+    said = shown(result)
+    cells = [
+        {"address": f"{cell.symbol}.{cell.row}.{cell.column}", "given": cell.given, "expected": cell.expected,
+         "follows": cell.follows, "verdict": cell.verdict, "sign": SIGNS[cell.verdict] or "✓", "line": cell.line}
+        for cell in result.cells
+    ]  # fmt: skip
+    misshaped = {cell.symbol for cell in result.cells if cell.verdict == "wrong" and cell.given is None}
+    places: list[list[str]] = [[]] * len(misshaped)
+    places += [[_address(place) for place in sorted(each.cells)] for each in result.mistakes]
+    places += [[]] * (len(said.mistakes) - len(places))
+    return {
+        "score": result.score,
+        "summary": list(said.summary),
+        "cells": cells,
+        "mistakes": [{"text": text, "cells": where} for text, where in zip(said.mistakes, places, strict=True)],
+        "details": {title: list(items) for title, items in said.details if answers is None},
+    }
+
+
+def _written(answers: Mapping[str, Sequence[Sequence[str]]]) -> str:
+    """Convert grids to a document. If some cells of a grid are empty, the others are written with their index."""
+    lines = []
+    for symbol, rows in answers.items():
+        if not re.fullmatch(r"[A-Za-z]+\d*", symbol):
+            raise InputError(f"{symbol!r} is no symbol", "use one of the sheet")
+        filled = [[cell.strip() for cell in row] for row in rows]
+        if rows and all(cell for row in filled for cell in row):
+            body = ", ".join("[" + ", ".join(row) + "]" for row in filled)
+            lines.append(f"{symbol} = [{body}]")
+        else:
+            lines += [
+                f"{symbol}[{i},{j}] = {cell}"
+                for i, row in enumerate(filled, 1)
+                for j, cell in enumerate(row, 1)
+                if cell
+            ]
+    return "\n".join(lines)
+
+
+def practice(topic: str, level: str, tokens: int, width: int, heads: int, seed: int) -> dict[str, Any]:
+    """Generate an exercise of this kind; the same seed gives the same exercise."""
+    from glassformer.exercises.practice import ExerciseSpec, make
+
+    spec = ExerciseSpec(topic=topic, level=level, tokens=tokens, width=width, heads=heads)  # type: ignore[arg-type]
+    return to_data(make(spec, seed))
+
+
+def practice_options() -> dict[str, Any]:
+    """Return the available options for practice sheets."""
+    from glassformer.exercises.practice import LEVELS, TOPICS
+
+    return {"topics": list(TOPICS), "levels": list(LEVELS)}
+
+
+TASKS: dict[str, Callable[..., Any]] = {
+    task.__name__: task
+    for task in (exercises, embedded, parse, dump, view, cell, export, sheet, hint, grade, practice, practice_options)
+}
+"""What a worker process runs by name: JSON in, JSON out."""
+
+__all__ = ["EXPORTS", "TASKS", "Solution", *TASKS]

@@ -1,0 +1,90 @@
+"""What this machine does with one model: the time of a forward pass and of generated tokens, in every precision."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+from torch.nn.functional import cosine_similarity
+
+from glassformer.models.protocols import TextGenerator, can, context_length
+from glassformer.nn.linear import Kernel
+from glassformer.runtime.example import LENGTH, example
+from glassformer.runtime.machine import machine
+from glassformer.runtime.measure import interleaved
+from glassformer.runtime.precision import kernels_of, prepare, set_kernels, vectors
+
+PROMPT, ANSWER = 32, 32
+
+
+@dataclass(frozen=True, kw_only=True)
+class Measured:
+    """One precision: seconds of a forward pass, tokens per second of greedy decoding, and agreement with float32."""
+
+    precision: str
+    seconds: float
+    relative: float
+    """Time relative to torch's own float32 products."""
+    cosine: float
+    """The least cosine between an output vector and its float32 counterpart."""
+    tokens_per_second: float | None
+
+
+def bench(model: nn.Module, *, batch: int = 1, length: int = LENGTH, rounds: int = 5, seed: int = 0) -> list[Measured]:
+    """Time a model on random input in every precision that works here, in turn, with the threads that torch has.
+
+    The first row, "torch", is float32 without packed weights. The model is left prepared for fp32.
+    """
+    model.eval()
+    forward = example(model, batch=batch, length=length, seed=seed)
+    names = ["torch", *(name for name in ("fp32", "bf16", "int8") if name in machine().chosen)]
+    kernels: dict[str, list[Kernel | None]] = {}
+    for name in names:
+        prepare(model, "fp32" if name == "torch" else name)
+        kernels[name] = [None] * len(kernels_of(model)) if name == "torch" else kernels_of(model)
+    outputs: dict[str, Tensor] = {}
+
+    def run(name: str) -> Callable[[], None]:
+        def once() -> None:
+            set_kernels(model, kernels[name])
+            with torch.no_grad():
+                outputs[name] = vectors(forward())
+
+        return once
+
+    times = interleaved({name: run(name) for name in names}, rounds=rounds)
+    speeds = _decoding(model, kernels, rounds) if can(model, "generate") else {}
+    prepare(model, "fp32")
+    return [
+        Measured(
+            precision=name,
+            seconds=times[name],
+            relative=times[name] / times["torch"],
+            cosine=float(cosine_similarity(outputs[name], outputs["torch"], dim=-1).min()),
+            tokens_per_second=speeds.get(name),
+        )
+        for name in names
+    ]
+
+
+def _decoding(model: nn.Module, kernels: Mapping[str, Sequence[Kernel | None]], rounds: int) -> dict[str, float]:
+    """Tokens per second after the prompt: the time of a long answer less that of a short one."""
+    assert isinstance(model, TextGenerator)
+    room = context_length(model) or PROMPT + ANSWER
+    prompt, answer = torch.ones(min(PROMPT, room // 2), dtype=torch.long), min(ANSWER, room // 2)
+
+    def speak(name: str, count: int) -> Callable[[], None]:
+        def run() -> None:
+            set_kernels(model, kernels[name])
+            session = model.session()
+            logits = session.prefill([session.prefix(prompt)], count)
+            for _ in range(count - 1):
+                logits = session.step(logits.argmax(-1))
+
+        return run
+
+    runs = {(name, count): speak(name, count) for name in kernels for count in (1, answer)}
+    times = interleaved({f"{name} {count}": run for (name, count), run in runs.items()}, rounds=max(2, rounds // 2))
+    return {name: (answer - 1) / max(times[f"{name} {answer}"] - times[f"{name} 1"], 1e-9) for name in kernels}

@@ -1,0 +1,52 @@
+"""A typical input for any model, made from a seed: what precisions are compared and timed on."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import torch
+from torch import Tensor, nn
+
+from glassformer.errors import InputError
+from glassformer.models.protocols import (
+    ImageModel,
+    ImageTextModel,
+    SpeechGenerator,
+    StreamModel,
+    Translator,
+    context_length,
+    inputs_of,
+)
+
+LENGTH = 32
+
+
+def example(model: nn.Module, *, batch: int = 1, length: int = LENGTH, seed: int = 0) -> Callable[[], Tensor]:
+    """A function that calls the model on random tokens, pixels or frames, and returns its first output.
+
+    Random inputs show speed and rounding. How well a model answers shows on real data only.
+    """
+    generator = torch.Generator().manual_seed(seed)
+    length = min(length, context_length(model) or length)
+    if isinstance(model, SpeechGenerator):
+        frames = torch.randn(batch, model.window, model.bands, generator=generator)
+        start = torch.full((batch, 4), model.start_token)
+        return lambda: model(frames, start)
+    if isinstance(model, ImageTextModel):
+        tower = next((part for part in model.modules() if isinstance(part, ImageModel)), None)
+        if tower is None or tower.image_size is None:
+            raise InputError("there is no example input for a text tower alone", "name a precision instead of auto")
+        pixels = torch.randn(batch, tower.channels, *tower.image_size, generator=generator)
+        return lambda: model.images(pixels)
+    if inputs_of(model)[:1] == ("image",) and isinstance(model, ImageModel) and model.image_size is not None:
+        pixels = torch.randn(batch, model.channels, *model.image_size, generator=generator)
+        return lambda: model(pixels)
+    if isinstance(model, Translator) and inputs_of(model) == ("text", "text"):
+        vocabulary = model.session().vocabulary
+        ids = torch.randint(min(4, vocabulary - 1), vocabulary, (batch, length), generator=generator)
+        return lambda: model(ids, ids[:, : max(1, length // 2)])
+    if isinstance(model, StreamModel):
+        X = model.example(length if inputs_of(model)[:1] == ("text",) else None, generator)
+        X = X[:1].expand(batch, *X.shape[1:])
+        return lambda: model.respond(X)
+    raise InputError(f"there is no example input for a {type(model).__name__}", "name a precision instead of auto")

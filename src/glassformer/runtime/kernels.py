@@ -1,0 +1,124 @@
+"""Kernels for y = x Wᵀ + b on the CPU: packed float32 and bfloat16 (oneDNN), and dynamic int8 (FBGEMM or oneDNN).
+
+A kernel is set on a layer by `runtime.prepare`. It packs a copy of the layer's weight on first use, and again if the
+weight has changed since. The weight itself stays in the layer, so that saving, exporting and reading it work as ever.
+"""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.nn.functional import linear
+
+from glassformer.core.values import has_values
+from glassformer.errors import InputError
+
+# oneDNN lays packed weights out for an expected number of rows; this one is good from 1 row to thousands.
+EXPECTED_ROWS = 128
+
+
+class PackedKernel:
+    """Packs the weight once and multiplies by the packed copy. Subclasses say how."""
+
+    precision: str
+    differentiable = False
+    uses_amx = False  # may run AMX instructions, which some processors advertise and cannot execute
+
+    def __init__(self) -> None:
+        self._packed: Any = None
+        self._source: tuple[int, int] | None = None
+
+    def __call__(self, input: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
+        if not has_values(input):  # a compiler or an exporter is tracing: the graph gets the layer's own weights
+            return linear(input, weight, bias)
+        if torch.is_grad_enabled() and (input.requires_grad or weight.requires_grad):
+            if self.differentiable:
+                return linear(input, weight, bias)
+            raise InputError(
+                f"a model prepared for {self.precision} has no gradients",
+                'load it with precision="fp32" to train it or to differentiate through it',
+            )
+        source = (weight.data_ptr(), weight._version)
+        if source != self._source:
+            with torch.no_grad():
+                self._packed, self._source = self.pack(weight.detach(), bias), source
+        return self.product(input, bias)
+
+    def pack(self, weight: Tensor, bias: Tensor | None) -> Any:
+        raise NotImplementedError
+
+    def product(self, input: Tensor, bias: Tensor | None) -> Tensor:
+        raise NotImplementedError
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> PackedKernel:
+        return type(self)()  # the copy packs its own weight
+
+    def __reduce__(self) -> tuple[type[PackedKernel], tuple[()]]:
+        return type(self), ()
+
+
+class Float32Kernel(PackedKernel):
+    """float32, by oneDNN with the weight reordered into its own blocks. Differentiated by the ordinary product."""
+
+    precision = "fp32"
+    differentiable = True
+
+    def pack(self, weight: Tensor, bias: Tensor | None) -> Tensor:
+        return torch.ops.mkldnn._reorder_linear_weight(weight.contiguous(), EXPECTED_ROWS)
+
+    def product(self, input: Tensor, bias: Tensor | None) -> Tensor:
+        return torch.ops.mkldnn._linear_pointwise.default(input, self._packed, bias, "none", [], "")
+
+
+class BFloat16Kernel(PackedKernel):
+    """bfloat16 factors, float32 sums and results: the residual stream and every tap stay float32."""
+
+    precision = "bf16"
+    uses_amx = True
+
+    def pack(self, weight: Tensor, bias: Tensor | None) -> Tensor:
+        return torch.ops.mkldnn._reorder_linear_weight(weight.bfloat16().contiguous(), EXPECTED_ROWS)
+
+    def product(self, input: Tensor, bias: Tensor | None) -> Tensor:
+        output = torch.ops.mkldnn._linear_pointwise.default(input.bfloat16(), self._packed, None, "none", [], "")
+        return output.float() if bias is None else output.float() + bias
+
+
+class Int8Kernel(PackedKernel):
+    """int8 weights, one scale per output channel; activations are quantised on the way in, one scale per call."""
+
+    precision = "int8"
+    engine = "fbgemm"
+
+    def pack(self, weight: Tensor, bias: Tensor | None) -> Any:
+        scale = weight.abs().amax(1).clamp_min(torch.finfo(torch.float32).tiny).double() / 127
+        zero = torch.zeros(len(scale), dtype=torch.long)
+        before = torch.backends.quantized.engine
+        torch.backends.quantized.engine = self.engine
+        try:
+            with warnings.catch_warnings():  # quantised tensor types are deprecated; the packed product is not
+                warnings.simplefilter("ignore")
+                quantised = torch.quantize_per_channel(weight.contiguous(), scale, zero, 0, torch.qint8)
+            return torch.ops.quantized.linear_prepack(quantised, bias)
+        finally:
+            torch.backends.quantized.engine = before
+
+    def product(self, input: Tensor, bias: Tensor | None) -> Tensor:
+        return torch.ops.quantized.linear_dynamic.default(input, self._packed, False)
+
+
+class OneDNNInt8Kernel(Int8Kernel):
+    """The same product by oneDNN, which is the faster one on some processors."""
+
+    engine = "onednn"
+    uses_amx = True
+
+
+KERNELS: dict[str, tuple[type[PackedKernel], ...]] = {
+    "fp32": (Float32Kernel,),
+    "bf16": (BFloat16Kernel,),
+    "int8": (Int8Kernel, OneDNNInt8Kernel),
+}

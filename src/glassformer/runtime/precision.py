@@ -1,0 +1,129 @@
+"""prepare(model, "int8"): the same model with faster products. Taps, edits, saving and exporting work as before."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from typing import Literal, NamedTuple
+
+import torch
+from torch import Tensor, nn
+from torch.nn.functional import cosine_similarity
+
+from glassformer.errors import ConfigError, InputError
+from glassformer.nn.linear import Kernel, Linear
+from glassformer.nn.text import WordHead
+from glassformer.runtime.example import example
+from glassformer.runtime.machine import TORCH, machine
+from glassformer.runtime.measure import interleaved, one_thread
+
+Precision = Literal["fp32", "bf16", "int8", "auto"]
+PRECISIONS: tuple[str, ...] = ("fp32", "bf16", "int8", "auto")
+# The least cosine between an output vector and its float32 counterpart that `auto` accepts.
+AGREEMENT = 0.999
+# Packed float32 products pay a fixed cost per call: below so many weights torch's own product is as fast.
+PACKED_FROM = 2**17
+
+
+def layers(model: nn.Module) -> Iterator[Linear | WordHead]:
+    """Every layer whose product a kernel can take over."""
+    return (module for module in model.modules() if isinstance(module, Linear | WordHead))
+
+
+def prepare(model: nn.Module, precision: str = "fp32") -> nn.Module:
+    """Make a model's linear layers compute in `precision`, in place, by the fastest kernel of this machine.
+
+    The weights stay in the model in float32 and a packed copy is made on first use, so that `save`, `export` and the
+    lens see what they saw before. Only `"fp32"` can be trained or differentiated. `"auto"` takes what
+    `choose` finds on a random input.
+    """
+    if precision not in PRECISIONS:
+        raise ConfigError(f"precision={precision!r} is not known", f"choose one of {', '.join(PRECISIONS)}")
+    if precision == "auto":
+        return prepare(model, choose(model, example(model)).precision)
+    device, dtype = _kind(model)
+    if precision != "fp32" and (device != "cpu" or dtype != torch.float32):
+        raise InputError(
+            f"precision={precision!r} needs float32 weights on the CPU, not {dtype} on {device}",
+            "load the model on the CPU without a dtype",
+        )
+    chosen = machine().chosen.get(precision)
+    if chosen is None:
+        reasons = "; ".join(f"{name}: {why}" for name, why in machine().refused.items())
+        raise InputError(f"precision={precision!r} does not work on this machine ({reasons})", "use fp32 or int8")
+    kernel = machine().kernel(precision) if (device, dtype) == ("cpu", torch.float32) else None
+    for layer in layers(model):
+        small = precision == "fp32" and isinstance(layer, Linear) and layer.weight.numel() < PACKED_FROM
+        layer.kernel = None if kernel is None or chosen == TORCH or small else kernel()
+    if precision != "fp32":
+        model.requires_grad_(False).eval()
+    return model
+
+
+def kernels_of(model: nn.Module) -> list[Kernel | None]:
+    """The kernel of each layer, in their order; None is torch's own product."""
+    return [layer.kernel for layer in layers(model)]
+
+
+def set_kernels(model: nn.Module, kernels: Sequence[Kernel | None]) -> None:
+    """Give each layer its kernel, in their order."""
+    for layer, kernel in zip(layers(model), kernels, strict=True):
+        layer.kernel = kernel
+
+
+def precision_of(model: nn.Module) -> str:
+    """The precision that a model was prepared for: fp32, bf16 or int8."""
+    found = {getattr(layer.kernel, "precision", "fp32") for layer in layers(model)}
+    return found.pop() if len(found) == 1 else "fp32"
+
+
+class Choice(NamedTuple):
+    """What `auto` chose, with the time and the agreement of every precision tried (1.0 is that of float32)."""
+
+    precision: str
+    relative_time: dict[str, float]
+    cosine: dict[str, float]
+
+    def __str__(self) -> str:
+        tried = ", ".join(
+            f"{name} {self.relative_time[name]:.2f} × the time, cosine {self.cosine[name]:.5f}" for name in self.cosine
+        )
+        return f"precision {self.precision} ({tried}; accepted from cosine {AGREEMENT})"
+
+
+def choose(model: nn.Module, run_example: Callable[[], object], *, rounds: int = 3) -> Choice:
+    """The fastest precision whose outputs agree with float32; the model is left prepared for fp32."""
+    outputs: dict[str, Tensor] = {}
+    names = [name for name in ("fp32", "bf16", "int8") if name in machine().chosen]
+    kernels = {}
+    for name in names:
+        prepare(model, name)
+        kernels[name] = kernels_of(model)
+
+    def run(name: str) -> None:
+        set_kernels(model, kernels[name])
+        with torch.no_grad():
+            outputs[name] = vectors(run_example())
+
+    runs = {name: (lambda name=name: run(name)) for name in names}
+    with one_thread():
+        times = interleaved(runs, rounds=rounds, clock=time.thread_time)
+    prepare(model, "fp32")
+    agree = {name: float(cosine_similarity(outputs[name], outputs["fp32"], dim=-1).min()) for name in names}
+    able = [name for name in names if name == "fp32" or agree[name] >= AGREEMENT]
+    best = min(able, key=lambda name: times[name])
+    return Choice(best, {name: times[name] / times["fp32"] for name in names}, agree)
+
+
+def vectors(output: object) -> Tensor:
+    """The first tensor of a model's output, as rows."""
+    while isinstance(output, tuple):
+        output = output[0]
+    if not isinstance(output, Tensor):
+        raise TypeError(f"the model gives a {type(output).__name__}, not a tensor")
+    return output.double().flatten(0, -2) if output.dim() > 1 else output.double()[None]
+
+
+def _kind(model: nn.Module) -> tuple[str, torch.dtype]:
+    first = next(model.parameters())
+    return first.device.type, first.dtype

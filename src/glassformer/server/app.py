@@ -1,0 +1,158 @@
+"""The application: one router per room, static files, and one shape of error for everything that goes wrong."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator, Awaitable
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any, TypeVar
+
+from fastapi import FastAPI, Request
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import JSONResponse, Response
+from fastapi.staticfiles import StaticFiles
+from pydantic import BaseModel
+from starlette.exceptions import HTTPException
+from starlette.middleware.gzip import GZipMiddleware
+
+from glassformer import __version__
+from glassformer.errors import GlassError
+from glassformer.server.safety import Safety
+from glassformer.server.settings import Settings
+from glassformer.server.workers import Busy, Crashed, Pool
+
+STATIC = Path(__file__).parent / "static"
+Result = TypeVar("Result")
+
+
+class Problem(BaseModel):
+    """Why a request was refused, and what to do."""
+
+    fact: str
+    remedy: str
+
+
+PROBLEMS: dict[int | str, dict[str, Any]] = {
+    status: {"model": Problem, "description": words}
+    for status, words in {
+        400: "The request cannot be read.",
+        401: "The token is missing.",
+        403: "The request comes from elsewhere.",
+        404: "There is no such thing.",
+        408: "The request was sent too slowly.",
+        413: "The request is too large.",
+        422: "Something in the input is wrong.",
+        429: "Too many requests are waiting.",
+    }.items()
+}
+
+
+async def unless_gone(request: Request, work: Awaitable[Result]) -> Result:
+    """The result of `work`, which is cancelled when the client goes away."""
+    task = asyncio.ensure_future(work)
+    gone = asyncio.ensure_future(_disconnected(request))
+    try:
+        await asyncio.wait({task, gone}, return_when=asyncio.FIRST_COMPLETED)
+        if not task.done():
+            raise HTTPException(400, "the client went away")
+        return task.result()
+    finally:
+        task.cancel()
+        gone.cancel()
+
+
+async def _disconnected(request: Request) -> None:
+    while (await request.receive())["type"] != "http.disconnect":
+        pass
+
+
+def create_app(settings: Settings | None = None) -> Any:
+    """The ASGI application of the workbench."""
+    settings = settings or Settings()
+
+    @asynccontextmanager
+    async def lifespan(app: FastAPI) -> AsyncIterator[None]:
+        exact, quick = Pool(settings.workers, settings.limits.waiting), Pool(1, settings.limits.waiting)
+        app.state.exact, app.state.quick = exact, quick
+        warming = asyncio.ensure_future(_warm(quick, exact))
+        yield
+        warming.cancel()
+        with contextlib.suppress(asyncio.CancelledError, Crashed):
+            await warming
+        await asyncio.gather(quick.close(), exact.close())
+        app.state.models.close()
+
+    app = FastAPI(
+        title="Glassformer workbench",
+        version=__version__,
+        docs_url=None,
+        redoc_url=None,
+        openapi_url="/api/openapi.json",
+        lifespan=lifespan,
+        responses=PROBLEMS,
+    )
+    app.state.settings = settings
+    _errors(app)
+    _rooms(app)
+    app.mount("/", Static(directory=STATIC, html=True), name="static")
+    app.add_middleware(GZipMiddleware, minimum_size=1000, compresslevel=5)
+    return Safety(app, settings)
+
+
+def _rooms(app: FastAPI) -> None:
+    from glassformer.server import exercises, lab, live, models
+
+    app.include_router(exercises.router, prefix="/api")
+    app.include_router(models.router, prefix="/api")
+    app.include_router(lab.router, prefix="/api")
+    app.include_router(live.router, prefix="/api")
+    app.state.models = models.Models(app.state.settings)
+
+
+async def _warm(*pools: Pool) -> None:
+    """Start the workers one after the other: the first requests need the first of them soon."""
+    for pool in pools:
+        for worker in pool.workers:
+            await worker.start()
+
+
+class Static(StaticFiles):
+    """Static files that the browser asks about each time, so that an update is seen at once."""
+
+    async def get_response(self, path: str, scope: Any) -> Response:
+        response = await super().get_response(path, scope)
+        response.headers["cache-control"] = "no-cache"
+        return response
+
+
+def _errors(app: FastAPI) -> None:
+    def problem(status: int, fact: str, remedy: str) -> JSONResponse:
+        return JSONResponse({"fact": fact, "remedy": remedy}, status_code=status)
+
+    @app.exception_handler(GlassError)
+    async def _glass(request: Request, error: GlassError) -> JSONResponse:
+        return problem(422, error.fact, error.remedy)
+
+    @app.exception_handler(RequestValidationError)
+    async def _invalid(request: Request, error: RequestValidationError) -> JSONResponse:
+        first = error.errors()[0]
+        where = ".".join(str(part) for part in first["loc"] if part != "body") or "the request"
+        status = 400 if first["type"] == "json_invalid" else 422
+        return problem(status, f"{where[:80]} cannot be used", first["msg"])
+
+    @app.exception_handler(HTTPException)
+    async def _http(request: Request, error: HTTPException) -> JSONResponse:
+        remedies = {404: "see /api.html for what there is", 405: "use another method"}
+        made = problem(error.status_code, str(error.detail), remedies.get(error.status_code, "try again"))
+        made.headers.update(error.headers or {})
+        return made
+
+    @app.exception_handler(Exception)
+    async def _bug(request: Request, error: Exception) -> JSONResponse:
+        return problem(500, "the workbench made a mistake here", "please report it with what you did")
+
+    @app.exception_handler(Busy)
+    async def _busy(request: Request, error: Busy) -> JSONResponse:
+        return problem(429, "too many requests are waiting", "try again in a moment")

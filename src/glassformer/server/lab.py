@@ -1,0 +1,129 @@
+"""Routes of Lab and Compare: claims tried by experiment, and the measured tables of a comparison."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Path, Request
+from pydantic import BaseModel, ConfigDict, Field
+
+from glassformer.errors import InputError
+from glassformer.server.models import Known
+
+router = APIRouter(tags=["lab"])
+LARGEST = 4  # times its default: the page's own limit on a parameter, as a claim may take long and much memory
+
+
+class Trial(BaseModel):
+    """Parameters that differ from their defaults, and the seed."""
+
+    model_config = ConfigDict(extra="forbid")
+    parameters: dict[Annotated[str, Field(max_length=40)], float] = Field(default_factory=dict, max_length=20)
+    seed: int = Field(default=0, ge=0, le=2**31)
+
+
+@router.get("/lab")
+async def claims(models: Known, request: Request) -> list[dict[str, Any]]:
+    """Every claim with its parameters."""
+    return await models.run(request, _claims)
+
+
+def _claims() -> list[dict[str, Any]]:
+    from glassformer.lab import claim, numbers
+    from glassformer.lab.formula import mathml
+
+    made = []
+    for number in numbers():
+        each = claim(number)
+        parameters = [
+            {"name": name, "default": p.default, "meaning": p.meaning, "least": p.least, "most": _most(p.default)}
+            for name, p in each.parameters.items()
+        ]
+        about = {"number": number, "name": each.name, "statement": each.statement, "formula": mathml(each.formula)}
+        made.append(about | {"falsified_by": each.falsified_by, "parameters": parameters})
+    return made
+
+
+def _most(default: float) -> float:
+    return LARGEST * default if default else 1.0
+
+
+@router.post("/lab/{number}")
+async def try_claim(
+    number: Annotated[int, Path(ge=1, le=999)], body: Trial, models: Known, request: Request
+) -> dict[str, Any]:
+    """Run one experiment: its verdict, numbers, figure, and counterexample if there is one."""
+    return await models.run(request, lambda: _outcome(number, body))
+
+
+def _outcome(number: int, body: Trial) -> dict[str, Any]:
+    from glassformer.figures import save
+    from glassformer.lab import claim, run
+    from glassformer.lab.page import flat
+    from glassformer.report.paper import to_data
+
+    experiment = claim(number)
+    for name, value in body.parameters.items():
+        if name in experiment.parameters and value > _most(experiment.parameters[name].default):
+            most = _most(experiment.parameters[name].default)
+            raise InputError(f"{name} is {value:g}", f"the page takes at most {most:g}; use glassformer lab {number}")
+    whole = {name: isinstance(each.default, int) for name, each in experiment.parameters.items()}
+    changes: dict[str, Any] = {
+        name: int(value) if whole.get(name) and value == int(value) else value
+        for name, value in body.parameters.items()
+    }
+    outcome = run(number, seed=body.seed, **changes)
+    data = outcome.result.get("counterexample")
+    exercise = None
+    if data is not None:
+        from glassformer.exercises.exercise import from_data
+
+        exercise = to_data(from_data(data))
+    return {
+        "number": number,
+        "kind": outcome.verdict.kind,
+        "verdict": str(outcome.verdict),
+        "rule": outcome.verdict.rule,
+        "measured": experiment.measured,
+        "circumstances": experiment.circumstances,
+        "seconds": round(outcome.seconds, 3),
+        "command": outcome.command,
+        "numbers": [[name, text] for name, text in flat(outcome.result)],
+        "figure": save(experiment.figure(outcome.result), "svg").decode(),
+        "counterexample": exercise,
+    }
+
+
+@router.get("/compare")
+async def comparison(models: Known, request: Request) -> dict[str, Any]:
+    """The tables and curves of the results file that the server was started with."""
+    path = request.app.state.settings.results
+    if path is None:
+        return {"file": None, "findings": "", "tables": [], "figures": []}
+
+    def read() -> dict[str, Any]:
+        from glassformer.figures import save
+        from glassformer.lab.comparison import load
+        from glassformer.lab.comparison.figures import figures
+        from glassformer.lab.comparison.tables import findings, tables
+
+        results = load(path)
+        return {
+            "file": path.name,
+            "findings": findings(results),
+            "tables": [
+                {
+                    "title": each.title,
+                    "head": list(each.head),
+                    "rows": [list(row) for row in each.rows],
+                    "note": each.note,
+                }
+                for each in tables(results)
+            ],
+            "figures": [
+                {"name": each.name, "caption": each.caption, "svg": save(each.figure, "svg").decode()}
+                for each in figures(results)
+            ],
+        }
+
+    return await models.run(request, read)

@@ -1,0 +1,145 @@
+"""Live recognition over a WebSocket: samples in, words out as they become final, and the map of one head as it grows.
+
+The client sends `{"rate": 16000}`, then pieces of float32 samples, then `{"end": true}`. Each answer is JSON with the
+new words, the seconds heard so far, and the rows of A that have been added, as base64 of uint8.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import json
+from typing import Any
+
+from fastapi import APIRouter, WebSocket, WebSocketDisconnect
+
+from glassformer.errors import GlassError, InputError
+
+router = APIRouter()
+AT_ONCE = 4  # connections
+PIECE = 1 << 17  # bytes of one message
+EVERY = 0.4  # seconds of audio between two looks at the map
+_open = 0
+
+
+class Listening:
+    """One recording as it comes in."""
+
+    def __init__(self, model: Any, rate: int, seconds: float) -> None:
+        from glassformer import lens
+        from glassformer.data.audio import Resampler
+        from glassformer.pipelines.speech.charset import recognizer_config
+        from glassformer.pipelines.speech.ctc_stream import CTCStream
+        from glassformer.pipelines.transcribe import word_decoder
+
+        self.model, self.limit = model, seconds
+        recognizer = recognizer_config(model)
+        self.ear, self.reader = CTCStream(model, recognizer), word_decoder(recognizer)
+        self.resampler = Resampler(rate, self.ear.rate)
+        self.path = list(lens.layers(model))[-1]
+        self.waves: list[Any] = []
+        self.rows, self.looked = 0, 0.0
+
+    @property
+    def heard(self) -> float:
+        return sum(len(wave) for wave in self.waves) / self.ear.rate
+
+    def feed(self, data: bytes | None) -> dict[str, Any]:
+        """A piece of samples; None ends the recording."""
+        import numpy as np
+        import torch
+
+        with torch.inference_mode():
+            if data is None:
+                wave = self.resampler.finish()
+                rows = [*self.ear.feed(wave), *self.ear.finish()]
+            else:
+                wave = self.resampler.feed(torch.from_numpy(np.frombuffer(data, "<f4").copy()).clamp(-1, 1))
+                rows = self.ear.feed(wave)
+            self.waves.append(wave)
+            if self.heard > self.limit:
+                raise InputError(f"the recording takes more than {self.limit:g} seconds", "start again")
+            words = [word for each in rows for word in self.reader.feed(each)]
+            if data is None:
+                words += self.reader.finish(self.ear.samples / self.ear.rate)
+            answer: dict[str, Any] = {
+                "heard": round(self.heard, 2),
+                "words": [{"text": w.text, "start": w.start, "end": w.end, "known": w.known} for w in words],
+                "end": data is None,
+            }
+            if data is None or self.heard - self.looked >= EVERY:
+                self.looked = self.heard
+                answer |= self._grown()
+        return answer
+
+    def _grown(self) -> dict[str, Any]:
+        """Rows of A that were not sent yet, each the mean over the heads, and the spectrogram below them."""
+        import torch
+
+        from glassformer import lens
+        from glassformer.core.audio import log_mel
+
+        wave = torch.cat(self.waves)
+        frames = log_mel(wave, self.model.config.mel)[None].float()
+        if frames.shape[1] < 8:
+            return {}
+        with lens.trace(self.model, f"{self.path}.A") as run:
+            self.model(frames)
+        A = run[f"{self.path}.A"][0].mean(0)
+        new = A[self.rows :]
+        first, self.rows = self.rows, A.shape[0]
+        mel = frames[0].T
+        low, high = mel.min(), mel.max()
+        shade = ((mel - low) / (high - low).clamp_min(1e-6) * 255).byte()
+        scaled = (new.clamp(0, 1).sqrt() * 255).byte()
+        return {
+            "path": self.path,
+            "first": first,
+            "size": list(scaled.shape),
+            "rows": base64.b64encode(scaled.contiguous().numpy().tobytes()).decode(),
+            "bands": list(shade.shape),
+            "mel": base64.b64encode(shade.contiguous().numpy().tobytes()).decode(),
+        }
+
+
+@router.websocket("/live")
+async def live(socket: WebSocket) -> None:
+    """Words while they are spoken."""
+    global _open
+    models = socket.app.state.models
+    await socket.accept()
+    if _open >= AT_ONCE:
+        await socket.send_json({"fact": f"{AT_ONCE} recordings are being heard", "remedy": "wait for one to end"})
+        await socket.close(1013)
+        return
+    _open += 1
+    loop = asyncio.get_running_loop()
+    try:
+        start = json.loads(await asyncio.wait_for(socket.receive_text(), 10))
+        rate = int(start["rate"])
+        if not 4000 <= rate <= 192_000:
+            raise InputError(f"rate is {rate}", "choose 4000 to 192000 samples a second")
+        recognizer = await loop.run_in_executor(
+            models.threads, lambda: Listening(models.model("listener"), rate, models.limits.audio_seconds)
+        )
+        while True:
+            message = await asyncio.wait_for(socket.receive(), 30)
+            if message["type"] == "websocket.disconnect":
+                return
+            data = message.get("bytes")
+            if data is not None and (len(data) > PIECE or len(data) % 4):
+                raise InputError(f"a piece of {len(data):,} bytes", f"send float32 samples, at most {PIECE:,} bytes")
+            answer = await loop.run_in_executor(models.threads, recognizer.feed, data)
+            await socket.send_json(answer)
+            if answer["end"]:
+                return
+    except WebSocketDisconnect:
+        return
+    except GlassError as error:
+        await socket.send_json({"fact": error.fact, "remedy": error.remedy})
+    except (TimeoutError, KeyError, TypeError, ValueError):
+        await socket.send_json({"fact": "the recording could not be followed", "remedy": "start again"})
+    finally:
+        _open -= 1
+        if socket.client_state.name == "CONNECTED" and socket.application_state.name == "CONNECTED":
+            await socket.close()

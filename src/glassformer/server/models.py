@@ -1,0 +1,325 @@
+"""Routes of the Model room: views of `report.model`, computed in a bounded pool of threads. torch loads late.
+
+Only shipped models and the folders named on the command line can be opened, by name; paths never come from the page.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import binascii
+import hashlib
+import threading
+from collections import OrderedDict
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path as FilePath
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar
+
+from fastapi import APIRouter, Depends, Path, Query, Request, Response
+from pydantic import BaseModel, ConfigDict, Field
+
+from glassformer.errors import InputError
+from glassformer.server.app import unless_gone
+from glassformer.server.settings import Settings
+from glassformer.server.workers import Busy
+
+if TYPE_CHECKING:
+    from torch import nn
+
+    from glassformer.report.model import Look
+
+router = APIRouter(tags=["models"])
+Result = TypeVar("Result")
+
+SHIPPED = FilePath(__file__).parents[1] / "checkpoints" / "shipped"
+KEPT = 8  # looks that are remembered
+CLIPS = 6  # bundled recordings that are offered
+
+EXAMPLES: dict[str, list[str]] = {
+    "writer": ["The cat sat by the king, because it"],
+    "translator": ["The cat sat on the chair because it was tired."],
+    "finder": ["The cat sat on the chair because it was tired."],
+}
+
+
+class Models:
+    """Models by name, looks by id, and the threads in which they are computed."""
+
+    def __init__(self, settings: Settings) -> None:
+        self.limits = settings.limits
+        shipped = sorted(path.parent for path in SHIPPED.glob("*/glassformer.json"))
+        self.folders = {folder.name: folder for folder in (*shipped, *settings.models)}
+        for folder in settings.models:
+            if not folder.is_dir():
+                raise InputError(f"--model {folder} is no folder", "name a folder with a model in it")
+        self.threads = ThreadPoolExecutor(2, "model")
+        self.waiting = 0
+        self.loaded: dict[str, nn.Module] = {}
+        self.looks: OrderedDict[str, Look] = OrderedDict()
+        self.lock = threading.Lock()
+        self.ready = False
+
+    def warm(self) -> None:
+        """Import torch in the background; answers True once that has happened."""
+        if not self.ready:
+            self.threads.submit(self._import)
+
+    def _import(self) -> None:
+        import glassformer.report.model  # noqa: F401
+
+        self.ready = True
+
+    def folder(self, name: str) -> FilePath:
+        if name not in self.folders:
+            raise InputError(f"there is no model {name!r}", f"choose one of {', '.join(self.folders)}")
+        return self.folders[name]
+
+    def model(self, name: str) -> nn.Module:
+        """The model of that name, loaded once."""
+        from glassformer.checkpoints import load
+
+        folder = self.folder(name)
+        with self.lock:
+            if name not in self.loaded:
+                self.loaded[name] = load(folder).eval()
+            return self.loaded[name]
+
+    def look(self, key: str) -> Look:
+        with self.lock:
+            if key not in self.looks:
+                raise InputError(f"the run {key!r} is forgotten", "run the model again")
+            self.looks.move_to_end(key)
+            return self.looks[key]
+
+    def keep(self, key: str, look: Look) -> None:
+        with self.lock:
+            self.looks[key] = look
+            while len(self.looks) > KEPT:
+                self.looks.popitem(last=False)
+
+    async def run(self, request: Request, work: Callable[[], Result]) -> Result:
+        """`work` in a thread; more than a few waiting requests are refused."""
+        if self.waiting >= self.limits.waiting:
+            raise Busy
+        self.waiting += 1
+        try:
+            future = asyncio.wrap_future(self.threads.submit(work))
+            return await unless_gone(request, asyncio.wait_for(future, self.limits.model_seconds))
+        except TimeoutError:
+            raise InputError(
+                f"the model takes longer than {self.limits.model_seconds:g} seconds", "give a shorter input"
+            ) from None
+        finally:
+            self.waiting -= 1
+
+    def close(self) -> None:
+        self.threads.shutdown(wait=False, cancel_futures=True)
+
+
+def _models(request: Request) -> Models:
+    models: Models = request.app.state.models
+    return models
+
+
+Known = Annotated[Models, Depends(_models)]
+Name = Annotated[str, Path(max_length=80)]
+Id = Annotated[str, Path(pattern=r"^[0-9a-f]{16}$")]
+Layer = Annotated[str, Query(max_length=120)]
+Number = Annotated[int, Query(ge=0, le=100_000)]
+
+
+class Body(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+
+
+class Inputs(Body):
+    """Texts, or an image or a recording as base64."""
+
+    texts: list[Annotated[str, Field(max_length=8000)]] = Field(default_factory=list, max_length=2)
+    file: str | None = Field(default=None, max_length=16_000_000)
+    suffix: Literal["", ".png", ".jpg", ".wav", ".flac", ".ogg"] = ""
+
+
+class Head(Body):
+    path: str = Field(max_length=120)
+    head: int = Field(ge=0, le=4096)
+
+
+class Edit(Body):
+    heads: list[Head] = Field(min_length=1, max_length=64)
+    change: Literal["off", "uniform", "self", "first"] = "off"
+
+
+class RowAt(Head):
+    query: int = Field(ge=0, le=100_000)
+    keys: int = Field(default=5, ge=1, le=10)
+    coordinates: int = Field(default=2, ge=1, le=4)
+
+
+@router.get("/models")
+async def list_models(models: Known) -> dict[str, Any]:
+    """The models that can be opened; asking loads torch in the background."""
+    models.warm()
+    return {"ready": models.ready, "models": [_described(name, folder) for name, folder in models.folders.items()]}
+
+
+def _described(name: str, folder: FilePath) -> dict[str, Any]:
+    card = folder / "card.md"
+    text = card.read_text(encoding="utf-8") if card.is_file() else ""
+    paragraphs = [part for part in text.split("\n\n") if part and not part.startswith("#")]
+    return {"name": name, "about": " ".join(paragraphs[0].split()) if paragraphs else ""}
+
+
+@router.get("/models/{name}")
+async def get_model(name: Name, models: Known, request: Request) -> dict[str, Any]:
+    """What a model takes and does."""
+
+    def facts() -> dict[str, Any]:
+        from glassformer.models import protocols
+
+        model = models.model(name)
+        return {
+            "name": name,
+            "architecture": type(model).__name__,
+            "inputs": list(protocols.inputs_of(model)),
+            "verbs": list(protocols.verbs(model)),
+            "facts": protocols.sizes_of(model),
+            "parameters": sum(weight.numel() for weight in model.parameters()),
+            "example": EXAMPLES.get(name, []),
+        }
+
+    models.folder(name)
+    return await models.run(request, facts)
+
+
+@router.post("/models/{name}/look")
+async def look(name: Name, body: Inputs, models: Known, request: Request) -> dict[str, Any]:
+    """Run a model on one input and keep the trace."""
+    models.folder(name)
+    try:
+        file = None if body.file is None else base64.b64decode(body.file, validate=True)
+    except (binascii.Error, ValueError):
+        raise InputError("file is not base64", "send the bytes of the file as base64") from None
+    if (file is None) != (body.suffix == "") or (file is None and not any(text.strip() for text in body.texts)):
+        raise InputError("the input is empty", "give a text, or a file with its suffix")
+    digest = hashlib.sha256(repr((name, body.texts, body.suffix)).encode() + (file or b"")).hexdigest()[:16]
+
+    def work() -> dict[str, Any]:
+        from glassformer.models import protocols
+        from glassformer.report.model import Given, Look
+
+        texts = tuple(text for text in body.texts if text.strip())
+        given = Given(texts=texts, file=file, suffix=body.suffix)
+        given.require(pixels=models.limits.pixels, seconds=models.limits.audio_seconds)
+        model = models.model(name)
+        _fits(protocols.inputs_of(model), body.suffix)
+        made = Look(name, model, given, most_tokens=models.limits.tokens)
+        models.keep(digest, made)
+        return {"id": digest, **made.summary()}
+
+    return await models.run(request, work)
+
+
+def _fits(inputs: tuple[str, ...], suffix: str) -> None:
+    kind = "text" if not suffix else "image" if suffix in (".png", ".jpg") else "audio"
+    if inputs and inputs[0] != kind:
+        raise InputError(f"this model takes {inputs[0]}, not {kind}", f"give it {inputs[0]}")
+
+
+def _npy(make: Callable[[], Any]) -> bytes:
+    from glassformer.report.model import to_npy
+
+    return to_npy(make())
+
+
+NPY: dict[int | str, dict[str, Any]] = {200: {"content": {"application/x-npy": {}}, "description": "A NumPy array."}}
+
+
+def _array(body: bytes) -> Response:
+    return Response(body, media_type="application/x-npy", headers={"cache-control": "private, max-age=3600"})
+
+
+@router.get("/looks/{id}/thumbnails.npy", responses=NPY, response_class=Response)
+async def thumbnails(id: Id, models: Known, request: Request) -> Response:
+    """A small map of every head, in the order of the layers."""
+    made = models.look(id)
+    return _array(await models.run(request, lambda: _npy(made.thumbnails)))
+
+
+@router.get("/looks/{id}/map.npy", responses=NPY, response_class=Response)
+async def whole_map(
+    id: Id, path: Layer, head: Number, models: Known, request: Request, side: Annotated[int, Query(ge=8, le=2048)] = 512
+) -> Response:
+    """A of one head, max-pooled to at most `side` rows and columns."""
+    made = models.look(id)
+    return _array(await models.run(request, lambda: _npy(lambda: made.map(path, head, side))))
+
+
+@router.get("/looks/{id}/region.npy", responses=NPY, response_class=Response)
+async def region(
+    id: Id,
+    path: Layer,
+    head: Number,
+    top: Number,
+    left: Number,
+    models: Known,
+    request: Request,
+    height: Annotated[int, Query(ge=1, le=1024)] = 256,
+    width: Annotated[int, Query(ge=1, le=1024)] = 256,
+) -> Response:
+    """A part of A at full size."""
+    made = models.look(id)
+    return _array(await models.run(request, lambda: _npy(lambda: made.region(path, head, top, left, height, width))))
+
+
+@router.get("/looks/{id}/row")
+async def row(id: Id, path: Layer, head: Number, query: Number, models: Known, request: Request) -> dict[str, Any]:
+    """One query of one head: weights, scores, and q·k by coordinate."""
+    made = models.look(id)
+    return await models.run(request, lambda: made.row(path, head, query))
+
+
+@router.post("/looks/{id}/change")
+async def change(id: Id, body: Edit, models: Known, request: Request) -> dict[str, Any]:
+    """The answer before and after heads are switched off, or attend elsewhere."""
+    made = models.look(id)
+    heads = [(each.path, each.head) for each in body.heads]
+    return await models.run(request, lambda: made.changed(heads, body.change))
+
+
+@router.post("/looks/{id}/paper")
+async def on_paper(id: Id, body: RowAt, models: Known, request: Request) -> dict[str, Any]:
+    """One row of a head as an exercise that solves to its weights."""
+    made = models.look(id)
+    arguments = (body.path, body.head, body.query, body.keys, body.coordinates)
+    return await models.run(request, lambda: made.on_paper(*arguments))
+
+
+@router.get("/clips")
+async def clips(models: Known, request: Request) -> list[dict[str, str]]:
+    """Recordings that come with Glassformer."""
+    return await models.run(request, lambda: [{"name": path.stem, "says": says} for path, says in _clips()])
+
+
+@router.get("/clips/{name}", responses={200: {"content": {"audio/flac": {}}}}, response_class=Response)
+async def clip(name: Name, models: Known, request: Request) -> Response:
+    """One of these recordings."""
+
+    def read() -> bytes:
+        found = {path.stem: path for path, _ in _clips()}
+        if name not in found:
+            raise InputError(f"there is no recording {name!r}", f"choose one of {', '.join(found)}")
+        return found[name].read_bytes()
+
+    return Response(await models.run(request, read), media_type="audio/flac")
+
+
+def _clips() -> list[tuple[FilePath, str]]:
+    """Held-out sentences of the one voice that the listener knows, a few seconds each."""
+    from glassformer.data.sources.opening import unpack
+
+    folder = unpack("asterisk-en")
+    rows = [line.split("\t") for line in (folder / "test.tsv").read_text(encoding="utf-8").splitlines()[1:]]
+    good = [(folder / path, says) for path, says in rows if 20 <= len(says) <= 90 and (folder / path).is_file()]
+    return good[:CLIPS]

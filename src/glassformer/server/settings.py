@@ -1,0 +1,73 @@
+"""What a server is started with, and the limits it keeps."""
+
+from __future__ import annotations
+
+import ipaddress
+import secrets
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from glassformer.errors import InputError
+
+MEGABYTE = 1 << 20
+
+
+@dataclass(frozen=True, kw_only=True)
+class Limits:
+    """Limits of one request; beyond them the answer is a 4xx that states the limit."""
+
+    body: int = 16 * MEGABYTE
+    """Bytes of a request."""
+    exercise: int = 200_000
+    """Bytes of an exercise or of a learner's document."""
+    tokens: int = 1024
+    """Tokens of a text."""
+    characters: int = 8000
+    """Characters of a text."""
+    pixels: int = 16_000_000
+    """Pixels of an image."""
+    audio_seconds: float = 30.0
+    """Length of a recording."""
+    upload_seconds: float = 10.0
+    """Time a client may take to send its request."""
+    decimals_seconds: float = 5.0
+    """Time for decimal values."""
+    exact_seconds: float = 20.0
+    """Time for exact values, grading and practice sheets."""
+    model_seconds: float = 60.0
+    """Time for one run of a model."""
+    waiting: int = 256
+    """Requests that may wait for a worker."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Settings:
+    """Address, models and limits of a server. Any address but a loopback one has a token."""
+
+    host: str = "127.0.0.1"
+    port: int = 8765
+    models: Sequence[Path] = ()
+    """Model folders that can be opened besides the shipped models."""
+    results: Path | None = None
+    """Results file of `glassformer compare` for the Compare room."""
+    workers: int = 2
+    """Worker processes for exact arithmetic; one more serves decimal values."""
+    token: str | None = None
+    limits: Limits = field(default_factory=Limits)
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.port <= 65535:
+            raise InputError(f"--port is {self.port}", "choose 0 (any free port) to 65535")
+        if not is_loopback(self.host) and self.token is None:
+            object.__setattr__(self, "token", secrets.token_urlsafe(24))
+
+
+def is_loopback(host: str) -> bool:
+    """Whether only this machine can reach the address."""
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host.strip("[]")).is_loopback
+    except ValueError:
+        return False

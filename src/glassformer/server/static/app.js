@@ -1,0 +1,107 @@
+// The page: header, rooms by address, undo, theme. A room has enter(where, redraw), template(), title(), and maybe leave().
+import { html, nothing, onServer, render, route } from "./lib.js";
+import * as paper from "./paper.js";
+import * as tour from "./tour.js";
+
+/** @type {Record<string, () => Promise<any>>} */
+const ROOMS = {
+  paper: async () => paper,
+  check: () => import("./check.js"),
+  model: () => import("./model.js"),
+  live: () => import("./live.js"),
+  lab: () => import("./lab.js"),
+  compare: () => import("./compare.js"),
+};
+const NAMES = { paper: "Paper", check: "Check", model: "Model", live: "Live", lab: "Lab", compare: "Compare" };
+
+let room = /** @type {any} */ (paper), current = "paper", gone = false, queued = false;
+const stored = (key, value) => { try { if (value === undefined) return localStorage.getItem(key); localStorage.setItem(key, value); } catch { /* private windows */ } return null; };
+
+export function redraw() {
+  if (queued) return;
+  queued = true;
+  requestAnimationFrame(draw);
+}
+function draw() {
+    queued = false;
+    render(header(), /** @type {HTMLElement} */ (document.getElementById("head")));
+    render(room.template(), /** @type {HTMLElement} */ (document.getElementById("main")));
+    render(tour.card(), /** @type {HTMLElement} */ (document.getElementById("dialog")));
+    document.title = `${room.title()} · Glassformer`;
+}
+
+function theme() {
+  const order = ["auto", "light", "dark"], now = stored("theme") ?? "auto";
+  const next = order[(order.indexOf(now) + 1) % 3];
+  stored("theme", next);
+  applyTheme();
+  room.recolour?.();
+  redraw();
+}
+function applyTheme() {
+  const now = stored("theme") ?? "auto";
+  if (now === "auto") delete document.documentElement.dataset.theme;
+  else document.documentElement.dataset.theme = now;
+}
+
+function header() {
+  return html`<div class="bar"><a class="brand" href="#/paper/first-look"><img src="icon.svg" alt="" width="22" height="22">Glassformer</a>
+    <nav aria-label="Rooms">${Object.entries(NAMES).map(([key, name]) => html`<a href=${`#/${key}`} aria-current=${key === current ? "page" : nothing}>${name}</a>`)}</nav>
+    <span class="spacer"></span>
+    ${tour.button()}
+    <button @click=${paper.undo} ?disabled=${!paper.state.past.length || current !== "paper"} title="Undo (Ctrl+Z)">Undo</button>
+    <button @click=${paper.share} ?disabled=${current !== "paper"}>Share</button>
+    <button class="icon" @click=${theme} aria-label=${`Colours: ${stored("theme") ?? "auto"}. Change`} title=${`Colours: ${stored("theme") ?? "auto"}`}>◐</button></div>
+    ${gone ? html`<p class="problem banner" role="alert">The server does not answer. The page stays readable; it will try again by itself.</p>` : nothing}`;
+}
+
+async function go() {
+  const where = route();
+  const name = where.room in ROOMS ? where.room : "paper";
+  if (room.leave && name !== current) room.leave();
+  try {
+    const next = await ROOMS[name]();
+    const zoom = name !== current && [name, current].includes("model") && [name, current].includes("paper");
+    room = next; current = name;
+    if (zoom && "startViewTransition" in document && !matchMedia("(prefers-reduced-motion: reduce)").matches) {
+      const shown = room.enter(where, redraw);
+      // a navigation that comes before the animation skips it, not the drawing
+      document.startViewTransition(draw).ready.catch(() => {});
+      await shown;
+    } else {
+      redraw();
+      await room.enter(where, redraw);
+    }
+  } catch (error) {
+    console.error(error);
+  }
+  redraw();
+}
+
+onServer((now) => {
+  if (now === gone) return;
+  gone = now;
+  redraw();
+  if (gone) retry();
+});
+async function retry() {
+  while (gone) {
+    await new Promise((resolve) => setTimeout(resolve, 2000));
+    try { if ((await fetch("icon.svg", { cache: "no-store" })).ok) { gone = false; await go(); } } catch { /* not yet */ }
+  }
+}
+
+addEventListener("hashchange", go);
+addEventListener("keydown", (event) => {
+  if (!(event.ctrlKey || event.metaKey) || event.altKey || current !== "paper") return;
+  const key = event.key.toLowerCase();
+  if (key === "z" && !event.shiftKey) { event.preventDefault(); paper.undo(); }
+  if (key === "y" || (key === "z" && event.shiftKey)) { event.preventDefault(); paper.redo(); }
+});
+applyTheme();
+tour.setup(redraw);
+document.getElementById("main")?.replaceChildren();
+go();
+Object.assign(window, { glassformer: { paper, tour } });
+// torch loads once the first screen stands
+setTimeout(() => fetch("api/models").catch(() => {}), 1500);

@@ -1,0 +1,197 @@
+// Check: a learner's own working, graded as it is typed; hints in three steps; practice sheets.
+import { copy, get, html, isAbort, nothing, post, Problem, replaceHash, unpack } from "./lib.js";
+import { formula } from "./matrix.js";
+import * as paper from "./paper.js";
+
+export const state = {
+  name: "", /** @type {any} */ exercise: null, /** @type {any} */ sheet: null,
+  /** @type {Record<string, string[][]>} */ answers: {}, mode: "grids", text: "",
+  /** @type {any} */ grade: null, /** @type {Problem | null} */ problem: null, waiting: false,
+  /** @type {Record<string, any>} */ hints: {}, /** @type {Set<string>} */ shown: new Set(),
+  /** @type {any[]} */ library: [], /** @type {any} */ options: null,
+  wish: { topic: "attention", level: "easy", tokens: 3, width: 2, heads: 1, seed: Math.floor(Math.random() * 1e6) },
+};
+let refresh = () => {};
+
+/** @param {{name: string, query: URLSearchParams}} where @param {() => void} redraw */
+export async function enter(where, redraw) {
+  refresh = redraw;
+  get("api/exercises").then((list) => { state.library = list; refresh(); }, () => {});
+  get("api/practice").then((options) => { state.options = options; refresh(); }, () => {});
+  try {
+    const packed = where.query.get("x");
+    if (where.query.get("new")) { likeThis(); await fresh(); }
+    else if (packed) { const exercise = JSON.parse(await unpack(packed)); if (JSON.stringify(exercise) !== JSON.stringify(state.exercise)) await open("", exercise); }
+    else if (where.name || !state.exercise) {
+      const name = where.name || "four-tokens";
+      if (name !== state.name) await open(name, await get(`api/exercises/${encodeURIComponent(name)}`));
+    }
+  } catch (error) { state.problem = error instanceof Problem ? error : new Problem("this address does not hold an exercise", "choose one from the list", 422); }
+  refresh();
+}
+
+/** @param {string} name @param {any} exercise */
+async function open(name, exercise) {
+  Object.assign(state, { name, exercise, sheet: null, answers: {}, grade: null, problem: null, hints: {}, text: "" });
+  state.shown.clear();
+  if (String(exercise.scale) === "inf") throw new Problem("β = ∞ cannot be graded", "choose a finite β on Paper", 422);
+  state.sheet = await post("api/check/sheet", { exercise });
+  for (const step of state.sheet.steps) state.answers[step.symbol] = Array.from({ length: step.rows }, () => Array(step.columns).fill(""));
+  refresh();
+}
+
+/** The kind of exercise that is on Paper now. */
+function likeThis() {
+  const e = paper.state.exercise ?? {};
+  const heads = e.heads?.length ?? 1;
+  state.wish.topic = e.transport ? "transport" : e.patches ? "patches" : e.memory ? "cross" : heads > 1 ? "heads" : e.mask && e.mask !== "none" ? "mask" : e.layernorm ? "layernorm" : "attention";
+  state.wish.heads = Math.min(2, heads);
+  state.wish.seed = Math.floor(Math.random() * 1e6);
+}
+async function fresh() {
+  const wish = { ...state.wish, heads: state.wish.topic === "heads" ? Math.max(2, state.wish.heads) : state.wish.heads, width: state.wish.topic === "heads" ? Math.max(state.wish.width, 2) : state.wish.width };
+  const exercise = await post("api/practice", wish);
+  await open("", exercise);
+  replaceHash("#/check");
+}
+
+let timer = 0;
+/** @type {AbortController | null} */
+let request = null;
+function later() { clearTimeout(timer); timer = setTimeout(grade, 250); }
+async function grade() {
+  request?.abort();
+  request = new AbortController();
+  const body = state.mode === "grids" ? { exercise: state.exercise, answers: state.answers } : { exercise: state.exercise, text: state.text };
+  const empty = state.mode === "grids" ? !Object.values(state.answers).some((rows) => rows.some((row) => row.some((cell) => cell.trim()))) : !state.text.trim();
+  if (empty) { state.grade = null; state.problem = null; return refresh(); }
+  state.waiting = true;
+  refresh();
+  try { state.grade = await post("api/check/grade", body, request.signal); state.problem = null; }
+  catch (error) { if (isAbort(error)) return; state.problem = /** @type {Problem} */ (error); }
+  state.waiting = false;
+  refresh();
+}
+
+/** @param {string} at */
+const verdictAt = (at) => state.grade?.cells.find((cell) => cell.address === at && cell.given !== null);
+const GLYPHS = { right: "✓", follows: "→", rounded: "~", wrong: "✗", missing: "?" };
+const MEANS = { right: "right", follows: "right, given your earlier numbers", rounded: "off in the last digit", wrong: "wrong", missing: "not found" };
+
+/** @param {any} step */
+async function hint(step) {
+  const before = state.hints[step.symbol];
+  const level = Math.min(3, (before?.level ?? 0) + 1);
+  // the first cell that is empty or wrong is the one to help with
+  let row = before?.row ?? 0, column = before?.column ?? 0;
+  if (!before || before.level >= 3) {
+    search: for (row = 0; row < step.rows; row++) for (column = 0; column < step.columns; column++) {
+      const verdict = verdictAt(`${step.symbol}.${row + 1}.${column + 1}`)?.verdict;
+      if (!state.answers[step.symbol][row][column].trim() || verdict === "wrong" || verdict === "rounded") break search;
+    }
+    row = Math.min(row, step.rows - 1); column = Math.min(column, step.columns - 1);
+  }
+  const answer = await post("api/check/hint", { exercise: state.exercise, symbol: step.symbol, level: before?.level >= 3 ? 3 : level, row: row + 1, column: column + 1 });
+  state.hints[step.symbol] = { ...answer, row, column, level: before?.level >= 3 ? 3 : level };
+  refresh();
+}
+
+function cellInput(step, i, j) {
+  const at = `${step.symbol}.${i + 1}.${j + 1}`, verdict = verdictAt(at);
+  const text = state.answers[step.symbol][i][j];
+  const label = `${step.spoken} row ${i + 1} column ${j + 1}${verdict ? `: ${MEANS[verdict.verdict]}` : ""}`;
+  return html`<span class="answer ${verdict && text.trim() ? verdict.verdict : ""} ${state.shown.has(at) ? "shown" : ""}">
+    <input class="num" id=${`answer-${at}`} aria-label=${label} autocomplete="off" spellcheck="false" .value=${text} size=${Math.max(4, Math.min(12, text.length))}
+      @input=${(event) => { state.answers[step.symbol][i][j] = event.target.value; event.target.size = Math.max(4, Math.min(12, event.target.value.length)); later(); }}
+      @keydown=${(event) => walk(event, step, i, j)} @paste=${(event) => paste(event, step, i, j)}>
+    <span class="glyph" aria-hidden="true">${verdict && text.trim() ? GLYPHS[verdict.verdict] : ""}</span></span>`;
+}
+function walk(event, step, i, j) {
+  const by = { ArrowUp: [-1, 0], ArrowDown: [1, 0], Enter: [1, 0] }[event.key];
+  if (!by) return;
+  const target = document.getElementById(`answer-${step.symbol}.${i + by[0] + 1}.${j + by[1] + 1}`);
+  if (target) { event.preventDefault(); target.focus(); }
+}
+function paste(event, step, i, j) {
+  const rows = (event.clipboardData?.getData("text/plain") ?? "").trim().split(/\r?\n/).map((line) => line.split(/\t|;|,\s/));
+  if (rows.length < 2 && rows[0].length < 2) return;
+  event.preventDefault();
+  rows.forEach((row, di) => row.forEach((cell, dj) => { if (i + di < step.rows && j + dj < step.columns) state.answers[step.symbol][i + di][j + dj] = cell.trim(); }));
+  later();
+  refresh();
+}
+
+function stepGrid(step) {
+  const help = state.hints[step.symbol];
+  const marks = state.grade?.cells.filter((cell) => cell.address.startsWith(`${step.symbol}.`) && cell.given !== null) ?? [];
+  const done = marks.length === step.rows * step.columns && marks.every((cell) => ["right", "follows"].includes(cell.verdict));
+  return html`<li class="step-block"><div class="row"><h3>${step.title || "Compute"} ${done ? html`<span class="done">✓ complete</span>` : nothing}</h3><span class="spacer"></span>
+      <button @click=${() => hint(step)}>${!help ? "Hint" : help.level < 3 ? "Another hint" : "Next cell"}</button></div>
+    <div class="step"><span class="name" .innerHTML=${step.name}></span><span class="eq">=</span>
+      <div class="matrix" .style=${`--n: ${step.columns}`} role="group" aria-label=${step.spoken}>${range(step.rows).map((i) => html`<div class="row">${range(step.columns).map((j) => cellInput(step, i, j))}</div>`)}</div></div>
+    ${help ? html`<p class="hint"><b>Hint ${help.level} of 3.</b> ${help.formula ? formula(help.formula) : help.words}
+      ${help.how ? html`<br>${cellName(step, help)}: <b>${help.how}</b>` : nothing} ${help.decimal ? html` = <b>${help.decimal}</b>` : nothing}</p>` : nothing}
+    ${marks.filter((cell) => ["wrong", "rounded"].includes(cell.verdict) && state.shown.has(cell.address)).map((cell) => html`<p class="hint">${cell.address}: you have ${cell.given}; ${cell.follows ? html`from your own numbers it would be <b>${cell.follows}</b>` : html`it is <b>${cell.expected}</b>`}.</p>`)}</li>`;
+}
+const cellName = (step, help) => `${step.spoken}, row ${help.row + 1}, column ${help.column + 1}`;
+const range = (n) => Array.from({ length: n }, (_, i) => i);
+
+function show(mistake) {
+  state.shown = new Set(mistake.cells);
+  refresh();
+  requestAnimationFrame(() => { const first = document.getElementById(`answer-${mistake.cells[0]}`); first?.scrollIntoView({ block: "center" }); first?.focus(); });
+}
+
+function verdicts() {
+  const grade = state.grade;
+  return html`<aside class="verdict ${state.waiting ? "stale" : ""}" aria-label="Grade" aria-live="polite">
+    ${state.problem ? html`<p class="problem" role="alert">${state.problem.message}</p>` : nothing}
+    ${grade ? html`<p class="score"><b>${Math.round(100 * (grade.score ?? 0))} %</b></p>
+      ${grade.summary.slice(1).filter((text) => state.mode === "text" || !/ not found: /.test(text)).map((text) => html`<p>${text}</p>`)}
+      ${grade.mistakes.length ? html`<h2>What went wrong</h2><ul class="mistakes">${grade.mistakes.map((mistake) => html`<li>${mistake.text} ${mistake.cells.length && state.mode === "grids" ? html`<button @click=${() => show(mistake)}>Show me</button>` : nothing}</li>`)}</ul>` : nothing}
+      ${Object.entries(grade.details).map(([title, items]) => html`<details><summary>${title}</summary><ul>${items.map((item) => html`<li>${item}</li>`)}</ul></details>`)}`
+      : html`<p class="quiet">Fill in any cell: it is graded as you type. Fractions, roots and decimals are all understood, such as 1/2, sqrt(3) or 0.61.</p>`}
+    <p class="quiet key"><span class="right">✓ right</span> <span class="follows">→ follows from your earlier numbers</span> <span class="wrong">~ last digit</span> <span class="wrong">✗ wrong</span></p>
+  </aside>`;
+}
+
+function pasted() {
+  const take = async (event) => { event.preventDefault(); const file = event.dataTransfer?.files[0] ?? event.target.files?.[0]; if (file) { state.text = (await file.text()).slice(0, 200_000); later(); refresh(); } };
+  const marks = state.grade?.cells.filter((cell) => cell.given !== null) ?? [];
+  const symbols = [...new Set(marks.map((cell) => cell.address.split(".")[0]))];
+  return html`<div class="drop" @dragover=${(event) => event.preventDefault()} @drop=${take}>
+    <label for="working">Paste your working (Markdown, LaTeX or plain text), or drop a file</label>
+    <textarea id="working" rows="12" spellcheck="false" .value=${state.text} placeholder="Q = [[1, 2], [2, 0], [0, 1], [1, 1]]&#10;S = Q K^T = ..." @input=${(event) => { state.text = event.target.value; later(); }}></textarea>
+    <p class="row"><input type="file" accept=".md,.txt,.tex,.csv,.yaml,.json" aria-label="File with your working" @change=${take}></p>
+    ${symbols.map((symbol) => { const cells = marks.filter((cell) => cell.address.startsWith(`${symbol}.`)); return html`<div class="step"><span class="name">${symbol}</span><span class="eq">:</span>${cells.map((cell) => html`<span class="answer flat ${cell.verdict}" title=${MEANS[cell.verdict]}>${cell.given}<span class="glyph">${GLYPHS[cell.verdict]}</span></span>`)}</div>`; })}
+  </div>`;
+}
+
+function practice() {
+  const set = (key, number = true) => (event) => { state.wish[key] = number ? Number(event.target.value) : event.target.value; };
+  const pick = (key, options) => html`<select aria-label=${key} @change=${set(key, false)}>${options.map((name) => html`<option ?selected=${state.wish[key] === name}>${name}</option>`)}</select>`;
+  const count = (key, most) => html`<label>${key} <input class="num box" type="number" min="1" max=${most} .value=${String(state.wish[key])} @change=${set(key)}></label>`;
+  return html`<div class="tools" role="toolbar" aria-label="Exercise to work on">
+    <label>Exercise <select @change=${(event) => { location.hash = `#/check/${event.target.value}`; }}>
+      ${state.name ? nothing : html`<option selected value="">${state.exercise?.title ?? ""}</option>`}
+      ${state.library.map((each) => html`<option value=${each.name} ?selected=${each.name === state.name}>${each.title}</option>`)}</select></label>
+    <button aria-pressed=${state.mode === "grids"} @click=${() => { state.mode = "grids"; state.grade = null; later(); refresh(); }}>Grids</button>
+    <button aria-pressed=${state.mode === "text"} @click=${() => { state.mode = "text"; state.grade = null; later(); refresh(); }}>Paste or drop</button>
+    <span class="spacer"></span>
+    ${state.options ? html`<span class="row">${pick("topic", state.options.topics)}${pick("level", state.options.levels)}${count("tokens", 8)}${count("width", 8)}
+      <button class="primary" @click=${async () => { state.wish.seed = Math.floor(Math.random() * 1e6); try { await fresh(); } catch (error) { state.problem = /** @type {Problem} */ (error); refresh(); } }}>New exercise</button></span>` : nothing}</div>`;
+}
+
+export function template() {
+  if (!state.sheet) return html`<div class="room check"><h1>Check</h1>${state.problem ? html`<p class="problem" role="alert">${state.problem.message}</p>` : html`<p class="quiet">Loading the exercise …</p>`}${practice()}</div>`;
+  const { sheet } = state;
+  return html`<div class="room check">
+    <h1>${sheet.title}</h1>${sheet.text ? html`<p class="text quiet">${sheet.text}</p>` : nothing}
+    ${practice()}
+    <section aria-label="Given"><h2>Given</h2><div class="given">${sheet.given.map((matrix) => html`<div class="step"><span class="name" .innerHTML=${matrix.name}></span><span class="eq">=</span>
+      <div class="matrix" .style=${`--n: ${matrix.columns}`} role="img" aria-label=${`${matrix.spoken}: ${matrix.text.map((row) => row.join(" ")).join("; ")}`}>${matrix.text.map((row) => html`<div class="row">${row.map((cell) => html`<span class="num">${cell.replace("-", "−")}</span>`)}</div>`)}</div></div>`)}</div></section>
+    <div class="work"><section aria-label="Your working">${state.mode === "grids" ? html`<h2>Find</h2><ol class="plain">${sheet.steps.map(stepGrid)}</ol>` : pasted()}</section>${verdicts()}</div>
+    <p class="row"><button @click=${async () => { await paper.start(state.name, state.exercise, copy(state.exercise)); location.hash = await paper.hash(); }}>See the solution on Paper ▸</button></p>
+  </div>`;
+}
+export const title = () => (state.sheet ? `${state.sheet.title} · Check` : "Check");

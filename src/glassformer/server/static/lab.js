@@ -1,0 +1,52 @@
+// Lab: claims as cards; the reader guesses first, then the experiment runs.
+import { get, html, nothing, post, Problem } from "./lib.js";
+import * as paper from "./paper.js";
+
+export const state = { /** @type {any[]} */ claims: [], number: 1, /** @type {Record<number, string>} */ guesses: {}, /** @type {any} */ outcome: null, /** @type {Record<string, number>} */ values: {}, busy: false, /** @type {Problem | null} */ problem: null };
+let refresh = () => {};
+
+/** @param {{name: string}} where @param {() => void} redraw */
+export async function enter(where, redraw) {
+  refresh = redraw;
+  try { if (!state.claims.length) state.claims = await get("api/lab"); } catch (error) { state.problem = /** @type {Problem} */ (error); }
+  const number = Number(where.name) || state.number;
+  if (number !== state.number || !Object.keys(state.values).length) choose(number);
+  refresh();
+}
+function choose(number) {
+  const claim = state.claims.find((each) => each.number === number);
+  if (!claim) return;
+  Object.assign(state, { number, outcome: null, problem: null, values: Object.fromEntries(claim.parameters.map((p) => [p.name, p.default])) });
+}
+async function run() {
+  const claim = state.claims.find((each) => each.number === state.number);
+  state.busy = true; state.problem = null; refresh();
+  const parameters = Object.fromEntries(claim.parameters.filter((p) => state.values[p.name] !== p.default).map((p) => [p.name, state.values[p.name]]));
+  try { state.outcome = await post(`api/lab/${state.number}`, { parameters }); } catch (error) { state.problem = /** @type {Problem} */ (error); }
+  state.busy = false; refresh();
+}
+async function toPaper(exercise) { await paper.start("", exercise, structuredClone(exercise)); location.hash = await paper.hash(); }
+
+const slider = (p) => html`<label class="slider"><span>${p.meaning} <b>${state.values[p.name]}</b></span><input type="range" aria-label=${p.meaning} min=${p.least} max=${p.most} step=${Number.isInteger(p.default) ? 1 : "any"} .value=${String(state.values[p.name])} @input=${(event) => { state.values[p.name] = Number.isInteger(p.default) ? Number(event.target.value) : Math.round(Number(event.target.value) * 1000) / 1000; refresh(); }}></label>`;
+
+function card(claim) {
+  const guess = state.guesses[claim.number], outcome = state.outcome?.number === claim.number ? state.outcome : null;
+  const choices = ["It holds", "Only under a condition", "It fails"];
+  return html`<article class="claim"><p class="quiet">Claim ${claim.number}</p><h2>${claim.statement}</h2><p class="formula" tabindex="0" role="group" aria-label="Formula" .innerHTML=${claim.formula}></p>
+    <p>What do you think?</p><p class="row">${choices.map((text) => html`<button aria-pressed=${guess === text} @click=${() => { state.guesses[claim.number] = text; refresh(); }}>${text}</button>`)}</p>
+    ${guess ? html`${claim.parameters.length ? html`<div class="sliders">${claim.parameters.map(slider)}</div>` : nothing}
+      <p class="row"><button class="primary" ?disabled=${state.busy} @click=${run}>${state.busy ? "Measuring …" : outcome ? "Measure again" : "Run the experiment"}</button></p>` : html`<p class="quiet">Guess first: the experiment runs afterwards.</p>`}
+    ${state.problem ? html`<p class="problem" role="alert">${state.problem.message}</p>` : nothing}
+    ${outcome ? html`<section aria-label="Verdict" aria-live="polite"><p class="verdict-line"><b>${outcome.verdict}</b></p><p>You thought: ${guess}.</p>
+      <figure><img alt=${`Figure of claim ${claim.number}: ${outcome.measured}`} src=${`data:image/svg+xml;charset=utf-8,${encodeURIComponent(outcome.figure)}`}></figure>
+      <p class="quiet">Measured: ${outcome.measured} Rule: ${outcome.rule} ${outcome.circumstances}</p>
+      ${outcome.counterexample ? html`<p><button @click=${() => toPaper(outcome.counterexample)}>Open the counterexample on Paper ▸</button></p>` : nothing}
+      <details><summary>Numbers</summary><div class="scroll"><table class="plainTable">${outcome.numbers.map(([name, text]) => html`<tr><th scope="row">${name}</th><td>${text}</td></tr>`)}</table></div><p class="quiet">${outcome.seconds} s; <code>${outcome.command}</code></p></details></section>` : nothing}</article>`;
+}
+
+export function template() {
+  const claim = state.claims.find((each) => each.number === state.number);
+  return html`<div class="room lab"><h1>Lab: claims about attention, tried by experiment</h1>
+    ${!claim ? html`${state.problem ? html`<p class="problem" role="alert">${state.problem.message}</p>` : html`<p class="quiet">Loading the claims …</p>`}` : html`<div class="two"><nav aria-label="Claims"><ol class="claims">${state.claims.map((each) => html`<li><button class="plain" aria-current=${each.number === state.number ? "true" : nothing} @click=${() => { choose(each.number); location.hash = `#/lab/${each.number}`; refresh(); }}>${each.number}. ${each.name}</button></li>`)}</ol></nav>${card(claim)}</div>`}</div>`;
+}
+export const title = () => "Lab";

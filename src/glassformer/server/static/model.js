@@ -1,0 +1,314 @@
+// Model: a real model at work on one input; its heads as small maps, one of them large, one of its rows in numbers.
+import { announce, get, html, isAbort, nothing, percent, post, Problem, replaceHash, short } from "./lib.js";
+import "./map.js";
+import { colours, npy, toImage } from "./npy.js";
+import * as paper from "./paper.js";
+import * as tour from "./tour.js";
+
+export const state = {
+  /** @type {any[]} */ models: [], name: "", /** @type {any} */ about: null,
+  texts: [""], /** @type {{data: string, suffix: string, name: string} | null} */ file: null,
+  /** @type {any} */ look: null, /** @type {any} */ row: null, /** @type {any} */ changed: null, change: "off",
+  path: "", head: 0, query: 0, hover: "", order: "behaviour",
+  /** @type {Problem | null} */ problem: null, busy: "", /** @type {any[]} */ clips: [],
+  /** @type {HTMLCanvasElement[]} */ thumbs: [],
+};
+let refresh = () => {};
+/** @type {AbortController | null} */
+let running = null;
+
+/** @param {{name: string, query: URLSearchParams}} where @param {() => void} redraw */
+export async function enter(where, redraw) {
+  refresh = redraw;
+  tour.seen.zoomed = true;
+  if (!state.models.length) {
+    try { state.models = (await get("api/models")).models; } catch (error) { state.problem = /** @type {Problem} */ (error); return refresh(); }
+  }
+  const name = where.name || state.name || "writer";
+  if (name !== state.name) await choose(name, where.query.get("t"));
+  else if (where.query.get("t") && where.query.get("t") !== state.texts[0]) { state.texts[0] = where.query.get("t") ?? ""; await run(); }
+  const path = where.query.get("p");
+  if (path && state.look?.layers.some((layer) => layer.path === path)) await pick(path, Number(where.query.get("h") ?? 1) - 1, Number(where.query.get("q") ?? 1) - 1);
+  refresh();
+}
+
+/** @param {string} name @param {string | null} [text] */
+async function choose(name, text) {
+  Object.assign(state, { name, about: null, look: null, row: null, changed: null, problem: null, file: null, thumbs: [] });
+  await during("Loading the model", async () => {
+    state.about = await get(`api/models/${encodeURIComponent(name)}`);
+    state.texts = text ? [text] : state.about.example.length ? [...state.about.example] : [""];
+    if (state.about.inputs[0] === "audio") { state.clips = await get("api/clips"); }
+  });
+  if (state.about?.inputs[0] === "text" && state.texts[0]) await run();
+  else if (state.about?.inputs[0] === "audio" && state.clips.length) await useClip(state.clips[0].name);
+  else if (state.about?.inputs[0] === "image") await drawExample();
+}
+
+/** @param {string} words @param {(signal: AbortSignal) => Promise<void>} work */
+async function during(words, work) {
+  running?.abort();
+  const mine = (running = new AbortController());
+  state.busy = words;
+  state.problem = null;
+  refresh();
+  try { await work(mine.signal); }
+  catch (error) { if (!isAbort(error)) state.problem = /** @type {Problem} */ (error); }
+  finally { if (running === mine) { state.busy = ""; refresh(); } }
+}
+
+async function run() {
+  await during("Running the model", async (signal) => {
+    const body = state.file ? { texts: [], file: state.file.data, suffix: state.file.suffix } : { texts: state.texts.filter((text) => text.trim()) };
+    const look = await post(`api/models/${encodeURIComponent(state.name)}/look`, body, signal);
+    state.look = look;
+    state.changed = null;
+    state.thumbs = [];
+    const first = look.heads.find((head) => head.label && !["diffuse", "global"].includes(head.label)) ?? look.heads[0];
+    const layer = look.layers.find((each) => each.path === first.path);
+    state.path = first.path; state.head = first.head;
+    state.query = look.grid ? Math.floor(layer.queries / 2) : layer.queries - 1;
+    refresh();
+    await Promise.all([thumbnails(signal), readRow(signal)]);
+  });
+}
+
+async function thumbnails(signal) {
+  const { shape, data } = await npy(`api/looks/${state.look.id}/thumbnails.npy`, signal);
+  const [count, rows, columns] = shape, table = colours();
+  state.thumbs = Array.from({ length: count }, (_, i) => toImage(data.subarray(i * rows * columns, (i + 1) * rows * columns), rows, columns, table));
+  state.raw = { shape, data };
+  refresh();
+}
+
+/** @type {AbortController | null} */
+let rowRequest = null;
+async function readRow(signal) {
+  rowRequest?.abort();
+  rowRequest = new AbortController();
+  signal?.addEventListener("abort", () => rowRequest?.abort());
+  const { path, head, query } = state;
+  try {
+    state.row = await get(`api/looks/${state.look.id}/row?path=${encodeURIComponent(path)}&head=${head}&query=${query}`, rowRequest.signal);
+    const top = state.row.keys[0];
+    announce(`${word(state.row.label)} looks most at ${word(top.label)}, ${percent(top.weight)}`);
+    address();
+  } catch (error) { if (isAbort(error)) return; if (error.status === 422 && /forgotten/.test(error.message)) return run(); state.problem = error; }
+  refresh();
+}
+async function pick(path, head, query) {
+  const layer = state.look.layers.find((each) => each.path === path);
+  if (!layer) return;
+  state.changed = path === state.path && head === state.head ? state.changed : null;
+  Object.assign(state, { path, head: Math.max(0, Math.min(head, layer.heads - 1)), query: Math.max(0, Math.min(query, layer.queries - 1)) });
+  refresh();
+  await readRow();
+}
+function address() {
+  if (!location.hash.startsWith("#/model")) return;
+  const query = new URLSearchParams();
+  if (!state.file) query.set("t", state.texts[0]);
+  query.set("p", state.path); query.set("h", String(state.head + 1)); query.set("q", String(state.query + 1));
+  replaceHash(`#/model/${state.name}?${query}`);
+}
+const layerNow = () => state.look.layers.find((each) => each.path === state.path);
+const word = (label) => (label ?? "").replaceAll("\n", "↵").trim() || "␣";
+
+async function switchHead() {
+  await during("Running the model without this head", async (signal) => {
+    state.changed = await post(`api/looks/${state.look.id}/change`, { heads: [{ path: state.path, head: state.head }], change: state.change }, signal);
+    tour.seen.switched = true;
+    tour.check();
+  });
+}
+async function toPaper() {
+  await during("Writing the row down", async () => {
+    const { exercise } = await post(`api/looks/${state.look.id}/paper`, { path: state.path, head: state.head, query: state.query });
+    await paper.start("", exercise, structuredClone(exercise));
+    location.hash = await paper.hash();
+  });
+}
+
+// -- input -------------------------------------------------------------------------------------------------------------
+
+/** @param {File | Blob} file @param {string} name */
+async function take(file, name) {
+  const suffix = (name.match(/\.(png|jpe?g|wav|flac|ogg)$/i)?.[0] ?? "").toLowerCase().replace("jpeg", "jpg");
+  if (!suffix) { state.problem = new Problem(`${name} is neither an image nor a recording`, "give a PNG, JPEG, WAV, FLAC or Ogg file", 422); return refresh(); }
+  const bytes = new Uint8Array(await file.arrayBuffer());
+  let binary = "";
+  for (let i = 0; i < bytes.length; i += 32768) binary += String.fromCharCode(...bytes.subarray(i, i + 32768));
+  state.file = { data: btoa(binary), suffix, name };
+  await run();
+}
+async function useClip(name) {
+  const blob = await (await fetch(`api/clips/${encodeURIComponent(name)}`)).blob();
+  await take(blob, `${name}.flac`);
+}
+
+const pad = { canvas: /** @type {HTMLCanvasElement | null} */ (null), last: /** @type {number[] | null} */ (null) };
+function canvasOf() {
+  if (!pad.canvas) {
+    pad.canvas = document.createElement("canvas");
+    pad.canvas.width = pad.canvas.height = 280;
+    pad.canvas.className = "pad";
+    pad.canvas.setAttribute("aria-label", "Draw here");
+    clearPad();
+    const at = (event) => { const box = pad.canvas.getBoundingClientRect(); return [(event.clientX - box.left) / box.width * 280, (event.clientY - box.top) / box.height * 280]; };
+    pad.canvas.addEventListener("pointerdown", (event) => { pad.canvas.setPointerCapture(event.pointerId); pad.last = at(event); stroke(pad.last, pad.last); });
+    pad.canvas.addEventListener("pointermove", (event) => { if (pad.last) { const now = at(event); stroke(pad.last, now); pad.last = now; } });
+    pad.canvas.addEventListener("pointerup", () => { pad.last = null; usePad(); });
+  }
+  return pad.canvas;
+}
+function stroke(a, b) {
+  const c = pad.canvas.getContext("2d");
+  c.strokeStyle = "#fff"; c.lineWidth = 22; c.lineCap = c.lineJoin = "round";
+  c.beginPath(); c.moveTo(a[0], a[1]); c.lineTo(b[0] + 0.1, b[1]); c.stroke();
+}
+function clearPad() { const c = pad.canvas.getContext("2d"); c.fillStyle = "#000"; c.fillRect(0, 0, 280, 280); }
+async function usePad() { const blob = await new Promise((resolve) => pad.canvas.toBlob(resolve, "image/png")); if (blob) await take(blob, "drawing.png"); }
+async function drawExample() {
+  canvasOf();
+  clearPad();
+  const path = [[90, 85], [140, 60], [190, 90], [180, 135], [135, 150], [185, 165], [195, 205], [145, 235], [85, 210]];
+  for (let i = 1; i < path.length; i++) stroke(path[i - 1], path[i]);
+  await usePad();
+}
+
+const mic = { recorder: /** @type {any} */ (null) };
+async function record() {
+  if (mic.recorder) { mic.recorder.stop(); return; }
+  const { recordWav } = await import("./audio.js");
+  try {
+    mic.recorder = await recordWav(30, async (blob) => { mic.recorder = null; await take(blob, "microphone.wav"); });
+  } catch { state.problem = new Problem("the microphone cannot be used", "allow it for this page, or choose a file", 0); }
+  refresh();
+}
+
+function inputs() {
+  const kinds = state.about?.inputs ?? [];
+  if (!kinds.length) return nothing;
+  if (kinds[0] === "text") {
+    const two = state.about.verbs.includes("embed") && !state.about.verbs.includes("generate");
+    const field = (i, label) => html`<label class="field">${label}<textarea rows="2" spellcheck="false" .value=${state.texts[i] ?? ""} @input=${(event) => { state.texts[i] = event.target.value; state.file = null; }}
+      @keydown=${(event) => { if (event.key === "Enter" && !event.shiftKey) { event.preventDefault(); run(); } }}></textarea></label>`;
+    return html`<div class="inputs">${field(0, "Text")}${kinds.length > 1 ? field(1, "Its translation (left out, the model's own)") : two ? field(1, "Compare with") : nothing}<button class="primary" @click=${run}>Run</button></div>`;
+  }
+  const drop = { over: (event) => event.preventDefault(), drop: (event) => { event.preventDefault(); const file = event.dataTransfer?.files[0]; if (file) take(file, file.name); } };
+  const chooser = (accept) => html`<input type="file" aria-label="File" accept=${accept} @change=${(event) => { const file = event.target.files[0]; if (file) take(file, file.name); }}>`;
+  if (kinds[0] === "image") return html`<div class="inputs drop" @dragover=${drop.over} @drop=${drop.drop}>
+    ${canvasOf()}<div><p>${state.name === "digits" ? "Draw a digit on the black square, or drop an image." : "Drop a photograph here, choose one, or draw."}</p>${chooser("image/png,image/jpeg")}<p class="row"><button @click=${() => { clearPad(); refresh(); }}>Clear</button> <button @click=${drawExample}>An example</button></p></div></div>`;
+  return html`<div class="inputs drop" @dragover=${drop.over} @drop=${drop.drop}><div><label>Recording <select @change=${(event) => useClip(event.target.value)}>${state.clips.map((clip) => html`<option value=${clip.name}>${clip.says}</option>`)}</select></label>
+    <p class="row">${chooser("audio/*,.wav,.flac,.ogg")} <button @click=${record} aria-pressed=${!!mic.recorder}>${mic.recorder ? "Stop" : "Microphone"}</button></p><p class="quiet">Or drop a WAV, FLAC or Ogg file of up to 30 seconds.</p></div></div>`;
+}
+
+// -- heads -------------------------------------------------------------------------------------------------------------
+
+function heads() {
+  const { look } = state;
+  const index = new Map();
+  let n = 0;
+  for (const layer of look.layers) for (let h = 0; h < layer.heads; h++) index.set(`${layer.path}/${h}`, n++);
+  const list = state.order === "behaviour" ? look.heads : [...index.keys()].map((key) => look.heads.find((head) => `${head.path}/${head.head}` === key));
+  return html`<section class="thumbs" aria-label="Heads"><div class="row"><h2>${look.heads.length} heads</h2><span class="spacer"></span>
+      <button aria-pressed=${state.order === "behaviour"} @click=${() => { state.order = state.order === "behaviour" ? "layer" : "behaviour"; refresh(); }}>Sorted by what they do</button></div>
+    <div class="grid">${list.map((head) => { const now = head.path === state.path && head.head === state.head; return html`<button class="thumb ${now ? "now" : ""}" aria-pressed=${now} @click=${() => pick(head.path, head.head, state.query)}
+      aria-label=${`${head.path}, head ${head.head + 1}${head.label ? `: ${head.label}` : ""}`}>${thumb(index.get(`${head.path}/${head.head}`))}<span>${head.label || "mixed"}</span><small>${place(head.path)}·${head.head + 1}</small></button>`; })}</div></section>`;
+}
+const place = (path) => path.replace(/^(\w)\w*\.(\d+)\.(\w+)$/, (_, stack, number, kind) => `${stack}${Number(number) + 1}${kind === "cross" ? "×" : ""}`);
+/** @param {number} i */
+function thumb(i) { return state.thumbs[i] ?? html`<span class="empty"></span>`; }
+
+function bigMap() {
+  const layer = layerNow();
+  queueMicrotask(() => requestAnimationFrame(() => { const map = document.querySelector("attention-map"); if (map && state.look) /** @type {any} */ (map).show(state.look.id, layer, state.head, state.query); }));
+  const label = state.look.heads.find((head) => head.path === state.path && head.head === state.head)?.label;
+  return html`<section class="map" aria-label="Attention map"><h2><i>A</i> of head ${state.head + 1}, ${state.path} ${label ? html`<span class="tag">${label}</span>` : nothing}</h2>
+    <attention-map @row=${(event) => pick(state.path, state.head, event.detail.query)} @cell=${(event) => { const { query, key } = event.detail; state.hover = `${word(layer.query_labels[query])} → ${word(layer.key_labels[key])}`; refresh(); }}></attention-map>
+    <p class="legend"><span class="ramp" aria-hidden="true"></span> 0 to the head's largest weight, on a square-root scale. Rows are queries, columns keys; wheel or + and − zoom, drag moves.</p>
+    <p class="hover quiet">${state.hover || "\u00a0"}</p>
+    ${state.look.grid ? picture(layer) : tokens(layer)}</section>`;
+}
+function tokens(layer) {
+  if (layer.queries > 200) return html`<p><label>Query <input class="num box" type="number" min="1" max=${layer.queries} .value=${String(state.query + 1)} @change=${(event) => pick(state.path, state.head, Number(event.target.value) - 1)}></label></p>`;
+  const weights = state.row?.path === state.path ? state.row.all : [];
+  const same = layer.queries === layer.keys;
+  return html`<div class="who" role="group" aria-label="Query">${layer.query_labels.map((label, t) => html`<button class="token w${same ? Math.min(10, Math.round((weights[t] ?? 0) * 10)) : 0}" aria-pressed=${t === state.query} title=${same && weights[t] !== undefined ? percent(weights[t]) : ""} @click=${() => pick(state.path, state.head, t)}>${word(label)}</button>`)}</div>
+    ${same ? html`<p class="quiet">Shaded by the weight that “${word(layer.query_labels[state.query])}” gives them.</p>` : nothing}`;
+}
+function picture(layer) {
+  const [rows, columns] = state.look.grid, prefix = state.look.prefix, pixels = state.look.image;
+  const weights = state.row?.all ?? [];
+  const top = Math.max(...weights.slice(prefix), 1e-9);
+  const size = 240, h = size / rows, w = size / columns;
+  const canvas = image(pixels);
+  return html`<div class="patches">${canvas}<svg viewBox="0 0 ${size} ${size}" role="group" aria-label="Patches">${Array.from({ length: rows * columns }, (_, i) => html`<svg x=${(i % columns) * w} y=${Math.floor(i / columns) * h} width=${w} height=${h}><rect class="patch ${i + prefix === state.query ? "now" : ""}" width="100%" height="100%" fill-opacity=${0.75 * Math.sqrt(Math.max(0, weights[i + prefix] ?? 0) / top)}
+    tabindex="0" role="button" aria-label=${`patch ${layer.query_labels[i + prefix]}, weight ${percent(weights[i + prefix] ?? 0)}`} @click=${() => pick(state.path, state.head, i + prefix)} @keydown=${(event) => { if (event.key === "Enter") pick(state.path, state.head, i + prefix); }} /></svg>`)}</svg></div>
+    <p class="quiet">Click a patch: the others are shaded by the weight it gives them.</p>`;
+}
+const drawn = { pixels: null, canvas: /** @type {HTMLCanvasElement | null} */ (null) };
+function image(pixels) {
+  if (drawn.pixels === pixels && drawn.canvas) return drawn.canvas;
+  const canvas = document.createElement("canvas");
+  canvas.height = pixels.length; canvas.width = pixels[0].length;
+  const c = canvas.getContext("2d"), data = c.createImageData(canvas.width, canvas.height);
+  pixels.forEach((row, y) => row.forEach((p, x) => { const rgb = p.length === 1 ? [p[0], p[0], p[0]] : p; data.data.set([...rgb, 255], 4 * (y * canvas.width + x)); }));
+  c.putImageData(data, 0, 0);
+  drawn.pixels = pixels; drawn.canvas = canvas;
+  return canvas;
+}
+
+// -- the row in numbers ------------------------------------------------------------------------------------------------
+
+function numbers() {
+  const row = state.row;
+  if (!row) return html`<section class="numbers"><p class="quiet">Choose a row.</p></section>`;
+  return html`<section class="numbers" aria-label="One row in numbers">
+    <p class="query">“<b>${word(row.label)}</b>” asks <span class="quiet">query ${row.query + 1} of head ${row.head + 1}, <i>β</i> = ${short(row.beta, 4)}</span></p>
+    <div class="scroll"><table class="attend"><thead><tr><td></td><th scope="col"><i>q·k</i></th><th scope="col" class="narrow-off"><i>S</i></th><th scope="col" class="a"><i>A</i></th></tr></thead>
+    <tbody>${row.keys.slice(0, 8).map((key) => html`<tr><th scope="row">${word(key.label)}</th><td>${short(key.product, 2)}</td><td class="narrow-off">${short(key.score, 2)}</td>
+      <td class="weight"><svg class="bar" viewBox="0 0 100 14" preserveAspectRatio="none" aria-hidden="true"><rect width=${Math.max(0.8, 100 * key.weight)} height="14" rx="1" /></svg><span class="num">${percent(key.weight)}</span></td></tr>`)}
+      ${row.others.count + Math.max(0, row.keys.length - 8) > 0 ? html`<tr><th scope="row" class="quiet">${row.others.count + Math.max(0, row.keys.length - 8)} others</th><td></td><td class="narrow-off"></td><td class="weight"><svg class="bar" viewBox="0 0 100 14" aria-hidden="true"></svg><span class="num">${percent(Math.max(0, row.others.weight + row.keys.slice(8).reduce((sum, key) => sum + key.weight, 0)))}</span></td></tr>` : nothing}</tbody></table></div>
+    <p><button class="primary" @click=${toPaper}>Put this row on paper ▸</button></p>
+    <details><summary><i>q·k</i> by coordinate</summary><div class="scroll"><table class="plainTable"><thead><tr><th scope="col">key</th>${row.coordinates.map((c) => html`<th scope="col">${c + 1}</th>`)}<th scope="col">the other ${row.width - row.coordinates.length}</th><th scope="col">sum</th></tr></thead>
+      <tbody>${row.keys.slice(0, 8).map((key) => html`<tr><th scope="row">${word(key.label)}</th>${key.by_coordinate.map((x, n) => html`<td title=${`${short(row.q[n], 3)} · ${short(key.k[n], 3)}`}>${short(x, 2)}</td>`)}<td>${short(key.product - key.by_coordinate.reduce((a, b) => a + b, 0), 2)}</td><td>${short(key.product, 2)}</td></tr>`)}</tbody></table></div></details>
+  </section>`;
+}
+
+function answer() {
+  const { look, changed } = state, now = look.answer;
+  const bar = (p) => html`<svg class="bar" viewBox="0 0 100 14" preserveAspectRatio="none" aria-hidden="true"><rect width=${Math.max(0.5, 100 * Math.max(0, p))} height="14" rx="1" /></svg>`;
+  const shown = (p) => (now.kind === "vector" ? short(p, 3) : percent(p));
+  const name = (text) => html`<code>${text.replaceAll("\n", "↵").replaceAll(" ", "␣")}</code>`;
+  const label = now.kind === "options" && look.verbs.includes("generate") ? name : (text) => text;
+  return html`<section class="answers" aria-label="Answer"><h2>What the model ${now.says}</h2>
+    ${now.text ? html`<p class="said-text">“${now.text}”</p>` : now.kind === "text" && !look.answer.options.length ? html`<p class="quiet">Nothing that it could make out.</p>` : nothing}
+    <p class="row"><label>Head ${state.head + 1} of ${state.path} <select aria-label="Change" @change=${(event) => { state.change = event.target.value; }}>${Object.entries(look.changes).map(([key, words]) => html`<option value=${key} ?selected=${state.change === key}>${words}</option>`)}</select></label>
+      <button class="primary" @click=${switchHead}>${state.change === "off" ? "Switch this head off" : "Change this head"}</button>
+      ${changed ? html`<button @click=${() => { state.changed = null; refresh(); }}>Back to normal</button>` : nothing}</p>
+    ${changed?.after.text ? html`<p class="said-text after">After: “${changed.after.text}” ${changed.after.text === changed.before.text ? html`<span class="quiet">the same</span>` : nothing}</p>` : nothing}
+    ${now.options.length ? html`<div class="scroll"><table class="options"><thead><tr><th scope="col">${now.kind === "vector" ? "cosine with" : look.verbs.includes("classify") ? "class" : "next token"}</th><th scope="col">${changed ? "before" : now.kind === "vector" ? "cosine" : "probability"}</th>${changed ? html`<th scope="col">after</th><th scope="col">difference</th>` : nothing}</tr></thead><tbody>
+      ${(changed ? changed.rows : now.options.map((each) => ({ name: each.name, before: each.p }))).slice(0, 10).map((each) => html`<tr><th scope="row">${label(each.name)}</th><td class="weight">${bar(each.before)}<span class="num">${shown(each.before)}</span></td>
+        ${changed ? html`<td class="weight">${bar(each.after)}<span class="num">${shown(each.after)}</span></td><td class="num ${each.after > each.before ? "up" : "down"}">${each.after >= each.before ? "+" : "−"}${shown(Math.abs(each.after - each.before))}</td>` : nothing}</tr>`)}</tbody></table></div>` : nothing}
+  </section>`;
+}
+
+export function template() {
+  const { look, about } = state;
+  return html`<div class="room model ${state.busy ? "busy" : ""}">
+    <h1 class="visually-hidden">Model: ${state.name}</h1>
+    <div class="row pick" role="group" aria-label="Model">${state.models.map((model) => html`<button aria-pressed=${model.name === state.name} title=${model.about} @click=${() => { location.hash = `#/model/${model.name}`; }}>${model.name}</button>`)}</div>
+    ${about ? html`<p class="quiet arch"><b>${about.architecture}</b>, ${about.parameters.toLocaleString("en")} parameters${Object.entries(about.facts).map(([key, value]) => html`, ${key} ${value}`)}</p>` : nothing}
+    ${inputs()}
+    ${state.busy ? html`<p class="busy-line" role="status"><span class="spin" aria-hidden="true"></span>${state.busy} … <button @click=${() => { running?.abort(); }}>Cancel</button></p>` : nothing}
+    ${state.problem ? html`<p class="problem" role="alert">${state.problem.message}</p>` : nothing}
+    ${look ? html`${look.notes.map((note) => html`<p class="quiet">${note}</p>`)}<div class="inside">${heads()}${bigMap()}<div class="side">${numbers()}${answer()}</div></div>` : nothing}
+  </div>`;
+}
+export function recolour() {
+  if (state.raw) { const [count, rows, columns] = state.raw.shape, table = colours(); state.thumbs = Array.from({ length: count }, (_, i) => toImage(state.raw.data.subarray(i * rows * columns, (i + 1) * rows * columns), rows, columns, table)); }
+  /** @type {any} */ (document.querySelector("attention-map"))?.recolour();
+  refresh();
+}
+export const title = () => `${state.name || "Model"} · Model`;

@@ -1,0 +1,143 @@
+"""A pool of persistent worker processes whose work can be stopped: exact arithmetic in a thread could not be."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import sys
+from collections import OrderedDict
+from typing import Any
+
+from glassformer.errors import InputError
+
+GRACE = 0.3  # seconds that abandoned work may still take before its process is killed
+CACHED = 128  # results kept
+
+
+class Busy(Exception):
+    """More requests are waiting than the server admits."""
+
+
+class Crashed(Exception):
+    """A worker process ended in the middle of a task."""
+
+
+class Worker:
+    """One process, one task at a time."""
+
+    def __init__(self) -> None:
+        self.process: asyncio.subprocess.Process | None = None
+        self.starting = asyncio.Lock()
+
+    async def start(self) -> asyncio.subprocess.Process:
+        """Start the process unless it runs; the first message says that it has imported everything."""
+        async with self.starting:
+            if self.process is None or self.process.returncode is not None:
+                self.process = await self._started()
+            return self.process
+
+    async def _started(self) -> asyncio.subprocess.Process:
+        process = await asyncio.create_subprocess_exec(
+            sys.executable,
+            "-m",
+            "glassformer.server.worker",
+            stdin=asyncio.subprocess.PIPE,
+            stdout=asyncio.subprocess.PIPE,
+            start_new_session=True,  # Ctrl-C is for the server, which ends its workers itself
+        )
+        try:
+            await self._receive(process)
+        except asyncio.CancelledError:  # the server ends while its workers still start
+            process.kill()
+            raise
+        return process
+
+    async def run(self, message: bytes, seconds: float) -> bytes:
+        """The answer to one message; the process is killed if it takes longer, or if nobody waits any more."""
+        process = await self.start()
+        assert process.stdin is not None
+        process.stdin.write(message)
+        answer = asyncio.ensure_future(self._receive(process))
+        try:
+            return await asyncio.wait_for(asyncio.shield(answer), seconds)
+        except TimeoutError:
+            self.kill()
+            raise InputError(
+                f"this takes longer than {seconds:g} seconds to work out exactly", "use smaller or simpler numbers"
+            ) from None
+        except asyncio.CancelledError:
+            with contextlib.suppress(TimeoutError, Crashed):
+                await asyncio.wait_for(asyncio.shield(answer), GRACE)
+            if not answer.done():
+                self.kill()
+            raise
+        finally:
+            if not answer.done():
+                answer.cancel()
+
+    async def _receive(self, process: asyncio.subprocess.Process) -> bytes:
+        assert process.stdout is not None
+        try:
+            size = int.from_bytes(await process.stdout.readexactly(4), "big")
+            return await process.stdout.readexactly(size)
+        except asyncio.IncompleteReadError:
+            with contextlib.suppress(ProcessLookupError):
+                process.kill()
+            self.process = None
+            raise Crashed from None
+
+    def kill(self) -> None:
+        if self.process is not None and self.process.returncode is None:
+            with contextlib.suppress(ProcessLookupError):
+                self.process.kill()
+        self.process = None
+
+
+class Pool:
+    """Workers that serve tasks in the order in which they came; results of equal tasks are remembered."""
+
+    def __init__(self, workers: int, waiting: int) -> None:
+        self.workers = [Worker() for _ in range(workers)]
+        self.idle: asyncio.LifoQueue[Worker] = asyncio.LifoQueue()
+        for worker in self.workers:
+            self.idle.put_nowait(worker)
+        self.most_waiting = waiting
+        self.waiting = 0
+        self.cache: OrderedDict[bytes, Any] = OrderedDict()
+
+    async def run(self, task: str, seconds: float, **arguments: Any) -> Any:
+        """The result of a task of `report.paper`."""
+        body = json.dumps({"task": task, "arguments": arguments}, ensure_ascii=False).encode()
+        if body in self.cache:
+            self.cache.move_to_end(body)
+            return self.cache[body]
+        if self.waiting >= self.most_waiting:
+            raise Busy
+        self.waiting += 1
+        try:
+            worker = await self.idle.get()
+        finally:
+            self.waiting -= 1
+        try:
+            answer = json.loads(await worker.run(len(body).to_bytes(4, "big") + body, seconds))
+        except Crashed:
+            raise InputError("these numbers grow too large", "use smaller numbers or fewer of them") from None
+        finally:
+            self.idle.put_nowait(worker)
+        if "bug" in answer:
+            raise RuntimeError(answer["bug"])
+        if "fact" in answer:
+            raise InputError(answer["fact"], answer["remedy"])
+        self.cache[body] = answer["result"]
+        if len(self.cache) > CACHED:
+            self.cache.popitem(last=False)
+        return answer["result"]
+
+    async def close(self) -> None:
+        """End every process, and wait until it has ended."""
+        for worker in self.workers:
+            process = worker.process
+            worker.kill()
+            if process is not None:
+                await process.wait()

@@ -1,0 +1,96 @@
+"""The batch sequence of a run. It depends only on seed, epoch and batch number, so a run can resume at any batch."""
+
+from __future__ import annotations
+
+import hashlib
+import random
+from collections.abc import Generator, Iterator, Sequence
+from contextlib import closing, contextmanager
+from typing import NamedTuple
+
+import numpy as np
+import torch
+
+from glassformer.data.workers import prefetch
+from glassformer.errors import InputError
+from glassformer.train.objective import Batch, Objective
+
+MIN_BATCHES = 512  # per set of workers, so that short epochs do not keep restarting them
+
+
+class Job(NamedTuple):
+    """One batch to load: the rows assigned to this process and their augmentation seed."""
+
+    epoch: int
+    number: int
+    rows: Sequence[int]
+    seed: int
+    batches: int  # in its epoch
+
+    @property
+    def next(self) -> tuple[int, int]:
+        """Return the epoch and batch number of the next job."""
+        return (self.epoch, self.number + 1) if self.number + 1 < self.batches else (self.epoch + 1, 0)
+
+
+def jobs(objective: Objective, seed: int, epoch: int, number: int, rank: int = 0, world: int = 1) -> Iterator[Job]:
+    """Yield jobs endlessly, starting at batch `number` of `epoch`; process `rank` gets every `world`-th row."""
+    while True:
+        batches = objective.epoch(epoch)
+        if not len(batches):
+            raise InputError(f"epoch {epoch} has no batches", "give training data that is not empty")
+        for i in range(number, len(batches)):
+            rows = batches[i][rank::world] if world > 1 else batches[i]
+            yield Job(epoch, i, rows, mix_seeds(seed, epoch, i, rank), len(batches))
+        epoch, number = epoch + 1, 0
+
+
+def load_batches(
+    objective: Objective, stream: Iterator[Job], workers: int
+) -> Generator[tuple[Job, Batch | None], None, None]:
+    """Yield each job with its batch, loaded in this process or by workers; close the generator to stop the workers."""
+    for epochs in _pieces(stream):
+        full = [job for job in epochs if len(job.rows)]  # some processes get no rows of a small batch
+        batches = prefetch(objective, [job.rows for job in full], [job.seed for job in full], workers)
+        with closing(batches):
+            for job in epochs:
+                yield job, next(batches) if len(job.rows) else None
+            next(batches, None)  # reports at its end if no batch was usable
+
+
+def _pieces(stream: Iterator[Job]) -> Iterator[list[Job]]:
+    """Group whole epochs (the first from its starting point) into pieces of at least MIN_BATCHES batches."""
+    piece: list[Job] = []
+    for job in stream:
+        piece.append(job)
+        if job.number + 1 == job.batches and len(piece) >= MIN_BATCHES:
+            yield piece
+            piece = []
+
+
+def mix_seeds(*numbers: int) -> int:
+    """Hash several numbers into a 63-bit seed."""
+    digest = hashlib.blake2b(repr(numbers).encode(), digest_size=8).digest()
+    return int.from_bytes(digest, "little") >> 1
+
+
+def seed_all(seed: int) -> None:
+    """Seed torch, NumPy and Python, so that the random numbers of a step do not depend on earlier steps."""
+    if torch.accelerator.is_available():
+        torch.manual_seed(seed)
+    else:  # without the bookkeeping for absent devices, which takes a millisecond
+        torch.default_generator.manual_seed(seed)
+    random.seed(seed)
+    np.random.seed(seed % 2**32)
+
+
+@contextmanager
+def preserve_rng() -> Iterator[None]:
+    """Context manager that restores the global random states on exit."""
+    python, numeric = random.getstate(), np.random.get_state()
+    with torch.random.fork_rng():
+        try:
+            yield
+        finally:
+            random.setstate(python)
+            np.random.set_state(numeric)

@@ -1,0 +1,88 @@
+"""The log of a run: `log.jsonl`, the same data as `log.csv`, and TensorBoard events if TensorBoard is installed."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+from glassformer.train.state import write_atomic
+
+Line = dict[str, Any]
+
+
+class Log:
+    """Log lines in memory, and in the run folder if this process writes. Opening at a step drops all later lines."""
+
+    def __init__(self, folder: Path | None, step: int = 0, *, writes: bool = True) -> None:
+        self.folder = folder if writes else None
+        self.lines: list[Line] = []
+        self._columns: list[str] = []
+        self._board: Any = None
+        if folder is None:
+            return
+        self.lines = [line for line in read(folder / "log.jsonl") if line["step"] <= step]
+        if not writes:
+            return
+        write_atomic(folder / "log.jsonl", "".join(json.dumps(line) + "\n" for line in self.lines))
+        self._rewrite_csv()
+        if find_spec("tensorboard") is not None:
+            from torch.utils.tensorboard import SummaryWriter
+
+            self._board = SummaryWriter(str(folder / "tensorboard"), purge_step=step + 1)
+
+    def write(self, line: Line) -> None:
+        self.lines.append(line)
+        if self.folder is None:
+            return
+        with open(self.folder / "log.jsonl", "a", encoding="utf-8") as file:
+            file.write(json.dumps(line) + "\n")
+        row = flat(line)
+        if any(name not in self._columns for name in row):
+            self._rewrite_csv()
+        else:
+            with open(self.folder / "log.csv", "a", encoding="utf-8", newline="") as file:
+                csv.DictWriter(file, self._columns).writerow(row)
+        if self._board is not None:
+            for name, value in row.items():
+                if name != "step" and value is not None:  # there is no loss if every row was faulty
+                    self._board.add_scalar(name.replace(".", "/"), value, line["step"])
+
+    def close(self) -> None:
+        if self._board is not None:
+            self._board.close()
+
+    def _rewrite_csv(self) -> None:
+        assert self.folder is not None
+        rows = [flat(line) for line in self.lines]
+        self._columns = list(dict.fromkeys(name for row in rows for name in row))
+        table = io.StringIO(newline="")
+        writer = csv.DictWriter(table, self._columns)
+        writer.writeheader()
+        writer.writerows(rows)
+        write_atomic(self.folder / "log.csv", table.getvalue())
+
+
+def read(path: Path) -> list[Line]:
+    """Read the complete lines of a log; a last line truncated by a killed process is dropped."""
+    if not path.exists():
+        return []
+    lines = []
+    for text in path.read_text(encoding="utf-8").splitlines():
+        try:
+            lines.append(json.loads(text))
+        except json.JSONDecodeError:
+            break
+    return lines
+
+
+def flat(line: Line) -> dict[str, float]:
+    """Flatten nested metrics: `val: {accuracy: 0.9}` becomes `val.accuracy: 0.9`."""
+    row: dict[str, float] = {}
+    for name, value in line.items():
+        inside = value if isinstance(value, dict) else {"": value}
+        row |= {f"{name}.{inner}".rstrip("."): number for inner, number in inside.items()}
+    return row

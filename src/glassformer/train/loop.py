@@ -1,0 +1,297 @@
+"""The training loop shared by all tasks: step, evaluate, log, save."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable, Generator, Sequence
+from contextlib import closing
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Literal
+
+import torch
+from torch import Tensor, nn
+
+from glassformer.data.faults import Faults
+from glassformer.errors import ConfigError, InputError
+from glassformer.nn.stack import Stack
+from glassformer.train import state
+from glassformer.train.args import TrainArgs
+from glassformer.train.batches import Job, jobs, load_batches, mix_seeds, preserve_rng, seed_all
+from glassformer.train.device import resolve_device
+from glassformer.train.distributed import SingleProcess, process_group
+from glassformer.train.early_stopping import EarlyStopping
+from glassformer.train.ema import load_tensors, swapped, tensors_of
+from glassformer.train.interrupt import Interrupt
+from glassformer.train.log import Line, Log
+from glassformer.train.lora import merged
+from glassformer.train.objective import Batch, Objective, TaskObjective
+from glassformer.train.progress import Callback, Progress
+from glassformer.train.run_folder import locked, open_run, recorded_args
+from glassformer.train.step import Stepper, StepResult
+
+Stopped = Literal["finished", "interrupted", "early"]
+Which = Literal["best", "last"]
+Export = Callable[[nn.Module, Which], None]
+Say = Callable[[str], None]
+
+
+def say(text: str) -> None:
+    """Print a message of the run to standard error."""
+    print(f"glassformer: {text}", file=sys.stderr, flush=True)
+
+
+@dataclass(frozen=True)
+class Trained:
+    """A trained model, its log, and the reason the run ended."""
+
+    model: nn.Module
+    objective: Objective
+    args: TrainArgs
+    history: list[Line]
+    stopped: Stopped
+    best_step: int | None = None
+    """The step whose weights the model has, if those are the best ones."""
+
+    @property
+    def metrics(self) -> dict[str, float]:
+        """Validation metrics of the model's current weights; empty if nothing was evaluated."""
+        evaluated = [line for line in self.history if line.get("val")]
+        kept = [line for line in evaluated if line["step"] == self.best_step] or evaluated
+        return dict(kept[-1]["val"]) if kept else {}
+
+    @property
+    def faults(self) -> Faults | None:
+        """Unusable rows of the data, grouped by reason."""
+        found = getattr(self.objective, "faults", None)
+        return found if isinstance(found, Faults) else None
+
+    def save(self, folder: str | Path) -> Path:
+        """Save the model, its preprocessing and `train.yaml` for `glassformer.load` and the pipelines."""
+        return save_trained(self.model, self.objective, self.args, folder)
+
+    def __str__(self) -> str:
+        why = {"finished": "trained", "early": "stopped early after", "interrupted": "interrupted after"}
+        steps = self.history[-1]["step"] if self.history else 0
+        numbers = "  ".join(f"{name} {value:.4g}" for name, value in self.metrics.items())
+        best = f" (best weights: step {self.best_step:,})" if self.best_step and self.best_step != steps else ""
+        return f"{why[self.stopped]} {steps:,} steps{best}{'; val: ' if numbers else ''}{numbers}"
+
+
+def save_trained(model: nn.Module, objective: Objective, args: TrainArgs, folder: str | Path) -> Path:
+    """Save the model, with adapters merged, and the arguments of its run to a folder."""
+    if not isinstance(objective, TaskObjective):
+        fact = f"a {type(objective).__name__} does not say how its model is saved"
+        raise ConfigError(fact, "call glassformer.save(model, folder)")
+    path = objective.save(merged(model), folder)
+    state.write_atomic(Path(folder) / "train.yaml", args.to_yaml())
+    return path
+
+
+def fit(
+    model: nn.Module,
+    objective: Objective,
+    args: TrainArgs,
+    folder: Path | None = None,
+    *,
+    resume: bool = False,
+    callbacks: Sequence[Callback] = (),
+    export: Export | None = None,
+    say: Say = say,
+) -> Trained:
+    """Train the model in place. If `folder` is set, the run is saved there and `resume` continues it bit for bit.
+
+    `export(model, "last" or "best")` is called with ready-to-use weights whenever a checkpoint is written.
+    """
+    device = resolve_device(args.device)
+    model.to(device)
+    warmup = recorded_args(folder).get("warmup") if resume and args.warmup is None else None
+    args = args.resolved(objective, warmup=warmup)
+    with (
+        preserve_rng(),
+        Interrupt() as interrupt,
+        process_group(args.fsdp, device) as processes,
+        locked(folder, processes),
+    ):
+        run = _Run(model, objective, args, folder, processes, resume, say)
+        run.export = None if args.fsdp else export
+        stacks = [module for module in run.model.modules() if isinstance(module, Stack)]
+        try:
+            if args.grad_checkpointing and not stacks:
+                fact = f"--grad-checkpointing has no effect on a {type(model).__name__}"
+                raise ConfigError(fact, "leave it out")
+            for stack in stacks:
+                stack.checkpointing = args.grad_checkpointing
+            stopped = run.go(interrupt, callbacks)
+            run.finish()
+            processes.copy_back(run.model, model)
+            if isinstance(faults := getattr(objective, "faults", None), Faults):
+                processes.gather_faults(faults)
+        finally:
+            for stack in stacks:
+                stack.checkpointing = False
+            run.log.close()
+    best_step = run.position.best_step if run.has_best else None
+    return Trained(model, objective, args, run.log.lines, stopped, best_step)
+
+
+class _Run:
+    """State of a run in progress."""
+
+    def __init__(
+        self,
+        model: nn.Module,
+        objective: Objective,
+        args: TrainArgs,
+        folder: Path | None,
+        processes: SingleProcess,
+        resume: bool,
+        say: Say,
+    ) -> None:
+        self.objective, self.args, self.folder, self.processes = objective, args, folder, processes
+        path = None if folder is None else open_run(folder, args, model, objective, resume, processes, say)
+        self.stepper = Stepper(model, objective, args, processes, folder)
+        self.model, self.ema = self.stepper.model, self.stepper.ema
+        weights = tensors_of(self.model)
+        keep_best = args.keep == "best"
+        self.early_stopping = EarlyStopping(args.patience, objective.better, weights, keep_best=keep_best)
+        self.rng = torch.get_rng_state()
+        self.position = state.Position()
+        if path is not None:
+            self.position = state.Position(**state.load(path, self.tensors(), processes))
+            torch.set_rng_state(self.rng)
+            self._require_same_data()
+        try:
+            self.log = Log(folder, self.position.step, writes=processes.is_main)
+        except OSError as error:
+            raise state.not_written(folder or Path(), self.position.step, error) from error
+        self.sums = _Sums()
+        self.clock = time.perf_counter() - self.position.seconds
+        self.export: Export | None = None
+        self.exported: int | None = None  # step of the best weights exported so far
+
+    def tensors(self) -> dict[str, Tensor]:
+        """Return everything needed to resume: weights, moments, moving average, best weights, random state."""
+        best = {f"best.{name}": tensor for name, tensor in self.early_stopping.best.items()}
+        return {**self.stepper.tensors(), **best, "random": self.rng}
+
+    def go(self, interrupt: Interrupt, callbacks: Sequence[Callback]) -> Stopped:
+        args, position = self.args, self.position
+        first, began = position.step, time.perf_counter()
+        self.model.train()
+        with closing(self._batches()) as stream:
+            while position.step < args.total_steps and not self.early_stopping.should_stop(position):
+                loaded = [next(stream) for _ in range(args.grad_accum)]
+                result = self.stepper.step(position.step, loaded)
+                self._advance(loaded[-1][0], result)
+                stop = self.processes.any(interrupt.requested)
+                self._keep(result, stop)
+                if self.processes.is_main:
+                    left = (args.total_steps - position.step) * (time.perf_counter() - began) / (position.step - first)
+                    now = (position.step, args.total_steps, result.mean, result.lr, position.seconds, left)
+                    for callback in callbacks:
+                        callback(Progress(*now, position.val))
+                if stop and position.step < args.total_steps:
+                    return "interrupted"
+        return "early" if self.early_stopping.should_stop(position) else "finished"
+
+    @property
+    def has_best(self) -> bool:
+        return bool(self.early_stopping.best) and self.position.best is not None
+
+    def finish(self) -> None:
+        """Load the final weights of the run into the model."""
+        if self.has_best:
+            load_tensors(self.model, self.early_stopping.best)
+        elif self.ema is not None:
+            load_tensors(self.model, self.ema.tensors)
+
+    def _batches(self) -> Generator[tuple[Job, Batch | None], None, None]:
+        position, processes = self.position, self.processes
+        order = (self.args.seed, position.epoch, position.number, processes.rank, processes.world_size)
+        return load_batches(self.objective, jobs(self.objective, *order), self.args.num_workers)
+
+    def _advance(self, job: Job, result: StepResult) -> None:
+        position = self.position
+        position.step += 1
+        position.epoch, position.number = job.next
+        position.batches = job.batches
+        position.seconds = time.perf_counter() - self.clock
+        self.sums.add(result)
+
+    def _keep(self, result: StepResult, stop: bool) -> None:
+        """Evaluate, log and save a checkpoint if due after this step."""
+        args, step = self.args, self.position.step
+        metrics = self._evaluate() if args.evaluates(step) else None
+        ends = stop or self.early_stopping.should_stop(self.position)
+        saves = self.folder is not None and (ends or args.saves(step))
+        if metrics is not None or saves or step % args.log_every == 0:
+            try:
+                self._write(result, metrics)
+            except OSError as error:
+                raise state.not_written(self.log.folder or Path(), step, error) from error
+        if saves:
+            self._save()
+
+    def _evaluate(self) -> dict[str, float]:
+        """Evaluate in every process, with the averaged weights if there are any; return the main process's metrics."""
+        position = self.position
+        tensors = None if self.ema is None else self.ema.tensors
+        seed_all(mix_seeds(self.args.seed, position.step, -1))
+        with swapped(self.model, tensors), self.processes.unsharded(self.stepper.task), torch.no_grad():
+            self.model.eval()
+            metrics = {name: float(value) for name, value in self.objective.evaluate(self.model).items()}
+            self.model.train()
+        position.val = dict(zip(metrics, self.processes.broadcast(*metrics.values()), strict=True))
+        self.early_stopping.update(position, tensors_of(self.model) if tensors is None else tensors)
+        return position.val
+
+    def _write(self, result: StepResult, metrics: dict[str, float] | None) -> None:
+        loss, speed = self.sums.rates()
+        position = self.position
+        line: Line = {"step": position.step, "epoch": position.epoch, "loss": loss, "lr": result.lr}
+        line |= {"grad_norm": result.grad_norm, "seconds": round(position.seconds, 3)}
+        line |= {"examples_per_second": round(speed, 2)}
+        self.log.write(line if metrics is None else {**line, "val": dict(metrics)})
+        self.sums = _Sums()
+
+    def _save(self) -> None:
+        assert self.folder is not None
+        self.rng.copy_(torch.get_rng_state())
+        state.save(self.folder, self.position.step, self.tensors(), asdict(self.position), self.processes)
+        if self.export is None or not self.processes.is_main:
+            return
+        try:
+            with swapped(self.model, None if self.ema is None else self.ema.tensors):
+                self.export(self.model, "last")
+                if not self.has_best:
+                    self.export(self.model, "best")
+            if self.has_best and self.exported != self.position.best_step:
+                with swapped(self.model, self.early_stopping.best):
+                    self.export(self.model, "best")
+                self.exported = self.position.best_step
+        except OSError as error:
+            raise state.not_written(self.folder, self.position.step, error) from error
+
+    def _require_same_data(self) -> None:
+        position = self.position
+        if position.number and (now := len(self.objective.epoch(position.epoch))) != position.batches:
+            fact = f"epoch {position.epoch} has {now} batches and had {position.batches} when the run was saved"
+            raise InputError(fact, "resume with the data of the run")
+
+
+class _Sums:
+    """Running sums since the last log line."""
+
+    def __init__(self) -> None:
+        self.loss = self.count = self.rows = 0.0
+        self.start = time.perf_counter()
+
+    def add(self, result: StepResult) -> None:
+        self.loss, self.count = self.loss + result.loss, self.count + result.predictions
+        self.rows += result.rows
+
+    def rates(self) -> tuple[float | None, float]:
+        """Return the mean loss per prediction and the rows per second."""
+        return self.loss / self.count if self.count else None, self.rows / (time.perf_counter() - self.start)

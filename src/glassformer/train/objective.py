@@ -1,0 +1,73 @@
+"""Training objectives: data, loss and metrics of a task. The training loop knows nothing else about the task."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, Literal, Protocol, runtime_checkable
+
+from torch import Tensor, nn
+
+from glassformer.data.faults import Faults
+
+Batch = Mapping[str, Tensor]
+
+
+class Objective(Protocol):
+    """loss = Σ over predictions; the loop divides by the number of predictions in the whole step.
+
+    An objective must be picklable, since worker processes may build its batches. It may have an attribute `faults`
+    (unusable rows) and a method `fingerprint()` (see `Fingerprinted`).
+    """
+
+    @property
+    def better(self) -> Literal["higher", "lower"]:
+        """Whether higher or lower is better for the first metric of `evaluate`."""
+        ...
+
+    def epoch(self, number: int) -> Sequence[Sequence[int]]:
+        """Return the rows of every batch of an epoch, which depend only on the objective's seed and `number`."""
+        ...
+
+    def batch(self, rows: Sequence[int], seed: int) -> Batch | None:
+        """Read and augment rows, with all randomness drawn from `seed`. Returns None if no row is usable."""
+        ...
+
+    def count(self, batch: Batch) -> float:
+        """Return the number of predictions in a batch: images, target tokens, …"""
+        ...
+
+    def loss(self, model: nn.Module, batch: Batch) -> Tensor:
+        """Return the loss summed over all predictions."""
+        ...
+
+    def evaluate(self, model: nn.Module) -> dict[str, float]:
+        """Return metrics on the validation data."""
+        ...
+
+
+@runtime_checkable
+class Fingerprinted(Protocol):
+    """An objective that can verify that a resumed run has the same settings and data."""
+
+    def fingerprint(self) -> dict[str, Any]:
+        """Return as JSON every setting that affects the result, and a fingerprint of the data (`data.fingerprint`)."""
+        ...
+
+
+class TaskObjective(Objective):
+    """Base class of the objectives built by `train(task, data)`."""
+
+    faults: Faults
+    default_lr: float = 1e-3
+    """The learning rate unless --lr is given."""
+    notes: tuple[str, ...] = ()
+    """What was chosen for the user, and which option changes it."""
+
+    def summary(self) -> str:
+        """Describe the data in one line: its size and how much of it is used for validation."""
+        raise NotImplementedError
+
+    def save(self, model: nn.Module, folder: str | Path, *, half: bool = False) -> Path:
+        """Save a folder that `load` and the task's pipeline accept; `half` stores the weights as float16."""
+        raise NotImplementedError

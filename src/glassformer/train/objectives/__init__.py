@@ -1,0 +1,28 @@
+"""Training objectives, one per module, each with a `build(args)` that creates the model and objective of a task."""
+
+from __future__ import annotations
+
+from importlib import import_module
+
+from torch import nn
+
+from glassformer.errors import ConfigError
+from glassformer.train.args import TASKS, TrainArgs
+from glassformer.train.objective import TaskObjective
+
+MODULES = {
+    "classify": "image_classification",
+    "translate": "translation",
+    "transcribe": "ctc",
+    "generate": "language_modeling",
+    "embed": "mlm",
+}
+
+
+def build(args: TrainArgs) -> tuple[nn.Module, TaskObjective]:
+    """Build the model and the objective of `args.task`."""
+    if args.task is None:
+        raise ConfigError("no task is given", f"choose {', '.join(TASKS)}")
+    module = import_module(f"glassformer.train.objectives.{MODULES[args.task]}")
+    model, objective = module.build(args)
+    return model, objective

@@ -1,0 +1,96 @@
+"""`train(task, data, …)`: build a model and an objective for a task, fit, and save the result."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+from torch import nn
+
+from glassformer.errors import ConfigError
+from glassformer.train.args import TrainArgs
+from glassformer.train.distributed import is_main_process
+from glassformer.train.loop import Trained, Which, fit, save_trained
+from glassformer.train.loop import say as to_stderr
+from glassformer.train.lora import LoRA, add_adapters
+from glassformer.train.objectives import build
+from glassformer.train.progress import Callback, progress_bar
+from glassformer.train.run_folder import check_unused
+
+
+def train(
+    task: str,
+    data: str | Path,
+    *,
+    output: str | Path | None = None,
+    resume: bool = False,
+    progress: bool | Callback = True,
+    callbacks: Sequence[Callback] = (),
+    **args: Any,
+) -> Trained:
+    """Train a model for a task: classify, translate, transcribe, generate or embed.
+
+    `args` are the fields of `TrainArgs`, which are also the options of `glassformer train`. If `output` is set, the
+    model and its run are saved in that folder: it holds a usable model from the first checkpoint on, and `resume=True`
+    continues the run. `progress` shows a progress bar, or is a function called after every step, like `callbacks`.
+
+        trained = train("classify", "photos/", epochs=5)
+        trained.metrics, trained.save("mine")
+    """
+    return run(TrainArgs.from_dict({**args, "task": task, "data": str(data)}), output, resume=resume,
+               progress=progress, callbacks=callbacks)  # fmt: skip
+
+
+def run(
+    args: TrainArgs,
+    output: str | Path | None = None,
+    *,
+    resume: bool = False,
+    progress: bool | Callback = True,
+    callbacks: Sequence[Callback] = (),
+    say: Callable[[str], None] = to_stderr,
+) -> Trained:
+    """Train a model as `train` does, from a `TrainArgs`."""
+    if args.task is None or args.data is None:
+        missing = "a task" if args.task is None else "training data"
+        raise ConfigError(f"{missing} is missing", "give a task and data: train classify photos/")
+    folder = None if output is None else Path(output)
+    if resume and folder is None:
+        raise ConfigError("resume without an output folder", "give the folder of the run")
+    if folder is not None:
+        check_unused(folder / "run", resume)
+    model, objective = build(args)
+    if args.lora_rank is not None:
+        add_adapters(model, LoRA(rank=args.lora_rank, alpha=2.0 * args.lora_rank), seed=args.seed)
+    talks = is_main_process()
+    if talks and progress is not False:
+        for note in objective.notes:
+            say(note)
+        trainable = sum(p.numel() for p in model.parameters() if p.requires_grad)
+        say(f"{objective.summary()}; {type(model).__name__}, {trainable:,} trainable parameters")
+
+    def export(model: nn.Module, which: Which) -> None:
+        assert folder is not None
+        save_trained(model, objective, args, folder if which == "best" else folder / "last")
+
+    with ExitStack() as stack:
+        watching = list(callbacks)
+        if progress is True and talks:
+            watching.append(stack.enter_context(progress_bar(args.task)))
+        elif callable(progress):
+            watching.append(progress)
+        trained = fit(
+            model,
+            objective,
+            args,
+            None if folder is None else folder / "run",
+            resume=resume,
+            callbacks=watching,
+            export=None if folder is None else export,
+            say=say,
+        )
+    if folder is not None and talks:
+        trained.save(folder)
+    return trained

@@ -1,0 +1,127 @@
+"""Parity names the first quantity that differs, and tells a bug from rounding."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+import glassformer as gf
+from glassformer.checkpoints import Compared, Report, parity
+from glassformer.checkpoints.parity import distance, recorded
+from glassformer.errors import CheckpointError, ConfigError, InputError
+from glassformer.models import Decoder, decoder
+
+SMALL = {"vocab_size": 30, "n_embd": 12, "n_layer": 3, "n_head": 3, "n_positions": 20}
+SMALL |= {"bos_token_id": 0, "eos_token_id": 0}
+
+
+def test_the_report(hf: Any, publish: Any) -> None:
+    report = parity(publish(hf.GPT2LMHeadModel(hf.GPT2Config(**SMALL))))
+    assert report.equal
+    assert report.peer == "GPT2LMHeadModel"
+    names = [row.ours for row in report.rows]
+    assert names[:3] == ["decoder.embed.X", "decoder.0.attention.A", "decoder.0.attention.O"]
+    assert names[-1] == "word_head"
+    assert "decoder.2.O" in names
+    assert "equal: 18 quantities" in str(report)
+
+
+def test_the_first_difference_is_named(hf: Any, publish: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A wrong activation, as if we misread config.json: what comes after it differs, not what comes before."""
+    folder = publish(hf.GPT2LMHeadModel(hf.GPT2Config(**SMALL, activation_function="gelu_new")))
+    from glassformer.checkpoints import fields
+
+    monkeypatch.setitem(fields.ACTIVATION_NAMES, "gelu_new", "gelu")
+    report = parity(folder)
+    assert not report.equal
+    assert report.first is not None
+    assert report.first.ours == "decoder.0.ffn.O"
+    assert report.first.exact > 1e-6  # erf and tanh differ by about 1e-4: no rounding
+    assert "differs first at decoder.0.ffn.O" in str(report)
+
+
+def test_a_peer_that_fails_is_one_line(hf: Any, publish: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = publish(hf.GPT2LMHeadModel(hf.GPT2Config(**SMALL)))
+
+    def fails(*_: Any, **__: Any) -> None:
+        raise KeyError("n_layer")
+
+    monkeypatch.setattr(hf.GPT2LMHeadModel, "forward", fails)
+    with pytest.raises(CheckpointError, match=r"Hugging Face's GPT2LMHeadModel fails on this folder .KeyError"):
+        parity(folder)
+    monkeypatch.setattr(hf.GPT2LMHeadModel, "from_pretrained", fails)
+    with pytest.raises(CheckpointError, match="Hugging Face's GPT2LMHeadModel fails on this folder"):
+        parity(folder)
+
+
+def test_our_own_folders_have_no_peer(hf: Any, tmp_path: Path) -> None:
+    gf.save(Decoder(decoder.tiny()), tmp_path)
+    with pytest.raises(ConfigError, match="no published family"):
+        parity(tmp_path)
+
+
+def test_without_transformers(tiny: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    import importlib
+
+    real = importlib.import_module
+
+    def without(name: str, *rest: Any) -> Any:
+        if name == "transformers":
+            raise ImportError(name)
+        return real(name, *rest)
+
+    monkeypatch.setattr(importlib, "import_module", without)
+    with pytest.raises(InputError, match="transformers is not installed"):
+        parity(tiny)
+
+
+def test_distance_passes_over_padding() -> None:
+    a = torch.zeros(2, 3, 4)
+    b = a.clone()
+    b[0], b[1, 2] = 2.0, 9.0
+    real = torch.tensor([[True] * 3, [True, True, False]])
+    assert distance(b, b, real) == 0
+    assert distance(a, b, real) == 1
+    b[0] = 0
+    a[0, 0, 0] = b[0, 0, 0] = 4.0
+    assert distance(a, b, real) == 0
+    assert distance(a, b, None) == 1
+    assert distance(a, b[:, :2], real) == float("inf")
+    A = torch.zeros(2, 5, 3, 3)
+    A[1, :, 2] = 1
+    A[0, 0, 0, 0] = 1
+    assert distance(torch.where(A == 1, A, 0.5 * 0), A, real) == 0
+    assert not distance(torch.full_like(a, torch.nan), b, real) <= 1
+
+
+def test_what_is_recorded_leaves_no_trace() -> None:
+    model = Decoder(decoder.tiny(), seed=0)
+    with recorded(model, [("decoder.0.attention.A", 0), ("word_head", 0)]) as found:
+        logits = model(torch.arange(6)[None])
+    assert torch.equal(found["word_head", 0], logits)
+    torch.testing.assert_close(found["decoder.0.attention.A", 0].sum(-1), torch.ones(1, 2, 6))
+    assert not model.get_submodule("decoder.0.attention.A").watched
+    assert not model.word_head._forward_hooks
+
+
+def test_rounding_is_no_difference() -> None:
+    assert not Compared("a", "b", 1e-6, 1e-15).differs
+    assert Compared("a", "b", 1e-6, 1e-8).differs
+    assert Compared("a", "b", 1e-2, 1e-15).differs
+    assert Compared("a", "b", float("nan"), 1e-15).differs
+    assert Report("f", "P", (Compared("a", "b", 1.0, 1.0),)).first is not None
+
+
+def test_heads_that_another_class_has(hf: Any, publish: Any) -> None:
+    """A folder without `architectures` is compared with the plain model."""
+    folder = publish(hf.GPT2Model(hf.GPT2Config(**SMALL)))
+    raw = json.loads((folder / "config.json").read_text())
+    del raw["architectures"]
+    (folder / "config.json").write_text(json.dumps(raw))
+    report = parity(folder)
+    assert report.equal
+    assert report.rows[-1].ours == "decoder.norm"

@@ -1,0 +1,184 @@
+"""Every command's options: their names, their help texts, what is suggested for others, and --config."""
+
+from __future__ import annotations
+
+import importlib.util
+import inspect
+import os
+import re
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+import glassformer as gf
+from glassformer.cli import main as cli
+from glassformer.cli.suggest import SYNONYMS, suggest
+
+COMMANDS = cli.commands()
+OPTIONS = {name for command in COMMANDS.values() for name in cli.long_options(command)}
+TEXTS = {
+    f"{name} {(p.opts or [p.name])[0]}": p.help for name, c in COMMANDS.items() for p in c.params if p.name != "help"
+}
+Run = Callable[..., tuple[int, str, str]]
+
+
+@pytest.fixture
+def run(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Run:
+    def call(*arguments: str) -> tuple[int, str, str]:
+        monkeypatch.setattr(sys, "argv", ["glassformer", *arguments])
+        with pytest.raises(SystemExit) as caught:
+            cli.main()
+        return int(caught.value.code or 0), *capsys.readouterr()
+
+    return call
+
+
+def whole_sentences(text: str | None) -> bool:
+    """Capitalised, ended, of at least two words, and not the rest of a sentence that the option's name begins."""
+    found = re.fullmatch(r"[A-Z`][^\n]*[.]", text or "")
+    home_made = (
+        r"\b(so many|so much|likeliest|unless given|else the|a line|as it comes|may be repeated|sound|pictures?)\b"
+    )
+    dangling = r"(Of|Or|And|By|Into|Before|After|With|From|For|In|Than|Only|But|How many) "
+    return bool(found) and len(str(text).split()) > 1 and not re.match(dangling, str(text)) and not re.search(
+        home_made, str(text)
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("where", TEXTS)
+def test_help_texts_are_whole_sentences(where: str) -> None:
+    assert whole_sentences(TEXTS[where]), TEXTS[where]
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_every_command_says_what_it_does(name: str) -> None:
+    assert whole_sentences(COMMANDS[name].help.partition("\n")[0])
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["Of labels.", "label smoothing.", "Label smoothing", "Updates.", None, "Only the k likeliest tokens.",
+     "At most so many tokens.", "A file; may be repeated."],
+)  # fmt: skip
+def test_these_are_not_whole_sentences(text: str | None) -> None:
+    assert not whole_sentences(text)
+
+
+def test_no_option_has_a_second_name() -> None:
+    """What SYNONYMS translates is never an option itself, but for words that mean something else in a command."""
+    assert {f"--{name}" for name in SYNONYMS} & OPTIONS == {"--image"}  # an input of construct
+    assert {f"--{name}" for name in SYNONYMS.values()} <= OPTIONS
+
+
+def test_a_model_that_runs_takes_a_device_and_a_config() -> None:
+    for name in ("generate", "classify", "translate", "embed", "transcribe", "evaluate", "look", "sweep"):
+        assert {"--device", "--config"} <= set(cli.long_options(COMMANDS[name])), name
+
+
+@pytest.mark.parametrize(
+    ("option", "advice"),
+    [
+        ("--learning-rate", "use --lr"),
+        ("--learning_rate", "use --lr"),
+        ("--epocs", "did you mean --epochs?"),
+        ("--num-epochs", "use --epochs"),
+        ("-bs", "use --batch-size"),
+        ("--wd", "use --weight-decay"),
+        ("--max-tokens", "--max-new-tokens is an option of generate and translate"),
+        ("--top-k", "--top-k is an option of generate"),
+        ("--xyzzy", ""),
+    ],
+)
+def test_suggestions(option: str, advice: str) -> None:
+    options = ["--lr", "--epochs", "--batch-size", "--weight-decay"]
+    elsewhere = {"generate": ["--max-new-tokens", "--top-k"], "translate": ["--max-new-tokens"]}
+    assert suggest(option, options, elsewhere) == advice
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["generate", "a", "--max-new", "3"], "no such option --max-new: use --max-new-tokens"),
+        (["generate", "a", "--beams", "3"], "no such option --beams: use --num-beams"),
+        (["embed", "a", "-bs", "3"], "no such option -bs: use --batch-size"),
+        (["classify", "a.png", "--gpu=0"], "no such option --gpu: use --device"),
+        (["look", "a", "b", "--xyzzy"], "no such option --xyzzy"),
+    ],
+)
+def test_an_unknown_option_leads_to_the_right_one(run: Run, arguments: list[str], message: str) -> None:
+    assert run(*arguments) == (2, "", f"glassformer: {message} (see glassformer {arguments[0]} --help)\n")
+
+
+def test_a_wrong_choice_is_one_line(run: Run) -> None:
+    code, out, error = run("generate", "a", "--device", "tpu")
+    assert (code, out, error.count("\n")) == (2, "", 1)
+    assert "'tpu' is not one of 'auto', 'cpu', 'cuda', 'mps'" in error
+
+
+def test_a_config_gives_options_and_the_command_line_wins(run: Run, writer: Path, tmp_path: Path) -> None:
+    file = tmp_path / "options.yaml"
+    file.write_text(f"model: {writer}\nmax_new_tokens: 6\ntop-k: 3\n")
+    plain = run("generate", "ab", "--model", str(writer), "--max-new-tokens", "6", "--top-k", "3")
+    assert run("generate", "ab", "--config", str(file)) == plain
+    shorter = run("generate", "ab", "--config", str(file), "--max-new-tokens", "2")
+    assert shorter == run("generate", "ab", "--model", str(writer), "--max-new-tokens", "2", "--top-k", "3")
+    assert shorter != plain
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("max_tokens: 3", "'max_tokens' is not an option of generate: use max-new-tokens"),
+        ("colour: blue", "'colour' is not an option of generate: remove it"),
+        ("- a", "holds no options: write one option: value on each line"),
+        ("a: [", "cannot be read ("),
+        ("max_new_tokens: soon", "'--max-new-tokens': "),
+    ],
+)
+def test_a_config_that_cannot_be_used(run: Run, tmp_path: Path, text: str, message: str) -> None:
+    file = tmp_path / "options.yaml"
+    file.write_text(text)
+    code, out, error = run("generate", "ab", "--config", str(file))
+    assert (code, out, error.count("\n")) == (2, "", 1)
+    assert message in error
+
+
+def test_a_missing_config(run: Run, tmp_path: Path) -> None:
+    code, _, error = run("generate", "ab", "--config", str(tmp_path / "no.yaml"))
+    assert code == 2
+    assert "no.yaml cannot be read (No such file or directory)" in error
+
+
+def test_a_device_that_is_not_there(run: Run, writer: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    import torch
+
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    code, _, error = run("generate", "ab", "--model", str(writer), "--device", "cuda")
+    assert code == 2
+    assert "device 'cuda' is not available here: choose auto or " in error
+
+
+@pytest.mark.parametrize("name", ["generate", "classify", "translate", "embed", "transcribe", "evaluate"])
+def test_defaults_are_those_of_the_function(name: str) -> None:
+    function = {p.name: p.default for p in inspect.signature(getattr(gf, name)).parameters.values()}
+    empty = (None, (), [], "")
+    shared = [p for p in COMMANDS[name].params if p.name in function and p.name not in ("model", "data")]
+    assert shared or name == "embed"
+    for p in shared:
+        assert p.default == function[p.name] or (p.default in empty and function[p.name] in empty), p.name
+
+
+@pytest.mark.golden
+def test_the_reference_is_current() -> None:
+    """docs/cli.md is written by `python docs/cli.py`."""
+    page = Path(__file__).parents[2] / "docs/cli.py"
+    spec = importlib.util.spec_from_file_location("cli_reference", page)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    if os.environ.get("GLASSFORMER_GOLDEN") == "rewrite":
+        module.PAGE.write_text(module.reference(), encoding="utf-8")
+    assert module.PAGE.read_text(encoding="utf-8") == module.reference(), "run python docs/cli.py"

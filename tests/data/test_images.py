@@ -1,0 +1,183 @@
+from __future__ import annotations
+
+import multiprocessing
+import pickle
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+
+from glassformer.data.faults import Fault
+from glassformer.data.images import Images
+from glassformer.errors import InputError
+
+
+def draw(path: Path, seed: int, size: tuple[int, int] = (6, 8), mode: str = "RGB") -> np.ndarray[Any, Any]:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    shape = size if mode == "L" else (*size, len(mode))
+    pixels = np.random.default_rng(seed).integers(0, 256, shape, dtype=np.uint8)
+    Image.fromarray(pixels).save(path)
+    return pixels
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    for k, name in enumerate(("dog", "cat", "bird")):
+        for i in range(3):
+            draw(tmp_path / name / f"{i}.png", 10 * k + i)
+    return tmp_path
+
+
+def test_a_folder_for_each_class(folder: Path) -> None:
+    draw(folder / "cat" / "more" / "deep.PNG", 99)
+    (folder / "cat" / "notes.txt").write_text("not an image")
+    (folder / "cat" / ".hidden.png").write_text("nor this")
+    draw(folder / ".thumbnails" / "x.png", 1)
+    images = Images.open(folder)
+    assert images.labels == ("bird", "cat", "dog")
+    assert len(images) == 10
+    assert [images.label(i) for i in range(10)] == [0] * 3 + [1] * 4 + [2] * 3
+    for i in range(10):
+        expected = np.asarray(Image.open(folder / images.files[i]))
+        for _ in range(2):  # read, and kept
+            torch.testing.assert_close(images.image(i), torch.tensor(expected).permute(2, 0, 1))
+    assert images.shape == (3, 6, 8)
+    assert not len(images.faults)
+
+
+def test_labels_that_are_numbers_stand_in_their_order(tmp_path: Path) -> None:
+    for name in ("10", "9", "1"):
+        draw(tmp_path / name / "a.png", 0, mode="L")
+    images = Images.open(tmp_path)
+    assert images.labels == ("1", "9", "10")
+    assert images.shape == (1, 6, 8)
+
+
+def test_the_classes_of_a_set_opened_before(folder: Path, refused: Any) -> None:
+    for name in ("cat", "bird"):
+        draw(folder / "test" / name / "a.png", 0)
+    labels = ("bird", "cat", "dog")
+    images = Images.open(folder / "test", labels=labels)
+    assert images.labels == labels
+    assert [images.label(i) for i in range(2)] == [0, 1]
+    text = f"{folder / 'test'} has the class 'bird', which is none of cat, dog: leave it out"
+    refused(InputError, text, lambda: Images.open(folder / "test", labels=["cat", "dog"]))
+
+
+def test_some_rows(folder: Path) -> None:
+    images = Images.open(folder, size=(5, 4), channels=1)
+    part = images.part(np.array([8, 0]))
+    assert len(part) == 2
+    assert (part.labels, part.shape) == (images.labels, images.shape)
+    assert [part.label(i) for i in range(2)] == [2, 0]
+    assert torch.equal(part.image(0), images.image(8))
+
+
+def test_channels_and_sizes(folder: Path) -> None:
+    draw(folder / "cat" / "a.png", 5, size=(20, 10), mode="RGBA")
+    draw(folder / "cat" / "b.png", 5, size=(20, 10), mode="L")
+    images = Images.open(folder, size=(4, 5), channels=1)
+    assert images.shape == (1, 4, 5)
+    assert {tuple(images.image(i).shape) for i in range(len(images))} == {(1, 4, 5)}
+    at = [images.files[i] for i in range(len(images))].index("dog/0.png")
+    expected = Image.open(folder / "dog" / "0.png").convert("L").resize((5, 4), Image.Resampling.BILINEAR)
+    assert torch.equal(images.image(at)[0], torch.tensor(np.asarray(expected)))
+    own = Images.open(folder)
+    assert {tuple(own.image(i).shape) for i in range(len(own))} == {(3, 6, 8), (3, 20, 10)}
+    assert tuple(Images.open(folder, size=7).image(0).shape) == (3, 7, 7)
+
+
+def test_an_image_is_read_once_and_given_as_a_copy(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    images = Images.open(folder)
+    first = images.image(2)
+    first += 1
+    for file in folder.rglob("*.png"):
+        file.unlink()
+    torch.testing.assert_close(images.image(2), first - 1)
+    with pytest.raises(Fault, match="missing image"):
+        images.image(3)
+
+
+def test_without_room_nothing_is_kept(folder: Path) -> None:
+    images = Images.open(folder, keep=9 * 3 * 6 * 8 - 1)
+    assert images.shelf is None
+    images.image(0)
+    (folder / images.files[0]).unlink()
+    with pytest.raises(Fault, match="missing image"):
+        images.image(0)
+
+
+def look(images: Images, i: int) -> None:
+    images.image(i)
+
+
+def test_forked_workers_share_what_was_read(folder: Path) -> None:
+    images = Images.open(folder)
+    worker = multiprocessing.get_context("fork").Process(target=look, args=(images, 4))
+    worker.start()
+    worker.join()
+    (folder / images.files[4]).unlink()
+    assert images.image(4).shape == (3, 6, 8)
+    other = pickle.loads(pickle.dumps(images))
+    assert torch.equal(other.image(5), images.image(5))
+    assert len(pickle.dumps(images)) < 10_000, "pixels do not travel"
+
+
+def test_broken_ones_are_faults(folder: Path) -> None:
+    (folder / "bird" / "0.png").write_bytes(b"not an image")
+    whole = (folder / "cat" / "0.png").read_bytes()
+    (folder / "cat" / "0.png").write_bytes(whole[: len(whole) // 2])
+    images = Images.open(folder)
+    assert images.faults.told() == ["unreadable image: 1 (bird/0.png)"], "met on the way to the first good one"
+    rows = images.faults.each(range(9), images.image)
+    assert len(rows) == 7
+    assert images.faults.told() == ["unreadable image: 2 (bird/0.png, cat/0.png)"]
+
+
+def test_more_than_eight_bits_are_not_cut_silently(folder: Path) -> None:
+    Image.fromarray(np.full((6, 8), 30_000, dtype=np.uint16)).save(folder / "dog" / "deep.png")
+    images = Images.open(folder)
+    images.faults.each(range(len(images)), images.image)
+    assert images.faults.told() == ["image of more than 8 bits a channel: 1 (dog/deep.png)"]
+
+
+def test_a_table_of_paths_and_labels(folder: Path) -> None:
+    text = '\ufefffile;Label;note\r\ndog/0.png;Hund;"a; b"\r\n\r\ncat/0.png;Katze;\r\ncat/1.png;;x\r\ncat/2.png\r\n'
+    text += "dog/1.png;Hund;x\r\ngone.png;Katze;x\r\n"
+    (folder / "list.csv").write_text(text, encoding="utf-8", newline="")
+    images = Images.open(folder / "list.csv")
+    assert images.labels == ("Hund", "Katze")
+    assert [images.files[i] for i in range(4)] == ["dog/0.png", "cat/0.png", "dog/1.png", "gone.png"]
+    assert [images.label(i) for i in range(4)] == [0, 1, 0, 1]
+    told = ["empty line: 1 (list.csv line 3)", "empty path or label: 1 (list.csv line 5)"]
+    assert images.faults.told() == [*told, "wrong number of columns (not 3): 1 (list.csv line 6)"]
+    with pytest.raises(Fault, match=r"missing image: gone\.png"):
+        images.image(3)
+
+
+def test_what_is_refused(folder: Path, tmp_path: Path, refused: Any) -> None:
+    table = tmp_path / "x.csv"
+    table.write_text("image,kind\na.png,1\n")
+    says = f"{table} has no column label, but image, kind: call one label in its first line"
+    refused(InputError, says, lambda: Images.open(table))
+    table.write_text("path,label\n\n\n\n")
+    refused(InputError, "3 of 3 cannot be used, most of them because of empty line", lambda: Images.open(table))
+    table.write_text("")
+    refused(InputError, f"{table} has no column path, but nothing: call", lambda: Images.open(table))
+    refused(InputError, f"there is no {tmp_path / 'gone'}", lambda: Images.open(tmp_path / "gone"))
+    (tmp_path / "empty" / "a").mkdir(parents=True)
+    refused(InputError, f"{tmp_path / 'empty'} has no images: put", lambda: Images.open(tmp_path / "empty"))
+    draw(tmp_path / "one" / "a" / "a.png", 0)
+    refused(InputError, f"{tmp_path / 'one'} has only the class 'a': give", lambda: Images.open(tmp_path / "one"))
+    for part in ("train", "test"):
+        draw(tmp_path / "parts" / part / "a" / "a.png", 0)
+    text = f"{tmp_path / 'parts'} has no classes but the parts test, train: open one"
+    refused(InputError, text, lambda: Images.open(tmp_path / "parts"))
+    refused(InputError, "images of 2 channels: take", lambda: Images.open(folder, channels=2))
+    refused(InputError, "images of size 0: take", lambda: Images.open(folder, size=0))
+    for file in folder.rglob("*.png"):
+        file.write_bytes(b"")
+    refused(InputError, "12 of 12 cannot be used, most of them because of", lambda: Images.open(folder))

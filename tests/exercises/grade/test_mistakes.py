@@ -1,0 +1,100 @@
+"""Each mistake as an edit of the plan, against the same mistake computed by hand."""
+
+from __future__ import annotations
+
+from itertools import groupby
+
+import pytest
+
+from glassformer.exercises import library
+from glassformer.exercises.arithmetic import EXACT
+from glassformer.exercises.exercise import Exercise, from_data
+from glassformer.exercises.grade.mistakes import CATALOGUE, changed, hypotheses
+from glassformer.exercises.matrix import Matrix, hstack
+from glassformer.exercises.numbers import Exact
+from glassformer.exercises.plan import evaluate, plan
+
+
+def made_with(exercise: Exercise, name: str) -> list[dict[str, Matrix[Exact]]]:
+    found = [h for h in hypotheses(plan(exercise), exercise) if h.kind.name == name]
+    return [evaluate(h.plan, EXACT) for h in found]
+
+
+def test_no_root() -> None:
+    right = evaluate(plan(library.get("two-heads")), EXACT)
+    both, first, second = made_with(library.get("two-heads"), "no √d_k")
+    assert both["S1"] == right["QKt1"]
+    assert both["S2"] == right["QKt2"]
+    assert first["S1"] == right["QKt1"]
+    assert first["S2"] == right["S2"]
+    assert second["S2"] == right["QKt2"]
+
+
+def test_model_width() -> None:
+    (both, *_) = made_with(library.get("two-heads"), "d instead of d_k")
+    assert both["S1"][0, 0] == Exact(78) / Exact(6).sqrt()
+
+
+def test_other_axis() -> None:
+    (wrong,) = made_with(library.get("four-tokens"), "softargmax over the wrong axis")
+    for column in wrong["A"].T:
+        assert sum(column, Exact(0)) == 1
+
+
+def test_k_not_transposed() -> None:
+    exercise = from_data({"Q": [[1, 2], [3, 4]], "K": [[1, 1], [0, 2]], "V": [[1, 0], [0, 1]], "scale": "none"})
+    (wrong,) = made_with(exercise, "K not transposed")
+    assert wrong["S"] == Matrix.of([[Exact(1), Exact(5)], [Exact(3), Exact(11)]])
+
+
+def test_masks() -> None:
+    exercise = library.get("causal")
+    right = evaluate(plan(exercise), EXACT)
+    (late,) = made_with(exercise, "mask after the softargmax")
+    assert late["A"][0, 1] == 0
+    assert sum(late["A"].rows[0], Exact(0)) != 1
+    (swapped,) = made_with(exercise, "future and past swapped")
+    assert swapped["A"][2, 0] == 0
+    assert swapped["A"][2, 2] == 1
+    (without,) = made_with(exercise, "mask forgotten")
+    assert without["S"] == right["QKt"]
+
+
+def test_weights() -> None:
+    exercise = library.get("four-tokens")
+    (raw,) = made_with(exercise, "exponentials not normalised")
+    assert raw["A"] == raw["E"]
+
+
+def test_heads_and_output() -> None:
+    exercise = library.get("two-heads")
+    right = evaluate(plan(exercise), EXACT)
+    assert made_with(exercise, "W_O forgotten")[0]["O"] == right["C"]
+    (order,) = made_with(exercise, "heads concatenated in the wrong order")
+    assert order["C"] == hstack([right["H2"], right["H1"]])
+
+
+def test_order_of_products() -> None:
+    exercise = from_data(
+        {"X": [[1, 2], [3, 4]], "heads": [{"WQ": [[0, 1], [2, 0]], "WK": [[1, 0], [0, 1]], "WV": [[1, 0], [0, 1]]}]}
+    )
+    values = made_with(exercise, "weights and inputs multiplied in the wrong order")
+    assert any(v["Q"] == v["WQ"] @ v["X"] for v in values)
+    assert any(v["Q"] == v["X"] @ v["WQ"].T for v in values)
+
+
+@pytest.mark.parametrize("name", library.names())
+def test_hypotheses_change_something_and_say_where(name: str) -> None:
+    exercise = library.get(name)
+    made = plan(exercise)
+    for hypothesis in hypotheses(made, exercise):
+        assert changed(made, hypothesis.plan)
+        assert hypothesis.plan.symbols[-1] == made.symbols[-1]
+
+
+def test_every_kind_says_what_it_is() -> None:
+    for name, kinds in groupby(CATALOGUE, key=lambda kind: kind.name):
+        for kind in kinds:
+            assert name
+            assert kind.says[0].isupper()
+            assert not kind.says.endswith(".")

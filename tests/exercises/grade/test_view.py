@@ -1,0 +1,96 @@
+"""The words of a report, and its text, Markdown and HTML."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from xml.etree import ElementTree
+
+import pytest
+
+from glassformer.errors import InputError
+from glassformer.exercises import library
+from glassformer.exercises.grade import grade
+from glassformer.exercises.grade.view import render as shown
+from glassformer.exercises.grade.view import sentence, shown_name, summary, view
+from glassformer.exercises.reader import read, read_file
+from glassformer.exercises.solution import render, solve
+
+SAMPLES = Path(__file__).parent.parent / "samples"
+
+
+def test_praise_where_it_is_due() -> None:
+    exercise = library.get("causal")
+    said = list(summary(grade(exercise, read(render(solve(exercise), "markdown")))))
+    assert said[:2] == ["Score 100 % of 69 numbers.", "Well done: every number is right."]
+    assert said[2].endswith("0 unread.")
+
+
+def test_sections_of_real_homework() -> None:
+    graded = grade(library.get("two-heads"), read_file(SAMPLES / "two-heads.md"))
+    found = view(graded)
+    assert found.summary
+    assert found.mistakes
+    assert [title for title, _ in found.details] == [
+        "Sums in your text", "Could not be read", "Crossed out, so not graded", "How it was read",
+    ]  # fmt: skip
+    steps = {step.symbol: step for step in found.steps}
+    assert steps["Q1"].summary == "5 right, 1 wrong"
+    assert steps["Q1"].sentences == ("row 2, column 2 (line 19): 0 is written, 5 is right.",)
+    assert steps["O"].summary == "right, given your earlier numbers"
+
+
+def test_a_sum_that_does_not_hold() -> None:
+    graded = grade(None, read("$$2 \\cdot 3 + 4 = 11$$"))
+    assert [sentence(finding) for finding in graded.arithmetic] == ["line 1: 2·3 + 4 = 11 does not hold: it is 10."]
+
+
+def test_what_is_missing_is_counted() -> None:
+    said = " ".join(summary(grade(library.get("four-tokens"), read("$q_1 = (1, 2)$"))))
+    assert "not found: 6 in Q, all of K, all of V, all of S, all of A, all of O." in said
+
+
+def test_nothing_found_at_all() -> None:
+    said = " ".join(summary(grade(library.get("four-tokens"), read("$$1 + 1 = 2$$"))))
+    assert "Nothing to grade: none of the steps of this exercise was found" in said
+
+
+def test_names_as_they_are_displayed() -> None:
+    assert shown_name("QKt1") == "Q1·K1ᵀ"
+
+
+@pytest.mark.golden
+@pytest.mark.parametrize("name", ["four-tokens", "two-heads"])
+@pytest.mark.parametrize(("form", "suffix"), [("text", "txt"), ("markdown", "md")])
+def test_real_homework(golden, name: str, form: str, suffix: str) -> None:  # type: ignore[no-untyped-def]
+    golden(f"check/{name}.{suffix}", shown(grade(library.get(name), read_file(SAMPLES / f"{name}.md")), form))
+
+
+def test_marks_stand_in_the_matrices() -> None:
+    text = shown(
+        grade(library.get("four-tokens"), read("$$w_{1,1} = 0.1967$$ $$q_1 = (1, 3)$$ $$out_1 = (0, 0.6622)$$"))
+    )
+    assert "0.1967~" in text
+    assert "⎡1  3✗⎤" in text
+    assert max(map(len, text.splitlines())) <= 110
+
+
+def test_html_is_well_formed_escaped_and_fetches_nothing() -> None:
+    page = shown(grade(library.get("four-tokens"), read("$$q_1 = (1, 3)$$ and $$<script>x = 2$$")), "html")
+    body = page[page.index("<body>") : page.index("</body>") + 7]
+    ElementTree.fromstring(body)
+    assert "<script" not in page
+    assert "http" not in page
+    assert '<mtd class="wrong"><mn>3✗' in page
+
+
+def test_json_and_unknown_formats() -> None:
+    graded = grade(library.get("four-tokens"), read("$$q_1 = (1, 3)$$"))
+    assert json.loads(shown(graded, "json"))["cells"]
+    with pytest.raises(InputError, match="there is no format 'pdf'"):
+        shown(graded, "pdf")
+
+
+def test_a_learners_own_markup_stays_text_in_markdown() -> None:
+    text = shown(grade(library.get("four-tokens"), read("$$foo_{1} = 3$$ $$q_1 = (1, 2)$$")), "markdown")
+    assert "foo\\_\\{1\\}" in text

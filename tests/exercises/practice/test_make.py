@@ -1,0 +1,62 @@
+from __future__ import annotations
+
+import pytest
+
+from glassformer.errors import InputError
+from glassformer.exercises.numbers import Masked
+from glassformer.exercises.practice import LEVELS, TOPICS, ExerciseSpec, make, sheets
+from glassformer.exercises.solution import solve
+
+
+@pytest.mark.parametrize("level", LEVELS)
+@pytest.mark.parametrize("topic", TOPICS)
+def test_every_topic_at_every_level_solves(topic: str, level: str) -> None:
+    exercise = make(ExerciseSpec(topic=topic, level=level), seed=3)  # type: ignore[arg-type]
+    assert solve(exercise).steps
+
+
+def test_same_seed_same_sheets_and_every_sheet_different() -> None:
+    wanted = ExerciseSpec(heads=2)
+    first = sheets(wanted, 7, 12)
+    assert sheets(wanted, 7, 12) == first
+    assert sheets(wanted, 8, 12) != first
+    bare = [exercise.model_copy(update={"title": ""}) for exercise in first]
+    assert all(a != b for i, a in enumerate(bare) for b in bare[:i])
+
+
+def test_scores_stay_readable() -> None:
+    for seed in range(20):
+        solution = solve(make(ExerciseSpec(level="medium"), seed))
+        cells = [x for _, _, x in solution["S"].cells() if not isinstance(x, Masked)]
+        assert max(abs(float(x)) for x in cells) <= 5
+        assert len(set(cells)) > 1
+
+
+def test_what_was_asked_for_is_made() -> None:
+    exercise = make(ExerciseSpec(tokens=4, width=3, heads=2), 1)
+    assert exercise.X is not None
+    assert exercise.X.shape == (4, 3)
+    assert len(exercise.all_heads) == 2
+    assert make(ExerciseSpec(topic="mask"), 1).mask == "causal"
+    assert make(ExerciseSpec(topic="cross"), 1).memory is not None
+    assert make(ExerciseSpec(topic="transport"), 1).transport is not None
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        ({"topic": "poetry"}, "there is no topic 'poetry': choose one of attention, beta"),
+        ({"level": "cruel"}, "there is no level 'cruel': choose one of easy, medium, hard"),
+        ({"tokens": 0}, "0 tokens on paper: choose 1 to 8"),
+        ({"heads": 9}, "9 heads on paper: choose 1 to 4"),
+    ],
+)
+def test_mistakes(options: dict[str, object], says: str) -> None:
+    with pytest.raises(InputError) as error:
+        ExerciseSpec(**options)  # type: ignore[arg-type]
+    assert str(error.value).startswith(says)
+
+
+def test_more_sheets_than_there_are() -> None:
+    with pytest.raises(InputError, match="there are only 10 different sheets"):
+        sheets(ExerciseSpec(tokens=1, width=1, level="easy"), 1, 40)

@@ -1,0 +1,169 @@
+from __future__ import annotations
+
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from glassformer.errors import InputError
+from glassformer.lab.comparison.plan import ComparisonPlan, units
+from glassformer.lab.comparison.results import load
+from glassformer.lab.comparison.runner import Step, carry_out, reopen
+
+
+@pytest.fixture
+def cheap(plan: ComparisonPlan) -> ComparisonPlan:
+    """Gradients, one-step trainings and streams: milliseconds each."""
+    reach = replace(plan.reach, gradients=(2, 3), distances=(), steps=1, longer_steps=1, longer=(8,), rates=(1e-2,))
+    return replace(plan, name="cheap", tasks=("reach", "streaming"), reach=reach)
+
+
+def test_everything_is_measured_once(cheap: ComparisonPlan, tmp_path: Path) -> None:
+    seen: list[Step] = []
+    path = carry_out(cheap, tmp_path, show=seen.append)
+    expected = [unit.key for unit in units(cheap)]
+    assert [step.unit.key for step in seen] == expected
+    assert [step.done for step in seen] == list(range(len(expected)))
+    assert seen[-1].weight_done < seen[-1].weight
+    assert path.name.startswith("compare-cheap-20")
+    assert [p.name for p in tmp_path.iterdir()] == [path.name]  # no half-made folder is left
+
+
+def test_stopped_and_resumed(cheap: ComparisonPlan, tmp_path: Path) -> None:
+    done: list[str] = []
+
+    def stop(step: Step) -> None:
+        done.append(step.unit.key)
+        if len(done) == 7:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        carry_out(cheap, tmp_path, show=stop)
+    files = {path: path.stat().st_mtime_ns for path in (tmp_path / "compare-cheap.part" / "units").iterdir()}
+    assert len(files) == 6
+    again: list[str] = []
+    path = carry_out(cheap, tmp_path, show=lambda step: again.append(step.unit.key))
+    assert sorted(done[:6] + again) == sorted(unit.key for unit in units(cheap))  # nothing twice, nothing left out
+    assert len(json.loads(path.read_text())["units"]) == len(done[:6]) + len(again)
+
+
+def test_a_part_is_measured_again_and_the_rest_is_kept(cheap: ComparisonPlan, tmp_path: Path) -> None:
+    first = carry_out(cheap, tmp_path, command="first")
+    measured = lambda path: {
+        (one["task"], str(one["settings"]), one["part"], one["seed"]): one for one in load(path).units
+    }
+    before = measured(first)
+    reopen(load(first), tmp_path, ["streaming"])
+    seen: list[Step] = []
+
+    def stop(step: Step) -> None:
+        seen.append(step)
+        if len(seen) == 2:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        carry_out(cheap, tmp_path, show=stop)
+    reopen(load(first), tmp_path, ["streaming"])  # the same again goes on
+    path = carry_out(cheap, tmp_path, show=seen.append)
+    keys = [step.unit.key for step in seen]
+    assert keys[:1] + keys[2:] == [unit.key for unit in units(cheap) if unit.task == "streaming"]
+    after = measured(path)
+    assert after.keys() == before.keys()
+    assert {key[0] for key in after if after[key] != before[key]} == {"streaming"}
+
+
+def test_measuring_again_what_is_not_there_or_in_the_way_of_another_run(cheap: ComparisonPlan, tmp_path: Path) -> None:
+    done = carry_out(cheap, tmp_path)
+    with pytest.raises(InputError, match=r"no unit of .* starts with 'cost'"):
+        reopen(load(done), tmp_path, ["streaming", "cost"])
+
+    def stop(step: Step) -> None:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        carry_out(cheap, tmp_path, show=stop)
+    with pytest.raises(InputError, match="an unfinished run"):
+        reopen(load(done), tmp_path, ["streaming"])
+
+
+def test_another_plan_is_not_mixed_in(cheap: ComparisonPlan, tmp_path: Path) -> None:
+    def stop(step: Step) -> None:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        carry_out(cheap, tmp_path, show=stop)
+    with pytest.raises(InputError, match="holds a run with another plan"):
+        carry_out(replace(cheap, seeds=(0,)), tmp_path)
+
+
+def test_two_at_a_time_are_refused(cheap: ComparisonPlan, tmp_path: Path) -> None:
+    def nested(step: Step) -> None:
+        with pytest.raises(InputError, match="locked by another process"):
+            carry_out(cheap, tmp_path)
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        carry_out(cheap, tmp_path, show=nested)
+
+
+def test_complete_tasks_of_an_unfinished_run(cheap: ComparisonPlan, tmp_path: Path) -> None:
+    first = sum(unit.task == "reach" for unit in units(cheap))
+
+    def stop(step: Step) -> None:
+        if step.done == first + 1:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        carry_out(cheap, tmp_path, show=stop)
+    part = load(tmp_path / "compare-cheap.part")
+    assert part.plan.tasks == ("reach",)
+    assert {unit["task"] for unit in part.units} == {"reach"}
+
+
+CHILD = """
+import sys; sys.path.insert(0, {tests!r})
+from dataclasses import replace
+from pathlib import Path
+from conftest import small
+from glassformer.lab.comparison.runner import carry_out
+plan = small("killed", tasks=("reach",))
+carry_out(replace(plan, reach=replace(plan.reach, steps=20)), Path({folder!r}))
+"""
+
+
+@pytest.mark.slow
+def test_killed_at_random_moments(tmp_path: Path) -> None:
+    """kill -9 again and again: what was finished is never touched again, and in the end each unit is there once."""
+    code = CHILD.format(tests=str(Path(__file__).parent), folder=str(tmp_path))
+    work = tmp_path / "compare-killed.part"
+    chance, kept, kills = random.Random(0), dict[str, int](), 0
+    while True:
+        child = subprocess.Popen([sys.executable, "-c", code])
+        while child.poll() is None and len(list(work.glob("units/*.json"))) <= len(kept):
+            time.sleep(0.01)
+        try:
+            child.wait(chance.uniform(0, 0.5))
+        except subprocess.TimeoutExpired:
+            os.kill(child.pid, signal.SIGKILL)
+            child.wait()
+            kills += 1
+        else:
+            assert child.returncode == 0
+            break
+        now = {path.name: path.stat().st_mtime_ns for path in work.glob("units/*.json")}
+        assert kept.items() <= now.items()
+        kept = now
+        if kills == 4:  # then it may finish
+            assert subprocess.run([sys.executable, "-c", code]).returncode == 0
+            break
+    (file,) = tmp_path.glob("compare-killed-*.json")
+    keys = [unit["part"] + str(unit["settings"]) + str(unit["seed"]) for unit in json.loads(file.read_text())["units"]]
+    assert len(keys) == len(set(keys)) == 6 + 2 * (6 * 2 + 6 * 2 + 7)
+    assert kills >= 1

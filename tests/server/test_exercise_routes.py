@@ -1,0 +1,82 @@
+"""Paper, Check and practice over HTTP: the same numbers as the library."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+
+from glassformer.exercises import library
+from glassformer.exercises.solution import solve
+from server.conftest import Server
+
+
+def test_embedded_exercises_are_listed_and_served(server: Server) -> None:
+    listed = server.ask("GET", "api/exercises")[1]
+    assert [each["name"] for each in listed] == list(library.names())
+    assert server.ask("GET", "api/exercises/first-look")[1]["labels"] == ["the", "cat", "sat", "it"]
+    assert server.ask("GET", "api/exercises/nothing")[0] == 422
+
+
+@pytest.mark.parametrize("name", ["first-look", "columns", "two-heads", "transport"])
+def test_values_are_those_of_the_solver(server: Server, name: str) -> None:
+    exercise = server.ask("GET", f"api/exercises/{name}")[1]
+    exact = server.post("api/paper", exercise=exercise)
+    quick = server.post("api/paper", exercise=exercise, exact=False)
+    solution = solve(library.get(name))
+    for step in exact["steps"] + quick["steps"]:
+        wanted = solution[step["symbol"]]
+        for i, row in enumerate(step["value"]):
+            for j, value in enumerate(row):
+                assert math.isclose(float(value), float(wanted[i, j]), rel_tol=1e-9, abs_tol=1e-12)
+
+
+def test_the_first_screen_has_its_numbers(server: Server) -> None:
+    exercise = server.ask("GET", "api/exercises/first-look")[1]
+    steps = {step["symbol"]: step for step in server.post("api/paper", exercise=exercise)["steps"]}
+    assert steps["S"]["cells"][3][1] == {"operands": ["Q.4.1", "K.2.1", "Q.4.2", "K.2.2"], "how": "1·2 + 0·1"}
+    assert steps["A"]["decimal"][3] == ["0.0826", "0.6103", "0.0826", "0.2245"]
+    assert "<mfrac>" in steps["A"]["math"][3][1]
+    assert [round(x, 2) for x in steps["H"]["value"][3]] == [1.45, 1.39]
+
+
+def test_export_parse_and_cell(server: Server) -> None:
+    exercise = server.ask("GET", "api/exercises/causal")[1]
+    yaml = server.post("api/paper/export", exercise=exercise, format="yaml")["text"]
+    assert server.post("api/paper/parse", text=yaml) == exercise
+    assert r"\begin{document}" in server.post("api/paper/export", exercise=exercise, format="latex")["text"]
+    cell = server.post("api/paper/cell", exercise=exercise, address="H.2.1")
+    assert cell["operands"][:2] == ["A.2.1", "V.1.1"]
+    assert server.ask("POST", "api/paper/cell", {"exercise": exercise, "address": "H.9.9"})[0] == 422
+
+
+def test_working_is_graded_with_its_mistake(server: Server) -> None:
+    exercise = server.ask("GET", "api/exercises/four-tokens")[1]
+    sheet = server.post("api/check/sheet", exercise=exercise)
+    assert [step["symbol"] for step in sheet["steps"]] == ["Q", "K", "V", "S", "A", "H"]
+    grade = server.post("api/check/grade", exercise=exercise, text="Q = [[1, 2], [2, 0], [0, 1], [1, 2]]")
+    verdicts = {cell["address"]: cell["verdict"] for cell in grade["cells"]}
+    assert verdicts["Q.4.2"] == "wrong"
+    assert verdicts["Q.4.1"] == "right"
+    typed = server.post("api/check/grade", exercise=exercise, answers={"Q": [["1", "2"], ["", "0"]]})
+    assert {cell["address"]: cell["verdict"] for cell in typed["cells"]}["Q.2.2"] == "right"
+
+
+def test_hints_come_in_three_steps(server: Server) -> None:
+    exercise = server.ask("GET", "api/exercises/first-look")[1]
+    first, second, third = (
+        server.post("api/check/hint", exercise=exercise, symbol="S", level=level, row=4, column=2)
+        for level in (1, 2, 3)
+    )
+    assert "formula" in first
+    assert "how" not in first
+    assert second["how"] == "1·2 + 0·1"
+    assert "decimal" not in second
+    assert third["decimal"] == "2"
+
+
+def test_practice_sheets_come_from_a_seed(server: Server) -> None:
+    assert "mask" in server.ask("GET", "api/practice")[1]["topics"]
+    one, other = (server.post("api/practice", topic="mask", seed=seed) for seed in (1, 2))
+    assert one != other
+    assert one == server.post("api/practice", topic="mask", seed=1)

@@ -1,0 +1,149 @@
+"""Paper as a person uses it, by mouse and by keyboard."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import pytest
+
+from server.conftest import until
+
+NEW = "#/paper/first-look"
+
+
+def weight(page: Any, word: str) -> str:
+    return page.locator("table.attend tbody tr", has_text=word).locator(".weight .num").inner_text()
+
+
+def settled(page: Any) -> None:
+    """Until the exact values are there."""
+    until(page, "glassformer.paper.state.view?.exact && !glassformer.paper.state.stale")
+
+
+def test_the_first_screen_shows_what_it_attends_to(opened: Any) -> None:
+    page = opened()
+    page.get_by_role("heading", name="What does “it” look at?").wait_for()
+    assert weight(page, "cat") == "61.0 %"
+    settled(page)
+    assert "0.6103" in page.locator(".equation").inner_text()
+    assert page.locator(".equation math").count() == 1
+    assert "(1.45, 1.39)" in re.sub(r"\s+(?=[),])|(?<=\()\s+", "", page.locator(".output").inner_text())
+
+
+def test_editing_a_key_changes_the_steps(opened: Any) -> None:
+    page = opened(NEW)
+    page.get_by_label("k of sat, coordinate 1").fill("3")
+    until(page, "document.querySelector('.equation').textContent.includes('sat')")
+    assert page.locator("#step-S [data-at='S.4.3']").inner_text() == "3"
+    page.get_by_role("button", name="Undo", exact=True).click()
+    until(page, "document.querySelector('.equation').textContent.includes('cat')")
+
+
+def test_beta_from_zero_to_infinity(opened: Any) -> None:
+    page = opened(NEW)
+    page.get_by_role("button", name="β = 0").click()
+    until(page, "[...document.querySelectorAll('.weight .num')].every(e => e.textContent === '25.0 %')")
+    page.get_by_role("button", name="β = infinity").click()
+    until(page, "[...document.querySelectorAll('.weight .num')].some(e => e.textContent === '100.0 %')")
+    assert weight(page, "cat") == "100.0 %"
+    assert re.sub(r"\s", "", page.locator(".output").inner_text()).endswith("=(2,2)")
+    until(page, "location.hash.includes('b=inf')")
+
+
+def test_dragging_the_query_moves_the_weights(opened: Any) -> None:
+    page = opened(NEW)
+    handle = page.locator("g.mark.q")
+    box = handle.locator(".ring").bounding_box()
+    x, y = box["x"] + box["width"] / 2, box["y"] + box["height"] / 2
+    page.mouse.move(x, y)
+    page.mouse.down()
+    page.mouse.move(x - 60, y - 190, steps=8)
+    page.mouse.up()
+    until(page, "document.querySelector('.equation').textContent.includes('sat')")
+    assert page.get_by_label("q of it, coordinate 2").input_value() not in ("", "0")
+
+
+def test_pointing_at_a_number_writes_its_sum_out(opened: Any) -> None:
+    page = opened(NEW)
+    settled(page)
+    page.locator("table.attend [data-at='S.4.2']").first.hover()
+    assert page.locator(".said").inner_text() == "q·k cat = 1·2 + 0·1 = 2"
+    assert page.locator("#live").inner_text() == "q·k cat = 1·2 + 0·1 = 2"
+    outlined = page.locator(".numbers .operand")
+    assert sorted({outlined.nth(i).get_attribute("data-at") for i in range(outlined.count())}) == [
+        "K.2.1", "K.2.2", "Q.4.1", "Q.4.2",
+    ]  # fmt: skip
+
+
+def test_numbers_are_walked_by_keyboard(opened: Any) -> None:
+    page = opened(NEW)
+    settled(page)
+    page.locator("#step-A [data-at='A.4.2']").focus()
+    page.keyboard.press("ArrowRight")
+    assert page.evaluate("document.activeElement.dataset.at") == "A.4.3"
+    page.keyboard.press("Enter")
+    assert page.evaluate("document.activeElement.dataset.at") == "S.4.1"
+    page.keyboard.press("Backspace")
+    assert page.evaluate("document.activeElement.dataset.at") == "A.4.3"
+    page.locator("g.mark.q").focus()
+    page.keyboard.press("ArrowUp")
+    until(page, "document.activeElement.getAttribute('aria-label').includes('(1, 0.5)')")
+
+
+def test_an_address_holds_the_whole_exercise(opened: Any) -> None:
+    page = opened(NEW)
+    page.get_by_label("k of the, coordinate 1").fill("sqrt(5)")
+    until(page, "location.hash.includes('x=')")
+    again = opened(page.evaluate("location.hash"))
+    again.get_by_role("heading", name="What does “it” look at?").wait_for()
+    assert again.get_by_label("k of the, coordinate 1").input_value() == "sqrt(5)"
+
+
+@pytest.mark.console_error("422")
+def test_a_wrong_number_is_explained_and_undone(opened: Any) -> None:
+    page = opened(NEW)
+    page.get_by_label("k of the, coordinate 1").fill("1/")
+    page.get_by_role("alert").wait_for()
+    assert "1/" in page.get_by_role("alert").inner_text()
+    page.get_by_role("alert").get_by_role("button", name="Undo").click()
+    page.get_by_role("alert").wait_for(state="detached")
+
+
+@pytest.mark.slow
+def test_mask_layout_heads_tokens_and_rows(opened: Any) -> None:
+    page = opened(NEW)
+    page.get_by_role("button", name="All rows").click()
+    page.get_by_role("button", name="Hide the future").click()
+    page.locator("td.masked").first.wait_for()
+    assert page.locator("td.masked").count() == 6
+    page.get_by_role("button", name="Tokens are rows").click()
+    page.get_by_role("button", name="Tokens are columns").wait_for()
+    page.get_by_role("button", name="One head more").click()
+    page.get_by_role("button", name="head 2").wait_for()
+    page.get_by_role("button", name="One token more").click()
+    page.get_by_role("button", name="word 5").first.wait_for()
+    settled(page)
+    assert page.locator(".problem").count() == 0
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("width", [320, 360, 1280])
+@pytest.mark.parametrize("dark", [False, True])
+def test_nothing_is_cut_off_sideways(opened: Any, width: int, dark: bool) -> None:
+    page = opened(NEW, width=width, dark=dark)
+    settled(page)
+    assert page.evaluate("document.documentElement.scrollWidth") <= width
+
+
+@pytest.mark.slow
+def test_open_and_export(opened: Any) -> None:
+    page = opened(NEW)
+    page.get_by_role("button", name="Open", exact=True).click()
+    page.get_by_label("Text of the exercise").fill("title: Mine\nQ: [[1]]\nK: [[1], [2]]\nV: [[1], [3]]\n")
+    page.get_by_role("dialog").get_by_role("button", name="Open", exact=True).click()
+    page.get_by_role("heading", name="Mine").wait_for()
+    page.get_by_role("button", name="Save", exact=True).click()
+    with page.expect_download() as saved:
+        page.get_by_role("button", name="Solution (LaTeX)").click()
+    assert saved.value.suggested_filename == "exercise.tex"

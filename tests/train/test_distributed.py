@@ -1,0 +1,98 @@
+"""Oracle: the same training in one process, in double precision."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+import torch
+
+from glassformer.errors import ConfigError, InputError
+from glassformer.train import fit
+from glassformer.train.distributed import LossModule, SingleProcess, process_group
+
+CLOSE = {"rtol": 1e-9, "atol": 1e-11}
+
+
+def require_close(found: Path, model: torch.nn.Module) -> None:
+    weights = torch.load(found)
+    for name, tensor in model.state_dict().items():
+        torch.testing.assert_close(weights[name], tensor, **CLOSE)
+
+
+def test_two_processes_are_one(child: ModuleType, launch: Callable[..., str], tmp_path: Path) -> None:
+    model = child.model()
+    done = fit(model, child.Made(), child.ARGS)
+    said = json.loads(launch("both", str(tmp_path), world=2))
+    rows = {row for number in range(4) for batch in child.Made().epoch(number) for row in batch}
+    assert said["replicated"]["asked"] == said["sharded"]["asked"] == len(rows), "what all processes met is told by one"
+    for name in ("replicated", "sharded"):
+        require_close(tmp_path / name / "out.pt", model)
+        for ours, theirs in zip(done.history, said[name]["history"], strict=True):
+            for number in ("step", "loss", "lr", "grad_norm"):
+                assert theirs[number] == pytest.approx(ours[number], rel=1e-9)
+            assert theirs.get("val", {}) == pytest.approx(ours.get("val", {}), rel=1e-9)
+    assert said["sharded"]["bytes"] < 1.5 * said["replicated"]["bytes"], "each weight is written once"
+
+
+def test_one_process_has_nothing_to_shard(refused) -> None:  # type: ignore[no-untyped-def]
+    def shard() -> None:
+        with process_group(True, torch.device("cpu")):
+            pass
+
+    refused(ConfigError, "--fsdp needs several processes, and there is 1: start them with torchrun", shard)
+
+
+def test_alone_everything_is_as_it_is() -> None:
+    alone = SingleProcess()
+    assert alone.sum(1.5, 2.0) == alone.broadcast(1.5, 2.0) == (1.5, 2.0)
+    assert alone.is_main
+    assert alone.any(True)
+    assert not alone.any(False)
+
+
+def test_no_batch_at_all(child: ModuleType, refused) -> None:  # type: ignore[no-untyped-def]
+    class Faulty(child.Made):  # type: ignore[name-defined,misc]
+        def batch(self, rows: object, seed: int) -> None:
+            return None
+
+    refused(
+        InputError,
+        "no batch of the first epoch has a row that can be used",
+        LossModule(child.model(), Faulty()).any_batch,
+    )
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("shard", [False, True])
+def test_saved_by_two_goes_on_with_one_or_four(
+    child: ModuleType, launch: Callable[..., str], tmp_path: Path, shard: bool
+) -> None:
+    model = child.model()
+    fit(model, child.Made(), child.ARGS)
+    out, words = tmp_path / "out.pt", ["fsdp"] if shard else []
+    said = json.loads(launch("train", str(tmp_path / "1"), str(out), "stop=5", *words, world=2))
+    assert said["stopped"] == "interrupted"
+    assert said["history"][-1]["step"] in (5, 6), "every process stops after the same step"
+    shutil.copytree(tmp_path / "1", tmp_path / "4")
+    for world in (1, 4):
+        again = ["resume", *(words if world > 1 else [])]
+        said = json.loads(launch("train", str(tmp_path / str(world)), str(out), *again, world=world))
+        assert said["stopped"] == "finished"
+        assert [line["step"] for line in said["history"] if "val" in line] == [4, 8, 12]
+        require_close(out, model)
+        out.unlink()
+
+
+@pytest.mark.slow
+def test_a_process_without_rows_goes_along(child: ModuleType, launch: Callable[..., str], tmp_path: Path) -> None:
+    """Seven rows in batches of three: the last batch of an epoch has one row, and two processes share it."""
+    model = child.model()
+    fit(model, child.Made(7, 3), child.ARGS)
+    for name, words in (("whole", []), ("parts", ["fsdp"])):
+        launch("train", str(tmp_path / name), str(tmp_path / f"{name}.pt"), "few", *words, world=2)
+        require_close(tmp_path / f"{name}.pt", model)

@@ -1,0 +1,75 @@
+"""Training and validation data of a run, and the model that it fine-tunes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from glassformer.checkpoints import save
+from glassformer.data import Lines
+from glassformer.errors import InputError
+from glassformer.models import ViT, vit
+from glassformer.train.args import TrainArgs
+from glassformer.train.splits import base_model, data_paths, split
+
+
+def test_splits_of_a_folder(tmp_path: Path) -> None:
+    for name in ("train.tsv", "test.tsv"):
+        (tmp_path / name).write_text("a\tb\n")
+    whole = str(tmp_path)
+    assert data_paths(TrainArgs(data=whole), ".tsv") == (tmp_path / "train.tsv", tmp_path / "test.tsv")
+    (tmp_path / "valid.tsv").write_text("a\tb\n")
+    assert data_paths(TrainArgs(data=whole), ".tsv")[1] == tmp_path / "valid.tsv", "the test split stays unseen"
+    one = str(tmp_path / "test.tsv")
+    assert data_paths(TrainArgs(data=one), ".tsv") == (tmp_path / "test.tsv", None)
+    assert data_paths(TrainArgs(data=one, val=whole), ".tsv") == (tmp_path / "test.tsv", tmp_path)
+
+
+def test_a_dataset_by_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("GLASSFORMER_DATA", str(tmp_path))
+    first, val = data_paths(TrainArgs(data="uci-digits"))
+    assert first.name == "train"
+    assert val is not None
+    assert val.name == "test"
+
+
+def test_data_that_does_not_exist(refused: Callable[..., None], tmp_path: Path) -> None:
+    refused(InputError, "nowhere does not exist: give a folder", lambda: data_paths(TrainArgs(data="nowhere")))
+    missing = TrainArgs(data=str(tmp_path), val="gone")
+    refused(InputError, "--val gone does not exist", lambda: data_paths(missing))
+
+
+@pytest.fixture
+def lines(tmp_path: Path) -> Callable[[str, int], Lines]:
+    def opened(name: str, count: int) -> Lines:
+        (tmp_path / name).write_text("\n" + "".join(f"line {i}\n" for i in range(count)))
+        return Lines.open(tmp_path / name)
+
+    return opened
+
+
+def test_a_tenth_is_for_validation(lines: Callable[[str, int], Lines]) -> None:
+    whole = lines("a.txt", 30)
+    train, val, faults = split(whole, None, seed=0)
+    assert (len(train), len(val)) == (27, 3)
+    assert {train.line(i) for i in range(27)}.isdisjoint(val.line(i) for i in range(3))
+    assert faults.told() == ["empty line: 1 (a.txt line 1)"]
+    assert split(whole, None, seed=0)[1].line(0) == val.line(0)
+
+
+def test_validation_data_that_is_given(lines: Callable[[str, int], Lines]) -> None:
+    first, second = lines("a.txt", 5), lines("b.txt", 2)
+    train, val, faults = split(first, second, seed=0)
+    assert train is first
+    assert val is second
+    assert faults.told() == ["empty line: 2 (a.txt line 1, b.txt line 1)"]
+
+
+def test_the_model_to_fine_tune(tmp_path: Path, refused: Callable[..., None]) -> None:
+    folder = str(save(ViT(vit.tiny()), tmp_path / "vit"))
+    assert base_model(TrainArgs(), "a ViT", lambda _: True) is None
+    assert isinstance(base_model(TrainArgs(from_=folder), "a ViT", lambda _: True), ViT)
+    says = f"--from {folder} is a ViT: fine-tune an encoder"
+    refused(InputError, says, lambda: base_model(TrainArgs(from_=folder), "an encoder", lambda _: False))
