@@ -90,7 +90,11 @@ class Work:
         return await unless_gone(self.request, pool.run(task, seconds, **arguments))
 
 
-Worked = Annotated[Work, Depends()]
+async def _work(request: Request) -> Work:
+    return Work(request)
+
+
+Worked = Annotated[Work, Depends(_work)]
 
 
 @router.get("/exercises")

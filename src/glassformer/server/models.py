@@ -117,7 +117,7 @@ class Models:
         self.threads.shutdown(wait=False, cancel_futures=True)
 
 
-def _models(request: Request) -> Models:
+async def _models(request: Request) -> Models:
     models: Models = request.app.state.models
     return models
 

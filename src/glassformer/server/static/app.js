@@ -1,5 +1,5 @@
 // The page: header, rooms by address, undo, theme. A room has enter(where, redraw), template(), title(), and maybe leave().
-import { html, nothing, onServer, render, route } from "./lib.js";
+import { address, asset, get, html, noteOf, nothing, onServer, render, roomsOf, route } from "./lib.js";
 import * as paper from "./paper.js";
 import * as tour from "./tour.js";
 
@@ -45,19 +45,20 @@ function applyTheme() {
 }
 
 function header() {
-  return html`<div class="bar"><a class="brand" href="#/paper/first-look"><img src="icon.svg" alt="" width="22" height="22">Glassformer</a>
-    <nav aria-label="Rooms">${Object.entries(NAMES).map(([key, name]) => html`<a href=${`#/${key}`} aria-current=${key === current ? "page" : nothing}>${name}</a>`)}</nav>
+  return html`<div class="bar"><a class="brand" href="#/paper/first-look"><img src=${asset("icon.svg")} alt="" width="22" height="22">Glassformer</a>
+    <nav aria-label="Rooms">${roomsOf(Object.keys(NAMES)).map((key) => html`<a href=${`#/${key}`} aria-current=${key === current ? "page" : nothing}>${NAMES[key]}</a>`)}</nav>
     <span class="spacer"></span>
     ${tour.button()}
     <button @click=${paper.undo} ?disabled=${!paper.state.past.length || current !== "paper"} title="Undo (Ctrl+Z)">Undo</button>
     <button @click=${paper.share} ?disabled=${current !== "paper"}>Share</button>
     <button class="icon" @click=${theme} aria-label=${`Colours: ${stored("theme") ?? "auto"}. Change`} title=${`Colours: ${stored("theme") ?? "auto"}`}>◐</button></div>
-    ${gone ? html`<p class="problem banner" role="alert">The server does not answer. The page stays readable; it will try again by itself.</p>` : nothing}`;
+    ${gone ? html`<p class="problem banner" role="alert">The server does not answer. The page stays readable; it will try again by itself.</p>` : nothing}
+    ${noteOf(current) ? html`<p class="quiet banner">${noteOf(current)}</p>` : nothing}`;
 }
 
 async function go() {
   const where = route();
-  const name = where.room in ROOMS ? where.room : "paper";
+  const name = where.room in ROOMS && roomsOf([where.room]).length ? where.room : "paper";
   if (room.leave && name !== current) room.leave();
   try {
     const next = await ROOMS[name]();
@@ -87,11 +88,11 @@ onServer((now) => {
 async function retry() {
   while (gone) {
     await new Promise((resolve) => setTimeout(resolve, 2000));
-    try { if ((await fetch("icon.svg", { cache: "no-store" })).ok) { gone = false; await go(); } } catch { /* not yet */ }
+    try { await get("api/practice"); await go(); } catch { /* not yet */ }
   }
 }
 
-addEventListener("hashchange", go);
+address.onChange(go);
 addEventListener("keydown", (event) => {
   if (!(event.ctrlKey || event.metaKey) || event.altKey || current !== "paper") return;
   const key = event.key.toLowerCase();
@@ -104,4 +105,4 @@ document.getElementById("main")?.replaceChildren();
 go();
 Object.assign(window, { glassformer: { paper, tour } });
 // torch loads once the first screen stands
-setTimeout(() => fetch("api/models").catch(() => {}), 1500);
+setTimeout(() => get("api/models").catch(() => {}), 1500);

@@ -1,5 +1,5 @@
 // Check: a learner's own working, graded as it is typed; hints in three steps; practice sheets.
-import { copy, get, html, isAbort, nothing, post, Problem, replaceHash, unpack } from "./lib.js";
+import { copy, get, go, html, isAbort, nothing, post, Problem, replaceHash, unpack } from "./lib.js";
 import { formula } from "./matrix.js";
 import * as paper from "./paper.js";
 
@@ -172,7 +172,7 @@ function practice() {
   const pick = (key, options) => html`<select aria-label=${key} @change=${set(key, false)}>${options.map((name) => html`<option ?selected=${state.wish[key] === name}>${name}</option>`)}</select>`;
   const count = (key, most) => html`<label>${key} <input class="num box" type="number" min="1" max=${most} .value=${String(state.wish[key])} @change=${set(key)}></label>`;
   return html`<div class="tools" role="toolbar" aria-label="Exercise to work on">
-    <label>Exercise <select @change=${(event) => { location.hash = `#/check/${event.target.value}`; }}>
+    <label>Exercise <select @change=${(event) => { go(`#/check/${event.target.value}`); }}>
       ${state.name ? nothing : html`<option selected value="">${state.exercise?.title ?? ""}</option>`}
       ${state.library.map((each) => html`<option value=${each.name} ?selected=${each.name === state.name}>${each.title}</option>`)}</select></label>
     <button aria-pressed=${state.mode === "grids"} @click=${() => { state.mode = "grids"; state.grade = null; later(); refresh(); }}>Grids</button>
@@ -191,7 +191,7 @@ export function template() {
     <section aria-label="Given"><h2>Given</h2><div class="given">${sheet.given.map((matrix) => html`<div class="step"><span class="name" .innerHTML=${matrix.name}></span><span class="eq">=</span>
       <div class="matrix" .style=${`--n: ${matrix.columns}`} role="img" aria-label=${`${matrix.spoken}: ${matrix.text.map((row) => row.join(" ")).join("; ")}`}>${matrix.text.map((row) => html`<div class="row">${row.map((cell) => html`<span class="num">${cell.replace("-", "−")}</span>`)}</div>`)}</div></div>`)}</div></section>
     <div class="work"><section aria-label="Your working">${state.mode === "grids" ? html`<h2>Find</h2><ol class="plain">${sheet.steps.map(stepGrid)}</ol>` : pasted()}</section>${verdicts()}</div>
-    <p class="row"><button @click=${async () => { await paper.start(state.name, state.exercise, copy(state.exercise)); location.hash = await paper.hash(); }}>See the solution on Paper ▸</button></p>
+    <p class="row"><button @click=${async () => { await paper.start(state.name, state.exercise, copy(state.exercise)); go(await paper.hash()); }}>See the solution on Paper ▸</button></p>
   </div>`;
 }
 export const title = () => (state.sheet ? `${state.sheet.title} · Check` : "Check");

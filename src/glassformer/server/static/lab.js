@@ -1,5 +1,5 @@
 // Lab: claims as cards; the reader guesses first, then the experiment runs.
-import { get, html, nothing, post, Problem } from "./lib.js";
+import { get, go, html, nothing, post, Problem } from "./lib.js";
 import * as paper from "./paper.js";
 
 export const state = { /** @type {any[]} */ claims: [], number: 1, /** @type {Record<number, string>} */ guesses: {}, /** @type {any} */ outcome: null, /** @type {Record<string, number>} */ values: {}, busy: false, /** @type {Problem | null} */ problem: null };
@@ -25,7 +25,7 @@ async function run() {
   try { state.outcome = await post(`api/lab/${state.number}`, { parameters }); } catch (error) { state.problem = /** @type {Problem} */ (error); }
   state.busy = false; refresh();
 }
-async function toPaper(exercise) { await paper.start("", exercise, structuredClone(exercise)); location.hash = await paper.hash(); }
+async function toPaper(exercise) { await paper.start("", exercise, structuredClone(exercise)); go(await paper.hash()); }
 
 const slider = (p) => html`<label class="slider"><span>${p.meaning} <b>${state.values[p.name]}</b></span><input type="range" aria-label=${p.meaning} min=${p.least} max=${p.most} step=${Number.isInteger(p.default) ? 1 : "any"} .value=${String(state.values[p.name])} @input=${(event) => { state.values[p.name] = Number.isInteger(p.default) ? Number(event.target.value) : Math.round(Number(event.target.value) * 1000) / 1000; refresh(); }}></label>`;
 
@@ -47,6 +47,6 @@ function card(claim) {
 export function template() {
   const claim = state.claims.find((each) => each.number === state.number);
   return html`<div class="room lab"><h1>Lab: claims about attention, tried by experiment</h1>
-    ${!claim ? html`${state.problem ? html`<p class="problem" role="alert">${state.problem.message}</p>` : html`<p class="quiet">Loading the claims …</p>`}` : html`<div class="two"><nav aria-label="Claims"><ol class="claims">${state.claims.map((each) => html`<li><button class="plain" aria-current=${each.number === state.number ? "true" : nothing} @click=${() => { choose(each.number); location.hash = `#/lab/${each.number}`; refresh(); }}>${each.number}. ${each.name}</button></li>`)}</ol></nav>${card(claim)}</div>`}</div>`;
+    ${!claim ? html`${state.problem ? html`<p class="problem" role="alert">${state.problem.message}</p>` : html`<p class="quiet">Loading the claims …</p>`}` : html`<div class="two"><nav aria-label="Claims"><ol class="claims">${state.claims.map((each) => html`<li><button class="plain" aria-current=${each.number === state.number ? "true" : nothing} @click=${() => { choose(each.number); go(`#/lab/${each.number}`); refresh(); }}>${each.number}. ${each.name}</button></li>`)}</ol></nav>${card(claim)}</div>`}</div>`;
 }
 export const title = () => "Lab";

@@ -1,5 +1,7 @@
 // Small things every room uses: requests, the state of the address, numbers, sharing.
+import { Gone, http } from "./transport.js";
 export { html, nothing, render, svg } from "./vendor/lit-html.js";
+export { Gone };
 
 /** A refusal of the server: what is wrong, and what to do. */
 export class Problem extends Error {
@@ -12,52 +14,47 @@ export class Problem extends Error {
   }
 }
 
-/** The server went away. */
-export class Gone extends Error {}
-
-/** How requests reach the engine: over HTTP here; a static site puts a worker in its place. */
-export const engine = {
-  /** @param {string} method @param {string} path @param {any} body @param {AbortSignal | undefined} signal */
-  async request(method, path, body, signal) {
-    let response;
-    try {
-      response = await fetch(path, {
-        method, signal,
-        headers: body === undefined ? {} : { "content-type": "application/json" },
-        body: body === undefined ? undefined : JSON.stringify(body),
-      });
-    } catch (error) {
-      if (error instanceof DOMException && error.name === "AbortError") throw error;
-      throw new Gone("the server does not answer");
-    }
-    const text = await response.text();
-    let value;
-    try { value = JSON.parse(text); } catch { throw new Problem(`the server answered ${response.status}`, "try again", response.status); }
-    if (!response.ok) throw new Problem(value.fact ?? "something went wrong", value.remedy ?? "try again", response.status);
-    return value;
-  },
-};
+/** How requests reach Python. A widget and a static site put their own in place before the page starts. */
+let transport = http;
+/** @param {import("./transport.js").Transport} other */
+export function useTransport(other) { transport = other; }
+/** The rooms that this transport serves, of those given. @param {string[]} names */
+export const roomsOf = (names) => names.filter((name) => !transport.rooms || transport.rooms.includes(name));
+/** What the transport says about a room, if anything. @param {string} room */
+export const noteOf = (room) => transport.notes?.[room] ?? "";
+/** The URL of a file of the page. @param {string} name */
+export const asset = (name) => transport.asset(name);
+/** A WebSocket, or what behaves like one. @param {string} path */
+export const connect = (path) => transport.connect(path);
 
 const listeners = new Set();
 /** Tells the page that the server is gone, or is back. @param {(gone: boolean) => void} listener */
 export function onServer(listener) { listeners.add(listener); }
 const say = (gone) => listeners.forEach((listener) => listener(gone));
 
-/** @param {string} method @param {string} path @param {any} [body] @param {AbortSignal} [signal] */
+/** The body of the answer. @param {string} method @param {string} path @param {any} [body] @param {AbortSignal} [signal] */
 async function request(method, path, body, signal) {
+  let answer;
   try {
-    const value = await engine.request(method, path, body, signal);
-    say(false);
-    return value;
+    answer = await transport.request(method, path, body === undefined ? undefined : JSON.stringify(body), signal);
   } catch (error) {
     if (error instanceof Gone) say(true);
     throw error;
   }
+  say(false);
+  if (answer.status < 300) return answer.body;
+  let value;
+  try { value = parse(answer.body); } catch { throw new Problem(`the server answered ${answer.status}`, "try again", answer.status); }
+  throw new Problem(value.fact ?? "something went wrong", value.remedy ?? "try again", answer.status);
 }
+/** @param {ArrayBuffer} body */
+const parse = (body) => JSON.parse(new TextDecoder().decode(body));
 /** @param {string} path @param {AbortSignal} [signal] */
-export const get = (path, signal) => request("GET", path, undefined, signal);
+export const get = async (path, signal) => parse(await request("GET", path, undefined, signal));
 /** @param {string} path @param {any} body @param {AbortSignal} [signal] */
-export const post = (path, body, signal) => request("POST", path, body, signal);
+export const post = async (path, body, signal) => parse(await request("POST", path, body, signal));
+/** @param {string} path @param {AbortSignal} [signal] */
+export const bytes = (path, signal) => request("GET", path, undefined, signal);
 
 /** Whether an error only says that a newer request has taken this one's place. @param {any} error */
 export const isAbort = (error) => error instanceof DOMException && error.name === "AbortError";
@@ -70,17 +67,48 @@ export function announce(text) {
 
 // -- the address of the page ----------------------------------------------------------------------------------------
 
+/** Where the address is kept: in the location of the page, or in memory where the page is a part of another one. */
+export const address = {
+  get: () => location.hash,
+  /** Goes there. @param {string} hash */
+  set(hash) { location.hash = hash; },
+  /** Writes the address without leaving the page. @param {string} hash */
+  replace(hash) { history.replaceState(null, "", hash); },
+  /** @param {() => void} listener */
+  onChange(listener) { addEventListener("hashchange", listener); },
+  /** What is shared: the whole address. @param {string} hash */
+  link: (hash) => location.origin + location.pathname + hash,
+};
+/** Addresses in memory, for a page inside a notebook: links are followed without a navigation. */
+export function keepAddressInMemory() {
+  let now = "";
+  const changed = new Set();
+  Object.assign(address, {
+    get: () => now,
+    set(hash) { if (hash !== now) { now = hash; changed.forEach((listener) => listener()); } },
+    replace(hash) { now = hash; },
+    onChange(listener) { changed.add(listener); },
+  });
+  document.addEventListener("click", (event) => {
+    const link = event.target instanceof Element ? event.target.closest("a[href^='#']") : null;
+    if (!link || event.defaultPrevented) return;
+    event.preventDefault();
+    const hash = /** @type {string} */ (link.getAttribute("href"));
+    if (hash.startsWith("#/")) address.set(hash);
+    else document.getElementById(hash.slice(1))?.focus();
+  });
+}
+
 /** `#/paper/four-tokens?b=inf&at=A.1.2` as its room, its name and its parameters. */
 export function route() {
-  const [path, query = ""] = decodeURI(location.hash.replace(/^#\/?/, "")).split("?");
+  const [path, query = ""] = decodeURI(address.get().replace(/^#\/?/, "")).split("?");
   const [room = "", name = ""] = path.split("/");
   return { room: room || "paper", name, query: new URLSearchParams(query) };
 }
-
+/** Goes to another address. @param {string} hash */
+export const go = (hash) => address.set(hash);
 /** Writes the address without leaving the page. @param {string} hash */
-export function replaceHash(hash) {
-  if (location.hash !== hash) history.replaceState(null, "", location.pathname + location.search + hash);
-}
+export function replaceHash(hash) { if (address.get() !== hash) address.replace(hash); }
 
 /** Text as deflate and base64url: what a shared address holds. @param {string} text */
 export async function pack(text) {

@@ -1,11 +1,11 @@
 // Live: recognition while audio plays; the spectrogram and the map of one layer grow as the audio comes in.
-import { get, html, isAbort, nothing, Problem } from "./lib.js";
+import { bytes as bytesAt, connect as connectTo, get, html, isAbort, nothing, Problem } from "./lib.js";
 import { microphone } from "./audio.js";
 import { colours } from "./npy.js";
 
 export const state = { /** @type {any[]} */ clips: [], clip: "", on: false, /** @type {any[]} */ words: [], heard: 0, path: "", /** @type {Problem | null} */ problem: null, done: false };
 let refresh = () => {};
-/** @type {{socket: WebSocket, stop: () => void} | null} */
+/** @type {{socket: import("./transport.js").Channel, stop: () => void} | null} */
 let session = null;
 const map = document.createElement("canvas"), mel = document.createElement("canvas");
 map.className = "live-map"; mel.className = "live-mel";
@@ -27,7 +27,7 @@ function connect(rate) {
   Object.assign(state, { words: [], heard: 0, problem: null, on: true, done: false });
   rows = [];
   for (const canvas of [map, mel]) canvas.getContext("2d")?.clearRect(0, 0, canvas.width, canvas.height);
-  const socket = new WebSocket(`${location.protocol === "https:" ? "wss" : "ws"}://${location.host}/api/live`);
+  const socket = connectTo("api/live");
   socket.binaryType = "arraybuffer";
   const ready = new Promise((resolve, reject) => { socket.onopen = () => { socket.send(JSON.stringify({ rate })); resolve(undefined); }; socket.onerror = () => reject(new Problem("the server does not answer", "try again", 0)); });
   socket.onmessage = (event) => {
@@ -82,7 +82,7 @@ async function play(file) {
   } catch (error) { state.problem = error instanceof Problem ? error : new Problem("this recording cannot be played", "give a WAV, FLAC or Ogg file", 0); state.on = false; }
   refresh();
 }
-async function playClip() { const response = await fetch(`api/clips/${encodeURIComponent(state.clip)}`); await play(await response.arrayBuffer()); }
+async function playClip() { await play(await bytesAt(`api/clips/${encodeURIComponent(state.clip)}`)); }
 async function listen() {
   stop();
   try {

@@ -1,5 +1,5 @@
 // Model: a real model at work on one input; its heads as small maps, one of them large, one of its rows in numbers.
-import { announce, get, html, isAbort, nothing, percent, post, Problem, replaceHash, short } from "./lib.js";
+import { address as page, announce, bytes, get, go, html, isAbort, nothing, percent, post, Problem, replaceHash, short } from "./lib.js";
 import "./map.js";
 import { colours, npy, toImage } from "./npy.js";
 import * as paper from "./paper.js";
@@ -105,7 +105,7 @@ async function pick(path, head, query) {
   await readRow();
 }
 function address() {
-  if (!location.hash.startsWith("#/model")) return;
+  if (!page.get().startsWith("#/model")) return;
   const query = new URLSearchParams();
   if (!state.file) query.set("t", state.texts[0]);
   query.set("p", state.path); query.set("h", String(state.head + 1)); query.set("q", String(state.query + 1));
@@ -125,7 +125,7 @@ async function toPaper() {
   await during("Writing the row down", async () => {
     const { exercise } = await post(`api/looks/${state.look.id}/paper`, { path: state.path, head: state.head, query: state.query });
     await paper.start("", exercise, structuredClone(exercise));
-    location.hash = await paper.hash();
+    go(await paper.hash());
   });
 }
 
@@ -142,8 +142,8 @@ async function take(file, name) {
   await run();
 }
 async function useClip(name) {
-  const blob = await (await fetch(`api/clips/${encodeURIComponent(name)}`)).blob();
-  await take(blob, `${name}.flac`);
+  const body = await bytes(`api/clips/${encodeURIComponent(name)}`);
+  await take(new Blob([body]), `${name}.flac`);
 }
 
 const pad = { canvas: /** @type {HTMLCanvasElement | null} */ (null), last: /** @type {number[] | null} */ (null) };
@@ -298,7 +298,7 @@ export function template() {
   const { look, about } = state;
   return html`<div class="room model ${state.busy ? "busy" : ""}">
     <h1 class="visually-hidden">Model: ${state.name}</h1>
-    <div class="row pick" role="group" aria-label="Model">${state.models.map((model) => html`<button aria-pressed=${model.name === state.name} title=${model.about} @click=${() => { location.hash = `#/model/${model.name}`; }}>${model.name}</button>`)}</div>
+    <div class="row pick" role="group" aria-label="Model">${state.models.map((model) => html`<button aria-pressed=${model.name === state.name} title=${model.about} @click=${() => { go(`#/model/${model.name}`); }}>${model.name}</button>`)}</div>
     ${about ? html`<p class="quiet arch"><b>${about.architecture}</b>, ${about.parameters.toLocaleString("en")} parameters${Object.entries(about.facts).map(([key, value]) => html`, ${key} ${value}`)}</p>` : nothing}
     ${inputs()}
     ${state.busy ? html`<p class="busy-line" role="status"><span class="spin" aria-hidden="true"></span>${state.busy} … <button @click=${() => { running?.abort(); }}>Cancel</button></p>` : nothing}

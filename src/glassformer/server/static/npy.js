@@ -1,10 +1,9 @@
 // Arrays from the server: the bytes that np.save writes.
+import { bytes as bytesOf } from "./lib.js";
 
 /** @param {string} path @param {AbortSignal} [signal] */
 export async function npy(path, signal) {
-  const response = await fetch(path, { signal });
-  if (!response.ok) { const value = await response.json().catch(() => ({})); throw Object.assign(new Error(`${value.fact}: ${value.remedy}`), { status: response.status }); }
-  const buffer = await response.arrayBuffer();
+  const buffer = await bytesOf(path, signal);
   const bytes = new Uint8Array(buffer), view = new DataView(buffer);
   const long = bytes[6] >= 2;
   const size = long ? view.getUint32(8, true) : view.getUint16(8, true), start = (long ? 12 : 10) + size;

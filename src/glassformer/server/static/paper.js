@@ -1,5 +1,5 @@
 // Paper: one exercise, all of it: the picture and the numbers of one query, then every step in order.
-import { copy, download, get, html, isAbort, nothing, pack, percent, post, Problem, replaceHash, short, toast, toNumber, unpack } from "./lib.js";
+import { address as page, copy, download, get, go, html, isAbort, nothing, pack, percent, post, Problem, replaceHash, short, toast, toNumber, unpack } from "./lib.js";
 import { formula, hue, inputAt, marks, matrixEditor, matrixGrid, numberAt } from "./matrix.js";
 import { plane } from "./plane.js";
 import { cellAt, link, operands, select, selection, sentence, split } from "./select.js";
@@ -202,7 +202,7 @@ function editMany(symbol, cells, key) {
 let addressTimer = 0;
 function address() {
   clearTimeout(addressTimer);
-  addressTimer = setTimeout(async () => { if (location.hash.startsWith("#/paper") || !location.hash.replace(/^#\/?/, "")) replaceHash(await hash()); }, 300);
+  addressTimer = setTimeout(async () => { if (page.get().startsWith("#/paper") || !page.get().replace(/^#\/?/, "")) replaceHash(await hash()); }, 300);
 }
 
 /** The address of what is on the page. */
@@ -224,7 +224,7 @@ export async function hash(room = "paper") {
 }
 
 export async function share() {
-  const link = location.origin + location.pathname + (await hash());
+  const link = page.link(await hash());
   replaceHash(await hash());
   try { await navigator.clipboard.writeText(link); toast("Address copied: it holds the whole exercise."); }
   catch { toast("The address of this page now holds the whole exercise: copy it from the address bar."); }
@@ -451,7 +451,7 @@ function toolbar() {
   const heads = attention?.heads.length ?? 0, tokens = attention?.keys.length ?? 0;
   const simple = attention && !e.memory && !e.patches;
   return html`<div class="tools" role="toolbar" aria-label="The exercise">
-    <label>Exercise <select @change=${(event) => { location.hash = `#/paper/${event.target.value}`; }}>
+    <label>Exercise <select @change=${(event) => { go(`#/paper/${event.target.value}`); }}>
       ${state.name && JSON.stringify(e) === JSON.stringify(state.original) ? nothing : html`<option selected value="">${state.name ? `${e.title} (changed)` : e.title}</option>`}
       ${state.library.map((each) => html`<option value=${each.name} ?selected=${each.name === state.name && JSON.stringify(e) === JSON.stringify(state.original)}>${each.title}</option>`)}</select></label>
     ${attention ? html`
@@ -529,7 +529,7 @@ export function template() {
     <p class="said" ?data-empty=${!said}>${said || "Point at any number: its operands are outlined and its sum is written out here. Click keeps it, arrows walk, Enter goes to an operand, Backspace returns."}</p>
     ${toolbar()}
     ${steps()}
-    <p class="row"><a class="button" href="#/check" @click=${async (event) => { event.preventDefault(); location.hash = await hash("check"); }}>Work it out yourself ▸</a> <a class="button" href="#/check?new=1">Practise like this ▸</a></p>
+    <p class="row"><a class="button" href="#/check" @click=${async (event) => { event.preventDefault(); go(await hash("check")); }}>Work it out yourself ▸</a> <a class="button" href="#/check?new=1">Practise like this ▸</a></p>
     ${dialog()}
   </div>`;
 }

@@ -1,5 +1,5 @@
 // The tour: nine actions, each completed by doing it.
-import { announce, html, nothing, toNumber } from "./lib.js";
+import { announce, go, html, nothing, toNumber } from "./lib.js";
 import * as paper from "./paper.js";
 import { selection } from "./select.js";
 
@@ -106,13 +106,13 @@ export async function toggle() {
   const { get } = await import("./lib.js");
   const exercise = await get("api/exercises/first-look");
   await paper.start("first-look", exercise, structuredClone(exercise));
-  location.hash = "#/paper/first-look";
+  go("#/paper/first-look");
   begin(0);
 }
 function next() {
   STEPS[tour.at].finish?.();
   if (tour.at + 1 < STEPS.length) begin(tour.at + 1);
-  else { tour.on = false; location.hash = "#/check/one-query"; redraw(); }
+  else { tour.on = false; go("#/check/one-query"); redraw(); }
 }
 
 export const button = () => html`<button aria-pressed=${tour.on} @click=${toggle}>Tour ${tour.on ? html`${tour.at + 1}/9` : "1/9 ▸"}</button>`;
