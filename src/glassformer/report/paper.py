@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable, Mapping, Sequence
+from functools import cached_property, lru_cache
 from html import escape
 from typing import Any
 
@@ -17,7 +18,7 @@ from glassformer.exercises import library
 from glassformer.exercises.arithmetic import EXACT, FLOATS, Arithmetic
 from glassformer.exercises.description import say
 from glassformer.exercises.exercise import Exercise, from_data
-from glassformer.exercises.expression import substitute
+from glassformer.exercises.expression import Expression, substitute
 from glassformer.exercises.matrix import Matrix
 from glassformer.exercises.numbers import MASKED, READABLE, Exact, Masked
 from glassformer.exercises.plan import Operation, Plan, evaluate, plan
@@ -463,9 +464,7 @@ def _power(exponent: str) -> str:
 
 def _put(x: Any) -> str:
     """Format a number within a sum: exact if that is short, otherwise as a decimal."""
-    if isinstance(x, Exact) and x.size <= SHORT:
-        return printed.text(x.expression)
-    return _decimal(x)
+    return _forms(x).put if isinstance(x, Exact) else _decimal(x)
 
 
 # -- single numbers ----------------------------------------------------------------------------------------------------
@@ -480,42 +479,97 @@ def _number(x: float) -> float | str:
 
 
 def _float(x: Any) -> float | str:
+    if isinstance(x, Exact):
+        return _forms(x).value
     return "-inf" if isinstance(x, Masked) else _number(float(x))
 
 
 def _decimal(x: Any) -> str:
     """Format a number with four decimals; integers are written without decimals."""
+    if isinstance(x, Exact):
+        return _forms(x).decimal
     if isinstance(x, Masked):
         return "−∞"
-    value = float(x)
-    if not math.isfinite(value):
-        return x.significant(DIGITS) if isinstance(x, Exact) else "∞" if value > 0 else "−∞"
-    whole = round(value)
-    if abs(value) < 1e7 and (_is_whole(x) if isinstance(x, Exact) else abs(value - whole) < 1e-12):
-        return str(whole).replace("-", "−")
-    if abs(value) >= 1e7:
-        return f"{value:.{DIGITS}e}".replace("-", "−")
-    text = x.decimal(DIGITS) if isinstance(x, Exact) else f"{value:.{DIGITS}f}"
-    return text.replace("-", "−")
-
-
-def _is_whole(x: Exact) -> bool:
-    q = x.rational()
-    return q is not None and q.q == 1
+    if not math.isfinite(x):
+        return "∞" if x > 0 else "−∞"
+    if abs(x) >= 1e7:
+        return f"{x:.{DIGITS}e}".replace("-", "−")
+    whole = round(x)
+    return (str(whole) if abs(x - whole) < 1e-12 else f"{x:.{DIGITS}f}").replace("-", "−")
 
 
 def _text(x: Any) -> str:
     """Format a number as one would type it into a cell."""
-    if isinstance(x, Masked):
-        return "-inf"
     if isinstance(x, Exact):
-        return str(x) if x.size <= READABLE else x.significant(17)
-    return f"{x:.12g}"
+        return _forms(x).text
+    return "-inf" if isinstance(x, Masked) else f"{x:.12g}"
 
 
 def _math(x: Exact | Masked) -> str | None:
     """Return MathML of the exact form, or None if it is too long to read."""
-    return f"<math>{_drawn(mathml(x.expression))}</math>" if x.size <= READABLE else None
+    return _forms(x).math if isinstance(x, Exact) else f"<math>{_drawn(mathml(x.expression))}</math>"
+
+
+class _Forms:
+    """An exact number in the forms in which the page shows it, each formatted when it is first needed."""
+
+    def __init__(self, number: Exact) -> None:
+        self.number = number
+        self.size = number.size
+
+    @cached_property
+    def expression(self) -> Expression:
+        return self.number.expression
+
+    @cached_property
+    def value(self) -> float | str:
+        return _number(float(self.number))
+
+    @cached_property
+    def decimal(self) -> str:
+        value = float(self.number)
+        if not math.isfinite(value):
+            return self.number.significant(DIGITS)
+        if abs(value) >= 1e7:
+            return f"{value:.{DIGITS}e}".replace("-", "−")
+        q = self.number.rational()
+        text = str(q.p) if q is not None and q.q == 1 else self.number.decimal(DIGITS)
+        return text.replace("-", "−")
+
+    @cached_property
+    def put(self) -> str:
+        return printed.text(self.expression) if self.size <= SHORT else self.decimal
+
+    @cached_property
+    def text(self) -> str:
+        return printed.code(self.expression) if self.size <= READABLE else self.number.significant(17)
+
+    @cached_property
+    def math(self) -> str | None:
+        return f"<math>{_drawn(mathml(self.expression))}</math>" if self.size <= READABLE else None
+
+
+_BY_OBJECT: dict[int, tuple[Exact, _Forms]] = {}
+REMEMBERED = 4096  # numbers
+
+
+def _forms(number: Exact) -> _Forms:
+    """Most numbers stay as they are when one of them is edited, and each is shown many times: format it once.
+
+    The second look-up, by value, is the slow one: hashing rationals takes as long as formatting short numbers."""
+    found = _BY_OBJECT.get(id(number))
+    if found is not None and found[0] is number:
+        return found[1]
+    forms = _by_value(frozenset(number.terms.items()))
+    if len(_BY_OBJECT) >= REMEMBERED:
+        _BY_OBJECT.clear()
+    _BY_OBJECT[id(number)] = number, forms
+    return forms
+
+
+@lru_cache(maxsize=REMEMBERED)
+def _by_value(terms: frozenset[Any]) -> _Forms:
+    return _Forms(Exact.of(dict(terms)))
 
 
 def _drawn(markup: str) -> str:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import json
 from typing import Annotated, Any, Literal
 
-from fastapi import APIRouter, Depends, Path, Request
+from fastapi import APIRouter, Depends, Path, Request, Response
 from pydantic import BaseModel, ConfigDict, Field
 
 from glassformer.errors import InputError
 from glassformer.server.app import unless_gone
+from glassformer.server.workers import Pool
 
 router = APIRouter(tags=["exercises"])
 
@@ -76,18 +76,19 @@ class Work:
         self.request = request
         self.limits = request.app.state.settings.limits
 
-    async def exact(self, task: str, **arguments: Any) -> Any:
+    async def exact(self, task: str, **arguments: Any) -> Response:
         return await self._run(self.request.app.state.exact, task, self.limits.exact_seconds, arguments)
 
-    async def quick(self, task: str, **arguments: Any) -> Any:
+    async def quick(self, task: str, **arguments: Any) -> Response:
         return await self._run(self.request.app.state.quick, task, self.limits.decimals_seconds, arguments)
 
-    async def _run(self, pool: Any, task: str, seconds: float, arguments: dict[str, Any]) -> Any:
-        if len(json.dumps(arguments)) > self.limits.exercise:
+    async def _run(self, pool: Pool, task: str, seconds: float, arguments: dict[str, Any]) -> Response:
+        if len(await self.request.body()) > self.limits.exercise:
             raise InputError(
                 "the exercise or the document is too large", f"give at most {self.limits.exercise:,} bytes"
             )
-        return await unless_gone(self.request, pool.run(task, seconds, **arguments))
+        result = await unless_gone(self.request, pool.run(task, seconds, **arguments))
+        return Response(result, media_type="application/json")
 
 
 async def _work(request: Request) -> Work:
@@ -95,71 +96,73 @@ async def _work(request: Request) -> Work:
 
 
 Worked = Annotated[Work, Depends(_work)]
+Data = dict[str, Any]
 
 
-@router.get("/exercises")
-async def list_exercises(work: Worked) -> list[dict[str, Any]]:
+@router.get("/exercises", response_model=list[Data])
+async def list_exercises(work: Worked) -> Response:
     """The embedded exercises: name, title and kind."""
-    return list(await work.quick("exercises"))
+    return await work.quick("exercises")
 
 
-@router.get("/exercises/{name}")
-async def get_exercise(name: Annotated[str, Path(max_length=40)], work: Worked) -> dict[str, Any]:
+@router.get("/exercises/{name}", response_model=Data)
+async def get_exercise(name: Annotated[str, Path(max_length=40)], work: Worked) -> Response:
     """An embedded exercise."""
-    return dict(await work.quick("embedded", key=name))
+    return await work.quick("embedded", key=name)
 
 
-@router.post("/paper")
-async def solve(body: Solve, work: Worked) -> dict[str, Any]:
+@router.post("/paper", response_model=Data)
+async def solve(body: Solve, work: Worked) -> Response:
     """Every step of an exercise: decimals at once, or exact values."""
     run = work.exact if body.exact else work.quick
-    return dict(await run("view", data=body.exercise, exact=body.exact))
+    return await run("view", data=body.exercise, exact=body.exact)
 
 
-@router.post("/paper/cell")
-async def explain(body: At, work: Worked) -> dict[str, Any]:
+@router.post("/paper/cell", response_model=Data)
+async def explain(body: At, work: Worked) -> Response:
     """The operands of one number, and its sum written out."""
-    return dict(await work.exact("cell", data=body.exercise, address=body.address))
+    return await work.exact("cell", data=body.exercise, address=body.address)
 
 
-@router.post("/paper/export")
-async def export(body: Export, work: Worked) -> dict[str, str]:
+@router.post("/paper/export", response_model=dict[str, str])
+async def export(body: Export, work: Worked) -> Response:
     """The solution as Markdown, LaTeX or HTML, or the exercise as YAML."""
-    return {"text": str(await work.exact("export", data=body.exercise, form=body.format))}
+    made = await work.exact("export", data=body.exercise, form=body.format)
+    return Response(b'{"text":' + bytes(made.body) + b"}", media_type="application/json")
 
 
-@router.post("/paper/parse")
-async def parse(body: Text, work: Worked) -> dict[str, Any]:
+@router.post("/paper/parse", response_model=Data)
+async def parse(body: Text, work: Worked) -> Response:
     """An exercise from its YAML or JSON text."""
-    return dict(await work.quick("parse", text=body.text))
+    return await work.quick("parse", text=body.text)
 
 
-@router.post("/check/sheet")
-async def sheet(body: Sheet, work: Worked) -> dict[str, Any]:
+@router.post("/check/sheet", response_model=Data)
+async def sheet(body: Sheet, work: Worked) -> Response:
     """The steps a learner is asked for, with their sizes."""
-    return dict(await work.exact("sheet", data=body.exercise))
+    return await work.exact("sheet", data=body.exercise)
 
 
-@router.post("/check/grade")
-async def grade(body: Grade, work: Worked) -> dict[str, Any]:
+@router.post("/check/grade", response_model=Data)
+async def grade(body: Grade, work: Worked) -> Response:
     """A learner's working graded: cell by cell, with the mistakes named."""
-    return dict(await work.exact("grade", data=body.exercise, answers=body.answers, text=body.text))
+    return await work.exact("grade", data=body.exercise, answers=body.answers, text=body.text)
 
 
-@router.post("/check/hint")
-async def hint(body: Hint, work: Worked) -> dict[str, Any]:
+@router.post("/check/hint", response_model=Data)
+async def hint(body: Hint, work: Worked) -> Response:
     """Help with one step: its formula, the operands of a cell, the cell itself."""
     arguments = {"symbol": body.symbol, "level": body.level, "row": body.row, "column": body.column}
-    return dict(await work.exact("hint", data=body.exercise, **arguments))
+    return await work.exact("hint", data=body.exercise, **arguments)
 
 
-@router.get("/practice")
-async def practice_options(work: Worked) -> dict[str, Any]:
+@router.get("/practice", response_model=Data)
+async def practice_options(work: Worked) -> Response:
     """Topics and levels of practice sheets."""
-    return dict(await work.quick("practice_options"))
+    return await work.quick("practice_options")
 
 
-@router.post("/practice")
-async def practice(body: Practice, work: Worked) -> dict[str, Any]:
+@router.post("/practice", response_model=Data)
+async def practice(body: Practice, work: Worked) -> Response:
     """A fresh exercise from a seed."""
-    return dict(await work.exact("practice", **body.model_dump()))
+    return await work.exact("practice", **body.model_dump())

@@ -1,6 +1,7 @@
-"""A worker process: reads a task and its arguments from standard input, writes the result, until the input ends.
+"""A worker process: reads tasks from standard input and writes their results, until the input ends.
 
-Messages are a length in four bytes and that much JSON. Whoever started the process may kill it at any time.
+A task is a length in four bytes and that much JSON. An answer is a length, one byte that says what follows (a result,
+a problem or a bug) and JSON, which the server passes on without parsing it. The process may be killed at any time.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ import sys
 from typing import Any, BinaryIO
 
 MEMORY = 2 << 30  # address space of one worker
+READY, RESULT, PROBLEM, BUG = b"+", b"r", b"p", b"b"
 
 
 def main() -> None:
@@ -19,25 +21,29 @@ def main() -> None:
     _limit_memory()
     from glassformer.report.paper import TASKS
 
-    _write(sink, {"ready": True})
+    _write(sink, READY, b"")
     while (task := _read(source)) is not None:
-        _write(sink, _answer(TASKS, task))
+        _write(sink, *_answer(TASKS, task))
 
 
-def _answer(tasks: dict[str, Any], task: dict[str, Any]) -> dict[str, Any]:
+def _answer(tasks: dict[str, Any], task: dict[str, Any]) -> tuple[bytes, bytes]:
     from glassformer.errors import GlassError
 
     try:
-        return {"result": tasks[task["task"]](**task["arguments"])}
+        return RESULT, _json(tasks[task["task"]](**task["arguments"]))
     except GlassError as error:
-        return {"fact": error.fact, "remedy": error.remedy}
+        return PROBLEM, _json({"fact": error.fact, "remedy": error.remedy})
     except (MemoryError, RecursionError, OverflowError):
-        return {"fact": "these numbers grow too large", "remedy": "use smaller numbers or fewer of them"}
+        return PROBLEM, _json({"fact": "these numbers grow too large", "remedy": "use smaller numbers or fewer of them"})
     except Exception:  # a mistake of ours: told to whoever runs the server, and the worker goes on
         import traceback
 
         traceback.print_exc()
-        return {"bug": traceback.format_exc(limit=1)}
+        return BUG, _json(traceback.format_exc(limit=1))
+
+
+def _json(value: Any) -> bytes:
+    return json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode()
 
 
 def _limit_memory() -> None:
@@ -56,9 +62,8 @@ def _read(source: BinaryIO) -> dict[str, Any] | None:
     return message
 
 
-def _write(sink: BinaryIO, message: dict[str, Any]) -> None:
-    body = json.dumps(message, ensure_ascii=False, allow_nan=False).encode()
-    sink.write(len(body).to_bytes(4, "big") + body)
+def _write(sink: BinaryIO, kind: bytes, body: bytes) -> None:
+    sink.write((len(body) + 1).to_bytes(4, "big") + kind + body)
     sink.flush()
 
 

@@ -10,9 +10,11 @@ from collections import OrderedDict
 from typing import Any
 
 from glassformer.errors import InputError
+from glassformer.server.worker import PROBLEM, RESULT
 
 GRACE = 0.3  # seconds that abandoned work may still take before its process is killed
-CACHED = 128  # results kept
+CACHED = 256  # results kept, and
+CACHED_BYTES = 8 << 20  # at most so large together
 
 
 class Busy(Exception):
@@ -104,10 +106,11 @@ class Pool:
             self.idle.put_nowait(worker)
         self.most_waiting = waiting
         self.waiting = 0
-        self.cache: OrderedDict[bytes, Any] = OrderedDict()
+        self.cache: OrderedDict[bytes, bytes] = OrderedDict()
+        self.cached = 0  # bytes
 
-    async def run(self, task: str, seconds: float, **arguments: Any) -> Any:
-        """The result of a task of `report.paper`."""
+    async def run(self, task: str, seconds: float, **arguments: Any) -> bytes:
+        """Run a task of `report.paper` and return its result as JSON."""
         body = json.dumps({"task": task, "arguments": arguments}, ensure_ascii=False).encode()
         if body in self.cache:
             self.cache.move_to_end(body)
@@ -120,19 +123,25 @@ class Pool:
         finally:
             self.waiting -= 1
         try:
-            answer = json.loads(await worker.run(len(body).to_bytes(4, "big") + body, seconds))
+            answer = await worker.run(len(body).to_bytes(4, "big") + body, seconds)
         except Crashed:
             raise InputError("these numbers grow too large", "use smaller numbers or fewer of them") from None
         finally:
             self.idle.put_nowait(worker)
-        if "bug" in answer:
-            raise RuntimeError(answer["bug"])
-        if "fact" in answer:
-            raise InputError(answer["fact"], answer["remedy"])
-        self.cache[body] = answer["result"]
-        if len(self.cache) > CACHED:
-            self.cache.popitem(last=False)
-        return answer["result"]
+        kind, result = answer[:1], answer[1:]
+        if kind == PROBLEM:
+            raise InputError(**json.loads(result))
+        if kind != RESULT:
+            raise RuntimeError(json.loads(result))
+        self._remember(body, result)
+        return result
+
+    def _remember(self, body: bytes, result: bytes) -> None:
+        self.cache[body] = result
+        self.cached += len(body) + len(result)
+        while len(self.cache) > CACHED or self.cached > CACHED_BYTES:
+            oldest, forgotten = self.cache.popitem(last=False)
+            self.cached -= len(oldest) + len(forgotten)
 
     async def close(self) -> None:
         """End every process, and wait until it has ended."""

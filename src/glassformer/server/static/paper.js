@@ -78,7 +78,17 @@ function chooseRowOf(at) {
 let inFlight = false, again = false, exactTimer = 0, version = 0;
 /** @type {AbortController | null} */
 let exactRequest = null;
+/** Milliseconds from an edit until its decimals and its exact values are on the page. */
 export const timing = { edited: 0, decimals: 0, exact: 0 };
+const STALE = 300; // ms after which the last result is dimmed
+let staleTimer = 0;
+/** @param {"decimals" | "exact"} lane */
+function shown(lane) {
+  changed();
+  const { edited } = timing;
+  // the page is drawn in the next frame, before this runs
+  requestAnimationFrame(() => { if (timing.edited === edited) timing[lane] = performance.now() - edited; performance.mark(lane); });
+}
 
 async function decimals() {
   version += 1;
@@ -86,7 +96,7 @@ async function decimals() {
   timing.decimals = timing.exact = 0;
   clearTimeout(exactTimer);
   exactRequest?.abort();
-  state.stale = true;
+  if (!staleTimer) staleTimer = setTimeout(() => { state.stale = true; changed(); }, STALE);
   if (inFlight) { again = true; return; }
   inFlight = true;
   try {
@@ -96,19 +106,21 @@ async function decimals() {
       const view = await post("api/paper", { exercise: state.exercise, exact: false });
       if (mine === version || again) { state.view = view; state.problem = null; }
     } while (again);
-    timing.decimals = performance.now() - timing.edited;
   } catch (error) {
+    fresh();
     if (!isAbort(error)) state.problem = error instanceof Problem ? error : new Problem("the server does not answer", "start glassformer serve again", 0);
     return changed();
   } finally {
     inFlight = false;
   }
   if (again) return decimals();
-  state.stale = false;
+  fresh();
   settle();
-  changed();
+  shown("decimals");
   exactTimer = setTimeout(exactly, 120, version);
 }
+
+function fresh() { clearTimeout(staleTimer); staleTimer = 0; state.stale = false; }
 
 /** @param {number} mine */
 async function exactly(mine) {
@@ -117,8 +129,7 @@ async function exactly(mine) {
     const view = await post("api/paper", { exercise: state.exercise, exact: true }, exactRequest.signal);
     if (mine !== version) return;
     state.view = view;
-    timing.exact = performance.now() - timing.edited;
-    changed();
+    shown("exact");
     document.documentElement.dataset.exact = String(version);
   } catch (error) {
     if (!isAbort(error) && mine === version && error instanceof Problem) { state.problem = error; changed(); }
@@ -152,7 +163,6 @@ export function change(patch, key = "") {
   for (const name of Object.keys(next)) if (next[name] === undefined) delete next[name];
   state.exercise = next;
   decimals();
-  changed();
   address();
 }
 export function undo() { travel(state.past, state.future); }
@@ -163,7 +173,6 @@ function travel(from, to) {
   state.exercise = JSON.parse(from.pop());
   lastEdit.key = "";
   decimals();
-  changed();
   address();
 }
 
@@ -195,7 +204,6 @@ function editMany(symbol, cells, key) {
   }
   state.exercise = next;
   decimals();
-  changed();
   address();
 }
 
