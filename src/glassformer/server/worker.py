@@ -34,7 +34,9 @@ def _answer(tasks: dict[str, Any], task: dict[str, Any]) -> tuple[bytes, bytes]:
     except GlassError as error:
         return PROBLEM, _json({"fact": error.fact, "remedy": error.remedy})
     except (MemoryError, RecursionError, OverflowError):
-        return PROBLEM, _json({"fact": "these numbers grow too large", "remedy": "use smaller numbers or fewer of them"})
+        return PROBLEM, _json(
+            {"fact": "these numbers grow too large", "remedy": "use smaller numbers or fewer of them"}
+        )
     except Exception:  # a mistake of ours: told to whoever runs the server, and the worker goes on
         import traceback
 

@@ -75,52 +75,52 @@ function chooseRowOf(at) {
 
 // -- two lanes: decimals at once, exact values when nothing has happened for a moment -----------------------------------
 
-let inFlight = false, again = false, exactTimer = 0, version = 0;
+const IDLE = 120; // ms without an edit before exact values are asked for
+const STALE = 300; // ms after which the last result is dimmed
+let busy = false, exactTimer = 0, staleTimer = 0, version = 0;
 /** @type {AbortController | null} */
 let exactRequest = null;
-/** Milliseconds from an edit until its decimals and its exact values are on the page. */
+/** Milliseconds from the last edit until its decimals and its exact values are on the page. */
 export const timing = { edited: 0, decimals: 0, exact: 0 };
-const STALE = 300; // ms after which the last result is dimmed
-let staleTimer = 0;
-/** @param {"decimals" | "exact"} lane */
-function shown(lane) {
+
+/** @param {any} view @param {"decimals" | "exact"} lane @param {number} mine */
+function present(view, lane, mine) {
+  Object.assign(state, { view, problem: null });
+  if (mine === version) { clearTimeout(staleTimer); staleTimer = 0; state.stale = false; }
+  settle();
   changed();
-  const { edited } = timing;
   // the page is drawn in the next frame, before this runs
-  requestAnimationFrame(() => { if (timing.edited === edited) timing[lane] = performance.now() - edited; performance.mark(lane); });
+  requestAnimationFrame(() => { if (mine === version) timing[lane] = performance.now() - timing.edited; performance.mark(lane); });
+}
+/** @param {any} error @param {number} mine */
+function failed(error, mine) {
+  if (isAbort(error) || mine !== version) return;
+  clearTimeout(staleTimer); staleTimer = 0; state.stale = false;
+  state.problem = error instanceof Problem ? error : new Problem("the server does not answer", "start glassformer serve again", 0);
+  changed();
 }
 
+/** The exercise has changed. One request for decimals is under way at a time; the newest exercise goes next. */
 async function decimals() {
   version += 1;
   timing.edited = performance.now();
   timing.decimals = timing.exact = 0;
   clearTimeout(exactTimer);
   exactRequest?.abort();
+  exactTimer = setTimeout(exactly, IDLE, version);
   if (!staleTimer) staleTimer = setTimeout(() => { state.stale = true; changed(); }, STALE);
-  if (inFlight) { again = true; return; }
-  inFlight = true;
-  try {
-    do {
-      again = false;
-      const mine = version;
+  if (busy) return;
+  busy = true;
+  let mine;
+  do {
+    mine = version;
+    try {
       const view = await post("api/paper", { exercise: state.exercise, exact: false });
-      if (mine === version || again) { state.view = view; state.problem = null; }
-    } while (again);
-  } catch (error) {
-    fresh();
-    if (!isAbort(error)) state.problem = error instanceof Problem ? error : new Problem("the server does not answer", "start glassformer serve again", 0);
-    return changed();
-  } finally {
-    inFlight = false;
-  }
-  if (again) return decimals();
-  fresh();
-  settle();
-  shown("decimals");
-  exactTimer = setTimeout(exactly, 120, version);
+      if (!(mine === version && timing.exact)) present(view, "decimals", mine);
+    } catch (error) { failed(error, mine); }
+  } while (mine !== version);
+  busy = false;
 }
-
-function fresh() { clearTimeout(staleTimer); staleTimer = 0; state.stale = false; }
 
 /** @param {number} mine */
 async function exactly(mine) {
@@ -128,12 +128,9 @@ async function exactly(mine) {
   try {
     const view = await post("api/paper", { exercise: state.exercise, exact: true }, exactRequest.signal);
     if (mine !== version) return;
-    state.view = view;
-    shown("exact");
+    present(view, "exact", mine);
     document.documentElement.dataset.exact = String(version);
-  } catch (error) {
-    if (!isAbort(error) && mine === version && error instanceof Problem) { state.problem = error; changed(); }
-  }
+  } catch (error) { failed(error, mine); }
 }
 
 function settle() {
