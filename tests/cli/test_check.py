@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import json
 import subprocess
 import sys
@@ -66,7 +67,8 @@ def test_a_folder(tmp_path: Path) -> None:
     (pile / "one.md").write_text("$$q_1 = (1, 2)$$", encoding="utf-8")
     (pile / "two.yaml").write_text("Q: [[1", encoding="utf-8")
     run("four-tokens", str(pile), "-o", str(out), "-f", "markdown", code=0)
-    assert sorted(path.name for path in out.iterdir()) == ["one-feedback.md", "results.csv", "two-feedback.md"]
+    names = ["class-summary.md", "one-feedback.md", "overrides.csv", "results.csv", "two-feedback.md"]
+    assert sorted(path.name for path in out.iterdir()) == names
     rows = (out / "results.csv").read_text(encoding="utf-8").splitlines()
     assert len(rows) == 3
     assert "is not YAML" in rows[2]
@@ -122,5 +124,45 @@ def test_decimal_commas_are_read_if_asked_for(tmp_path: Path) -> None:
     answers.parent.mkdir()
     answers.write_text("a_{1,2} = 0,5344 and a_{1,1} = 0,1966\n", encoding="utf-8")
     assert "2 of the 2 you wrote are right" in run("four-tokens", str(answers), "--decimal-comma")
-    assert "answers.md,0.0400,2,0,0,0,48" in run("four-tokens", str(answers.parent), "--decimal-comma")
+    assert "answers.md,0.0400,4,100,,2,0,0,0,48" in run("four-tokens", str(answers.parent), "--decimal-comma")
     assert "--decimal-comma" in run("four-tokens", str(answers), code=2)
+
+
+def test_overrides_survive_a_new_exercise_and_a_new_rubric(tmp_path: Path) -> None:
+    """The teacher's file is made once, then only read; the totals stay when the answer key or the rubric changes."""
+    work, out, rubric = tmp_path / "work", tmp_path / "out", tmp_path / "rubric.yaml"
+    work.mkdir()
+    (work / "ada.md").write_text("$$q_1 = (1, 2)$$", encoding="utf-8")
+    (work / "ben.md").write_text("$$q_1 = (1, 3)$$", encoding="utf-8")
+    rubric.write_text("steps: {Q: 4}\n", encoding="utf-8")
+    first = run("four-tokens", str(work), "-o", str(out), "--rubric", str(rubric))
+    assert "Points of 4:" in first
+    overrides = out / "overrides.csv"
+    assert overrides.read_text(encoding="utf-8") == "submission,step,points,comment\n"
+    with overrides.open("a", encoding="utf-8") as file:
+        file.write("ben.md,total,3.5,explained it\nold.md,total,1,\n")
+    kept = overrides.read_bytes()
+    rubric.write_text("steps: {Q: 2, S: 6}\n", encoding="utf-8")
+    key = tmp_path / "key.yaml"
+    key.write_text("X: [[1, 3]]\nheads: [{WQ: [[1, 0], [0, 1]], WK: [[1, 0], [0, 1]], WV: [[1, 0], [0, 1]]}]\n")
+    second = run(str(key), str(work), "-o", str(out), "--rubric", str(rubric))
+    assert "explained it" in second
+    assert "line 3 (old.md, total): there is no such submission" in second
+    with (out / "results.csv").open(encoding="utf-8", newline="") as results:
+        rows = list(csv.DictReader(results))
+    assert (rows[1]["points"], rows[1]["max_points"]) == ("3.5", "8")
+    assert "explained it" in rows[1]["overridden"]
+    assert "explained it" in (out / "ben-feedback.txt").read_text(encoding="utf-8")
+    assert overrides.read_bytes() == kept
+
+
+def test_a_rubric_for_one_document_and_faulty_ones(tmp_path: Path) -> None:
+    rubric, answers = tmp_path / "rubric.yaml", tmp_path / "a.md"
+    answers.write_text("$$q_1 = (1, 2)$$", encoding="utf-8")
+    rubric.write_text("steps: {Q: 4}\n", encoding="utf-8")
+    assert "1 of 4 points." in run("four-tokens", str(answers), "--rubric", str(rubric))
+    assert "a rubric needs an exercise" in run(str(answers), "--rubric", str(rubric), code=2)
+    rubric.write_text("steps: {B: 4}\n", encoding="utf-8")
+    assert "the exercise has no step 'B'" in run("four-tokens", str(answers), "--rubric", str(rubric), code=2)
+    assert "cannot be read" in run("four-tokens", str(answers), "--rubric", str(tmp_path / "none.yaml"), code=2)
+    assert "cannot be read" in run("four-tokens", str(answers), "--overrides", str(tmp_path / "none.csv"), code=2)

@@ -12,6 +12,7 @@ import typer
 
 if TYPE_CHECKING:
     from glassformer.exercises.exercise import Exercise
+    from glassformer.exercises.grade.rubric import Rubric
     from glassformer.exercises.grade.submissions import Submission
 
 TEXTS = (".md", ".markdown", ".txt", ".tex", ".latex", ".typ", ".csv", ".tsv", ".html", ".htm")
@@ -37,10 +38,21 @@ def check(
     decimal_comma: Annotated[
         bool, typer.Option("--decimal-comma", help="Read every comma between two digits as a decimal comma.")
     ] = False,
+    rubric: Annotated[
+        Path | None, typer.Option(help="YAML file with points per step, tolerance and partial credit.")
+    ] = None,
+    overrides: Annotated[
+        Path | None,
+        typer.Option(
+            help="CSV file of points set by hand. Defaults to overrides.csv in the output folder, which is made once "
+            "and never overwritten."
+        ),
+    ] = None,
 ) -> None:
     """Grade a learner's working: wrong cells, those that follow from an earlier mistake, and the mistakes."""
     from glassformer.cli.output import write
     from glassformer.errors import InputError
+    from glassformer.exercises.grade.rubric import load_rubric
     from glassformer.exercises.grade.submissions import grade_all, submissions
     from glassformer.exercises.grade.view import FORMATS
 
@@ -48,8 +60,9 @@ def check(
         raise InputError(f"there is no format {format_!r}", f"choose one of {', '.join(FORMATS)}")
     exercise, documents = _split(sources)
     paths = submissions(documents)
-    if len(paths) == 1 and not documents[0].is_dir():
-        (submission,) = grade_all(exercise, paths, decimal_comma=decimal_comma)
+    scheme = load_rubric(rubric) if rubric is not None else None
+    if overrides is None and len(paths) == 1 and not documents[0].is_dir():
+        (submission,) = grade_all(exercise, paths, decimal_comma=decimal_comma, rubric=scheme)
         if submission.grade is None:
             fact, _, remedy = submission.error.rpartition(": ")
             raise InputError(fact or "it could not be graded", remedy)
@@ -59,7 +72,8 @@ def check(
         else:
             write(graded.render(format_), output)
         return
-    _pile(exercise, paths, format_, output, decimal_comma)
+    results = _with_progress(grade_all(exercise, paths, decimal_comma=decimal_comma, rubric=scheme), len(paths))
+    _write_class(results, exercise, scheme, paths, format_, output, overrides)
 
 
 def _split(sources: list[str]) -> tuple[Exercise | None, list[Path]]:
@@ -79,26 +93,47 @@ def _split(sources: list[str]) -> tuple[Exercise | None, list[Path]]:
     return None, paths
 
 
-def _pile(
-    exercise: Exercise | None, paths: list[Path], form: str, output: Path | None, decimal_comma: bool
+def _write_class(
+    graded: Iterator[Submission],
+    exercise: Exercise | None,
+    rubric: Rubric | None,
+    paths: list[Path],
+    form: str,
+    output: Path | None,
+    overrides: Path | None,
 ) -> None:
+    """Write results, feedback and the class summary to a folder, or print the results."""
     from glassformer.cli.output import write
     from glassformer.errors import InputError
-    from glassformer.exercises.grade.submissions import RESULTS, grade_all, report_names, table
+    from glassformer.exercises.grade.class_summary import summarize
+    from glassformer.exercises.grade.overrides import EMPTY, apply, read_overrides
+    from glassformer.exercises.grade.submissions import OVERRIDES, RESULTS, SUMMARY, report_names, table
+    from glassformer.exercises.grade.view import SUFFIX
 
     if output is not None:
         try:
             output.mkdir(parents=True, exist_ok=True)
         except OSError as error:
             raise InputError(f"{output} cannot be a folder ({error.strerror})", "choose another place") from None
+        if overrides is None:
+            overrides = output / OVERRIDES
+            if not overrides.exists():
+                write(EMPTY, overrides)
+    by_hand = read_overrides(overrides) if overrides is not None else ()  # before the work, and not after it
+    results, unused = apply(list(graded), by_hand, exercise, rubric)
     files = report_names(paths, form)
-    results: list[Submission] = []
-    for item in _with_progress(grade_all(exercise, paths, decimal_comma=decimal_comma), len(paths)):
-        results.append(item)
-        if output is not None:
+    if output is None:
+        write(table(results, dict.fromkeys(files, "")), None)
+    else:
+        for item in results:
             write(item.render(form), output / files[item.path])
-    text = table(results, files if output is not None else dict.fromkeys(files, ""))
-    write(text, output / RESULTS if output is not None else None)
+        write(table(results, files), output / RESULTS)
+        if exercise is not None:
+            summary = summarize(results, exercise, rubric, unused)
+            write(summary.render(form), output / f"{SUMMARY}{SUFFIX[form]}")
+            write(summary.render("text"), None)
+    for said in unused:
+        print(f"glassformer: {overrides}, {said}", file=sys.stderr)
     for item in results:
         if item.grade is None:
             print(f"glassformer: {item.path}: {item.error}", file=sys.stderr)

@@ -6,6 +6,7 @@ columns of X, Q = WQ·X, S = Kᵀ·Q, softargmax by column, H = V·A. Matrices a
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from itertools import pairwise
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -177,7 +178,7 @@ def from_data(data: object) -> Exercise:
     try:
         return Exercise.model_validate(data)
     except ValidationError as error:
-        raise _one_line(error) from None
+        raise one_line(error, Exercise, _PARTS) from None
 
 
 def schema() -> dict[str, Any]:
@@ -185,8 +186,19 @@ def schema() -> dict[str, Any]:
     return Exercise.model_json_schema()
 
 
-def _one_line(error: ValidationError) -> GlassError:
-    """Report the first validation error with its location."""
+# the models of the nested keys, for suggestions
+_PARTS: dict[str, type[Strict]] = {
+    "heads": Head,
+    "layernorm": LayerNorm,
+    "ffn": FeedForward,
+    "patches": Patches,
+    "transport": Transport,
+    "cost": Cost,
+}
+
+
+def one_line(error: ValidationError, model: type[Strict], parts: Mapping[str, type[Strict]]) -> GlassError:
+    """Report the first validation error of a file with its location; `parts` are the models of nested keys."""
     first = min(error.errors(), key=lambda each: each["type"] != "extra_forbidden")
     place = [part for part in first["loc"] if not str(part).startswith(("function-", "literal["))]
     where = "".join(f"[{part + 1}]" if isinstance(part, int) else f".{part}" for part in place).lstrip(".")
@@ -195,25 +207,16 @@ def _one_line(error: ValidationError) -> GlassError:
         return type(cause)(f"{where}: {cause.fact}" if where else cause.fact, cause.remedy)
     value = shorten(str(first["input"]))
     if first["type"] == "extra_forbidden":
-        return _unknown_key(where, [str(part) for part in place if not isinstance(part, int)])
+        return _unknown_key(where, [str(part) for part in place if not isinstance(part, int)], model, parts)
     if first["type"] == "missing":
         return InputError(f"{where} is missing", "give it")
     return InputError(f"{where} is {value!r}", first["msg"][0].lower() + first["msg"][1:])
 
 
-def _unknown_key(where: str, path: list[str]) -> InputError:
+def _unknown_key(where: str, path: list[str], model: type[Strict], parts: Mapping[str, type[Strict]]) -> InputError:
     from difflib import get_close_matches
 
-    parts: dict[str, type[Strict]] = {
-        "heads": Head,
-        "layernorm": LayerNorm,
-        "ffn": FeedForward,
-        "patches": Patches,
-        "transport": Transport,
-        "cost": Cost,
-    }
-    model = parts.get(path[-2], Exercise) if len(path) > 1 else Exercise
-    names = list(model.model_fields)
+    names = list(next((parts[part] for part in reversed(path[:-1]) if part in parts), model).model_fields)
     by_lower = {name.lower(): name for name in names}
     near = [by_lower[name] for name in get_close_matches(path[-1].lower(), list(by_lower), 1, 0.5)]
     remedy = f"did you mean {near[0]}?" if near else f"use one of {', '.join(names)}"

@@ -15,7 +15,16 @@ from glassformer.exercises.grade.accounting import Accounting, Ledger
 from glassformer.exercises.grade.align import COUNTERS, Alignment, align, is_hypothetical
 from glassformer.exercises.grade.cells import answer_of, closeness, shown
 from glassformer.exercises.grade.diagnose import Mistake, diagnose, weight_sums
-from glassformer.exercises.grade.rubric import essential, missing, score
+from glassformer.exercises.grade.rubric import (
+    Points,
+    Rubric,
+    award,
+    essential,
+    load_rubric,
+    missing,
+    score,
+    tolerate,
+)
 from glassformer.exercises.grade.verdict import Compared, FollowThrough, Place, Verdict, Verdicts, exact_values
 from glassformer.exercises.grade.vocabulary import PARAMETERS
 from glassformer.exercises.plan import Plan, plan
@@ -77,6 +86,7 @@ class Grade:
     arithmetic: tuple[ArithmeticFinding, ...]
     skipped: tuple[str, ...] = ()
     accounting: Accounting = field(default_factory=Accounting)
+    points: Points | None = None  # with a rubric
 
     def count(self) -> Counter[str]:
         """Return the number of cells with each verdict."""
@@ -116,6 +126,7 @@ class Grade:
             "name": self.name,
             "exercise": self.title,
             "score": None if self.score is None else round(self.score, 6),
+            **({} if self.points is None else {"points": self.points.to_json()}),
             "accounting": asdict(self.accounting),
             "cells": [cell.to_json() for cell in self.cells],
             "mistakes": [mistake.to_json() for mistake in self.mistakes],
@@ -126,13 +137,19 @@ class Grade:
         }
 
 
-def check(exercise: Exercise | Path | str | None, answers: Reading | Mapping[str, Any] | Path | str) -> Grade:
+def check(
+    exercise: Exercise | Path | str | None,
+    answers: Reading | Mapping[str, Any] | Path | str,
+    *,
+    rubric: Rubric | Path | str | None = None,
+) -> Grade:
     """Grade a learner's work.
 
     `exercise`: an Exercise, a YAML file, or the name of an embedded one; None only checks the document's arithmetic.
     `answers`: a file, a document as text (with a line break in it), or a mapping such as {"Q": [[1, 2], [3, 4]]}.
+    `rubric`: a Rubric, a YAML file or YAML text; the grade then has `points`, and its score is their share.
     """
-    return grade(_exercise(exercise), _reading(answers))
+    return grade(_exercise(exercise), _reading(answers), None if rubric is None else load_rubric(rubric))
 
 
 def _exercise(exercise: Exercise | Path | str | None) -> Exercise | None:
@@ -151,8 +168,10 @@ def _reading(answers: Reading | Mapping[str, Any] | Path | str) -> Reading:
     return read(answers) if isinstance(answers, str) and "\n" in answers else read_file(answers)
 
 
-def grade(exercise: Exercise | None, reading: Reading) -> Grade:
+def grade(exercise: Exercise | None, reading: Reading, rubric: Rubric | None = None) -> Grade:
     """Grade a parsed document; without an exercise only its own arithmetic is checked."""
+    if exercise is None and rubric is not None:
+        raise InputError("a rubric needs an exercise", "name the exercise before the answers")
     sums = tuple(arithmetic(reading))
     ledger = Ledger(reading.text)
     if exercise is None:
@@ -170,12 +189,14 @@ def grade(exercise: Exercise | None, reading: Reading) -> Grade:
         follow = alignment.follow_through(made, exact, behind)
         verdicts = follow.run()
         cells = (*verdicts.cells, *_misshaped(made, alignment, verdicts))
+        cells = cells if rubric is None else tolerate(cells, rubric)
         mistakes = diagnose(exercise, follow, cells, alignment.misshaped)
         found = {place: value for mistake in mistakes for place, value in mistake.values.items() if value is not True}
         if set(found) <= set(behind):
             break
         behind |= found
-    absent = [cell for cell in missing(made, verdicts) if cell.symbol not in alignment.misshaped]
+    required = rubric.required(made) if rubric is not None else ()
+    absent = [cell for cell in missing(made, verdicts, required) if cell.symbol not in alignment.misshaped]
     order = {symbol: k for k, symbol in enumerate(made.symbols)}
     every = sorted((*cells, *absent), key=lambda cell: (order[cell.symbol], cell.row, cell.column))
     written = {cell.symbol for cell in every}
@@ -183,7 +204,8 @@ def grade(exercise: Exercise | None, reading: Reading) -> Grade:
     copied = list(_copied(made, alignment, follow))
     mistakes = [*(mistake for _, mistake in copied if _matters(made, mistake, cells)), *mistakes]
     notes = (*alignment.notes, *(note for note, _ in copied), *_remarks(made, follow, cells))
-    return Grade(
+    notes = (*notes, *_tolerated(verdicts, cells))
+    graded = Grade(
         reading.name,
         exercise.title,
         score(every) if any(cell.entry is not None or cell.verdict == "wrong" for cell in every) else None,
@@ -196,6 +218,20 @@ def grade(exercise: Exercise | None, reading: Reading) -> Grade:
         tuple(symbol for symbol in essential(made) if symbol not in written),
         ledger.counts(),
     )
+    if rubric is None or graded.score is None:
+        return graded
+    points = award(rubric, made, graded.cells, graded.mistakes)
+    return replace(graded, points=points, score=points.share)
+
+
+def _tolerated(verdicts: Verdicts, cells: Sequence[Compared]) -> Iterator[Note]:
+    """Note the numbers that only the rubric's tolerance accepts."""
+    pairs = zip(verdicts.cells, cells, strict=False)  # misshaped cells come after these
+    within = [now for before, now in pairs if before.verdict != now.verdict]
+    if within and within[0].entry is not None:
+        symbols = ", ".join(dict.fromkeys(cell.symbol for cell in within))
+        said = f"{len(within)} number{'s differ' if len(within) > 1 else ' differs'} by no more than the tolerance"
+        yield Note(within[0].entry.line, "", f"{said} ({symbols}): accepted")
 
 
 def _account(

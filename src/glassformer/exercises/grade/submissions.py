@@ -13,33 +13,43 @@ from glassformer import templates
 from glassformer.errors import InputError
 from glassformer.exercises.exercise import Exercise
 from glassformer.exercises.grade.grade import Grade
+from glassformer.exercises.grade.rubric import MAXIMUM, Points, Rubric, shown
 from glassformer.exercises.grade.verdict import VERDICTS
 from glassformer.exercises.grade.view import SUFFIX
 from glassformer.exercises.grade.workers import grade_files
+from glassformer.exercises.plan import plan
 
 RESULTS = "results.csv"
-OUTPUTS = frozenset([RESULTS, "summary.md", "results.json"])
+SUMMARY = "class-summary"
+OVERRIDES = "overrides.csv"
+OUTPUTS = frozenset([RESULTS, OVERRIDES, *(f"{SUMMARY}{suffix}" for suffix in SUFFIX.values())])
 REPORT = "-feedback"  # so that reports beside the submissions neither overwrite them nor get graded themselves
 
 
 @dataclass(frozen=True, slots=True)
 class Submission:
-    """One submission: its grade, or the reason why it could not be graded."""
+    """One submission: its grade, or the reason why it could not be graded; its points with a rubric or an override."""
 
     path: Path
     grade: Grade | None
     error: str = ""
+    points: Points | None = None
 
     def render(self, form: str = "text") -> str:
         """Render the report, or the reason if the submission could not be graded."""
         if self.grade is not None:
             return self.grade.render(form)
         if form == "json":
-            return json.dumps({"name": self.path.name, "score": None, "error": self.error}, ensure_ascii=False) + "\n"
-        said = f"This could not be graded: {self.error}"
+            points = {} if self.points is None else {"points": self.points.to_json()}
+            data = {"name": self.path.name, "score": None, **points, "error": self.error}
+            return json.dumps(data, ensure_ascii=False) + "\n"
+        paragraphs = [f"This could not be graded: {self.error}"]
+        if self.points is not None:
+            points_said = f"{shown(self.points.total)} of {shown(self.points.maximum)} points."
+            paragraphs = [points_said, *self.points.comments, *paragraphs]
         if form == "html":
-            return templates.render("message.html", title=self.path.name, paragraphs=[said])
-        return f"{self.path.name}\n\n{said}\n"
+            return templates.render("message.html", title=self.path.name, paragraphs=paragraphs)
+        return "\n\n".join([self.path.name, *paragraphs]) + "\n"
 
 
 def submissions(paths: Iterable[Path]) -> list[Path]:
@@ -66,13 +76,19 @@ def grade_all(
     done: Callable[[Path], None] = lambda path: None,
     *,
     decimal_comma: bool = False,
+    rubric: Rubric | None = None,
 ) -> Iterator[Submission]:
     """Grade each submission in a child process; errors are reported per submission."""
+    if rubric is not None:
+        if exercise is None:
+            raise InputError("a rubric needs an exercise", "name the exercise before the answers")
+        rubric.symbols(plan(exercise))  # an unknown step is reported once, not for every submission
     paths = list(paths)
-    for path, (made, error) in zip(paths, grade_files(exercise, paths, decimal_comma=decimal_comma), strict=True):
+    results = grade_files(exercise, paths, decimal_comma=decimal_comma, rubric=rubric)
+    for path, (made, error) in zip(paths, results, strict=True):
         if made is not None and made.score is None and made.title:
             error = "nothing to grade: none of the steps of this exercise was found"
-        yield Submission(path, made, error)
+        yield Submission(path, made, error, made.points if made is not None else None)
         done(path)
 
 
@@ -92,24 +108,35 @@ def report_names(paths: Iterable[Path], form: str) -> dict[Path, str]:
 
 
 def table(graded: Iterable[Submission], files: dict[Path, str]) -> str:
-    """Return results.csv: submission, score, a count of each verdict, mistakes, unread parts, reason for no grade."""
+    """Return results.csv: score, points, a count of each verdict, mistakes, unread numbers, reason for no grade.
+
+    Without a rubric points are out of 100. Text is escaped so that no spreadsheet interprets it as a formula.
+    """
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
-    writer.writerow(["submission", "score", *VERDICTS, "mistakes", "unread", "feedback", "error"])
+    names = ["submission", "score", "points", "max_points", "overridden", *VERDICTS, "mistakes", "unread", "feedback"]
+    writer.writerow([*names, "error"])
     for item in graded:
         made = item.grade
+        row: list[object] = [str(item.path), *_points(item)]
         if made is None:
-            empty = [""] * (len(VERDICTS) + 3)
-            writer.writerow([_safe(str(item.path)), *empty, files[item.path], _safe(item.error)])
-            continue
-        counts = made.count()
-        score = "" if made.score is None else f"{made.score:.4f}"
-        mistakes = "; ".join(f"{mistake.name} ({mistake.where})" for mistake in made.mistakes)
-        row = [score, *(counts[v] for v in VERDICTS), mistakes, made.accounting.unread, files[item.path], item.error]
-        writer.writerow([_safe(str(item.path)), *row])
+            row += [""] * (len(VERDICTS) + 2)
+        else:
+            counts = made.count()
+            mistakes = "; ".join(f"{mistake.name} ({mistake.where})" for mistake in made.mistakes)
+            row += [*(counts[v] for v in VERDICTS), mistakes, made.accounting.unread]
+        row += [files[item.path], item.error]
+        writer.writerow([spreadsheet_safe(cell) if isinstance(cell, str) else cell for cell in row])
     return out.getvalue()
 
 
-def _safe(text: str) -> str:
+def _points(item: Submission) -> list[object]:
+    points, score = item.points, item.grade.score if item.grade is not None else None
+    if points is None:
+        return ["", "", "", ""] if score is None else [f"{score:.4f}", shown(MAXIMUM * score), shown(MAXIMUM), ""]
+    return [f"{points.share:.4f}", shown(points.total), shown(points.maximum), " ".join(points.comments)]
+
+
+def spreadsheet_safe(text: str) -> str:
     """Escape text, such as a file name, so that a spreadsheet does not interpret it as a formula."""
-    return f"'{text}" if text[:1] in "=+-@" else text
+    return f"'{text}" if text[:1] in tuple("=+-@\t\r\n|%") else text

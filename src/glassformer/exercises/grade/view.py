@@ -14,6 +14,7 @@ from markupsafe import Markup, escape
 
 from glassformer import templates
 from glassformer.errors import InputError
+from glassformer.exercises.grade.rubric import shown as shown_points
 from glassformer.exercises.printers.latex import latex
 from glassformer.exercises.printers.mathml import mathml
 from glassformer.exercises.printers.text import block, label
@@ -68,6 +69,7 @@ class GradeView:
 def view(grade: Grade) -> GradeView:
     graded = bool(grade.title or grade.cells)
     details = (
+        ("Points", _points(grade)),
         ("Sums in your text", _sums(grade)),
         ("Could not be read", (f"line {u.line}: {_short(u.source)}: {_named(u.reason)}." for u in grade.unread)),
         ("Crossed out, so not graded", (f"line {u.line}: {_short(u.source)}" for u in grade.struck)),
@@ -116,9 +118,14 @@ def summary(grade: Grade) -> Iterator[str]:
     written = every - counts["missing"]
     if grade.score is None:
         yield "Nothing to grade: none of the steps of this exercise was found in your text."
+        yield from grade.points.comments if grade.points is not None else ()
         yield from _accounted(grade)
         return
-    yield f"Score {100 * grade.score:.0f} % of {_number(every, 'number')}."
+    if grade.points is None:
+        yield f"Score {100 * grade.score:.0f} % of {_number(every, 'number')}."
+    else:
+        yield f"{shown_points(grade.points.total)} of {shown_points(grade.points.maximum)} points."
+        yield from grade.points.comments
     good = counts["right"] + counts["follows"]
     said = [f"{good} of the {written} you wrote are right"]
     if counts["follows"]:
@@ -170,6 +177,18 @@ def _mistakes(grade: Grade) -> Iterator[str]:
     for symbol, cells in groupby(alone, key=lambda c: c.symbol):
         count = _number(len(list(cells)), "number")
         yield f"{shown_name(symbol)}: {count} wrong, and no single mistake that we know explains them."
+
+
+def _points(grade: Grade) -> Iterator[str]:
+    for step in grade.points.steps if grade.points is not None and grade.points.declared else ():
+        said = f"{shown_name(step.step)}: {shown_points(step.points)} of {shown_points(step.maximum)}"
+        if step.graded is not None:
+            yield f"{said}, set by hand ({shown_points(step.graded)} by the grader)."
+        elif step.source:
+            what = "the rest is judged" if step.written else "not written, judged"
+            yield f"{said}; {what} by {shown_name(step.source)}."
+        else:
+            yield f"{said}." if step.written else f"{said}, not found."
 
 
 # -- the steps ---------------------------------------------------------------------------------------------------------
@@ -332,22 +351,22 @@ def _block(step: StepView, width: int) -> list[str]:
 
 
 def _markdown(shown: GradeView) -> str:
-    lines = [f"# {_plain_markdown(shown.title)}", ""]
-    lines += [f"{_plain_markdown(said)}  " for said in shown.summary]
+    lines = [f"# {plain_markdown(shown.title)}", ""]
+    lines += [f"{plain_markdown(said)}  " for said in shown.summary]
     lines += [""] if shown.summary else []
     if shown.mistakes:
-        lines += ["## What went wrong", "", *(f"- {_plain_markdown(said)}" for said in shown.mistakes), ""]
+        lines += ["## What went wrong", "", *(f"- {plain_markdown(said)}" for said in shown.mistakes), ""]
     if shown.steps:
         lines += ["## Step by step", "", "; ".join(LEGEND.values()), ""]
         for step in shown.steps:
             lines += [*_table(step), ""]
     for title, items in shown.details:
         heading = [f"## {title}", ""] if shown.steps or shown.summary else []
-        lines += [*heading, *(f"- {_plain_markdown(said)}" for said in items), ""]
+        lines += [*heading, *(f"- {plain_markdown(said)}" for said in items), ""]
     return "\n".join(lines).rstrip() + "\n"
 
 
-def _plain_markdown(text: str) -> str:
+def plain_markdown(text: str) -> str:
     """Escape text that contains the learner's own LaTeX, so that nothing in it is interpreted as markup."""
     for char in "\\`*_{}[]<>$|#":
         text = text.replace(char, f"\\{char}")
@@ -360,12 +379,12 @@ def _table(step: StepView) -> list[str]:
     for row in step.rows:
         lines.append("| " + " | ".join(_table_cell(cell) for cell in row) + " |")
     if step.sentences:
-        lines += ["", *(f"- {_plain_markdown(said)}" for said in step.sentences)]
+        lines += ["", *(f"- {plain_markdown(said)}" for said in step.sentences)]
     return lines
 
 
 def _table_cell(cell: Cell | None) -> str:
-    text = _plain_markdown(_cell(cell).strip())
+    text = plain_markdown(_cell(cell).strip())
     return f"**{text}**" if cell is not None and cell.verdict in ("wrong", "rounded") else text
 
 

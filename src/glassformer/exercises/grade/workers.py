@@ -21,6 +21,7 @@ from typing import IO, Any
 from glassformer.errors import GlassError
 from glassformer.exercises.exercise import Exercise
 from glassformer.exercises.grade.grade import Grade, grade
+from glassformer.exercises.grade.rubric import Rubric
 from glassformer.exercises.reader import read_file
 
 SECONDS = 2.0  # CPU time per submission
@@ -39,9 +40,10 @@ class Worker:
         megabytes: int = MEGABYTES,
         *,
         decimal_comma: bool = False,
+        rubric: Rubric | None = None,
     ) -> None:
         self.exercise, self.seconds, self.megabytes = exercise, seconds, megabytes
-        self.decimal_comma = decimal_comma
+        self.decimal_comma, self.rubric = decimal_comma, rubric
         self.process: subprocess.Popen[bytes] | None = None
 
     def grade(self, path: Path) -> Result:
@@ -81,7 +83,7 @@ class Worker:
                 stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, env=environment,
             )  # fmt: skip
             assert self.process.stdin is not None
-            _send(self.process.stdin, (self.exercise, self.decimal_comma))
+            _send(self.process.stdin, (self.exercise, self.decimal_comma, self.rubric))
         return self.process
 
     def _reason(self, code: int) -> str:
@@ -93,12 +95,17 @@ class Worker:
 
 
 def grade_files(
-    exercise: Exercise | None, paths: Sequence[Path], workers: int | None = None, *, decimal_comma: bool = False
+    exercise: Exercise | None,
+    paths: Sequence[Path],
+    workers: int | None = None,
+    *,
+    decimal_comma: bool = False,
+    rubric: Rubric | None = None,
 ) -> Iterator[Result]:
     """Yield the grade of each file, or the reason why there is none, in the order of the files."""
     count = min(len(paths), workers or min(4, os.cpu_count() or 1))
     free: SimpleQueue[Worker] = SimpleQueue()
-    pool = [Worker(exercise, decimal_comma=decimal_comma) for _ in range(max(1, count))]
+    pool = [Worker(exercise, decimal_comma=decimal_comma, rubric=rubric) for _ in range(max(1, count))]
     for worker in pool:
         free.put(worker)
 
@@ -143,7 +150,7 @@ def main(seconds: float, megabytes: int) -> None:
     os.dup2(2, 1)  # only results go to the pipe
     resource.setrlimit(resource.RLIMIT_AS, (megabytes << 20, megabytes << 20))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-    exercise, decimal_comma = _receive(source)
+    exercise, decimal_comma, rubric = _receive(source)
     while True:
         try:
             path = Path(_receive(source))
@@ -152,7 +159,7 @@ def main(seconds: float, megabytes: int) -> None:
         signal.setitimer(signal.ITIMER_PROF, seconds)  # SIGPROF ends the process
         found: Result
         try:
-            found = grade(exercise, read_file(path, decimal_comma=decimal_comma)), ""
+            found = grade(exercise, read_file(path, decimal_comma=decimal_comma), rubric), ""
         except GlassError as error:
             found = None, str(error)
         except MemoryError:
