@@ -1,4 +1,4 @@
-"""What every change keeps true of the tree: imports point one way, tests mirror it, public names are pinned."""
+"""What every change keeps true of the tree: imports point one way, public names are pinned."""
 
 from __future__ import annotations
 

@@ -1,19 +1,40 @@
-"""Parity names the first quantity that differs, and tells a bug from rounding."""
+"""Parity with another implementation: sample inputs, float64, the first difference."""
 
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
+from torch import nn
+from torch.nn.functional import softmax
 
 import glassformer as gf
 from glassformer.checkpoints import Compared, Report, parity
+from glassformer.checkpoints.float64 import Float64Mode
 from glassformer.checkpoints.parity import distance, recorded
+from glassformer.checkpoints.samples import padded, sample
 from glassformer.errors import CheckpointError, ConfigError, InputError
-from glassformer.models import Decoder, decoder
+from glassformer.models import (
+    CLIP,
+    Decoder,
+    Encoder,
+    Seq2Seq,
+    ViT,
+    Whisper,
+    clip,
+    decoder,
+    encoder,
+    seq2seq,
+    vit,
+    whisper,
+)
+
+# Parity names the first quantity that differs, and tells a bug from rounding.
+
 
 SMALL = {"vocab_size": 30, "n_embd": 12, "n_layer": 3, "n_head": 3, "n_positions": 20}
 SMALL |= {"bos_token_id": 0, "eos_token_id": 0}
@@ -125,3 +146,81 @@ def test_heads_that_another_class_has(hf: Any, publish: Any) -> None:
     report = parity(folder)
     assert report.equal
     assert report.rows[-1].ours == "decoder.norm"
+
+
+# While it is on, nothing falls to float32.
+
+
+def test_requests_for_float32_get_float64() -> None:
+    x = torch.tensor([1 / 3], dtype=torch.float64)
+    single = torch.FloatTensor
+    with Float64Mode():
+        assert x.float().dtype == torch.float64
+        assert x.to(torch.float32).dtype == torch.float64
+        assert x.to(dtype=torch.float).dtype == torch.float64
+        assert softmax(x, -1, dtype=torch.float32).dtype == torch.float64
+        assert torch.arange(3, dtype=torch.float).dtype == torch.float64
+        assert torch.arange(3).to(dtype=torch.float).dtype == torch.float64
+        assert torch.arange(3).float().dtype == torch.float32
+        assert torch.FloatTensor([1.0]).dtype == torch.float64
+    assert torch.FloatTensor is single
+    assert x.float().dtype == torch.float32
+
+
+# Inputs that fit the model, padded where models of its kind are padded.
+
+
+@pytest.mark.parametrize(
+    ("model", "left"),
+    [
+        (Encoder(replace(encoder.tiny(), classes=3, pooler=True)), False),
+        (Decoder(decoder.tiny()), True),
+        (Seq2Seq(seq2seq.tiny()), False),
+    ],
+)
+def test_samples_run(model: nn.Module, left: bool) -> None:
+    one, same = sample(model, seed=1), sample(model, seed=1)
+    assert all(torch.equal(one.theirs[name], same.theirs[name]) for name in one.theirs)
+    mask = one.theirs["attention_mask"]
+    assert mask[0].all()
+    assert not mask[1, 0 if left else -1]
+    assert mask[1, -1 if left else 0]
+    one.ours(model)
+
+
+def test_pictures() -> None:
+    model = ViT(vit.tiny()).double()
+    one = sample(model)
+    assert one.theirs["pixel_values"].shape == (2, 3, 8, 8)
+    assert one.given(model)["pixel_values"].dtype == torch.float64
+    one.ours(model)
+
+
+@pytest.mark.parametrize(
+    ("changes", "names"),
+    [({}, {"pixel_values", "input_ids"}), ({"text": None}, {"pixel_values"}), ({"vision": None}, {"input_ids"})],
+)
+def test_pictures_and_texts(changes: dict[str, None], names: set[str]) -> None:
+    model = CLIP(replace(clip.tiny(), **changes))  # type: ignore[arg-type]
+    one = sample(model)
+    assert set(one.theirs) == names
+    one.ours(model)
+
+
+def test_sounds() -> None:
+    model = Whisper(whisper.tiny()).double()
+    one = sample(model)
+    assert one.theirs["input_features"].shape == (2, 6, 20)
+    assert one.theirs["decoder_input_ids"].shape == (2, 12)
+    one.ours(model)
+
+
+def test_short_models_get_short_inputs() -> None:
+    config = decoder.plain(5, 8, 1, 2, length=1)
+    assert sample(Decoder(config)).theirs["input_ids"].shape == (2, 1)
+    assert padded(1, left=True).all()
+
+
+def test_other_models_are_named() -> None:
+    with pytest.raises(ConfigError, match="Linear"):
+        sample(nn.Linear(2, 2))

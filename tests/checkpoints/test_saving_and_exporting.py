@@ -1,0 +1,331 @@
+"""Models to folders: our own format, Hugging Face's and ONNX."""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from safetensors.torch import load_file, save_file
+from torch import nn
+
+import glassformer as gf
+from glassformer.checkpoints import load, native, onnx, origin_of, published_weights, save
+from glassformer.checkpoints.export_folder import export
+from glassformer.checkpoints.onnx import Call, explicit, export_onnx
+from glassformer.errors import CheckpointError, ConfigError, GlassError, InputError
+from glassformer.models import (
+    CLIP,
+    Decoder,
+    Encoder,
+    Seq2Seq,
+    ViT,
+    Whisper,
+    clip,
+    decoder,
+    encoder,
+    seq2seq,
+    vit,
+    whisper,
+)
+
+# Our own format: what is loaded is what was saved, as a whole or not at all.
+
+
+MODELS = [
+    (Decoder, decoder.tiny()),
+    (Decoder, decoder.tiny_modern()),
+    (Encoder, encoder.tiny()),
+    (Seq2Seq, seq2seq.tiny()),
+    (Seq2Seq, seq2seq.tiny_modern()),
+    (ViT, vit.tiny()),
+]
+
+
+@pytest.mark.parametrize(("kind", "config"), MODELS)
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_there_and_back(tmp_path: Path, kind: type[nn.Module], config: Any, dtype: torch.dtype) -> None:
+    model = kind(config, seed=3).to(dtype)
+    again = gf.load(gf.save(model, tmp_path / "a" / "b"), dtype=dtype)
+    assert type(again) is kind
+    assert again.config == config
+    assert not again.training
+    for (name, a), (other, b) in zip(model.named_parameters(), again.named_parameters(), strict=True):
+        assert name == other
+        assert torch.equal(a, b)
+    assert all(not buffer.is_meta for buffer in again.buffers())
+    origin = origin_of(again)
+    assert origin is not None
+    assert origin.family == ""
+
+
+def test_what_came_with_it_goes_on(tiny: Path, tmp_path: Path) -> None:
+    (tiny / "tokenizer.json").write_text("{}")
+    model = gf.load(tiny)
+    gf.save(model, tmp_path / "own")
+    again = gf.load(tmp_path / "own")
+    assert again.origin.raw == model.origin.raw
+    assert (again.origin.family, again.origin.names) == ("gpt2", model.origin.names)
+    assert again.origin.tokenizer == tmp_path / "own" / "tokenizer.json"
+    gf.save(again, tmp_path / "own")  # over the file that it is mapped from
+    assert torch.equal(gf.load(tmp_path / "own").decoder.embed.table.weight, model.decoder.embed.table.weight)
+    assert sorted(p.name for p in (tmp_path / "own").iterdir()) == [
+        "glassformer.json",
+        "model.safetensors",
+        "tokenizer.json",
+    ]
+
+
+def test_two_saves_are_not_mixed(tmp_path: Path) -> None:
+    gf.save(Decoder(decoder.tiny(), seed=0), tmp_path / "a")
+    gf.save(Decoder(decoder.tiny_modern(), seed=0), tmp_path / "b")
+    (tmp_path / "a" / native.CARD).write_bytes((tmp_path / "b" / native.CARD).read_bytes())
+    with pytest.raises(CheckpointError, match="not of one save"):
+        gf.load(tmp_path / "a")
+
+
+def test_a_save_that_fails_leaves_the_old_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    old = Decoder(decoder.tiny(), seed=0)
+    gf.save(old, tmp_path / "a")
+
+    def fail(*_: Any, **__: Any) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(native, "save_file", fail)
+    with pytest.raises(CheckpointError, match=r"model.safetensors cannot be written \(No space left on device\): make"):
+        gf.save(Decoder(decoder.tiny(), seed=1), tmp_path / "a")
+    again = gf.load(tmp_path / "a")
+    assert torch.equal(again.decoder.embed.table.weight, old.decoder.embed.table.weight)
+    assert len(list((tmp_path / "a").iterdir())) == 2
+
+
+def rewrite(folder: Path, card: dict[str, Any]) -> None:
+    """A card of someone else's making, with the digest that belongs to it."""
+    text = json.dumps(card)
+    (folder / native.CARD).write_text(text)
+    tensors = load_file(folder / "model.safetensors")
+    save_file(tensors, folder / "model.safetensors", metadata={"card": native._digest(text)})
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (lambda card: card | {"format": 2}, "format 2"),
+        (lambda card: card | {"kind": "os"}, "no architecture 'os'"),
+        (lambda card: card | {"kind": "Encoder"}, "config is"),
+        (lambda card: card | {"config": None}, "config is 'None'"),
+        (lambda card: card | {"origin": {"folder": "/etc"}}, "origin"),
+        (lambda card: card | {"origin": 3}, "origin"),
+        (lambda card: deep(card, 10**9), "depth is 1000000000"),
+        (lambda card: deep(card, 3), r"decoder\.2\..* is missing"),
+        (lambda card: deep(card, 1), r"decoder\.1\..* has no place"),
+    ],
+)
+def test_hostile_cards(tmp_path: Path, change: Any, said: str) -> None:
+    gf.save(Decoder(decoder.tiny(), seed=0), tmp_path)
+    rewrite(tmp_path, change(json.loads((tmp_path / native.CARD).read_text())))
+    with pytest.raises(GlassError, match=said):
+        gf.load(tmp_path)
+
+
+def deep(card: dict[str, Any], depth: int) -> dict[str, Any]:
+    card["config"]["text"]["depth"] = depth
+    return card
+
+
+def test_only_our_models(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="a Linear cannot be saved"):
+        gf.save(nn.Linear(2, 2), tmp_path)
+
+
+def test_weights_are_reproducible_and_have_the_mode_of_other_files(tmp_path: Path) -> None:
+    model = ViT(vit.tiny(), seed=0)
+    before = os.umask(0o027)
+    try:
+        files = [gf.save(model, tmp_path / str(i)) / "model.safetensors" for i in range(6)]
+    finally:
+        os.umask(before)
+    assert len({path.read_bytes() for path in files}) == 1
+    assert {oct(path.stat().st_mode & 0o777) for path in files} == {"0o640"}
+    assert sorted(path.name for path in (tmp_path / "0").iterdir()) == ["glassformer.json", "model.safetensors"]
+
+
+# Weights go out as they came in.
+
+
+def test_as_it_came(tiny: Path) -> None:
+    tensors = {name.removeprefix("transformer."): t for name, t in load_file(tiny / "model.safetensors").items()}
+    save_file(tensors, tiny / "model.safetensors")
+    given = published_weights(load(tiny))
+    assert given.keys() == tensors.keys()
+    assert all(torch.equal(given[name], tensor) for name, tensor in tensors.items())
+
+
+def test_a_model_of_our_own_in_usual_names() -> None:
+    model = Decoder(decoder.tiny(), seed=0)
+    given = published_weights(model, "gpt2")
+    assert given["transformer.h.0.attn.c_attn.weight"].shape == (16, 48)
+    with pytest.raises(ConfigError, match="no published family"):
+        published_weights(model)
+    with pytest.raises(ConfigError, match="'nonsense'"):
+        published_weights(model, "nonsense")
+
+
+def require_same(one: Path, other: Path) -> None:
+    ours, theirs = load_file(one), load_file(other)
+    assert ours.keys() == theirs.keys()
+    for name in ours:
+        assert ours[name].dtype == theirs[name].dtype
+        assert torch.equal(ours[name], theirs[name]), name
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.bfloat16])
+def test_bit_for_bit(tmp_path: Path, write_gpt2: Callable[..., Path], dtype: torch.dtype) -> None:
+    folder = write_gpt2(tmp_path / "tiny", Decoder(decoder.plain(30, 12, 2, 3, 20), seed=0), dtype)
+    tensors = load_file(folder / "model.safetensors")
+    tensors |= {
+        "lm_head.weight": tensors["transformer.wte.weight"].clone(),
+        "transformer.h.0.attn.bias": torch.ones(1, 1),
+    }
+    save_file(tensors, folder / "model.safetensors")  # a copy of a tied weight, and a buffer
+    (folder / "generation_config.json").write_text('{"eos_token_id": 3}')
+    (folder / "tokenizer.json").write_text("{}")
+    out = export(folder, tmp_path / "out")
+    require_same(out / "model.safetensors", folder / "model.safetensors")
+    for name in ("config.json", "generation_config.json", "tokenizer.json"):
+        assert json.loads((out / name).read_text()) == json.loads((folder / name).read_text())
+
+
+def test_from_our_own_format(tiny: Path, tmp_path: Path) -> None:
+    save(load(tiny), tmp_path / "ours")
+    out = export(tmp_path / "ours", tmp_path / "out")
+    require_same(out / "model.safetensors", tiny / "model.safetensors")
+    assert json.loads((out / "config.json").read_text()) == json.loads((tiny / "config.json").read_text())
+
+
+def test_hugging_face_reads_it(hf: Any, tiny: Path, tmp_path: Path) -> None:
+    peer = hf.GPT2LMHeadModel.from_pretrained(export(tiny, tmp_path / "out"))
+    tokens = torch.tensor([[3, 1, 4, 1, 5]])
+    with torch.no_grad():
+        torch.testing.assert_close(peer(tokens).logits, load(tiny)(tokens), atol=1e-5, rtol=1e-5)
+
+
+def test_a_sentence_encoder_with_its_dense_layer(hf: Any, publish: Callable[..., Path], tmp_path: Path) -> None:
+    sizes = {"hidden_size": 12, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 20}
+    folder = publish(hf.BertModel(hf.BertConfig(vocab_size=20, max_position_embeddings=10, **sizes)))
+    kinds = ("Transformer", ""), ("Pooling", "1_Pooling"), ("Dense", "2_Dense"), ("Normalize", "3_Normalize")
+    modules = [{"type": f"sentence_transformers.models.{kind}", "path": path} for kind, path in kinds]
+    (folder / "modules.json").write_text(json.dumps(modules))
+    for name in ("1_Pooling", "2_Dense"):
+        (folder / name).mkdir()
+    (folder / "1_Pooling" / "config.json").write_text('{"pooling_mode_mean_tokens": true}')
+    (folder / "2_Dense" / "config.json").write_text('{"out_features": 5, "bias": true}')
+    dense = {"linear.weight": torch.randn(5, 12), "linear.bias": torch.randn(5)}
+    save_file(dense, folder / "2_Dense" / "model.safetensors")
+    out = export(folder, tmp_path / "out")
+    for name in (".", "2_Dense"):
+        require_same(out / name / "model.safetensors", folder / name / "model.safetensors")
+    tokens = torch.tensor([[5, 6, 7]])
+    one, other = load(folder), load(out)
+    assert torch.equal(one.sentences(one(tokens)), other.sentences(other(tokens)))
+
+
+def test_export_folder_what_is_refused(tmp_path: Path, refused: Any) -> None:
+    folder = save(Encoder(encoder.tiny()), tmp_path / "ours")
+    refused(ConfigError, f"{folder} is of no published family", lambda: export(folder, tmp_path / "out"))
+
+
+pytestmark = pytest.mark.usefixtures("unchecked")
+onnxruntime = pytest.importorskip("onnxruntime")
+
+
+@pytest.mark.slow
+def test_a_decoder_with_grouped_heads(tmp_path: Path) -> None:
+    model = Decoder(decoder.tiny_modern(), seed=1)
+    made = export_onnx(save(model, tmp_path / "model"), tmp_path / "model.onnx")
+    assert made.apart is not None
+    assert made.apart < 1e-5
+    session = onnxruntime.InferenceSession(str(made.path))
+    tokens = torch.randint(50, (4, 11), generator=torch.Generator().manual_seed(0))
+    real = torch.ones(4, 11, dtype=torch.bool)
+    real[2, :5] = False
+    (theirs,) = session.run(None, {"tokens": tokens.numpy(), "real": real.numpy()})
+    ours = model.eval()(tokens, real)
+    torch.testing.assert_close(torch.from_numpy(theirs)[real], ours[real], atol=1e-5, rtol=1e-4)
+    alone = model(tokens[2:3, 5:])  # padding changes nothing
+    torch.testing.assert_close(torch.from_numpy(theirs)[2, 5:], alone[0], atol=1e-5, rtol=1e-4)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["model", "model.onnx"]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: Encoder(encoder.tiny(), seed=1),
+        lambda: Seq2Seq(seq2seq.tiny(), seed=1),
+        lambda: ViT(vit.tiny(), seed=1),
+        lambda: Whisper(whisper.tiny(), seed=1),
+        lambda: CLIP(clip.tiny(), seed=1),
+        lambda: Encoder(replace(encoder.tiny(), classes=3, pooler=True), seed=1),
+    ],
+)
+def test_other_kinds(tmp_path: Path, make: Callable[[], Any]) -> None:
+    made = export_onnx(save(make(), tmp_path / "model"), tmp_path / "model.onnx")
+    assert made.apart is not None
+    assert made.apart < 1e-4
+
+
+@pytest.mark.slow
+def test_a_masked_language_model_gives_token_logits(tmp_path: Path) -> None:
+    model = Encoder(replace(encoder.tiny(), word_head=True), seed=1).eval()
+    made = export_onnx(save(model, tmp_path / "model"), tmp_path / "model.onnx")
+    assert made.output == "token logits"
+    tokens, real = torch.tensor([[5, 6, 7]]), torch.ones(1, 3, dtype=torch.bool)
+    (theirs,) = onnxruntime.InferenceSession(str(made.path)).run(None, {"tokens": tokens.numpy(), "real": real.numpy()})
+    torch.testing.assert_close(torch.from_numpy(theirs), model.words(model(tokens, real)), atol=1e-5, rtol=1e-4)
+
+
+def test_what_is_exported_is_stated() -> None:
+    plain, words = (Encoder(replace(encoder.tiny(), word_head=head)) for head in (False, True))
+    assert [Call(plain).output, Call(words).output, Call(words, pooled=True).output] == [
+        "embeddings",
+        "token logits",
+        "embeddings",
+    ]
+    call = Call(words)
+    assert call(*call.example(2, 5).values()).shape == (2, 5, words.config.text.vocabulary)
+
+
+def test_layers_are_explicit_only_meanwhile() -> None:
+    model = Decoder(decoder.tiny()).eval()
+    before = model(torch.tensor([[1, 2, 3]]))
+    with explicit(model):
+        assert all(block.attention.A.edited for block in model.decoder.blocks())
+        torch.testing.assert_close(model(torch.tensor([[1, 2, 3]])), before)
+    assert not any(block.attention.A.edited for block in model.decoder.blocks())
+
+
+def test_a_file_that_is_not_equal_is_not_kept(tmp_path: Path, monkeypatch: Any, refused: Any) -> None:
+    class Wrong:
+        def __init__(self, *_: Any, **__: Any) -> None: ...
+        def get_inputs(self) -> list[Any]:
+            return []
+
+        def run(self, *_: Any) -> list[Any]:
+            return [torch.zeros(1).numpy()]
+
+    call = Call(Decoder(decoder.tiny()).eval())
+    monkeypatch.setattr(onnxruntime, "InferenceSession", Wrong)
+    refused(CheckpointError, "the ONNX file answers", lambda: onnx._compared(call, tmp_path))
+
+
+def test_onnx_what_is_refused(tmp_path: Path, refused: Any) -> None:
+    refused(InputError, "a.bin is not named as ONNX is", lambda: export_onnx(tmp_path, tmp_path / "a.bin"))
+    (tmp_path / "a.onnx").write_text("")
+    refused(InputError, f"{tmp_path / 'a.onnx'} is there already", lambda: export_onnx(tmp_path, tmp_path / "a.onnx"))

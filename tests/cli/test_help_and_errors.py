@@ -1,0 +1,304 @@
+"""Help texts, option names, suggestions, --config, exit codes."""
+
+from __future__ import annotations
+
+import importlib.util
+import inspect
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+import glassformer as gf
+from glassformer import __version__
+from glassformer.cli import COMMANDS
+from glassformer.cli import main as cli
+from glassformer.cli.suggest import SYNONYMS, suggest
+from glassformer.errors import ShapeError
+
+
+def run_main(monkeypatch: pytest.MonkeyPatch, command: Callable[[], None]) -> int:
+    """`glassformer probe`, where probe is the given function; its exit code."""
+    module = ModuleType("glassformer.cli.probe_it")
+    vars(module)["probe_it"] = command
+    monkeypatch.setitem(sys.modules, module.__name__, module)
+    monkeypatch.setattr(cli, "COMMANDS", ("probe-it",))
+    monkeypatch.setattr(sys, "argv", ["glassformer", "probe-it"])
+    with pytest.raises(SystemExit) as caught:
+        cli.main()
+    return int(caught.value.code or 0)
+
+
+def test_a_users_mistake_is_one_line_and_exit_2(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def mistaken() -> None:
+        print("so far")
+        raise ShapeError("width 128 does not split into 3 heads", "choose heads that divide it (1, 2, 4, …)")
+
+    assert run_main(monkeypatch, mistaken) == 2
+    out, err = capsys.readouterr()
+    assert out == "so far\n"
+    assert err == "glassformer: width 128 does not split into 3 heads: choose heads that divide it (1, 2, 4, …)\n"
+
+
+def test_what_goes_well_ends_with_0(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run_main(monkeypatch, lambda: print("done")) == 0
+    assert capsys.readouterr() == ("done\n", "")
+
+
+def test_a_mistake_of_ours_is_not_hidden(monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken() -> None:
+        raise KeyError("ours")
+
+    with pytest.raises(KeyError, match="ours"):
+        run_main(monkeypatch, broken)
+
+
+def test_every_command_has_a_module_and_a_line_of_help() -> None:
+    app = cli.build()
+    groups = {group.name: group.typer_instance for group in app.registered_groups}
+    assert [command.name for command in app.registered_commands] == [name for name in COMMANDS if name not in groups]
+    assert groups.keys() < set(COMMANDS)
+    commands = [*app.registered_commands, *(one for group in groups.values() for one in group.registered_commands)]
+    assert all(command.callback and command.callback.__doc__ for command in commands)
+
+
+def glassformer(*arguments: str) -> subprocess.CompletedProcess[str]:
+    code = "from glassformer.cli.main import main; main()"
+    return subprocess.run([sys.executable, "-c", code, *arguments], capture_output=True, text=True, timeout=60)
+
+
+def test_version() -> None:
+    result = glassformer("--version")
+    assert (result.returncode, result.stdout, result.stderr) == (0, f"glassformer {__version__}\n", "")
+
+
+def test_help_lists_every_command() -> None:
+    result = glassformer("--help")
+    assert result.returncode == 0
+    assert result.stderr == ""
+    assert "The see-through Transformer" in result.stdout
+    assert all(command in result.stdout for command in COMMANDS)
+
+
+def test_help_needs_less_than_half_a_second() -> None:
+    """Of the processor, not of the clock: a busy machine changes nothing."""
+    code = "import os; from glassformer.cli.main import build; build()(['--help'], standalone_mode=False); "
+    measured = f"{code}print('spent', sum(os.times()[:2]))"
+    runs = [subprocess.run([sys.executable, "-c", measured], capture_output=True, text=True) for _ in range(2)]
+    assert min(float(run.stdout.split()[-1]) for run in runs) < 0.5
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (["transmogrify"], "no such command 'transmogrify'. Did you mean 'transcribe'? (see glassformer --help)"),
+        (["solve", "--neatly"], "no such option --neatly (see glassformer solve --help)"),
+        (["train", "classify"], "missing option '--output' / '-o' (see glassformer train --help)"),
+    ],
+)
+def test_a_command_or_option_that_is_not_there_is_one_line_and_exit_2(
+    arguments: list[str], told: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(sys, "argv", ["glassformer", *arguments])
+    with pytest.raises(SystemExit) as caught:
+        cli.main()
+    assert caught.value.code == 2
+    assert capsys.readouterr() == ("", f"glassformer: {told}\n")
+
+
+@pytest.mark.parametrize("lines", [1, 100_000])
+def test_a_reader_that_leaves_is_no_reason_to_complain(lines: int) -> None:
+    """One line is still in the buffer when the command ends; many meet the closed pipe on the way."""
+    code = (
+        "import sys, types; from glassformer.cli import main as cli; cli.COMMANDS = ('probe',); "
+        "sys.modules['glassformer.cli.probe'] = module = types.ModuleType('probe'); "
+        f"module.probe = lambda: [print('x' * 80) for _ in range({lines})] and None; cli.main()"
+    )
+    process = subprocess.Popen([sys.executable, "-c", code, "probe"], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    assert process.stdout is not None
+    assert process.stderr is not None
+    process.stdout.close()
+    assert process.stderr.read() == b""
+    process.stderr.close()
+    assert process.wait(timeout=60) == 1
+
+
+# Every command's options: their names, their help texts, what is suggested for others, and --config.
+
+
+OPTIONS_COMMANDS = cli.commands()
+OPTIONS = {name for command in OPTIONS_COMMANDS.values() for name in cli.long_options(command)}
+TEXTS = {
+    f"{name} {(p.opts or [p.name])[0]}": p.help
+    for name, c in OPTIONS_COMMANDS.items()
+    for p in c.params
+    if p.name != "help"
+}
+Run = Callable[..., tuple[int, str, str]]
+
+
+@pytest.fixture
+def run_options(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Run:
+    def call(*arguments: str) -> tuple[int, str, str]:
+        monkeypatch.setattr(sys, "argv", ["glassformer", *arguments])
+        with pytest.raises(SystemExit) as caught:
+            cli.main()
+        return int(caught.value.code or 0), *capsys.readouterr()
+
+    return call
+
+
+def whole_sentences(text: str | None) -> bool:
+    """Capitalised, ended, of at least two words, and not the rest of a sentence that the option's name begins."""
+    found = re.fullmatch(r"[A-Z`][^\n]*[.]", text or "")
+    home_made = (
+        r"\b(so many|so much|likeliest|unless given|else the|a line|as it comes|may be repeated|sound|pictures?)\b"
+    )
+    dangling = r"(Of|Or|And|By|Into|Before|After|With|From|For|In|Than|Only|But|How many) "
+    return bool(found) and len(str(text).split()) > 1 and not re.match(dangling, str(text)) and not re.search(
+        home_made, str(text)
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("where", TEXTS)
+def test_help_texts_are_whole_sentences(where: str) -> None:
+    assert whole_sentences(TEXTS[where]), TEXTS[where]
+
+
+@pytest.mark.parametrize("name", OPTIONS_COMMANDS)
+def test_every_command_says_what_it_does(name: str) -> None:
+    assert whole_sentences(OPTIONS_COMMANDS[name].help.partition("\n")[0])
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["Of labels.", "label smoothing.", "Label smoothing", "Updates.", None, "Only the k likeliest tokens.",
+     "At most so many tokens.", "A file; may be repeated."],
+)  # fmt: skip
+def test_these_are_not_whole_sentences(text: str | None) -> None:
+    assert not whole_sentences(text)
+
+
+def test_no_option_has_a_second_name() -> None:
+    """What SYNONYMS translates is never an option itself, but for words that mean something else in a command."""
+    assert {f"--{name}" for name in SYNONYMS} & OPTIONS == {"--image"}  # an input of construct
+    assert {f"--{name}" for name in SYNONYMS.values()} <= OPTIONS
+
+
+def test_a_model_that_runs_takes_a_device_and_a_config() -> None:
+    for name in ("generate", "classify", "translate", "embed", "transcribe", "evaluate", "look", "sweep"):
+        assert {"--device", "--config"} <= set(cli.long_options(OPTIONS_COMMANDS[name])), name
+
+
+@pytest.mark.parametrize(
+    ("option", "advice"),
+    [
+        ("--learning-rate", "use --lr"),
+        ("--learning_rate", "use --lr"),
+        ("--epocs", "did you mean --epochs?"),
+        ("--num-epochs", "use --epochs"),
+        ("-bs", "use --batch-size"),
+        ("--wd", "use --weight-decay"),
+        ("--max-tokens", "--max-new-tokens is an option of generate and translate"),
+        ("--top-k", "--top-k is an option of generate"),
+        ("--xyzzy", ""),
+    ],
+)
+def test_suggestions(option: str, advice: str) -> None:
+    options = ["--lr", "--epochs", "--batch-size", "--weight-decay"]
+    elsewhere = {"generate": ["--max-new-tokens", "--top-k"], "translate": ["--max-new-tokens"]}
+    assert suggest(option, options, elsewhere) == advice
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["generate", "a", "--max-new", "3"], "no such option --max-new: use --max-new-tokens"),
+        (["generate", "a", "--beams", "3"], "no such option --beams: use --num-beams"),
+        (["embed", "a", "-bs", "3"], "no such option -bs: use --batch-size"),
+        (["classify", "a.png", "--gpu=0"], "no such option --gpu: use --device"),
+        (["look", "a", "b", "--xyzzy"], "no such option --xyzzy"),
+    ],
+)
+def test_an_unknown_option_leads_to_the_right_one(run_options: Run, arguments: list[str], message: str) -> None:
+    assert run_options(*arguments) == (2, "", f"glassformer: {message} (see glassformer {arguments[0]} --help)\n")
+
+
+def test_a_wrong_choice_is_one_line(run_options: Run) -> None:
+    code, out, error = run_options("generate", "a", "--device", "tpu")
+    assert (code, out, error.count("\n")) == (2, "", 1)
+    assert "'tpu' is not one of 'auto', 'cpu', 'cuda', 'mps'" in error
+
+
+def test_a_config_gives_options_and_the_command_line_wins(run_options: Run, writer: Path, tmp_path: Path) -> None:
+    file = tmp_path / "options.yaml"
+    file.write_text(f"model: {writer}\nmax_new_tokens: 6\ntop-k: 3\n")
+    plain = run_options("generate", "ab", "--model", str(writer), "--max-new-tokens", "6", "--top-k", "3")
+    assert run_options("generate", "ab", "--config", str(file)) == plain
+    shorter = run_options("generate", "ab", "--config", str(file), "--max-new-tokens", "2")
+    assert shorter == run_options("generate", "ab", "--model", str(writer), "--max-new-tokens", "2", "--top-k", "3")
+    assert shorter != plain
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("max_tokens: 3", "'max_tokens' is not an option of generate: use max-new-tokens"),
+        ("colour: blue", "'colour' is not an option of generate: remove it"),
+        ("- a", "holds no options: write one option: value on each line"),
+        ("a: [", "cannot be read ("),
+        ("max_new_tokens: soon", "'--max-new-tokens': "),
+    ],
+)
+def test_a_config_that_cannot_be_used(run_options: Run, tmp_path: Path, text: str, message: str) -> None:
+    file = tmp_path / "options.yaml"
+    file.write_text(text)
+    code, out, error = run_options("generate", "ab", "--config", str(file))
+    assert (code, out, error.count("\n")) == (2, "", 1)
+    assert message in error
+
+
+def test_a_missing_config(run_options: Run, tmp_path: Path) -> None:
+    code, _, error = run_options("generate", "ab", "--config", str(tmp_path / "no.yaml"))
+    assert code == 2
+    assert "no.yaml cannot be read (No such file or directory)" in error
+
+
+def test_a_device_that_is_not_there(run_options: Run, writer: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    import torch
+
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    code, _, error = run_options("generate", "ab", "--model", str(writer), "--device", "cuda")
+    assert code == 2
+    assert "device 'cuda' is not available here: choose auto or " in error
+
+
+@pytest.mark.parametrize("name", ["generate", "classify", "translate", "embed", "transcribe", "evaluate"])
+def test_defaults_are_those_of_the_function(name: str) -> None:
+    function = {p.name: p.default for p in inspect.signature(getattr(gf, name)).parameters.values()}
+    empty = (None, (), [], "")
+    shared = [p for p in OPTIONS_COMMANDS[name].params if p.name in function and p.name not in ("model", "data")]
+    assert shared or name == "embed"
+    for p in shared:
+        assert p.default == function[p.name] or (p.default in empty and function[p.name] in empty), p.name
+
+
+@pytest.mark.golden
+def test_the_reference_is_current() -> None:
+    """docs/cli.md is written by `python docs/cli.py`."""
+    page = Path(__file__).parents[2] / "docs/cli.py"
+    spec = importlib.util.spec_from_file_location("cli_reference", page)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    if os.environ.get("GLASSFORMER_GOLDEN") == "rewrite":
+        module.PAGE.write_text(module.reference(), encoding="utf-8")
+    assert module.PAGE.read_text(encoding="utf-8") == module.reference(), "run python docs/cli.py"
