@@ -166,3 +166,15 @@ def test_a_rubric_for_one_document_and_faulty_ones(tmp_path: Path) -> None:
     assert "the exercise has no step 'B'" in run("four-tokens", str(answers), "--rubric", str(rubric), code=2)
     assert "cannot be read" in run("four-tokens", str(answers), "--rubric", str(tmp_path / "none.yaml"), code=2)
     assert "cannot be read" in run("four-tokens", str(answers), "--overrides", str(tmp_path / "none.csv"), code=2)
+
+
+def test_gradescope(tmp_path: Path) -> None:
+    answers, archive = tmp_path / "a.md", tmp_path / "autograder.zip"
+    answers.write_text("$$q_1 = (1, 2)$$", encoding="utf-8")
+    found = json.loads(run("four-tokens", str(answers), "--format", "gradescope"))
+    assert found["score"] == 3.125  # 2 of 64 numbers
+    assert "of 100 points" in run("four-tokens", "-f", "gradescope", "-o", str(archive))
+    assert archive.read_bytes().startswith(b"PK")
+    assert "an autograder is a zip file" in run("four-tokens", "-f", "gradescope", code=2)
+    said = run("four-tokens", str(answers), "-f", "gradescope", "--overrides", "o.csv", code=2)
+    assert "--overrides is not for Gradescope" in said

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from glassformer.exercises.grade.submissions import Submission
 
 TEXTS = (".md", ".markdown", ".txt", ".tex", ".latex", ".typ", ".csv", ".tsv", ".html", ".htm")
+GRADESCOPE = "gradescope"
 DOCUMENTS = frozenset([*TEXTS, ".ipynb", ".pdf", ".docx", ".xlsx"])  # never an exercise
 
 
@@ -30,7 +31,13 @@ def check(
         ),
     ],
     format_: Annotated[
-        str, typer.Option("--format", "-f", help="Output format: text, markdown, html or json.")
+        str,
+        typer.Option(
+            "--format",
+            "-f",
+            help="Output format: text, markdown, html, json, or gradescope (results.json of one submission; without "
+            "answers, an autograder for -o FILE.zip).",
+        ),
     ] = "text",
     output: Annotated[
         Path | None, typer.Option("--output", "-o", help="File to write to, or for several documents a folder.")
@@ -56,11 +63,16 @@ def check(
     from glassformer.exercises.grade.submissions import grade_all, submissions
     from glassformer.exercises.grade.view import FORMATS
 
-    if format_ not in FORMATS:
-        raise InputError(f"there is no format {format_!r}", f"choose one of {', '.join(FORMATS)}")
+    if format_ not in (*FORMATS, GRADESCOPE):
+        raise InputError(f"there is no format {format_!r}", f"choose one of {', '.join((*FORMATS, GRADESCOPE))}")
+    scheme = load_rubric(rubric) if rubric is not None else None
+    if format_ == GRADESCOPE:
+        if overrides is not None:
+            raise InputError("--overrides is not for Gradescope", "change points there, or give another --format")
+        _gradescope(sources, scheme, output, decimal_comma)
+        return
     exercise, documents = _split(sources)
     paths = submissions(documents)
-    scheme = load_rubric(rubric) if rubric is not None else None
     if overrides is None and len(paths) == 1 and not documents[0].is_dir():
         (submission,) = grade_all(exercise, paths, decimal_comma=decimal_comma, rubric=scheme)
         if submission.grade is None:
@@ -74,6 +86,31 @@ def check(
         return
     results = _with_progress(grade_all(exercise, paths, decimal_comma=decimal_comma, rubric=scheme), len(paths))
     _write_class(results, exercise, scheme, paths, format_, output, overrides)
+
+
+def _gradescope(sources: list[str], rubric: Rubric | None, output: Path | None, decimal_comma: bool) -> None:
+    """Write results.json for the documents, which are one submission; without documents, the autograder."""
+    import json
+
+    from glassformer.cli.exercise import find
+    from glassformer.cli.output import require_place, write, write_bytes
+    from glassformer.errors import InputError
+    from glassformer.exercises.grade.gradescope import autograder, results
+    from glassformer.exercises.grade.rubric import Rubric, shown
+    from glassformer.exercises.grade.submissions import grade_all, submissions
+
+    exercise = find(sources[0])
+    if len(sources) > 1:
+        paths = submissions(Path(source) for source in sources[1:])
+        graded = list(grade_all(exercise, paths, decimal_comma=decimal_comma, rubric=rubric))
+        write(json.dumps(results(graded, rubric), ensure_ascii=False, indent=1) + "\n", output)
+        return
+    if output is None or output.suffix != ".zip":
+        raise InputError("an autograder is a zip file", "name it with -o autograder.zip, or name answers to grade")
+    require_place(output)
+    write_bytes(autograder(exercise, rubric, decimal_comma=decimal_comma), output)
+    points = shown((rubric or Rubric()).maximum)
+    typer.echo(f"{output}: upload it to Gradescope as the autograder of an assignment of {points} points")
 
 
 def _split(sources: list[str]) -> tuple[Exercise | None, list[Path]]:

@@ -6,7 +6,7 @@ import json
 import re
 import textwrap
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import groupby
 from typing import TYPE_CHECKING
 
@@ -189,6 +189,20 @@ def _points(grade: Grade) -> Iterator[str]:
             yield f"{said}; {what} by {shown_name(step.source)}."
         else:
             yield f"{said}." if step.written else f"{said}, not found."
+
+
+def outline(grade: Grade) -> Iterator[str]:
+    """Yield what a learner may know before handing in again: summary, mistakes and unread numbers, but no values."""
+    yield from summary(grade)
+    for mistake in grade.mistakes:
+        yield _named(f"{mistake.name[0].upper() + mistake.name[1:]}, {mistake.where}.")
+    for item in grade.unread:
+        yield f"Could not be read: line {item.line}: {_short(item.source)}: {_named(item.reason)}."
+
+
+def marked(grade: Grade) -> dict[str, str]:
+    """Return each step's matrix with the mark of every number, as text without the right values."""
+    return {step.symbol: "\n".join(_block(replace(step, sentences=()), 100)) for step in _steps(grade)}
 
 
 # -- the steps ---------------------------------------------------------------------------------------------------------
