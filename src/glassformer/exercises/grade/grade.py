@@ -149,11 +149,13 @@ def check(
     `answers`: a file, a document as text (with a line break in it), or a mapping such as {"Q": [[1, 2], [3, 4]]}.
     `rubric`: a Rubric, a YAML file or YAML text; the grade then has `points`, and its score is their share.
     """
-    return grade(_exercise(exercise), _reading(answers), None if rubric is None else load_rubric(rubric))
+    found = None if exercise is None else find_exercise(exercise)
+    return grade(found, _reading(answers), None if rubric is None else load_rubric(rubric))
 
 
-def _exercise(exercise: Exercise | Path | str | None) -> Exercise | None:
-    if exercise is None or isinstance(exercise, Exercise):
+def find_exercise(exercise: Exercise | Path | str) -> Exercise:
+    """Return the exercise of a name or a YAML file; an Exercise is returned as it is."""
+    if isinstance(exercise, Exercise):
         return exercise
     return library.get(exercise) if isinstance(exercise, str) and exercise in library.names() else load(Path(exercise))
 
