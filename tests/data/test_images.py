@@ -137,11 +137,17 @@ def test_broken_ones_are_faults(folder: Path) -> None:
     assert images.faults.told() == ["unreadable image: 2 (bird/0.png, cat/0.png)"]
 
 
-def test_more_than_eight_bits_are_not_cut_silently(folder: Path) -> None:
-    Image.fromarray(np.full((6, 8), 30_000, dtype=np.uint16)).save(folder / "dog" / "deep.png")
-    images = Images.open(folder)
-    images.faults.each(range(len(images)), images.image)
-    assert images.faults.told() == ["image of more than 8 bits a channel: 1 (dog/deep.png)"]
+def test_sixteen_bits_are_scaled(folder: Path) -> None:
+    deep = np.array([[0, 257, 30_000, 65_535]], dtype=np.uint16)
+    Image.fromarray(deep).save(folder / "dog" / "deep.png")
+    Image.fromarray(deep.astype(np.int32)).save(folder / "dog" / "deep.tif")
+    Image.fromarray(np.full((1, 4), 70_000, dtype=np.int32)).save(folder / "dog" / "more.tif")
+    images = Images.open(folder, channels=1)
+    at = {images.files[i]: i for i in range(len(images))}
+    for name in ("dog/deep.png", "dog/deep.tif"):
+        assert images.image(at[name]).flatten().tolist() == [0, 1, 117, 255]
+    with pytest.raises(Fault, match="unreadable image"):
+        images.image(at["dog/more.tif"])
 
 
 def test_a_table_of_paths_and_labels(folder: Path) -> None:
@@ -160,13 +166,13 @@ def test_a_table_of_paths_and_labels(folder: Path) -> None:
 
 def test_what_is_refused(folder: Path, tmp_path: Path, refused: Any) -> None:
     table = tmp_path / "x.csv"
-    table.write_text("image,kind\na.png,1\n")
-    says = f"{table} has no column label, but image, kind: call one label in its first line"
+    table.write_text("image,kind,colour\na.png,1,2\n")
+    says = f"{table} has no column for label, but image, kind, colour: give them with --columns, as in image=image,"
     refused(InputError, says, lambda: Images.open(table))
     table.write_text("path,label\n\n\n\n")
     refused(InputError, "3 of 3 cannot be used, most of them because of empty line", lambda: Images.open(table))
     table.write_text("")
-    refused(InputError, f"{table} has no column path, but nothing: call", lambda: Images.open(table))
+    refused(InputError, f"{table} is empty: give", lambda: Images.open(table))
     refused(InputError, f"there is no {tmp_path / 'gone'}", lambda: Images.open(tmp_path / "gone"))
     (tmp_path / "empty" / "a").mkdir(parents=True)
     refused(InputError, f"{tmp_path / 'empty'} has no images: put", lambda: Images.open(tmp_path / "empty"))
@@ -174,7 +180,7 @@ def test_what_is_refused(folder: Path, tmp_path: Path, refused: Any) -> None:
     refused(InputError, f"{tmp_path / 'one'} has only the class 'a': give", lambda: Images.open(tmp_path / "one"))
     for part in ("train", "test"):
         draw(tmp_path / "parts" / part / "a" / "a.png", 0)
-    text = f"{tmp_path / 'parts'} has no classes but the parts test, train: open one"
+    text = f"{tmp_path / 'parts'} has no classes but the splits test, train: open one"
     refused(InputError, text, lambda: Images.open(tmp_path / "parts"))
     refused(InputError, "images of 2 channels: take", lambda: Images.open(folder, channels=2))
     refused(InputError, "images of size 0: take", lambda: Images.open(folder, size=0))

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from glassformer.data.faults import Fault
 from glassformer.data.pairs import Pairs
-from glassformer.errors import InputError
+from glassformer.errors import ConfigError, InputError
 
 WORD = st.text(st.characters(exclude_categories=["Cs", "Cc", "Zl", "Zp", "Zs"]), min_size=1, max_size=8)
 
@@ -55,8 +55,9 @@ def test_what_is_wrong_is_counted(tmp_path: Path) -> None:
 def test_columns_by_number_and_by_name(tmp_path: Path) -> None:
     path = tmp_path / "a.tsv"
     path.write_text("id\ten\tfr\n1\tyes\toui\n2\tno\tnon\n")
-    assert Pairs.open(path, (2, 1)).pair(0) == ("fr", "en")
-    named = Pairs.open(path, ("fr", "en"))
+    assert Pairs.open(path, {"source": "2", "target": "1"}).pair(0) == ("oui", "yes")
+    assert Pairs.open(path).pair(0) == ("yes", "oui"), "languages are usual names, and a header is not a pair"
+    named = Pairs.open(path, {"source": "fr", "target": "en"})
     assert [named.pair(i) for i in range(len(named))] == [("oui", "yes"), ("non", "no")]
     assert (named.source(1), named.target(1), named.rows.place(1)) == ("non", "no", "a.tsv line 3")
 
@@ -79,11 +80,12 @@ def test_what_is_refused(tmp_path: Path, refused: Any) -> None:
     path.write_text("\n\n")
     refused(InputError, f"{path} is empty: give", lambda: Pairs.open(path))
     path.write_text("a b\nc d\n")
-    refused(InputError, f"columns 0 and 1 of {path}, which has 1: separate", lambda: Pairs.open(path))
+    refused(InputError, f"{path} has no column for target, but 0: give them with --columns", lambda: Pairs.open(path))
     path.write_text("en\tfr\nx\ty\n")
-    refused(InputError, f"{path} has no column de, but en, fr: name", lambda: Pairs.open(path, ("en", "de")))
-    refused(InputError, f"columns 1 and 1 of {path}, which has 2: sep", lambda: Pairs.open(path, (1, 1)))
+    german = {"source": "en", "target": "de"}
+    refused(InputError, f"{path} has no column de, but en, fr: name", lambda: Pairs.open(path, german))
+    refused(ConfigError, "--columns text=en names no part of this data: name", lambda: Pairs.open(path, {"text": "en"}))
     path.write_text("en\tfr\n")
-    refused(InputError, f"{path} has no sentence pairs: give", lambda: Pairs.open(path, ("en", "fr")))
+    refused(InputError, f"{path} has no sentence pairs: give", lambda: Pairs.open(path))
     path.write_text("a\tb\n" + "\n" * 3)
     refused(InputError, "3 of 4 cannot be used, most of them because of empty line", lambda: Pairs.open(path))

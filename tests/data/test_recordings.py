@@ -86,7 +86,7 @@ def test_broken_rows_are_counted(voices: Path) -> None:
     assert len(rows) == 4
     assert rows.faults.counts == {
         "empty line": 1,
-        "empty path or sentence": 1,
+        "empty sentence": 1,
         "wrong number of columns (not 4)": 1,
         "not UTF-8": 1,
     }
@@ -124,10 +124,13 @@ def test_what_is_refused(voices: Path, tmp_path: Path, refused: Any) -> None:
     table = tmp_path / "x.tsv"
     refused(InputError, f"there is no {table}: give", lambda: Recordings.open(table))
     table.write_text("path\tspeaker\na.wav\tb\n")
-    refused(InputError, f"{table} has no column sentence, but path, speaker: name", lambda: Recordings.open(table))
+    says = f"{table} has no column for transcript, but path, speaker: give"
+    refused(InputError, says, lambda: Recordings.open(table))
     table.write_text("path\tsentence\n")
     refused(InputError, f"{table} has no recordings: give", lambda: Recordings.open(table))
     table.write_text("path\tsentence\n\n")
     refused(InputError, "1 of 1 cannot be used", lambda: Recordings.open(table))
-    refused(InputError, f"{tmp_path} has no *.trans.txt, in it or below: give", lambda: Recordings.open(tmp_path))
+    (tmp_path / "bare").mkdir()
+    says = f"{tmp_path / 'bare'} holds neither a table nor *.trans.txt files as in LibriSpeech: name"
+    refused(InputError, says, lambda: Recordings.open(tmp_path / "bare"))
     refused(InputError, "recordings from 2 to 1 s: choose", lambda: Recordings.open(voices, longest=1, shortest=2))

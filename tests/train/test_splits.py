@@ -19,12 +19,12 @@ def test_splits_of_a_folder(tmp_path: Path) -> None:
     for name in ("train.tsv", "test.tsv"):
         (tmp_path / name).write_text("a\tb\n")
     whole = str(tmp_path)
-    assert data_paths(TrainArgs(data=whole), ".tsv") == (tmp_path / "train.tsv", tmp_path / "test.tsv")
+    assert data_paths(TrainArgs(data=whole)) == (tmp_path / "train.tsv", tmp_path / "test.tsv")
     (tmp_path / "valid.tsv").write_text("a\tb\n")
-    assert data_paths(TrainArgs(data=whole), ".tsv")[1] == tmp_path / "valid.tsv", "the test split stays unseen"
+    assert data_paths(TrainArgs(data=whole))[1] == tmp_path / "valid.tsv", "the test split stays unseen"
     one = str(tmp_path / "test.tsv")
-    assert data_paths(TrainArgs(data=one), ".tsv") == (tmp_path / "test.tsv", None)
-    assert data_paths(TrainArgs(data=one, val=whole), ".tsv") == (tmp_path / "test.tsv", tmp_path)
+    assert data_paths(TrainArgs(data=one)) == (tmp_path / "test.tsv", None)
+    assert data_paths(TrainArgs(data=one, val=whole)) == (tmp_path / "test.tsv", tmp_path)
 
 
 def test_a_dataset_by_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -7,7 +7,7 @@ import warnings
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import IO, Any, Literal
 
 import numpy as np
 import torch
@@ -109,22 +109,55 @@ def opaque(image: Image.Image, mode: str) -> Image.Image:
     return image.convert(mode)
 
 
-def open_image(path: str | Path) -> Image.Image:
-    """Open an image file and apply its EXIF orientation."""
+def open_image(path: str | Path | IO[bytes]) -> Image.Image:
+    """Open an image file and apply its EXIF orientation. 16 bits per channel are scaled to 8."""
+    name = path if isinstance(path, str | Path) else "an image"
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("error", Image.DecompressionBombWarning)
             with Image.open(path) as image:
                 upright = ImageOps.exif_transpose(image)
     except FileNotFoundError:
-        raise InputError(f"there is no {path}", "give the file of an image") from None
+        raise InputError(f"there is no {name}", "give the file of an image") from None
     except Exception as error:  # Pillow's readers raise arbitrary errors on damaged files
         known = "not an image" if isinstance(error, UnidentifiedImageError) else getattr(error, "strerror", None)
         reason = known or error
-        raise InputError(f"{path} cannot be read ({str(reason)[:80]})", "give an image as PNG, JPEG, …") from None
-    if upright.mode.startswith(("I", "F")):  # Pillow would clip it to white
-        raise InputError(f"{path} has more than 8 bits a channel", "save it with 8")
-    return upright
+        raise InputError(f"{name} cannot be read ({str(reason)[:80]})", "give an image as PNG, JPEG, …") from None
+    return _eight_bits(upright, name)
+
+
+def image_of(value: Any) -> Image.Image:
+    """Return a Pillow image of a Pillow image, an array (rows, columns[, channels]) or a tensor (channels, rows,
+    columns), with integers from 0 to 255 (or 65,535 for 16 bits) or floats from 0 to 1."""
+    if isinstance(value, Image.Image):
+        return _eight_bits(value, "an image")
+    if isinstance(value, Tensor):
+        value = value.movedim(0, -1).numpy(force=True) if value.dim() == 3 else value.numpy(force=True)
+    if not isinstance(value, np.ndarray) or value.ndim not in (2, 3):
+        fact = f"a {type(value).__name__} is not an image"
+        raise InputError(fact, "give a file, a Pillow image, an array or a tensor (channels, rows, columns)")
+    x = value[..., 0] if value.ndim == 3 and value.shape[-1] == 1 else value
+    if x.dtype.kind == "f":
+        if x.size and (x.min() < 0 or x.max() > 1):
+            raise InputError("an image of floats outside 0 to 1", "leave out its normalisation")
+        x = np.rint(255 * x)
+    elif x.dtype == np.uint16:
+        x = np.rint(x / 257)
+    elif x.dtype.kind not in "biu" or (x.size and not 0 <= int(x.min()) <= int(x.max()) <= 255):
+        raise InputError(f"an image of {x.dtype}", "give integers from 0 to 255 or floats from 0 to 1")
+    return Image.fromarray(x.astype(np.uint8) * (255 if x.dtype == bool else 1))
+
+
+def _eight_bits(image: Image.Image, name: object) -> Image.Image:
+    """Scale 16 bits (0 to 65,535) or floats (0 to 1) to 8 bits; Pillow itself would clip them to white."""
+    if not image.mode.startswith(("I", "F")):
+        return image
+    x = np.asarray(image)
+    top = 1.0 if image.mode == "F" else 65535.0
+    if x.size and not (float(x.min()) >= 0 and float(x.max()) <= top):
+        fact = f"{name} has values from {float(x.min()):.4g} to {float(x.max()):.4g}"
+        raise InputError(fact, f"save it with values from 0 to {top:.0f}")
+    return Image.fromarray(np.rint(x.astype(np.float64) * (255 / top)).astype(np.uint8))
 
 
 # ---- from files ------------------------------------------------------------------------------------------------------

@@ -16,6 +16,9 @@ def evaluate(
         str, typer.Argument(help="Folder, file or dataset name. A named dataset is evaluated on its test split.")
     ],
     model: Annotated[str, typer.Option("--model", "-m", help=MODEL)],
+    columns: Annotated[
+        str | None, typer.Option(help="Columns of a table, for example text=review,label=stars.", show_default=False)
+    ] = None,
     limit: Annotated[
         int | None, typer.Option(min=1, help="Maximum number of items, spread evenly over the data.")
     ] = None,
@@ -27,11 +30,13 @@ def evaluate(
     """Evaluate a model: accuracy, BLEU and chrF, word error rate, bits per byte, or retrieval rank."""
     from glassformer.cli.items import progress
     from glassformer.data import Faults
+    from glassformer.data.columns import parse
     from glassformer.pipelines.evaluate import evaluate as numbers
 
     net, faults = load_model(model, device=device, precision=precision), Faults()
     watch = lambda batches: progress(batches, what="Evaluating")
-    found = numbers(net, data, limit=limit, progress=watch, faults=faults)
+    named = None if columns is None else parse(columns)
+    found = numbers(net, data, columns=named, limit=limit, progress=watch, faults=faults)
     for line in faults.told():
         print(f"glassformer: skipped: {line}", file=sys.stderr)
     if json_:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import math
 from pathlib import Path
 
@@ -15,14 +16,15 @@ from glassformer.errors import InputError, ShapeError
 REACH = 10  # half-width of the filter in samples of the slower rate, as in scipy
 
 
-def read_sound(path: str | Path, rate: int = RATE) -> Tensor:
+def read_sound(path: str | Path | io.BytesIO, rate: int = RATE) -> Tensor:
     """Read WAV, FLAC or OGG as (samples,) from −1 to 1: channels averaged, resampled to `rate`."""
     import soundfile
 
+    file = path if isinstance(path, io.BytesIO) else str(path)
     try:
-        data, given = soundfile.read(str(path), dtype="float32", always_2d=True)
+        data, given = soundfile.read(file, dtype="float32", always_2d=True)
     except Exception as error:  # libsndfile, the file system and memory each raise their own type
-        if not Path(path).exists():
+        if isinstance(file, str) and not Path(file).exists():
             raise InputError(f"there is no {path}", "give a sound file") from None
         raise InputError(f"{path} cannot be read ({str(error)[:80]})", "give sound as WAV or FLAC") from None
     if not len(data):

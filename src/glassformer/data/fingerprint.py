@@ -7,7 +7,6 @@ transcript and duration, text by content.
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Callable, Iterable, Iterator
 from hashlib import blake2b
 from typing import Any
@@ -16,6 +15,7 @@ from glassformer.data.faults import Fault
 from glassformer.data.images import Images
 from glassformer.data.order import spread
 from glassformer.data.recordings import Recordings
+from glassformer.data.rows import locate
 from glassformer.data.text import Blocks
 
 FILES = 100_000  # file sizes read per dataset, evenly spaced: each may be a network request
@@ -42,7 +42,8 @@ def of_images(images: Images) -> Fingerprint:
 
     def row(i: int) -> tuple[str, int, int]:
         name = images.files[i]
-        return name, images.label(i), _size(os.path.join(images.root, name)) if i in looked else 0
+        path = locate(images.root, name, "image") if i in looked else None
+        return name, images.label(i), 0 if path is None else path.stat().st_size
 
     about = {"count": len(images), "shape": list(images.shape), "classes": digest(images.labels)}
     return about | of_rows(len(images), row)
@@ -50,7 +51,7 @@ def of_images(images: Images) -> Fingerprint:
 
 def of_recordings(recordings: Recordings) -> Fingerprint:
     lengths = recordings.lengths
-    return of_rows(len(recordings), lambda i: (*recordings.rows[i], int(lengths[i])))
+    return of_rows(len(recordings), lambda i: (recordings.name(i), recordings.sentence(i), int(lengths[i])))
 
 
 def of_blocks(blocks: Blocks) -> Fingerprint:
@@ -73,10 +74,3 @@ def _read(n: int, row: Callable[[int], object]) -> Iterator[object]:
             yield row(i)
         except Fault:  # counted when the row is used
             continue
-
-
-def _size(path: str) -> int:
-    try:
-        return os.stat(path).st_size
-    except OSError:
-        return -1

@@ -1,13 +1,12 @@
-"""Image datasets: one folder per class, or a CSV of paths and labels; decoded on demand."""
+"""Image datasets: one folder per class, a table of files and labels, or a Python dataset; decoded on demand."""
 
 from __future__ import annotations
 
-import csv
+import io
 import mmap
-import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
@@ -15,12 +14,13 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from glassformer.data.faults import Fault, Faults
-from glassformer.data.packed import Strings, unreadable
+from glassformer.data.packed import Strings
+from glassformer.data.rows import Row, Rows, Source, locate, open_rows
 from glassformer.errors import GlassError, InputError
 
-SUFFIXES = frozenset((".png", ".jpg", ".jpeg", ".bmp", ".gif", ".webp", ".tif", ".tiff", ".ppm", ".pgm", ".pbm"))
-SPLITS = frozenset(("train", "training", "test", "testing", "val", "valid", "validation", "dev"))
-PATH_COLUMNS, LABEL_COLUMNS = ("path", "file", "filename", "image"), ("label", "class", "category")
+if TYPE_CHECKING:
+    from PIL.Image import Image
+
 KEEP = 1 << 30  # maximum size of the cache of decoded images, in bytes
 
 
@@ -33,10 +33,8 @@ class Images:
     (only pages that have been written use memory).
     """
 
-    def __init__(
-        self, root: Path, files: Strings, targets: NDArray[np.int64], labels: tuple[str, ...], faults: Faults
-    ) -> None:
-        self.root, self.files, self.targets, self.labels, self.faults = root, files, targets, labels, faults
+    def __init__(self, rows: Rows, files: Strings, targets: NDArray[np.int64], labels: tuple[str, ...]) -> None:
+        self.rows, self.files, self.targets, self.labels = rows, files, targets, labels
         self.size: tuple[int, int] | None = None
         self.channels: int | None = None
         self.keep = KEEP
@@ -45,39 +43,58 @@ class Images:
     @classmethod
     def open(
         cls,
-        path: str | Path,
+        path: Source,
+        columns: Mapping[str, str] | None = None,
         *,
         size: int | tuple[int, int] | None = None,
         channels: int | None = None,
         labels: Sequence[str] | None = None,
         keep: int = KEEP,
     ) -> Images:
-        """Open a folder with one subfolder per class, or a CSV with columns path and label (relative to the CSV).
+        """Open a folder with one subfolder per class, or a table of files (relative to it) and labels.
 
+        `columns` may name the columns of `image` and `label`.
         `size` is the (rows, columns) every image is resized to; by default images keep their own size. `channels` is
         1 or 3, by default that of the first image. `labels` are the classes of a dataset opened before, in order.
         """
-        path = Path(path)
         if channels not in (None, 1, 3):
             raise InputError(f"images of {channels} channels", "take 1 (grey) or 3 (colour)")
         if size is not None and min(size if isinstance(size, tuple) else (size,)) < 1:
             raise InputError(f"images of size {size}", "take at least 1 pixel")
-        faults = Faults()
-        found = _folders(path) if path.is_dir() else _table(path, faults)
-        rows = list(found)
-        faults.check(1)
-        if not rows:
+        files: list[str] = []
+        classes: list[str] = []
+
+        def check(row: Row) -> str:
+            label = "" if row["label"] is None else str(row["label"]).strip()
+            image = row["image"]
+            name = image.get("path") if isinstance(image, dict) else image
+            if not label or image is None or (isinstance(image, str) and not image.strip()):
+                return "empty path or label"
+            files.append(name.strip() if isinstance(name, str) else "")
+            classes.append(label)
+            return ""
+
+        rows = open_rows(path, ("image", "label"), given=columns, check=check)
+        if not len(rows):
             raise InputError(f"{path} has no images", "put them in a folder for each class, as PNG, JPEG, …")
-        names = _names({label for _, label in rows}, labels, path)
+        names = _names(set(classes), labels, path)
         number = {name: i for i, name in enumerate(names)}
-        targets = np.array([number[label] for _, label in rows], dtype=np.int64)
-        root = path if path.is_dir() else path.parent
-        images = cls(root, Strings(file for file, _ in rows), targets, names, faults)
+        targets = np.array([number[label] for label in classes], dtype=np.int64)
+        named = Strings(file or rows.place(i) for i, file in enumerate(files))
+        images = cls(rows, named, targets, names)
         images.size = (size, size) if isinstance(size, int) else size
         images.channels = channels
         images.keep = keep
         images._prepare()
         return images
+
+    @property
+    def faults(self) -> Faults:
+        return self.rows.faults
+
+    @property
+    def root(self) -> Path:
+        return self.rows.root
 
     def __len__(self) -> int:
         return len(self.files)
@@ -102,21 +119,43 @@ class Images:
     def part(self, rows: NDArray[np.int64]) -> Images:
         """Return the subset of these rows, in this order, with the same classes, size and channels."""
         files = Strings(self.files[int(i)] for i in rows)
-        images = Images(self.root, files, self.targets[rows], self.labels, Faults())
+        images = Images(self.rows.part(rows), files, self.targets[rows], self.labels)
         images.size, images.channels, images.keep = self.size, self.channels, self.keep
         images._prepare()
         return images
+
+    def picture(self, i: int) -> Image:
+        """Return image i as a Pillow image. Raises Fault if it cannot be read."""
+        from glassformer.checkpoints.preprocess import image_of, open_image
+
+        given = self.rows[i]["image"]
+        data = given.get("bytes") if isinstance(given, dict) else given
+        try:
+            if isinstance(data, bytes):
+                return open_image(io.BytesIO(data))
+            if not isinstance(given, str | dict):
+                return image_of(given)
+            path = locate(self.root, self.files[i], "image")
+            if path is None:
+                raise Fault("missing image", self.files[i])
+            return open_image(path)
+        except InputError as error:
+            if isinstance(given, str | dict):
+                raise image_fault(error, self.files[i]) from None
+            raise Fault(f"{error}", self.files[i]) from None
 
     # ---- reading ---------------------------------------------------------------------------------------------------
 
     def _prepare(self) -> None:
         """Set channels, shape and cache size from the first readable image."""
+        tally = Faults()
         for i in range(len(self)):
             try:
                 first = self._read(i)
             except Fault as fault:
-                self.faults.count(fault)
-                if self.faults.failed > 100:
+                tally.count(fault)
+                self.faults.note(fault)
+                if tally.failed > 100:
                     break
                 continue
             self.channels = first.shape[0]
@@ -125,30 +164,25 @@ class Images:
             if len(self) * first.numel() <= self.keep:
                 self.shelf = Shelf(len(self), self._shape)
             return
-        self.faults.check(1)
+        tally.check(1)
 
     def _read(self, i: int) -> Tensor:
-        from PIL import Image
+        from PIL.Image import Resampling
 
-        from glassformer.checkpoints.preprocess import opaque, open_image
+        from glassformer.checkpoints.preprocess import opaque
 
-        name = self.files[i]
-        try:
-            image = open_image(self.root / name)
-        except InputError as error:
-            raise image_fault(error, name) from None
+        image = self.picture(i)
         channels = self.channels or (1 if image.mode in ("1", "L", "LA") else 3)
         image = opaque(image, "L" if channels == 1 else "RGB")
         if self.size is not None and image.size != self.size[::-1]:
-            image = image.resize(self.size[::-1], Image.Resampling.BILINEAR)
+            image = image.resize(self.size[::-1], Resampling.BILINEAR)
         pixels = torch.from_numpy(np.array(image, dtype=np.uint8))
         return pixels[None] if channels == 1 else pixels.movedim(-1, 0).contiguous()
 
 
 def image_fault(error: GlassError, name: str) -> Fault:
     """Return the reason without the file name, so that images with the same problem are reported in one line."""
-    reasons = {"there is no": "missing image", "more than 8 bits": "image of more than 8 bits a channel"}
-    return Fault(next((said for part, said in reasons.items() if part in error.fact), "unreadable image"), name)
+    return Fault("missing image" if "there is no" in error.fact else "unreadable image", name)
 
 
 class Shelf:
@@ -184,59 +218,7 @@ class Shelf:
         self._allocate()
 
 
-# ---- finding ---------------------------------------------------------------------------------------------------------
-
-
-def _folders(root: Path) -> Iterator[tuple[str, str]]:
-    """List (file, class) of every image under root/class/, sorted by name; hidden and other files are skipped."""
-    classes = sorted(one.name for one in os.scandir(root) if one.is_dir() and not one.name.startswith("."))
-    if classes and {name.lower() for name in classes} <= SPLITS:
-        fact = f"{root} has no classes but the parts {', '.join(classes)}"
-        raise InputError(fact, f"open one of them: {root / classes[0]}")
-    for name in classes:
-        for folder, below, files in os.walk(root / name):
-            below[:] = sorted(one for one in below if not one.startswith("."))
-            inside = os.path.relpath(folder, root)
-            for file in sorted(files):
-                if os.path.splitext(file)[1].lower() in SUFFIXES and not file.startswith("."):
-                    yield os.path.join(inside, file), name
-
-
-def _table(path: Path, faults: Faults) -> Iterator[tuple[str, str]]:
-    """List (file, label) of every row of a CSV with a header (separated by comma, semicolon or tab)."""
-    try:
-        with path.open(encoding="utf-8-sig", errors="surrogateescape", newline="") as file:
-            header = file.readline()
-            comma = max(",;\t", key=header.count)
-            columns = [one.strip().lower() for one in next(csv.reader([header], delimiter=comma), [])]
-            at = [_column(columns, wanted, path) for wanted in (PATH_COLUMNS, LABEL_COLUMNS)]
-            for number, row in enumerate(csv.reader(file, delimiter=comma), 2):
-                place = f"{path.name} line {number}"
-                if not any(one.strip() for one in row):
-                    faults.count(Fault("empty line", place))
-                elif len(row) != len(columns):
-                    faults.count(Fault(f"wrong number of columns (not {len(columns)})", place))
-                elif not all(row[i].strip() for i in at):
-                    faults.count(Fault("empty path or label", place))
-                else:
-                    faults.good()
-                    yield row[at[0]].strip(), row[at[1]].strip()
-    except OSError as error:
-        raise unreadable(path, error) from None
-    except csv.Error as error:
-        raise InputError(f"{path} is not a CSV ({error})", "give a table with the columns path and label") from None
-
-
-def _column(columns: list[str], wanted: Iterable[str], path: Path) -> int:
-    for name in wanted:
-        if name in columns:
-            return columns.index(name)
-    name = next(iter(wanted))
-    fact = f"{path} has no column {name}, but {', '.join(columns)[:80] or 'nothing'}"
-    raise InputError(fact, f"call one {name} in its first line")
-
-
-def _names(found: set[str], given: Sequence[str] | None, path: Path) -> tuple[str, ...]:
+def _names(found: set[str], given: Sequence[str] | None, path: Source) -> tuple[str, ...]:
     """Return the class names in order: numbers numerically, words alphabetically."""
     if given is not None:
         unknown = sorted(found - set(given))

@@ -6,7 +6,7 @@ import hashlib
 import json
 import os
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -16,8 +16,11 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from glassformer.data.archives import is_archive, unpacked
 from glassformer.data.faults import Fault, Faults
-from glassformer.data.packed import LineIndex, raw_lines, unreadable
+from glassformer.data.packed import unreadable
+from glassformer.data.rows import Row, Rows, Source, open_rows
+from glassformer.data.tables import SUFFIXES
 from glassformer.errors import InputError
 
 PIECE = 1 << 16  # characters tokenized as one text
@@ -27,15 +30,19 @@ ESCAPED = re.compile("[\udc80-\udcff]")  # bytes that are not valid UTF-8
 
 
 class Text:
-    """Plain-text files in order, read in pieces and never as a whole. UTF-8 without BOM, line endings LF."""
+    """Plain-text files in order, read in pieces and never as a whole. UTF-8 without BOM, line endings LF.
 
-    def __init__(self, files: tuple[Path, ...]) -> None:
-        self.files, self.faults = files, Faults()
+    A table is a text as well: one document in each row of its text column, named by `columns` as `line=…`.
+    """
+
+    def __init__(self, files: tuple[Path, ...], columns: Mapping[str, str] | None = None) -> None:
+        self.files, self.columns, self.faults = files, columns, Faults()
 
     @classmethod
-    def open(cls, files: str | Path | Sequence[str | Path]) -> Text:
+    def open(cls, files: str | Path | Sequence[str | Path], columns: Mapping[str, str] | None = None) -> Text:
         """Open a file, several files, or the *.txt files of a folder."""
         given = [Path(files)] if isinstance(files, str | Path) else [Path(file) for file in files]
+        given = [unpacked(path) if is_archive(path) else path for path in given]
         found = [file for path in given for file in (sorted(path.rglob("*.txt")) if path.is_dir() else [path])]
         if not found:
             raise InputError(f"{given[0] if given else 'nothing'} has no *.txt", "give files of plain text")
@@ -44,11 +51,22 @@ class Text:
             raise InputError(f"there is no {missing[0]}", "give files of plain text")
         if not any(path.stat().st_size for path in found):
             raise InputError(f"{found[0]} is empty", "give a file of plain text")
-        return cls(tuple(found))
+        return cls(tuple(found), columns)
 
     @property
     def bytes(self) -> int:
-        return sum(path.stat().st_size for path in self.files)
+        return sum(
+            sum(len(piece.encode()) for piece in self._documents(path, Faults()))
+            if path.suffix.lower() in SUFFIXES
+            else path.stat().st_size
+            for path in self.files
+        )
+
+    def _documents(self, path: Path, faults: Faults) -> Iterator[str]:
+        """Yield the text of every row of a table, each on lines of its own."""
+        lines = Lines.open(path, self.columns, longest=1 << 24)
+        faults.merge(lines.faults)
+        return (lines.line(i) + "\n" for i in range(len(lines)))
 
     def pieces(self, size: int = PIECE) -> Iterator[str]:
         """Yield the whole text in pieces of about `size` characters, cut between lines, to train a tokenizer on."""
@@ -57,6 +75,9 @@ class Text:
 
     def pieces_of(self, path: Path, size: int = PIECE) -> Iterator[str]:
         """Yield the pieces of one file. Bytes that are not valid UTF-8 become � and are recorded as faults by line."""
+        if path.suffix.lower() in SUFFIXES:
+            yield from self._documents(path, self.faults)
+            return
         rest, number = "", 1
         try:
             # newline=None: CRLF and CR become LF, also where a read ends between the two
@@ -230,53 +251,41 @@ def _replace(path: Path, content: bytes) -> None:
 
 
 class Lines:
-    """A file with one sentence per line: `line(i)` for row i, and `lengths` in bytes.
+    """Sentences: `line(i)` for row i, and `lengths` in bytes. From a file with one per line, or a column of a table.
 
-    Only the positions of the lines are held in memory; empty lines are counted as faults.
+    Of files only the positions of the rows are held in memory; empty rows are counted as faults.
     """
 
-    def __init__(self, rows: LineIndex, faults: Faults) -> None:
-        self.rows, self.faults = rows, faults
+    def __init__(self, rows: Rows, lengths: NDArray[np.int32]) -> None:
+        self.rows, self.lengths = rows, lengths
 
     @classmethod
-    def open(cls, path: str | Path, *, longest: int = 1 << 20) -> Lines:
-        path, faults = Path(path), Faults()
+    def open(cls, path: Source, columns: Mapping[str, str] | None = None, *, longest: int = 1 << 20) -> Lines:
+        sizes: list[int] = []
 
-        def places() -> Iterator[tuple[int, int, int]]:
-            for number, offset, line in raw_lines(path, longest):
-                reason = _wrong(line, longest)
-                if reason:
-                    faults.count(Fault(reason, f"{path.name} line {number}"))
-                else:
-                    faults.good()
-                    yield number, offset, len(line)
+        def check(row: Row) -> str:
+            text = row["line"]
+            if not isinstance(text, str) or not text.strip():
+                return "empty line"
+            if (size := len(text.encode())) > longest:
+                return f"line of more than {longest:,} bytes"
+            sizes.append(size)
+            return ""
 
-        rows = LineIndex(path, places())
+        rows = open_rows(path, ("line",), given=columns, check=check, strict=False)
         if not len(rows):
             raise InputError(f"{path} has no lines of text", "give a file with a sentence on each line")
-        return cls(rows, faults)
+        return cls(rows, np.array(sizes, dtype=np.int32))
+
+    @property
+    def faults(self) -> Faults:
+        return self.rows.faults
 
     def __len__(self) -> int:
         return len(self.rows)
 
     def line(self, i: int) -> str:
-        return self.rows[i].strip()
+        return str(self.rows[i]["line"]).strip()
 
     def part(self, rows: NDArray[np.int64]) -> Lines:
-        return Lines(self.rows.part(rows), Faults())
-
-    @property
-    def lengths(self) -> NDArray[np.int32]:
-        return self.rows.lengths
-
-
-def _wrong(line: bytes, longest: int) -> str:
-    if not line.strip():
-        return "empty line"
-    if len(line) > longest:
-        return f"line of more than {longest:,} bytes"
-    try:
-        line.decode("utf-8")
-    except UnicodeDecodeError:
-        return "not UTF-8"
-    return ""
+        return Lines(self.rows.part(rows), self.lengths[rows])

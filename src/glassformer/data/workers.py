@@ -31,9 +31,7 @@ class Reads(Protocol):
     def batch(self, rows: Sequence[int], seed: int) -> Batch | None: ...
 
 
-def prefetch(
-    objective: Reads, batches: Sequence[Sequence[int]], seeds: Sequence[int], workers: int = 0
-) -> Stream:
+def prefetch(objective: Reads, batches: Sequence[Sequence[int]], seeds: Sequence[int], workers: int = 0) -> Stream:
     """Iterate over batches: batch i is made from batches[i] and seeds[i], or None if all of its rows are faulty.
 
     With 0 workers, this process reads the data. Otherwise workers are forked where the system supports it, so that

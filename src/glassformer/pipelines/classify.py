@@ -121,14 +121,14 @@ def pixels(model: nn.Module, item: object) -> Tensor:
     """Preprocess an image to (1, channels, rows, columns) as defined by the model's folder, on the model's device."""
     from PIL.Image import Image
 
-    from glassformer.checkpoints.preprocess import open_image, read_preprocess
+    from glassformer.checkpoints.preprocess import image_of, open_image, read_preprocess
 
     if not isinstance(item, str | Path | Image):
         raise InputError(f"an image classifier was given a {type(item).__name__}", "give an image or its file")
     origin = origin_of(model)
     if origin is None:
         raise InputError("this model was not loaded from a folder", "call the model itself with pixels")
-    image = open_image(item) if isinstance(item, str | Path) else item
+    image = open_image(item) if isinstance(item, str | Path) else image_of(item)
     return read_preprocess(origin)(image)[None].to(next(model.parameters()))
 
 

@@ -15,10 +15,13 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy, normalize
 
-from glassformer.checkpoints import open_image, origin_of, read_preprocess
+from glassformer.checkpoints import origin_of, read_preprocess
 from glassformer.data import Blocks, Fault, Faults, Images, Lines, Pairs, Recordings, Text, blocks, order
+from glassformer.data.archives import is_archive, unpacked
 from glassformer.data.images import image_fault
 from glassformer.data.packages import cache
+from glassformer.data.python import reader_of
+from glassformer.data.rows import Source, find_split
 from glassformer.data.sources import DATASETS, open_data
 from glassformer.errors import ConfigError, GlassError, InputError
 from glassformer.models.protocols import (
@@ -41,52 +44,59 @@ from glassformer.pipelines.translate import AT_ONCE, translate
 X = TypeVar("X")
 Progress = Callable[[list[X]], Iterable[X]]
 IMAGES, BLOCKS, SENTENCES = 64, 16, 64  # batch sizes
-TABLES = (".tsv", ".csv")  # sentence pairs; other files for an encoder have one sentence per line
 
 
 def evaluate(
     model: nn.Module,
-    data: str | Path,
+    data: Any,
     *,
+    columns: Mapping[str, str] | None = None,
     limit: int | None = None,
     progress: Progress[Any] = iter,
     faults: Faults | None = None,
 ) -> dict[str, float]:
-    """Compute the metrics of a model on a dataset's test split, a folder or a file.
+    """Compute the metrics of a model on a dataset's test split, a folder, a file or a Python dataset.
 
-    The data are images in a folder per class (or a CSV), sentence pairs, recordings with transcripts, or plain text;
-    for an encoder, pairs of sentences with the same meaning, or sentences to mask. `limit` evaluates only this many
-    items, spread over the data. `progress` wraps the batches. Items that cannot be used are counted in `faults`.
+    The data are labelled images or texts, sentence pairs, recordings with transcripts, or plain text; for an encoder,
+    pairs of sentences with the same meaning, or sentences to mask. `columns` names columns as in `train`. `limit`
+    evaluates only this many items, spread over the data. `progress` wraps the batches. Items that cannot be used are
+    counted in `faults`.
     """
     tally = Faults() if faults is None else faults
     if limit is not None and limit < 1:
         raise InputError(f"limit is {limit}", "evaluate at least 1 item")
     place = _place(data)
     if can(model, "classify") and inputs_of(model) == ("image",):
-        return _images(model, place, limit, progress, tally)
+        return _images(model, Images.open(place, columns, labels=labels_of(model)), limit, progress, tally)
     if can(model, "translate"):
-        return _pairs(model, place, limit, progress, tally)
+        return _pairs(model, Pairs.open(place, columns), limit, progress, tally)
     if can(model, "transcribe"):
-        return _recordings(model, place, limit, progress, tally)
+        return _recordings(model, Recordings.open(place, columns), limit, progress, tally)
     if can(model, "embed"):
-        if place.suffix in TABLES:
-            return _vectors(model, place, limit, tally)
-        return _masked(model, place, limit, tally)
+        if isinstance(place, Path) and place.suffix == ".txt":
+            return _masked(model, Lines.open(place), limit, tally)
+        return _vectors(model, Pairs.open(place, columns), limit, tally)
     if can(model, "generate"):
-        return _text(model, place, limit, tally)
+        if not isinstance(place, Path):
+            raise InputError(f"a language model is evaluated on text, not on a {type(data).__name__}", "give a file")
+        return _text(model, Text.open(place, columns), limit, tally)
     fact = f"there is no metric for a {type(model).__name__} of this kind"
     raise InputError(fact, "evaluate a model with a verb other than zero-shot classification")
 
 
-def _place(data: str | Path) -> Path:
-    """Return the test split of a named dataset or of a folder that has one; else the folder or file itself."""
+def _place(data: Any) -> Source:
+    """Return the test split of a named dataset or of a folder that has one; else the data itself."""
+    if not isinstance(data, str | Path):
+        return reader_of(data)
     whole = open_data(str(data)) if str(data) in DATASETS else Path(data)
-    splits = [whole / f"test{suffix}" for suffix in ("", ".tsv", ".txt")]
-    place = next((split for split in splits if whole.is_dir() and split.exists()), whole)
-    if not place.exists():
+    if is_archive(whole):
+        whole = unpacked(whole)
+    if whole.is_dir():
+        return find_split(whole, "test") or whole
+    if not whole.exists():
         known = ", ".join(DATASETS)
         raise InputError(f"there is no dataset or file {str(data)!r}", f"give a folder, a file, or one of {known}")
-    return place
+    return whole
 
 
 def _require(count: int, what: str) -> None:
@@ -98,19 +108,19 @@ def _require(count: int, what: str) -> None:
 
 
 def _images(
-    model: nn.Module, data: Path, limit: int | None, progress: Progress[list[int]], faults: Faults
+    model: nn.Module, images: Images, limit: int | None, progress: Progress[list[int]], faults: Faults
 ) -> dict[str, float]:
     """Evaluate every image with the preprocessing of `classify`."""
     classifier, labels, origin = require(model, "classify"), labels_of(model), origin_of(model)
     if origin is None:
         raise InputError("this model was not loaded from a folder", "evaluate one that was saved")
-    images, prepare = Images.open(data, labels=labels), read_preprocess(origin)
+    prepare = read_preprocess(origin)
     faults.merge(images.faults)
     chosen = order.spread(len(images), limit)
 
     def example(i: int) -> tuple[Tensor, int]:
         try:
-            return prepare(open_image(images.root / images.files[i])), images.label(i)
+            return prepare(images.picture(i)), images.label(i)
         except GlassError as error:
             raise image_fault(error, images.files[i]) from None
 
@@ -134,9 +144,8 @@ def _images(
 
 
 def _pairs(
-    model: nn.Module, data: Path, limit: int | None, progress: Progress[list[str]], faults: Faults
+    model: nn.Module, pairs: Pairs, limit: int | None, progress: Progress[list[str]], faults: Faults
 ) -> dict[str, float]:
-    pairs = Pairs.open(data)
     faults.merge(pairs.faults)
     found = score_translations(model, pairs, limit=limit, progress=progress, faults=faults)
     return {name: found[name] for name in ("bleu", "chrf", "sentences")}
@@ -191,9 +200,8 @@ def score_translations(
 
 
 def _recordings(
-    model: nn.Module, data: Path, limit: int | None, progress: Progress[list[int]], faults: Faults
+    model: nn.Module, recordings: Recordings, limit: int | None, progress: Progress[list[int]], faults: Faults
 ) -> dict[str, float]:
-    recordings = Recordings.open(data)
     faults.merge(recordings.faults)
 
     def both(i: int) -> tuple[str, str]:
@@ -214,9 +222,9 @@ PROBE = "A  café,\n\tÖl 12."  # a tokenizer that preserves every byte of this 
 BYTE = re.compile("<0x[0-9A-F]{2}>")
 
 
-def _text(model: nn.Module, data: Path, limit: int | None, faults: Faults) -> dict[str, float]:
+def _text(model: nn.Module, text: Text, limit: int | None, faults: Faults) -> dict[str, float]:
     tokenizer = tokenizer_of(model)
-    found = blocks(Text.open(data), tokenizer, min(256, context_length(model) or 256), cache() / "tokens")
+    found = blocks(text, tokenizer, min(256, context_length(model) or 256), cache() / "tokens")
     faults.merge(found.faults)
     numbers = score_text(model, found, token_bytes(tokenizer), limit=limit, faults=faults)
     return {**numbers, "blocks": min(len(found), limit or len(found))}
@@ -312,9 +320,8 @@ def score_text(
 # ---- encoders --------------------------------------------------------------------------------------------------------
 
 
-def _vectors(model: nn.Module, data: Path, limit: int | None, faults: Faults) -> dict[str, float]:
+def _vectors(model: nn.Module, pairs: Pairs, limit: int | None, faults: Faults) -> dict[str, float]:
     """Rank the partner of each sentence among the second sentences of all pairs: mean reciprocal rank, recall at 1."""
-    pairs = Pairs.open(data)
     faults.merge(pairs.faults)
     words_of(model)  # a missing tokenizer must not be counted as a fault of the sentences
 
@@ -352,9 +359,8 @@ class Sentences(Protocol):
     def line(self, i: int, /) -> str: ...
 
 
-def _masked(model: nn.Module, data: Path, limit: int | None, faults: Faults) -> dict[str, float]:
+def _masked(model: nn.Module, lines: Lines, limit: int | None, faults: Faults) -> dict[str, float]:
     """Compute nats and accuracy of masked tokens in the sentences."""
-    lines = Lines.open(data)
     faults.merge(lines.faults)
     if not isinstance(model, TokenPredictor) or not model.predicts_tokens:
         fact = "this encoder has no head for masked tokens"

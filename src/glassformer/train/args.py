@@ -51,10 +51,12 @@ class TrainArgs:
 
     task: str | None = None
     """What to train for: classify, translate, transcribe, generate or embed."""
-    data: str | None = None
-    """Training data: a dataset name (see `glassformer data list`), a folder or a file."""
-    val: str | None = None
+    data: str | Any | None = None
+    """Training data: a dataset name (see `glassformer data list`), a folder, a file or an archive."""
+    val: str | Any | None = None
     """Validation data. Defaults to the dataset's own split, or 10 % of the training data."""
+    columns: str | None = None
+    """Columns of a table, for example text=review,label=stars. Defaults to those with usual names."""
     from_: str | None = None
     """Fine-tune this model: the name of a shipped or fetched model, or a folder. Default: train from scratch."""
     lora_rank: int | None = None
@@ -129,6 +131,7 @@ class TrainArgs:
         object.__setattr__(self, "betas", tuple(self.betas))
         self._check_ranges()
         self._check_combinations()
+        _ = self.column_names  # raises an error if it cannot be parsed
 
     def _check_ranges(self) -> None:
         for name in ("task", "schedule", "precision", "device", "keep"):
@@ -165,6 +168,15 @@ class TrainArgs:
                     raise ConfigError(fact, f"leave out {flag(name)}, or leave out --from to train from scratch")
 
     # ---- for the tasks ------------------------------------------------------------------------------------------
+
+    @property
+    def column_names(self) -> dict[str, str]:
+        """The columns by role: {"text": "review", "label": "stars"}."""
+        if self.columns is None:
+            return {}
+        from glassformer.data.columns import parse  # with torch, which --help does without
+
+        return parse(self.columns)
 
     def one_of(self, *known: str) -> str:
         """The architecture: the first of those that the task knows, unless another one is chosen."""
@@ -241,6 +253,9 @@ class TrainArgs:
         """Plain values, as JSON and YAML hold them; `from_` is called `from`."""
         plain = {one.name: getattr(self, one.name) for one in fields(self)}
         plain |= {"betas": list(self.betas), "augmentation": dict(self.augmentation)}
+        for name in ("data", "val"):  # Python objects are named by their type
+            if plain[name] is not None and not isinstance(plain[name], str):
+                plain[name] = f"a {type(plain[name]).__name__} from Python"
         return {name.rstrip("_"): value for name, value in plain.items()}
 
     def to_yaml(self) -> str:
@@ -341,6 +356,10 @@ def _converted(key: str, value: Any, where: str) -> Any:
     kind = str(TrainArgs.__annotations__[key])
     if value is None:
         return None
+    if key in ("data", "val"):
+        return str(value) if isinstance(value, str | Path) else value
+    if key == "columns" and isinstance(value, Mapping):
+        return ",".join(f"{role}={name}" for role, name in value.items())
     if key == "betas":
         return tuple(float(one) for one in value) if isinstance(value, list | tuple) else value
     if key == "augmentation":

@@ -61,6 +61,8 @@ class TaskObjective(Objective):
     faults: Faults
     default_lr: float = 1e-3
     """The learning rate unless --lr is given."""
+    understood: tuple[str, ...] = ()
+    """How the data was understood: columns, classes, examples, and remarks on what looks wrong (`data.remarks`)."""
     notes: tuple[str, ...] = ()
     """What was chosen for the user, and which option changes it."""
 

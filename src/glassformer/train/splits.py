@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import Protocol, Self, TypeVar
+from typing import Any, Protocol, Self, TypeVar
 
 import numpy as np
 import torch
@@ -12,21 +12,24 @@ from numpy.typing import NDArray
 from torch import nn
 
 from glassformer.checkpoints import load
+from glassformer.data.archives import is_archive, unpacked
 from glassformer.data.faults import Faults
 from glassformer.data.order import held_out
+from glassformer.data.python import reader_of
+from glassformer.data.rows import Source, find_split
 from glassformer.data.sources import DATASETS, open_data
 from glassformer.errors import InputError
 from glassformer.pipelines.loading import find_model
 from glassformer.train.args import TrainArgs
 
-VAL_SPLITS = ("valid", "val", "validation", "dev", "test")  # the first that exists is used for validation
 VAL_FRACTION = 0.1
 
 
 class Dataset(Protocol):
     """A dataset with rows of any kind; `faults` records the rows skipped when it was opened."""
 
-    faults: Faults
+    @property
+    def faults(self) -> Faults: ...
 
     def __len__(self) -> int: ...
 
@@ -36,21 +39,35 @@ class Dataset(Protocol):
 D = TypeVar("D", bound=Dataset)
 
 
-def data_paths(args: TrainArgs, suffix: str = "") -> tuple[Path, Path | None]:
-    """Return the paths of the training and validation data; None means a part of the training data."""
+def data_paths(args: TrainArgs) -> tuple[Source, Source | None]:
+    """Return the sources of the training and validation data; None means a part of the training data."""
     assert args.data is not None
-    whole = open_data(args.data) if args.data in DATASETS else Path(args.data)
-    if not whole.exists():
-        names = ", ".join(DATASETS)
-        raise InputError(f"{args.data} does not exist", f"give a folder, a file, or the name of a dataset ({names})")
-    first = whole / f"train{suffix}"
-    found = [whole / f"{name}{suffix}" for name in VAL_SPLITS if (whole / f"{name}{suffix}").exists()]
-    if args.val is not None:
-        given = Path(args.val)
-        if not given.exists():
-            raise InputError(f"--val {args.val} does not exist", "give validation data that exists")
-        return (first if first.exists() else whole), given
-    return (first, found[0] if found else None) if first.exists() else (whole, None)
+    val = None if args.val is None else opened(args.val, "--val")
+    whole = opened(args.data, "")
+    if not isinstance(whole, Path) or not whole.is_dir():
+        return whole, val
+    if isinstance(val, Path) and val.is_dir():
+        val = find_split(val, "validation") or val
+    first = find_split(whole, "train")
+    if first is None:
+        return whole, val
+    return first, val or find_split(whole, "validation") or find_split(whole, "test")
+
+
+def opened(data: Any, option: str) -> Source:
+    """Return a source of data: the folder of a named dataset or archive, a path, or the rows of a Python object."""
+    if not isinstance(data, str | Path):
+        return reader_of(data)
+    if str(data) in DATASETS:
+        return open_data(str(data))
+    path = Path(data)
+    if path.exists():
+        return unpacked(path) if is_archive(path) else path
+    if all(Path(part).is_file() for part in str(data).split(",")):
+        return [Path(part) for part in str(data).split(",")]
+    names = ", ".join(DATASETS)
+    fact = f"{option} {data} does not exist".strip()
+    raise InputError(fact, f"give a folder, a file, or the name of a dataset ({names})")
 
 
 def split(whole: D, val: D | None, seed: int) -> tuple[D, D, Faults]:

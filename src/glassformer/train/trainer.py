@@ -22,7 +22,7 @@ from glassformer.train.run_folder import check_unused
 
 def train(
     task: str,
-    data: str | Path,
+    data: Any,
     *,
     output: str | Path | None = None,
     resume: bool = False,
@@ -39,7 +39,7 @@ def train(
         trained = train("classify", "photos/", epochs=5)
         trained.metrics, trained.save("mine")
     """
-    return run(TrainArgs.from_dict({**args, "task": task, "data": str(data)}), output, resume=resume,
+    return run(TrainArgs.from_dict({**args, "task": task, "data": data}), output, resume=resume,
                progress=progress, callbacks=callbacks)  # fmt: skip
 
 
@@ -66,8 +66,9 @@ def run(
         add_adapters(model, LoRA(rank=args.lora_rank, alpha=2.0 * args.lora_rank), seed=args.seed)
     talks = is_main_process()
     if talks and progress is not False:
-        for note in objective.notes:
-            say(note)
+        left_out = (f"left out: {line}" for line in objective.faults.told())
+        for line in (*objective.understood, *left_out, *objective.notes):
+            say(line)
         trainable = sum(p.numel() for p in model.parameters() if p.requires_grad)
         say(f"{objective.summary()}; {type(model).__name__}, {trainable:,} trainable parameters")
 

@@ -18,6 +18,7 @@ from torch.nn.utils.rnn import pad_sequence
 
 from glassformer.checkpoints import save
 from glassformer.core.audio import MelConfig, log_mel
+from glassformer.data import remarks
 from glassformer.data.augment_audio import SPEEDS, Augment, change_speed, silence
 from glassformer.data.faults import Fault, Faults
 from glassformer.data.fingerprint import of_recordings
@@ -159,7 +160,7 @@ class CTC(TaskObjective):
         frames = pad(self._features(row, factor), (0, 0, 0, after), value=silence(mel))
         if self.augment is not None:
             frames = self.augment(frames, mel, random)
-        target = target_of(recordings.sentence(i), len(frames) - after, self.recognizer, recordings.rows[i][0])
+        target = target_of(recordings.sentence(i), len(frames) - after, self.recognizer, recordings.name(i))
         return Example(frames, target)
 
     def _features(self, row: int, factor: float) -> Tensor:
@@ -180,9 +181,10 @@ class CTC(TaskObjective):
 def build(args: TrainArgs) -> tuple[nn.Module, CTC]:
     """Build a streaming speech recogniser and its objective from recordings with transcripts."""
     args.reject("speech recognition", "image_size", "vocab_size", "label_smoothing")
-    first, second = data_paths(args, ".tsv")
-    other = None if second is None else Recordings.open(second)
-    train, val, faults = split(Recordings.open(first), other, args.seed)
+    first, second = data_paths(args)
+    columns = args.column_names
+    other = None if second is None else Recordings.open(second, columns)
+    train, val, faults = split(Recordings.open(first, columns), other, args.seed)
     augment = args.augmented(Augment)
     base = base_model(args, "a streaming speech recogniser", lambda model: isinstance(model, CTCModel))
     if base is not None:
@@ -199,6 +201,12 @@ def build(args: TrainArgs) -> tuple[nn.Module, CTC]:
     if transformer and (some := objective.batch(objective.epoch(0)[0], args.seed)):
         speech_models.normalise_stem(cast(Speech, model), some["frames"])
     objective.faults.remember(faults)
+    objective.understood = (
+        train.rows.described(),
+        *remarks.examples(train.rows, lambda i: f"{train.name(i)} → {remarks.short(train.sentence(i))}"),
+        *remarks.small_validation(len(val)),
+        *remarks.duplicate_files(train, val, "recordings"),
+    )
     objective.notes = notes
     objective.default_lr = 1e-3 if base is None else 2e-4
     return model, objective

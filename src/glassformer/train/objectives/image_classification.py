@@ -18,6 +18,7 @@ from glassformer.checkpoints.native import replace_file
 from glassformer.checkpoints.origin import Origin, origin_of, with_origin
 from glassformer.checkpoints.preprocess import FILE
 from glassformer.data import augment_images as change
+from glassformer.data import remarks
 from glassformer.data.faults import Fault, Faults
 from glassformer.data.fingerprint import of_images
 from glassformer.data.images import Images
@@ -206,17 +207,18 @@ def build(args: TrainArgs) -> tuple[nn.Module, ImageClassification]:
     first, second = data_paths(args)
     base = base_model(args, "an image classifier", _classifies_images)
     size, channels = _input_of(base, args.image_size)
-    images, notes = Images.open(first, size=size, channels=channels), []
+    columns = args.column_names
+    images, notes = Images.open(first, columns, size=size, channels=channels), []
     if size is None:  # all images are resized to the size of the first, unless that is large
         _, high, wide = images.shape
         size = _default_size(high, wide)
         if size != (high, wide):
             notes.append(f"images of {high} × {wide} are resized to {size[0]} × {size[1]} (see --image-size)")
-        images = Images.open(first, size=size, channels=images.channels)
+        images = Images.open(first, columns, size=size, channels=images.channels)
     _require_few_tokens(args.one_of(*ARCHITECTURES) if base is None else base, images.shape[1:])
     other = None
     if second is not None:
-        other = Images.open(second, size=images.shape[1:], channels=images.channels, labels=images.labels)
+        other = Images.open(second, columns, size=images.shape[1:], channels=images.channels, labels=images.labels)
     images, val, faults = split(images, other, args.seed)
     mean, std = _normalisation(base) or statistics(images)
     usual = {"crop": max(1, images.shape[1] // 8), "flip": images.channels == 3}
@@ -231,11 +233,22 @@ def build(args: TrainArgs) -> tuple[nn.Module, ImageClassification]:
         seed=args.seed,
     )
     objective.faults.remember(faults)
-    objective.notes = tuple(notes)
+    objective.understood, objective.notes = _understood(images, val), tuple(notes)
     if base is None:
         return _new_model(args, images.shape, len(images.labels)), objective
     objective.default_lr = 3e-4
     return retarget(base, classes=len(images.labels), image=images.shape[1:], seed=args.seed), objective
+
+
+def _understood(images: Images, val: Images) -> tuple[str, ...]:
+    shown = lambda i: f"{images.files[i]} → {images.labels[images.label(i)]}"
+    return (
+        images.rows.described(),
+        *remarks.class_counts(images.labels, images.targets.tolist()),
+        *remarks.examples(images.rows, shown),
+        *remarks.small_validation(len(val)),
+        *remarks.duplicate_files(images, val, "images"),
+    )
 
 
 def _classifies_images(model: nn.Module) -> bool:

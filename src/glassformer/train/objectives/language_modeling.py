@@ -16,6 +16,8 @@ from glassformer.data import Blocks, Text, bpe, order
 from glassformer.data import blocks as open_blocks
 from glassformer.data.fingerprint import of_blocks, of_tokenizer
 from glassformer.data.packages import cache
+from glassformer.data.rows import Source
+from glassformer.errors import InputError
 from glassformer.models import (
     ConvNet1d,
     ConvNet1dConfig,
@@ -97,8 +99,8 @@ class LanguageModeling(TaskObjective):
 def build(args: TrainArgs) -> tuple[nn.Module, LanguageModeling]:
     """Build a language model and its objective from plain text."""
     args.reject("language modeling", "image_size", "augment", "augmentation", "label_smoothing")
-    first, second = data_paths(args, ".txt")
-    text = Text.open(first)
+    first, second = data_paths(args)
+    text = _text(first, args)
     base = base_model(args, "a language model", lambda model: can(model, "generate") and inputs_of(model) == ("text",))
     if base is not None:
         model, tokenizer = base, tokenizer_of(base)
@@ -109,11 +111,19 @@ def build(args: TrainArgs) -> tuple[nn.Module, LanguageModeling]:
     place = cache() / "tokens"
     whole = open_blocks(text, tokenizer, length, place)
     train, val = (
-        whole.cut(VAL_FRACTION) if second is None else (whole, open_blocks(Text.open(second), tokenizer, length, place))
+        whole.cut(VAL_FRACTION)
+        if second is None
+        else (whole, open_blocks(_text(second, args), tokenizer, length, place))
     )
     objective = LanguageModeling(train, val, tokenizer, batch_size=args.batch_size or 16, seed=args.seed)
     objective.default_lr = 1e-3 if base is None else 2e-4
     return model, objective
+
+
+def _text(source: Source, args: TrainArgs) -> Text:
+    if isinstance(source, str | Path | Sequence):
+        return Text.open(source, args.column_names)
+    raise InputError("text for language modeling was given as a Python object", "give text files, or tables of texts")
 
 
 def _new_model(args: TrainArgs, vocabulary: int) -> nn.Module:

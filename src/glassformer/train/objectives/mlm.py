@@ -13,7 +13,7 @@ import numpy as np
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
-from glassformer.data import Fault, Faults, Lines, bpe, order
+from glassformer.data import Fault, Faults, Lines, bpe, order, remarks
 from glassformer.data.fingerprint import of_rows, of_tokenizer
 from glassformer.errors import ConfigError
 from glassformer.models import Encoder, EncoderConfig
@@ -139,8 +139,10 @@ def build(args: TrainArgs) -> tuple[nn.Module, MaskedLM]:
     """Build an encoder that predicts masked tokens and embeds sentences, from text with one sentence per line."""
     args.reject("masked language modeling", "image_size", "augment", "augmentation", "label_smoothing")
     args.one_of("transformer")
-    first, second = data_paths(args, ".txt")
-    lines, val, faults = split(Lines.open(first), None if second is None else Lines.open(second), args.seed)
+    first, second = data_paths(args)
+    columns = args.column_names
+    whole = Lines.open(first, columns)
+    lines, val, faults = split(whole, None if second is None else Lines.open(second, columns), args.seed)
     model = base_model(args, "an encoder with a masked language modeling head", _predicts_masked)
     if model is not None:
         tokenizer = tokenizer_of(model)
@@ -152,6 +154,11 @@ def build(args: TrainArgs) -> tuple[nn.Module, MaskedLM]:
         model = Encoder(transformer(*size, dropout=0.1), seed=args.seed)
     objective = MaskedLM(lines, val, tokenizer, batch_tokens=args.batch_size or 2048, seed=args.seed)
     objective.faults.remember(faults)
+    objective.understood = (
+        *remarks.examples(lines.rows, lambda i: remarks.short(lines.line(i))),
+        *remarks.small_validation(len(val)),
+        *remarks.duplicate_texts(lines.line, len(lines), val.line, len(val), "sentences"),
+    )
     objective.default_lr = 1e-3 if args.from_ is None else 2e-4
     return model, objective
 

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
-from glassformer.data import Fault, Faults, Pairs, bpe, order
+from glassformer.data import Fault, Faults, Pairs, bpe, order, remarks
 from glassformer.data.fingerprint import of_rows, of_tokenizer
 from glassformer.errors import ConfigError
 from glassformer.models import RecurrentSeq2Seq, RecurrentSeq2SeqConfig, Seq2Seq, Seq2SeqConfig, Tokens
@@ -130,8 +130,10 @@ class Translation(TaskObjective):
 def build(args: TrainArgs) -> tuple[nn.Module, Translation]:
     """Build a translator and its objective from a table of sentence pairs."""
     args.reject("translation", "image_size", "augment", "augmentation")
-    first, second = data_paths(args, ".tsv")
-    train, val, faults = split(Pairs.open(first), None if second is None else Pairs.open(second), args.seed)
+    first, second = data_paths(args)
+    columns = args.column_names
+    whole = Pairs.open(first, columns)
+    train, val, faults = split(whole, None if second is None else Pairs.open(second, columns), args.seed)
     base = base_model(args, "a translator", lambda model: can(model, "translate"))
     if base is not None:
         model: nn.Module = base
@@ -152,6 +154,12 @@ def build(args: TrainArgs) -> tuple[nn.Module, Translation]:
         train, val, tokenizer, batch_tokens=args.batch_size or 2048, label_smoothing=smoothing, seed=args.seed
     )
     objective.faults.remember(faults)
+    objective.understood = (
+        train.rows.described(),
+        *remarks.examples(train.rows, lambda i: " → ".join(map(remarks.short, train.pair(i)))),
+        *remarks.small_validation(len(val)),
+        *remarks.duplicate_texts(train.source, len(train), val.source, len(val), "source sentences"),
+    )
     objective.default_lr = 1e-3 if base is None else 2e-4
     return model, objective
 

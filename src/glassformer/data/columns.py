@@ -1,0 +1,129 @@
+"""Which column of a table holds what: by common names, by what the columns contain, or as given with --columns."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from glassformer.errors import ConfigError, InputError
+
+Columns = dict[str, tuple[str, ...]]  # role → names of its columns (several for multi-label data in columns of 0 and 1)
+
+_TEXT = ("text", "sentence", "review", "content", "comment", "body", "tweet", "message", "document", "utterance")
+_FILE = ("file_name", "filename", "file", "path", "filepath", "file_path")
+NAMES: dict[str, tuple[str, ...]] = {
+    "image": (*_FILE, "image", "img", "image_path", "image_id", "id", "id_code"),
+    "audio": ("path", "audio", *_FILE, "audio_path", "wav", "clip", "id"),
+    "transcript": ("sentence", "text", "transcript", "transcription", "normalized_text", "normalized_transcription"),
+    "label": ("label", "labels", "class", "category", "target", "sentiment", "intent", "stars", "rating", "score", "y"),
+    "text": ("text", "text1", "text_a", "sentence1", "premise", "question1", "anchor", "query", *_TEXT[1:], "question",
+             "title"),
+    "text_pair": ("text_pair", "text2", "text_b", "sentence2", "hypothesis", "question2", "positive", "answer"),
+    "negative": ("negative", "hard_negative", "negatives"),
+    "similarity": ("similarity", "similarity_score", "score", "label"),
+    "source": ("source", "src", "source_text", "sentence1", "text1", "input"),
+    "target": ("target", "tgt", "target_text", "sentence2", "text2", "output"),
+    "tokens": ("tokens", "words"),
+    "tags": ("ner_tags", "tags", "labels", "pos_tags", "chunk_tags"),
+    "messages": ("messages", "conversations", "conversation"),
+    "prompt": ("prompt", "instruction", "question", "input"),
+    "completion": ("completion", "response", "output", "answer"),
+    "line": ("line", *_TEXT, "sentence1", "title"),
+}  # fmt: skip
+LANGUAGES = frozenset((
+    "ar", "bg", "bn", "ca", "cs", "cy", "da", "de", "el", "en", "es", "et", "eu", "fa", "fi", "fr", "ga", "gl", "gu",
+    "he", "hi", "hr", "hu", "hy", "is", "it", "ja", "ka", "kk", "ko", "lt", "lv", "mk", "ml", "mn", "mr", "ms", "mt",
+    "nb", "ne", "nl", "nn", "no", "pa", "pl", "ps", "pt", "ro", "ru", "sk", "sl", "so", "sq", "sr", "sv", "sw", "ta",
+    "te", "th", "tl", "tr", "uk", "ur", "uz", "vi", "zh", "arabic", "chinese", "czech", "danish", "dutch", "english",
+    "finnish", "french", "german", "greek", "hebrew", "hindi", "hungarian", "indonesian", "italian", "japanese",
+    "korean", "norwegian", "persian", "polish", "portuguese", "romanian", "russian", "spanish", "swedish", "thai",
+    "turkish", "ukrainian", "vietnamese",
+))  # fmt: skip
+WORDS = "give them with --columns, as in"
+
+
+def normal(name: str) -> str:
+    return name.strip().lower().replace(" ", "_").replace("-", "_")
+
+
+def are_names(cells: Sequence[str], roles: Sequence[str]) -> bool:
+    """Return whether the cells of a first row name columns: one by a usual name for a role, or two by languages."""
+    names = [normal(cell) for cell in cells]
+    usual = any(name in NAMES[role] for name in names for role in roles)
+    return usual or ("source" in roles and sum(name in LANGUAGES for name in names) > 1)
+
+
+def _matches(name: str, role: str) -> bool:
+    return name in NAMES[role] or (role in ("source", "target") and name.rpartition(".")[2] in LANGUAGES)
+
+
+def parse(text: str) -> dict[str, str]:
+    """Parse `text=review,label=stars` to {"text": "review", "label": "stars"}."""
+    found = {}
+    for part in text.split(","):
+        role, equals, name = part.partition("=")
+        if not equals or not role.strip() or not name.strip():
+            raise ConfigError(f"--columns {text!r} has the part {part!r}", "write --columns text=review,label=stars")
+        found[role.strip()] = name.strip()
+    return found
+
+
+def choose(
+    names: Sequence[str],
+    roles: Sequence[str],
+    optional: Sequence[str] = (),
+    given: Mapping[str, str] | None = None,
+    where: str = "the table",
+    guess: Callable[[str, Sequence[str]], str | None] = lambda role, left: None,
+) -> Columns:
+    """Assign a column to every role: as `given`, by its usual names, or else by `guess(role, unassigned columns)`."""
+    given = dict(given or {})
+    wanted = (*roles, *optional)
+    for role in given:
+        if role not in wanted:
+            raise ConfigError(f"--columns {role}={given[role]} names no part of this data", f"name {', '.join(wanted)}")
+    found: Columns = {role: _named(role, name, names, where) for role, name in given.items()}
+    taken = {name for some in found.values() for name in some}
+    for role in wanted:
+        left = [name for name in names if name not in taken]
+        if role in found or (match := _usual(role, left) or (guess(role, left) if role in roles else None)) is None:
+            continue
+        found[role] = (match,)
+        taken.add(match)
+    missing = [role for role in roles if role not in found]
+    if missing:
+        has = ", ".join(names)[:80] or "nothing"
+        example = ",".join(f"{role}={name}" for role, name in zip(roles, [*names, *"…" * len(roles)], strict=False))
+        raise InputError(f"{where} has no column for {' and '.join(missing)}, but {has}", f"{WORDS} {example}")
+    return {role: found[role] for role in wanted if role in found}
+
+
+def _usual(role: str, left: Sequence[str]) -> str | None:
+    by_name = {normal(name): name for name in reversed(left)}
+    exact = next((by_name[name] for name in NAMES[role] if name in by_name), None)
+    return exact or next((name for name in left if _matches(normal(name), role)), None)
+
+
+def _named(role: str, text: str, names: Sequence[str], where: str) -> tuple[str, ...]:
+    """A column by name or by number from 0: `stars`, `2`; several columns of 0 and 1: `toxic+obscene+threat`."""
+    own = {str(i): name for i, name in enumerate(names)} | {normal(name): name for name in reversed(names)}
+    chosen = (text,) if text in names or "+" not in text else tuple(part.strip() for part in text.split("+"))
+    for name in chosen:
+        if normal(name) not in own:
+            raise InputError(
+                f"{where} has no column {name}, but {', '.join(names)[:80] or 'nothing'}", f"name one of them as {role}"
+            )
+    return tuple(name if name in names else own[normal(name)] for name in chosen)
+
+
+def label_like(values: Sequence[Any]) -> bool:
+    """Return whether values repeat as class labels do: at most half of them distinct."""
+    return len(values) >= 4 and 2 * len(set(map(str, values))) <= len(values)
+
+
+def is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True

@@ -1,0 +1,112 @@
+"""What was understood of a dataset, to read before training: columns, classes, examples, and what looks wrong."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from hashlib import blake2b
+from pathlib import Path
+
+from glassformer.data.faults import Fault
+from glassformer.data.images import Images
+from glassformer.data.order import spread
+from glassformer.data.recordings import Recordings
+from glassformer.data.rows import Rows, locate
+
+IMBALANCE = 5.0  # the largest class has this many times the rows of the smallest
+FEW = 50  # validation rows below which a metric says little
+CLASSES = 12  # classes listed
+CHECKED, FILES = 20_000, 100_000  # validation rows that are looked up, and training files that are compared
+
+
+def examples(rows: Rows, shown: Callable[[int], str], count: int = 2) -> list[str]:
+    """Return two examples, from the beginning and the middle of the data."""
+    found = []
+    for i in spread(len(rows), count):
+        try:
+            found.append(f"example ({rows.place(i)}): {shown(i)}")
+        except Fault as fault:
+            found.append(f"example ({rows.place(i)}): {fault.reason}")
+    return found
+
+
+def short(text: str, width: int = 60) -> str:
+    text = " ".join(text.split())
+    return f'"{text}"' if len(text) <= width else f'"{text[: width - 1]}…"'
+
+
+def class_counts(labels: Sequence[str], targets: Iterable[int]) -> list[str]:
+    """Return the number of rows of every class, and a remark if they differ much."""
+    counts = Counter(targets)
+    numbers = [counts[i] for i in range(len(labels))]
+    listed = ", ".join(f"{name} {n:,}" for name, n in zip(labels[:CLASSES], numbers, strict=False))
+    more = f", … ({len(labels)} classes)" if len(labels) > CLASSES else ""
+    lines = [f"classes: {listed}{more}"]
+    most, least = max(numbers), min(numbers)
+    if not least:
+        absent = [name for name, n in zip(labels, numbers, strict=True) if not n]
+        lines.append(f"remark: no training row has the class {', '.join(absent[:5])}: it cannot be learned")
+    elif most > IMBALANCE * least:
+        often, rare = labels[numbers.index(most)], labels[numbers.index(least)]
+        share = most / sum(numbers)
+        lines.append(
+            f"remark: the classes are imbalanced: {often} has {most:,} rows and {rare} {least:,}; "
+            f"always answering {often} would be right for {share:.0%}"
+        )
+    return lines
+
+
+def small_validation(count: int) -> list[str]:
+    if count >= FEW:
+        return []
+    one = f"one row is {100 / count:.2g} points of accuracy"
+    return [f"remark: there are only {count} validation rows, so metrics are rough: {one}; give more with --val"]
+
+
+def duplicate_texts(train: Callable[[int], str], n: int, val: Callable[[int], str], m: int, what: str) -> list[str]:
+    """Remark upon validation texts that also occur in the training data."""
+    checked = spread(m, CHECKED)
+    wanted = {_digest(text.encode("utf-8", "replace")): text for text in _readable(val, checked)}
+    seen = {
+        digest for text in _readable(train, range(n)) if (digest := _digest(text.encode("utf-8", "replace"))) in wanted
+    }
+    count = sum(_digest(text.encode("utf-8", "replace")) in seen for text in _readable(val, checked))
+    return _remark(count, len(checked), what, f", such as {short(wanted[min(seen)])}" if seen else "")
+
+
+def duplicate_files(train: Images | Recordings, val: Images | Recordings, what: str) -> list[str]:
+    """Remark upon validation files with the content of a training file. Only files of equal size are read."""
+    ours, theirs = _by_size(train, FILES), _by_size(val, CHECKED)
+    common = ours.keys() & theirs.keys()
+    seen = {_digest(path.read_bytes()) for size in common for path in ours[size]}
+    same = [path for size in common for path in theirs[size] if _digest(path.read_bytes()) in seen]
+    return _remark(len(same), min(len(val), CHECKED), what, f", such as {same[0].name}" if same else "")
+
+
+def _remark(count: int, checked: int, what: str, example: str) -> list[str]:
+    if not count:
+        return []
+    text = f"remark: {count:,} of {checked:,} validation {what} also occur in the training data{example}"
+    return [f"{text}: the metrics look better than they are"]
+
+
+def _digest(data: bytes) -> bytes:
+    return blake2b(data, digest_size=12).digest()
+
+
+def _readable(read: Callable[[int], str], rows: Iterable[int]) -> Iterator[str]:
+    for i in rows:
+        try:
+            yield read(i)
+        except Fault:
+            continue
+
+
+def _by_size(data: Images | Recordings, most: int) -> dict[int, list[Path]]:
+    role = "image" if isinstance(data, Images) else "audio"
+    found: dict[int, list[Path]] = {}
+    for i in spread(len(data), most):
+        path = locate(data.root, data.files[i] if isinstance(data, Images) else data.name(i), role)
+        if path is not None:
+            found.setdefault(path.stat().st_size, []).append(path)
+    return found
