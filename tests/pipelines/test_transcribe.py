@@ -14,7 +14,7 @@ from glassformer.data.sources.table import fetch as fetch_data
 from glassformer.errors import InputError
 from glassformer.models import Decoder, Whisper, decoder
 from glassformer.pipelines.speech.whisper import WhisperTokens
-from glassformer.pipelines.transcribe import _start, split_segments, transcribe
+from glassformer.pipelines.transcribe import WhisperBuffer, _start, split_segments, transcribe, transcribe_stream
 
 CODES = WhisperTokens(
     start=51, end=50, silent=99, never=(), not_first=(), latest_first=50, languages={}, tasks={}, nothing=None
@@ -212,3 +212,34 @@ def test_greedy_words_are_the_models_own(small: Path) -> None:
                 break
     expected = words.decode([one for one in tokens[len(begin) :] if one < token])
     assert transcribe(model, wave, language="en", timestamps=False).text == expected
+
+
+def test_a_stream_of_a_small_whisper_ends_and_forgets_what_is_final(small: Path) -> None:
+    """More audio than a window holds: the buffer stays within one window, and times never exceed what was heard."""
+    model = load(small)
+    wave = 0.1 * torch.randn(5 * 16000, generator=torch.Generator().manual_seed(1))
+    buffer = WhisperBuffer(model)
+    found = []
+    for chunk in wave.split(4000):
+        found += buffer.feed(chunk)
+        assert len(buffer.wave) <= 2 * 16000
+    found += buffer.finish()
+    assert buffer.heard == 5.0
+    assert found
+    assert all(0 <= word.start <= word.end <= word.known + 0.01 <= 5.01 for word in found)
+    assert found == list(transcribe_stream(model, wave.split(4000)))
+    with pytest.raises(InputError, match="settings of CTC models"):
+        list(transcribe_stream(model, [wave], pause=0.3))
+
+
+@pytest.mark.slow
+def test_whisper_transcribes_a_recording_that_is_played_as_live() -> None:
+    """The first three clips through the pipe of `transcribe --live`, in blocks of 40 ms."""
+    waves = [(read_sound(path), text) for path, text in clips()[:3]]
+    wave, text = torch.cat([wave for wave, _ in waves]), " ".join(text for _, text in waves)
+    found = list(transcribe_stream(load(fetch("whisper-tiny.en")), wave.split(640)))
+    expected = words(text)
+    assert errors(words(" ".join(word.text for word in found)), expected) <= 0.1 * len(expected), found
+    early = [word for word in found if word.known < len(wave) / 16000]
+    assert len(early) >= 0.7 * len(found)  # most words are final before the recording ends
+    assert [word.known for word in found] == sorted(word.known for word in found)

@@ -175,3 +175,14 @@ def test_floor_of_the_inverse_square_root() -> None:
     assert min(mine) == 0.25
     assert mine[15] == pytest.approx(0.25)
     assert mine[14] > 0.25
+
+
+def test_warmup_stable_decay_is_that_of_transformers() -> None:
+    from transformers import get_wsd_schedule
+
+    def make(o: Any) -> Any:
+        return get_wsd_schedule(o, 0, 30, num_training_steps=100, decay_type="linear", min_lr_ratio=0.0)
+
+    mine = ours(100, schedule="wsd")
+    assert mine == pytest.approx(stepped(make, 100), rel=1e-9)
+    assert mine[:70] == ours(200, schedule="wsd")[:70]  # before the decay the number of steps does not matter

@@ -9,7 +9,7 @@ import math
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Protocol, TypeVar
+from typing import Any, NamedTuple, Protocol, TypeVar
 
 import torch
 from torch import Tensor, nn
@@ -164,6 +164,28 @@ def score_translations(
 
     A source longer than the model's context is counted in `faults` and left out.
     """
+    found = translate_pairs(model, pairs, limit=limit, num_beams=num_beams, progress=progress, faults=faults)
+    return score_answers([one.answer for one in found], [one.references for one in found])
+
+
+class TranslatedPair(NamedTuple):
+    """A source, its translation by the model, and its references."""
+
+    source: str
+    answer: str
+    references: list[str]
+
+
+def translate_pairs(
+    model: nn.Module,
+    pairs: Pairs,
+    *,
+    limit: int | None = None,
+    num_beams: int | None = None,
+    progress: Progress[list[str]] = iter,
+    faults: Faults | None = None,
+) -> list[TranslatedPair]:
+    """Translate `limit` distinct sources, spread over the pairs."""
     references: dict[str, list[str]] = {}
     rows: dict[str, int] = {}
     for i in range(len(pairs)):
@@ -184,15 +206,19 @@ def score_translations(
     answers: list[str] = []
     for some in progress([kept[start : start + AT_ONCE] for start in range(0, len(kept), AT_ONCE)]):
         answers += translate(model, some, num_beams=num_beams)
-    right = [references[source] for source in kept]
+    return [TranslatedPair(source, answer, references[source]) for source, answer in zip(kept, answers, strict=True)]
+
+
+def score_answers(answers: Sequence[str], references: Sequence[Sequence[str]]) -> dict[str, Any]:
+    """Compute BLEU and chrF against all references, and against the first alone."""
     return {
-        "bleu": bleu(answers, right),
-        "chrf": chrf(answers, right),
-        "bleu_first_reference": bleu(answers, [one[0] for one in right]),
-        "chrf_first_reference": chrf(answers, [one[0] for one in right]),
+        "bleu": bleu(answers, references),
+        "chrf": chrf(answers, references),
+        "bleu_first_reference": bleu(answers, [one[0] for one in references]),
+        "chrf_first_reference": chrf(answers, [one[0] for one in references]),
         "sentences": len(answers),
-        "references": sum(map(len, right)),
-        "signature": bleu_signature(answers, right),
+        "references": sum(map(len, references)),
+        "signature": bleu_signature(answers, references),
     }
 
 

@@ -1,12 +1,13 @@
 """audio → text with timestamps, by Whisper or a CTC model.
 
-Whisper runs in windows of 30 s, each starting where the speech of the previous one ended; a CTC model runs word by
+Whisper runs in windows of 30 s, each starting where the speech of the previous one ended; as audio arrives, it
+transcribes a growing buffer again and again, and the words that two passes agree on are final. A CTC model runs word by
 word, from a recording or as the audio arrives.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from html import escape
 from itertools import pairwise
@@ -25,12 +26,16 @@ from glassformer.models.protocols import CTCModel, SpeechGenerator, device_of, r
 from glassformer.models.sessions import MemorySession
 from glassformer.pipelines.speech.charset import RecognizerConfig, recognizer_config
 from glassformer.pipelines.speech.ctc_stream import CTCStream
+from glassformer.pipelines.speech.local_agreement import LocalAgreement
 from glassformer.pipelines.speech.whisper import TICK, TimestampRules, WhisperTokens, whisper_tokens
 from glassformer.pipelines.speech.words import BeamWordDecoder, GreedyWordDecoder, Word
 from glassformer.pipelines.tokenizers import Words, words_of
 
 MEL = MelConfig()
 NO_SPEECH, UNSURE = 0.6, -1.0  # a window is skipped above this probability of no speech and below this log-probability
+PASS = 1.0  # seconds of new audio between two passes of Whisper over a stream
+LONG = 12.0  # seconds of audio from which a stream drops segments that are final
+SILENT = 5.0  # seconds without a word after which a stream forgets all but the last pass
 APART = 0.6  # seconds between two words that start a new segment
 DEMONSTRATION = (
     "the listener that comes with Glassformer is a small demonstration model; for usable transcripts fetch Whisper: "
@@ -97,7 +102,7 @@ def transcribe(
     return Transcript(segments, language or "")
 
 
-# ---- CTC models ------------------------------------------------------------------------------------------------------
+# ---- streams ---------------------------------------------------------------------------------------------------------
 
 
 def transcribe_stream(
@@ -110,9 +115,16 @@ def transcribe_stream(
 ) -> Iterator[Word]:
     """Yield the words of audio that arrives in chunks (samples,) from −1 to 1 at `rate`, each as soon as it is final.
 
-    `pause` is the number of seconds without a character that end a word; None: the model's own. The words and their
-    times do not depend on how the audio is split, and they equal those of `transcribe`.
+    The words of a CTC model equal those of `transcribe`, however the audio is split; `pause` is the
+    number of seconds without a character that end one of them (None: the model's own). Whisper transcribes its buffer
+    once per second of audio, or once per chunk if chunks are longer; its words may differ from those of `transcribe`,
+    and their times are interpolated within Whisper's segments.
     """
+    if not isinstance(require(model, "transcribe"), CTCModel):
+        if pause is not None or recognizer is not None:
+            raise InputError("pause and recognizer are settings of CTC models", "leave them out")
+        yield from _whisper_stream(model, chunks, rate)
+        return
     recognizer = recognizer_config(model) if recognizer is None else recognizer
     stream, decoder = CTCStream(model, recognizer), word_decoder(recognizer, pause=pause)
     resampler = Resampler(rate, stream.rate)
@@ -177,29 +189,135 @@ def _detect_language(model: nn.Module, tokens: WhisperTokens, frames: Tensor) ->
 def _windows(
     model: SpeechGenerator, wave: Tensor, words: Words, tokens: WhisperTokens, start: list[int], timestamps: bool
 ) -> Iterator[Segment]:
-    at, window, length = 0, model.window * MEL.hop, model.context_length or 448
-    stopping = Stopping(max_new_tokens=min(length // 2, length - len(start)))
-    rules = TimestampRules(tokens, timestamps=timestamps)
+    at, window = 0, model.window * MEL.hop
     while at < len(wave):
-        piece = wave[at : at + window]
-        session = model.session(start=tuple(start), ends=(tokens.end,))
-        (answer,) = generate_ids(
-            session,
-            [_frames(model, piece)],
-            stopping=stopping,
-            constraints=tokens.constraints,
-            processors=[rules],
-            processed_logprobs=True,
-        )
-        assert isinstance(session, MemorySession)
-        empty = _no_speech(session, tokens) > NO_SPEECH and answer.score / len(answer.tokens) < UNSURE
-        found, ended = split_segments(answer.body, tokens, len(piece) / MEL.rate)
-        for first, last, ids in found:
-            text = words.decode([token for token in ids if token < tokens.end])
-            if not empty and text.strip():
-                yield Segment(round(at / MEL.rate + first, 2), round(at / MEL.rate + last, 2), text.strip())
-        step = round(ended * MEL.rate) if not empty and ended is not None else 0
+        body = _decoded(model, wave[at : at + window], tokens, start, timestamps)
+        found, ended = split_segments(body, tokens, min(window, len(wave) - at) / MEL.rate)
+        yield from _spoken(found, words, tokens, at / MEL.rate)
+        step = round(ended * MEL.rate) if body and ended is not None else 0
         at += step if 0 < step < window else window
+
+
+def _decoded(
+    model: SpeechGenerator, piece: Tensor, tokens: WhisperTokens, start: list[int], timestamps: bool
+) -> tuple[int, ...]:
+    """Return the tokens of one window; none if it is probably without speech."""
+    length = model.context_length or 448
+    session = model.session(start=tuple(start), ends=(tokens.end,))
+    (answer,) = generate_ids(
+        session,
+        [_frames(model, piece)],
+        stopping=Stopping(max_new_tokens=min(length // 2, length - len(start))),
+        constraints=tokens.constraints,
+        processors=[TimestampRules(tokens, timestamps=timestamps)],
+        processed_logprobs=True,
+    )
+    assert isinstance(session, MemorySession)
+    empty = _no_speech(session, tokens) > NO_SPEECH and answer.score / len(answer.tokens) < UNSURE
+    return () if empty else answer.body
+
+
+def _spoken(
+    found: Iterable[tuple[float, float, tuple[int, ...]]], words: Words, tokens: WhisperTokens, offset: float
+) -> Iterator[Segment]:
+    """Yield the segments that have text, `offset` seconds later."""
+    for first, last, ids in found:
+        text = words.decode([token for token in ids if token < tokens.end]).strip()
+        if text:
+            yield Segment(round(offset + first, 2), round(offset + last, 2), text)
+
+
+def _whisper_stream(model: nn.Module, chunks: Iterable[Tensor], rate: int) -> Iterator[Word]:
+    buffer = WhisperBuffer(model)
+    resampler = Resampler(rate, MEL.rate)
+    for chunk in chunks:
+        yield from buffer.feed(resampler.feed(chunk))
+    yield from buffer.feed(resampler.finish())
+    yield from buffer.finish()
+
+
+class WhisperBuffer:
+    """The audio that is not final yet, with its last transcript."""
+
+    def __init__(self, model: nn.Module) -> None:
+        speech = require(model, "transcribe")
+        assert isinstance(speech, SpeechGenerator)
+        self.model, self.speech, self.words = model, speech, words_of(model)
+        self.tokens = whisper_tokens(model, self.words)
+        self.start: list[int] | None = None
+        self.wave, self.waiting = torch.zeros(0), torch.zeros(0)
+        self.offset = 0  # samples dropped before the buffer
+        self.agreement = LocalAgreement()
+
+    @property
+    def heard(self) -> float:
+        """Seconds of audio that were transcribed at least once."""
+        return (self.offset + len(self.wave)) / MEL.rate
+
+    def feed(self, samples: Tensor) -> Iterator[Word]:
+        """Add samples; a pass runs after every PASS seconds of audio, and a chunk that is longer is one pass."""
+        self.waiting = torch.cat([self.waiting, samples.float().cpu()])
+        step, room = int(PASS * MEL.rate), self.speech.window * MEL.hop
+        while len(self.waiting) >= step:
+            count = min(len(self.waiting), max(step, room - len(self.wave)))
+            self.wave, self.waiting = torch.cat([self.wave, self.waiting[:count]]), self.waiting[count:]
+            segments = self._transcribed()
+            yield from self.agreement.update(_timed(segments), round(self.heard, 3))
+            yield from self._trim(segments)
+
+    def finish(self) -> Iterator[Word]:
+        """End the audio: every word of the last transcript is final."""
+        self.wave, self.waiting = torch.cat([self.wave, self.waiting]), self.waiting[:0]
+        if len(self.wave):
+            yield from self.agreement.finish(_timed(self._transcribed()), round(self.heard, 3))
+
+    def _transcribed(self) -> list[Segment]:
+        """Return the segments of the buffer, with the text after the last complete one."""
+        if self.start is None:
+            language = None
+            if self.tokens.languages:
+                language = _detect_language(self.model, self.tokens, _frames(self.speech, self.wave))
+            self.start = _start(self.tokens, language, "transcribe", True)
+        seconds = len(self.wave) / MEL.rate
+        body = _decoded(self.speech, self.wave, self.tokens, self.start, True)
+        found, ended = split_segments(body, self.tokens, seconds)
+        rest = body[sum(len(ids) for _, _, ids in found) :]
+        if ended is not None and rest:
+            found = [*found, (ended, seconds, rest)]
+        return list(_spoken(found, self.words, self.tokens, self.offset / MEL.rate))
+
+    def _trim(self, segments: Sequence[Segment]) -> Iterator[Word]:
+        """Shorten a long buffer after a segment whose words are final, or all of it before it exceeds a window."""
+        final, count, end = len(self.agreement.final), 0, None
+        seconds = len(self.wave) / MEL.rate
+        for segment in segments[:-1] if seconds > LONG else ():
+            count += len(segment.text.split())
+            if count > final:
+                break
+            end = segment.end
+        longest = self.speech.window * MEL.hop / MEL.rate
+        if end is None and segments and seconds + PASS > longest:
+            yield from self.agreement.finish(_timed(segments), round(self.heard, 3))
+            end = self.heard
+        elif not segments and seconds > SILENT:
+            end = self.heard - PASS
+        if end is not None:
+            samples = min(len(self.wave), max(0, round(end * MEL.rate) - self.offset))
+            self.wave, self.offset = self.wave[samples:], self.offset + samples
+            self.agreement.cut(end)
+
+
+def _timed(segments: Iterable[Segment]) -> list[Word]:
+    """Split segments into words, with times in proportion to the characters."""
+    found = []
+    for segment in segments:
+        pieces, at, total = segment.text.split(), 0, max(1, len(segment.text))
+        for piece in pieces:
+            times = (segment.start + (segment.end - segment.start) * x / total for x in (at, at + len(piece)))
+            start, end = (round(time, 3) for time in times)
+            found.append(Word(piece, start, end, end))
+            at += len(piece) + 1
+    return found
 
 
 def _no_speech(session: MemorySession, tokens: WhisperTokens) -> float:

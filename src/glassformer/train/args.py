@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from glassformer.train.objective import Objective
 
 TASKS = ("classify", "translate", "transcribe", "generate", "embed")
-SCHEDULES = ("cosine", "inverse_sqrt", "constant")
+SCHEDULES = ("cosine", "wsd", "inverse_sqrt", "constant")
 PRECISIONS = ("fp32", "bf16", "auto")
 DEVICES = ("auto", "cpu", "cuda", "mps")
 DEFAULT_STEPS = 2000
@@ -90,7 +90,7 @@ class TrainArgs:
     lr: float | None = None
     """Peak learning rate. Defaults to 1e-3 from scratch, and to 2e-4 or 3e-4 when fine-tuning."""
     schedule: str = "cosine"
-    """Learning rate schedule after the warm-up: cosine, inverse_sqrt or constant."""
+    """Learning rate schedule after the warm-up: cosine, wsd (constant, then linear decay), inverse_sqrt or constant."""
     warmup: int | None = None
     """Warm-up steps. Defaults to 5 % of the steps, at most 500."""
     min_lr_ratio: float = 0.0
@@ -224,7 +224,7 @@ class TrainArgs:
         steps = steps or DEFAULT_STEPS
         if warmup is None:
             warmup = min(steps // 20, 500) if self.warmup is None else self.warmup
-        if self.schedule == "cosine" and warmup >= steps:
+        if self.schedule in ("cosine", "wsd") and warmup >= steps:
             raise ConfigError(f"--warmup {warmup} leaves no steps of {steps}", "choose a shorter warm-up")
         lr = getattr(objective, "default_lr", 1e-3) if self.lr is None else self.lr
         return replace(

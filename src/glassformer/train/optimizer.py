@@ -13,6 +13,7 @@ from torch.nn.utils import clip_grads_with_norm_, get_total_norm
 from glassformer.nn.positions import LearnedPositions, RelativeBias
 from glassformer.train.args import TrainArgs
 
+DECAY = 0.3  # fraction of the steps in which the wsd schedule decays
 MOMENTS = ("exp_avg", "exp_avg_sq")
 # Learned vectors that stand for a position or a special token: decaying them to 0 would remove information.
 _NOT_DECAYED = ("positions", "prefix", "registers", "mask")
@@ -54,6 +55,8 @@ def lr_at(step: int, args: TrainArgs) -> float:
 
     warm-up       (s + 1)/warmup
     cosine        ½(1 + cos π k/(steps − warmup)), k steps after the warm-up (Loshchilov, Hutter 2017)
+    wsd           1, then linear decay to 0 in the last 30 % of the steps (warmup-stable-decay, Hu et al. 2024): a run
+                  that is resumed before its decay may be given another number of steps
     inverse_sqrt  √(warmup/(s + 1)) (Vaswani et al. 2017)
     """
     peak, warmup, floor = args.lr or 0.0, args.warmup or 0, args.min_lr_ratio
@@ -64,6 +67,8 @@ def lr_at(step: int, args: TrainArgs) -> float:
     if args.schedule == "cosine":
         factor = (1 + math.cos(math.pi * (step - warmup) / (args.total_steps - warmup))) / 2
         return peak * (floor + (1 - floor) * factor)
+    if args.schedule == "wsd":
+        return peak * max(floor, min(1.0, (args.total_steps - step) / (DECAY * args.total_steps)))
     return peak * max(floor, math.sqrt(max(warmup, 1) / (step + 1)))
 
 

@@ -70,7 +70,10 @@ def _by_sounddevice(rate: int) -> Iterator[Tensor]:
         raise InputError(f"the microphone does not open ({str(error)[:80]})", "plug one in, or pipe raw PCM") from None
     with stream:
         while True:
-            yield samples(waiting.get())
+            blocks = [waiting.get()]
+            while not waiting.empty():  # a slow model takes what has arrived meanwhile in one piece
+                blocks.append(waiting.get())
+            yield samples(b"".join(blocks))
 
 
 def _by_arecord(rate: int) -> Iterator[Tensor]:
