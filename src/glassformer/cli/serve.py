@@ -18,7 +18,10 @@ def serve(
         typer.Option(help="Model folder to offer besides the shipped models. May be given several times."),
     ] = None,
     results: Annotated[
-        Path | None, typer.Option(help="Results file of glassformer compare, shown in the Compare room.")
+        Path | None,
+        typer.Option(
+            help="Results file of glassformer compare for the Compare room. Defaults to the shipped measurements."
+        ),
     ] = None,
     browser: Annotated[bool, typer.Option("--browser/--no-browser", help="Open the page in a browser.")] = True,
 ) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib
 import re
 from collections.abc import Sequence
-from functools import lru_cache
+from functools import cache, lru_cache
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -237,9 +237,27 @@ def name_of(words: Words | None, token: int) -> str:
     """Return a token's display name; special tokens are shown by name."""
     match words:
         case JsonWords(tokenizer=own):
-            return str(own.decode([token], skip_special_tokens=False) or own.id_to_token(token))
+            text = str(own.decode([token], skip_special_tokens=False) or own.id_to_token(token))
+            return _bytes_of(own.id_to_token(token)) if REPLACED in text else text
         case MarianWords(pieces=pieces):
             return pieces.get(token, str(token)).replace("▁", " ")
         case PieceWords(processor=own) if token < own.vocab_size():
             return str(own.id_to_piece(token)).replace("▁", " ")
     return str(token)
+
+
+REPLACED = "\ufffd"  # what a decoder writes for bytes that are no character
+
+
+def _bytes_of(piece: str) -> str:
+    """Return a token that is only a part of a character as its bytes: <0xE2><0x82>, as SentencePiece writes them."""
+    known = {char: byte for byte, char in enumerate(_byte_letters())}
+    return "".join(f"<0x{known[char]:02X}>" if char in known else char for char in piece)
+
+
+@cache
+def _byte_letters() -> list[str]:
+    """The letters by which byte-level BPE (Radford et al., 2019) writes the bytes 0 to 255."""
+    printable = {*range(ord("!"), ord("~") + 1), *range(ord("¡"), ord("¬") + 1), *range(ord("®"), ord("ÿ") + 1)}
+    others = iter(range(256, 512))
+    return [chr(byte) if byte in printable else chr(next(others)) for byte in range(256)]

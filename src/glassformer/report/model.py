@@ -93,6 +93,8 @@ class Look:
 
     def __init__(self, name: str, model: nn.Module, given: Given, *, most_tokens: int = 1024) -> None:
         self.name, self.model, self.given = name, model, given
+        self._largest: dict[tuple[str, int], float] = {}
+        self._last: tuple[tuple[str, int], NDArray[np.float32]] | None = None
         with torch.inference_mode(), given.arguments() as arguments:
             self.prepared: Inputs = prepare(model, arguments)
             longest = max(x.shape[1] for x in self.prepared.tensors if x.dim() == 2) if self._is_text else 0
@@ -156,26 +158,41 @@ class Look:
         return f"{i * self.prepared.seconds:.2f} s" if self.prepared.seconds else str(i + 1)
 
     def heads(self) -> list[dict[str, Any]]:
-        """Return every head with what it does, clearest first; heads without a clear function come last."""
+        """Return every head with what it does, clearest first; diffuse heads and those without a label come last."""
         found: dict[tuple[str, int], tuple[str, float]] = {}
         try:
             for row in head_table(self.model, self.run, self.prepared):
                 found[row.path.removesuffix(".A"), row.head] = (row.label, row.score.excess if row.score else 0.0)
         except GlassError:
             pass  # the input is too short to score heads
-        made = []
+        made: list[dict[str, Any]] = []
         for path in self.layers:
             for head in range(self.run.passes(f"{path}.A")[-1].shape[1]):
                 label, excess = found.get((path, head), ("", 0.0))
                 made.append({"path": path, "head": head, "label": label, "score": round(excess, 3)})
-        return sorted(made, key=lambda each: (not each["label"], each["label"], -each["score"]))
+        clearest: dict[str, float] = {}
+        for each in made:
+            clearest[each["label"]] = max(clearest.get(each["label"], 0.0), each["score"])
+
+        def order(each: dict[str, Any]) -> tuple[bool, bool, float, str, float]:
+            label = each["label"]
+            return not label, label == "diffuse", -clearest[label], label, -each["score"]
+
+        return sorted(made, key=order)
 
     # -- arrays --------------------------------------------------------------------------------------------------------
 
     def _weights(self, path: str, head: int) -> NDArray[np.float32]:
         self._known(path, head)
-        A = self.run.part(f"{path}.A", heads=[head])[0, 0]
-        return A.float().numpy()
+        if self._last is None or self._last[0] != (path, head):  # its map, its row and its largest weight come together
+            self._last = (path, head), self.run.part(f"{path}.A", heads=[head])[0, 0].float().numpy()
+        return self._last[1]
+
+    def largest(self, path: str, head: int) -> float:
+        """Return the largest weight of a head: the end of its map's colour scale."""
+        if (path, head) not in self._largest:
+            self._largest[path, head] = float(self._weights(path, head).max())
+        return self._largest[path, head]
 
     def _known(self, path: str, head: int, query: int = 0) -> None:
         if path not in self.layers:
@@ -188,8 +205,9 @@ class Look:
         """Return maps (heads, side, side) of all heads in layer order, with brightness √(weight/largest)."""
         made = []
         for path in self.layers:
-            A = self.run.part(f"{path}.A")[0]
-            made += [_shade(pool(head.float().numpy(), THUMB)) for head in A]
+            A = self.run.part(f"{path}.A")[0].float()
+            size = min(A.shape[1], THUMB), min(A.shape[2], THUMB)
+            made += [_shade(head.numpy()) for head in torch.nn.functional.adaptive_max_pool2d(A, size)]
         side = max(max(each.shape) for each in made)
         out = np.zeros((len(made), side, side), np.uint8)
         for i, each in enumerate(made):
@@ -198,16 +216,17 @@ class Look:
 
     def map(self, path: str, head: int, side: int) -> NDArray[np.uint8]:
         """Return A of one head, max-pooled to at most `side` rows and columns, with brightness √(weight/largest)."""
-        return _shade(pool(self._weights(path, head), side))
+        return _shade(pool(self._weights(path, head), side), self.largest(path, head))
 
     def region(self, path: str, head: int, top: int, left: int, height: int, width: int) -> NDArray[np.uint8]:
         """Return a region of A at full resolution, on the same brightness scale as the whole map."""
-        A = self._weights(path, head)
-        most = float(A.max()) or 1.0
-        part = A[max(0, top) : top + height, max(0, left) : left + width]
-        if not part.size:
-            raise InputError(f"a region at {top}, {left} is outside a map of {A.shape}", "choose one inside")
-        return _shade(part, most)
+        self._known(path, head)
+        _, _, queries, keys = self.run.passes(f"{path}.A")[-1].shape
+        if not (0 <= top < queries and 0 <= left < keys):
+            raise InputError(f"a region at {top}, {left} is outside a map of {queries}×{keys}", "choose one inside")
+        rows = slice(top, min(top + height, queries))
+        part = self.run.part(f"{path}.A", heads=[head], rows=rows)[0, 0, :, left : left + width]
+        return _shade(part.float().numpy(), self.largest(path, head))
 
     # -- one row -------------------------------------------------------------------------------------------------------
 
@@ -249,8 +268,9 @@ class Look:
                 }
                 for n, s in enumerate(order)
             ],
+            "largest": self.largest(path, head),
             "others": {"count": seen - len(order), "weight": 1 - weights[order].sum().item()},
-            "all": weights.float().tolist(),
+            "all": [round(weight, 6) for weight in weights.tolist()],
             "h_norm": (weights @ V).norm().item(),
         }
 
@@ -383,12 +403,13 @@ _PATTERNS: dict[str, Callable[[Tensor], Tensor]] = {"uniform": _uniform, "self":
 
 
 def pool(A: NDArray[np.float32], side: int) -> NDArray[np.float32]:
-    """Max-pool weights over blocks, so that a single bright cell is never lost."""
+    """Max-pool weights over blocks of ⌈size/side⌉ rows and columns, so that a single bright cell is never lost."""
     for axis in (0, 1):
-        size = A.shape[axis]
-        if size > side:
-            edges = np.linspace(0, size, side + 1).astype(int)[:-1]
-            A = np.maximum.reduceat(A, edges, axis=axis)
+        block = -(-A.shape[axis] // side)
+        if block > 1:
+            missing = -A.shape[axis] % block
+            A = np.pad(A, [(0, missing), (0, 0)] if axis == 0 else [(0, 0), (0, missing)])
+            A = np.maximum.reduce([A[i::block] if axis == 0 else A[:, i::block] for i in range(block)])
     return A
 
 

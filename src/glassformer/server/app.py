@@ -11,8 +11,7 @@ from typing import Any, TypeVar
 
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
-from fastapi.responses import JSONResponse, Response
-from fastapi.staticfiles import StaticFiles
+from fastapi.responses import JSONResponse
 from pydantic import BaseModel
 from starlette.exceptions import HTTPException
 from starlette.middleware.gzip import GZipMiddleware
@@ -21,6 +20,7 @@ from glassformer import __version__
 from glassformer.errors import GlassError
 from glassformer.server.safety import Safety
 from glassformer.server.settings import Settings
+from glassformer.server.static_files import StaticFiles
 from glassformer.server.workers import Busy, Crashed, Pool
 
 STATIC = Path(__file__).parent / "static"
@@ -96,8 +96,8 @@ def create_app(settings: Settings | None = None) -> Any:
     app.state.settings = settings
     _errors(app)
     _rooms(app)
-    app.mount("/", Static(directory=STATIC, html=True), name="static")
-    app.add_middleware(GZipMiddleware, minimum_size=1000, compresslevel=5)
+    app.mount("/", StaticFiles(STATIC), name="static")
+    app.add_middleware(GZipMiddleware, minimum_size=1000, compresslevel=1)
     return Safety(app, settings)
 
 
@@ -116,15 +116,6 @@ async def _warm(*pools: Pool) -> None:
     for pool in pools:
         for worker in pool.workers:
             await worker.start()
-
-
-class Static(StaticFiles):
-    """Static files that the browser asks about each time, so that an update is seen at once."""
-
-    async def get_response(self, path: str, scope: Any) -> Response:
-        response = await super().get_response(path, scope)
-        response.headers["cache-control"] = "no-cache"
-        return response
 
 
 def _errors(app: FastAPI) -> None:

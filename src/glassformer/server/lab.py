@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
+from pathlib import Path as FilePath
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Path, Request
@@ -96,34 +98,29 @@ def _outcome(number: int, body: Trial) -> dict[str, Any]:
 
 @router.get("/compare")
 async def comparison(models: Known, request: Request) -> dict[str, Any]:
-    """The tables and curves of the results file that the server was started with."""
-    path = request.app.state.settings.results
+    """The measured tables and curves: of the file given with --results, or of the one that comes with Glassformer."""
+    return await models.run(request, lambda: _comparison(request.app.state.settings.results))
+
+
+@lru_cache(maxsize=1)
+def _comparison(given: FilePath | None) -> dict[str, Any]:
+    from glassformer.figures import save
+    from glassformer.lab.comparison import latest, load
+    from glassformer.lab.comparison.figures import figures
+    from glassformer.lab.comparison.tables import findings, tables
+
+    path = given or latest()
     if path is None:
         return {"file": None, "findings": "", "tables": [], "figures": []}
-
-    def read() -> dict[str, Any]:
-        from glassformer.figures import save
-        from glassformer.lab.comparison import load
-        from glassformer.lab.comparison.figures import figures
-        from glassformer.lab.comparison.tables import findings, tables
-
-        results = load(path)
-        return {
-            "file": path.name,
-            "findings": findings(results),
-            "tables": [
-                {
-                    "title": each.title,
-                    "head": list(each.head),
-                    "rows": [list(row) for row in each.rows],
-                    "note": each.note,
-                }
-                for each in tables(results)
-            ],
-            "figures": [
-                {"name": each.name, "caption": each.caption, "svg": save(each.figure, "svg").decode()}
-                for each in figures(results)
-            ],
-        }
-
-    return await models.run(request, read)
+    results = load(path)
+    drawn = [
+        {"name": each.name, "caption": each.caption, "svg": save(each.figure, "svg").decode()}
+        for each in figures(results)
+    ]
+    return {
+        "file": path.name,
+        "shipped": given is None,
+        "findings": findings(results),
+        "tables": [each._asdict() for each in tables(results)],
+        "figures": drawn,
+    }

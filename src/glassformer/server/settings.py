@@ -50,7 +50,7 @@ class Settings:
     models: Sequence[Path] = ()
     """Model folders that can be opened besides the shipped models."""
     results: Path | None = None
-    """Results file of `glassformer compare` for the Compare room."""
+    """Results file of `glassformer compare` for the Compare room. Defaults to the one that comes with Glassformer."""
     workers: int = 2
     """Worker processes for exact arithmetic; one more serves decimal values."""
     token: str | None = None

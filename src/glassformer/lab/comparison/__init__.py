@@ -21,6 +21,7 @@ _NAMES = {
     "carry_out": "runner",
     "estimate": "results",
     "full": "plan",
+    "latest": "results",
     "load": "results",
     "matched": "networks",
     "quick": "plan",

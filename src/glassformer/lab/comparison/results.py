@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import sys
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -93,6 +94,13 @@ class Results:
     def over(self, task: str, part: str, number: Callable[[dict[str, Any]], float], **settings: Setting) -> Estimate:
         """Return the mean and interval over seeds of one number of each result."""
         return estimate(number(result) for result in self.select(task, part, **settings))
+
+
+def latest() -> Path | None:
+    """Return the newest results file that comes with Glassformer, in a checkout or an installation, if there is one."""
+    folders = (Path(__file__).parents[4] / "results", Path(sys.prefix) / "share" / "glassformer" / "results")
+    found = [path for folder in folders for path in folder.glob("compare-full-*.json")]
+    return max(found, key=lambda path: path.name, default=None)
 
 
 def load(path: Path) -> Results:

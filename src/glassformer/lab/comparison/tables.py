@@ -18,24 +18,30 @@ from glassformer.lab.comparison.streaming import names as streaming_names
 
 
 class Table(NamedTuple):
-    """A table of results; `note` describes how it was measured."""
+    """A table of results; `note` describes how it was measured, `figure` names the figure that shows it as curves."""
 
     title: str
     head: tuple[str, ...]
     rows: Sequence[tuple[str, ...]]
     note: str
+    figure: str = ""
 
 
 def tables(results: Results) -> list[Table]:
     """Return every table for which there are results."""
-    makers: dict[str, tuple[Callable[[Results], Table], ...]] = {
-        "reach": (recall, longer, gradients),
-        "bias": (shifts, features),
-        "streaming": (streaming,),
-        "cost": (times, exponents, crossings, memory, threads),
-        "data": (data, beside),
+    makers: dict[str, dict[Callable[[Results], Table], str]] = {
+        "reach": {recall: "reach", longer: "longer", gradients: "reach"},
+        "bias": {shifts: "shifts", features: "shifts"},
+        "streaming": {streaming: "streaming"},
+        "cost": {times: "cost", exponents: "cost", crossings: "crossing", memory: "cost", threads: ""},
+        "data": {data: "data", beside: "data"},
     }
-    found = [make(results) for task, each in makers.items() if results.has(task) for make in each]
+    found = [
+        make(results)._replace(figure=figure)
+        for task, each in makers.items()
+        if results.has(task)
+        for make, figure in each.items()
+    ]
     searched = [task for task in ("reach", "bias", "data") if results.has(task)]
     return [*found, rates(results)] if searched else found
 

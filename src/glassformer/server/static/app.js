@@ -45,7 +45,7 @@ function applyTheme() {
 }
 
 function header() {
-  return html`<div class="bar"><a class="brand" href="#/paper/first-look"><img src=${asset("icon.svg")} alt="" width="22" height="22">Glassformer</a>
+  return html`<div class="bar"><a class="brand" href="#/paper/first-look" aria-label="Glassformer"><img src=${asset("icon.svg")} alt="" width="22" height="22"><span class="word">Glassformer</span></a>
     <nav aria-label="Rooms">${roomsOf(Object.keys(NAMES)).map((key) => html`<a href=${`#/${key}`} aria-current=${key === current ? "page" : nothing}>${NAMES[key]}</a>`)}</nav>
     <span class="spacer"></span>
     ${tour.button()}
@@ -63,13 +63,15 @@ async function go() {
   try {
     const next = await ROOMS[name]();
     const zoom = name !== current && [name, current].includes("model") && [name, current].includes("paper");
-    room = next; current = name;
     if (zoom && "startViewTransition" in document && !matchMedia("(prefers-reduced-motion: reduce)").matches) {
-      const shown = room.enter(where, redraw);
+      const shown = next.enter(where, redraw);
+      // the old room stays until the map is there, or until waiting would be noticed
+      await Promise.race([shown, new Promise((resolve) => setTimeout(resolve, 700))]);
       // a navigation that comes before the animation skips it, not the drawing
-      document.startViewTransition(draw).ready.catch(() => {});
+      document.startViewTransition(() => { room = next; current = name; draw(); }).ready.catch(() => {});
       await shown;
     } else {
+      room = next; current = name;
       redraw();
       await room.enter(where, redraw);
     }

@@ -1,24 +1,61 @@
-// Compare: the measured tables of a comparison of architectures, with their curves and circumstances.
+// Compare: the measured tables of a comparison of architectures. A cell opens its curve and how it was measured.
 import { get, html, nothing, Problem } from "./lib.js";
 
-export const state = { /** @type {any} */ data: null, table: 0, /** @type {Problem | null} */ problem: null };
+export const state = {
+  /** @type {any} */ data: null, table: 0, /** @type {{row: number, column: number} | null} */ cell: null,
+  /** @type {Problem | null} */ problem: null,
+};
 let refresh = () => {};
+
 /** @param {any} where @param {() => void} redraw */
 export async function enter(where, redraw) {
   refresh = redraw;
-  try { if (!state.data) state.data = await get("api/compare"); } catch (error) { state.problem = /** @type {Problem} */ (error); }
-  state.table = Math.max(0, (Number(where.name) || 1) - 1);
+  const table = Math.max(0, (Number(where.name) || 1) - 1);
+  if (table !== state.table) Object.assign(state, { table, cell: null });
+  try { if (!state.data) { state.data = await get("api/compare"); state.problem = null; } } catch (error) { state.problem = /** @type {Problem} */ (error); }
   refresh();
 }
+/** @param {number} row @param {number} column */
+function choose(row, column) {
+  state.cell = state.cell?.row === row && state.cell.column === column ? null : { row, column };
+  refresh();
+}
+
+function grid(table) {
+  const cell = (text, row, column) => html`<td class=${state.cell?.row === row && state.cell.column === column ? "chosen" : ""}><button class="plain" aria-pressed=${state.cell?.row === row && state.cell.column === column}
+    aria-label=${`${table.rows[row][0]}, ${table.head[column]}: ${text}`} @click=${() => choose(row, column)}>${text}</button></td>`;
+  return html`<div class="scroll"><table class="plainTable measured"><thead><tr>${table.head.map((name, i) => (i || name ? html`<th scope="col">${name}</th>` : html`<td></td>`))}</tr></thead>
+    <tbody>${table.rows.map((row, r) => html`<tr>${row.map((text, c) => (c ? cell(text, r, c) : html`<th scope="row">${text}</th>`))}</tr>`)}</tbody></table></div>`;
+}
+
+/** The chosen cell: its curve, and how it was measured. */
+function details(table) {
+  const figure = state.data.figures.find((each) => each.name === table.figure);
+  const { cell } = state;
+  return html`<section class="details" aria-label="How it was measured" aria-live="polite">
+    ${cell ? html`<p class="chosen-cell"><b>${table.rows[cell.row][0]}</b>, ${table.head[cell.column]}: <b>${table.rows[cell.row][cell.column]}</b></p>` : html`<p class="quiet">Choose a cell: it is shown with its curve and how it was measured.</p>`}
+    <p>${table.note}</p>
+    ${figure ? html`<figure><img alt=${figure.caption} src=${`data:image/svg+xml;charset=utf-8,${encodeURIComponent(figure.svg)}`}><figcaption class="quiet">${figure.caption}; the numbers are in the table.</figcaption></figure>` : html`<p class="quiet">This table has no curve.</p>`}
+  </section>`;
+}
+
+/** Paragraphs and list items of the findings; the file writes code in backticks. @param {string} text */
+function findings(text) {
+  const [first, ...items] = text.split(/\n\n?- /);
+  const plain = (line) => line.replaceAll("`", "").trim();
+  return html`<p>${plain(first)}</p>${items.length ? html`<details><summary>Findings in sentences</summary><ul>${items.map((item) => html`<li>${plain(item)}</li>`)}</ul></details>` : nothing}`;
+}
+
 export function template() {
   const { data } = state;
-  return html`<div class="room compare"><h1>Compare: Transformer, RNN, LSTM, GRU, CNN and MLP side by side</h1>
+  const table = data?.tables[Math.min(state.table, data.tables.length - 1)];
+  return html`<div class="room compare"><h1>Compare: Transformer, RNN, LSTM, GRU, CNN and MLP of equal size</h1>
     ${state.problem ? html`<p class="problem" role="alert">${state.problem.message}</p>` : nothing}
-    ${!data ? html`<p class="quiet">Loading …</p>` : !data.tables.length ? html`<p>No measurements were given to this server. Measure the architectures on this machine, then start it with the results:</p><pre tabindex="0">glassformer compare --quick -o results
+    ${!data ? (state.problem ? nothing : html`<p class="quiet">Loading the measurements …</p>`) : !table ? html`<p>There are no measurements here. Measure the architectures on this machine, then start the workbench with the results:</p><pre tabindex="0">glassformer compare --quick -o results
 glassformer serve --results results/FILE.json</pre>` : html`
-    <p class="row" role="group" aria-label="Table">${data.tables.map((table, i) => html`<button aria-pressed=${i === state.table} @click=${() => { state.table = i; refresh(); }}>${table.title}</button>`)}</p>
-    ${(() => { const table = data.tables[Math.min(state.table, data.tables.length - 1)]; return html`<h2>${table.title}</h2><div class="scroll"><table class="plainTable"><thead><tr>${table.head.map((name) => html`<th scope="col">${name}</th>`)}</tr></thead><tbody>${table.rows.map((row) => html`<tr>${row.map((cell, i) => (i ? html`<td>${cell}</td>` : html`<th scope="row">${cell}</th>`))}</tr>`)}</tbody></table></div><p class="quiet">${table.note}</p>`; })()}
-    <h2>Curves</h2>${data.figures.map((figure) => html`<figure><img alt=${figure.caption} src=${`data:image/svg+xml;charset=utf-8,${encodeURIComponent(figure.svg)}`}><figcaption class="quiet">${figure.caption}</figcaption></figure>`)}
-    <p class="quiet">From ${data.file}.</p>`}</div>`;
+    ${findings(data.findings)}
+    <p class="row" role="group" aria-label="Table">${data.tables.map((each, i) => html`<button aria-pressed=${each === table} @click=${() => { Object.assign(state, { table: i, cell: null }); refresh(); }}>${each.title}</button>`)}</p>
+    <h2>${table.title}</h2>${grid(table)}${details(table)}
+    <p class="quiet">From ${data.file}${data.shipped ? ", which comes with Glassformer; glassformer compare measures on your machine" : ""}.</p>`}</div>`;
 }
 export const title = () => "Compare";

@@ -148,6 +148,9 @@ export function short(value, digits = 2) {
   const text = Number.isInteger(value) ? String(value) : value.toFixed(digits).replace(/\.?0+$/, "");
   return (text === "-0" ? "0" : text).replace("-", "−");
 }
+/** A token as it is shown: spaces and line breaks are visible. @param {string | undefined} label */
+export const readable = (label) => (label ?? "").replaceAll("\n", "↵").trim() || "␣";
+
 /** @param {number} value */
 export const percent = (value) => `${(100 * value).toFixed(1)} %`;
 

@@ -1,7 +1,9 @@
 // One attention map, large: pan, zoom, pick a row. Only what is visible is fetched at full size.
+import { readable } from "./lib.js";
 import { colours, npy, toImage } from "./npy.js";
 
-const SIDE = 512;
+const SIDE = 512; // of the overview
+const LABELLED = 40; // tokens across, up to which they are named at the edges
 
 export class MapElement extends HTMLElement {
   constructor() {
@@ -11,7 +13,7 @@ export class MapElement extends HTMLElement {
     this.canvas.setAttribute("role", "application");
     this.source = "";
     /** @type {any} */ this.layer = null;
-    this.query = 0; this.key = -1;
+    this.query = 0; this.key = -1; this.queued = false;
     this.view = { x: 0, y: 0, span: 1 };
     /** @type {HTMLCanvasElement | null} */ this.image = null;
     /** @type {{image: HTMLCanvasElement, top: number, left: number, height: number, width: number} | null} */ this.sharp = null;
@@ -53,31 +55,72 @@ export class MapElement extends HTMLElement {
       this.sharp = null;
       this.draw();
       this.timing.open = performance.now() - begun;
+      performance.mark("map");
     } catch (error) { if (!(error instanceof DOMException)) throw error; }
   }
   recolour() { if (this.raw) { this.image = toImage(this.raw.data, this.raw.shape[0], this.raw.shape[1], colours()); this.sharp = null; this.draw(); } }
 
   get side() { return this.canvas.clientWidth || 400; }
+  /** Room for the tokens at the left and at the top, once they can be read. In CSS pixels. */
+  get margin() { return this.layer && this.view.span <= LABELLED ? Math.round(Math.min(64, this.side * 0.15)) : 0; }
+  /** Draws in the next frame, however often it is asked to. */
+  later() {
+    if (this.queued) return;
+    this.queued = true;
+    requestAnimationFrame(() => { this.queued = false; this.draw(); });
+  }
   draw() {
     if (!this.image || !this.layer || !this.isConnected) return;
     const begun = performance.now();
-    const ratio = devicePixelRatio || 1, side = this.side, size = Math.round(side * ratio);
+    const ratio = devicePixelRatio || 1, side = this.side, size = Math.round(side * ratio), margin = this.margin * ratio;
     if (this.canvas.width !== size) { this.canvas.width = size; this.canvas.height = size; }
     const c = /** @type {CanvasRenderingContext2D} */ (this.canvas.getContext("2d"));
-    const { x, y, span } = this.view, { queries, keys } = this.layer, scale = size / span;
-    const style = getComputedStyle(this);
+    const { x, y, span } = this.view, { queries, keys } = this.layer, scale = (size - margin) / span;
+    const style = getComputedStyle(this), colour = (name) => style.getPropertyValue(name);
+    c.setTransform(1, 0, 0, 1, 0, 0);
     c.imageSmoothingEnabled = false;
-    c.fillStyle = style.getPropertyValue("--sunken");
+    c.fillStyle = colour("--sunken");
     c.fillRect(0, 0, size, size);
-    c.drawImage(this.image, -x * scale, -y * scale, keys * scale, queries * scale);
+    c.save();
+    c.translate(margin, margin);
+    c.beginPath(); c.rect(0, 0, size - margin, size - margin); c.clip();
+    const block = (count) => Math.ceil(count / SIDE); // rows or columns of the map in one of the overview
+    c.drawImage(this.image, -x * scale, -y * scale, this.image.width * block(keys) * scale, this.image.height * block(queries) * scale);
     if (this.sharp) c.drawImage(this.sharp.image, (this.sharp.left - x) * scale, (this.sharp.top - y) * scale, this.sharp.width * scale, this.sharp.height * scale);
     const line = Math.max(1.5, scale);
-    c.strokeStyle = style.getPropertyValue("--q-fill");
+    c.strokeStyle = colour("--q-fill");
     c.lineWidth = 2 * ratio;
-    c.strokeRect(Math.max(1, -x * scale), (this.query - y) * scale + (scale < 3 ? 0 : 0), Math.min(keys * scale, size) - 2, line);
-    if (this.key >= 0) { c.strokeStyle = style.getPropertyValue("--k-fill"); c.strokeRect((this.key - x) * scale, (this.query - y) * scale, line, line); }
+    c.strokeRect(Math.max(1, -x * scale), (this.query - y) * scale, Math.min(keys * scale, size - margin) - 2, line);
+    if (this.key >= 0) { c.strokeStyle = colour("--k-fill"); c.strokeRect((this.key - x) * scale, (this.query - y) * scale, line, line); }
+    c.restore();
+    if (margin) this.names(c, margin, scale, ratio, colour);
     this.timing.draw = performance.now() - begun;
     this.sharpen();
+  }
+  /** The tokens: queries at the left, keys at the top. */
+  names(c, margin, scale, ratio, colour) {
+    const { x, y, span } = this.view, { query_labels, key_labels } = this.layer;
+    c.font = `${Math.min(13, Math.max(9, scale / ratio * 0.8)) * ratio}px system-ui, sans-serif`;
+    c.textBaseline = "middle";
+    const fit = (label) => { let text = readable(label); while (text.length > 1 && c.measureText(text).width > margin - 6 * ratio) text = `${text.replace(/…$/, "").slice(0, -1)}…`; return text; };
+    for (let i = Math.max(0, Math.floor(y)); i < Math.min(query_labels.length, Math.ceil(y + span)); i++) {
+      const at = margin + (i + 0.5 - y) * scale;
+      if (at < margin) continue;
+      c.fillStyle = colour(i === this.query ? "--q" : "--muted");
+      c.textAlign = "right";
+      c.fillText(fit(query_labels[i]), margin - 4 * ratio, at);
+    }
+    for (let j = Math.max(0, Math.floor(x)); j < Math.min(key_labels.length, Math.ceil(x + span)); j++) {
+      const at = margin + (j + 0.5 - x) * scale;
+      if (at < margin) continue;
+      c.save();
+      c.translate(at, margin - 4 * ratio);
+      c.rotate(-Math.PI / 2);
+      c.fillStyle = colour(j === this.key ? "--k" : "--muted");
+      c.textAlign = "left";
+      c.fillText(fit(key_labels[j]), 0, 0);
+      c.restore();
+    }
   }
   /** Where the overview was pooled, the visible part comes at full size once the map stands still. */
   sharpen() {
@@ -95,9 +138,14 @@ export class MapElement extends HTMLElement {
       this.draw();
     }, 80);
   }
+  /** Where an event is, as a share of the visible part. */
+  share(event) {
+    const box = this.canvas.getBoundingClientRect(), margin = this.margin, width = box.width - margin, height = box.height - margin;
+    return { fx: (event.clientX - box.left - margin) / width, fy: (event.clientY - box.top - margin) / height };
+  }
   at(event) {
-    const box = this.canvas.getBoundingClientRect(), { x, y, span } = this.view;
-    return { key: Math.floor(x + (event.clientX - box.left) / box.width * span), query: Math.floor(y + (event.clientY - box.top) / box.height * span) };
+    const { x, y, span } = this.view, { fx, fy } = this.share(event);
+    return { key: fx < 0 ? -1 : Math.floor(x + fx * span), query: fy < 0 ? -1 : Math.floor(y + fy * span) };
   }
   clamp() {
     const most = Math.max(this.layer.queries, this.layer.keys), v = this.view;
@@ -108,12 +156,11 @@ export class MapElement extends HTMLElement {
   wheel(event) {
     if (!this.layer) return;
     event.preventDefault();
-    const box = this.canvas.getBoundingClientRect(), v = this.view;
-    const fx = (event.clientX - box.left) / box.width, fy = (event.clientY - box.top) / box.height;
+    const v = this.view, { fx, fy } = this.share(event);
     const span = v.span * (event.deltaY > 0 ? 1.2 : 1 / 1.2);
     v.x += fx * (v.span - span); v.y += fy * (v.span - span); v.span = span;
     this.clamp();
-    requestAnimationFrame(() => this.draw());
+    this.later();
   }
   down(event) {
     if (!this.layer) return;
@@ -123,10 +170,11 @@ export class MapElement extends HTMLElement {
     const move = (e) => {
       if (Math.hypot(e.clientX - start.x, e.clientY - start.y) > 4) moved = true;
       if (!moved) return;
-      this.view.x = start.vx - (e.clientX - start.x) / this.side * this.view.span;
-      this.view.y = start.vy - (e.clientY - start.y) / this.side * this.view.span;
+      const shown = this.side - this.margin;
+      this.view.x = start.vx - (e.clientX - start.x) / shown * this.view.span;
+      this.view.y = start.vy - (e.clientY - start.y) / shown * this.view.span;
       this.clamp();
-      this.draw();
+      this.later();
     };
     const up = (e) => {
       this.canvas.removeEventListener("pointermove", move);

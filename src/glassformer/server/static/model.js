@@ -1,5 +1,5 @@
 // Model: a real model at work on one input; its heads as small maps, one of them large, one of its rows in numbers.
-import { address as page, announce, bytes, get, go, html, isAbort, nothing, percent, post, Problem, replaceHash, short } from "./lib.js";
+import { address as page, announce, bytes, get, go, html, isAbort, nothing, percent, post, Problem, readable, replaceHash, short } from "./lib.js";
 import "./map.js";
 import { colours, npy, toImage } from "./npy.js";
 import * as paper from "./paper.js";
@@ -25,19 +25,20 @@ export async function enter(where, redraw) {
     try { state.models = (await get("api/models")).models; } catch (error) { state.problem = /** @type {Problem} */ (error); return refresh(); }
   }
   const name = where.name || state.name || "writer";
-  if (name !== state.name) await choose(name, where.query.get("t"));
-  else if (where.query.get("t") && where.query.get("t") !== state.texts[0]) { state.texts[0] = where.query.get("t") ?? ""; await run(); }
+  const texts = ["t", "u"].map((key) => where.query.get(key)).filter((text) => text !== null);
+  if (name !== state.name) await choose(name, texts);
+  else if (texts.length && (texts[0] !== state.texts[0] || (texts[1] ?? "") !== (state.texts[1] ?? ""))) { state.texts = texts; state.file = null; await run(); }
   const path = where.query.get("p");
   if (path && state.look?.layers.some((layer) => layer.path === path)) await pick(path, Number(where.query.get("h") ?? 1) - 1, Number(where.query.get("q") ?? 1) - 1);
   refresh();
 }
 
-/** @param {string} name @param {string | null} [text] */
-async function choose(name, text) {
+/** @param {string} name @param {string[]} texts */
+async function choose(name, texts) {
   Object.assign(state, { name, about: null, look: null, row: null, changed: null, problem: null, file: null, thumbs: [] });
   await during("Loading the model", async () => {
     state.about = await get(`api/models/${encodeURIComponent(name)}`);
-    state.texts = text ? [text] : state.about.example.length ? [...state.about.example] : [""];
+    state.texts = texts.length ? texts : state.about.example.length ? [...state.about.example] : [""];
     if (state.about.inputs[0] === "audio") { state.clips = await get("api/clips"); }
   });
   if (state.about?.inputs[0] === "text" && state.texts[0]) await run();
@@ -91,7 +92,7 @@ async function readRow(signal) {
   try {
     state.row = await get(`api/looks/${state.look.id}/row?path=${encodeURIComponent(path)}&head=${head}&query=${query}`, rowRequest.signal);
     const top = state.row.keys[0];
-    announce(`${word(state.row.label)} looks most at ${word(top.label)}, ${percent(top.weight)}`);
+    announce(`${readable(state.row.label)} looks most at ${readable(top.label)}, ${percent(top.weight)}`);
     address();
   } catch (error) { if (isAbort(error)) return; if (error.status === 422 && /forgotten/.test(error.message)) return run(); state.problem = error; }
   refresh();
@@ -107,12 +108,11 @@ async function pick(path, head, query) {
 function address() {
   if (!page.get().startsWith("#/model")) return;
   const query = new URLSearchParams();
-  if (!state.file) query.set("t", state.texts[0]);
+  if (!state.file) { query.set("t", state.texts[0]); if (state.texts[1]?.trim()) query.set("u", state.texts[1]); }
   query.set("p", state.path); query.set("h", String(state.head + 1)); query.set("q", String(state.query + 1));
   replaceHash(`#/model/${state.name}?${query}`);
 }
 const layerNow = () => state.look.layers.find((each) => each.path === state.path);
-const word = (label) => (label ?? "").replaceAll("\n", "↵").trim() || "␣";
 
 async function switchHead() {
   await during("Running the model without this head", async (signal) => {
@@ -124,7 +124,9 @@ async function switchHead() {
 async function toPaper() {
   await during("Writing the row down", async () => {
     const { exercise } = await post(`api/looks/${state.look.id}/paper`, { path: state.path, head: state.head, query: state.query });
+    const here = page.get();
     await paper.start("", exercise, structuredClone(exercise));
+    paper.state.origin = here;
     go(await paper.hash());
   });
 }
@@ -222,20 +224,21 @@ function thumb(i) { return state.thumbs[i] ?? html`<span class="empty"></span>`;
 
 function bigMap() {
   const layer = layerNow();
-  queueMicrotask(() => requestAnimationFrame(() => { const map = document.querySelector("attention-map"); if (map && state.look) /** @type {any} */ (map).show(state.look.id, layer, state.head, state.query); }));
+  queueMicrotask(() => { const map = document.querySelector("attention-map"); if (map && state.look) /** @type {any} */ (map).show(state.look.id, layer, state.head, state.query); });
   const label = state.look.heads.find((head) => head.path === state.path && head.head === state.head)?.label;
   return html`<section class="map" aria-label="Attention map"><h2><i>A</i> of head ${state.head + 1}, ${state.path} ${label ? html`<span class="tag">${label}</span>` : nothing}</h2>
-    <attention-map @row=${(event) => pick(state.path, state.head, event.detail.query)} @cell=${(event) => { const { query, key } = event.detail; state.hover = `${word(layer.query_labels[query])} → ${word(layer.key_labels[key])}`; refresh(); }}></attention-map>
-    <p class="legend"><span class="ramp" aria-hidden="true"></span> 0 to the head's largest weight, on a square-root scale. Rows are queries, columns keys; wheel or + and − zoom, drag moves.</p>
+    <attention-map @row=${(event) => pick(state.path, state.head, event.detail.query)} @cell=${(event) => { const { query, key } = event.detail; state.hover = `${readable(layer.query_labels[query])} → ${readable(layer.key_labels[key])}`; refresh(); }}></attention-map>
+    <p class="legend">0 <span class="ramp" aria-hidden="true"></span> ${state.row?.path === state.path && state.row.head === state.head ? largest(state.row.largest) : "the largest weight"} <span>weight, square-root scale; the upper end is this head's largest. Rows are queries, columns keys. Scroll or press + and − to zoom, drag to move.</span></p>
     <p class="hover quiet">${state.hover || "\u00a0"}</p>
     ${state.look.grid ? picture(layer) : tokens(layer)}</section>`;
 }
+const largest = (weight) => (weight >= 0.01 ? weight.toFixed(2) : weight.toPrecision(2));
 function tokens(layer) {
   if (layer.queries > 200) return html`<p><label>Query <input class="num box" type="number" min="1" max=${layer.queries} .value=${String(state.query + 1)} @change=${(event) => pick(state.path, state.head, Number(event.target.value) - 1)}></label></p>`;
   const weights = state.row?.path === state.path ? state.row.all : [];
   const same = layer.queries === layer.keys;
-  return html`<div class="who" role="group" aria-label="Query">${layer.query_labels.map((label, t) => html`<button class="token w${same ? Math.min(10, Math.round((weights[t] ?? 0) * 10)) : 0}" aria-pressed=${t === state.query} title=${same && weights[t] !== undefined ? percent(weights[t]) : ""} @click=${() => pick(state.path, state.head, t)}>${word(label)}</button>`)}</div>
-    ${same ? html`<p class="quiet">Shaded by the weight that “${word(layer.query_labels[state.query])}” gives them.</p>` : nothing}`;
+  return html`<div class="who" role="group" aria-label="Query">${layer.query_labels.map((label, t) => html`<button class="token w${same ? Math.min(10, Math.round((weights[t] ?? 0) * 10)) : 0}" aria-pressed=${t === state.query} title=${same && weights[t] !== undefined ? percent(weights[t]) : ""} @click=${() => pick(state.path, state.head, t)}>${readable(label)}</button>`)}</div>
+    ${same ? html`<p class="quiet">Shaded by the weight that “${readable(layer.query_labels[state.query])}” gives them.</p>` : nothing}`;
 }
 function picture(layer) {
   const [rows, columns] = state.look.grid, prefix = state.look.prefix, pixels = state.look.image;
@@ -261,18 +264,22 @@ function image(pixels) {
 
 // -- the row in numbers ------------------------------------------------------------------------------------------------
 
+/** Numbers below one another have the same number of decimals. @param {number} x */
+const fixed = (x) => x.toFixed(2).replace(/^-(0\.00)$/, "$1").replace("-", "−");
 function numbers() {
   const row = state.row;
-  if (!row) return html`<section class="numbers"><p class="quiet">Choose a row.</p></section>`;
+  if (!row) return html`<section class="numbers"><p class="quiet">Choose a row of the map.</p></section>`;
+  const biased = row.keys.some((key) => Math.abs(key.bias) > 1e-4);
   return html`<section class="numbers" aria-label="One row in numbers">
-    <p class="query">“<b>${word(row.label)}</b>” asks <span class="quiet">query ${row.query + 1} of head ${row.head + 1}, <i>β</i> = ${short(row.beta, 4)}</span></p>
-    <div class="scroll"><table class="attend"><thead><tr><td></td><th scope="col"><i>q·k</i></th><th scope="col" class="narrow-off"><i>S</i></th><th scope="col" class="a"><i>A</i></th></tr></thead>
-    <tbody>${row.keys.slice(0, 8).map((key) => html`<tr><th scope="row">${word(key.label)}</th><td>${short(key.product, 2)}</td><td class="narrow-off">${short(key.score, 2)}</td>
+    <p class="query">“<b>${readable(row.label)}</b>” asks <span class="quiet">query ${row.query + 1} of head ${row.head + 1}, <i>β</i> = ${short(row.beta, 4)}</span></p>
+    <div class="scroll"><table class="attend"><thead><tr><td></td><th scope="col"><i>q·k</i></th><th scope="col" class="narrow-off">${biased ? html`<i>S</i>` : html`<i>β q·k</i>`}</th><th scope="col" class="a"><i>A</i></th></tr></thead>
+    <tbody>${row.keys.slice(0, 8).map((key) => html`<tr><th scope="row">${readable(key.label)}</th><td>${fixed(key.product)}</td><td class="narrow-off">${fixed(key.score)}</td>
       <td class="weight"><svg class="bar" viewBox="0 0 100 14" preserveAspectRatio="none" aria-hidden="true"><rect width=${Math.max(0.8, 100 * key.weight)} height="14" rx="1" /></svg><span class="num">${percent(key.weight)}</span></td></tr>`)}
       ${row.others.count + Math.max(0, row.keys.length - 8) > 0 ? html`<tr><th scope="row" class="quiet">${row.others.count + Math.max(0, row.keys.length - 8)} others</th><td></td><td class="narrow-off"></td><td class="weight"><svg class="bar" viewBox="0 0 100 14" aria-hidden="true"></svg><span class="num">${percent(Math.max(0, row.others.weight + row.keys.slice(8).reduce((sum, key) => sum + key.weight, 0)))}</span></td></tr>` : nothing}</tbody></table></div>
+    ${biased ? html`<p class="quiet"><i>S</i> = <i>β q·k</i> + the bias of this layer</p>` : nothing}
     <p><button class="primary" @click=${toPaper}>Put this row on paper ▸</button></p>
     <details><summary><i>q·k</i> by coordinate</summary><div class="scroll"><table class="plainTable"><thead><tr><th scope="col">key</th>${row.coordinates.map((c) => html`<th scope="col">${c + 1}</th>`)}<th scope="col">the other ${row.width - row.coordinates.length}</th><th scope="col">sum</th></tr></thead>
-      <tbody>${row.keys.slice(0, 8).map((key) => html`<tr><th scope="row">${word(key.label)}</th>${key.by_coordinate.map((x, n) => html`<td title=${`${short(row.q[n], 3)} · ${short(key.k[n], 3)}`}>${short(x, 2)}</td>`)}<td>${short(key.product - key.by_coordinate.reduce((a, b) => a + b, 0), 2)}</td><td>${short(key.product, 2)}</td></tr>`)}</tbody></table></div></details>
+      <tbody>${row.keys.slice(0, 8).map((key) => html`<tr><th scope="row">${readable(key.label)}</th>${key.by_coordinate.map((x, n) => html`<td title=${`${short(row.q[n], 3)} · ${short(key.k[n], 3)}`}>${fixed(x)}</td>`)}<td>${fixed(key.product - key.by_coordinate.reduce((a, b) => a + b, 0))}</td><td>${fixed(key.product)}</td></tr>`)}</tbody></table></div></details>
   </section>`;
 }
 
@@ -294,6 +301,11 @@ function answer() {
   </section>`;
 }
 
+function empty() {
+  const example = () => { if (state.about.inputs[0] === "text") { state.texts = [...(state.about.example.length ? state.about.example : ["The cat sat by the king, because it"])]; run(); } else if (state.about.inputs[0] === "image") drawExample(); else if (state.clips.length) useClip(state.clips[0].name); };
+  return html`<p>Give the model something to look at, then every head shows where it looks. <button @click=${example}>Use an example</button></p>`;
+}
+
 export function template() {
   const { look, about } = state;
   return html`<div class="room model ${state.busy ? "busy" : ""}">
@@ -303,7 +315,7 @@ export function template() {
     ${inputs()}
     ${state.busy ? html`<p class="busy-line" role="status"><span class="spin" aria-hidden="true"></span>${state.busy} … <button @click=${() => { running?.abort(); }}>Cancel</button></p>` : nothing}
     ${state.problem ? html`<p class="problem" role="alert">${state.problem.message}</p>` : nothing}
-    ${look ? html`${look.notes.map((note) => html`<p class="quiet">${note}</p>`)}<div class="inside">${heads()}${bigMap()}<div class="side">${numbers()}${answer()}</div></div>` : nothing}
+    ${look ? html`${look.notes.map((note) => html`<p class="quiet">${note}</p>`)}<div class="inside">${heads()}${bigMap()}<div class="side">${numbers()}${answer()}</div></div>` : about && !state.busy && !state.problem ? empty() : nothing}
   </div>`;
 }
 export function recolour() {

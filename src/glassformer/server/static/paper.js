@@ -10,7 +10,7 @@ export const state = {
   /** @type {any} */ view: null, /** @type {Problem | null} */ problem: null, stale: false,
   query: 0, head: 0, exact: false, rows: "one",
   /** @type {any[]} */ past: [], /** @type {any[]} */ future: [],
-  /** @type {null | "open" | "export"} */ menu: null,
+  /** @type {null | "open" | "export"} */ menu: null, /** Where in a model this exercise comes from. */ origin: "",
 };
 
 let refresh = () => {};
@@ -53,7 +53,7 @@ export function leave() { clearTimeout(exactTimer); }
 
 /** @param {string} name @param {any} original @param {any} exercise */
 export async function start(name, original, exercise) {
-  Object.assign(state, { name, original: copy(original), exercise, past: [], future: [], head: 0, rows: "one", problem: null, view: null });
+  Object.assign(state, { name, original: copy(original), exercise, past: [], future: [], head: 0, rows: "one", problem: null, view: null, origin: "" });
   selection.at = ""; selection.pinned = false;
   await decimals();
   const attention = state.view?.attention;
@@ -90,7 +90,7 @@ function present(view, lane, mine) {
   settle();
   changed();
   // the page is drawn in the next frame, before this runs
-  requestAnimationFrame(() => { if (mine === version) timing[lane] = performance.now() - timing.edited; performance.mark(lane); });
+  requestAnimationFrame(() => { if (mine === version) timing[lane] = performance.now() - timing.edited; if (!performance.getEntriesByName("usable").length) performance.mark("usable"); });
 }
 /** @param {any} error @param {number} mine */
 function failed(error, mine) {
@@ -529,7 +529,7 @@ export function template() {
     ${shown ? html`<div class="screen">
       <section class="picture" aria-label="Picture">${shown.picture}${canRelease() ? html`<p><button @click=${release}>Unlock q, k and v to drag them</button></p>` : nothing}</section>
       ${state.rows === "all" ? everyRow(shown) : panel(shown)}
-      <div class="under">${equation(shown)}<a class="button primary" href="#/model?row=1">This row in a real model ▸</a></div>
+      <div class="under">${equation(shown)}<a class="button primary" href=${state.origin || "#/model/writer"}>${state.origin ? "Back to the model ▸" : "This row in a real model ▸"}</a></div>
     </div>` : nothing}
     <p class="said" ?data-empty=${!said}>${said || "Point at any number: its operands are outlined and its sum is written out here. Click keeps it, arrows walk, Enter goes to an operand, Backspace returns."}</p>
     ${toolbar()}

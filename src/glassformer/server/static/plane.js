@@ -1,5 +1,5 @@
 // The picture: queries and keys as arrows, values as discs as large as their weight, the output as a cross.
-import { html, nothing, short, svg } from "./lib.js";
+import { html, nothing, percent, short, svg } from "./lib.js";
 import { operands, selection, split } from "./select.js";
 
 const SIZE = 400;
@@ -98,7 +98,7 @@ export function plane(data) {
     return best;
   };
   const shown = (p) => finite(p) ? p : [0, 0];
-  const name = (i) => data.hidden[i] ? `${data.labels[i]} hidden` : `${data.labels[i]} ${Math.round(100 * data.weights[i])} %`;
+  const name = (i) => data.hidden[i] ? `${data.labels[i]} hidden` : `${data.labels[i]} ${percent(data.weights[i]).replace(".0", "")}`;
   const valueLabels = values.map((p, i) => place(shown(p), name(i), 9 + 16 * Math.sqrt(Math.max(0, data.weights[i]))));
   const keyLabels = keys.map((p, i) => place(shown(p), `k ${data.labels[i]}`, 10));
   const qLabel = place(q, data.move ? "q drag me" : "q", 15);
