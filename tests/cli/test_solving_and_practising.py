@@ -160,3 +160,17 @@ def test_the_traced_run_is_a_real_one() -> None:
 
 def test_shades() -> None:
     assert shaded([[0.0, 1.0], [0.5, 0.5]], ["a", "bc"]) == " a   ██\nbc ▒▒▒▒"
+
+
+def test_questions_for_learning_management_systems(tmp_path: Path) -> None:
+    for form, names in (
+        ("moodle", ["exercise-01.yaml", "exercise-02.yaml", "key-01.html", "key-02.html", "questions.xml"]),
+        ("qti", ["exercise-01.yaml", "exercise-02.yaml", "key-01.html", "key-02.html", "quiz-01.zip", "quiz-02.zip"]),
+    ):
+        words = ["practice", "--topic", "patches", "--sheets", "2", "-f", form, "-o", str(tmp_path / form)]
+        assert CliRunner().invoke(build(), words).exit_code == 0
+        assert sorted(path.name for path in (tmp_path / form).iterdir()) == names
+    printed = CliRunner().invoke(build(), ["practice", "-f", "moodle", "--tolerance", "0.01"]).output
+    assert printed.count(":0.01}") == 4 * 6 + 3 * 9  # Q, K, V and H; QKᵀ, S and A
+    for faulty in (["-f", "qti"], ["-f", "text", "--tolerance", "0.1"], ["-f", "moodle", "--tolerance", "2"]):
+        assert isinstance(CliRunner().invoke(build(), ["practice", *faulty]).exception, InputError)

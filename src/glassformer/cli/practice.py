@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -9,6 +10,9 @@ import typer
 
 if TYPE_CHECKING:
     from glassformer.exercises.exercise import Exercise
+
+
+LMS = ("moodle", "qti")  # formats of learning management systems
 
 
 def practice(
@@ -22,10 +26,20 @@ def practice(
     seed: Annotated[int, typer.Option(help="Random seed.")] = 0,
     sheets: Annotated[int, typer.Option(help="Number of different sheets.")] = 1,
     format_: Annotated[
-        str, typer.Option("--format", "-f", help="Output format: markdown, latex, html or text.")
+        str,
+        typer.Option(
+            "--format",
+            "-f",
+            help="Output format: markdown, latex, html, text, moodle (questions.xml for the question bank) or qti (a "
+            "quiz for each sheet, as Canvas imports it).",
+        ),
     ] = "markdown",
     output: Annotated[
         Path | None, typer.Option("--output", "-o", help="Folder to write sheets, answer keys and exercise files to.")
+    ] = None,
+    tolerance: Annotated[
+        float | None,
+        typer.Option(help="Largest difference that a learning management system accepts. Defaults to 0.001."),
     ] = None,
     interactive: Annotated[
         bool, typer.Option("--interactive", "-i", help="Practise one step at a time, with hints.")
@@ -34,6 +48,7 @@ def practice(
     """Generate exercises with small numbers and their answer keys, or practise one step at a time."""
     from glassformer.errors import InputError
     from glassformer.exercises import practice as make
+    from glassformer.exercises.practice import questions
 
     if not 1 <= sheets <= 1000:
         raise InputError(f"{sheets} sheets", "ask for 1 to 1000")
@@ -44,10 +59,14 @@ def practice(
         drill(make.sheets(spec, seed, sheets))
         return
     made = make.sheets(spec, seed, sheets)
-    if output is None:
+    if tolerance is not None and format_ not in LMS:
+        raise InputError(f"--tolerance is not for --format {format_}", f"give it with {' or '.join(LMS)}")
+    if format_ in LMS:
+        _for_lms(made, format_, output, questions.TOLERANCE if tolerance is None else tolerance)
+    elif output is None:
         typer.echo("\n".join(make.sheet(exercise, format_) for exercise in made), nl=False)
-        return
-    _write(made, format_, output)
+    else:
+        _write(made, format_, output)
 
 
 def _write(made: list[Exercise], form: str, folder: Path) -> None:
@@ -57,15 +76,47 @@ def _write(made: list[Exercise], form: str, folder: Path) -> None:
     from glassformer.exercises.practice.sheet import ENDINGS
 
     if form not in ENDINGS:
-        raise InputError(f"sheets cannot be made as {form!r}", f"choose one of {', '.join(ENDINGS)}")
+        raise InputError(f"sheets cannot be made as {form!r}", f"choose one of {', '.join((*ENDINGS, *LMS))}")
+    for number, exercise in _numbered(made, folder):
+        write(make.sheet(exercise, form), folder / f"sheet-{number}.{ENDINGS[form]}")
+        write(make.key(exercise, form), folder / f"key-{number}.{ENDINGS[form]}")
+        write(make.dump(exercise), folder / f"exercise-{number}.yaml")
+    typer.echo(f"{len(made)} sheets with keys in {folder}")
+
+
+def _for_lms(made: list[Exercise], form: str, folder: Path | None, tolerance: float) -> None:
+    """Write the questions, with keys in HTML and exercise files."""
+    from glassformer.cli.output import write, write_bytes
+    from glassformer.errors import InputError
+    from glassformer.exercises import practice as make
+    from glassformer.exercises.practice.moodle import moodle_xml
+    from glassformer.exercises.practice.qti import qti_zip
+    from glassformer.exercises.practice.questions import questions
+
+    sheets = [questions(exercise, tolerance) for exercise in made]
+    if folder is None:
+        if form == "qti":
+            raise InputError("a QTI quiz is a zip file", "name a folder for it with -o")
+        write(moodle_xml(sheets), None)
+        return
+    for (number, exercise), sheet in zip(_numbered(made, folder), sheets, strict=True):
+        if form == "qti":
+            write_bytes(qti_zip(sheet), folder / f"quiz-{number}.zip")
+        write(make.key(exercise, "html"), folder / f"key-{number}.html")
+        write(make.dump(exercise), folder / f"exercise-{number}.yaml")
+    if form == "moodle":
+        write(moodle_xml(sheets), folder / "questions.xml")
+    typer.echo(f"{len(made)} {'quizzes' if form == 'qti' else 'questions'} with keys in {folder}")
+
+
+def _numbered(made: list[Exercise], folder: Path) -> Iterator[tuple[str, Exercise]]:
+    """Make the folder, and number the exercises with as many digits as the last one needs, at least two."""
+    from glassformer.errors import InputError
+
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise InputError(f"{folder} cannot be made ({error.strerror})", "choose another folder") from None
     digits = max(2, len(str(len(made))))
     for i, exercise in enumerate(made, 1):
-        number = str(i).zfill(digits)
-        write(make.sheet(exercise, form), folder / f"sheet-{number}.{ENDINGS[form]}")
-        write(make.key(exercise, form), folder / f"key-{number}.{ENDINGS[form]}")
-        write(make.dump(exercise), folder / f"exercise-{number}.yaml")
-    typer.echo(f"{len(made)} sheets with keys in {folder}")
+        yield str(i).zfill(digits), exercise

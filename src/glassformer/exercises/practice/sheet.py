@@ -32,7 +32,7 @@ def sheet(exercise: Exercise, form: str) -> str:
     solution = solve(exercise)
     equations = list(given(solution))
     wanted = asked(solution)
-    text = f"{(exercise.text or '').strip()} {_conventions(exercise)}".strip()
+    text = introduction(exercise)
     match form:
         case "markdown":
             formulas = [f"$${latex.equation(sides)}$$" for sides in equations]
@@ -68,6 +68,11 @@ def asked(solution: Solution) -> list[tuple[str, str]]:
 
 def _repeats(op: str) -> bool:
     return op == "copy"
+
+
+def introduction(exercise: Exercise) -> str:
+    """Return the question in words, and the conventions: layout, scale and rounding."""
+    return f"{(exercise.text or '').strip()} {_conventions(exercise)}".strip()
 
 
 def _conventions(exercise: Exercise) -> str:
