@@ -122,7 +122,7 @@ def test_decimal_commas_are_read_if_asked_for(tmp_path: Path) -> None:
     """In a list a comma may be either; the option decides, for one file and for a folder."""
     answers = tmp_path / "pile" / "answers.md"
     answers.parent.mkdir()
-    answers.write_text("a_{1,2} = 0,5344 and a_{1,1} = 0,1966\n", encoding="utf-8")
+    answers.write_text("q_{1,1} = 1,0 and q_{1,2} = 2,0\n", encoding="utf-8")
     assert "2 of the 2 you wrote are right" in run("four-tokens", str(answers), "--decimal-comma")
     assert "answers.md,0.0400,4,100,,2,0,0,0,48" in run("four-tokens", str(answers.parent), "--decimal-comma")
     assert "--decimal-comma" in run("four-tokens", str(answers), code=2)

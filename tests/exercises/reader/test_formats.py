@@ -21,7 +21,8 @@ from glassformer.exercises import library
 from glassformer.exercises.grade import grade
 from glassformer.exercises.printers.text import label
 from glassformer.exercises.reader import Reading, read, read_file
-from glassformer.exercises.reader.formats import IMAGES, convert, printouts
+from glassformer.exercises.reader.formats import IMAGES, convert
+from glassformer.exercises.reader.printouts import printouts
 from glassformer.exercises.solution import render, solve
 
 

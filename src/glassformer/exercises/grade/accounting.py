@@ -21,9 +21,9 @@ _MONTHS = "jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec"
 # words before a number that make it a label or an index
 _LABEL = re.compile(
     r"(?:\b(?:tokens?|heads?|need|rows?|columns?|quer(?:y|ies)|keys?|values?|positions?|steps?|tasks?|exercises?|esercizio|"
-    r"aufgabe|pages?|parts?|questions?|lines?|figures?|fig\.|tables?|sections?|problems?|homework|sheet|week|layers?|"
+    r"aufgabe|exercice|ejercicio|esercizi|pages?|parts?|questions?|lines?|figures?|fig\.|tables?|sections?|problems?|homework|sheet|week|layers?|"
     r"lecture|chapter|group|student|matriculation|id|no\.?|number|nr\.?|eq\.?|equation|version|blatt|übung|index|indices|"
-    r"d_?k|dim(?:ension)?s?|width|size|digits|decimals|places)\s*[#:=(]*\s*(?:\d+\s*(?:,|and|&|to|-|–)\s*)*|[A-Za-z]_?\{?|"
+    r"d_?k|dim(?:ension)?s?|width|size|digits|decimals|places)\s*[#:=(]*\s*(?:\d+\s*(?:,|and|&|to|-|–)\s*)*|[A-Za-z]_?\{?|\b[ijklmnst]\s*=\s*|"
     rf"[_^]\{{?[^{{}}]{{0,20}}|#+\s*|\b(?:{_MONTHS})[a-z]*\.?\s+)$",
     re.I,
 )
@@ -38,6 +38,8 @@ _DATE = re.compile(r"(?:\d{1,4}[./:-]){1,2}$")
 _ITEM = re.compile(r"^\s*(?:[>*#-]+\s*)?\(?$")
 _ITEM_END = re.compile(r"^(?:[.)]|\s*$)(?!\d)")
 _YEAR = re.compile(r"(?:19|20)\d\d$")
+_MATRICULATION = re.compile(r"\d{6,10}$")
+_UNCERTAINTY = re.compile(r"(?:±|\\pm)\s*$")
 _MARKUP = re.compile(
     r"\\(?:begin|end|vspace|hspace|multicolumn|cline|usepackage|documentclass|setlength)\b[^\n&]*$|<[^>\n]*$"
 )
@@ -132,8 +134,9 @@ class Ledger:
             labelled = "." not in number and (
                 _LABEL.search(before) or _UNIT.match(after) or _SIZE.search(before) or _DATE.search(before)
                 or (_ITEM.match(before) and _ITEM_END.match(after)) or _YEAR.match(number)
+                or (_MATRICULATION.match(number) and not before.endswith("["))
             )  # fmt: skip
-            if labelled or _MARKUP.search(before) or _SUPPOSED.search(before):
+            if labelled or _UNCERTAINTY.search(before) or _MARKUP.search(before) or _SUPPOSED.search(before):
                 self.owner[k] = "recognised"
 
     def leftovers(self) -> Iterator[tuple[int, list[str]]]:

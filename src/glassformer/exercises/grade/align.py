@@ -54,7 +54,7 @@ from glassformer.exercises.grade.vocabulary import PARAMETERS, RAW, SCORES, Subj
 from glassformer.exercises.matrix import Matrix as Values
 from glassformer.exercises.numbers import MASKED
 from glassformer.exercises.plan import Operation, Plan
-from glassformer.exercises.reader import Link, Note, Reading, Statement, Target, Unread
+from glassformer.exercises.reader import Link, Note, Reading, Statement, Target, Unread, listed
 
 HALF = 0.5
 MOSTLY = 0.7
@@ -181,6 +181,7 @@ _SUPPOSED = re.compile(
     r"(?:\b(?:if|suppose|supposing|assume|assuming|imagine|say|for example|for instance|e\.g\.|such as|z\.\s?B\.|"
     r"whenever|provided)\b|\be\.g\.)[\s,:]*(?:that|we have|we had|the weights were|\w+ were|\w+ was)?[\s,:]*$", re.I
 )
+_DECLARED = re.compile(r"\b(?:tokens?|words?|sentence|inputs?)\s*(?:are|is|:|=)\s*([^\n.]+)", re.I)
 MOST_TOKENS = 12
 OTHER = 100  # the rank of a name's second meaning
 
@@ -194,13 +195,13 @@ class Option:
     cells: Entries
 
 
-def align(plan: Plan, reading: Reading) -> Alignment:
-    """Align a learner's work with the symbols of the plan."""
-    return Aligner(plan, reading).run()
+def align(plan: Plan, reading: Reading, labels: Sequence[str] = ()) -> Alignment:
+    """Align a learner's work with the symbols of the plan; `labels` are the exercise's names of its tokens."""
+    return Aligner(plan, reading, labels).run()
 
 
 class Aligner:
-    def __init__(self, plan: Plan, reading: Reading) -> None:
+    def __init__(self, plan: Plan, reading: Reading, labels: Sequence[str] = ()) -> None:
         self.plan, self.reading = plan, reading
         self.exact = exact_values(plan)
         self.alignment = Alignment(given=frozenset(plan.given))
@@ -218,6 +219,7 @@ class Aligner:
         self.values: dict[Name, Table] = {}  # the latest value of each name
         self.cached: tuple[int, Verdicts] | None = None
         self.energies = self.has_energies()
+        self.tokens = self.token_names(labels)
 
     def run(self) -> Alignment:
         self.transposed = self.is_transposed()
@@ -293,6 +295,24 @@ class Aligner:
             spoken = topics(statement.words.rsplit(".", 1)[-1])
             return replace(found, bases=spoken) if spoken and spoken[0] not in found.bases else found
         return found
+
+    def token_names(self, labels: Sequence[str]) -> dict[str, int]:
+        """Return the positions of tokens that sentences name: by the exercise's labels, else by their order there."""
+        known = {label.lower(): k for k, label in enumerate(labels) if labels.count(label) == 1}
+        prose = [s.target for s in self.reading.statements if s.target is not None and s.place == "prose"]
+        named = [index for target in prose for index in target.indices if isinstance(index, str)]
+        words = [word for word in self.declared() if word in named] or list(dict.fromkeys(named))
+        count = next((m.shape[0 if self.by_rows else 1] for m in self.exact.values()), 0)
+        if known.keys() >= set(named) or len(words) != count:
+            return known
+        said = f"the tokens are counted in the order in which you name them: {', '.join(words)}"
+        self.alignment.note(self.reading.statements[0].line, "", said)
+        return {word: k for k, word in enumerate(words)}
+
+    def declared(self) -> list[str]:
+        """Return the tokens that the text lists, as in `Tokens: the, cat, sat`."""
+        found = _DECLARED.search(self.reading.text)
+        return re.findall(r"[^\W\d_]+", found[1].lower()) if found else []
 
     def has_energies(self) -> bool:
         """Return whether e_ij is an energy, as in Bahdanau's notation: by the document's words or by its numbers."""
@@ -395,12 +415,16 @@ class Aligner:
         for index in indices:
             if isinstance(index, int):
                 at.append(index - (target.name not in self.zero))
+            elif statement.place == "prose" and index in self.tokens:
+                at.append(self.tokens[index])
             elif index in fixed:
                 at.append(int(fixed[index].value) - (f"{index} =" not in self.zero))
             elif len(index) == 1 or index in ("…", ":"):
                 at.append(None)
             else:
                 return []
+        if statement.place == "prose" and not self.by_rows:
+            at.reverse()  # a sentence names the query first
         found: list[At] = [tuple(at)]
         if not at or at == [None]:
             rows = [row - 1 for row in self.context.rows]
@@ -453,6 +477,7 @@ class Aligner:
         self.alignment.put(Placement(symbol, cells, line, statement.source))
         self.expressions_set_out(statement, symbol, cells)
         self.weights_set_out(statement, symbol, cells)
+        self.scores_set_out(statement, symbol, cells)
         number = symbol[-1:]
         if self.heads > 1 and number.isdigit():
             self.context.head = int(number)
@@ -559,6 +584,7 @@ class Aligner:
             if len(pairs) != len(terms) or len(terms) != len(rows.rows) or link.struck:
                 continue
             found: Entries = {}
+            used: Entries = {}
             for key, (weight, value) in enumerate(pairs):
                 key = _key_of(value, key, target_is_zero=self.zero)
                 entry = table(Link(link.line, "", weight))
@@ -566,9 +592,42 @@ class Aligner:
                 if entry is None or not entry.scalar or not _is_value(value, wanted):
                     break
                 found[(token, key) if self.by_rows else (key, token)] = next(e for _, _, e in entry.cells())
+                used |= self.value_set_out(link, value, key, sorted(other))
             else:
+                name = next(n for n in operation.inputs if n != weights)
+                if used and name in self.plan:
+                    self.alignment.put(Placement(name, used, link.line, statement.source, "factor"))
                 self.alignment.put(Placement(weights, found, link.line, statement.source, "factor"))
                 return
+
+    def value_set_out(self, link: Link, value: Expression, key: int, columns: list[int]) -> Entries:
+        """Return the cells of V that a factor such as (3, 2) writes out."""
+        made = table(Link(link.line, "", listed(value))) if is_literal(listed(value)) else None
+        entries = [entry for _, _, entry in made.cells()] if made is not None else []
+        if len(entries) != len(columns):
+            return {}
+        return {((key, k) if self.by_rows else (k, key)): e for k, e in zip(columns, entries, strict=True)}
+
+    def scores_set_out(self, statement: Statement, symbol: str, cells: Entries) -> None:
+        """Record the scores in softmax([4.24, 4.24, 2.12]) = (0.47, 0.47, 0.06), unless they are given otherwise."""
+        scores = f"S{symbol[1:]}"
+        lines = {at[0 if self.by_rows else 1] for at in cells}
+        if _base(symbol) != "A" or scores not in self.exact or len(lines) != 1:
+            return
+        calls = [part for link in (*statement.terms, *_target_link(statement)) for part in walk(link.term)
+                 if isinstance(part, Call) and part.function == "softmax" and len(part.arguments) == 1]  # fmt: skip
+        for call in calls:
+            argument = listed(call.arguments[0])
+            written = table(Link(statement.line, "", argument)) if is_literal(argument) else None
+            if written is None:
+                continue
+            found = fit(written, self.exact[scores].shape, tuple(lines), by_rows=self.by_rows)
+            if not found:
+                continue
+            raw = raw_of(self.exact, scores)
+            unscaled = raw is not None and self.agreement(raw, found) == 1 and self.agreement(scores, found) < 1
+            chosen = raw if unscaled and raw is not None else scores
+            self.alignment.put(Placement(chosen, found, statement.line, statement.source, "factor"))
 
     def operand_set_out(self, statement: Statement, symbol: str, name: str, factor: Table) -> None:
         operand = name.removesuffix("^T")
@@ -665,6 +724,8 @@ class Aligner:
         if len(best) > 1:
             best = [option for option in best if option in told] or best
             best = [option for option in best if _base(option[0]) == spoken[0]] if len(best) > 1 and spoken else best
+        if len(best) == 2 and best[1][0] in self.plan and self.plan[best[1][0]].op == "copy":
+            best = best[:1]  # the only head's H is O
         if len(best) == 1:
             self.accept(statement, best[0], "by its size and values")
         elif not best and len(told) == 1 and not self.alignment.answered(told[0][0]):
@@ -697,13 +758,17 @@ class Aligner:
                 yield symbol, cells, self.agreement(symbol, cells)
 
     def row_of(self, symbol: str, written: Table, rows: list[int]) -> Entries | None:
-        """Return the row that the words name, or the only row that matches these numbers."""
+        """Return the row that the words name, or the one row that agrees best with more than half of the numbers."""
         shape, by_rows = self.exact[symbol].shape, self.by_rows
         lines = rows or list(range(shape[0] if by_rows else shape[1]))
-        found = [cells for k in lines for cells in (fit(written, shape, (k,), by_rows=by_rows),) if cells]
+        found = [(k, cells) for k in lines for cells in (fit(written, shape, (k,), by_rows=by_rows),) if cells]
         if not rows:
-            found = [cells for cells in found if self.agreement(symbol, cells) == 1]
-        return found[0] if len(found) == 1 else None
+            shares = {k: self.agreement(symbol, cells) for k, cells in found}
+            best = max(shares.values(), default=0.0)
+            found = [(k, cells) for k, cells in found if shares[k] == best > HALF]
+            if len(found) > 1 and self.token is not None:  # rows are written in their order
+                found = [(k, cells) for k, cells in found if k == self.token + 1]
+        return found[0][1] if len(found) == 1 else None
 
     def accept(self, statement: Statement, option: tuple[str, Entries, float], why: str) -> None:
         symbol, cells, _ = option
@@ -816,6 +881,10 @@ def _one_target_each(statement: Statement) -> list[Statement]:
 def is_hypothetical(statement: Statement) -> bool:
     """Return whether a statement is hypothetical: `If a_21 = 1, then …` and `for example 0.25, 0.5, 0.25`."""
     return _SUPPOSED.search(statement.words) is not None and statement.place in ("inline", "prose", "plain")
+
+
+def _target_link(statement: Statement) -> tuple[Link, ...]:
+    return (Link(statement.line, "", statement.target.term),) if statement.target is not None else ()
 
 
 def table_cells(written: Table | None) -> list[tuple[int, int, Entry]]:

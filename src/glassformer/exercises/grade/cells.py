@@ -19,6 +19,7 @@ from glassformer.exercises.expression import (
     Array,
     Blank,
     Call,
+    Constant,
     Expression,
     Index,
     Name,
@@ -170,6 +171,9 @@ def table(link: Link) -> Table | None:
         return None
     if isinstance(term, Array):
         return _matrix(term, approximate, link.line)
+    if isinstance(term, Transpose) and isinstance(term.term, Array):
+        found = _matrix(term.term, approximate, link.line)
+        return found if found is None or found.flat else found.T
     return _whole(term, approximate, link.line)
 
 
@@ -177,7 +181,7 @@ def is_literal(term: Expression) -> bool:
     """Return whether the term is a number, or a matrix of numbers, with nothing left to compute."""
     if isinstance(term, Array):
         return all(is_literal(cell) for row in term.rows for cell in row)
-    return isinstance(_bare(term), Number)
+    return isinstance(_bare(term), Number) or term == Negative(Constant("∞"))
 
 
 def is_uncomputed(term: Expression) -> bool:

@@ -182,7 +182,7 @@ def grade(exercise: Exercise | None, reading: Reading, rubric: Rubric | None = N
         unread = tuple(ledger.unread(reading.unread))
         return Grade(reading.name, "", None, (), (), unread, reading.notes, (), sums, (), ledger.counts())
     made = plan(exercise)
-    alignment = align(made, reading)
+    alignment = align(made, reading, exercise.labels)
     if not alignment.placed:
         _readable(reading, tuple(alignment.unread))
     exact = exact_values(made)

@@ -43,7 +43,8 @@ NAMES = _table({
     "q ω query queries": ("Q",),
     "k κ key keys": ("K",),
     "v ν value values": ("V",),
-    "s score scores logit logits similarity": SCORES,
+    "s score scores logit logits similarity sim": SCORES,
+    "dot dotproduct": RAW,
     "ŝ s̃": ("Su", "S"),
     "a α w weight weights attn softmax probabilities probs": ("A",),
     "p": ("P", "A", "X"),
@@ -159,6 +160,8 @@ def subject(term: Expression) -> Subject | None:
             indices = tuple(int(i) if i.isdigit() else i for i in over.split(","))
             upper = (*found.indices, *found.upper) if found is not None else ()
             return None if found is None else Subject(found.bases, indices, upper, found.transposed)
+        case Call(function, arguments) if (ends := _ends(arguments)) and function.lower() in NAMES:
+            return Subject(NAMES[function.lower()], ends)  # score(q_1, k_2), a(1, 2)
         case Call(function, arguments, over) if function in _FUNCTIONS:
             argument = subject(arguments[0]) if arguments and function in ("softmax", "exp", "sum") else None
             ends = argument.indices if argument is not None else ()
@@ -168,6 +171,17 @@ def subject(term: Expression) -> Subject | None:
             return _sum(terms)
         case _:
             return None
+
+
+def _ends(arguments: tuple[Expression, ...]) -> tuple[Index, ...]:
+    """Return the indices of two arguments that are numbers or indexed names, as in (q_1, k_2); else nothing."""
+    found: list[Index] = []
+    for argument in arguments:
+        if isinstance(argument, Number) and argument.places is None and argument.value.denominator == 1:
+            found.append(int(argument.value))
+        elif isinstance(argument, Name) and len(argument.indices) == 1:
+            found.append(argument.indices[0])
+    return tuple(found) if len(found) == len(arguments) == 2 else ()
 
 
 def _name(term: Name) -> Subject | None:
@@ -262,7 +276,7 @@ _WORDS: tuple[tuple[str, tuple[str, ...]], ...] = (
     (r"concat|side by side", ("C",)),
     (r"\bfinal|\bw_?o\b|w\^o|multi-?head", ("O",)),
     (r"outputs?\b|\bresult|multipl\w* (?:it |them )?(?:by|with) (?:the )?v|times v", ("H", "O")),
-    (r"soft(?:arg)?max|weights?\b|attention (?:matrix|map|pattern)", ("A",)),
+    (r"soft(?:arg)?max|weights?\b|attention(?! (?:scores?|outputs?|heads?|logits?|layer|mechanism|function))", ("A",)),
     (r"exponent", ("E",)),
     (r"\bsum", ("Z",)),
     (r"scal(?:e|ed|ing)\b|divid", ("S", "Su")),

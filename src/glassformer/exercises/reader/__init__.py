@@ -7,7 +7,17 @@ from __future__ import annotations
 
 from glassformer.exercises.reader.equations import ArithmeticFinding, Cell, Comparison, arithmetic, compare, verdict_of
 from glassformer.exercises.reader.reader import read, read_file
-from glassformer.exercises.reader.statements import Link, Note, Reading, Statement, Target, Unread, formula, target_of
+from glassformer.exercises.reader.statements import (
+    Link,
+    Note,
+    Reading,
+    Statement,
+    Target,
+    Unread,
+    formula,
+    listed,
+    target_of,
+)
 
 __all__ = [
     "ArithmeticFinding",
@@ -22,6 +32,7 @@ __all__ = [
     "arithmetic",
     "compare",
     "formula",
+    "listed",
     "read",
     "read_file",
     "target_of",

@@ -10,12 +10,13 @@ import csv
 import json
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from glassformer.errors import InputError
 from glassformer.exercises.expression import MAX_DIGITS, Array, Blank, Expression, Name, Negative, is_numeric, number
 from glassformer.exercises.reader.formats import side_by_side
+from glassformer.exercises.reader.sentences import noun_of
 from glassformer.exercises.reader.statements import Link, Note, Reading, Statement, Target, Unread, formula, target_of
 
 MOST_CELLS = 200_000
@@ -69,6 +70,9 @@ class Answers:
         self.statements.append(Statement(key.line, key.text, target, (Link(key.line, "=", term),), place="answer"))
 
     def target(self, key: Scalar, head: int | None = None) -> Target | None:
+        noun = noun_of(key.text) if len(key.text) > 3 else None
+        if noun is not None:
+            return target_of(noun if head is None else Name(noun.name, (head,)))
         read = formula(key.text, key.line)
         if read.problems or len(read.drafts) != 1 or len(read.drafts[0].terms) != 1:
             self.unread.append(Unread(key.line, key.text[:200], "this is not a symbol such as Q, Q_1 or w_{1,2}"))
@@ -215,19 +219,21 @@ class _Nodes:
 LARGEST = 1000  # largest row or column
 _COLUMNS = {"symbol": "symbol", "name": "symbol", "quantity": "symbol", "row": "row", "i": "row", "column": "column",
             "col": "column", "j": "column", "value": "value", "given": "value", "answer": "value"}  # fmt: skip
-_NUMBER = re.compile(r"\s*[-+−]?[\d.]")
+_NUMBER = re.compile(r"\s*(?:[-+−]?[\d.]|[-−](?:∞|inf))", re.I)
+_ROW_LABEL = re.compile(r"(?:(?:tokens?|rows?|words?|positions?|quer(?:y|ies)|x|t|#)\s*_?)?\d{1,3}\.?", re.I)
 Row = tuple[int, list[str]]
 
 
 def csv_answers(text: str, name: str) -> Reading:
     delimiter = _delimiter(text)
+    points = re.sub(r"(?<=\d),(?=\d)", ".", text) if delimiter == ";" else text
     try:
-        rows = [(number, [cell.strip() for cell in row]) for number, row in _rows(text, delimiter)]
+        rows = [(number, [cell.strip() for cell in row]) for number, row in _rows(points, delimiter)]
     except csv.Error as error:
         raise InputError(f"{name} is not CSV ({error})", "save it as comma-separated values") from None
     found = Answers()
-    if delimiter == ";":
-        rows = [(number, [_point(found, cell, number) for cell in row]) for number, row in rows]
+    if points != text:
+        found.notes.append(Note(1, "", "commas are read as decimal commas, since semicolons separate the cells"))
     filled = [row for row in rows if any(row[1])]
     if filled:
         head = [_COLUMNS.get(cell.lower()) for cell in filled[0][1]]
@@ -235,7 +241,7 @@ def csv_answers(text: str, name: str) -> Reading:
             _table(found, head, filled[1:])
         else:
             _blocks(found, side_by_side(rows))
-    return found.reading(name, "csv")
+    return replace(found.reading(name, "csv"), text=points)
 
 
 def _rows(text: str, delimiter: str) -> list[tuple[int, list[str]]]:
@@ -246,14 +252,6 @@ def _rows(text: str, delimiter: str) -> list[tuple[int, list[str]]]:
 def _delimiter(text: str) -> str:
     start = text[:4000]
     return max(",;\t", key=lambda mark: (start.count(mark) if mark != "," else start.count(mark) * 0.5 + 0.5))
-
-
-def _point(found: Answers, cell: str, line: int) -> str:
-    """Convert decimal commas: between semicolons a comma can only be a decimal comma."""
-    if re.fullmatch(r"[-+−]?\d+,\d+", cell):
-        found.notes.append(Note(line, cell, "a decimal comma, since semicolons separate the cells"))
-        return cell.replace(",", ".")
-    return cell
 
 
 def _table(found: Answers, head: list[str | None], rows: list[Row]) -> None:
@@ -306,24 +304,41 @@ def _matrix(found: Answers, symbol: Scalar, cells: dict[tuple[int, int], Express
 
 
 def _blocks(found: Answers, rows: list[Row]) -> None:
-    """Read blocks: `Q` alone on a line with its rows below, or every row with its symbol first."""
+    """Read blocks: a symbol or a title over its rows, which may begin with a label; or every row with its symbol first.
+
+    Column headers under or beside a title are skipped, and so are the labels of rows below them.
+    """
     symbol: Scalar | None = None
+    headed = False
     body: list[tuple[Expression, ...]] = []
     for line, row in [*rows, (0, [])]:
         while row and not row[-1]:
             row = row[:-1]
-        named = bool(row) and not _NUMBER.match(row[0])
-        same = named and symbol is not None and row[0] == symbol.text and len(row) > 1
-        if (not row or (named and not same)) and symbol is not None and body:
+        numeric = any(_NUMBER.match(cell) for cell in row[1:]) or (bool(row) and bool(_NUMBER.match(row[0])))
+        labelled = numeric and (not _NUMBER.match(row[0])) and symbol is not None and (
+            headed or not row[0] or (bool(_ROW_LABEL.fullmatch(row[0])) and not _is_vector(row[0]))
+        )  # fmt: skip
+        same = numeric and symbol is not None and row[0] == symbol.text and len(row) > 1
+        starts = bool(row) and not _NUMBER.match(row[0]) and not labelled and not same
+        if (not row or (starts and row[0])) and symbol is not None and body:
             _block(found, symbol, body)
-            symbol, body = None, []
-        if named and not same:
-            symbol, body = Scalar(row[0].rstrip("=: "), line), []
-        values = row[1:] if named else row
-        if values and symbol is None:
+            symbol, body, headed = None, [], False
+        if starts and row[0]:
+            symbol, body, headed = Scalar(row[0].rstrip("=: "), line), [], not numeric and len(row) > 1
+        elif starts:
+            headed = symbol is not None  # column headers beside an empty corner
+        if not numeric:
+            continue
+        values = row[1:] if labelled or same or starts else row
+        if symbol is None:
             found.unread.append(Unread(line, ",".join(row), "no symbol stands over or before these numbers"))
-        elif values:
+        else:
             body.append(tuple(found.scalar(Scalar(cell, line)) for cell in values))
+
+
+def _is_vector(label: str) -> bool:
+    """Return whether a label such as q1 is itself a vector of the exercise, not the number of a row."""
+    return label[:1].lower() in "qkvzo" and label[1:].lstrip("_").isdecimal()
 
 
 def _block(found: Answers, symbol: Scalar, body: list[tuple[Expression, ...]]) -> None:

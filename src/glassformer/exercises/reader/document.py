@@ -12,6 +12,7 @@ from typing import Literal, TypeAlias
 
 from glassformer.exercises.expression import Array, Blank, Expression, Name, is_numeric, names_in
 from glassformer.exercises.reader import symbols
+from glassformer.exercises.reader.sentences import Assigned, Sentences, noun_of
 from glassformer.exercises.reader.statements import formula, listed
 
 PieceKind: TypeAlias = Literal["prose", "inline", "display", "code", "table", "tabular", "picture", "open"]
@@ -38,6 +39,7 @@ _MARK = re.compile(
     r"""
     (?P<escaped>\\\\|\\\$)
   | (?P<fence>^[ \t]*(?:```|~~~)[^\n]*\n)
+  | (?P<grid>^[ \t]*\|[^\n]*\|[^\n]*\|[ \t]*\n[ \t]*\|[^\n]*\|[^\n]*\|[ \t]*$)
   | (?P<table>^(?:[ \t]*\|[^\n]*|[^\n|]*\|[^\n]*)\n[ \t]*\|?[ \t]*:?-{1,}:?[ \t]*(?:\|[ \t]*:?-+:?[ \t]*)*\|?[ \t]*$)
   | (?P<tabs>^[^\n\t]+\t)
   | (?P<comment><!--)
@@ -120,7 +122,7 @@ class _Cutter:
                 return self.until(mark.group(), "code", end, same_paragraph=True)
             case "picture":
                 return [("picture", mark.group(), start)]
-            case "table":
+            case "table" | "grid":
                 return self.lines(start, lambda line: "|" in line, "table")
             case "tabs" if mark.group().strip():
                 return self.lines(start, lambda line: "\t" in line.strip(" "), "table")
@@ -229,13 +231,15 @@ def pieces(text: str) -> Iterator[Piece]:
 
 MOST_LINES = 60  # maximum number of lines spanned by one bracket
 LONGEST_LINE = 20_000
+LONGEST_SENTENCE = 2_000
 
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    kind: Literal["words", "formula", "number", "long"]
+    kind: Literal["words", "formula", "number", "assigned", "long"]
     text: str
     line: int
+    target: Name | None = None  # what the words say that an assigned value is the value of
 
 
 _ANY = re.compile(r"[\d=≈→⇒√∑\\\[^_>]")  # a line with none of these is prose
@@ -245,7 +249,7 @@ _COMMANDS = re.compile(
     r"url|q?quad)\b\*?(?:\{[a-z]{1,20}\})?(?:\[[^\]\n]{0,80}\])?"
 )
 _MARKER = re.compile(r"^\s*(?:>\s*)*(?:#{1,6}\s+|[-*+•]\s+|\(?(?:\d{1,2}|[a-z])[.)](?=\s|$)|\(\d{1,2}\))?\s*")
-_NUMBER = r"[-+−]?\d[\d.]*(?:/\d+)?"
+_NUMBER = r"(?:[-+−]?\d[\d.]*(?:/\d+)?|[-−]∞)"
 _NUMBERS = re.compile(rf"^\s*[\[(|]?\s*{_NUMBER}(?:(?:\s*[,;]\s*|\s+){_NUMBER})+\s*[,;]?\s*[\])|]?\s*$")
 _RELATION = re.compile(r"=|≈|→|⇒|->|~=|\\approx|\\rightarrow|\\Rightarrow|\\to\b|≃|⟹")
 _STRONG = re.compile(
@@ -262,6 +266,8 @@ _REFERENCE = re.compile(
     r"(?:section|table|figure|fig\.|chapter|version|page|eq\.|equation|task|exercise|part|v)\s*$", re.I
 )
 _EMPHASIS = re.compile(r"(?<![\w*)])\*(\w{1,20})\*(?![\w*(])")
+_DOT = re.compile(r"\b([qkQK]_?\{?\d{1,2}\}?)\s*\.\s*(?=[kqKQ]_?\{?\d)")  # q1 . k1
+_CALL = re.compile(r"[A-Za-z]{1,12}\([A-Za-z]?_?\{?\d")  # score(q1, k1)
 _NAMED = re.compile(r"[A-Za-z]\w*(?:[(\[][\w,]{1,12}[)\]])?")
 _SHORT_NAME = re.compile(r"[WwQqKkVvd][qkvoQKVO]$|[A-Z]{2}$")
 _PYTHON = re.compile(r"\b(?:np|numpy|torch|math)\.(?:(?:array|tensor|matrix)\b)?")
@@ -273,9 +279,15 @@ def scan(text: str, line: int, *, code: bool = False) -> Iterator[Event]:
     """Yield the events of a passage of prose, in order."""
     rows = text.split("\n")
     index = 0
+    sentences = Sentences()
     while index < len(rows):
         row = rows[index]
         here = line + index
+        assigned = [] if code or len(row) > LONGEST_SENTENCE else sentences.line(row)
+        if assigned:
+            yield from _sentence(row, here, assigned)
+            index += 1
+            continue
         if not _ANY.search(row) and not (len(row) < 40 and row.rstrip().endswith(":")):
             index += 1
             if row and not row.isspace():
@@ -296,6 +308,15 @@ def scan(text: str, line: int, *, code: bool = False) -> Iterator[Event]:
         joined = "\n".join(rows[index : index + taken])
         index += taken
         yield from _line(joined, here, code)
+
+
+def _sentence(row: str, line: int, assigned: list[Assigned]) -> Iterator[Event]:
+    at = 0
+    for found in sorted(assigned, key=lambda item: item.start):
+        yield Event("words", row[at : found.start], line)
+        yield Event("assigned", found.value, line, found.target)
+        at = found.end
+    yield Event("words", row[at:], line)
 
 
 def _lead(row: str) -> tuple[str, int]:
@@ -343,6 +364,7 @@ def _line(text: str, line: int, code: bool) -> Iterator[Event]:
             return
     else:
         bold = "**" if re.search(r"[\d)]\s?\*\*\s?[\d(]", body) else ""
+        body = _DOT.sub(r"\1 · ", body)
         body = _EMPHASIS.sub(r"\1", body.replace("**", bold)).replace("<sub>", "_").replace("</sub>", "")
     marker = _MARKER.match(body)
     body = body[marker.end() :] if marker else body
@@ -390,7 +412,7 @@ def _kind(chunk: str) -> str:
     if re.match(r"https?:|www\.|[\w.]+@", core) or re.fullmatch(r"\d+(?:st|nd|rd|th)|\d{4}-\d\d-\d\d|\d+:\d+", core):
         return "N"
     function = re.match(r"([A-Za-z]+)\(", core)
-    if function and (function[1].lower() in symbols.FUNCTIONS):
+    if function and (function[1].lower() in symbols.FUNCTIONS or _CALL.match(core)):
         return "S"
     if "_" in core and re.match(r"[\w{}\\^,]+$", core) and _WORDS.match(core) is None:
         return "S"
@@ -571,7 +593,7 @@ def _vectors(head: list[_Cell], body: list[list[_Cell]]) -> list[tuple[int, str,
     tokens = [_TOKEN.fullmatch(row[0].text) for row in body]
     for row, token in zip(body, tokens, strict=True):
         for above, cell in zip(head[1:], row[1:], strict=True):
-            name = above.term
+            name = above.term if above.term is not None else noun_of(above.text)
             if isinstance(name, Name) and name.indices in (("i",), ("t",), ("n",)):  # q_i as the column header
                 name = Name(name.name, (), name.upper)
             vector = isinstance(cell.term, Array) and cell.term.flat and cell.number

@@ -18,6 +18,7 @@ from typing import Any
 from zipfile import BadZipFile, ZipFile
 
 from glassformer.errors import InputError
+from glassformer.exercises.reader.printouts import SHOWN, bare
 
 MAX_UNPACKED = 50_000_000  # maximum unpacked size of a DOCX or XLSX, in bytes
 MAX_PAGES = 200
@@ -64,46 +65,7 @@ def _broken(name: str, what: str, remedy: str) -> InputError:
     return InputError(f"{name} is not {what} that can be read", remedy)
 
 
-# -- notebooks and printed arrays ------------------------------------------------------------------------------------
-
-_ARRAY = re.compile(r"(?:tensor|array|matrix|Tensor|Array)\((?=\s*\[)")
-_DETAILS = re.compile(r",\s*(?:dtype|device|grad_fn|requires_grad|shape|names)\s*=\s*(?:<[^<>]*>|\([^()]*\)|[^,()]+)")
-_PROMPT = re.compile(r"^\s*(?:>>>|In\s*\[\d*\]:|Out\s*\[\d*\]:)\s?", re.M)
-_SHOWN = re.compile(r"^[ \t]*(?:print\(\s*)?([A-Za-z]\w{0,20})[ \t]*\)?[ \t]*;?[ \t]*$")
-_MATLAB = re.compile(r"^[ \t]*([A-Za-z]\w{0,20})[ \t]*=[ \t]*\n[ \t]*\n(?=[ \t]*[-\d])", re.M)
-
-
-def printouts(text: str) -> str:
-    """Rewrite arrays printed by torch, NumPy and MATLAB: `>>> Q` over `tensor([[3.]])` becomes Q = [[3.]]."""
-    if "tensor(" in text or "array(" in text or ">>>" in text or "In [" in text:
-        text = _python(text)
-    return _MATLAB.sub(lambda found: f"{found[1]} =\n", text)
-
-
-def _python(text: str) -> str:
-    lines = text.split("\n")
-    for at, line in enumerate(lines[:-1]):
-        prompt = _PROMPT.match(line)
-        shown = _SHOWN.match(line[prompt.end() :]) if prompt else None
-        after = _PROMPT.sub("", lines[at + 1])
-        if shown and re.match(r"\s*(?:(?:tensor|array)\()?\s*\[", after):
-            lines[at], lines[at + 1] = "", f"{shown[1]} = {after.lstrip()}"
-    return _bare("\n".join(_PROMPT.sub("", line) for line in lines))
-
-
-def _bare(text: str) -> str:
-    """Reduce `tensor([[1., 2.]], dtype=torch.float64)` to its numbers."""
-    found = _ARRAY.search(text)
-    while found is not None:
-        depth, end = 1, found.end()
-        while end < len(text) and depth:
-            depth += {"(": 1, ")": -1}.get(text[end], 0)
-            end += 1
-        inside = _DETAILS.sub("", text[found.end() : end - (depth == 0)])
-        text = text[: found.start()] + inside.strip() + text[end:]
-        found = _ARRAY.search(text, found.start() + len(inside.strip()))
-    return text
-
+# -- notebooks ------------------------------------------------------------------------------------
 
 def _notebook(data: bytes, name: str) -> str:
     nbformat = _library("nbformat", "nbformat", name)
@@ -125,14 +87,14 @@ def _cell(cell: Any) -> Iterator[str]:
     if cell.cell_type != "code":
         return
     yield f"```python\n{source}\n```"
-    names = [found[1] for line in source.split("\n") if (found := _SHOWN.match(line))]
+    names = [found[1] for line in source.split("\n") if (found := SHOWN.match(line))]
     outputs = [text for output in cell.get("outputs", ()) if (text := _output(output))]
     printed = "\n".join(outputs)
     arrays = _arrays(printed)
     if names and len(arrays) == len(names):
         printed = "\n".join(f"{symbol} = {array}" for symbol, array in zip(names, arrays, strict=True))
     if printed:
-        yield f"```\n{_bare(printed)}\n```"
+        yield f"```\n{bare(printed)}\n```"
 
 
 def _output(output: Any) -> str:
@@ -145,7 +107,7 @@ def _output(output: Any) -> str:
 
 def _arrays(text: str) -> list[str]:
     """Return the bracketed arrays of an output, in order."""
-    plain, found, depth, start = _bare(text), [], 0, 0
+    plain, found, depth, start = bare(text), [], 0, 0
     for at, char in enumerate(plain):
         if char == "[":
             start = at if depth == 0 else start

@@ -181,12 +181,29 @@ class Lists:
         close = self.tokens.match[opened]
         name = self.tokens.items[opened].text
         self.at = close + 1
+        if name in ("cases", "dcases", "rcases"):
+            return self.cases(opened + 1, close)
         if name not in symbols.MATRICES:
             raise Misread(f"the environment {name} is not known inside a formula")
         rows = self.rows(opened + 1, close, spaces=True)
         if rows == [(Blank(),)]:
             raise Misread("the matrix is empty")
         return self.checked(Array(tuple(rows)), opened, close + 1)
+
+    def cases(self, low: int, high: int) -> Expression:
+        """Parse the values of cases, a list in the order of the counter: 0.47 & j = 1 \\\\ 0.53 & j = 2."""
+        values: list[tuple[int, Expression]] = []
+        items = self.tokens.items
+        for position, (start, stop) in enumerate(self.split(low, high, "row")):
+            end = next((k for k in range(start, stop) if items[k].kind == "words" or self.is_op(k, "&")), stop)
+            counts = [int(t.text) for t in items[end:stop] if t.kind == "number" and t.text.isdecimal()][:2]
+            while end - start > 1 and self.is_op(end - 1, ","):
+                end -= 1
+            if start < end:
+                values.append((counts[0] if len(counts) == 1 else position, self.cell(start, end)))
+        if not values:
+            raise Misread("the cases are empty")
+        return Array((tuple(value for _, value in sorted(values, key=lambda pair: pair[0])),), flat=True)
 
     def checked(self, matrix: Array, low: int, high: int) -> Array:
         """Report rows that differ in length; the matrix is kept unchanged."""
@@ -279,10 +296,11 @@ class Lists:
         cuts, index, sure = [low], low, False
         while index < high:
             token = self.tokens.items[index]
-            if index > low and token.spaced and self.tokens.items[index - 1].kind in ("number", "close", "name"):
+            before = self.tokens.items[index - 1]
+            if index > low and token.spaced and (before.kind in ("number", "close", "name") or before.text == "infty"):
                 minus = token.kind == "op" and token.text == "-" and index + 1 < high
                 after = self.tokens.items[min(index + 1, high - 1)]
-                tight = minus and not after.spaced and after.kind == "number"
+                tight = minus and not after.spaced and (after.kind == "number" or after.text == "infty")
                 if token.kind == "number" or tight or (token.kind == "open" and token.text == "["):
                     cuts.append(index)
                     sure |= not tight

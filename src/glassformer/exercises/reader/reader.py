@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from glassformer.errors import InputError
+from glassformer.exercises.expression import Name
 from glassformer.exercises.reader import brackets, formats, macros
+from glassformer.exercises.reader import decimal_comma as commas
 from glassformer.exercises.reader.answers import answers
 from glassformer.exercises.reader.document import Piece, Table, latex_table, markdown_table, pieces, scan
+from glassformer.exercises.reader.printouts import printouts
 from glassformer.exercises.reader.statements import (
     Draft,
     Link,
@@ -19,6 +21,7 @@ from glassformer.exercises.reader.statements import (
     Statement,
     Unread,
     formula,
+    listed,
     settle,
     target_of,
 )
@@ -30,7 +33,6 @@ LONGEST_SOURCE = 400  # maximum characters of a source kept for Unread and Note
 KINDS = ("auto", "markdown", "latex", "yaml", "json", "csv")
 _SUFFIXES = {".md": "markdown", ".markdown": "markdown", ".txt": "markdown", ".tex": "latex", ".latex": "latex",
              ".yaml": "yaml", ".yml": "yaml", ".json": "json", ".csv": "csv", ".tsv": "csv"}  # fmt: skip
-_COMMA = re.compile(r"(_\{[^{}\n]{0,40}\}|_\d+,\d+)|(?<=\d),(?=\d)")
 
 
 def read_file(path: Path | str, *, decimal_comma: bool = False) -> Reading:
@@ -65,11 +67,14 @@ def read(
     if kind == "auto":
         kind = _guess(text, name)
     if kind in ("yaml", "json", "csv"):
-        return replace(answers(text, name, kind), text=text)
-    if decimal_comma:
-        text = _COMMA.sub(lambda found: found[1] or ".", text)
+        found_answers = answers(text, name, kind)
+        return found_answers if found_answers.text else replace(found_answers, text=text)
+    found = not decimal_comma and commas.find(text)
+    text = commas.convert(text, every=decimal_comma or found, lists=found)
     collector = Collector()
-    text = formats.printouts(brackets.inline(text))
+    if found:
+        collector.notes.append(Note(1, "", "commas between digits are read as decimal commas"))
+    text = printouts(brackets.inline(text))
     for piece in pieces(macros.body(text)):
         collector.take(piece)
     reading = collector.reading(name, kind)
@@ -152,6 +157,8 @@ class Collector:
                 self.formula(event.text, event.line, "plain", piece.crossed)
             elif event.kind == "number":
                 self.formula(event.text, event.line, "prose", piece.crossed)
+            elif event.target is not None:
+                self.assigned(event.text, event.line, event.target, piece.crossed)
             elif event.kind == "long":
                 self.problem(event.line, event.text, "the line is too long: break it")
             else:
@@ -176,6 +183,14 @@ class Collector:
         for line, source, reason in found.problems:
             self.problem(line, source, reason)
         self.notes += [Note(line, _short(source), assumption) for line, source, assumption in found.notes]
+
+    def assigned(self, source: str, line: int, target: Name, crossed: bool) -> None:
+        """Keep a value that a sentence assigns to a quantity and its tokens."""
+        self.count(source)
+        for draft in formula(source, line).drafts[:1]:
+            value = listed(draft.terms[0].term)
+            links = [Link(line, "", target), Link(line, "=", value)]
+            self.keep(Draft(line, source, links), "prose", crossed)
 
     def count(self, source: str) -> None:
         self.formulas += 1

@@ -1,0 +1,43 @@
+"""Decimal commas: 0,47 as 0.47 where a comma cannot be a separator."""
+
+from __future__ import annotations
+
+import re
+
+_PAIR = re.compile(r"(?<![\w,.])(\d+),(\d+)(?![\d,]|\.\d)")
+_INDEX = re.compile(r"[_^]\{[^{}\n]{0,40}\}|_\d+,\d+|(?<=[A-Za-z])[\[(]\d+,\s?\d+[\])]")  # w_{1,2}, A[1,2]
+_VECTOR = re.compile(r"[\[({]\s*[-+−]?\d+,[-+−]?\d\s*[\])}]")  # (3,0) is a vector of two
+_POINT = re.compile(r"(?<![\d.])\d*\.\d+(?![\d.])")
+_HEADING = re.compile(r"^[\s#*]*\d+\.\d+\.?(?=\s)", re.M)  # 2.1 Weights
+_LIST = re.compile(r"\d,\d+,\d")
+_BRACES = re.compile(r"(?<=\d)\{,\}(?=\d)")
+_SEMICOLONS = re.compile(r"[\[(]\s*[-+−]?\d+(?:,\d+)?\s*(?:;\s*[-+−]?\d+(?:,\d+)?\s*)+[\])]")
+
+
+def find(text: str) -> bool:
+    """Return whether the commas between digits can only be decimal commas.
+
+    So it is if no number has a decimal point, no list is written without spaces (1,2,3), most fractions have at least
+    two digits, and at least one of them cannot be a whole number beside another: 0,47 or 3,05.
+    """
+    text = _VECTOR.sub(" ", _INDEX.sub(" ", text))
+    if "," not in text or _LIST.search(text) or _POINT.search(_HEADING.sub("", text)):
+        return False
+    pairs = _PAIR.findall(text)
+    long = [(whole, part) for whole, part in pairs if len(part) > 1]
+    sure = any(whole == "0" or part.startswith("0") for whole, part in long)
+    return sure and 5 * len(long) >= 4 * len(pairs)
+
+
+def convert(text: str, *, every: bool, lists: bool = False) -> str:
+    """Replace decimal commas by points: those in braces, 0{,}47, and if `every` is set those between two digits.
+
+    With `lists` the semicolons of a list of single numbers, [0,47; 0,53], become commas.
+    """
+    text = _BRACES.sub(".", text)
+    if not every:
+        return text
+    if lists:
+        text = _SEMICOLONS.sub(lambda found: found.group().replace(";", ", "), text)
+    kept = re.compile(f"{_INDEX.pattern}|{_VECTOR.pattern}|(?<=\\d),(?=\\d)")
+    return kept.sub(lambda found: "." if found.group() == "," else found.group(), text)

@@ -1,0 +1,171 @@
+"""Arrays as programs print them, rewritten as assignments: torch, NumPy, pandas, SymPy, MATLAB, R, Julia, Mathematica.
+
+`>>> Q` over `tensor([[3., 0.]])` becomes Q = [[3., 0.]]. Matrices drawn with bars or brackets on several lines become
+one line. The number of lines is preserved, so that reports name the learner's own lines.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+_ARRAY = re.compile(r"(?:tensor|array|[mM]atrix|Tensor|Array|Immutable\w*Matrix)\((?=\s*\[)")
+_DETAILS = re.compile(r",\s*(?:dtype|device|grad_fn|requires_grad|shape|names)\s*=\s*(?:<[^<>]*>|\([^()]*\)|[^,()]+)")
+_PROMPT = re.compile(
+    r"^[ \t]*(?:>>>|>>|>|julia>|octave:\d+>|sage:|In\s*\[\d*\]:=?|Out\s*\[\d*\](?://MatrixForm)?[:=])[ \t]?", re.M
+)
+SHOWN = re.compile(
+    r"^[ \t]*(?:(?:print|display|disp|show)\(\s*)?([A-Za-z]\w{0,20})(?:\.round\(\d*\))?[ \t]*\)?[ \t]*;?[ \t]*$"
+)
+_MATLAB = re.compile(
+    r"^[ \t]*([A-Za-z]\w{0,20})[ \t]*=[ \t]*\n[ \t]*\n((?:[ \t]*1\.0e[+-]\d+[ \t]*\*[ \t]*\n[ \t]*\n)?)(?=[ \t]*[-\d])",
+    re.M,
+)
+_NESTED = re.compile(r"^[ \t]*([A-Za-z]\w{0,20})[ \t]*[:=][ \t]*\n(?=[ \t]*\[\s?\[)", re.M)
+_NUMBER = r"(?:[-+−]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d{1,3})?(?:/\d+)?|[-−]∞)"
+_INFINITY = re.compile(
+    r"(?<![\w.])[-−]\s?(?:(?:np|math|torch|numpy)\.)?(?:inf|Inf|INF|Infinity|oo)\b|float\(['\"]-inf['\"]\)"
+)
+_BRACES = re.compile(rf"(?<=[=:≈])(\s*)(\{{[\s{{]*{_NUMBER}(?:[\s,{{}}]+{_NUMBER})*[\s}}]*\}})")
+_ROW = re.compile(rf"^[ \t]*{_NUMBER}(?:[ \t]+{_NUMBER})*[ \t]*$")
+_R_HEAD = re.compile(r"^[ \t]+(?:\[,\d+\][ \t]*)+$")
+_R_ROW = re.compile(rf"^[ \t]*\[\d+,?\][ \t]+({_NUMBER}(?:[ \t]+{_NUMBER})*)[ \t]*$")
+_JULIA = re.compile(r"^\s*(?:\d+[×x]\d+|\d+-element) \w*(?:Matrix|Array|Vector|Adjoint|Transpose)\b.*:\s*$")
+_FRAME_ROW = re.compile(rf"^[ \t]*([^\s|]{{1,20}})[ \t]+({_NUMBER}(?:[ \t]+{_NUMBER})*)[ \t]*$")
+_DRAWN = re.compile(rf"^(?P<lead>[^|\[(/\\]*?)(?P<left>[|\[(/\\])[ \t]*(?P<cells>{_NUMBER}(?:[ \t,&]+{_NUMBER})*)[ \t]*(?P<right>[|\])/\\])[ \t]*[.,]?$")  # noqa: E501
+_BRACKET = re.compile(r"\s*(?:(?:tensor|array|Matrix)\()?\s*\[")
+_BETWEEN = re.compile(r"[ \t,&]+")
+
+
+def printouts(text: str) -> str:
+    """Rewrite printed and drawn arrays as assignments."""
+    text = _INFINITY.sub("-∞", text)
+    text = _BRACES.sub(lambda found: found[1] + found[2].replace("{", "[").replace("}", "]"), text)
+    if _PROMPT.search(text) or _ARRAY.search(text):
+        text = _python(text)
+    text = _NESTED.sub(lambda found: f"\n{found[1]} = ", _MATLAB.sub(_matlab, text))
+    lines = text.split("\n")
+    _r(lines)
+    _julia(lines)
+    _frames(lines)
+    _drawn(lines)
+    return "\n".join(lines)
+
+
+# -- torch, NumPy, SymPy, MATLAB ---------------------------------------------------------------------------------------
+
+
+def _python(text: str) -> str:
+    lines = text.split("\n")
+    for at, line in enumerate(lines[:-1]):
+        prompt = _PROMPT.match(line)
+        shown = SHOWN.match(line[prompt.end() :]) if prompt else None
+        after = _PROMPT.sub("", lines[at + 1])
+        if shown and _BRACKET.match(after) and not _R_ROW.match(after) and not _R_HEAD.match(after):
+            lines[at], lines[at + 1] = "", f"{shown[1]} = {after.lstrip()}"
+    return bare("\n".join(_PROMPT.sub("", line) if _is_session(line) else line for line in lines))
+
+
+def _is_session(line: str) -> bool:
+    """Return whether a prompt is that of a program; "> text" is a quotation in an e-mail."""
+    return not line.lstrip().startswith("> ") or SHOWN.match(line.lstrip()[2:]) is not None
+
+
+def bare(text: str) -> str:
+    """Reduce `tensor([[1., 2.]], dtype=torch.float64)` to its numbers."""
+    found = _ARRAY.search(text)
+    while found is not None:
+        depth, end = 1, found.end()
+        while end < len(text) and depth:
+            depth += {"(": 1, ")": -1}.get(text[end], 0)
+            end += 1
+        inside = _DETAILS.sub("", text[found.end() : end - (depth == 0)])
+        text = text[: found.start()] + inside.strip() + text[end:]
+        found = _ARRAY.search(text, found.start() + len(inside.strip()))
+    return text
+
+
+def _matlab(found: re.Match[str]) -> str:
+    """Put the name directly over its rows; a common factor such as 1.0e+03 * is left to stand, and then not read."""
+    return f"\n{found[1]} =\n" if not found[2].strip() else found.group()
+
+
+# -- R, Julia and pandas -----------------------------------------------------------------------------------------------
+
+
+def _named(lines: list[str], at: int) -> str:
+    """Return the name printed above the line `at`, and clear its line."""
+    for above in range(at - 1, max(-1, at - 3), -1):
+        found = re.match(r"^[ \t]*([A-Za-z]\w{0,20})[ \t]*[=:]?[ \t]*$", lines[above])
+        if found:
+            lines[above] = ""
+            return f"{found[1]} = "
+        if lines[above].strip():
+            break
+    return ""
+
+
+def _put(lines: list[str], start: int, stop: int, rows: list[str], lead: str) -> None:
+    lines[start:stop] = [""] * (stop - start)
+    lines[start] = lead + "[" + ", ".join(f"[{', '.join(row.split())}]" for row in rows) + "]"
+
+
+def _r(lines: list[str]) -> None:
+    for at, line in enumerate(lines):
+        if _R_HEAD.match(line):
+            rows = list(_while(_R_ROW, lines, at + 1))
+            if rows:
+                _put(lines, at, at + 1 + len(rows), [row[1] for row in rows], _named(lines, at))
+
+
+def _julia(lines: list[str]) -> None:
+    for at, line in enumerate(lines):
+        if _JULIA.match(line):
+            rows = list(_while(_ROW, lines, at + 1))
+            if rows:
+                _put(lines, at, at + 1 + len(rows), [row[0] for row in rows], _named(lines, at))
+
+
+def _frames(lines: list[str]) -> None:
+    """Rewrite data frames: a header of column names, and rows that begin with their name."""
+    for at, line in enumerate(lines[:-1]):
+        heads = line.split()
+        if len(heads) < 2 or not line[:1].isspace():
+            continue
+        rows = list(_while(_FRAME_ROW, lines, at + 1))
+        cells = [row[2] for row in rows]
+        if len(rows) < 2 or any(len(row.split()) != len(heads) for row in cells):
+            continue
+        counted = [row[1] for row in rows] == [str(k) for k in range(len(rows))]
+        if counted or all(not re.fullmatch(_NUMBER, row[1]) for row in rows):
+            title = lines[at - 1] if at and lines[at - 1].strip().endswith(":") else ""
+            if title:
+                lines[at - 1] = ""
+            lines[at : at + 1 + len(rows)] = [title, *cells]
+
+
+def _while(pattern: re.Pattern[str], lines: list[str], start: int) -> Iterator[re.Match[str]]:
+    for line in lines[start : start + 200]:
+        found = pattern.match(line[:2000])
+        if found is None:
+            return
+        yield found
+
+
+# -- matrices drawn on several lines -----------------------------------------------------------------------------------
+
+
+def _drawn(lines: list[str]) -> None:
+    """Rewrite a matrix of which every line has its own brackets or bars, with the name beside one of them."""
+    at = 0
+    while at < len(lines):
+        rows = list(_while(_DRAWN, lines, at))
+        named = [row["lead"] for row in rows if row["lead"].strip()]
+        widths = {len(_BETWEEN.split(row["cells"])) for row in rows}
+        bars = all(row["left"] in "|/\\" and row["right"] in "|/\\" for row in rows)
+        lead = named[0] if named else ""
+        if len(rows) > 1 and len(widths) == 1 and len(named) < 2 and (bars or (lead and not rows[0]["lead"].strip())):
+            middle = next((k for k, row in enumerate(rows) if row["lead"].strip()), 0)
+            text = "[" + ", ".join(f"[{', '.join(_BETWEEN.split(row['cells']))}]" for row in rows) + "]"
+            lines[at : at + len(rows)] = [f"{lead}{text}" if k == middle else "" for k in range(len(rows))]
+        at += max(1, len(rows))

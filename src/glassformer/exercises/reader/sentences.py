@@ -1,0 +1,331 @@
+"""Numbers in sentences: "the query of the first token is (3, 0)", "cat attends to sat with 0.61".
+
+A line of prose is split into nouns (query, weight, output, …), tokens of the exercise ("token 2", "the second token",
+"“cat”"), values and prepositions; each value is assigned to the noun and the tokens around it. A line is only taken if
+every value in it is assigned; otherwise it is left to the reader of formulas.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from glassformer.exercises.expression import Index, Name
+
+# name of a quantity → the nouns for it in English, German, French, Italian and Spanish
+NOUNS = {
+    "dotproduct": r"dot[ -]?products?|raw scores?|unscaled scores?|skalarprodukte?|prodotti? scalar[ei]"
+    r"|produits? scalaires?|productos? escalar(?:es)?",
+    "score": r"scores?|similarit(?:y|ies)|logits?|energ(?:y|ies)|punteggi[o]?|punktzahlen?|ähnlichkeit(?:en)?"
+    r"|puntuaci(?:ón|ones)|puntajes?",
+    "weight": r"(?:attention )?weights?|attention(?! (?:scores?|outputs?|heads?|logits?|energ))|soft(?:arg)?max"
+    r"|attends?|probabilit(?:y|ies)|pes[io]\b|attenzione|(?:aufmerksamkeits)?gewichte?|aufmerksamkeit|poids|pesos?|atención",
+    "exponential": r"exponentials?",
+    "sum": r"(?:sum|denominator|normali[sz]er)\b(?! to)",
+    "query": r"quer(?:y|ies)|anfragen?|requêtes?|consultas?",
+    "key": r"keys?|schlüssel|chiav[ei]|clés?|claves?",
+    "value": r"values?|werte?|valor[ei]s?|valeurs?",
+    "output": r"(?:attention )?outputs?|results?|contexts?(?: vectors?)?|uscit[ae]|ausgaben?|sorties?"
+    r"|salidas?|ergebnisse?",
+}  # fmt: skip
+_OF_NAME = {"q": "query", "k": "key", "v": "value", "s": "score", "a": "weight", "α": "weight", "z": "output",
+            "o": "output", "c": "output", "x": "", "t": ""}  # fmt: skip
+_COUNTED = (
+    "first 1st ersten erste primo prima premier première primer primera",
+    "second 2nd zweiten zweite secondo seconda deuxième segundo segunda",
+    "third 3rd dritten dritte terzo terza troisième tercer tercera",
+    "fourth 4th vierten vierte quarto quarta quatrième cuarto cuarta",
+    "fifth 5th fünften fünfte quinto quinta cinquième",
+    "sixth 6th",
+)
+_ORDINALS = {word: number for number, words in enumerate(_COUNTED, 1) for word in words.split()}
+_TOKEN = r"tokens?|words?|positions?|rows?|pos\.|zeile|riga|ligne|fila|parola|mot|wort|palabra|input"
+_NUMBER = r"[-+−]?(?:\d+(?:\.\d+)?|\.\d+)(?:/\d+)?(?:\s?%)?|[-−](?:∞|inf(?:inity)?\b)"
+_SEPARATOR = r"\s*(?:[,;|/&]|\band\b|\bund\b|\bet\b|\be\b|\by\b)\s*(?:and\s+)?|\s+"
+_VERBOSE = {name: words.replace(" ", r"\ ") for name, words in NOUNS.items()}
+_NOUN = "|".join(rf"(?P<noun_{name}>\b(?:{words})\b)" for name, words in _VERBOSE.items())
+_TOKENS = re.compile(
+    rf"""
+    (?P<vector>[\[(⟨<{{]\s*(?:{_NUMBER})(?:(?:{_SEPARATOR})(?:{_NUMBER}))+\s*[\])⟩>}}](?:\^?(?:T\b|⊤|ᵀ))?)
+  | (?P<single>\(\s*(?:[≈~=]\s*)?(?P<inside>[-−]?\d*\.\d+(?:\s?%)?)\s*\))
+  | (?P<aside>\([^()]*(?:\([^()]*\)[^()]*)*\))
+  | (?P<kind>{_TOKEN}|{_VERBOSE["query"]}|{_VERBOSE["key"]}|{_VERBOSE["value"]}|{_VERBOSE["output"]})\s*(?:vectors?\s*)?
+      (?:no\.?|nr\.?|number|\#|n°)?\s*(?:[xtqkv]_?)?(?P<index>\d{{1,3}})(?![\d.,]*\d|\s*[%·*×/+-])
+  | (?P<name>(?<![\w\\])[qkvsaαzocxt]_?\{{?(?P<of>\d{{1,2}})\}}?(?![\w.(\[]))
+  | (?P<ordinal>\b(?:{"|".join(_ORDINALS)})\b)
+      (?:\s+(?:{_TOKEN}|{_VERBOSE["query"]}|{_VERBOSE["key"]}|{_VERBOSE["value"]}))?
+      (?=\s*(?:[,:;(\[=]|is\b|with\b|and\b|attends?\b|pays?\b|gives?\b|has\b|puts?\b|looks?\b|\.(?:\s|$)|$))
+  | (?P<quoted>["“”„«‘`'](?P<label>[^\W\d_]{{1,20}})["“”»’`'])
+  | (?P<called>\btoken\s+(?P<word>[^\W\d_]{{1,20}})\b)
+  | (?P<number>(?<![\w.])(?:{_NUMBER})(?:\s*±\s*(?:{_NUMBER}))?(?![\w]))
+  | {_NOUN}
+  | (?P<verb>\b(?:pays?|looks?|gives?|assigns?|puts?|places?|spends?|focus(?:es)?)\b)
+  | (?P<toward>\b(?:to|towards?|on|onto|at)\b|->|→|⇒)
+  | (?P<with>\b(?:with|by)\b|:|=|≈|\b(?:is|are|become|becomes|gives|at)\b)
+  | (?P<between>\b(?:and|between)\b)
+  | (?P<end>[.!?](?=\s|$))
+  | (?P<plain>[^\W\d_]+(?:['’-][^\W\d_]+)*)
+    """,
+    re.X | re.I,
+)
+_SUPPOSED = re.compile(
+    r"\b(?:if|suppose|assume|imagine|for (?:example|instance)|e\.g\.|such as|could|would|might|say|dimensions?"
+    r"|zum beispiel|z\. ?b\.|per esempio|par exemple|por ejemplo|shape|size|rounded|decimals?|digits)\b", re.I
+)  # fmt: skip
+_SEVERAL = re.compile(rf"\b(?:{_TOKEN})\s+\d+\s*(?:,|and|&)\s*\d+\b(?!\.\d)", re.I)  # tokens 2 and 4
+_ITEM = re.compile(r"^\s*(?:>\s*)*(?:[-*+•#]+\s+|\(?(?:\d{1,2}|[a-z]|[ivx]{1,4})[.)]\s+)")  # of a list
+_VALUES = ("vector", "number", "list")
+_OPERATOR = re.compile(r"[·*×⋅+^√∑\\{}]|\d\s*/\s*\d*\.\d|\d\s-\s\d")
+_OF = ("for", "of", "für", "von", "di", "de", "per", "pour", "para")
+_ARTICLES = frozenset(("the", "a", "der", "die", "das", "il", "la", "le", "el", "of", "in", "vector", "token", "word"))
+
+
+@dataclass(frozen=True, slots=True)
+class Assigned:
+    """A value in a sentence and what it is the value of: `weight` of tokens 1 and 2 is 0.47."""
+
+    start: int
+    end: int
+    target: Name
+    value: str
+
+
+@dataclass(slots=True)
+class _Part:
+    kind: str
+    text: str
+    start: int
+    end: int
+    index: Index | None = None  # the token that it names
+    noun: str = ""
+
+
+@dataclass(slots=True)
+class Sentences:
+    """The state of a paragraph: the noun and the token last mentioned, which the next lines may omit."""
+
+    noun: str = ""
+    subject: Index | None = None
+    ended: bool = False  # whether the last line had values: the next empty line then ends the paragraph
+
+    def line(self, text: str) -> list[Assigned]:
+        """Return the values of one line of prose; an empty list if any of them cannot be assigned."""
+        if not text.strip():
+            if self.ended:
+                self.noun, self.subject, self.ended = "", None, False
+            return []
+        text = _ITEM.sub(lambda found: " " * len(found.group()), text)
+        before = (self.noun, self.subject)
+        parts = list(_parts(text))
+        self.ended = any(char.isdigit() for char in text) and any(part.kind in _VALUES for part in parts)
+        values = [part for part in parts if part.kind in _VALUES]
+        reader = _Line(self, parts)
+        if not values:
+            reader.run()
+            return []
+        if _SUPPOSED.search(text) or _SEVERAL.search(text) or _is_formula(text):
+            return []
+        found = reader.run()
+        if len(found) < len(values):
+            self.noun, self.subject = before
+            return []
+        return found
+
+
+def noun_of(text: str) -> Name | None:
+    """Return the quantity that a title such as "Attention weights" names; None if it names none or several."""
+    parts = [part.noun for part in _parts(text) if part.kind == "noun"]
+    return Name(parts[0]) if len(set(parts)) == 1 else None
+
+
+def _is_formula(text: str) -> bool:
+    """Return whether a line is arithmetic, or `name = value`, which the reader of formulas reads."""
+    if _OPERATOR.search(re.sub(r"^\s*[*+-]\s", "", text)):
+        return True
+    left, relation, _ = text.partition("=" if "=" in text else "≈")
+    return bool(relation) and (len(re.findall(r"[^\W\d_]{2,}", left)) < 2 or bool(re.search(r"[(\[]", left)))
+
+
+class _Line:
+    def __init__(self, state: Sentences, parts: list[_Part]) -> None:
+        self.state, self.parts = state, parts
+        self.object: Index | None = None
+        self.waiting: _Part | None = None  # a number whose token is named after it
+        self.found: list[Assigned] = []
+        self.fresh = False  # whether a noun was mentioned in this sentence
+        self.named = False  # whether a token was mentioned in this line
+
+    def run(self) -> list[Assigned]:
+        for at, part in enumerate(self.parts):
+            match part.kind:
+                case "noun":
+                    self.noun(part)
+                case "verb":
+                    self.state.noun = self.state.noun if self.fresh else "weight"
+                    self.subject_before(at)
+                case "token":
+                    self.token(at, part)
+                case "plain":
+                    self.plain(at, part)
+                case "number":
+                    self.number(at, part)
+                case "vector" | "list":
+                    self.vector(at, part)
+                case "end":
+                    self.fresh, self.object = False, None
+        return self.found
+
+    def noun(self, part: _Part) -> None:
+        if part.kind == "noun" and not (part.noun == "value" and self.fresh):
+            self.state.noun, self.fresh = part.noun, True
+
+    def after(self, at: int, kind: str) -> bool:
+        return at > 0 and self.parts[at - 1].kind == kind
+
+    def subject_before(self, at: int) -> None:
+        """Take the word before a verb as its token: cat attends to …"""
+        if self.after(at, "plain"):
+            self.speak_of(self.parts[at - 1].text.lower())
+
+    def token(self, at: int, part: _Part) -> None:
+        second = self.after(at, "between") and part.noun == "key" and self.named
+        if (self.is_pointed_to(at) or second) and self.state.subject is not None:
+            self.point(part.index)
+            return
+        if part.noun and (not self.fresh or (part.noun != "value" and self.state.noun == "value")):
+            self.state.noun = part.noun
+        self.speak_of(part.index)
+
+    def is_pointed_to(self, at: int) -> bool:
+        """Return whether a preposition such as "to" stands before the articles in front of a token."""
+        at -= 1
+        while at >= 0 and self.parts[at].kind == "plain" and self.parts[at].text.lower() in _ARTICLES:
+            at -= 1
+        return at >= 0 and self.parts[at].kind == "toward"
+
+    def plain(self, at: int, part: _Part) -> None:
+        """Take a word as the name of a token where only a token can stand."""
+        word = part.text.lower()
+        before = self.parts[at - 1].text.lower() if at else ""
+        after = self.parts[at + 1] if at + 1 < len(self.parts) else part
+        valued = after.kind == "with" and self.value_at(at + 2)
+        attends = self.state.noun in ("weight", "score", "dotproduct") and (self.fresh or self.named)
+        article = word in _ARTICLES and after is not part and after.kind in ("plain", "token")
+        if at == 0 and after.text in ("->", "→", "⇒"):  # cat -> sat: 0.61
+            self.speak_of(word)
+            self.state.noun = self.state.noun if self.state.noun in ("score", "dotproduct") else "weight"
+        elif after.kind == "noun" and after.text.lower().startswith("attend"):
+            self.speak_of(word)
+        elif attends and (
+            (self.after(at, "toward") and not article) or (valued and self.state.subject is not None)
+        ):  # attends to sat …, sat with 0.61
+            self.point(word)
+        elif valued and (before in _OF or (at == 0 and self.state.noun)):  # output of cat: (1, 2)
+            self.speak_of(word)
+
+    def speak_of(self, index: Index | None) -> None:
+        self.state.subject, self.named, self.object = index, True, None
+
+    def value_at(self, at: int) -> bool:
+        return at < len(self.parts) and self.parts[at].kind in _VALUES
+
+    def point(self, index: Index | None) -> None:
+        """Note the token that a weight or score points to."""
+        if self.waiting is not None:
+            self.assign(self.waiting, index)
+            self.waiting = None
+        else:
+            self.object = index
+
+    def number(self, at: int, part: _Part) -> None:
+        if self.object is not None:
+            self.assign(part, self.object)
+            self.object = None
+        elif self.state.noun == "sum" and self.named:
+            self.assign(part, None)
+        else:
+            self.waiting = part
+
+    def vector(self, at: int, part: _Part) -> None:
+        before = self.parts[at - 1] if at else part
+        if before.noun == "weight" and before.text.lower().startswith("soft") and before.end == part.start:
+            self.assign(part, None, "score")  # softmax(4.24, 2.12)
+        elif self.named or (self.state.subject is not None and self.fresh):
+            self.assign(part, None)
+
+    def assign(self, part: _Part, index: Index | None, noun: str = "") -> None:
+        subject, noun = self.state.subject, noun or self.state.noun
+        if subject is None or not noun:
+            return
+        indices = (subject,) if index is None else (subject, index)
+        self.found.append(Assigned(part.start, part.end, Name(noun, indices), part.text))
+
+
+def _parts(text: str) -> Iterator[_Part]:
+    """Yield the parts of a line; numbers that only separators divide are one list."""
+    pending: list[_Part] = []
+    between: list[_Part] = []  # "and" after a number: part of a list if a number follows
+    for part in filter(None, map(_part, _TOKENS.finditer(text))):
+        if part.kind == "number" and pending and _joins(text, pending, part):
+            pending.append(part)
+            between = []
+            continue
+        if part.kind == "between" and pending and not between:
+            between = [part]
+            continue
+        yield from (*_joined(pending), *between)
+        pending, between = ([part], []) if part.kind == "number" else ([], [])
+        if part.kind != "number":
+            yield part
+    yield from (*_joined(pending), *between)
+
+
+def _joins(text: str, pending: list[_Part], part: _Part) -> bool:
+    between = text[pending[-1].end : part.start]
+    if between.strip():
+        return re.fullmatch(_SEPARATOR, between, re.I) is not None
+    return re.search(r"[:=]\s*$", text[: pending[0].start]) is not None
+
+
+def _joined(pending: list[_Part]) -> Iterator[_Part]:
+    if len(pending) < 2:
+        yield from pending
+        return
+    cells = ", ".join(part.text for part in pending)
+    yield _Part("list", f"({cells})", pending[0].start, pending[-1].end)
+
+
+def _part(found: re.Match[str]) -> _Part | None:
+    kind, start, end = found.lastgroup or "", found.start(), found.end()
+    text = found.group()
+    if found["vector"] is not None:
+        inside = re.sub(r"^[\[(⟨<{]|[\])⟩>}].*$", "", text)
+        cells = [cell.strip() for cell in re.split(_SEPARATOR, inside.strip(), flags=re.I)]
+        return _Part("vector", f"({', '.join(_cell(cell) for cell in cells if cell)})", start, end)
+    if found["single"] is not None:
+        return _Part("number", _cell(found["inside"]), start, end)
+    if found["aside"] is not None:
+        return None
+    if found["index"] is not None:
+        nouns = ("query", "key", "value", "output")
+        noun = next((name for name in nouns if re.fullmatch(NOUNS[name], found["kind"], re.I)), "")
+        return _Part("token", text, start, end, int(found["index"]), noun)
+    if found["of"] is not None:
+        return _Part("token", text, start, end, int(found["of"]), _OF_NAME[text[0].lower()])
+    if found["ordinal"] is not None:
+        noun = next((name for name in ("query", "key", "value") if re.search(rf"\b(?:{NOUNS[name]})$", text, re.I)), "")
+        return _Part("token", text, start, end, _ORDINALS[found["ordinal"].lower()], noun)
+    if found["label"] is not None:
+        return _Part("token", text, start, end, found["label"].lower())
+    if found["word"] is not None:
+        return _Part("token", text, start, end, found["word"].lower())
+    if found["number"] is not None:
+        return _Part("number", _cell(text.partition("±")[0].strip()), start, end)
+    if kind.startswith("noun_"):
+        return _Part("noun", text, start, end, noun=kind.removeprefix("noun_"))
+    return _Part(kind, text, start, end)
+
+
+def _cell(text: str) -> str:
+    return re.sub(r"[-−](?:∞|inf(?:inity)?)$", r"-∞", text, flags=re.I).replace("−", "-").replace(" ", "")
