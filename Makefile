@@ -2,6 +2,8 @@
 VENV := .venv
 PY := $(VENV)/bin/python
 READY := $(VENV)/.ready
+# Compiled modules are kept: the tests start many processes, and each would compile the package again.
+unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: run browser test test-all lint types unit slow thorough fuzz golden bench compare clean
 
@@ -19,27 +21,27 @@ types: $(READY)
 	$(VENV)/bin/mypy
 
 unit: $(READY) browser
-	OMP_NUM_THREADS=1 $(PY) -m pytest -n 2 -m "not slow"
+	OMP_NUM_THREADS=1 $(PY) -m pytest -n 2 --dist worksteal -m "not slow"
 
-# Tests of the workbench's pages need a browser; without one they are skipped, and say so.
+# Tests of the workbench's pages need a browser; without one they are skipped.
 browser:
 	@command -v chromium >/dev/null || { command -v apt-get >/dev/null && [ "$$(id -u)" = 0 ] && apt-get update -qq \
 	&& apt-get install -qq -y --no-install-recommends chromium >/dev/null; } \
 	|| echo "No chromium on this machine: tests of the pages are skipped. Debian: apt-get install chromium"
 
-# Ten times the examples of every property: when something in the arithmetic has changed.
+# Ten times as many examples of every property, for changes in the arithmetic.
 thorough: $(READY)
-	OMP_NUM_THREADS=1 GLASSFORMER_PROFILE=thorough $(PY) -m pytest -n 2 -m "not slow"
+	OMP_NUM_THREADS=1 GLASSFORMER_PROFILE=thorough $(PY) -m pytest -n 2 --dist worksteal -m "not slow"
 
-# Random exercises, answers and documents: none may crash, abort, or take two seconds of processor time.
+# Random exercises, answers and documents: none may crash, abort, or take two seconds of CPU time.
 fuzz: $(READY)
 	OMP_NUM_THREADS=1 $(PY) tests/fuzz.py --inputs 100000
 
-# Slow tests may fetch pinned data from the package registries, and take both cores each.
+# Slow tests may fetch pinned data from the package registries, and use both cores.
 slow: $(READY) browser
 	$(PY) -m pytest -m slow
 
-# Measures the overhead of tracing and the rate of training beside peers; rewrites the tables in README.md and docs/scale.md.
+# Measures the overhead of tracing and the training rate next to peers; rewrites the tables in README.md and docs/scale.md.
 bench: $(READY)
 	OMP_NUM_THREADS=1 $(PY) benchmarks/tracing.py --update
 	OMP_NUM_THREADS=1 $(PY) benchmarks/training.py --update

@@ -160,36 +160,36 @@ def power(number: float) -> str:
     return f"{number:.1e}".replace("e+0", "e").replace("e+", "e").replace(".0e", "e")
 
 
-def told(card: dict[str, Any], found: dict[str, float]) -> str:
-    """The part of docs/scale.md that depends on a measurement."""
+def measured_section(card: dict[str, Any], found: dict[str, float]) -> str:
+    """Return the section of docs/scale.md that contains measurements."""
     giga = {name: found[f"{name}_flops_per_second"] / 1e9 for name in ("train", "product")}
     share, kept = giga["train"] / giga["product"], found["two_processes_efficiency"]
     work = TOKENS * 3 * found["forward_flops_per_token"]
     threads = f"{card['threads']} thread{'s' if card['threads'] > 1 else ''}"
-    rows = [(f"{threads} of the machine that was measured", giga["train"] * 1e9)]
+    rows = [(f"{threads} of the measured machine", giga["train"] * 1e9)]
     half = ""
     if bf16 := found.get("train_bf16_flops_per_second"):
         rows.append(("the same in bfloat16 (`--precision bf16`)", bf16))
         half = f", {bf16 / 1e9:.1f} in bfloat16"
-    rows.append((f"a machine with 1 TFLOP/s in products, at {share:.2f} of it", share * 1e12))
-    rows.append((f"8 of those, at {kept:.2f} of it each", 8 * kept * share * 1e12))
+    rows.append((f"a machine with 1 TFLOP/s in matrix products, at {share:.2f} of that rate", share * 1e12))
+    rows.append((f"8 of these machines, at an efficiency of {kept:.2f}", 8 * kept * share * 1e12))
     lines = "\n".join(f"| {name} | {rate / 1e9:,.1f} GFLOP/s | {amount(work / rate)} |" for name, rate in rows)
-    busy = " **Other work kept the machine busy at the time.**" if found["load_before"] > 0.5 else ""
+    busy = " **The machine was busy with other work.**" if found["load_before"] > 0.5 else ""
     where = f"{threads} of {card['cores']} cores, {card['processor']}, torch {card['torch']}"
     sent, forward = 8 * found["parameters"], power(found["forward_flops_per_token"])
     return f"""Measured on {card["date"]}: {where}.{busy}
-{giga["train"]:.1f} GFLOP/s in training{half}, {giga["product"]:.1f} in the product: training reaches {share:.2f} of the
-product's rate. Two processes on one thread each keep {kept:.2f} of one's rate each, with as many rows for each.
+{giga["train"]:.1f} GFLOP/s in training{half}, {giga["product"]:.1f} in the matrix product: training reaches {share:.2f} of
+the rate of the product. Each of two processes with one thread reaches {kept:.2f} of the rate of a single process.
 
-For example, {power(TOKENS)} tokens of it: 3 · {forward} · {power(TOKENS)} = {power(work)} FLOPs.
+For example, {power(TOKENS)} tokens take 3 · {forward} · {power(TOKENS)} = {power(work)} FLOPs.
 
 | | rate | time |
 |---|---|---|
 {lines}
 
-The efficiency is what the exchange leaves: a step sends each process's gradient, 4 bytes a weight, about twice over
-(DDP), three times with `--fsdp`. Here {power(found["parameters"])} weights are {sent / 1e6:.0f} MB a step; at 1 GB/s
-between machines that is {sent / 1e9:.2f} s, to be set against the seconds that a step computes."""
+Communication lowers the efficiency: in each step a process sends its gradients, 4 bytes per parameter, about twice (DDP) or
+three times (`--fsdp`). For {power(found["parameters"])} parameters that is {sent / 1e6:.0f} MB per step, or {sent / 1e9:.2f} s at 1 GB/s between
+machines, compared with the seconds of computation per step."""
 
 
 def rewrite(page: Path, text: str) -> None:
@@ -216,7 +216,7 @@ def main() -> None:
     if given.update:
         made = {"card": card(), "measured": found}
         (ROOT / "results" / "training.json").write_text(json.dumps(made, indent=1) + "\n", encoding="utf-8")
-        rewrite(PAGE, told(made["card"], found))
+        rewrite(PAGE, measured_section(made["card"], found))
     return None
 
 

@@ -1,4 +1,4 @@
-"""Every example of README.md and docs/*.md runs, and its values are those that the page tells.
+"""Every example of README.md and docs/*.md runs, and its values are those on the page.
 
 The blocks of a page share a namespace and run in an empty folder, as users run them. `value  # → text` is compared with
 repr(value). A block that begins with `# not run` needs data that is fetched, and says which.
@@ -21,19 +21,19 @@ PAGES = [page for page in (ROOT / "README.md", *sorted((ROOT / "docs").glob("*.m
 
 
 def blocks(text: str) -> Iterator[str]:
-    """The Python blocks of a page, each after as many empty lines as lines stand before it: errors tell its place."""
-    lines, begun = text.splitlines(), None
+    """Yield the Python blocks of a page, each padded with empty lines so that errors have the right line number."""
+    lines, start = text.splitlines(), None
     for n, line in enumerate(lines):
-        if begun is None and line.strip() == "```python":
-            begun = n + 1
-        elif begun is not None and line.strip() == "```":
-            yield "\n" * begun + "\n".join(lines[begun:n])
-            begun = None
-    assert begun is None, f"the block at line {begun} does not end"
+        if start is None and line.strip() == "```python":
+            start = n + 1
+        elif start is not None and line.strip() == "```":
+            yield "\n" * start + "\n".join(lines[start:n])
+            start = None
+    assert start is None, f"the block at line {start} does not end"
 
 
 class Comparing(ast.NodeTransformer):
-    """`value  # → text` becomes `told(value, text)`."""
+    """`value  # → text` becomes `expect(value, text)`."""
 
     def __init__(self, lines: list[str]) -> None:
         self.lines = lines
@@ -41,17 +41,17 @@ class Comparing(ast.NodeTransformer):
     def visit_Expr(self, node: ast.Expr) -> ast.Expr:
         _, arrow, text = self.lines[(node.end_lineno or node.lineno) - 1].partition("# → ")
         if arrow:
-            node.value = ast.Call(ast.Name("told", ast.Load()), [node.value, ast.Constant(text.strip())], [])
+            node.value = ast.Call(ast.Name("expect", ast.Load()), [node.value, ast.Constant(text.strip())], [])
         return node
 
 
-def told(value: object, text: str) -> None:
+def expect(value: object, text: str) -> None:
     assert repr(value) == text
 
 
 def run(text: str, name: str) -> int:
-    """Runs a page; gives the number of its blocks."""
-    namespace: dict[str, Any] = {"__name__": "example", "told": told}
+    """Run a page and return the number of its blocks."""
+    namespace: dict[str, Any] = {"__name__": "example", "expect": expect}
     count = 0
     for count, block in enumerate(blocks(text), 1):  # noqa: B007
         if block.lstrip().startswith("# not run"):
@@ -103,7 +103,7 @@ def test_blocks_share_what_they_define_and_wrong_values_are_found() -> None:
         run("```python\nx = 1\n", "page")
 
 
-def test_what_training_costs_is_what_was_measured() -> None:
+def test_measurements_in_scale_md_are_those_in_the_results() -> None:
     """No number of that part of docs/scale.md is typed by hand: `benchmarks/training.py --update` writes both."""
     spec = importlib.util.spec_from_file_location("training_benchmark", ROOT / "benchmarks/training.py")
     assert spec is not None
@@ -113,4 +113,4 @@ def test_what_training_costs_is_what_was_measured() -> None:
     results = json.loads((ROOT / "results/training.json").read_text(encoding="utf-8"))
     page = benchmark.PAGE.read_text(encoding="utf-8")
     written = page.partition(f"{benchmark.BEGIN}\n")[2].partition(f"\n{benchmark.END}")[0]
-    assert written == benchmark.told(results["card"], results["measured"])
+    assert written == benchmark.measured_section(results["card"], results["measured"])

@@ -140,6 +140,7 @@ for path in sys.argv[2:]:
 
 
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="the peak of memory is read from /proc")
+@pytest.mark.slow
 def test_loading_needs_little_more_than_the_model(tiny: Path, tmp_path: Path, write_gpt2: Any) -> None:
     """At most 1.2 times the model's size, whether the weights are taken as they are or converted."""
     big = empty(Decoder, decoder.plain(8000, 512, 4, 8, 512)).to_empty(device="cpu")

@@ -217,7 +217,7 @@ def test_files_shorter_than_a_length(tmp_path: Path, size: int) -> None:
         read_header(path)
 
 
-@settings(max_examples=300, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=100, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(place=st.integers(0, 300), byte=st.integers(0, 255), cut=st.integers(0, 40))
 def test_what_we_accept_the_format_accepts_too(tmp_path: Path, place: int, byte: int, cut: int) -> None:
     """Any byte changed, any end cut off: an error of ours, or the same shapes as the format's own reader finds."""

@@ -17,10 +17,10 @@ from glassformer.models import Decoder, decoder
 
 
 def test_info_the_command(writer: Path, reader: Path) -> None:
-    shown = CliRunner().invoke(build(), ["info", str(writer)], catch_exceptions=False).stdout.splitlines()
+    shown = CliRunner().invoke(build("info"), ["info", str(writer)], catch_exceptions=False).stdout.splitlines()
     assert shown[0] == "family      gpt2 (GPT2LMHeadModel)"
     assert shown[-1] == "verbs       generate"
-    shown = CliRunner().invoke(build(), ["info", str(reader)], catch_exceptions=False).stdout.splitlines()
+    shown = CliRunner().invoke(build("info"), ["info", str(reader)], catch_exceptions=False).stdout.splitlines()
     assert "classes     2" in shown
     assert shown[-1] == "verbs       embed, classify"
 
@@ -57,7 +57,7 @@ def test_onnx_is_asked_for(writer: Path, tmp_path: Path) -> None:
 
 
 def test_equal_is_0(writer: Path) -> None:
-    result = CliRunner().invoke(build(), ["parity", str(writer)], catch_exceptions=False)
+    result = CliRunner().invoke(build("parity"), ["parity", str(writer)], catch_exceptions=False)
     assert result.exit_code == 0
     assert result.stdout.splitlines()[-1].startswith("equal: ")
 
@@ -65,6 +65,6 @@ def test_equal_is_0(writer: Path) -> None:
 def test_different_is_1(writer: Path, monkeypatch: Any) -> None:
     report = Report("gpt2", "GPT2LMHeadModel", (Compared("decoder.0.O", "transformer.h.0", 0.1, 0.1),))
     monkeypatch.setattr(checkpoints, "parity", lambda folder, seed: report)
-    result = CliRunner().invoke(build(), ["parity", str(writer)])
+    result = CliRunner().invoke(build("parity"), ["parity", str(writer)])
     assert result.exit_code == 1
     assert "differs first at decoder.0.O" in result.stdout

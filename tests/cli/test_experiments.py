@@ -93,6 +93,7 @@ def cheap(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(comparison, "quick", lambda: small, raising=False)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("cheap")
 def test_measure_then_show(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     out = ("--quick", "--only", "reach", "--only", "streaming", "--output", str(tmp_path))

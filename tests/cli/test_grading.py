@@ -18,7 +18,7 @@ SAMPLES = Path(__file__).parents[1] / "exercises" / "samples"
 
 
 def run(*arguments: str, code: int = 0) -> str:
-    result = CliRunner().invoke(build(), ["check", *arguments])
+    result = CliRunner().invoke(build("check"), ["check", *arguments])
     if isinstance(result.exception, GlassError):
         assert code == 2
         return str(result.exception)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
 import sys
 from pathlib import Path
 
@@ -13,6 +12,7 @@ from safetensors import safe_open
 from safetensors.torch import load_file
 from typer.testing import CliRunner
 
+from fixtures.command_line import Glassformer
 from glassformer.checkpoints import load, save
 from glassformer.cli.main import build
 from glassformer.errors import GlassError, InputError
@@ -38,7 +38,7 @@ from glassformer.pipelines.tokenizers import tokens_of
 
 def test_it_writes_the_page(tmp_path: Path) -> None:
     path = tmp_path / "report.html"
-    done = CliRunner().invoke(build(), ["look", "tiny:decoder", "a b a b", "-o", str(path), "--seed", "4"])
+    done = CliRunner().invoke(build("look"), ["look", "tiny:decoder", "a b a b", "-o", str(path), "--seed", "4"])
     assert done.exit_code == 0, done.output
     assert done.stdout.startswith(f"{path}: 0.")
     text = path.read_text(encoding="utf-8")
@@ -49,10 +49,10 @@ def test_it_writes_the_page(tmp_path: Path) -> None:
 
 def test_mistakes_write_nothing(tmp_path: Path) -> None:
     path = tmp_path / "report.html"
-    done = CliRunner().invoke(build(), ["look", "tiny:cat", "a", "-o", str(path)])
+    done = CliRunner().invoke(build("look"), ["look", "tiny:cat", "a", "-o", str(path)])
     assert isinstance(done.exception, InputError)
     assert not path.exists()
-    done = CliRunner().invoke(build(), ["look", "tiny:vit", str(tmp_path / "none.png"), "-o", str(path)])
+    done = CliRunner().invoke(build("look"), ["look", "tiny:vit", str(tmp_path / "none.png"), "-o", str(path)])
     assert isinstance(done.exception, InputError)
     assert not path.exists()
 
@@ -74,7 +74,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def run_sweep(*words: str) -> str:
-    done = CliRunner().invoke(build(), ["sweep", *words])
+    done = CliRunner().invoke(build("sweep"), ["sweep", *words])
     if done.exception is not None and not isinstance(done.exception, SystemExit):
         raise done.exception
     assert done.exit_code == 0, done.output
@@ -153,7 +153,7 @@ def test_a_space_before_an_answer_is_not_the_answer(folder: Path) -> None:
 
 def run_construct(*words: str) -> str:
     """In this process, for speed; a mistake comes out as the error that `main` prints."""
-    done = CliRunner().invoke(build(), ["construct", *words])
+    done = CliRunner().invoke(build("construct"), ["construct", *words])
     if done.exception is not None and not isinstance(done.exception, SystemExit):
         raise done.exception
     assert done.exit_code == 0, done.output
@@ -250,12 +250,11 @@ def test_construct_mistakes(words: list[str], says: str) -> None:
         run_construct(*words)
 
 
-def test_a_mistake_is_one_line_and_exit_2() -> None:
-    code = "from glassformer.cli.main import main; main()"
-    done = subprocess.run([sys.executable, "-c", code, "construct", "spin"], capture_output=True, text=True)
-    assert done.returncode == 2
-    assert done.stderr.startswith("glassformer: there is no behaviour 'spin': choose one of identity")
-    assert done.stderr.count("\n") == 1
+def test_a_mistake_is_one_line_and_exit_2(glassformer: Glassformer) -> None:
+    done = glassformer("construct", "spin")
+    assert done.code == 2
+    assert done.err.startswith("glassformer: there is no behaviour 'spin': choose one of identity")
+    assert done.err.count("\n") == 1
 
 
 ENCODERS = """
@@ -319,7 +318,7 @@ def place(tmp_path: Path) -> str:
 
 
 def run_leaks(*words: str) -> tuple[int, str]:
-    done = CliRunner().invoke(build(), ["leaks", *words])
+    done = CliRunner().invoke(build("leaks"), ["leaks", *words])
     if isinstance(done.exception, InputError):
         return 2, str(done.exception)  # as the command line's main makes of it
     return done.exit_code, done.output
@@ -355,9 +354,13 @@ def test_other_things_that_a_function_may_return(place: str) -> None:
     assert run_leaks(f"{place}:whole")[0] == 0
 
 
-def test_a_saved_model_and_tiny_ones(tmp_path: Path) -> None:
+def test_leaks_of_a_saved_model(tmp_path: Path) -> None:
     save(ConvNet1d(convolutional_sequence.tiny(Frames(features=3), 4)), tmp_path / "model")
     assert run_leaks(str(tmp_path / "model"), "--frames", "12")[0] == 0
+
+
+@pytest.mark.slow
+def test_leaks_of_tiny_models() -> None:
     for name in ("convolution", "recurrent", "decoder"):
         code, text = run_leaks(f"tiny:{name}", "--frames", "8", "--pieces", "3")
         assert code == 0, text
@@ -392,10 +395,13 @@ def test_mistakes_are_exit_code_2(place: str, words: list[str], says: str) -> No
     assert says in text
 
 
-def test_a_module_is_found_from_where_one_stands(place: str) -> None:
-    words = ["leaks", "their_encoders:centred", "--features", "5", "--frames", "8"]
-    command = [sys.executable, "-c", "from glassformer.cli.main import main; main()", *words]
-    done = subprocess.run(command, cwd=Path(place).parent, capture_output=True, text=True)
-    assert done.returncode == 1, done.stderr
-    assert "LEAK" in done.stdout
-    assert done.stderr == ""
+def test_a_module_is_found_in_the_working_directory(
+    place: str, glassformer: Glassformer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(Path(place).parent)
+    monkeypatch.setattr(sys, "path", [path for path in sys.path if path])
+    monkeypatch.delitem(sys.modules, "their_encoders", raising=False)
+    done = glassformer("leaks", "their_encoders:centred", "--features", "5", "--frames", "8")
+    assert done.code == 1, done.err
+    assert "LEAK" in done.out
+    assert done.err == ""

@@ -44,7 +44,7 @@ from glassformer.train.objectives.image_models import Size, mlp_config
 
 
 def run_classify(*arguments: str, text: bytes = b"") -> tuple[int, str, str]:
-    result = CliRunner().invoke(build(), ["classify", *arguments], input=text, catch_exceptions=False)
+    result = CliRunner().invoke(build("classify"), ["classify", *arguments], input=text, catch_exceptions=False)
     return result.exit_code, result.stdout, result.stderr
 
 
@@ -106,7 +106,7 @@ def test_bars_on_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def run_generate(*arguments: str, text: str = "") -> tuple[int, str, str]:
-    result = CliRunner().invoke(build(), ["generate", *arguments], input=text, catch_exceptions=False)
+    result = CliRunner().invoke(build("generate"), ["generate", *arguments], input=text, catch_exceptions=False)
     return result.exit_code, result.stdout, result.stderr
 
 
@@ -181,14 +181,14 @@ def test_which_word_looked_at_which(folder: Path, tmp_path: Path) -> None:
     assert all(" ← " in row for row in rows)
     assert (tmp_path / "a.png").exists() == bool(found.target)
     with pytest.raises(InputError, match="--figure draws one text, got 2"):
-        CliRunner().invoke(build(), [*call, "ef", "--figure", "a.png"], catch_exceptions=False)
+        CliRunner().invoke(build("translate"), [*call, "ef", "--figure", "a.png"], catch_exceptions=False)
 
 
 TEXTS = ["the cat sat", "the market fell", "the dog sat the cat sat"]
 
 
 def run_embed(*arguments: str, text: str | bytes = "") -> tuple[int, str, str]:
-    result = CliRunner().invoke(build(), ["embed", *arguments], input=text, catch_exceptions=False)
+    result = CliRunner().invoke(build("embed"), ["embed", *arguments], input=text, catch_exceptions=False)
     return result.exit_code, result.stdout, result.stderr
 
 
@@ -273,8 +273,12 @@ def test_a_clock_carries() -> None:
 def test_a_file_and_the_same_sound_live(listener: Path, tmp_path: Path) -> None:
     soundfile.write(tmp_path / "a.wav", SOUND, 16_000, subtype="PCM_16")
     plain = ["-m", str(listener), "-f", "plain"]
-    told = CliRunner().invoke(build(), ["transcribe", str(tmp_path / "a.wav"), *plain], catch_exceptions=False)
-    live = CliRunner().invoke(build(), ["transcribe", "--live", *plain], input=SOUND.tobytes(), catch_exceptions=False)
+    told = CliRunner().invoke(
+        build("transcribe"), ["transcribe", str(tmp_path / "a.wav"), *plain], catch_exceptions=False
+    )
+    live = CliRunner().invoke(
+        build("transcribe"), ["transcribe", "--live", *plain], input=SOUND.tobytes(), catch_exceptions=False
+    )
     assert len(told.stdout) > 5
     assert live.stdout.split() == told.stdout.split()
 
@@ -298,7 +302,7 @@ def test_control_c_ends_with_the_rest_and_zero(listener: Path) -> None:
 
 
 def test_what_does_not_go_together(listener: Path) -> None:
-    run = lambda *given: CliRunner().invoke(build(), ["transcribe", *given], catch_exceptions=False)
+    run = lambda *given: CliRunner().invoke(build("transcribe"), ["transcribe", *given], catch_exceptions=False)
     assert "'doc' is not one of" in run("a.wav", "-f", "doc").output
     with pytest.raises(InputError, match="no recordings were given"):
         run()
@@ -313,19 +317,19 @@ def test_what_does_not_go_together(listener: Path) -> None:
 
 
 def test_another_model_is_told_for_each_file(writer: Path, tmp_path: Path) -> None:
-    result = CliRunner().invoke(build(), ["transcribe", "-m", str(writer), str(tmp_path / "a.wav")])
+    result = CliRunner().invoke(build("transcribe"), ["transcribe", "-m", str(writer), str(tmp_path / "a.wav")])
     assert result.exit_code == 2
     assert "this Decoder cannot transcribe speech" in result.stderr
 
 
 def test_without_a_model_the_listener_says_that_it_is_a_demonstration(tmp_path: Path) -> None:
-    result = CliRunner().invoke(build(), ["transcribe", str(tmp_path / "missing.wav")])
+    result = CliRunner().invoke(build("transcribe"), ["transcribe", str(tmp_path / "missing.wav")])
     assert "the listener that comes with Glassformer is a small demonstration model" in result.stderr
     assert "glassformer data fetch whisper-tiny.en" in result.stderr
 
 
 def run_evaluate(*arguments: str) -> tuple[int, str, str]:
-    result = CliRunner().invoke(build(), ["evaluate", *arguments], catch_exceptions=False)
+    result = CliRunner().invoke(build("evaluate"), ["evaluate", *arguments], catch_exceptions=False)
     return result.exit_code, result.stdout, result.stderr
 
 

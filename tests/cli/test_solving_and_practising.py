@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from typer.testing import CliRunner
 
+from fixtures.command_line import Glassformer
 from glassformer.cli.drill import drill
 from glassformer.cli.exercise import find
 from glassformer.cli.main import build
@@ -27,23 +26,18 @@ heads:
 """
 
 
-def run(*words: str, stdin: str = "") -> subprocess.CompletedProcess[str]:
-    code = "from glassformer.cli.main import main; main()"
-    return subprocess.run([sys.executable, "-c", code, *words], input=stdin, capture_output=True, text=True)
-
-
-def test_a_file_and_standard_input(tmp_path: Path) -> None:
+def test_a_file_and_standard_input(tmp_path: Path, glassformer: Glassformer) -> None:
     path = tmp_path / "sheet.yaml"
     path.write_text(SHEET)
-    from_file = run("solve", str(path))
-    assert from_file.returncode == 0
-    assert from_file.stdout.startswith("Two tokens\n==========")
-    assert run("solve", "-", stdin=SHEET).stdout == from_file.stdout
+    from_file = glassformer("solve", str(path))
+    assert from_file.code == 0
+    assert from_file.out.startswith("Two tokens\n==========")
+    assert glassformer("solve", "-", stdin=SHEET).out == from_file.out
 
 
-def test_json_has_values_and_steps(tmp_path: Path) -> None:
+def test_json_has_values_and_steps(tmp_path: Path, glassformer: Glassformer) -> None:
     out = tmp_path / "out.json"
-    assert run("solve", "four-tokens", "--format", "json", "-o", str(out)).returncode == 0
+    assert glassformer("solve", "four-tokens", "--format", "json", "-o", str(out)).code == 0
     data = json.loads(out.read_text())
     assert data["values"]["O"][0][1] == pytest.approx(0.66217, abs=5e-6)
     assert set("QKVSAHO") <= set(data["values"])
@@ -51,8 +45,8 @@ def test_json_has_values_and_steps(tmp_path: Path) -> None:
     assert exact[0][1] == "e^2/(e^2 + 2*e + 1)"
 
 
-def test_the_list_names_every_exercise() -> None:
-    lines = run("solve", "--list").stdout.splitlines()
+def test_the_list_names_every_exercise(glassformer: Glassformer) -> None:
+    lines = glassformer("solve", "--list").out.splitlines()
     assert len(lines) >= 12
     assert any(line.startswith("four-tokens") for line in lines)
 
@@ -66,17 +60,17 @@ def test_the_list_names_every_exercise() -> None:
         (("four-tokens", "-o", "/no/such/folder/x"), "cannot be written"),
     ],
 )
-def test_mistakes_are_one_line_and_exit_2(words: tuple[str, ...], says: str) -> None:
-    done = run("solve", *words)
-    assert done.returncode == 2
-    assert says in done.stderr
-    assert done.stderr.count("\n") == 1
-    assert done.stdout == ""
+def test_mistakes_are_one_line_and_exit_2(words: tuple[str, ...], says: str, glassformer: Glassformer) -> None:
+    done = glassformer("solve", *words)
+    assert done.code == 2
+    assert says in done.err
+    assert done.err.count("\n") == 1
+    assert done.out == ""
 
 
 def test_sheets_keys_and_exercises_in_a_folder(tmp_path: Path) -> None:
     words = ["practice", "--heads", "2", "--seed", "7", "--sheets", "3", "-o", str(tmp_path / "a")]
-    assert CliRunner().invoke(build(), words).exit_code == 0
+    assert CliRunner().invoke(build("practice"), words).exit_code == 0
     names = sorted(path.name for path in (tmp_path / "a").iterdir())
     assert names == [
         *(f"exercise-0{i}.yaml" for i in (1, 2, 3)),
@@ -85,19 +79,19 @@ def test_sheets_keys_and_exercises_in_a_folder(tmp_path: Path) -> None:
     ]
     assert len(load(tmp_path / "a" / "exercise-02.yaml").all_heads) == 2
     words[-1] = str(tmp_path / "b")
-    CliRunner().invoke(build(), words)
+    CliRunner().invoke(build("practice"), words)
     for name in names:
         assert (tmp_path / "a" / name).read_bytes() == (tmp_path / "b" / name).read_bytes()
 
 
 def test_without_a_folder_the_sheet_is_printed() -> None:
-    done = CliRunner().invoke(build(), ["practice", "--topic", "transport", "--format", "text"])
+    done = CliRunner().invoke(build("practice"), ["practice", "--topic", "transport", "--format", "text"])
     assert done.output.startswith("Earth mover’s distance, sheet 1")
 
 
 def test_mistakes() -> None:
     for words in (["--sheets", "0"], ["--format", "pdf"], ["--tokens", "99"], ["--topic", "poetry"]):
-        assert isinstance(CliRunner().invoke(build(), ["practice", *words]).exception, InputError)
+        assert isinstance(CliRunner().invoke(build("practice"), ["practice", *words]).exception, InputError)
 
 
 def played(*answers: str) -> list[str]:

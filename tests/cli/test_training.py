@@ -34,7 +34,7 @@ def cached(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyP
 
 
 def run(*arguments: str) -> tuple[int, str, str]:
-    result = CliRunner().invoke(build(), ["train", *arguments], catch_exceptions=False)
+    result = CliRunner().invoke(build("train"), ["train", *arguments], catch_exceptions=False)
     return result.exit_code, result.stdout, result.stderr
 
 
@@ -159,7 +159,7 @@ def test_curves_of_a_log(tmp_path: Path) -> None:
 def test_the_list_names_what_there_is(monkeypatch: Any, tmp_path: Any) -> None:
     monkeypatch.setenv("GLASSFORMER_DATA", str(tmp_path))
     (tmp_path / "stories15m").mkdir()
-    shown = CliRunner().invoke(build(), ["data", "list"]).stdout
+    shown = CliRunner().invoke(build("data"), ["data", "list"]).stdout
     rows = {line.split()[0]: line for line in shown.splitlines()}
     assert rows["stories15m"].split()[-1] == str(tmp_path / "stories15m")
     assert rows["whisper-tiny.en"].endswith(": not fetched")
@@ -173,6 +173,6 @@ def test_the_list_names_what_there_is(monkeypatch: Any, tmp_path: Any) -> None:
 def test_what_is_there_is_not_fetched_again(monkeypatch: Any, tmp_path: Any) -> None:
     monkeypatch.setenv("GLASSFORMER_DATA", str(tmp_path))
     (tmp_path / "stories15m").mkdir()
-    assert CliRunner().invoke(build(), ["data", "fetch", "stories15m"]).stdout == f"{tmp_path / 'stories15m'}\n"
+    assert CliRunner().invoke(build("data"), ["data", "fetch", "stories15m"]).stdout == f"{tmp_path / 'stories15m'}\n"
     with pytest.raises(InputError, match="there is no 'x' to fetch"):
-        CliRunner().invoke(build(), ["data", "fetch", "stories15m", "x"], catch_exceptions=False)
+        CliRunner().invoke(build("data"), ["data", "fetch", "stories15m", "x"], catch_exceptions=False)

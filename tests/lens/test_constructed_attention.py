@@ -80,7 +80,7 @@ cases = st.fixed_dictionaries(
 )
 
 
-@settings(max_examples=150)
+@settings(max_examples=40)
 @given(cases)
 def test_the_error_is_within_the_bound(case: dict) -> None:  # type: ignore[type-arg]
     kind, edges = case["how"]

@@ -34,7 +34,7 @@ from glassformer.nn.streaming import Chunks
 # Planted faults are found, each by its name; models without one raise no alarm, whatever their seed.
 
 
-SEEDS = (0, 1, 2)
+SEEDS = (0, *(pytest.param(seed, marks=pytest.mark.slow) for seed in (1, 2)))
 
 
 def frames_leaks(t: int = 24, f: int = 8, seed: int = 0) -> Tensor:
@@ -374,6 +374,7 @@ def test_convolutions_hear_as_far_as_they_say() -> None:
     assert report.ahead[:2] == (0, True)
 
 
+@pytest.mark.slow
 def test_speech_from_sound_to_logits() -> None:
     """Measured latency is the one that the config works out, and so is the stream's own wait."""
     model = Speech(speech.tiny(), seed=1)

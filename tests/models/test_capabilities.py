@@ -275,7 +275,7 @@ def test_save_and_load(toy: Toy, folder: Path) -> None:
 
 
 def test_info(folder: Path) -> None:
-    shown = CliRunner().invoke(build(), ["info", str(folder)], catch_exceptions=False).stdout
+    shown = CliRunner().invoke(build("info"), ["info", str(folder)], catch_exceptions=False).stdout
     assert "Toy" in shown
     assert "16×16" in shown
     assert shown.splitlines()[-1].split() == ["verbs", "classify"]
@@ -287,7 +287,7 @@ def test_classify(folder: Path, picture: Path) -> None:
     found = gf.classify(model, picture)
     assert sorted(one.label for one in found) == ["LABEL_0", "LABEL_1", "LABEL_2"]
     assert sum(one.score for one in found) == pytest.approx(1)
-    shown = CliRunner().invoke(build(), ["classify", "-m", str(folder), str(picture)], catch_exceptions=False).stdout
+    shown = CliRunner().invoke(build("classify"), ["classify", "-m", str(folder), str(picture)], catch_exceptions=False).stdout
     assert f"{found.label} {found.score:.4f}" in shown
 
 

@@ -182,7 +182,7 @@ def streamed(stack: Stack, chunks: Chunks, X: Tensor, pieces: list[int]) -> Tens
 
 
 @pytest.mark.parametrize("kind", POSITIONS)
-@settings(max_examples=25)
+@settings(max_examples=12)
 @given(drawn=sizes, t=st.integers(1, 40), pieces=cuts, depth=st.integers(1, 3), place=st.sampled_from(["pre", "post"]))
 def test_a_stream_equals_the_offline_masked_pass(
     kind: str, drawn: Sizes, t: int, pieces: list[int], depth: int, place: str
@@ -191,7 +191,7 @@ def test_a_stream_equals_the_offline_masked_pass(
     torch.testing.assert_close(streamed(stack, chunks, X, pieces), offline(stack, chunks, X), atol=1e-10, rtol=0)
 
 
-@settings(max_examples=50)
+@settings(max_examples=15)
 @given(drawn=sizes, depth=st.integers(1, 3), p=st.integers(0, 12))
 def test_no_frame_hears_further_than_said_and_is_out_when_it_has_heard(drawn: Sizes, depth: int, p: int) -> None:
     stack, chunks = build(depth=depth), chunks_of(drawn)
@@ -215,7 +215,7 @@ def test_no_frame_hears_further_than_said_and_is_out_when_it_has_heard(drawn: Si
 def test_what_is_held_does_not_grow(drawn: Sizes) -> None:
     stack, chunks = build(depth=3), chunks_of(drawn)
     stream, held = StackStream(stack, chunks), []
-    for i in range(60 * chunks.chunk):
+    for i in range(24 * chunks.chunk):
         stream.step(vectors(1, seed=i))
         held.append(stream.held)
     assert max(held[len(held) // 2 :]) == max(held[len(held) // 4 : len(held) // 2])

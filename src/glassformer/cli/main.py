@@ -21,8 +21,8 @@ def _version(wanted: bool) -> None:
         raise typer.Exit
 
 
-def build() -> typer.Typer:
-    """The application with all of its commands."""
+def build(*names: str) -> typer.Typer:
+    """Build the application with these commands, by default with all of them."""
     app = typer.Typer(
         name="glassformer",
         help="The see-through Transformer: attention from the arithmetic on paper to models that run.",
@@ -37,7 +37,7 @@ def build() -> typer.Typer:
     ) -> None:
         pass
 
-    for name in COMMANDS:
+    for name in names or COMMANDS:
         module = importlib.import_module(f"glassformer.cli.{name.replace('-', '_')}")
         command = getattr(module, name.replace("-", "_"))
         if isinstance(command, typer.Typer):  # a group: `glassformer data fetch`
@@ -48,7 +48,7 @@ def build() -> typer.Typer:
 
 
 def commands(group: Any = None, path: str = "") -> dict[str, Any]:
-    """Every command by its path, such as "data fetch", as an object with `params`."""
+    """Return every command by its path, such as "data fetch", as an object with `params`."""
     group = typer.main.get_command(build()) if group is None else group
     found: dict[str, Any] = {}
     for name, command in group.commands.items():
@@ -57,7 +57,7 @@ def commands(group: Any = None, path: str = "") -> dict[str, Any]:
 
 
 def long_options(command: Any) -> list[str]:
-    """The long options of a command, `--no-` forms included."""
+    """Return the long options of a command, including `--no-` forms."""
     names = (name for p in command.params for name in (*p.opts, *p.secondary_opts))
     return [name for name in names if name.startswith("--")]
 
@@ -66,11 +66,11 @@ UsageError: Any = typer.BadParameter.__bases__[0]  # an option or command that i
 
 
 def _explain(error: Any) -> str:
-    """One line for a wrong command, option or value; an unknown option comes with the right one."""
+    """Describe a usage error in one line, with a suggestion for an unknown option."""
     path = error.ctx.command_path if error.ctx is not None else "glassformer"
     option = getattr(error, "option_name", None)
     if type(error).__name__ == "NoSuchOption" and option is not None:
-        if len(option) == 2:  # of -lr only -l was read
+        if len(option) == 2:  # typer reads -lr as -l
             option = next((word for word in sys.argv[1:] if word.startswith(option)), option).partition("=")[0]
         others = {name: long_options(command) for name, command in commands().items()}
         better = suggest(option, [*long_options(error.ctx.command), "--help"], others)
@@ -80,13 +80,14 @@ def _explain(error: Any) -> str:
 
 
 def main() -> None:
-    """Runs the command line of this process and exits with its code."""
+    """Run the command line of this process and exit with its code."""
     code = 0
+    called = sys.argv[1:2] if sys.argv[1:2] and sys.argv[1] in COMMANDS else []  # importing all takes a tenth of a second
     try:
         try:
-            code = build()(prog_name="glassformer", standalone_mode=False) or 0  # typer would print mistakes in a box
+            code = build(*called)(prog_name="glassformer", standalone_mode=False) or 0  # typer would print errors in a box
         finally:
-            sys.stdout.flush()  # here, where a closed pipe can be handled: at exit it is too late
+            sys.stdout.flush()  # a closed pipe can be handled here, but not at exit
     except GlassError as error:
         print(f"glassformer: {error}", file=sys.stderr)
         sys.exit(2)
@@ -95,7 +96,7 @@ def main() -> None:
         sys.exit(2)
     except typer.Abort:
         sys.exit(1)
-    except BrokenPipeError:  # `glassformer … | head` has what it wanted; typer, too, ends quietly with 1
+    except BrokenPipeError:  # `glassformer … | head`: exit quietly with 1, as typer does
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(1)
     sys.exit(code)
