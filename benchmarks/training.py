@@ -178,8 +178,8 @@ def measured_section(card: dict[str, Any], found: dict[str, float]) -> str:
     where = f"{threads} of {card['cores']} cores, {card['processor']}, torch {card['torch']}"
     sent, forward = 8 * found["parameters"], power(found["forward_flops_per_token"])
     return f"""Measured on {card["date"]}: {where}.{busy}
-{giga["train"]:.1f} GFLOP/s in training{half}, {giga["product"]:.1f} in the matrix product: training reaches {share:.2f} of
-the rate of the product. Each of two processes with one thread reaches {kept:.2f} of the rate of a single process.
+{giga["train"]:.1f} GFLOP/s in training{half}, {giga["product"]:.1f} in the matrix product: training reaches {share:.2f}
+of the rate of the product. Each of two processes with one thread reaches {kept:.2f} of the rate of a single process.
 
 For example, {power(TOKENS)} tokens take 3 · {forward} · {power(TOKENS)} = {power(work)} FLOPs.
 
@@ -187,9 +187,9 @@ For example, {power(TOKENS)} tokens take 3 · {forward} · {power(TOKENS)} = {po
 |---|---|---|
 {lines}
 
-Communication lowers the efficiency: in each step a process sends its gradients, 4 bytes per parameter, about twice (DDP) or
-three times (`--fsdp`). For {power(found["parameters"])} parameters that is {sent / 1e6:.0f} MB per step, or {sent / 1e9:.2f} s at 1 GB/s between
-machines, compared with the seconds of computation per step."""
+Communication lowers the efficiency: each process sends its gradients (4 bytes per parameter) about twice per step (DDP)
+or three times (`--fsdp`). For {power(found["parameters"])} parameters that is {sent / 1e6:.0f} MB per step, or
+{sent / 1e9:.2f} s at 1 GB/s between machines, compared with the seconds of computation per step."""
 
 
 def rewrite(page: Path, text: str) -> None:

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import os
 import re
 import shlex
 import shutil
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+
+from fixtures.command_line import Glassformer
 
 ROOT = Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -27,19 +27,32 @@ def test_there_are_commands() -> None:
     assert len([line for line in COMMANDS if line.startswith("glassformer")]) >= 5
 
 
-@pytest.mark.parametrize("line", [line for line in COMMANDS if line.startswith("glassformer ")])
-def test_a_command_runs(line: str, tmp_path: Path, tmp_path_factory: pytest.TempPathFactory) -> None:
+SLOW = ("glassformer train ", "glassformer bench ", "glassformer lab ")
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        pytest.param(line, marks=[pytest.mark.slow] if line.startswith(SLOW) else [])
+        for line in COMMANDS
+        if line.startswith("glassformer ")
+    ],
+)
+@pytest.mark.usefixtures("unchecked")
+def test_a_command_runs(
+    line: str,
+    glassformer: Glassformer,
+    tmp_path: Path,
+    tmp_path_factory: pytest.TempPathFactory,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     shutil.copytree(ROOT / "examples", tmp_path / "examples")
-    done = subprocess.run(
-        [sys.executable, "-c", "from glassformer.cli.main import main; main()", *shlex.split(line)[1:]],
-        cwd=tmp_path,
-        env={**os.environ, "GLASSFORMER_DATA": str(tmp_path_factory.getbasetemp() / "data")},
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-    )
-    assert done.returncode == 0, done.stderr
-    assert done.stdout or any(tmp_path.glob("*"))
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("GLASSFORMER_DATA", str(tmp_path_factory.getbasetemp() / "data"))
+    before = set(tmp_path.iterdir())
+    done = glassformer(*shlex.split(line)[1:])
+    assert done.code == 0, done.err
+    assert done.out or set(tmp_path.iterdir()) > before
 
 
 @pytest.mark.parametrize("line", [line for line in COMMANDS if line.startswith("make ")])

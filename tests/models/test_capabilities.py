@@ -287,7 +287,8 @@ def test_classify(folder: Path, picture: Path) -> None:
     found = gf.classify(model, picture)
     assert sorted(one.label for one in found) == ["LABEL_0", "LABEL_1", "LABEL_2"]
     assert sum(one.score for one in found) == pytest.approx(1)
-    shown = CliRunner().invoke(build("classify"), ["classify", "-m", str(folder), str(picture)], catch_exceptions=False).stdout
+    words = ["classify", "-m", str(folder), str(picture)]
+    shown = CliRunner().invoke(build("classify"), words, catch_exceptions=False).stdout
     assert f"{found.label} {found.score:.4f}" in shown
 
 

@@ -60,7 +60,11 @@ def test_a_template_stays_in_its_box(gpt2: Path, edited: Callable[..., Path], pr
     ("program", "message"),
     [
         ("{{ 'x' * 20000000000 }}", "the chat template fails"),
-        ("{% for i in range(90000) %}{% for j in range(90000) %}{% endfor %}{% endfor %}", "the chat template fails"),
+        pytest.param(
+            "{% for i in range(90000) %}{% for j in range(90000) %}{% endfor %}{% endfor %}",
+            "the chat template fails",
+            marks=pytest.mark.slow,  # runs into its limit of CPU time
+        ),
         ("{% for i in range(99999) %}{{ 'abcdefghijklmnopqrstuvwxyz' }}{% endfor %}", "the chat is longer than"),
         ("{% for message in messages %}", "the chat template refuses"),
     ],

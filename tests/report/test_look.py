@@ -81,7 +81,13 @@ class Page(HTMLParser):
         assert self.open.pop() == tag
 
 
-@pytest.mark.parametrize("kind", [*OF_KIND, *ALONE])
+QUICK = ("decoder", "vit", *ALONE)  # the pages of the other kinds are slow tests
+
+
+@pytest.mark.parametrize(
+    "kind",
+    [pytest.param(kind, marks=[] if kind in QUICK else [pytest.mark.slow]) for kind in (*OF_KIND, *ALONE)],
+)
 def test_the_page_is_self_contained(model_of, given, kind: str, tmp_path: Path) -> None:
     steps: list[str] = []
     report = look(model_of(kind), *given[kind], note="random", progress=steps.append)

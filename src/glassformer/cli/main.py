@@ -82,10 +82,11 @@ def _explain(error: Any) -> str:
 def main() -> None:
     """Run the command line of this process and exit with its code."""
     code = 0
-    called = sys.argv[1:2] if sys.argv[1:2] and sys.argv[1] in COMMANDS else []  # importing all takes a tenth of a second
+    called = [word for word in sys.argv[1:2] if word in COMMANDS]  # building all commands takes a tenth of a second
     try:
         try:
-            code = build(*called)(prog_name="glassformer", standalone_mode=False) or 0  # typer would print errors in a box
+            # outside of standalone mode typer raises errors instead of printing them in a box
+            code = build(*called)(prog_name="glassformer", standalone_mode=False) or 0
         finally:
             sys.stdout.flush()  # a closed pipe can be handled here, but not at exit
     except GlassError as error:

@@ -64,6 +64,7 @@ def test_nothing(talker: Speech) -> None:
     assert list(transcribe_stream(talker, [], recognizer=RECOGNIZER)) == []
 
 
+@pytest.mark.slow
 def test_a_file_with_times_and_without() -> None:
     """Without, all of it is one segment."""
     wave = pad(torch.cat([held_out().wave(i) for i in (0, 1)]), (0, 16_000))
