@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from glassformer.checkpoints.export_folder import published_weights
+from glassformer.checkpoints.export_folder import published_weights, save_published
 from glassformer.checkpoints.families import FAMILIES, recognise
 from glassformer.checkpoints.family import Family, Quantity
 from glassformer.checkpoints.loading import Published, load, open_published
@@ -29,4 +29,5 @@ __all__ = [
     "read_preprocess",
     "recognise",
     "save",
+    "save_published",
 ]

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import json
 import shutil
+from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 from safetensors.torch import save_file
 from torch import Tensor, nn
@@ -13,7 +16,7 @@ from glassformer.checkpoints.bind import bind
 from glassformer.checkpoints.convert.folder import new_folder
 from glassformer.checkpoints.families import FAMILIES
 from glassformer.checkpoints.loading import load, open_published
-from glassformer.checkpoints.native import CARD, COMPANIONS
+from glassformer.checkpoints.native import CARD, COMPANIONS, replace_file, write_weights
 from glassformer.checkpoints.origin import Origin, origin_of
 from glassformer.checkpoints.sentence import PREFIX
 from glassformer.checkpoints.weights import ONE
@@ -32,6 +35,45 @@ def published_weights(model: nn.Module, family: str | None = None) -> dict[str, 
     binding = bind(FAMILIES[name], model, model.config, own)
     tensors = binding.write({key: weight.detach() for key, weight in model.named_parameters()})
     return {own[key] if own is not None else key: tensor for key, tensor in tensors.items()}
+
+
+def save_published(
+    model: nn.Module, folder: str | Path, config: Mapping[str, Any] | None = None, names: Sequence[str] = ()
+) -> Path:
+    """Save a fine-tuned model in the layout of its published family, as `transformers` loads it.
+
+    `config` replaces entries of config.json (None removes one). `names` chooses among the names that a family has for
+    one weight. Each file is replaced atomically.
+    """
+    origin, folder = origin_of(model), Path(folder)
+    if origin is None or origin.family not in FAMILIES:
+        raise ConfigError("this model is of no published family", "save it with `save`")
+    binding = bind(FAMILIES[origin.family], model, model.config, names or None)
+    tensors = binding.write({key: weight.detach() for key, weight in model.named_parameters()})
+    own = {name: tensor.contiguous().clone() for name, tensor in tensors.items() if not name.startswith(PREFIX)}
+    raw = {name: value for name, value in {**origin.raw, **(config or {})}.items() if value is not None}
+    classifies = bool(getattr(model.config, "classes", 0))
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise ConfigError(f"{folder} cannot be created ({error.strerror})", "choose another folder") from None
+    replace_file(folder / ONE, lambda path: write_weights(path, own, {"format": "pt"}))
+    _replace_json(folder / "config.json", {**raw, "dtype": "float32", "torch_dtype": None})
+    if origin.generation:
+        _replace_json(folder / "generation_config.json", origin.generation)
+    for name in COMPANIONS if classifies else ALONG:
+        source = origin.file(name)
+        if source is not None and source.resolve() != (folder / name).resolve():
+            replace_file(folder / name, partial(shutil.copyfile, source))
+    if not classifies and origin.folder.resolve() != folder.resolve():
+        _write_modules(folder, origin, {name: one for name, one in tensors.items() if name.startswith(PREFIX)})
+    return folder
+
+
+def _replace_json(path: Path, content: Mapping[str, Any]) -> None:
+    kept = {name: value for name, value in content.items() if value is not None}
+    text = json.dumps(kept, indent=2, ensure_ascii=False) + "\n"
+    replace_file(path, lambda place: place.write_text(text, encoding="utf-8"))
 
 
 def export(folder: str | Path, out: str | Path) -> Path:
@@ -81,7 +123,7 @@ def _write_modules(part: Path, origin: Origin, dense: dict[str, Tensor]) -> None
         source = origin.folder / place.name
         if place == part or not source.is_dir():
             continue
-        place.mkdir()
+        place.mkdir(exist_ok=True)
         if (source / "config.json").is_file():
             shutil.copyfile(source / "config.json", place / "config.json")
         if str(module.get("type", "")).endswith("Dense"):

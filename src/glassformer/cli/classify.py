@@ -73,7 +73,10 @@ def classify(
 
 def _shown(name: str, guesses: Classification) -> str:
     if not sys.stdout.isatty():
-        return f"{name}\t" + "  ".join(f"{one.label} {one.score:.4f}" for one in guesses)
+        words = (f"{one.word}/{one.label}" if one.word else one.label for one in guesses)
+        return f"{name}\t" + "  ".join(f"{label} {one.score:.4f}" for label, one in zip(words, guesses, strict=True))
+    if any(one.word for one in guesses):
+        return str(guesses)
     wide = max(len(one.label) for one in guesses)
     rows = (f"  {one.label:{wide}}  {one.score:6.1%}  {'█' * round(40 * one.score)}" for one in guesses)
     return "\n".join([name, *rows])

@@ -77,7 +77,7 @@ class Images:
         rows = open_rows(path, ("image", "label"), given=columns, check=check)
         if not len(rows):
             raise InputError(f"{path} has no images", "put them in a folder for each class, as PNG, JPEG, …")
-        names = _names(set(classes), labels, path)
+        names = class_names(set(classes), labels, path)
         number = {name: i for i, name in enumerate(names)}
         targets = np.array([number[label] for label in classes], dtype=np.int64)
         named = Strings(file or rows.place(i) for i, file in enumerate(files))
@@ -218,14 +218,15 @@ class Shelf:
         self._allocate()
 
 
-def _names(found: set[str], given: Sequence[str] | None, path: Source) -> tuple[str, ...]:
-    """Return the class names in order: numbers numerically, words alphabetically."""
+def class_names(found: set[str], given: Sequence[str] | None, path: Source, *, least: int = 2) -> tuple[str, ...]:
+    """Return the class names in order: numbers numerically, words alphabetically. `given` are those of other data."""
     if given is not None:
         unknown = sorted(found - set(given))
         if unknown:
             fact = f"{path} has the class {unknown[0]!r}, which is none of {', '.join(given)[:80]}"
             raise InputError(fact, "leave it out, or train with it")
         return tuple(given)
-    if len(found) < 2:
-        raise InputError(f"{path} has only the class {min(found)!r}", "give images of at least 2 classes")
+    if len(found) < least:
+        only = f"only the class {min(found)!r}" if found else "no class"
+        raise InputError(f"{path} has {only}", f"give data of at least {least} classes")
     return tuple(sorted(found, key=lambda name: (int(name), name) if name.isascii() and name.isdigit() else (-1, name)))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -178,8 +178,10 @@ def _open_folder(folder: Path, roles: Sequence[str], given: Mapping[str, str] | 
         return open_table(describing[0], roles, given), folder, str(describing[0])
     if "audio" in roles and (texts := sorted(folder.rglob("*.trans.txt"))):
         return LibriSpeech(folder, texts), folder, where
-    if "image" in roles and "label" in roles and (names := _class_names(folder)):
-        return ClassFolders(folder, names), folder, where
+    if "label" in roles and (names := _class_names(folder)):
+        images = ClassFolders(folder, names)
+        listed = TextFolders(folder, names) if "text" in roles and not len(images.files) else images
+        return listed if len(listed.files) else images, folder, where
     if found and len({path.suffix for path in found}) == 1:
         return _open_files(found, roles, given), folder, where
     if "source" in roles and (both := _aligned(files, given)):
@@ -246,14 +248,15 @@ def find_split(folder: Path, split: str) -> Path | tuple[Path, ...] | None:
 class ClassFolders:
     """A folder for each class: (file, class) of every image under folder/class/, sorted by name."""
 
-    names = ("file", "class")
+    names: tuple[str, ...] = ("file", "class")
+    suffixes = IMAGES
 
     def __init__(self, root: Path, classes: Sequence[str]) -> None:
-        listed = list(_images_of(root, classes))
+        listed = list(_files_of(root, classes, self.suffixes))
         self.files, self.labels = Strings(file for file, _ in listed), Strings(label for _, label in listed)
 
     def sample(self) -> Sequence[Values]:
-        return [self.read(i) for i in range(min(len(self.files), tables.SAMPLE))]
+        return [row for row in islice(self.scan(), tables.SAMPLE) if not isinstance(row, Fault)]
 
     def scan(self) -> Iterator[Values | Fault]:
         return (self.read(i) for i in range(len(self.files)))
@@ -273,14 +276,41 @@ def _class_names(root: Path) -> list[str]:
     return names
 
 
-def _images_of(root: Path, classes: Sequence[str]) -> Iterator[tuple[str, str]]:
+def _files_of(root: Path, classes: Sequence[str], suffixes: Container[str]) -> Iterator[tuple[str, str]]:
     for name in classes:
         for folder, below, files in os.walk(root / name):
             below[:] = sorted(one for one in below if not one.startswith("."))
             inside = os.path.relpath(folder, root)
             for file in sorted(files):
-                if os.path.splitext(file)[1].lower() in IMAGES and not file.startswith("."):
+                if os.path.splitext(file)[1].lower() in suffixes and not file.startswith("."):
                     yield os.path.join(inside, file), name
+
+
+class TextFolders(ClassFolders):
+    """A folder for each class, with one text in every .txt file, as the movie reviews of aclImdb come."""
+
+    names = ("text", "class")
+    suffixes = frozenset((".txt",))
+
+    def __init__(self, root: Path, classes: Sequence[str]) -> None:
+        super().__init__(root, classes)
+        self.root = root
+
+    def scan(self) -> Iterator[Values | Fault]:
+        for i in range(len(self.files)):
+            try:
+                yield self.read(i)
+            except Fault as fault:
+                yield fault
+
+    def read(self, i: int) -> Values:
+        try:
+            with (self.root / self.files[i]).open("rb") as file:
+                return {"text": file.read(tables.LONGEST).decode("utf-8-sig"), "class": self.labels[i]}
+        except UnicodeDecodeError:
+            raise Fault("not UTF-8", self.files[i]) from None
+        except OSError:
+            raise Fault("unreadable text", self.files[i]) from None
 
 
 class LibriSpeech:

@@ -12,7 +12,7 @@ from typing import Literal
 import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
-from torch.nn.functional import normalize
+from torch.nn.functional import dropout, normalize
 
 from glassformer.core.values import has_values
 from glassformer.errors import ConfigError, InputError, MaskError
@@ -43,6 +43,7 @@ class EncoderConfig:
     """Config of a bidirectional text stack and its heads.
 
     `tied`: the token head shares the embedding table. `pooler`: classification uses tanh(W x₀) of the first token.
+    `per_token`: the classes are those of every token, not of the whole sequence.
     `dense` and `normalise` are applied to sentence embeddings.
     """
 
@@ -50,6 +51,7 @@ class EncoderConfig:
     word_head: bool = True
     activation: Activation = "gelu"
     classes: int = 0
+    per_token: bool = False
     pooling: Pooling = "mean"
     tied: bool = True
     pooler: bool = False
@@ -151,11 +153,16 @@ class Encoder(nn.Module):
         tokens: Int[Tensor, "b t"],
         real: Bool[Tensor, "b t"] | None = None,
         segments: Int[Tensor, "b t"] | None = None,
-    ) -> Float[Tensor, "b classes"]:
+    ) -> Float[Tensor, "b *t classes"]:
+        """Logits of each sequence, or of each token if the config says `per_token`."""
         if not self.config.classes:
             raise ConfigError("this encoder has no classes", "build it with classes=… of at least 2")
         X = self(tokens, real, segments)
-        x = self.pooled(X, real) if self.config.pooler else pool(X, real, self.config.pooling)
+        if self.config.per_token:
+            x: Tensor = X
+        else:
+            x = self.pooled(X, real) if self.config.pooler else pool(X, real, self.config.pooling)
+        x = dropout(x, self.config.text.block.dropout, self.training)
         return require_finite(self.logits(self.class_head(x)), self)
 
     # ---- capabilities ----
@@ -195,6 +202,15 @@ class Encoder(nn.Module):
         if image_size is not None:
             raise InputError(f"an image size of {image_size} for an encoder of text", "leave it out")
         return Encoder(replace(self.config, classes=classes), seed=seed)
+
+    @property
+    def per_token(self) -> bool:
+        return self.config.per_token
+
+    def with_text_head(self, classes: int, *, per_token: bool, pooler: bool, seed: int = 0) -> Encoder:
+        pooler = (pooler or self.config.pooler) and not per_token
+        bare = replace(self.config, word_head=False, dense=None, normalise=False)
+        return Encoder(replace(bare, classes=classes, per_token=per_token, pooler=pooler), seed=seed)
 
     def embeddings(self, tokens: Int[Tensor, "b t"], real: Bool[Tensor, "b t"] | None = None) -> Float[Tensor, "b n"]:
         return self.sentences(self(tokens, real), real)

@@ -100,6 +100,21 @@ class Embedder(Protocol):
         """Embed each row of token ids; `real` is False at padding."""
 
 
+@runtime_checkable
+class TextEncoder(Embedder, Protocol):
+    """An encoder of text that can be fine-tuned as a classifier of texts or of their tokens."""
+
+    @property
+    def per_token(self) -> bool:
+        """Whether the classes are those of every token: logits are (b, t, classes)."""
+
+    def with_text_head(self, classes: int, *, per_token: bool, pooler: bool, seed: int = 0) -> nn.Module:
+        """Create a newly initialised model of this architecture with a classification head instead of its own heads.
+
+        `pooler`: classify tanh(W x₀) of the first token, as BERT does, instead of the pooled tokens.
+        """
+
+
 class AudioStream(Protocol):
     """Streaming inference: samples in, rows of CTC logits out as they become final."""
 

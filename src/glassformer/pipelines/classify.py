@@ -18,7 +18,7 @@ from torch import Tensor, nn
 from glassformer.checkpoints import origin_of
 from glassformer.errors import ConfigError, InputError
 from glassformer.models.protocols import ImageTextModel, context_length, device_of, inputs_of, require
-from glassformer.pipelines.embed import read
+from glassformer.pipelines.text_classification import TextEncoding, predict, split_words
 from glassformer.pipelines.tokenizers import words_of
 
 if TYPE_CHECKING:
@@ -33,6 +33,8 @@ class LabelScore(NamedTuple):
 
     label: str
     score: float
+    word: str = ""
+    """The word of a token classifier."""
 
 
 @dataclass(frozen=True)
@@ -63,6 +65,8 @@ class Classification:
 
     def __str__(self) -> str:
         """Format one line per label, with a bar where the score is a probability."""
+        if any(one.word for one in self.scores):
+            return "\n".join(f"{one.word}\t{one.label}\t{one.score:.4f}" for one in self.scores)
         wide = max(len(one.label) for one in self.scores)
         if self.problem_type == "regression":
             return "\n".join(f"{one.label:{wide}}  {one.score:.4f}" for one in self.scores)
@@ -76,13 +80,15 @@ class Classification:
 
 def classify(
     model: nn.Module,
-    item: str | Path | Image | tuple[str, str],
+    item: str | Path | Image | tuple[str, str] | list[str],
     *,
     top_k: int = 5,
     labels: Sequence[str] | None = None,
 ) -> Classification:
     """Return the `top_k` best labels of an image (or its file), of a text, or of a pair of texts.
 
+    A token classifier returns the label of every word instead: of a list of words, or of a text, which is split into
+    words and punctuation marks.
     CLIP has no classes of its own: `labels` are texts to match with the image ("a photo of a cat").
     """
     if top_k < 1:
@@ -95,26 +101,33 @@ def classify(
             logits, names = _compared(model, item, labels), list(labels or ())
             return _best(logits, names, top_k, "single_label_classification")
         if inputs_of(model)[0] == "text":
-            tokens, segments = _read(model, item)
-            logits = classifier.class_logits(tokens, None, segments)[0]
-        else:
-            logits = classifier.class_logits(pixels(model, item))[0]
+            return _texts(model, item, top_k)
+        logits = classifier.class_logits(pixels(model, item))[0]
     return _best(logits, labels_of(model), top_k, problem_type_of(model))
 
 
-def _read(model: nn.Module, item: object) -> tuple[Tensor, Tensor | None]:
-    """Tokenize a text or a pair of texts to ids (1, t), and return which of the two each token belongs to."""
-    device = device_of(model)
-    if isinstance(item, str):
-        return torch.tensor([read(model, item).tokens], device=device), None
-    if not isinstance(item, tuple) or len(item) != 2 or not all(isinstance(text, str) for text in item):
-        kind = type(item).__name__
-        raise InputError(f"a text classifier was given a {kind}", "give a text, or a pair of texts as a tuple")
-    tokens, segments = words_of(model).encode_pair(*item)
-    context = context_length(model)
-    if context is not None and len(tokens) > context:
-        raise InputError(f"a pair of {len(tokens)} tokens exceeds the model's context of {context}", "shorten it")
-    return torch.tensor([tokens], device=device), torch.tensor([segments], device=device) if any(segments) else None
+def _texts(model: nn.Module, item: object, top_k: int) -> Classification:
+    words = item if isinstance(item, list) else None
+    pair = isinstance(item, tuple) and len(item) == 2
+    parts = words if words is not None else item if pair else (item,)
+    if not isinstance(parts, tuple | list) or not all(isinstance(text, str) for text in parts):
+        fact = f"a text classifier was given a {type(item).__name__}"
+        raise InputError(fact, "give a text, or a pair of texts as a tuple")
+    names = labels_of(model)
+    if getattr(model, "per_token", False):
+        if pair:
+            raise InputError("a token classifier was given a pair of texts", "give one text, or a list of words")
+        words = split_words(str(item)) if words is None else words
+        found = TextEncoding.of(model)(list(words))
+        (logits,) = predict(model, [found])
+        best = logits.softmax(-1).max(-1)
+        kept = [word for word, place in zip(words, found.words, strict=True) if place is not None]
+        rows = zip(best.indices.tolist(), best.values.tolist(), kept, strict=True)
+        return Classification(tuple(LabelScore(names[i], score, word) for i, score, word in rows))
+    if words is not None:
+        raise InputError("a text classifier was given a list", "give one text, or a pair of texts as a tuple")
+    (logits,) = predict(model, [TextEncoding.of(model)(item)])  # type: ignore[arg-type]
+    return _best(logits, names, top_k, problem_type_of(model))
 
 
 def pixels(model: nn.Module, item: object) -> Tensor:

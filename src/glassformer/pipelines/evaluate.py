@@ -19,6 +19,7 @@ from glassformer.checkpoints import origin_of, read_preprocess
 from glassformer.data import Blocks, Fault, Faults, Images, Lines, Pairs, Recordings, Text, blocks, order
 from glassformer.data.archives import is_archive, unpacked
 from glassformer.data.images import image_fault
+from glassformer.data.labelled_texts import LabelledTexts, Problem
 from glassformer.data.packages import cache
 from glassformer.data.python import reader_of
 from glassformer.data.rows import Source, find_split
@@ -33,10 +34,11 @@ from glassformer.models.protocols import (
     inputs_of,
     require,
 )
-from glassformer.pipelines.classify import labels_of
+from glassformer.pipelines.classify import labels_of, problem_type_of
 from glassformer.pipelines.embed import embed, read
 from glassformer.pipelines.metrics import bits_per_byte, bleu, bleu_signature, chrf, perplexity, word_error_rate
 from glassformer.pipelines.speech.charset import normalize_transcript
+from glassformer.pipelines.text_classification import TextEncoding, score_texts
 from glassformer.pipelines.tokenizers import tokenizer_of, words_of
 from glassformer.pipelines.transcribe import transcribe
 from glassformer.pipelines.translate import AT_ONCE, translate
@@ -68,6 +70,8 @@ def evaluate(
     place = _place(data)
     if can(model, "classify") and inputs_of(model) == ("image",):
         return _images(model, Images.open(place, columns, labels=labels_of(model)), limit, progress, tally)
+    if can(model, "classify") and inputs_of(model) == ("text",):
+        return _labelled(model, place, columns, limit, tally)
     if can(model, "translate"):
         return _pairs(model, Pairs.open(place, columns), limit, progress, tally)
     if can(model, "transcribe"):
@@ -138,6 +142,20 @@ def _images(
         count += len(y)
     _require(count, "images")
     return {"accuracy": right / count, "top5_accuracy": close / count, "images": count}
+
+
+# ---- texts with labels -----------------------------------------------------------------------------------------------
+
+
+def _labelled(
+    model: nn.Module, place: Source, columns: Mapping[str, str] | None, limit: int | None, faults: Faults
+) -> dict[str, float]:
+    problem: Problem = "token_classification" if getattr(model, "per_token", False) else problem_type_of(model)
+    labels = None if problem == "regression" else labels_of(model)
+    data = LabelledTexts.open(place, columns, problem=problem, labels=labels)
+    faults.merge(data.faults)
+    rows = order.spread(len(data), limit)
+    return {**score_texts(model, data, rows, TextEncoding.of(model)), "texts": len(rows)}
 
 
 # ---- translations ----------------------------------------------------------------------------------------------------

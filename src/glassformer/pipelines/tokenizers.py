@@ -42,6 +42,15 @@ class JsonWords:
         self.tokenizer = tokenizer
         tokenizer.no_padding()  # some files enable padding or truncation, which is left to batching
         tokenizer.no_truncation()
+        self._truncating: tuple[int, Any] | None = None
+
+    def truncating(self, length: int) -> Any:
+        """Return a copy of the `tokenizers` object that truncates texts, and the longer one of a pair, to `length`."""
+        if self._truncating is None or self._truncating[0] != length:
+            copy = type(self.tokenizer).from_str(self.tokenizer.to_str())
+            copy.enable_truncation(length)
+            self._truncating = (length, copy)
+        return self._truncating[1]
 
     def encode(self, text: str, *, special: bool = True) -> list[int]:
         return list(self.tokenizer.encode(text, add_special_tokens=special).ids)

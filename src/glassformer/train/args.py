@@ -31,7 +31,15 @@ FREE = frozenset((
 ))  # fmt: skip
 
 
-CHOICES = {"task": TASKS, "schedule": SCHEDULES, "precision": PRECISIONS, "device": DEVICES, "keep": ("best", "last")}
+PROBLEM_TYPES = ("single_label_classification", "multi_label_classification", "regression", "token_classification")
+CHOICES = {
+    "task": TASKS,
+    "problem_type": PROBLEM_TYPES,
+    "schedule": SCHEDULES,
+    "precision": PRECISIONS,
+    "device": DEVICES,
+    "keep": ("best", "last"),
+}
 
 
 def flag(name: str) -> str:
@@ -71,6 +79,11 @@ class TrainArgs:
     """Attention heads per layer."""
     image_size: int | None = None
     """Resize images to squares of this many pixels. Defaults to their own size, at most 96."""
+    max_length: int | None = None
+    """Maximum length of a text in tokens; longer texts are truncated. Defaults to 256, or the model's context."""
+    problem_type: str | None = None
+    """Kind of labels of texts: single_label_classification, multi_label_classification, regression or
+    token_classification. Defaults to what the labels look like."""
     vocab_size: int | None = None
     """Vocabulary size of the tokenizer that is trained on the data."""
     augment: bool = True
@@ -86,7 +99,7 @@ class TrainArgs:
     epochs: float | None = None
     """Passes over the training data. Alternative to --steps."""
     steps: int | None = None
-    """Optimizer steps. Defaults to 2000."""
+    """Optimizer steps. Defaults to 2000, or to 3 epochs (8 from scratch) for text classification."""
     lr: float | None = None
     """Peak learning rate. Defaults to 1e-3 from scratch, and to 2e-4 or 3e-4 when fine-tuning."""
     schedule: str = "cosine"
@@ -134,14 +147,12 @@ class TrainArgs:
         _ = self.column_names  # raises an error if it cannot be parsed
 
     def _check_ranges(self) -> None:
-        for name in ("task", "schedule", "precision", "device", "keep"):
+        for name in CHOICES:
             value, known = getattr(self, name), CHOICES[name]
             if value is not None and value not in known:
                 raise ConfigError(f"{flag(name)} {value!r} is unknown", f"choose {', '.join(known)}")
-        at_least_one = (
-            "width depth heads image_size vocab_size lora_rank batch_size grad_accum steps patience log_every"
-        )
-        for name in at_least_one.split():
+        sizes = "width depth heads image_size max_length vocab_size lora_rank"
+        for name in f"{sizes} batch_size grad_accum steps patience log_every".split():
             _require(self, name, lambda x: x >= 1, "choose at least 1")
         for name in ("eval_every", "save_every", "num_workers", "seed", "warmup", "weight_decay", "grad_clip"):
             _require(self, name, lambda x: x >= 0, "choose 0 or more")
@@ -218,9 +229,10 @@ class TrainArgs:
     def resolved(self, objective: Objective | None = None, *, warmup: int | None = None) -> TrainArgs:
         """The same run with every default written out; `warmup` is that of a run that is resumed."""
         steps = self.steps
-        if steps is None and self.epochs is not None:
+        epochs = self.epochs if self.epochs is not None else getattr(objective, "default_epochs", None)
+        if steps is None and epochs is not None:
             batches = 1 if objective is None else len(objective.epoch(0))
-            steps = max(1, math.ceil(self.epochs * batches / self.grad_accum))
+            steps = max(1, math.ceil(epochs * batches / self.grad_accum))
         steps = steps or DEFAULT_STEPS
         if warmup is None:
             warmup = min(steps // 20, 500) if self.warmup is None else self.warmup
@@ -320,7 +332,7 @@ def help_texts() -> dict[str, str]:
         if isinstance(one, ast.AnnAssign) and isinstance(one.target, ast.Name):
             assert isinstance(after, ast.Expr)
             assert isinstance(after.value, ast.Constant), f"{one.target.id} has no docstring"
-            texts[one.target.id] = str(after.value.value)
+            texts[one.target.id] = " ".join(str(after.value.value).split())
     return texts
 
 

@@ -61,6 +61,8 @@ class TaskObjective(Objective):
     faults: Faults
     default_lr: float = 1e-3
     """The learning rate unless --lr is given."""
+    default_epochs: float | None = None
+    """Passes over the data unless --epochs or --steps is given; None means the usual number of steps."""
     understood: tuple[str, ...] = ()
     """How the data was understood: columns, classes, examples, and remarks on what looks wrong (`data.remarks`)."""
     notes: tuple[str, ...] = ()

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from torch import nn
+from torch import Tensor, nn
 
 from glassformer.checkpoints import load
 from glassformer.checkpoints.origin import origin_of, with_origin
 from glassformer.errors import InputError
-from glassformer.models.protocols import Classifier, PatchModel
+from glassformer.models.protocols import Classifier, PatchModel, TextEncoder
 from glassformer.nn.linear import initialise, normal
 
 
@@ -33,8 +33,27 @@ def retarget(
         state["positions"] = base.position_table(new.patch_grid(size)).detach()
     heads = heads_of(new)
     kept = {name: state[name].to(tensor) for name, tensor in own.items() if name.split(".")[0] not in heads}
+    return _finish(base, new, kept, seed)
+
+
+def with_text_head(base: nn.Module, *, classes: int, per_token: bool, pooler: bool, seed: int = 0) -> nn.Module:
+    """Return a new model with the weights of a text encoder and a new classification head.
+
+    A pooler that the encoder lacks is newly initialised as well.
+    """
+    assert isinstance(base, TextEncoder)
+    new = base.with_text_head(classes, per_token=per_token, pooler=pooler, seed=seed)
+    state = base.state_dict()
+    fresh = {*heads_of(new), *(["pooler"] if "pooler.weight" not in state else [])}
+    kept = {
+        name: state[name].to(tensor) for name, tensor in new.state_dict().items() if name.split(".")[0] not in fresh
+    }
+    return _finish(base, new, kept, seed)
+
+
+def _finish(base: nn.Module, new: nn.Module, kept: dict[str, Tensor], seed: int) -> nn.Module:
     new.load_state_dict(kept, strict=False)
-    for path in heads:
+    for path in heads_of(new):
         initialise(new.get_submodule(path), seed, normal(0.02))
     origin = origin_of(base)
     return new if origin is None else with_origin(new, origin)

@@ -12,6 +12,7 @@ from glassformer.nn import BlockConfig, FeedForwardConfig, Learned, NormConfig, 
 from glassformer.nn.text import TextConfig
 
 TELLING = ("BertForSequenceClassification", "BertForNextSentencePrediction")  # classify from the pooler output
+TAGGING = "BertForTokenClassification"
 TABLE, HEAD = "bert.embeddings.word_embeddings.weight", "cls.predictions.decoder.weight"
 
 
@@ -45,15 +46,16 @@ def text(f: Fields, *, offset: int = 0) -> TextConfig:
 def config(f: Fields) -> EncoderConfig:
     words = f.architecture in ("BertForMaskedLM", "BertForPreTraining") or f.has("cls.predictions.bias")
     classes = f.shapes.get("classifier.weight") or f.shapes.get("cls.seq_relationship.weight")
-    told = f.architecture in ("BertForPreTraining", *TELLING)
+    told, tagged = f.architecture in ("BertForPreTraining", *TELLING), f.architecture == TAGGING
     stack = text(f)
     return EncoderConfig(
         text=stack,
         word_head=words,
         activation=stack.block.ffn.activation,
         classes=classes[0] if classes else 2 * told,
+        per_token=tagged,
         tied=f.tied(HEAD, TABLE, default=True),
-        pooler=f.has("bert.pooler.dense.weight") or bool(classes) or told,
+        pooler=f.has("bert.pooler.dense.weight") or (bool(classes) and not tagged) or told,
     )
 
 
@@ -92,7 +94,7 @@ def stack_quantities(root: str) -> tuple[Quantity, ...]:
 BERT = Family(
     name="bert",
     types=("bert",),
-    architectures=("BertModel", "BertForMaskedLM", "BertForPreTraining", *TELLING),
+    architectures=("BertModel", "BertForMaskedLM", "BertForPreTraining", *TELLING, TAGGING),
     model=Encoder,
     config=config,
     rules=(

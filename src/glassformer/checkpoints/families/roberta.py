@@ -12,15 +12,17 @@ TABLE, HEAD = "roberta.embeddings.word_embeddings.weight", "lm_head.decoder.weig
 
 
 def config(f: Fields) -> EncoderConfig:
-    classes = f.shapes.get("classifier.out_proj.weight")
+    classes = f.shapes.get("classifier.out_proj.weight") or f.shapes.get("classifier.weight")
+    tagged = f.architecture.endswith("ForTokenClassification")
     told = f.architecture.endswith("ForSequenceClassification")
     return EncoderConfig(
         text=text(f, offset=f.token("pad_token_id", 1) + 1),
         word_head=f.architecture.endswith("ForMaskedLM") or f.has("lm_head.dense.weight"),
         activation="gelu",  # in the masked-language-model head, whatever the blocks use
         classes=classes[0] if classes else 2 * told,
+        per_token=tagged,
         tied=f.tied(HEAD, TABLE, default=True),
-        pooler=f.has("roberta.pooler.dense.weight") or bool(classes) or told,
+        pooler=f.has("roberta.pooler.dense.weight") or (bool(classes) and not tagged) or told,
     )
 
 
@@ -30,14 +32,14 @@ ROBERTA = Family(
     architectures=tuple(
         f"{kind}{task}"
         for kind in ("Roberta", "XLMRoberta", "Camembert")
-        for task in ("Model", "ForMaskedLM", "ForSequenceClassification")
+        for task in ("Model", "ForMaskedLM", "ForSequenceClassification", "ForTokenClassification")
     ),
     model=Encoder,
     config=config,
     rules=(
         *stack_rules("roberta."),
         *linear("pooler", "classifier.dense|roberta.pooler.dense"),
-        *linear("class_head", "classifier.out_proj"),
+        *linear("class_head", "classifier.out_proj|classifier"),
         *linear("transform", "lm_head.dense"),
         *norm("transform_norm", "lm_head.layer_norm"),
         same("word_head.W.weight", HEAD),
@@ -52,6 +54,7 @@ ROBERTA = Family(
         Quantity("pooler", "roberta.pooler.dense"),
         Quantity("pooler", "classifier.dense"),
         Quantity("class_head", "classifier.out_proj"),
+        Quantity("class_head", "classifier"),
         Quantity("word_head", "lm_head.decoder"),
     ),
 )

@@ -11,7 +11,7 @@ from glassformer.train.args import TASKS, TrainArgs
 from glassformer.train.objective import TaskObjective
 
 MODULES = {
-    "classify": "image_classification",
+    "classify": "classification",
     "translate": "translation",
     "transcribe": "ctc",
     "generate": "language_modeling",

@@ -23,12 +23,13 @@ from glassformer.data.faults import Fault, Faults
 from glassformer.data.fingerprint import of_images
 from glassformer.data.images import Images
 from glassformer.data.order import batches
+from glassformer.data.rows import Source
 from glassformer.errors import ConfigError, InputError
 from glassformer.models.protocols import Classifier, ImageModel, PatchModel, inputs_of, require
 from glassformer.train.args import TrainArgs
 from glassformer.train.objective import Batch, TaskObjective
 from glassformer.train.objectives import image_models
-from glassformer.train.splits import base_model, data_paths, split
+from glassformer.train.splits import base_model, split
 from glassformer.train.transfer import retarget
 
 BILINEAR = 2  # Pillow's constant; images are resized the same way in training and inference
@@ -201,10 +202,9 @@ class ImageClassification(TaskObjective):
         return (X - mean) / std
 
 
-def build(args: TrainArgs) -> tuple[nn.Module, ImageClassification]:
+def build(args: TrainArgs, first: Source, second: Source | None) -> tuple[nn.Module, ImageClassification]:
     """Build an image classifier and its objective from one folder per class or a table of files and labels."""
-    args.reject("image classification", "vocab_size")
-    first, second = data_paths(args)
+    args.reject("image classification", "vocab_size", "max_length")
     base = base_model(args, "an image classifier", _classifies_images)
     size, channels = _input_of(base, args.image_size)
     columns = args.column_names

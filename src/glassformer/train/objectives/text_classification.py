@@ -1,0 +1,218 @@
+"""loss = −Σ log p(class | text): texts, pairs of texts or words with classes or numbers."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+from torch import Tensor, nn
+
+from glassformer.checkpoints import origin_of, save_published
+from glassformer.checkpoints.native import replace_file
+from glassformer.data import Faults, bpe, order, remarks
+from glassformer.data.columns import are_names
+from glassformer.data.fingerprint import of_rows, of_tokenizer
+from glassformer.data.labelled_texts import LabelledTexts, Problem
+from glassformer.data.rows import Source, open_reader
+from glassformer.errors import ConfigError
+from glassformer.models import Encoder
+from glassformer.models.protocols import TextEncoder, context_length, inputs_of
+from glassformer.pipelines.evaluate import SPECIALS
+from glassformer.pipelines.text_classification import (
+    IGNORED,
+    LENGTH_FILE,
+    Encoded,
+    TextEncoding,
+    batch_logits,
+    classification_loss,
+    collate,
+    score_texts,
+    targets_of,
+)
+from glassformer.pipelines.tokenizers import JsonWords, words_of
+from glassformer.train.args import TrainArgs
+from glassformer.train.objective import Batch, TaskObjective
+from glassformer.train.objectives import mlm
+from glassformer.train.objectives.text_folder import save_text_model
+from glassformer.train.splits import base_model, split
+from glassformer.train.transfer import with_text_head
+
+LONGEST = 256  # tokens of a text unless --max-length is given
+HEADS = {"bert": "Bert", "roberta": "Roberta", "xlm-roberta": "XLMRoberta", "camembert": "Camembert"}  # model_type
+
+
+class TextClassification(TaskObjective):
+    """Classification of texts in batches of `batch_size` rows; texts are truncated to the length of the encoding."""
+
+    def __init__(
+        self,
+        train: LabelledTexts,
+        val: LabelledTexts,
+        encoding: TextEncoding,
+        *,
+        batch_size: int = 32,
+        label_smoothing: float = 0.0,
+        val_rows: int = 2000,
+        seed: int = 0,
+    ) -> None:
+        self.train, self.val, self.encoding = train, val, encoding
+        self.batch_size, self.label_smoothing, self.seed = batch_size, label_smoothing, seed
+        self.val_rows = min(val_rows, len(val))
+        self.faults = Faults()
+
+    @property
+    def better(self) -> Literal["higher", "lower"]:
+        return "lower" if self.problem == "regression" else "higher"
+
+    @property
+    def problem(self) -> Problem:
+        return self.train.problem
+
+    def summary(self) -> str:
+        kind = self.problem.replace("_", " ")
+        return f"{kind}: {len(self.train):,} texts, {len(self.val):,} for validation"
+
+    def save(self, model: nn.Module, folder: str | Path, *, half: bool = False) -> Path:
+        return save_text_classifier(model, folder, self.train.labels, self.problem, self.encoding, half=half)
+
+    def fingerprint(self) -> dict[str, Any]:
+        own = {name: getattr(self, name) for name in ("batch_size", "label_smoothing", "val_rows", "seed")}
+        row = lambda data: lambda i: (data.item(i), data.targets[i])
+        data = {name: of_rows(len(some), row(some)) for name, some in (("data", self.train), ("val", self.val))}
+        own |= {"labels": list(self.train.labels), "problem": self.problem, "max_length": self.encoding.length}
+        return data | own | {"tokenizer": of_tokenizer(self.encoding.words.tokenizer)}
+
+    def epoch(self, number: int) -> Sequence[Sequence[int]]:
+        return order.batches(len(self.train), self.batch_size, self.seed, number)
+
+    def batch(self, rows: Sequence[int], seed: int) -> Batch | None:
+        read = lambda row: (self.encoding(self.train.item(row)), self.train.targets[row])
+        found = self.faults.each(rows, read)
+        if not found:
+            return None
+        encoded: list[Encoded] = [one for one, _ in found]
+        y = targets_of([target for _, target in found], self.problem, len(self.train.labels), encoded)
+        return {**collate(encoded), "y": y}
+
+    def count(self, batch: Batch) -> float:
+        y = batch["y"]
+        return float((y != IGNORED).sum()) if self.problem == "token_classification" else float(len(y))
+
+    def loss(self, model: nn.Module, batch: Batch) -> Tensor:
+        return classification_loss(batch_logits(model, dict(batch)), batch["y"], self.problem, self.label_smoothing)
+
+    def evaluate(self, model: nn.Module) -> dict[str, float]:
+        return score_texts(model, self.val, order.spread(len(self.val), self.val_rows), self.encoding)
+
+
+def build(args: TrainArgs, first: Source, second: Source | None) -> tuple[nn.Module, TextClassification]:
+    """Build a text classifier and its objective, from scratch or from an encoder."""
+    args.reject("text classification", "image_size", "augment", "augmentation")
+    problem, columns = _problem(args, first), args.column_names
+    whole = LabelledTexts.open(first, columns, problem=problem)
+    other = None
+    if second is not None:
+        other = LabelledTexts.open(second, columns, problem=whole.problem, labels=whole.labels)
+    train, val, faults = split(whole, other, args.seed)
+    if args.label_smoothing and whole.problem in ("regression", "multi_label_classification"):
+        raise ConfigError(f"--label-smoothing has no effect on {whole.problem.replace('_', ' ')}", "leave it out")
+    per_token = whole.problem == "token_classification"
+    base = base_model(args, "an encoder of text", _encodes_text)
+    if base is not None:
+        origin = origin_of(base)
+        published = origin is not None and origin.raw.get("model_type") in HEADS and bool(origin.family)
+        model = with_text_head(base, classes=len(whole.labels), per_token=per_token, pooler=published, seed=args.seed)
+        words = words_of(base)
+        if not isinstance(words, JsonWords):
+            raise ConfigError(f"--from {args.from_} has no tokenizer.json", "fine-tune a model that has one")
+    else:
+        args.one_of("transformer")
+        texts = (train.text(i) for i in range(len(train)))
+        words = JsonWords(bpe.train(texts, args.vocab_size or 8000, SPECIALS, begin="<s>", end="</s>"))
+        width = args.width or 128
+        size = (words.tokenizer.get_vocab_size(), width, args.depth or 2, args.heads or 4, 2 * width)
+        bare = Encoder(mlm.transformer(*size, dropout=0.1), seed=args.seed)
+        model = bare.with_text_head(len(whole.labels), per_token=per_token, pooler=False, seed=args.seed)
+    context = context_length(model)
+    length = min(args.max_length or LONGEST, context or args.max_length or LONGEST)
+    if args.max_length is not None and context is not None and args.max_length > context:
+        raise ConfigError(f"--max-length is {args.max_length}", f"the model's context is {context} tokens")
+    objective = TextClassification(
+        train,
+        val,
+        TextEncoding(words, length, context),
+        batch_size=args.batch_size or 32,
+        label_smoothing=args.label_smoothing or 0.0,
+        seed=args.seed,
+    )
+    objective.faults.remember(faults)
+    objective.understood = _understood(train, val, objective.encoding)
+    objective.default_lr = 1e-3 if base is None or args.lora_rank is not None else 1e-4
+    objective.default_epochs = 8.0 if base is None else 3.0
+    return model, objective
+
+
+def _encodes_text(model: nn.Module) -> bool:
+    return isinstance(model, TextEncoder) and inputs_of(model) == ("text",)
+
+
+def _problem(args: TrainArgs, source: Source) -> Problem | None:
+    """Return the problem that was asked for, or token classification if the data has words with tags."""
+    if args.problem_type is not None:
+        return args.problem_type  # type: ignore[return-value]
+    reader, _, _ = open_reader(source, ("text", "label", "tokens", "tags"), args.column_names)
+    named = args.column_names
+    tags = {"tokens", "tags"} <= named.keys() or all(are_names(reader.names, (role,)) for role in ("tokens", "tags"))
+    return "token_classification" if tags and "text" not in named else None
+
+
+def _understood(train: LabelledTexts, val: LabelledTexts, encoding: TextEncoding) -> tuple[str, ...]:
+    some = order.spread(len(train), 500)
+    cut = sum(encoding(train.item(i)).truncated for i in some)
+    share = f"{cut / len(some):.0%} of the texts are longer"
+    if train.problem == "regression":
+        numbers = np.array(train.targets, dtype=np.float64)
+        counts = [f"values: {numbers.min():g} to {numbers.max():g}, mean {numbers.mean():.4g}, std {numbers.std():.4g}"]
+    else:
+        each = (target if isinstance(target, tuple) else (int(target),) for target in train.targets)
+        counts = remarks.class_counts(train.labels, (k for some in each for k in some))
+    if train.problem == "token_classification":
+        counts = counts[:1]  # most words are O: that is no imbalance to remark upon
+    return (
+        train.rows.described(),
+        *counts,
+        *remarks.examples(train.rows, lambda i: f"{remarks.short(train.text(i))} → {train.shown_target(i)[:60]}"),
+        *([f"remark: about {share} than {encoding.length} tokens and are truncated (see --max-length)"] if cut else []),
+        *remarks.small_validation(len(val)),
+        *remarks.duplicate_texts(train.text, len(train), val.text, len(val), "texts"),
+    )
+
+
+def save_text_classifier(
+    model: nn.Module,
+    folder: str | Path,
+    labels: Sequence[str],
+    problem: Problem,
+    encoding: TextEncoding,
+    *,
+    half: bool = False,
+) -> Path:
+    """Save a folder that `load` and `classify` accept, in the published layout if the encoder came in one."""
+    folder, origin = Path(folder), origin_of(model)
+    per_token = problem == "token_classification"
+    names: dict[str, Any] = {"id2label": {str(i): name for i, name in enumerate(labels)}}
+    names |= {"label2id": {name: i for i, name in enumerate(labels)}}
+    names |= {} if per_token else {"problem_type": problem}
+    prefix = HEADS.get(str(origin.raw.get("model_type"))) if origin is not None and origin.family else None
+    if prefix is not None:
+        kind = "TokenClassification" if per_token else "SequenceClassification"
+        raw = {**names, "architectures": [f"{prefix}For{kind}"]}
+        folder = save_published(model, folder, raw, ("classifier.weight", "classifier.bias") if per_token else ())
+    else:
+        folder = save_text_model(model, folder, encoding.words.tokenizer, config=names, half=half)
+    text = json.dumps({"max_seq_length": encoding.length, "do_lower_case": False}) + "\n"
+    replace_file(folder / LENGTH_FILE, lambda path: path.write_text(text, encoding="utf-8"))
+    return folder
