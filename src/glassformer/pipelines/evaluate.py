@@ -18,11 +18,12 @@ from torch.nn.functional import cross_entropy, normalize
 from glassformer.checkpoints import origin_of, read_preprocess
 from glassformer.data import Blocks, Fault, Faults, Images, Lines, Pairs, Recordings, Text, blocks, order
 from glassformer.data.archives import is_archive, unpacked
+from glassformer.data.columns import are_names
 from glassformer.data.images import image_fault
 from glassformer.data.labelled_texts import LabelledTexts, Problem
 from glassformer.data.packages import cache
 from glassformer.data.python import reader_of
-from glassformer.data.rows import Source, find_split
+from glassformer.data.rows import Source, find_split, open_reader
 from glassformer.data.sources import DATASETS, open_data
 from glassformer.errors import ConfigError, GlassError, InputError
 from glassformer.models.protocols import (
@@ -70,7 +71,7 @@ def evaluate(
     place = _place(data)
     if can(model, "classify") and inputs_of(model) == ("image",):
         return _images(model, Images.open(place, columns, labels=labels_of(model)), limit, progress, tally)
-    if can(model, "classify") and inputs_of(model) == ("text",):
+    if can(model, "classify") and inputs_of(model) == ("text",) and _has_labels(model, place, columns):
         return _labelled(model, place, columns, limit, tally)
     if can(model, "translate"):
         return _pairs(model, Pairs.open(place, columns), limit, progress, tally)
@@ -145,6 +146,16 @@ def _images(
 
 
 # ---- texts with labels -----------------------------------------------------------------------------------------------
+
+
+def _has_labels(model: nn.Module, place: Source, columns: Mapping[str, str] | None) -> bool:
+    """Return whether a column is named as labels are or holds labels of the model. Else an encoder is to embed pairs."""
+    if columns:
+        return bool({"label", "tags"} & columns.keys())
+    reader, _, _ = open_reader(place, ("text", "label", "tokens", "tags"), columns)
+    known, rows = set(labels_of(model)), reader.sample()
+    holds = any(all(str(row.get(name)) in known for row in rows) for name in reader.names)
+    return holds or are_names(reader.names, ("label", "tags"))
 
 
 def _labelled(
