@@ -149,7 +149,7 @@ def _images(
 
 
 def _has_labels(model: nn.Module, place: Source, columns: Mapping[str, str] | None) -> bool:
-    """Return whether a column is named as labels are or holds labels of the model. Else an encoder is to embed pairs."""
+    """Return whether a column is named as labels are, or holds labels of the model; else its vectors are evaluated."""
     if columns:
         return bool({"label", "tags"} & columns.keys())
     reader, _, _ = open_reader(place, ("text", "label", "tokens", "tags"), columns)
