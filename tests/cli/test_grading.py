@@ -178,3 +178,14 @@ def test_gradescope(tmp_path: Path) -> None:
     assert "an autograder is a zip file" in run("four-tokens", "-f", "gradescope", code=2)
     said = run("four-tokens", str(answers), "-f", "gradescope", "--overrides", "o.csv", code=2)
     assert "--overrides is not for Gradescope" in said
+
+
+def test_the_example_of_the_page_for_teachers(tmp_path: Path) -> None:
+    root = Path(__file__).parents[2]
+    block = (root / "docs" / "classroom.md").read_text(encoding="utf-8").split("```")[1]
+    rubric, _, said = block.partition("$ glassformer check four-tokens examples/submissions")
+    written = (root / "examples" / "rubric.yaml").read_text(encoding="utf-8")
+    assert rubric.partition("\n")[2].partition("\n")[2].strip() == written.partition("\n")[2].strip()
+    arguments = ["--rubric", str(root / "examples" / "rubric.yaml"), "-o", str(tmp_path)]
+    found = run("four-tokens", str(root / "examples" / "submissions"), *arguments)
+    assert found.startswith(said.partition("\n")[2].partition("…")[0])
