@@ -41,10 +41,12 @@ fuzz: $(READY)
 slow: $(READY) browser
 	$(PY) -m pytest -m slow
 
-# Measures the overhead of tracing and the training rate next to peers; rewrites the tables in README.md and docs/scale.md.
+# Measures the overhead of tracing, the rate of training and the speed beside peers; rewrites the tables in README.md and
+# docs/scale.md. Peers are installed into an environment of their own; an interrupted run of peers.py continues.
 bench: $(READY)
 	OMP_NUM_THREADS=1 $(PY) benchmarks/tracing.py --update
 	OMP_NUM_THREADS=1 $(PY) benchmarks/training.py --update
+	$(PY) benchmarks/peers.py --update
 
 # Compares architectures (resumes an interrupted run) and rewrites the table in README.md and the findings in docs/compare.md.
 compare: $(READY)

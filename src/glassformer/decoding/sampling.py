@@ -153,14 +153,17 @@ def choose(
 ) -> Chosen:
     """Choose the next token for each row of logits (b, v).
 
-    Runs in double precision on the CPU, so that a seed gives the same result on every device. `processed_logprobs`:
-    log-probabilities are taken after `process` instead of before.
+    Sampling runs in double precision on the CPU, so that a seed gives the same result on every device.
+    `processed_logprobs`: log-probabilities are taken after `process` instead of before.
     """
-    raw = logits.detach().to("cpu", torch.float64)
+    greedy = sampling.temperature == 0
+    raw = logits.detach().to("cpu", torch.float32 if greedy and logits.dtype == torch.float32 else torch.float64)
     changed = raw if seen is None else penalise(raw, seen, sampling.repetition_penalty)
     changed = process(ban(changed, (*sampling.banned, *banned)))
-    if bool(changed.isneginf().all(-1).any()):
+    best, tokens = changed.max(-1)
+    if bool(best.isneginf().any()):
         raise ConfigError("the constraints leave no token to choose", "ban fewer, or allow n-grams to repeat")
-    tokens = changed.argmax(-1) if sampling.temperature == 0 else draw(cut(changed, sampling), randomness)
+    if not greedy:
+        tokens = draw(cut(changed, sampling), randomness)
     judged = changed if processed_logprobs else raw
-    return Chosen(tokens, judged.log_softmax(-1).gather(-1, tokens[:, None])[:, 0])
+    return Chosen(tokens, judged.gather(-1, tokens[:, None])[:, 0] - judged.logsumexp(-1))

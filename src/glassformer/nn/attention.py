@@ -15,7 +15,7 @@ from glassformer.core.fused import Pattern, attend_fused, spread
 from glassformer.core.rotary import rotate
 from glassformer.errors import ConfigError, ShapeError
 from glassformer.nn.cache import LayerCache
-from glassformer.nn.linear import Linear
+from glassformer.nn.linear import Linear, joint
 from glassformer.nn.tap import Tap, active
 
 
@@ -148,20 +148,29 @@ class MultiHeadAttention(nn.Module):
     ) -> Float[Tensor, "b t m"]:
         if X.dim() != 3:
             raise ShapeError(f"attention received tokens of shape {tuple(X.shape)}", "give (batch, tokens, width)")
-        Q = self.Q(self.turn(self.Q0(self.split(self.WQ(X), self.config.heads)), view))
         if cache is not None and cache.complete:  # the memory was already projected
-            K, V = cache.kept()
+            Q, (K, V) = self.queries(self.WQ(X), view), cache.kept()
         else:
-            K, V = self.project(X if Z is None else Z, view)
+            if Z is None:
+                q, k, v = joint(X, self.WQ, self.WK, self.WV)
+            else:
+                q, (k, v) = self.WQ(X), joint(Z, self.WK, self.WV)
+            Q, K, V = self.queries(q, view), *self.keys(k, v, view)
             if cache is not None:
                 K, V = cache.append(K, V)
         return self.O(self.join(self.H(self.gather(Q, K, V, view))))
 
     def project(self, Z: Float[Tensor, "b s n"], view: View) -> tuple[Tensor, Tensor]:
         """K = W_K Z and V = W_V Z, split into heads; rotary positions are applied to the keys."""
-        K = self.K0(self.split(self.WK(Z), self.config.kv_heads))
-        V = self.split(self.WV(Z), self.config.kv_heads)
-        return self.K(self.turn(K, view)), self.V(V)
+        k, v = joint(Z, self.WK, self.WV)
+        return self.keys(k, v, view)
+
+    def queries(self, q: Float[Tensor, "b t hd"], view: View) -> Float[Tensor, "b h t d"]:
+        return self.Q(self.turn(self.Q0(self.split(q, self.config.heads)), view))
+
+    def keys(self, k: Float[Tensor, "b s gd"], v: Float[Tensor, "b s ge"], view: View) -> tuple[Tensor, Tensor]:
+        K = self.K(self.turn(self.K0(self.split(k, self.config.kv_heads)), view))
+        return K, self.V(self.split(v, self.config.kv_heads))
 
     def gather(self, Q: Tensor, K: Tensor, V: Tensor, view: View) -> Float[Tensor, "b h t e"]:
         """H = softargmax_β(Q Kᵀ) V: fused, unless an edit, dropout, a watcher of all of A or a gradient needs A."""

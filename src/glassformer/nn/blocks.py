@@ -15,6 +15,7 @@ from glassformer.errors import ConfigError, InputError
 from glassformer.nn.attention import AttentionConfig, MultiHeadAttention, View
 from glassformer.nn.cache import LayerCache, MemoryCache, SlidingCache, StaticCache
 from glassformer.nn.feedforward import FeedForward, FeedForwardConfig
+from glassformer.nn.linear import Dropout
 from glassformer.nn.norm import NormConfig
 from glassformer.nn.tap import Tap
 
@@ -60,14 +61,14 @@ class Residual(nn.Module):
         super().__init__()
         width = config.attention.width
         self.norm = config.norm.build(width)
-        self.gain = Gain(width, config.gain) if config.gain is not None else nn.Identity()
-        self.dropout = nn.Dropout(config.dropout)
+        self.gain = Gain(width, config.gain) if config.gain is not None else None
+        self.dropout = Dropout(config.dropout)
         self.pre = config.place == "pre"
 
     def forward(self, X: Float[Tensor, "b t m"], branch: Callable[[Tensor], Tensor]) -> Float[Tensor, "b t m"]:
-        if self.pre:
-            return X + self.dropout(self.gain(branch(self.norm(X))))
-        return self.norm(X + self.dropout(self.gain(branch(X))))
+        Y = branch(self.norm(X) if self.pre else X)
+        Y = X + self.dropout(Y if self.gain is None else self.gain(Y))
+        return Y if self.pre else self.norm(Y)
 
 
 class BlockCache(NamedTuple):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 from jaxtyping import Float
 from torch import Tensor
@@ -54,6 +56,21 @@ class StaticCache(LayerCache):
     def __init__(self, room: int) -> None:
         super().__init__()
         self.room = room
+        self.step: Any = None  # `nn.step.Step` of the stack that this cache belongs to, made on first use
+
+    @property
+    def rows(self) -> int:
+        """Batch size of the cached keys; 0 if the cache is empty."""
+        return 0 if self._pair is None else len(self._pair[0])
+
+    def push(self, k: Float[Tensor, "b g d"], v: Float[Tensor, "b g e"]) -> Pair:
+        """Append one position, without the checks of `append`."""
+        assert self._pair is not None
+        K, V = self._pair
+        K.select(2, self.length).copy_(k)
+        V.select(2, self.length).copy_(v)
+        self.length += 1
+        return K.narrow(2, 0, self.length), V.narrow(2, 0, self.length)
 
     def append(self, K: Float[Tensor, "b g t d"], V: Float[Tensor, "b g t e"]) -> Pair:
         self._require_batch(K)

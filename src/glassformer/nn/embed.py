@@ -9,7 +9,7 @@ from torch.nn.functional import conv2d
 
 from glassformer.core.values import has_values
 from glassformer.errors import ConfigError, InputError, ShapeError
-from glassformer.nn.linear import Embedding, Linear
+from glassformer.nn.linear import Dropout, Embedding, Linear
 from glassformer.nn.norm import NormConfig
 from glassformer.nn.positions import Added
 from glassformer.nn.tap import Tap
@@ -37,7 +37,7 @@ class TokenEmbedding(nn.Module):
         self.positions = positions.build(width) if positions is not None else None
         self.segments = Embedding(segments, width) if segments else None
         self.norm = norm.build(width) if norm is not None else None
-        self.dropout = nn.Dropout(dropout)
+        self.dropout = Dropout(dropout)
         self.T, self.E, self.X = Tap(), Tap(), Tap()
 
     def forward(

@@ -13,7 +13,7 @@ from torch.nn.functional import gelu, relu, silu
 
 from glassformer.core.attention import require_dropout
 from glassformer.errors import ConfigError
-from glassformer.nn.linear import Linear
+from glassformer.nn.linear import Dropout, Linear, joint
 from glassformer.nn.tap import Tap
 
 Activation = Literal["relu", "gelu", "gelu_tanh", "quick_gelu", "silu", "tanh"]
@@ -56,12 +56,15 @@ class FeedForward(nn.Module):
         self.W1 = Linear(config.width, config.hidden, bias=config.bias)
         self.W2 = Linear(config.hidden, config.width, bias=config.bias)
         self.W3 = Linear(config.width, config.hidden, bias=config.bias) if config.gated else None
-        self.dropout = nn.Dropout(config.dropout)
+        self.dropout = Dropout(config.dropout)
         self.P, self.F, self.O = Tap(), Tap(), Tap()
         self.G = Tap() if config.gated else None
 
     def forward(self, X: Float[Tensor, "*b m"]) -> Float[Tensor, "*b m"]:
-        F = ACTIVATIONS[self.config.activation](self.P(self.W1(X)))
-        if self.W3 is not None and self.G is not None:
-            F = F * self.G(self.W3(X))
+        activation = ACTIVATIONS[self.config.activation]
+        if self.W3 is None or self.G is None:
+            F = activation(self.P(self.W1(X)))
+        else:
+            P, G = joint(X, self.W1, self.W3)
+            F = activation(self.P(P)) * self.G(G)
         return self.O(self.W2(self.dropout(self.F(F))))

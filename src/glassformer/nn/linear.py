@@ -6,7 +6,7 @@ PyTorch's own layers initialise weights from the global random state; these do n
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Protocol
 
 import torch
@@ -27,6 +27,12 @@ class Kernel(Protocol):
 
     def __call__(self, input: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor: ...
 
+    def joint(self, input: Tensor, layers: Sequence[Linear]) -> tuple[Tensor, ...] | None:
+        """Return the outputs of several layers with the same input, from one product; None if they have to be run."""
+
+    def packed(self, layers: Sequence[Linear]) -> Callable[[Tensor], Tensor]:
+        """Return the product with the weights of these layers as they are now, without checks."""
+
 
 class Linear(nn.Linear):
     """y = W x + b, computed by PyTorch or by the kernel set by `runtime.prepare`, with the same weights."""
@@ -45,6 +51,20 @@ class Linear(nn.Linear):
             return self.kernel(input, self.weight, self.bias)
         require_runnable(self.weight.dtype)
         return nn.functional.linear(input, self.weight, self.bias)
+
+
+def joint(input: Tensor, *layers: Linear) -> tuple[Tensor, ...]:
+    """W₁ x + b₁, W₂ x + b₂, …: layers with the same input, computed as one product if their kernels allow it."""
+    kernel = getattr(layers[0], "kernel", None)
+    found = None if kernel is None else kernel.joint(input, layers)
+    return tuple(layer(input) for layer in layers) if found is None else found
+
+
+class Dropout(nn.Dropout):
+    """Dropout that is free of cost in eval mode, where it would be called for every token of an answer."""
+
+    def __call__(self, input: Tensor) -> Tensor:
+        return super().__call__(input) if self.training and self.p else input
 
 
 class Embedding(nn.Embedding):

@@ -16,6 +16,7 @@ from glassformer.nn.blocks import NO_VIEW, Block, BlockCache, BlockConfig, stati
 from glassformer.nn.cache import LayerCache
 from glassformer.nn.norm import NormConfig
 from glassformer.nn.positions import Biased, Rotary
+from glassformer.nn.step import step_of
 
 
 class Stack(nn.Module):
@@ -73,6 +74,10 @@ class Stack(nn.Module):
             view = view._replace(turn=self.rotary.turn(where, X.dtype))
         if self.relative is not None:
             view = view._replace(bias=self.relative(t, own.span(t)).to(X))
+        step = None if cache is None or t != 1 else step_of(self.blocks(), X, cache)
+        if step is not None and cache is not None:
+            X = step(X, view, memory_view, cache)
+            return X if self.norm is None else self.norm(X)
         for i, block in enumerate(self.blocks()):
             if self.checkpointing and cache is None and torch.is_grad_enabled():
                 X = checkpoint(block, X, view, memory, memory_view, use_reentrant=False)

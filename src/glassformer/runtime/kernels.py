@@ -7,6 +7,7 @@ weight has changed since. The weight itself stays in the layer, so that saving, 
 from __future__ import annotations
 
 import warnings
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
@@ -15,21 +16,26 @@ from torch.nn.functional import linear
 
 from glassformer.core.values import has_values
 from glassformer.errors import InputError
+from glassformer.nn.linear import Linear
 
 # oneDNN lays packed weights out for an expected number of rows; this one is good from 1 row to thousands.
 EXPECTED_ROWS = 128
 
 
+# The operators themselves: torch's wrapper around them inspects the arguments, which takes as long as a small layer.
+_float_product = torch.ops.mkldnn._linear_pointwise.default._op
+_int8_product = torch.ops.quantized.linear_dynamic.default._op
+
+
 class PackedKernel:
-    """Packs the weight once and multiplies by the packed copy. Subclasses say how."""
+    """Packs weights once and multiplies by the packed copy. Subclasses say how."""
 
     precision: str
     differentiable = False
     uses_amx = False  # may run AMX instructions, which some processors advertise and cannot execute
 
     def __init__(self) -> None:
-        self._packed: Any = None
-        self._source: tuple[int, int] | None = None
+        self._packed: dict[int, tuple[tuple[int, ...], Any, Tensor | None]] = {}  # by the number of joint layers
 
     def __call__(self, input: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
         if not has_values(input):  # a compiler or an exporter is tracing: the graph gets the layer's own weights
@@ -42,15 +48,59 @@ class PackedKernel:
                 'load it with precision="fp32" to train it or to differentiate through it',
             )
         source = (weight.data_ptr(), weight._version)
-        if source != self._source:
-            with torch.no_grad():
-                self._packed, self._source = self.pack(weight.detach(), bias), source
-        return self.product(input, bias)
+        kept = self._packed.get(1)
+        if kept is None or kept[0] != source:
+            kept = self._keep(source, [weight], [bias])
+        return self.product(input, kept[1], kept[2])
+
+    def joint(self, input: Tensor, layers: Sequence[Linear]) -> tuple[Tensor, ...] | None:
+        """Return the outputs of several layers from one product with all their weights, or None if not possible.
+
+        Layers must have the same kind of kernel and no forward hooks, and no gradient may be needed.
+        """
+        source: tuple[int, ...] = ()
+        for layer in layers:
+            if type(getattr(layer, "kernel", None)) is not type(self) or not isinstance(layer, Linear):
+                return None
+            if type(layer).forward is not Linear.forward or layer._forward_hooks or layer._forward_pre_hooks:
+                return None
+            source += (layer.weight.data_ptr(), layer.weight._version)
+        first = layers[0].weight
+        if not has_values(input) or (torch.is_grad_enabled() and (input.requires_grad or first.requires_grad)):
+            return None
+        if input.shape[-1] != first.shape[1]:
+            return None  # the layer itself says what is wrong
+        kept = self._packed.get(len(layers))
+        if kept is None or kept[0] != source:
+            kept = self._keep(source, [layer.weight for layer in layers], [layer.bias for layer in layers])
+        return self.product(input, kept[1], kept[2]).split([layer.out_features for layer in layers], -1)
+
+    def packed(self, layers: Sequence[Linear]) -> Callable[[Tensor], Tensor]:
+        """Return the product with the weights of these layers as they are now, without checks."""
+        source = tuple(part for layer in layers for part in (layer.weight.data_ptr(), layer.weight._version))
+        kept = self._packed.get(len(layers))
+        if kept is None or kept[0] != source:
+            kept = self._keep(source, [layer.weight for layer in layers], [layer.bias for layer in layers])
+        return lambda x: self.product(x, kept[1], kept[2])
+
+    @torch.no_grad()
+    def _keep(
+        self, source: tuple[int, ...], weights: Sequence[Tensor], biases: Sequence[Tensor | None]
+    ) -> tuple[tuple[int, ...], Any, Tensor | None]:
+        if len(weights) == 1:
+            weight, bias = weights[0].detach(), biases[0]
+        else:
+            parts = zip(weights, biases, strict=True)
+            some = any(bias is not None for bias in biases)
+            bias = torch.cat([w.new_zeros(len(w)) if b is None else b.detach() for w, b in parts]) if some else None
+            weight = torch.cat([w.detach() for w in weights])
+        self._packed[len(weights)] = kept = (source, self.pack(weight, bias), bias)
+        return kept
 
     def pack(self, weight: Tensor, bias: Tensor | None) -> Any:
         raise NotImplementedError
 
-    def product(self, input: Tensor, bias: Tensor | None) -> Tensor:
+    def product(self, input: Tensor, packed: Any, bias: Tensor | None) -> Tensor:
         raise NotImplementedError
 
     def __deepcopy__(self, memo: dict[int, Any]) -> PackedKernel:
@@ -69,8 +119,8 @@ class Float32Kernel(PackedKernel):
     def pack(self, weight: Tensor, bias: Tensor | None) -> Tensor:
         return torch.ops.mkldnn._reorder_linear_weight(weight.contiguous(), EXPECTED_ROWS)
 
-    def product(self, input: Tensor, bias: Tensor | None) -> Tensor:
-        return torch.ops.mkldnn._linear_pointwise.default(input, self._packed, bias, "none", [], "")
+    def product(self, input: Tensor, packed: Any, bias: Tensor | None) -> Tensor:
+        return _float_product(input, packed, bias, "none", [], "")
 
 
 class BFloat16Kernel(PackedKernel):
@@ -82,8 +132,8 @@ class BFloat16Kernel(PackedKernel):
     def pack(self, weight: Tensor, bias: Tensor | None) -> Tensor:
         return torch.ops.mkldnn._reorder_linear_weight(weight.bfloat16().contiguous(), EXPECTED_ROWS)
 
-    def product(self, input: Tensor, bias: Tensor | None) -> Tensor:
-        output = torch.ops.mkldnn._linear_pointwise.default(input.bfloat16(), self._packed, None, "none", [], "")
+    def product(self, input: Tensor, packed: Any, bias: Tensor | None) -> Tensor:
+        output = _float_product(input.bfloat16(), packed, None, "none", [], "")
         return output.float() if bias is None else output.float() + bias
 
 
@@ -106,8 +156,8 @@ class Int8Kernel(PackedKernel):
         finally:
             torch.backends.quantized.engine = before
 
-    def product(self, input: Tensor, bias: Tensor | None) -> Tensor:
-        return torch.ops.quantized.linear_dynamic.default(input, self._packed, False)
+    def product(self, input: Tensor, packed: Any, bias: Tensor | None) -> Tensor:
+        return _int8_product(input, packed, False)
 
 
 class OneDNNInt8Kernel(Int8Kernel):

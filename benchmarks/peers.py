@@ -1,0 +1,364 @@
+"""Speed beside the libraries that people pick for speed, as ratios, every contender in turn in one run.
+
+    .venv/bin/python benchmarks/peers.py [--only NAME ...] [--rounds N] [--threads N] [--cpu-time] [--again]
+                                         [--output FILE] [--update] [--list]
+
+Installs its peers (the extra `peers`) into an environment of its own, wheels only, and names those that cannot be
+installed. Every contender runs in a process of its own and waits for its turn; the best of its turns counts. Finished
+workloads are kept in results/peers-DATE.json, so an interrupted run continues there; --again measures anew. --update
+rewrites the table in README.md. Results are reliable on an idle machine only; on a busy one use --threads 1 --cpu-time.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import time
+import tomllib
+import traceback
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, Any
+
+ROOT = Path(__file__).parent.parent
+BEGIN, END = "<!-- speed -->\n", "<!-- /speed -->"
+CACHE = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "glassformer" / "peers"
+PEERS = tuple(tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]["optional-dependencies"]["peers"])
+# Versions of what Glassformer itself uses stay as they are.
+SAME = ("torch", "transformers", "tokenizers", "onnxruntime", "numpy", "onnx", "onnxscript", "safetensors")
+FETCHED = ("all-minilm-l6-v2", "whisper-tiny.en", "stories15m", "smollm2-135m")
+INSTALL_SECONDS = 400
+BUDGET = 75.0  # seconds of turns of one workload
+
+
+# ---- the peers' environment ------------------------------------------------------------------------------------------
+
+
+def environment() -> tuple[Path, dict[str, str]]:
+    """The interpreter that has the peers, and a reason for every one that it has not. Installed once, then kept."""
+    from importlib.metadata import PackageNotFoundError, version
+
+    place = CACHE / "venv"
+    python, log = place / "bin" / "python", CACHE / "missing.json"
+    if python.exists() and log.exists():
+        return python, json.loads(log.read_text(encoding="utf-8"))
+    CACHE.mkdir(parents=True, exist_ok=True)
+    subprocess.run([sys.executable, "-m", "venv", "--clear", str(place)], check=True)
+    site = next((place / "lib").glob("python*")) / "site-packages"
+    inherited = [path for path in sys.path if path.endswith("site-packages")] + [str(ROOT / "src")]
+    (site / "inherited.pth").write_text("\n".join(inherited) + "\n", encoding="utf-8")
+    same = []
+    for name in SAME:
+        try:
+            same.append(f"{name}=={version(name)}")
+        except PackageNotFoundError:
+            continue
+    missing = {}
+    for name in PEERS:
+        print(f"installing {name} …", flush=True)
+        command = [str(python), "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
+        try:
+            done = subprocess.run(
+                [*command, "--only-binary=:all:", name, *same], capture_output=True, text=True, timeout=INSTALL_SECONDS
+            )
+        except subprocess.TimeoutExpired:
+            missing[name] = f"not installed within {INSTALL_SECONDS} s"
+            continue
+        if done.returncode:
+            errors = [line for line in done.stderr.splitlines() if line.startswith("ERROR")] or ["pip failed"]
+            missing[name] = errors[0].removeprefix("ERROR: ")[:200]
+    log.write_text(json.dumps(missing, indent=1), encoding="utf-8")
+    return python, missing
+
+
+def versions(python: Path) -> dict[str, str]:
+    """Versions of the peers, as their environment has them."""
+    code = (
+        "import json, importlib.metadata as m; found = {}\n"
+        f"for name in {PEERS + SAME!r}:\n"
+        "    try: found[name] = m.version(name)\n    except m.PackageNotFoundError: pass\n"
+        "print(json.dumps(found))"
+    )
+    done = subprocess.run([str(python), "-c", code], capture_output=True, text=True, check=True)
+    return json.loads(done.stdout)  # type: ignore[no-any-return]
+
+
+# ---- contenders ------------------------------------------------------------------------------------------------------
+
+
+def work(name: str, contender: str) -> None:
+    """The child process: load, do the work once, then once for each line of stdin; answers are lines of JSON."""
+    answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
+    os.dup2(2, 1)  # what a library prints must not look like an answer
+
+    def answer(**facts: Any) -> None:
+        print(json.dumps(facts), file=answers, flush=True)
+
+    try:
+        import torch
+        from workloads import CPU_TIME, THREADS, every
+
+        torch.set_num_threads(THREADS)
+        clock = time.process_time if CPU_TIME else time.perf_counter
+        ready = every()[name].contenders[contender]()
+        ready.run()
+        answer(facts=dict(ready.facts))
+        for _ in sys.stdin:
+            start = clock()
+            own = ready.run()
+            took = clock() - start
+            answer(seconds=own if isinstance(own, float) else took)
+    except Exception as error:
+        traceback.print_exc()
+        answer(error=f"{type(error).__name__}: {(str(error).splitlines() or [''])[0][:160]}")
+    answers.flush()
+    os._exit(0)  # some peers hang when their threads are torn down
+
+
+@dataclass
+class Child:
+    """One contender's process."""
+
+    process: subprocess.Popen[str]
+    facts: dict[str, Any]
+    times: list[float]
+    error: str | None = None
+
+    @classmethod
+    def start(cls, python: Path, name: str, contender: str, log: IO[str]) -> Child:
+        command = [str(python), __file__, "--worker", name, contender]
+        variables = {"HF_HUB_OFFLINE": "1", "TQDM_DISABLE": "1", "PYTHONPATH": str(ROOT / "src"),
+                     "TOKENIZERS_PARALLELISM": "false" if os.environ["OMP_NUM_THREADS"] == "1" else "true"}  # fmt: skip
+        pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": log, "text": True}
+        process = subprocess.Popen(command, env={**os.environ, **variables}, **pipes)
+        child = cls(process, {}, [])
+        child.facts = child.hear().get("facts", {})
+        return child
+
+    def hear(self) -> dict[str, Any]:
+        assert self.process.stdout is not None
+        line = self.process.stdout.readline()
+        said: dict[str, Any] = json.loads(line) if line else {"error": f"ended with {self.process.wait()}"}
+        self.error = self.error or said.get("error")
+        return said
+
+    def turn(self) -> None:
+        if self.error is None:
+            assert self.process.stdin is not None
+            print(file=self.process.stdin, flush=True)
+            said = self.hear()
+            if "seconds" in said:
+                self.times.append(said["seconds"])
+
+    def stop(self) -> None:
+        self.process.kill()
+        self.process.wait()
+
+
+def measure(python: Path, name: str, rounds: int | None) -> dict[str, Any]:
+    """The best time of each contender of a workload, and why others have none."""
+    from workloads import every
+
+    workload = every()[name]
+    children: dict[str, Child] = {}
+    with (CACHE / "log.txt").open("a", encoding="utf-8") as log:
+        try:
+            for contender in workload.contenders:
+                children[contender] = Child.start(python, name, contender, log)
+            start, turns = time.perf_counter(), rounds or workload.rounds
+            for turn in range(turns):
+                for child in list(children.values())[:: 1 if turn % 2 == 0 else -1]:
+                    time.sleep(0.05)  # threads of the one before stop spinning
+                    child.turn()
+                if time.perf_counter() - start > BUDGET:
+                    break
+        finally:
+            for child in children.values():
+                child.stop()
+    return {
+        "seconds": {name: min(child.times) for name, child in children.items() if child.times},
+        "turns": {name: len(child.times) for name, child in children.items()},
+        "facts": {name: child.facts for name, child in children.items() if child.facts},
+        "errors": {name: child.error for name, child in children.items() if child.error},
+        "load": os.getloadavg()[0],
+    }
+
+
+def limits() -> dict[str, float]:
+    """What the machine can do at most, by torch: bytes read per second, and operations per second of large products."""
+    import torch
+
+    from glassformer.runtime import interleaved
+    from glassformer.runtime.kernels import Float32Kernel, Int8Kernel
+
+    torch.set_num_threads(int(os.environ["OMP_NUM_THREADS"]))
+    n = 2048
+    block, a, b = torch.ones(1 << 27), torch.randn(n, n), torch.randn(n, n)
+    kernels = {"fp32": Float32Kernel(), "int8": Int8Kernel()}
+    with torch.no_grad():
+        times = interleaved(
+            {
+                "bytes": lambda: block.sum(),
+                "torch": lambda: a @ b,
+                **{name: (lambda kernel=kernel: kernel(a, b, None)) for name, kernel in kernels.items()},
+            },
+            rounds=5,
+            clock=time.process_time if os.environ.get("GLASSFORMER_CPU_TIME") else time.perf_counter,
+        )
+    return {
+        "bytes_per_second": 4 * block.numel() / times["bytes"],
+        "fp32_operations_per_second": 2 * n**3 / min(times["torch"], times["fp32"]),
+        "int8_operations_per_second": 2 * n**3 / times["int8"],
+    }
+
+
+# ---- the table -------------------------------------------------------------------------------------------------------
+
+
+def limit_of(workload: Any, ours: str, machine: dict[str, float]) -> float | None:
+    """The least time that memory and products allow, in seconds."""
+    precision = "int8" if "int8" in ours else "fp32"
+    parts = []
+    if ours in workload.bytes_read:
+        parts.append(workload.bytes_read[ours] / machine["bytes_per_second"])
+    if ours in workload.operations:
+        parts.append(workload.operations[ours] / machine[f"{precision}_operations_per_second"])
+    return max(parts, default=None)
+
+
+def rows(results: dict[str, Any]) -> list[dict[str, Any]]:
+    """One row for each of our contenders that has a target: its time, and its ratio to each other one."""
+    from workloads import every
+
+    found = []
+    for name, workload in every().items():
+        measured = results["workloads"].get(name)
+        if measured is None:
+            continue
+        seconds = measured["seconds"]
+        peers = {peer: s for peer, s in seconds.items() if not peer.startswith("glassformer")}
+        for ours in dict.fromkeys(target.ours for target in workload.targets):
+            if ours not in seconds:
+                continue
+            own = seconds[ours]
+            wanted = [target for target in workload.targets if target.ours == ours]
+            ratios = {peer: own / s for peer, s in peers.items()} | ({"real time": own} if workload.unit == "×" else {})
+            limit = limit_of(workload, ours, results["limits"])
+            found.append(
+                {
+                    "title": workload.title,
+                    "ours": ours,
+                    "seconds": own,
+                    "unit": workload.unit,
+                    "ratios": ratios,
+                    "best": min(peers, key=lambda peer: peers[peer]) if peers else None,
+                    "today": workload.today if workload.today in peers else None,
+                    "limit": None if limit is None else own / limit,
+                    "targets": [(t.peer, t.ratio, ratios.get(t.peer)) for t in wanted],
+                    "cosine": measured["facts"].get(ours, {}).get("cosine"),
+                }
+            )
+    return found
+
+
+def shown(seconds: float, unit: str) -> str:
+    return {"ms": f"{1e3 * seconds:,.1f} ms", "s": f"{seconds:,.1f} s", "×": f"{seconds:.3f} ×"}[unit]
+
+
+def table(results: dict[str, Any]) -> str:
+    """Markdown: ours, the fastest peer, what people use today and the machine's limit, as ratios of time."""
+    columns = ("workload", "ours", "× fastest peer", "× what people use today", "× machine's limit", "target")
+    lines = [f"| {' | '.join(columns)} |", "|---" * len(columns) + "|"]
+    for row in rows(results):
+        best, today = row["best"], row["today"]
+        targets = "; ".join(
+            f"{'met' if r is not None and r <= wanted else 'missed' if r is not None else 'not measured'}: "
+            f"{'–' if r is None else f'{r:.2f}'} of ≤ {wanted:g} × {peer}"
+            for peer, wanted, r in row["targets"]
+        )
+        title = row["title"] + ("" if row["ours"].split()[-1] in row["title"] else f" ({row['ours']})")
+        cells = [
+            title,
+            shown(row["seconds"], row["unit"]),
+            "–" if best is None else f"{row['ratios'][best]:.2f} ({best})",
+            "–" if today is None else f"{row['ratios'][today]:.2f} ({today})",
+            "–" if row["limit"] is None else f"{row['limit']:.1f}",
+            targets,
+        ]
+        lines.append("| " + " | ".join(cells) + " |")
+    card, machine = results["card"], results["limits"]
+    missing = "".join(f" Missing: {name} ({why})." for name, why in results["missing"].items())
+    errors = "".join(
+        f" {contender} did not run ({why})."
+        for measured in results["workloads"].values()
+        for contender, why in measured["errors"].items()
+    )
+    lines.append("")
+    lines.append(
+        f"{card['processor']}, {card['threads']} threads, {results['clock']}, {results['date']}; below 1 is "
+        f"faster than the peer. Limits: reads of {machine['bytes_per_second'] / 1e9:.0f} GB/s, products of "
+        f"{machine['fp32_operations_per_second'] / 1e9:.0f} "
+        f"GFLOP/s in fp32 and {machine['int8_operations_per_second'] / 1e9:.0f} GOP/s in int8.{missing}{errors}"
+    )
+    return "\n".join(lines)
+
+
+def main() -> None:
+    options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    options.add_argument("--only", nargs="+", metavar="NAME", help="Workloads to measure; a prefix selects several.")
+    options.add_argument("--rounds", type=int, help="Turns of each contender. Defaults to the workload's own number.")
+    options.add_argument("--threads", type=int, default=2, help="Threads of every contender.")
+    options.add_argument("--cpu-time", action="store_true", help="Processor time instead of the clock's.")
+    options.add_argument("--output", type=Path, help="Results. Defaults to results/peers-DATE.json.")
+    options.add_argument("--again", action="store_true", help="Measure workloads that already have results of today.")
+    options.add_argument("--update", action="store_true", help="Rewrite the table in README.md.")
+    options.add_argument("--list", action="store_true", help="List the workloads and their contenders.")
+    options.add_argument("--worker", nargs=2, metavar=("WORKLOAD", "CONTENDER"), help=argparse.SUPPRESS)
+    wanted = options.parse_args()
+    if wanted.worker:
+        return work(*wanted.worker)
+    os.environ |= {"OMP_NUM_THREADS": str(wanted.threads), "GLASSFORMER_PEERS": str(CACHE)}
+    os.environ |= {"GLASSFORMER_CPU_TIME": "1"} if wanted.cpu_time else {}
+    from workloads import every
+
+    names = [name for name in every() if not wanted.only or any(name.startswith(one) for one in wanted.only)]
+    if wanted.list:
+        for name in names:
+            print(f"{name:20} {', '.join(every()[name].contenders)}")
+        return None
+    from glassformer.data.registry import fetch
+    from glassformer.runtime import card
+
+    python, missing = environment()
+    for model in FETCHED:
+        fetch(model)
+    path = wanted.output or ROOT / "results" / f"peers-{time.strftime('%Y-%m-%d')}.json"
+    results = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {"workloads": {}}
+    results |= {"date": time.strftime("%Y-%m-%d"), "card": card() | {"threads": wanted.threads}, "missing": missing}
+    results["clock"] = "processor time" if wanted.cpu_time else "best time by the clock"
+    results["versions"] = versions(python)
+    if "limits" not in results or wanted.again:
+        results["limits"] = limits()
+    for name in names:
+        if name in results["workloads"] and not wanted.again:
+            continue
+        start = time.perf_counter()
+        results["workloads"][name] = found = measure(python, name, wanted.rounds)
+        part = path.with_suffix(".part")
+        part.write_text(json.dumps(results, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+        os.replace(part, path)
+        seconds = ", ".join(f"{key} {1e3 * value:,.1f} ms" for key, value in found["seconds"].items())
+        print(f"{name}: {seconds} [{time.perf_counter() - start:.0f} s]", *found["errors"].items(), flush=True)
+    print(table(results))
+    if wanted.update:
+        readme = ROOT / "README.md"
+        before, _, rest = readme.read_text(encoding="utf-8").partition(BEGIN)
+        readme.write_text(f"{before}{BEGIN}{table(results)}\n{END}{rest.partition(END)[2]}", encoding="utf-8")
+    return None
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,151 @@
+"""One forward pass: ViT-B/16 with random weights, and MiniLM-L6."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from workloads import THREADS, Ready, Target, Workload, assets
+
+WORDS = 30522
+
+
+def minilm() -> Path:
+    return assets.fetched("all-minilm-l6-v2")
+
+
+def images(batch: int) -> dict[str, Any]:
+    import torch
+
+    return {"image": torch.randn(batch, 3, 224, 224, generator=torch.Generator().manual_seed(0))}
+
+
+def sentences(batch: int, length: int) -> dict[str, Any]:
+    """Random words; no padding, so that all contenders do the same products."""
+    import torch
+
+    tokens = torch.randint(1000, WORDS, (batch, length), generator=torch.Generator().manual_seed(0))
+    return {"tokens": tokens, "real": torch.ones_like(tokens, dtype=torch.bool)}
+
+
+Inputs = Callable[[], dict[str, Any]]
+
+
+def ours(folder: Callable[[], Path], inputs: Inputs, precision: str) -> Callable[[], Ready]:
+    def load() -> Ready:
+        import torch
+
+        import glassformer as gf
+
+        def call(model: Any, x: dict[str, Any]) -> Any:
+            with torch.inference_mode():
+                return model(x["image"]) if "image" in x else model.embeddings(x["tokens"], x["real"])
+
+        x, model = inputs(), gf.load(folder(), precision=precision)
+        facts = {}
+        if precision != "fp32":
+            pair = [call(m, x).double() for m in (model, gf.load(folder()))]
+            facts["cosine"] = float(torch.nn.functional.cosine_similarity(*pair, dim=-1).min())
+        return Ready(lambda: call(model, x), facts)
+
+    return load
+
+
+def onnxruntime(name: str, folder: Callable[[], Path], inputs: Inputs, precision: str) -> Callable[[], Ready]:
+    def load() -> Ready:
+        import onnxruntime
+
+        path = (assets.onnx_int8 if precision == "int8" else assets.onnx)(name, folder())
+        options = onnxruntime.SessionOptions()
+        options.intra_op_num_threads = THREADS
+        session = onnxruntime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
+        feeds = {key: x.numpy() for key, x in inputs().items()}
+        return Ready(lambda: session.run(None, feeds))
+
+    return load
+
+
+def openvino(name: str, folder: Callable[[], Path], inputs: Inputs) -> Callable[[], Ready]:
+    def load() -> Ready:
+        import openvino
+
+        feeds = {key: x.numpy() for key, x in inputs().items()}
+        model = openvino.Core().read_model(assets.onnx(name, folder()))
+        model.reshape({key: list(x.shape) for key, x in feeds.items()})
+        options = {"INFERENCE_NUM_THREADS": THREADS, "PERFORMANCE_HINT": "LATENCY", "INFERENCE_PRECISION_HINT": "f32"}
+        request = openvino.Core().compile_model(model, "CPU", options).create_infer_request()
+        return Ready(lambda: request.infer(feeds))
+
+    return load
+
+
+def huggingface(folder: Callable[[], Path], inputs: Inputs) -> Callable[[], Ready]:
+    def load() -> Ready:
+        import torch
+        from transformers import AutoModel, AutoModelForImageClassification
+
+        torch.set_num_threads(THREADS)
+        x = inputs()
+        if "image" in x:
+            model, given = AutoModelForImageClassification.from_pretrained(folder()), {"pixel_values": x["image"]}
+        else:
+            model, given = AutoModel.from_pretrained(folder()), {"input_ids": x["tokens"], "attention_mask": x["real"]}
+        model.eval()
+
+        def run() -> None:
+            with torch.inference_mode():
+                model(**given)
+
+        return Ready(run)
+
+    return load
+
+
+def workloads(
+    name: str, title: str, folder: Callable[[], Path], inputs: Inputs, operations: float, ratios: tuple[float, float]
+) -> tuple[Workload, Workload]:
+    """The same forward pass in int8 and in fp32, with the targets of both."""
+    asset = name.partition("-")[0]
+    today = "HF fp32"
+    return (
+        Workload(
+            name=f"{name}-int8",
+            title=f"{title}, int8",
+            contenders={
+                "glassformer int8": ours(folder, inputs, "int8"),
+                "ONNX Runtime int8": onnxruntime(asset, folder, inputs, "int8"),
+                today: huggingface(folder, inputs),
+            },
+            today=today,
+            targets=(Target("glassformer int8", "ONNX Runtime int8", ratios[0]),),
+            operations={"glassformer int8": operations},
+        ),
+        Workload(
+            name=f"{name}-fp32",
+            title=f"{title}, fp32",
+            contenders={
+                "glassformer fp32": ours(folder, inputs, "fp32"),
+                "OpenVINO fp32": openvino(asset, folder, inputs),
+                "ONNX Runtime fp32": onnxruntime(asset, folder, inputs, "fp32"),
+                today: huggingface(folder, inputs),
+            },
+            today=today,
+            targets=(Target("glassformer fp32", "OpenVINO fp32", ratios[1]),),
+            operations={"glassformer fp32": operations},
+        ),
+    )
+
+
+def layers(depth: int, width: int, tokens: int, batch: int) -> float:
+    """2 (12 m² n + 2 n² m) per layer and sequence."""
+    return batch * depth * 2 * (12 * width**2 * tokens + 2 * tokens**2 * width)
+
+
+WORKLOADS = (
+    *workloads("vit-b1", "ViT-B/16, batch 1", assets.vit, lambda: images(1), layers(12, 768, 197, 1), (1.0, 1.05)),
+    *workloads("vit-b8", "ViT-B/16, batch 8", assets.vit, lambda: images(8), layers(12, 768, 197, 8), (1.0, 1.05)),
+    *workloads("minilm-32x128", "MiniLM-L6, 32 × 128", minilm, lambda: sentences(32, 128),
+               layers(6, 384, 128, 32), (1.0, 1.05)),
+    *workloads("minilm-1x32", "MiniLM-L6, 1 × 32", minilm, lambda: sentences(1, 32), layers(6, 384, 32, 1), (1.2, 1.2)),
+)  # fmt: skip

@@ -1,0 +1,137 @@
+"""One step of training: forward, backward and AdamW, beside Hugging Face's model of the same size."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from workloads import THREADS, Ready, Target, Workload
+
+
+def stepping(model: Any, loss: Callable[[], Any], precision: str = "fp32") -> Ready:
+    import torch
+
+    torch.set_num_threads(THREADS)
+    model.train()
+    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-4, fused=True)
+
+    def run() -> None:
+        optimizer.zero_grad(set_to_none=True)
+        with torch.autocast("cpu", torch.bfloat16, enabled=precision == "bf16"):
+            value = loss()
+        value.backward()
+        optimizer.step()
+
+    return Ready(run, {"parameters": sum(weight.numel() for weight in model.parameters())})
+
+
+def tokens(vocabulary: int, batch: int, length: int) -> Any:
+    import torch
+
+    return torch.randint(vocabulary, (batch, length), generator=torch.Generator().manual_seed(0))
+
+
+def ours_gpt(precision: str) -> Callable[[], Ready]:
+    def load() -> Ready:
+        from torch.nn.functional import cross_entropy
+
+        from glassformer.models import Decoder
+        from glassformer.models.decoder import plain
+        from glassformer.nn.finite import looked_at
+
+        model, ids = Decoder(plain(8192, 384, 6, 6, 256)), tokens(8192, 8, 257)
+
+        def loss() -> Any:
+            with looked_at():  # as the training loop does, which checks the loss
+                return cross_entropy(model(ids[:, :-1]).flatten(0, 1), ids[:, 1:].flatten())
+
+        return stepping(model, loss, precision)
+
+    return load
+
+
+def hf_gpt() -> Ready:
+    from transformers import GPT2Config, GPT2LMHeadModel
+
+    sizes = {"vocab_size": 8192, "n_embd": 384, "n_layer": 6, "n_head": 6, "n_positions": 256}
+    model = GPT2LMHeadModel(GPT2Config(**sizes, resid_pdrop=0.0, embd_pdrop=0.0, attn_pdrop=0.0))
+    ids = tokens(8192, 8, 256)
+    return stepping(model, lambda: model(ids, labels=ids).loss)
+
+
+def ours_vit() -> Ready:
+    import torch
+    from torch.nn.functional import cross_entropy
+
+    from glassformer.models import ViT, vit
+    from glassformer.nn.finite import looked_at
+
+    model = ViT(vit.small_16())
+    pixels, labels = torch.randn(4, 3, 224, 224), torch.arange(4)
+
+    def loss() -> Any:
+        with looked_at():
+            return cross_entropy(model(pixels), labels)
+
+    return stepping(model, loss)
+
+
+def hf_vit() -> Ready:
+    import torch
+    from transformers import ViTConfig, ViTForImageClassification
+
+    sizes = {"hidden_size": 384, "num_hidden_layers": 12, "num_attention_heads": 6, "intermediate_size": 1536}
+    model = ViTForImageClassification(
+        ViTConfig(**sizes, num_labels=1000, hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0)
+    )
+    pixels, labels = torch.randn(4, 3, 224, 224), torch.arange(4)
+    return stepping(model, lambda: model(pixels, labels=labels).loss)
+
+
+def ours_bert() -> Ready:
+    from torch.nn.functional import cross_entropy
+
+    from glassformer.models import Encoder, EncoderConfig
+    from glassformer.nn import BlockConfig, FeedForwardConfig, Learned, NormConfig, heads
+    from glassformer.nn.finite import looked_at
+    from glassformer.nn.text import TextConfig
+
+    norm = NormConfig(eps=1e-12)
+    block = BlockConfig(
+        attention=heads(384, 6), ffn=FeedForwardConfig(width=384, hidden=1536), norm=norm, place="post"
+    )
+    text = TextConfig(
+        vocabulary=8192, depth=6, block=block, positions=Learned(length=128), segments=2, first_norm=norm
+    )
+    model, ids = Encoder(EncoderConfig(text=text, word_head=True)), tokens(8192, 16, 128)
+
+    def loss() -> Any:
+        with looked_at():
+            return cross_entropy(model.words(model(ids)).flatten(0, 1), ids.flatten())
+
+    return stepping(model, loss)
+
+
+def hf_bert() -> Ready:
+    from transformers import BertConfig, BertForMaskedLM
+
+    sizes = {"vocab_size": 8192, "hidden_size": 384, "num_hidden_layers": 6, "num_attention_heads": 6}
+    model = BertForMaskedLM(
+        BertConfig(**sizes, intermediate_size=1536, hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0)
+    )
+    ids = tokens(8192, 16, 128)
+    return stepping(model, lambda: model(ids, labels=ids).loss)
+
+
+def workload(name: str, title: str, contenders: dict[str, Callable[[], Ready]]) -> Workload:
+    target = (Target("glassformer fp32", "HF fp32", 0.8),)
+    return Workload(name=name, title=title, contenders=contenders, targets=target, today="HF fp32", rounds=3)
+
+
+WORKLOADS = (
+    workload("train-gpt", "training step, GPT-2-like 6 × 384, 8 × 256",
+             {"glassformer fp32": ours_gpt("fp32"), "HF fp32": hf_gpt}),
+    workload("train-vit", "training step, ViT-S/16, 4 images", {"glassformer fp32": ours_vit, "HF fp32": hf_vit}),
+    workload("train-bert", "training step, BERT-like 6 × 384, 16 × 128",
+             {"glassformer fp32": ours_bert, "HF fp32": hf_bert}),
+)  # fmt: skip
