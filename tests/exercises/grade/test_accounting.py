@@ -90,3 +90,9 @@ def test_a_rendered_solution_leaves_nothing_unread(name: str, form: str) -> None
     found = grade(exercise, read(render(solve(exercise), form), "a.md" if form == "markdown" else "a.tex"))
     assert found.score == 1
     assert found.accounting.unread == 0
+
+
+def test_rows_and_columns_of_a_table_of_cells_are_indices() -> None:
+    text = "symbol,row,column,value\nS,1,1,1\nS,1,2,2\nA,1,2,0.5344\n"
+    counts = grade(library.get("four-tokens"), read(text, "a.csv")).accounting
+    assert (counts.graded, counts.recognised, counts.unread) == (3, 6, 0)

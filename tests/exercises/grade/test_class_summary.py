@@ -106,3 +106,11 @@ def test_nobody_has_points() -> None:
     assert found.points == {}
     for form in ("text", "markdown", "html", "json"):
         assert "empty" in found.render(form)
+
+
+def test_work_on_another_exercise_is_told_apart_from_wrong_numbers() -> None:
+    made = check(EXERCISE, {"Q": [[1, 2, 3]], "S": S})
+    found = summarize([Submission(Path("a.md"), made)], EXERCISE)
+    assert found.misshaped == {"a.md": ("Q",)}
+    assert found.unexplained == ()
+    assert "Steps of the wrong size, perhaps of another exercise\n" in found.render("text")

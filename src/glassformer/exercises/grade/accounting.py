@@ -37,6 +37,7 @@ _SIZE = re.compile(r"\d\s*(?:[x×]|\\times)\s*$")
 _DATE = re.compile(r"(?:\d{1,4}[./:-]){1,2}$")
 _ITEM = re.compile(r"^\s*(?:[>*#-]+\s*)?\(?$")
 _ITEM_END = re.compile(r"^(?:[.)]|\s*$)(?!\d)")
+_CELL_TABLE = re.compile(r"\W*(?:symbol|name|quantity)\W+(?:row|i)\W+(?:column|col|j)\W+\w+", re.I)
 _YEAR = re.compile(r"(?:19|20)\d\d$")
 _MATRICULATION = re.compile(r"\d{6,10}$")
 _UNCERTAINTY = re.compile(r"(?:±|\\pm)\s*$")
@@ -116,6 +117,10 @@ class Ledger:
 
     def recognise(self, question: str = "") -> None:
         """Recognize labels, indices, sizes, dates, markup and the exercise's own text among the unclaimed numbers."""
+        if _CELL_TABLE.match(self.lines[0]):  # symbol,row,column,value: two indices on each line
+            whole = [k for k, (_, _, number) in enumerate(self.places) if self.owner[k] is None and "." not in number]
+            for k in whole[: 2 * (len(self.lines) - 1)]:
+                self.owner[k] = "recognised"
         preamble = self.text.find(r"\begin{document}")
         asked = [part for part in map(_plain, re.split(r"[.?!]\s+|\n", question)) if any(map(str.isdigit, part))]
         aside = {

@@ -47,7 +47,10 @@ class MistakeSummary:
 
 @dataclass(frozen=True, slots=True)
 class ClassSummary:
-    """A graded class. `totals`: points by submission; `ungraded`: reasons; `unused`: overrides that do not apply."""
+    """A graded class, by submission: `totals` are points, `ungraded` reasons, `misshaped` steps of the wrong size.
+
+    `unexplained` are those with wrong numbers that no known mistake explains; `unused` overrides that do not apply.
+    """
 
     title: str
     maximum: float
@@ -55,6 +58,7 @@ class ClassSummary:
     ungraded: dict[str, str]
     steps: tuple[StepSummary, ...]
     mistakes: tuple[MistakeSummary, ...]
+    misshaped: dict[str, tuple[str, ...]]
     unexplained: tuple[str, ...]
     unread: dict[str, int]
     overridden: dict[str, tuple[str, ...]]
@@ -109,6 +113,7 @@ def summarize(
     ungraded: dict[str, str] = {}
     steps: dict[str, list[StepPoints]] = {key: [] for key in rubric.steps}
     mistakes: dict[str, dict[str, list[str]]] = {}
+    misshaped: dict[str, tuple[str, ...]] = {}
     unexplained: list[str] = []
     unread: dict[str, int] = {}
     names = _names(submissions)
@@ -121,8 +126,11 @@ def summarize(
             for mistake in grade.mistakes:
                 mistakes.setdefault(mistake.name, {}).setdefault(name, []).append(mistake.where)
             named = {place for mistake in grade.mistakes for place in mistake.cells}
-            wrong = [(c.symbol, c.row - 1, c.column - 1) for c in grade.cells if c.verdict == "wrong"]
-            unexplained += [name] if set(wrong) - named else []
+            wrong = [c for c in grade.cells if c.verdict == "wrong"]
+            other = {(c.symbol, c.row - 1, c.column - 1) for c in wrong if c.given is not None} - named
+            unexplained += [name] if other else []
+            sizes = tuple(dict.fromkeys(c.symbol for c in wrong if c.given is None))
+            misshaped |= {name: sizes} if sizes else {}
         if grade is not None and grade.accounting.unread:
             unread[name] = grade.accounting.unread
         if points is not None:
@@ -137,6 +145,7 @@ def summarize(
         ungraded,
         tuple(sorted((_step(step, found, count) for step, found in steps.items()), key=lambda s: -s.lost)),
         tuple(sorted((_mistake(*item) for item in mistakes.items()), key=lambda m: -len(m.submissions))),
+        misshaped,
         tuple(unexplained),
         unread,
         {name: s.points.comments for name, s in zip(names, submissions, strict=True) if s.points and s.points.comments},
@@ -203,6 +212,10 @@ def _view(summary: ClassSummary) -> dict[str, Any]:
         "lists": [
             (title, items)
             for title, items in (
+                (
+                    "Steps of the wrong size, perhaps of another exercise",
+                    [f"{name}: {', '.join(map(shown_name, steps))}" for name, steps in summary.misshaped.items()],
+                ),
                 ("Wrong numbers that no known mistake explains", list(summary.unexplained)),
                 ("Set by hand", [f"{name}: {' '.join(said)}" for name, said in summary.overridden.items()]),
                 ("Overrides that do not apply", list(summary.unused)),
