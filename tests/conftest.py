@@ -15,7 +15,7 @@ from glassformer.errors import GlassError
 # Before anything imports them: the annotations of core and nn become checks.
 install_import_hook(["glassformer.core", "glassformer.nn"], "beartype.beartype")
 
-pytest_plugins = ["fixtures.command_line", "fixtures.shapes", "fixtures.text_models"]
+pytest_plugins = ["fixtures.browser", "fixtures.command_line", "fixtures.shapes", "fixtures.text_models"]
 
 settings.register_profile("glassformer", deadline=None, derandomize=True, print_blob=True, max_examples=30)
 settings.register_profile("thorough", settings.get_profile("glassformer"), max_examples=300)

@@ -15,7 +15,7 @@ import glassformer as gf
 ROOT = Path(__file__).parent.parent
 VERBS = (
     "solve", "check", "load", "save", "generate", "classify", "translate", "embed", "transcribe", "train", "evaluate",
-    "trace", "edit", "look",
+    "trace", "edit", "look", "show",
 )  # fmt: skip
 
 

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
         report,
         runtime,
         server,
+        widget,
     )
     from glassformer.checkpoints.native import save
     from glassformer.errors import GlassError
@@ -50,13 +51,15 @@ if TYPE_CHECKING:
     from glassformer.pipelines.translate import translate
     from glassformer.report.model_report import look
     from glassformer.train import train
+    from glassformer.widget.shown import show
 
 __version__ = "0.1.0"
 
 __all__ = [
     "GlassError", "__version__", "check", "checkpoints", "classify", "core", "data", "decoding", "edit", "embed",
     "errors", "evaluate", "exercises", "figures", "generate", "lab", "lens", "load", "look", "models", "nn",
-    "pipelines", "report", "runtime", "save", "server", "solve", "trace", "train", "transcribe", "translate",
+    "pipelines", "report", "runtime", "save", "server", "show", "solve", "trace", "train", "transcribe", "translate",
+    "widget",
 ]  # fmt: skip
 # function or class -> the module it lives in; the other names are packages, and `train` is one that can be called
 _HOMES = {
@@ -70,6 +73,7 @@ _HOMES = {
     "load": "pipelines",
     "look": "report",
     "save": "checkpoints",
+    "show": "widget",
     "solve": "exercises.solution",
     "trace": "lens",
     "transcribe": "pipelines",

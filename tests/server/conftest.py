@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import re
-import shutil
 import subprocess
 import sys
 import urllib.error
@@ -15,11 +14,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import pytest
-
-CHROMIUM = next(
-    (path for name in ("chromium", "chromium-browser", "google-chrome") if (path := shutil.which(name))), None
-)
-FLAGS = ["--headless", "--no-sandbox", "--disable-gpu", "--disable-background-networking"]
 
 
 @dataclass(frozen=True)
@@ -79,18 +73,6 @@ def server() -> Iterator[Server]:
     running = start()
     yield running
     stop(running)
-
-
-@pytest.fixture(scope="session")
-def browser() -> Iterator[Any]:
-    if CHROMIUM is None:
-        pytest.skip("no chromium on this machine: install it (Debian: apt-get install chromium) to test the pages")
-    from playwright.sync_api import sync_playwright
-
-    with sync_playwright() as playwright:
-        running = playwright.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
-        yield running
-        running.close()
 
 
 def until(page: Any, expression: str, seconds: float = 20) -> None:

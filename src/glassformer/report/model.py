@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
+from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
@@ -21,12 +22,13 @@ from torch import Tensor, nn
 
 from glassformer import lens
 from glassformer.errors import GlassError, InputError
+from glassformer.lens import HeadTable
 from glassformer.models import protocols
 from glassformer.pipelines.classify import labels_of
 from glassformer.pipelines.tokenizers import name_of, words_beside
 from glassformer.pipelines.transcribe import transcribe
 from glassformer.pipelines.translate import translate
-from glassformer.report.inputs import Inputs, prepare
+from glassformer.report.inputs import Inputs, is_file, prepare
 from glassformer.report.model_report import head_table
 from glassformer.report.paper import to_data
 
@@ -88,6 +90,15 @@ class Given:
             yield [file.name, *self.texts]
 
 
+def given_from(inputs: Sequence[str | Path]) -> Given:
+    """Return the inputs of `gf.look` as data: an image or audio file is read, everything else is text."""
+    files = [Path(one) for one in inputs if is_file(str(one))]
+    texts = tuple(str(one) for one in inputs if not is_file(str(one)))
+    if not files:
+        return Given(texts=texts)
+    return Given(texts=texts, file=files[0].read_bytes(), suffix=files[0].suffix.lower())
+
+
 class Look:
     """One traced input: the layers, what each head does, and the model's answer."""
 
@@ -125,6 +136,7 @@ class Look:
             "facts": protocols.sizes_of(self.model),
             "inputs": list(protocols.inputs_of(self.model)),
             "verbs": list(protocols.verbs(self.model)),
+            "texts": list(self.given.texts) or [""],
             "title": self.prepared.title if self.given.file is None else f"your {protocols.inputs_of(self.model)[0]}",
             "notes": list(self.prepared.notes),
             "grid": list(self.prepared.grid) if self.prepared.grid else None,
@@ -161,7 +173,7 @@ class Look:
         """Return every head with what it does, clearest first; diffuse heads and those without a label come last."""
         found: dict[tuple[str, int], tuple[str, float]] = {}
         try:
-            for row in head_table(self.model, self.run, self.prepared):
+            for row in self._scored():
                 found[row.path.removesuffix(".A"), row.head] = (row.label, row.score.excess if row.score else 0.0)
         except GlassError:
             pass  # the input is too short to score heads
@@ -180,12 +192,15 @@ class Look:
 
         return sorted(made, key=order)
 
+    def _scored(self) -> HeadTable:
+        return head_table(self.model, self.run, self.prepared)
+
     # -- arrays --------------------------------------------------------------------------------------------------------
 
     def _weights(self, path: str, head: int) -> NDArray[np.float32]:
         self._known(path, head)
         if self._last is None or self._last[0] != (path, head):  # its map, its row and its largest weight come together
-            self._last = (path, head), self.run.part(f"{path}.A", heads=[head])[0, 0].float().numpy()
+            self._last = (path, head), self.run.part(f"{path}.A", heads=[head])[0, 0].detach().float().numpy()
         return self._last[1]
 
     def largest(self, path: str, head: int) -> float:
@@ -205,7 +220,7 @@ class Look:
         """Return maps (heads, side, side) of all heads in layer order, with brightness √(weight/largest)."""
         made = []
         for path in self.layers:
-            A = self.run.part(f"{path}.A")[0].float()
+            A = self.run.part(f"{path}.A")[0].detach().float()
             size = min(A.shape[1], THUMB), min(A.shape[2], THUMB)
             made += [_shade(head.numpy()) for head in torch.nn.functional.adaptive_max_pool2d(A, size)]
         side = max(max(each.shape) for each in made)
@@ -231,16 +246,11 @@ class Look:
     # -- one row -------------------------------------------------------------------------------------------------------
 
     def row(self, path: str, head: int, query: int, most: int = 12) -> dict[str, Any]:
-        """Return one query: its keys of largest weight with scores, q·k by coordinate, and the head's output."""
+        """Return one query: its keys of largest weight with scores, and q·k by coordinate."""
         self._known(path, head, query)
-        layer = self.layers[path]
         weights = self.run.part(f"{path}.A", heads=[head], rows=[query])[0, 0, 0].double()
-        scores = self.run.part(f"{path}.S", heads=[head], rows=[query])[0, 0, 0].double()
-        q = self.run[f"{path}.Q"][0, head, query].double()
-        keys, values = self.run[f"{path}.K"][0], self.run[f"{path}.V"][0]
-        group = head * keys.shape[0] // layer.config.heads
-        K, V = keys[group].double(), values[group].double()
-        beta = float(layer.beta)
+        scores, q, K = (part.double() for part in self._vectors(path, head, query))
+        beta = float(self.layers[path].beta)
         seen = int(scores.isfinite().sum())  # masked keys sort last and are not listed
         order = weights.argsort(descending=True)[: min(most, seen)].tolist()
         products = K[order] * q
@@ -271,8 +281,14 @@ class Look:
             "largest": self.largest(path, head),
             "others": {"count": seen - len(order), "weight": 1 - weights[order].sum().item()},
             "all": [round(weight, 6) for weight in weights.tolist()],
-            "h_norm": (weights @ V).norm().item(),
         }
+
+    def _vectors(self, path: str, head: int, query: int) -> tuple[Tensor, Tensor, Tensor]:
+        """Return the scores and the query of one row, and the keys of its head."""
+        scores = self.run.part(f"{path}.S", heads=[head], rows=[query])[0, 0, 0]
+        keys = self.run[f"{path}.K"][0]
+        group = head * keys.shape[0] // self.layers[path].config.heads
+        return scores, self.run[f"{path}.Q"][0, head, query], keys[group]
 
     def on_paper(self, path: str, head: int, query: int, keys: int = 5, coordinates: int = 2) -> dict[str, Any]:
         """Return the row as an exercise whose solution is the head's own weights, labelled with the model's tokens."""

@@ -38,7 +38,7 @@ def look(
     for name, tower, own in given.towers or (("", model, given),):
         own = replace(own, tensors=tuple(x.to(given.tensors[0].device) for x in own.tensors))
         parts += [Section(f"{name}: {part.name}", part.blocks) if name else part for part in _run(tower, own, progress)]
-    return Report(f"{type(model).__name__}: {given.title}", parts)
+    return Report(f"{type(model).__name__}: {given.title}", parts, (model, inputs))
 
 
 def _run(model: nn.Module, inputs: Inputs, progress: Callable[[str], None]) -> Iterator[Section]:

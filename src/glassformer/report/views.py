@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
@@ -80,6 +80,7 @@ class Report:
 
     title: str
     sections: list[Section]
+    run: Any = field(default=None, compare=False, repr=False)  # (model, inputs), for gf.show
 
     def html(self) -> str:
         """Return the self-contained page."""
@@ -87,7 +88,7 @@ class Report:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the report as JSON-serialisable values."""
-        return asdict(self)
+        return {"title": self.title, "sections": [asdict(section) for section in self.sections]}
 
     def save(self, path: str | Path) -> Path:
         """Write the page to an .html file."""

@@ -57,6 +57,7 @@ class Models:
         self.waiting = 0
         self.loaded: dict[str, nn.Module] = {}
         self.looks: OrderedDict[str, Look] = OrderedDict()
+        self.pinned: dict[str, Look] = {}  # never forgotten: a notebook's own runs
         self.lock = threading.Lock()
         self.ready = False
 
@@ -87,6 +88,8 @@ class Models:
 
     def look(self, key: str) -> Look:
         with self.lock:
+            if key in self.pinned:
+                return self.pinned[key]
             if key not in self.looks:
                 raise InputError(f"the run {key!r} is forgotten", "run the model again")
             self.looks.move_to_end(key)
@@ -97,6 +100,16 @@ class Models:
             self.looks[key] = look
             while len(self.looks) > KEPT:
                 self.looks.popitem(last=False)
+
+    def add(self, name: str, look: Look, model: nn.Module | None) -> str:
+        """Offer a run that was made elsewhere, and its model; returns the id of the run."""
+        key = hashlib.sha256(f"{name} {id(look)}".encode()).hexdigest()[:16]
+        with self.lock:
+            self.pinned[key] = look
+            if model is not None:
+                self.folders[name] = FilePath(name)
+                self.loaded[name] = model
+        return key
 
     async def run(self, request: Request, work: Callable[[], Result]) -> Result:
         """`work` in a thread; more than a few waiting requests are refused."""
@@ -238,6 +251,13 @@ NPY: dict[int | str, dict[str, Any]] = {200: {"content": {"application/x-npy": {
 
 def _array(body: bytes) -> Response:
     return Response(body, media_type="application/x-npy", headers={"cache-control": "private, max-age=3600"})
+
+
+@router.get("/looks/{id}")
+async def get_look(id: Id, models: Known, request: Request) -> dict[str, Any]:
+    """A run that was made before."""
+    made = models.look(id)
+    return await models.run(request, lambda: {"id": id, **made.summary()})
 
 
 @router.get("/looks/{id}/thumbnails.npy", responses=NPY, response_class=Response)

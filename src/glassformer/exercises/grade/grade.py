@@ -87,6 +87,8 @@ class Grade:
     skipped: tuple[str, ...] = ()
     accounting: Accounting = field(default_factory=Accounting)
     points: Points | None = None  # with a rubric
+    exercise: Exercise | None = field(default=None, compare=False, repr=False)
+    document: str = field(default="", compare=False, repr=False)  # the text that was graded, if it was one
 
     def count(self) -> Counter[str]:
         """Return the number of cells with each verdict."""
@@ -219,6 +221,8 @@ def grade(exercise: Exercise | None, reading: Reading, rubric: Rubric | None = N
         sums,
         tuple(symbol for symbol in essential(made) if symbol not in written),
         ledger.counts(),
+        exercise=exercise,
+        document="" if reading.kind in ("csv", "json", "yaml") else reading.text,
     )
     if rubric is None or graded.score is None:
         return graded

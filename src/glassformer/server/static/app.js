@@ -1,5 +1,5 @@
 // The page: header, rooms by address, undo, theme. A room has enter(where, redraw), template(), title(), and maybe leave().
-import { address, asset, get, html, noteOf, nothing, onServer, render, roomsOf, route } from "./lib.js";
+import { address, asset, get, html, noteOf, nothing, onServer, render, roomsOf, route, themeAround } from "./lib.js";
 import * as paper from "./paper.js";
 import * as tour from "./tour.js";
 
@@ -40,8 +40,9 @@ function theme() {
 }
 function applyTheme() {
   const now = stored("theme") ?? "auto";
-  if (now === "auto") delete document.documentElement.dataset.theme;
-  else document.documentElement.dataset.theme = now;
+  const chosen = now === "auto" ? themeAround() : now;
+  if (chosen) document.documentElement.dataset.theme = chosen;
+  else delete document.documentElement.dataset.theme;
 }
 
 function header() {

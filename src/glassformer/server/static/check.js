@@ -21,7 +21,7 @@ export async function enter(where, redraw) {
   try {
     const packed = where.query.get("x");
     if (where.query.get("new")) { likeThis(); await fresh(); }
-    else if (packed) { const exercise = JSON.parse(await unpack(packed)); if (JSON.stringify(exercise) !== JSON.stringify(state.exercise)) await open("", exercise); }
+    else if (packed) { const exercise = JSON.parse(await unpack(packed)); if (JSON.stringify(exercise) !== JSON.stringify(state.exercise)) await open("", exercise); const work = where.query.get("a"); if (work) { fill(JSON.parse(await unpack(work))); await grade(); } }
     else if (where.name || !state.exercise) {
       const name = where.name || "four-tokens";
       if (name !== state.name) await open(name, await get(`api/exercises/${encodeURIComponent(name)}`));
@@ -38,6 +38,15 @@ async function open(name, exercise) {
   state.sheet = await post("api/check/sheet", { exercise });
   for (const step of state.sheet.steps) state.answers[step.symbol] = Array.from({ length: step.rows }, () => Array(step.columns).fill(""));
   refresh();
+}
+
+/** A learner's working that the address holds: a text, or cells. @param {{text?: string, answers?: Record<string, string[][]>}} work */
+function fill({ text, answers }) {
+  state.mode = text ? "text" : "grids";
+  state.text = text ?? "";
+  for (const [symbol, rows] of Object.entries(answers ?? {})) rows.forEach((row, i) => row.forEach((cell, j) => {
+    if (state.answers[symbol]?.[i]?.[j] !== undefined) state.answers[symbol][i][j] = cell;
+  }));
 }
 
 /** The kind of exercise that is on Paper now. */

@@ -22,6 +22,8 @@ export function useTransport(other) { transport = other; }
 export const roomsOf = (names) => names.filter((name) => !transport.rooms || transport.rooms.includes(name));
 /** What the transport says about a room, if anything. @param {string} room */
 export const noteOf = (room) => transport.notes?.[room] ?? "";
+/** The colours of the page around this one: light, dark, or "" if there is none. */
+export const themeAround = () => transport.theme ?? "";
 /** The URL of a file of the page. @param {string} name */
 export const asset = (name) => transport.asset(name);
 /** A WebSocket, or what behaves like one. @param {string} path */
@@ -88,6 +90,7 @@ export function keepAddressInMemory() {
     set(hash) { if (hash !== now) { now = hash; changed.forEach((listener) => listener()); } },
     replace(hash) { now = hash; },
     onChange(listener) { changed.add(listener); },
+    link: (hash) => `http://127.0.0.1:8765/${hash}`, // where glassformer serve opens it
   });
   document.addEventListener("click", (event) => {
     const link = event.target instanceof Element ? event.target.closest("a[href^='#']") : null;

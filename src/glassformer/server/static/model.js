@@ -26,7 +26,9 @@ export async function enter(where, redraw) {
   }
   const name = where.name || state.name || "writer";
   const texts = ["t", "u"].map((key) => where.query.get(key)).filter((text) => text !== null);
-  if (name !== state.name) await choose(name, texts);
+  const given = where.query.get("look");
+  if (given) { if (given !== state.look?.id) await open(name, given); }
+  else if (name !== state.name) await choose(name, texts);
   else if (texts.length && (texts[0] !== state.texts[0] || (texts[1] ?? "") !== (state.texts[1] ?? ""))) { state.texts = texts; state.file = null; await run(); }
   const path = where.query.get("p");
   if (path && state.look?.layers.some((layer) => layer.path === path)) await pick(path, Number(where.query.get("h") ?? 1) - 1, Number(where.query.get("q") ?? 1) - 1);
@@ -46,6 +48,17 @@ async function choose(name, texts) {
   else if (state.about?.inputs[0] === "image") await drawExample();
 }
 
+/** A run that was made elsewhere: in a notebook. @param {string} name @param {string} id */
+async function open(name, id) {
+  Object.assign(state, { name, about: null, look: null, row: null, changed: null, problem: null, file: null, thumbs: [] });
+  await during("Loading the run", async (signal) => {
+    const look = await get(`api/looks/${encodeURIComponent(id)}`, signal);
+    if (look.inputs.length) state.about = await get(`api/models/${encodeURIComponent(name)}`, signal);
+    state.texts = look.texts;
+    await shown(look, signal);
+  });
+}
+
 /** @param {string} words @param {(signal: AbortSignal) => Promise<void>} work */
 async function during(words, work) {
   running?.abort();
@@ -61,17 +74,20 @@ async function during(words, work) {
 async function run() {
   await during("Running the model", async (signal) => {
     const body = state.file ? { texts: [], file: state.file.data, suffix: state.file.suffix } : { texts: state.texts.filter((text) => text.trim()) };
-    const look = await post(`api/models/${encodeURIComponent(state.name)}/look`, body, signal);
-    state.look = look;
-    state.changed = null;
-    state.thumbs = [];
-    const first = look.heads.find((head) => head.label && !["diffuse", "global"].includes(head.label)) ?? look.heads[0];
-    const layer = look.layers.find((each) => each.path === first.path);
-    state.path = first.path; state.head = first.head;
-    state.query = look.grid ? Math.floor(layer.queries / 2) : layer.queries - 1;
-    refresh();
-    await Promise.all([thumbnails(signal), readRow(signal)]);
+    await shown(await post(`api/models/${encodeURIComponent(state.name)}/look`, body, signal), signal);
   });
+}
+/** @param {any} look @param {AbortSignal} signal */
+async function shown(look, signal) {
+  state.look = look;
+  state.changed = null;
+  state.thumbs = [];
+  const first = look.heads.find((head) => head.label && !["diffuse", "global"].includes(head.label)) ?? look.heads[0];
+  const layer = look.layers.find((each) => each.path === first.path);
+  state.path = first.path; state.head = first.head;
+  state.query = look.grid ? Math.floor(layer.queries / 2) : layer.queries - 1;
+  refresh();
+  await Promise.all([thumbnails(signal), readRow(signal)]);
 }
 
 async function thumbnails(signal) {
@@ -285,6 +301,7 @@ function numbers() {
 
 function answer() {
   const { look, changed } = state, now = look.answer;
+  if (now.kind === "none") return nothing; // a trace without its model
   const bar = (p) => html`<svg class="bar" viewBox="0 0 100 14" preserveAspectRatio="none" aria-hidden="true"><rect width=${Math.max(0.5, 100 * Math.max(0, p))} height="14" rx="1" /></svg>`;
   const shown = (p) => (now.kind === "vector" ? short(p, 3) : percent(p));
   const name = (text) => html`<code>${text.replaceAll("\n", "↵").replaceAll(" ", "␣")}</code>`;

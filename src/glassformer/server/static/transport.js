@@ -9,6 +9,7 @@
  * @property {(path: string) => Channel} connect A WebSocket, or what behaves like one.
  * @property {(name: string) => string} asset The URL of a file of the page.
  * @property {string[]} [rooms] The rooms that work over this transport; all of them if left out.
+ * @property {string} [theme] "light" or "dark" where the page is a part of another one; otherwise the system's.
  * @property {Record<string, string>} [notes] A sentence on top of a room, by its name.
  */
 

@@ -1,0 +1,61 @@
+"""The widget: the workbench's page in a notebook's output, answered by the kernel."""
+
+from __future__ import annotations
+
+from concurrent.futures import CancelledError, Future
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import anywidget
+import traitlets
+
+from glassformer.server.app import STATIC
+from glassformer.server.asgi import Answer
+from glassformer.widget.engine import engine
+
+HERE = Path(__file__).parent
+
+
+@cache
+def files() -> dict[str, str]:
+    """The sources of the page by name, and `notebook.js`, which starts it."""
+    found = [*STATIC.glob("*.js"), *STATIC.glob("vendor/*.js"), *(STATIC / n for n in ("style.css", "icon.svg"))]
+    made = {path.relative_to(STATIC).as_posix(): path.read_text(encoding="utf-8") for path in found}
+    return made | {"notebook.js": (HERE / "notebook.js").read_text(encoding="utf-8")}
+
+
+class Workbench(anywidget.AnyWidget):
+    """The page at `address`, such as "#/paper/four-tokens". `static` is the id of the element that it replaces.
+
+    Nothing but its address is part of its state: the sources are sent when it is opened, so that a saved notebook
+    stays small and a page without a kernel shows the static element alone.
+    """
+
+    _esm = HERE / "widget.js"
+    address = traitlets.Unicode().tag(sync=True)
+    static = traitlets.Unicode().tag(sync=True)
+
+    def __init__(self, address: str, static: str = "") -> None:
+        super().__init__(address=address, static=static)
+        self._running: dict[str, Future[Answer]] = {}
+        self.on_msg(self._received)
+
+    def _received(self, _: Any, message: dict[str, Any], buffers: Any) -> None:
+        match message:
+            case {"kind": "open", "view": view}:
+                self.send({"kind": "page", "view": view, "files": files()})
+            case {"kind": "request", "view": view, "id": key, "method": method, "path": path}:
+                future = engine().submit(method, path, message.get("body"))
+                self._running[key] = future
+                future.add_done_callback(lambda done: self._answer(view, key, done))
+            case {"kind": "abort", "id": key} if key in self._running:
+                self._running[key].cancel()
+
+    def _answer(self, view: str, key: str, done: Future[Answer]) -> None:
+        self._running.pop(key, None)
+        try:
+            answer = done.result()
+        except CancelledError:
+            return
+        self.send({"kind": "answer", "view": view, "id": key, "status": answer.status}, [answer.body])
