@@ -124,7 +124,7 @@ def test_decimal_commas_are_read_if_asked_for(tmp_path: Path) -> None:
     answers.parent.mkdir()
     answers.write_text("q_{1,1} = 1,0 and q_{1,2} = 2,0\n", encoding="utf-8")
     assert "2 of the 2 you wrote are right" in run("four-tokens", str(answers), "--decimal-comma")
-    assert "answers.md,0.0400,4,100,,2,0,0,0,48" in run("four-tokens", str(answers.parent), "--decimal-comma")
+    assert "answers.md,0.0312,3.12,100,,2,0,0,0,62" in run("four-tokens", str(answers.parent), "--decimal-comma")
     assert "--decimal-comma" in run("four-tokens", str(answers), code=2)
 
 

@@ -62,6 +62,7 @@ def check(
     from glassformer.exercises.grade.rubric import load_rubric
     from glassformer.exercises.grade.submissions import grade_all, submissions
     from glassformer.exercises.grade.view import FORMATS
+    from glassformer.exercises.grade.workers import refusal
 
     if format_ not in (*FORMATS, GRADESCOPE):
         raise InputError(f"there is no format {format_!r}", f"choose one of {', '.join((*FORMATS, GRADESCOPE))}")
@@ -76,8 +77,7 @@ def check(
     if overrides is None and len(paths) == 1 and not documents[0].is_dir():
         (submission,) = grade_all(exercise, paths, decimal_comma=decimal_comma, rubric=scheme)
         if submission.grade is None:
-            fact, _, remedy = submission.error.rpartition(": ")
-            raise InputError(fact or "it could not be graded", remedy)
+            raise refusal(submission.error)
         graded = submission.grade
         if format_ == "text" and output is None and sys.stdout.isatty():
             _colourful(graded.render("text", shutil.get_terminal_size((100, 24)).columns))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -11,8 +12,8 @@ import pytest
 from glassformer.errors import InputError
 from glassformer.exercises import library
 from glassformer.exercises.grade import grade
+from glassformer.exercises.grade.view import SHORTEST, sentence, shown_name, summary, view
 from glassformer.exercises.grade.view import render as shown
-from glassformer.exercises.grade.view import sentence, shown_name, summary, view
 from glassformer.exercises.reader import read, read_file
 from glassformer.exercises.solution import render, solve
 
@@ -94,3 +95,27 @@ def test_json_and_unknown_formats() -> None:
 def test_a_learners_own_markup_stays_text_in_markdown() -> None:
     text = shown(grade(library.get("four-tokens"), read("$$foo_{1} = 3$$ $$q_1 = (1, 2)$$")), "markdown")
     assert "foo\\_\\{1\\}" in text
+
+
+@pytest.mark.parametrize("form", ["text", "markdown"])
+@pytest.mark.parametrize("name", ["four-tokens", "two-heads"])
+def test_a_report_is_not_longer_than_the_homework(name: str, form: str) -> None:
+    reading = read_file(SAMPLES / f"{name}.md")
+    report = grade(library.get(name), reading).render(form)
+    assert len(report) <= len(reading.text)
+
+
+@pytest.mark.parametrize("form", ["text", "markdown"])
+def test_a_long_report_is_cut_and_says_so(form: str) -> None:
+    """All numbers wrong, in a short text: the first screen stays, the details are counted."""
+    wrong = "".join(f"{s}: {[[9.75, 8.25]] * 4}\n" for s in "QKVO") + f"S: {[[7.125] * 4] * 4}\nA: {[[5.5] * 4] * 4}\n"
+    report = grade(library.get("four-tokens"), read(wrong, "a.yaml")).render(form)
+    assert len(report) <= SHORTEST
+    assert re.search(r"\d+ details? left out", report)
+    assert report.index("Score 0") < report.index("What went wrong") < report.index("left out")
+
+
+def test_the_first_screen_names_the_line_of_a_mistake() -> None:
+    text = "$$Q = \\begin{bmatrix} 1 & 2 \\\\ 2 & 0 \\\\ 0 & 7 \\\\ 1 & 1 \\end{bmatrix}$$\n"
+    first = grade(library.get("four-tokens"), read(f"Homework\n\n{text}")).render().split("Step by step")[0]
+    assert "(line 3)" in first

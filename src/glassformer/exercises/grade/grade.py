@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
@@ -36,8 +37,6 @@ from glassformer.exercises.reader import (
     Statement,
     Unread,
     arithmetic,
-    read,
-    read_file,
 )
 
 MOST_CELLS = 4096  # maximum cells of one matrix
@@ -89,6 +88,7 @@ class Grade:
     points: Points | None = None  # with a rubric
     exercise: Exercise | None = field(default=None, compare=False, repr=False)
     document: str = field(default="", compare=False, repr=False)  # the text that was graded, if it was one
+    length: int = 0  # characters of the document, which its report does not exceed
 
     def count(self) -> Counter[str]:
         """Return the number of cells with each verdict."""
@@ -150,9 +150,21 @@ def check(
     `exercise`: an Exercise, a YAML file, or the name of an embedded one; None only checks the document's arithmetic.
     `answers`: a file, a document as text (with a line break in it), or a mapping such as {"Q": [[1, 2], [3, 4]]}.
     `rubric`: a Rubric, a YAML file or YAML text; the grade then has `points`, and its score is their share.
+
+    A document is untrusted: it is read and graded in a child process, limited to two seconds of processor time and 2 GB
+    of memory. A Reading is graded in this process.
     """
+    from glassformer.exercises.grade.workers import grade_document
+
     found = None if exercise is None else find_exercise(exercise)
-    return grade(found, _reading(answers), None if rubric is None else load_rubric(rubric))
+    scheme = None if rubric is None else load_rubric(rubric)
+    if isinstance(answers, Reading):
+        return grade(found, answers, scheme)
+    if isinstance(answers, Mapping):
+        return grade_document(found, (json.dumps(answers, default=str), "answers", "json"), scheme)
+    if isinstance(answers, str) and "\n" in answers:
+        return grade_document(found, (answers, "the document", "auto"), scheme)
+    return grade_document(found, Path(answers), scheme)
 
 
 def find_exercise(exercise: Exercise | Path | str) -> Exercise:
@@ -160,16 +172,6 @@ def find_exercise(exercise: Exercise | Path | str) -> Exercise:
     if isinstance(exercise, Exercise):
         return exercise
     return library.get(exercise) if isinstance(exercise, str) and exercise in library.names() else load(Path(exercise))
-
-
-def _reading(answers: Reading | Mapping[str, Any] | Path | str) -> Reading:
-    if isinstance(answers, Reading):
-        return answers
-    if isinstance(answers, Mapping):
-        import json
-
-        return read(json.dumps(answers, default=str), "answers", "json")
-    return read(answers) if isinstance(answers, str) and "\n" in answers else read_file(answers)
 
 
 def grade(exercise: Exercise | None, reading: Reading, rubric: Rubric | None = None) -> Grade:
@@ -182,7 +184,9 @@ def grade(exercise: Exercise | None, reading: Reading, rubric: Rubric | None = N
         _readable(reading, reading.unread)
         _account(ledger, None, reading, sums)
         unread = tuple(ledger.unread(reading.unread))
-        return Grade(reading.name, "", None, (), (), unread, reading.notes, (), sums, (), ledger.counts())
+        counts = ledger.counts()
+        length = len(reading.text)
+        return Grade(reading.name, "", None, (), (), unread, reading.notes, (), sums, (), counts, length=length)
     made = plan(exercise)
     alignment = align(made, reading, exercise.labels)
     if not alignment.placed:
@@ -223,6 +227,7 @@ def grade(exercise: Exercise | None, reading: Reading, rubric: Rubric | None = N
         ledger.counts(),
         exercise=exercise,
         document="" if reading.kind in ("csv", "json", "yaml") else reading.text,
+        length=len(reading.text),
     )
     if rubric is None or graded.score is None:
         return graded

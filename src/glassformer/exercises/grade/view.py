@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 import textwrap
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby
 from typing import TYPE_CHECKING
@@ -32,6 +32,10 @@ LEGEND = {
     "wrong": "✗ wrong", "missing": "? not found",
 }  # fmt: skip
 MOST_SENTENCES = 6  # maximum number of sentences about one step
+FIRST = 2  # mistakes on the first screen
+SHORTEST = 1500  # a report may have this many characters even if the homework is shorter
+LONGEST_SENTENCE = 260  # on the first screen
+MOST_NAMES = 12  # steps listed in one sentence
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +68,7 @@ class GradeView:
     mistakes: tuple[str, ...]
     steps: tuple[StepView, ...]
     details: tuple[tuple[str, tuple[str, ...]], ...]
+    limit: int | None = None  # maximum number of characters of a text or Markdown report
 
 
 def view(grade: Grade) -> GradeView:
@@ -82,6 +87,7 @@ def view(grade: Grade) -> GradeView:
         tuple(_mistakes(grade)) if graded else (),
         tuple(_steps(grade)) if graded else (),
         tuple((title, items) for title, items in listed if items),
+        max(SHORTEST, grade.length) if grade.length else None,
     )
 
 
@@ -95,7 +101,7 @@ def render(grade: Grade, form: str = "text", width: int = 100) -> str:
         case "markdown":
             return _markdown(view(grade))
         case "html":
-            return templates.render("grade.html", grade=view(grade), legend=LEGEND)
+            return templates.render("grade.html", grade=view(grade), legend=LEGEND, first=FIRST)
     raise InputError(f"there is no format {form!r}", f"choose one of {', '.join(FORMATS)}")
 
 
@@ -136,12 +142,12 @@ def summary(grade: Grade) -> Iterator[str]:
     perfect = counts["right"] == every and not grade.accounting.unread and not grade.unread
     yield ("Well done: every number is right." if perfect else text[0].upper() + text[1:])
     if counts["missing"]:
-        yield f"{_number(counts['missing'], 'number')} not found: {', '.join(_absent(grade))}."
+        yield f"{_number(counts['missing'], 'number')} not found: {_few(list(_absent(grade)), ', ')}."
     whole = [
         s for s in grade.symbols() if all(c.verdict in ("right", "follows") for c in grade.cells if c.symbol == s)
     ]
     if whole and counts["right"] != every:
-        yield f"Nothing to mend in {_and([shown_name(s) for s in whole])}."
+        yield f"Nothing to mend in {_few([shown_name(s) for s in whole])}."
     yield from _accounted(grade)
 
 
@@ -168,15 +174,24 @@ def _absent(grade: Grade) -> Iterator[str]:
 
 def _mistakes(grade: Grade) -> Iterator[str]:
     for symbol in dict.fromkeys(c.symbol for c in grade.cells if c.verdict == "wrong" and c.given is None):
-        yield f"{shown_name(symbol)} has not the size that it should have; see below."
+        yield f"{shown_name(symbol)} does not have the size that it should have."
+    lines = {(c.symbol, c.row - 1, c.column - 1): c.line for c in grade.cells if c.line}
     for mistake in grade.mistakes:
-        yield _named(f"{mistake.name[0].upper() + mistake.name[1:]}, {mistake.where}. {mistake.why}.")
+        found = [lines[place] for place in mistake.cells if place in lines]
+        line = f" (line {min(line for line in found if line)})" if any(found) else ""
+        yield _named(f"{mistake.name[0].upper() + mistake.name[1:]}, {mistake.where}{line}. {mistake.why}.")
     named = {place for mistake in grade.mistakes for place in mistake.cells}
     wrong = [c for c in grade.cells if c.verdict == "wrong" and c.given is not None]
     alone = [c for c in wrong if (c.symbol, c.row - 1, c.column - 1) not in named]
-    for symbol, cells in groupby(alone, key=lambda c: c.symbol):
-        count = _number(len(list(cells)), "number")
-        yield f"{shown_name(symbol)}: {count} wrong, and no single mistake that we know explains them."
+    for symbol, group in groupby(alone, key=lambda c: c.symbol):
+        cells = list(group)
+        first = cells[0]
+        line = f" in line {first.line}" if first.line else ""
+        which = "It is" if len(cells) == 1 else "The first is"
+        yield (
+            f"{shown_name(symbol)}: {_number(len(cells), 'number')} wrong, which no mistake that we know explains. "
+            f"{which} {_short(first.given or '', 40)}{line}, which should be {first.follows or first.expected}."
+        )
 
 
 def _points(grade: Grade) -> Iterator[str]:
@@ -221,7 +236,7 @@ def _steps(grade: Grade) -> Iterator[StepView]:
 
 def _said(cells: Sequence[Cell]) -> str:
     """Summarize the verdicts: right; 2 follow, the rest is right; 1 wrong …"""
-    words = {"follows": "that follow from your earlier numbers", "rounded": "off in the last digit", "wrong": "wrong",
+    words = {"follows": "right, given your earlier numbers", "rounded": "off in the last digit", "wrong": "wrong",
              "missing": "not found"}  # fmt: skip
     counts = {verdict: sum(c.verdict == verdict for c in cells) for verdict in words}
     parts = [f"{count} {words[verdict]}" for verdict, count in counts.items() if count]
@@ -301,34 +316,87 @@ def _number(count: int, what: str) -> str:
     return f"{count} {what}{'' if count == 1 else 's'}"
 
 
+def _few(items: Sequence[str], before_last: str = " and ") -> str:
+    """Join names, at most MOST_NAMES of them."""
+    if len(items) > MOST_NAMES:
+        return f"{', '.join(items[:MOST_NAMES])} and {len(items) - MOST_NAMES} more"
+    return before_last.join([", ".join(items[:-1]), items[-1]]) if len(items) > 1 else items[0]
+
+
 def _and(items: Sequence[str]) -> str:
     return items[0] if len(items) == 1 else f"{', '.join(items[:-1])} and {items[-1]}"
+
+
+# -- the length of a report --------------------------------------------------------------------------------------------
+
+Lines = list[str]
+Part = tuple[str, int, Lines]  # a heading, the place below it, and the lines of one step or one remark
+STEPS = "Step by step"
+
+
+def _fitted(first: Lines, parts: Sequence[Part], limit: int | None, heading: Callable[[str], Lines]) -> Lines:
+    """Return the first screen and as many parts as the limit allows, the important ones first; the rest is counted."""
+    room = float("inf") if limit is None else limit - _size(first) - len(_omitted(999)) - 2
+    chosen: dict[str, list[tuple[int, Lines]]] = {}
+    left = 0
+    for title, place, lines in parts:
+        size = _size(lines) + (_size(heading(title)) if title not in chosen else 0)
+        if size > room:
+            left += 1
+            continue
+        room -= size
+        chosen.setdefault(title, []).append((place, lines))
+    groups = [[heading(title), *(lines for _, lines in sorted(group))] for title, group in chosen.items()]
+    shown = [line for group in groups for lines in group for line in lines]
+    return [*first, *shown, *(["", _omitted(left)] if left else [])]
+
+
+def _size(lines: Lines) -> int:
+    return sum(len(line) + 1 for line in lines)
+
+
+def _omitted(count: int) -> str:
+    return f"{_number(count, 'detail')} left out, so that this is not longer than your text: see --format html."
+
+
+def _parts(shown: GradeView, block: Callable[[StepView], Lines], item: Callable[[str], Lines]) -> Iterator[Part]:
+    """Yield the parts after the first screen: steps to mend, other mistakes, what was not read, the rest."""
+    steps = [(STEPS, place, block(step)) for place, step in enumerate(shown.steps)]
+    yield from (part for part, step in zip(steps, shown.steps, strict=True) if step.sentences)
+    yield from (("Also wrong", place, item(said)) for place, said in enumerate(shown.mistakes[FIRST:]))
+    for title, items in sorted(shown.details, key=lambda detail: detail[0] != "Could not be read"):
+        above = title if shown.steps or shown.summary else ""
+        yield from ((above, place, item(said)) for place, said in enumerate(items))
+    yield from (part for part, step in zip(steps, shown.steps, strict=True) if not step.sentences)
+
+
+def _legend(shown: GradeView) -> list[str]:
+    """Return the legend of the verdicts that occur."""
+    used = {cell.verdict for step in shown.steps for row in step.rows for cell in row if cell is not None}
+    return [said for verdict, said in LEGEND.items() if verdict in used]
 
 
 # -- text --------------------------------------------------------------------------------------------------------------
 
 
 def _text(shown: GradeView, width: int) -> str:
-    lines = [shown.title, "=" * len(shown.title), ""]
+    title = _short(shown.title, 100)
+    lines = [title, "=" * len(title), ""]
     for said in shown.summary:
         lines += _wrapped(said, width)
-    lines += [""] if shown.summary else []
     if shown.mistakes:
-        lines += _listed("What went wrong", shown.mistakes, width)
-    if shown.steps:
-        lines += ["Step by step", "------------", f"  {'   '.join(LEGEND.values())}", ""]
-        for step in shown.steps:
-            lines += [*_block(step, width), ""]
-    for title, items in shown.details:
-        lines += _listed(title if shown.steps or shown.summary else "", items, width)
-    return "\n".join(line.rstrip() for line in lines).rstrip() + "\n"
+        lines += ["", "What went wrong", "---------------"]
+        for said in shown.mistakes[:FIRST]:
+            lines += _wrapped(_short(said, LONGEST_SENTENCE), width, "- ")
 
+    def heading(title: str) -> Lines:
+        legend = [f"  {'   '.join(_legend(shown))}", ""] if title == STEPS else []
+        return ["", title, "-" * len(title), *legend] if title else []
 
-def _listed(title: str, items: Sequence[str], width: int) -> list[str]:
-    lines = [title, "-" * len(title)] if title else []
-    for item in items:
-        lines += _wrapped(item, width, "- " if title else "")
-    return [*lines, ""]
+    mark = "- " if shown.steps or shown.summary else ""
+    parts = _parts(shown, lambda step: [*_block(step, width), ""], lambda said: _wrapped(said, width, mark))
+    found = "\n".join(line.rstrip() for line in _fitted(lines, list(parts), shown.limit, heading))
+    return re.sub(r"\n{3,}", "\n\n", found).rstrip() + "\n"
 
 
 def _wrapped(text: str, width: int, mark: str = "") -> list[str]:
@@ -365,19 +433,19 @@ def _block(step: StepView, width: int) -> list[str]:
 
 
 def _markdown(shown: GradeView) -> str:
-    lines = [f"# {plain_markdown(shown.title)}", ""]
+    lines = [f"# {plain_markdown(_short(shown.title, 100))}", ""]
     lines += [f"{plain_markdown(said)}  " for said in shown.summary]
-    lines += [""] if shown.summary else []
     if shown.mistakes:
-        lines += ["## What went wrong", "", *(f"- {plain_markdown(said)}" for said in shown.mistakes), ""]
-    if shown.steps:
-        lines += ["## Step by step", "", "; ".join(LEGEND.values()), ""]
-        for step in shown.steps:
-            lines += [*_table(step), ""]
-    for title, items in shown.details:
-        heading = [f"## {title}", ""] if shown.steps or shown.summary else []
-        lines += [*heading, *(f"- {plain_markdown(said)}" for said in items), ""]
-    return "\n".join(lines).rstrip() + "\n"
+        first = [_short(said, LONGEST_SENTENCE) for said in shown.mistakes[:FIRST]]
+        lines += ["", "## What went wrong", "", *(f"- {plain_markdown(said)}" for said in first)]
+
+    def heading(title: str) -> Lines:
+        legend = ["; ".join(_legend(shown)), ""] if title == STEPS else []
+        return ["", f"## {title}", "", *legend] if title else []
+
+    parts = _parts(shown, lambda step: [*_table(step), ""], lambda said: [f"- {plain_markdown(said)}"])
+    found = "\n".join(_fitted(lines, list(parts), shown.limit, heading))
+    return re.sub(r"\n{3,}", "\n\n", found).rstrip() + "\n"
 
 
 def plain_markdown(text: str) -> str:

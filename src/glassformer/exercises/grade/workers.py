@@ -18,16 +18,17 @@ from queue import SimpleQueue
 from threading import Timer
 from typing import IO, Any
 
-from glassformer.errors import GlassError
+from glassformer.errors import GlassError, InputError
 from glassformer.exercises.exercise import Exercise
 from glassformer.exercises.grade.grade import Grade, grade
 from glassformer.exercises.grade.rubric import Rubric
-from glassformer.exercises.reader import read_file
+from glassformer.exercises.reader import read, read_file
 
 SECONDS = 2.0  # CPU time per submission
 MEGABYTES = 2048  # address space per worker
 PATIENCE = 60.0  # wall-clock seconds, for a busy machine
 Result = tuple[Grade | None, str]
+Document = Path | tuple[str, str, str]  # a file, or a text with its name and kind
 
 
 class Worker:
@@ -46,14 +47,14 @@ class Worker:
         self.decimal_comma, self.rubric = decimal_comma, rubric
         self.process: subprocess.Popen[bytes] | None = None
 
-    def grade(self, path: Path) -> Result:
+    def grade(self, document: Document) -> Result:
         process = self._started()
         assert process.stdin is not None
         assert process.stdout is not None
         alarm = Timer(PATIENCE, process.kill)
         alarm.start()
         try:
-            _send(process.stdin, str(path))
+            _send(process.stdin, document)
             found: Result = _receive(process.stdout)
         except (EOFError, OSError, pickle.UnpicklingError):
             return None, self._reason(self.close())
@@ -92,6 +93,24 @@ class Worker:
         if code in (-signal.SIGPROF, -signal.SIGKILL, -signal.SIGXCPU):
             return f"grading it took more than {self.seconds:g} seconds: hand in one solution with ordinary numbers"
         return f"grading it ended the process (code {code}): hand in one solution with ordinary numbers"
+
+
+def grade_document(exercise: Exercise | None, document: Document, rubric: Rubric | None = None) -> Grade:
+    """Grade one document in a child process; raises InputError with the reason if that fails."""
+    worker = Worker(exercise, rubric=rubric)
+    try:
+        found, reason = worker.grade(document)
+    finally:
+        worker.close()
+    if found is None:
+        raise refusal(reason)
+    return found
+
+
+def refusal(reason: str) -> InputError:
+    """Return the error for a reason of the form `fact: remedy`."""
+    fact, _, remedy = reason.rpartition(": ")
+    return InputError(fact or "it could not be graded", remedy)
 
 
 def grade_files(
@@ -153,13 +172,17 @@ def main(seconds: float, megabytes: int) -> None:
     exercise, decimal_comma, rubric = _receive(source)
     while True:
         try:
-            path = Path(_receive(source))
+            document: Document = _receive(source)
         except EOFError:
             return
         signal.setitimer(signal.ITIMER_PROF, seconds)  # SIGPROF ends the process
         found: Result
         try:
-            found = grade(exercise, read_file(path, decimal_comma=decimal_comma), rubric), ""
+            if isinstance(document, Path):
+                reading = read_file(document, decimal_comma=decimal_comma)
+            else:
+                reading = read(*document, decimal_comma=decimal_comma)
+            found = grade(exercise, reading, rubric), ""
         except GlassError as error:
             found = None, str(error)
         except MemoryError:
