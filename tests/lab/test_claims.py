@@ -30,7 +30,12 @@ VERDICTS: dict[int, tuple[str, dict[str, float]]] = {
 }
 
 
-@pytest.mark.parametrize("number", VERDICTS)
+SECONDS = (3, 21, 22, 27)  # claims that take seconds
+
+
+@pytest.mark.parametrize(
+    "number", [pytest.param(n, marks=[pytest.mark.slow] if n in SECONDS else []) for n in VERDICTS]
+)
 def test_claims_that_hold(number: int, stable) -> None:  # type: ignore[no-untyped-def]
     kind, changes = VERDICTS[number]
     results = stable(number, kind, **changes)
@@ -160,6 +165,7 @@ def test_20_the_side_of_the_zeros_depends_on_the_layout(stable, solved) -> None:
     assert all(result["renormalised"] < 1e-12 for result in results)
 
 
+@pytest.mark.slow
 def test_23_exponents_of_counted_operations(stable, solved) -> None:  # type: ignore[no-untyped-def]
     results = stable(23, "holds when", width=16)
     for result in results:
@@ -171,6 +177,7 @@ def test_23_exponents_of_counted_operations(stable, solved) -> None:  # type: ig
     assert solved(23, results[0]).steps
 
 
+@pytest.mark.slow
 def test_26_a_residual_can_have_no_gradient(stable, solved) -> None:  # type: ignore[no-untyped-def]
     results = stable(26, "fails", deepest=8, width=8)
     assert all(result["least"] == 0 for result in results)

@@ -88,7 +88,10 @@ def test_every_claim_has_a_sabotage_and_every_listed_sabotage_a_claim() -> None:
 
 
 @pytest.mark.usefixtures("unchecked")
-@pytest.mark.parametrize("number", [n for n in ONE_FOR_EACH_CLAIM if n not in TRAINED])
+@pytest.mark.parametrize(
+    "number",
+    [pytest.param(n, marks=[pytest.mark.slow] if n == 23 else []) for n in ONE_FOR_EACH_CLAIM if n not in TRAINED],
+)
 def test_a_sabotage_changes_the_verdict(number: int, monkeypatch: pytest.MonkeyPatch) -> None:
     before, sabotage, after = ONE_FOR_EACH_CLAIM[number]
     small = SMALL.get(number, {})

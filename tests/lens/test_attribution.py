@@ -56,6 +56,7 @@ def test_rollout_of_a_real_run_and_of_one_layer() -> None:
     torch.testing.assert_close(one, layers[0].mean(1))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("frozen", [False, True])
 def test_gradient_rollout_against_finite_differences(frozen: bool) -> None:
     model = ViT(vit.tiny(), seed=2).double().eval().requires_grad_(not frozen)

@@ -128,7 +128,9 @@ def test_the_head_is_the_table_or_its_own() -> None:
 
 
 @pytest.mark.usefixtures("unchecked")
-@pytest.mark.parametrize("name", DECODER_CONFIGS)
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=[] if name == "plain" else [pytest.mark.slow]) for name in DECODER_CONFIGS]
+)
 def test_decoder_it_can_be_exported(name: str) -> None:
     model = Decoder(DECODER_CONFIGS[name]).eval()
     shapes = ({0: torch.export.Dim("batch", max=64), 1: torch.export.Dim("length", min=2, max=48)},)
@@ -260,6 +262,7 @@ def test_a_word_head_of_its_own() -> None:
     torch.testing.assert_close(model.words(X), inner @ model.word_head.W.weight.T)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("unchecked")
 @pytest.mark.parametrize("padded", [False, True])
 def test_encoder_it_can_be_exported(padded: bool) -> None:
@@ -489,6 +492,7 @@ def test_the_target_sees_all_of_the_source_and_none_of_its_future(name: str) -> 
         assert torch.equal(model(SOURCE, other)[:, :place], logits[:, :place])
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("unchecked")
 @pytest.mark.parametrize("name", SEQ2SEQ_CONFIGS)
 def test_seq2seq_it_can_be_exported(name: str) -> None:

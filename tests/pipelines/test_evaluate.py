@@ -63,6 +63,7 @@ def test_a_broken_image_is_counted(tmp_path: Path) -> None:
     assert faults.told() == ["unreadable image: 2 (4/y.png, 4/z.png)"]  # one line, however many
 
 
+@pytest.mark.slow
 def test_pairs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     rows = [("the cat", "le chat"), ("the dog", "le chien"), ("the cat", "ce chat")] * 10
     (tmp_path / "pairs.tsv").write_text("".join(f"{a}\t{b}\n" for a, b in rows))

@@ -24,6 +24,7 @@ def require_close(found: Path, model: torch.nn.Module) -> None:
         torch.testing.assert_close(weights[name], tensor, **CLOSE)
 
 
+@pytest.mark.slow
 def test_two_processes_are_one(child: ModuleType, launch: Callable[..., str], tmp_path: Path) -> None:
     model = child.model()
     done = fit(model, child.Made(), child.ARGS)

@@ -38,6 +38,7 @@ def test_only_attention_multiplies_more_than_4nd2() -> None:
         assert count == pytest.approx(4 * n * d**2, rel=0.03)
 
 
+@pytest.mark.slow
 def test_times_memory_and_threads_of_layers(results: Results) -> None:
     found = results.select("cost", "layer", n=16, d=32)
     assert len(found) == 2

@@ -206,6 +206,7 @@ def test_threads_are_reported_only_if_the_machine_was_quiet(results: Results) ->
         assert ("Speed-up of a layer" in findings(Results(data, results.path))) == shown
 
 
+@pytest.mark.slow
 def test_every_figure_is_drawn(results: Results) -> None:
     made = {each.name: each for each in figures(results)}
     assert list(made) == ["reach", "longer", "shifts", "streaming", "cost", "crossing", "data"]

@@ -54,6 +54,7 @@ def test_stopped_and_resumed(cheap: ComparisonPlan, tmp_path: Path) -> None:
     assert len(json.loads(path.read_text())["units"]) == len(done[:6]) + len(again)
 
 
+@pytest.mark.slow
 def test_a_part_is_measured_again_and_the_rest_is_kept(cheap: ComparisonPlan, tmp_path: Path) -> None:
     first = carry_out(cheap, tmp_path, command="first")
     measured = lambda path: {
@@ -79,6 +80,7 @@ def test_a_part_is_measured_again_and_the_rest_is_kept(cheap: ComparisonPlan, tm
     assert {key[0] for key in after if after[key] != before[key]} == {"streaming"}
 
 
+@pytest.mark.slow
 def test_measuring_again_what_is_not_there_or_in_the_way_of_another_run(cheap: ComparisonPlan, tmp_path: Path) -> None:
     done = carry_out(cheap, tmp_path)
     with pytest.raises(InputError, match=r"no unit of .* starts with 'cost'"):

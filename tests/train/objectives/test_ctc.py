@@ -61,6 +61,7 @@ def recordings(tmp_path_factory: pytest.TempPathFactory) -> tuple[Recordings, Re
     return write(folder / "learnt", sentences(30, 1)), write(folder / "held", sentences(8, 2))
 
 
+@pytest.mark.slow
 def test_it_learns_to_read_tones(recordings: tuple[Recordings, Recordings], tmp_path: Path) -> None:
     """From files to words: trained, saved in half precision, loaded, and heard whole and live."""
     learnt, held = recordings
