@@ -32,7 +32,7 @@ from glassformer.checkpoints import load
 from glassformer.data import Pairs, bpe
 from glassformer.data.sources import open_data
 from glassformer.models import ConvNet1d, ConvNet1dConfig, Encoder, Recurrent, RecurrentConfig
-from glassformer.models.ends import Tokens
+from glassformer.models.sequence_io import Tokens
 from glassformer.pipelines import embed
 from glassformer.pipelines.evaluate import PAD, SPECIALS, pad_rows
 from glassformer.runtime import card as circumstances

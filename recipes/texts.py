@@ -58,7 +58,7 @@ def teach(learner: Learner, folder: Path, resume: bool, *, measured: bool = True
 def _train(learner: Learner, folder: Path, model_folder: Path, resume: bool) -> None:
     plan = learner.plan
     trained, seconds = learn(learner.name, learner.build(), learner.objective, plan, folder, resume)
-    faults = trained.faults.told() if trained.faults is not None else []
+    faults = trained.faults.summary() if trained.faults is not None else []
     told = {"steps": plan.steps, "seed": plan.seed, **seconds, "left_out": faults}
     learner.save(trained.model.eval(), model_folder)
     (folder / "trained.json").write_text(json.dumps(told, indent=1) + "\n", encoding="utf-8")

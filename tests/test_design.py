@@ -62,6 +62,78 @@ def test_imports_point_one_way() -> None:
     assert not wrong, "\n".join(wrong)
 
 
+def test_no_import_cycles() -> None:
+    """Among imports at the top of modules; `if TYPE_CHECKING` blocks and imports inside functions do not count."""
+    names = {module_name(path): path for path in MODULES}
+    graph = {name: {found for found in top_level_imports(path, names) if found != name} for name, path in names.items()}
+    done: set[str] = set()
+
+    def visit(name: str, trail: list[str]) -> None:
+        assert name not in trail, f"import cycle: {' → '.join([*trail[trail.index(name) :], name])}"
+        if name not in done:
+            for other in sorted(graph[name]):
+                visit(other, [*trail, name])
+            done.add(name)
+
+    for name in graph:
+        visit(name, [])
+
+
+def module_name(path: Path) -> str:
+    parts = ("glassformer", *path.relative_to(SRC).with_suffix("").parts)
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+def top_level_imports(path: Path, names: dict[str, Path]) -> Iterator[str]:
+    """Yield the modules of ours that importing a file imports; `from package import module` is the module."""
+    for node in ast.parse(path.read_text(encoding="utf-8")).body:
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names if alias.name in names)
+        elif isinstance(node, ast.ImportFrom):
+            for alias in node.names:
+                name = f"{node.module}.{alias.name}"
+                if name in names:
+                    yield name
+                elif node.module in names:
+                    yield str(node.module)
+
+
+def test_models_are_asked_for_capabilities_and_not_for_their_class() -> None:
+    """Outside models and checkpoints, no isinstance, type comparison or case pattern names an architecture."""
+    architectures = {
+        node.name
+        for path in (SRC / "models").glob("*.py")
+        for node in ast.parse(path.read_text(encoding="utf-8")).body
+        if isinstance(node, ast.ClassDef) and "register" in map(ast.unparse, node.decorator_list)
+    }
+    assert {"ViT", "Decoder", "Whisper", "Hybrid"} <= architectures
+    wrong = [
+        f"{path}:{line}: {name}"
+        for path in MODULES
+        if package_of(path) not in ("models", "checkpoints")
+        for name, line in classes_tested_for(path)
+        if name in architectures
+    ]
+    assert not wrong, "\n".join(wrong)
+
+
+def classes_tested_for(path: Path) -> Iterator[tuple[str, int]]:
+    """Yield the last part of every class name that a file tests for."""
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        tested: list[ast.expr] = []
+        if isinstance(node, ast.Call) and ast.unparse(node.func) in ("isinstance", "issubclass"):
+            tested = node.args[1:]
+        elif isinstance(node, ast.Compare) and "type(" in ast.unparse(node.left):
+            tested = node.comparators
+        elif isinstance(node, ast.MatchClass):
+            tested = [node.cls]
+        for part in (each for one in tested for each in ast.walk(one)):
+            if isinstance(part, ast.Name):
+                yield part.id, part.lineno
+            elif isinstance(part, ast.Attribute):
+                yield part.attr, part.lineno
+
+
 def test_packages_export_what_they_name() -> None:
     for package in sorted(HEIGHT.keys() - {"errors", "templates", "cli"}):
         if (SRC / package).is_dir():

@@ -65,7 +65,7 @@ def no_number(tensors: dict[str, Tensor]) -> None:
         (quantised, rf"weight {C_ATTN} holds int8"),
         (unknown, r"weight transformer\.h\.1\.adapter\.weight has no place"),
         (deeper, r"weight transformer\.h\.2\.ln_1\.weight has no place"),
-        (no_number, rf"weight {C_ATTN} holds nan at place 3"),
+        (no_number, rf"weight {C_ATTN} holds nan at index 3"),
     ],
 )
 def test_bad_weights_are_named(tiny: Path, change: Callable[[dict[str, Tensor]], None], said: str) -> None:
@@ -166,7 +166,7 @@ def test_what_is_not_a_number_is_named(dtype: torch.dtype) -> None:
     for value in (float("nan"), float("inf")):
         wrong = weight.clone()
         wrong[1, 2] = value
-        with pytest.raises(CheckpointError, match=f"weight w holds {value} at place 6"):
+        with pytest.raises(CheckpointError, match=f"weight w holds {value} at index 6"):
             require_numbers("w", wrong)
 
 

@@ -222,7 +222,7 @@ def test_other_names_are_refused(name: object) -> None:
 
 
 def test_heads_are_never_guessed() -> None:
-    with pytest.raises(ConfigError, match=r"no 'base' of timm is 896 wide: say its heads .* model_args\.num_heads"):
+    with pytest.raises(ConfigError, match=r"no 'base' of timm is 896 wide: set model_args\.num_heads"):
         heads_of(of_architecture(architecture="vit_base_patch16_240"), 896)
     assert heads_of(of_architecture(architecture="vit_base_patch16_240", model_args={"num_heads": 14}), 896) == 14
 
@@ -252,9 +252,9 @@ def test_grids(table: int, prefix: int, raw: dict[str, Any], expected: object) -
 
 
 def test_grids_that_do_not_fit() -> None:
-    with pytest.raises(ConfigError, match="7 places, which do not fit a square image"):
+    with pytest.raises(ConfigError, match="7 positions, which do not fit a square image"):
         places(of_architecture(7), 1, (4, 4))
-    with pytest.raises(ConfigError, match="5 places, which do not fit images of 16×16"):
+    with pytest.raises(ConfigError, match="5 positions, which do not fit images of 16×16"):
         places(of_architecture(5, model_args={"img_size": 16}), 1, (4, 4))
     for name in ("flat", "big", "absent"):
         with pytest.raises(CheckpointError, match=f"weight {name}"):

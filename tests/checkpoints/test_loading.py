@@ -46,7 +46,7 @@ from glassformer.models import (
     whisper,
 )
 from glassformer.models.encoder import DenseConfig
-from glassformer.pipelines.tokenizers import words_of
+from glassformer.pipelines.tokenizers import tokenizer_of
 
 # Folders in, models out: without copies, within the memory that the model takes, and never half.
 
@@ -115,7 +115,7 @@ def test_bad_folders(tmp_path: Path, tiny: Path) -> None:
         gf.load(tiny)
     (tiny / "model.safetensors").write_bytes((tiny / "model.safetensors").read_bytes()[:-5])
     (tiny / "config.json").write_text(json.dumps({"model_type": "gpt2"}))
-    with pytest.raises(CheckpointError, match="5 bytes behind the end"):
+    with pytest.raises(CheckpointError, match="5 bytes after the end"):
         gf.load(tiny)
 
 
@@ -252,7 +252,7 @@ def try_mutations(folders: list[Path], place: Path, count: int, seed: int) -> tu
         mutate(target, draw)
         try:
             model = load(copy)
-            words_of(model).encode("a b c")
+            tokenizer_of(model).encode("a b c")
         except GlassError as error:
             refused += 1
             if "\n" in str(error):
@@ -294,7 +294,7 @@ def test_damaged_tokenizers(folders: list[Path], folder: int, name: str, content
     (folders[folder] / name).write_bytes(content)
     model = load(folders[folder])
     with pytest.raises(GlassError, match=str(folders[folder])):
-        words_of(model)
+        tokenizer_of(model)
 
 
 # modules.json: which modules follow an encoder. The vectors themselves: families/test_text_families.py.

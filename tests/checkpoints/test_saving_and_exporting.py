@@ -86,7 +86,7 @@ def test_two_saves_are_not_mixed(tmp_path: Path) -> None:
     gf.save(Decoder(decoder.tiny(), seed=0), tmp_path / "a")
     gf.save(Decoder(decoder.tiny_modern(), seed=0), tmp_path / "b")
     (tmp_path / "a" / native.CARD).write_bytes((tmp_path / "b" / native.CARD).read_bytes())
-    with pytest.raises(CheckpointError, match="not of one save"):
+    with pytest.raises(CheckpointError, match="were not saved together"):
         gf.load(tmp_path / "a")
 
 
@@ -98,7 +98,7 @@ def test_a_save_that_fails_leaves_the_old_one(tmp_path: Path, monkeypatch: pytes
         raise OSError(errno.ENOSPC, "No space left on device")
 
     monkeypatch.setattr(native, "save_file", fail)
-    with pytest.raises(CheckpointError, match=r"model.safetensors cannot be written \(No space left on device\): make"):
+    with pytest.raises(CheckpointError, match=r"model.safetensors cannot be written \(No space left on device\): free"):
         gf.save(Decoder(decoder.tiny(), seed=1), tmp_path / "a")
     again = gf.load(tmp_path / "a")
     assert torch.equal(again.decoder.embed.table.weight, old.decoder.embed.table.weight)
@@ -322,10 +322,10 @@ def test_a_file_that_is_not_equal_is_not_kept(tmp_path: Path, monkeypatch: Any, 
 
     call = Call(Decoder(decoder.tiny()).eval())
     monkeypatch.setattr(onnxruntime, "InferenceSession", Wrong)
-    refused(CheckpointError, "the ONNX file answers", lambda: onnx._compared(call, tmp_path))
+    refused(CheckpointError, "the ONNX file differs", lambda: onnx._compared(call, tmp_path))
 
 
 def test_onnx_what_is_refused(tmp_path: Path, refused: Any) -> None:
-    refused(InputError, "a.bin is not named as ONNX is", lambda: export_onnx(tmp_path, tmp_path / "a.bin"))
+    refused(InputError, "a.bin does not end in .onnx", lambda: export_onnx(tmp_path, tmp_path / "a.bin"))
     (tmp_path / "a.onnx").write_text("")
-    refused(InputError, f"{tmp_path / 'a.onnx'} is there already", lambda: export_onnx(tmp_path, tmp_path / "a.onnx"))
+    refused(InputError, f"{tmp_path / 'a.onnx'} already exists", lambda: export_onnx(tmp_path, tmp_path / "a.onnx"))

@@ -39,11 +39,11 @@ def test_what_is_told() -> None:
     faults = Faults()
     faults.each([3, 6, 9, 12, 3], read)
     faults.count(Fault("empty line", "a.tsv line 7"))
-    assert faults.told() == ["multiple of three: 4 (row 3, row 6, row 9, …)", "empty line: 1 (a.tsv line 7)"]
+    assert faults.summary() == ["multiple of three: 4 (row 3, row 6, row 9, …)", "empty line: 1 (a.tsv line 7)"]
     assert faults.counts == {"multiple of three": 4, "empty line": 1}
-    assert repr(faults) == f"Faults({'; '.join(faults.told())})"
+    assert repr(faults) == f"Faults({'; '.join(faults.summary())})"
     assert [str(fault) for fault in faults][-1] == "empty line: a.tsv line 7"
-    assert Faults().told() == []
+    assert Faults().summary() == []
 
 
 @given(st.lists(st.lists(st.integers(0, 30)), min_size=1))

@@ -131,10 +131,10 @@ def test_broken_ones_are_faults(folder: Path) -> None:
     whole = (folder / "cat" / "0.png").read_bytes()
     (folder / "cat" / "0.png").write_bytes(whole[: len(whole) // 2])
     images = Images.open(folder)
-    assert images.faults.told() == ["unreadable image: 1 (bird/0.png)"], "met on the way to the first good one"
+    assert images.faults.summary() == ["unreadable image: 1 (bird/0.png)"], "met on the way to the first good one"
     rows = images.faults.each(range(9), images.image)
     assert len(rows) == 7
-    assert images.faults.told() == ["unreadable image: 2 (bird/0.png, cat/0.png)"]
+    assert images.faults.summary() == ["unreadable image: 2 (bird/0.png, cat/0.png)"]
 
 
 def test_sixteen_bits_are_scaled(folder: Path) -> None:
@@ -159,7 +159,7 @@ def test_a_table_of_paths_and_labels(folder: Path) -> None:
     assert [images.files[i] for i in range(4)] == ["dog/0.png", "cat/0.png", "dog/1.png", "gone.png"]
     assert [images.label(i) for i in range(4)] == [0, 1, 0, 1]
     told = ["empty line: 1 (list.csv line 3)", "empty path or label: 1 (list.csv line 5)"]
-    assert images.faults.told() == [*told, "wrong number of columns (not 3): 1 (list.csv line 6)"]
+    assert images.faults.summary() == [*told, "wrong number of columns (not 3): 1 (list.csv line 6)"]
     with pytest.raises(Fault, match=r"missing image: gone\.png"):
         images.image(3)
 

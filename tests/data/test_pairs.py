@@ -39,7 +39,7 @@ def test_what_is_wrong_is_counted(tmp_path: Path) -> None:
     assert len(pairs) == 11
     assert pairs.pair(10) == ("ü", "é")
     assert pairs.rows.place(10) == "a.tsv line 17"
-    assert pairs.faults.told() == [
+    assert pairs.faults.summary() == [
         "empty line: 1 (a.tsv line 11)",
         "wrong number of columns (not 3): 2 (a.tsv line 12, a.tsv line 13)",
         "not UTF-8: 1 (a.tsv line 14)",

@@ -68,7 +68,7 @@ def test_librispeech(tmp_path: Path) -> None:
     assert [len(rows.wave(i)) for i in range(3)] == [4800, 6400, 8000]
     assert rows.file(2) == tmp_path / "85/1/85-1-0000.flac"
     told = ["empty line: 1 (84/121123/84-121123.trans.txt line 3)", "empty sentence: 1 (85/1/85-1.trans.txt line 2)"]
-    assert rows.faults.told() == told
+    assert rows.faults.summary() == told
 
 
 @pytest.mark.parametrize("folder", ["", "audio", "clips"])
@@ -106,7 +106,7 @@ def test_sound_that_cannot_be_used_is_a_fault(tmp_path: Path, monkeypatch: pytes
     rows = Recordings.open(tmp_path / "x.tsv", longest=1)
     kept = rows.faults.each(range(8), rows.wave)
     assert len(kept) == 1
-    assert rows.faults.told() == [
+    assert rows.faults.summary() == [
         "silent recording: 1 (silent.wav)",
         "recording of more than 1 s: 1 (long.flac)",
         "recording of less than 0.1 s: 1 (short.wav)",

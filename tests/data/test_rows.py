@@ -71,7 +71,7 @@ def test_two_aligned_files(tmp_path: Path, refused: Any) -> None:
     for source in (tmp_path, f"{tmp_path}/c.en,{tmp_path}/c.fr"):
         pairs = Pairs.open(source)
         assert [pairs.pair(i) for i in range(len(pairs))] == [("yes", "oui"), ("no", "non")]
-        assert pairs.faults.told() == ["empty sentence: 1 (c.en line 3)"]
+        assert pairs.faults.summary() == ["empty sentence: 1 (c.en line 3)"]
     turned = Pairs.open(tmp_path, {"source": "fr", "target": "en"})
     assert turned.pair(0) == ("oui", "yes")
     (tmp_path / "c.fr").write_text("oui\n")
@@ -161,7 +161,7 @@ def test_python_datasets(refused: Any) -> None:
         images = Images.open(reader_of(data))
         assert (len(images), images.labels, images.shape) == (5, ("dark", "light"), (1, 4, 4))
         assert [int(images.image(i)[0, 0, 0]) for i in range(5)] == [0, 128, 0, 128, 0]
-        assert images.faults.told() == ["example that raises OSError (gone): 1 (example 5)"]
+        assert images.faults.summary() == ["example that raises OSError (gone): 1 (example 5)"]
     arrays = [(np.full((4, 5, 3), 7 * i, dtype=np.uint8), "ab"[i % 2]) for i in range(4)]
     assert int(Images.open(reader_of(arrays)).image(3)[0, 0, 0]) == 21
     tensors = TensorDataset(torch.zeros(4, 3, 2, 2, dtype=torch.uint8), torch.tensor([0, 1, 0, 1]))
@@ -181,4 +181,4 @@ def test_text_in_a_table(tmp_path: Path) -> None:
     text = Text.open(tmp_path / "t.jsonl")
     assert list(text.pieces()) == ["one\ntwo\n", "three\n"]
     assert text.bytes == len("one\ntwo\nthree\n")
-    assert text.faults.told() == ["empty line: 1 (t.jsonl line 3)"]
+    assert text.faults.summary() == ["empty line: 1 (t.jsonl line 3)"]

@@ -105,7 +105,7 @@ def test_json(tmp_path: Path) -> None:
     for name in ("t.jsonl", "lines.json", "list.json", "inside.json"):
         assert read(open_rows(tmp_path / name, LABELLED, strict=False)) == OBJECTS, name
     faults = open_rows(tmp_path / "t.jsonl", LABELLED, strict=False).faults
-    assert faults.told() == [
+    assert faults.summary() == [
         "empty line: 1 (t.jsonl line 4)",
         "not JSON: 1 (t.jsonl line 5)",
         "not a JSON object: 1 (t.jsonl line 6)",

@@ -54,7 +54,7 @@ def test_what_stands_in_files(tmp_path: Path) -> None:
     text = Text.open(tmp_path)
     for size in (1 << 16, 1, 5):
         assert "".join(text.pieces(size)) == "one\ntwo\ufffd\ufffd\n\nthree\n" + "x\n" * 9 + "vièr"
-        assert text.faults.told() == ["bytes that are not UTF-8: 1 (a.txt line 2)"]
+        assert text.faults.summary() == ["bytes that are not UTF-8: 1 (a.txt line 2)"]
     assert text.bytes == sum((tmp_path / name).stat().st_size for name in ("a.txt", "b.txt"))
     assert [path.name for path in Text.open([tmp_path / "b.txt", tmp_path / "a.txt"]).files] == ["b.txt", "a.txt"]
 
@@ -88,7 +88,7 @@ def test_tokens_are_made_once(tmp_path: Path, tokenizer: Any, monkeypatch: pytes
         patch.setattr(module, "_encoded", None)
         again = blocks(Text.open(path), tokenizer, 8, cache, end="</s>")
         assert again.faults.tried == 0  # told, not weighed: nothing was read that could be more than the bad lines
-        assert again.faults.told() == first.faults.told() == ["bytes that are not UTF-8: 1 (a.txt line 51)"]
+        assert again.faults.summary() == first.faults.summary() == ["bytes that are not UTF-8: 1 (a.txt line 51)"]
     assert again.block(3).tolist() == first.block(3).tolist()
     assert pickle.loads(pickle.dumps(again)).block(3).tolist() == first.block(3).tolist()
     first.path.write_bytes(first.path.read_bytes()[:-2])  # cut off: made anew
@@ -149,7 +149,7 @@ def test_lines(tmp_path: Path) -> None:
     part = lines.part(np.array([2, 0]))
     assert [part.line(i) for i in range(len(part))] == ["y" * 20, "één"]
     told = [f"empty line: 1 ({path.name} line 2)", "not UTF-8: 1 (a.txt line 4)"]
-    assert lines.faults.told() == [*told, "line of more than 20 bytes: 1 (a.txt line 5)"]
+    assert lines.faults.summary() == [*told, "line of more than 20 bytes: 1 (a.txt line 5)"]
 
 
 def test_what_is_refused(tmp_path: Path, tokenizer: Any, refused: Any) -> None:

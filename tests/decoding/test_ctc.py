@@ -34,11 +34,11 @@ def brute_force(logits: torch.Tensor, blank: int) -> tuple[dict[tuple[int, ...],
     best: dict[tuple[int, ...], tuple[float, tuple[int, ...]]] = {}
     for alignment in itertools.product(range(P.shape[1]), repeat=len(P)):
         p = math.prod(float(P[i, token]) for i, token in enumerate(alignment))
-        heard = starts(alignment, blank)
-        tokens = tuple(token for token, _ in heard)
+        emitted = starts(alignment, blank)
+        tokens = tuple(token for token, _ in emitted)
         total[tokens] += p
         if p > best.get(tokens, (0.0, ()))[0]:
-            best[tokens] = p, tuple(frame for _, frame in heard)
+            best[tokens] = p, tuple(frame for _, frame in emitted)
     return dict(total), {tokens: frames for tokens, (_, frames) in best.items()}
 
 
@@ -91,9 +91,9 @@ def test_pieces_equal_the_whole(seed: int, pieces: list[int], width: int) -> Non
         (prefix, ctc_prefix_beam(logits, width=width, blank=2, candidates=3)[0]),
     ):
         for _ in range(2):  # a reader that has finished begins anew
-            heard = [one for piece in logits.split(pieces) for one in reader.feed(piece)]
-            heard += reader.finish()
-            assert tuple(heard) == whole.heard
+            emitted = [one for piece in logits.split(pieces) for one in reader.feed(piece)]
+            emitted += reader.finish()
+            assert tuple(emitted) == whole.emitted
 
 
 @given(st.integers(0, 10_000), st.integers(0, 40))
@@ -101,7 +101,7 @@ def test_greedy_is_the_collapsed_argmax(seed: int, t: int) -> None:
     logits = logits_of(seed, t, 4)
     best, path = logits.log_softmax(-1).max(-1)
     transcript = ctc_greedy(logits, blank=0)
-    assert list(transcript.heard) == starts(tuple(path.tolist()), 0)
+    assert list(transcript.emitted) == starts(tuple(path.tolist()), 0)
     assert transcript.logprob == pytest.approx(float(best.sum()), abs=1e-9)
 
 
@@ -136,7 +136,7 @@ def test_certain_tokens_come_early_and_are_forgotten_inside() -> None:
         assert max(len(prefix) for prefix in reader._prefixes) < 12
     assert len(given_out) > 140
     best = reader.hypotheses()[0]
-    assert best.heard[: len(given_out)] == tuple(given_out)
+    assert best.emitted[: len(given_out)] == tuple(given_out)
     given_out += reader.finish()
     assert [one.token for one in given_out] == [1, 2, 3] * 50
     assert [one.frame for one in given_out] == [i for i, token in enumerate(alignment) if token]
@@ -165,8 +165,8 @@ def test_impossible_tokens_are_never_heard() -> None:
 
 def test_nothing_heard() -> None:
     nothing = torch.zeros(0, 4)
-    assert ctc_greedy(nothing).heard == ()
-    assert [(x.heard, x.logprob) for x in ctc_prefix_beam(nothing, width=3)] == [((), 0.0)]
+    assert ctc_greedy(nothing).emitted == ()
+    assert [(x.emitted, x.logprob) for x in ctc_prefix_beam(nothing, width=3)] == [((), 0.0)]
 
 
 def test_bad_input() -> None:
@@ -200,7 +200,7 @@ def test_speech_as_it_arrives_reads_as_the_whole(lively: Any) -> None:
         (CTCPrefixBeam(width=4, prune=3.0), ctc_prefix_beam(logits, width=4, prune=3.0)[0]),
     ):
         listener = model.stream()
-        heard = [one for piece in wave.split(1234) for one in reader.feed(listener.feed(piece))]
-        heard += [*reader.feed(listener.finish()), *reader.finish()]
-        assert tuple(heard) == whole.heard
-        assert len(heard) > 3
+        emitted = [one for piece in wave.split(1234) for one in reader.feed(listener.feed(piece))]
+        emitted += [*reader.feed(listener.finish()), *reader.finish()]
+        assert tuple(emitted) == whole.emitted
+        assert len(emitted) > 3

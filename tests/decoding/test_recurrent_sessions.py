@@ -9,9 +9,9 @@ from glassformer.decoding import Sampling, Stopping, beam_search, generate_ids
 from glassformer.errors import ConfigError, InputError
 from glassformer.models import convolutional_sequence, recurrent, recurrent_seq2seq
 from glassformer.models.convolutional_sequence import ConvNet1d
-from glassformer.models.ends import Frames, Tokens
 from glassformer.models.recurrent import Recurrent
 from glassformer.models.recurrent_seq2seq import RecurrentSeq2Seq
+from glassformer.models.sequence_io import Frames, Tokens
 
 WORDS = Tokens(vocabulary=12)
 PROMPTS = [[1, 2, 3, 4], [5], [6, 7]]

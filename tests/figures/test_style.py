@@ -54,8 +54,8 @@ def test_tensors_are_arrays_too(kind: torch.dtype) -> None:
         (np.zeros((0, 3)), ShapeError, "A is empty, (0, 3): give at least one number"),
         ([[math.nan]], InputError, "A holds nan: draw finite numbers"),
         ([[-math.inf, 1]], InputError, "A holds -inf: draw finite numbers"),
-        ([[1], [2, 3]], InputError, "A is no array of numbers: give rows of one length"),
-        ([["a"]], InputError, "A is no array of numbers"),
+        ([[1], [2, 3]], InputError, "A is not an array of numbers: give rows of one length"),
+        ([["a"]], InputError, "A is not an array of numbers"),
     ],
 )
 def test_what_cannot_be_drawn(refused, values, kind, says) -> None:

@@ -145,7 +145,7 @@ def test_the_look_of_cls_on_the_grid() -> None:
     R = torch.arange(7.0).expand(1, 7, 7)  # CLS, two registers, four patches
     assert cls_to_patches(R, (2, 2)).tolist() == [[[3, 4], [5, 6]]]
     assert cls_to_patches(R.expand(1, 3, 7, 7), (1, 4), query=2).shape == (1, 3, 1, 4)
-    with pytest.raises(ShapeError, match="7 positions hold no grid of 3 × 3 patches"):
+    with pytest.raises(ShapeError, match="7 positions are not a grid of 3 × 3 patches"):
         cls_to_patches(R, (3, 3))
 
 

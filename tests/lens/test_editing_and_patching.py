@@ -145,7 +145,7 @@ PATH = "decoder.0.attention.H"
 @pytest.mark.parametrize(
     ("change", "kind", "text"),
     [
-        (lambda H: None, InputError, f"an edit of {PATH} gave NoneType: return the tensor"),
+        (lambda H: None, InputError, f"an edit of {PATH} gave NoneType: return the new tensor"),
         (torch.zeros(3, 3), ShapeError, r"the quantity is (1, 2, 7, 8) here and (3, 3) in the edit"),
         ("zero", InputError, f"{PATH} cannot become 'zero': give a function"),
         (None, InputError, f"{PATH} cannot become None"),
@@ -276,7 +276,7 @@ def test_sites() -> None:
 def test_sweep_mistakes(model_sweep: Decoder) -> None:
     with pytest.raises(ShapeError, match="give two of the same length"):
         sweep(model_sweep, CLEAN, CORRUPTED[:, :5], metric)
-    with pytest.raises(InputError, match="nothing is called Z"):
+    with pytest.raises(InputError, match="there is no quantity Z"):
         sweep(model_sweep, CLEAN, CORRUPTED, metric, site="Z")
     with pytest.raises(InputError, match="with heads and without"):
         sweep(model_sweep, CLEAN, CORRUPTED, metric, site="decoder.0.*")

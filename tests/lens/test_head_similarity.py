@@ -136,7 +136,7 @@ def test_classical_scaling_gives_a_plane_back() -> None:
 def test_mistakes(run: Run) -> None:
     with pytest.raises(InputError, match="there is no distance 'cosine'"):
         head_distances(run, measure="cosine")  # type: ignore[arg-type]
-    with pytest.raises(ShapeError, match="no matrix of distances"):
+    with pytest.raises(ShapeError, match="not a distance matrix"):
         head_map(torch.rand(3, 3))
     with pytest.raises(InputError, match="1 heads in 4 groups"):
         head_map(torch.zeros(1, 1))

@@ -641,10 +641,11 @@ def test_seeds_copies_and_paths() -> None:
 
 
 def test_clip_configs_that_describe_no_model(refused) -> None:  # type: ignore[no-untyped-def]
-    refused(ConfigError, "a CLIP of 0 towers: give it", lambda: CLIPConfig(vision=None, text=None, width=3))
+    neither = lambda: CLIPConfig(vision=None, text=None, width=3)
+    refused(ConfigError, "CLIP has neither an image nor a text tower: give it", neither)
     classes = "the image tower has 5 classes: give it 0: texts are the classes"
     refused(ConfigError, classes, lambda: replace(clip.tiny(), vision=vit.tiny()))
-    refused(ConfigError, "both towers meet in a space 0 wide", lambda: replace(clip.tiny(), width=0))
+    refused(ConfigError, "the joint space has width 0", lambda: replace(clip.tiny(), width=0))
 
 
 def test_inputs_that_do_not_fit(refused) -> None:  # type: ignore[no-untyped-def]

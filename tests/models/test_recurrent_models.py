@@ -15,7 +15,6 @@ from glassformer.core import cost
 from glassformer.core.attention import attend
 from glassformer.core.precision import bfloat16_works
 from glassformer.errors import ConfigError, InputError, MaskError, ShapeError
-from glassformer.models.ends import Frames, Tokens
 from glassformer.models.recurrent import Recurrent, RecurrentConfig, Stack, StackConfig, medium, reverse
 from glassformer.models.recurrent import tiny as recurrent_tiny
 from glassformer.models.recurrent_cells import CELLS, Cell
@@ -28,6 +27,7 @@ from glassformer.models.recurrent_seq2seq import (
 from glassformer.models.recurrent_seq2seq import (
     tiny as recurrent_seq2seq_tiny,
 )
+from glassformer.models.sequence_io import Frames, Tokens
 
 THEIRS = {"rnn": nn.RNN, "lstm": nn.LSTM, "gru": nn.GRU}
 TOKENS, FRAMES = Tokens(vocabulary=11), Frames(features=3)

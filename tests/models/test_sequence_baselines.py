@@ -15,18 +15,18 @@ from glassformer.core import cost
 from glassformer.errors import ConfigError, InputError, MaskError, ShapeError
 from glassformer.models.convolutional_sequence import ConvNet1d, ConvNet1dConfig, tcn
 from glassformer.models.convolutional_sequence import tiny as convolutional_sequence_tiny
-from glassformer.models.ends import (
+from glassformer.models.mlp import MLP, FrameWindow, ImageInput, MLPConfig, TokenWindow, mnist
+from glassformer.models.mlp import tiny as mlp_tiny
+from glassformer.models.sequence_io import (
     Frames,
     Head,
     Tokens,
     check_real,
-    he,
+    he_uniform,
     pooled,
     require_pool,
     require_streamable,
 )
-from glassformer.models.mlp import MLP, FrameWindow, ImageInput, MLPConfig, TokenWindow, mnist
-from glassformer.models.mlp import tiny as mlp_tiny
 
 CONVOLUTIONAL_SEQUENCE_TOKENS, CONVOLUTIONAL_SEQUENCE_FRAMES = Tokens(vocabulary=11), Frames(features=3)
 
@@ -355,7 +355,7 @@ def test_head_shapes() -> None:
 
 def test_he_is_torchs() -> None:
     ours, theirs = torch.empty(7, 5, 3), torch.empty(7, 5, 3)
-    he(ours, torch.Generator().manual_seed(3))
+    he_uniform(ours, torch.Generator().manual_seed(3))
     kaiming_uniform_(theirs, nonlinearity="relu", generator=torch.Generator().manual_seed(3))
     torch.testing.assert_close(ours, theirs)
 

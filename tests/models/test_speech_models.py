@@ -269,7 +269,7 @@ def test_a_bad_piece_is_refused_and_the_stream_goes_on() -> None:
     out = [stream.feed(wave[:300])]
     bad: list[tuple[Tensor, type[GlassError], str]] = [
         (torch.tensor([0.1, math.nan]), InputError, "sample 1 is nan"),
-        (torch.zeros(2, 100), ShapeError, r"\(2, 100\) came to a stream: feed one channel"),
+        (torch.zeros(2, 100), ShapeError, r"audio of shape \(2, 100\): feed one channel"),
         (torch.zeros(100, dtype=torch.int16), InputError, "int16"),
     ]
     for piece, kind, says in bad:
@@ -314,7 +314,7 @@ def test_bad_frames_are_errors(frames: Tensor, lengths: list[int] | None, kind: 
 @pytest.mark.parametrize(
     ("target", "length", "kind", "says"),
     [
-        ([1, 1, 1], 3, InputError, "target 0 needs 5 rows and its sound gives 3"),
+        ([1, 1, 1], 3, InputError, "target 0 needs 5 rows and its audio gives 3"),
         ([1, 0, 1], 3, InputError, "goes from 0 to 1: symbols are 1 to 4"),
         ([1, 5, 1], 2, InputError, "goes from 1 to 5"),
         ([1], 2, ShapeError, "target 0 has 2 of 1 symbols"),
@@ -463,7 +463,7 @@ def test_configs_that_describe_no_model(refused) -> None:  # type: ignore[no-unt
     wide = "the embedding is 12 wide, the encoder's blocks 16: give both the encoder's width"
     wider = whisper.plain(6, 16, 1, 2, vocabulary=20, places=10, length=12, start=2, end=1)
     refused(ConfigError, wide, lambda: replace(tiny, block=wider.block))
-    refused(ConfigError, "0 places of sinusoids 12 wide: choose", lambda: replace(tiny, places=0))
+    refused(ConfigError, "0 sinusoidal positions of width 12: choose", lambda: replace(tiny, places=0))
     learned = "the decoder has no learned positions: give it"
     refused(ConfigError, learned, lambda: replace(tiny, target=replace(tiny.target, positions=Sinusoidal())))
     memory = replace(tiny.target.block, cross=heads(12, 3, memory_width=8))
@@ -476,7 +476,7 @@ def test_configs_that_describe_no_model(refused) -> None:  # type: ignore[no-unt
 
 def test_inputs_that_do_not_fit(refused) -> None:  # type: ignore[no-untyped-def]
     model = build_whisper()
-    long = "21 frames came to a model that hears 20 at once: cut the sound into windows"
+    long = "21 frames exceed the model's window of 20: split the audio into windows"
     refused(ShapeError, long, lambda: model.encode(sound_whisper(21)))
     refused(ShapeError, "frames of shape (20, 6): give (batch", lambda: model.encode(sound_whisper()[0]))
     refused(ShapeError, "frames of 5 bands came to an embedding of 6", lambda: model.encode(sound_whisper()[..., :5]))

@@ -17,7 +17,7 @@ from glassformer.checkpoints import load
 from glassformer.errors import ConfigError, InputError
 from glassformer.models import Decoder, ViT, decoder, vit
 from glassformer.pipelines.classify import Classification, LabelScore, classify
-from glassformer.pipelines.tokenizers import words_of
+from glassformer.pipelines.tokenizers import tokenizer_of
 
 
 @pytest.fixture
@@ -46,7 +46,7 @@ def test_texts_as_hugging_face(hf: Any, bert: Path) -> None:
     text = "the cat sat on the mat"
     with torch.no_grad():
         peer = hf.BertForSequenceClassification.from_pretrained(bert)
-        expected = peer(torch.tensor([words_of(model).encode(text)])).logits[0].softmax(-1)
+        expected = peer(torch.tensor([tokenizer_of(model).encode(text)])).logits[0].softmax(-1)
     found = {guess.label: guess.score for guess in gf.classify(model, text)}
     assert found == {"bad": pytest.approx(float(expected[0])), "good": pytest.approx(float(expected[1]))}
     (best,) = classify(model, text, top_k=1)

@@ -16,8 +16,8 @@ from glassformer.checkpoints import load
 from glassformer.data.registry import fetch
 from glassformer.errors import InputError
 from glassformer.models import Decoder, decoder
-from glassformer.pipelines.embed import embed, nearest, read
-from glassformer.pipelines.tokenizers import words_of
+from glassformer.pipelines.embed import embed, nearest, tokenize
+from glassformer.pipelines.tokenizers import tokenizer_of
 
 TEXTS = ["the cat sat on the mat", "a man is eating food", "the market fell", "someone has a meal and food", "the"]
 
@@ -43,7 +43,7 @@ def by_hand(hf: Any, folder: Path, tokens: list[int]) -> torch.Tensor:
 
 def test_as_by_hand_in_any_batch(hf: Any, sentence: Path) -> None:
     model = load(sentence)
-    words = words_of(model)
+    words = tokenizer_of(model)
     expected = torch.stack([by_hand(hf, sentence, words.encode(text)) for text in TEXTS])
     for batch in (1, 2, 32):
         torch.testing.assert_close(embed(model, TEXTS, batch=batch), expected, atol=1e-5, rtol=1e-5)
@@ -53,11 +53,11 @@ def test_as_by_hand_in_any_batch(hf: Any, sentence: Path) -> None:
 def test_a_text_is_cut_where_the_folder_says(hf: Any, sentence: Path) -> None:
     model = load(sentence)
     long = "the cat sat on the mat because it was soft and warm"
-    tokens = words_of(model).encode(long)
-    found = read(model, long)
+    tokens = tokenizer_of(model).encode(long)
+    found = tokenize(model, long)
     assert found.cut
     assert found.tokens == [*tokens[:9], tokens[-1]]
-    assert not read(model, "the cat").cut
+    assert not tokenize(model, "the cat").cut
 
 
 def test_elsewhere_it_is_refused(bert: Path, refused: Any) -> None:
@@ -95,7 +95,7 @@ def test_minilm_is_hugging_faces(hf: Any) -> None:
         "banana",
         "The quick brown fox jumps over the lazy dog, and then it sleeps under the old oak tree until evening comes.",
     ]
-    words = words_of(model)
+    words = tokenizer_of(model)
     expected = torch.stack([by_hand(hf, folder, words.encode(text)) for text in texts])
     found = embed(model, texts)
     cosines = (found * expected).sum(-1)

@@ -20,7 +20,7 @@ from glassformer.errors import InputError
 from glassformer.models import CLIP, Encoder, clip, encoder
 from glassformer.pipelines import classify, embed, evaluate, metrics, transcribe, translate
 from glassformer.pipelines.speech.charset import normalize_transcript
-from glassformer.pipelines.tokenizers import tokenizer_of
+from glassformer.pipelines.tokenizers import raw_tokenizer
 from glassformer.train.args import TrainArgs
 from glassformer.train.objectives import build
 
@@ -60,7 +60,7 @@ def test_a_broken_image_is_counted(tmp_path: Path) -> None:
         (tmp_path / "data" / "4" / name).write_bytes(b"not a picture")
     faults = Faults()
     assert evaluate(model, tmp_path / "data", faults=faults)["images"] == 6
-    assert faults.told() == ["unreadable image: 2 (4/y.png, 4/z.png)"]  # one line, however many
+    assert faults.summary() == ["unreadable image: 2 (4/y.png, 4/z.png)"]  # one line, however many
 
 
 @pytest.mark.slow
@@ -91,7 +91,7 @@ def test_a_sentence_that_is_too_long_is_counted(tmp_path: Path, refused: Callabl
     said = [translate(model, "the cat")]
     meant = [["le chat"]]
     assert found == {"bleu": metrics.bleu(said, meant), "chrf": metrics.chrf(said, meant), "sentences": 1}
-    assert faults.told() == ["sentence of more than 128 tokens: 1 (one.tsv line 2)"]
+    assert faults.summary() == ["sentence of more than 128 tokens: 1 (one.tsv line 2)"]
     (tmp_path / "none.tsv").write_text(long)
     says = "no sentence is within the model's context of 128 tokens: give shorter ones"
     refused(InputError, says, lambda: evaluate(model, tmp_path / "none.tsv"))
@@ -104,7 +104,7 @@ def test_a_paraphrase_that_is_too_long_is_counted(bert: Path, tmp_path: Path, re
     found = evaluate(model, tmp_path / "some.tsv", faults=faults)
     assert found == {"mean_reciprocal_rank": 1, "recall_at_1": 1, "pairs": 1}
     lines = "2 (some.tsv line 2, some.tsv line 3)"
-    assert faults.told() == [f"sentence that is empty or exceeds the model's context: {lines}"]
+    assert faults.summary() == [f"sentence that is empty or exceeds the model's context: {lines}"]
     (tmp_path / "none.tsv").write_text(f"{'cat ' * 40}\tlong\n")
     refused(InputError, "none of the pairs could be used", lambda: evaluate(model, tmp_path / "none.tsv"))
 
@@ -116,9 +116,9 @@ def test_text(tmp_path: Path) -> None:
     model = made("generate", tmp_path / "m", data=str(tmp_path / "text.txt"), width=16, depth=1, vocab_size=300)
     faults = Faults()
     found = evaluate(model, tmp_path / "text.txt", limit=2, faults=faults)
-    assert faults.told() == ["bytes that are not UTF-8: 1 (text.txt line 301)"]
+    assert faults.summary() == ["bytes that are not UTF-8: 1 (text.txt line 301)"]
     assert found["blocks"] == 2
-    tokenizer, total, size = tokenizer_of(model), 0.0, 0
+    tokenizer, total, size = raw_tokenizer(model), 0.0, 0
     ids = torch.tensor(tokenizer.encode(f"{text}\ufffd\n").ids)
     for i in (0, (len(ids) - 1) // 256 // 2):
         row = ids[256 * i : 256 * i + 257]

@@ -17,12 +17,12 @@ from glassformer.data.registry import fetch
 from glassformer.errors import ConfigError, InputError
 from glassformer.pipelines.chat import render_chat
 from glassformer.pipelines.generate import TextFlow, cut, generate, stream
-from glassformer.pipelines.tokenizers import words_of
+from glassformer.pipelines.tokenizers import tokenizer_of
 
 
 def theirs(hf: Any, folder: Path, text: str, **how: Any) -> str:
     peer = hf.GPT2LMHeadModel.from_pretrained(folder)
-    words = words_of(load(folder))
+    words = tokenizer_of(load(folder))
     tokens = torch.tensor([words.encode(text)])
     real = torch.ones_like(tokens)
     said = peer.generate(tokens, attention_mask=real, pad_token_id=0, do_sample=False, **how)[0].tolist()
@@ -57,7 +57,7 @@ def test_generation_configs_as_hugging_face(
 ) -> None:
     """With end tokens, suppressed tokens and bad words that the model would have used."""
     for text in ("the cat", "a man is"):
-        first = words_of(load(gpt2)).encode(theirs(hf, gpt2, text, max_new_tokens=9))
+        first = tokenizer_of(load(gpt2)).encode(theirs(hf, gpt2, text, max_new_tokens=9))
         tokens = {
             "eos_token_id": first[2],
             "suppress_tokens": [first[4]],
@@ -114,7 +114,7 @@ def test_a_stop_is_not_printed(gpt2: Path) -> None:
 
 def test_ends_are_those_of_the_folder(gpt2: Path, edited: Callable[..., Path]) -> None:
     model = load(gpt2)
-    words = words_of(model)
+    words = tokenizer_of(model)
     first = generate(model, "the cat", max_new_tokens=1)
     (token,) = words.encode(first)
     ended = load(edited(gpt2, generation_config={"eos_token_id": [token, 0]}))
@@ -189,4 +189,4 @@ def test_smollms_words_and_chat_are_hugging_faces(hf: Any) -> None:
     messages: Any = [{"role": "user", "content": "Hi, it's 2024! naïve"}]
     expected = theirs.apply_chat_template(messages, add_generation_prompt=True, return_dict=False)
     model = load(folder)
-    assert words_of(model).encode(render_chat(model, messages), special=False) == expected
+    assert tokenizer_of(model).encode(render_chat(model, messages), special=False) == expected

@@ -11,11 +11,18 @@ import pytest
 from glassformer.checkpoints import load, save
 from glassformer.errors import CheckpointError, InputError
 from glassformer.models import Decoder, decoder
-from glassformer.pipelines.tokenizers import MarianWords, PieceWords, name_of, tokens_of, words_beside, words_of
+from glassformer.pipelines.tokenizers import (
+    MarianTokenizer,
+    SentencePieceTokenizer,
+    optional_tokenizer,
+    token_name,
+    tokenizer_of,
+    tokens_of,
+)
 
 
 def test_tokenizer_json_neither_pads_nor_cuts(bert: Path) -> None:
-    words = words_of(load(bert))
+    words = tokenizer_of(load(bert))
     tokens = words.encode("the cat sat on the mat because it was soft")
     assert len(tokens) > 8
     assert (tokens[0], tokens[-1]) == (2, 3)
@@ -31,8 +38,8 @@ def test_merges_as_hugging_face_reads_them(hf: Any, gpt2: Path, tmp_path: Path) 
     (folder / "tokenizer.json").unlink()
     (folder / "vocab.json").write_text(json.dumps(model["vocab"]))
     (folder / "merges.txt").write_text("#version: 0.2\n" + "\n".join(" ".join(pair) for pair in model["merges"]))
-    words = words_of(load(folder))
-    theirs = words_of(load(gpt2))
+    words = tokenizer_of(load(folder))
+    theirs = tokenizer_of(load(gpt2))
     for text in ("the cat sat", " naïve  café\n12"):
         assert words.encode(text) == theirs.encode(text)
         assert words.decode(words.encode(text)) == text
@@ -44,8 +51,8 @@ def test_vocab_txt(hf: Any, bert: Path, tmp_path: Path) -> None:
     shutil.copytree(bert, folder)
     (folder / "tokenizer.json").unlink()
     (folder / "vocab.txt").write_text("\n".join(sorted(vocabulary, key=vocabulary.__getitem__)))
-    words = words_of(load(folder))
-    assert words.encode("The cat") == words_of(load(bert)).encode("the cat")
+    words = tokenizer_of(load(folder))
+    assert words.encode("The cat") == tokenizer_of(load(bert)).encode("the cat")
 
 
 @pytest.fixture(scope="module")
@@ -58,7 +65,7 @@ def processor() -> Any:
 
 
 def test_sentencepiece(processor: Any) -> None:
-    ends, begins = PieceWords(processor, begin=False), PieceWords(processor, begin=True)
+    ends, begins = SentencePieceTokenizer(processor, begin=False), SentencePieceTokenizer(processor, begin=True)
     assert ends.encode("the cat") == [*processor.encode("the cat"), processor.eos_id()]
     assert begins.encode("the cat") == [processor.bos_id(), *processor.encode("the cat")]
     assert ends.decode(ends.encode("the cat")) == "the cat"
@@ -77,7 +84,7 @@ def test_marian_as_hugging_face(hf: Any, processor: Any, tmp_path: Path) -> None
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # it recommends another package
         theirs = hf.MarianTokenizer.from_pretrained(tmp_path)
-    ours = MarianWords(processor, processor, vocabulary)
+    ours = MarianTokenizer(processor, processor, vocabulary)
     for text in ("the cat sat", ">>fra<<the mat", "the zebra"):
         assert ours.encode(text) == theirs(text)["input_ids"]
     tokens = ours.encode("the cat sat on the mat")
@@ -86,22 +93,24 @@ def test_marian_as_hugging_face(hf: Any, processor: Any, tmp_path: Path) -> None
 
 def test_what_is_refused(gpt2: Path, tmp_path: Path, refused: Any) -> None:
     built = Decoder(decoder.tiny())
-    refused(InputError, "this Decoder was not loaded from a folder", lambda: words_of(built))
+    refused(InputError, "this Decoder was not loaded from a folder", lambda: tokenizer_of(built))
     folder = tmp_path / "bare"
     shutil.copytree(gpt2, folder)
     (folder / "tokenizer.json").write_text("{}")
-    refused(CheckpointError, f"{folder / 'tokenizer.json'} cannot be read", lambda: words_of(load(folder)))
+    refused(CheckpointError, f"{folder / 'tokenizer.json'} cannot be read", lambda: tokenizer_of(load(folder)))
     (folder / "tokenizer.json").unlink()
-    refused(InputError, f"{folder} has no tokenizer.json", lambda: words_of(load(folder)))
+    refused(InputError, f"{folder} has no tokenizer.json", lambda: tokenizer_of(load(folder)))
     (folder / "spiece.model").write_bytes(b"nothing")
-    refused(CheckpointError, f"{folder / 'spiece.model'} is not a sentencepiece model", lambda: words_of(load(folder)))
+    refused(
+        CheckpointError, f"{folder / 'spiece.model'} is not a sentencepiece model", lambda: tokenizer_of(load(folder))
+    )
 
 
 def test_without_words_text_is_numbers() -> None:
     model = Decoder(decoder.tiny())
-    assert words_beside(model) is None
+    assert optional_tokenizer(model) is None
     assert tokens_of(model, "3, 1 4").tolist() == [[3, 1, 4]]
-    assert name_of(None, 7) == "7"
+    assert token_name(None, 7) == "7"
     with pytest.raises(InputError, match=r"no tokenizer.json to read 'the cat'"):
         tokens_of(model, "the cat")
     with pytest.raises(InputError, match="is 0 tokens"):
@@ -118,7 +127,7 @@ def test_with_words_text_is_text(tmp_path: Path) -> None:
     tokenizer.save(str(tmp_path / "m" / "tokenizer.json"))
     model = load(tmp_path / "m")
     assert tokens_of(model, "the cat").tolist() == [[1, 2]]
-    assert [name_of(words_beside(model), i) for i in (2, 3)] == ["cat", "<end>"]
+    assert [token_name(optional_tokenizer(model), i) for i in (2, 3)] == ["cat", "<end>"]
     with pytest.raises(InputError, match="is 0 tokens"):
         tokens_of(model, "")
 
@@ -131,9 +140,9 @@ def test_pieces_are_shown_without_their_mark() -> None:
         sentence_iterator=iter(["the cat sat"] * 5), model_writer=made, vocab_size=11, minloglevel=2
     )
     pieces = sentencepiece.SentencePieceProcessor(model_proto=made.getvalue())
-    words = PieceWords(pieces, begin=False)
+    words = SentencePieceTokenizer(pieces, begin=False)
     (first, *_) = words.encode("the cat", special=False)
-    assert name_of(words, first) == pieces.id_to_piece(first).replace("▁", " ")
-    assert name_of(words, 99) == "99"
-    marian = MarianWords(pieces, pieces, {"</s>": 0, "<unk>": 1, "▁the": 2})
-    assert [name_of(marian, i) for i in (0, 2, 9)] == ["</s>", " the", "9"]
+    assert token_name(words, first) == pieces.id_to_piece(first).replace("▁", " ")
+    assert token_name(words, 99) == "99"
+    marian = MarianTokenizer(pieces, pieces, {"</s>": 0, "<unk>": 1, "▁the": 2})
+    assert [token_name(marian, i) for i in (0, 2, 9)] == ["</s>", " the", "9"]

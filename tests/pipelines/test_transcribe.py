@@ -107,9 +107,9 @@ def test_the_tokens_of_hugging_face() -> None:
         wave = read_sound(path)
         frames = whisper_log_mel(torch.nn.functional.pad(wave, (0, 480000 - len(wave))))
         said = peer.generate(frames.T[None], return_timestamps=True, do_sample=False, max_new_tokens=200)[0].tolist()
-        from glassformer.pipelines.tokenizers import words_of
+        from glassformer.pipelines.tokenizers import tokenizer_of
 
-        theirs = words_of(model).decode([token for token in said if token < 50256])
+        theirs = tokenizer_of(model).decode([token for token in said if token < 50256])
         assert transcribe(model, wave).text == theirs.strip()
 
 
@@ -195,9 +195,9 @@ def test_greedy_words_are_the_models_own(small: Path) -> None:
     model = load(small)
     wave = 0.1 * torch.randn(2 * 16000, generator=torch.Generator().manual_seed(2))
     from glassformer.core.audio import whisper_log_mel
-    from glassformer.pipelines.tokenizers import words_of
+    from glassformer.pipelines.tokenizers import tokenizer_of
 
-    words = words_of(model)
+    words = tokenizer_of(model)
     (token,) = words.encode("<|endoftext|>")
     begin = [words.encode(f"<|{name}|>")[0] for name in ("startoftranscript", "en", "transcribe", "notimestamps")]
     tokens = list(begin)

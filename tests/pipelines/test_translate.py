@@ -13,7 +13,7 @@ from tokenizers import Tokenizer
 from glassformer.checkpoints import load
 from glassformer.errors import InputError
 from glassformer.models import Decoder, RecurrentSeq2Seq, Tokens, decoder, recurrent_seq2seq
-from glassformer.pipelines.tokenizers import words_of
+from glassformer.pipelines.tokenizers import tokenizer_of
 from glassformer.pipelines.translate import _looked, aligned, translate
 from glassformer.train.objectives.translation import save_translator
 
@@ -72,7 +72,7 @@ def t5(hf: Any, byte_words: Tokenizer, tmp_path_factory: pytest.TempPathFactory)
 
 
 def theirs(peer: Any, folder: Path, text: str, **how: Any) -> str:
-    words = words_of(load(folder))
+    words = tokenizer_of(load(folder))
     tokens = torch.tensor([words.encode(text)])
     said = peer.from_pretrained(folder).generate(tokens, attention_mask=torch.ones_like(tokens), **how)[0]
     known = words.encode("") + [token for token in said.tolist()[1:] if token != 0]
@@ -125,7 +125,7 @@ def test_many_at_once_are_as_each_alone(marian: Path) -> None:
 def test_what_a_token_looked_at_is_hugging_faces_cross_attention(hf: Any, marian: Path, t5: Path) -> None:
     for peer, folder in ((hf.MarianMTModel, marian), (hf.T5ForConditionalGeneration, t5)):
         model = load(folder)
-        source, target = words_of(model).encode(TEXTS[1]), [5, 17, 9, 30]
+        source, target = tokenizer_of(model).encode(TEXTS[1]), [5, 17, 9, 30]
         theirs_ = peer.from_pretrained(folder, attn_implementation="eager")
         before = torch.tensor([[theirs_.config.decoder_start_token_id, *target[:-1]]])
         out = theirs_(input_ids=torch.tensor([source]), decoder_input_ids=before, output_attentions=True)

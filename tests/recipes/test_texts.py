@@ -14,7 +14,7 @@ from glassformer.data.sources import fetch, unpack
 from glassformer.pipelines import embed, generate, translate
 from glassformer.pipelines.evaluate import score_text, score_translations, token_bytes
 from glassformer.pipelines.loading import HERE
-from glassformer.pipelines.tokenizers import tokenizer_of
+from glassformer.pipelines.tokenizers import raw_tokenizer
 
 RECIPES = Path(__file__).parents[2] / "recipes"
 SMALL = {
@@ -109,7 +109,7 @@ def test_the_writer_is_as_good_as_it_says(tmp_path: Path, monkeypatch: pytest.Mo
     measured = told("writer")
     monkeypatch.setenv("GLASSFORMER_DATA", str(tmp_path))
     model = load(HERE / "writer")
-    tokenizer = tokenizer_of(model)
+    tokenizer = raw_tokenizer(model)
     test = blocks(Text.open(unpack("shakespeare") / "test.txt"), tokenizer, 256, tmp_path / "tokens")
     found = score_text(model, test, token_bytes(tokenizer))
     assert found["bits_per_byte"] == pytest.approx(measured["held_out"]["bits_per_byte"], abs=1e-3)

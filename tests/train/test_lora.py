@@ -15,7 +15,7 @@ from glassformer.core.positions import interpolate_2d
 from glassformer.data.images import Images
 from glassformer.errors import ConfigError, InputError
 from glassformer.models import Decoder, Hybrid, Recurrent, ViT, decoder, hybrid, recurrent, vit
-from glassformer.models.ends import Frames
+from glassformer.models.sequence_io import Frames
 from glassformer.nn import Linear
 from glassformer.pipelines.classify import classify
 from glassformer.train import TrainArgs, fit

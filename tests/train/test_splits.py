@@ -55,7 +55,7 @@ def test_a_tenth_is_for_validation(lines: Callable[[str, int], Lines]) -> None:
     train, val, faults = split(whole, None, seed=0)
     assert (len(train), len(val)) == (27, 3)
     assert {train.line(i) for i in range(27)}.isdisjoint(val.line(i) for i in range(3))
-    assert faults.told() == ["empty line: 1 (a.txt line 1)"]
+    assert faults.summary() == ["empty line: 1 (a.txt line 1)"]
     assert split(whole, None, seed=0)[1].line(0) == val.line(0)
 
 
@@ -64,7 +64,7 @@ def test_validation_data_that_is_given(lines: Callable[[str, int], Lines]) -> No
     train, val, faults = split(first, second, seed=0)
     assert train is first
     assert val is second
-    assert faults.told() == ["empty line: 2 (a.txt line 1, b.txt line 1)"]
+    assert faults.summary() == ["empty line: 2 (a.txt line 1, b.txt line 1)"]
 
 
 def test_the_model_to_fine_tune(tmp_path: Path, refused: Callable[..., None]) -> None:

@@ -90,7 +90,7 @@ def test_lines_that_were_left_out(pairs: Path) -> None:
     with pairs.open("a") as file:
         file.write("\n\nonly one column\n")
     _, objective = made("translate", pairs, width=16, depth=1, vocab_size=300)
-    assert objective.faults.told() == [
+    assert objective.faults.summary() == [
         "empty line: 1 (pairs.tsv line 25)",
         "wrong number of columns (not 2): 1 (pairs.tsv line 26)",
     ]
@@ -278,7 +278,7 @@ def test_the_alphabet_is_learned_from_the_transcripts(italian: Path, tmp_path: P
     assert set("àèéìòù' ") - letters == {"ò"}
     assert "à" in trained.objective.notes[0]
     assert trained.faults is not None
-    assert trained.faults.told() == [
+    assert trained.faults.summary() == [
         "transcript with digits, which can be read out in English only: write them as words: 1 (21.wav)"
     ]
     model = load(trained.save(tmp_path / "m"))

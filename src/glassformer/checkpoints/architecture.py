@@ -44,7 +44,7 @@ def heads_of(f: Fields, width: int) -> int:
     if "num_heads" in args.raw:
         return args.size("num_heads")
     if (size, width) not in HEADS:
-        raise ConfigError(f"no {size!r} of timm is {width} wide", "say its heads in config.json: model_args.num_heads")
+        raise ConfigError(f"no {size!r} of timm is {width} wide", "set model_args.num_heads in config.json")
     return HEADS[size, width]
 
 
@@ -73,7 +73,7 @@ def places(f: Fields, prefix: int, patch: tuple[int, int]) -> tuple[tuple[int, i
         if cells > 0 and grid[0] * grid[1] == cells:
             return grid, placed
     image = "a square image" if size is None else f"images of {size[0]}×{size[1]}"
-    raise ConfigError(f"pos_embed has {n} places, which do not fit {image}", "give model_args.img_size in config.json")
+    raise ConfigError(f"pos_embed has {n} positions, which do not fit {image}", "set model_args.img_size")
 
 
 def pooled(f: Fields, prefix: int) -> str:

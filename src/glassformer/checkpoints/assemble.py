@@ -58,5 +58,5 @@ def require_numbers(name: str, value: Tensor) -> None:
         return
     flat = value.reshape(-1)
     place = int((~torch.isfinite(flat)).nonzero()[0])
-    fact = f"weight {name} holds {float(flat[place])} at place {place}"
+    fact = f"weight {name} holds {float(flat[place])} at index {place}"
     raise CheckpointError(fact, "the checkpoint is damaged; get it again, or an earlier one")

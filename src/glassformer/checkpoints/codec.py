@@ -96,4 +96,4 @@ def _dataclass(kind: type, value: Any, where: str) -> Any:
     except GlassError:
         raise
     except (TypeError, ValueError) as error:
-        raise ConfigError(f"{where} is no {kind.__name__} ({error})", "give it every field that it needs") from None
+        raise ConfigError(f"{where} is not a valid {kind.__name__} ({error})", "give it all required fields") from None

@@ -79,7 +79,7 @@ class Fields:
         """Return a config nested in config.json."""
         value = self._get(name, {})
         if not isinstance(value, dict):
-            raise ConfigError(f"{name} is {_short(value)} in config.json", "it must hold names with values")
+            raise ConfigError(f"{name} is {_short(value)} in config.json", "it must be a JSON object")
         return replace(self, raw=value)
 
     def _whole(self, name: str, default: int | None, most: int, unit: str) -> int:

@@ -19,13 +19,13 @@ def read_json(path: Path, largest: int = LARGEST) -> Any:
     try:
         return json.loads(path.read_text(encoding="utf-8"))
     except (ValueError, RecursionError):
-        raise CheckpointError(f"{path} is not JSON", "get it again from where it was published") from None
+        raise CheckpointError(f"{path} is not JSON", "download it again") from None
 
 
 def read_object(path: Path, largest: int = LARGEST) -> dict[str, Any]:
     found = read_json(path, largest)
     if not isinstance(found, dict):
-        raise CheckpointError(f"{path} holds a {type(found).__name__}", "it must hold names with values")
+        raise CheckpointError(f"{path} holds a {type(found).__name__}", "it must be a JSON object")
     return found
 
 

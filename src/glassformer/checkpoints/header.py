@@ -73,7 +73,7 @@ def read_header(path: Path) -> Header:
         raise _broken(path, f"the header of {path.name} is a {type(header).__name__}")
     metadata = header.pop("__metadata__", {})
     if not isinstance(metadata, dict) or not all(isinstance(word, str) for word in metadata.values()):
-        raise _broken(path, f"the metadata of {path.name} are not words")
+        raise _broken(path, f"the metadata of {path.name} are not strings")
     entries = {name: _entry(path, name, claim, 8 + length) for name, claim in header.items()}
     _require_exact_cover(path, entries, 8 + length, size)
     return Header(entries, metadata)
@@ -87,7 +87,7 @@ def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     found = dict(pairs)
     if len(found) < len(pairs):
         twice = Counter(name for name, _ in pairs).most_common(1)[0][0]
-        raise _DuplicateError(f"{twice} is there twice")
+        raise _DuplicateError(f"{twice} occurs twice")
     return found
 
 
@@ -105,7 +105,7 @@ def _entry(path: Path, name: str, claim: Any, data: int) -> Entry:
         raise _broken(path, f"tensor {name} in {path.name} has data_offsets {str(offsets)[:60]}")
     start, stop = offsets
     if math.prod(shape) * dtype.itemsize != stop - start:
-        fact = f"tensor {name} in {path.name} of {claim['dtype']} {_times(shape)} is said to take {stop - start} bytes"
+        fact = f"tensor {name} in {path.name} of {claim['dtype']} {_times(shape)} claims {stop - start} bytes"
         raise _broken(path, fact)
     return Entry(path, data + start, data + stop, dtype, tuple(shape))
 
@@ -122,7 +122,7 @@ def _require_exact_cover(path: Path, entries: dict[str, Entry], data: int, size:
             word = "overlaps" if entry.start < here else "leaves a gap after"
             raise _broken(path, f"tensor {name} in {path.name} {word} {before}")
         if entry.stop > size:
-            raise _broken(path, f"tensor {name} ends {entry.stop - size} bytes behind the end of {path.name}")
+            raise _broken(path, f"tensor {name} ends {entry.stop - size} bytes after the end of {path.name}")
         here, before = entry.stop, name
     if here != size:
         raise _broken(path, f"{path.name} has {size - here} bytes that belong to no tensor")
@@ -133,4 +133,4 @@ def _times(shape: list[int]) -> str:
 
 
 def _broken(path: Path, fact: str) -> CheckpointError:
-    return CheckpointError(fact, "the file is damaged or made to mislead; get it again from where it was published")
+    return CheckpointError(fact, "the file is damaged or malicious; download it again")

@@ -89,7 +89,7 @@ def load(folder: Path, *, dtype: torch.dtype | None = None, check: bool = True) 
     build, config_class = architecture(str(card.get("kind")))
     weights = open_weights(folder)
     if weights.metadata.get("card") != _digest(text):
-        raise CheckpointError(f"{CARD} and {ONE} in {folder} are not of one save", "save the model again")
+        raise CheckpointError(f"{CARD} and {ONE} in {folder} were not saved together", "save the model again")
     config = decode(config_class, card.get("config"))
     _require_plausible(config, len(weights), weights.numbers)
     model = empty(build, config)
@@ -192,4 +192,4 @@ def replace_file(path: Path, write: Callable[[Path], Any]) -> None:
 
 def _not_written(path: Path, error: Exception) -> CheckpointError:
     reason = getattr(error, "strerror", None) or str(error)
-    return CheckpointError(f"{path} cannot be written ({reason})", "make room, or choose another folder")
+    return CheckpointError(f"{path} cannot be written ({reason})", "free some space, or choose another folder")

@@ -85,7 +85,7 @@ class Call(nn.Module):
             case Whisper():
                 frames = torch.randn(batch, c.frames, c.embed.bands, generator=self.random)
                 return {"frames": frames, "target": self._tokens(c.target.vocabulary, batch, length)}
-        raise InputError(f"a {type(self.model).__name__} has no ONNX form here", "export its folder instead")
+        raise InputError(f"a {type(self.model).__name__} cannot be exported to ONNX", "export its folder instead")
 
     def _tokens(self, vocabulary: int, batch: int, length: int) -> Tensor:
         return torch.randint(min(4, vocabulary - 1), vocabulary, (batch, length), generator=self.random)
@@ -122,9 +122,9 @@ def export_onnx(folder: str | Path, out: str | Path) -> Exported:
     """Export a folder to an .onnx file with dynamic batch size and token count; a file that differs is not kept."""
     out = Path(out)
     if out.suffix != ".onnx":
-        raise InputError(f"{out.name} is not named as ONNX is", "end its name in .onnx")
+        raise InputError(f"{out.name} does not end in .onnx", "choose a name that does")
     if out.exists():
-        raise InputError(f"{out} is there already", "choose another place, or remove it first")
+        raise InputError(f"{out} already exists", "choose another path, or remove it first")
     _require("onnx", "onnxscript")
     call = Call(load(folder), pooled=(Path(folder) / "modules.json").is_file()).eval()
     example = call.example(2, 6)
@@ -153,7 +153,7 @@ def _put(call: Call, example: dict[str, Tensor], path: Path) -> None:
                 verbose=False,
             )
         except Exception as error:  # each stage of the exporter raises its own
-            fact = f"a {type(call.model).__name__} cannot be put as ONNX ({type(error).__name__})"
+            fact = f"a {type(call.model).__name__} cannot be exported to ONNX ({type(error).__name__})"
             raise CheckpointError(fact, "export its folder instead") from error
         assert made is not None
         made.save(str(path), external_data=False)
@@ -174,7 +174,7 @@ def _compared(call: Call, path: Path) -> float | None:
             ours = call(*example.values())
         worst = max(worst, float((torch.from_numpy(theirs) - ours).abs().max() / ours.abs().max()))
     if not worst <= APART:
-        raise CheckpointError(f"the ONNX file answers {worst:.1e} away from the model", "it was not kept")
+        raise CheckpointError(f"the ONNX file differs from the model by {worst:.1e}", "it was not kept")
     return worst
 
 

@@ -59,7 +59,7 @@ class Preprocess:
     def __post_init__(self) -> None:
         if len(self.mean or ()) != len(self.std or ()) or not all(self.std or ()):
             fact = f"image_mean is {self.mean} and image_std {self.std}"
-            raise ConfigError(fact, "give as many of each, none of the latter 0")
+            raise ConfigError(fact, "give as many values of each, and no std of 0")
 
     def __call__(self, image: Image.Image) -> Float[Tensor, "c H W"]:
         image = opaque(image, "L" if self.mean is not None and len(self.mean) == 1 else "RGB")
@@ -169,7 +169,7 @@ def read_preprocess(origin: Origin) -> Preprocess:
         return of_timm(origin.raw)
     path, nested = origin.file(FILE), origin.file(NESTED)
     if path is None and nested is None:
-        raise CheckpointError(f"{origin.folder} has no {FILE}", "get it from where the weights were published")
+        raise CheckpointError(f"{origin.folder} has no {FILE}", "download it from where the weights were published")
     raw = read_object(path) if path is not None else read_object(nested or origin.folder).get("image_processor", {})
     return of_hugging_face(raw, FAMILY_CLASSES.get(origin.family, ""))
 

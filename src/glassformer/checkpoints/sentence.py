@@ -51,7 +51,7 @@ def read_sentence(folder: Path) -> Sentence:
     found = Sentence(encoder=folder)
     modules = read_json(folder / "modules.json")
     if not isinstance(modules, list) or not all(isinstance(module, dict) for module in modules):
-        raise ConfigError("modules.json does not list modules", "get it again from where it was published")
+        raise ConfigError("modules.json does not list modules", "download it again")
     for module in modules:
         kind = str(module.get("type", "")).rpartition(".")[2]
         place = inside(folder, module.get("path", ""))

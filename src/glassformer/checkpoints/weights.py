@@ -107,13 +107,13 @@ def _sharded(folder: Path) -> Weights:
         places = json.loads((folder / INDEX).read_text(encoding="utf-8"))["weight_map"]
         shards = sorted(set(places.values()))
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
-        raise CheckpointError(f"{INDEX} has no weight_map from names to files", "get it again") from None
+        raise CheckpointError(f"{INDEX} has no weight_map from names to files", "download it again") from None
     entries: dict[str, Entry] = {}
     for shard in shards:
         if not isinstance(shard, str) or Path(shard).name != shard or not shard.endswith(".safetensors"):
             raise CheckpointError(f"{INDEX} points to {str(shard)!r}", "shards are safetensors of the same folder")
         if not (folder / shard).is_file():
-            raise CheckpointError(f"shard {shard} of {INDEX} is missing", "get all shards of the checkpoint")
+            raise CheckpointError(f"shard {shard} of {INDEX} is missing", "download all shards of the checkpoint")
         for name, entry in read_header(folder / shard).entries.items():
             if places.get(name) != shard:
                 fact = f"weight {name} is in {shard}, and {INDEX} places it in {places.get(name)}"

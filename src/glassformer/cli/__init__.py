@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-# In the order that --help lists them. A name with a dash lives in a module with an underscore.
+# In the order of --help. The module of a command with a dash has an underscore instead.
 COMMANDS = (
     "serve", "tour", "solve", "check", "practice", "construct", "look", "sweep",
     "lab", "compare", "leaks", "data", "convert", "info", "bench", "parity", "export",

@@ -83,7 +83,7 @@ def _shown(name: str, guesses: Classification) -> str:
 
 
 def _draw(net: nn.Module, image: Path, figure: Path, drawn: set[Path]) -> None:
-    """Into `figure`, or into that folder under the image's name, numbered if it is taken: x/1.png and y/1.png."""
+    """Draw to `figure`, or into that folder under the image's name, numbered if it is taken (x/1.png and y/1.png)."""
     from glassformer.cli.output import write_bytes
     from glassformer.figures import save
     from glassformer.report import important_patches

@@ -89,7 +89,7 @@ def _plan(quick: bool, only: list[str]) -> ComparisonPlan:
 
 
 def _carry_out(plan: ComparisonPlan, out: Path, from_: Path | None, again: list[str]) -> Path:
-    """With a bar that knows how long each unit roughly takes; what a file has, but for `again`, is taken from it."""
+    """Run the plan with a progress bar; units that a results file already has are reused, except `again`."""
     from rich.console import Console
     from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 

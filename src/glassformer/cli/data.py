@@ -32,6 +32,6 @@ def fetch(names: Annotated[list[str], typer.Argument(metavar="NAME...", help="Na
     from glassformer.data.sources import fetch as get
 
     for name in names:
-        place_of(name, ITEMS)  # a wrong name is told before anything is fetched
+        place_of(name, ITEMS)  # an unknown name is an error before anything is fetched
     for name in names:
         print(get(name, lambda text: typer.echo(text, err=True)))

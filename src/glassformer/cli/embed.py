@@ -36,14 +36,14 @@ def embed(
     from glassformer.cli.items import Failures, each, progress, read_items
     from glassformer.errors import InputError
     from glassformer.pipelines.embed import embed as one
-    from glassformer.pipelines.embed import nearest, read, vectors
+    from glassformer.pipelines.embed import nearest, tokenize, vectors
 
     if output is not None and output.suffix not in (".npy", ".jsonl", ".parquet"):
         raise InputError(f"--output {output.name} has an unknown format", "end its name in .npy, .jsonl or .parquet")
     lines = read_items(items or [])
     net = load_model(model, verb="embed", device=device, precision=precision)
     failures = Failures()
-    texts = list(each(lines, lambda line: line.where, lambda line: read(net, line.text), failures))
+    texts = list(each(lines, lambda line: line.where, lambda line: tokenize(net, line.text), failures))
     cut = sum(tokens.cut for _, tokens in texts)
     if cut:
         print(f"glassformer: {cut} of {len(lines)} lines were truncated to the model's maximum length", file=sys.stderr)
@@ -64,7 +64,7 @@ def embed(
 
 
 def _write(lines: list[Line], rows: list[Tensor], output: Path | None) -> None:
-    """Rows of a .npy, or one object a line: the text and its vector."""
+    """Write rows of a .npy file, or one JSON object per line with the text and its vector."""
     from glassformer.cli.output import write, write_bytes
     from glassformer.errors import InputError
 

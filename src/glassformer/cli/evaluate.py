@@ -37,7 +37,7 @@ def evaluate(
     watch = lambda batches: progress(batches, what="Evaluating")
     named = None if columns is None else parse(columns)
     found = numbers(net, data, columns=named, limit=limit, progress=watch, faults=faults)
-    for line in faults.told():
+    for line in faults.summary():
         print(f"glassformer: skipped: {line}", file=sys.stderr)
     if json_:
         print(json.dumps(found))

@@ -1,4 +1,4 @@
-"""Where commands get their exercise from: a file, standard input, or the embedded ones by name."""
+"""Find the exercise of a command: a file, standard input, or an embedded exercise by name."""
 
 from __future__ import annotations
 

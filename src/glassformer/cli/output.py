@@ -1,4 +1,4 @@
-"""Where commands write to: a file, whole or not at all, or standard output."""
+"""Output of commands: a file, written atomically, or standard output."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from glassformer.errors import InputError
 
 
 def require_place(*paths: Path | None) -> None:
-    """Before the work, and not after it: that what is to be written can be."""
+    """Check before a long computation that the output can be written."""
     for path in paths:
         if path is None:
             continue
         if path.is_dir():
             raise InputError(f"{path} is a folder", "choose the name of a file in it")
         if not path.parent.is_dir():
-            raise InputError(f"there is no folder {path.parent} for {path.name}", "choose another place, or make it")
+            raise InputError(f"there is no folder {path.parent} for {path.name}", "choose another path, or create it")
         if not os.access(path.parent, os.W_OK):
-            raise InputError(f"{path} cannot be written: its folder is not yours", "choose another place")
+            raise InputError(f"{path} cannot be written: its folder is not writable", "choose another place")
 
 
 def write(text: str, path: Path | None) -> None:
@@ -33,7 +33,7 @@ def write_bytes(data: bytes, path: Path) -> None:
     part = path.with_name(f".{path.name}.part")
     try:
         part.write_bytes(data)
-        os.replace(part, path)  # a reader never sees half a file
+        os.replace(part, path)  # readers never see a partial file
     except OSError as error:
         part.unlink(missing_ok=True)
         raise InputError(f"{path} cannot be written ({error.strerror})", "choose another place") from None

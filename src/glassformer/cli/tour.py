@@ -1,4 +1,4 @@
-"""`glassformer tour`: what `make run` shows a newcomer."""
+"""`glassformer tour`: a worked exercise and the attention of a small model, side by side."""
 
 from __future__ import annotations
 
@@ -28,18 +28,18 @@ def tour() -> None:
         "The weights A of layer 1, head 0: a row for each word, darker where it looks. Words see only the past:"
     )
     console.print(shaded(run["decoder.1.attention.A"][0, 0].tolist(), SENTENCE), markup=False)
-    console.print(Rule("Go on"))
+    console.print(Rule("Next steps"))
     console.print(
         "glassformer solve --list      exercises to solve\n"
-        "glassformer check --help      have your own working marked\n"
+        "glassformer check --help      have your own working graded\n"
         "glassformer practice -i       practise one step at a time\n"
-        "glassformer --help            all there is",
+        "glassformer --help            all commands",
         markup=False,
     )
 
 
 def traced() -> Any:
-    """A small decoder with weights from a seed, run on a sentence of ten words while all of it is watched."""
+    """Trace a small decoder with random weights on a sentence of ten words."""
     import torch
 
     from glassformer.lens import edit, trace
@@ -48,14 +48,14 @@ def traced() -> Any:
     model = Decoder(decoder.tiny(), seed=1).eval()
     words = {word: i for i, word in enumerate(dict.fromkeys(SENTENCE))}
     tokens = torch.tensor([[words[word] for word in SENTENCE]])
-    # untrained heads hardly choose: β is turned up so that there is something to see
+    # untrained heads attend almost uniformly: a larger β makes their pattern visible
     with torch.no_grad(), edit(model, "decoder.*.attention.beta", 60.0), trace(model) as run:
         model(tokens)
     return run
 
 
 def shaded(A: Sequence[Sequence[float]], words: Sequence[str]) -> str:
-    """A map of weights in shades, two characters a cell."""
+    """Format weights as shades, two characters per cell."""
     wide = max(map(len, words))
     rows = (
         f"{word:>{wide}} " + "".join(SHADES[min(len(SHADES) - 1, round(a * (len(SHADES) - 1)))] * 2 for a in row)

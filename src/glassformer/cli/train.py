@@ -57,7 +57,7 @@ def _report(trained: Trained, output: Path) -> None:
 
     if not is_main_process():
         return
-    for line in trained.faults.told() if trained.faults is not None else ():
+    for line in trained.faults.summary() if trained.faults is not None else ():
         typer.echo(f"glassformer: left out: {line}", err=True)
     typer.echo(f"glassformer: {trained}", err=True)
     use = f"glassformer {trained.args.task} … -m {output}"

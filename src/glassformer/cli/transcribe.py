@@ -73,7 +73,7 @@ def transcribe(
 
 
 def _tell_of_the_demonstration(model: str | None) -> None:
-    """Without a model the shipped listener is used, and its transcripts are poor."""
+    """Warn that the default model, the shipped listener, transcribes poorly."""
     from glassformer.pipelines.transcribe import DEMONSTRATION
 
     if model is None:
@@ -90,10 +90,10 @@ def _files(
 ) -> None:
     from glassformer.cli.items import Failures, each
     from glassformer.pipelines import Transcript
-    from glassformer.pipelines import transcribe as heard
+    from glassformer.pipelines import transcribe as transcribe_file
 
     def listen(path: Path) -> Transcript:
-        return heard(net, path, language=language, task=task, timestamps=timestamps)
+        return transcribe_file(net, path, language=language, task=task, timestamps=timestamps)
 
     failures = Failures()
     for path, found in each(files, str, listen, failures):
@@ -104,7 +104,7 @@ def _files(
 
 
 def _live(net: nn.Module, rate: int, form: Format) -> None:
-    """Prints each word as soon as it is final; Ctrl-C ends the audio."""
+    """Print each word as soon as it is final; Ctrl-C ends the audio."""
     from glassformer.errors import InputError
     from glassformer.pipelines import Word, transcribe_stream
     from glassformer.pipelines.speech.microphone import incoming, until_interrupted

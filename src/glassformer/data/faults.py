@@ -37,7 +37,7 @@ class Faults:
         return (Fault(reason, place) for reason, places in self.places.items() for place in places)
 
     def __repr__(self) -> str:
-        return f"Faults({'; '.join(self.told())})"
+        return f"Faults({'; '.join(self.summary())})"
 
     @property
     def counts(self) -> dict[str, int]:
@@ -84,7 +84,7 @@ class Faults:
         self.places, self.tried, self.failed = {}, 0, 0
         return taken
 
-    def told(self) -> list[str]:
+    def summary(self) -> list[str]:
         """Return one line per reason: "unreadable image: 12 (cats/7.png, dogs/1.png, dogs/4.png, …)"."""
         return [self._line(reason) for reason in self.places]
 

@@ -32,16 +32,16 @@ class CTCHypothesis:
     `logprob` is that of the single best alignment (greedy), or of all alignments that were kept (prefix beam).
     """
 
-    heard: tuple[CTCToken, ...]
+    emitted: tuple[CTCToken, ...]
     logprob: float
 
     @property
     def tokens(self) -> tuple[int, ...]:
-        return tuple(token for token, _ in self.heard)
+        return tuple(token for token, _ in self.emitted)
 
     @property
     def frames(self) -> tuple[int, ...]:
-        return tuple(frame for _, frame in self.heard)
+        return tuple(frame for _, frame in self.emitted)
 
 
 def log_probabilities(logits: Tensor, blank: int, first: int) -> Tensor:
@@ -69,14 +69,14 @@ class CTCGreedy:
     def feed(self, logits: Tensor) -> list[CTCToken]:
         """Return the tokens that begin in these frames (t, v)."""
         best, tokens = log_probabilities(logits, self.blank, self.frame).max(-1)
-        heard = []
+        emitted = []
         for token in tokens.tolist():
             if token not in (self.blank, self._last):
-                heard.append(CTCToken(token, self.frame))
+                emitted.append(CTCToken(token, self.frame))
             self._last = token
             self.frame += 1
         self.logprob += float(best.sum())
-        return heard
+        return emitted
 
     def finish(self) -> list[CTCToken]:
         """End the utterance and reset the decoder. Greedy decoding has no pending tokens."""
@@ -200,7 +200,7 @@ class CTCPrefixBeam:
 
     def finish(self) -> list[CTCToken]:
         """Return the rest of the best transcript and reset the decoder."""
-        rest = self.hypotheses()[0].heard[len(self.certain) :]
+        rest = self.hypotheses()[0].emitted[len(self.certain) :]
         self._reset()
         return list(rest)
 
@@ -217,7 +217,7 @@ class CTCPrefixBeam:
     def _transcript(self, kept: Iterable[CTCToken], prefix: tuple[int, ...], path: Path) -> CTCHypothesis:
         settled = self.certain[len(self.certain) - self._overlap :]
         new = map(CTCToken, prefix[len(settled) :], path.frames[len(settled) :])
-        return CTCHypothesis(heard=(*kept, *settled, *new), logprob=path.total)
+        return CTCHypothesis(emitted=(*kept, *settled, *new), logprob=path.total)
 
     def _advance(self, row: Tensor) -> None:
         """Extend every prefix by this frame and keep the best `width`."""
@@ -246,8 +246,8 @@ class CTCPrefixBeam:
 def ctc_greedy(logits: Tensor, *, blank: int = 0) -> CTCHypothesis:
     """Decode logits (t, v) greedily: the best alignment, collapsed."""
     reader = CTCGreedy(blank=blank)
-    heard = reader.feed(logits)
-    return CTCHypothesis(heard=tuple(heard), logprob=reader.logprob)
+    emitted = reader.feed(logits)
+    return CTCHypothesis(emitted=tuple(emitted), logprob=reader.logprob)
 
 
 def ctc_prefix_beam(

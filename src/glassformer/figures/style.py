@@ -75,7 +75,7 @@ def numbers(values: ArrayLike, name: str) -> Array:
         out = np.asarray(values)
         return out if out.dtype in (np.float32, np.float64) else out.astype(np.float64)
     except (TypeError, ValueError):
-        raise InputError(f"{name} is no array of numbers", "give rows of one length") from None
+        raise InputError(f"{name} is not an array of numbers", "give rows of one length") from None
 
 
 def shrink(A: Array) -> tuple[Array, int, int]:

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from glassformer.errors import InputError
 from glassformer.lens.sweep import Sweep, sweep
 from glassformer.models.protocols import TokenPredictor, device_of
-from glassformer.pipelines.tokenizers import name_of, tokens_of, words_beside
+from glassformer.pipelines.tokenizers import optional_tokenizer, token_name, tokens_of
 
 
 class AnswerSweep(NamedTuple):
@@ -41,11 +41,11 @@ def answer_sweep(
     if not isinstance(model, TokenPredictor) or not model.predicts_tokens:
         fact = f"a {type(model).__name__} does not predict tokens"
         raise InputError(fact, "sweep a decoder, or an encoder with a head over the vocabulary")
-    tokenizer, place = words_beside(model), device_of(model)
+    tokenizer, place = optional_tokenizer(model), device_of(model)
     texts = tokens_of(model, clean).to(place), tokens_of(model, corrupted).to(place)
     first, second = (_answer(model, ids, text, position) for ids, text in zip(texts, (answer, wrong), strict=True))
     if first == second:
-        fact = f"both texts have the answer {name_of(tokenizer, first)!r}"
+        fact = f"both texts have the answer {token_name(tokenizer, first)!r}"
         raise InputError(fact, "give two different answers (--answer, --wrong)")
     options: dict[str, Any] = {} if progress is None else {"progress": progress}
     made = sweep(
@@ -55,8 +55,8 @@ def answer_sweep(
         site=site,
         **options,
     )
-    names = [name_of(tokenizer, int(token)) for token in texts[1][0]]
-    return AnswerSweep(made, name_of(tokenizer, first), name_of(tokenizer, second), names)
+    names = [token_name(tokenizer, int(token)) for token in texts[1][0]]
+    return AnswerSweep(made, token_name(tokenizer, first), token_name(tokenizer, second), names)
 
 
 def _logits(model: TokenPredictor, out: Tensor, position: int) -> Tensor:
@@ -79,5 +79,5 @@ def _answer(model: Any, ids: Tensor, text: str | None, position: int) -> int:
 
 def _first(model: nn.Module, text: str) -> int:
     """Return the first token of an answer that is not just a space: some tokenizers split " she" into two tokens."""
-    tokenizer, tokens = words_beside(model), tokens_of(model, text, special=False)[0].tolist()
-    return int(next((token for token in tokens if name_of(tokenizer, token).strip(" ▁")), tokens[0]))
+    tokenizer, tokens = optional_tokenizer(model), tokens_of(model, text, special=False)[0].tolist()
+    return int(next((token for token in tokens if token_name(tokenizer, token).strip(" ▁")), tokens[0]))

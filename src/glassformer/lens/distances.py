@@ -40,7 +40,7 @@ def on_grid(
     """
     count = grid[0] * grid[1]
     if A.shape[-1] < count:
-        raise ShapeError(f"{A.shape[-1]} positions hold no grid of {grid[0]} × {grid[1]}", "give the model's grid")
+        raise ShapeError(f"{A.shape[-1]} positions are not a grid of {grid[0]} × {grid[1]}", "give the model's grid")
     C = grid_distances(grid)
     p, q = (part.double()[..., part.shape[-1] - count :].cpu() for part in (A, B))
     p, q = p / p.sum(-1, keepdim=True), q / q.sum(-1, keepdim=True)
@@ -130,7 +130,7 @@ def head_map(D: Float[Tensor, "n n"], *, groups: int = 4) -> HeadMap:
 
     n = len(D)
     if D.shape != (n, n) or not torch.equal(D, D.mT) or bool((D.diagonal() != 0).any()):
-        fact = f"D of shape {tuple(D.shape)} is no matrix of distances"
+        fact = f"D of shape {tuple(D.shape)} is not a distance matrix"
         raise ShapeError(fact, "make it symmetric, 0 on its diagonal")
     if n < 2 or groups < 1:
         raise InputError(f"{n} heads in {groups} groups make no map", "give two heads or more, and at least one group")

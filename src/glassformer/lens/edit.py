@@ -59,7 +59,7 @@ def _checked(name: Name, change: Edit) -> Edit:
         value = old if order is None else old.permute(order)
         after = change(value if private else value.clone())
         if not isinstance(after, Tensor):
-            raise InputError(f"an edit of {path} gave {type(after).__name__}", "return the tensor that is to go on")
+            raise InputError(f"an edit of {path} gave {type(after).__name__}", "return the new tensor")
         if after.shape != value.shape:
             axes = " ".join(axis.rpartition(".")[2] for axis in axes_of(path))
             raise ShapeError(

@@ -185,6 +185,6 @@ def cls_to_patches(
     """Reshape row `query` (CLS) of A or R to the grid of patches, the last rows · cols positions of a ViT."""
     rows, cols = grid
     if R.shape[-1] < rows * cols:
-        fact = f"{R.shape[-1]} positions hold no grid of {rows} × {cols} patches"
+        fact = f"{R.shape[-1]} positions are not a grid of {rows} × {cols} patches"
         raise ShapeError(fact, "give the grid of the model, ViTConfig.grid, or that of the image's size")
     return R[..., query, R.shape[-1] - rows * cols :].unflatten(-1, (rows, cols))

@@ -95,9 +95,9 @@ def read_numbers(text: str) -> Tensor:
         value = _value(ast.parse(text, mode="eval").body)
         kernel = value if isinstance(value, Tensor) else torch.tensor(value, dtype=torch.float64)
     except (SyntaxError, ValueError, TypeError, ArithmeticError, RuntimeError, MemoryError):
-        raise InputError(f"{text!r} is no kernel", _HOW) from None
+        raise InputError(f"{text!r} is not a kernel", _HOW) from None
     if kernel.dim() == 0 or kernel.numel() == 0 or not bool(kernel.isfinite().all()):
-        raise InputError(f"{text!r} is no kernel", _HOW)
+        raise InputError(f"{text!r} is not a kernel", _HOW)
     return kernel
 
 

@@ -26,12 +26,12 @@ from glassformer.lens.receptive import (
     answer,
     change_of,
     changed,
+    in_eval_mode,
     module_of,
     noise_of,
     receptive_field,
     rounding,
     size_of,
-    still,
 )
 from glassformer.models.protocols import StreamModel
 
@@ -246,7 +246,7 @@ def in_float64(encoder: Encoder, example: Tensor) -> tuple[Encoder, Tensor] | No
             plain = all(w.dtype == torch.float64 for w in module.parameters() if w.is_floating_point())
             twin = module if plain else copy.deepcopy(module).double()
             wide = twin if module is encoder else getattr(twin, encoder.__name__)
-        with still(encoder), still(wide):
+        with in_eval_mode(encoder), in_eval_mode(wide):
             Y, Y64 = answer(encoder, example), answer(wide, X)
     except Exception:  # user code may raise anything: measure it as it is
         return None
@@ -283,12 +283,12 @@ def find_leaks(
     if streaming is not None:
         outputs, tolerance = field.outputs, field.tolerance
         if outputs.dtype != example.dtype and wide is not encoder:  # the stream is not in float64
-            with still(encoder):
+            with in_eval_mode(encoder):
                 outputs = answer(encoder, example)
                 noise = noise_of(encoder, example, outputs, torch.Generator().manual_seed(seed))
             tolerance = rounding(outputs, units=SHAPES) + 16 * noise
         for piece in pieces:
-            with still(encoder):
+            with in_eval_mode(encoder):
                 streamed.append(_streamed(streaming, example, piece, field.stride, outputs, tolerance))
             leaks += _differs(streamed[-1], field)
     mode = "as called" if module_of(encoder) is None else "eval mode"
@@ -344,7 +344,7 @@ def _longer(
         order = torch.randint(t, (factor * t - t,), generator=generator).to(example.device)
         X = torch.cat([example, example[:, order]], 1)
         try:
-            with still(encoder):
+            with in_eval_mode(encoder):
                 leaks, reach = _by_cuts(encoder, X, field, declared, generator)
         except GlassError:
             return [], tuple(lengths), f"the encoder takes no input of {factor * t}"
@@ -417,7 +417,7 @@ def _by_length(encoder: Encoder, example: Tensor, field: Field, declared: Declar
     t, Y = example.shape[1], field.outputs
     for cut in sorted({t // 2, t // 2 + 1, 3 * t // 4}):
         try:
-            with still(encoder):
+            with in_eval_mode(encoder):
                 shorter = answer(encoder, example[:, :cut])
         except GlassError:  # the model takes a fixed length only: nothing to compare
             continue

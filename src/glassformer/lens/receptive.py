@@ -85,7 +85,7 @@ def receptive_field(
     mode. `progress` receives the number of frames done and the total.
     """
     _require_example(example)
-    with still(encoder):
+    with in_eval_mode(encoder):
         Y = answer(encoder, example)
         again = size_of(answer(encoder, example) - Y)
         if again > 1e-3 * size_of(Y):
@@ -127,7 +127,7 @@ def change_of(Y: Tensor, before: Tensor) -> Tensor:
 
 
 @contextmanager
-def still(encoder: Encoder) -> Iterator[None]:
+def in_eval_mode(encoder: Encoder) -> Iterator[None]:
     """Run the block in eval mode without gradients; afterwards restore the mode of every module."""
     module = module_of(encoder)
     modules = [] if module is None else list(module.modules())

@@ -103,7 +103,7 @@ class Routing:
             total = A.sum(-1, keepdim=True)
             if (total <= 0).any():
                 where = int((total <= 0).nonzero()[0, 0])
-                raise InputError(f"place {where} has only weights of 0 inside", "choose other edges or a larger size")
+                raise InputError(f"position {where} has zero weights only", "choose other edges or a larger size")
             A = A / total
         return A
 
@@ -129,7 +129,7 @@ def identity(*, channels: int = 1) -> Routing:
 def permutation(order: Sequence[int], *, channels: int = 1) -> Routing:
     """Output i is input order[i], counted from 1: (3, 1, 2) puts the third token first."""
     if sorted(order) != list(range(1, len(order) + 1)) or not order:
-        raise InputError(f"{','.join(map(str, order))} is no permutation", "name each of 1, 2, … once, as 3,1,2")
+        raise InputError(f"{','.join(map(str, order))} is not a permutation", "name each of 1, 2, … once, as 3,1,2")
     name = f"permutation {','.join(map(str, order))}"
     return Routing(name=name, offsets=((0,),), C=_each(1.0, channels), order=tuple(i - 1 for i in order))
 

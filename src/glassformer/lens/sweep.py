@@ -108,7 +108,7 @@ def site_paths(model: nn.Module, site: str) -> list[str]:
     known = list(taps(model))
     if re.fullmatch(r"[A-Z]", site):
         if site not in AXES:
-            raise InputError(f"nothing is called {site}", f"choose one of {', '.join(AXES)}, or a path with wildcards")
+            raise InputError(f"there is no quantity {site}", f"choose one of {', '.join(AXES)}, or a pattern")
         if _has_heads(site):
             known = [f"{path}.{site}".lstrip(".") for path in layers(model)]
         else:

@@ -23,13 +23,13 @@ from glassformer.models.convolutional import ConvNet2d, ConvNet2dConfig
 from glassformer.models.convolutional_sequence import ConvNet1d, ConvNet1dConfig
 from glassformer.models.decoder import Decoder, DecoderConfig
 from glassformer.models.encoder import Encoder, EncoderConfig
-from glassformer.models.ends import Frames, Tokens
 from glassformer.models.hybrid import Hybrid, HybridConfig, StemConfig
 from glassformer.models.mlp import MLP, FrameWindow, ImageInput, MLPConfig, TokenWindow
 from glassformer.models.recurrent import Recurrent, RecurrentConfig
 from glassformer.models.recurrent_seq2seq import RecurrentSeq2Seq, RecurrentSeq2SeqConfig
 from glassformer.models.registry import register
 from glassformer.models.seq2seq import Seq2Seq, Seq2SeqConfig
+from glassformer.models.sequence_io import Frames, Tokens
 from glassformer.models.speech import Latency, Speech, SpeechConfig, SpeechStream
 from glassformer.models.vit import ViT, ViTConfig
 from glassformer.models.whisper import Whisper, WhisperConfig

@@ -44,11 +44,11 @@ class CLIPConfig:
 
     def __post_init__(self) -> None:
         if self.vision is None and self.text is None:
-            raise ConfigError("a CLIP of 0 towers", "give it vision, text, or both")
+            raise ConfigError("CLIP has neither an image nor a text tower", "give it vision, text, or both")
         if self.vision is not None and self.vision.classes:
             raise ConfigError(f"the image tower has {self.vision.classes} classes", "give it 0: texts are the classes")
         if self.width < (1 if self.vision is not None and self.text is not None else 0):
-            raise ConfigError(f"both towers meet in a space {self.width} wide", "choose a width of at least 1")
+            raise ConfigError(f"the joint space has width {self.width}", "choose a width of at least 1")
 
 
 def plain(vision: ViTConfig, text: TextConfig, width: int, end: int | None) -> CLIPConfig:

@@ -15,9 +15,9 @@ from torch.nn.functional import max_pool2d, relu
 
 from glassformer.core.positions import require_choice
 from glassformer.errors import ConfigError, ShapeError
-from glassformer.models.ends import he, require_positive
 from glassformer.models.protocols import InputKind, Verb
 from glassformer.models.registry import register
+from glassformer.models.sequence_io import he_uniform, require_positive
 from glassformer.nn.finite import require_finite
 from glassformer.nn.linear import Convolution2d, Linear, initialise
 from glassformer.nn.tap import Tap
@@ -156,7 +156,7 @@ class ConvNet2d(nn.Module):
         self.blocks = nn.ModuleList(ResidualBlock(*plan, config.norm) for plan in config.blocks)
         self.W = Linear(config.widths[-1], config.classes)
         self.X, self.H, self.logits = Tap(), Tap(), Tap()
-        initialise(self, seed, he)
+        initialise(self, seed, he_uniform)
 
     def features(self, X: Float[Tensor, "b c H W"]) -> Float[Tensor, "b k h w"]:
         """Feature maps (b, widths[-1], ⌈H/stride⌉, ⌈W/stride⌉)."""

@@ -16,7 +16,10 @@ from torch.nn.functional import pad, relu
 
 from glassformer.core.attention import require_dropout
 from glassformer.errors import ConfigError, ShapeError
-from glassformer.models.ends import (
+from glassformer.models.protocols import Reach
+from glassformer.models.registry import register
+from glassformer.models.sequence import SequenceNetwork
+from glassformer.models.sequence_io import (
     Frames,
     Head,
     Pool,
@@ -24,14 +27,11 @@ from glassformer.models.ends import (
     Sequence,
     Tokens,
     check_real,
-    he,
+    he_uniform,
     require_pool,
     require_positive,
     require_streamable,
 )
-from glassformer.models.protocols import Reach
-from glassformer.models.registry import register
-from glassformer.models.sequence import SequenceNetwork
 from glassformer.nn.finite import require_finite
 from glassformer.nn.linear import Convolution, Embedding, Linear, initialise
 from glassformer.nn.norm import LayerNorm
@@ -157,7 +157,7 @@ class ConvNet1d(SequenceNetwork):
         self.norm = LayerNorm(m)
         self.head = Head(m, config.classes, config.pool)
         self.X, self.logits = Tap(), Tap()
-        initialise(self, seed, he)
+        initialise(self, seed, he_uniform)
 
     def forward(self, X: Sequence, real: Real | None = None) -> Float[Tensor, "..."]:
         self.config.reads.check(X)

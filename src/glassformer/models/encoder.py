@@ -200,7 +200,7 @@ class Encoder(nn.Module):
 
     def with_classes(self, classes: int, *, image_size: tuple[int, int] | None = None, seed: int = 0) -> Encoder:
         if image_size is not None:
-            raise InputError(f"an image size of {image_size} for an encoder of text", "leave it out")
+            raise InputError(f"image_size={image_size} does not apply to a text encoder", "leave it out")
         return Encoder(replace(self.config, classes=classes), seed=seed)
 
     @property

@@ -19,9 +19,9 @@ from glassformer.core.positions import interpolate_2d, require_choice
 from glassformer.errors import ConfigError, InputError, ShapeError
 from glassformer.models.convolutional import BatchNorm, GroupNorm
 from glassformer.models.describe import describe_image
-from glassformer.models.ends import require_positive
 from glassformer.models.protocols import InputKind, Verb
 from glassformer.models.registry import register
+from glassformer.models.sequence_io import require_positive
 from glassformer.nn import BlockConfig, FeedForwardConfig, Linear, NormConfig, Stack, heads
 from glassformer.nn.finite import require_finite
 from glassformer.nn.linear import Convolution2d, initialise, normal

@@ -15,9 +15,9 @@ from torch.nn.functional import relu
 
 from glassformer.core.attention import require_dropout
 from glassformer.errors import ConfigError, InputError, ShapeError
-from glassformer.models.ends import Sequence, he, require_ids, require_positive
 from glassformer.models.protocols import InputKind, Verb
 from glassformer.models.registry import register
+from glassformer.models.sequence_io import Sequence, he_uniform, require_ids, require_positive
 from glassformer.nn.finite import require_finite
 from glassformer.nn.linear import Embedding, Linear, initialise
 from glassformer.nn.tap import Tap
@@ -145,7 +145,7 @@ class MLP(nn.Module):
         self.dropout = nn.Dropout(config.dropout)
         self.W = Linear(sizes[-2], sizes[-1])
         self.X, self.logits = Tap(), Tap()
-        initialise(self, seed, he)
+        initialise(self, seed, he_uniform)
 
     def forward(self, X: Float[Tensor, "b c H W"] | Sequence) -> Float[Tensor, "b classes"]:
         self.config.reads.check(X)

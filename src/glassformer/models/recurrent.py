@@ -16,7 +16,11 @@ from torch import Tensor, nn
 from glassformer.core.attention import require_dropout
 from glassformer.core.positions import require_choice
 from glassformer.errors import ConfigError, InputError, MaskError, ShapeError
-from glassformer.models.ends import (
+from glassformer.models.protocols import InputKind, Reach
+from glassformer.models.recurrent_cells import CELLS, Cell, CellKind, LSTMCell, State
+from glassformer.models.registry import register
+from glassformer.models.sequence import SequenceNetwork
+from glassformer.models.sequence_io import (
     Frames,
     Head,
     Pool,
@@ -28,10 +32,6 @@ from glassformer.models.ends import (
     require_positive,
     require_streamable,
 )
-from glassformer.models.protocols import InputKind, Reach
-from glassformer.models.recurrent_cells import CELLS, Cell, CellKind, LSTMCell, State
-from glassformer.models.registry import register
-from glassformer.models.sequence import SequenceNetwork
 from glassformer.nn.finite import require_finite
 from glassformer.nn.linear import Embedding, initialise
 from glassformer.nn.tap import Tap

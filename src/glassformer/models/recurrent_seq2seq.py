@@ -17,11 +17,11 @@ from torch import Tensor, nn
 
 from glassformer.core.attention import scores, softargmax
 from glassformer.errors import ConfigError, InputError, ShapeError
-from glassformer.models.ends import Frames, Real, Sequence, Tokens, require_positive
 from glassformer.models.protocols import InputKind, Verb
 from glassformer.models.recurrent import Stack, StackConfig, States, initialise_recurrent, lengths_of
 from glassformer.models.recurrent_cells import CellKind
 from glassformer.models.registry import register
+from glassformer.models.sequence_io import Frames, Real, Sequence, Tokens, require_positive
 from glassformer.models.sessions import RecurrentMemorySession, require_prompt
 from glassformer.nn.finite import require_finite
 from glassformer.nn.linear import Embedding, Linear

@@ -16,8 +16,8 @@ from torch.nn.functional import pad
 from glassformer.core.audio import MelConfig, log_mel_start, log_mel_step
 from glassformer.core.masks import padding
 from glassformer.errors import ConfigError, InputError
-from glassformer.models.ends import Sequence, Tokens
 from glassformer.models.protocols import InputKind, Verb
+from glassformer.models.sequence_io import Sequence, Tokens
 from glassformer.models.sessions import StreamSession
 
 

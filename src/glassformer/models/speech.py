@@ -62,7 +62,7 @@ class SpeechConfig:
             fact = f"the embedding is {self.embed.width} wide, the blocks {self.width}"
             raise ConfigError(fact, "give both the model's width")
         if self.block.cross is not None:
-            raise ConfigError("blocks with cross-attention in an encoder of speech", "choose cross=None")
+            raise ConfigError("the blocks of a speech encoder have cross-attention", "choose cross=None")
         if self.vocabulary < 1:
             raise ConfigError(f"a vocabulary of {self.vocabulary}", "choose at least one symbol besides the blank")
 
@@ -200,7 +200,7 @@ class Speech(nn.Module):
                 raise InputError(fact, f"symbols are 1 to {self.config.vocabulary}; {BLANK} is the blank")
             need = s + int((target[1:] == target[:-1]).sum())
             if need > n:
-                fact = f"target {i} needs {need} rows and its sound gives {n}"
+                fact = f"target {i} needs {need} rows and its audio gives {n}"
                 raise InputError(fact, "leave it out, or embed fewer frames in a vector")
 
     # ---- capabilities ----
@@ -286,7 +286,7 @@ class SpeechStream:
     def __init__(self, model: Speech, rate: int = RATE) -> None:
         c = self.config = model.config
         if model.training and max(c.block.dropout, c.block.attention.dropout, c.block.ffn.dropout) > 0:
-            raise InputError("the model is training, and drops numbers at random", "call its eval() before streaming")
+            raise InputError("the model is in training mode, where dropout is active", "call eval() before streaming")
         require_wave(torch.zeros(1), c.mel, rate)
         self.model, self.rate = model, rate
         self.finished = False
@@ -308,8 +308,8 @@ class SpeechStream:
         """Take one channel of samples in [−1, 1], of any length."""
         self._require_open()
         if wave.dim() != 1:
-            fact = f"sound of shape {tuple(wave.shape)} came to a stream"
-            raise ShapeError(fact, "feed one channel of samples (several: their mean)")
+            fact = f"audio of shape {tuple(wave.shape)}"
+            raise ShapeError(fact, "feed one channel of samples; average several channels")
         wave = require_wave(wave, self.config.mel, self.rate, empty=True)
         return torch.cat([self._step(piece) for piece in wave.split(self._piece)])
 

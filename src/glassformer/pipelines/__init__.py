@@ -10,7 +10,7 @@ from glassformer.pipelines.evaluate import evaluate
 from glassformer.pipelines.generate import generate, stream
 from glassformer.pipelines.loading import find_model, load
 from glassformer.pipelines.speech.words import Word
-from glassformer.pipelines.tokenizers import Words, words_of
+from glassformer.pipelines.tokenizers import TextTokenizer, tokenizer_of
 from glassformer.pipelines.transcribe import Segment, Transcript, transcribe, transcribe_stream
 from glassformer.pipelines.translate import Aligned, aligned, translate
 
@@ -21,9 +21,9 @@ __all__ = [
     "Message",
     "Neighbour",
     "Segment",
+    "TextTokenizer",
     "Transcript",
     "Word",
-    "Words",
     "aligned",
     "classify",
     "embed",
@@ -36,8 +36,8 @@ __all__ = [
     "read_sound",
     "render_chat",
     "stream",
+    "tokenizer_of",
     "transcribe",
     "transcribe_stream",
     "translate",
-    "words_of",
 ]

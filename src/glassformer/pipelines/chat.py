@@ -34,7 +34,7 @@ def render_chat(model: nn.Module, messages: Sequence[Message]) -> str:
     """Render the conversation in the model's training format, up to where its answer begins."""
     template = _template(model)
     if template is None:
-        raise InputError("the model's folder has no chat template", "give plain text to go on from")
+        raise InputError("the model's folder has no chat template", "give a plain text to continue")
     if not messages:
         raise InputError("a chat of 0 messages", "give at least one")
     values = {"messages": list(messages), "add_generation_prompt": True, **_tokens(model)}

@@ -19,7 +19,7 @@ from glassformer.checkpoints import origin_of
 from glassformer.errors import ConfigError, InputError
 from glassformer.models.protocols import ImageTextModel, context_length, device_of, inputs_of, require
 from glassformer.pipelines.text_classification import TextEncoding, predict, split_words
-from glassformer.pipelines.tokenizers import words_of
+from glassformer.pipelines.tokenizers import tokenizer_of
 
 if TYPE_CHECKING:
     from PIL.Image import Image
@@ -149,7 +149,7 @@ def _compared(model: ImageTextModel, item: object, labels: Sequence[str] | None)
     if not labels:
         raise InputError("CLIP has no classes of its own", "give labels: texts that may fit the image")
     assert isinstance(model, nn.Module)
-    words, room = words_of(model), context_length(model)
+    words, room = tokenizer_of(model), context_length(model)
     rows = [words.encode(label) for label in labels]
     longest = max(map(len, rows))
     if room is not None and longest > room:

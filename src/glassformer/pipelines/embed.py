@@ -16,7 +16,7 @@ from glassformer.checkpoints import origin_of
 from glassformer.checkpoints.files import read_object
 from glassformer.errors import InputError
 from glassformer.models.protocols import context_length, device_of, require
-from glassformer.pipelines.tokenizers import words_of
+from glassformer.pipelines.tokenizers import tokenizer_of
 
 BATCH = 32
 
@@ -28,27 +28,27 @@ class Neighbour(NamedTuple):
     cosine: float
 
 
-class Read(NamedTuple):
+class TokenizedText(NamedTuple):
     """A tokenized text; `cut` if it was truncated to the folder's max_seq_length."""
 
     tokens: list[int]
     cut: bool
 
 
-def read(model: nn.Module, text: str) -> Read:
+def tokenize(model: nn.Module, text: str) -> TokenizedText:
     """Tokenize a text. Texts beyond a sentence encoder's max_seq_length are truncated; other models raise an error."""
-    words = words_of(model)
+    words = tokenizer_of(model)
     tokens = words.encode(text)
     context, cut = context_length(model), _max_seq_length(model)
     if cut is not None and len(tokens) > min(cut, context or cut):
         body, own = words.encode(text, special=False), words.encode("")
         kept = body[: max(0, min(cut, context or cut) - len(own))]
-        return Read([*own[:1], *kept, *own[1:]], True)
+        return TokenizedText([*own[:1], *kept, *own[1:]], True)
     if context is not None and len(tokens) > context:
         raise InputError(f"a text of {len(tokens)} tokens exceeds the model's context of {context}", "shorten it")
     if not tokens:
         raise InputError("a text is 0 tokens", "leave empty texts out")
-    return Read(tokens, False)
+    return TokenizedText(tokens, False)
 
 
 def _max_seq_length(model: nn.Module) -> int | None:
@@ -83,7 +83,7 @@ def embed(model: nn.Module, texts: str | Sequence[str], *, batch: int = BATCH) -
     if not several:
         raise InputError("there are 0 texts to embed", "give at least one")
     found: dict[int, Tensor] = {}
-    for places, rows in vectors(model, [read(model, text).tokens for text in several], batch):
+    for places, rows in vectors(model, [tokenize(model, text).tokens for text in several], batch):
         found |= dict(zip(places, rows, strict=True))
     whole = torch.stack([found[i] for i in range(len(several))])
     return whole[0] if isinstance(texts, str) else whole

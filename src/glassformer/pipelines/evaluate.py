@@ -36,11 +36,11 @@ from glassformer.models.protocols import (
     require,
 )
 from glassformer.pipelines.classify import labels_of, problem_type_of
-from glassformer.pipelines.embed import embed, read
+from glassformer.pipelines.embed import embed, tokenize
 from glassformer.pipelines.metrics import bits_per_byte, bleu, bleu_signature, chrf, perplexity, word_error_rate
 from glassformer.pipelines.speech.charset import normalize_transcript
 from glassformer.pipelines.text_classification import TextEncoding, score_texts
-from glassformer.pipelines.tokenizers import tokenizer_of, words_of
+from glassformer.pipelines.tokenizers import raw_tokenizer, tokenizer_of
 from glassformer.pipelines.transcribe import transcribe
 from glassformer.pipelines.translate import AT_ONCE, translate
 
@@ -221,7 +221,7 @@ def translate_pairs(
         source, target = pairs.pair(i)
         references.setdefault(source, []).append(target)
         rows.setdefault(source, i)
-    sources, words, context = list(references), words_of(model), context_length(model)
+    sources, words, context = list(references), tokenizer_of(model), context_length(model)
 
     def fitting(i: int) -> str:
         if context is not None and len(words.encode(sources[i])) > context:
@@ -278,7 +278,7 @@ BYTE = re.compile("<0x[0-9A-F]{2}>")
 
 
 def _text(model: nn.Module, text: Text, limit: int | None, faults: Faults) -> dict[str, float]:
-    tokenizer = tokenizer_of(model)
+    tokenizer = raw_tokenizer(model)
     found = blocks(text, tokenizer, min(256, context_length(model) or 256), cache() / "tokens")
     faults.merge(found.faults)
     numbers = score_text(model, found, token_bytes(tokenizer), limit=limit, faults=faults)
@@ -378,13 +378,13 @@ def score_text(
 def _vectors(model: nn.Module, pairs: Pairs, limit: int | None, faults: Faults) -> dict[str, float]:
     """Rank the partner of each sentence among the second sentences of all pairs: mean reciprocal rank, recall at 1."""
     faults.merge(pairs.faults)
-    words_of(model)  # a missing tokenizer must not be counted as a fault of the sentences
+    tokenizer_of(model)  # a missing tokenizer must not be counted as a fault of the sentences
 
     def readable(i: int) -> tuple[str, str]:
         first, second = pairs.pair(i)
         try:
             for text in (first, second):
-                read(model, text)
+                tokenize(model, text)
         except InputError:
             raise Fault("sentence that is empty or exceeds the model's context", pairs.rows.place(i)) from None
         return first, second
@@ -420,7 +420,7 @@ def _masked(model: nn.Module, lines: Lines, limit: int | None, faults: Faults) -
     if not isinstance(model, TokenPredictor) or not model.predicts_tokens:
         fact = "this encoder has no head for masked tokens"
         raise InputError(fact, "give pairs of sentences that mean the same, as .tsv")
-    numbers = score_masked(model, lines, tokenizer_of(model), limit=limit)
+    numbers = score_masked(model, lines, raw_tokenizer(model), limit=limit)
     return {**numbers, "sentences": len(order.spread(len(lines), limit))}
 
 

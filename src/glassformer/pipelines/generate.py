@@ -12,7 +12,7 @@ from glassformer.models.protocols import Translator, context_length, inputs_of, 
 from glassformer.models.sessions import Session
 from glassformer.pipelines.chat import Message, has_template, render_chat
 from glassformer.pipelines.generation_config import GenerationConfig, generation_config_of
-from glassformer.pipelines.tokenizers import Words, words_of
+from glassformer.pipelines.tokenizers import TextTokenizer, tokenizer_of
 
 MOST = 256  # default limit of new tokens
 
@@ -123,7 +123,7 @@ def _texts(steps: Iterator[Step], flow: TextFlow) -> Iterator[str]:
 class TextFlow:
     """tokens → text as it becomes final: complete characters only, withholding what may begin a stop string."""
 
-    def __init__(self, words: Words, prompt: Sequence[int], stop: Sequence[str]) -> None:
+    def __init__(self, words: TextTokenizer, prompt: Sequence[int], stop: Sequence[str]) -> None:
         self.words, self.prompt, self.stop = words, list(prompt), tuple(stop)
         self.before = len(words.decode(self.prompt))
         self.tokens: list[int] = []
@@ -157,8 +157,8 @@ def cut(text: str, stop: Sequence[str]) -> str:
     return text[: min((at for one in stop if (at := text.find(one)) >= 0), default=len(text))]
 
 
-def _read(model: nn.Module, prompt: Prompt, chat: bool | None) -> tuple[Words, list[int]]:
-    words = words_of(model)
+def _read(model: nn.Module, prompt: Prompt, chat: bool | None) -> tuple[TextTokenizer, list[int]]:
+    words = tokenizer_of(model)
     messages = [Message(role="user", content=prompt)] if isinstance(prompt, str) else list(prompt)
     if chat is None:
         chat = not isinstance(prompt, str) or has_template(model)

@@ -13,55 +13,55 @@ from glassformer.errors import InputError
 References = Sequence[str | Sequence[str]]  # one or several references for each answer
 
 
-def bleu(said: Sequence[str], meant: References) -> float:
+def bleu(predictions: Sequence[str], references: References) -> float:
     """100 · e^{min(0, 1 − r/c)} · (p₁ p₂ p₃ p₄)^¼: BLEU, the precision of n-grams, by sacrebleu (13a, mixed case).
 
     Papineni et al. 2002; Post, "A Call for Clarity in Reporting BLEU Scores", 2018.
     """
     from sacrebleu.metrics.bleu import BLEU
 
-    return float(BLEU().corpus_score(list(said), _columns(said, meant)).score)
+    return float(BLEU().corpus_score(list(predictions), _columns(predictions, references)).score)
 
 
-def bleu_signature(said: Sequence[str], meant: References) -> str:
+def bleu_signature(predictions: Sequence[str], references: References) -> str:
     """Return sacrebleu's signature; scores with the same signature are comparable."""
     from sacrebleu.metrics.bleu import BLEU
 
     metric = BLEU()
-    metric.corpus_score(list(said), _columns(said, meant))
+    metric.corpus_score(list(predictions), _columns(predictions, references))
     return str(metric.get_signature())
 
 
-def chrf(said: Sequence[str], meant: References) -> float:
+def chrf(predictions: Sequence[str], references: References) -> float:
     """100 · F₂ of character n-grams, n = 1 … 6, by sacrebleu; the best reference counts (Popović 2015)."""
     from sacrebleu.metrics.chrf import CHRF
 
-    return float(CHRF().corpus_score(list(said), _columns(said, meant)).score)
+    return float(CHRF().corpus_score(list(predictions), _columns(predictions, references)).score)
 
 
-def word_error_rate(said: Sequence[str], meant: Sequence[str]) -> float:
+def word_error_rate(predictions: Sequence[str], references: Sequence[str]) -> float:
     """(substitutions + insertions + deletions) / reference words, over all sentences together."""
-    _require_pairs(said, meant)
-    if not any(sentence.split() for sentence in meant):
-        raise InputError("0 words were said", "give sentences that have some")
-    return error_rate((a.split(), b.split()) for a, b in zip(said, meant, strict=True))
+    _require_pairs(predictions, references)
+    if not any(sentence.split() for sentence in references):
+        raise InputError("the references have 0 words", "give sentences that have some")
+    return error_rate((a.split(), b.split()) for a, b in zip(predictions, references, strict=True))
 
 
-def edit_distance(said: Sequence[str], meant: Sequence[str]) -> int:
+def edit_distance(predictions: Sequence[str], references: Sequence[str]) -> int:
     """Return the minimum number of substitutions, insertions and deletions between two sequences (Levenshtein 1966)."""
-    row = list(range(len(meant) + 1))
-    for i, a in enumerate(said, 1):
+    row = list(range(len(references) + 1))
+    for i, a in enumerate(predictions, 1):
         last, row[0] = row[0], i
-        for j, b in enumerate(meant, 1):
+        for j, b in enumerate(references, 1):
             last, row[j] = row[j], min(row[j] + 1, row[j - 1] + 1, last + (a != b))
     return row[-1]
 
 
 def error_rate(pairs: Iterable[tuple[Sequence[str], Sequence[str]]]) -> float:
-    """Error rate over all (said, meant) pairs, of words or of characters."""
+    """Error rate over all (predictions, references) pairs, of words or of characters."""
     wrong, whole = 0, 0
-    for said, meant in pairs:
-        wrong, whole = wrong + edit_distance(said, meant), whole + len(meant)
+    for predictions, references in pairs:
+        wrong, whole = wrong + edit_distance(predictions, references), whole + len(references)
     return wrong / max(1, whole)
 
 
@@ -84,19 +84,19 @@ def reciprocal_rank(scores: Sequence[float], right: Sequence[bool]) -> float:
     _require_pairs(scores, right)
     value, good = np.asarray(scores, dtype=np.float64), np.asarray(right, dtype=bool)
     if not good.any():
-        raise InputError("none of the candidates is right", "give at least one that is")
+        raise InputError("no candidate is correct", "give at least one that is")
     return 1 / (1 + int((value[~good] >= value[good].max()).sum()))
 
 
-def _require_pairs(said: Sequence[Any], meant: Sequence[Any]) -> None:
-    if len(said) != len(meant) or not len(said):
-        raise InputError(f"{len(said)} answers for {len(meant)} right ones", "give one for each, at least one")
+def _require_pairs(predictions: Sequence[Any], references: Sequence[Any]) -> None:
+    if len(predictions) != len(references) or not len(predictions):
+        raise InputError(f"{len(predictions)} predictions for {len(references)} references", "give one for each")
 
 
-def _columns(said: Sequence[str], meant: References) -> Any:
+def _columns(predictions: Sequence[str], references: References) -> Any:
     """Transpose the references for sacrebleu: the first of each answer, then the second, None where there is none."""
-    _require_pairs(said, meant)
-    lists = [[one] if isinstance(one, str) else list(one) for one in meant]
+    _require_pairs(predictions, references)
+    lists = [[one] if isinstance(one, str) else list(one) for one in references]
     if not all(lists):
         raise InputError("an answer has 0 references", "give at least one for each")
     return [[one[i] if i < len(one) else None for one in lists] for i in range(max(map(len, lists)))]

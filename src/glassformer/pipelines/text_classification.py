@@ -15,7 +15,7 @@ from glassformer.checkpoints.files import read_object
 from glassformer.data.labelled_texts import Item, LabelledTexts, Problem, Target
 from glassformer.errors import InputError
 from glassformer.models.protocols import context_length, device_of, require
-from glassformer.pipelines.tokenizers import JsonWords, words_of
+from glassformer.pipelines.tokenizers import JsonTokenizer, tokenizer_of
 
 IGNORED = -100  # target of tokens that have none: padding, special tokens, and all but the first token of a word
 LENGTH_FILE = "sentence_bert_config.json"  # where sentence-transformers keep max_seq_length
@@ -44,13 +44,13 @@ def max_length(model: nn.Module) -> int | None:
 class TextEncoding:
     """Encodes items for a model, truncated to `length` tokens; if it is None, longer than the context is an error."""
 
-    def __init__(self, words: JsonWords, length: int | None, context: int | None) -> None:
+    def __init__(self, words: JsonTokenizer, length: int | None, context: int | None) -> None:
         self.words, self.length, self.context = words, length, context
 
     @classmethod
     def of(cls, model: nn.Module) -> TextEncoding:
-        words = words_of(model)
-        if not isinstance(words, JsonWords):
+        words = tokenizer_of(model)
+        if not isinstance(words, JsonTokenizer):
             raise InputError("the model's folder has no tokenizer.json", "take a model that has one")
         return cls(words, max_length(model), context_length(model))
 

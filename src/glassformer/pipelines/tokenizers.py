@@ -23,7 +23,7 @@ FILES = ("tokenizer.json", "vocab.json", "vocab.txt", "spiece.model", "tokenizer
 LARGEST = 200_000_000  # maximum size of a file, in bytes
 
 
-class Words(Protocol):
+class TextTokenizer(Protocol):
     """Tokenizer interface. `special`: add the special tokens at the beginning and end of the model's input."""
 
     def encode(self, text: str, *, special: bool = True) -> list[int]: ...
@@ -35,7 +35,7 @@ class Words(Protocol):
         """Decode token ids to text, without special tokens."""
 
 
-class JsonWords:
+class JsonTokenizer:
     """A tokenizer.json, run by the `tokenizers` library."""
 
     def __init__(self, tokenizer: Any) -> None:
@@ -63,7 +63,7 @@ class JsonWords:
         return str(self.tokenizer.decode(list(tokens), skip_special_tokens=True))
 
 
-class PieceWords:
+class SentencePieceTokenizer:
     """A sentencepiece model whose piece ids are the token ids; T5 appends </s>, Llama prepends <s>."""
 
     def __init__(self, processor: Any, *, begin: bool) -> None:
@@ -83,7 +83,7 @@ class PieceWords:
         return str(self.processor.decode([i for i in tokens if i < size and not control(i)]))
 
 
-class MarianWords:
+class MarianTokenizer:
     """Pieces of source.spm and target.spm, with ids from vocab.json; a >>fra<< prefix selects the target language."""
 
     def __init__(self, source: Any, target: Any, vocabulary: dict[str, int]) -> None:
@@ -91,7 +91,7 @@ class MarianWords:
         self.pieces = {i: piece for piece, i in vocabulary.items()}
         missing = [token for token in ("</s>", "<unk>") if token not in vocabulary]
         if missing:
-            raise CheckpointError(f"vocab.json has no {missing[0]}", "get it again from where it was published")
+            raise CheckpointError(f"vocab.json has no {missing[0]}", "download it again")
 
     def encode(self, text: str, *, special: bool = True) -> list[int]:
         language = re.match(r">>.+?<<", text)
@@ -110,7 +110,7 @@ class MarianWords:
         return str(self.target.decode(pieces))
 
 
-def words_of(model: nn.Module) -> Words:
+def tokenizer_of(model: nn.Module) -> TextTokenizer:
     """Return the tokenizer of a model that was loaded from a folder."""
     origin = origin_of(model)
     if origin is None:
@@ -118,10 +118,10 @@ def words_of(model: nn.Module) -> Words:
     return _words(origin.folder, origin.family, _stamp(origin))
 
 
-def tokenizer_of(model: nn.Module) -> Any:
+def raw_tokenizer(model: nn.Module) -> Any:
     """Return the underlying `tokenizers` object, needed for training; requires a folder with a tokenizer.json."""
-    words = words_of(model)
-    if not isinstance(words, JsonWords):
+    words = tokenizer_of(model)
+    if not isinstance(words, JsonTokenizer):
         raise InputError("the model's folder has no tokenizer.json", "take a model that has one")
     return words.tokenizer
 
@@ -132,7 +132,7 @@ def _stamp(origin: Origin) -> tuple[int, ...]:
 
 
 @lru_cache(maxsize=8)
-def _words(folder: Path, family: str, stamp: tuple[int, ...]) -> Words:
+def _words(folder: Path, family: str, stamp: tuple[int, ...]) -> TextTokenizer:
     """Load the tokenizer of a folder. Damaged files raise errors that name them, whatever the libraries raise."""
     for name in (*FILES, "merges.txt", "target.spm", "tokenizer_config.json"):
         path = folder / name
@@ -148,10 +148,10 @@ def _words(folder: Path, family: str, stamp: tuple[int, ...]) -> Words:
         found = [name for name in FILES if (folder / name).is_file()]
         first = (str(error).strip().splitlines() or [""])[0][:80]
         fact = f"the tokenizer of {folder} ({', '.join(found)}) cannot be read ({type(error).__name__}: {first})"
-        raise CheckpointError(fact, "get its files again from where they were published") from None
+        raise CheckpointError(fact, "download its files again") from None
 
 
-def _read_words(folder: Path, family: str) -> Words:
+def _read_words(folder: Path, family: str) -> TextTokenizer:
     has = lambda *names: all((folder / name).is_file() for name in names)
     if has("tokenizer.json"):
         return _json(folder / "tokenizer.json")
@@ -160,11 +160,11 @@ def _read_words(folder: Path, family: str) -> Words:
         wrong = next((piece for piece, i in vocabulary.items() if type(i) is not int or i < 0), None)
         if wrong is not None:
             fact = f"vocab.json numbers {wrong[:40]!r} by {str(vocabulary[wrong])[:40]}"
-            raise CheckpointError(fact, "get it again from where it was published")
-        return MarianWords(_pieces(folder / "source.spm"), _pieces(folder / "target.spm"), vocabulary)
+            raise CheckpointError(fact, "download it again")
+        return MarianTokenizer(_pieces(folder / "source.spm"), _pieces(folder / "target.spm"), vocabulary)
     for name, begin in (("spiece.model", False), ("tokenizer.model", True)):
         if has(name):
-            return PieceWords(_pieces(folder / name), begin=begin)
+            return SentencePieceTokenizer(_pieces(folder / name), begin=begin)
     if has("vocab.json", "merges.txt"):
         return _merged(folder, family)
     if has("vocab.txt"):
@@ -172,13 +172,13 @@ def _read_words(folder: Path, family: str) -> Words:
     raise InputError(f"{folder} has no tokenizer.json", "get the tokenizer's files that belong to the weights")
 
 
-def _json(path: Path) -> Words:
+def _json(path: Path) -> TextTokenizer:
     from tokenizers import Tokenizer
 
     try:
-        return JsonWords(Tokenizer.from_file(str(path)))
+        return JsonTokenizer(Tokenizer.from_file(str(path)))
     except Exception as error:  # the library raises plain Exceptions
-        raise CheckpointError(f"{path} cannot be read ({str(error)[:80]})", "get it again") from None
+        raise CheckpointError(f"{path} cannot be read ({str(error)[:80]})", "download it again") from None
 
 
 def _pieces(path: Path) -> Any:
@@ -190,10 +190,10 @@ def _pieces(path: Path) -> Any:
     try:
         return library.SentencePieceProcessor(model_file=str(path))
     except (RuntimeError, OSError, TypeError):
-        raise CheckpointError(f"{path} is not a sentencepiece model", "get it again") from None
+        raise CheckpointError(f"{path} is not a sentencepiece model", "download it again") from None
 
 
-def _merged(folder: Path, family: str) -> Words:
+def _merged(folder: Path, family: str) -> TextTokenizer:
     """GPT-2 and RoBERTa tokenizers without tokenizer.json; RoBERTa wraps texts in <s> and </s>."""
     from tokenizers import Tokenizer, decoders, models, pre_tokenizers, processors
 
@@ -206,31 +206,31 @@ def _merged(folder: Path, family: str) -> Words:
     if family == "roberta":
         start, end = (tokenizer.token_to_id(token) for token in ("<s>", "</s>"))
         tokenizer.post_processor = processors.RobertaProcessing(("</s>", end or 2), ("<s>", start or 0))
-    return JsonWords(tokenizer)
+    return JsonTokenizer(tokenizer)
 
 
-def _word_pieces(folder: Path) -> Words:
+def _word_pieces(folder: Path) -> TextTokenizer:
     """BERT tokenizers without tokenizer.json."""
     from tokenizers import BertWordPieceTokenizer
 
     settings = folder / "tokenizer_config.json"
     card = read_object(settings) if settings.is_file() else {}
     lower = bool(card.get("do_lower_case", True))
-    return JsonWords(BertWordPieceTokenizer(str(folder / "vocab.txt"), lowercase=lower))
+    return JsonTokenizer(BertWordPieceTokenizer(str(folder / "vocab.txt"), lowercase=lower))
 
 
 # ---- tokens of any model, with a tokenizer or without ----------------------------------------------------------------
 
 
-def words_beside(model: nn.Module) -> Words | None:
+def optional_tokenizer(model: nn.Module) -> TextTokenizer | None:
     """Return the tokenizer of a model, or None if it has none."""
     origin = origin_of(model)
-    return words_of(model) if origin is not None and any(map(origin.file, FILES)) else None
+    return tokenizer_of(model) if origin is not None and any(map(origin.file, FILES)) else None
 
 
 def tokens_of(model: nn.Module, text: str, *, special: bool = True) -> Tensor:
     """Tokenize a text to ids (1, n); without a tokenizer the text must be token ids: "3 1 4"."""
-    words = words_beside(model)
+    words = optional_tokenizer(model)
     if words is not None:
         found = words.encode(text, special=special)
     elif re.fullmatch(r"\s*(\d+([\s,]+\d+)*)?\s*", text):
@@ -242,15 +242,15 @@ def tokens_of(model: nn.Module, text: str, *, special: bool = True) -> Tensor:
     return torch.tensor([found])
 
 
-def name_of(words: Words | None, token: int) -> str:
+def token_name(words: TextTokenizer | None, token: int) -> str:
     """Return a token's display name; special tokens are shown by name."""
     match words:
-        case JsonWords(tokenizer=own):
+        case JsonTokenizer(tokenizer=own):
             text = str(own.decode([token], skip_special_tokens=False) or own.id_to_token(token))
             return _bytes_of(own.id_to_token(token)) if REPLACED in text else text
-        case MarianWords(pieces=pieces):
+        case MarianTokenizer(pieces=pieces):
             return pieces.get(token, str(token)).replace("▁", " ")
-        case PieceWords(processor=own) if token < own.vocab_size():
+        case SentencePieceTokenizer(processor=own) if token < own.vocab_size():
             return str(own.id_to_piece(token)).replace("▁", " ")
     return str(token)
 

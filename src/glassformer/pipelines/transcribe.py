@@ -29,7 +29,7 @@ from glassformer.pipelines.speech.ctc_stream import CTCStream
 from glassformer.pipelines.speech.local_agreement import LocalAgreement
 from glassformer.pipelines.speech.whisper import TICK, TimestampRules, WhisperTokens, whisper_tokens
 from glassformer.pipelines.speech.words import BeamWordDecoder, GreedyWordDecoder, Word
-from glassformer.pipelines.tokenizers import Words, words_of
+from glassformer.pipelines.tokenizers import TextTokenizer, tokenizer_of
 
 MEL = MelConfig()
 NO_SPEECH, UNSURE = 0.6, -1.0  # a window is skipped above this probability of no speech and below this log-probability
@@ -93,7 +93,7 @@ def transcribe(
         words = list(transcribe_stream(model, [wave]))
         whole = Segment(0.0, round(len(wave) / MEL.rate, 2), " ".join(word.text for word in words))
         return Transcript(segmented(words) if timestamps else (whole,) * bool(words))
-    tokenizer = words_of(model)
+    tokenizer = tokenizer_of(model)
     tokens = whisper_tokens(model, tokenizer)
     if tokens.languages and language is None:
         language = _detect_language(model, tokens, _frames(transcriber, wave))
@@ -187,7 +187,12 @@ def _detect_language(model: nn.Module, tokens: WhisperTokens, frames: Tensor) ->
 
 
 def _windows(
-    model: SpeechGenerator, wave: Tensor, words: Words, tokens: WhisperTokens, start: list[int], timestamps: bool
+    model: SpeechGenerator,
+    wave: Tensor,
+    words: TextTokenizer,
+    tokens: WhisperTokens,
+    start: list[int],
+    timestamps: bool,
 ) -> Iterator[Segment]:
     at, window = 0, model.window * MEL.hop
     while at < len(wave):
@@ -218,7 +223,7 @@ def _decoded(
 
 
 def _spoken(
-    found: Iterable[tuple[float, float, tuple[int, ...]]], words: Words, tokens: WhisperTokens, offset: float
+    found: Iterable[tuple[float, float, tuple[int, ...]]], words: TextTokenizer, tokens: WhisperTokens, offset: float
 ) -> Iterator[Segment]:
     """Yield the segments that have text, `offset` seconds later."""
     for first, last, ids in found:
@@ -242,7 +247,7 @@ class WhisperBuffer:
     def __init__(self, model: nn.Module) -> None:
         speech = require(model, "transcribe")
         assert isinstance(speech, SpeechGenerator)
-        self.model, self.speech, self.words = model, speech, words_of(model)
+        self.model, self.speech, self.words = model, speech, tokenizer_of(model)
         self.tokens = whisper_tokens(model, self.words)
         self.start: list[int] | None = None
         self.wave, self.waiting = torch.zeros(0), torch.zeros(0)

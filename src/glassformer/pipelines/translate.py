@@ -19,7 +19,7 @@ from glassformer.nn.attention import weights_of
 from glassformer.nn.tap import attached
 from glassformer.pipelines.generate import session_of, start_of
 from glassformer.pipelines.generation_config import generation_config_of
-from glassformer.pipelines.tokenizers import Words, words_of
+from glassformer.pipelines.tokenizers import TextTokenizer, tokenizer_of
 
 AT_ONCE = 64  # texts per batch
 LONGEST = 512  # maximum tokens of an answer, if neither the folder nor the model defines one
@@ -39,7 +39,7 @@ def translate(
     """
     require(model, "translate")
     several = [texts] if isinstance(texts, str) else list(texts)
-    words = words_of(model)
+    words = tokenizer_of(model)
     tokens = [words.encode(prefix + text) for text in several]
     found = [words.decode(answer) for answer in _searched(model, tokens, num_beams, max_new_tokens)]
     return found[0] if isinstance(texts, str) else found
@@ -114,7 +114,7 @@ def aligned(
     tokens.
     """
     require(model, "translate")
-    words = words_of(model)
+    words = tokenizer_of(model)
     source = words.encode(prefix + text)
     (target,) = _searched(model, [source], num_beams, max_new_tokens)
     A = _looked(model, source, target)
@@ -146,7 +146,7 @@ def _looked(model: nn.Module, source: Sequence[int], target: Sequence[int]) -> T
     return A.mean(0) if A.dim() == 3 else A
 
 
-def _parted(words: Words, tokens: Sequence[int]) -> list[list[int]]:
+def _parted(words: TextTokenizer, tokens: Sequence[int]) -> list[list[int]]:
     """Group token positions by word; a new word begins with a space. Special tokens are skipped."""
     parts: list[list[int]] = []
     for i, token in enumerate(tokens):

@@ -13,7 +13,7 @@ from glassformer.checkpoints import origin_of
 from glassformer.lens import layers
 from glassformer.models.protocols import Classifier, CTCModel, ImageTextModel, SpeechGenerator, TextGenerator
 from glassformer.pipelines.classify import labels_of
-from glassformer.pipelines.tokenizers import name_of, words_beside
+from glassformer.pipelines.tokenizers import optional_tokenizer, token_name
 from glassformer.report.inputs import Inputs
 from glassformer.report.views import Block, Section, Text, table
 
@@ -49,8 +49,8 @@ def answer(model: nn.Module, inputs: Inputs, out: Tensor) -> list[Section]:
     """Section with the most likely answers; empty for a model whose output is a vector."""
     spoken: list[Block] = [Text(f"“{inputs.answer}”")] if inputs.answer else []
     if isinstance(model, TextGenerator | SpeechGenerator):
-        tokenizer, names = words_beside(model), {token: name for name, token in _named(inputs)}
-        rows = _best(out[0, -1], lambda token: names.get(token, name_of(tokenizer, token)))
+        tokenizer, names = optional_tokenizer(model), {token: name for name, token in _named(inputs)}
+        rows = _best(out[0, -1], lambda token: names.get(token, token_name(tokenizer, token)))
         return [Section("Answer", [*spoken, Text("Most likely next tokens:"), table(["token", "probability"], rows)])]
     if isinstance(model, CTCModel):
         best = out[0].argmax(-1).tolist()

@@ -31,7 +31,7 @@ from glassformer.models.protocols import (
 )
 from glassformer.pipelines.speech.charset import FILE as CHARSET
 from glassformer.pipelines.speech.whisper import whisper_tokens
-from glassformer.pipelines.tokenizers import name_of, words_beside
+from glassformer.pipelines.tokenizers import optional_tokenizer, token_name
 from glassformer.pipelines.transcribe import transcribe
 from glassformer.pipelines.translate import translate
 
@@ -115,7 +115,7 @@ class Reader:
             if not isinstance(model, TextModel):
                 raise InputError(f"a {type(model).__name__} does not state its vocabulary", "give it a tokenizer.json")
             vocabulary = model.vocabulary
-        self.tokenizer, self.vocabulary = words_beside(model), vocabulary
+        self.tokenizer, self.vocabulary = optional_tokenizer(model), vocabulary
         self.seen: dict[str, int] = {}
 
     def read(self, text: str, *, special: bool = True) -> tuple[list[int], list[str]]:
@@ -124,7 +124,7 @@ class Reader:
             raise InputError(f"{text!r} is a file, and the model reads text", "give the text itself")
         if self.tokenizer is not None:
             ids = self.tokenizer.encode(text, special=special)
-            names = [name_of(self.tokenizer, i) for i in ids]
+            names = [token_name(self.tokenizer, i) for i in ids]
         else:
             names = text.split()
             ids = [self.seen.setdefault(name, FIRST_TOKEN + len(self.seen)) for name in names]
@@ -328,5 +328,5 @@ def _transcript(
         begin += [language, codes.tasks["transcribe"]]
     ids, names = reader.read(" " + text.strip(), special=False) if text.strip() else ([], [])
     begin.append(codes.silent)
-    called = [name_of(reader.tokenizer, token) for token in begin]
+    called = [token_name(reader.tokenizer, token) for token in begin]
     return [*begin, *ids], [*called, *names], (), "" if given else text

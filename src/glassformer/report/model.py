@@ -25,7 +25,7 @@ from glassformer.errors import GlassError, InputError
 from glassformer.lens import HeadTable
 from glassformer.models import protocols
 from glassformer.pipelines.classify import labels_of
-from glassformer.pipelines.tokenizers import name_of, words_beside
+from glassformer.pipelines.tokenizers import optional_tokenizer, token_name
 from glassformer.pipelines.transcribe import transcribe
 from glassformer.pipelines.translate import translate
 from glassformer.report.inputs import Inputs, is_file, prepare
@@ -328,9 +328,9 @@ class Look:
                     _named(model.class_logits(*self.prepared.tensors)[0], labels_of(model).__getitem__),
                 )
             elif "generate" in verbs:
-                words = words_beside(model)
+                words = optional_tokenizer(model)
                 logits = model.token_logits(out) if isinstance(model, protocols.TokenPredictor) else out
-                says, shares = "goes on with", _named(logits[0, -1], lambda token: name_of(words, token))
+                says, shares = "goes on with", _named(logits[0, -1], lambda token: token_name(words, token))
             else:
                 says, shares = "finds near", self._cosines()
         kind = "text" if text else "vector" if says == "finds near" else "options"

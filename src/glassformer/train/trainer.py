@@ -66,7 +66,7 @@ def run(
         add_adapters(model, LoRA(rank=args.lora_rank, alpha=2.0 * args.lora_rank), seed=args.seed)
     talks = is_main_process()
     if talks and progress is not False:
-        left_out = (f"left out: {line}" for line in objective.faults.told())
+        left_out = (f"left out: {line}" for line in objective.faults.summary())
         for line in (*objective.understood, *left_out, *objective.notes):
             say(line)
         trainable = sum(p.numel() for p in model.parameters() if p.requires_grad)

@@ -121,9 +121,9 @@ def test_pieces_with_scores(tmp_path: Path) -> None:
 
 def test_gguf_what_is_refused(tmp_path: Path, refused: Any) -> None:
     other = write(tmp_path / "other.gguf", kind="mamba")
-    refused(CheckpointError, f"{other} holds a model of the kind 'mamba'", lambda: convert(other, tmp_path / "out"))
+    refused(CheckpointError, f"{other} holds a model of type 'mamba'", lambda: convert(other, tmp_path / "out"))
     scaled = {
-        "rope.dimension_count": "8 of a head's 16 numbers are turned",
+        "rope.dimension_count": "rotary positions cover 8 of the 16 dimensions of a head",
         "rope.scaling": "rope.scaling.type is 'yarn'",
         "rope_freqs": "weight rope_freqs.weight scales the rotary angles",
     }
@@ -400,7 +400,7 @@ def test_nothing_is_overwritten(tmp_path: Path, refused: Any) -> None:
         with new_folder(tmp_path / "new"):
             raise AssertionError
 
-    refused(InputError, f"{tmp_path / 'new'} is there already", again)
+    refused(InputError, f"{tmp_path / 'new'} already exists", again)
 
 
 def test_what_does_not_load_is_not_left_behind(tmp_path: Path, refused: Any) -> None:

@@ -558,7 +558,7 @@ def test_other_sizes_are_antialiased(hf: Any, publish: Any, tmp_path: Path) -> N
         ({"blocks.0.mlp.fc1.weight": None}, CheckpointError, "fc1.weight is missing"),
         ({"blocks.1.attn.qkv.weight": None}, CheckpointError, "qkv.weight is missing"),
         ({"blocks.0.attn.q_norm.weight": torch.ones(4)}, CheckpointError, "q_norm"),
-        ({"pos_embed": torch.ones(1, 7, 12)}, ConfigError, "7 places"),
+        ({"pos_embed": torch.ones(1, 7, 12)}, ConfigError, "7 positions"),
         ({"patch_embed.proj.weight": torch.ones(12, 48)}, CheckpointError, r"patch_embed.proj.weight has the shape"),
     ],
 )

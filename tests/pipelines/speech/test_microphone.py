@@ -65,7 +65,7 @@ def test_an_interrupt_while_waiting() -> None:
 def test_no_microphone(monkeypatch: pytest.MonkeyPatch, refused: Any) -> None:
     monkeypatch.setattr(microphone, "find_spec", lambda _: None)
     monkeypatch.setattr(shutil, "which", lambda _: None)
-    refused(InputError, "there is no way to a microphone", lambda: microphone.from_microphone(16000))
+    refused(InputError, "no microphone can be opened", lambda: microphone.from_microphone(16000))
 
 
 def recorder(folder: Path, lines: str) -> None:

@@ -127,7 +127,7 @@ def test_broken_pictures_are_counted_and_left_out(shapes: Path, tmp_path: Path) 
     assert batch is not None
     assert objective.count(batch) == 1
     assert objective.batch([0], 0) is None
-    told = " ".join(objective.faults.told())
+    told = " ".join(objective.faults.summary())
     assert "unreadable" in told
     assert "different size (not 8×8)" in told
 

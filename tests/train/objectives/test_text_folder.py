@@ -10,7 +10,7 @@ import torch
 from glassformer.checkpoints import load, origin_of
 from glassformer.data import bpe
 from glassformer.models import Decoder, decoder
-from glassformer.pipelines.tokenizers import words_of
+from glassformer.pipelines.tokenizers import tokenizer_of
 from glassformer.train.objectives.text_folder import save_text_model
 
 
@@ -25,7 +25,7 @@ def test_there_and_back(tmp_path: Path, half: bool) -> None:
     assert origin is not None
     assert origin.raw == {"a": 1}
     assert origin.generation == {"eos_token_id": 2}
-    assert words_of(kept).decode(words_of(kept).encode("the cat")) == "the cat"
+    assert tokenizer_of(kept).decode(tokenizer_of(kept).encode("the cat")) == "the cat"
     for (name, ours), theirs in zip(model.named_parameters(), kept.parameters(), strict=True):
         assert ours.dtype == theirs.dtype == torch.float32, name
         assert torch.equal(ours.half().float() if half else ours, theirs)

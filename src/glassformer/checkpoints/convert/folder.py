@@ -47,7 +47,7 @@ def write_folder(found: Converted, folder: Path) -> Path:
 def new_folder(folder: Path) -> Iterator[Path]:
     """Yield a temporary folder to fill, which is moved to `folder` only on success."""
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
-        raise InputError(f"{folder} is there already", "choose another place, or remove it first")
+        raise InputError(f"{folder} already exists", "choose another path, or remove it first")
     part = folder.with_name(f".{folder.name}.{os.getpid()}.part")
     try:
         part.mkdir(parents=True)

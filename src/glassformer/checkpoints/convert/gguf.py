@@ -45,10 +45,10 @@ def read_gguf(path: Path) -> Converted:
         reader = gguf.GGUFReader(path)
         about = {name: field.contents() for name, field in reader.fields.items()}
     except Exception as error:  # the library has no errors of its own
-        raise CheckpointError(f"{path} cannot be read as GGUF ({error})", "get the file again") from None
+        raise CheckpointError(f"{path} cannot be read as GGUF ({error})", "download the file again") from None
     kind = about.get("general.architecture")
     if kind != "llama":
-        raise CheckpointError(f"{path} holds a model of the kind {kind!r}", "supported is llama")
+        raise CheckpointError(f"{path} holds a model of type {kind!r}", "supported is llama")
     heads = {"attn_q": _get(about, "llama.attention.head_count")}
     heads["attn_k"] = about.get("llama.attention.head_count_kv", heads["attn_q"])
     tensors = {}
@@ -57,8 +57,8 @@ def read_gguf(path: Path) -> Converted:
         try:
             numbers = gguf.quants.dequantize(tensor.data, tensor.tensor_type)
         except NotImplementedError:
-            fact = f"weight {tensor.name} is quantised as {tensor.tensor_type.name}, which gguf cannot undo"
-            raise CheckpointError(fact, "get a file with another quantisation, Q8_0 say") from None
+            fact = f"weight {tensor.name} is quantised as {tensor.tensor_type.name}, which gguf cannot dequantise"
+            raise CheckpointError(fact, "get a file with another quantisation, for example Q8_0") from None
         weight = torch.from_numpy(numpy.array(numbers, numpy.float32))  # a copy: the reader's data is memory-mapped
         tensors[name] = turned(weight, heads[part]) if part in heads else weight
     return Converted(tensors=tensors, texts=_texts(about, tensors))
@@ -88,8 +88,8 @@ def _texts(about: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> dict[str,
     if about.get("llama.rope.scaling.type", "none") != "none":
         raise CheckpointError(f"rope.scaling.type is {about['llama.rope.scaling.type']!r}", "supported is none")
     if about.get("llama.rope.dimension_count", width) != width:
-        fact = f"{about['llama.rope.dimension_count']} of a head's {width} numbers are turned"
-        raise CheckpointError(fact, "supported are models that turn all of them")
+        fact = f"rotary positions cover {about['llama.rope.dimension_count']} of the {width} dimensions of a head"
+        raise CheckpointError(fact, "supported are models in which they cover all")
     bos, eos = (about.get(f"tokenizer.ggml.{which}_token_id") for which in ("bos", "eos"))
     config = {
         "architectures": ["LlamaForCausalLM"],
@@ -140,4 +140,4 @@ def _tokenizer(about: Mapping[str, Any], tokens: list[str], bos: int | None) -> 
     if model == "llama":
         scores, space = _get(about, "tokenizer.ggml.scores"), about.get("tokenizer.ggml.add_space_prefix", True)
         return from_pieces(tokens, scores, special=special, bos=first, space=space).to_str(pretty=True)
-    raise CheckpointError(f"the tokenizer is of the kind {model!r}", "supported are gpt2 and llama")
+    raise CheckpointError(f"the tokenizer is of type {model!r}", "supported are gpt2 and llama")

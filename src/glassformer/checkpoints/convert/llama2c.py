@@ -78,7 +78,7 @@ def sizes_of(path: Path) -> Sizes | None:
 def read_llama2c(path: Path, tokenizer: Path | None) -> Converted:
     sizes = sizes_of(path)
     if sizes is None:
-        raise CheckpointError(f"{path} is not as long as its header says", "get the file again")
+        raise CheckpointError(f"{path} is not as long as its header says", "download the file again")
     vocabulary = tokenizer or path.with_name("tokenizer.bin")
     if not vocabulary.is_file():
         raise InputError(f"there is no {vocabulary}", "give llama2.c's tokenizer.bin with --tokenizer")

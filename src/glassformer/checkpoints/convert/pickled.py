@@ -29,7 +29,7 @@ def unpickled(path: Path) -> Any:
         raise CheckpointError(fact, "save its state_dict alone with torch.save, then convert that") from None
     except Exception as error:  # zip, storage and pickle each raise their own errors
         first = (str(error).splitlines() or [""])[0][:80]
-        raise CheckpointError(f"{path} cannot be read by torch ({first})", "get the file again") from None
+        raise CheckpointError(f"{path} cannot be read by torch ({first})", "download the file again") from None
 
 
 def weights_in(content: Any, path: Path) -> dict[str, Tensor]:
@@ -56,13 +56,13 @@ def read_shards(folder: Path) -> Converted:
     """Read a folder of pytorch_model-0000i.bin shards with its index."""
     places = read_object(folder / SHARDS).get("weight_map")
     if not isinstance(places, dict) or not places or not all(isinstance(one, str) for one in places.values()):
-        raise CheckpointError(f"{SHARDS} has no weight_map", "get it again from where it was published")
+        raise CheckpointError(f"{SHARDS} has no weight_map", "download it again")
     tensors: dict[str, Tensor] = {}
     for name in sorted(set(places.values())):
         if Path(name).name != name or not (folder / name).is_file():
-            raise CheckpointError(f"{SHARDS} points to {json.dumps(name)[:60]}, which is not there", "get all shards")
+            raise CheckpointError(f"{SHARDS} points to {json.dumps(name)[:60]}, which is missing", "get all shards")
         tensors |= weights_in(unpickled(folder / name), folder / name)
     missing = sorted(places.keys() - tensors.keys())
     if missing:
-        raise CheckpointError(f"weight {missing[0]} is in no shard", "get all shards of the checkpoint")
+        raise CheckpointError(f"weight {missing[0]} is in no shard", "download all shards of the checkpoint")
     return read_pickled(folder / SHARDS, tensors)

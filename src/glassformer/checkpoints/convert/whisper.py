@@ -61,7 +61,7 @@ def read_whisper(content: Mapping[str, Any], path: Path, vocabulary: Path | None
     dims, weights = content["dims"], content["model_state_dict"]
     for name in SIZES:
         if type(dims.get(name)) is not int or dims[name] < 1:
-            raise CheckpointError(f"{name} is {str(dims.get(name))[:40]} in {path.name}", "get the file again")
+            raise CheckpointError(f"{name} is {str(dims.get(name))[:40]} in {path.name}", "download the file again")
     many = dims["n_vocab"] >= 51865  # multilingual
     tokenizer = from_ranks(_vocabulary(path, vocabulary, many).read_bytes(), special_tokens(dims["n_vocab"], many))
     if tokenizer.get_vocab_size() != dims["n_vocab"]:
@@ -147,7 +147,7 @@ def _texts(dims: Mapping[str, int], tokenizer: Tokenizer, many: bool) -> dict[st
         "torch_dtype": "float16",
     }
     if dims["n_audio_state"] != dims["n_text_state"]:
-        fact = f"sound is {dims['n_audio_state']} wide and text {dims['n_text_state']}"
+        fact = f"the audio width is {dims['n_audio_state']} and the text width {dims['n_text_state']}"
         raise CheckpointError(fact, "Whisper has one width for both")
     generation: dict[str, Any] = {
         "decoder_start_token_id": start,

@@ -51,7 +51,7 @@ def from_microphone(rate: int) -> Iterator[Tensor]:
     if shutil.which("arecord") is not None:
         return _by_arecord(rate)
     raise InputError(
-        "there is no way to a microphone here",
+        "no microphone can be opened",
         "pip install sounddevice, install arecord (alsa-utils), or pipe raw PCM: … | glassformer transcribe --live",
     )
 
@@ -62,12 +62,13 @@ def _by_sounddevice(rate: int) -> Iterator[Tensor]:
     try:
         sounddevice: Any = importlib.import_module("sounddevice")
         waiting: queue.SimpleQueue[bytes] = queue.SimpleQueue()
-        heard = lambda data, frames, time, status: waiting.put(bytes(data))
+        receive = lambda data, frames, time, status: waiting.put(bytes(data))
         stream = sounddevice.RawInputStream(
-            samplerate=rate, blocksize=int(BLOCK * rate), channels=1, dtype="int16", callback=heard
+            samplerate=rate, blocksize=int(BLOCK * rate), channels=1, dtype="int16", callback=receive
         )
     except Exception as error:  # missing PortAudio, no device, unsupported rate: each raises its own exception
-        raise InputError(f"the microphone does not open ({str(error)[:80]})", "plug one in, or pipe raw PCM") from None
+        fact = f"the microphone cannot be opened ({str(error)[:80]})"
+        raise InputError(fact, "plug one in, or pipe raw PCM") from None
     with stream:
         while True:
             blocks = [waiting.get()]

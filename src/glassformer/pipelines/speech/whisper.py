@@ -16,7 +16,7 @@ from glassformer.checkpoints import origin_of
 from glassformer.decoding import Constraints, Row
 from glassformer.errors import ConfigError
 from glassformer.models.protocols import SpeechGenerator, require
-from glassformer.pipelines.tokenizers import Words
+from glassformer.pipelines.tokenizers import TextTokenizer
 
 TICK = 0.02  # duration of one timestamp step, in seconds
 
@@ -44,7 +44,7 @@ class WhisperTokens:
         return Constraints(suppress_tokens=self.never, begin_suppress_tokens=self.not_first)
 
 
-def whisper_tokens(model: nn.Module, words: Words) -> WhisperTokens:
+def whisper_tokens(model: nn.Module, words: TextTokenizer) -> WhisperTokens:
     """Read the special tokens from generation_config.json, or config.json for older folders."""
     speech, origin = require(model, "transcribe"), origin_of(model)
     assert isinstance(speech, SpeechGenerator)
@@ -71,7 +71,7 @@ def _tokens(found: Any) -> tuple[int, ...]:
     return tuple(i for i in found if type(i) is int and i >= 0) if isinstance(found, list) else ()
 
 
-def _token(words: Words, name: str) -> int | None:
+def _token(words: TextTokenizer, name: str) -> int | None:
     found = words.encode(name, special=False)
     return found[0] if len(found) == 1 else None
 

@@ -102,7 +102,7 @@ class CTC(TaskObjective):
         self.faults.check()
         if len(rows) == len(self._places):
             fact = f"none of the {len(rows):,} recordings can be used"
-            raise InputError(fact, "; ".join(self.faults.told()))
+            raise InputError(fact, "; ".join(self.faults.summary()))
 
     def summary(self) -> str:
         return f"{len(self._places):,} recordings, {len(self.val):,} for validation"
@@ -353,7 +353,7 @@ def transcripts(
         found.append((" ".join(word.text for word in words), normalize_transcript(recordings.sentence(i))))
     model.train(training)
     if not found:
-        raise InputError("no validation recording can be used", "; ".join(faults.told()) or "give some")
+        raise InputError("no validation recording can be used", "; ".join(faults.summary()) or "give some")
     return found
 
 

@@ -172,7 +172,7 @@ class ImageClassification(TaskObjective):
                 classes.append(found[1])
         model.train(training)
         if not classes:
-            raise InputError("no validation image can be read", "; ".join(self.faults.told()))
+            raise InputError("no validation image can be read", "; ".join(self.faults.summary()))
         return torch.cat(logits), torch.cat(classes)
 
     def confusion(self, model: nn.Module) -> Tensor:

@@ -32,7 +32,7 @@ from glassformer.models import (
 from glassformer.models import decoder as decoders
 from glassformer.models.protocols import can, context_length, inputs_of
 from glassformer.pipelines.evaluate import block_tokens, score_text, token_bytes, token_nats
-from glassformer.pipelines.tokenizers import tokenizer_of
+from glassformer.pipelines.tokenizers import raw_tokenizer
 from glassformer.train.args import TrainArgs
 from glassformer.train.objective import Batch, TaskObjective
 from glassformer.train.objectives.text_folder import save_text_model
@@ -103,7 +103,7 @@ def build(args: TrainArgs) -> tuple[nn.Module, LanguageModeling]:
     text = _text(first, args)
     base = base_model(args, "a language model", lambda model: can(model, "generate") and inputs_of(model) == ("text",))
     if base is not None:
-        model, tokenizer = base, tokenizer_of(base)
+        model, tokenizer = base, raw_tokenizer(base)
     else:
         tokenizer = bpe.train(text.pieces(), args.vocab_size or 2048, specials=("<|endoftext|>",))
         model = _new_model(args, tokenizer.get_vocab_size())

@@ -31,7 +31,7 @@ from glassformer.pipelines.evaluate import (
     require_specials,
     score_masked,
 )
-from glassformer.pipelines.tokenizers import tokenizer_of
+from glassformer.pipelines.tokenizers import raw_tokenizer
 from glassformer.train.args import TrainArgs
 from glassformer.train.objective import Batch, TaskObjective
 from glassformer.train.objectives.text_folder import save_text_model
@@ -145,7 +145,7 @@ def build(args: TrainArgs) -> tuple[nn.Module, MaskedLM]:
     lines, val, faults = split(whole, None if second is None else Lines.open(second, columns), args.seed)
     model = base_model(args, "an encoder with a masked language modeling head", _predicts_masked)
     if model is not None:
-        tokenizer = tokenizer_of(model)
+        tokenizer = raw_tokenizer(model)
     else:
         texts = (lines.line(i) for i in range(len(lines)))
         tokenizer = bpe.train(texts, args.vocab_size or 6000, specials=SPECIALS, begin="<s>", end="</s>")

@@ -10,7 +10,7 @@ from torch import Tensor
 from torch.nn.functional import pad
 
 from glassformer.models import ConvNet1dConfig, RecurrentConfig, Speech, SpeechConfig
-from glassformer.models.ends import Frames
+from glassformer.models.sequence_io import Frames
 from glassformer.models.speech import plain
 from glassformer.nn.frames import FrameConfig
 from glassformer.nn.linear import Convolution

@@ -32,7 +32,7 @@ from glassformer.pipelines.text_classification import (
     score_texts,
     targets_of,
 )
-from glassformer.pipelines.tokenizers import JsonWords, words_of
+from glassformer.pipelines.tokenizers import JsonTokenizer, tokenizer_of
 from glassformer.train.args import TrainArgs
 from glassformer.train.objective import Batch, TaskObjective
 from glassformer.train.objectives import mlm
@@ -125,13 +125,13 @@ def build(args: TrainArgs, first: Source, second: Source | None) -> tuple[nn.Mod
         origin = origin_of(base)
         published = origin is not None and origin.raw.get("model_type") in HEADS and bool(origin.family)
         model = with_text_head(base, classes=len(whole.labels), per_token=per_token, pooler=published, seed=args.seed)
-        words = words_of(base)
-        if not isinstance(words, JsonWords):
+        words = tokenizer_of(base)
+        if not isinstance(words, JsonTokenizer):
             raise ConfigError(f"--from {args.from_} has no tokenizer.json", "fine-tune a model that has one")
     else:
         args.one_of("transformer")
         texts = (train.text(i) for i in range(len(train)))
-        words = JsonWords(bpe.train(texts, args.vocab_size or 8000, SPECIALS, begin="<s>", end="</s>"))
+        words = JsonTokenizer(bpe.train(texts, args.vocab_size or 8000, SPECIALS, begin="<s>", end="</s>"))
         width = args.width or 128
         size = (words.tokenizer.get_vocab_size(), width, args.depth or 2, args.heads or 4, 2 * width)
         bare = Encoder(mlm.transformer(*size, dropout=0.1), seed=args.seed)

@@ -19,7 +19,7 @@ from glassformer.models.protocols import can
 from glassformer.nn import BlockConfig, FeedForwardConfig, NormConfig, Rotary, heads
 from glassformer.nn.text import TextConfig
 from glassformer.pipelines.evaluate import pad_rows
-from glassformer.pipelines.tokenizers import tokenizer_of
+from glassformer.pipelines.tokenizers import raw_tokenizer
 from glassformer.train.args import TrainArgs
 from glassformer.train.objective import Batch, TaskObjective
 from glassformer.train.objectives.text_folder import save_text_model
@@ -137,7 +137,7 @@ def build(args: TrainArgs) -> tuple[nn.Module, Translation]:
     base = base_model(args, "a translator", lambda model: can(model, "translate"))
     if base is not None:
         model: nn.Module = base
-        tokenizer = tokenizer_of(base)
+        tokenizer = raw_tokenizer(base)
     else:
         if (arch := args.one_of("transformer", "rnn")) == "rnn":
             args.reject("--arch rnn", "heads")

@@ -1,4 +1,4 @@
-"""Inputs (token ids, real-valued frames) and outputs (per position, or pooled) of the baseline networks."""
+"""Inputs (token ids, real-valued frames) and outputs (per position, or pooled) of the sequence networks."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ def require_streamable(pool: Pool) -> None:
         raise ConfigError("a mean over all positions is known only at their end", 'stream with pool "none" or "last"')
 
 
-def he(weight: Tensor, generator: torch.Generator) -> None:
+def he_uniform(weight: Tensor, generator: torch.Generator) -> None:
     """Uniform on ±√(6/fan in), which compensates for the variance halved by a ReLU (He et al. 2015)."""
     bound = math.sqrt(6 / weight[0].numel())
     weight.uniform_(-bound, bound, generator=generator)
