@@ -50,7 +50,7 @@ def test_a_folder_comes_back(writer: Path, tmp_path: Path) -> None:
 
 
 def test_onnx_is_asked_for(writer: Path, tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="out does not end in .onnx"):
+    with pytest.raises(InputError, match="out does not end in"):
         CliRunner().invoke(
             build(), ["export", str(writer), "-o", str(tmp_path / "out"), "--onnx"], catch_exceptions=False
         )
