@@ -180,6 +180,7 @@ def test_gradescope(tmp_path: Path) -> None:
     assert "--overrides is not for Gradescope" in said
 
 
+@pytest.mark.slow
 def test_the_example_of_the_page_for_teachers(tmp_path: Path) -> None:
     root = Path(__file__).parents[2]
     block = (root / "docs" / "classroom.md").read_text(encoding="utf-8").split("```")[1]
