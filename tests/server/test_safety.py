@@ -46,6 +46,23 @@ def test_a_foreign_origin_is_refused(server: Server, origin: str) -> None:
     assert "may not use this server" in problem["fact"]
 
 
+def handshake(server: Server, headers: str) -> str:
+    """The status line that a WebSocket handshake with these headers gets."""
+    opening = "GET /api/live HTTP/1.1\r\nConnection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\n"
+    answer = raw(server, f"{opening}Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n{headers}\r\n")
+    return answer.split("\r\n")[0]
+
+
+def test_websockets_check_host_and_origin(server: Server) -> None:
+    own = urlsplit(server.address).netloc
+    assert " 101 " in handshake(server, f"Host: {own}\r\nOrigin: http://{own}\r\n")
+    assert " 101 " in handshake(server, f"Host: {own}\r\n")  # a program, not a page
+    for origin in ("http://evil.example", "null", "http://localhost:1", f"http://{own}.evil.example"):
+        assert " 403 " in handshake(server, f"Host: {own}\r\nOrigin: {origin}\r\n")
+    for host in ("evil.example", f"{own}.evil.example", "127.0.0.1:1"):
+        assert " 403 " in handshake(server, f"Host: {host}\r\nOrigin: http://{host}\r\n")
+
+
 def test_its_own_origin_is_served(server: Server) -> None:
     status, _ = server.ask("POST", "api/paper", {"exercise": FIRST}, {"Origin": server.address.rstrip("/")})
     assert status == 200
@@ -89,6 +106,35 @@ def test_a_large_exercise_is_refused_with_its_limit(server: Server) -> None:
     status, problem = server.ask("POST", "api/paper", {"exercise": {"text": "x" * 300_000}})
     assert status == 422
     assert "200,000 bytes" in problem["remedy"]
+
+
+def test_a_request_that_grows_in_chunks_is_refused(server: Server) -> None:
+    parts = urlsplit(server.address)
+    opening = f"POST /api/paper HTTP/1.1\r\nHost: {parts.netloc}\r\nTransfer-Encoding: chunked\r\n\r\n".encode()
+    chunk = b"100000\r\n" + b" " * (1 << 20) + b"\r\n"
+    with socket.create_connection((parts.hostname, parts.port), 20) as sock:
+        sock.sendall(opening)
+        try:
+            for _ in range(40):
+                sock.sendall(chunk)
+        except OSError:
+            pass  # it hung up
+        else:
+            raise AssertionError("40 MB were taken")
+    assert server.ask("GET", "api/exercises")[0] == 200
+
+
+@pytest.mark.slow
+def test_slow_headers_do_not_hold_up_others(server: Server) -> None:
+    parts = urlsplit(server.address)
+    slow = [socket.create_connection((parts.hostname, parts.port), 20) for _ in range(50)]
+    try:
+        for sock in slow:
+            sock.sendall(b"GET / HTTP/1.1\r\nHost: 127")
+        assert server.ask("POST", "api/paper", {"exercise": FIRST})[0] == 200
+    finally:
+        for sock in slow:
+            sock.close()
 
 
 @pytest.mark.slow

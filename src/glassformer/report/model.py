@@ -7,6 +7,7 @@ A `Look` holds one traced run. Its maps are uint8 arrays, max-pooled to the size
 from __future__ import annotations
 
 import io
+import re
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -199,9 +200,10 @@ class Look:
 
     def _weights(self, path: str, head: int) -> NDArray[np.float32]:
         self._known(path, head)
-        if self._last is None or self._last[0] != (path, head):  # its map, its row and its largest weight come together
-            self._last = (path, head), self.run.part(f"{path}.A", heads=[head])[0, 0].detach().float().numpy()
-        return self._last[1]
+        last = self._last  # its map, its row and its largest weight are asked for together
+        if last is None or last[0] != (path, head):
+            self._last = last = (path, head), self.run.part(f"{path}.A", heads=[head])[0, 0].detach().float().numpy()
+        return last[1]
 
     def largest(self, path: str, head: int) -> float:
         """Return the largest weight of a head: the end of its map's colour scale."""
@@ -298,6 +300,8 @@ class Look:
         names = [_word(layer["key_labels"][s]) for s in made.keys] + (["the others"] if made.others else [])
         word = _word(layer["query_labels"][query])
         data = to_data(made.exercise)
+        for symbol in "QKV":
+            data[symbol] = [[_finite(number) for number in line] for line in data[symbol]]
         data["title"] = f"What does “{word}” look at in {self.name}?"
         data["text"] = (
             f"Head {head + 1} of {path} in {self.name}: the {len(made.keys)} heaviest keys"
@@ -390,6 +394,14 @@ def _named(logits: Tensor, name: Callable[[int], str]) -> dict[str, float]:
     for i, share in enumerate(logits.double().softmax(-1).tolist()):
         made[name(i)] = made.get(name(i), 0.0) + share
     return made
+
+
+def _finite(number: int | str) -> int | str:
+    """Write a fraction as a decimal if that is exact: -2.905 rather than -581/200."""
+    parts = re.fullmatch(r"(-?\d+)/(\d+)", str(number))
+    if parts is None or 10**6 % int(parts[2]):
+        return number
+    return f"{int(parts[1]) / int(parts[2]):.6f}".rstrip("0")
 
 
 def _word(label: str) -> str:

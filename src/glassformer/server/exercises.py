@@ -17,24 +17,28 @@ Symbol = Annotated[str, Field(pattern=r"^[A-Za-z]{1,8}\d{0,2}$")]
 Cell = Annotated[str, Field(max_length=200)]
 
 
-class Body(BaseModel):
-    """Unknown keys are refused."""
+EXAMPLE = {"Q": [[1, 0]], "K": [[0, 0], [2, 1]], "V": [[1, 0], [0, "1/2"]], "scale": 1}
+ExerciseData = Annotated[dict[str, Any], Field(examples=[EXAMPLE], description="An exercise, as in its YAML file.")]
 
-    model_config = ConfigDict(extra="forbid")
+
+class Body(BaseModel):
+    """Unknown keys are refused, and so is 1 for true or "1" for 1."""
+
+    model_config = ConfigDict(extra="forbid", strict=True)
 
 
 class Solve(Body):
-    exercise: dict[str, Any]
+    exercise: ExerciseData
     exact: bool = True
 
 
 class At(Body):
-    exercise: dict[str, Any]
+    exercise: ExerciseData
     address: str = Field(max_length=20)
 
 
 class Export(Body):
-    exercise: dict[str, Any]
+    exercise: ExerciseData
     format: Literal["markdown", "latex", "html", "yaml"]
 
 
@@ -43,17 +47,17 @@ class Text(Body):
 
 
 class Sheet(Body):
-    exercise: dict[str, Any]
+    exercise: ExerciseData
 
 
 class Grade(Body):
-    exercise: dict[str, Any]
+    exercise: ExerciseData
     answers: dict[Symbol, list[list[Cell]]] | None = None
     text: str | None = Field(default=None, max_length=200_000)
 
 
 class Hint(Body):
-    exercise: dict[str, Any]
+    exercise: ExerciseData
     symbol: Symbol
     level: int = Field(ge=1, le=3)
     row: int = Field(default=1, ge=1, le=64)

@@ -10,7 +10,7 @@ from fastapi import APIRouter, Path, Request
 from pydantic import BaseModel, ConfigDict, Field
 
 from glassformer.errors import InputError
-from glassformer.server.models import Known
+from glassformer.server.models import Known, importing
 
 router = APIRouter(tags=["lab"])
 LARGEST = 4  # times its default: the page's own limit on a parameter, as a claim may take long and much memory
@@ -19,7 +19,7 @@ LARGEST = 4  # times its default: the page's own limit on a parameter, as a clai
 class Trial(BaseModel):
     """Parameters that differ from their defaults, and the seed."""
 
-    model_config = ConfigDict(extra="forbid")
+    model_config = ConfigDict(extra="forbid", strict=True)
     parameters: dict[Annotated[str, Field(max_length=40)], float] = Field(default_factory=dict, max_length=20)
     seed: int = Field(default=0, ge=0, le=2**31)
 
@@ -31,8 +31,9 @@ async def claims(models: Known, request: Request) -> list[dict[str, Any]]:
 
 
 def _claims() -> list[dict[str, Any]]:
-    from glassformer.lab import claim, numbers
-    from glassformer.lab.formula import mathml
+    with importing:
+        from glassformer.lab import claim, numbers
+        from glassformer.lab.formula import mathml
 
     made = []
     for number in numbers():
@@ -59,10 +60,11 @@ async def try_claim(
 
 
 def _outcome(number: int, body: Trial) -> dict[str, Any]:
-    from glassformer.figures import save
-    from glassformer.lab import claim, run
-    from glassformer.lab.page import flat
-    from glassformer.report.paper import to_data
+    with importing:
+        from glassformer.figures import save
+        from glassformer.lab import claim, run
+        from glassformer.lab.page import flat
+        from glassformer.report.paper import to_data
 
     experiment = claim(number)
     for name, value in body.parameters.items():
@@ -104,10 +106,11 @@ async def comparison(models: Known, request: Request) -> dict[str, Any]:
 
 @lru_cache(maxsize=1)
 def _comparison(given: FilePath | None) -> dict[str, Any]:
-    from glassformer.figures import save
-    from glassformer.lab.comparison import latest, load
-    from glassformer.lab.comparison.figures import figures
-    from glassformer.lab.comparison.tables import findings, tables
+    with importing:
+        from glassformer.figures import save
+        from glassformer.lab.comparison import latest, load
+        from glassformer.lab.comparison.figures import figures
+        from glassformer.lab.comparison.tables import findings, tables
 
     path = given or latest()
     if path is None:

@@ -65,6 +65,7 @@ class Listening:
             answer: dict[str, Any] = {
                 "heard": round(self.heard, 2),
                 "words": [{"text": w.text, "start": w.start, "end": w.end, "known": w.known} for w in words],
+                "pending": "" if data is None else self.reader.pending,
                 "end": data is None,
             }
             if data is None or self.heard - self.looked >= EVERY:
@@ -120,7 +121,9 @@ async def live(socket: WebSocket) -> None:
         if not 4000 <= rate <= 192_000:
             raise InputError(f"rate is {rate}", "choose 4000 to 192000 samples a second")
         recognizer = await loop.run_in_executor(
-            models.threads, lambda: Listening(models.model("listener"), rate, models.limits.audio_seconds)
+            models.threads,
+            models.imported,
+            lambda: Listening(models.model("listener"), rate, models.limits.audio_seconds),
         )
         while True:
             message = await asyncio.wait_for(socket.receive(), 30)

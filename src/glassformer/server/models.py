@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 
 router = APIRouter(tags=["models"])
 Result = TypeVar("Result")
+importing = threading.Lock()  # two threads that import modules which import one another may see them half-made
 
 SHIPPED = FilePath(__file__).parents[1] / "checkpoints" / "shipped"
 KEPT = 8  # looks that are remembered
@@ -67,9 +68,16 @@ class Models:
             self.threads.submit(self._import)
 
     def _import(self) -> None:
-        import glassformer.report.model  # noqa: F401
+        with importing:
+            import glassformer.report.model  # noqa: F401
 
         self.ready = True
+
+    def imported(self, work: Callable[[], Result]) -> Result:
+        """Run `work` once torch and the models are imported."""
+        if not self.ready:
+            self._import()
+        return work()
 
     def folder(self, name: str) -> FilePath:
         if name not in self.folders:
@@ -117,7 +125,7 @@ class Models:
             raise Busy
         self.waiting += 1
         try:
-            future = asyncio.wrap_future(self.threads.submit(work))
+            future = asyncio.wrap_future(self.threads.submit(self.imported, work))
             return await unless_gone(request, asyncio.wait_for(future, self.limits.model_seconds))
         except TimeoutError:
             raise InputError(
@@ -136,14 +144,14 @@ async def _models(request: Request) -> Models:
 
 
 Known = Annotated[Models, Depends(_models)]
-Name = Annotated[str, Path(max_length=80)]
+Name = Annotated[str, Path(max_length=80, examples=["digits"])]
 Id = Annotated[str, Path(pattern=r"^[0-9a-f]{16}$")]
 Layer = Annotated[str, Query(max_length=120)]
 Number = Annotated[int, Query(ge=0, le=100_000)]
 
 
 class Body(BaseModel):
-    model_config = ConfigDict(extra="forbid")
+    model_config = ConfigDict(extra="forbid", strict=True)
 
 
 class Inputs(Body):

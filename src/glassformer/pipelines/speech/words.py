@@ -68,6 +68,11 @@ class GreedyWordDecoder:
                 self._letters.append(letter)
         return words + self._close(self._greedy.frame, known)
 
+    @property
+    def pending(self) -> str:
+        """The word that is being spoken, which may still change."""
+        return self.charset.decode(letter.token for letter in self._letters)
+
     def finish(self, known: float) -> list[Word]:
         """Return the last word, if one is incomplete."""
         self._greedy.finish()
@@ -116,6 +121,12 @@ class BeamWordDecoder:
             self.frame += 1
             words += self._settled(known)
         return words
+
+    @property
+    def pending(self) -> str:
+        """The words of the best prefix, which may still change."""
+        prefix, beams = next(iter(self._prefixes.items()))
+        return " ".join(word.text for word in self._words(prefix, beams.all.frames, 0.0))
 
     def finish(self, known: float) -> list[Word]:
         """Return the remaining words of the best prefix."""

@@ -134,7 +134,7 @@ function stepGrid(step) {
   const help = state.hints[step.symbol];
   const marks = state.grade?.cells.filter((cell) => cell.address.startsWith(`${step.symbol}.`) && cell.given !== null) ?? [];
   const done = marks.length === step.rows * step.columns && marks.every((cell) => ["right", "follows"].includes(cell.verdict));
-  return html`<li class="step-block"><div class="row"><h3>${step.title || "Compute"} ${done ? html`<span class="done">✓ complete</span>` : nothing}</h3><span class="spacer"></span>
+  return html`<li class="step-block"><div class="row"><h3>${step.title || `Compute ${step.spoken}`} ${done ? html`<span class="done">✓ complete</span>` : nothing}</h3><span class="spacer"></span>
       <button @click=${() => hint(step)}>${!help ? "Hint" : help.level < 3 ? "Another hint" : "Next cell"}</button></div>
     <div class="step"><span class="name" .innerHTML=${step.name}></span><span class="eq">=</span>
       <div class="matrix" .style=${`--n: ${step.columns}`} role="group" aria-label=${step.spoken}>${range(step.rows).map((i) => html`<div class="row">${range(step.columns).map((j) => cellInput(step, i, j))}</div>`)}</div></div>

@@ -3,7 +3,7 @@ import { bytes as bytesAt, connect as connectTo, get, html, isAbort, nothing, Pr
 import { microphone } from "./audio.js";
 import { colours } from "./npy.js";
 
-export const state = { /** @type {any[]} */ clips: [], clip: "", on: false, /** @type {any[]} */ words: [], heard: 0, path: "", /** @type {Problem | null} */ problem: null, done: false };
+export const state = { /** @type {any[]} */ clips: [], clip: "", on: false, /** @type {any[]} */ words: [], pending: "", said: "", heard: 0, path: "", /** @type {Problem | null} */ problem: null, done: false };
 let refresh = () => {};
 /** @type {{socket: import("./transport.js").Channel, stop: () => void} | null} */
 let session = null;
@@ -24,7 +24,7 @@ function stop() { session?.stop(); session = null; state.on = false; }
 
 /** @param {number} rate */
 function connect(rate) {
-  Object.assign(state, { words: [], heard: 0, problem: null, on: true, done: false });
+  Object.assign(state, { words: [], pending: "", heard: 0, problem: null, on: true, done: false });
   rows = [];
   for (const canvas of [map, mel]) canvas.getContext("2d")?.clearRect(0, 0, canvas.width, canvas.height);
   const socket = connectTo("api/live");
@@ -35,6 +35,7 @@ function connect(rate) {
     if (answer.fact) { state.problem = new Problem(answer.fact, answer.remedy, 422); stop(); return refresh(); }
     state.heard = answer.heard;
     state.words.push(...answer.words);
+    state.pending = answer.pending ?? "";
     if (answer.rows) grow(answer);
     if (answer.end) { state.on = false; state.done = true; }
     refresh();
@@ -82,8 +83,9 @@ async function play(file) {
   } catch (error) { state.problem = error instanceof Problem ? error : new Problem("this recording cannot be played", "give a WAV, FLAC or Ogg file", 0); state.on = false; }
   refresh();
 }
-async function playClip() { await play(await bytesAt(`api/clips/${encodeURIComponent(state.clip)}`)); }
+async function playClip() { state.said = state.clips.find((clip) => clip.name === state.clip)?.says ?? ""; await play(await bytesAt(`api/clips/${encodeURIComponent(state.clip)}`)); }
 async function listen() {
+  state.said = "";
   stop();
   try {
     /** @type {any} */ let joined = null;
@@ -100,11 +102,11 @@ export function template() {
     <p class="quiet">The listener, a streaming <b>Speech</b> model: chunks of 120 ms, causal attention. It knows one voice, that of the recordings below.</p>
     <div class="tools" role="toolbar" aria-label="Sound"><label>Recording <select @change=${(event) => { state.clip = event.target.value; }}>${state.clips.map((clip) => html`<option value=${clip.name} ?selected=${clip.name === state.clip}>${clip.says}</option>`)}</select></label>
       <button class="primary" ?disabled=${!state.clip} @click=${playClip}>Play</button><button @click=${listen}>Microphone</button>
-      <label>File <input type="file" accept="audio/*" aria-label="Recording" @change=${async (event) => { const file = event.target.files[0]; if (file) play(await file.arrayBuffer()); }}></label>
+      <label>File <input type="file" accept="audio/*" aria-label="Recording" @change=${async (event) => { const file = event.target.files[0]; if (file) { state.said = ""; play(await file.arrayBuffer()); } }}></label>
       ${state.on ? html`<button @click=${() => { if (session?.socket.readyState === 1) session.socket.send(JSON.stringify({ end: true })); else stop(); }}>Stop</button>` : nothing}</div>
     ${state.problem ? html`<p class="problem" role="alert">${state.problem.message}</p>` : nothing}
-    <p class="transcript" aria-live="polite">${state.words.length ? state.words.map((word) => html`<span title=${`${word.start} to ${word.end} s, known at ${word.known} s`}>${word.text} </span>`) : html`<span class="quiet">${state.on ? "Listening …" : "Press Play: words appear once nothing can change them any more."}</span>`}</p>
-    <p class="quiet">${state.heard.toFixed(1)} s heard${state.done ? ", complete" : ""}</p>
+    <p class="transcript" aria-live="polite">${state.words.length ? state.words.map((word) => html`<span title=${`${word.start} to ${word.end} s, known at ${word.known} s`}>${word.text} </span>`) : nothing}${state.pending ? html`<span class="pending">${state.pending}</span>` : state.words.length ? nothing : html`<span class="quiet">${state.on ? "Listening …" : state.done ? "No word was recognised." : "Press Play. A word is pale while it may change, and solid once it is final."}</span>`}</p>
+    <p class="quiet">${state.heard.toFixed(1)} s heard${state.done ? ", complete" : ""}${state.done && state.said ? html`. What was said: “${state.said}”` : nothing}</p>
     <div class="live-grid"><figure>${mel}<figcaption class="quiet">Spectrogram: log-mel energies, from the quietest to the loudest</figcaption></figure>
       <figure>${map}<figcaption class="quiet"><i>A</i>${state.path ? ` of ${state.path}` : ""}, mean over its heads: a row for each 40 ms, added as the audio comes in; 0 to 1, square-root scale</figcaption></figure></div></div>`;
 }

@@ -305,7 +305,7 @@ function answer() {
   const bar = (p) => html`<svg class="bar" viewBox="0 0 100 14" preserveAspectRatio="none" aria-hidden="true"><rect width=${Math.max(0.5, 100 * Math.max(0, p))} height="14" rx="1" /></svg>`;
   const shown = (p) => (now.kind === "vector" ? short(p, 3) : percent(p));
   const name = (text) => html`<code>${text.replaceAll("\n", "↵").replaceAll(" ", "␣")}</code>`;
-  const label = now.kind === "options" && look.verbs.includes("generate") ? name : (text) => text;
+  const label = now.kind !== "vector" && !look.verbs.includes("classify") ? name : (text) => text;
   return html`<section class="answers" aria-label="Answer"><h2>What the model ${now.says}</h2>
     ${now.text ? html`<p class="said-text">“${now.text}”</p>` : now.kind === "text" && !look.answer.options.length ? html`<p class="quiet">Nothing that it could make out.</p>` : nothing}
     <p class="row"><label>Head ${state.head + 1} of ${state.path} <select aria-label="Change" @change=${(event) => { state.change = event.target.value; }}>${Object.entries(look.changes).map(([key, words]) => html`<option value=${key} ?selected=${state.change === key}>${words}</option>`)}</select></label>

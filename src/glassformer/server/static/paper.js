@@ -406,7 +406,7 @@ function panel(shown) {
   const tiny = (x) => (x === 0 ? "0" : x === 1 ? "1" : x.toFixed(3).replace(/^0/, ""));
   return html`<section class="numbers" aria-label="Numbers">
     <p class="query"><b class="q"><i>q</i></b> = ${vector(Q, t, `q of ${attention.queries[t]}`, used)} <span class="quiet">the query of “${attention.queries[t]}”</span></p>
-    <div class="scroll"><table class="attend">
+    <div class="scroll"><table class="attend ${range(keys).some((s) => (cellAt(addressOf(head.product, t, s))?.how ?? "").length > 24) ? "long" : ""}">
       <thead><tr><td></td><th scope="col" class="k"><i>k</i></th><th scope="col"><i>q·k</i></th><th scope="col" class="narrow-off"><i>β q·k</i></th><th scope="col" class="a"><i>A</i></th><th scope="col" class="v"><i>v</i></th></tr></thead>
       <tbody>${range(keys).map((s) => {
         const at = addressOf(head.product, t, s), cell = cellAt(at), weight = addressOf(head.A, t, s);
@@ -445,7 +445,7 @@ function equation(shown) {
   const cell = cellAt(addressOf(head.A, t, s));
   const limit = toNumber(attention.beta.value) === Infinity;
   return html`<p class="equation"><span class="a"><i>A</i></span> = softargmax(<i>β q·K</i>ᵀ)${limit ? html` <span class="quiet">for β → ∞</span>` : nothing}:
-    <b>${attention.keys[s]}</b> ${cell?.math ? html`<span class="math" .innerHTML=${cell.math}></span>` : html`<span class="quiet">${cell?.how ?? ""}</span>`}
+    <b>${attention.keys[s]}</b> ${cell?.math && cell.math.length < 900 ? html`<span class="math" .innerHTML=${cell.math}></span>` : html`<span class="quiet">${cell && cell.how.length < 90 ? cell.how : ""}</span>`}
     ${cell && (cell.math === null || !/^<math><mn>/.test(cell.math)) ? html`≈ ${cell.decimal}` : nothing}</p>`;
 }
 
