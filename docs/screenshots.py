@@ -56,9 +56,10 @@ def zoom(page: Any, address: str) -> None:
     page.locator(".thumb canvas").first.wait_for()
     page.wait_for_timeout(1000)
     page.screenshot(path=DOCS / "workbench-model.png")
-    page.set_viewport_size({"width": 1180, "height": 640})
+    page.set_viewport_size({"width": 1180, "height": 700})
     page.get_by_role("button", name="Put this row on paper").click()
     page.get_by_role("heading", name="in writer").wait_for()
+    page.mouse.move(0, 0)
     page.wait_for_timeout(1500)
     page.screenshot(path=DOCS / "workbench-zoom.png")
 

@@ -539,7 +539,7 @@ class _Forms:
     @cached_property
     def put(self) -> str:
         q = self.number.rational()
-        if q is not None and int(q.q) > 20 and 10**DIGITS % int(q.q) == 0:  # 2.905, not 581/200
+        if q is not None and int(q.q) > 20 and 10**12 % int(q.q) == 0:  # 2.905, not 581/200
             return self.decimal.rstrip("0")
         return printed.text(self.expression) if self.size <= SHORT else self.decimal
 

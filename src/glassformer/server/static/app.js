@@ -69,9 +69,10 @@ async function go() {
       // the old room stays until the map is there, or until waiting would be noticed
       await Promise.race([shown, new Promise((resolve) => setTimeout(resolve, 700))]);
       // a navigation that comes before the animation skips it, not the drawing
-      document.startViewTransition(() => { room = next; current = name; draw(); }).ready.catch(() => {});
+      document.startViewTransition(() => { room = next; current = name; draw(); scrollTo(0, 0); }).ready.catch(() => {});
       await shown;
     } else {
+      if (name !== current) scrollTo(0, 0);
       room = next; current = name;
       redraw();
       await room.enter(where, redraw);

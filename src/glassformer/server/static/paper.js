@@ -467,8 +467,8 @@ function toolbar() {
     ${state.view.kind === "attention" || state.view.kind === "tokens" ? html`<button @click=${toggleLayout} title="Tokens as rows or as columns">Tokens are ${state.view.layout}</button>` : nothing}
     <button aria-pressed=${state.exact} @click=${() => { state.exact = !state.exact; changed(); }}>${state.exact ? "Exact values" : "Decimals"}</button>
     <span class="spacer"></span>
-    <button @click=${() => { state.menu = "open"; changed(); }}>Open</button>
-    <button @click=${() => { state.menu = "export"; changed(); }}>Save</button>
+    <span class="stepper"><button class="wide" @click=${() => { state.menu = "open"; changed(); }}>Open</button>
+    <button class="wide" @click=${() => { state.menu = "export"; changed(); }}>Save</button></span>
   </div>`;
 }
 
