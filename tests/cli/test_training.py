@@ -144,15 +144,17 @@ def test_a_run_goes_on_as_what_it_was(tmp_path: Path) -> None:
 
 
 def test_curves_of_a_log(tmp_path: Path) -> None:
+    args: Any = (nn.Identity(), None, TrainArgs(task="classify", data="x"))
+    run = lambda history: Trained(*args, history, "finished")
     history = [
         {"step": 1, "loss": 2.0, "lr": 1e-3},
         {"step": 2, "loss": None, "lr": 1e-3, "val": {"accuracy": 0.4}},
         {"step": 3, "loss": 1.0, "lr": 1e-3, "val": {"accuracy": 0.6, "loss": 1.1}},
     ]
-    draw_curves(history, tmp_path / "curves.png", "a run")
+    draw_curves(run(history), tmp_path / "curves.png")
     with Image.open(tmp_path / "curves.png") as picture:
         assert picture.size[0] > 500
-    draw_curves([{"step": 1, "loss": None}], tmp_path / "none.png", "nothing")
+    draw_curves(run([{"step": 1, "loss": None}]), tmp_path / "none.png")
     assert not (tmp_path / "none.png").exists()
 
 

@@ -3,9 +3,12 @@ from __future__ import annotations
 import csv
 import json
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
+from glassformer.errors import ConfigError
 from glassformer.train.log import Log, flat, read
 
 LINES = [{"step": i, "loss": 1 / i, **({"val": {"accuracy": i / 10}} if i % 2 == 0 else {})} for i in range(1, 6)]
@@ -69,3 +72,19 @@ def test_tensorboard(tmp_path: Path) -> None:
     assert [round(event.value, 5) for event in found.Scalars("loss")] == [round(line["loss"], 5) for line in LINES]
     assert [event.step for event in found.Scalars("held_out/accuracy")] == [2, 4]
     assert json.loads(json.dumps(LINES)) == LINES
+
+
+def test_trackers_that_are_asked_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, refused: Any) -> None:
+    """What W&B and MLflow are given; their packages are no dependency, so their functions are recorded here."""
+    said: list[Any] = []
+    run = SimpleNamespace(log=lambda row, step: said.append((step, row)), finish=lambda: said.append("finished"))
+    module = SimpleNamespace(init=lambda **how: said.append(how["mode"]) or run)
+    monkeypatch.setattr("glassformer.train.loggers.find_spec", lambda name: object() if name == "wandb" else None)
+    monkeypatch.setattr("glassformer.train.loggers.import_module", lambda name: {"wandb": module}[name])
+    monkeypatch.delenv("WANDB_MODE", raising=False)
+    log = Log(tmp_path, report_to="wandb", args={"lr": 1.0})
+    log.write({"step": 2, "loss": 0.5, "val": {"accuracy": 1.0}})
+    log.close()
+    assert said == ["offline", (2, {"loss": 0.5, "val/accuracy": 1.0}), "finished"]
+    refused(ConfigError, "--report-to mlflow needs the package mlflow: pip", lambda: Log(tmp_path, report_to="mlflow"))
+    refused(ConfigError, "--report-to comet is unknown: choose auto, none", lambda: Log(tmp_path, report_to="comet"))

@@ -49,7 +49,7 @@ def made(task: str, data: str | Path, **args: Any) -> tuple[Any, Any]:
     return build(TrainArgs(task=task, data=str(data), **args))
 
 
-def train(task: str, data: str | Path, steps: int = 2, **args: Any) -> Trained:
+def train(task: str, data: Any, steps: int = 2, **args: Any) -> Trained:
     return gf.train(task, data, steps=steps, progress=False, **args)
 
 
@@ -291,3 +291,34 @@ def test_fine_tuning_in_another_language_says_what_it_cannot_keep(italian: Path)
     lacks, ngram = objective.notes
     assert lacks.startswith("21 of 22 transcripts have letters that listener lacks (à è é ì ù) and are left out")
     assert ngram.startswith("the letter n-gram model of listener is not kept")
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")  # within torch
+def test_a_compiled_model_learns_the_same(tmp_path: Path, unchecked: None) -> None:
+    small = {"arch": "mlp", "width": 8, "depth": 1, "batch_size": 16, "steps": 5, "log_every": 1, "report_to": "none"}
+    plain, compiled = (train("classify", "uci-digits", **small, compile=how) for how in (False, True))
+    assert [line["loss"] for line in compiled.history] == pytest.approx(
+        [line["loss"] for line in plain.history], rel=1e-4
+    )
+    assert compiled.model._compiled_call_impl is None
+    assert set(plain.curves) == {"loss", "lr", "val.accuracy", "val.loss"}
+    load(compiled.save(tmp_path / "m"))
+
+
+def test_data_from_python(tmp_path: Path) -> None:
+    random = torch.Generator().manual_seed(0)
+    images = [(torch.rand(1, 8, 8, generator=random) / 2 + label / 2, label) for label in (0, 1) * 20]
+    loader = torch.utils.data.DataLoader(images, batch_size=8)  # type: ignore[arg-type]
+    trained = train("classify", loader, val=images, steps=20, arch="mlp", width=8, depth=1, lr=1e-2, augment=False)
+    assert trained.metrics["accuracy"] > 0.9
+    assert trained.args.as_dict()["data"] == "a DataLoader from Python"
+    folder = trained.save(tmp_path / "m")
+    assert gf.evaluate(load(folder), images)["accuracy"] == trained.metrics["accuracy"]
+    texts = [{"text": f"{word} word {i}", "label": word} for i, word in enumerate(("good", "bad") * 10)]
+    assert train("classify", iter(texts), width=8, depth=1, heads=2, vocab_size=300).objective.train.labels == (
+        "bad",
+        "good",
+    )
+    pairs = ((f"the cat {i}", f"le chat {i}") for i in range(20))
+    assert len(train("translate", pairs, width=16, depth=1, vocab_size=300).objective.pairs) == 18

@@ -66,28 +66,20 @@ def _report(trained: Trained, output: Path) -> None:
     else:
         typer.echo(f"glassformer: use it: {use}", err=True)
     typer.echo(output)
-    draw_curves(trained.history, output / "curves.png", f"{trained.args.task} {trained.args.data}")
+    draw_curves(trained, output / "curves.png")
 
 
-def draw_curves(history: list[dict[str, Any]], path: Path, title: str) -> None:
+def draw_curves(trained: Trained, path: Path) -> None:
     """The log as a figure; nothing if no line of it has a loss."""
     from glassformer.cli.output import write_bytes
     from glassformer.figures import learning_curves, save
 
-    lines = [line for line in history if line.get("loss") is not None]
-    if not lines:
+    if "loss" not in trained.curves:
         return
-    curve = lambda name: ([line["step"] for line in lines], [line[name] for line in lines])
-    points = [line for line in history if line.get("val")]
-    names = dict.fromkeys(name for line in points for name in line["val"])
-    val = {
-        f"val {name}": (
-            [line["step"] for line in points if name in line["val"]],
-            [line["val"][name] for line in points if name in line["val"]],
-        )
-        for name in names
-    }
-    write_bytes(save(learning_curves(curve("loss"), curve("lr"), val, title=title)), path)
+    curves = trained.curves
+    val = {name.replace(".", " "): curve for name, curve in curves.items() if name.startswith("val.")}
+    title = f"{trained.args.task} {trained.args.as_dict()['data']}"
+    write_bytes(save(learning_curves(curves["loss"], curves["lr"], val, title=title)), path)
 
 
 def _parameters() -> list[inspect.Parameter]:

@@ -27,7 +27,7 @@ A = TypeVar("A", bound=Any)  # a dataclass of augmentations, with `needs`
 # is compared by fingerprint).
 FREE = frozenset((
     "task", "data", "val", "from_", "steps", "epochs", "warmup", "patience", "eval_every", "save_every", "log_every",
-    "num_workers", "device", "fsdp",
+    "num_workers", "device", "fsdp", "report_to", "compile",
 ))  # fmt: skip
 
 
@@ -126,10 +126,15 @@ class TrainArgs:
     """Steps between checkpoints; 0 saves at the end only. Defaults to 2 % of the run, at least 20."""
     log_every: int = 10
     """Steps between lines of the log."""
+    report_to: str = "auto"
+    """Experiment trackers besides log.jsonl and log.csv: tensorboard, wandb, mlflow (comma-separated), none, or auto,
+    which is TensorBoard if it is installed."""
     device: str = "auto"
     """Device: auto, cpu, cuda or mps. auto uses an accelerator if there is one."""
     precision: str = "fp32"
     """Precision: fp32, bf16 (mixed precision), or auto, which is bf16 if the device supports it."""
+    compile: bool = False
+    """Compile the model with torch.compile: slower to start, then often faster. Needs a C++ compiler on the CPU."""
     grad_checkpointing: bool = False
     """Recompute activations in the backward pass: less memory, about a third more time."""
     fsdp: bool = False
@@ -317,6 +322,7 @@ ELSEWHERE = {
     "decay": "weight_decay", "wd": "weight_decay", "batch": "batch_size", "bs": "batch_size", "clip": "grad_clip",
     "max_grad_norm": "grad_clip", "gradient_accumulation_steps": "grad_accum", "accumulate": "grad_accum",
     "smoothing": "label_smoothing", "warmup_steps": "warmup", "workers": "num_workers", "rank": "lora_rank",
+    "logger": "report_to", "max_seq_length": "max_length", "torch_compile": "compile",
     "model": "from", "kind": "arch", "lr_scheduler_type": "schedule", "eval_steps": "eval_every",
     "save_steps": "save_every", "logging_steps": "log_every", "image": "image_size", "average": "ema",
 }  # fmt: skip

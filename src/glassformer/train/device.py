@@ -41,7 +41,7 @@ def runs_bfloat16(device: torch.device) -> bool:
         return torch.cuda.is_bf16_supported(including_emulation=False)
     if device.type == "cpu":
         return torch.cpu._is_avx512_bf16_supported() and bfloat16_works()
-    return False
+    return device.type == "mps" and torch.backends.mps.is_macos_or_newer(14, 0)
 
 
 def autocast_of(precision: str, device: torch.device) -> torch.autocast | None:

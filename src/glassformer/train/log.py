@@ -1,14 +1,15 @@
-"""The log of a run: `log.jsonl`, the same data as `log.csv`, and TensorBoard events if TensorBoard is installed."""
+"""The log of a run: `log.jsonl`, the same data as `log.csv`, and the experiment trackers of `train.loggers`."""
 
 from __future__ import annotations
 
 import csv
 import io
 import json
-from importlib.util import find_spec
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from glassformer.train.loggers import Logger, open_loggers
 from glassformer.train.state import write_atomic
 
 Line = dict[str, Any]
@@ -17,11 +18,19 @@ Line = dict[str, Any]
 class Log:
     """Log lines in memory, and in the run folder if this process writes. Opening at a step drops all later lines."""
 
-    def __init__(self, folder: Path | None, step: int = 0, *, writes: bool = True) -> None:
+    def __init__(
+        self,
+        folder: Path | None,
+        step: int = 0,
+        *,
+        writes: bool = True,
+        report_to: str = "auto",
+        args: Mapping[str, Any] | None = None,
+    ) -> None:
         self.folder = folder if writes else None
         self.lines: list[Line] = []
         self._columns: list[str] = []
-        self._board: Any = None
+        self._loggers: list[Logger] = []
         if folder is None:
             return
         self.lines = [line for line in read(folder / "log.jsonl") if line["step"] <= step]
@@ -29,10 +38,7 @@ class Log:
             return
         write_atomic(folder / "log.jsonl", "".join(json.dumps(line) + "\n" for line in self.lines))
         self._rewrite_csv()
-        if find_spec("tensorboard") is not None:
-            from torch.utils.tensorboard import SummaryWriter
-
-            self._board = SummaryWriter(str(folder / "tensorboard"), purge_step=step + 1)
+        self._loggers = open_loggers(report_to, folder, args or {}, step)
 
     def write(self, line: Line) -> None:
         self.lines.append(line)
@@ -46,14 +52,13 @@ class Log:
         else:
             with open(self.folder / "log.csv", "a", encoding="utf-8", newline="") as file:
                 csv.DictWriter(file, self._columns).writerow(row)
-        if self._board is not None:
-            for name, value in row.items():
-                if name != "step" and value is not None:  # there is no loss if every row was faulty
-                    self._board.add_scalar(name.replace(".", "/"), value, line["step"])
+        numbers = {name: value for name, value in row.items() if name != "step" and value is not None}
+        for logger in self._loggers:  # there is no loss if every row was faulty
+            logger.write(numbers, line["step"])
 
     def close(self) -> None:
-        if self._board is not None:
-            self._board.close()
+        for logger in self._loggers:
+            logger.close()
 
     def _rewrite_csv(self) -> None:
         assert self.folder is not None

@@ -24,7 +24,7 @@ from glassformer.train.distributed import SingleProcess, process_group
 from glassformer.train.early_stopping import EarlyStopping
 from glassformer.train.ema import load_tensors, swapped, tensors_of
 from glassformer.train.interrupt import Interrupt
-from glassformer.train.log import Line, Log
+from glassformer.train.log import Line, Log, flat
 from glassformer.train.lora import merged
 from glassformer.train.objective import Batch, Objective, TaskObjective
 from glassformer.train.progress import Callback, Progress
@@ -66,6 +66,19 @@ class Trained:
         """Unusable rows of the data, grouped by reason."""
         found = getattr(self.objective, "faults", None)
         return found if isinstance(found, Faults) else None
+
+    @property
+    def curves(self) -> dict[str, tuple[list[int], list[float]]]:
+        """Steps and values of the loss, the learning rate and each validation metric (`val.accuracy`), to plot."""
+        found: dict[str, tuple[list[int], list[float]]] = {}
+        for line in self.history:
+            for name, value in flat(line).items():
+                if name in ("loss", "lr") or name.startswith("val."):
+                    steps, values = found.setdefault(name, ([], []))
+                    if value is not None:
+                        steps.append(line["step"])
+                        values.append(value)
+        return {name: curve for name, curve in found.items() if curve[0]}
 
     def save(self, folder: str | Path) -> Path:
         """Save the model, its preprocessing and `train.yaml` for `glassformer.load` and the pipelines."""
@@ -123,6 +136,8 @@ def fit(
                 raise ConfigError(fact, "leave it out")
             for stack in stacks:
                 stack.checkpointing = args.grad_checkpointing
+            if args.compile:
+                run.model.compile(dynamic=True)
             stopped = run.go(interrupt, callbacks)
             run.finish()
             processes.copy_back(run.model, model)
@@ -131,6 +146,7 @@ def fit(
         finally:
             for stack in stacks:
                 stack.checkpointing = False
+            run.model._compiled_call_impl = None
             run.log.close()
     best_step = run.position.best_step if run.has_best else None
     return Trained(model, objective, args, run.log.lines, stopped, best_step)
@@ -163,7 +179,9 @@ class _Run:
             torch.set_rng_state(self.rng)
             self._require_same_data()
         try:
-            self.log = Log(folder, self.position.step, writes=processes.is_main)
+            self.log = Log(
+                folder, self.position.step, writes=processes.is_main, report_to=args.report_to, args=args.as_dict()
+            )
         except OSError as error:
             raise state.not_written(folder or Path(), self.position.step, error) from error
         self.sums = _Sums()
