@@ -171,3 +171,25 @@ def test_help_loads_nothing_heavy() -> None:
     """Why `glassformer --help` answers in well under half a second."""
     heavy = "[m for m in ('torch', 'numpy', 'sympy', 'matplotlib', 'flint') if m in sys.modules]"
     assert run_python(f"import sys, glassformer.cli.main as c; c.build(); print({heavy})").strip() == "[]"
+
+
+def test_no_generator_suspends_in_a_gradient_mode() -> None:
+    """What a generator yields to must not run in its inference mode, and an abandoned one must not leave it on."""
+    modes = {"no_grad", "inference_mode", "enable_grad", "set_grad_enabled", "inference", "still"}
+
+    def called(item: ast.withitem) -> str:
+        function = item.context_expr.func if isinstance(item.context_expr, ast.Call) else item.context_expr
+        return function.attr if isinstance(function, ast.Attribute) else getattr(function, "id", "")
+
+    wrong = []
+    for path in MODULES:
+        for function in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if not isinstance(function, ast.FunctionDef):
+                continue
+            if "contextmanager" in map(ast.unparse, function.decorator_list):
+                continue
+            for block in ast.walk(function):
+                if isinstance(block, ast.With) and modes & set(map(called, block.items)):
+                    yields = [node for node in ast.walk(block) if isinstance(node, ast.Yield | ast.YieldFrom)]
+                    wrong += [f"{path}:{node.lineno}: yields inside {ast.unparse(block.items[0])}" for node in yields]
+    assert not wrong, "\n".join(wrong)

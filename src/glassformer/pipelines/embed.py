@@ -73,7 +73,8 @@ def vectors(model: nn.Module, texts: Sequence[Sequence[int]], batch: int = BATCH
             real[row, : len(texts[i])] = True
         tokens, real = tokens.to(device), real.to(device)
         with torch.inference_mode():
-            yield places, embedder.embeddings(tokens, real).float().cpu().clone()
+            found = embedder.embeddings(tokens, real).float().cpu()
+        yield places, found.clone()  # outside, so that the caller's code does not run in inference mode
 
 
 def embed(model: nn.Module, texts: str | Sequence[str], *, batch: int = BATCH) -> Tensor:
