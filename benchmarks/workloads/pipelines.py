@@ -67,9 +67,17 @@ def fastembed() -> Ready:
         names = ("input_ids", "attention_mask", "token_type_ids")
         example = {name: torch.ones(2, 8, dtype=torch.long) for name in names}
         axes = {name: {0: "batch", 1: "tokens"} for name in (*example, "last_hidden_state")}
-        model = AutoModel.from_pretrained(minilm(), attn_implementation="eager").eval()
+
+        class Call(torch.nn.Module):
+            def __init__(self) -> None:
+                super().__init__()
+                self.model = AutoModel.from_pretrained(minilm(), attn_implementation="eager", dtype=torch.float32)
+
+            def forward(self, ids: Any, mask: Any, kinds: Any) -> Any:
+                return self.model(input_ids=ids, attention_mask=mask, token_type_ids=kinds).last_hidden_state
+
         torch.onnx.export(
-            model, (), str(folder / "model.onnx"), kwargs=example, input_names=list(example),
+            Call().eval(), tuple(example.values()), str(folder / "model.onnx"), input_names=list(example),
             output_names=["last_hidden_state"], dynamic_axes=axes, dynamo=False,
         )  # fmt: skip
 
@@ -133,7 +141,7 @@ def hf_whisper() -> Ready:
     from transformers import WhisperFeatureExtractor, WhisperForConditionalGeneration
 
     torch.set_num_threads(THREADS)
-    model = WhisperForConditionalGeneration.from_pretrained(whisper()).eval()
+    model = WhisperForConditionalGeneration.from_pretrained(whisper(), dtype=torch.float32).eval()
     extract, wave = WhisperFeatureExtractor.from_pretrained(whisper()), speech().numpy()
 
     def run() -> None:

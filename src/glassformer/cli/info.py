@@ -1,4 +1,4 @@
-"""`glassformer info MODEL`: what a model is, and which commands take it."""
+"""`glassformer info MODEL`: what a model is, and which commands take it; `--machine`: which kernels are used here."""
 
 from __future__ import annotations
 
@@ -9,9 +9,20 @@ import typer
 from glassformer.cli.options import MODEL
 
 
-def info(model: Annotated[str, typer.Argument(help=MODEL)]) -> None:
+def info(
+    model: Annotated[str | None, typer.Argument(help=MODEL)] = None,
+    machine: Annotated[
+        bool, typer.Option("--machine", help="Show the processor and the kernel used for each precision on it.")
+    ] = False,
+) -> None:
     """Show a model's family, sizes, parameters, context and tokenizer, and the commands that take it."""
     from glassformer.checkpoints.info import info as describe
     from glassformer.pipelines.loading import find_model
+    from glassformer.runtime import machine as here
 
-    print(describe(find_model(model)))
+    if model is None and not machine:
+        raise typer.BadParameter("give a model, or --machine")
+    if model is not None:
+        print(describe(find_model(model)))
+    if machine:
+        print(here())

@@ -161,7 +161,8 @@ def spread(K: Float[Tensor, "b g s d"], heads: int) -> Float[Tensor, "b h s d"]:
 class Pattern:
     """The scores S and weights A of one forward pass of a layer, computed lazily for the requested heads and rows.
 
-    Stores Q, K and L, which is n·d values per head instead of n². If autograd recorded the forward pass, `held` has the
+    Stores Q, K and L, which is n·d values per head instead of n². With a `window`, a query attends to the last `window`
+    keys only. If autograd recorded the forward pass, `held` has the
     S and A that were used, so that gradients with respect to them are available.
     """
 
@@ -175,9 +176,10 @@ class Pattern:
         mask: Bool[Tensor, "..."] | None = None,
         bias: Float[Tensor, "..."] | None = None,
         causal: bool = False,
+        window: int | None = None,
     ) -> None:
         self.Q, self.K, self.L = Q, K, L
-        self.beta, self.mask, self.bias, self.causal = beta, mask, bias, causal
+        self.beta, self.mask, self.bias, self.causal, self.window = beta, mask, bias, causal, window
         self.held: dict[str, Tensor] = {}
 
     @property
@@ -227,7 +229,10 @@ class Pattern:
         """Return the mask of the requested rows only; row i of a causal layer is at key position s − t + i."""
         t, s = self.shape[2:]
         here = torch.arange(s - t, s, device=self.Q.device)[rows]
-        past = torch.arange(s, device=self.Q.device) <= here[:, None] if self.causal else None
+        keys = torch.arange(s, device=self.Q.device)
+        past = keys <= here[:, None] if self.causal else None
+        if self.window is not None:
+            past = combine(past, keys > here[:, None] - self.window)
         return combine(_part(self.mask, heads, rows), past)
 
     def _is_plain(self) -> bool:

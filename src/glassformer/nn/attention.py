@@ -12,7 +12,9 @@ from torch import Tensor, is_grad_enabled, nn
 
 from glassformer.core.attention import drop, require_dropout, scores, softargmax, softargmax_
 from glassformer.core.fused import Pattern, attend_fused, spread
+from glassformer.core.masks import window
 from glassformer.core.rotary import rotate
+from glassformer.core.windowed import attend_window
 from glassformer.errors import ConfigError, ShapeError
 from glassformer.nn.cache import LayerCache
 from glassformer.nn.linear import Linear, joint
@@ -28,12 +30,16 @@ class Turn(NamedTuple):
 
 
 class View(NamedTuple):
-    """What the queries may attend to: mask M (True = may attend), causal or not, a bias on S, and rotary angles."""
+    """What the queries may attend to: mask M (True = may attend), causal or not, a bias on S, and rotary angles.
+
+    With a `window`, which needs a causal view without mask and bias, each query attends to the last `window` keys.
+    """
 
     mask: Bool[Tensor, "..."] | None = None
     causal: bool = False
     bias: Float[Tensor, "..."] | None = None
     turn: Turn | None = None
+    window: int | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -178,7 +184,10 @@ class MultiHeadAttention(nn.Module):
         dropped = self.training and self.config.dropout
         if graded or dropped or self.S.edited or self.A.edited or self.A.whole:
             return self.explicit(Q, K, V, view, graded)
-        H, L = attend_fused(Q, K, V, beta=self.beta, mask=view.mask, causal=view.causal, bias=view.bias)
+        if view.window is not None:
+            H, L = attend_window(Q, K, V, beta=self.beta, width=view.window)
+        else:
+            H, L = attend_fused(Q, K, V, beta=self.beta, mask=view.mask, causal=view.causal, bias=view.bias)
         if self.S.watched or self.A.watched:
             pattern = self.pattern(Q, K, L, view)
             self.S(pattern)
@@ -186,11 +195,16 @@ class MultiHeadAttention(nn.Module):
         return H
 
     def pattern(self, Q: Tensor, K: Tensor, L: Tensor | None, view: View) -> Pattern:
-        return Pattern(Q, K, L, beta=self.beta, mask=view.mask, causal=view.causal, bias=view.bias)
+        return Pattern(
+            Q, K, L, beta=self.beta, mask=view.mask, causal=view.causal, bias=view.bias, window=view.window
+        )
 
     def explicit(self, Q: Tensor, K: Tensor, V: Tensor, view: View, graded: bool = False) -> Float[Tensor, "b h t e"]:
         """H as in `gather`, with A (and S if needed) in memory, so that it can be read, edited and differentiated."""
         K, V = spread(K, self.config.heads), spread(V, self.config.heads)
+        if view.window is not None:
+            mask = window(Q.shape[2], K.shape[2], width=view.window, causal=True, device=Q.device)
+            view = view._replace(mask=mask, causal=False, window=None)
         S = scores(Q, K, beta=self.beta, mask=view.mask, bias=view.bias, causal=view.causal)
         dropped = self.training and self.config.dropout > 0
         if self.S.edited or (self.S.watched and (self.A.edited or dropped)):

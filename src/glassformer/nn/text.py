@@ -114,6 +114,9 @@ class TextStack(Stack):
         width = self.config.window
         if real is None and (width is None or (not torch.compiler.is_compiling() and s <= width)):
             return View(causal=True)
+        in_chunks = width is not None and t == s > 2 * width and real is None and self.relative is None
+        if in_chunks and not torch.compiler.is_compiling():
+            return View(causal=True, window=width)
         seen = causal(t, s, device=device) if width is None else window(t, s, width=width, causal=True, device=device)
         if real is None:
             return View(mask=seen)
@@ -126,12 +129,14 @@ class WordHead(nn.Module):
     """logits = scale · W x + b over the vocabulary; if tied, W is the embedding table."""
 
     kernel: Kernel | None = None
+    vocabulary: int
+    width: int
 
     def __init__(
         self, vocabulary: int, width: int, *, tied: bool = True, bias: bool = False, scale: float = 1.0
     ) -> None:
         super().__init__()
-        self.scale = scale
+        self.vocabulary, self.width, self.scale = vocabulary, width, scale
         self.W = None if tied else Linear(width, vocabulary, bias=False)
         self.bias = nn.Parameter(torch.zeros(vocabulary)) if bias else None
         self.logits = Tap()

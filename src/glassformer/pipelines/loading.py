@@ -48,7 +48,7 @@ def find_model(name: str | Path) -> Path:
 def load(
     name: str | Path,
     *,
-    device: str = "cpu",
+    device: str = "auto",
     precision: str = "fp32",
     dtype: torch.dtype = torch.float32,
     check: bool = True,
@@ -69,5 +69,4 @@ def load(
         model = tiny_model(str(name), seed=seed)
     else:
         model = checkpoints.load(find_model(name), dtype=dtype, check=check).eval()
-    model = model.to(place)
-    return model if precision == "fp32" else prepare(model, precision)
+    return prepare(model.to(place), precision)

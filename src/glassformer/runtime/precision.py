@@ -47,17 +47,27 @@ def prepare(model: nn.Module, precision: str = "fp32") -> nn.Module:
             f"precision={precision!r} needs float32 weights on the CPU, not {dtype} on {device}",
             "load the model on the CPU without a dtype",
         )
+    if precision == "fp32" and not any(_large(layer) for layer in layers(model)):
+        for layer in layers(model):
+            layer.kernel = None
+        return model
     chosen = machine().chosen.get(precision)
     if chosen is None:
         reasons = "; ".join(f"{name}: {why}" for name, why in machine().refused.items())
         raise InputError(f"precision={precision!r} does not work on this machine ({reasons})", "use fp32 or int8")
     kernel = machine().kernel(precision) if (device, dtype) == ("cpu", torch.float32) else None
     for layer in layers(model):
-        small = precision == "fp32" and isinstance(layer, Linear) and layer.weight.numel() < PACKED_FROM
+        small = precision == "fp32" and not _large(layer)
         layer.kernel = None if kernel is None or chosen == TORCH or small else kernel()
     if precision != "fp32":
         model.requires_grad_(False).eval()
     return model
+
+
+def _large(layer: Linear | WordHead) -> bool:
+    """Whether packing a layer in fp32 pays. A head that shares the embedding table is as large as the vocabulary."""
+    numbers = layer.weight.numel() if isinstance(layer, Linear) else int(layer.vocabulary) * int(layer.width)
+    return numbers >= PACKED_FROM
 
 
 def kernels_of(model: nn.Module) -> list[Kernel | None]:
