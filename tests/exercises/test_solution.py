@@ -278,3 +278,13 @@ def test_a_shown_solution_is_graded_as_right(name: str, form: str) -> None:
     graded = grade(library.get(name), read_document(render(solve(name), form), f"solution.{ending}"))
     assert graded.score == 1
     assert not graded.unread
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("form", ["text", "markdown", "latex", "html"])
+@pytest.mark.parametrize("name", library.names())
+def test_every_solution_is_graded_as_right_in_every_form(name: str, form: str) -> None:
+    ending = {"text": "txt", "markdown": "md", "latex": "tex", "html": "html"}[form]
+    graded = grade(library.get(name), read_document(render(solve(name), form), f"solution.{ending}"))
+    assert graded.score == 1
+    assert graded.accounting.unread == 0

@@ -54,6 +54,16 @@ def test_pdf_with_a_text_layer(tmp_path: Path) -> None:
     assert "0.5344" in found.values()
 
 
+def test_matrices_of_a_pdf_made_with_latex() -> None:
+    """samples/matrices.pdf is samples/matrices.tex: tall brackets, matrices side by side, column vectors, fractions."""
+    found = said(read_file(Path(__file__).parent.parent / "samples" / "matrices.pdf"))
+    assert found["Q"] == "[3, 0; 1, 1; 2, 1]"
+    assert found["K"] == "[2, 3; 2, 1; 1, 2]"
+    assert [found[f"v_{i}"] for i in (1, 2, 3)] == ["[3; 2]", "[1; 1]", "[2; 5]"]
+    assert found["S"] == "[4.243, 4.243, 2.121; 3.536, 2.121, 2.121; 4.950, 3.536, 2.828]"
+    assert found["a_{13}"] == "0.057"
+
+
 def test_a_pdf_without_text_is_a_scan(tmp_path: Path) -> None:
     Figure().savefig(tmp_path / "scan.pdf")
     with pytest.raises(InputError, match=r"no text layer.*text recognition"):
@@ -186,8 +196,8 @@ def test_archives_that_unpack_to_too_much_are_refused() -> None:
 
 
 def test_a_missing_library_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "pypdf", None)
-    with pytest.raises(InputError, match=r"pypdf is needed.*glassformer\[documents\]"):
+    monkeypatch.setitem(sys.modules, "pdfminer", None)
+    with pytest.raises(InputError, match=r"pdfminer.six is needed.*glassformer\[documents\]"):
         read(b"%PDF-1.4", "a.pdf")
 
 

@@ -32,7 +32,7 @@ from glassformer.exercises.practice.sheet import dump
 PACKAGE = Path(__file__).parents[2]
 PARTS = ("__init__.py", "errors.py", "lazy.py", "templates", "exercises")
 REQUIREMENTS = (
-    "pydantic", "pyyaml", "python-flint", "jinja2", "nbformat", "pypdf", "python-docx", "openpyxl",
+    "pydantic", "pyyaml", "python-flint", "jinja2", "nbformat", "pdfminer.six", "python-docx", "openpyxl",
 )  # fmt: skip
 SETUP = """#!/usr/bin/env bash
 # Run once by Gradescope, as root, when it builds the image of the autograder.

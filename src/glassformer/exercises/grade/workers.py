@@ -13,6 +13,7 @@ import sys
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from queue import SimpleQueue
 from threading import Timer
@@ -60,7 +61,8 @@ class Worker:
             return None, self._reason(self.close())
         finally:
             alarm.cancel()
-        return found
+        made, reason = found
+        return (None if made is None else replace(made, exercise=self.exercise)), reason
 
     def close(self) -> int:
         """Terminate the process, if there is one, and return its exit code."""
@@ -182,7 +184,8 @@ def main(seconds: float, megabytes: int) -> None:
                 reading = read_file(document, decimal_comma=decimal_comma)
             else:
                 reading = read(*document, decimal_comma=decimal_comma)
-            found = grade(exercise, reading, rubric), ""
+            # the parent has the exercise; what was computed with it here cannot be pickled
+            found = replace(grade(exercise, reading, rubric), exercise=None), ""
         except GlassError as error:
             found = None, str(error)
         except MemoryError:

@@ -18,6 +18,7 @@ from typing import Any
 from zipfile import BadZipFile, ZipFile
 
 from glassformer.errors import InputError
+from glassformer.exercises.reader.pdf import page_text
 from glassformer.exercises.reader.printouts import SHOWN, bare
 
 MAX_UNPACKED = 50_000_000  # maximum unpacked size of a DOCX or XLSX, in bytes
@@ -123,20 +124,31 @@ def _arrays(text: str) -> list[str]:
 
 
 def _pdf(data: bytes, name: str) -> str:
-    pypdf = _library("pypdf", "pypdf", name)
+    _library("pdfminer", "pdfminer.six", name)
+    from pdfminer.high_level import extract_pages
+    from pdfminer.layout import LTChar
+
+    def characters(item: Any) -> Iterator[Any]:
+        if isinstance(item, LTChar):
+            yield item
+        elif isinstance(item, Iterable):
+            for part in item:
+                yield from characters(part)
+
+    pages: list[str] = []
     try:
-        reader = pypdf.PdfReader(io.BytesIO(data))
-        if len(reader.pages) > MAX_PAGES:
-            raise InputError(f"{name} has {len(reader.pages)} pages", f"send at most {MAX_PAGES}")
-        text = "\n\n".join(page.extract_text() for page in reader.pages)
+        for page in extract_pages(io.BytesIO(data), laparams=None):
+            if len(pages) == MAX_PAGES:
+                raise InputError(f"{name} has more than {MAX_PAGES} pages", f"send at most {MAX_PAGES}")
+            pages.append(page_text(characters(page)))
     except InputError:
         raise
-    except Exception:  # pypdf raises many kinds of exceptions on broken files
+    except Exception:  # pdfminer raises many kinds of exceptions on broken files
         raise _broken(name, "a PDF", "export it again, without a password") from None
-    if not any(char.isalnum() for char in text):
+    if not any(char.isalnum() for page in pages for char in page):
         remedy = "scan it with text recognition, or export the PDF from the program it was written in"
         raise InputError(f"{name} has no text layer: it is a scan or a photo", remedy)
-    return text
+    return "\n\n".join(pages)
 
 
 def _unpackable(data: bytes, name: str, what: str) -> None:

@@ -1,0 +1,231 @@
+"""The text layer of a PDF as lines of text, with matrices that are typeset over several lines put on one.
+
+A PDF stores characters with positions. Characters on one baseline form a line; numbers stacked in columns, with at most
+one line of text beside them, form a matrix, written as [[1, 2], [3, 4]] on that line; what stands above and below a
+gap of a line is a fraction.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from statistics import median
+from typing import Any
+
+_NUMBER = re.compile(r"[-−+]?(?:\d+(?:\.\d+)?|\.\d+)(?:/\d+)?|[-−]∞")
+_PIECES = re.compile(r"[\uf8eb-\uf8fe⎛⎜⎝⎞⎟⎠⎡⎢⎣⎤⎥⎦]")  # of tall brackets
+_EQUATION = re.compile(r"\(\d{1,3}\)")
+_ROOT = "√"
+
+
+@dataclass(slots=True)
+class _Word:
+    text: str
+    left: float
+    right: float
+    base: float
+    size: float
+
+
+@dataclass(slots=True)
+class _Line:
+    words: list[_Word] = field(default_factory=list)
+
+    @property
+    def base(self) -> float:
+        return self.words[0].base
+
+
+@dataclass(slots=True)
+class _Run:
+    """Numbers side by side in one line: a row of a matrix, perhaps."""
+
+    line: int
+    words: list[_Word]
+    beside: bool  # whether text stands to its left in the same line
+
+    @property
+    def left(self) -> float:
+        return self.words[0].left
+
+    @property
+    def right(self) -> float:
+        return self.words[-1].right
+
+
+def page_text(chars: Iterable[Any]) -> str:
+    """Return the text of a page from its characters, objects of pdfminer with a box and a matrix."""
+    brackets: list[_Word] = []
+    plain: list[_Word] = []
+    for char in chars:
+        left, _, right, _ = char.bbox
+        word = _Word(char.get_text(), left, right, char.matrix[5], char.size)
+        tall = "CMEX" in char.fontname or _PIECES.search(word.text)
+        if tall and word.text != _ROOT and "radical" not in word.text:
+            brackets.append(word)
+        elif word.text.strip():
+            plain.append(word)
+    if not plain:
+        return ""
+    size = median(word.size for word in plain)
+    lines = [_Line(_words(line, size)) for line in _baselines(plain, size)]
+    return "\n".join(_render(lines, brackets, size)).replace("^{⊤}", "^T")
+
+
+def _baselines(chars: list[_Word], size: float) -> Iterator[list[_Word]]:
+    """Group characters into lines; small ones, indices and exponents, join the line that is nearest."""
+    full = sorted((c for c in chars if c.size > 0.85 * size), key=lambda c: -c.base)
+    lines: list[list[_Word]] = []
+    for char in full:
+        if lines and abs(lines[-1][0].base - char.base) < 0.2 * size:
+            lines[-1].append(char)
+        else:
+            lines.append([char])
+    for char in (c for c in chars if c.size <= 0.85 * size):
+        near = [line for line in lines if abs(line[0].base - char.base) < 0.6 * size and _touches(line, char, size)]
+        if near:
+            min(near, key=lambda line: abs(line[0].base - char.base)).append(char)
+        else:
+            lines.append([char])
+    for line in sorted(lines, key=lambda line: -line[0].base):
+        yield sorted(line, key=lambda c: c.left)
+
+
+def _touches(line: list[_Word], char: _Word, size: float) -> bool:
+    return any(-0.2 * size < char.left - other.right < 0.5 * size for other in line)
+
+
+def _words(chars: list[_Word], size: float) -> list[_Word]:
+    words: list[_Word] = []
+    base = next((c.base for c in chars if c.size > 0.85 * size), chars[0].base)
+    script = ""
+    for char in chars:
+        small = char.size <= 0.85 * size and abs(char.base - base) > 0.05 * size
+        mark = ("_" if char.base < base else "^") if small else ""
+        gap = char.left - words[-1].right if words else size
+        number = bool(words) and _decimal(words[-1].text, char.text)
+        if words and (gap < 0.17 * size or (number and gap < 0.3 * size) or (mark and gap < 0.3 * size)):
+            last = words[-1]
+            closing = "}" if script and mark != script else ""
+            opening = f"{mark}{{" if mark and mark != script else ""
+            last.text += f"{closing}{opening}{char.text}"
+            last.right = char.right
+        else:
+            if words and script:
+                words[-1].text += "}"
+            words.append(_Word(f"{mark}{{{char.text}" if mark else char.text, char.left, char.right, base, char.size))
+        script = mark
+    if words and script:
+        words[-1].text += "}"
+    return words
+
+
+def _decimal(before: str, char: str) -> bool:
+    """Return whether a character goes on with a decimal: TeX puts a little space after the point of 0.5."""
+    return bool(re.search(r"\d$", before) and char == ".") or bool(re.search(r"\d\.$", before) and char.isdigit())
+
+
+def _render(lines: list[_Line], brackets: list[_Word], size: float) -> Iterator[str]:
+    runs = [run for at, line in enumerate(lines) for run in _runs(at, line, brackets, size)]
+    inserted: dict[int, list[_Word]] = {}
+    used: set[int] = set()
+    for stack in _stacks(runs, lines, size):
+        rows = ", ".join("[" + ", ".join(w.text.replace("−", "-") for w in run.words) + "]" for run in stack)
+        named = next((run.line for run in stack if run.beside), None)
+        top, bottom = lines[stack[0].line].base, lines[stack[-1].line].base
+        if named is None:
+            own = {run.line for run in stack}
+            between = [k for k, line in enumerate(lines) if bottom < line.base < top and k not in own]
+            left = [k for k in between if min(w.left for w in lines[k].words) < stack[0].left]
+            named = min(left, key=lambda k: abs(lines[k].base - (top + bottom) / 2), default=stack[0].line)
+        used |= {id(word) for run in stack for word in run.words}
+        matrix = _Word(f"[{rows}]", stack[0].left, max(run.right for run in stack), lines[named].base, size)
+        inserted.setdefault(named, []).append(matrix)
+    rest = [_Line([w for w in line.words if id(w) not in used] + inserted.get(at, [])) for at, line in enumerate(lines)]
+    for at, line in enumerate(rest):
+        if line.words:
+            line.words.sort(key=lambda word: word.left)
+        if at in inserted:
+            _fractions(rest, at, size)
+    for line in (line for line in rest if line.words):
+        *words, last = line.words
+        if words and _EQUATION.fullmatch(last.text) and last.left - words[-1].right > 1.5 * size:
+            yield " ".join(word.text for word in words)
+            yield last.text  # the number of the equation
+        else:
+            yield " ".join(word.text for word in line.words)
+
+
+def _runs(at: int, line: _Line, brackets: list[_Word], size: float) -> Iterator[_Run]:
+    """Yield the numbers of a line that stand together; a tall bracket between two of them divides them."""
+    current: list[_Word] = []
+    beside = False
+    for word in [*line.words, None]:
+        numeric = word is not None and _NUMBER.fullmatch(word.text) is not None
+        divided = bool(current) and word is not None and any(
+            current[-1].right - 1 <= b.left <= word.left + 1 and -0.3 * size < b.base - line.base < 2.6 * size
+            for b in brackets
+        )  # fmt: skip
+        if current and (not numeric or divided):
+            yield _Run(at, current, beside)
+            current, beside = [], False
+        if word is not None and numeric:
+            current.append(word)
+        elif word is not None:
+            beside = True
+
+
+def _stacks(runs: list[_Run], lines: list[_Line], size: float) -> Iterator[list[_Run]]:
+    """Yield runs below one another with as many numbers each, of which at most one has text beside it."""
+    left = list(runs)
+    while left:
+        stack = [left.pop(0)]
+        pitch = 0.0  # rows of a matrix are evenly spaced
+        for run in list(left):
+            last = stack[-1]
+            step = lines[last.line].base - lines[run.line].base
+            overlap = min(last.right, run.right) - max(last.left, run.left)
+            even = not pitch or abs(step - pitch) < 0.15 * pitch
+            if 0.6 * size < step < 1.9 * size and even and len(run.words) == len(last.words) and (
+                overlap > 0.5 * min(last.right - last.left, run.right - run.left)
+            ):  # fmt: skip
+                pitch = pitch or step
+                stack.append(run)
+                left.remove(run)
+        if len(stack) > 1 and sum(run.beside for run in stack) < 2:
+            yield stack
+
+
+def _fractions(lines: list[_Line], at: int, size: float) -> None:
+    """Put what stands above and below a gap of the line into it, as (above)/(below)."""
+    line = lines[at]
+    base = next(w.base for w in line.words)
+    above = [lines[k] for k in range(at) if lines[k].words and 0.4 * size < lines[k].base - base < 1.1 * size]
+    after = [line for line in lines[at + 1 :] if line.words]
+    below = [line for line in after if 0.4 * size < base - line.base < 1.3 * size]
+    for upper in above:
+        for group in _groups(upper.words, size):
+            middle = (group[0].left + group[-1].right) / 2
+            under = [w for other in below for w in other.words if abs((w.left + w.right) / 2 - middle) < 2 * size]
+            roots = [w for w in line.words if w.text == _ROOT and abs((w.left + w.right) / 2 - middle) < 1.5 * size]
+            free = not any(w.left < middle < w.right for w in line.words if w not in roots)
+            if not under or not free:
+                continue
+            texts = ["".join(w.text for w in part) for part in (group, sorted(under, key=lambda w: w.left))]
+            bottom = f"{_ROOT}({texts[1]})" if roots else texts[1]
+            line.words.append(_Word(f"({texts[0]})/({bottom})", group[0].left, group[-1].right, base, size))
+            gone = {id(w) for w in (*group, *under, *roots)}
+            for other in (upper, line, *below):
+                other.words = [w for w in other.words if id(w) not in gone]
+    line.words.sort(key=lambda word: word.left)
+
+
+def _groups(words: list[_Word], size: float) -> list[list[_Word]]:
+    groups: list[list[_Word]] = []
+    for word in words:
+        if groups and word.left - groups[-1][-1].right < size:
+            groups[-1].append(word)
+        else:
+            groups.append([word])
+    return groups
