@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import pickle
 from fractions import Fraction
 
 import pytest
@@ -9,7 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from glassformer.errors import InputError
+from glassformer.exercises import library
 from glassformer.exercises.numbers import MASKED, Exact, lift
+from glassformer.exercises.solution import solve
 
 small = st.integers(-6, 6)
 rationals = st.builds(lambda p, q: fmpq(p, q), small, st.integers(1, 6))
@@ -167,3 +170,12 @@ def test_folding_keeps_the_number_and_shortens_what_follows() -> None:
 def test_size_grows_with_the_form() -> None:
     e = Exact(1).exp()
     assert Exact(2).size < e.size < (e / (e + 1)).size < (e / (e * e + e + 1)).size
+
+
+def test_an_exercise_that_was_solved_can_be_pickled() -> None:
+    """Exercises are sent to the processes that grade, and come back with the grade."""
+    exercise = library.get("root-three")
+    numbers = [x for matrix in (exercise.X, exercise.Q) if matrix is not None for _, _, x in matrix.cells()]
+    assert numbers
+    assert all(x.ball_at(128).is_finite() for x in numbers)
+    assert solve(pickle.loads(pickle.dumps(exercise))).values == solve(exercise).values

@@ -153,6 +153,10 @@ class Exact:
         """Whether the number is a plain sum of roots and exponentials, without denominators or other bases."""
         return not any(atoms for _, _, atoms in self.terms)
 
+    def __getstate__(self) -> tuple[None, dict[str, object]]:
+        """Return the terms alone: a cached ball cannot be pickled, and a hash belongs to its process."""
+        return None, {"terms": self.terms, "_ball": None, "_hash": None}
+
     def ball_at(self, bits: int) -> arb:
         """Return a ball computed with `bits` of working precision."""
         if self._ball is None or self._ball[0] != bits:
