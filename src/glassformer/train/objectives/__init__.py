@@ -15,7 +15,7 @@ MODULES = {
     "translate": "translation",
     "transcribe": "ctc",
     "generate": "language_modeling",
-    "embed": "mlm",
+    "embed": "embedding",
 }
 
 

@@ -6,24 +6,31 @@ van den Oord et al. 2018 (InfoNCE); Gao, Yao, Chen, "SimCSE", 2021: a sentence p
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any, Literal
 
 import torch
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy, normalize
 
-from glassformer.data import Faults, order
+from glassformer.data import Faults, order, remarks
 from glassformer.data.fingerprint import of_rows, of_tokenizer
-from glassformer.errors import ConfigError
-from glassformer.models.protocols import Embedder
-from glassformer.pipelines.evaluate import PAD, pad_rows, require_specials
-from glassformer.train.objective import Batch
+from glassformer.data.rows import Row, Rows, Source, open_rows
+from glassformer.errors import ConfigError, InputError
+from glassformer.models.protocols import Embedder, can, context_length, device_of
+from glassformer.pipelines.evaluate import PAD, pad_rows
+from glassformer.pipelines.tokenizers import JsonTokenizer, raw_tokenizer
+from glassformer.train.args import TrainArgs
+from glassformer.train.objective import Batch, TaskObjective
 from glassformer.train.objectives.mlm import encoded
+from glassformer.train.objectives.text_folder import save_text_model
+from glassformer.train.splits import base_model, split
 
+LONGEST = 128  # tokens of a sentence unless --max-length is given
 Triple = tuple[str, str, str | None]  # anchor, positive, hard negative
 
 
-class Contrastive:
+class Contrastive(TaskObjective):
     """Contrastive objective on pairs of sentences with the same meaning, each with an optional hard negative.
 
     A sentence may be paired with itself, distinguished by dropout alone (SimCSE). `evaluate` reports how often the
@@ -40,13 +47,15 @@ class Contrastive:
         *,
         batch_size: int = 64,
         temperature: float = 0.05,
+        max_tokens: int | None = None,
         seed: int = 0,
     ) -> None:
-        require_specials(tokenizer)
         if batch_size < 2 or temperature <= 0:
             fact = f"batch_size {batch_size} and temperature {temperature}"
             raise ConfigError(fact, "choose at least 2 pairs per batch, and a positive temperature such as 0.05")
         self.triples, self.val, self.tokenizer = triples, val, tokenizer
+        self.words = JsonTokenizer(tokenizer)
+        self.max_tokens = max_tokens
         self.batch_size, self.temperature, self.seed = batch_size, temperature, seed
         self.faults = Faults()
 
@@ -64,8 +73,20 @@ class Contrastive:
         some = [self.triples[row] for row in rows]
         alike = [third for _, _, third in some if third is not None]
         texts = [*(first for first, _, _ in some), *(second for _, second, _ in some), *alike]
-        tokens = pad_rows(encoded(self.tokenizer, texts), PAD)
-        return {"tokens": tokens, "real": tokens != PAD, "pairs": torch.tensor(len(some))}
+        return {**self._encoded(texts), "pairs": torch.tensor(len(some))}
+
+    def _encoded(self, texts: Sequence[str]) -> dict[str, Tensor]:
+        """Token ids, truncated to `max_tokens`, and which of them are real."""
+        tokenizer = self.tokenizer if self.max_tokens is None else self.words.truncating(self.max_tokens)
+        rows = encoded(tokenizer, texts)
+        tokens = pad_rows(rows, PAD)
+        return {"tokens": tokens, "real": torch.arange(tokens.shape[1]) < torch.tensor([[len(row)] for row in rows])}
+
+    def summary(self) -> str:
+        return f"{len(self.triples):,} pairs of sentences, {len(self.val):,} for validation"
+
+    def save(self, model: nn.Module, folder: str | Path, *, half: bool = False) -> Path:
+        return save_text_model(model, folder, self.tokenizer, half=half)
 
     def count(self, batch: Batch) -> float:
         return float(batch["pairs"])
@@ -75,7 +96,7 @@ class Contrastive:
         X = vectors(model, batch["tokens"], batch["real"])
         x, y = X[:n], X[n:]
         S = x @ y.mT / self.temperature
-        same = torch.arange(n)
+        same = torch.arange(n, device=S.device)
         # in both directions; hard negatives serve as candidates only
         return (cross_entropy(S, same, reduction="sum") + cross_entropy(S[:, :n].mT, same, reduction="sum")) / 2
 
@@ -88,11 +109,55 @@ class Contrastive:
         texts = list(same)
         found = []
         for start in range(0, len(texts), 64):
-            tokens = pad_rows(encoded(self.tokenizer, texts[start : start + 64]), PAD)
-            found.append(vectors(model, tokens, tokens != PAD))
+            batch = {name: x.to(device_of(model)) for name, x in self._encoded(texts[start : start + 64]).items()}
+            found.append(vectors(model, batch["tokens"], batch["real"]))
         X = torch.cat(found)
         best = (X @ X.mT).fill_diagonal_(-torch.inf).argmax(1).tolist()
         return {"nearest": sum(texts[i] in same[text] for text, i in zip(texts, best, strict=True)) / len(texts)}
+
+
+def build(args: TrainArgs, first: Source, second: Source | None) -> tuple[nn.Module, Contrastive]:
+    """Build a sentence encoder to fine-tune and its objective from pairs of sentences with the same meaning."""
+    args.reject("sentence pairs", "image_size", "augment", "augmentation", "label_smoothing", "problem_type")
+    base = base_model(args, "a sentence encoder", lambda model: can(model, "embed"))
+    if base is None:
+        raise ConfigError("pairs of sentences fine-tune an encoder, and none is given", "add --from all-minilm-l6-v2")
+    whole = _open(first, args)
+    rows, rest, faults = split(whole, None if second is None else _open(second, args), args.seed)
+    triples = [_triple(rows[i]) for i in range(len(rows))]
+    val = [_triple(rest[i])[:2] for i in range(len(rest))]
+    length = min(args.max_length or LONGEST, context_length(base) or args.max_length or LONGEST)
+    objective = Contrastive(
+        triples, val, raw_tokenizer(base), batch_size=args.batch_size or 32, max_tokens=length, seed=args.seed
+    )
+    objective.faults.remember(faults)
+    objective.understood = (
+        rows.described(),
+        *remarks.examples(rows, lambda i: " ~ ".join(map(remarks.short, triples[i][:2]))),
+        *remarks.small_validation(len(val)),
+        *remarks.duplicate_texts(lambda i: triples[i][0], len(triples), lambda i: val[i][0], len(val), "sentences"),
+    )
+    objective.default_lr, objective.default_epochs = (1e-3 if args.lora_rank is not None else 5e-5), 1.0
+    return base, objective
+
+
+def _open(source: Source, args: TrainArgs) -> Rows:
+    roles = ("text", "text_pair", "negative")
+    whole = lambda row: all(isinstance(row[role], str) and row[role].strip() for role in roles if role in row)
+    found = open_rows(
+        source,
+        roles[:2],
+        optional=roles[2:],
+        given=args.column_names,
+        check=lambda row: "" if whole(row) else "empty sentence",
+    )
+    if not len(found):
+        raise InputError(f"{source} has no pairs of sentences", "give a table with the columns text and text_pair")
+    return found
+
+
+def _triple(row: Row) -> Triple:
+    return row["text"], row["text_pair"], row.get("negative")
 
 
 def vectors(model: nn.Module, tokens: Tensor, real: Tensor) -> Tensor:

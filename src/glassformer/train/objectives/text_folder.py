@@ -9,7 +9,7 @@ from typing import Any
 
 from torch import nn
 
-from glassformer.checkpoints import Origin, save
+from glassformer.checkpoints import FAMILIES, Origin, origin_of, save, save_published
 from glassformer.checkpoints.origin import with_origin
 from glassformer.data import bpe
 
@@ -25,9 +25,13 @@ def save_text_model(
 ) -> Path:
     """Save weights, tokenizer.json, and the entries of config.json and generation_config.json of a published model.
 
-    `half` stores float16 at half the size; `load` converts back to float32. The model itself is not modified.
+    A model of a published family is saved in its own layout instead, with the files that came with it, as
+    `transformers` loads it. `half` stores float16 at half the size; `load` converts back to float32. The model itself
+    is not modified.
     """
-    folder = Path(folder)
+    folder, before = Path(folder), origin_of(model)
+    if before is not None and before.family in FAMILIES:
+        return save_published(model, folder)
     bpe.save(tokenizer, folder)
     copy = deepcopy(model)
     copy = copy.half() if half else copy
