@@ -232,9 +232,8 @@ def soak(bench: Bench) -> dict[str, float]:
     assert not errors, errors[:3]
     half = [size for seconds, size in heap if seconds > bench.soak_seconds / 2]
     middle = len(half) // 2
-    minutes = bench.soak_seconds / 60
     return {
-        f"soak of {minutes:g} minutes: largest heap, MB": max(size for _, size in heap),
+        f"soak of {bench.soak_seconds:g} seconds: largest heap, MB": max(size for _, size in heap),
         "soak: growth of the heap from its third to its last quarter, MB": statistics.median(half[middle:])
         - statistics.median(half[:middle]),
     }

@@ -147,3 +147,18 @@ def test_open_and_export(opened: Any) -> None:
     with page.expect_download() as saved:
         page.get_by_role("button", name="Solution (LaTeX)").click()
     assert saved.value.suggested_filename == "exercise.tex"
+
+
+@pytest.mark.slow
+def test_a_number_is_dragged_sideways(opened: Any) -> None:
+    page = opened("#/paper/first-look")
+    field = page.get_by_label("k of cat, coordinate 1").first
+    box = field.bounding_box()
+    page.mouse.move(box["x"] + 5, box["y"] + 5)
+    page.mouse.down()
+    page.mouse.move(box["x"] + 5 + 17, box["y"] + 5, steps=4)
+    page.mouse.up()
+    until(page, "glassformer.paper.state.exercise.K[1][0] === 4")
+    assert field.input_value() == "4"
+    page.keyboard.press("Control+z")
+    until(page, "glassformer.paper.state.exercise.K[1][0] === 2")

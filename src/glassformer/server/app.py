@@ -52,6 +52,7 @@ PROBLEMS: dict[int | str, dict[str, Any]] = {
 async def unless_gone(request: Request, work: Awaitable[Result]) -> Result:
     """The result of `work`, which is cancelled when the client goes away."""
     task = asyncio.ensure_future(work)
+    task.add_done_callback(lambda done: done.cancelled() or done.exception())  # its error is seen, even if nobody waits
     gone = asyncio.ensure_future(_disconnected(request))
     try:
         await asyncio.wait({task, gone}, return_when=asyncio.FIRST_COMPLETED)

@@ -39,6 +39,7 @@ export function inputAt(matrix, i, j, edit, label, used) {
     @input=${(event) => { event.target.dataset.typed = "1"; event.target.size = Math.max(2, Math.min(10, event.target.value.length)); edit(matrix.symbol, i, j, event.target.value); }}
     @focus=${(event) => { delete event.target.dataset.typed; event.target.select(); }}
     @keydown=${(event) => bump(event, (text) => edit(matrix.symbol, i, j, text))}
+    @pointerdown=${(event) => scrub(event, (text) => edit(matrix.symbol, i, j, text))} @dragstart=${(event) => event.preventDefault()}
     @paste=${(event) => paste(event, matrix, i, j, edit)}>`;
 }
 
@@ -50,6 +51,26 @@ function bump(event, put) {
   event.preventDefault();
   input.value = String(Math.round((Number(input.value) + step) * 1e6) / 1e6);
   put(input.value);
+}
+
+/** Dragging a number sideways changes it: by 1 if it is whole, otherwise by 0.1, for every 8 pixels. @param {PointerEvent} event @param {(text: string) => void} put */
+function scrub(event, put) {
+  const input = /** @type {HTMLInputElement} */ (event.target);
+  if (event.button || event.pointerType === "touch" || !/^-?\d+(\.\d+)?$/.test(input.value)) return;
+  const begun = Number(input.value), step = Number.isInteger(begun) ? 1 : 0.1, from = event.clientX;
+  let last = begun;
+  const moved = (e) => {
+    const now = Math.round((begun + Math.trunc((e.clientX - from) / 8) * step) * 1e6) / 1e6;
+    if (now === last) return;
+    e.preventDefault();
+    last = now;
+    input.value = String(now);
+    put(input.value);
+  };
+  const ended = () => { removeEventListener("pointermove", moved); removeEventListener("pointerup", ended); removeEventListener("pointercancel", ended); };
+  addEventListener("pointermove", moved);
+  addEventListener("pointerup", ended);
+  addEventListener("pointercancel", ended);
 }
 
 /** Cells from a spreadsheet fill the matrix from here on. */
