@@ -37,6 +37,7 @@ class Package:
     source: bool = False
     build: str = ""  # "setuptools<70"
     platform: str = ""  # "manylinux2014_x86_64"
+    python: str = "3.12"  # of the wheel, with a platform
 
     @property
     def label(self) -> str:
@@ -48,7 +49,8 @@ class Package:
                 pip = [sys.executable, "-m", "pip", "download", "--no-deps", "--disable-pip-version-check"]
                 kind = ["--no-binary", self.name] if self.source else []
                 if self.platform:
-                    kind = ["--only-binary", ":all:", "--platform", self.platform, "--python-version", "3.12"]
+                    kind = ["--only-binary", ":all:", "--platform", self.platform]
+                    kind += ["--python-version", self.python]
                 return [*pip, *kind, "-d", str(folder), f"{self.name}=={self.version}"]
             case "npm":
                 return ["npm", "pack", "--loglevel=error", "--pack-destination", str(folder), self._at("@")]

@@ -9,11 +9,12 @@ from glassformer.data.registry import WEIGHTS, Item
 from glassformer.data.registry import fetch as fetch_item
 from glassformer.data.sources.images import IMAGES
 from glassformer.data.sources.pairs import PAIRS
+from glassformer.data.sources.pyodide import PYODIDE
 from glassformer.data.sources.speech import SPEECH
 from glassformer.data.sources.text import TEXT
 
 DATASETS: dict[str, Item] = {**IMAGES, **PAIRS, **SPEECH, **TEXT}
-ITEMS: dict[str, Item] = {**WEIGHTS, **DATASETS}
+ITEMS: dict[str, Item] = {**WEIGHTS, **DATASETS, **PYODIDE}
 
 
 def fetch(name: str, say: Say = lambda _: None) -> Path:

@@ -41,9 +41,11 @@ async function choose(name, texts) {
   await during("Loading the model", async () => {
     state.about = await get(`api/models/${encodeURIComponent(name)}`);
     state.texts = texts.length ? texts : state.about.example.length ? [...state.about.example] : [""];
+    if (state.about.look) return;
     if (state.about.inputs[0] === "audio") { state.clips = await get("api/clips"); }
   });
-  if (state.about?.inputs[0] === "text" && state.texts[0]) await run();
+  if (state.about?.look) await open(name, state.about.look); // a recorded run
+  else if (state.about?.inputs[0] === "text" && state.texts[0]) await run();
   else if (state.about?.inputs[0] === "audio" && state.clips.length) await useClip(state.clips[0].name);
   else if (state.about?.inputs[0] === "image") await drawExample();
 }

@@ -1,0 +1,98 @@
+"""A static copy of the workbench, for any web server and any path: `glassformer site -o FOLDER`.
+
+Paper, Check and practice run in the browser by Pyodide; Model, Live, Lab and Compare replay what the server's own
+routes answered when the site was made.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+import zipfile
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from glassformer.errors import InputError
+from glassformer.server.app import STATIC, create_app
+from glassformer.server.asgi import running
+from glassformer.server.settings import Settings
+from glassformer.server.site.recording import Recorder
+
+HERE = Path(__file__).parent
+PACKAGE = HERE.parents[1]
+# What the exercise engine needs: it never imports torch.
+PARTS = ("__init__.py", "errors.py", "lazy.py", "templates", "exercises", "report", "server")
+POLICY = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data: blob:; media-src 'self' blob:; "
+    "connect-src 'self'; worker-src 'self'; base-uri 'none'; form-action 'none'"
+)
+
+
+@dataclass(frozen=True)
+class Site:
+    """The folder, its size, and the requests that were refused while they were recorded."""
+
+    folder: Path
+    megabytes: float
+    refused: list[str]
+
+
+def write_site(
+    folder: Path,
+    *,
+    models: Sequence[str] = (),
+    lab: bool = True,
+    results: Path | None = None,
+    say: Callable[[str], None] = lambda _: None,
+) -> Site:
+    """Write the site. `models` are the shipped models to record, by default all of them."""
+    from glassformer.data.registry import place_of
+    from glassformer.data.sources import ITEMS
+
+    pyodide = place_of("pyodide", ITEMS)
+    if not pyodide.is_dir():
+        raise InputError(
+            "Pyodide, which runs the exercises in the browser, is missing", "glassformer data fetch pyodide"
+        )
+    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+        raise InputError(f"{folder} is not empty", "choose a new folder")
+    recorder = asyncio.run(_record(models, lab, results, say))
+    say("writing the files")
+    shutil.copytree(STATIC, folder, dirs_exist_ok=True, ignore=shutil.ignore_patterns("api.*"))
+    for name in ("site.js", "worker.js"):
+        shutil.copy(HERE / name, folder / name)
+    page = (STATIC / "index.html").read_text(encoding="utf-8")
+    head = f'<meta http-equiv="Content-Security-Policy" content="{POLICY}">\n<title>'
+    page = page.replace("<title>", head, 1).replace('src="app.js"', 'src="site.js"')
+    (folder / "index.html").write_text(page, encoding="utf-8")
+    shutil.copytree(pyodide, folder / "pyodide", ignore=shutil.ignore_patterns("fetched.json"))
+    _zip(folder / "glassformer.zip")
+    recorder.write(folder / "recorded")
+    size = sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
+    return Site(folder, size / 1e6, recorder.refused)
+
+
+async def _record(models: Sequence[str], lab: bool, results: Path | None, say: Callable[[str], None]) -> Recorder:
+    async with running(create_app(Settings(results=results))) as app:
+        recorder = Recorder(app, say)
+        say("exercises")
+        await recorder.exercises()
+        await recorder.models(models)
+        say("live recognition")
+        await recorder.live()
+        if lab:
+            await recorder.lab()
+        await recorder.ask("compare", "GET", "api/compare")
+        return recorder
+
+
+def _zip(target: Path) -> None:
+    """The part of this package that runs in the browser."""
+    with zipfile.ZipFile(target, "w", zipfile.ZIP_DEFLATED) as archive:
+        for part in PARTS:
+            place = PACKAGE / part
+            files = [place] if place.is_file() else sorted(path for path in place.rglob("*") if path.is_file())
+            for path in files:
+                if "__pycache__" not in path.parts and "static" not in path.parts and path.suffix != ".js":
+                    archive.write(path, f"glassformer/{path.relative_to(PACKAGE).as_posix()}")

@@ -1,0 +1,158 @@
+"""Records what the server answers, for a site without one."""
+
+from __future__ import annotations
+
+import base64
+import json
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+from glassformer.errors import InputError
+from glassformer.server.asgi import exchange, problem_of, request
+
+Say = Callable[[str], None]
+SIDE = 512  # the page asks for maps of this side
+MANY = 60  # queries above which only one row of each head is put on paper
+PIECE = 0.12  # seconds of audio that the page sends at once
+
+
+class Recorder:
+    """Asks the application and keeps the answers, in bundles that become files."""
+
+    def __init__(self, app: Any, say: Say) -> None:
+        self.app, self.say = app, say
+        self.bundles: dict[str, dict[str, str]] = {}
+        self.refused: list[str] = []
+
+    async def ask(self, bundle: str, method: str, path: str, body: Any = None) -> Any:
+        """The answer, recorded; None if it was refused, which is noted."""
+        written = None if body is None else json.dumps(body, ensure_ascii=False)
+        answer = await request(self.app, method, path, written)
+        if answer.status != 200:
+            self.refused.append(f"{method} {path}: {problem_of(answer)}")
+            return None
+        self.keep(bundle, method, path, body, answer.body)
+        return json.loads(answer.body) if answer.body[:1] in b"[{" else answer.body
+
+    def keep(self, bundle: str, method: str, path: str, body: Any, answer: bytes) -> None:
+        """Keep an answer under the key that `site.js` makes of the request."""
+        key = "" if body is None else json.dumps(body, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+        self.bundles.setdefault(bundle, {})[f"{method} {path} {key}"] = base64.b64encode(answer).decode()
+
+    async def exercises(self) -> None:
+        """First screens: every embedded exercise with its decimal and its exact values, and its sheet."""
+        await self.ask("exercises", "GET", "api/practice")
+        for each in await self.ask("exercises", "GET", "api/exercises"):
+            data = await self.ask("exercises", "GET", f"api/exercises/{each['name']}")
+            await self.ask("exercises", "POST", "api/paper", {"exercise": data, "exact": False})
+            await self.ask("exercises", "POST", "api/paper", {"exercise": data, "exact": True})
+            await self.ask("exercises", "POST", "api/check/sheet", {"exercise": data})
+
+    async def models(self, names: Sequence[str]) -> None:
+        """One run of each model: every map and row, and every change of every head."""
+        listed = json.loads((await request(self.app, "GET", "api/models")).body)
+        known = [each["name"] for each in listed["models"]]
+        for name in names:
+            if name not in known:
+                raise InputError(f"there is no model {name!r}", f"choose one of {', '.join(known)}")
+        chosen = [each for each in listed["models"] if not names or each["name"] in names]
+        kept = {"ready": True, "models": chosen}
+        self.keep("models", "GET", "api/models", None, json.dumps(kept).encode())
+        clips = await self.ask("models", "GET", "api/clips")
+        for each in chosen:
+            self.say(f"{each['name']}: running and recording")
+            await self.model(each["name"], clips)
+
+    async def model(self, name: str, clips: list[dict[str, str]]) -> None:
+        about = json.loads((await request(self.app, "GET", f"api/models/{name}")).body)
+        body = await self._input(about, clips)
+        answer = await request(self.app, "POST", f"api/models/{name}/look", json.dumps(body))
+        if answer.status != 200:
+            raise InputError(f"{name} cannot be recorded", problem_of(answer))
+        look = json.loads(answer.body)
+        base = f"api/looks/{look['id']}"
+        # the page opens this run, and offers no other input
+        self.keep(
+            "models",
+            "GET",
+            f"api/models/{name}",
+            None,
+            json.dumps({**about, "inputs": [], "look": look["id"]}).encode(),
+        )
+        self.keep(look["id"], "GET", base, None, answer.body)
+        await self.ask(look["id"], "GET", f"{base}/thumbnails.npy")
+        for layer in look["layers"]:
+            for head in range(layer["heads"]):
+                await self._head(base, look, layer, head)
+
+    async def _head(self, base: str, look: dict[str, Any], layer: dict[str, Any], head: int) -> None:
+        path, queries = layer["path"], layer["queries"]
+        bundle, where = f"{look['id']}-{path}-{head}", f"path={quote(path)}&head={head}"
+        await self.ask(bundle, "GET", f"{base}/map.npy?{where}&side={SIDE}")
+        first = queries // 2 if look["grid"] else queries - 1
+        for query in range(queries):
+            await self.ask(bundle, "GET", f"{base}/row?{where}&query={query}")
+            if queries <= MANY or query == first:
+                await self.ask(bundle, "POST", f"{base}/paper", {"path": path, "head": head, "query": query})
+        for change in look["changes"]:
+            if change != "self" or ".cross" not in path:
+                await self.ask(
+                    bundle, "POST", f"{base}/change", {"heads": [{"path": path, "head": head}], "change": change}
+                )
+
+    async def _input(self, about: dict[str, Any], clips: list[dict[str, str]]) -> dict[str, Any]:
+        """What the page gives the model by itself: its example, a drawn digit, or the first recording."""
+        kind = about["inputs"][0]
+        if kind == "text":
+            return {"texts": about["example"] or ["The cat sat on the mat."]}
+        data = _drawing() if kind == "image" else (await request(self.app, "GET", f"api/clips/{clips[0]['name']}")).body
+        suffix = ".png" if kind == "image" else ".flac"
+        return {"texts": [], "file": base64.b64encode(data).decode(), "suffix": suffix}
+
+    async def live(self) -> None:
+        """What the listener answers while each bundled recording is played to it."""
+        import io
+
+        import soundfile
+
+        for clip in json.loads((await request(self.app, "GET", "api/clips")).body):
+            await self.ask("models", "GET", f"api/clips/{clip['name']}")
+            sound = (await request(self.app, "GET", f"api/clips/{clip['name']}")).body
+            samples, rate = soundfile.read(io.BytesIO(sound), dtype="float32")
+            step = round(rate * PIECE)
+            pieces = [samples[at : at + step].tobytes() for at in range(0, len(samples), step)]
+            messages: list[str | bytes] = [json.dumps({"rate": rate}), *pieces, json.dumps({"end": True})]
+            self.bundles.setdefault("live", {})[clip["name"]] = json.dumps(
+                await exchange(self.app, "api/live", messages)
+            )
+
+    async def lab(self) -> None:
+        """Every claim with its default parameters."""
+        for each in await self.ask("lab", "GET", "api/lab"):
+            self.say(f"claim {each['number']}: {each['name']}")
+            await self.ask("lab", "POST", f"api/lab/{each['number']}", {"parameters": {}})
+
+    def write(self, folder: Path) -> None:
+        """One file for each bundle."""
+        folder.mkdir(parents=True, exist_ok=True)
+        for name, answers in self.bundles.items():
+            (folder / f"{name}.json").write_text(json.dumps(answers, ensure_ascii=False), encoding="utf-8")
+
+
+def _drawing() -> bytes:
+    """The digit that the page draws by itself."""
+    import io
+
+    from PIL import Image, ImageDraw
+
+    image = Image.new("RGB", (280, 280))
+    points = [(90, 85), (140, 60), (190, 90), (180, 135), (135, 150), (185, 165), (195, 205), (145, 235), (85, 210)]
+    draw = ImageDraw.Draw(image)
+    draw.line(points, "white", 22, joint="curve")
+    for x, y in (points[0], points[-1]):
+        draw.ellipse((x - 11, y - 11, x + 11, y + 11), "white")
+    file = io.BytesIO()
+    image.save(file, "PNG")
+    return file.getvalue()
