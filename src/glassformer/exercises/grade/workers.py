@@ -58,6 +58,9 @@ class Worker:
             _send(process.stdin, document)
             found: Result = _receive(process.stdout)
         except (EOFError, OSError, pickle.UnpicklingError):
+            alarm.cancel()
+            with suppress(subprocess.TimeoutExpired):  # the pipe closes a moment before the process has ended
+                process.wait(10)
             return None, self._reason(self.close())
         finally:
             alarm.cancel()
