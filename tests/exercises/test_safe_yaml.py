@@ -77,3 +77,8 @@ def test_files(tmp_path: Path) -> None:
         read_text(tmp_path / "none.yaml")
     with pytest.raises(InputError, match="cannot be read"):
         read_text(tmp_path)
+
+
+def test_half_a_character_is_refused() -> None:
+    with pytest.raises(InputError, match="surrogate"):
+        load_yaml("title: \udaad\n")

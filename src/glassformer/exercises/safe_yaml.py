@@ -46,6 +46,8 @@ def load_yaml(text: str) -> Any:
             return _build(loader)
         finally:
             loader.dispose()
+    except UnicodeEncodeError:
+        raise InputError("the text has a lone surrogate in it, which is no character", "save it as UTF-8") from None
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None)
         where = f" (line {mark.line + 1}, column {mark.column + 1})" if mark else ""

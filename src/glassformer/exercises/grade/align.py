@@ -781,7 +781,7 @@ class Aligner:
         """Place a number in prose, "if we sum them we get 13.8256": the sum of exponentials of the current rows."""
         head = self.context.head or ""
         symbol = next((s for s in (f"Z{head}", "Z") if s in self.exact), None)
-        if symbol is None or "sum" not in statement.words.lower() or not self.context.rows:
+        if symbol is None or "sum" not in statement.words.lower().rsplit(". ", 1)[-1] or not self.context.rows:
             return
         cells = fit(
             written, self.exact[symbol].shape, (self.context.rows[0] - 1,), by_rows=self.by_rows

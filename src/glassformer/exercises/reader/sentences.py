@@ -70,8 +70,9 @@ _TOKENS = re.compile(
     re.X | re.I,
 )
 _SUPPOSED = re.compile(
-    r"\b(?:if|suppose|assume|imagine|for (?:example|instance)|e\.g\.|such as|could|would|might|say|dimensions?"
-    r"|zum beispiel|z\. ?b\.|per esempio|par exemple|por ejemplo|shape|size|rounded|decimals?|digits)\b", re.I
+    r"\b(?:if|suppose|assume|imagine|for (?:example|instance)|e\.g\.|such as|could|would|might|say|means|paper"
+    r"|zum beispiel|z\. ?b\.|per esempio|par exemple|por ejemplo|between 0|at (?:least|most)|dimensions?"
+    r"|shape|size|rounded|decimals?|digits)\b", re.I
 )  # fmt: skip
 _SEVERAL = re.compile(rf"\b(?:{_TOKEN})\s+\d+\s*(?:,|and|&)\s*\d+\b(?!\.\d)", re.I)  # tokens 2 and 4
 _ITEM = re.compile(r"^\s*(?:>\s*)*(?:[-*+•#]+\s+|\(?(?:\d{1,2}|[a-z]|[ivx]{1,4})[.)]\s+)")  # of a list
@@ -173,7 +174,7 @@ class _Line:
                 case "vector" | "list":
                     self.vector(at, part)
                 case "end":
-                    self.fresh, self.object = False, None
+                    self.fresh, self.named, self.object, self.waiting = False, False, None, None
         return self.found
 
     def noun(self, part: _Part) -> None:
@@ -232,14 +233,14 @@ class _Line:
 
     def point(self, index: Index | None) -> None:
         """Note the token that a weight or score points to."""
-        if self.waiting is not None:
+        if self.waiting is not None and self.named:
             self.assign(self.waiting, index)
             self.waiting = None
         else:
             self.object = index
 
     def number(self, at: int, part: _Part) -> None:
-        if self.object is not None:
+        if self.object is not None and self.named:
             self.assign(part, self.object)
             self.object = None
         elif self.state.noun == "sum" and self.named:
