@@ -1,14 +1,19 @@
-"""Measures the listener and its peers on held-out recordings, and puts the listener into the package with its card.
+"""Measure the listener on held-out recordings, and put it into the package with its card.
 
-How much the spelling counts in the search is chosen on the validation part, for each network its own; how long a space
-must stand and a pause must last to end a word too, for all the same. The test part is heard live, in pieces of 40 ms.
-When its first words had been normalize_transcript is told by another recogniser, see word_ends.py.
+The word error rate is that of `glassformer evaluate -m listener asterisk-en`: the text of `transcribe` for every test
+recording, without case and punctuation. Prompts that overlap with training prompts are reported separately. Latencies
+are those of live transcription in pieces of 40 ms; the ends of first words are found by another recogniser
+(word_ends.py). The weight of the language model in the search is chosen on the validation split.
+
+    python recipes/listener_ship.py RUNS          # after recipes/listener.py
+    python recipes/listener_ship.py --describe    # measure the word error rates of the shipped model again
 """
 
 from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
@@ -94,7 +99,7 @@ def first_words(heard: list[Told], recordings: Recordings) -> dict[str, float]:
     return {"recordings": len(late), **delays(torch.tensor(late)), "longest": round(max(late, default=0.0), 3)}
 
 
-def measured(run: Path, name: str, recognizer: RecognizerConfig) -> tuple[dict[str, Any], RecognizerConfig, list[Told]]:
+def measured(run: Path, name: str, recognizer: RecognizerConfig) -> tuple[dict[str, Any], RecognizerConfig]:
     model = load(run / name / "model")
     recognizer = searched(model, recognizer)
     test = part("asterisk-en", "test")
@@ -110,7 +115,6 @@ def measured(run: Path, name: str, recognizer: RecognizerConfig) -> tuple[dict[s
             "trained": trained(run, name),
         },
         recognizer,
-        heard,
     )
 
 
@@ -140,12 +144,10 @@ def clips() -> list[Recordings]:
 
 def ship(run: Path, folder: Path = HERE / "listener") -> dict[str, Any]:
     torch.set_num_threads(1)
-    recognizer = reading()
-    ours, own, heard = measured(run, "listener", recognizer)
+    ours, own = measured(run, "listener", reading())
     save_speech(load(run / "listener" / "model"), folder, own, half=True)
     model = load(folder)
     assert isinstance(model, Speech)
-    peers = [kind for kind in KINDS if kind != "listener" and (run / kind / "trained.json").is_file()]
     result = {
         "model": "listener",
         "seed": SEED,
@@ -154,34 +156,85 @@ def ship(run: Path, folder: Path = HERE / "listener") -> dict[str, Any]:
         "algorithmic_latency_seconds": round(model.config.latency.seconds, 3),
         "same_text_as_live": exact(model, part("asterisk-en", "test")),
         "librivox": summary([one for recordings in clips() for one in told(model, recordings)]),
-        "peers": {kind: measured(run, kind, recognizer)[0] for kind in peers},
     }
+    return describe(folder, result)
+
+
+def describe(folder: Path, result: dict[str, Any]) -> dict[str, Any]:
+    """Measure the word error rates of the model in the folder, and write measured.json and card.md."""
+    model = load(folder)
+    result["held_out"] = result["held_out"] | word_error_rates(model)
+    result["librivox"]["wer"] = word_error_rates(model, clips())["wer"]
+    result.pop("peers", None)
+    result["examples"] = examples(model)
     (folder / "measured.json").write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
-    (folder / "card.md").write_text(card(result, heard), encoding="utf-8")
-    for one in heard:
-        print(f"{one.meant}\n    {one.said}")
+    (folder / "card.md").write_text(card(result), encoding="utf-8")
     return result
+
+
+def transcripts(model: nn.Module, recordings: Recordings) -> list[tuple[str, str]]:
+    """The text of `transcribe` and the reference of every recording, as `evaluate` compares them."""
+    return [
+        (normalize_transcript(transcribe(model, recordings.wave(i)).text), normalize_transcript(recordings.sentence(i)))
+        for i in range(len(recordings))
+    ]
+
+
+def overlaps(prompt: str, known: set[tuple[str, ...]]) -> bool:
+    """Whether at least half of the prompt's word trigrams (or the whole of a shorter prompt) occur in training."""
+    words = tuple(prompt.split())
+    grams = [words[i : i + 3] for i in range(max(1, len(words) - 2))]
+    return 2 * sum(gram in known for gram in grams) >= len(grams)
+
+
+def word_error_rates(model: nn.Module, sets: Sequence[Recordings] | None = None) -> dict[str, Any]:
+    """WER and CER of all recordings, and WER of prompts that overlap with training prompts and of the others."""
+    pairs = [one for some in sets or [part("asterisk-en", "test")] for one in transcripts(model, some)]
+    train = part("asterisk-en", "train")
+    known: set[tuple[str, ...]] = set()
+    for i in range(len(train)):
+        words = tuple(normalize_transcript(train.sentence(i)).split())
+        known |= {words[j : j + n] for n in (1, 2, 3) for j in range(len(words) - n + 1)}
+    groups = {
+        "overlapping": [one for one in pairs if overlaps(one[1], known)],
+        "other": [one for one in pairs if not overlaps(one[1], known)],
+    }
+    rate = lambda some: round(error_rate((said.split(), meant.split()) for said, meant in some), 4) if some else None
+    return {
+        "recordings": len(pairs),
+        "words": sum(len(meant.split()) for _, meant in pairs),
+        "wer": rate(pairs),
+        "cer": round(error_rate(pairs), 4),
+        **{
+            f"{name}_prompts": {
+                "recordings": len(some),
+                "words": sum(len(meant.split()) for _, meant in some),
+                "wer": rate(some),
+            }
+            for name, some in groups.items()
+        },
+    }
+
+
+def examples(model: nn.Module) -> list[list[str]]:
+    """References and transcripts from the best to the worst."""
+    pairs = transcripts(model, part("asterisk-en", "test"))
+    best = sorted(pairs, key=lambda one: error_rate([(one[0].split(), one[1].split())]))
+    return [[meant, said] for said, meant in (*best[:: max(1, len(best) // 8)], best[-1])]
 
 
 def percent(share: float) -> str:
     return f"{100 * share:.1f} %"
 
 
-def compared(result: dict[str, Any]) -> str:
-    rows = []
-    for name, one in [("**listener**", result), *result["peers"].items()]:
-        held, steps = one["held_out"], sum(one["trained"]["steps"])
-        rates = [percent(held[rate]) for rate in ("wer", "cer", "wer_without_spelling")]
-        soon = percent(held["latency_after_sound_within_half_a_second"])
-        rows.append((name, one["what"], f"{one['parameters']:,}", f"{steps:,}", minutes(one), *rates, soon))
-    return table("|what|parameters|steps|minutes|WER|CER|WER without spelling|last word within 0.5 s", rows)
-
-
-def card(result: dict[str, Any], heard: list[Told]) -> str:
+def card(result: dict[str, Any]) -> str:
     held, same, made = result["held_out"], result["same_text_as_live"], result["trained"]
     first = {"recordings": 0, "median": 0.0, "within_half_a_second": 0.0, "longest": 0.0} | result["first_words"]
-    best = sorted(heard, key=lambda one: error_rate([(one.said.split(), one.meant.split())]))
-    lines = [(one.meant, one.said) for one in (*best[:: max(1, len(best) // 8)], best[-1])]
+    groups = {}
+    for name in ("overlapping", "other"):
+        one = held[f"{name}_prompts"]
+        groups |= {f"{name}": "–" if one["wer"] is None else percent(one["wer"]), f"{name}_words": one["words"]}
+        groups[f"{name}_count"] = one["recordings"]
     fields = {
         "parameters": f"{result['parameters']:,}",
         "same": f"{same['whole']} of {same['recordings']}",
@@ -212,11 +265,15 @@ def card(result: dict[str, Any], heard: list[Told]) -> str:
         "pause": f"{result['search']['pause']:.2f}",
         "hold": result["search"]["hold"],
         "first_pause": f"{result['search']['first']:.2f}",
-        "peers": compared(result),
-        "examples": table("said|heard", lines),
+        "examples": table("reference|transcript", result["examples"]),
+        **groups,
     }
     return (Path(__file__).parent / "listener_card.md").read_text(encoding="utf-8").format(**fields)
 
 
 if __name__ == "__main__":
-    print(json.dumps(ship(Path(sys.argv[1])), indent=1))
+    if sys.argv[1:] == ["--describe"]:
+        shipped = HERE / "listener"
+        describe(shipped, json.loads((shipped / "measured.json").read_text(encoding="utf-8")))
+    else:
+        print(json.dumps(ship(Path(sys.argv[1])), indent=1))

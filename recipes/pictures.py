@@ -1,125 +1,218 @@
-"""What the recipes for pictures share: a model and its peers learn in turn, then are measured, saved and described."""
+"""Shared by the recipes of image classifiers: train, calibrate, measure, and write the card."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
+from PIL import Image
 from shared import SEED, learn, machine
-from torch import nn
+from torch import Tensor, nn
+from torch.nn.functional import cross_entropy
 
-from glassformer.checkpoints import load
+from glassformer import lens
+from glassformer.checkpoints import Preprocess, open_image, origin_of, read_preprocess
+from glassformer.data import order
+from glassformer.data.images import Images
+from glassformer.data.packages import Package, cache, download, extract
+from glassformer.models.protocols import require
+from glassformer.pipelines.calibration import Calibration, fit_calibration, head_inputs
 from glassformer.runtime import card as circumstances
 from glassformer.train import TrainArgs
 from glassformer.train.device import autocast_of
 from glassformer.train.objectives.image_classification import ImageClassification, save_images
 
+FEATURES = 4000  # training images whose features the calibration is fitted to
+SAMPLES = Package(
+    registry="pip",
+    name="scikit-image",
+    version="0.26.0",
+    sha256="74aa5518ccea28121f57a95374581d3b979839adc25bb03f289b1bc9b99c58af",
+    megabytes=13.0,
+)
+SAMPLE_NAMES = (
+    "astronaut.png", "brick.png", "camera.png", "cell.png", "chessboard_RGB.png", "clock_motion.png", "coffee.png",
+    "coins.png", "color.png", "grass.png", "gravel.png", "hubble_deep_field.jpg", "ihc.png", "logo.png",
+    "microaneurysms.png", "moon.png", "motorcycle_left.png", "page.png", "phantom.png", "retina.jpg", "rocket.jpg",
+    "text.png",
+)  # fmt: skip
+
 
 @dataclass(frozen=True, kw_only=True)
 class Learner:
-    """One of those that are compared. The first of a recipe is the one that is shipped."""
+    """An image classifier to train."""
 
     name: str
-    what: str  # in words, for the card
     build: Callable[[], nn.Module]
     objective: ImageClassification
     plan: TrainArgs
+    preprocess: Preprocess
 
 
-def quick(model: nn.Module) -> nn.Module:
-    """Kernels with their channels last: on processors convolutions are then a third faster."""
-    for weight in model.parameters():
-        if weight.dim() == 4:
-            weight.data = weight.data.contiguous(memory_format=torch.channels_last)
-    return model
-
-
-def teach(learner: Learner, folder: Path, resume: bool) -> None:
-    """Trains one of them (or goes on where it was), saves it beside its run, and measures how well it does."""
-    done, model_folder = folder / "measured.json", folder / "model"
+def teach(learner: Learner, folder: Path, resume: bool) -> dict[str, Any]:
+    """Train a model, or resume its run, and save it beside the run. Returns how it was trained."""
+    done = folder / "trained.json"
     if resume and done.is_file():
-        return
+        return dict(json.loads(done.read_text(encoding="utf-8")))
     objective, plan = learner.objective, learner.plan
-    model = learner.build()
-    trained, seconds = learn(learner.name, model, objective, plan, folder, resume)
-    save_images(trained.model.eval(), model_folder, objective.labels, objective.preprocess, half=True)
-    saved = load(model_folder)
+    trained, seconds = learn(learner.name, learner.build(), objective, plan, folder, resume)
+    save_images(trained.model.eval(), folder / "model", objective.labels, learner.preprocess, half=True)
     cast = autocast_of(plan.precision, torch.device("cpu"))
-    measured = {
-        "machine": circumstances(),  # here, not when all are put together: that may be another day on another machine
-        "kind": type(model).__name__,
-        "what": learner.what,
-        "parameters": sum(weight.numel() for weight in model.parameters()),
-        "held_out": {"images": len(objective.val), **objective.evaluate(saved)},  # as saved: float16
-        "confused": confused(objective, saved),
-        "trained": {
-            "steps": plan.steps,
-            "batch": objective.batch_size,
-            "images_seen": plan.steps * objective.batch_size,
-            "precision": "float32" if cast is None else "bfloat16",
-            **seconds,
-        },
+    told = {
+        "machine": circumstances(),
+        "steps": plan.steps,
+        "batch": objective.batch_size,
+        "images_seen": (plan.steps or 0) * objective.batch_size,
+        "precision": "float32" if cast is None else "bfloat16",
+        "validation": trained.metrics,
+        **seconds,
     }
-    done.write_text(json.dumps(measured, indent=1) + "\n", encoding="utf-8")
+    done.write_text(json.dumps(told, indent=1) + "\n", encoding="utf-8")
+    return told
 
 
-def confused(objective: ImageClassification, model: nn.Module, most: int = 3) -> list[list[Any]]:
-    """The classes that are taken for each other most: both names, and how often, either way."""
-    C = objective.confusion(model)
-    both = (C + C.T).triu(1)
-    n = len(objective.labels)
-    order = both.flatten().argsort(descending=True)[:most].tolist()
-    return [[objective.labels[i // n], objective.labels[i % n], int(both.flatten()[i])] for i in order]
+# ---- measurement -----------------------------------------------------------------------------------------------------
 
 
-def compare(name: str, learners: Sequence[Learner], runs: Path, out: Path, resume: bool, card: str) -> None:
-    """All of them learn; the first is saved in `out` with what was measured of all, and its card.
+@torch.inference_mode()
+def predicted(model: nn.Module, images: Sequence[Image.Image]) -> tuple[Tensor, Tensor]:
+    """Return logits and the inputs of the head, with the preprocessing of `classify`."""
+    origin = origin_of(model)
+    assert origin is not None
+    prepare, classifier = read_preprocess(origin), require(model, "classify")
+    with head_inputs(model) as features:
+        batches = [torch.stack([prepare(one) for one in images[i : i + 64]]) for i in range(0, len(images), 64)]
+        logits = torch.cat([classifier.class_logits(batch.to(next(model.parameters()))) for batch in batches])
+    return logits.float(), torch.cat(features).float()
 
-    It is saved there as soon as it is done, and again with every peer.
-    """
-    for count in range(1, len(learners) + 1):
-        teach(learners[count - 1], runs / learners[count - 1].name, resume)
-        _keep(name, learners[:count], runs, out, card)
+
+def opened(images: Images, rows: Sequence[int]) -> tuple[list[Image.Image], Tensor]:
+    files = [open_image(images.root / images.files[i]) for i in rows]
+    return files, torch.tensor([images.label(i) for i in rows])
 
 
-def _keep(name: str, learners: Sequence[Learner], runs: Path, out: Path, card: str) -> None:
-    read = lambda one: json.loads((runs / one.name / "measured.json").read_text(encoding="utf-8"))
-    found = {one.name: read(one) for one in learners}
-    first = learners[0]
-    model = load(runs / first.name / "model")
-    save_images(model, out, first.objective.labels, first.objective.preprocess, half=True)
-    measured = {"model": name, "seed": SEED, "machine": circumstances(), **found[first.name]}
-    measured["peers"] = {one.name: found[one.name] for one in learners[1:]}
+def calibrate(model: nn.Module, train: Images, val: Images, rows: Sequence[int]) -> tuple[Calibration, dict[str, Any]]:
+    """Fit the calibration; also return the cross-entropy of the validation images before and after."""
+    pictures, y = opened(train, order.spread(len(train), FEATURES))
+    _, features = predicted(model, pictures)
+    seen, val_y = opened(val, rows)
+    logits, val_features = predicted(model, seen)
+    made = fit_calibration(features, y, val_features, logits, val_y)
+    return made, {
+        "images": len(rows),
+        "temperature": made.temperature,
+        "threshold": made.threshold,
+        "cross_entropy_before": float(cross_entropy(logits, val_y)),
+        "cross_entropy_after": float(cross_entropy(logits / made.temperature, val_y)),
+    }
+
+
+def expected_calibration_error(logits: Tensor, y: Tensor, bins: int = 15) -> float:
+    """Σ (share of a bin) · |accuracy − mean confidence|, over bins of confidence (Guo et al. 2017)."""
+    p, best = logits.softmax(-1).max(-1)
+    place = (p * bins).long().clamp(max=bins - 1)
+    error = 0.0
+    for i in range(bins):
+        there = place == i
+        if there.any():
+            right = (best[there] == y[there]).float().mean()
+            error += float(there.float().mean() * (right - p[there].mean()).abs())
+    return error
+
+
+def detection(model: nn.Module, made: Calibration, outside: Mapping[str, Sequence[Image.Image]]) -> dict[str, Any]:
+    """Return the share of each collection that is found to be out of distribution."""
+    found = {}
+    for name, pictures in outside.items():
+        _, features = predicted(model, pictures)
+        far = float((made.distance(features) > made.threshold).float().mean())
+        found[name] = {"images": len(pictures), "detected": round(far, 4)}
+    return found
+
+
+def confused(y: Tensor, answers: Tensor, labels: Sequence[str], most: int = 3) -> list[list[Any]]:
+    """Return the pairs of classes that are confused most often, in either direction, and how often."""
+    n = len(labels)
+    C = torch.bincount(y * n + answers, minlength=n * n).reshape(n, n)
+    both = (C + C.T).triu(1).flatten()
+    order_ = both.argsort(descending=True)[:most].tolist()
+    return [[labels[i // n], labels[i % n], int(both[i])] for i in order_]
+
+
+def ablations(model: nn.Module, pictures: Sequence[Image.Image], y: Tensor) -> dict[str, float]:
+    """Accuracy with attention replaced by its mean (every key weighs the same), layer by layer and everywhere."""
+    paths = list(lens.layers(model))
+    uniform = lambda A: torch.full_like(A, 1 / A.shape[-1])
+    cases = {"unchanged": [], **{path: [path] for path in paths}, "all layers": paths}
+    found = {}
+    for name, edited in cases.items():
+        with ExitStack() as stack:
+            for path in edited:
+                stack.enter_context(lens.edit(model, f"{path}.A", uniform))
+            logits, _ = predicted(model, pictures)
+        found[name] = round(float((logits.argmax(-1) == y).float().mean()), 4)
+    return found
+
+
+# ---- pictures outside the classes ------------------------------------------------------------------------------------
+
+
+def samples() -> list[Image.Image]:
+    """Sample pictures of scikit-image: objects, textures, text and microscopy; no animal and no vehicle of CIFAR-10."""
+    folder = cache() / "scikit-image-samples"
+    if not folder.is_dir():
+        extract(download(SAMPLES, cache() / "downloads"), {f"skimage/data/{n}": n for n in SAMPLE_NAMES}, folder)
+    return [open_image(folder / name).convert("RGB") for name in SAMPLE_NAMES]
+
+
+def noise(count: int = 100) -> list[Image.Image]:
+    random = np.random.default_rng(SEED)
+    return [Image.fromarray(random.integers(0, 256, (32, 32, 3), dtype=np.uint8)) for _ in range(count)]
+
+
+def some(folder: Path, count: int = 500) -> list[Image.Image]:
+    images = Images.open(folder)
+    return opened(images, order.spread(len(images), count))[0]
+
+
+# ---- the card --------------------------------------------------------------------------------------------------------
+
+
+def percent(share: float, digits: int = 1) -> str:
+    return f"{100 * share:.{digits}f} %"
+
+
+def write(out: Path, measured: dict[str, Any], card: str, fields: Mapping[str, str]) -> None:
+    """Write measured.json and card.md."""
     (out / "measured.json").write_text(json.dumps(measured, indent=1) + "\n", encoding="utf-8")
-    words = told(measured) | {"labels": ", ".join(first.objective.labels)}
-    words["epochs"] = f"{measured['trained']['images_seen'] / len(first.objective.train):.1f}"
-    (out / "card.md").write_text(card.format(**words), encoding="utf-8")
-    print(f"{name}: {100 * measured['held_out']['accuracy']:.2f} % in {out}", flush=True)
-
-
-def told(measured: dict[str, Any]) -> dict[str, str]:
-    """The numbers that a card says."""
-    rows = [("**this model**", measured), *((name, peer) for name, peer in measured["peers"].items())]
-    lines = ["| | what | parameters | images seen | minutes | right |", "|---|---|---|---|---|---|"]
-    for name, one in rows:
-        made = one["trained"]
-        lines.append(
-            f"| {name} | {one['what']} | {one['parameters']:,} | {made['images_seen']:,} | "
-            f"{made['processor_seconds'] / 60:.1f} | {100 * one['held_out']['accuracy']:.2f} % |"
-        )
-    return {
-        "accuracy": f"{100 * measured['held_out']['accuracy']:.2f} %",
-        "images": f"{measured['held_out']['images']:,}",
-        "parameters": f"{measured['parameters']:,}",
-        "table": "\n".join(lines),
-        "machine": machine(measured),
-        "precision": measured["trained"]["precision"],
-        "minutes": f"{measured['trained']['processor_seconds'] / 60:.0f}",
-        "seed": str(measured["seed"]),
-        "confused": ", ".join(f"{one} and {other} ({n})" for one, other, n in measured["confused"]),
-        "steps": f"{measured['trained']['steps']:,}",
-    }
+    held, made = measured["held_out"], measured["trained"]
+    outside = "\n".join(
+        f"| {name} | {one['images']} | {percent(one['detected'])} |" for name, one in measured["outside"].items()
+    )
+    (out / "card.md").write_text(
+        card.format(
+            accuracy=percent(held["accuracy"], 2),
+            images=f"{held['images']:,}",
+            parameters=f"{measured['parameters']:,}",
+            machine=machine(measured),
+            precision=made["precision"],
+            minutes=f"{made['processor_seconds'] / 60:.0f}",
+            seed=measured["seed"],
+            confused=", ".join(f"{one} and {other} ({n})" for one, other, n in measured["confused"]),
+            steps=f"{made['steps']:,}",
+            temperature=measured["calibration"]["temperature"],
+            ece_before=percent(held["calibration_error_before"], 2),
+            ece=percent(held["calibration_error"], 2),
+            false_alarms=percent(held["false_alarms"]),
+            outside=f"| pictures | count | detected |\n|---|---|---|\n{outside}",
+            **fields,
+        ),
+        encoding="utf-8",
+    )
+    print(f"{measured['model']}: {percent(held['accuracy'], 2)} in {out}", flush=True)

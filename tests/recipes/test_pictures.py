@@ -12,9 +12,11 @@ import torch
 from PIL import Image
 
 from glassformer.checkpoints import load
+from glassformer.data import order
 from glassformer.data.images import Images
 from glassformer.data.sources import fetch
-from glassformer.models import Hybrid
+from glassformer.pipelines import evaluate
+from glassformer.pipelines.calibration import calibration_of
 from glassformer.pipelines.classify import classify
 from glassformer.pipelines.loading import HERE
 from glassformer.train import TrainArgs
@@ -39,84 +41,85 @@ def objective(tmp_path: Path) -> ImageClassification:
     return ImageClassification(train=train, val=held, mean=(0.4,), std=(0.3,), batch_size=4)
 
 
-@pytest.mark.parametrize("name", ["digits", "objects"])
-def test_a_recipe_leaves_a_model_its_numbers_and_a_card(
-    name: str, recipe: Any, objective: ImageClassification, tmp_path: Path
+def test_a_trained_model_is_calibrated_and_measured(
+    recipe: Any, objective: ImageClassification, tmp_path: Path
 ) -> None:
-    pictures, card = recipe("pictures"), recipe(name).CARD
-    learners = [
-        pictures.Learner(
-            name=kind,
-            what=f"a {kind}",
-            build=lambda kind=kind: build(kind, (1, 4, 4), 2, Size(width=8, depth=1, heads=2), patch=2, seed=1),
-            objective=objective,
-            plan=TrainArgs(steps=12, lr=1e-2, save_every=4),
-        )
-        for kind in ("vit", "mlp")
-    ]
-    out, runs = tmp_path / "out", tmp_path / "runs"
-    pictures.compare(name, learners, runs, out, False, card)
-    measured = json.loads((out / "measured.json").read_text())
-    model = load(out)
-    assert measured["held_out"] == {"images": 16, **objective.evaluate(model)}, "of the weights as they were saved"
-    assert measured["kind"] == "ViT"
-    assert measured["trained"]["images_seen"] == 48
-    assert measured["machine"]["threads"] == torch.get_num_threads()
-    assert measured["machine"] == json.loads((runs / "vit" / "measured.json").read_text())["machine"]
-    assert list(measured["peers"]) == ["mlp"]
-    text = (out / "card.md").read_text()
-    assert text.startswith(f"# {name}\n")
-    assert "{" not in text
-    assert f"**{100 * measured['held_out']['accuracy']:.2f} %**" in text
-    assert f"| mlp | a mlp | {measured['peers']['mlp']['parameters']:,} | 48 |" in text
-    assert classify(model, tmp_path / "test" / "dark" / "0.png")[0].label in ("dark", "bright")
-
-    before = (runs / "vit" / "log.jsonl").stat().st_mtime_ns
-    (runs / "mlp" / "measured.json").unlink()
-    pictures.compare(name, learners, runs, out, True, card)
-    again = json.loads((out / "measured.json").read_text())
-    assert (runs / "vit" / "log.jsonl").stat().st_mtime_ns == before, "what was done is not done again"
-    assert again["peers"]["mlp"]["held_out"] == measured["peers"]["mlp"]["held_out"]
+    pictures = recipe("pictures")
+    learner = pictures.Learner(
+        name="vit",
+        build=lambda: build("vit", (1, 4, 4), 2, Size(width=8, depth=1, heads=2), patch=2, seed=1),
+        objective=objective,
+        plan=TrainArgs(steps=40, lr=1e-2, save_every=20),
+        preprocess=objective.preprocess,
+    )
+    trained = pictures.teach(learner, tmp_path / "run", False)
+    assert trained["images_seen"] == 160
+    assert pictures.teach(learner, tmp_path / "run", True) == trained, "what was done is not done again"
+    model = load(tmp_path / "run" / "model")
+    made, fitted = pictures.calibrate(model, objective.train, objective.val, range(16))
+    assert fitted["cross_entropy_after"] <= fitted["cross_entropy_before"]
+    made.save(tmp_path / "run" / "model")
+    shown, y = pictures.opened(objective.val, range(16))
+    rates = pictures.ablations(model, shown, y)
+    assert list(rates) == ["unchanged", "encoder.0.attention", "all layers"]
+    assert rates["encoder.0.attention"] == rates["all layers"]
+    chessboard = Image.fromarray(np.tile(np.array([[0, 255], [255, 0]], np.uint8), (2, 2)))
+    far = pictures.detection(model, made, {"chessboard": [chessboard], "validation": shown})
+    assert far["chessboard"]["detected"] == 1.0
+    assert far["validation"]["detected"] <= 0.1
+    found = classify(load(tmp_path / "run" / "model"), chessboard)
+    assert found.out_of_distribution
+    assert "unlike the images the model was trained on" in str(found)
+    assert classify(load(tmp_path / "run" / "model"), shown[0]).out_of_distribution is False
 
 
-def test_peers_have_the_same_number_of_weights(recipe: Any) -> None:
-    objects, digits = recipe("objects"), recipe("digits")
-    hybrid = sum(weight.numel() for weight in Hybrid(objects.config((3, 32, 32), 10)).parameters())
-    assert objects.CNN.parameters == pytest.approx(hybrid, rel=0.05)
-    vit = sum(weight.numel() for weight in build("vit", (1, 28, 28), 10, digits.SIZE, patch=digits.PATCH).parameters())
-    assert digits.CNN.parameters == pytest.approx(vit, rel=0.05)
+def test_the_expected_calibration_error(recipe: Any) -> None:
+    error = recipe("pictures").expected_calibration_error
+    sure = torch.tensor([[9.0, -9.0]] * 4)
+    assert error(sure, torch.tensor([0, 0, 0, 0])) == pytest.approx(0, abs=1e-6)
+    assert error(sure, torch.tensor([0, 0, 1, 1])) == pytest.approx(0.5, abs=1e-6)
 
 
 # ---- what was shipped ------------------------------------------------------------------------------------------------
 
 
-def answered(name: str, data: str) -> tuple[float, dict[str, Any]]:
-    """The share of a dataset's test images that a shipped model names rightly, and what it says of itself."""
-    from glassformer.checkpoints.origin import origin_of
-    from glassformer.checkpoints.preprocess import read_preprocess
-
-    model = load(HERE / name)
-    origin = origin_of(model)
-    assert origin is not None
-    how = read_preprocess(origin)
-    assert how.mean is not None
-    assert how.std is not None
-    labels = list(origin.raw["id2label"].values())
-    held = Images.open(fetch(data) / "test", channels=len(how.mean), labels=labels)
-    objective = ImageClassification(train=held, val=held, mean=how.mean, std=how.std)
-    return objective.evaluate(model)["accuracy"], json.loads((HERE / name / "measured.json").read_text())
+def answered(name: str, data: str, limit: int | None = None) -> tuple[dict[str, float], dict[str, Any]]:
+    """What `evaluate` finds, and what the model says of itself."""
+    found = evaluate(load(HERE / name), fetch(data), limit=limit)
+    return found, json.loads((HERE / name / "measured.json").read_text())
 
 
 @pytest.mark.slow
-def test_digits_reads_99_of_100_of_mnists_test_images() -> None:
-    accuracy, said = answered("digits", "mnist")
-    assert said["held_out"]["images"] == 10_000
-    assert accuracy >= 0.99
-    assert accuracy == pytest.approx(said["held_out"]["accuracy"], abs=1e-3)
+def test_digits_is_as_good_as_its_card_says(recipe: Any) -> None:
+    found, said = answered("digits", "mnist")
+    assert found["images"] == said["held_out"]["images"] == 10_000
+    assert found["accuracy"] == pytest.approx(said["held_out"]["accuracy"], abs=1e-3)
+    assert found["accuracy"] >= 0.985
+    if "varied" in said["held_out"]:
+        module, pictures = recipe("digits"), recipe("pictures")
+        test = Images.open(fetch("mnist") / "test", channels=1)
+        shown, y = pictures.opened(test, order.spread(len(test), said["held_out"]["varied"]["images"]))
+        for name, varied in module.variations(shown).items():
+            share = float((pictures.predicted(load(HERE / "digits"), varied)[0].argmax(-1) == y).float().mean())
+            assert share == pytest.approx(said["held_out"]["varied"][name], abs=0.005)
 
 
 @pytest.mark.slow
-def test_objects_names_as_many_as_its_card_says() -> None:
-    accuracy, said = answered("objects", "cifar10")
-    assert said["held_out"]["images"] == 10_000
-    assert accuracy == pytest.approx(said["held_out"]["accuracy"], abs=1e-3)
+def test_objects_is_as_good_as_its_card_says() -> None:
+    found, said = answered("objects", "cifar10")
+    assert found["images"] == said["held_out"]["images"] == 10_000
+    assert found["accuracy"] == pytest.approx(said["held_out"]["accuracy"], abs=1e-3)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("name", "own", "other"), [("digits", "mnist", "fashion"), ("objects", "cifar10", "mnist")])
+def test_unknown_pictures_are_detected_as_often_as_the_card_says(name: str, own: str, other: str, recipe: Any) -> None:
+    pictures = recipe("pictures")
+    model, said = load(HERE / name), json.loads((HERE / name / "measured.json").read_text())
+    calibration = calibration_of(model)
+    assert calibration is not None
+    label, folder = {"fashion": ("Fashion-MNIST", "fashion-mnist"), "mnist": ("MNIST", "mnist")}[other]
+    outside = {label: pictures.some(fetch(folder) / "test")}
+    assert pictures.detection(model, calibration, outside)[label] == pytest.approx(said["outside"][label], abs=0.01)
+    inside = {own: pictures.some(fetch(own) / "test")}
+    assert pictures.detection(model, calibration, inside)[own]["detected"] < 0.1

@@ -48,6 +48,7 @@ COMPANIONS = (
     "sentence_bert_config.json",
     "symbols.json",
     "spelling.npz",
+    "calibration.safetensors",
 )
 
 

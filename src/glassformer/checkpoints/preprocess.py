@@ -16,6 +16,7 @@ from PIL import Image, ImageOps, UnidentifiedImageError
 from torch import Tensor
 
 from glassformer.checkpoints.files import read_object
+from glassformer.checkpoints.handwriting import normalize_handwriting
 from glassformer.checkpoints.origin import Origin
 from glassformer.errors import CheckpointError, ConfigError, InputError
 
@@ -55,6 +56,8 @@ class Preprocess:
     mean: tuple[float, ...] | None
     std: tuple[float, ...] | None
     odd: Literal["floor", "even"] = "floor"
+    handwriting: bool = False
+    """Whether `normalize_handwriting` is applied before all other steps (`do_normalize_handwriting` in the file)."""
 
     def __post_init__(self) -> None:
         if len(self.mean or ()) != len(self.std or ()) or not all(self.std or ()):
@@ -63,6 +66,8 @@ class Preprocess:
 
     def __call__(self, image: Image.Image) -> Float[Tensor, "c H W"]:
         image = opaque(image, "L" if self.mean is not None and len(self.mean) == 1 else "RGB")
+        if self.handwriting:
+            image = normalize_handwriting(image)
         if self.resize is not None:
             rows, columns = self.resize if isinstance(self.resize, tuple) else shortest(image, self.resize)
             image = image.resize((columns, rows), resample=self.resample)
@@ -194,6 +199,7 @@ def of_hugging_face(raw: Mapping[str, Any], usual: str = "") -> Preprocess:
         scale=_number(given["rescale_factor"], "rescale_factor") if given["do_rescale"] else None,
         mean=mean,
         std=std,
+        handwriting=given.get("do_normalize_handwriting") is True,
     )
 
 

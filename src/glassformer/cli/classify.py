@@ -73,13 +73,15 @@ def classify(
 
 def _shown(name: str, guesses: Classification) -> str:
     if not sys.stdout.isatty():
+        warning = f"\t{guesses.warning}" if guesses.warning else ""
         words = (f"{one.word}/{one.label}" if one.word else one.label for one in guesses)
-        return f"{name}\t" + "  ".join(f"{label} {one.score:.4f}" for label, one in zip(words, guesses, strict=True))
+        shown = "  ".join(f"{label} {one.score:.4f}" for label, one in zip(words, guesses, strict=True))
+        return f"{name}\t{shown}{warning}"
     if any(one.word for one in guesses):
         return str(guesses)
     wide = max(len(one.label) for one in guesses)
     rows = (f"  {one.label:{wide}}  {one.score:6.1%}  {'█' * round(40 * one.score)}" for one in guesses)
-    return "\n".join([name, *rows])
+    return "\n".join([name, *rows, *([f"  {guesses.warning}"] if guesses.warning else [])])
 
 
 def _draw(net: nn.Module, image: Path, figure: Path, drawn: set[Path]) -> None:

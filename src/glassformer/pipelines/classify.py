@@ -1,13 +1,14 @@
 """Labels of an image, a text or a pair of texts, with scores that match the training objective of the model's head.
 
 softmax(logits) for single-label classification, sigmoid(logit) for multi-label classification or a single logit, and
-the plain value for regression: as defined by `problem_type` in config.json and the rules of Hugging Face's pipelines.
+the plain value for regression: as defined by `problem_type` in config.json and the rules of Hugging Face's pipelines. A
+model with a calibration gives calibrated probabilities and says whether an input is unlike its training data.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, NamedTuple, get_args
@@ -18,6 +19,7 @@ from torch import Tensor, nn
 from glassformer.checkpoints import origin_of
 from glassformer.errors import ConfigError, InputError
 from glassformer.models.protocols import ImageTextModel, context_length, device_of, inputs_of, require
+from glassformer.pipelines.calibration import calibration_of, head_inputs
 from glassformer.pipelines.text_classification import TextEncoding, predict, split_words
 from glassformer.pipelines.tokenizers import tokenizer_of
 
@@ -39,10 +41,26 @@ class LabelScore(NamedTuple):
 
 @dataclass(frozen=True)
 class Classification:
-    """Labels of one input, best first. `problem_type` defines the meaning of the scores."""
+    """Labels of one input, best first. `problem_type` defines the meaning of the scores.
+
+    `distance` is the distance of the input from the training data, and `threshold` the one that 95 % of the validation
+    data stay below; both are None for a model without a calibration.
+    """
 
     scores: tuple[LabelScore, ...]
     problem_type: ProblemType = "single_label_classification"
+    distance: float | None = None
+    threshold: float | None = None
+
+    @property
+    def out_of_distribution(self) -> bool | None:
+        """Whether the input is farther from the training data than 95 % of the validation data; None if unknown."""
+        return None if self.distance is None or self.threshold is None else self.distance > self.threshold
+
+    @property
+    def warning(self) -> str:
+        """One sentence if the input is out of distribution, else empty."""
+        return unlike(self.distance, self.threshold)
 
     @property
     def label(self) -> str:
@@ -71,11 +89,20 @@ class Classification:
         if self.problem_type == "regression":
             return "\n".join(f"{one.label:{wide}}  {one.score:.4f}" for one in self.scores)
         bars = (f"{one.label:{wide}}  {one.score:6.1%}  {'█' * round(BAR * one.score)}" for one in self.scores)
-        return "\n".join(line.rstrip() for line in bars)
+        return "\n".join([*(line.rstrip() for line in bars), *([self.warning] if self.warning else [])])
 
     def _repr_html_(self) -> str:
         rows = "".join(f"<tr><td>{escape(one.label)}</td><td>{one.score:.4f}</td></tr>" for one in self.scores)
-        return f"<table><tr><th>label</th><th>score</th></tr>{rows}</table>"
+        warning = f"<p>{escape(self.warning)}</p>" if self.warning else ""
+        return f"<table><tr><th>label</th><th>score</th></tr>{rows}</table>{warning}"
+
+
+def unlike(distance: float | None, threshold: float | None) -> str:
+    """Return a warning if the distance exceeds the threshold, else an empty string."""
+    if distance is None or threshold is None or distance <= threshold:
+        return ""
+    limit = f"95 % of the validation images are within {threshold:.1f}"
+    return f"unlike the images the model was trained on (distance {distance:.1f}; {limit}): do not trust the labels"
 
 
 def classify(
@@ -102,8 +129,21 @@ def classify(
             return _best(logits, names, top_k, "single_label_classification")
         if inputs_of(model)[0] == "text":
             return _texts(model, item, top_k)
-        logits = classifier.class_logits(pixels(model, item))[0]
-    return _best(logits, labels_of(model), top_k, problem_type_of(model))
+        logits, distance, threshold = image_logits(model, pixels(model, item))
+    found = _best(logits, labels_of(model), top_k, problem_type_of(model))
+    return replace(found, distance=distance, threshold=threshold)
+
+
+def image_logits(model: nn.Module, X: Tensor) -> tuple[Tensor, float | None, float | None]:
+    """Return the logits of one image (1, c, h, w), divided by the temperature; its distance; and the threshold."""
+    calibration = calibration_of(model)
+    classifier = require(model, "classify")
+    if calibration is None:
+        return classifier.class_logits(X)[0], None, None
+    with head_inputs(model) as inputs:
+        logits = classifier.class_logits(X)[0]
+    distance = float(calibration.distance(inputs[-1])[0])
+    return logits / calibration.temperature, distance, calibration.threshold
 
 
 def _texts(model: nn.Module, item: object, top_k: int) -> Classification:

@@ -12,7 +12,7 @@ from torch.nn.functional import normalize
 from glassformer.checkpoints import origin_of
 from glassformer.lens import layers
 from glassformer.models.protocols import Classifier, CTCModel, ImageTextModel, SpeechGenerator, TextGenerator
-from glassformer.pipelines.classify import labels_of
+from glassformer.pipelines.classify import image_logits, labels_of, unlike
 from glassformer.pipelines.tokenizers import optional_tokenizer, token_name
 from glassformer.report.inputs import Inputs
 from glassformer.report.views import Block, Section, Text, table
@@ -57,8 +57,14 @@ def answer(model: nn.Module, inputs: Inputs, out: Tensor) -> list[Section]:
         symbols = " ".join("·" if symbol == 0 else str(symbol) for symbol in best[:200])
         return [Section("Answer", spoken or [Text(f"Most likely symbol of each frame, · for the blank: {symbols}")])]
     if isinstance(model, Classifier) and model.classes:
-        rows = _best(model.class_logits(inputs.tensors[0])[0], labels_of(model).__getitem__)
-        return [Section("Answer", [table(["class", "probability"], rows)])]
+        if inputs.image is None:
+            logits, warning = model.class_logits(inputs.tensors[0])[0], ""
+        else:
+            logits, distance, threshold = image_logits(model, inputs.tensors[0])
+            warning = unlike(distance, threshold)
+        notes: list[Block] = [Text(f"The image is {warning}.", note=True)] if warning else []
+        rows = _best(logits, labels_of(model).__getitem__)
+        return [Section("Answer", [table(["class", "probability"], rows), *notes])]
     return []
 
 

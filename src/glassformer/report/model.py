@@ -25,7 +25,7 @@ from glassformer import lens
 from glassformer.errors import GlassError, InputError
 from glassformer.lens import HeadTable
 from glassformer.models import protocols
-from glassformer.pipelines.classify import labels_of
+from glassformer.pipelines.classify import image_logits, labels_of, unlike
 from glassformer.pipelines.tokenizers import optional_tokenizer, token_name
 from glassformer.pipelines.transcribe import transcribe
 from glassformer.pipelines.translate import translate
@@ -139,7 +139,7 @@ class Look:
             "verbs": list(protocols.verbs(self.model)),
             "texts": list(self.given.texts) or [""],
             "title": self.prepared.title if self.given.file is None else f"your {protocols.inputs_of(self.model)[0]}",
-            "notes": list(self.prepared.notes),
+            "notes": [*self.prepared.notes, *self._warnings()],
             "grid": list(self.prepared.grid) if self.prepared.grid else None,
             "prefix": self._prefix() if self.prepared.grid else 0,
             "image": None if image is None else (image[..., :3] * 255).round().astype(int).tolist(),
@@ -149,6 +149,15 @@ class Look:
             "answer": self.answer(),
             "changes": dict(CHANGES),
         }
+
+    def _warnings(self) -> list[str]:
+        """A warning if an image is unlike the images that the model was trained on."""
+        if protocols.inputs_of(self.model) != ("image",) or "classify" not in protocols.verbs(self.model):
+            return []
+        with torch.inference_mode():
+            _, distance, threshold = image_logits(self.model, *self.prepared.tensors)
+        text = unlike(distance, threshold)
+        return [f"The image is {text}."] if text else []
 
     def _prefix(self) -> int:
         rows, columns = self.prepared.grid or (0, 0)
@@ -327,10 +336,8 @@ class Look:
             out = model(*self.prepared.tensors) if edited else self.out
             text = str(translate(model, self.given.texts[0])) if "translate" in verbs else ""
             if "classify" in verbs and not self._is_text:
-                says, shares = (
-                    "sees",
-                    _named(model.class_logits(*self.prepared.tensors)[0], labels_of(model).__getitem__),
-                )
+                logits = image_logits(model, *self.prepared.tensors)[0]
+                says, shares = "sees", _named(logits, labels_of(model).__getitem__)
             elif "generate" in verbs:
                 words = optional_tokenizer(model)
                 logits = model.token_logits(out) if isinstance(model, protocols.TokenPredictor) else out

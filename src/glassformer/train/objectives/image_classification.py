@@ -365,4 +365,5 @@ def _described(how: Preprocess) -> dict[str, object]:
         "do_normalize": True,
         "image_mean": list(how.mean),
         "image_std": list(how.std),
+        **({"do_normalize_handwriting": True} if how.handwriting else {}),
     }
