@@ -6,15 +6,18 @@ import json
 import statistics
 from html.parser import HTMLParser
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from glassformer.exercises import library
+from glassformer.exercises.exercise import Exercise
 from glassformer.exercises.grade.class_summary import ClassSummary, summarize
-from glassformer.exercises.grade.grade import check
+from glassformer.exercises.grade.grade import Grade, grade
 from glassformer.exercises.grade.overrides import Override, apply
-from glassformer.exercises.grade.rubric import load_rubric
+from glassformer.exercises.grade.rubric import Rubric, load_rubric
 from glassformer.exercises.grade.submissions import Submission
+from glassformer.exercises.reader import read
 
 EXERCISE = library.get("four-tokens")
 RUBRIC = load_rubric("steps: {Q: 4, S: 6}\n")
@@ -27,6 +30,11 @@ CLASS = {
     "dan.md": {"Q": [[9, 2], [2, 0], [0, 1], [1, 1]], "S": S},
 }
 HOSTILE = "<script>alert(1)</script>|`$[x](y).md"
+
+
+def check(exercise: Exercise, answers: dict[str, Any], rubric: Rubric | None = None) -> Grade:
+    """Grade in this process, which is faster than gf.check."""
+    return grade(exercise, read(json.dumps(answers), "answers", "json"), rubric)
 
 
 def summary(rubric: object = RUBRIC, extra: str = "photo.png") -> ClassSummary:

@@ -16,11 +16,12 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from glassformer.errors import InputError
 from glassformer.exercises import library
-from glassformer.exercises.exercise import load
-from glassformer.exercises.grade.grade import check
+from glassformer.exercises.exercise import Exercise, load
+from glassformer.exercises.grade.grade import Grade, grade
 from glassformer.exercises.grade.gradescope import PACKAGE, PARTS, autograder, main, results
-from glassformer.exercises.grade.rubric import load_rubric
+from glassformer.exercises.grade.rubric import Rubric, load_rubric
 from glassformer.exercises.grade.submissions import Submission
+from glassformer.exercises.reader import read
 from glassformer.exercises.solution import solve
 
 Format = Literal["text", "html", "simple_format", "md", "ansi"]
@@ -28,6 +29,11 @@ Visibility = Literal["hidden", "after_due_date", "after_published", "visible"]
 EXERCISE = library.get("four-tokens")
 RUBRIC = load_rubric("steps: {Q: 4, S: 6, O: 10}\n")
 WRONG = {"Q": [[1, 2], [2, 7], [0, 1], [1, 1]], "S": [[1, 2, 0, 1], [2, 4, 0, 2], [0, 0, 0, 0], [1, 2, 0, 1]]}
+
+
+def check(exercise: Exercise, answers: dict[str, Any], rubric: Rubric | None = None) -> Grade:
+    """Grade in this process, which is faster than gf.check."""
+    return grade(exercise, read(json.dumps(answers), "answers", "json"), rubric)
 
 
 class Case(BaseModel):

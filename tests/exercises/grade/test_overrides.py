@@ -2,20 +2,29 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from glassformer.errors import InputError
 from glassformer.exercises import library
-from glassformer.exercises.grade.grade import check
+from glassformer.exercises.exercise import Exercise
+from glassformer.exercises.grade.grade import Grade, grade
 from glassformer.exercises.grade.overrides import EMPTY, Override, apply, read_overrides
-from glassformer.exercises.grade.rubric import load_rubric
+from glassformer.exercises.grade.rubric import Rubric, load_rubric
 from glassformer.exercises.grade.submissions import Submission
+from glassformer.exercises.reader import read
 
 EXERCISE = library.get("four-tokens")
 RUBRIC = load_rubric("steps: {Q: 4, S: 6}\nround_to: 0.5\n")
 WRONG = {"Q": [[1, 2], [2, 7], [0, 1], [1, 1]], "S": [[1, 2, 0, 1], [2, 4, 0, 2], [0, 0, 0, 0], [1, 2, 0, 1]]}
+
+
+def check(exercise: Exercise, answers: dict[str, Any], rubric: Rubric | None = None) -> Grade:
+    """Grade in this process, which is faster than gf.check."""
+    return grade(exercise, read(json.dumps(answers), "answers", "json"), rubric)
 
 
 def graded(name: str = "class/ada.md", rubric: object = RUBRIC) -> Submission:
