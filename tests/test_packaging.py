@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 import tomllib
 from pathlib import Path
 
@@ -19,3 +21,9 @@ def test_every_data_file_is_package_data() -> None:
 def test_every_folder_of_code_is_a_package() -> None:
     folders = {path.parent for path in PACKAGE.rglob("*.py")}
     assert [folder for folder in folders if not (folder / "__init__.py").is_file()] == []
+
+
+def test_the_package_runs_as_a_module() -> None:
+    found = subprocess.run([sys.executable, "-m", "glassformer", "solve", "--list"], capture_output=True, text=True)
+    assert found.returncode == 0, found.stderr
+    assert "four-tokens" in found.stdout
