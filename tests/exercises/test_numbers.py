@@ -179,3 +179,11 @@ def test_an_exercise_that_was_solved_can_be_pickled() -> None:
     assert numbers
     assert all(x.ball_at(128).is_finite() for x in numbers)
     assert solve(pickle.loads(pickle.dumps(exercise))).values == solve(exercise).values
+
+
+@given(numbers)
+def test_numbers_are_pickled_without_their_cached_intervals(number: Exact) -> None:
+    number.decimal(20)  # fills the cache
+    again = pickle.loads(pickle.dumps(number))
+    assert (again, hash(again), again.decimal(20)) == (number, hash(number), number.decimal(20))
+    assert pickle.loads(pickle.dumps(MASKED)) is MASKED

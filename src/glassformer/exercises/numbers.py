@@ -272,5 +272,8 @@ class Masked:
     def __repr__(self) -> str:
         return "MASKED"
 
+    def __reduce__(self) -> str:
+        return "MASKED"  # pickled by name: code tests for it with `is`
+
 
 MASKED = Masked()

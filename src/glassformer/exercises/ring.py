@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from functools import lru_cache
 from math import gcd
+from typing import Any
 
 from flint import arb, ctx, fmpq, fmpz
 
@@ -39,6 +40,10 @@ class Base:
         self._hash = hash((kind, index, frozenset(argument.items())))
         self._ball: tuple[int, arb] | None = None
         self.size = 1 + size(argument)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Build it anew from its parts: the cached interval cannot be pickled, and hashes differ between processes."""
+        return Base, (self.kind, self.argument, self.index)
 
     def __hash__(self) -> int:
         return self._hash
