@@ -8,6 +8,7 @@ import http.server
 import json
 import threading
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -44,7 +45,9 @@ def test_the_engine_of_the_browser_answers_as_the_server_does(
 ) -> None:
     from glassformer.server.browser import answer
 
-    made = asyncio.run(answer(method, path, None if body is None else json.dumps(body)))
+    text = None if body is None else json.dumps(body)
+    with ThreadPoolExecutor(1) as thread:  # playwright keeps an event loop in this one
+        made = thread.submit(lambda: asyncio.run(answer(method, path, text))).result()
     assert (made[0], json.loads(made[1])) == server.ask(method, path, body)
     assert made[0] == status
 

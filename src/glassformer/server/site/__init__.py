@@ -10,6 +10,7 @@ import asyncio
 import shutil
 import zipfile
 from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -57,7 +58,8 @@ def write_site(
         )
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise InputError(f"{folder} is not empty", "choose a new folder")
-    recorder = asyncio.run(_record(models, lab, results, say))
+    with ThreadPoolExecutor(1) as thread:  # also where an event loop runs already, as in a notebook
+        recorder = thread.submit(lambda: asyncio.run(_record(models, lab, results, say))).result()
     say("writing the files")
     shutil.copytree(STATIC, folder, dirs_exist_ok=True, ignore=shutil.ignore_patterns("api.*"))
     for name in ("site.js", "worker.js"):
