@@ -175,7 +175,7 @@ def test_help_loads_nothing_heavy() -> None:
 
 def test_no_generator_suspends_in_a_gradient_mode() -> None:
     """What a generator yields to must not run in its inference mode, and an abandoned one must not leave it on."""
-    modes = {"no_grad", "inference_mode", "enable_grad", "set_grad_enabled", "inference", "still"}
+    modes = {"no_grad", "inference_mode", "enable_grad", "set_grad_enabled", "inference", "in_eval_mode"}
 
     def called(item: ast.withitem) -> str:
         function = item.context_expr.func if isinstance(item.context_expr, ast.Call) else item.context_expr
