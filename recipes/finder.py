@@ -67,19 +67,19 @@ Contrast alone, from scratch, without the masked words: the same pairs in the sa
 
 {peers}
 
-## Data
+## Training data
 The English side of Tatoeba's English and French sentences as www.manythings.org/anki selected them in 2020:
 contributors of tatoeba.org, CC BY 2.0 FR; each line of the data names its authors. The French side only tells which
 English sentences mean the same. `glassformer data fetch tatoeba-en-fr`.
 
-## How it was trained
+## Training
 `python recipes/finder.py`. First masked words (15 %, of which 80 % masked, 10 % replaced, 10 % kept): {masked_steps}
 steps of 2,048 tokens; {masked_accuracy} of the masked tokens of held-out sentences are then guessed. Such vectors do
 not reach TF-IDF, as the table shows. Then contrast: {pairs} pairs of paraphrases from the training clusters, both ways,
 each with the sentence that looks most alike by TF-IDF and is no paraphrase, 64 at a time, {steps} steps. Seed {seed}.
 {minutes} minutes of processor time for both on {machine}. Nothing was chosen by the test.
 
-## Limits
+## Limitations
 It knows short everyday English. A long text is more than it has ever seen, names are nearly alike to it, and what it
 calls alike is what translators into French wrote alike.
 """

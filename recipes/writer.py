@@ -48,11 +48,11 @@ It writes, after `ROMEO.` (temperature 0.8, seed 1):
 {sample}
 ```
 
-## Data
+## Training data
 Shakespeare's plays and poems in modern spelling, texts of Project Gutenberg, public domain: 4.6 MB to learn from;
 Macbeth and Twelfth Night for validation, The Tempest and Richard II for the test. `glassformer data fetch shakespeare`.
 
-## How it was trained
+## Training
 `python recipes/writer.py`: {steps} steps of 1,024 tokens ({epochs} times through the text), AdamW with warm-up and a
 cosine schedule. Seed {seed}. {minutes} minutes of processor time on {machine}. Nothing was chosen by the test.
 
@@ -65,7 +65,7 @@ longer trainings.
 
 {table}
 
-## Limits
+## Limitations
 It knows how a play looks and sounds, and no more: sentences hold together for a line or two, a scene does not. Nothing
 it writes is a quotation to rely on, or advice.
 """

@@ -26,6 +26,7 @@ from glassformer.data.sources import open_data
 from glassformer.errors import InputError
 from glassformer.models import MLP, Speech, ViT, vit
 from glassformer.pipelines import (
+    Classification,
     LabelScore,
     Segment,
     Transcript,
@@ -101,7 +102,7 @@ def test_pictures_of_the_same_name_are_all_kept(tmp_path: Path) -> None:
 
 def test_bars_on_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("sys.stdout.isatty", lambda: True)
-    shown = shown_classes("a.png", [LabelScore("cat", 0.75), LabelScore("horse", 0.25)])
+    shown = shown_classes("a.png", Classification((LabelScore("cat", 0.75), LabelScore("horse", 0.25))))
     assert shown.splitlines() == ["a.png", f"  cat     75.0%  {'█' * 30}", f"  horse   25.0%  {'█' * 10}"]
 
 

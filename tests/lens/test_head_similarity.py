@@ -140,7 +140,7 @@ def test_mistakes(run: Run) -> None:
         head_map(torch.rand(3, 3))
     with pytest.raises(InputError, match="1 heads in 4 groups"):
         head_map(torch.zeros(1, 1))
-    with pytest.raises(ShapeError, match="hold no grid"):
+    with pytest.raises(ShapeError, match="not a grid of 2 × 2"):
         on_grid(torch.ones(3), torch.ones(3), (2, 2))
     pair = Seq2Seq(seq2seq.tiny()).eval()
     with torch.no_grad(), trace(pair, "*.A") as other:

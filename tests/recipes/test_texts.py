@@ -94,7 +94,7 @@ def test_what_is_shipped_is_small_and_says_what_it_is(name: str) -> None:
     assert size < MEGABYTES[name] * 1e6
     card = (HERE / name / "card.md").read_text(encoding="utf-8")
     assert f"{measured['parameters']:,}" in card
-    assert {"## Data", "## Limits"} <= set(card.splitlines())
+    assert {"## Training data", "## Training", "## Limitations"} <= set(card.splitlines())
 
 
 @pytest.mark.slow

@@ -127,10 +127,10 @@ def test_heads_of_architectures_without_attention(
 
 OTHERS: dict[str, dict[str, Any]] = {
     "classify": {"vocab_size": 300},
-    "translate": {"image_size": 32, "augment": False},
-    "transcribe": {"image_size": 32, "vocab_size": 300, "label_smoothing": 0.1},
-    "generate": {"image_size": 32, "augment": False, "label_smoothing": 0.1},
-    "embed": {"image_size": 32, "augment": False, "label_smoothing": 0.1},
+    "translate": {"image_size": 32, "augment": False, "max_length": 9, "problem_type": "regression"},
+    "transcribe": {"image_size": 32, "vocab_size": 300, "label_smoothing": 0.1, "max_length": 9},
+    "generate": {"image_size": 32, "augment": False, "label_smoothing": 0.1, "max_length": 9},
+    "embed": {"image_size": 32, "augment": False, "label_smoothing": 0.1, "problem_type": "regression"},
 }
 
 

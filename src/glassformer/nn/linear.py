@@ -53,6 +53,11 @@ class Linear(nn.Linear):
         return nn.functional.linear(input, self.weight, self.bias)
 
 
+def version_of(weight: Tensor) -> int:
+    """Return how often a weight was changed in place; torch does not count it for tensors made in inference mode."""
+    return -1 if weight.is_inference() else weight._version
+
+
 def joint(input: Tensor, *layers: Linear) -> tuple[Tensor, ...]:
     """W₁ x + b₁, W₂ x + b₂, …: layers with the same input, computed as one product if their kernels allow it."""
     kernel = getattr(layers[0], "kernel", None)

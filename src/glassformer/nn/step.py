@@ -21,7 +21,7 @@ from glassformer.core.values import has_values
 from glassformer.nn.attention import MultiHeadAttention, Turn, View
 from glassformer.nn.cache import LayerCache, StaticCache
 from glassformer.nn.feedforward import ACTIVATIONS
-from glassformer.nn.linear import Linear
+from glassformer.nn.linear import Linear, version_of
 from glassformer.nn.norm import LayerNorm, RMSNorm
 from glassformer.nn.tap import Tap
 
@@ -63,7 +63,7 @@ class Step:
 
     def _state(self) -> list[object]:
         """What the packed weights were made from."""
-        return [(layer.weight._version, layer.kernel) for layer in self.layers]
+        return [(version_of(layer.weight), layer.kernel) for layer in self.layers]
 
     def usable(self, X: Tensor, cache: Sequence[BlockCache]) -> bool:
         if not self.supported or any(self.users) or self.blocks[0].training:

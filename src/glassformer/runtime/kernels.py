@@ -16,7 +16,7 @@ from torch.nn.functional import linear
 
 from glassformer.core.values import has_values
 from glassformer.errors import InputError
-from glassformer.nn.linear import Linear
+from glassformer.nn.linear import Linear, version_of
 
 # oneDNN lays packed weights out for an expected number of rows; this one is good from 1 row to thousands.
 EXPECTED_ROWS = 128
@@ -47,7 +47,7 @@ class PackedKernel:
                 f"a model prepared for {self.precision} has no gradients",
                 'load it with precision="fp32" to train it or to differentiate through it',
             )
-        source = (weight.data_ptr(), weight._version)
+        source = (weight.data_ptr(), version_of(weight))
         kept = self._packed.get(1)
         if kept is None or kept[0] != source:
             kept = self._keep(source, [weight], [bias])
@@ -64,7 +64,7 @@ class PackedKernel:
                 return None
             if type(layer).forward is not Linear.forward or layer._forward_hooks or layer._forward_pre_hooks:
                 return None
-            source += (layer.weight.data_ptr(), layer.weight._version)
+            source += (layer.weight.data_ptr(), version_of(layer.weight))
         first = layers[0].weight
         if not has_values(input) or (torch.is_grad_enabled() and (input.requires_grad or first.requires_grad)):
             return None
@@ -77,7 +77,7 @@ class PackedKernel:
 
     def packed(self, layers: Sequence[Linear]) -> Callable[[Tensor], Tensor]:
         """Return the product with the weights of these layers as they are now, without checks."""
-        source = tuple(part for layer in layers for part in (layer.weight.data_ptr(), layer.weight._version))
+        source = tuple(part for layer in layers for part in (layer.weight.data_ptr(), version_of(layer.weight)))
         kept = self._packed.get(len(layers))
         if kept is None or kept[0] != source:
             kept = self._keep(source, [layer.weight for layer in layers], [layer.bias for layer in layers])

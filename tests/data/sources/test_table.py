@@ -11,7 +11,7 @@ from glassformer.errors import InputError
 
 
 def test_one_table_of_weights_and_datasets() -> None:
-    assert ITEMS.keys() == WEIGHTS.keys() | DATASETS.keys()
+    assert ITEMS.keys() == WEIGHTS.keys() | DATASETS.keys() | {"pyodide"}
     assert not WEIGHTS.keys() & DATASETS.keys()
     names = "mnist fashion-mnist cifar10 uci-digits tatoeba-en-fr tatoeba-en-es asterisk-en librivox moby-dick"
     assert DATASETS.keys() == {*names.split(), "shakespeare", "enwik8"}

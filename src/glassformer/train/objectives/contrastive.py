@@ -118,7 +118,6 @@ class Contrastive(TaskObjective):
 
 def build(args: TrainArgs, first: Source, second: Source | None) -> tuple[nn.Module, Contrastive]:
     """Build a sentence encoder to fine-tune and its objective from pairs of sentences with the same meaning."""
-    args.reject("sentence pairs", "image_size", "augment", "augmentation", "label_smoothing", "problem_type")
     base = base_model(args, "a sentence encoder", lambda model: can(model, "embed"))
     if base is None:
         raise ConfigError("pairs of sentences fine-tune an encoder, and none is given", "add --from all-minilm-l6-v2")

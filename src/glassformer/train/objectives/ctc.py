@@ -180,7 +180,7 @@ class CTC(TaskObjective):
 
 def build(args: TrainArgs) -> tuple[nn.Module, CTC]:
     """Build a streaming speech recogniser and its objective from recordings with transcripts."""
-    args.reject("speech recognition", "image_size", "vocab_size", "label_smoothing")
+    args.reject("speech recognition", "image_size", "vocab_size", "label_smoothing", "max_length", "problem_type")
     first, second = data_paths(args)
     columns = args.column_names
     other = None if second is None else Recordings.open(second, columns)

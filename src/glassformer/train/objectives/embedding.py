@@ -14,6 +14,8 @@ from glassformer.train.splits import data_paths
 
 def build(args: TrainArgs) -> tuple[nn.Module, TaskObjective]:
     """Build a sentence encoder and its objective; the data are pairs if they have a column for the second sentence."""
+    args.reject("sentence embeddings", "image_size", "augment", "augmentation", "label_smoothing")
+    args.reject("sentence embeddings", "problem_type")
     first, second = data_paths(args)
     reader, _, _ = open_reader(first, ("line", "text", "text_pair"), args.column_names)
     if "text_pair" in args.column_names or are_names(reader.names, ("text_pair",)):

@@ -99,6 +99,7 @@ class LanguageModeling(TaskObjective):
 def build(args: TrainArgs) -> tuple[nn.Module, LanguageModeling]:
     """Build a language model and its objective from plain text."""
     args.reject("language modeling", "image_size", "augment", "augmentation", "label_smoothing")
+    args.reject("language modeling", "max_length", "problem_type")
     first, second = data_paths(args)
     text = _text(first, args)
     base = base_model(args, "a language model", lambda model: can(model, "generate") and inputs_of(model) == ("text",))

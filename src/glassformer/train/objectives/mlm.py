@@ -137,8 +137,8 @@ class MaskedLM(TaskObjective):
 
 def build(args: TrainArgs) -> tuple[nn.Module, MaskedLM]:
     """Build an encoder that predicts masked tokens and embeds sentences, from text with one sentence per line."""
-    args.reject("masked language modeling", "image_size", "augment", "augmentation", "label_smoothing")
     args.one_of("transformer")
+    args.reject("masked language modeling", "max_length")
     first, second = data_paths(args)
     columns = args.column_names
     whole = Lines.open(first, columns)

@@ -129,7 +129,7 @@ class Translation(TaskObjective):
 
 def build(args: TrainArgs) -> tuple[nn.Module, Translation]:
     """Build a translator and its objective from a table of sentence pairs."""
-    args.reject("translation", "image_size", "augment", "augmentation")
+    args.reject("translation", "image_size", "augment", "augmentation", "max_length", "problem_type")
     first, second = data_paths(args)
     columns = args.column_names
     whole = Pairs.open(first, columns)
