@@ -20,14 +20,10 @@ NAMES: dict[str, tuple[str, ...]] = {
              "title"),
     "text_pair": ("text_pair", "text2", "text_b", "sentence2", "hypothesis", "question2", "positive", "answer"),
     "negative": ("negative", "hard_negative", "negatives"),
-    "similarity": ("similarity", "similarity_score", "score", "label"),
     "source": ("source", "src", "source_text", "sentence1", "text1", "input"),
     "target": ("target", "tgt", "target_text", "sentence2", "text2", "output"),
     "tokens": ("tokens", "words"),
     "tags": ("ner_tags", "tags", "labels", "pos_tags", "chunk_tags"),
-    "messages": ("messages", "conversations", "conversation"),
-    "prompt": ("prompt", "instruction", "question", "input"),
-    "completion": ("completion", "response", "output", "answer"),
     "line": ("line", *_TEXT, "sentence1", "title"),
 }  # fmt: skip
 LANGUAGES = frozenset((
