@@ -8,6 +8,7 @@ import json
 import subprocess
 import sys
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -25,13 +26,18 @@ HEIGHT = {package: height for height, package in enumerate(LAYERS)}
 MODULES = sorted(path for path in SRC.rglob("*.py"))
 
 
+@cache
+def tree(path: Path) -> ast.Module:
+    return ast.parse(path.read_text(encoding="utf-8"))
+
+
 def package_of(path: Path) -> str:
     return path.relative_to(SRC).parts[0].removesuffix(".py")
 
 
 def imports(path: Path) -> Iterator[tuple[str, int]]:
     """Every module of ours that a file imports, wherever in the file the import stands."""
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+    for node in ast.walk(tree(path)):
         if isinstance(node, ast.Import):
             yield from ((alias.name, node.lineno) for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
@@ -86,7 +92,7 @@ def module_name(path: Path) -> str:
 
 def top_level_imports(path: Path, names: dict[str, Path]) -> Iterator[str]:
     """Yield the modules of ours that importing a file imports; `from package import module` is the module."""
-    for node in ast.parse(path.read_text(encoding="utf-8")).body:
+    for node in tree(path).body:
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names if alias.name in names)
         elif isinstance(node, ast.ImportFrom):
@@ -103,7 +109,7 @@ def test_models_are_asked_for_capabilities_and_not_for_their_class() -> None:
     architectures = {
         node.name
         for path in (SRC / "models").glob("*.py")
-        for node in ast.parse(path.read_text(encoding="utf-8")).body
+        for node in tree(path).body
         if isinstance(node, ast.ClassDef) and "register" in map(ast.unparse, node.decorator_list)
     }
     assert {"ViT", "Decoder", "Whisper", "Hybrid"} <= architectures
@@ -119,7 +125,7 @@ def test_models_are_asked_for_capabilities_and_not_for_their_class() -> None:
 
 def classes_tested_for(path: Path) -> Iterator[tuple[str, int]]:
     """Yield the last part of every class name that a file tests for."""
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+    for node in ast.walk(tree(path)):
         tested: list[ast.expr] = []
         if isinstance(node, ast.Call) and ast.unparse(node.func) in ("isinstance", "issubclass"):
             tested = node.args[1:]
@@ -183,7 +189,7 @@ def test_no_generator_suspends_in_a_gradient_mode() -> None:
 
     wrong = []
     for path in MODULES:
-        for function in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        for function in ast.walk(tree(path)):
             if not isinstance(function, ast.FunctionDef):
                 continue
             if "contextmanager" in map(ast.unparse, function.decorator_list):
