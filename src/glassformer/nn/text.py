@@ -112,11 +112,13 @@ class TextStack(Stack):
     def _past(self, t: int, s: int, real: Tensor | None, device: torch.device) -> View:
         """Return the causal view of t tokens over the last s, limited to the window if there is one."""
         width = self.config.window
-        if real is None and (width is None or (not torch.compiler.is_compiling() and s <= width)):
+        if real is None and width is None:
             return View(causal=True)
-        in_chunks = width is not None and t == s > 2 * width and real is None and self.relative is None
-        if in_chunks and not torch.compiler.is_compiling():
-            return View(causal=True, window=width)
+        if real is None and width is not None and not torch.compiler.is_compiling():  # a graph serves every length
+            if s <= width:
+                return View(causal=True)
+            if t == s > 2 * width and self.relative is None:
+                return View(causal=True, window=width)
         seen = causal(t, s, device=device) if width is None else window(t, s, width=width, causal=True, device=device)
         if real is None:
             return View(mask=seen)
