@@ -47,6 +47,7 @@ from glassformer.pipelines.translate import AT_ONCE, translate
 X = TypeVar("X")
 Progress = Callable[[list[X]], Iterable[X]]
 IMAGES, BLOCKS, SENTENCES = 64, 16, 64  # batch sizes
+LONGEST_RECORDING = 3600.0  # seconds; the shorter limit of training does not apply to transcribing
 
 
 def evaluate(
@@ -76,7 +77,7 @@ def evaluate(
     if can(model, "translate"):
         return _pairs(model, Pairs.open(place, columns), limit, progress, tally)
     if can(model, "transcribe"):
-        return _recordings(model, Recordings.open(place, columns), limit, progress, tally)
+        return _recordings(model, Recordings.open(place, columns, longest=LONGEST_RECORDING), limit, progress, tally)
     if can(model, "embed"):
         if isinstance(place, Path) and place.suffix == ".txt":
             return _masked(model, Lines.open(place), limit, tally)
