@@ -365,7 +365,7 @@ def test_the_vocabulary_is_tiktokens_and_silence_is_hugging_faces(tmp_path: Path
     ranks = {base64.b64decode(word): int(rank) for word, rank in lines}
     pattern = r"""'(?:[sdmt]|ll|ve|re)| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+"""
     theirs = tiktoken.Encoding("t", pat_str=pattern, mergeable_ranks=ranks, special_tokens={})
-    text = Path(__file__).read_text(encoding="utf-8")
+    text = Path(__file__).read_text(encoding="utf-8").replace("<|", "< ")  # no special tokens
     assert words.encode(text).ids == theirs.encode(text)
 
 
