@@ -5,7 +5,7 @@ READY := $(VENV)/.ready
 # Compiled modules are kept: the tests start many processes, and each would compile the package again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: run browser test test-all lint types unit slow thorough fuzz golden bench compare clean
+.PHONY: run browser test test-all lint types types-js unit slow thorough fuzz golden bench compare clean
 
 run: $(READY)
 	@$(VENV)/bin/glassformer serve
@@ -19,6 +19,13 @@ lint: $(READY)
 
 types: $(READY)
 	$(VENV)/bin/mypy
+
+# Checks the JSDoc types of the workbench's scripts. Needs npm, which users do not: the test of it is skipped without.
+TSC = $(VENV)/typescript/node_modules/.bin/tsc
+types-js: $(READY)
+	@command -v npm >/dev/null || { echo "No npm on this machine: the types of the scripts cannot be checked."; exit 1; }
+	test -x $(TSC) || npm install --silent --no-save --prefix $(VENV)/typescript typescript@5.9.3
+	$(TSC) -p .
 
 unit: $(READY) browser
 	OMP_NUM_THREADS=1 $(PY) -m pytest -n 2 --dist worksteal -m "not slow"
@@ -35,7 +42,7 @@ thorough: $(READY)
 
 # Random exercises, answers and documents: none may crash, abort, or take two seconds of CPU time.
 fuzz: $(READY)
-	OMP_NUM_THREADS=1 $(PY) tests/fuzz.py --inputs 100000
+	OMP_NUM_THREADS=1 $(PY) tests/fuzz.py --inputs 100000 --jobs 2
 
 # Slow tests may fetch pinned data from the package registries, and use both cores.
 slow: $(READY) browser

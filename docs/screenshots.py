@@ -29,7 +29,7 @@ def main() -> None:
     try:
         with sync_playwright() as playwright:
             browser = playwright.chromium.launch(executable_path=shutil.which("chromium"), args=FLAGS)
-            page = browser.new_page(viewport={"width": 1180, "height": 640})
+            page = browser.new_page(viewport={"width": 1180, "height": 710})
             page.set_default_timeout(90_000)
             paper(page, found.group())
             zoom(page, found.group())

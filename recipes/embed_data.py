@@ -29,7 +29,7 @@ LIMIT = 3_000_000  # bytes of one archive
 
 
 def _pictures(folder: Path, *, each: Mapping[str, int]) -> Files:
-    """So many of each class in train and in test."""
+    """Copy this many images of each class to train and to test."""
     files = {}
     for part, most in each.items():
         for label in sorted((folder / part).iterdir()):
@@ -42,7 +42,7 @@ def _pictures(folder: Path, *, each: Mapping[str, int]) -> Files:
 
 
 def _pairs(folder: Path, *, most: Mapping[Part, int]) -> Files:
-    """Whole sentences with all their translations, until there are so many pairs; in the order of the file."""
+    """Copy sentences with all their translations up to a number of pairs, in the order of the file."""
     files = {}
     for part, limit in most.items():
         lines = (folder / f"{part}.tsv").read_text(encoding="utf-8").split("\n")[:-1]
@@ -60,7 +60,7 @@ def _pairs(folder: Path, *, most: Mapping[Part, int]) -> Files:
 
 
 def _speech(folder: Path, *, seconds: Mapping[Part, float]) -> Files:
-    """Recordings of less than eight seconds until there are so many seconds in all, as FLAC."""
+    """Copy recordings of less than eight seconds as FLAC, up to a total duration."""
     files = {}
     for part in PARTS:
         header, *lines = (folder / f"{part}.tsv").read_text(encoding="utf-8").splitlines()
@@ -126,7 +126,7 @@ TERMS = {
 
 
 def origin(name: str, item: Item, what: str) -> str:
-    """What stands beside the archive and in it: where it comes from and under which licence."""
+    """Return the origin and licence of a dataset, as text for the archive and beside it."""
     lines = [f"# {name}: {item.about}", "", item.origin, "", f"Embedded: {what}.", ""]
     lines += [f"Licence: {item.licence}", "", TERMS[item.licence], "", "From:"]
     lines += [f"- {one.label} ({one.registry}), sha256 {one.sha256}" for one in item.packages]
@@ -134,7 +134,7 @@ def origin(name: str, item: Item, what: str) -> str:
 
 
 def pack(files: Mapping[str, bytes]) -> bytes:
-    """The same files, the same bytes: sorted, without times or owners."""
+    """Write a reproducible archive: files sorted, without times and owners."""
     raw = io.BytesIO()
     with tarfile.open(fileobj=raw, mode="w", format=tarfile.USTAR_FORMAT) as packed:
         for name in sorted(files):
@@ -145,7 +145,7 @@ def pack(files: Mapping[str, bytes]) -> bytes:
 
 
 def embed(name: str, folder: Path, place: Path = HERE) -> Path:
-    """The archive of a dataset's part, made from its folder, and NAME.md beside it."""
+    """Write the archive of a subset from its folder, and NAME.md beside it."""
     what, choose = CHOICES[name]
     card = origin(name, DATASETS[name], what)
     data = pack({**choose(folder), "ORIGIN.md": card.encode()})

@@ -1,4 +1,4 @@
-"""How well and how soon a recogniser writes what is said: word error rate, latency and cost of live listening."""
+"""Word error rate, latency and cost of live transcription."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ FAINT = 10**-1.75  # 35 dB below the loudest: speech is over
 
 @dataclass(frozen=True)
 class Told:
-    """A recording: what was said, the words as they were given, how long it is, how long the computing took."""
+    """A transcribed recording: reference, words with their times, duration, and processor time."""
 
     meant: str
     words: tuple[Word, ...]
@@ -40,7 +40,7 @@ class Told:
 
 
 def told(model: nn.Module, recordings: Recordings, recognizer: RecognizerConfig | None = None) -> list[Told]:
-    """Every recording that can be used, heard live in pieces of 40 ms with silence after it; CPU time is counted."""
+    """Transcribe every usable recording live, in pieces of 40 ms followed by silence, and count processor time."""
     found = []
     for i in range(len(recordings)):
         try:
@@ -55,13 +55,13 @@ def told(model: nn.Module, recordings: Recordings, recognizer: RecognizerConfig 
 
 
 def loud(wave: Tensor) -> Tensor:
-    """For each 20 ms: whether its level is within 35 dB of the loudest."""
+    """Return, for each 20 ms, whether its level is within 35 dB of the loudest."""
     level = pad(wave, (0, -len(wave) % TICK)).reshape(-1, TICK).square().mean(1).sqrt()
     return level > FAINT * level.max()
 
 
 def over(wave: Tensor) -> float:
-    """The end of the last loud 20 ms, in seconds: no network is asked."""
+    """Return the end of the last loud 20 ms in seconds."""
     return float(loud(wave).nonzero().max() + 1) * TICK / RATE
 
 
@@ -95,7 +95,7 @@ def summary(heard: Sequence[Told]) -> dict[str, float]:
 
 
 def delays(values: Tensor) -> dict[str, float]:
-    """The median, what 95 % do not exceed, and the share that is at most half a second; nothing of nothing."""
+    """Return the median, the 95th percentile and the share of at most half a second; {} without delays."""
     if not len(values):
         return {}
     found = {"median": values.quantile(0.5), "95": values.quantile(0.95)}

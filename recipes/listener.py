@@ -1,10 +1,8 @@
-"""The listener: a recogniser that writes words while they are spoken; and a GRU and a convolution of its size.
+"""listener: a streaming speech recogniser.
 
-Real speech is the training part of `asterisk-en`: one voice, telephone prompts, 20 minutes. So little does not teach
-how English sounds, so half of what is heard are texts read by SYNTHETIC voices, and short real recordings come joined
-too (recipes/voices.py). It is measured on real recordings alone. All learn in turn from the same batches, on one core,
-the one that is shipped for longer; measured.json says how long each took and on what machine. What was broken off goes
-on where it was.
+The real speech is the training split of `asterisk-en`: one voice, telephone prompts, 20 minutes. That is too little to
+learn how English sounds, so half of the training audio is SYNTHETIC speech, and combinations of short real recordings
+are added (recipes/voices.py). Evaluation uses real recordings only. Interrupted runs are resumed.
 
     python recipes/voices.py
     OMP_NUM_THREADS=1 python recipes/listener.py [--runs RUNS]
@@ -14,7 +12,6 @@ on where it was.
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable, Collection
 from copy import copy
 from functools import partial
 from pathlib import Path
@@ -22,31 +19,26 @@ from typing import Literal
 
 import torch
 from texts import Learner, teach
-from torch import nn
 
 from glassformer.checkpoints import load
 from glassformer.data.augment_audio import Augment
 from glassformer.data.packages import cache
 from glassformer.data.recordings import Recordings
 from glassformer.data.sources import open_data
-from glassformer.models import ConvNet1d, Recurrent, Speech
+from glassformer.models import Speech
 from glassformer.pipelines.speech.charset import RecognizerConfig
 from glassformer.train import TrainArgs
 from glassformer.train.objectives import speech_models
 from glassformer.train.objectives.ctc import CTC, MEL, STACK, Part, save_speech
 
 RECOGNIZER = RecognizerConfig(mel=MEL, stack=STACK)
-SEED, SECONDS = 7, 24.0  # sound in a step
-FIRST, SECOND, LONG = 1_200, 2_500, 13_000  # steps of the first part, of a peer's second, of the shipped one's
-WARM = 200  # steps in which the rate rises
-TIMES = 24  # that a real recording is heard for every synthetic one: then half of all sound is real
-EARLY = 0.03  # nats that an alignment gains by speaking 40 ms earlier
-KINDS = {
-    "listener": "Transformer in chunks of 120 ms",
-    "short": "the same, as many steps as its peers",
-    "gru": "GRU, 3 layers of 324",
-    "convolution": "causal convolutions, 7 blocks of 200",
-}
+SEED, SECONDS = 7, 24.0  # seconds of audio per step
+FIRST, SECOND = 1_200, 13_000  # steps of the two stages
+WARM = 200  # warmup steps
+TIMES = 24  # repetitions of a real recording for every synthetic one, so that half of the audio is real
+EARLY = 0.03  # nats that an alignment gains by emitting a symbol 40 ms earlier
+FIRST_STAGE, SECOND_STAGE = "listener-first", "listener"
+WHAT = "Transformer in chunks of 120 ms"
 
 
 def part(name: str, of: str) -> Recordings:
@@ -54,7 +46,7 @@ def part(name: str, of: str) -> Recordings:
 
 
 def objective() -> CTC:
-    """Synthetic voices have their own speeds already, and joined recordings are many enough."""
+    """CTC on real, joined and synthetic recordings; only real recordings are changed in speed."""
     made = lambda name: Recordings.open(cache() / name / "train.tsv")
     parts = [
         Part(part("asterisk-en", "train"), TIMES),
@@ -88,48 +80,35 @@ def plan(steps: int, warmup: int, schedule: Literal["constant", "cosine"]) -> Tr
     )
 
 
-def steady(heard: CTC) -> Speech:
-    some = heard.batch(heard.epoch(0)[0], SEED)
+def initial_model(objective: CTC) -> Speech:
+    """Return an untrained model whose stem is normalised on one batch."""
+    some = objective.batch(objective.epoch(0)[0], SEED)
     assert some is not None
     return speech_models.normalise_stem(Speech(speech_models.transformer(RECOGNIZER), seed=SEED), some["frames"])
 
 
-def begun(kind: str) -> str:
-    """The first part's name; the short one and the shipped one share theirs."""
-    return "listener-first" if kind == "short" else f"{kind}-first"
-
-
-def parts(kind: str, heard: CTC, folder: Path) -> list[tuple[Path, Learner]]:
-    """First what is said, then how early: while a network hears nothing, earlier is all that it would learn."""
-    build: dict[str, Callable[[], nn.Module]] = {
-        "listener": partial(steady, heard),
-        "short": partial(steady, heard),
-        "gru": lambda: Recurrent(speech_models.gru(RECOGNIZER), seed=SEED),
-        "convolution": lambda: ConvNet1d(speech_models.convolution(RECOGNIZER), seed=SEED),
-    }
-    first, second = folder / begun(kind), folder / kind
-    soon = copy(heard)  # with the same frames
-    soon.slope = EARLY
+def stages(objective: CTC, runs: Path) -> list[tuple[Path, Learner]]:
+    """Recognition first, low latency second: a network that recognises nothing would learn nothing but to be early."""
+    first, second = runs / FIRST_STAGE, runs / SECOND_STAGE
+    early = copy(objective)  # shares the cached frames
+    early.slope = EARLY
     save = partial(save_speech, recognizer=RECOGNIZER, half=True)
-    both = partial(Learner, what=KINDS[kind], save=save, measure=heard.evaluate)
-    hear = both(name=first.name, build=build[kind], objective=heard, plan=plan(FIRST, WARM, "constant"))
-    plan_2 = plan(LONG if kind == "listener" else SECOND, WARM // 4, "cosine")
-    hurry = both(name=second.name, build=lambda: load(first / "model"), objective=soon, plan=plan_2)
+    both = partial(Learner, what=WHAT, save=save, measure=objective.evaluate)
+    build = partial(initial_model, objective)
+    hear = both(name=first.name, build=build, objective=objective, plan=plan(FIRST, WARM, "constant"))
+    plan_2 = plan(SECOND, WARM // 4, "cosine")
+    hurry = both(name=second.name, build=lambda: load(first / "model"), objective=early, plan=plan_2)
     return [(first, hear), (second, hurry)]
 
 
-def listener(runs: Path, kinds: Collection[str] = tuple(KINDS)) -> None:
-    """All of them, or some, one after the other; what is done is not done again."""
+def listener(runs: Path) -> None:
+    """Train both stages; a finished stage is not trained again."""
     torch.set_num_threads(1)
-    heard = objective()
-    for kind in kinds:
-        for folder, one in parts(kind, heard, runs):
-            teach(one, folder, True, measured=False)
+    for folder, stage in stages(objective(), runs):
+        teach(stage, folder, True, measured=False)
 
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=str(__doc__).splitlines()[0])
-    parser.add_argument("--runs", type=Path, default=Path("runs/listener"), help="where the trainings are kept")
-    parser.add_argument("kinds", nargs="*", choices=[*KINDS, []], help="which of them, unless all")
-    given = parser.parse_args()
-    listener(given.runs, given.kinds or tuple(KINDS))
+    parser.add_argument("--runs", type=Path, default=Path("runs/listener"), help="Folder of the training runs.")
+    listener(parser.parse_args().runs)

@@ -20,7 +20,7 @@ from typing import Any
 
 import torch
 from latency import PIECE, Told, delays, summary, told
-from listener import KINDS, RECOGNIZER, SEED, begun, part
+from listener import FIRST_STAGE, RECOGNIZER, SECOND_STAGE, SEED, WHAT, part
 from shared import machine
 from texts import minutes, table
 from torch import nn
@@ -41,14 +41,14 @@ from glassformer.pipelines.transcribe import word_decoder
 from glassformer.runtime import card as circumstances
 from glassformer.train.objectives.ctc import save_speech
 
-SENTENCES, REAL = 60_000, 60  # of Tatoeba; times that a real transcript counts beside them
+SENTENCES, REAL = 60_000, 60  # sentences of Tatoeba; repetitions of a real transcript
 WEIGHTS = [(0.3, 0.6), (0.5, 0.6), (0.7, 0.6), (0.6, 0.9)]  # α, γ
 WIDTH = 16
-HOLD, PAUSE, FIRST = 2, 0.36, 0.24  # by the validation part; the card says what others would do
+HOLD, PAUSE, FIRST = 2, 0.36, 0.24  # chosen on the validation split
 
 
 def reading() -> RecognizerConfig:
-    """With how letters follow each other in the transcripts that it was trained on, and in more sentences."""
+    """Return the recogniser with a character n-gram model of the training transcripts and of Tatoeba."""
     real, symbols = part("asterisk-en", "train"), RECOGNIZER.charset
     with (open_data("tatoeba-en-fr") / "train.tsv").open(encoding="utf-8") as file:
         sentences = list(dict.fromkeys(line.split("\t")[0] for line in file))[:SENTENCES]
@@ -61,7 +61,7 @@ def reading() -> RecognizerConfig:
 
 @torch.no_grad()
 def rows_of(model: nn.Module, recordings: Recordings) -> list[tuple[LogitRows, str]]:
-    """Rows of each recording, heard at once."""
+    """Return the logits of each recording, computed in one pass, and its transcript."""
     found = []
     for i in range(len(recordings)):
         frames = log_mel(recordings.wave(i), RECOGNIZER.mel).float()
@@ -81,16 +81,16 @@ def errors(rows: list[tuple[LogitRows, str]], recognizer: RecognizerConfig) -> f
 
 
 def searched(model: nn.Module, recognizer: RecognizerConfig) -> RecognizerConfig:
-    """The weights that do best on the validation part."""
+    """Return the search weights with the lowest word error rate on the validation split."""
     rows = rows_of(model, part("asterisk-en", "valid"))
     trials = [replace(recognizer, search=replace(recognizer.search, alpha=a, gamma=g)) for a, g in WEIGHTS]
     return min(trials, key=lambda one: errors(rows, one))
 
 
 def first_words(heard: list[Told], recordings: Recordings) -> dict[str, float]:
-    """How long after the end of the first word that was said the first word was given, where that end is known."""
+    """Delays of the first word after the end of the spoken first word, where that end is known."""
     if len(heard) != len(recordings):
-        raise SystemExit(f"{len(recordings) - len(heard)} recordings cannot be used; mend the part")
+        raise SystemExit(f"{len(recordings) - len(heard)} recordings of the split cannot be used")
     late = []
     for i, one in enumerate(heard):
         ends = word_ends(recordings.wave(i), one.meant.split())
@@ -99,35 +99,36 @@ def first_words(heard: list[Told], recordings: Recordings) -> dict[str, float]:
     return {"recordings": len(late), **delays(torch.tensor(late)), "longest": round(max(late, default=0.0), 3)}
 
 
-def measured(run: Path, name: str, recognizer: RecognizerConfig) -> tuple[dict[str, Any], RecognizerConfig]:
-    model = load(run / name / "model")
+def measured(run: Path, recognizer: RecognizerConfig) -> tuple[dict[str, Any], RecognizerConfig]:
+    model = load(run / SECOND_STAGE / "model")
     recognizer = searched(model, recognizer)
     test = part("asterisk-en", "test")
     heard = told(model, test, recognizer)
     return (
         {
             "kind": type(model).__name__,
-            "what": KINDS[name],
+            "what": WHAT,
             "parameters": sum(weight.numel() for weight in model.parameters()),
             "search": asdict(recognizer.search),
             "held_out": summary(heard) | {"wer_without_spelling": round(errors(rows_of(model, test), RECOGNIZER), 4)},
             "first_words": first_words(heard, test),
-            "trained": trained(run, name),
+            "trained": trained(run),
         },
         recognizer,
     )
 
 
-def trained(run: Path, name: str) -> dict[str, Any]:
-    """Steps of each part, and the time of both."""
-    parts = [json.loads((run / one / "trained.json").read_text(encoding="utf-8")) for one in (begun(name), name)]
+def trained(run: Path) -> dict[str, Any]:
+    """Steps of each stage, and the time of both."""
+    folders = (run / FIRST_STAGE, run / SECOND_STAGE)
+    parts = [json.loads((folder / "trained.json").read_text(encoding="utf-8")) for folder in folders]
     seconds = {name: sum(one[name] for one in parts) for name in ("seconds", "processor_seconds")}
     left_out = [line for one in parts for line in one["left_out"]]
     return {"steps": [one["steps"] for one in parts], "seed": SEED, **seconds, "left_out": left_out}
 
 
 def exact(model: nn.Module, recordings: Recordings) -> dict[str, int]:
-    """How many recordings say the same, heard live and whole: by `transcribe`, and in one pass of the network."""
+    """Count recordings whose live text equals that of `transcribe`, and that of one pass of the network."""
     recognizer, same = recognizer_config(model), {"recordings": len(recordings), "whole": 0, "one_pass": 0}
     passes = rows_of(model, recordings)
     for i, (rows, _) in enumerate(passes):
@@ -144,8 +145,8 @@ def clips() -> list[Recordings]:
 
 def ship(run: Path, folder: Path = HERE / "listener") -> dict[str, Any]:
     torch.set_num_threads(1)
-    ours, own = measured(run, "listener", reading())
-    save_speech(load(run / "listener" / "model"), folder, own, half=True)
+    ours, own = measured(run, reading())
+    save_speech(load(run / SECOND_STAGE / "model"), folder, own, half=True)
     model = load(folder)
     assert isinstance(model, Speech)
     result = {
@@ -165,7 +166,6 @@ def describe(folder: Path, result: dict[str, Any]) -> dict[str, Any]:
     model = load(folder)
     result["held_out"] = result["held_out"] | word_error_rates(model)
     result["librivox"]["wer"] = word_error_rates(model, clips())["wer"]
-    result.pop("peers", None)
     result["examples"] = examples(model)
     (folder / "measured.json").write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
     (folder / "card.md").write_text(card(result), encoding="utf-8")
@@ -217,7 +217,7 @@ def word_error_rates(model: nn.Module, sets: Sequence[Recordings] | None = None)
 
 
 def examples(model: nn.Module) -> list[list[str]]:
-    """References and transcripts from the best to the worst."""
+    """Return references and transcripts, from the best to the worst."""
     pairs = transcripts(model, part("asterisk-en", "test"))
     best = sorted(pairs, key=lambda one: error_rate([(one[0].split(), one[1].split())]))
     return [[meant, said] for said, meant in (*best[:: max(1, len(best) // 8)], best[-1])]

@@ -1,6 +1,6 @@
-"""Two sentences with one translation mean the same: paraphrases from sentence pairs, and how well they are found.
+"""Paraphrases from sentence pairs (two sentences with the same translation), and how well a model retrieves them.
 
-The peers are bags of words: cosines of counts, and of counts weighed by log(n/df), rare words more (TF-IDF).
+The baselines are bags of words: cosine similarity of word counts, and of TF-IDF vectors.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class Paraphrases:
 
 
 def paraphrases(pairs: Iterable[tuple[str, str]]) -> Paraphrases:
-    """Sources that share a target. Capitals and marks do not count: `Hi!` and `Hi.` are one sentence."""
+    """Group sources that share a target, ignoring case and punctuation: `Hi!` and `Hi.` are one sentence."""
     number: dict[str, int] = {}
     texts: list[str] = []
     of_target: dict[str, set[int]] = {}
@@ -65,7 +65,7 @@ def paraphrases(pairs: Iterable[tuple[str, str]]) -> Paraphrases:
 
 
 def held_out(found: Paraphrases, part: float, alone: float) -> list[bool]:
-    """Whether each sentence is for the test: `part` of the clusters, `alone` of the sentences without a paraphrase.
+    """Select the test sentences: `part` of the clusters, `alone` of the sentences without a paraphrase.
 
     By hash of the cluster's first sentence, so that it does not depend on anything else.
     """
@@ -89,13 +89,13 @@ class Retrieval:
         return [i for i, others in enumerate(self.same) if others]
 
     def hard(self) -> list[int]:
-        """Queries whose every paraphrase shares less than half of the words with it: |a ∩ b| < |a ∪ b|/2."""
+        """Return the queries that share less than half of their words with each paraphrase: |a ∩ b| < |a ∪ b|/2."""
         words = [set(tokens(text)) for text in self.texts]
         alike = lambda i, j: 2 * len(words[i] & words[j]) >= len(words[i] | words[j])
         return [i for i in self.queries if not any(alike(i, j) for j in self.same[i])]
 
     def score(self, vectors: Matrix | sparse.csr_matrix, queries: Sequence[int] | None = None) -> dict[str, float]:
-        """Mean reciprocal rank, and how often the nearest is right, by the cosines of vectors of length 1."""
+        """Return the mean reciprocal rank and the accuracy of the nearest neighbour, by cosine similarity."""
         asked = self.queries if queries is None else list(queries)
         if not asked:
             raise InputError("0 queries", "give texts that have paraphrases among them")
@@ -114,7 +114,7 @@ class Retrieval:
 
 
 def retrieval(found: Paraphrases, rows: Sequence[int]) -> Retrieval:
-    """The test on some of the texts."""
+    """Return the retrieval test over some of the texts."""
     place = {row: i for i, row in enumerate(rows)}
     same = [{place[other] for other in found.same[row] if other in place} for row in rows]
     return Retrieval([found.texts[row] for row in rows], same, [found.cluster[row] for row in rows])
@@ -125,7 +125,7 @@ def tokens(text: str) -> list[str]:
 
 
 def bags(texts: Sequence[str], known: Sequence[str] | None = None) -> sparse.csr_matrix:
-    """Counts of words in each text, of length 1; with `known` texts, weighed by log(n/df) over those (TF-IDF)."""
+    """Return word counts as vectors of length 1, weighted by log(n/df) over `known` texts if given (TF-IDF)."""
     number: dict[str, int] = {}
     rows, columns = [], []
     for i, text in enumerate(texts):
@@ -148,7 +148,7 @@ def bags(texts: Sequence[str], known: Sequence[str] | None = None) -> sparse.csr
 
 
 def lookalikes(found: Paraphrases, rows: Sequence[int], among: Sequence[int]) -> dict[int, int]:
-    """For each row the one of `among` with the most alike words (TF-IDF) that is of another cluster."""
+    """Return, for each row, the most similar text of `among` by TF-IDF that is in another cluster."""
     texts = [found.texts[i] for i in among]
     B = bags(texts, texts)
     place = {row: i for i, row in enumerate(among)}

@@ -1,4 +1,4 @@
-"""What all recipes share: the seed, how a training is followed and kept, the circumstances, what a script is given."""
+"""Shared by all recipes: the seed, training with progress lines, the machine, and the command-line arguments."""
 
 from __future__ import annotations
 
@@ -17,10 +17,7 @@ FOLDER = Path(__file__).parent.parent / "src/glassformer/checkpoints/shipped"
 
 
 class Shown:
-    """A line every so many seconds, for a log that someone follows; and the processor's time, over all resumptions.
-
-    The time that passes says little on a machine that does other things too.
-    """
+    """Print a progress line every `every` seconds, and count processor time over all resumptions of a run."""
 
     def __init__(self, name: str, folder: Path, every: float = 20.0) -> None:
         self.name, self.every, self.last = name, every, 0.0
@@ -46,26 +43,28 @@ class Shown:
 def learn(
     name: str, model: nn.Module, objective: Objective, plan: TrainArgs, folder: Path, resume: bool
 ) -> tuple[Trained, Any]:
-    """Trained to the end (else the script ends, to be resumed), and the seconds that it took, by both clocks."""
+    """Train to the end and return the result with wall-clock and processor seconds; exit if the run was interrupted."""
     folder.mkdir(parents=True, exist_ok=True)
     clock = Shown(name, folder)
     trained = fit(model, objective, plan, folder, resume=resume and (folder / "state").is_dir(), callbacks=[clock])
     if trained.stopped != "finished":
-        print(f"{name}: {trained.stopped}; go on with --resume", flush=True)
+        print(f"{name}: {trained.stopped}; continue with --resume", flush=True)
         sys.exit(0)
     return trained, {"seconds": round(trained.history[-1]["seconds"]), "processor_seconds": round(clock.seconds)}
 
 
 def machine(measured: dict[str, Any]) -> str:
-    """The circumstances, as a card says them."""
+    """Return the machine and versions as text for a card."""
     m = measured["machine"]
     threads = "1 thread" if m["threads"] == 1 else f"{m['threads']} threads"
     return f"{m['processor']}, {threads} of {m['cores']} cores, torch {m['torch']}"
 
 
-def arguments(name: str, about: str) -> argparse.Namespace:
+def arguments(name: str, about: str, *, describe: bool = False) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=about)
-    parser.add_argument("--out", type=Path, default=FOLDER / name, help="where the model goes")
-    parser.add_argument("--runs", type=Path, default=Path("runs") / name, help="where the trainings are kept")
-    parser.add_argument("--resume", action="store_true", help="go on where a training was left")
+    parser.add_argument("--out", type=Path, default=FOLDER / name, help="Folder of the model.")
+    parser.add_argument("--runs", type=Path, default=Path("runs") / name, help="Folder of the training runs.")
+    parser.add_argument("--resume", action="store_true", help="Continue the training runs.")
+    if describe:
+        parser.add_argument("--describe", action="store_true", help="Only measure the model in --out.")
     return parser.parse_args()

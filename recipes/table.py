@@ -1,4 +1,4 @@
-"""The table of the shipped models, from what was measured of each, into README.md and docs/pipelines.md.
+"""Write the table of shipped models into README.md and docs/pipelines.md, from their measured.json.
 
 python recipes/table.py
 """
@@ -24,7 +24,7 @@ VERBS = {
 
 
 def quality(held: dict[str, Any]) -> str:
-    """The number that tells a model's worth on held-out data."""
+    """Return the metric of a model on held-out data, as text."""
     match held:
         case {"accuracy": share, "images": _}:
             return f"{100 * share:.2f} % right"
@@ -36,7 +36,7 @@ def quality(held: dict[str, Any]) -> str:
             return f"paraphrases at mean reciprocal rank {rank:.2f}"
         case {"wer": rate}:
             return f"word error rate {100 * rate:.1f} %"
-    raise SystemExit(f"no number known in {sorted(held)}")
+    raise SystemExit(f"no metric known in {sorted(held)}")
 
 
 def table() -> str:

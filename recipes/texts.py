@@ -1,9 +1,8 @@
-"""Shared by the recipes of text models: train one after another, save, measure and describe."""
+"""Shared by the recipes of text models: train, save, measure and describe."""
 
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,7 +18,7 @@ from glassformer.train import Objective, TrainArgs
 
 @dataclass(frozen=True, kw_only=True)
 class Learner:
-    """One of those that are compared. `save` writes a folder that the verbs can use; `measure` tells its quality."""
+    """A model to train. `save` writes a folder that the pipelines load; `measure` evaluates what was saved."""
 
     name: str
     what: str
@@ -31,7 +30,7 @@ class Learner:
 
 
 def teach(learner: Learner, folder: Path, resume: bool, *, measured: bool = True) -> dict[str, Any]:
-    """Trains one (or goes on where it was), saves it in float16 beside its run, and measures what was saved."""
+    """Train a model, or resume its run, save it in float16 beside the run, and measure what was saved."""
     done, model_folder = folder / "measured.json", folder / "model"
     if resume and done.is_file():
         return dict(json.loads(done.read_text(encoding="utf-8")))
@@ -59,26 +58,27 @@ def _train(learner: Learner, folder: Path, model_folder: Path, resume: bool) -> 
     plan = learner.plan
     trained, seconds = learn(learner.name, learner.build(), learner.objective, plan, folder, resume)
     faults = trained.faults.summary() if trained.faults is not None else []
-    told = {"steps": plan.steps, "seed": plan.seed, **seconds, "left_out": faults}
+    how = {"steps": plan.steps, "seed": plan.seed, **seconds, "left_out": faults}
     learner.save(trained.model.eval(), model_folder)
-    (folder / "trained.json").write_text(json.dumps(told, indent=1) + "\n", encoding="utf-8")
+    (folder / "trained.json").write_text(json.dumps(how, indent=1) + "\n", encoding="utf-8")
 
 
-def with_unit_tables(build: Callable[..., nn.Module], *, seed: int) -> nn.Module:
-    """A recurrent net whose embeddings start with deviation 1, as torch's do: from 1/√width it learns much later."""
-    model = build(seed=seed)
-    for module in model.modules():
-        if isinstance(module, nn.Embedding):
-            module.weight.data.mul_(math.sqrt(module.embedding_dim))
-    return model
+def ship(learner: Learner, runs: Path, out: Path, resume: bool) -> dict[str, Any]:
+    """Train and measure a model, save it in `out`, and return the contents of its measured.json."""
+    found = teach(learner, runs / learner.name, resume)
+    learner.save(load(runs / learner.name / "model"), out)
+    return {"model": learner.name, "seed": SEED, "machine": circumstances(), **found}
+
+
+# ---- the card --------------------------------------------------------------------------------------------------------
 
 
 def minutes(one: dict[str, Any]) -> str:
     return f"{one['trained']['processor_seconds'] / 60:.1f}"
 
 
-def told(measured: dict[str, Any]) -> dict[str, str]:
-    """What every card says."""
+def card_fields(measured: dict[str, Any]) -> dict[str, str]:
+    """Return the fields that every card has."""
     return {
         "parameters": f"{measured['parameters']:,}",
         "steps": f"{measured['trained']['steps']:,}",
@@ -89,18 +89,7 @@ def told(measured: dict[str, Any]) -> dict[str, str]:
 
 
 def table(head: str, rows: Sequence[Sequence[str]]) -> str:
-    """Markdown: the columns are parted by | in the head."""
+    """Return a Markdown table; the columns of the head are separated by |."""
     columns = head.split("|")
     lines = [columns, ["---"] * len(columns), *rows]
     return "\n".join(f"| {' | '.join(cell.strip() for cell in line)} |" for line in lines)
-
-
-def compare(learners: Sequence[Learner], runs: Path, out: Path, resume: bool) -> dict[str, Any]:
-    """All of them learn; the first is saved in `out` with what was measured of all."""
-    found = {one.name: teach(one, runs / one.name, resume) for one in learners}
-    first = learners[0]
-    first.save(load(runs / first.name / "model"), out)
-    measured = {"model": first.name, "seed": SEED, "machine": circumstances(), **found[first.name]}
-    measured["peers"] = {one.name: found[one.name] for one in learners[1:]}
-    (out / "measured.json").write_text(json.dumps(measured, indent=1) + "\n", encoding="utf-8")
-    return measured

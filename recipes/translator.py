@@ -1,7 +1,7 @@
 """translator: English to French by an encoder-decoder Transformer.
 
 glassformer data fetch tatoeba-en-fr
-OMP_NUM_THREADS=1 python recipes/translator.py [--out FOLDER] [--resume]
+OMP_NUM_THREADS=1 python recipes/translator.py [--out FOLDER] [--resume] [--describe]
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import Any
 import phrases
 import torch
 from shared import SEED, arguments, learn
-from texts import Learner, compare, minutes, teach, told
+from texts import Learner, card_fields, minutes, ship, teach
 from torch import nn
 
 from glassformer.checkpoints import load
@@ -31,6 +31,7 @@ from glassformer.train import Batch, TrainArgs
 from glassformer.train.objectives.translation import Translation, save_translator, transformer
 
 VOCABULARY, TOKENS = 4000, 1200
+LANGUAGES = ("en", "fr")
 WIDTH, HEADS, HIDDEN = 160, 5, 640
 ENCODER, DECODER = (
     (0, 0, 1, 1, 2),
@@ -245,7 +246,9 @@ def translator(out: Path, runs: Path, resume: bool) -> None:
     train, valid, test = (Pairs.open(data / f"{part}.tsv") for part in ("train", "valid", "test"))
     tokenizer = tokenizer_for(train)
     settings: dict[str, Any] = {"batch_tokens": TOKENS, "label_smoothing": 0.1, "max_tokens": 48, "seed": SEED}
-    save = lambda model, folder: save_translator(model, folder, tokenizer, languages=("en", "fr"), half=True)
+    save = lambda model, folder: save_translator(
+        model, folder, tokenizer, languages=LANGUAGES, half=True, normalize_source=True
+    )
     first = Learner(
         name="small",
         what="3 + 3 layers",
@@ -280,16 +283,27 @@ def translator(out: Path, runs: Path, resume: bool) -> None:
         save=save,
         measure=lambda model: measure(model, train, test),
     )
-    measured = compare([third], runs, out, resume)
+    measured = ship(third, runs, out, resume)
     for name, one in (("first_stage", first), ("second_stage", second)):
         measured[name] = json.loads((runs / one.name / "trained.json").read_text(encoding="utf-8"))
+    write(out, measured)
+
+
+def describe(out: Path) -> None:
+    """Measure the model that is in `out` already; how it was trained is read from its measured.json."""
+    data = open_data("tatoeba-en-fr")
+    train, test = (Pairs.open(data / f"{part}.tsv") for part in ("train", "test"))
+    measured = json.loads((out / "measured.json").read_text(encoding="utf-8"))
+    write(out, measured | {"held_out": measure(load(out), train, test)})
+
+
+def write(out: Path, measured: dict[str, Any]) -> None:
     (out / "measured.json").write_text(json.dumps(measured, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
-    model = load(out)
-    (out / "card.md").write_text(CARD.format(**card_fields(measured, model)), encoding="utf-8")
+    (out / "card.md").write_text(CARD.format(**fields(measured, load(out))), encoding="utf-8")
     print(f"translator: BLEU {measured['held_out']['bleu']:.1f} in {out}", flush=True)
 
 
-def card_fields(measured: dict[str, Any], model: nn.Module) -> dict[str, Any]:
+def fields(measured: dict[str, Any], model: nn.Module) -> dict[str, Any]:
     held = measured["held_out"]
     said = held["everyday"]
     bleu_of = lambda part: "–" if part is None else f"{part['bleu']:.1f}"
@@ -297,7 +311,7 @@ def card_fields(measured: dict[str, Any], model: nn.Module) -> dict[str, Any]:
     near, rest = held["one_word_from_a_training_sentence"], held["rest"]
     stages = [measured["first_stage"], measured["second_stage"], measured["trained"]]
     return {
-        **told(measured),
+        **card_fields(measured),
         "bleu": f"{held['bleu']:.1f}",
         "chrf": f"{held['chrf']:.1f}",
         "bleu1": f"{held['bleu_first_reference']:.1f}",
@@ -327,6 +341,10 @@ CARD = """# translator
 Translates short English sentences and phrases into French: an encoder-decoder Transformer with {parameters} parameters
 (5 encoder and 4 decoder layers, width 160, 5 heads, rotary positions, a shared byte-level BPE vocabulary of 4,000).
 
+The training data are whole sentences, so every input is written as one (`normalize_source` in glassformer.json): a
+text in capitals is lower-cased, the first letter is capitalised, and a full stop is added where there is no final
+punctuation and removed from the translation.
+
 ## Evaluation
 All figures are for the weights as shipped (float16) with a beam of 4, as `glassformer translate` and
 `glassformer evaluate tatoeba-en-fr -m translator --limit {sentences}` use them.
@@ -344,8 +362,8 @@ Many Tatoeba sentences are variations of one another, so the last row says more 
 **Everyday phrases** (`recipes/everyday.tsv`, written for this purpose: greetings, single words, phrases without a full
 stop or in lower case, questions, two clauses): {right} of {phrases} translations are among the accepted ones, ignoring
 case and punctuation. Of the {unseen} phrases that are not in the training data in any spelling, {unseen_right} are
-accepted. The last stage of training, on short inputs, was added after the failures of the stage before it on this
-list had been seen, so the list is not entirely held out.
+accepted. The last stage of training, on short inputs, and the preparation of the input were added after failures on
+this list had been seen, so the list is not entirely held out.
 
 {examples}
 
@@ -381,5 +399,8 @@ replaced by more common ones, and "you" becomes tu or vous arbitrarily. The mode
 
 
 if __name__ == "__main__":
-    given = arguments("translator", str(__doc__).splitlines()[0])
-    translator(given.out, given.runs, given.resume)
+    given = arguments("translator", str(__doc__).splitlines()[0], describe=True)
+    if given.describe:
+        describe(given.out)
+    else:
+        translator(given.out, given.runs, given.resume)

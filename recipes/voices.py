@@ -43,19 +43,19 @@ def digest(text: str) -> int:
 
 
 def chosen(sentences: Iterable[str], count: int) -> list[str]:
-    """The first `count` by their digest, of those with 10 to 70 characters and letters alone."""
+    """Return `count` sentences of 10 to 70 characters without digits and symbols, chosen by hash."""
     plain = {text for text in sentences if 10 <= len(text) <= 70 and set(text.lower()) <= LETTERS}
     return sorted(plain, key=digest)[:count]
 
 
 def single(sentences: Iterable[str], count: int) -> list[str]:
-    """The commonest words, each alone."""
+    """Return the most frequent words."""
     words = Counter(word for text in sentences for word in normalize_transcript(text).split())
     return [word for word, _ in words.most_common(count)]
 
 
 def phrases(transcripts: Sequence[str], count: int, longest: int = 8) -> list[str]:
-    """Words of the transcripts, each after one that it follows there: a walk of 2 to `longest` words."""
+    """Return random walks of 2 to `longest` words over the word bigrams of the transcripts."""
     follow: defaultdict[str, list[str]] = defaultdict(list)
     for text in transcripts:
         for before, after in pairwise(["", *normalize_transcript(text).split(), ""]):
@@ -71,7 +71,7 @@ def phrases(transcripts: Sequence[str], count: int, longest: int = 8) -> list[st
 
 
 def command(text: str, path: Path) -> list[str]:
-    """Half are flite's, half espeak-ng's; from 0.8 to 1.2 of the usual speed."""
+    """Return the command of a synthesiser: half of them flite, half espeak-ng, at 0.8 to 1.2 times normal speed."""
     voice, rest = divmod(digest(text) % 1_000_003, 41)
     if voice % 2:
         stretch = 0.85 + 0.4 * rest / 40
@@ -83,7 +83,7 @@ def command(text: str, path: Path) -> list[str]:
 
 
 def speak(sentences: Iterable[str], folder: Path) -> Iterator[Path]:
-    """audio/*.wav and train.tsv; what is there already is not spoken again."""
+    """Write audio/*.wav and train.tsv; existing files are kept."""
     for tool in ("flite", "espeak-ng"):
         if shutil.which(tool) is None:
             raise InputError(f"{tool} is not installed", f"apt-get install {tool}")
@@ -107,7 +107,7 @@ def listed(rows: Iterable[tuple[str, str]], folder: Path) -> None:
 
 
 def join(recordings: Recordings, count: int, folder: Path, longest: float = 2.5) -> None:
-    """Two to four recordings of at most `longest` seconds one after the other, 0 to 0.3 s of silence between them."""
+    """Join two to four recordings of at most `longest` seconds, with 0 to 0.3 s of silence between them."""
     (folder / "audio").mkdir(parents=True, exist_ok=True)
     draw, rows = random.Random(SEED), []
     short = [i for i in range(len(recordings)) if recordings.seconds(i) <= longest]
@@ -121,7 +121,7 @@ def join(recordings: Recordings, count: int, folder: Path, longest: float = 2.5)
 
 
 def main(count: int = 10_000, words: int = 2_500, walks: int = 2_500, joined: int = 1_500) -> Path:
-    """Of Tatoeba's English side and of asterisk-en, their training parts alone."""
+    """Write synthetic and joined recordings, from the training splits of Tatoeba (English) and asterisk-en."""
     with (open_data("tatoeba-en-fr") / "train.tsv").open(encoding="utf-8") as file:
         sentences = [line.split("\t")[0] for line in file]
     real = Recordings.open(open_data("asterisk-en") / "train.tsv", longest=120)

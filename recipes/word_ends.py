@@ -1,4 +1,4 @@
-"""When each word of a known sentence has been spoken, by a recogniser that is not ours.
+"""The time at which each word of a known sentence ends, found by pocketsphinx.
 
 pocketsphinx (BSD, with its English sounds and its dictionary; part of the `dev` extra) finds where the phones of the
 sentence lie in the recording. On the validation part of `asterisk-en` last words end 0.01 s before the sound does in
@@ -26,7 +26,7 @@ def _aligner() -> Any:
 
 
 def word_ends(wave: Tensor, words: list[str]) -> list[float] | None:
-    """Seconds at which each of these words ends. None: its dictionary lacks one, or no path leads to the end."""
+    """Return the end of each word in seconds; None if a word is not in its dictionary or alignment fails."""
     decoder = _aligner()
     try:
         decoder.set_align_text(" ".join(words))

@@ -17,7 +17,7 @@ install_import_hook(["glassformer.core", "glassformer.nn"], "beartype.beartype")
 
 pytest_plugins = ["fixtures.browser", "fixtures.command_line", "fixtures.shapes", "fixtures.text_models"]
 
-settings.register_profile("glassformer", deadline=None, derandomize=True, print_blob=True, max_examples=30)
+settings.register_profile("glassformer", deadline=None, derandomize=True, print_blob=True, max_examples=20)
 settings.register_profile("thorough", settings.get_profile("glassformer"), max_examples=300)
 settings.load_profile(os.environ.get("GLASSFORMER_PROFILE", "glassformer"))
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import importlib
 import json
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -18,8 +19,8 @@ SRC = ROOT / "src" / "glassformer"
 
 # Lowest first: a module imports its own package and those before it.
 LAYERS = (
-    "errors", "lazy", "templates", "core", "exercises", "testing", "pytest_plugin", "nn", "models", "decoding",
-    "checkpoints", "runtime", "data", "pipelines", "train", "lens", "figures", "lab", "report", "server", "widget",
+    "errors", "lazy", "templates", "figures", "core", "exercises", "testing", "pytest_plugin", "nn", "models",
+    "decoding", "checkpoints", "runtime", "data", "pipelines", "train", "lens", "lab", "report", "server", "widget",
     "cli",
 )  # fmt: skip
 HEIGHT = {package: height for height, package in enumerate(LAYERS)}
@@ -102,6 +103,31 @@ def top_level_imports(path: Path, names: dict[str, Path]) -> Iterator[str]:
                     yield name
                 elif node.module in names:
                     yield str(node.module)
+
+
+def test_every_file_and_name_in_the_architecture_exists() -> None:
+    """A file is named by the end of its path; `file.py: name` is defined there."""
+    text = (ROOT / "ARCHITECTURE.md").read_text(encoding="utf-8")
+    wrong = []
+    for path, name in re.findall(r"`([\w/]+\.(?:py|html|js))(?::\s+([\w.]+))?[^`]*`", text):
+        found = [ROOT / path] if (ROOT / path).exists() else sorted(SRC.glob(f"**/{path}"))
+        defined = rf"^\s*(?:def|class) {name.rpartition('.')[2]}\b|^{name}\b"
+        if not any(not name or re.search(defined, file.read_text(encoding="utf-8"), re.M) for file in found):
+            wrong.append(f"{path} {name}")
+    assert not wrong, wrong
+
+
+def test_editors_complete_every_training_option() -> None:
+    """A field of TrainArgs is a key of TrainOptions, too: type checkers cannot derive one from the other."""
+    classes = {node.name: node for node in tree(SRC / "train/args.py").body if isinstance(node, ast.ClassDef)}
+    fields = {
+        name: {
+            ast.unparse(n.target): ast.unparse(n.annotation) for n in classes[name].body if isinstance(n, ast.AnnAssign)
+        }
+        for name in ("TrainArgs", "TrainOptions")
+    }
+    args = {name: kind for name, kind in fields["TrainArgs"].items() if name not in ("task", "data")}
+    assert fields["TrainOptions"] == args, "add the field to TrainOptions in train/args.py, too"
 
 
 def test_models_are_asked_for_capabilities_and_not_for_their_class() -> None:

@@ -61,9 +61,9 @@ def test_heads_in_one_tensor() -> None:
 
 def test_the_mistake_is_named() -> None:
     said = message({"A": S.softmax(0)})
-    assert said.startswith("Softargmax over the wrong axis, A.")
+    assert said.startswith("A: softargmax over the wrong axis.")
     assert "A[1,2] is 0.1050, 0.5344 is right." in said
-    assert message({"S": [[78, 71], [73, 68]]}, "root-three").startswith("No √d_k, S.")
+    assert message({"S": [[78, 71], [73, 68]]}, "root-three").startswith("S: no √d_k.")
     assert "10 numbers are wrong in all." in said
 
 
@@ -94,7 +94,7 @@ def test_an_error_of_one_unit_in_the_last_decimal_is_accepted_and_a_larger_one_i
         (Path("none.md"), "none.md"),
     ],
 )
-def test_answers_that_are_none(answers: Any, said: str) -> None:
+def test_invalid_answers_fail(answers: Any, said: str) -> None:
     assert said in message(answers)
 
 
@@ -103,7 +103,7 @@ def test_required_steps() -> None:
     assert said == "O is required and was not found.\nQ is required and was not found."
 
 
-def test_mistakes_of_the_teacher_are_no_assertions() -> None:
+def test_invalid_arguments_are_input_errors() -> None:
     for options in ({"require": "B"}, {"decimals": -1}):
         with pytest.raises(InputError):
             assert_working("four-tokens", {"A": A}, **options)  # type: ignore[arg-type]
@@ -129,7 +129,7 @@ def test_the_plugin_fails_with_the_mistake_named(pytester: pytest.Pytester) -> N
     installed = any(point.name == "glassformer" for point in entry_points(group="pytest11"))
     done = pytester.runpytest_inprocess(*([] if installed else ["-p", "glassformer.pytest_plugin"]))
     done.assert_outcomes(passed=1, failed=2)
-    done.stdout.fnmatch_lines(["E *AssertionError: No √d_k, S.*"] * 2)
+    done.stdout.fnmatch_lines(["E *AssertionError: S: no √d_k.*"] * 2)
     done.stdout.no_fnmatch_line("*glassformer/testing.py:*")  # the traceback ends in the test
 
 

@@ -118,7 +118,7 @@ def test_a_model_beyond_every_machine() -> None:
         empty(lambda width: nn.Linear(width, width), 2**40)
     with pytest.raises(ConfigError, match="probabilities"):
         empty(nn.Dropout, 7.0)
-    with pytest.raises(ConfigError, match="a stack of 0 blocks"):
+    with pytest.raises(ConfigError, match="depth must be at least 1"):
         empty(Seq2Seq, replace(seq2seq.tiny(), source=replace(seq2seq.tiny().source, depth=0)))
 
 

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import copy
+import io
 import json
 import os
 import random
+import resource
 import shutil
 import subprocess
 import sys
@@ -46,6 +48,7 @@ from glassformer.models import (
     whisper,
 )
 from glassformer.models.encoder import DenseConfig
+from glassformer.pipelines.generation_config import generation_config_of
 from glassformer.pipelines.tokenizers import tokenizer_of
 
 # Folders in, models out: without copies, within the memory that the model takes, and never half.
@@ -158,10 +161,26 @@ def test_loading_needs_little_more_than_the_model(tiny: Path, tmp_path: Path, wr
 
 # Folders with damaged files, tokenizers included: a model or one line that says why not, never a traceback.
 #
-# The slow half tries thousands of them: GLASSFORMER_MUTATIONS=10000 pytest tests/checkpoints/test_mutated_folders.py.
+# The slow half tries thousands of them: GLASSFORMER_MUTATIONS=10000 pytest -m slow -k mutated tests/checkpoints.
 
 
 SIZES = {"vocab_size": 60, "hidden_size": 12, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 16}
+MARIAN = {
+    "vocab_size": 60,
+    "d_model": 12,
+    "encoder_layers": 1,
+    "decoder_layers": 1,
+    "encoder_attention_heads": 2,
+    "decoder_attention_heads": 2,
+    "encoder_ffn_dim": 16,
+    "decoder_ffn_dim": 16,
+    "max_position_embeddings": 16,
+    "pad_token_id": 59,
+    "decoder_start_token_id": 59,
+    "eos_token_id": 0,
+    "forced_eos_token_id": 0,
+}
+MOST_MEGABYTES = 500  # by which the memory of the process may grow over all folders
 VALUES = [None, True, 0, -1, 7, 10**9, 1.5, "", "x" * 300, [], [1], {}, {"a": 1}]
 
 
@@ -193,6 +212,21 @@ def with_json(folder: Path) -> None:
     tokenizer.save(str(folder / "tokenizer.json"))
 
 
+def with_sentencepiece(folder: Path) -> None:
+    """Marian's files: a sentencepiece model per language, and a vocabulary of both."""
+    spm = pytest.importorskip("sentencepiece")
+    out = io.BytesIO()
+    text = ["the cat sat on the mat", "a dog ran to the house", "she reads a good book"] * 4
+    spm.SentencePieceTrainer.train(sentence_iterator=iter(text), model_writer=out, vocab_size=26, minloglevel=2)
+    pieces = spm.SentencePieceProcessor(model_proto=out.getvalue())
+    for side in ("source", "target"):
+        (folder / f"{side}.spm").write_bytes(out.getvalue())
+    known = [pieces.id_to_piece(i) for i in range(pieces.get_piece_size())]
+    tokens = list(dict.fromkeys(["</s>", "<unk>", *known, "<pad>"]))
+    (folder / "vocab.json").write_text(json.dumps({token: i for i, token in enumerate(tokens)}), encoding="utf-8")
+    (folder / "tokenizer_config.json").write_text('{"source_lang": "en", "target_lang": "fr"}', encoding="utf-8")
+
+
 @pytest.fixture
 def folders(hf: Any, publish: Any, tmp_path: Path) -> list[Path]:
     gpt2 = {"vocab_size": 60, "n_embd": 12, "n_layer": 1, "n_head": 2, "n_positions": 16}
@@ -200,12 +234,14 @@ def folders(hf: Any, publish: Any, tmp_path: Path) -> list[Path]:
         "bert": hf.BertModel(hf.BertConfig(**SIZES, max_position_embeddings=16)),
         "gpt2": hf.GPT2LMHeadModel(hf.GPT2Config(**gpt2, bos_token_id=0, eos_token_id=0)),
         "llama": hf.LlamaForCausalLM(hf.LlamaConfig(**SIZES, max_position_embeddings=16)),
+        "marian": hf.MarianMTModel(hf.MarianConfig(**MARIAN)),
     }
-    bert, gpt, llama = (shutil.move(publish(model), tmp_path / name) for name, model in models.items())
+    bert, gpt, llama, marian = (shutil.move(publish(model), tmp_path / name) for name, model in models.items())
     with_word_pieces(bert)
     with_merges(gpt)
     with_json(llama)
-    return [bert, gpt, llama]
+    with_sentencepiece(marian)
+    return [bert, gpt, llama, marian]
 
 
 def mutate(path: Path, draw: random.Random) -> None:
@@ -241,8 +277,9 @@ def mutate(path: Path, draw: random.Random) -> None:
 
 
 def try_mutations(folders: list[Path], place: Path, count: int, seed: int) -> tuple[int, int]:
-    """How many folders were refused, of how many; anything but a GlassError fails the test."""
+    """How many folders were refused, of how many; anything but a GlassError, or too much memory, fails the test."""
     draw, refused = random.Random(seed), 0
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     for number in range(count):
         copy = place / str(number)
         shutil.copytree(draw.choice(folders), copy)
@@ -253,6 +290,7 @@ def try_mutations(folders: list[Path], place: Path, count: int, seed: int) -> tu
         try:
             model = load(copy)
             tokenizer_of(model).encode("a b c")
+            generation_config_of(model)
         except GlassError as error:
             refused += 1
             if "\n" in str(error):
@@ -261,6 +299,8 @@ def try_mutations(folders: list[Path], place: Path, count: int, seed: int) -> tu
             pytest.fail(f"seed {seed}, folder {number}, {target.name}: {type(error).__name__}: {error}")
         finally:
             shutil.rmtree(copy)
+        grown = (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) / 1024
+        assert grown < MOST_MEGABYTES, f"seed {seed}, folder {number}, {target.name}: {grown:.0f} MB"
     return refused, count
 
 
@@ -288,6 +328,8 @@ def test_many_mutated_folders(folders: list[Path], tmp_path: Path) -> None:
         (1, "vocab.json", b'{"a": "b"}'),
         (1, "merges.txt", b"#version: 0.2\nq\n"),
         (2, "tokenizer.json", b"{}"),
+        (3, "vocab.json", b"[]"),
+        (3, "source.spm", b"x"),
     ],
 )
 def test_damaged_tokenizers(folders: list[Path], folder: int, name: str, content: bytes) -> None:

@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 import torch
+from PIL import Image
 from safetensors.torch import load_file, save_file
 from torch import nn
 
@@ -19,17 +20,23 @@ import glassformer as gf
 from glassformer.checkpoints import load, native, onnx, origin_of, published_weights, save
 from glassformer.checkpoints.export_folder import export
 from glassformer.checkpoints.onnx import Call, explicit, export_onnx
+from glassformer.checkpoints.origin import Origin, with_origin
+from glassformer.checkpoints.preprocess import read_preprocess
 from glassformer.errors import CheckpointError, ConfigError, GlassError, InputError
 from glassformer.models import (
     CLIP,
+    ConvNet2d,
     Decoder,
     Encoder,
+    Hybrid,
     Seq2Seq,
     ViT,
     Whisper,
     clip,
+    convolutional,
     decoder,
     encoder,
+    hybrid,
     seq2seq,
     vit,
     whisper,
@@ -236,9 +243,58 @@ def test_a_sentence_encoder_with_its_dense_layer(hf: Any, publish: Callable[...,
     assert torch.equal(one.sentences(one(tokens)), other.sentences(other(tokens)))
 
 
-def test_export_folder_what_is_refused(tmp_path: Path, refused: Any) -> None:
-    folder = save(Encoder(encoder.tiny()), tmp_path / "ours")
-    refused(ConfigError, f"{folder} is of no published family", lambda: export(folder, tmp_path / "out"))
+ENCODER = encoder.tiny()
+MEAN_POOLED = replace(vit.plain(8, 4, 16, 2, 2, classes=5, channels=1), image=(8, 12), prefix=0, pool="mean")
+TRAINED_FROM_SCRATCH = [
+    (Decoder, decoder.tiny_modern(), "LlamaForCausalLM"),
+    (Decoder, replace(decoder.plain(50, 16, 2, 2, 48, dropout=0.1), tied=False), "GPT2LMHeadModel"),
+    (Encoder, ENCODER, "BertForMaskedLM"),
+    (Encoder, replace(ENCODER, word_head=False, classes=3, pooler=True), "BertForSequenceClassification"),
+    (Encoder, replace(ENCODER, word_head=False, classes=3, per_token=True), "BertForTokenClassification"),
+    (ViT, vit.tiny(), "ViTForImageClassification"),
+    (ViT, MEAN_POOLED, "IJepaForImageClassification"),
+]
+
+
+@pytest.mark.parametrize(("kind", "config", "name"), TRAINED_FROM_SCRATCH)
+def test_transformers_loads_what_was_trained_from_scratch(
+    hf: Any, tmp_path: Path, kind: type[nn.Module], config: Any, name: str
+) -> None:
+    origin = Origin(folder=tmp_path, raw={}, generation={"eos_token_id": 7})
+    model = with_origin(kind(config, seed=3).eval(), origin)
+    out = export(save(model, tmp_path / "ours"), tmp_path / "out")
+    peer = getattr(hf, name).from_pretrained(out).eval()
+    assert peer.config.architectures == [name]
+    if isinstance(model, ViT):
+        x: Any = torch.randn(2, model.config.channels, *model.config.image)
+        ours = model(x)
+    else:
+        x = torch.randint(4, 50, (2, 9))
+        ours = model(x)
+        if isinstance(model, Encoder):
+            ours = model.classify(x) if config.classes else model.words(ours)
+        else:
+            assert peer.generation_config.eos_token_id == 7
+    with torch.no_grad():
+        torch.testing.assert_close(peer(x).logits, ours, atol=1e-5, rtol=1e-4)
+        torch.testing.assert_close(peer(x).logits, getattr(hf, name).from_pretrained(out)(x).logits)
+
+
+@pytest.mark.parametrize(
+    ("kind", "config"),
+    [
+        (Encoder, replace(ENCODER, word_head=False, classes=3)),  # BERT classifies from its pooler, not the mean
+        (ViT, replace(vit.tiny(), registers=2)),
+        (Seq2Seq, seq2seq.tiny_modern()),
+    ],
+)
+def test_architectures_that_transformers_does_not_have_are_refused(
+    tmp_path: Path, refused: Any, kind: type[nn.Module], config: Any
+) -> None:
+    folder = save(kind(config), tmp_path / "ours")
+    fact = f"this {kind.__name__} computes what no published architecture does"
+    refused(ConfigError, fact, lambda: export(folder, tmp_path / "out"))
+    assert not (tmp_path / "out").exists()
 
 
 pytestmark = pytest.mark.usefixtures("unchecked")
@@ -260,7 +316,7 @@ def test_a_decoder_with_grouped_heads(tmp_path: Path) -> None:
     torch.testing.assert_close(torch.from_numpy(theirs)[real], ours[real], atol=1e-5, rtol=1e-4)
     alone = model(tokens[2:3, 5:])  # padding changes nothing
     torch.testing.assert_close(torch.from_numpy(theirs)[2, 5:], alone[0], atol=1e-5, rtol=1e-4)
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["model", "model.onnx"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["model", "model.md", "model.onnx"]
 
 
 @pytest.mark.slow
@@ -270,6 +326,8 @@ def test_a_decoder_with_grouped_heads(tmp_path: Path) -> None:
         lambda: Encoder(encoder.tiny(), seed=1),
         lambda: Seq2Seq(seq2seq.tiny(), seed=1),
         lambda: ViT(vit.tiny(), seed=1),
+        lambda: Hybrid(hybrid.tiny(), seed=1),
+        lambda: ConvNet2d(convolutional.tiny(), seed=1),
         lambda: Whisper(whisper.tiny(), seed=1),
         lambda: CLIP(clip.tiny(), seed=1),
         lambda: Encoder(replace(encoder.tiny(), classes=3, pooler=True), seed=1),
@@ -279,6 +337,27 @@ def test_other_kinds(tmp_path: Path, make: Callable[[], Any]) -> None:
     made = export_onnx(save(make(), tmp_path / "model"), tmp_path / "model.onnx")
     assert made.apart is not None
     assert made.apart < 1e-4
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("arch", ["vit", "hybrid", "cnn"])
+def test_the_program_beside_an_onnx_file_answers_as_classify_does(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, arch: str
+) -> None:
+    trained = gf.train("classify", "uci-digits", output=tmp_path / "mine", arch=arch, steps=3, progress=False)
+    made = export_onnx(tmp_path / "mine", tmp_path / "digits.onnx")
+    page = (tmp_path / "digits.md").read_text()
+    assert "Resize to 8 × 8" in page
+    assert "| 9 | 9 |" in page
+    monkeypatch.chdir(tmp_path)
+    Image.effect_noise((31, 17), 60).save("picture.png")
+    names: dict[str, Any] = {}
+    exec(page.split("```python\n")[1].split("```")[0], names)
+    steps = read_preprocess(origin_of(gf.load(tmp_path / "mine")))
+    with torch.no_grad():
+        ours = trained.model.eval()(steps.batch([Image.open("picture.png")]))
+    torch.testing.assert_close(torch.from_numpy(names["output"]), ours, atol=1e-4, rtol=1e-3)
+    assert made.output == "class logits"
 
 
 @pytest.mark.slow

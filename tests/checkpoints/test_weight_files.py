@@ -16,7 +16,7 @@ from safetensors.torch import save, save_file
 from torch import Tensor
 
 from glassformer.checkpoints.header import read_header
-from glassformer.checkpoints.layouts import Interleaved, Joined, Layout, Reshaped, RowRange, Same, Stacked, Transposed
+from glassformer.checkpoints.layouts import Interleaved, Joined, Layout, Reshaped, RowRange, Same, Transposed
 from glassformer.checkpoints.weights import INDEX, open_weights
 from glassformer.core.rotary import rotary_angles, rotate
 from glassformer.errors import CheckpointError
@@ -250,7 +250,6 @@ W = torch.arange(24.0).view(6, 4)
         (Joined(), [W, W[:2], W + 1], [(14, 4)]),
         (Joined(transposed=True), [W, W[:2], W + 1], [(4, 14)]),
         (Joined(), [W[0], W[1]], [(8,)]),
-        (Stacked(2), [W], [(3, 4), (3, 4)]),
         (Reshaped(lambda c: (6, 2, c)), [W], [(6, 2, 2)]),
         (RowRange(lambda c: (1, c, 2)), [W[:2]], [(1, 2, 2), (1, 2, 2)]),
         (Interleaved(lambda c: 1), [W], [(6, 4)]),

@@ -42,7 +42,7 @@ def test_convert_the_command(tmp_path: Path) -> None:
         CliRunner().invoke(build(), call, catch_exceptions=False)
 
 
-def test_a_folder_comes_back(writer: Path, tmp_path: Path) -> None:
+def test_an_exported_folder_equals_the_original(writer: Path, tmp_path: Path) -> None:
     call = ["export", str(writer), "-o", str(tmp_path / "out")]
     assert CliRunner().invoke(build(), call, catch_exceptions=False).stdout == f"{tmp_path / 'out'}\n"
     read = lambda folder: (folder / "tokenizer.json").read_bytes()

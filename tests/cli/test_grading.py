@@ -32,7 +32,7 @@ def test_text() -> None:
     assert "0.1967~" in text
 
 
-@pytest.mark.parametrize(("form", "start"), [("markdown", "# Two heads"), ("html", "<!doctype html>"), ("json", "{")])
+@pytest.mark.parametrize(("form", "start"), [("markdown", "# Two heads"), ("html", "<!doctype html>")])
 def test_formats(form: str, start: str) -> None:
     assert run("two-heads", str(SAMPLES / "two-heads.md"), "--format", form).startswith(start)
 
@@ -160,7 +160,7 @@ def test_a_rubric_for_one_document_and_faulty_ones(tmp_path: Path) -> None:
     rubric, answers = tmp_path / "rubric.yaml", tmp_path / "a.md"
     answers.write_text("$$q_1 = (1, 2)$$", encoding="utf-8")
     rubric.write_text("steps: {Q: 4}\n", encoding="utf-8")
-    assert "1 of 4 points." in run("four-tokens", str(answers), "--rubric", str(rubric))
+    assert "1 of 4 points: Q 1 of 4." in run("four-tokens", str(answers), "--rubric", str(rubric))
     assert "a rubric needs an exercise" in run(str(answers), "--rubric", str(rubric), code=2)
     rubric.write_text("steps: {B: 4}\n", encoding="utf-8")
     assert "the exercise has no step 'B'" in run("four-tokens", str(answers), "--rubric", str(rubric), code=2)

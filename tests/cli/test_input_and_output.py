@@ -34,7 +34,7 @@ def test_lines_of_files_and_standard_input(tmp_path: Path, monkeypatch: Any, ref
     refused(InputError, "the input is empty", lambda: read_lines([]))
 
 
-def test_a_bad_item_is_told_and_the_rest_goes_on(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_bad_item_is_reported_and_the_others_are_processed(capsys: pytest.CaptureFixture[str]) -> None:
     def halve(x: int) -> int:
         if x % 2:
             raise InputError(f"{x} is odd", "give even numbers")
@@ -49,7 +49,7 @@ def test_a_bad_item_is_told_and_the_rest_goes_on(capsys: pytest.CaptureFixture[s
     Failures().leave()
 
 
-def test_a_place_is_said_once(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_place_of_an_error_is_printed_once(capsys: pytest.CaptureFixture[str]) -> None:
     Failures().tell("a.png", InputError("a.png cannot be read (not an image)", "give an image"))
     assert capsys.readouterr().err == "glassformer: a.png cannot be read (not an image): give an image\n"
 

@@ -59,7 +59,7 @@ def test_classify_lines(reader: Path) -> None:
     assert error == "glassformer: standard input:2: byte 4 is not UTF-8: save the text as UTF-8\n"
 
 
-def test_a_bad_image_is_told(tmp_path: Path) -> None:
+def test_a_broken_image_is_reported(tmp_path: Path) -> None:
     folder = save(ViT(vit.tiny()), tmp_path / "vit")
     (tmp_path / "vit" / "preprocessor_config.json").write_text('{"image_processor_type": "ViTImageProcessor"}')
     code, out, error = run_classify("-m", str(folder), str(tmp_path / "a.png"), str(tmp_path / "b.png"))
@@ -81,7 +81,7 @@ def test_the_patches_that_mattered_are_drawn(tmp_path: Path, monkeypatch: pytest
         run_classify("-m", str(folder), *images, "--figure", str(tmp_path / "seen.png"))
 
 
-def test_pictures_of_the_same_name_are_all_kept(tmp_path: Path) -> None:
+def test_figures_of_images_with_the_same_name_are_numbered(tmp_path: Path) -> None:
     folder = save(ViT(vit.tiny()), tmp_path / "vit")
     (folder / "preprocessor_config.json").write_text('{"image_processor_type": "ViTImageProcessor", "size": 8}')
     images = [tmp_path / name for name in ("x/1.png", "y/1.png", "y/1-2.png")]
@@ -130,7 +130,7 @@ def test_every_option_has_its_effect(writer: Path) -> None:
     assert run_generate("-m", str(writer), "ab", *options, "--stop", stop)[1] == sampled[: sampled.index(stop)] + "\n"
 
 
-def test_a_bad_prompt_is_told_and_the_rest_answered(writer: Path) -> None:
+def test_a_bad_prompt_is_reported_and_the_others_are_answered(writer: Path) -> None:
     code, out, error = run_generate("-m", str(writer), "ab", "x" * 50, "cd", "--max-new-tokens", "3")
     assert code == 2
     assert len(out.encode().splitlines()) >= 2
@@ -216,7 +216,7 @@ def test_search(reader: Path) -> None:
     assert rows[0] == ["1.0000", "the cat sat"]
 
 
-def test_a_bad_line_is_told_and_the_rest_embedded(reader: Path) -> None:
+def test_a_bad_line_is_reported_and_the_others_are_embedded(reader: Path) -> None:
     code, out, error = run_embed("-m", str(reader), text=b"the cat\nthe \xff\n" + b"cat " * 40 + b"\nthe dog\n")
     assert code == 2
     assert [json.loads(line)["text"] for line in out.splitlines()] == ["the cat", "the dog"]
@@ -302,7 +302,7 @@ def test_control_c_ends_with_the_rest_and_zero(listener: Path) -> None:
     assert json.loads(rest.splitlines()[-1])["known"] == pytest.approx(1.0)
 
 
-def test_what_does_not_go_together(listener: Path) -> None:
+def test_incompatible_options_are_errors(listener: Path) -> None:
     run = lambda *given: CliRunner().invoke(build("transcribe"), ["transcribe", *given], catch_exceptions=False)
     assert "'doc' is not one of" in run("a.wav", "-f", "doc").output
     with pytest.raises(InputError, match="no recordings were given"):
@@ -317,13 +317,13 @@ def test_what_does_not_go_together(listener: Path) -> None:
         run("--live", "-f", "srt", "-m", str(listener))
 
 
-def test_another_model_is_told_for_each_file(writer: Path, tmp_path: Path) -> None:
+def test_a_model_that_cannot_transcribe_is_an_error(writer: Path, tmp_path: Path) -> None:
     result = CliRunner().invoke(build("transcribe"), ["transcribe", "-m", str(writer), str(tmp_path / "a.wav")])
     assert result.exit_code == 2
     assert "this Decoder cannot transcribe speech" in result.stderr
 
 
-def test_without_a_model_the_listener_says_that_it_is_a_demonstration(tmp_path: Path) -> None:
+def test_the_default_model_warns_that_it_is_a_demonstration(tmp_path: Path) -> None:
     result = CliRunner().invoke(build("transcribe"), ["transcribe", str(tmp_path / "missing.wav")])
     assert "the listener that comes with Glassformer is a small demonstration model" in result.stderr
     assert "glassformer data fetch whisper-tiny.en" in result.stderr

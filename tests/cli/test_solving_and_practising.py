@@ -118,7 +118,7 @@ def test_a_whole_session() -> None:
 
 
 def test_steps_that_were_shown_do_not_count_as_done() -> None:
-    assert played(*["show"] * 6)[-1] == "Done: 0 of 6 steps are yours, 6 shown.\n"
+    assert played(*["show"] * 6)[-1] == "Done: 0 steps answered, 6 steps shown.\n"
 
 
 def test_end_of_input_is_good_bye() -> None:

@@ -18,7 +18,6 @@ from typer.testing import CliRunner
 
 from glassformer.checkpoints import load
 from glassformer.cli.main import build
-from glassformer.cli.train import draw_curves
 from glassformer.errors import ConfigError, InputError
 from glassformer.train import TrainArgs, Trained
 
@@ -53,7 +52,7 @@ def test_a_model_its_run_and_its_curves(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("best_step", "said"), [(20, "val: loss 0.4"), (None, "val: loss 0.7")])
-def test_the_metrics_of_the_weights_that_are_kept(best_step: int | None, said: str) -> None:
+def test_the_reported_metrics_are_those_of_the_saved_weights(best_step: int | None, said: str) -> None:
     losses = {10: 0.5, 20: 0.4, 30: 0.6, 40: 0.7}
     history = [{"step": step, "val": {"loss": loss}} for step, loss in losses.items()]
     trained = Trained(nn.Identity(), object(), TrainArgs(), [*history, {"step": 45}], "early", best_step)  # type: ignore[arg-type]
@@ -87,7 +86,7 @@ def test_what_is_refused(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_interrupted_it_saves_ends_well_and_goes_on(tmp_path: Path) -> None:
+def test_an_interrupted_run_saves_exits_with_0_and_resumes(tmp_path: Path) -> None:
     code = "from glassformer.cli.main import main; main()"
     command = [sys.executable, "-c", code, "train", "classify", "uci-digits", "-o", str(tmp_path / "m")]
     command += ["--steps", "1500", *SMALL]
@@ -106,7 +105,7 @@ def test_interrupted_it_saves_ends_well_and_goes_on(tmp_path: Path) -> None:
     assert (tmp_path / "m" / "model.safetensors").exists()
 
 
-def test_what_was_chosen_for_photographs_is_told(tmp_path: Path) -> None:
+def test_the_settings_chosen_for_photographs_are_printed(tmp_path: Path) -> None:
     for name, colour in (("blue", (0, 0, 200)), ("red", (200, 0, 0))):
         (tmp_path / "photos" / name).mkdir(parents=True)
         for i in range(3):
@@ -116,7 +115,7 @@ def test_what_was_chosen_for_photographs_is_told(tmp_path: Path) -> None:
     assert said in error.splitlines()
 
 
-def test_a_run_goes_on_as_what_it_was(tmp_path: Path) -> None:
+def test_a_resumed_run_keeps_its_task_and_arguments(tmp_path: Path) -> None:
     """Other arguments and other data are refused before anything is saved."""
     lines = [f"the {a} sat {b}\tle {a} {b} est assis" for a in ("cat", "dog", "cow") for b in "abcdefgh"]
     data, model = tmp_path / "pairs.tsv", tmp_path / "m"
@@ -143,7 +142,7 @@ def test_a_run_goes_on_as_what_it_was(tmp_path: Path) -> None:
         run(*where, "--resume", "--no-augment")
 
 
-def test_curves_of_a_log(tmp_path: Path) -> None:
+def test_curves_of_a_log() -> None:
     args: Any = (nn.Identity(), None, TrainArgs(task="classify", data="x"))
     run = lambda history: Trained(*args, history, "finished")
     history = [
@@ -151,11 +150,10 @@ def test_curves_of_a_log(tmp_path: Path) -> None:
         {"step": 2, "loss": None, "lr": 1e-3, "val": {"accuracy": 0.4}},
         {"step": 3, "loss": 1.0, "lr": 1e-3, "val": {"accuracy": 0.6, "loss": 1.1}},
     ]
-    draw_curves(run(history), tmp_path / "curves.png")
-    with Image.open(tmp_path / "curves.png") as picture:
-        assert picture.size[0] > 500
-    draw_curves(run([{"step": 1, "loss": None}]), tmp_path / "none.png")
-    assert not (tmp_path / "none.png").exists()
+    losses, _, accuracy, *_ = run(history).figures["curves"].axes
+    assert [len(line.get_xdata()) for line in losses.get_lines()] == [2, 1], "training and validation in one panel"
+    assert accuracy.get_ylabel() in ("val accuracy", "rate (dotted)")
+    assert run([{"step": 1, "loss": None}]).figures == {}
 
 
 def test_the_list_names_what_there_is(monkeypatch: Any, tmp_path: Any) -> None:

@@ -111,7 +111,7 @@ def test_sample_by_sample() -> None:
 
 
 @given(st.integers(0, 119))
-def test_no_frame_hears_the_future(i: int) -> None:
+def test_frames_are_causal(i: int) -> None:
     wave = sound(120, dtype=torch.float64)
     changed = wave.clone()
     changed[i:] += 0.3  # the window is 0 at its first sample only: whoever hears it shows it
@@ -121,7 +121,7 @@ def test_no_frame_hears_the_future(i: int) -> None:
     assert not torch.equal(here[known], there[known])
 
 
-def test_the_last_sample_is_heard() -> None:
+def test_the_last_sample_affects_the_last_frame() -> None:
     wave = torch.zeros(1000)
     wave[-8:] = 1.0
     assert log_mel(wave)[-1].amax() > log_mel(torch.zeros(1000))[-1].amax() + 0.1
@@ -155,7 +155,7 @@ def test_filters_made_for_inference_serve_training() -> None:
     [
         (torch.zeros(1600, 2), 16000, ShapeError, r"\(1600, 2\) looks like several channels"),
         (torch.zeros(1, 2, 1600), 16000, ShapeError, "several channels"),
-        (torch.zeros(1600), 44100, InputError, "44100 samples a second .* 16000: resample"),
+        (torch.zeros(1600), 44100, InputError, "44100 samples per second.* 16000: resample"),
         (torch.zeros(0), 16000, InputError, "empty"),
         (torch.zeros(2, 0), 16000, InputError, "empty"),
         (torch.tensor([0.0, math.nan] * 400), 16000, InputError, "sample 1 is nan"),
@@ -185,7 +185,7 @@ def test_too_short_to_reflect_is_an_error() -> None:
         ({"floor": 0.0}, "floor"),
     ],
 )
-def test_a_config_that_hears_nothing_is_an_error(changes: dict[str, float], says: str) -> None:
+def test_invalid_configs_are_errors(changes: dict[str, float], says: str) -> None:
     with pytest.raises(ConfigError, match=says):
         MelConfig(**changes)
 

@@ -177,7 +177,11 @@ def test_costs_add_up() -> None:
     ("call", "error", "message"),
     [
         (lambda: cost.self_attention(4, 128, 3), ShapeError, "width 128 does not split into 3 heads: choose heads"),
-        (lambda: cost.self_attention(4, 128, 4, kv_heads=3), ShapeError, "4 heads do not share 3 key/value heads"),
+        (
+            lambda: cost.self_attention(4, 128, 4, kv_heads=3),
+            ShapeError,
+            "4 query heads cannot share 3 key/value heads",
+        ),
         (lambda: cost.linear(0, 1, 1), ShapeError, "N = 0 describes no layer"),
         (lambda: cost.attention(1, 1, 4, 2, d_v=0), ShapeError, "d_v = 0 describes no layer"),
         (lambda: cost.recurrent(1, 1, 1, kind="mgu"), ConfigError, "called 'mgu': choose one of rnn, gru, lstm"),
@@ -186,6 +190,6 @@ def test_costs_add_up() -> None:
         (lambda: cost.convolution((4, 4), 1, 1, (2,)), ShapeError, r"\(2,\) does not give each axis of \(4, 4\)"),
     ],
 )
-def test_layers_that_are_none(call, error: type[Exception], message: str) -> None:  # type: ignore[no-untyped-def]
+def test_invalid_layers_are_errors(call, error: type[Exception], message: str) -> None:  # type: ignore[no-untyped-def]
     with pytest.raises(error, match=message):
         call()

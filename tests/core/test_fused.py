@@ -292,7 +292,7 @@ def test_patterns_in_half_precision(dtype: torch.dtype) -> None:
 
 @pytest.mark.parametrize("beta", [1.0, 30.0, 1000.0])
 @torch.no_grad()
-def test_weights_come_back_however_large_the_scores(beta: float) -> None:
+def test_weights_are_recomputed_for_scores_of_any_size(beta: float) -> None:
     """exp(S − L) alone would show the rounding of both: at scores of 3,000 float32 knows four decimals."""
     Q, K, V = (normal(1, 2, 40, 8, seed=i, dtype=torch.float32) for i in range(3))
     A = Pattern(Q, K, attend_fused(Q, K, V, beta=beta).L, beta=beta).A()
@@ -316,7 +316,7 @@ MISTAKES: dict[str, tuple[Callable[[], object], type[GlassError], str]] = {
     "groups": (
         lambda: attend_fused(Q0[:, :3], K0, V0),
         ShapeError,
-        "3 query heads do not share 2 key/value heads evenly: choose key/value heads that divide them",
+        "3 query heads cannot share 2 key/value heads evenly: choose key/value heads that divide them",
     ),
     "no keys": (lambda: attend_fused(Q0, K0[:, :, :0], V0[:, :, :0]), ShapeError, "there are 0 keys"),
     "bias": (

@@ -57,7 +57,7 @@ def test_moving_along_is_one_linear_map(layout: str, divisor: str, p: int, shift
 @pytest.mark.parametrize(
     ("call", "error", "message"),
     [
-        (lambda: positions.sinusoidal(-1, 4), ShapeError, "-1 positions have no codes"),
+        (lambda: positions.sinusoidal(-1, 4), ShapeError, "the number of positions is -1"),
         (lambda: positions.sinusoidal(3, 0), ShapeError, "a code of width 0 has no columns"),
         (lambda: positions.sinusoidal(3, 5, divisor="d/2-1"), ShapeError, "width 5 has no divisor d/2-1: choose"),
         (lambda: positions.sinusoidal(3, 2, divisor="d/2-1"), ShapeError, "width 2 has no divisor d/2-1"),

@@ -18,7 +18,7 @@ def test_a_process_that_dies_does_not_take_us_along() -> None:
     assert not precision.survives("import os, signal; os.kill(os.getpid(), signal.SIGILL)")
 
 
-def test_what_a_child_process_says_is_believed(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_exit_code_of_the_child_process_decides(monkeypatch: pytest.MonkeyPatch) -> None:
     """A processor that advertises AMX, and whose child dies: an error, no crash."""
     monkeypatch.setattr(precision, "advertises_amx", lambda: True)
     monkeypatch.setattr(precision, "_TRY", "import os, signal; os.kill(os.getpid(), signal.SIGILL)")

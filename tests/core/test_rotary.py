@@ -62,7 +62,7 @@ def test_each_sequence_may_have_its_own_positions(layout: str) -> None:
 
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32, torch.float64])
-def test_dtype_is_kept_and_rounded_once(dtype: torch.dtype) -> None:
+def test_dtype_is_preserved_and_rounded_once(dtype: torch.dtype) -> None:
     X = vectors(4, 8, dtype=dtype)
     angles = rotary_angles(torch.arange(4) + 1000, 8)
     Y = rotate(X, *angles)

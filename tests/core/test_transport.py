@@ -173,7 +173,7 @@ def test_bad_heaps_and_costs() -> None:
         emd(half, half, torch.tensor([[0.0, 1.0], [1.0, torch.nan]]))
 
 
-def test_a_solver_that_was_stopped_says_so() -> None:
+def test_a_solver_that_reaches_its_iteration_limit_is_an_error() -> None:
     p, q = torch.rand(2, 60, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
     C = torch.rand(60, 60, generator=torch.Generator().manual_seed(1))
     with warnings.catch_warnings(record=True) as theirs:

@@ -157,13 +157,13 @@ def test_pruned_prefixes_are_those_far_below_the_best() -> None:
     assert ctc_prefix_beam(logits, width=100, prune=2.0) == near
 
 
-def test_impossible_tokens_are_never_heard() -> None:
+def test_impossible_tokens_are_never_decoded() -> None:
     logits = logits_of(0, 6, 4)
     logits[:, 2] = -math.inf
     assert all(2 not in transcript.tokens for transcript in ctc_prefix_beam(logits, width=1000))
 
 
-def test_nothing_heard() -> None:
+def test_no_frames_give_no_tokens() -> None:
     nothing = torch.zeros(0, 4)
     assert ctc_greedy(nothing).emitted == ()
     assert [(x.emitted, x.logprob) for x in ctc_prefix_beam(nothing, width=3)] == [((), 0.0)]

@@ -97,7 +97,7 @@ def test_greedy_equals_hugging_face(gpt2: Any, marian: Any) -> None:
                 assert list(answer.tokens) == theirs[start:].tolist()
 
 
-def test_stream_gives_what_generate_gives_as_it_comes(plain: Decoder) -> None:
+def test_streamed_tokens_equal_generated_ones(plain: Decoder) -> None:
     how: Any = {"sampling": Sampling(), "stopping": Stopping(max_new_tokens=8), "seed": 3}
     (answer,) = generate_ids(plain, [[1, 2]], **how)
     assert tuple(stream_ids(plain, [1, 2], **how)) == answer.tokens

@@ -24,7 +24,7 @@ def language_model(request: Any, lively: Any) -> Any:
     return lively(Recurrent(recurrent.tiny(WORDS, 12, cell=request.param)))
 
 
-def test_language_models_speak_as_their_whole_pass_says(language_model: Any) -> None:
+def test_stepwise_logits_equal_one_pass(language_model: Any) -> None:
     answers = generate_ids(language_model, PROMPTS, stopping=Stopping(max_new_tokens=5))
     for prompt, answer in zip(PROMPTS, answers, strict=True):
         tokens = list(prompt)

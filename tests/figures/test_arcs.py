@@ -49,4 +49,4 @@ def test_words_do_not_touch(weights, n: int) -> None:
 
 def test_mistakes(refused) -> None:
     refused(ShapeError, "weights of shape (2, 2) for 1 tokens", lambda: arcs(np.eye(2), ["a"]))
-    refused(InputError, "arcs from a weight of 0", lambda: arcs(np.eye(1), ["a"], least=0))
+    refused(InputError, "least must be above 0", lambda: arcs(np.eye(1), ["a"], least=0))

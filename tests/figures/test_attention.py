@@ -38,7 +38,7 @@ def test_masked_scores_are_hatched_grey(golden_picture) -> None:
     golden_picture("masked_scores", fig)
 
 
-def test_a_large_map_says_that_it_shows_means() -> None:
+def test_the_title_of_a_large_map_states_that_it_shows_means() -> None:
     A = np.full((3000, 1100), 1 / 1100)
     fig = attention_map(A)
     assert fig.axes[0].images[0].get_array().shape == (1000, 550)

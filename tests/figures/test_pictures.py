@@ -59,4 +59,8 @@ def test_mistakes(refused) -> None:
     refused(ShapeError, "an image of shape (2, 2, 4)", lambda: image_overlay(np.zeros((2, 2, 4)), BUMP))
     refused(ShapeError, "1 names for 2 maps", lambda: image_overlay(PICTURE, np.ones((2, 2, 2)), ["a"]))
     refused(InputError, "there is no query 3", lambda: spectrogram_attention(np.ones((9, 2)), np.ones((1, 3)), query=3))
-    refused(InputError, "keys of 0 seconds", lambda: spectrogram_attention(np.ones((9, 2)), np.ones((1, 3)), seconds=0))
+    refused(
+        InputError,
+        "seconds must be above 0",
+        lambda: spectrogram_attention(np.ones((9, 2)), np.ones((1, 3)), seconds=0),
+    )

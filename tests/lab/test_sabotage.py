@@ -23,9 +23,7 @@ SMALL: dict[int, dict[str, float]] = {
     28: {"image": 64},
 }
 TRAINED = (14, 29, 31)  # verdicts that take training, and stand in the slow half
-# Without a sabotage that was seen to flip a whole run: 29 held under its own, a run of 31 trains for ten minutes. Their
-# rules are tried on made-up numbers in test_claims.py.
-UNFLIPPED = (29, 31)
+UNFLIPPED = (31,)  # a run takes ten minutes; its rule is tried on made-up numbers in test_claims.py
 
 # What each claim's verdict is as it should be, and under a sabotage that must change it
 ONE_FOR_EACH_CLAIM: dict[int, tuple[str, str, str]] = {

@@ -175,7 +175,7 @@ def test_hidden_patches_are_the_learned_mask(refused) -> None:  # type: ignore[n
     assert torch.equal(X[0, [0, 2, 3]], plain[0, [0, 2, 3]])
     assert torch.equal(X[1], plain[1])
     assert not torch.allclose(model.features(image_vit(), hidden)[0], model.features(image_vit())[0])
-    none = "patches are to be hidden, and this model has no mask: build it with masked=True"
+    none = "hidden patches were given, but this model has no mask vector: build it with masked=True"
     refused(ConfigError, none, lambda: build_vit().features(image_vit(), hidden))
     shape = "hidden is (2, 3) for 2 images of 4 patches: give one for each patch"
     refused(ShapeError, shape, lambda: model.features(image_vit(), hidden[:, :3]))
@@ -254,7 +254,7 @@ def test_images_that_do_not_fit(refused) -> None:  # type: ignore[no-untyped-def
     model = build_vit()
     tiled = "an image of 9×8 is not tiled by patches of 4×4: resize it to 8×8, or choose another patch"
     refused(ShapeError, tiled, lambda: model(image_vit(9, 8)))
-    channels = "an image with 1 channels came to a model of 3: convert it (grey is 1 channel, RGB is 3)"
+    channels = "the image has 1 channels, the model expects 3: convert it (grey is 1 channel, RGB is 3)"
     refused(ShapeError, channels, lambda: model(image_vit()[:, :1]))
     shape = "an image of shape (3, 8, 8): give (batch, channels, height, width)"
     refused(ShapeError, shape, lambda: model(image_vit()[0]))
@@ -345,7 +345,7 @@ def test_saved_and_loaded(norm: BatchNorm | GroupNorm | None, tmp_path: object) 
 
 
 @torch.no_grad()
-def test_a_convolution_that_changes_no_shape_adds_what_it_was_given() -> None:
+def test_a_convolution_that_preserves_the_shape_is_residual() -> None:
     stem = StemConfig(widths=(8, 8, 8, 16), halves=(False, False, True, False), residual=True)
     model = Hybrid(replace(hybrid.tiny(), stem=stem, image=(8, 8)), seed=3)
     with trace(model) as run:
@@ -366,7 +366,7 @@ def test_every_weight_gets_a_gradient() -> None:
     assert [name for name in missing if not name.endswith(("pool.W.bias", "WK.bias"))] == []
 
 
-def test_mistakes_are_told() -> None:
+def test_invalid_arguments_are_errors() -> None:
     with pytest.raises(ConfigError, match="8 channels to blocks that are 16 wide"):
         replace(hybrid.tiny(), stem=StemConfig(widths=(4, 8), halves=(True, True)))
     with pytest.raises(ConfigError, match="halve"):

@@ -88,7 +88,7 @@ def test_with_a_relative_bias_too(positions: Alibi | Relative) -> None:
     torch.testing.assert_close(streamed(model, wave, [300, 7, 500]), offline(model, wave), atol=1e-10, rtol=0)
 
 
-def test_sample_by_sample_and_all_at_once() -> None:
+def test_streaming_sample_by_sample_equals_one_pass() -> None:
     model, wave = build_speech(config_of((1, 3, 0), depth=1)), sound_speech(MEL.hop * 4 * (AT_ONCE + 10) + 5)
     whole = offline(model, wave)
     torch.testing.assert_close(streamed(model, wave, []), whole, atol=1e-10, rtol=0)
@@ -118,7 +118,7 @@ def test_the_last_sound_is_not_cut_off() -> None:
 
 @settings(max_examples=25)
 @given(drawn=sizes, depth=st.integers(1, 3), centred=st.booleans(), t=st.integers(0, 9))
-def test_no_row_hears_a_sample_after_its_horizon(drawn: Sizes, depth: int, centred: bool, t: int) -> None:
+def test_rows_depend_on_no_sample_after_their_horizon(drawn: Sizes, depth: int, centred: bool, t: int) -> None:
     """Nor does it wait for one: a stream gives it with its last sample. And the bound is tight."""
     config = config_of(drawn, depth, centred)
     model, last = build_speech(config), config.horizon(t)
@@ -226,7 +226,7 @@ def test_gradients_reach_every_weight_and_the_sound() -> None:
     assert wave.grad[-5:].abs().sum() > 0
 
 
-def test_it_learns_which_tones_it_hears() -> None:
+def test_it_learns_to_recognise_tones() -> None:
     model = Speech(config_of((2, 4, 0), depth=1), seed=1)
     orders = [[1, 2], [2, 1], [1], [2]]
     tone = {1: 60.0, 2: 300.0}
@@ -263,7 +263,7 @@ def test_sizes_and_seeds() -> None:
     assert not torch.equal(one.head.weight, other.head.weight)
 
 
-def test_a_bad_piece_is_refused_and_the_stream_goes_on() -> None:
+def test_a_stream_continues_after_a_rejected_chunk() -> None:
     model, wave = build_speech(config_of()), sound_speech(800)
     stream = model.stream(rate=RATE)
     out = [stream.feed(wave[:300])]
@@ -283,12 +283,12 @@ def test_a_bad_piece_is_refused_and_the_stream_goes_on() -> None:
         stream.finish()
 
 
-def test_nothing_heard_nothing_said() -> None:
+def test_a_stream_without_samples_returns_no_rows() -> None:
     assert build_speech(config_of()).stream(rate=RATE).finish().shape == (0, 5)
 
 
 def test_streams_of_the_wrong_kind_are_errors() -> None:
-    with pytest.raises(InputError, match="44100 samples a second"):
+    with pytest.raises(InputError, match="44100 samples per second"):
         Speech(tiny()).stream(rate=44100)
     with pytest.raises(InputError, match=r"eval\(\)"):
         Speech(plain(8, 1, 2, vocabulary=2, chunks=Chunks(chunk=1, left=1), dropout=0.1)).stream()
@@ -341,7 +341,7 @@ def test_a_broken_weight_is_named() -> None:
         ({"mel": MelConfig()}, "frames of 80 bands, and an embedding of 6"),
         ({"embed": FrameConfig(bands=6, width=4)}, "4 wide, the blocks 8"),
         ({"vocabulary": 0}, "a vocabulary of 0"),
-        ({"depth": 0}, "a stack of 0 blocks"),
+        ({"depth": 0}, "depth must be at least 1"),
     ],
 )
 def test_a_config_that_describes_no_model_is_an_error(changes: dict[str, object], says: str) -> None:
@@ -404,7 +404,7 @@ def test_keys_have_no_bias_and_the_head_is_the_table() -> None:
 
 
 @torch.no_grad()
-def test_a_cache_says_the_same() -> None:
+def test_cached_decoding_equals_one_pass() -> None:
     model = build_whisper()
     memory, cache = model.encode(sound_whisper()), model.cache(4)
     steps = [model.decode(TARGET[:, t : t + 1], memory, cache=cache) for t in range(4)]
@@ -428,7 +428,7 @@ def test_company_changes_nothing() -> None:
 
 
 @torch.no_grad()
-def test_every_frame_is_heard_and_no_later_token() -> None:
+def test_logits_depend_on_every_frame_and_on_no_later_token() -> None:
     model = build_whisper()
     plain, later = model(sound_whisper(), TARGET), TARGET.clone()
     later[:, 3] = 11

@@ -153,7 +153,7 @@ def test_decoder_mistakes(refused) -> None:  # type: ignore[no-untyped-def]
     long = torch.zeros(1, 49, dtype=torch.long)
     refused(ShapeError, "position 48 is beyond the 48 learned positions: shorten the input", lambda: model(long))
     refused(InputError, "token -3 is not among the 50 known: use 0 to 49", lambda: model(torch.tensor([[-3]])))
-    text = "position 10 came to a cache of 4: make it longer, or stop earlier"
+    text = "the cache has room for 4 positions, got 10: make it longer, or stop earlier"
     refused(ShapeError, text, lambda: model(DECODER_TOKENS, cache=model.cache(4)))
 
 
@@ -281,7 +281,7 @@ def test_encoder_it_can_be_exported(padded: bool) -> None:
 def test_encoder_mistakes(refused) -> None:  # type: ignore[no-untyped-def]
     model = build_encoder(word_head=False)
     X = model(ENCODER_TOKENS)
-    words = "this encoder has no head for masked words: build it with word_head=True"
+    words = "this encoder has no masked-language-modelling head: build it with word_head=True"
     refused(ConfigError, words, lambda: model.words(X))
     pooler = "this encoder has no pooler: build it with pooler=True, or use sentences"
     refused(ConfigError, pooler, lambda: model.pooled(X))

@@ -320,7 +320,7 @@ def test_what_it_costs(s: int, options: dict[str, int], bias: bool, explicit: bo
     assert sum(weight.numel() for weight in layer.parameters()) == expected.parameters
 
 
-def test_self_attention_costs_what_the_formula_says() -> None:
+def test_self_attention_costs_as_the_formula() -> None:
     N, D = 6, 8
     layer, X = build(heads(D, 2)), normal(1, N, D)
     assert multiplications(lambda: layer(X)) == 4 * N * D**2 + 2 * N**2 * D
@@ -341,7 +341,7 @@ def test_configs_that_describe_no_layer(refused) -> None:  # type: ignore[no-unt
     refused(ConfigError, "value_width is 0: choose widths and heads", lambda: heads(4, 2, value_width=0))
     refused(
         ConfigError,
-        "4 query heads do not share 3 key/value heads evenly: choose key/value heads that divide 4 (1, 2, 4)",
+        "4 query heads cannot share 3 key/value heads evenly: choose key/value heads that divide 4 (1, 2, 4)",
         lambda: heads(8, 4, kv_heads=3),
     )
     refused(ConfigError, "biases are 'qx': name them by the letters q, k, v, o", lambda: heads(8, 4, biases="qx"))

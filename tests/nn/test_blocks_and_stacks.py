@@ -194,10 +194,10 @@ def test_blocks_mistakes(refused) -> None:  # type: ignore[no-untyped-def]
     dropout = "dropout is -0.1: choose a probability from 0 up to, not including, 1"
     refused(ConfigError, dropout, lambda: BlockConfig(attention=heads(8, 2), ffn=ffn, dropout=-0.1))
     X = torch.zeros(1, 3, 12)
-    without = "cross-attention has 0 memories to attend to: give it the encoder's output"
+    without = "cross-attention needs a memory: give it the encoder's output"
     for cache in (None, static_cache(3)):
         refused(InputError, without, lambda cache=cache: build_blocks("pre", "relu", cross=True)(X, cache=cache))
-    needless = "a memory came to a block without cross-attention: give its config cross=heads(…)"
+    needless = "a memory was given to a block without cross-attention: give its config cross=heads(…)"
     refused(InputError, needless, lambda: build_blocks("pre", "relu")(X, memory=X))
 
 
@@ -295,7 +295,7 @@ def test_rotary_positions_count_from_0_unless_given() -> None:
 @pytest.mark.parametrize("kind", [None, *KINDS])
 @pytest.mark.parametrize("split", [[7], [3, 4], [1] * 7, [2, 1, 4]])
 @torch.no_grad()
-def test_piece_by_piece_is_all_at_once(kind: str | None, split: list[int]) -> None:
+def test_a_stack_in_pieces_equals_one_pass(kind: str | None, split: list[int]) -> None:
     stack, X, Z = (
         build_stack(KINDS[kind] if kind else None, cross=True),
         normal_stack(2, 7, 8),
@@ -324,7 +324,7 @@ def test_weights_can_be_put_into_a_stack_made_on_the_meta_device(kind: str) -> N
 
 
 def test_stack_mistakes(refused) -> None:  # type: ignore[no-untyped-def]
-    refused(ConfigError, "a stack of 0 blocks: choose at least one", lambda: build_stack(depth=0))
+    refused(ConfigError, "depth must be at least 1, got 0: choose at least one block", lambda: build_stack(depth=0))
     stack, X = build_stack(depth=2), normal_stack(1, 3, 8)
     text = "1 caches for 2 blocks: make them with cache(room)"
     refused(ShapeError, text, lambda: stack(X, cache=stack.cache(4)[:1]))

@@ -53,7 +53,7 @@ def pieces(run: Callable[[int, int], Tensor], split: list[int]) -> Tensor:
 @settings(max_examples=30)
 @given(splits, st.booleans())
 @torch.no_grad()
-def test_piece_by_piece_is_all_at_once(split: list[int], grouped: bool) -> None:
+def test_caching_in_pieces_equals_one_pass(split: list[int], grouped: bool) -> None:
     layer, X, cache = attention(kv_heads=2 if grouped else 4), tokens(), StaticCache(N + 3)
     found = pieces(lambda a, b: layer(X[:, a:b], view=View(causal=True), cache=cache), split)
     torch.testing.assert_close(found, layer(X, view=View(causal=True)), rtol=0, atol=1e-12)
@@ -127,11 +127,11 @@ def test_mistakes(refused) -> None:  # type: ignore[no-untyped-def]
     part = torch.zeros(2, 1, 3, 4)
     full = StaticCache(4)
     full.append(part, part)
-    room = "position 6 came to a cache of 4: make it longer, or stop earlier"
+    room = "the cache has room for 4 positions, got 6: make it longer, or stop earlier"
     refused(ShapeError, room, lambda: full.append(part, part))
     for cache in (StaticCache(9), SlidingCache(9)):
         cache.append(part, part)
-        text = "1 sequences go on from a past of 2: reorder the cache, or start a new one"
+        text = "the cache holds 2 sequences, got 1: reorder the cache, or start a new one"
         refused(ShapeError, text, lambda cache=cache: cache.append(part[:1], part[:1]))
     refused(ShapeError, "the cache is empty: append keys and values first", lambda: StaticCache(4).kept())
     refused(ConfigError, "a window of -1 positions: choose 0 or more", lambda: SlidingCache(-1))
@@ -193,7 +193,7 @@ def test_a_stream_equals_the_offline_masked_pass(
 
 @settings(max_examples=15)
 @given(drawn=sizes, depth=st.integers(1, 3), p=st.integers(0, 12))
-def test_no_frame_hears_further_than_said_and_is_out_when_it_has_heard(drawn: Sizes, depth: int, p: int) -> None:
+def test_frames_wait_for_the_declared_look_ahead_and_no_longer(drawn: Sizes, depth: int, p: int) -> None:
     stack, chunks = build(depth=depth), chunks_of(drawn)
     heard = (p // chunks.chunk + 1) * chunks.chunk + chunks.ahead(depth)  # so many frames, no more
     X = vectors(heard + 3)

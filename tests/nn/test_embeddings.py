@@ -82,7 +82,7 @@ def test_tokens_that_are_mistakes(refused) -> None:  # type: ignore[no-untyped-d
     refused(InputError, "tokens are float32: give int64 or int32", lambda: embed(torch.tensor([[1.0]])))
     refused(
         ConfigError,
-        "segments came to a model that has 0 of them: leave them out, or build it with some",
+        "segments were given to a model without segment embeddings: leave them out, or set segments in its config",
         lambda: TokenEmbedding(10, 6)(known, None, known),
     )
     refused(ConfigError, "a table of 0 tokens × 6: choose at least one of each", lambda: TokenEmbedding(0, 6))
@@ -130,7 +130,7 @@ def test_images_that_are_mistakes(refused) -> None:  # type: ignore[no-untyped-d
     refused(ShapeError, small, lambda: embed(torch.zeros(1, 3, 1, 4)))
     refused(
         ShapeError,
-        "an image with 1 channels came to a model of 3: convert it (grey is 1 channel, RGB is 3)",
+        "the image has 1 channels, the model expects 3: convert it (grey is 1 channel, RGB is 3)",
         lambda: embed(torch.zeros(1, 1, 8, 8)),
     )
     refused(ConfigError, "patches of 0×4×3 → 8: choose sizes of at least 1", lambda: PatchEmbedding((0, 4), 3, 8))
@@ -297,7 +297,7 @@ def test_padding_changes_nothing(drawn: Drawn, t: int, more: int) -> None:
 
 
 @given(configs, st.integers(0, 6))
-def test_no_vector_hears_further_than_said(drawn: Drawn, j: int) -> None:
+def test_vectors_depend_on_no_frame_beyond_the_declared_reach(drawn: Drawn, j: int) -> None:
     """Tight: the last frame that a vector may hear, it does hear."""
     config = config_of(drawn)
     last = (j + 1) * config.factor - 1 + config.ahead

@@ -72,7 +72,7 @@ def test_padding_on_the_right_changes_nothing_of_what_is_real(kind: str) -> None
 
 @pytest.mark.parametrize("kind", KINDS)
 @torch.no_grad()
-def test_a_prompt_padded_on_the_left_goes_on_as_it_would_alone(kind: str) -> None:
+def test_left_padding_does_not_change_the_continuation(kind: str) -> None:
     stack = build(kind)
     tokens, real = padded([4, 2], left=True)
     tokens, real = tokens[:, -4:], real[:, -4:]
@@ -96,7 +96,7 @@ def test_a_prompt_padded_on_the_left_goes_on_as_it_would_alone(kind: str) -> Non
     st.lists(st.integers(1, N - 1), unique=True).map(sorted),
 )
 @torch.no_grad()
-def test_piece_by_piece_is_all_at_once(kind: str, window: int | None, cuts: list[int]) -> None:
+def test_decoding_in_pieces_equals_one_pass(kind: str, window: int | None, cuts: list[int]) -> None:
     stack = build(kind, window=window)
     wanted = stack.decode(TOKENS)
     past = stack.cache(N)

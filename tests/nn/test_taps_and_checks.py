@@ -21,7 +21,7 @@ def test_a_tap_with_nothing_attached_returns_the_very_same_object() -> None:
     assert Tap()(thing) is thing
 
 
-def test_editors_come_in_their_order_and_watchers_see_what_goes_on() -> None:
+def test_editors_run_in_order_and_watchers_see_the_result() -> None:
     tap, seen = Tap(), []
     tap.editors += [lambda x: x + 1, lambda x: x * 10]
     tap.watchers += [seen.append, lambda x: seen.append(-x)]

@@ -39,7 +39,7 @@ def test_what_is_refused(gpt2: Path, edited: Callable[..., Path], refused: Any) 
     model = load(edited(gpt2, tokenizer_config={"chat_template": TEMPLATE}))
     late = lambda: render_chat(model, CHAT[::-1])
     refused(InputError, "the chat template refuses (system comes first)", late)
-    refused(InputError, "a chat of 0 messages", lambda: render_chat(model, []))
+    refused(InputError, "the chat has no messages", lambda: render_chat(model, []))
 
 
 @pytest.mark.parametrize(

@@ -50,7 +50,7 @@ def test_as_by_hand_in_any_batch(hf: Any, sentence: Path) -> None:
     assert torch.equal(gf.embed(model, TEXTS[0]), embed(model, TEXTS[:1])[0])
 
 
-def test_a_text_is_cut_where_the_folder_says(hf: Any, sentence: Path) -> None:
+def test_texts_are_truncated_at_the_max_seq_length_of_the_folder(hf: Any, sentence: Path) -> None:
     model = load(sentence)
     long = "the cat sat on the mat because it was soft and warm"
     tokens = tokenizer_of(model).encode(long)
@@ -63,7 +63,7 @@ def test_a_text_is_cut_where_the_folder_says(hf: Any, sentence: Path) -> None:
 def test_elsewhere_it_is_refused(bert: Path, refused: Any) -> None:
     model = load(bert)
     refused(InputError, "a text of ", lambda: embed(model, "the cat sat on the mat " * 10))
-    refused(InputError, "there are 0 texts to embed", lambda: embed(model, []))
+    refused(InputError, "no texts were given", lambda: embed(model, []))
     refused(InputError, "this Decoder cannot embed texts", lambda: embed(Decoder(decoder.tiny()), "a"))
 
 
@@ -77,7 +77,7 @@ def test_nearest_is_sorted_by_cosine(refused: Any) -> None:
     assert found[0].cosine == pytest.approx(1)
     assert len(nearest(query, among, 99)) == 20
     refused(InputError, "a query of shape (5,) among vectors of (20, 6)", lambda: nearest(query[:5], among))
-    refused(InputError, "0 neighbours", lambda: nearest(query, among, 0))
+    refused(InputError, "k must be at least 1, got 0", lambda: nearest(query, among, 0))
 
 
 @pytest.mark.slow

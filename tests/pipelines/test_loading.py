@@ -10,7 +10,7 @@ import torch
 
 from glassformer.errors import InputError
 from glassformer.models import ViT
-from glassformer.pipelines.loading import DEFAULTS, HERE, find_model, load, shipped
+from glassformer.pipelines.loading import DEFAULTS, HERE, describe, find_model, load, shipped
 from glassformer.runtime import precision_of
 
 
@@ -65,3 +65,13 @@ def test_a_device_must_be_there(refused: Callable[..., None], monkeypatch: pytes
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
     refused(InputError, "device 'cuda' is not available here", lambda: load("digits", device="cuda"))
     assert load("tiny:vit", device="auto") is not None
+
+
+def test_every_name_that_load_takes_can_be_described() -> None:
+    assert describe("digits").verbs == ("classify",)
+    small = describe("tiny:decoder")
+    assert small.folder is None
+    assert small.facts["model"] == "Decoder"
+    assert small.facts["tokenizer"] == "none"
+    with pytest.raises(InputError, match="tiny:decoder has random weights and no folder: save it with"):
+        find_model("tiny:decoder")

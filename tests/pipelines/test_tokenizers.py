@@ -12,6 +12,7 @@ from glassformer.checkpoints import load, save
 from glassformer.errors import CheckpointError, InputError
 from glassformer.models import Decoder, decoder
 from glassformer.pipelines.tokenizers import (
+    JsonTokenizer,
     MarianTokenizer,
     SentencePieceTokenizer,
     optional_tokenizer,
@@ -64,6 +65,14 @@ def processor() -> Any:
     return spm.SentencePieceProcessor(model_proto=out.getvalue())
 
 
+def test_a_vocabulary_without_its_unknown_token(refused: Any) -> None:
+    from tokenizers import Tokenizer, models
+
+    damaged = JsonTokenizer(Tokenizer(models.WordLevel({"cat": 0}, unk_token="[UNK]")))
+    assert damaged.encode("cat") == [0]
+    refused(CheckpointError, "the tokenizer cannot encode this text (WordLevel error", lambda: damaged.encode("dog"))
+
+
 def test_sentencepiece(processor: Any) -> None:
     ends, begins = SentencePieceTokenizer(processor, begin=False), SentencePieceTokenizer(processor, begin=True)
     assert ends.encode("the cat") == [*processor.encode("the cat"), processor.eos_id()]
@@ -113,7 +122,7 @@ def test_without_words_text_is_numbers() -> None:
     assert token_name(None, 7) == "7"
     with pytest.raises(InputError, match=r"no tokenizer.json to read 'the cat'"):
         tokens_of(model, "the cat")
-    with pytest.raises(InputError, match="is 0 tokens"):
+    with pytest.raises(InputError, match="has no tokens"):
         tokens_of(model, " ")
 
 
@@ -128,7 +137,7 @@ def test_with_words_text_is_text(tmp_path: Path) -> None:
     model = load(tmp_path / "m")
     assert tokens_of(model, "the cat").tolist() == [[1, 2]]
     assert [token_name(optional_tokenizer(model), i) for i in (2, 3)] == ["cat", "<end>"]
-    with pytest.raises(InputError, match="is 0 tokens"):
+    with pytest.raises(InputError, match="has no tokens"):
         tokens_of(model, "")
 
 

@@ -14,7 +14,7 @@ from glassformer.data.sources.table import fetch as fetch_data
 from glassformer.errors import InputError
 from glassformer.models import Decoder, Whisper, decoder
 from glassformer.pipelines.speech.whisper import WhisperTokens
-from glassformer.pipelines.transcribe import WhisperBuffer, _start, split_segments, transcribe, transcribe_stream
+from glassformer.pipelines.transcribe import WhisperBuffer, split_segments, start_tokens, transcribe, transcribe_stream
 
 CODES = WhisperTokens(
     start=51, end=50, silent=99, never=(), not_first=(), latest_first=50, languages={}, tasks={}, nothing=None
@@ -50,11 +50,12 @@ def test_pieces_between_times() -> None:
 
 
 def test_what_a_transcript_begins_with(refused: Any) -> None:
-    assert _start(CODES, None, "transcribe", True) == [51]
-    assert _start(CODES, "en", "transcribe", False) == [51, 99]
-    assert _start(MANY, "fr", "translate", True) == [51, 53, 55]
-    refused(InputError, "the model transcribes English, not 'fr'", lambda: _start(CODES, "fr", "transcribe", True))
-    refused(InputError, "the model does not know the language 'xx'", lambda: _start(MANY, "xx", "transcribe", True))
+    assert start_tokens(CODES, None, "transcribe", True) == [51]
+    assert start_tokens(CODES, "en", "transcribe", False) == [51, 99]
+    assert start_tokens(MANY, "fr", "translate", True) == [51, 53, 55]
+    english, unknown = "the model transcribes English, not 'fr'", "the model does not know the language 'xx'"
+    refused(InputError, english, lambda: start_tokens(CODES, "fr", "transcribe", True))
+    refused(InputError, unknown, lambda: start_tokens(MANY, "xx", "transcribe", True))
 
 
 def test_what_is_refused(refused: Any) -> None:
@@ -175,7 +176,7 @@ def small(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def test_a_small_model_hears_all_of_a_long_sound(small: Path) -> None:
+def test_a_long_recording_is_transcribed_to_its_end(small: Path) -> None:
     model = load(small)
     wave = 0.1 * torch.randn(7 * 16000, generator=torch.Generator().manual_seed(1))  # four windows of 2 s
     found = transcribe(model, wave)
@@ -224,7 +225,7 @@ def test_a_stream_of_a_small_whisper_ends_and_forgets_what_is_final(small: Path)
         found += buffer.feed(chunk)
         assert len(buffer.wave) <= 2 * 16000
     found += buffer.finish()
-    assert buffer.heard == 5.0
+    assert buffer.received_seconds == 5.0
     assert found
     assert all(0 <= word.start <= word.end <= word.known + 0.01 <= 5.01 for word in found)
     assert found == list(transcribe_stream(model, wave.split(4000)))

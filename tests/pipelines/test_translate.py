@@ -13,8 +13,9 @@ from tokenizers import Tokenizer
 from glassformer.checkpoints import load
 from glassformer.errors import InputError
 from glassformer.models import Decoder, RecurrentSeq2Seq, Tokens, decoder, recurrent_seq2seq
+from glassformer.pipelines.loading import find_model
 from glassformer.pipelines.tokenizers import tokenizer_of
-from glassformer.pipelines.translate import _looked, aligned, translate
+from glassformer.pipelines.translate import _looked, aligned, normalized, translate
 from glassformer.train.objectives.translation import save_translator
 
 TEXTS = ["the cat sat", "a man is eating food", "the dog"]
@@ -115,7 +116,7 @@ def test_a_prefix_stands_before_each(marian: Path) -> None:
     assert translate(model, "cat sat", prefix="the ") == translate(model, "the cat sat")
 
 
-def test_many_at_once_are_as_each_alone(marian: Path) -> None:
+def test_a_batch_equals_one_by_one(marian: Path) -> None:
     model = load(marian)
     many = [text[: 4 + i % 9] for i, text in enumerate(TEXTS * 25)]
     alone = [translate(model, text, num_beams=1) for text in many[:9]]
@@ -168,3 +169,29 @@ def test_what_is_refused(marian: Path, refused: Any) -> None:
     refused(InputError, "this Decoder cannot translate", lambda: translate(Decoder(decoder.tiny()), "a"))
     refused(InputError, "a source of ", lambda: translate(load(marian), "the cat " * 30))
     refused(InputError, "a source is empty", lambda: translate(load(marian), ""))
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence", "added"),
+    [
+        ("hello", "Hello.", True),
+        ("  thank you ", "Thank you.", True),
+        ("Where is it?", "Where is it?", False),
+        ("THE BOOK IS HERE", "The book is here.", True),
+        ("USA", "USA.", True),
+        ("", "", False),
+    ],
+)
+def test_a_source_is_written_as_a_sentence_if_the_config_says_so(
+    text: str, sentence: str, added: bool, marian: Path
+) -> None:
+    shipped = load(find_model("translator"))
+    assert normalized(shipped, text) == (sentence, added)
+    assert normalized(load(marian), text) == (text, False)
+
+
+def test_the_shipped_translator_takes_single_words_without_capital_and_full_stop() -> None:
+    shipped = load(find_model("translator"))
+    assert translate(shipped, ["hello", "Yes", "no", "thank you"]) == ["Salut", "Oui", "Non", "Merci"]
+    assert translate(shipped, "Yes.") == "Oui."
+    assert aligned(shipped, "yes").text == "Oui"

@@ -1,4 +1,4 @@
-"""The listener's recipe, whole, on a few tones; what it shipped is tested in tests/tasks/test_live.py."""
+"""The listener's recipe, whole, on a few tones; and the shipped model."""
 
 from __future__ import annotations
 
@@ -51,8 +51,7 @@ def test_it_leaves_a_model_its_numbers_and_a_card(
     learning, shipping = recipe("listener"), recipe("listener_ship")
     for name, value in (
         ("FIRST", 3),
-        ("SECOND", 3),
-        ("LONG", 5),
+        ("SECOND", 5),
         ("WARM", 4),
         ("SECONDS", 6.0),
         ("TIMES", 1),
@@ -64,9 +63,9 @@ def test_it_leaves_a_model_its_numbers_and_a_card(
     monkeypatch.setattr(shipping, "WEIGHTS", [(0.5, 0.6)])
     runs, out = tmp_path / "runs", tmp_path / "out"
     learning.listener(runs)
-    before = (runs / "gru" / "trained.json").read_bytes()
+    before = (runs / "listener" / "trained.json").read_bytes()
     learning.listener(runs)  # everything is done
-    assert (runs / "gru" / "trained.json").read_bytes() == before
+    assert (runs / "listener" / "trained.json").read_bytes() == before
     shipping.ship(runs, out)
     card, measured = (out / "card.md").read_text(), json.loads((out / "measured.json").read_text())
     assert card.startswith("# listener\n")

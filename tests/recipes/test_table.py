@@ -1,4 +1,4 @@
-"""The pages show what was measured of the models that come with Glassformer."""
+"""README.md and docs/pipelines.md show the measurements of the shipped models."""
 
 from __future__ import annotations
 
@@ -41,5 +41,5 @@ def test_a_page_without_a_place_for_it(recipe: ModuleType, tmp_path: Path, monke
 def test_every_number_has_words(recipe: ModuleType) -> None:
     assert recipe.quality({"accuracy": 0.993, "images": 10}) == "99.30 % right"
     assert recipe.quality({"wer": 0.25}) == "word error rate 25.0 %"
-    with pytest.raises(SystemExit, match="no number known"):
+    with pytest.raises(SystemExit, match="no metric known"):
         recipe.quality({"beauty": 1})

@@ -3,76 +3,20 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 import torch
-from torch import Tensor, nn
 from torch.nn.functional import cosine_similarity
 
 import glassformer as gf
 from glassformer.errors import ConfigError, InputError
 from glassformer.lens import zero_head
-from glassformer.models import Tokens, clip, decoder, encoder, hybrid, mlp, recurrent, seq2seq, speech, vit, whisper
 from glassformer.runtime import bench, machine, precision_of, prepare
 from glassformer.runtime.example import example
 from glassformer.runtime.precision import AGREEMENT, choose, layers
+from runtime.small_models import KINDS, make, tensor_of
 
-TOKENS = torch.randint(4, 40, (2, 12), generator=torch.Generator().manual_seed(0))
-IMAGES = torch.randn(2, 1, 28, 28, generator=torch.Generator().manual_seed(1))
-
-
-def pixels(config: vit.ViTConfig | hybrid.HybridConfig) -> Tensor:
-    return torch.randn(2, config.channels, *config.image, generator=torch.Generator().manual_seed(1))
-
-
-def frames(count: int, bands: int) -> Tensor:
-    return torch.randn(2, count, bands, generator=torch.Generator().manual_seed(2))
-
-
-def make(kind: str) -> tuple[nn.Module, Callable[[nn.Module], Tensor]]:
-    """A small model with random weights, and a call of it."""
-    match kind:
-        case "decoder":
-            return decoder.Decoder(decoder.plain(50, 64, 2, 4, 48)), lambda m: m(TOKENS)
-        case "llama":
-            config = decoder.modern(50, 64, 2, 4, 48, kv_heads=2, hidden=128)
-            return decoder.Decoder(config), lambda m: m(TOKENS)
-        case "encoder":
-            return encoder.Encoder(encoder.plain(50, 64, 2, 4, 48, hidden=128)), lambda m: m(TOKENS)
-        case "seq2seq":
-            return seq2seq.Seq2Seq(seq2seq.vaswani(50, 64, 2, 4, 128)), lambda m: m(TOKENS, TOKENS[:, :7])
-        case "vit":
-            config_v = vit.tiny()
-            return vit.ViT(config_v), lambda m: m(pixels(config_v))
-        case "hybrid":
-            config_h = hybrid.tiny()
-            return hybrid.Hybrid(config_h), lambda m: m(pixels(config_h))
-        case "whisper":
-            c = whisper.tiny()
-            return whisper.Whisper(c), lambda m: m(frames(c.frames, c.embed.bands), TOKENS[:, :5] % 20)
-        case "speech":
-            c_s = speech.tiny()
-            return speech.Speech(c_s), lambda m: m(frames(64, c_s.embed.bands))
-        case "clip":
-            c_c = clip.tiny()
-            return clip.CLIP(c_c), lambda m: m.images(pixels(c_c.vision))  # type: ignore[operator]
-        case "recurrent":
-            return recurrent.Recurrent(recurrent.tiny(Tokens(vocabulary=10), 5)), lambda m: m(TOKENS % 10)
-        case "mlp":
-            return mlp.MLP(mlp.mnist()), lambda m: m(IMAGES)
-    raise ValueError(kind)
-
-
-def tensor_of(output: object) -> Tensor:
-    while isinstance(output, tuple):
-        output = output[0]
-    assert isinstance(output, Tensor)
-    return output
-
-
-KINDS = ("decoder", "llama", "encoder", "seq2seq", "vit", "hybrid", "whisper", "speech", "clip", "recurrent", "mlp")
 ATTENDING = ("decoder", "llama", "encoder", "vit")
 TOLERANCE = {"fp32": 1e-5, "bf16": 2e-2, "int8": 6e-2}
 

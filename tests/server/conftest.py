@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import os
 import re
@@ -73,6 +74,36 @@ def server() -> Iterator[Server]:
     running = start()
     yield running
     stop(running)
+
+
+@pytest.fixture(params=[
+    pytest.param({}, id="1280-light"),
+    pytest.param({"width": 360, "height": 740, "dark": True}, id="360-dark", marks=pytest.mark.slow),
+])  # fmt: skip
+def screen(request: pytest.FixtureRequest) -> dict[str, Any]:
+    """Options of `opened`: a desktop in light colours, and a phone in dark ones."""
+    chosen: dict[str, Any] = request.param
+    return chosen
+
+
+DROP = """([selector, name, data]) => {
+  const bytes = Uint8Array.from(atob(data), (c) => c.charCodeAt(0)), transfer = new DataTransfer();
+  transfer.items.add(new File([bytes], name));
+  document.querySelector(selector).dispatchEvent(new DragEvent("drop", { dataTransfer: transfer, bubbles: true }));
+}"""
+
+
+def drop(page: Any, selector: str, name: str, data: bytes) -> None:
+    """Drop a file on an element, as from a file manager."""
+    page.evaluate(DROP, [selector, name, base64.b64encode(data).decode()])
+
+
+def clip(server: Server) -> bytes:
+    """The first bundled recording, "That conference is full.", as FLAC."""
+    first = server.ask("GET", "api/clips")[1][0]
+    assert "conference" in first["says"]
+    with urllib.request.urlopen(f"{server.address}api/clips/{first['name']}", timeout=60) as response:
+        return bytes(response.read())
 
 
 def until(page: Any, expression: str, seconds: float = 20) -> None:

@@ -132,3 +132,17 @@ def test_pairs_and_recordings(server: Server) -> None:
     status, problem = server.ask("POST", "api/models/listener/look", {"file": png(), "suffix": ".png"})
     assert status == 422
     assert "audio" in problem["fact"]
+
+
+@pytest.mark.slow
+def test_a_second_sentence_is_compared_with_the_first(server: Server) -> None:
+    texts = ["The cat sat on the chair.", "The cat was sitting on a chair."]
+    look = server.post("api/models/finder/look", texts=texts)
+    assert look["answer"]["options"][0]["name"] == texts[1]
+    import torch
+
+    import glassformer as gf
+
+    vectors = torch.as_tensor(gf.embed(gf.load("finder"), texts))
+    expected = torch.nn.functional.cosine_similarity(vectors[:1], vectors[1:])
+    assert look["answer"]["options"][0]["p"] == pytest.approx(float(expected), abs=1e-5)

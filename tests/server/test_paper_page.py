@@ -21,8 +21,8 @@ def settled(page: Any) -> None:
     until(page, "glassformer.paper.state.view?.exact && !glassformer.paper.state.stale")
 
 
-def test_the_first_screen_shows_what_it_attends_to(opened: Any) -> None:
-    page = opened()
+def test_the_first_screen_shows_what_it_attends_to(opened: Any, screen: Any) -> None:
+    page = opened(**screen)
     page.get_by_role("heading", name="What does “it” look at?").wait_for()
     assert weight(page, "cat") == "61.0 %"
     settled(page)
@@ -31,8 +31,8 @@ def test_the_first_screen_shows_what_it_attends_to(opened: Any) -> None:
     assert "(1.45, 1.39)" in re.sub(r"\s+(?=[),])|(?<=\()\s+", "", page.locator(".output").inner_text())
 
 
-def test_editing_a_key_changes_the_steps(opened: Any) -> None:
-    page = opened(NEW)
+def test_editing_a_key_changes_the_steps(opened: Any, screen: Any) -> None:
+    page = opened(NEW, **screen)
     page.get_by_label("k of sat, coordinate 1").fill("3")
     until(page, "document.querySelector('.equation').textContent.includes('sat')")
     assert page.locator("#step-S [data-at='S.4.3']").inner_text() == "3"
@@ -40,8 +40,8 @@ def test_editing_a_key_changes_the_steps(opened: Any) -> None:
     until(page, "document.querySelector('.equation').textContent.includes('cat')")
 
 
-def test_beta_from_zero_to_infinity(opened: Any) -> None:
-    page = opened(NEW)
+def test_beta_from_zero_to_infinity(opened: Any, screen: Any) -> None:
+    page = opened(NEW, **screen)
     page.get_by_role("button", name="β = 0").click()
     until(page, "[...document.querySelectorAll('.weight .num')].every(e => e.textContent === '25.0 %')")
     page.get_by_role("button", name="β = infinity").click()
@@ -51,8 +51,8 @@ def test_beta_from_zero_to_infinity(opened: Any) -> None:
     until(page, "location.hash.includes('b=inf')")
 
 
-def test_dragging_the_query_moves_the_weights(opened: Any) -> None:
-    page = opened(NEW)
+def test_dragging_the_query_moves_the_weights(opened: Any, screen: Any) -> None:
+    page = opened(NEW, **screen)
     handle = page.locator("g.mark.q")
     box = handle.locator(".ring").bounding_box()
     x, y = box["x"] + box["width"] / 2, box["y"] + box["height"] / 2
@@ -76,8 +76,8 @@ def test_pointing_at_a_number_writes_its_sum_out(opened: Any) -> None:
     ]  # fmt: skip
 
 
-def test_numbers_are_walked_by_keyboard(opened: Any) -> None:
-    page = opened(NEW)
+def test_numbers_are_walked_by_keyboard(opened: Any, screen: Any) -> None:
+    page = opened(NEW, **screen)
     settled(page)
     page.locator("#step-A [data-at='A.4.2']").focus()
     page.keyboard.press("ArrowRight")
@@ -91,11 +91,11 @@ def test_numbers_are_walked_by_keyboard(opened: Any) -> None:
     until(page, "document.activeElement.getAttribute('aria-label').includes('(1, 0.5)')")
 
 
-def test_an_address_holds_the_whole_exercise(opened: Any) -> None:
-    page = opened(NEW)
+def test_an_address_holds_the_whole_exercise(opened: Any, screen: Any) -> None:
+    page = opened(NEW, **screen)
     page.get_by_label("k of the, coordinate 1").fill("sqrt(5)")
     until(page, "location.hash.includes('x=')")
-    again = opened(page.evaluate("location.hash"))
+    again = opened(page.evaluate("location.hash"), **screen)
     again.get_by_role("heading", name="What does “it” look at?").wait_for()
     assert again.get_by_label("k of the, coordinate 1").input_value() == "sqrt(5)"
 
@@ -106,19 +106,24 @@ def test_a_wrong_number_is_explained_and_undone(opened: Any) -> None:
     page.get_by_label("k of the, coordinate 1").fill("1/")
     page.get_by_role("alert").wait_for()
     assert "1/" in page.get_by_role("alert").inner_text()
+    marked = page.locator("input[aria-invalid]").evaluate_all("(all) => all.map((each) => each.dataset.at)")
+    assert marked == ["K.1.1", "K.1.1"]  # in the table and in the matrix
     page.get_by_role("alert").get_by_role("button", name="Undo").click()
     page.get_by_role("alert").wait_for(state="detached")
+    assert page.locator("input[aria-invalid]").count() == 0
 
 
 @pytest.mark.slow
-def test_mask_layout_heads_tokens_and_rows(opened: Any) -> None:
-    page = opened(NEW)
+def test_mask_layout_heads_tokens_and_rows(opened: Any, screen: Any) -> None:
+    page = opened(NEW, **screen)
     page.get_by_role("button", name="All rows").click()
     page.get_by_role("button", name="Hide the future").click()
     page.locator("td.masked").first.wait_for()
     assert page.locator("td.masked").count() == 6
-    page.get_by_role("button", name="Tokens are rows").click()
-    page.get_by_role("button", name="Tokens are columns").wait_for()
+    layout = page.get_by_role("group", name="Tokens as").get_by_role("button", name="columns")
+    layout.click()
+    until(page, "glassformer.paper.state.view.layout === 'columns'")
+    layout.and_(page.locator("[aria-pressed=true]")).wait_for()
     page.get_by_role("button", name="One head more").click()
     page.get_by_role("button", name="head 2").wait_for()
     page.get_by_role("button", name="One token more").click()
@@ -137,8 +142,8 @@ def test_nothing_is_cut_off_sideways(opened: Any, width: int, dark: bool) -> Non
 
 
 @pytest.mark.slow
-def test_open_and_export(opened: Any) -> None:
-    page = opened(NEW)
+def test_open_and_export(opened: Any, screen: Any) -> None:
+    page = opened(NEW, **screen)
     page.get_by_role("button", name="Open", exact=True).click()
     page.get_by_label("Text of the exercise").fill("title: Mine\nQ: [[1]]\nK: [[1], [2]]\nV: [[1], [3]]\n")
     page.get_by_role("dialog").get_by_role("button", name="Open", exact=True).click()

@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-import base64
 import io
 from typing import Any
 
 import pytest
 
-from server.conftest import Server, start, stop, until
+from server.conftest import Server, drop, start, stop, until
 
 ROOMS = ["paper/first-look", "check/four-tokens", "model/writer", "model/digits", "live", "lab/3", "compare"]
 
 
-def test_a_wrong_answer_is_graded_as_it_is_typed(opened: Any) -> None:
-    page = opened("#/check/one-query")
+def test_a_wrong_answer_is_graded_as_it_is_typed(opened: Any, screen: Any) -> None:
+    page = opened("#/check/one-query", **screen)
     page.get_by_label("S row 1 column 1").fill("1")
     page.get_by_label("S row 1 column 2").fill("3")
     page.locator(".answer.wrong").wait_for()
@@ -22,16 +21,15 @@ def test_a_wrong_answer_is_graded_as_it_is_typed(opened: Any) -> None:
     assert "2" in page.locator(".mistakes").inner_text()
     page.get_by_role("button", name="Show me").first.click()
     page.locator(".answer.shown").wait_for()
-    hint = page.locator("li.step-block", has_text="Compute").first.get_by_role("button", name="Hint")
-    hint.click()
+    page.locator("li.step-block", has_text="Scores").get_by_role("button", name="Hint").click()
     page.get_by_text("Hint 1 of 3.").wait_for()
     page.get_by_role("button", name="Another hint").click()
     page.get_by_text("Hint 2 of 3.").wait_for()
 
 
 @pytest.mark.slow
-def test_pasted_working_is_graded_with_the_mistake_named(opened: Any) -> None:
-    page = opened("#/check/four-tokens")
+def test_pasted_working_is_graded_with_the_mistake_named(opened: Any, screen: Any) -> None:
+    page = opened("#/check/four-tokens", **screen)
     page.get_by_role("button", name="Paste or drop").click()
     page.get_by_label("Paste your working").fill(
         "Q = [[1, 2], [2, 0], [0, 1], [1, 1]]\nK = [[1, 0], [2, 0], [0, 0], [1, 9]]"
@@ -41,8 +39,8 @@ def test_pasted_working_is_graded_with_the_mistake_named(opened: Any) -> None:
 
 
 @pytest.mark.slow
-def test_a_practice_sheet_is_made_and_worked(opened: Any) -> None:
-    page = opened("#/check")
+def test_a_practice_sheet_is_made_and_worked(opened: Any, screen: Any) -> None:
+    page = opened("#/check", **screen)
     page.get_by_role("heading", name="Four tokens").wait_for()
     page.get_by_role("button", name="New exercise").click()
     page.get_by_role("heading", name="Four tokens").wait_for(state="detached")
@@ -51,8 +49,8 @@ def test_a_practice_sheet_is_made_and_worked(opened: Any) -> None:
 
 
 @pytest.mark.slow
-def test_the_tour_is_finished_by_doing_it(opened: Any) -> None:
-    page = opened()
+def test_the_tour_is_finished_by_doing_it(opened: Any, screen: Any) -> None:
+    page = opened(**screen)
     page.get_by_role("heading", name="What does “it” look at?").wait_for()
     page.get_by_role("button", name="Tour").click()
     card = page.locator(".tour")
@@ -150,8 +148,8 @@ def test_the_tour_is_finished_by_keyboard_alone(opened: Any) -> None:
 
 
 @pytest.mark.slow
-def test_zoom_into_a_model_and_back_onto_paper(opened: Any) -> None:
-    page = opened("#/model/writer")
+def test_zoom_into_a_model_and_back_onto_paper(opened: Any, screen: Any) -> None:
+    page = opened("#/model/writer", **screen)
     page.locator(".side .attend tbody tr").first.wait_for(timeout=60_000)
     weights = page.locator(".side .attend .weight .num").all_inner_texts()[:4]
     page.get_by_role("button", name="Switch this head off").click()
@@ -164,10 +162,10 @@ def test_zoom_into_a_model_and_back_onto_paper(opened: Any) -> None:
 
 
 @pytest.mark.slow
-def test_a_digit_is_drawn_and_an_image_dropped(opened: Any) -> None:
+def test_a_digit_is_drawn_and_an_image_dropped(opened: Any, screen: Any) -> None:
     from PIL import Image, ImageDraw
 
-    page = opened("#/model/digits")
+    page = opened("#/model/digits", **screen)
     page.locator(".options tbody tr").first.wait_for(timeout=60_000)
     page.get_by_role("button", name="Clear").click()
     box = page.locator(".pad").bounding_box()
@@ -182,22 +180,13 @@ def test_a_digit_is_drawn_and_an_image_dropped(opened: Any) -> None:
     ring = Image.new("RGB", (40, 40), "white")
     ImageDraw.Draw(ring).ellipse((8, 5, 32, 35), outline="black", width=4)
     ring.save(file, "png")
-    image = base64.b64encode(file.getvalue()).decode()
-    page.evaluate(
-        """(data) => {
-          const bytes = Uint8Array.from(atob(data), (c) => c.charCodeAt(0)), transfer = new DataTransfer();
-          transfer.items.add(new File([bytes], "ring.png", { type: "image/png" }));
-          const drop = new DragEvent("drop", { dataTransfer: transfer, bubbles: true });
-          document.querySelector(".inputs.drop").dispatchEvent(drop);
-        }""",
-        image,
-    )
+    drop(page, ".inputs.drop", "ring.png", file.getvalue())
     until(page, "document.querySelector('.options tbody th')?.textContent === '0'", 60)
 
 
 @pytest.mark.slow
-def test_a_recording_is_heard_while_it_plays(opened: Any) -> None:
-    page = opened("#/live")
+def test_a_recording_is_heard_while_it_plays(opened: Any, screen: Any) -> None:
+    page = opened("#/live", **screen)
     page.locator("option").first.wait_for(state="attached", timeout=60_000)
     page.get_by_role("button", name="Play").click()
     page.get_by_text("complete").wait_for(timeout=90_000)
@@ -206,8 +195,8 @@ def test_a_recording_is_heard_while_it_plays(opened: Any) -> None:
 
 
 @pytest.mark.slow
-def test_a_claim_is_guessed_and_tried(opened: Any) -> None:
-    page = opened("#/lab/3")
+def test_a_claim_is_guessed_and_tried(opened: Any, screen: Any) -> None:
+    page = opened("#/lab/3", **screen)
     page.get_by_role("button", name="It holds").click(timeout=60_000)
     page.get_by_role("button", name="Run the experiment").click()
     page.locator(".verdict-line").wait_for(timeout=60_000)
@@ -263,8 +252,8 @@ def test_with_reduced_motion_nothing_is_animated(opened: Any) -> None:
 
 
 @pytest.mark.slow
-def test_compare_shows_the_shipped_measurements(opened: Any) -> None:
-    page = opened("#/compare")
+def test_compare_shows_the_shipped_measurements(opened: Any, screen: Any) -> None:
+    page = opened("#/compare", **screen)
     page.locator(".measured td button").nth(2).click(timeout=90_000)
     assert page.locator(".chosen-cell").inner_text().startswith("Transformer, distance 64: 5/5")
     assert page.locator(".details figure img").evaluate("(image) => image.naturalWidth") > 100

@@ -32,23 +32,47 @@ def raw(server: Server, text: str) -> str:
 
 
 @pytest.mark.parametrize(
-    "host", ["evil.example", "evil.example:80", "127.0.0.1.evil.example", "", "[::1", "127.0.0.1:1"]
+    "host",
+    [
+        "evil.example",
+        "evil@127.0.0.1",
+        "127.0.0.1\r\nHost: evil.example",
+        "evil.example:80",
+        "127.0.0.1.evil.example",
+        "",
+        "[::1",
+        "127.0.0.1:1",
+    ],
 )
 def test_a_foreign_host_is_refused(server: Server, host: str) -> None:
     answer = raw(server, f"GET /api/exercises HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n")
     assert answer.split()[1] in ("400", "403")
 
 
-@pytest.mark.parametrize("origin", ["http://evil.example", "null", "https://127.0.0.1", "http://localhost:1"])
+@pytest.mark.parametrize(
+    "origin", ["http://evil.example", "null", "https://127.0.0.1", "http://localhost:1", "http://[::1"]
+)
 def test_a_foreign_origin_is_refused(server: Server, origin: str) -> None:
     status, problem = server.ask("POST", "api/paper", {"exercise": FIRST}, {"Origin": origin})
     assert status == 403
     assert "may not use this server" in problem["fact"]
 
 
-def handshake(server: Server, headers: str) -> str:
+def test_two_origins_are_refused(server: Server) -> None:
+    own = urlsplit(server.address).netloc
+    headers = f"Host: {own}\r\nOrigin: http://evil.example\r\nOrigin: http://{own}\r\nConnection: close\r\n\r\n"
+    assert " 400 " in raw(server, f"GET /api/exercises HTTP/1.1\r\n{headers}").split("\r\n")[0]
+
+
+def test_websockets_lead_nowhere_else(server: Server) -> None:
+    own = urlsplit(server.address).netloc
+    for path in ("/paper.js", "/api/paper", "/api/none"):
+        assert " 403 " in handshake(server, f"Host: {own}\r\n", path)
+
+
+def handshake(server: Server, headers: str, path: str = "/api/live") -> str:
     """The status line that a WebSocket handshake with these headers gets."""
-    opening = "GET /api/live HTTP/1.1\r\nConnection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\n"
+    opening = f"GET {path} HTTP/1.1\r\nConnection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\n"
     answer = raw(server, f"{opening}Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n{headers}\r\n")
     return answer.split("\r\n")[0]
 
@@ -132,6 +156,7 @@ def test_slow_headers_do_not_hold_up_others(server: Server) -> None:
         for sock in slow:
             sock.sendall(b"GET / HTTP/1.1\r\nHost: 127")
         assert server.ask("POST", "api/paper", {"exercise": FIRST})[0] == 200
+        assert b" 408 " in slow[0].recv(1000)
     finally:
         for sock in slow:
             sock.close()
@@ -151,6 +176,8 @@ def test_a_slow_request_is_refused(server: Server) -> None:
         ({"exercise": {}}, ""),
         ({"exercise": FIRST, "more": 1}, "more"),
         ({"exercise": {**FIRST, "scale": "__import__('os')"}}, ""),
+        ({"exercise": {**FIRST, "title": "\ud800"}}, "surrogate"),
+        ({"exercise": {"Q": [[1] * 64] * 64, "K": [[1] * 64] * 64, "V": [[1] * 64] * 64}}, "at most 2,000"),
     ],
 )
 def test_a_wrong_exercise_is_a_422_in_words(server: Server, body: Any, words: str) -> None:

@@ -119,6 +119,7 @@ def test_two_runs_do_not_share_a_folder(tmp_path: Path, refused) -> None:  # typ
     )
 
 
+@pytest.mark.slow
 def test_a_full_disk_at_the_start_is_one_line(tmp_path: Path) -> None:
     """Files of at most 0 bytes: the lock cannot be written, nor the plan."""
     code = (

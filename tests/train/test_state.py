@@ -39,7 +39,7 @@ def test_the_last_two_are_kept(tmp_path: Path) -> None:
     for step in (1, 2, 10, 300):
         save(tmp_path, step)
     assert [path.name for path in state.saved(tmp_path)] == ["step-00000010", "step-00000300"]
-    assert len(list((tmp_path / "state").iterdir())) == 3, "and the number of the newest"
+    assert len(list((tmp_path / "state").iterdir())) == 2
 
 
 def test_half_of_one_is_none_of_them(tmp_path: Path) -> None:
@@ -48,7 +48,7 @@ def test_half_of_one_is_none_of_them(tmp_path: Path) -> None:
     (tmp_path / "state" / "step-00000000.gone").mkdir()
     assert [path.name for path in state.saved(tmp_path)] == ["step-00000001"]
     state.remove_partial(tmp_path)
-    assert sorted(path.name for path in (tmp_path / "state").iterdir()) == ["newest", "step-00000001"]
+    assert sorted(path.name for path in (tmp_path / "state").iterdir()) == ["step-00000001"]
 
 
 def test_everything_is_on_the_disk_before_it_has_its_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -111,7 +111,7 @@ def test_a_full_disk(small_disk: Path) -> None:
     assert "the checkpoint of step 2 could not be written (No space left on device)" in said
     assert f"the last good checkpoint is {good}: make room and resume" in said
     assert "\n" not in said
-    assert sorted((folder / "state").iterdir()) == [folder / "state" / "newest", good], "nothing half-written stays"
+    assert sorted((folder / "state").iterdir()) == [good], "nothing half-written stays"
     assert state.load(good, tensors(0), ALONE)["step"] == 1
     (small_disk / "ballast").unlink()
     assert state.save(folder, 2, big, {"step": 2}, ALONE).name == "step-00000002"
@@ -181,12 +181,13 @@ def test_a_missing_file_and_a_checkpoint_that_was_never_written(tmp_path: Path) 
     assert state.newest_intact(tmp_path / "new", print, ALONE) is None
 
 
-def test_deleted_checkpoints_are_not_a_new_run(tmp_path: Path) -> None:
+@pytest.mark.parametrize("deleted", ["state/step-00000001", "state"])
+def test_deleted_checkpoints_are_not_a_new_run(tmp_path: Path, deleted: str) -> None:
     first, second = save(tmp_path, 1), save(tmp_path, 2)
     shutil.rmtree(second)
     said: list[str] = []
     assert state.newest_intact(tmp_path, said.append, ALONE) == first
     assert said == [f"the checkpoint of step 2 is missing from {tmp_path / 'state'}"]
-    shutil.rmtree(first)
+    shutil.rmtree(tmp_path / deleted)
     with pytest.raises(CheckpointError, match="had a checkpoint of step 2, and it has been deleted: restore it, or"):
         state.newest_intact(tmp_path, said.append, ALONE)

@@ -53,7 +53,9 @@ def train(task: str, data: Any, steps: int = 2, **args: Any) -> Trained:
     return gf.train(task, data, steps=steps, progress=False, **args)
 
 
-@pytest.mark.parametrize("arch", ["hybrid", "vit", "cnn", "mlp", "rnn"])
+@pytest.mark.parametrize(
+    "arch", ["hybrid", *(pytest.param(arch, marks=pytest.mark.slow) for arch in ("vit", "cnn", "mlp", "rnn"))]
+)
 def test_image_classification(arch: str, tmp_path: Path) -> None:
     size = {"hybrid": {"depth": 1, "heads": 2}, "vit": {"depth": 1, "heads": 2}, "mlp": {"depth": 1}}.get(arch, {})
     trained = train("classify", "uci-digits", arch=arch, width=16, batch_size=8, **size)

@@ -19,8 +19,9 @@ import widget from "./widget.js";
 const listeners = new Set();
 const model = {
   get: (name) => state[name], on: (name, f) => listeners.add(f), off: (name, f) => listeners.delete(f),
-  async send(message) {
-    for (const [content, body] of await kernel(message)) {
+  async send(message, callbacks, sent = []) {
+    const data = sent.length ? btoa(Array.from(new Uint8Array(sent[0]), (c) => String.fromCharCode(c)).join("")) : "";
+    for (const [content, body] of await kernel(message, data)) {
       const buffers = body === null ? [] : [new DataView(Uint8Array.from(atob(body), (c) => c.charCodeAt(0)).buffer)];
       listeners.forEach((f) => f(content, buffers));
     }
@@ -58,16 +59,17 @@ def hosted(browser: Any) -> Any:
                 errors.append(f"a request to {url}")
                 route.abort()
 
-        def kernel(message: dict[str, Any]) -> list[Any]:
+        def kernel(message: dict[str, Any], data: str) -> list[Any]:
             if not answers:
                 return []
             heard: list[Any] = []
             widget.send = lambda content, buffers=None: heard.append(
                 [content, base64.b64encode(buffers[0]).decode() if buffers else None]
             )
-            widget._received(widget, message, [])
+            widget._received(widget, message, [memoryview(base64.b64decode(data))] if data else [])
             wait(list(widget._running.values()))
-            while message["kind"] == "request" and not heard:
+            answered = message["kind"] == "request" or data or '"end"' in message.get("text", "")
+            while answered and not heard:
                 time.sleep(0.002)
             return heard
 
@@ -115,6 +117,19 @@ def test_a_grade_and_a_run_in_dark_colours(hosted: Any) -> None:
     frame.get_by_text("difference").wait_for()
     frame.get_by_role("button", name="Put this row on paper").click()
     frame.get_by_role("heading", name="look at in Decoder?").wait_for()
+
+
+@pytest.mark.slow
+def test_live_and_compare_work_over_messages(hosted: Any) -> None:
+    page = hosted(gf.show("one-query"))
+    frame = page.frame_locator("iframe")
+    frame.get_by_role("link", name="Compare", exact=True).click()
+    frame.locator(".measured td button").first.wait_for()
+    frame.get_by_role("link", name="Live", exact=True).click()
+    frame.get_by_role("button", name="Play").click()
+    frame.get_by_text(", complete").wait_for(timeout=60_000)
+    assert "conference" in frame.locator(".transcript").inner_text()
+    assert frame.locator(".live-map").evaluate("(map) => map.width") > 20
 
 
 CELLS = [

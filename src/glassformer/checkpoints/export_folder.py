@@ -1,10 +1,11 @@
-"""Export a loaded model to the Hugging Face layout, with the names and bits it was loaded from."""
+"""Export a model to the Hugging Face layout: as it was published, or as the published architecture that equals it."""
 
 from __future__ import annotations
 
 import json
 import shutil
 from collections.abc import Mapping, Sequence
+from dataclasses import fields, is_dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -15,14 +16,15 @@ from torch import Tensor, nn
 from glassformer.checkpoints.bind import bind
 from glassformer.checkpoints.convert.folder import new_folder
 from glassformer.checkpoints.families import FAMILIES
+from glassformer.checkpoints.fields import Fields
 from glassformer.checkpoints.loading import load, open_published
 from glassformer.checkpoints.native import CARD, COMPANIONS, replace_file, write_weights
-from glassformer.checkpoints.origin import Origin, origin_of
+from glassformer.checkpoints.origin import Origin, origin_of, with_origin
 from glassformer.checkpoints.sentence import PREFIX
 from glassformer.checkpoints.weights import ONE
-from glassformer.errors import ConfigError
+from glassformer.errors import ConfigError, GlassError
 
-ALONG = (*COMPANIONS, "modules.json", "config_sentence_transformers.json")
+ALONG = (*COMPANIONS, "modules.json", "config_sentence_transformers.json", "README.md")
 
 
 def published_weights(model: nn.Module, family: str | None = None) -> dict[str, Tensor]:
@@ -77,15 +79,19 @@ def _replace_json(path: Path, content: Mapping[str, Any]) -> None:
 
 
 def export(folder: str | Path, out: str | Path) -> Path:
-    """Write a model of a published family, from a published folder or one written by `save`, to `out`.
+    """Write a model to `out` in the Hugging Face layout.
 
-    Weights from a published folder keep their own dtype, and copies of tied weights are included.
+    A model of a published family keeps its names, and weights from a published folder their dtype; copies of tied
+    weights are included. A model trained from scratch is written as the published architecture that computes the same.
     """
     folder, out = Path(folder), Path(out)
     model = load(folder)
     origin = origin_of(model)
-    if origin is None or not origin.family or not origin.raw:
-        raise ConfigError(f"{folder} is of no published family", "it has no layout but our own: use it as it is")
+    assert origin is not None
+    if not origin.family:
+        model = with_origin(model, describe(model, origin))
+        origin = origin_of(model)
+        assert origin is not None
     tensors = published_weights(model)
     if not (origin.folder / CARD).is_file():
         weights = open_published(folder).weights
@@ -97,6 +103,44 @@ def export(folder: str | Path, out: str | Path) -> Path:
         _write(part, origin, tensors)
         load(part)
     return out
+
+
+def describe(model: nn.Module, origin: Origin) -> Origin:
+    """Return the origin that a model of ours would have had it been loaded from a published folder.
+
+    The family is one whose config.json for this model reads back as the model's own config, dropout aside.
+    """
+    config = getattr(model, "config", None)
+    for name, family in FAMILIES.items():
+        if family.describe is None or family.model is not type(model):
+            continue
+        raw = family.describe(config)
+        try:
+            tensors = published_weights(model, name)
+            shapes = {key: tuple(tensor.shape) for key, tensor in tensors.items()}
+            read = family.config(Fields(raw, shapes, tensors.__getitem__))
+        except GlassError:  # the family has no name for one of the weights, or no such config
+            continue
+        if _without_dropout(read) == _without_dropout(config):
+            tokens = {key: value for key, value in origin.generation.items() if key in raw}
+            classes = int(getattr(model, "classes", 0) or 0)
+            labels = {"id2label": {str(i): f"LABEL_{i}" for i in range(classes)}} if classes else {}
+            raw = {key: value for key, value in {**raw, **tokens, **labels, **origin.raw}.items() if value is not None}
+            if "id2label" in raw:
+                raw["label2id"] = {label: int(i) for i, label in raw["id2label"].items()}
+            names = {key: key for key in tensors}
+            return replace(origin, family=name, raw={**raw, "dtype": "float32"}, names=names)
+    known = ", ".join(name for name, family in FAMILIES.items() if family.describe is not None)
+    fact = f"this {type(model).__name__} computes what no published architecture does ({known} were compared)"
+    raise ConfigError(fact, "use the folder as it is with glassformer, or export it with --onnx")
+
+
+def _without_dropout(config: Any) -> Any:
+    """Return the config as it is at inference."""
+    if not is_dataclass(config) or isinstance(config, type):
+        return config
+    parts = {one.name: _without_dropout(getattr(config, one.name)) for one in fields(config)}
+    return replace(config, **parts | ({"dropout": 0.0} if "dropout" in parts else {}))
 
 
 def _write(part: Path, origin: Origin, tensors: dict[str, Tensor]) -> None:
@@ -112,7 +156,18 @@ def _write(part: Path, origin: Origin, tensors: dict[str, Tensor]) -> None:
         source = origin.file(name)
         if source is not None:
             shutil.copyfile(source, part / name)
+    if (part / "README.md").is_file() and origin.raw.get("architectures"):
+        _amend_card(part / "README.md", str(origin.raw["architectures"][0]))
     _write_modules(part, origin, {name: tensor for name, tensor in tensors.items() if name.startswith(PREFIX)})
+
+
+def _amend_card(path: Path, architecture: str) -> None:
+    """Say in a card written by `train` that transformers loads the exported folder."""
+    text = path.read_text(encoding="utf-8")
+    program = f'from transformers import {architecture}\n\n{architecture}.from_pretrained(".")  # this folder'
+    use = f"```python\n{program}\n```"
+    text = text.replace("library_name: glassformer\n", "library_name: transformers\n", 1)
+    path.write_text(text.replace("\n\n## Evaluation\n", f"\n{use}\n\n## Evaluation\n", 1), encoding="utf-8")
 
 
 def _write_modules(part: Path, origin: Origin, dense: dict[str, Tensor]) -> None:

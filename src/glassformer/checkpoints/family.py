@@ -45,6 +45,7 @@ class Family:
     copies: tuple[tuple[str, ...], ...] = ()  # names that may hold the same weight; tied ones are often omitted
     unused: tuple[str, ...] = ()  # weights that are saved but not used, ignored if the model lacks them
     quantities: tuple[Quantity, ...] = ()
+    describe: Callable[[Any], dict[str, Any]] | None = None  # our config → config.json; `config` must read it back
 
     def usual(self, names: Iterable[str]) -> dict[str, str]:
         """Map the usual name of every weight to its name in the file; a name that matches no rule is an error."""

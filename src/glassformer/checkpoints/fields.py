@@ -23,6 +23,7 @@ ACTIVATION_NAMES: dict[str, Activation] = {
     "gelu_python": "gelu",
     "swish": "silu",
 }
+PUBLISHED_ACTIVATIONS: dict[Activation, str] = {"gelu_tanh": "gelu_new"}  # where Hugging Face's name differs from ours
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,7 @@ WORDS = ("tokenizer.json", "source.spm", "spiece.model", "tokenizer.model", "voc
 class ModelInfo(NamedTuple):
     """Facts about a model by name, in display order."""
 
-    folder: Path
+    folder: Path | None
     facts: dict[str, str]
     verbs: tuple[str, ...]
 
@@ -28,20 +28,25 @@ class ModelInfo(NamedTuple):
 
 
 def info(folder: str | Path) -> ModelInfo:
-    model = load(folder, check=False)
+    """Return the facts about a model folder, without reading its weights."""
+    return info_of(load(folder, check=False))
+
+
+def info_of(model: nn.Module) -> ModelInfo:
+    """Return the facts about a model; one that was not loaded from a folder has neither a family nor a tokenizer."""
     origin = origin_of(model)
-    assert origin is not None
     numbers = sum(weight.numel() for weight in model.parameters())
-    classes = ", ".join(map(str, origin.raw.get("architectures") or []))
+    classes = ", ".join(map(str, origin.raw.get("architectures") or [])) if origin is not None else ""
+    family = (origin.family if origin is not None else "") or "our own"
     facts = {
-        "family": f"{origin.family or 'our own'}{f' ({classes})' if classes else ''}",
+        "family": f"{family}{f' ({classes})' if classes else ''}",
         "model": type(model).__name__,
         "parameters": f"{numbers:,}",
         **sizes_of(model),
     }
-    words = [name for name in WORDS if origin.file(name) is not None]
+    words = [name for name in WORDS if origin is not None and origin.file(name) is not None]
     facts["tokenizer"] = words[0] if words else "none"
-    return ModelInfo(Path(folder), facts, verbs_of(model, bool(words)))
+    return ModelInfo(None if origin is None else origin.folder, facts, verbs_of(model, bool(words)))
 
 
 def verbs_of(model: nn.Module, words: bool) -> tuple[str, ...]:

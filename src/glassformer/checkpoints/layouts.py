@@ -62,20 +62,6 @@ class Joined:
 
 
 @dataclass(frozen=True)
-class Stacked:
-    """ours = [theirs₁ | theirs₂ | …], concatenated along rows, all of the same size."""
-
-    parts: int
-
-    def write(self, ours: Sequence[Tensor], config: Any) -> list[Tensor]:
-        (whole,) = ours
-        return list(whole.chunk(self.parts))
-
-    def read(self, theirs: Sequence[Tensor], shapes: Sequence[Shape], config: Any) -> list[Tensor]:
-        return [torch.cat(list(theirs))]
-
-
-@dataclass(frozen=True)
 class Reshaped:
     """The same numbers in the same order, in a different shape derived from the model's config."""
 

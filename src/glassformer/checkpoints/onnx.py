@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import logging
 import os
+import shutil
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -15,8 +16,13 @@ import torch
 from torch import Tensor, nn
 
 from glassformer.checkpoints.loading import load
+from glassformer.checkpoints.onnx_readme import onnx_readme
+from glassformer.checkpoints.origin import origin_of
+from glassformer.checkpoints.preprocess import FILE as PREPROCESSING
+from glassformer.checkpoints.preprocess import read_preprocess
 from glassformer.errors import CheckpointError, InputError
-from glassformer.models import CLIP, Decoder, Encoder, Seq2Seq, ViT, Whisper
+from glassformer.models import CLIP, Decoder, Encoder, Seq2Seq, Whisper
+from glassformer.models.protocols import ImageModel, inputs_of
 from glassformer.nn.attention import MultiHeadAttention
 from glassformer.nn.tap import attached
 
@@ -34,6 +40,7 @@ class Call(nn.Module):
     def __init__(self, model: Any, seed: int = 0, *, pooled: bool = False) -> None:
         super().__init__()
         self.model, self.pooled = model, pooled
+        self.image_size = _prepared_size(model)
         self.random = torch.Generator().manual_seed(seed)
 
     def forward(self, *inputs: Tensor) -> Tensor:
@@ -54,19 +61,21 @@ class Call(nn.Module):
     @property
     def output(self) -> str:
         """A description of the output."""
+        model: nn.Module = self.model
         match self.model:
             case Encoder() if self.model.config.classes:
                 return "class logits"
             case Encoder() if not self.model.config.word_head or self.pooled:
                 return "embeddings"
-            case ViT():
-                return "class logits" if self.model.config.classes else "embeddings"
             case CLIP():
                 return "similarity logits"
+            case ImageModel() if inputs_of(model) == ("image",):
+                return "class logits" if getattr(model, "classes", 0) else "embeddings"
         return "token logits"
 
     def example(self, batch: int, length: int) -> dict[str, Tensor]:
         """Return random inputs: `batch` sequences of `length` tokens."""
+        model: nn.Module = self.model
         c = self.model.config
         match self.model:
             case Decoder() | Encoder():
@@ -76,8 +85,6 @@ class Call(nn.Module):
                 target = self._tokens(c.target.vocabulary, batch, max(2, length - 2))
                 source = self._tokens(c.source.vocabulary, batch, length)
                 return {"source": source, "real": self._real(batch, length), "target": target}
-            case ViT():
-                return {"image": self._image(c, batch)}
             case CLIP() if c.vision is not None and c.text is not None:
                 tokens = self._tokens(c.text.vocabulary - 1, batch, length)
                 tokens[:, -1] = c.text.vocabulary - 1 if c.end is None else c.end
@@ -85,6 +92,9 @@ class Call(nn.Module):
             case Whisper():
                 frames = torch.randn(batch, c.frames, c.embed.bands, generator=self.random)
                 return {"frames": frames, "target": self._tokens(c.target.vocabulary, batch, length)}
+            case ImageModel() if inputs_of(model) == ("image",):
+                size = self.model.image_size or self.image_size
+                return {"image": torch.randn(batch, self.model.channels, *size, generator=self.random)}
         raise InputError(f"a {type(self.model).__name__} cannot be exported to ONNX", "export its folder instead")
 
     def _tokens(self, vocabulary: int, batch: int, length: int) -> Tensor:
@@ -105,6 +115,15 @@ class Call(nn.Module):
         return tuple({0: DYNAMIC, 1: DYNAMIC} if name in tokens else {0: DYNAMIC} for name in example)
 
 
+def _prepared_size(model: nn.Module) -> tuple[int, int]:
+    """Return the size that images are prepared to, for a model that takes any."""
+    origin = origin_of(model)
+    if origin is not None and origin.file(PREPROCESSING) is not None:
+        size = read_preprocess(origin).resize
+        return size if isinstance(size, tuple) else (size or 32, size or 32)
+    return 32, 32
+
+
 class Exported(NamedTuple):
     """The exported file, its output, and the largest difference in onnxruntime (None if it is not installed)."""
 
@@ -119,25 +138,39 @@ class Exported(NamedTuple):
 
 
 def export_onnx(folder: str | Path, out: str | Path) -> Exported:
-    """Export a folder to an .onnx file with dynamic batch size and token count; a file that differs is not kept."""
+    """Export a folder to an .onnx file with dynamic batch size and token count; a file that differs is not kept.
+
+    NAME.md beside it documents inputs, preprocessing and labels; a tokenizer.json is copied along.
+    """
     out = Path(out)
     if out.suffix != ".onnx":
         raise InputError(f"{out.name} does not end in .onnx", "choose a name that does")
     if out.exists():
         raise InputError(f"{out} already exists", "choose another path, or remove it first")
     _require("onnx", "onnxscript")
-    call = Call(load(folder), pooled=(Path(folder) / "modules.json").is_file()).eval()
+    model = load(folder)
+    call = Call(model, pooled=(Path(folder) / "modules.json").is_file()).eval()
     example = call.example(2, 6)
     part = out.with_name(f".{out.stem}.{os.getpid()}.onnx")
     try:
         _put(call, example, part)
         apart = _compared(call, part)
         os.replace(part, out)
+        _document(out, model, example, call.output)
     except OSError as error:
         raise InputError(f"{out} cannot be written ({error.strerror})", "choose another place") from None
     finally:
         part.unlink(missing_ok=True)
     return Exported(out, call.output, apart)
+
+
+def _document(out: Path, model: nn.Module, example: dict[str, Tensor], output: str) -> None:
+    """Write the page that says how inputs are prepared, and copy the tokenizer if there is one."""
+    origin = origin_of(model)
+    assert origin is not None
+    out.with_suffix(".md").write_text(onnx_readme(out, origin, example, output), encoding="utf-8")
+    if origin.tokenizer is not None and example.keys() & {"tokens", "source"}:
+        shutil.copyfile(origin.tokenizer, out.with_name("tokenizer.json"))
 
 
 def _put(call: Call, example: dict[str, Tensor], path: Path) -> None:

@@ -36,7 +36,7 @@ CLASSES: dict[str, dict[str, Any]] = {
     "CLIP": SHORTEST,
     "Bit": SHORTEST,
 }
-FAMILY_CLASSES = {"vit": "ViT", "deit": "DeiT", "clip": "CLIP", "clip_vision": "CLIP"}
+FAMILY_CLASSES = {"vit": "ViT", "ijepa": "ViT", "deit": "DeiT", "clip": "CLIP", "clip_vision": "CLIP"}
 FAMILY_CLASSES |= {"dinov2": "Bit", "dinov2_with_registers": "Bit"}
 
 

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from glassformer.cli.options import TRACEABLE, load_model
+from glassformer.cli.options import TRACEABLE, ConfigOption, load_model
 
 
 def bench(
@@ -14,9 +14,10 @@ def bench(
     batch_size: Annotated[int, typer.Option(min=1, help="Number of inputs per forward pass.")] = 1,
     length: Annotated[int, typer.Option(min=1, help="Number of tokens of a text input.")] = 32,
     threads: Annotated[int | None, typer.Option(min=1, help="Number of threads. Defaults to one per core.")] = None,
-    rounds: Annotated[int, typer.Option(min=1, help="How often each precision is timed; the best time counts.")] = 5,
+    rounds: Annotated[int, typer.Option(min=1, help="Number of timings per precision; the fastest counts.")] = 5,
+    config: ConfigOption = None,
 ) -> None:
-    """Time a model on random input in every precision that works on this machine, one after the other in turn."""
+    """Time a model on the CPU in every precision that this machine supports, on random input."""
     import torch
     from rich.console import Console
     from rich.table import Table

@@ -24,7 +24,7 @@ def check(
     sources: Annotated[
         list[str],
         typer.Argument(
-            metavar="[EXERCISE] ANSWERS...",
+            metavar="[EXERCISE] ANSWERS",
             help="Exercise (the name of an embedded one, or a YAML file) and the documents to grade (Markdown, LaTeX, "
             "text, notebooks, PDF, DOCX, XLSX, HTML, Typst, YAML, JSON, CSV) or folders of them. Without an exercise, "
             "a document's own arithmetic is checked.",
@@ -169,8 +169,8 @@ def _write_class(
             summary = summarize(results, exercise, rubric, unused)
             write(summary.render(form), output / f"{SUMMARY}{SUFFIX[form]}")
             write(summary.render("text"), None)
-    for said in unused:
-        print(f"glassformer: {overrides}, {said}", file=sys.stderr)
+    for problem in unused:
+        print(f"glassformer: {overrides}, {problem}", file=sys.stderr)
     for item in results:
         if item.grade is None:
             print(f"glassformer: {item.path}: {item.error}", file=sys.stderr)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from glassformer.cli.options import ConfigOption, DeviceOption, ModelOption, PrecisionOption, load_model
+from glassformer.cli.options import ConfigOption, DeviceOption, EngineOption, ModelOption, PrecisionOption, load_model
 
 if TYPE_CHECKING:
     from torch import nn
@@ -36,6 +36,7 @@ def classify(
     ] = None,
     device: DeviceOption = "auto",
     precision: PrecisionOption = "fp32",
+    engine: EngineOption = "torch",
     config: ConfigOption = None,
 ) -> None:
     """Print the most likely classes of images or texts, with their probabilities."""
@@ -44,7 +45,7 @@ def classify(
     from glassformer.models.protocols import inputs_of
     from glassformer.pipelines import classify as classes
 
-    net = load_model(model, verb="classify", device=device, precision=precision)
+    net = load_model(model, verb="classify", device=device, precision=precision, engine=engine)
     reads_text = "text" in inputs_of(net)[:1]
     if reads_text:
         items = read_lines(files or [])

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from glassformer.cli.options import TRACEABLE, SeedOption, load_model
+from glassformer.cli.options import TRACEABLE, ConfigOption, DeviceOption, PrecisionOption, SeedOption, load_model
 
 if TYPE_CHECKING:
     from glassformer.lens.construct import Constructed
@@ -48,6 +48,9 @@ def construct(
     image: Annotated[
         list[str] | None, typer.Option(help="Image to run an image model on. May be given several times.")
     ] = None,
+    device: DeviceOption = "auto",
+    precision: PrecisionOption = "fp32",
+    config: ConfigOption = None,
 ) -> None:
     """Construct attention that shifts, permutes or convolves, and certify its measured error against the bound."""
     from rich.console import Console
@@ -63,7 +66,10 @@ def construct(
     betas = beta or list(BETAS)
     if any(b < 0 for b in betas):
         raise InputError(f"--beta must be at least 0, got {min(betas):g}", "choose 0 or more")
-    near = None if model is None else closest_heads(load_model(model), routing, text or [], image or [])
+    near = None
+    if model is not None:
+        net = load_model(model, device=device, precision=precision)
+        near = closest_heads(net, routing, text or [], image or [])
     made = build(routing, read_size(size, routing), beta=max(betas), kind=code)
     console = Console()
     console.print(certify(made, betas, tolerance=tolerance, seed=seed))

@@ -1,22 +1,22 @@
-"""Practising in the terminal: a prompt for each step, hints on demand, the exercise's words as its guide."""
+"""Interactive practice in the terminal: one prompt per step, with hints on demand."""
 
 from __future__ import annotations
 
-import sys
+import shutil
 from collections.abc import Callable, Sequence
 
 from glassformer.exercises.exercise import Exercise
 from glassformer.exercises.practice.drill import Drill
 from glassformer.exercises.practice.sheet import sheet
 
-HELP = "Rows like 1 2; 3 4. Or: hint, show (and go on), skip (the exercise), quit."
+HELP = "Type rows such as 1 2; 3 4, or: hint, show (the step, and go on), skip (the exercise), quit."
 
 
 def drill(exercises: Sequence[Exercise], ask: Callable[[str], str] = input, say: Callable[[str], None] = print) -> None:
-    """Until all exercises are done, or the learner leaves."""
+    """Ask for every step of every exercise, until the learner quits."""
     try:
         for exercise in exercises:
-            say(sheet(exercise, "text"))
+            say(sheet(exercise, "text", width=shutil.get_terminal_size((100, 24)).columns))
             say(HELP + "\n")
             one(Drill(exercise), ask, say)
     except (EOFError, KeyboardInterrupt, StopPractising):
@@ -24,7 +24,7 @@ def drill(exercises: Sequence[Exercise], ask: Callable[[str], str] = input, say:
 
 
 class StopPractising(Exception):
-    """The learner said quit."""
+    """The learner quit."""
 
 
 def one(work: Drill, ask: Callable[[str], str], say: Callable[[str], None]) -> None:
@@ -36,6 +36,7 @@ def one(work: Drill, ask: Callable[[str], str], say: Callable[[str], None]) -> N
             case "quit" | "exit":
                 raise StopPractising
             case "skip":
+                say(f"Skipped after {_counted(work.done)}.\n")
                 return
             case "help" | "?":
                 say(HELP)
@@ -46,7 +47,9 @@ def one(work: Drill, ask: Callable[[str], str], say: Callable[[str], None]) -> N
             case _:
                 for line in work.answer(answer).lines:
                     say(line)
-    shown = len(work.shown)
-    say(f"Done: {len(work.answers)} of {len(work.answers) + shown} steps are yours, {shown} shown.\n" if shown
-        else "Done: every step of this exercise is there.\n")  # fmt: skip
-    sys.stdout.flush()
+    shown = f", {_counted(len(work.shown))} shown" if work.shown else ""
+    say(f"Done: {_counted(work.done)} answered{shown}.\n")
+
+
+def _counted(steps: int) -> str:
+    return f"{steps} step{'' if steps == 1 else 's'}"

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from glassformer.cli.items import ITEMS
-from glassformer.cli.options import ConfigOption, DeviceOption, ModelOption, PrecisionOption, load_model
+from glassformer.cli.options import ConfigOption, DeviceOption, EngineOption, ModelOption, PrecisionOption, load_model
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -27,30 +27,34 @@ def embed(
     ] = None,
     search: Annotated[str | None, typer.Option(help="Print the lines most similar to this text.")] = None,
     top_k: Annotated[int, typer.Option("--top-k", "-k", min=1, help="Number of lines that --search prints.")] = 5,
-    batch_size: Annotated[int, typer.Option(min=1, help="Number of texts per batch.")] = 32,
+    batch_size: Annotated[
+        int | None, typer.Option(min=1, help="Number of texts per batch. Defaults to what fits 4,096 tokens.")
+    ] = None,
     device: DeviceOption = "auto",
     precision: PrecisionOption = "fp32",
+    engine: EngineOption = "torch",
     config: ConfigOption = None,
 ) -> None:
     """Embed each line of the input with the model's own pooling and normalisation."""
     from glassformer.cli.items import Failures, each, progress, read_items
     from glassformer.errors import InputError
+    from glassformer.pipelines.embed import batches, nearest, tokenize, vectors
     from glassformer.pipelines.embed import embed as one
-    from glassformer.pipelines.embed import nearest, tokenize, vectors
 
     if output is not None and output.suffix not in (".npy", ".jsonl", ".parquet"):
         raise InputError(f"--output {output.name} has an unknown format", "end its name in .npy, .jsonl or .parquet")
     lines = read_items(items or [])
-    net = load_model(model, verb="embed", device=device, precision=precision)
+    net = load_model(model, verb="embed", device=device, precision=precision, engine=engine)
     failures = Failures()
     texts = list(each(lines, lambda line: line.where, lambda line: tokenize(net, line.text), failures))
     cut = sum(tokens.cut for _, tokens in texts)
     if cut:
         print(f"glassformer: {cut} of {len(lines)} lines were truncated to the model's maximum length", file=sys.stderr)
     found: dict[int, Tensor] = {}
-    batches = vectors(net, [tokens.tokens for _, tokens in texts], batch_size)
-    for _ in progress(range(-(-len(texts) // batch_size)), what="Embedding"):
-        places, some = next(batches)
+    ids = [tokens.tokens for _, tokens in texts]
+    found_batches = vectors(net, ids, batch_size)
+    for _ in progress(batches(ids, batch_size), what="Embedding"):
+        places, some = next(found_batches)
         found |= dict(zip(places, some, strict=True))
     kept, rows = [line for line, _ in texts], [found[i] for i in range(len(texts))]
     if output is not None or search is None:

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from glassformer.cli.options import MODEL, ConfigOption, DeviceOption, PrecisionOption, load_model
+from glassformer.cli.options import MODEL, ConfigOption, DeviceOption, EngineOption, PrecisionOption, load_model
 
 
 def evaluate(
@@ -25,6 +25,7 @@ def evaluate(
     json_: Annotated[bool, typer.Option("--json", help="Print the metrics as JSON.")] = False,
     device: DeviceOption = "auto",
     precision: PrecisionOption = "fp32",
+    engine: EngineOption = "torch",
     config: ConfigOption = None,
 ) -> None:
     """Evaluate a model: accuracy, BLEU and chrF, word error rate, bits per byte, or retrieval rank."""
@@ -33,7 +34,7 @@ def evaluate(
     from glassformer.data.columns import parse
     from glassformer.pipelines.evaluate import evaluate as numbers
 
-    net, faults = load_model(model, device=device, precision=precision), Faults()
+    net, faults = load_model(model, device=device, precision=precision, engine=engine), Faults()
     watch = lambda batches: progress(batches, what="Evaluating")
     named = None if columns is None else parse(columns)
     found = numbers(net, data, columns=named, limit=limit, progress=watch, faults=faults)

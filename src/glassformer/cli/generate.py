@@ -7,13 +7,21 @@ from typing import Annotated
 
 import typer
 
-from glassformer.cli.options import ConfigOption, DeviceOption, ModelOption, PrecisionOption, SeedOption, load_model
+from glassformer.cli.options import (
+    ConfigOption,
+    DeviceOption,
+    EngineOption,
+    ModelOption,
+    PrecisionOption,
+    SeedOption,
+    load_model,
+)
 
 
 def generate(
     prompts: Annotated[
         list[str] | None,
-        typer.Argument(metavar="[PROMPT]...", help="Prompts to continue. Defaults to the lines of standard input."),
+        typer.Argument(metavar="PROMPT", help="Prompts to continue. Defaults to the lines of standard input."),
     ] = None,
     model: ModelOption = None,
     max_new_tokens: Annotated[
@@ -47,6 +55,7 @@ def generate(
     ] = None,
     device: DeviceOption = "auto",
     precision: PrecisionOption = "fp32",
+    engine: EngineOption = "torch",
     config: ConfigOption = None,
 ) -> None:
     """Continue a text, or answer in a chat if the model has a chat template."""
@@ -57,7 +66,7 @@ def generate(
     if chat is False and system:
         raise InputError("--system needs a chat", "leave out --no-chat or --system")
     lines = [Line(f"prompt {i}", text.encode()) for i, text in enumerate(prompts or [], 1)] or read_lines([])
-    net = load_model(model, verb="generate", device=device, precision=precision)
+    net = load_model(model, verb="generate", device=device, precision=precision, engine=engine)
     failures = Failures()
 
     def answer(line: Line) -> None:

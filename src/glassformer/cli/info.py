@@ -6,23 +6,22 @@ from typing import Annotated
 
 import typer
 
-from glassformer.cli.options import MODEL
+from glassformer.cli.options import TRACEABLE
 
 
 def info(
-    model: Annotated[str | None, typer.Argument(help=MODEL)] = None,
+    model: Annotated[str | None, typer.Argument(help=TRACEABLE)] = None,
     machine: Annotated[
         bool, typer.Option("--machine", help="Show the processor and the kernel used for each precision on it.")
     ] = False,
 ) -> None:
     """Show a model's family, sizes, parameters, context and tokenizer, and the commands that take it."""
-    from glassformer.checkpoints.info import info as describe
-    from glassformer.pipelines.loading import find_model
+    from glassformer.pipelines.loading import describe
     from glassformer.runtime import machine as here
 
     if model is None and not machine:
         raise typer.BadParameter("give a model, or --machine")
     if model is not None:
-        print(describe(find_model(model)))
+        print(describe(model))
     if machine:
         print(here())

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from glassformer.cli.options import SeedOption
+from glassformer.cli.options import ConfigOption, SeedOption
 
 TARGET = (
     "Encoder to test: MODULE:FUNCTION or FILE.py:FUNCTION that returns it (or the encoder and its stream), a model's "
@@ -31,10 +31,11 @@ def leaks(
     ] = None,
     offline: Annotated[bool, typer.Option("--offline", help="Allow any lookahead.")] = False,
     pieces: Annotated[
-        str, typer.Option(help="Numbers of frames to feed the stream with at a time, separated by commas.")
+        str, typer.Option(help="Chunk sizes to stream the input in, in frames, separated by commas.")
     ] = "1,3,7",
     frame_seconds: Annotated[float | None, typer.Option(help="Duration of one frame in seconds.")] = None,
     seed: SeedOption = 0,
+    config: ConfigOption = None,
 ) -> None:
     """Find inputs that an encoder depends on but should not, by perturbing every frame and by streaming it.
 
@@ -57,8 +58,8 @@ def leaks(
     there = Console(stderr=True)
     with Progress(console=there, transient=True, disable=not there.is_terminal) as bar:
         task = bar.add_task("perturbing every frame", total=None)
-        told = lambda done, total: bar.update(task, completed=done, total=total)
-        report = found.run(pieces=sizes, seed=seed, progress=told)
+        update = lambda done, total: bar.update(task, completed=done, total=total)
+        report = found.run(pieces=sizes, seed=seed, progress=update)
     typer.echo(str(report))
     if not report.clean:
         raise typer.Exit(1)
@@ -69,5 +70,5 @@ def _sizes(pieces: str) -> tuple[int, ...]:
 
     parts = pieces.split(",")
     if not all(part.strip().isdecimal() and int(part) > 0 for part in parts):
-        raise InputError(f"--pieces {pieces!r} is not a list of sizes", "give sizes of at least 1, as 1,3,7")
+        raise InputError(f"--pieces {pieces!r} is not a list of sizes", "give sizes of at least 1, for example 1,3,7")
     return tuple(int(part) for part in parts)

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
 
 Device = Literal["auto", "cpu", "cuda", "mps"]
 Precision = Literal["fp32", "bf16", "int8", "auto"]
+Engine = Literal["torch", "onnxruntime", "openvino"]
 
 
 def _read_config(context: typer.Context, path: Path | None) -> Path | None:
@@ -63,6 +64,10 @@ PrecisionOption = Annotated[
     Precision,
     typer.Option(help="Precision of the products. auto takes the fastest that agrees with fp32 on this machine."),
 ]
+EngineOption = Annotated[
+    Engine,
+    typer.Option(help="What computes the Transformer blocks. onnxruntime and openvino need the extra of that name."),
+]
 ConfigOption = Annotated[
     Path | None,
     typer.Option(
@@ -81,9 +86,16 @@ TRACEABLE = (
 
 
 def load_model(
-    model: str | None, *, verb: str = "", device: Device = "auto", precision: Precision = "fp32", seed: int = 0
+    model: str | None,
+    *,
+    verb: str = "",
+    device: Device = "auto",
+    precision: Precision = "fp32",
+    engine: Engine = "torch",
+    seed: int = 0,
 ) -> nn.Module:
     """The model that was named, or the shipped model for `verb`."""
     from glassformer.pipelines.loading import DEFAULTS, load
 
-    return load(DEFAULTS[verb] if model is None else model, device=device, precision=precision, seed=seed)
+    name = DEFAULTS[verb] if model is None else model
+    return load(name, device=device, precision=precision, engine=engine, seed=seed)

@@ -51,7 +51,7 @@ def practice(
     from glassformer.exercises.practice import questions
 
     if not 1 <= sheets <= 1000:
-        raise InputError(f"{sheets} sheets", "ask for 1 to 1000")
+        raise InputError(f"--sheets must be from 1 to 1000, got {sheets}", "choose fewer or more")
     spec = make.ExerciseSpec(topic=topic, level=level, tokens=tokens, width=width, heads=heads)  # type: ignore[arg-type]
     if interactive:
         from glassformer.cli.drill import drill

@@ -52,7 +52,7 @@ def _pair(text: str) -> tuple[str, float]:
 
 
 def _report(trained: Trained, output: Path) -> None:
-    """What was left out, how good the model is, and how to use it."""
+    """Print the skipped examples, the metrics, and the command that uses the model."""
     from glassformer.train.distributed import is_main_process
 
     if not is_main_process():
@@ -65,21 +65,8 @@ def _report(trained: Trained, output: Path) -> None:
         typer.echo(f"glassformer: the model so far: {use}; continue the run with --resume", err=True)
     else:
         typer.echo(f"glassformer: use it: {use}", err=True)
+    typer.echo(f"glassformer: curves, classes and mistakes: {output / 'report.html'}", err=True)
     typer.echo(output)
-    draw_curves(trained, output / "curves.png")
-
-
-def draw_curves(trained: Trained, path: Path) -> None:
-    """The log as a figure; nothing if no line of it has a loss."""
-    from glassformer.cli.output import write_bytes
-    from glassformer.figures import learning_curves, save
-
-    if "loss" not in trained.curves:
-        return
-    curves = trained.curves
-    val = {name.replace(".", " "): curve for name, curve in curves.items() if name.startswith("val.")}
-    title = f"{trained.args.task} {trained.args.as_dict()['data']}"
-    write_bytes(save(learning_curves(curves["loss"], curves["lr"], val, title=title)), path)
 
 
 def _parameters() -> list[inspect.Parameter]:

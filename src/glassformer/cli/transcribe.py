@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from glassformer.cli.options import ConfigOption, DeviceOption, ModelOption, PrecisionOption, load_model
+from glassformer.cli.options import ConfigOption, DeviceOption, EngineOption, ModelOption, PrecisionOption, load_model
 
 if TYPE_CHECKING:
     from torch import nn
@@ -43,6 +43,7 @@ def transcribe(
     ] = "text",
     device: DeviceOption = "auto",
     precision: PrecisionOption = "fp32",
+    engine: EngineOption = "torch",
     config: ConfigOption = None,
 ) -> None:
     """Transcribe recordings, or live audio with --live."""
@@ -53,18 +54,18 @@ def transcribe(
             raise InputError("--live takes no files, --language or --task translate", "leave them out, or --live")
         if not timestamps:
             raise InputError("--live always computes timestamps", "leave out --no-timestamps, or use --format plain")
-        _tell_of_the_demonstration(model)
-        net = load_model(model, verb="transcribe", device=device, precision=precision)
+        _warn_about_default_model(model)
+        net = load_model(model, verb="transcribe", device=device, precision=precision, engine=engine)
         _live(net, sample_rate or 16_000, format_)
     elif sample_rate is not None:
         raise InputError(f"--sample-rate {sample_rate} needs --live", "leave it out: files have their own")
     elif not files:
         raise InputError("no recordings were given", "give audio files, or use --live")
     else:
-        _tell_of_the_demonstration(model)
+        _warn_about_default_model(model)
         _files(
             files,
-            load_model(model, verb="transcribe", device=device, precision=precision),
+            load_model(model, verb="transcribe", device=device, precision=precision, engine=engine),
             language,
             task,
             timestamps,
@@ -72,7 +73,7 @@ def transcribe(
         )
 
 
-def _tell_of_the_demonstration(model: str | None) -> None:
+def _warn_about_default_model(model: str | None) -> None:
     """Warn that the default model, the shipped listener, transcribes poorly."""
     from glassformer.pipelines.transcribe import DEMONSTRATION
 

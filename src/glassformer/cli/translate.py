@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from glassformer.cli.items import ITEMS
-from glassformer.cli.options import ConfigOption, DeviceOption, ModelOption, PrecisionOption, load_model
+from glassformer.cli.options import ConfigOption, DeviceOption, EngineOption, ModelOption, PrecisionOption, load_model
 
 if TYPE_CHECKING:
     from glassformer.pipelines import Aligned
@@ -33,6 +33,7 @@ def translate(
     figure: Annotated[Path | None, typer.Option(help="Draw the alignment of a single text to this .png file.")] = None,
     device: DeviceOption = "auto",
     precision: PrecisionOption = "fp32",
+    engine: EngineOption = "torch",
     config: ConfigOption = None,
 ) -> None:
     """Translate each line of the input. The output has one line per input line, empty where translation failed."""
@@ -45,7 +46,7 @@ def translate(
     texts = sum(bool(line.data.strip()) for line in lines)
     if figure is not None and texts > 1:
         raise InputError(f"--figure draws one text, got {texts}", "translate one of them with --figure")
-    net = load_model(model, verb="translate", device=device, precision=precision)
+    net = load_model(model, verb="translate", device=device, precision=precision, engine=engine)
     options: dict[str, Any] = {"num_beams": num_beams, "max_new_tokens": max_new_tokens, "prefix": prefix}
     failures = Failures()
 
@@ -55,20 +56,20 @@ def translate(
         found = aligned(net, text, **options)
         if figure is not None:
             _draw(found, figure)
-        return "\n".join([found.text, *_looks(found)]) if align else found.text
+        return "\n".join([found.text, *_alignment_lines(found)]) if align else found.text
 
     for line in progress(lines):
-        said = ""  # so that what comes out stands beside what went in
+        translation = ""  # an empty line keeps the output aligned with the input
         try:
-            said = one(line.text) if line.data.strip() else ""
+            translation = one(line.text) if line.data.strip() else ""
         except GlassError as error:
             failures.tell(line.where, error)
-        print(said, flush=True)
+        print(translation, flush=True)
     failures.leave()
 
 
-def _looks(found: Aligned) -> list[str]:
-    """target ← source, how much, word by word."""
+def _alignment_lines(found: Aligned) -> list[str]:
+    """Format the alignment: each target word, the source word that it attends to most, and the weight."""
     wide = max(map(len, found.target), default=0)
     rows = zip(found.target, found.looks, found.A, strict=True)
     return [f"  {word:{wide}} ← {found.source[i]}  {float(A[i]):.2f}" for word, i, A in rows]

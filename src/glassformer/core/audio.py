@@ -119,7 +119,7 @@ class Piece(NamedTuple):
     """The frames completed by a step, and the samples that later frames still need."""
 
     frames: Float[Tensor, "*b t bands"]
-    kept: Float[Tensor, "*b k"]
+    buffered: Float[Tensor, "*b k"]
 
 
 def log_mel_start(mel: MelConfig, *batch: int) -> Float[Tensor, "*b overlap"]:
@@ -128,13 +128,13 @@ def log_mel_start(mel: MelConfig, *batch: int) -> Float[Tensor, "*b overlap"]:
 
 
 def log_mel_step(
-    wave: Float[Tensor, "*b n"], kept: Float[Tensor, "*b k"], mel: MelConfig = MEL, *, end: bool = False
+    wave: Float[Tensor, "*b n"], buffered: Float[Tensor, "*b k"], mel: MelConfig = MEL, *, end: bool = False
 ) -> Piece:
     """Streaming version of `log_mel`; with `end`, the last partial frame is zero-padded and returned."""
-    wave = torch.cat([kept, wave], -1)
-    begun = (wave.shape[-1] - mel.overlap) % mel.hop
-    if end and begun:
-        wave = pad(wave, (0, mel.hop - begun))
+    wave = torch.cat([buffered, wave], -1)
+    partial = (wave.shape[-1] - mel.overlap) % mel.hop
+    if end and partial:
+        wave = pad(wave, (0, mel.hop - partial))
     t = (wave.shape[-1] - mel.overlap) // mel.hop
     if not t:
         return Piece(wave.new_zeros(*wave.shape[:-1], 0, mel.bands), wave)
@@ -180,12 +180,12 @@ def require_wave(
         fact = f"sound of shape {shape} looks like several channels"
         raise ShapeError(fact, "mix them into one (their mean), and give (samples,) or (recordings, samples)")
     if rate != mel.rate:
-        raise InputError(f"sound of {rate} samples a second came to frames made for {mel.rate}", "resample it")
+        raise InputError(f"the audio has {rate} samples per second, but these features need {mel.rate}", "resample it")
     if not wave.dtype.is_floating_point:
         kind = str(wave.dtype).removeprefix("torch.")
         raise InputError(f"samples are {kind}", "give numbers from −1 to 1 (16-bit samples divided by 32768)")
     if not empty and not wave.numel():
-        raise InputError(f"sound of shape {shape} is empty", "give at least one sample")
+        raise InputError(f"audio of shape {shape} is empty", "give at least one sample")
     wrong = (~torch.isfinite(wave)).nonzero()
     if len(wrong):
         at = wrong[0].tolist()

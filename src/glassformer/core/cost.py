@@ -84,7 +84,9 @@ def attention(
     d_v, D_m = d if d_v is None else d_v, D if memory_width is None else memory_width
     _require(kv_heads=g, d=d, d_v=d_v, memory_width=D_m)
     if h % g:
-        raise ShapeError(f"{h} heads do not share {g} key/value heads evenly", "choose kv_heads that divide heads")
+        raise ShapeError(
+            f"{h} query heads cannot share {g} key/value heads evenly", "choose kv_heads that divide heads"
+        )
     Q, K = linear(N, D, h * d, bias=bias), linear(M, D_m, g * d, bias=bias)
     V, O = linear(M, D_m, g * d_v, bias=bias), linear(N, h * d_v, D, bias=bias)
     scores = Cost(h * N * M * d, 0, h * N if fused else h * N * M)

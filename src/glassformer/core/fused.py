@@ -148,7 +148,7 @@ def _require_fit(Q: Tensor, K: Tensor, V: Tensor) -> None:
         )
     if Q.shape[1] % K.shape[1]:
         raise ShapeError(
-            f"{Q.shape[1]} query heads do not share {K.shape[1]} key/value heads evenly",
+            f"{Q.shape[1]} query heads cannot share {K.shape[1]} key/value heads evenly",
             "choose key/value heads that divide them",
         )
 

@@ -87,14 +87,6 @@ def padding(lengths: Int[Tensor, " b"], s: int, *, left: bool = False) -> Bool[T
     return real[:, None, None, :]
 
 
-def padding_of(tokens: Int[Tensor, "b s"], pad: int) -> Bool[Tensor, "b 1 1 s"]:
-    """M[b, j] = (token ≠ pad).
-
-    If the padding token is also a regular token (GPT-2 pads with end-of-text), use `padding` with lengths.
-    """
-    return (tokens != pad)[:, None, None, :]
-
-
 def combine(*masks: Shaped[Tensor, "..."] | None) -> Bool[Tensor, "..."] | None:
     """M = M₁ ∧ M₂ ∧ … with broadcasting; None allows everything."""
     out: Tensor | None = None

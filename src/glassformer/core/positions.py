@@ -77,7 +77,7 @@ def sinusoidal(
 ) -> Float[Tensor, "{n} {width}"]:
     """Return the encodings of positions offset … offset+n−1, one per row; see `sinusoidal_at`."""
     if n < 0:
-        raise ShapeError(f"{n} positions have no codes", "ask for 0 or more")
+        raise ShapeError(f"the number of positions is {n}", "choose 0 or more")
     places = torch.arange(offset, offset + n)
     return sinusoidal_at(places, width, layout=layout, base=base, divisor=divisor, dtype=dtype)
 

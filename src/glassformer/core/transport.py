@@ -123,7 +123,7 @@ def _heap(name: str, p: Tensor) -> Tensor:
             at = str(place[0]) if len(place) == 1 else str(place)
             raise InputError(f"the mass {p[place].item():g} of {name} at {at} is {what}", "give masses of 0 or more")
     if not (p.sum(-1) > 0).all():
-        raise InputError(f"{name} has no mass (its sum is 0)", "give a heap with some mass to move")
+        raise InputError(f"{name} has no mass (its sum is 0)", "give at least one positive mass")
     return p
 
 
@@ -135,5 +135,5 @@ def _balanced(p: Tensor, q: Tensor) -> Tensor:
     if unequal.any():
         k = int(unequal.nonzero()[0])
         fact = f"p has mass {mass.flatten()[k].item():.9g} and q has {total.flatten()[k].item():.9g}"
-        raise InputError(fact, "scale one of them: moving neither makes mass nor loses it")
+        raise InputError(fact, "scale one of them: transport preserves the total mass")
     return q * (mass / total)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from glassformer.data import augment_audio, augment_images, bpe, order
+from glassformer.data.chats import Chats
 from glassformer.data.faults import Fault, Faults
 from glassformer.data.images import Images
 from glassformer.data.pairs import Pairs
@@ -12,6 +13,7 @@ from glassformer.data.workers import prefetch
 
 __all__ = [
     "Blocks",
+    "Chats",
     "Fault",
     "Faults",
     "Images",

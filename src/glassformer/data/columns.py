@@ -25,6 +25,10 @@ NAMES: dict[str, tuple[str, ...]] = {
     "tokens": ("tokens", "words"),
     "tags": ("ner_tags", "tags", "labels", "pos_tags", "chunk_tags"),
     "line": ("line", *_TEXT, "sentence1", "title"),
+    "messages": ("messages", "conversations", "conversation", "chat", "dialog"),
+    "prompt": ("prompt", "instruction", "question"),
+    "context": ("context", "input"),
+    "completion": ("completion", "response", "answer", "output"),
 }  # fmt: skip
 LANGUAGES = frozenset((
     "ar", "bg", "bn", "ca", "cs", "cy", "da", "de", "el", "en", "es", "et", "eu", "fa", "fi", "fr", "ga", "gl", "gu",

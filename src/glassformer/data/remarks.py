@@ -59,8 +59,9 @@ def class_counts(labels: Sequence[str], targets: Iterable[int]) -> list[str]:
 def small_validation(count: int) -> list[str]:
     if count >= FEW:
         return []
-    one = f"one row is {100 / count:.2g} points of accuracy"
-    return [f"remark: there are only {count} validation rows, so metrics are rough: {one}; give more with --val"]
+    rows = "is only 1 validation row" if count == 1 else f"are only {count} validation rows"
+    weight = f"each is {100 / count:.0f} % of them" if count > 1 else "it decides alone"
+    return [f"remark: there {rows}, so that metrics are rough ({weight}); give more with --val"]
 
 
 def duplicate_texts(train: Callable[[int], str], n: int, val: Callable[[int], str], m: int, what: str) -> list[str]:

@@ -19,6 +19,7 @@ from glassformer.data.columns import Columns
 from glassformer.data.faults import Fault, Faults
 from glassformer.data.packed import LineIndex, Strings, raw_lines
 from glassformer.data.tables import ArrowRows, Reader, Values, open_table
+from glassformer.data.webdataset import Shards, is_shard
 from glassformer.errors import InputError
 
 Row = dict[str, Any]  # role → value
@@ -145,6 +146,8 @@ def open_reader(source: Source, roles: Sequence[str], given: Mapping[str, str] |
     """Return the reader of a source, the folder that its file names are relative to, and its name for messages."""
     if isinstance(source, str | Path):
         path = Path(source)
+        if is_shard(path):
+            return Shards([path]), path.parent, str(path)
         path = unpacked(path) if is_archive(path) else path
         if path.is_dir():
             return _open_folder(path, roles, given)
@@ -159,9 +162,11 @@ def open_reader(source: Source, roles: Sequence[str], given: Mapping[str, str] |
 
 def _open_files(paths: Sequence[Path], roles: Sequence[str], given: Mapping[str, str] | None) -> Reader:
     if len(paths) == 1:
-        return open_table(paths[0], roles, given)
+        return Shards(paths) if is_shard(paths[0]) else open_table(paths[0], roles, given)
     if all(path.suffix in (".parquet", ".arrow") for path in paths):
         return ArrowRows(paths)
+    if all(map(is_shard, paths)):
+        return Shards(paths)
     if all(path.suffix not in tables.SUFFIXES for path in paths):
         return Aligned(paths)
     return Several([open_table(path, roles, given) for path in paths])
@@ -172,6 +177,9 @@ def _open_folder(folder: Path, roles: Sequence[str], given: Mapping[str, str] | 
     if (folder / "state.json").is_file() and (arrows := sorted(folder.glob("*.arrow"))):
         return ArrowRows(_in_order(folder, arrows), _saved_features(folder)), folder, where
     files = [path for path in sorted(folder.iterdir()) if path.is_file() and not path.name.startswith(".")]
+    shards = [path for path in files if path.suffix.lower() == ".tar"]
+    if shards and all(map(is_shard, shards)):
+        return Shards(shards), folder, where
     found = [path for path in files if path.suffix.lower() in tables.SUFFIXES and path.name not in _NOT_TABLES]
     describing = [path for path in found if path.stem.lower() in DESCRIBING]
     if describing and ("image" in roles or "audio" in roles):
@@ -230,7 +238,7 @@ def find_split(folder: Path, split: str) -> Path | tuple[Path, ...] | None:
         for name in SPLITS[split]:
             mine = [path for path in inside if re.split(r"[.-]", path.name.lower())[0] == name]
             files = [path for path in mine if path.is_file()]
-            for suffix in tables.SUFFIXES:
+            for suffix in (*tables.SUFFIXES, ".tar"):
                 if shards := [path for path in files if path.suffix.lower() == suffix]:
                     return shards[0] if len(shards) == 1 else tuple(shards)
             if texts := [path for path in files if path.suffix in TEXTS]:

@@ -52,21 +52,23 @@ class Search:
         self.open = [Hypothesis((), (), 0.0)]
         self.finished: list[Answer] = []
 
-    def advance(self, logprobs: Tensor) -> list[tuple[int, int]]:
-        """Take log p (beams, v) and return (beam, token) for each open hypothesis, or [] when the search is over.
+    def advance(self, best: Sequence[tuple[Sequence[float], Sequence[int]]]) -> list[tuple[int, int]]:
+        """Take the best log p and tokens of each beam; return (beam, token) for each open hypothesis, [] at the end.
 
         Each end token may take up to `width` of the candidates, so that many extra candidates are kept to leave enough
         hypotheses to continue. Only an ending among the best `width` candidates counts.
         """
         width = self.rule.width
-        totals = logprobs + logprobs.new_tensor([[one.total] for one in self.open])
-        count = min(max(2, 1 + len(self.ends)) * width, totals.numel())
-        best = totals.flatten().topk(count)
+        candidates = [
+            (parent.total + logprob, beam, token)
+            for beam, (parent, (logprobs, tokens)) in enumerate(zip(self.open, best, strict=True))
+            for logprob, token in zip(logprobs, tokens, strict=True)
+        ]
+        candidates.sort(key=lambda one: -one[0])
         going: list[tuple[int, Hypothesis]] = []
-        for place, (total, index) in enumerate(zip(best.values.tolist(), best.indices.tolist(), strict=True)):
+        for place, (total, beam, token) in enumerate(candidates[: candidate_count(width, self.ends)]):
             if total == -math.inf:
                 break
-            beam, token = divmod(index, logprobs.shape[1])
             parent = self.open[beam]
             child = Hypothesis((*parent.tokens, token), (*parent.logprobs, total - parent.total), total)
             ended = self.stopping.ending(child.tokens, self.limit, self.ends)
@@ -88,6 +90,11 @@ class Search:
             return not going
         length = self.limit if early == "never" and penalty > 0 else len(going[0].tokens)
         return early is True or going[0].total / length**penalty <= self.finished[-1].score
+
+
+def candidate_count(width: int, ends: Sequence[int]) -> int:
+    """Number of candidates for `width` hypotheses: each end token may take up to `width` of them."""
+    return max(2, 1 + len(ends)) * width
 
 
 def beam_search(
@@ -131,23 +138,34 @@ def _search(
     renormalize: bool,
 ) -> None:
     session, length = prepared.session, 0
+    count = candidate_count(searches[0].rule.width, prepared.ends)
     seen = seen_by(prepared.prefixes, session.vocabulary) if penalty != 1 else None
     processors: tuple[LogitsProcessor, ...] = (constraints,) if constraints else ()
     prefixes = {id(search): prefix.tolist() for search, prefix in zip(searches, prepared.prefixes, strict=True)}
     logits = session.prefill(prepared.prompts, max(prepared.limits))
     while True:
-        logprobs = (logits if logits.dtype == torch.float64 else logits.float()).log_softmax(-1)
-        if seen is not None:
-            seen = seen.to(logprobs.device)
-            logprobs = penalise(logprobs, seen, penalty)
-        logprobs = ban(logprobs, prepared.early_ends(stopping, length))
-        state = [Row(prefixes[id(one)], open.tokens, one.limit) for one in searches for open in one.open]
-        logprobs = apply(logprobs, processors, lambda state=state: state)  # type: ignore[misc]
-        logprobs = logprobs.log_softmax(-1) if renormalize else logprobs
+        logits = logits if logits.dtype == torch.float64 else logits.float()
+        banned = set(prepared.early_ends(stopping, length))
+        if seen is None and not processors and not renormalize:  # log p of the candidates alone
+            best = logits.topk(min(count + len(banned), logits.shape[-1]))
+            logprobs, tokens_of = best.values - logits.logsumexp(-1, keepdim=True), best.indices
+            if banned:
+                logprobs = logprobs.masked_fill(torch.isin(tokens_of, tokens_of.new_tensor(list(banned))), -math.inf)
+        else:
+            logprobs = logits.log_softmax(-1)
+            if seen is not None:
+                seen = seen.to(logprobs.device)
+                logprobs = penalise(logprobs, seen, penalty)
+            logprobs = ban(logprobs, banned)
+            state = [Row(prefixes[id(one)], open.tokens, one.limit) for one in searches for open in one.open]
+            logprobs = apply(logprobs, processors, lambda state=state: state)  # type: ignore[misc]
+            logprobs = logprobs.log_softmax(-1) if renormalize else logprobs
+            logprobs, tokens_of = logprobs.topk(min(count, logprobs.shape[-1]))
+        candidates = list(zip(logprobs.tolist(), tokens_of.tolist(), strict=True))
         rows, tokens, first = [], [], 0
         for search in searches:
             beams = len(search.open)
-            for row, token in search.advance(logprobs[first : first + beams]):
+            for row, token in search.advance(candidates[first : first + beams]):
                 rows.append(first + row)
                 tokens.append(token)
             first += beams

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from fractions import Fraction
+from functools import lru_cache
 from typing import Annotated, Any
 
 from flint import fmpq
@@ -34,7 +35,13 @@ def to_number(value: object) -> Exact:
         return Exact(fmpq(value.numerator, value.denominator))
     if isinstance(value, float) and not math.isfinite(value):
         raise InputError(f"{value} stands where a number should be", "write a finite number")
-    result: Exact = evaluate(parse(repr(value) if isinstance(value, float) else str(value)), EXACT)
+    return _parsed(repr(value) if isinstance(value, float) else str(value))
+
+
+@lru_cache(maxsize=1024)
+def _parsed(text: str) -> Exact:
+    """Parse a number. An exercise is solved again after each edit, and all but one of its numbers are the same."""
+    result: Exact = evaluate(parse(text), EXACT)
     return result
 
 

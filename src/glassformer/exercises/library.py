@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from pathlib import Path
 
 from glassformer.errors import InputError
@@ -10,6 +11,7 @@ from glassformer.exercises.exercise import Exercise, load
 FOLDER = Path(__file__).parent / "embedded"
 
 
+@cache
 def _paths() -> dict[str, Path]:
     """Map names to files. Files are numbered by difficulty; the name follows the number."""
     return {path.stem.partition("-")[2]: path for path in sorted(FOLDER.glob("*.yaml"))}
@@ -19,15 +21,18 @@ def names() -> tuple[str, ...]:
     return tuple(_paths())
 
 
+@cache
 def get(name: str) -> Exercise:
     """Return an embedded exercise by name."""
-    paths = _paths()
-    if name not in paths:
-        raise InputError(f"there is no exercise {name!r}", f"choose one of {', '.join(paths)}")
-    return load(paths[name])
+    return load(_path(name))
 
 
 def text(name: str) -> str:
     """Return the YAML source of an embedded exercise."""
-    get(name)
-    return _paths()[name].read_text(encoding="utf-8")
+    return _path(name).read_text(encoding="utf-8")
+
+
+def _path(name: str) -> Path:
+    if name not in names():
+        raise InputError(f"there is no exercise {name!r}", f"choose one of {', '.join(names())}")
+    return _paths()[name]

@@ -77,6 +77,9 @@ class Exact:
         if len(self.terms) > 1 and n > 4:
             c = ring.content(self.terms)
             return Exact.of(ring.atom(Base("sum", ring.scaled(self.terms, 1 / c)), n)) * (c**n)
+        plain = self.rational()
+        if plain is not None:
+            return Exact(plain**n)
         result = Exact(1)
         for _ in range(n):
             result = result * self

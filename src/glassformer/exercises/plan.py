@@ -25,7 +25,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from functools import partial
+from functools import cached_property, partial
 from itertools import pairwise
 from typing import Any
 
@@ -57,7 +57,7 @@ class Operation:
         return OPS[self.op].formula([name.replace("^T", "ᵀ") for name in self.operands], self.params)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Plan:
     """Given matrices, then operations, each on earlier symbols; `output` is the last result."""
 
@@ -69,17 +69,29 @@ class Plan:
     def output(self) -> str:
         return self.operations[-1].symbol
 
-    @property
+    @cached_property
+    def _by_symbol(self) -> dict[str, Operation]:
+        return {operation.symbol: operation for operation in self.operations}
+
+    @cached_property
+    def _before(self) -> dict[str, frozenset[str]]:
+        """Every symbol that each computed symbol depends on."""
+        found: dict[str, frozenset[str]] = {}
+        for operation in self.operations:
+            inputs = operation.inputs
+            found[operation.symbol] = frozenset(inputs).union(*(found.get(name, ()) for name in inputs))
+        return found
+
+    @cached_property
     def symbols(self) -> tuple[str, ...]:
-        return tuple(operation.symbol for operation in self.operations)
+        return tuple(self._by_symbol)
 
     def __contains__(self, symbol: str) -> bool:
-        return symbol in self.symbols
+        return symbol in self._by_symbol
 
     def __getitem__(self, symbol: str) -> Operation:
-        for operation in self.operations:
-            if operation.symbol == symbol:
-                return operation
+        if symbol in self._by_symbol:
+            return self._by_symbol[symbol]
         raise InputError(f"{symbol!r} is not computed in this exercise", f"choose from {', '.join(self.symbols)}")
 
     def replace(self, *edits: Operation) -> Plan:
@@ -96,18 +108,11 @@ class Plan:
 
     def before(self, symbol: str) -> frozenset[str]:
         """Return every symbol that `symbol` depends on, including given ones."""
-        found: set[str] = set()
-        waiting = list(self[symbol].inputs)
-        while waiting:
-            name = waiting.pop()
-            if name not in found:
-                found.add(name)
-                waiting.extend(self[name].inputs if name in self else ())
-        return frozenset(found)
+        return self._before[self[symbol].symbol]
 
     def after(self, symbol: str) -> tuple[str, ...]:
         """Return every computed symbol that depends on `symbol`, in order."""
-        return tuple(name for name in self.symbols if symbol in self.before(name))
+        return tuple(name for name in self.symbols if symbol in self._before[name])
 
 
 Given = Mapping[str, "Matrix[Any]"]

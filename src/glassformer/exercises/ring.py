@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping
 from functools import lru_cache
 from math import gcd
 from typing import Any
+from weakref import WeakValueDictionary
 
 from flint import arb, ctx, fmpq, fmpz
 
@@ -31,15 +32,28 @@ UNIT: Key = (1, (), NO_ATOMS)
 
 
 class Base:
-    """A factor kept unexpanded: a `sum` under a power, the `index`-th `root`, the `exp`, `sin` or `cos` of a sum."""
+    """A factor kept unexpanded: a `sum` under a power, the `index`-th `root`, the `exp`, `sin` or `cos` of a sum.
 
-    __slots__ = ("_ball", "_hash", "argument", "index", "kind", "size")
+    Equal factors are one object while any of them is in use: bases nest, and comparing them would walk the whole nest.
+    """
 
-    def __init__(self, kind: str, argument: Terms, index: int = 0) -> None:
-        self.kind, self.argument, self.index = kind, argument, index
-        self._hash = hash((kind, index, frozenset(argument.items())))
-        self._ball: tuple[int, arb] | None = None
-        self.size = 1 + size(argument)
+    __slots__ = ("__weakref__", "_ball", "_hash", "argument", "index", "kind", "size")
+    _ball: tuple[int, arb] | None
+    _hash: int
+    argument: Terms
+    index: int
+    kind: str
+    size: int
+
+    def __new__(cls, kind: str, argument: Terms, index: int = 0) -> Base:
+        key = (kind, index, frozenset(argument.items()))
+        made = _BASES.get(key)
+        if made is None:
+            made = super().__new__(cls)
+            made.kind, made.argument, made.index = kind, argument, index
+            made._hash, made._ball, made.size = hash(key), None, 1 + size(argument)
+            _BASES[key] = made
+        return made
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Build it anew from its parts: the cached interval cannot be pickled, and hashes differ between processes."""
@@ -68,6 +82,9 @@ class Base:
                     value = {"exp": arb.exp, "sin": arb.sin, "cos": arb.cos}[self.kind](x)
             self._ball = (ctx.prec, value)
         return self._ball[1]
+
+
+_BASES: WeakValueDictionary[tuple[str, int, frozenset[tuple[Key, fmpq]]], Base] = WeakValueDictionary()
 
 
 def atom(base: Base, power: int = 1) -> Terms:

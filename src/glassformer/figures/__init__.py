@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from glassformer.figures.arcs import arcs
 from glassformer.figures.attention import alignment, attention_map
+from glassformer.figures.confusion import confusion_matrix
 from glassformer.figures.curves import sensitivity_curves
 from glassformer.figures.grids import head_table, patching_sweep
 from glassformer.figures.layer import heads_of_layer
@@ -17,6 +18,7 @@ __all__ = [
     "alignment",
     "arcs",
     "attention_map",
+    "confusion_matrix",
     "head_map",
     "head_table",
     "heads_of_layer",

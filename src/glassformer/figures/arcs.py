@@ -30,7 +30,7 @@ def arcs(A: ArrayLike, tokens: Sequence[str], *, least: float = 0.05, title: str
     if weights.shape != (n, n):
         raise ShapeError(f"weights of shape {weights.shape} for {n} tokens", "give a row and a column for each")
     if not least > 0:
-        raise InputError(f"arcs from a weight of {least}", "leave out what is weaker than some least above 0")
+        raise InputError(f"least must be above 0, got {least}", "choose the weight below which arcs are omitted")
     shown = strongest(weights, least)
     back, ahead = (max((side * (i - j) for i, j in shown), default=0) for side in (1, -1))
     names = [clip(token) for token in tokens]

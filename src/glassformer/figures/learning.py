@@ -17,9 +17,17 @@ Curve = tuple[ArrayLike, ArrayLike]  # steps, values
 
 
 def learning_curves(
-    loss: Curve, rate: Curve, held_out: Mapping[str, Curve] | None = None, *, title: str = "training"
+    loss: Curve,
+    rate: Curve,
+    held_out: Mapping[str, Curve] | None = None,
+    *,
+    val_loss: Curve | None = None,
+    title: str = "training",
 ) -> Figure:
-    """Draw curves of (steps, values): the loss with the learning rate behind it, then a panel per held-out metric."""
+    """Draw curves of (steps, values): the losses with the learning rate behind them, then a panel per held-out metric.
+
+    `val_loss` is drawn over the training loss.
+    """
     held = dict(held_out or {})
     fig = figure(4.6 * min(3, 1 + len(held)), 3.2 * -(-(1 + len(held)) // 3))
     grid = fig.subplots(-(-(1 + len(held)) // 3), min(3, 1 + len(held)), squeeze=False)
@@ -31,6 +39,10 @@ def learning_curves(
     behind.tick_params(labelsize=7)
     behind.set_ylim(bottom=0)
     _draw(panels[0], "loss", *_curve(loss, "loss"), 0)
+    if val_loss is not None:
+        _draw(panels[0], "loss", *_curve(val_loss, "val_loss"), 1)
+        training, validation = panels[0].get_lines()
+        panels[0].legend([training, validation], ["training", "validation"], fontsize=7, frameon=False)
     for i, (name, curve) in enumerate(held.items(), 1):
         _draw(panels[i], name, *_curve(curve, name), i)
     for ax in panels[1 + len(held) :]:

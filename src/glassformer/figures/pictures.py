@@ -118,7 +118,7 @@ def spectrogram_attention(
     if query is not None and not 0 <= query < keys:
         raise InputError(f"there is no query {query}", f"they are 0 to {keys - 1}")
     if not seconds > 0:
-        raise InputError(f"keys of {seconds} seconds", "give a time above 0")
+        raise InputError(f"seconds must be above 0, got {seconds}", "give the duration of one key")
     total = keys * seconds
     fig = figure(8.0, 2.4 + min(3.0, max(0.8, 0.28 * heads)) + 0.8)
     top, ax = fig.subplots(2, 1, sharex=True, height_ratios=(2.4, min(3.0, max(0.8, 0.28 * heads))))

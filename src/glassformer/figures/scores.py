@@ -19,7 +19,9 @@ def score_by_coordinate(
     """β q_c k_ic for one query q (d) and its keys K (s, d): a row per key, with its sum, the score, as a bar."""
     query, rows = array(q, "q", 1), array(K, "K", 2)
     if rows.shape[1] != len(query):
-        raise ShapeError(f"q has {len(query)} coordinates and keys have {rows.shape[1]}", "give both as many")
+        raise ShapeError(
+            f"q has {len(query)} coordinates and keys have {rows.shape[1]}", "give q and the keys the same width"
+        )
     if not np.isfinite(beta):
         raise InputError(f"β is {beta}", "give a finite number")
     parts = beta * query * rows

@@ -63,6 +63,7 @@ def fit(model: nn.Module, make: Make, *, steps: int, lr: float, seed: int, logit
             save_every=0,
             keep="last",
         ),
+        say=lambda message: None,  # estimates of the remaining time would mix with the lab's own progress
     )
     if done.stopped == "interrupted":
         raise KeyboardInterrupt

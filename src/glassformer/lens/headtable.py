@@ -93,21 +93,6 @@ class HeadTable:
             layers.setdefault(row.path, []).append(float("nan") if score is None else score.excess)
         return list(layers.values())
 
-    def records(self) -> list[dict[str, Any]]:
-        """Return the rows as plain dictionaries, for files and figures."""
-        return [
-            {
-                "path": row.path,
-                "layer": row.layer,
-                "head": row.head,
-                "label": row.label,
-                "labels": list(row.labels),
-                "kernel": {str(offset): weight for offset, weight in row.kernel.items()},
-                "scores": {n: {**s._asdict(), "excess": s.excess, "z": s.z} for n, s in row.scores.items()},
-            }
-            for row in self.rows
-        ]
-
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         table = Table(*self._header(), box=None, header_style="bold", caption="excess over the null, z in brackets")
         for cells in self._cells():

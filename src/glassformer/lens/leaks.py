@@ -38,7 +38,7 @@ from glassformer.models.protocols import StreamModel
 Kind = Literal["lookahead", "left", "everything", "length", "stream", "training"]
 Streaming = Callable[[Iterable[Tensor]], Iterable[Tensor]]  # pieces (b, k, f) as they arrive, to outputs (b, n, m)
 CUTS = 8  # positions in a longer input before or after which every frame is perturbed
-TRIED = 96  # frames: try inputs of at least this length, and of twice the example
+TRIED = 256  # frames: try inputs of at least this length, and of twice the example
 LONGEST = 16  # times the example: the longest input to try
 
 
@@ -434,9 +434,7 @@ def _by_length(encoder: Encoder, example: Tensor, field: Field, declared: Declar
             return
 
 
-def _streamed(
-    streaming: Streaming, example: Tensor, piece: int, stride: int, Y: Tensor, tolerance: float
-) -> Streamed:
+def _streamed(streaming: Streaming, example: Tensor, piece: int, stride: int, Y: Tensor, tolerance: float) -> Streamed:
     """Feed the stream piece by piece, and record how many frames had been fed when each output was returned."""
     if piece < 1:
         raise InputError(f"pieces of {piece} frames", "feed at least 1 at a time")

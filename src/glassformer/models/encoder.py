@@ -124,7 +124,7 @@ class Encoder(nn.Module):
     def words(self, X: Float[Tensor, "*b m"]) -> Float[Tensor, "*b v"]:
         """logits = table · norm(φ(W x)) + b: token predictions for each position."""
         if not self.config.word_head:
-            raise ConfigError("this encoder has no head for masked words", "build it with word_head=True")
+            raise ConfigError("this encoder has no masked-language-modelling head", "build it with word_head=True")
         activation = ACTIVATIONS[self.config.activation]
         X = self.transform_norm(activation(self.transform(X)))
         return require_finite(self.word_head(X, self.encoder.embed.table.weight), self)

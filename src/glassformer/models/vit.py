@@ -75,7 +75,7 @@ class ViTConfig:
             raise ConfigError(f"pool={self.pool!r} needs a CLS token and prefix is 0", "choose prefix=1 or pool='mean'")
         if self.teacher and (self.prefix < 2 or self.pool != "first" or not self.classes or self.hidden):
             fact = f"a teacher's head on {self.prefix} prefix tokens, pool={self.pool!r}, {self.classes} classes"
-            raise ConfigError(fact, "choose prefix=2, pool='first', hidden=0 and some classes")
+            raise ConfigError(fact, "choose prefix=2, pool='first', hidden=0 and at least one class")
 
     @property
     def grid(self) -> tuple[int, int]:
@@ -210,7 +210,9 @@ class ViT(nn.Module):
 
     def _mask(self, hidden: Bool[Tensor, "b p"], X: Float[Tensor, "b p m"]) -> Float[Tensor, " m"]:
         if self.mask is None:
-            raise ConfigError("patches are to be hidden, and this model has no mask", "build it with masked=True")
+            raise ConfigError(
+                "hidden patches were given, but this model has no mask vector", "build it with masked=True"
+            )
         if hidden.shape != X.shape[:2]:
             fact = f"hidden is {tuple(hidden.shape)} for {X.shape[0]} images of {X.shape[1]} patches"
             raise ShapeError(fact, "give one for each patch")

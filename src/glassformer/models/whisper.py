@@ -144,12 +144,12 @@ class Whisper(nn.Module):
         """
         lengths = None if real is None else self._lengths(real, frames)
         X = self.embed(self._fit(frames).to(self.positions.dtype), lengths)
-        heard = None
+        attended = None
         if lengths is not None:
-            heard = torch.arange(X.shape[1], device=X.device) < self.config.embed.length(lengths)[:, None]
+            attended = torch.arange(X.shape[1], device=X.device) < self.config.embed.length(lengths)[:, None]
         X = self.X(self.dropout(X + self.E(self.positions[: X.shape[1]])))
-        X = self.encoder(X, View(mask=None if heard is None else heard[:, None, None]))
-        return Memory(require_finite(X, self), heard)
+        X = self.encoder(X, View(mask=None if attended is None else attended[:, None, None]))
+        return Memory(require_finite(X, self), attended)
 
     def decode(
         self,

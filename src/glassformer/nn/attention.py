@@ -65,7 +65,7 @@ class AttentionConfig:
                 raise ConfigError(f"{name} is {getattr(self, name)}", "choose widths and heads of at least 1")
         if self.heads % self.kv_heads:
             raise ConfigError(
-                f"{self.heads} query heads do not share {self.kv_heads} key/value heads evenly",
+                f"{self.heads} query heads cannot share {self.kv_heads} key/value heads evenly",
                 f"choose key/value heads that divide {self.heads} ({_divisors(self.heads)})",
             )
         if set(self.biases) - set("qkvo"):
@@ -164,6 +164,7 @@ class MultiHeadAttention(nn.Module):
             Q, K, V = self.queries(q, view), *self.keys(k, v, view)
             if cache is not None:
                 K, V = cache.append(K, V)
+                cache.shared = cache.shared or self.S.watched or self.A.watched
         return self.O(self.join(self.H(self.gather(Q, K, V, view))))
 
     def project(self, Z: Float[Tensor, "b s n"], view: View) -> tuple[Tensor, Tensor]:

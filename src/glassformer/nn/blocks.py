@@ -123,6 +123,6 @@ class Block(nn.Module):
 
     def _require_memory(self, memory: Tensor | None, past: LayerCache | None) -> None:
         if self.config.cross is None and memory is not None:
-            raise InputError("a memory came to a block without cross-attention", "give its config cross=heads(…)")
+            raise InputError("a memory was given to a block without cross-attention", "give its config cross=heads(…)")
         if self.config.cross is not None and memory is None and not (past is not None and past.complete):
-            raise InputError("cross-attention has 0 memories to attend to", "give it the encoder's output")
+            raise InputError("cross-attention needs a memory", "give it the encoder's output")

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import torch
 from jaxtyping import Float
 from torch import Tensor
@@ -17,6 +15,7 @@ class LayerCache:
     """Key/value cache of one attention layer; `length` is the number of positions seen so far."""
 
     complete = False  # True: no more keys will be appended, so the cached ones are reused as they are
+    shared = False  # True: a `Pattern` reads the cached keys lazily, so they must not be moved in place
 
     def __init__(self) -> None:
         self.length = 0
@@ -43,7 +42,7 @@ class LayerCache:
     def _require_batch(self, K: Tensor) -> None:
         if self._pair is not None and len(K) != len(self._pair[0]):
             raise ShapeError(
-                f"{len(K)} sequences go on from a past of {len(self._pair[0])}", "reorder the cache, or start a new one"
+                f"the cache holds {len(self._pair[0])} sequences, got {len(K)}", "reorder the cache, or start a new one"
             )
 
 
@@ -56,7 +55,6 @@ class StaticCache(LayerCache):
     def __init__(self, room: int) -> None:
         super().__init__()
         self.room = room
-        self.step: Any = None  # `nn.step.Step` of the stack that this cache belongs to, made on first use
 
     @property
     def rows(self) -> int:
@@ -76,7 +74,9 @@ class StaticCache(LayerCache):
         self._require_batch(K)
         new = self.length + K.shape[2]
         if new > self.room:
-            raise ShapeError(f"position {new} came to a cache of {self.room}", "make it longer, or stop earlier")
+            raise ShapeError(
+                f"the cache has room for {self.room} positions, got {new}", "make it longer, or stop earlier"
+            )
         if self._pair is None:
             self._pair = self._empty(K), self._empty(V)
         for room, part in zip(self._pair, (K, V), strict=True):
@@ -88,8 +88,15 @@ class StaticCache(LayerCache):
         return like.new_empty(*like.shape[:2], self.room, like.shape[3])
 
     def reorder(self, rows: Tensor) -> None:
-        if self._pair is not None:  # copy only the filled part
-            K, V = self.kept()
+        if self._pair is None:
+            return
+        K, V = self.kept()
+        if len(rows) == len(K) and not self.shared:  # only rows that continue from another one are copied
+            moved = (rows != torch.arange(len(rows), device=rows.device)).nonzero()[:, 0]
+            if len(moved):
+                for part in (K, V):
+                    part[moved] = part[rows[moved]]
+        else:  # copy only the filled part
             self._pair = self._empty(K[rows, :, :0]), self._empty(V[rows, :, :0])
             for room, part in zip(self._pair, (K, V), strict=True):
                 room[:, :, : self.length] = part[rows]

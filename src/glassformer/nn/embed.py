@@ -53,7 +53,8 @@ class TokenEmbedding(nn.Module):
         if self.segments is not None:
             X = X + self.segments(self._kinds(tokens, segments))
         elif segments is not None:
-            raise ConfigError("segments came to a model that has 0 of them", "leave them out, or build it with some")
+            fact = "segments were given to a model without segment embeddings"
+            raise ConfigError(fact, "leave them out, or set segments in its config")
         if self.positions is not None:
             where = torch.arange(tokens.shape[1], device=tokens.device) if positions is None else positions
             X = X + self.E(self.positions(where, X.dtype))
@@ -106,7 +107,7 @@ class PatchEmbedding(nn.Module):
     def forward(self, image: Float[Tensor, "b c H W"]) -> Float[Tensor, "b n m"]:
         if image.shape[1] != self.channels:
             raise ShapeError(
-                f"an image with {image.shape[1]} channels came to a model of {self.channels}",
+                f"the image has {image.shape[1]} channels, the model expects {self.channels}",
                 "convert it (grey is 1 channel, RGB is 3)",
             )
         if not image.is_floating_point():

@@ -30,8 +30,8 @@ class Kernel(Protocol):
     def joint(self, input: Tensor, layers: Sequence[Linear]) -> tuple[Tensor, ...] | None:
         """Return the outputs of several layers with the same input, from one product; None if they have to be run."""
 
-    def packed(self, layers: Sequence[Linear]) -> Callable[[Tensor], Tensor]:
-        """Return the product with the weights of these layers as they are now, without checks."""
+    def packed(self, layers: Sequence[Linear], activation: str | None = None) -> Callable[[Tensor], Tensor]:
+        """Return the product with the weights of these layers as they are now, then an activation, without checks."""
 
 
 class Linear(nn.Linear):

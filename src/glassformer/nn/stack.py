@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import cast
+from typing import Protocol, cast
 
 import torch
 from jaxtyping import Float, Int
@@ -14,9 +14,26 @@ from glassformer.errors import ConfigError, ShapeError
 from glassformer.nn.attention import AttentionConfig, View
 from glassformer.nn.blocks import NO_VIEW, Block, BlockCache, BlockConfig, static_cache
 from glassformer.nn.cache import LayerCache
+from glassformer.nn.flat import run_flat
 from glassformer.nn.norm import NormConfig
 from glassformer.nn.positions import Biased, Rotary
-from glassformer.nn.step import step_of
+
+
+class Engine(Protocol):
+    """Another implementation of a pass through the blocks, set by `runtime.use_engine`."""
+
+    name: str
+
+    def run(
+        self,
+        stack: Stack,
+        X: Tensor,
+        view: View,
+        memory: Tensor | None,
+        memory_view: View,
+        cache: list[BlockCache] | None,
+    ) -> Tensor | None:
+        """Run the blocks, or return None if the modules have to."""
 
 
 class Stack(nn.Module):
@@ -27,6 +44,7 @@ class Stack(nn.Module):
     """
 
     checkpointing = False
+    engine: Engine | None = None
 
     def __init__(
         self,
@@ -38,7 +56,7 @@ class Stack(nn.Module):
     ) -> None:
         super().__init__()
         if depth < 1:
-            raise ConfigError(f"a stack of {depth} blocks", "choose at least one")
+            raise ConfigError(f"depth must be at least 1, got {depth}", "choose at least one block")
         _require_fit(positions, block.attention)
         self.depth = depth
         for i in range(depth):
@@ -74,10 +92,10 @@ class Stack(nn.Module):
             view = view._replace(turn=self.rotary.turn(where, X.dtype))
         if self.relative is not None:
             view = view._replace(bias=self.relative(t, own.span(t)).to(X))
-        step = None if cache is None or t != 1 else step_of(self.blocks(), X, cache)
-        if step is not None and cache is not None:
-            X = step(X, view, memory_view, cache)
-            return X if self.norm is None else self.norm(X)
+        run = run_flat if self.engine is None else self.engine.run
+        found = run(self, X, view, memory, memory_view, cache)
+        if found is not None:
+            return found if self.norm is None else self.norm(found)
         for i, block in enumerate(self.blocks()):
             if self.checkpointing and cache is None and torch.is_grad_enabled():
                 X = checkpoint(block, X, view, memory, memory_view, use_reentrant=False)

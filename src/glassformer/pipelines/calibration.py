@@ -7,6 +7,7 @@ data stay below, where x is the input of the classification head (Lee et al. 201
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -32,21 +33,27 @@ RIDGE = 1e-3  # added to the diagonal of Σ, relative to its mean
 
 @dataclass(frozen=True, kw_only=True)
 class Calibration:
-    """Temperature, class means (classes, width), a factor (width, width) of Σ⁻¹ = W Wᵀ, and the threshold of d."""
+    """Temperature, class means (classes, width), a factor (width, width) of Σ⁻¹ = W Wᵀ, and the threshold of d.
+
+    Without means only the probabilities are calibrated, and no input is called out of distribution.
+    """
 
     temperature: float
-    means: Tensor
-    factor: Tensor
-    threshold: float
+    means: Tensor | None = None
+    factor: Tensor | None = None
+    threshold: float = math.inf
 
     def distance(self, features: Float[Tensor, "b d"]) -> Float[Tensor, " b"]:
         """d: the Mahalanobis distance to the nearest class mean."""
+        assert self.means is not None
+        assert self.factor is not None
         x, means = features.float().cpu() @ self.factor, self.means @ self.factor
         return torch.cdist(x, means).amin(1)
 
     def save(self, folder: str | Path) -> Path:
         numbers = {"temperature": repr(self.temperature), "threshold": repr(self.threshold)}
-        tensors = {"means": self.means.contiguous(), "factor": self.factor.contiguous()}
+        held = {"means": self.means, "factor": self.factor}
+        tensors = {name: tensor.contiguous() for name, tensor in held.items() if tensor is not None}
         path = Path(folder) / FILE
         replace_file(path, lambda place: write_weights(place, tensors, numbers))
         return path
@@ -65,11 +72,25 @@ def fit_calibration(
     covariance = rest.T @ rest / len(rest)
     covariance += RIDGE * covariance.diagonal().mean() * torch.eye(len(covariance), dtype=torch.float64)
     factor = torch.linalg.cholesky(torch.linalg.inv(covariance)).float()
-    temperatures = torch.logspace(-1, 1, 401).tolist()
-    best = min(temperatures, key=lambda t: float(cross_entropy(val_logits / t, val_y)))
-    made = Calibration(temperature=round(best, 4), means=means.float(), factor=factor, threshold=0.0)
+    temperature = fit_temperature(val_logits, val_y)
+    made = Calibration(temperature=temperature, means=means.float(), factor=factor)
     threshold = float(made.distance(val_features).quantile(WITHIN))
     return Calibration(temperature=made.temperature, means=made.means, factor=factor, threshold=round(threshold, 4))
+
+
+def fit_temperature(logits: Float[Tensor, "n classes"], y: Int[Tensor, " n"]) -> float:
+    """T = argmin cross-entropy(logits / T, y), from 0.1 to 10 in steps of about 1 %."""
+    temperatures: list[float] = torch.logspace(-1, 1, 401).tolist()
+    best: float = min(temperatures, key=lambda t: float(cross_entropy(logits / t, y)))
+    return round(best, 4)
+
+
+def calibration_error(logits: Float[Tensor, "n classes"], y: Int[Tensor, " n"], bins: int = 10) -> float:
+    """ECE = Σ_b (n_b/n) |accuracy_b − confidence_b| over equal bins of the highest probability (Guo et al. 2017)."""
+    p, x = logits.softmax(-1).max(-1)
+    bin_of = (p * bins).long().clamp_max(bins - 1)
+    gaps = (x == y).double() - p.double()
+    return float(torch.zeros(bins, dtype=torch.float64).index_add(0, bin_of, gaps).abs().sum()) / len(y)
 
 
 @contextmanager
@@ -96,10 +117,14 @@ def _read(path: Path, stamp: int) -> Calibration:
     try:
         weights = open_weights(path)
         temperature, threshold = (float(weights.metadata[name]) for name in ("temperature", "threshold"))
-        means, factor = (weights.read(name).float().clone() for name in ("means", "factor"))
+        parts = [weights.read(name).float().clone() if name in weights else None for name in ("means", "factor")]
     except (KeyError, ValueError, SafetensorError):
         raise CheckpointError(f"{path} cannot be read", "save the model again") from None
-    fits = means.dim() == 2 and factor.shape == (means.shape[1], means.shape[1])
-    if not (fits and 0 < temperature < float("inf") and bool(means.isfinite().all() and factor.isfinite().all())):
+    means, factor = parts
+    fits = 0 < temperature < float("inf") and (means is None) == (factor is None)
+    if means is not None and factor is not None:
+        fits &= means.dim() == 2 and factor.shape == (means.shape[1], means.shape[1])
+        fits &= bool(means.isfinite().all() and factor.isfinite().all())
+    if not fits:
         raise CheckpointError(f"{path} is not a calibration", "save the model again")
     return Calibration(temperature=temperature, means=means, factor=factor, threshold=threshold)

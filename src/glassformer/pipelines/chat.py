@@ -7,16 +7,17 @@ import subprocess
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, TypedDict
+from typing import Any, NamedTuple, TypedDict
 
 from torch import nn
 
 from glassformer.checkpoints import origin_of
 from glassformer.checkpoints.files import read_object
-from glassformer.errors import ConfigError, InputError
+from glassformer.errors import ConfigError, GlassError, InputError
 
 LONGEST = 1_000_000  # maximum characters of a rendered chat
-SECONDS = 20.0  # total time limit of a template
+SECONDS = 20.0  # time limit of a subprocess
+AT_ONCE = 200  # conversations per subprocess
 
 
 class Message(TypedDict):
@@ -30,36 +31,63 @@ def has_template(model: nn.Module) -> bool:
     return _template(model) is not None
 
 
+class Rendering(NamedTuple):
+    """A conversation to render, up to where its answer begins if `prompt`, else with its last message complete."""
+
+    messages: Sequence[Message]
+    prompt: bool
+
+
 def render_chat(model: nn.Module, messages: Sequence[Message]) -> str:
     """Render the conversation in the model's training format, up to where its answer begins."""
+    if not messages:
+        raise InputError("the chat has no messages", "give at least one")
+    (text,) = render_chats(model, [Rendering(messages, True)])
+    if isinstance(text, GlassError):
+        raise text
+    return text
+
+
+def render_chats(model: nn.Module, chats: Sequence[Rendering]) -> list[str | GlassError]:
+    """Render several conversations in one subprocess; those that the template refuses come back as errors."""
     template = _template(model)
     if template is None:
         raise InputError("the model's folder has no chat template", "give a plain text to continue")
-    if not messages:
-        raise InputError("a chat of 0 messages", "give at least one")
-    values = {"messages": list(messages), "add_generation_prompt": True, **_tokens(model)}
-    return _rendered({"template": template, "values": values, "longest": LONGEST})
+    tokens = _tokens(model)
+    values = [{"messages": list(chat.messages), "add_generation_prompt": chat.prompt, **tokens} for chat in chats]
+    found: list[str | GlassError] = []
+    for start in range(0, len(values), AT_ONCE):
+        some = values[start : start + AT_ONCE]
+        found += map(_text_or_error, _rendered({"template": template, "values": some, "longest": LONGEST}))
+    return found
 
 
-def _rendered(request: dict[str, Any]) -> str:
-    """Render the template in a subprocess with limited time and memory."""
+def _rendered(request: dict[str, Any]) -> list[dict[str, str]]:
+    """Render in a subprocess with limited time and memory."""
     command = [sys.executable, "-I", str(Path(__file__).with_name("chat_child.py"))]
+    count = len(request["values"])
     try:
         done = subprocess.run(
             command, input=json.dumps(request), capture_output=True, text=True, timeout=SECONDS, check=False
         )
-        found: dict[str, str] = json.loads(done.stdout) if done.returncode == 0 else {"failed": "killed"}
+        found: list[dict[str, str]] = (
+            json.loads(done.stdout) if done.returncode == 0 else [{"failed": "killed"}] * count
+        )
     except subprocess.TimeoutExpired:
-        found = {"failed": f"still running after {SECONDS} s"}
+        found = [{"failed": f"still running after {SECONDS} s"}] * count
     except ValueError:
-        found = {"failed": "no answer"}
+        found = [{"failed": "no answer"}] * count
+    return found
+
+
+def _text_or_error(found: dict[str, str]) -> str | GlassError:
     if "refused" in found:
-        raise InputError(f"the chat template refuses ({found['refused']})", "give messages that it knows")
+        return InputError(f"the chat template refuses ({found['refused']})", "give messages that it knows")
     if "long" in found:
-        raise InputError(f"the chat is longer than {LONGEST:,} characters", "shorten the messages")
+        return InputError(f"the chat is longer than {LONGEST:,} characters", "shorten the messages")
     if "failed" in found:
         fact = f"the chat template fails ({found['failed']})"
-        raise ConfigError(fact, "get tokenizer_config.json again, or use chat=False")
+        return ConfigError(fact, "get tokenizer_config.json again, or use chat=False")
     return found["text"]
 
 

@@ -1,6 +1,7 @@
 """Render a chat template in a separate process: a template is untrusted code and may never terminate.
 
-Runs as a script with a request on standard input; imports nothing from Glassformer.
+Runs as a script with a request on standard input: a template and the values of several renderings. Imports nothing from
+Glassformer.
 """
 
 from __future__ import annotations
@@ -25,26 +26,37 @@ def limit() -> None:
         resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
 
 
-def render(request: dict[str, Any]) -> dict[str, str]:
-    """Return {"text": …}, or the reason for failure: {"refused": …} by the template itself, {"failed": …} otherwise."""
-    from jinja2 import TemplateError
+def render(request: dict[str, Any]) -> list[dict[str, str]]:
+    """Return {"text": …} for each of `values`, or the reason for failure.
+
+    The reasons are {"refused": …} by the template itself, {"long": ""} or {"failed": …}.
+    """
     from jinja2.ext import loopcontrols
     from jinja2.sandbox import ImmutableSandboxedEnvironment
 
-    def fail(text: str) -> None:
-        raise TemplateError(text)
-
     world = ImmutableSandboxedEnvironment(trim_blocks=True, lstrip_blocks=True, extensions=[loopcontrols])
     world.filters["tojson"] = lambda value, **how: json.dumps(value, ensure_ascii=False, **how)
-    world.globals["raise_exception"] = fail
+    world.globals["raise_exception"] = _refuse
     world.globals["strftime_now"] = lambda form: datetime.datetime.now().strftime(form)
+    limit()
+    return [_render_one(world, request["template"], values, request["longest"]) for values in request["values"]]
+
+
+def _refuse(text: str) -> None:
+    from jinja2 import TemplateError
+
+    raise TemplateError(text)
+
+
+def _render_one(world: Any, template: str, values: dict[str, Any], longest: int) -> dict[str, str]:
+    from jinja2 import TemplateError
+
     pieces, size = [], 0
     try:
-        limit()
-        for piece in world.from_string(request["template"]).generate(**request["values"]):
+        for piece in world.from_string(template).generate(**values):  # compiled once: jinja2 caches it
             pieces.append(piece)
             size += len(piece)
-            if size > request["longest"]:
+            if size > longest:
                 return {"long": ""}
     except TemplateError as error:
         return {"refused": str(error)[:100]}

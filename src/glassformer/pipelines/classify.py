@@ -138,8 +138,9 @@ def image_logits(model: nn.Module, X: Tensor) -> tuple[Tensor, float | None, flo
     """Return the logits of one image (1, c, h, w), divided by the temperature; its distance; and the threshold."""
     calibration = calibration_of(model)
     classifier = require(model, "classify")
-    if calibration is None:
-        return classifier.class_logits(X)[0], None, None
+    if calibration is None or calibration.means is None:
+        temperature = 1.0 if calibration is None else calibration.temperature
+        return classifier.class_logits(X)[0] / temperature, None, None
     with head_inputs(model) as inputs:
         logits = classifier.class_logits(X)[0]
     distance = float(calibration.distance(inputs[-1])[0])
@@ -167,6 +168,8 @@ def _texts(model: nn.Module, item: object, top_k: int) -> Classification:
     if words is not None:
         raise InputError("a text classifier was given a list", "give one text, or a pair of texts as a tuple")
     (logits,) = predict(model, [TextEncoding.of(model)(item)])  # type: ignore[arg-type]
+    calibration = calibration_of(model)
+    logits = logits if calibration is None else logits / calibration.temperature
     return _best(logits, names, top_k, problem_type_of(model))
 
 

@@ -18,7 +18,7 @@ from glassformer.errors import InputError
 from glassformer.models.protocols import context_length, device_of, require
 from glassformer.pipelines.tokenizers import tokenizer_of
 
-BATCH = 32
+TOKENS = 4096  # per batch, unless a number of texts is given
 
 
 class Neighbour(NamedTuple):
@@ -37,18 +37,25 @@ class TokenizedText(NamedTuple):
 
 def tokenize(model: nn.Module, text: str) -> TokenizedText:
     """Tokenize a text. Texts beyond a sentence encoder's max_seq_length are truncated; other models raise an error."""
-    words = tokenizer_of(model)
-    tokens = words.encode(text)
-    context, cut = context_length(model), _max_seq_length(model)
-    if cut is not None and len(tokens) > min(cut, context or cut):
-        body, own = words.encode(text, special=False), words.encode("")
-        kept = body[: max(0, min(cut, context or cut) - len(own))]
-        return TokenizedText([*own[:1], *kept, *own[1:]], True)
-    if context is not None and len(tokens) > context:
-        raise InputError(f"a text of {len(tokens)} tokens exceeds the model's context of {context}", "shorten it")
-    if not tokens:
-        raise InputError("a text is 0 tokens", "leave empty texts out")
-    return TokenizedText(tokens, False)
+    return tokenize_all(model, [text])[0]
+
+
+def tokenize_all(model: nn.Module, texts: Sequence[str]) -> list[TokenizedText]:
+    """Tokenize texts as `tokenize` does, on all cores if the tokenizer can."""
+    words, context, cut = tokenizer_of(model), context_length(model), _max_seq_length(model)
+    most = None if cut is None else min(cut, context or cut)
+    found = []
+    for text, tokens in zip(texts, words.encode_all(texts), strict=True):
+        if most is not None and len(tokens) > most:
+            body, own = words.encode(text, special=False), words.encode("")
+            found.append(TokenizedText([*own[:1], *body[: max(0, most - len(own))], *own[1:]], True))
+        elif context is not None and len(tokens) > context:
+            raise InputError(f"a text of {len(tokens)} tokens exceeds the model's context of {context}", "shorten it")
+        elif not tokens:
+            raise InputError("a text has no tokens", "leave empty texts out")
+        else:
+            found.append(TokenizedText(tokens, False))
+    return found
 
 
 def _max_seq_length(model: nn.Module) -> int | None:
@@ -59,41 +66,49 @@ def _max_seq_length(model: nn.Module) -> int | None:
     return found if type(found) is int and found > 2 else None
 
 
-def vectors(model: nn.Module, texts: Sequence[Sequence[int]], batch: int = BATCH) -> Iterator[tuple[list[int], Tensor]]:
-    """Embed tokenized texts and yield (indices, vectors) in batches of similar length, which minimises padding."""
+def batches(texts: Sequence[Sequence[int]], batch: int | None = None) -> list[list[int]]:
+    """Indices of texts of similar length, which minimises padding: `batch` texts, or as many as fit `TOKENS` tokens."""
+    found: list[list[int]] = []
+    for i in sorted(range(len(texts)), key=lambda i: len(texts[i])):
+        most = batch if batch is not None else max(1, TOKENS // len(texts[i]))
+        if not found or len(found[-1]) >= most:
+            found.append([])
+        found[-1].append(i)
+    return found
+
+
+def vectors(
+    model: nn.Module, texts: Sequence[Sequence[int]], batch: int | None = None
+) -> Iterator[tuple[list[int], Tensor]]:
+    """Embed tokenized texts and yield (indices, vectors), batch by batch."""
     embedder, device = require(model, "embed"), device_of(model)
-    order = sorted(range(len(texts)), key=lambda i: len(texts[i]))
-    for start in range(0, len(order), batch):
-        places = order[start : start + batch]
+    for places in batches(texts, batch):
         longest = len(texts[places[-1]])
-        tokens = torch.zeros(len(places), longest, dtype=torch.long)
-        real = torch.zeros(len(places), longest, dtype=torch.bool)
-        for row, i in enumerate(places):
-            tokens[row, : len(texts[i])] = torch.tensor(list(texts[i]))
-            real[row, : len(texts[i])] = True
-        tokens, real = tokens.to(device), real.to(device)
+        tokens = torch.tensor([[*texts[i], *[0] * (longest - len(texts[i]))] for i in places], device=device)
+        lengths = torch.tensor([len(texts[i]) for i in places], device=device)
+        real = torch.arange(longest, device=device) < lengths[:, None]
         with torch.inference_mode():
             found = embedder.embeddings(tokens, real).float().cpu()
         yield places, found.clone()  # outside, so that the caller's code does not run in inference mode
 
 
-def embed(model: nn.Module, texts: str | Sequence[str], *, batch: int = BATCH) -> Tensor:
-    """Embed texts as vectors (n, width), or one text as (width,)."""
+def embed(model: nn.Module, texts: str | Sequence[str], *, batch: int | None = None) -> Tensor:
+    """Embed texts as vectors (n, width), or one text as (width,), `batch` at a time."""
     require(model, "embed")
     several = [texts] if isinstance(texts, str) else list(texts)
     if not several:
-        raise InputError("there are 0 texts to embed", "give at least one")
-    found: dict[int, Tensor] = {}
-    for places, rows in vectors(model, [tokenize(model, text).tokens for text in several], batch):
-        found |= dict(zip(places, rows, strict=True))
-    whole = torch.stack([found[i] for i in range(len(several))])
+        raise InputError("no texts were given", "give at least one")
+    found = list(vectors(model, [text.tokens for text in tokenize_all(model, several)], batch))
+    whole = torch.empty(len(several), found[0][1].shape[1])
+    for places, rows in found:
+        whole[places] = rows
     return whole[0] if isinstance(texts, str) else whole
 
 
 def nearest(query: Tensor, among: Tensor, k: int = 5) -> list[Neighbour]:
     """Return the k vectors with the largest cosine similarity, best first."""
     if k < 1:
-        raise InputError(f"{k} neighbours", "ask for at least 1")
+        raise InputError(f"k must be at least 1, got {k}", "ask for at least one neighbour")
     if among.dim() != 2 or query.shape != among.shape[1:]:
         fact = f"a query of shape {tuple(query.shape)} among vectors of {tuple(among.shape)}"
         raise InputError(fact, "search with the model that made the vectors")

@@ -234,8 +234,8 @@ def translate_pairs(
     if not kept:
         raise InputError(f"no sentence is within the model's context of {context} tokens", "give shorter ones")
     answers: list[str] = []
-    for some in progress([kept[start : start + AT_ONCE] for start in range(0, len(kept), AT_ONCE)]):
-        answers += translate(model, some, num_beams=num_beams)
+    for batch in progress([kept[start : start + AT_ONCE] for start in range(0, len(kept), AT_ONCE)]):
+        answers += translate(model, batch, num_beams=num_beams)
     return [TranslatedPair(source, answer, references[source]) for source, answer in zip(kept, answers, strict=True)]
 
 
@@ -355,11 +355,11 @@ def score_text(
     device = device_of(model)
     with torch.no_grad():
         for first in range(0, len(rows), BLOCKS):
-            some = rows[first : first + BLOCKS]
-            tokens = torch.stack([block_tokens(blocks, i * blocks.length, before) for i in some])
+            chosen = rows[first : first + BLOCKS]
+            tokens = torch.stack([block_tokens(blocks, i * blocks.length, before) for i in chosen])
             each = sizes[tokens[:, before + 1 :]]
             known = ~each.isnan()
-            for i, whole in zip(some, known.all(1).tolist(), strict=True):
+            for i, whole in zip(chosen, known.all(1).tolist(), strict=True):
                 if not whole and faults is not None:
                     faults.count(Fault("characters that the tokenizer does not know", f"block {i + 1}"))
             total += float(token_nats(model, tokens.to(device), before).double().cpu()[known].sum())

@@ -167,7 +167,7 @@ def _read(model: nn.Module, prompt: Prompt, chat: bool | None) -> tuple[TextToke
     text = render_chat(model, messages) if chat else str(prompt)
     tokens = words.encode(text, special=not chat)  # a template already contains the special tokens
     if not tokens:
-        raise InputError("the prompt is 0 tokens", "begin with at least one word")
+        raise InputError("the prompt has no tokens", "begin with at least one word")
     return words, tokens
 
 

@@ -8,10 +8,11 @@ import torch
 from torch import nn
 
 from glassformer import checkpoints
+from glassformer.checkpoints.info import ModelInfo, info, info_of
 from glassformer.data.packages import cache
 from glassformer.errors import InputError
 from glassformer.models.tiny import tiny_model
-from glassformer.runtime import prepare
+from glassformer.runtime import prepare, use_engine
 from glassformer.runtime.device import choose_device
 
 HERE = Path(__file__).parents[1] / "checkpoints" / "shipped"
@@ -39,10 +40,17 @@ def find_model(name: str | Path) -> Path:
         return fetched
     if Path(name).exists():
         return Path(name)
+    if str(name).startswith("tiny:"):
+        raise InputError(f"{name} has random weights and no folder", "save it with gf.save, or name another model")
     raise InputError(
         f"there is no model {str(name)!r}",
         f"give a folder, a shipped model ({', '.join(shipped())}), or a fetched one (glassformer data list)",
     )
+
+
+def describe(name: str | Path) -> ModelInfo:
+    """Return the facts about a model by any name that `load` takes, without reading its weights."""
+    return info_of(tiny_model(str(name))) if str(name).startswith("tiny:") else info(find_model(name))
 
 
 def load(
@@ -50,6 +58,7 @@ def load(
     *,
     device: str = "auto",
     precision: str = "fp32",
+    engine: str = "torch",
     dtype: torch.dtype = torch.float32,
     check: bool = True,
     seed: int = 0,
@@ -61,6 +70,8 @@ def load(
             small model with random weights drawn from `seed`.
         device: auto (a GPU if there is one), cpu, cuda or mps.
         precision: fp32, bf16, int8, or auto for the fastest that agrees with fp32 on this machine.
+        engine: torch, or onnxruntime or openvino (extras) to compute the blocks; a layer that is traced or edited is
+            always computed by torch.
         dtype: data type of the weights; weights stored in it stay memory-mapped.
         check: whether to check that all weights are finite, which reads all of them.
     """
@@ -69,4 +80,6 @@ def load(
         model = tiny_model(str(name), seed=seed)
     else:
         model = checkpoints.load(find_model(name), dtype=dtype, check=check).eval()
-    return prepare(model.to(place), precision)
+    if engine == "torch":
+        return prepare(model.to(place), precision)
+    return use_engine(prepare(model.to(place), "fp32"), engine, precision)

@@ -43,7 +43,7 @@ def word_error_rate(predictions: Sequence[str], references: Sequence[str]) -> fl
     """(substitutions + insertions + deletions) / reference words, over all sentences together."""
     _require_pairs(predictions, references)
     if not any(sentence.split() for sentence in references):
-        raise InputError("the references have 0 words", "give sentences that have some")
+        raise InputError("the references have no words", "give at least one word")
     return error_rate((a.split(), b.split()) for a, b in zip(predictions, references, strict=True))
 
 

@@ -63,7 +63,7 @@ class TextEncoding:
             fact = f"a text of {len(found.ids)} tokens exceeds the model's context of {self.context}"
             raise InputError(fact, "shorten it")
         if not found.ids:
-            raise InputError("a text is 0 tokens", "leave empty texts out")
+            raise InputError("a text has no tokens", "leave empty texts out")
         places = _first_tokens(first, found) if isinstance(first, list) else []
         return Encoded(list(found.ids), list(found.type_ids), places, bool(found.overflowing))
 
@@ -132,16 +132,16 @@ def targets_of(targets: Sequence[Target], problem: Problem, classes: int, encode
     """Return the targets of a batch as a tensor: (b,) classes or numbers, (b, classes) of 0 and 1, or (b, t)."""
     if problem == "multi_label_classification":
         hot = torch.zeros(len(targets), classes)
-        for row, some in zip(hot, targets, strict=True):
-            assert isinstance(some, tuple)
-            row[list(some)] = 1
+        for row, wanted in zip(hot, targets, strict=True):
+            assert isinstance(wanted, tuple)
+            row[list(wanted)] = 1
         return hot
     if problem == "token_classification":
         longest = max(len(one.tokens) for one in encoded)
         tags = torch.full((len(targets), longest), IGNORED)
-        for row, some, one in zip(tags, targets, encoded, strict=True):
-            assert isinstance(some, tuple)
-            for place, tag in zip(one.words, some, strict=True):
+        for row, wanted, one in zip(tags, targets, encoded, strict=True):
+            assert isinstance(wanted, tuple)
+            for place, tag in zip(one.words, wanted, strict=True):
                 if place is not None:
                     row[place] = tag
         return tags
@@ -177,7 +177,7 @@ def score_texts(model: nn.Module, data: LabelledTexts, rows: Sequence[int], enco
         right = float((x == y.bool()).all(1).float().mean())
         return {"f1_micro": _f1(x, y.bool()), "f1_macro": _macro(x, y.bool()), "accuracy": right, "loss": loss}
     x = whole.argmax(-1)
-    hot = lambda some: torch.nn.functional.one_hot(some, len(data.labels)).bool()
+    hot = lambda labels: torch.nn.functional.one_hot(labels, len(data.labels)).bool()
     return {"accuracy": float((x == y).float().mean()), "f1_macro": _macro(hot(x), hot(y)), "loss": loss}
 
 

@@ -28,8 +28,8 @@ class TextTokenizer(Protocol):
 
     def encode(self, text: str, *, special: bool = True) -> list[int]: ...
 
-    def encode_pair(self, first: str, second: str) -> tuple[list[int], list[int]]:
-        """Encode two texts as one input with special tokens, and return which text (0 or 1) each token belongs to."""
+    def encode_all(self, texts: Sequence[str]) -> list[list[int]]:
+        """Encode several texts with special tokens, on all cores if the tokenizer can."""
 
     def decode(self, tokens: Sequence[int]) -> str:
         """Decode token ids to text, without special tokens."""
@@ -53,11 +53,13 @@ class JsonTokenizer:
         return self._truncating[1]
 
     def encode(self, text: str, *, special: bool = True) -> list[int]:
-        return list(self.tokenizer.encode(text, add_special_tokens=special).ids)
+        try:
+            return list(self.tokenizer.encode(text, add_special_tokens=special).ids)
+        except Exception as error:  # the library raises plain exceptions, such as for a vocabulary without its [UNK]
+            raise CheckpointError(f"the tokenizer cannot encode this text ({error})", "download it again") from None
 
-    def encode_pair(self, first: str, second: str) -> tuple[list[int], list[int]]:
-        found = self.tokenizer.encode(first, second)
-        return list(found.ids), list(found.type_ids)
+    def encode_all(self, texts: Sequence[str]) -> list[list[int]]:
+        return [list(one.ids) for one in self.tokenizer.encode_batch_fast(list(texts))]
 
     def decode(self, tokens: Sequence[int]) -> str:
         return str(self.tokenizer.decode(list(tokens), skip_special_tokens=True))
@@ -75,8 +77,8 @@ class SentencePieceTokenizer:
             return found
         return [self.processor.bos_id(), *found] if self.begin else [*found, self.processor.eos_id()]
 
-    def encode_pair(self, first: str, second: str) -> tuple[list[int], list[int]]:
-        raise InputError("pairs of texts are not defined for this tokenizer", "give a model with a tokenizer.json")
+    def encode_all(self, texts: Sequence[str]) -> list[list[int]]:
+        return [self.encode(text) for text in texts]
 
     def decode(self, tokens: Sequence[int]) -> str:
         control, size = self.processor.is_control, self.processor.vocab_size()
@@ -101,8 +103,8 @@ class MarianTokenizer:
         found = [self.vocabulary.get(piece, unknown) for piece in pieces]
         return [*found, self.vocabulary["</s>"]] if special else found
 
-    def encode_pair(self, first: str, second: str) -> tuple[list[int], list[int]]:
-        raise InputError("pairs of texts are not defined for this tokenizer", "give a model with a tokenizer.json")
+    def encode_all(self, texts: Sequence[str]) -> list[list[int]]:
+        return [self.encode(text) for text in texts]
 
     def decode(self, tokens: Sequence[int]) -> str:
         skipped = {"</s>", "<unk>", "<pad>"}
@@ -238,7 +240,7 @@ def tokens_of(model: nn.Module, text: str, *, special: bool = True) -> Tensor:
     else:
         raise InputError(f"the model has no tokenizer.json to read {text[:30]!r} with", 'give token ids: "3 1 4"')
     if not found or not text.strip():  # special tokens alone are not a text
-        raise InputError(f"{text!r} is 0 tokens", "give some text")
+        raise InputError(f"{text!r} has no tokens", "give a text that is not empty")
     return torch.tensor([found])
 
 

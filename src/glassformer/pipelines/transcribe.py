@@ -96,8 +96,8 @@ def transcribe(
     tokenizer = tokenizer_of(model)
     tokens = whisper_tokens(model, tokenizer)
     if tokens.languages and language is None:
-        language = _detect_language(model, tokens, _frames(transcriber, wave))
-    start = _start(tokens, language, task, timestamps)
+        language = detect_language(model, tokens, window_frames(wave, transcriber.window, transcriber.bands))
+    start = start_tokens(tokens, language, task, timestamps)
     segments = tuple(_windows(transcriber, wave, tokenizer, tokens, start, timestamps))
     return Transcript(segments, language or "")
 
@@ -158,7 +158,7 @@ def segmented(words: Iterable[Word], apart: float = APART) -> tuple[Segment, ...
 # ---- Whisper ---------------------------------------------------------------------------------------------------------
 
 
-def _start(tokens: WhisperTokens, language: str | None, task: str, timestamps: bool) -> list[int]:
+def start_tokens(tokens: WhisperTokens, language: str | None, task: str, timestamps: bool) -> list[int]:
     start = [tokens.start]
     if tokens.languages:
         if language not in tokens.languages:
@@ -172,14 +172,14 @@ def _start(tokens: WhisperTokens, language: str | None, task: str, timestamps: b
     return start if timestamps else [*start, tokens.silent]
 
 
-def _frames(model: SpeechGenerator, wave: Tensor) -> Tensor:
-    """Compute the frames (frames, bands) of one window, padded with silence."""
-    mel = replace(MEL, bands=model.bands)
-    samples = model.window * mel.hop
+def window_frames(wave: Tensor, window: int, bands: int) -> Tensor:
+    """Compute the frames (window, bands) of the beginning of a recording, padded with silence."""
+    mel = replace(MEL, bands=bands)
+    samples = window * mel.hop
     return whisper_log_mel(pad(wave[:samples].float().cpu(), (0, max(0, samples - len(wave)))), mel)
 
 
-def _detect_language(model: nn.Module, tokens: WhisperTokens, frames: Tensor) -> str:
+def detect_language(model: nn.Module, tokens: WhisperTokens, frames: Tensor) -> str:
     device = device_of(model)
     with torch.inference_mode():
         logits = model(frames[None].to(device), torch.tensor([[tokens.start]], device=device))[0, -1]
@@ -211,7 +211,7 @@ def _decoded(
     session = model.session(start=tuple(start), ends=(tokens.end,))
     (answer,) = generate_ids(
         session,
-        [_frames(model, piece)],
+        [window_frames(piece, model.window, model.bands)],
         stopping=Stopping(max_new_tokens=min(length // 2, length - len(start))),
         constraints=tokens.constraints,
         processors=[TimestampRules(tokens, timestamps=timestamps)],
@@ -255,7 +255,7 @@ class WhisperBuffer:
         self.agreement = LocalAgreement()
 
     @property
-    def heard(self) -> float:
+    def received_seconds(self) -> float:
         """Seconds of audio that were transcribed at least once."""
         return (self.offset + len(self.wave)) / MEL.rate
 
@@ -267,22 +267,23 @@ class WhisperBuffer:
             count = min(len(self.waiting), max(step, room - len(self.wave)))
             self.wave, self.waiting = torch.cat([self.wave, self.waiting[:count]]), self.waiting[count:]
             segments = self._transcribed()
-            yield from self.agreement.update(_timed(segments), round(self.heard, 3))
+            yield from self.agreement.update(_timed(segments), round(self.received_seconds, 3))
             yield from self._trim(segments)
 
     def finish(self) -> Iterator[Word]:
         """End the audio: every word of the last transcript is final."""
         self.wave, self.waiting = torch.cat([self.wave, self.waiting]), self.waiting[:0]
         if len(self.wave):
-            yield from self.agreement.finish(_timed(self._transcribed()), round(self.heard, 3))
+            yield from self.agreement.finish(_timed(self._transcribed()), round(self.received_seconds, 3))
 
     def _transcribed(self) -> list[Segment]:
         """Return the segments of the buffer, with the text after the last complete one."""
         if self.start is None:
             language = None
             if self.tokens.languages:
-                language = _detect_language(self.model, self.tokens, _frames(self.speech, self.wave))
-            self.start = _start(self.tokens, language, "transcribe", True)
+                frames = window_frames(self.wave, self.speech.window, self.speech.bands)
+                language = detect_language(self.model, self.tokens, frames)
+            self.start = start_tokens(self.tokens, language, "transcribe", True)
         seconds = len(self.wave) / MEL.rate
         body = _decoded(self.speech, self.wave, self.tokens, self.start, True)
         found, ended = split_segments(body, self.tokens, seconds)
@@ -302,10 +303,10 @@ class WhisperBuffer:
             end = segment.end
         longest = self.speech.window * MEL.hop / MEL.rate
         if end is None and segments and seconds + PASS > longest:
-            yield from self.agreement.finish(_timed(segments), round(self.heard, 3))
-            end = self.heard
+            yield from self.agreement.finish(_timed(segments), round(self.received_seconds, 3))
+            end = self.received_seconds
         elif not segments and seconds > SILENT:
-            end = self.heard - PASS
+            end = self.received_seconds - PASS
         if end is not None:
             samples = min(len(self.wave), max(0, round(end * MEL.rate) - self.offset))
             self.wave, self.offset = self.wave[samples:], self.offset + samples

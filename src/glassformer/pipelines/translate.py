@@ -5,12 +5,14 @@ Supports Marian, T5, models trained with Glassformer, and LSTMs with attention.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor, nn
 
+from glassformer.checkpoints import origin_of
 from glassformer.decoding import Sampling, Stopping, beam_search, generate_ids
 from glassformer.errors import InputError
 from glassformer.models.protocols import context_length, device_of, require
@@ -23,6 +25,8 @@ from glassformer.pipelines.tokenizers import TextTokenizer, tokenizer_of
 
 AT_ONCE = 64  # texts per batch
 LONGEST = 512  # maximum tokens of an answer, if neither the folder nor the model defines one
+FINAL = re.compile(r"[^\w\s]\s*$")  # punctuation at the end of a text
+ABBREVIATION = 4  # letters: a longer text in capitals is lower-cased
 
 
 def translate(
@@ -40,9 +44,31 @@ def translate(
     require(model, "translate")
     several = [texts] if isinstance(texts, str) else list(texts)
     words = tokenizer_of(model)
-    tokens = [words.encode(prefix + text) for text in several]
-    found = [words.decode(answer) for answer in _searched(model, tokens, num_beams, max_new_tokens)]
+    sources = [normalized(model, text) for text in several]
+    tokens = [words.encode(prefix + source) for source, _ in sources]
+    answers = [words.decode(answer) for answer in _searched(model, tokens, num_beams, max_new_tokens)]
+    found = [without_stop(answer) if added else answer for answer, (_, added) in zip(answers, sources, strict=True)]
     return found[0] if isinstance(texts, str) else found
+
+
+def normalized(model: nn.Module, text: str) -> tuple[str, bool]:
+    """Write a text as a sentence if the model's config says `"normalize_source": "sentence"`.
+
+    A text in capitals is lower-cased, the first letter is capitalised, and a full stop is added where there is no final
+    punctuation. Returns the text and whether a full stop was added, which is then removed from the translation.
+    """
+    origin = origin_of(model)
+    if origin is None or origin.raw.get("normalize_source") != "sentence" or not text.strip():
+        return text, False
+    text = text.strip()
+    if text.isupper() and len(text) > ABBREVIATION:
+        text = text.lower()
+    text = text[0].upper() + text[1:]
+    return (text, False) if FINAL.search(text) else (f"{text}.", True)
+
+
+def without_stop(text: str) -> str:
+    return re.sub(r"\s*[.!]$", "", text)
 
 
 def _searched(
@@ -115,14 +141,16 @@ def aligned(
     """
     require(model, "translate")
     words = tokenizer_of(model)
-    source = words.encode(prefix + text)
+    sentence, added = normalized(model, text)
+    source = words.encode(prefix + sentence)
     (target,) = _searched(model, [source], num_beams, max_new_tokens)
     A = _looked(model, source, target)
     ours, theirs = _parted(words, source), _parted(words, target)
     to = torch.stack([A[:, places].sum(1) for places in ours], 1) if ours else A.new_zeros(len(target), 0)
     rows = [to[places].mean(0) for places in theirs]
+    answer = words.decode(target)
     return Aligned(
-        words.decode(target),
+        without_stop(answer) if added else answer,
         tuple(words.decode([source[i] for i in places]).strip() for places in ours),
         tuple(words.decode([target[i] for i in places]).strip() for places in theirs),
         torch.stack(rows) if rows else to[:0],

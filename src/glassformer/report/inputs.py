@@ -129,7 +129,7 @@ class Reader:
             names = text.split()
             ids = [self.seen.setdefault(name, FIRST_TOKEN + len(self.seen)) for name in names]
         if not ids or not text.strip():  # special tokens alone are not a text
-            raise InputError(f"{text!r} is 0 tokens", "give some text")
+            raise InputError(f"{text!r} has no tokens", "give a text that is not empty")
         if max(ids) >= self.vocabulary:
             fact = f"{len(self.seen) or max(ids)} different tokens for a vocabulary of {self.vocabulary}"
             raise InputError(fact, "give a shorter text")
@@ -191,7 +191,7 @@ def _image(model: nn.Module, given: list[str], origin: Origin | None = None) -> 
     how, notes = _preprocess(model, origin or origin_of(model))
     pixels = how(open_image(given[0]))[None]
     rows, columns = model.patch_grid((pixels.shape[-2], pixels.shape[-1]))
-    names = [*model.prefix_names, *(f"{y},{x}" for y in range(rows) for x in range(columns))]
+    names = [*model.prefix_names, *(f"{y},{x}" for y in range(1, rows + 1) for x in range(1, columns + 1))]
     shown = pixels[0].movedim(0, -1).double()
     if how.mean is not None and how.std is not None:
         shown = shown * torch.tensor(how.std).double() + torch.tensor(how.mean).double()

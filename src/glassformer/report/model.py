@@ -74,7 +74,9 @@ class Given:
         try:
             with Image.open(io.BytesIO(self.file)) as image:
                 width, height = image.size
-        except (UnidentifiedImageError, OSError, ValueError, Image.DecompressionBombError):
+        except Image.DecompressionBombError:
+            raise InputError("the image has too many pixels", f"give at most {pixels:,}") from None
+        except (UnidentifiedImageError, OSError, ValueError):
             raise InputError("this is no image that can be read", "give a PNG or JPEG file") from None
         if width * height > pixels:
             raise InputError(f"the image has {width * height:,} pixels", f"give at most {pixels:,}")
@@ -108,7 +110,7 @@ class Look:
         self._largest: dict[tuple[str, int], float] = {}
         self._last: tuple[tuple[str, int], NDArray[np.float32]] | None = None
         with torch.inference_mode(), given.arguments() as arguments:
-            self.prepared: Inputs = prepare(model, arguments)
+            self.prepared: Inputs = prepare(model, arguments[:1] if self._compares else arguments)
             longest = max(x.shape[1] for x in self.prepared.tensors if x.dim() == 2) if self._is_text else 0
             if longest > most_tokens:
                 raise InputError(f"the text has {longest:,} tokens", f"give at most {most_tokens:,}")
@@ -117,6 +119,11 @@ class Look:
                 raise InputError(f"a {type(model).__name__} has no attention to show", "choose another model")
             with lens.trace(model, *watched) as self.run:
                 self.out: Tensor = model(*self.prepared.tensors)
+
+    @property
+    def _compares(self) -> bool:
+        """Whether the model embeds single texts, so that a second text is only there to compare the first with."""
+        return protocols.inputs_of(self.model) == ("text",) and "embed" in protocols.verbs(self.model)
 
     @property
     def _is_text(self) -> bool:

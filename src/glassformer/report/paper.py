@@ -33,6 +33,8 @@ MOST_NUMBERS = 2000
 """Largest exercise the page takes, in numbers of all its steps; `glassformer solve` takes larger ones."""
 MOST_OPERANDS = 20_000
 """Up to here every cell comes with its operands; of a larger exercise the page asks cell by cell."""
+WHOLE = 10**15  # integers below this are written with all their digits
+LARGE = 10**7  # other numbers from this on are written with a power of ten
 SHORT = 6  # maximum size of an exact form written in a sum; longer ones are written as decimals
 
 Values = Mapping[str, Matrix[Any]]
@@ -129,6 +131,7 @@ class _Work:
                 raise InputError("scale is inf in an exercise without attention", "leave scale out")
             hard = {op.symbol: self._hard(op) for op in weights}
             self.values = evaluate(self.plan, arithmetic, hard)
+        self._put: dict[str, list[list[str]]] = {}
         hidden = {name for op in self.plan.operations if op.op == "softargmax" for name in op.inputs[1:]}
         self.shown = [op for op in self.plan.operations if not (self.limit and op.symbol in hidden)]
 
@@ -152,6 +155,13 @@ class _Work:
         )
 
     # -- numbers -------------------------------------------------------------------------------------------------------
+
+    def put(self, place: Place) -> str:
+        """Return a number as it is written within a sum; every number occurs in many sums."""
+        symbol, i, j = place
+        if symbol not in self._put:
+            self._put[symbol] = [[_put(x) for x in row] for row in self.values[symbol].rows]
+        return self._put[symbol][i][j]
 
     def matrix(self, symbol: str) -> dict[str, Any]:
         value = self.values[symbol]
@@ -184,11 +194,13 @@ class _Work:
             operation,
         )
         made = self.matrix(operation.symbol)
-        limit = self.limit and operation.op == "softargmax"
+        title = step.title or self._title(operation)
+        if self.limit and operation.op == "softargmax":
+            title = "Weights: the largest scores share everything (β → ∞)"
         made |= {
             "op": operation.op,
-            "title": "Weights: the largest scores share everything (β → ∞)" if limit else step.title,
-            "words": operation.formula,
+            "title": title,
+            "words": _words(operation),
             "formula": _formula(step),
             "operands": list(dict.fromkeys(operation.inputs)),
             "cells": None,
@@ -201,6 +213,11 @@ class _Work:
             made["sentences"] = [f"Token {t} {say(row)}" for t, row in enumerate(turned, 1)]
         return made
 
+    def _title(self, operation: Operation) -> str:
+        """Return what a step of attention computes, where it has no title of its own."""
+        base = operation.symbol.rstrip("0123456789")
+        return _TITLES.get(operation.symbol, _TITLES.get(base, "")) if self.exercise.all_heads else ""
+
     def explain(self, operation: Operation, i: int, j: int) -> dict[str, Any]:
         """Return {operands: addresses, how: the computation with numbers substituted}."""
         places = _places(self.values, operation, i, j)
@@ -208,7 +225,7 @@ class _Work:
             S = operation.inputs[0]
             seen = [place for place in places if place[0] == S]
             return {"operands": [_address(place) for place in seen], "how": self._share(operation, seen, i, j)}
-        how = _how(self.values, operation, i, j)
+        how = _how(self, operation, i, j, places)
         return {"operands": [_address(place) for place in places], "how": how}
 
     def _share(self, operation: Operation, seen: Sequence[Place], i: int, j: int) -> str:
@@ -221,7 +238,7 @@ class _Work:
         if own != top:
             return f"[{_put(own)} is below {_put(top)}, the largest of {scores}]"
         ties = sum(1 for x in row if x is not MASKED and x == top)
-        return f"1/{ties} [{_put(own)} is the largest of {scores}]"
+        return f"{'1' if ties == 1 else f'1/{ties}'} [{_put(own)} is the largest of {scores}]"
 
     # -- attention -----------------------------------------------------------------------------------------------------
 
@@ -264,6 +281,13 @@ class _Work:
         if len(labels) == keys and queries <= keys:
             return labels[keys - queries :], labels
         return [str(i) for i in range(1, queries + 1)], [str(i) for i in range(1, keys + 1)]
+
+
+_TITLES = {
+    "X": "Tokens", "Q": "Queries", "K": "Keys", "V": "Values", "QKt": "Scores", "KtQ": "Scores", "S": "Scores",
+    "H": "Outputs: means of the values, by weight", "O": "Output of the layer", "R": "Residual connection",
+    "F1": "Feed-forward network", "F": "Feed-forward network", "RF": "Residual connection",
+}  # fmt: skip
 
 
 _GIVEN = {"X": "Tokens", "X0": "Tokens", "Y": "Memory: the tokens that keys and values come from", "PE": "Positions"}
@@ -377,18 +401,15 @@ def _pixel(values: Values, image: str, params: Mapping[str, Any], i: int, j: int
 _UP = str.maketrans("0123456789-−", "⁰¹²³⁴⁵⁶⁷⁸⁹⁻⁻")
 
 
-def _how(values: Values, operation: Operation, i: int, j: int) -> str:
-    """Return the right-hand side of cell (i, j) with numbers substituted."""
-    names, params = operation.operands, operation.params
-
-    def at(place: Place) -> str:
-        return _put(values[place[0]][place[1], place[2]])
+def _how(work: _Work, operation: Operation, i: int, j: int, places: Sequence[Place]) -> str:
+    """Return the right-hand side of cell (i, j), which is computed from `places`, with numbers substituted."""
+    names, params, values = operation.operands, operation.params, work.values
+    each = [work.put(place) for place in places]
 
     def dot() -> str:
-        return _sum(f"{_factor(at(a))}·{_factor(at(b))}" for a, b in _pairs(values, names[0], names[1], i, j))
+        factors = [_factor(text) for text in each]
+        return _sum(f"{a}·{b}" for a, b in zip(factors[::2], factors[1::2], strict=False))
 
-    places = _places(values, operation, i, j)
-    each = [at(place) for place in places]
     match operation.op:
         case "matmul":
             return dot()
@@ -453,7 +474,7 @@ def _sum(terms: Any) -> str:
 
 
 def _factor(text: str) -> str:
-    return f"({text})" if re.search(r" [+−] |^−", text) else text
+    return f"({text})" if text.startswith("−") or " + " in text or " − " in text else text
 
 
 def _power(exponent: str) -> str:
@@ -492,10 +513,24 @@ def _decimal(x: Any) -> str:
         return "−∞"
     if not math.isfinite(x):
         return "∞" if x > 0 else "−∞"
-    if abs(x) >= 1e7:
-        return f"{x:.{DIGITS}e}".replace("-", "−")
     whole = round(x)
-    return (str(whole) if abs(x - whole) < 1e-12 else f"{x:.{DIGITS}f}").replace("-", "−")
+    if abs(x - whole) < 1e-12 and abs(whole) < WHOLE:
+        return _grouped(whole)
+    return _scientific(x) if abs(x) >= LARGE else f"{x:.{DIGITS}f}".replace("-", "−")
+
+
+def _grouped(whole: int) -> str:
+    """Write an integer with its thousands separated, from five digits on."""
+    return (f"{whole:,}" if abs(whole) >= 10_000 else str(whole)).replace("-", "−")
+
+
+def _scientific(x: float) -> str:
+    """3.6118·10¹⁹ and not 3.6118e+19."""
+    mantissa, exponent = f"{x:.{DIGITS}e}".split("e")
+    return f"{mantissa}·10{str(int(exponent)).translate(_RAISED)}".replace("-", "−")
+
+
+_RAISED = str.maketrans("0123456789", "⁰¹²³⁴⁵⁶⁷⁸⁹")
 
 
 def _text(x: Any) -> str:
@@ -530,11 +565,10 @@ class _Forms:
         value = float(self.number)
         if not math.isfinite(value):
             return self.number.significant(DIGITS)
-        if abs(value) >= 1e7:
-            return f"{value:.{DIGITS}e}".replace("-", "−")
         q = self.number.rational()
-        text = str(q.p) if q is not None and q.q == 1 else self.number.decimal(DIGITS)
-        return text.replace("-", "−")
+        if q is not None and q.q == 1 and abs(value) < WHOLE:
+            return _grouped(int(q.p))
+        return _scientific(value) if abs(value) >= LARGE else self.number.decimal(DIGITS).replace("-", "−")
 
     @cached_property
     def put(self) -> str:
@@ -584,12 +618,26 @@ def _drawn(markup: str) -> str:
 # -- names and formulas ------------------------------------------------------------------------------------------------
 
 
+@lru_cache(maxsize=1024)
+def _markup(symbol: str) -> str:
+    return mathml(name(symbol))
+
+
 def _marked(symbol: str) -> str:
-    return f'<mrow class="sym" data-symbol="{escape(symbol.removesuffix("^T"))}">{mathml(name(symbol))}</mrow>'
+    return f'<mrow class="sym" data-symbol="{escape(symbol.removesuffix("^T"))}">{_markup(symbol)}</mrow>'
 
 
+@lru_cache(maxsize=1024)
 def _spoken(symbol: str) -> str:
     return printed.text(name(symbol))
+
+
+def _words(operation: Operation) -> str:
+    """Return the formula in words, with its symbols as they are read: QKᵀ and not QKt."""
+    text = operation.formula
+    for symbol in sorted(set(operation.inputs), key=len, reverse=True):
+        text = re.sub(rf"\b{re.escape(symbol)}\b", _spoken(symbol), text)
+    return text
 
 
 def _formula(step: Step) -> str:
@@ -597,13 +645,14 @@ def _formula(step: Step) -> str:
     node = formula(step)
     if node is None:
         return ""
+    alone = node == name(step.symbol)  # QKᵀ, the name of a step, says what it is
     text = _drawn(mathml(node))
-    names = sorted(dict(step.operands), key=lambda symbol: -len(mathml(name(symbol))))
+    names = sorted(dict(step.operands), key=lambda symbol: -len(_markup(symbol)))
     for at, symbol in enumerate(names):
-        text = text.replace(mathml(name(symbol)), f"\0{at}\0")
+        text = text.replace(_markup(symbol), f"\0{at}\0")
     for at, symbol in enumerate(names):
         text = text.replace(f"\0{at}\0", _marked(symbol))
-    return f"<math>{_marked(step.symbol)}<mo>=</mo>{text}</math>"
+    return f"<math>{'' if alone else _marked(step.symbol) + '<mo>=</mo>'}{text}</math>"
 
 
 # -- export, grading, practice -----------------------------------------------------------------------------------------

@@ -1,13 +1,15 @@
-"""What makes a model fast on this machine: packed and int8 products, and the measurements that choose them."""
+"""What makes a model fast on this machine: packed and int8 products, engines, and the measurements that choose them."""
 
 from __future__ import annotations
 
 from glassformer.runtime.bench import Measured, bench
+from glassformer.runtime.engines import ENGINES, engine_of, use_engine
 from glassformer.runtime.machine import Machine, machine
 from glassformer.runtime.measure import card, interleaved
 from glassformer.runtime.precision import PRECISIONS, Choice, Precision, choose, precision_of, prepare
 
 __all__ = [
+    "ENGINES",
     "PRECISIONS",
     "Choice",
     "Machine",
@@ -16,8 +18,10 @@ __all__ = [
     "bench",
     "card",
     "choose",
+    "engine_of",
     "interleaved",
     "machine",
     "precision_of",
     "prepare",
+    "use_engine",
 ]

@@ -16,11 +16,15 @@ from torch.nn.functional import linear
 
 from glassformer.core.values import has_values
 from glassformer.errors import InputError
+from glassformer.nn.feedforward import ACTIVATIONS
 from glassformer.nn.linear import Linear, version_of
 
 # oneDNN lays packed weights out for an expected number of rows; this one is good from 1 row to thousands.
 EXPECTED_ROWS = 128
 
+# Activations that oneDNN computes together with the product: its name and algorithm for each of ours.
+FUSED = {"relu": ("relu", ""), "gelu": ("gelu", "none"), "gelu_tanh": ("gelu", "tanh"), "silu": ("swish", ""),
+         "tanh": ("tanh", "")}  # fmt: skip
 
 # The operators themselves: torch's wrapper around them inspects the arguments, which takes as long as a small layer.
 _float_product = torch.ops.mkldnn._linear_pointwise.default._op
@@ -75,13 +79,21 @@ class PackedKernel:
             kept = self._keep(source, [layer.weight for layer in layers], [layer.bias for layer in layers])
         return self.product(input, kept[1], kept[2]).split([layer.out_features for layer in layers], -1)
 
-    def packed(self, layers: Sequence[Linear]) -> Callable[[Tensor], Tensor]:
-        """Return the product with the weights of these layers as they are now, without checks."""
+    def packed(self, layers: Sequence[Linear], activation: str | None = None) -> Callable[[Tensor], Tensor]:
+        """Return the product with the weights of these layers as they are now, then an activation, without checks."""
         source = tuple(part for layer in layers for part in (layer.weight.data_ptr(), version_of(layer.weight)))
         kept = self._packed.get(len(layers))
         if kept is None or kept[0] != source:
             kept = self._keep(source, [layer.weight for layer in layers], [layer.bias for layer in layers])
-        return lambda x: self.product(x, kept[1], kept[2])
+        weight, bias = kept[1:]
+        if activation is None:
+            return lambda x: self.product(x, weight, bias)
+        return self.activated(activation, weight, bias)
+
+    def activated(self, activation: str, packed: Any, bias: Tensor | None) -> Callable[[Tensor], Tensor]:
+        """Return φ(x Wᵀ + b)."""
+        function = ACTIVATIONS[activation]
+        return lambda x: function(self.product(x, packed, bias))
 
     @torch.no_grad()
     def _keep(
@@ -121,6 +133,13 @@ class Float32Kernel(PackedKernel):
 
     def product(self, input: Tensor, packed: Any, bias: Tensor | None) -> Tensor:
         return _float_product(input, packed, bias, "none", [], "")
+
+    def activated(self, activation: str, packed: Any, bias: Tensor | None) -> Callable[[Tensor], Tensor]:
+        fused = FUSED.get(activation)
+        if fused is None:
+            return super().activated(activation, packed, bias)
+        name, algorithm = fused
+        return lambda x: _float_product(x, packed, bias, name, [], algorithm)
 
 
 class BFloat16Kernel(PackedKernel):

@@ -1,4 +1,4 @@
-"""The application: one router per room, static files, and one shape of error for everything that goes wrong."""
+"""The application: one router per room, static files, and one format for all errors."""
 
 from __future__ import annotations
 
@@ -39,20 +39,20 @@ PROBLEMS: dict[int | str, dict[str, Any]] = {
     for status, words in {
         400: "The request cannot be read.",
         401: "The token is missing.",
-        403: "The request comes from elsewhere.",
-        404: "There is no such thing.",
+        403: "The Host or the Origin is not this server.",
+        404: "Not found.",
         408: "The request was sent too slowly.",
         413: "The request is too large.",
-        422: "Something in the input is wrong.",
+        422: "The input is invalid or exceeds a limit.",
         429: "Too many requests are waiting.",
     }.items()
 }
 
 
 async def unless_gone(request: Request, work: Awaitable[Result]) -> Result:
-    """The result of `work`, which is cancelled when the client goes away."""
+    """Return the result of `work`, which is cancelled when the client disconnects."""
     task = asyncio.ensure_future(work)
-    task.add_done_callback(lambda done: done.cancelled() or done.exception())  # its error is seen, even if nobody waits
+    task.add_done_callback(lambda done: done.cancelled() or done.exception())  # retrieved even if nobody waits
     gone = asyncio.ensure_future(_disconnected(request))
     try:
         await asyncio.wait({task, gone}, return_when=asyncio.FIRST_COMPLETED)
@@ -70,7 +70,7 @@ async def _disconnected(request: Request) -> None:
 
 
 def create_app(settings: Settings | None = None) -> Any:
-    """The ASGI application of the workbench."""
+    """Create the ASGI application of the workbench."""
     settings = settings or Settings()
 
     @asynccontextmanager
@@ -113,7 +113,7 @@ def _rooms(app: FastAPI) -> None:
 
 
 async def _warm(*pools: Pool) -> None:
-    """Start the workers one after the other: the first requests need the first of them soon."""
+    """Start the workers one after the other, so that the first of them is ready soon."""
     for pool in pools:
         for worker in pool.workers:
             await worker.start()
@@ -136,7 +136,7 @@ def _errors(app: FastAPI) -> None:
 
     @app.exception_handler(HTTPException)
     async def _http(request: Request, error: HTTPException) -> JSONResponse:
-        remedies = {404: "see /api.html for what there is", 405: "use another method"}
+        remedies = {400: "send JSON", 404: "see /api.html for what there is", 405: "use another method"}
         made = problem(error.status_code, str(error.detail), remedies.get(error.status_code, "try again"))
         made.headers.update(error.headers or {})
         return made
@@ -147,4 +147,4 @@ def _errors(app: FastAPI) -> None:
 
     @app.exception_handler(Busy)
     async def _busy(request: Request, error: Busy) -> JSONResponse:
-        return problem(429, "too many requests are waiting", "try again in a moment")
+        return problem(429, f"{error}, which is the limit", "try again in a moment")

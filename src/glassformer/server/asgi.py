@@ -1,11 +1,11 @@
-"""Requests to the application without a network: from a notebook, inside a browser, and to record a static site."""
+"""Requests to the application without a network: for notebooks, Pyodide and the recording of a static site."""
 
 from __future__ import annotations
 
 import asyncio
 import json
 import traceback
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -14,7 +14,7 @@ from urllib.parse import unquote, urlsplit
 
 @dataclass(frozen=True)
 class Answer:
-    """Status and body of an answer."""
+    """Status and body of a response."""
 
     status: int
     body: bytes
@@ -22,13 +22,13 @@ class Answer:
 
 @asynccontextmanager
 async def running(app: Any) -> AsyncIterator[Any]:
-    """Start the application of `create_app`, with its worker processes, and end it."""
+    """Start the application of `create_app` with its worker processes, and stop them at the end of the block."""
     async with app.app.router.lifespan_context(app.app):
         yield app
 
 
 async def request(app: Any, method: str, path: str, body: str | None = None) -> Answer:
-    """One request and its answer. A request whose task is cancelled frees its work, as a client that goes away does."""
+    """Send one request and return the response. Cancelling the task ends its work, as a disconnecting client does."""
     sent = [{"type": "http.request", "body": (body or "").encode(), "more_body": False}]
     never = asyncio.Event()
     status = 0
@@ -49,36 +49,57 @@ async def request(app: Any, method: str, path: str, body: str | None = None) -> 
 
     try:
         await app(_scope("http", path) | {"method": method}, receive, send)
-    except Exception:  # a mistake of ours, which the application has answered with 500: told to whoever runs it
+    except Exception:  # a bug, which the application has answered with 500: shown to whoever runs it
         if not status:
             raise
         traceback.print_exc()
     return Answer(status, b"".join(parts))
 
 
+class Socket:
+    """A WebSocket of the application, without a network. `hear` gets every answer."""
+
+    def __init__(self, app: Any, path: str, hear: Callable[[str], None]) -> None:
+        self.app, self.path, self.hear = app, path, hear
+        self.incoming: asyncio.Queue[dict[str, Any]] = asyncio.Queue()
+        self.incoming.put_nowait({"type": "websocket.connect"})
+
+    def send(self, message: str | bytes) -> None:
+        """Send a message. Call it in the event loop of `run`."""
+        key = "text" if isinstance(message, str) else "bytes"
+        self.incoming.put_nowait({"type": "websocket.receive", key: message})
+
+    def close(self) -> None:
+        """Disconnect. Call it in the event loop of `run`."""
+        self.incoming.put_nowait({"type": "websocket.disconnect", "code": 1000})
+
+    async def run(self) -> None:
+        """Answer messages until one side closes."""
+
+        async def answer(message: Any) -> None:
+            if message["type"] == "websocket.send":
+                self.hear(message.get("text") or message["bytes"].decode())
+
+        await self.app(_scope("websocket", self.path), self.incoming.get, answer)
+
+
 async def exchange(app: Any, path: str, messages: list[str | bytes]) -> list[str]:
     """Send messages to a WebSocket, one after each answer but the first, and return the answers until it closes."""
-    incoming: asyncio.Queue[dict[str, Any]] = asyncio.Queue()
     heard: list[str] = []
     waiting = list(messages)
-    incoming.put_nowait({"type": "websocket.connect"})
+
+    def hear(text: str) -> None:
+        heard.append(text)
+        give()
 
     def give() -> None:
-        if not waiting:
-            return
-        message = waiting.pop(0)
-        key = "text" if isinstance(message, str) else "bytes"
-        incoming.put_nowait({"type": "websocket.receive", key: message})
+        if waiting:
+            socket.send(waiting.pop(0))
 
-    async def send(message: Any) -> None:
-        if message["type"] == "websocket.accept":
-            give()
-            give()
-        elif message["type"] == "websocket.send":
-            heard.append(message.get("text") or message["bytes"].decode())
-            give()
-
-    await app(_scope("websocket", path), incoming.get, send)
+    socket = Socket(app, path, hear)
+    give()
+    give()
+    await socket.run()
     return heard
 
 
@@ -102,6 +123,6 @@ def _scope(kind: str, path: str) -> dict[str, Any]:
 
 
 def problem_of(answer: Answer) -> str:
-    """The sentence of a refusal."""
+    """Return the error message of a response."""
     value = json.loads(answer.body)
     return f"{value['fact']}: {value['remedy']}"

@@ -10,7 +10,8 @@ from fastapi import APIRouter, Path, Request
 from pydantic import BaseModel, ConfigDict, Field
 
 from glassformer.errors import InputError
-from glassformer.server.models import Known, importing
+from glassformer.server.jobs import importing
+from glassformer.server.models import Known
 
 router = APIRouter(tags=["lab"])
 LARGEST = 4  # times its default: the page's own limit on a parameter, as a claim may take long and much memory

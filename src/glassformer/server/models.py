@@ -9,6 +9,7 @@ import asyncio
 import base64
 import binascii
 import hashlib
+import sys
 import threading
 from collections import OrderedDict
 from collections.abc import Callable
@@ -21,6 +22,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from glassformer.errors import InputError
 from glassformer.server.app import unless_gone
+from glassformer.server.jobs import Job, importing
 from glassformer.server.settings import Settings
 from glassformer.server.workers import Busy
 
@@ -31,7 +33,6 @@ if TYPE_CHECKING:
 
 router = APIRouter(tags=["models"])
 Result = TypeVar("Result")
-importing = threading.Lock()  # two threads that import modules which import one another may see them half-made
 
 SHIPPED = FilePath(__file__).parents[1] / "checkpoints" / "shipped"
 KEPT = 8  # looks that are remembered
@@ -40,7 +41,7 @@ CLIPS = 6  # bundled recordings that are offered
 EXAMPLES: dict[str, list[str]] = {
     "writer": ["The cat sat by the king, because it"],
     "translator": ["The cat sat on the chair because it was tired."],
-    "finder": ["The cat sat on the chair because it was tired."],
+    "finder": ["The cat sat on the chair because it was tired.", "The tired cat was sitting on a chair."],
 }
 
 
@@ -63,14 +64,18 @@ class Models:
         self.ready = False
 
     def warm(self) -> None:
-        """Import torch in the background; answers True once that has happened."""
+        """Import torch in the background; `ready` is True once it is imported."""
         if not self.ready:
             self.threads.submit(self._import)
 
     def _import(self) -> None:
         with importing:
-            import glassformer.report.model  # noqa: F401
-
+            interval = sys.getswitchinterval()
+            sys.setswitchinterval(interval / 10)  # torch takes seconds to import, in which edits must be answered
+            try:
+                import glassformer.report.model  # noqa: F401
+            finally:
+                sys.setswitchinterval(interval)
         self.ready = True
 
     def imported(self, work: Callable[[], Result]) -> Result:
@@ -85,7 +90,7 @@ class Models:
         return self.folders[name]
 
     def model(self, name: str) -> nn.Module:
-        """The model of that name, loaded once."""
+        """Return the model of that name, which is loaded once."""
         from glassformer.checkpoints import load
 
         folder = self.folder(name)
@@ -120,12 +125,13 @@ class Models:
         return key
 
     async def run(self, request: Request, work: Callable[[], Result]) -> Result:
-        """`work` in a thread; more than a few waiting requests are refused."""
+        """Run `work` in a thread. It ends when the client goes away or its time is over."""
         if self.waiting >= self.limits.waiting:
-            raise Busy
+            raise Busy(self.waiting)
         self.waiting += 1
+        job = Job(work)
         try:
-            future = asyncio.wrap_future(self.threads.submit(self.imported, work))
+            future = asyncio.wrap_future(self.threads.submit(self.imported, job))
             return await unless_gone(request, asyncio.wait_for(future, self.limits.model_seconds))
         except TimeoutError:
             raise InputError(
@@ -133,6 +139,8 @@ class Models:
             ) from None
         finally:
             self.waiting -= 1
+            if not job.ended:
+                asyncio.get_running_loop().run_in_executor(None, job.abandon)
 
     def close(self) -> None:
         self.threads.shutdown(wait=False, cancel_futures=True)
@@ -208,10 +216,17 @@ async def get_model(name: Name, models: Known, request: Request) -> dict[str, An
             "facts": protocols.sizes_of(model),
             "parameters": sum(weight.numel() for weight in model.parameters()),
             "example": EXAMPLES.get(name, []),
+            "picture": _picture(models.folder(name)),
         }
 
     models.folder(name)
     return await models.run(request, facts)
+
+
+def _picture(folder: FilePath) -> str:
+    """The example image in a model's folder as base64, or nothing."""
+    path = folder / "example.jpg"
+    return base64.b64encode(path.read_bytes()).decode() if path.is_file() else ""
 
 
 @router.post("/models/{name}/look")

@@ -73,24 +73,27 @@ class Safety:
         await self.app(scope, _replay(body, receive), guarded)
 
     def _refusal(self, scope: Message, headers: dict[str, str]) -> tuple[int, str, str] | None:
+        names = [key for key, _ in scope["headers"]]
+        if names.count(b"host") > 1 or names.count(b"origin") > 1:
+            return 400, "the request has two Host or Origin headers", "send one of each"
         host = headers.get("host", "")
         if not self._is_ours(host):
             return 403, f"the Host {host[:80]!r} is not this server", "open the address that glassformer serve printed"
         origin = headers.get("origin")
-        if origin is not None and (urlsplit(origin).netloc != host or urlsplit(origin).scheme not in ("http", "https")):
+        if origin is not None and origin not in (f"http://{host}", f"https://{host}"):
             return 403, f"a page of {origin[:80]!r} may not use this server", "open the workbench itself"
         if self.settings.token is not None and not self._has_token(scope, headers):
             return 401, "this address needs a token", "open the whole address that glassformer serve printed"
         return None
 
     def _is_ours(self, host: str) -> bool:
-        """Names that lead here without asking a name server, so that no other site can pretend to be this one."""
+        """Return whether the Host is an address of this server; other names may be DNS rebinding."""
         try:
             name = urlsplit(f"//{host}").hostname or ""
             port = urlsplit(f"//{host}").port
         except ValueError:
             return False
-        if port is not None and self.settings.port and port != self.settings.port:
+        if "@" in host or (port is not None and self.settings.port and port != self.settings.port):
             return False
         if is_loopback(name) or name == self.settings.host.lower():
             return True
@@ -111,7 +114,7 @@ class Safety:
         return f"{COOKIE}={self.settings.token}; HttpOnly; SameSite=Strict; Path=/"
 
     async def _body(self, headers: dict[str, str], receive: Receive) -> bytes | None:
-        """The whole body, or None if it is larger than allowed."""
+        """Read the whole body; return None if it exceeds the limit."""
         most = self.settings.limits.body
         if headers.get("content-length", "0").isdigit() and int(headers.get("content-length", "0")) > most:
             return None
@@ -139,7 +142,7 @@ def _tokens(scope: Message, headers: dict[str, str]) -> list[str]:
 
 
 def _replay(body: bytes, receive: Receive) -> Receive:
-    """The body that was read, then whatever the client does next: go away, usually."""
+    """Return a `receive` that yields the body once, and then what the client does next: usually disconnect."""
     given = False
 
     async def again() -> Message:

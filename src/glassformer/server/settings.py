@@ -1,4 +1,4 @@
-"""What a server is started with, and the limits it keeps."""
+"""Settings and limits of a server."""
 
 from __future__ import annotations
 
@@ -23,8 +23,6 @@ class Limits:
     """Bytes of an exercise or of a learner's document."""
     tokens: int = 1024
     """Tokens of a text."""
-    characters: int = 8000
-    """Characters of a text."""
     pixels: int = 16_000_000
     """Pixels of an image."""
     audio_seconds: float = 30.0
@@ -64,7 +62,7 @@ class Settings:
 
 
 def is_loopback(host: str) -> bool:
-    """Whether only this machine can reach the address."""
+    """Return whether only this machine can reach the address."""
     if host == "localhost":
         return True
     try:

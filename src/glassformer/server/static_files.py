@@ -1,4 +1,4 @@
-"""The files of the page, read and compressed once and served from memory: nothing outside their folder can be named."""
+"""The files of the page, read and compressed once and served from memory, so that no other file can be requested."""
 
 from __future__ import annotations
 
@@ -43,8 +43,9 @@ class StaticFiles:
         }
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] != "http":
-            raise HTTPException(404, "there is no such file")
+        if scope["type"] == "websocket":  # a handshake elsewhere than at /api/live
+            await send({"type": "websocket.close", "code": 1000})
+            return
         response = self.respond(scope["method"], scope["path"], Headers(scope=scope))
         await response(scope, receive, send)
 

@@ -37,7 +37,7 @@ def _answer(tasks: dict[str, Any], task: dict[str, Any]) -> tuple[bytes, bytes]:
         return PROBLEM, _json(
             {"fact": "these numbers grow too large", "remedy": "use smaller numbers or fewer of them"}
         )
-    except Exception:  # a mistake of ours: told to whoever runs the server, and the worker goes on
+    except Exception:  # a bug: shown to whoever runs the server, and the worker goes on
         import traceback
 
         traceback.print_exc()

@@ -18,7 +18,10 @@ CACHED_BYTES = 8 << 20  # at most so large together
 
 
 class Busy(Exception):
-    """More requests are waiting than the server admits."""
+    """As many requests are waiting as the server admits."""
+
+    def __init__(self, waiting: int) -> None:
+        super().__init__(f"{waiting:,} requests are waiting")
 
 
 class Crashed(Exception):
@@ -33,7 +36,7 @@ class Worker:
         self.starting = asyncio.Lock()
 
     async def start(self) -> asyncio.subprocess.Process:
-        """Start the process unless it runs; the first message says that it has imported everything."""
+        """Start the process unless it is running, and wait until it has imported everything."""
         async with self.starting:
             if self.process is None or self.process.returncode is not None:
                 self.process = await self._started()
@@ -56,7 +59,7 @@ class Worker:
         return process
 
     async def run(self, message: bytes, seconds: float) -> bytes:
-        """The answer to one message; the process is killed if it takes longer, or if nobody waits any more."""
+        """Send one message and return the answer. The process is killed on timeout and when the caller is cancelled."""
         process = await self.start()
         assert process.stdin is not None
         process.stdin.write(message)
@@ -65,9 +68,7 @@ class Worker:
             return await asyncio.wait_for(asyncio.shield(answer), seconds)
         except TimeoutError:
             self.kill()
-            raise InputError(
-                f"this takes longer than {seconds:g} seconds to work out exactly", "use smaller or simpler numbers"
-            ) from None
+            raise InputError(f"this takes longer than {seconds:g} seconds", "use smaller or simpler numbers") from None
         except asyncio.CancelledError:
             with contextlib.suppress(TimeoutError, Crashed):
                 await asyncio.wait_for(asyncio.shield(answer), GRACE)
@@ -97,7 +98,7 @@ class Worker:
 
 
 class Pool:
-    """Workers that serve tasks in the order in which they came; results of equal tasks are remembered."""
+    """A pool of workers with a cache of results. Tasks are run in the order in which they arrive."""
 
     def __init__(self, workers: int, waiting: int) -> None:
         self.workers = [Worker() for _ in range(workers)]
@@ -111,12 +112,15 @@ class Pool:
 
     async def run(self, task: str, seconds: float, **arguments: Any) -> bytes:
         """Run a task of `report.paper` and return its result as JSON."""
-        body = json.dumps({"task": task, "arguments": arguments}, ensure_ascii=False).encode()
+        try:
+            body = json.dumps({"task": task, "arguments": arguments}, ensure_ascii=False).encode()
+        except UnicodeEncodeError:
+            raise InputError("a text contains half of a character (a lone surrogate)", "send valid Unicode") from None
         if body in self.cache:
             self.cache.move_to_end(body)
             return self.cache[body]
         if self.waiting >= self.most_waiting:
-            raise Busy
+            raise Busy(self.waiting)
         self.waiting += 1
         try:
             worker = await self.idle.get()

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypedDict, TypeVar
 
 from glassformer.errors import ConfigError, InputError
 
@@ -21,13 +21,14 @@ SCHEDULES = ("cosine", "wsd", "inverse_sqrt", "constant")
 PRECISIONS = ("fp32", "bf16", "auto")
 DEVICES = ("auto", "cpu", "cuda", "mps")
 DEFAULT_STEPS = 2000
+AUTO = "auto"
 A = TypeVar("A", bound=Any)  # a dataclass of augmentations, with `needs`
 
 # Arguments that may change when a run is resumed: how long, how fast and how often, and where the data is (its content
 # is compared by fingerprint).
 FREE = frozenset((
     "task", "data", "val", "from_", "steps", "epochs", "warmup", "patience", "eval_every", "save_every", "log_every",
-    "num_workers", "device", "fsdp", "report_to", "compile",
+    "num_workers", "device", "fsdp", "report_to", "compile", "license",
 ))  # fmt: skip
 
 
@@ -51,6 +52,53 @@ def _require(args: Any, name: str, holds: Any, remedy: str) -> None:
     value = getattr(args, name)
     if value is not None and not holds(value):
         raise ConfigError(f"{flag(name)} is {value}", remedy)
+
+
+class TrainOptions(TypedDict, total=False):
+    """The keyword arguments of `gf.train`, for editors: the fields of `TrainArgs` but task and data."""
+
+    val: str | Any | None
+    columns: str | None
+    from_: str | None
+    lora_rank: int | None
+    arch: str | None
+    width: int | None
+    depth: int | None
+    heads: int | None
+    image_size: int | None
+    max_length: int | None
+    problem_type: str | None
+    language: str | None
+    vocab_size: int | None
+    augment: bool
+    augmentation: Mapping[str, float]
+    label_smoothing: float | None
+    batch_size: int | None
+    grad_accum: int
+    epochs: float | None
+    steps: int | None
+    lr: str | float | None
+    schedule: str
+    warmup: int | None
+    min_lr_ratio: float
+    weight_decay: float
+    betas: tuple[float, float]
+    grad_clip: float
+    ema: float | None
+    patience: int | None
+    keep: str
+    eval_every: int | None
+    save_every: int | None
+    log_every: int
+    report_to: str
+    device: str
+    precision: str
+    compile: bool
+    grad_checkpointing: bool
+    fsdp: bool
+    num_workers: int
+    seed: int
+    license: str | None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -84,6 +132,8 @@ class TrainArgs:
     problem_type: str | None = None
     """Kind of labels of texts: single_label_classification, multi_label_classification, regression or
     token_classification. Defaults to what the labels look like."""
+    language: str | None = None
+    """Language of the recordings for a multilingual Whisper, for example it. Default: what the model detects."""
     vocab_size: int | None = None
     """Vocabulary size of the tokenizer that is trained on the data."""
     augment: bool = True
@@ -99,9 +149,10 @@ class TrainArgs:
     epochs: float | None = None
     """Passes over the training data. Alternative to --steps."""
     steps: int | None = None
-    """Optimizer steps. Defaults to 2000, or to 3 epochs (8 from scratch) for text classification."""
-    lr: float | None = None
-    """Peak learning rate. Defaults to 1e-3 from scratch, and to 2e-4 or 3e-4 when fine-tuning."""
+    """Optimizer steps. Defaults to 2000, for images to at most 50 epochs (10 when fine-tuning), and for text
+    classification to 8 epochs (3 when fine-tuning)."""
+    lr: str | float | None = None
+    """Peak learning rate, or auto to find it by a range test. Default: the task's own, 1e-3 from scratch."""
     schedule: str = "cosine"
     """Learning rate schedule after the warm-up: cosine, wsd (constant, then linear decay), inverse_sqrt or constant."""
     warmup: int | None = None
@@ -143,6 +194,8 @@ class TrainArgs:
     """Worker processes that load data; 0 loads in the main process."""
     seed: int = 0
     """Random seed."""
+    license: str | None = None
+    """Licence of the trained weights, for the model card: an identifier such as apache-2.0."""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "augmentation", dict(self.augmentation))
@@ -161,8 +214,9 @@ class TrainArgs:
             _require(self, name, lambda x: x >= 1, "choose at least 1")
         for name in ("eval_every", "save_every", "num_workers", "seed", "warmup", "weight_decay", "grad_clip"):
             _require(self, name, lambda x: x >= 0, "choose 0 or more")
-        for name in ("lr", "epochs"):
-            _require(self, name, lambda x: x > 0 and math.isfinite(x), "choose a positive number")
+        positive = lambda x: isinstance(x, int | float) and x > 0 and math.isfinite(x)
+        _require(self, "epochs", positive, "choose a positive number")
+        _require(self, "lr", lambda x: x == AUTO or positive(x), "choose a positive number, or auto")
         _require(self, "label_smoothing", lambda x: 0 <= x < 1, "choose a number from 0 to 1, such as 0.1")
         _require(self, "min_lr_ratio", lambda x: 0 <= x <= 1, "choose a number from 0 to 1")
         _require(self, "ema", lambda x: 0 <= x < 1, "choose a decay in [0, 1), such as 0.998")
@@ -253,6 +307,11 @@ class TrainArgs:
             eval_every=max(1, steps // 10) if self.eval_every is None else self.eval_every,
             save_every=max(20, steps // 50) if self.save_every is None else self.save_every,
         )
+
+    @property
+    def peak_lr(self) -> float:
+        """The learning rate of a resolved run; before a range test it is 0."""
+        return self.lr if isinstance(self.lr, int | float) else 0.0
 
     @property
     def total_steps(self) -> int:
@@ -376,6 +435,8 @@ def _converted(key: str, value: Any, where: str) -> Any:
         return None
     if key in ("data", "val"):
         return str(value) if isinstance(value, str | Path) else value
+    if key == "lr" and value != AUTO:
+        kind = "float"
     if key == "columns" and isinstance(value, Mapping):
         return ",".join(f"{role}={name}" for role, name in value.items())
     if key == "betas":

@@ -2,35 +2,48 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import time
 from collections.abc import Callable, Generator, Sequence
 from contextlib import closing
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
+from functools import cached_property
 from pathlib import Path
-from typing import Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import torch
 from torch import Tensor, nn
 
+from glassformer.checkpoints.native import replace_file
 from glassformer.data.faults import Faults
 from glassformer.errors import ConfigError, InputError
 from glassformer.nn.stack import Stack
+from glassformer.pipelines.calibration import FILE as CALIBRATION
+from glassformer.pipelines.calibration import Calibration
 from glassformer.train import state
-from glassformer.train.args import TrainArgs
+from glassformer.train.args import AUTO, TrainArgs
 from glassformer.train.batches import Job, jobs, load_batches, mix_seeds, preserve_rng, seed_all
 from glassformer.train.device import resolve_device
 from glassformer.train.distributed import SingleProcess, process_group
 from glassformer.train.early_stopping import EarlyStopping
 from glassformer.train.ema import load_tensors, swapped, tensors_of
+from glassformer.train.examined import Examined
 from glassformer.train.interrupt import Interrupt
 from glassformer.train.log import Line, Log, flat
 from glassformer.train.lora import merged
+from glassformer.train.lr_finder import find_lr
+from glassformer.train.measured_runs import expectation
+from glassformer.train.model_card import write_card
 from glassformer.train.objective import Batch, Objective, TaskObjective
-from glassformer.train.progress import Callback, Progress
+from glassformer.train.progress import Callback, Progress, format_seconds
 from glassformer.train.run_folder import locked, open_run, recorded_args
 from glassformer.train.step import Stepper, StepResult
 
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+MINUTE = 60.0  # seconds after which the remaining time is estimated
 Stopped = Literal["finished", "interrupted", "early"]
 Which = Literal["best", "last"]
 Export = Callable[[nn.Module, Which], None]
@@ -80,16 +93,52 @@ class Trained:
                         values.append(value)
         return {name: curve for name, curve in found.items() if curve[0]}
 
+    @cached_property
+    def examined(self) -> Examined | None:
+        """Validation results in detail: class scores, confusions, mistakes, calibration; None for other tasks."""
+        if not isinstance(self.objective, TaskObjective):
+            return None
+        training = self.model.training
+        with torch.no_grad():
+            found = self.objective.examine(self.model.eval())
+        self.model.train(training)
+        return found
+
+    @cached_property
+    def figures(self) -> dict[str, Figure]:
+        """Figures by name: `curves` of loss, learning rate and validation metrics, and `confusion` of a classifier."""
+        from glassformer.train.report import figures  # matplotlib takes a while to import
+
+        return figures(self)
+
+    def report(self) -> str:
+        """Return an HTML page: curves, scores of each class, confusions, the most confident mistakes, arguments."""
+        from glassformer.train.report import render_report
+
+        return render_report(self)
+
     def save(self, folder: str | Path) -> Path:
-        """Save the model, its preprocessing and `train.yaml` for `glassformer.load` and the pipelines."""
-        return save_trained(self.model, self.objective, self.args, folder)
+        """Save the model, its preprocessing, calibration, `train.yaml`, model card (README.md) and `report.html`."""
+        from glassformer.figures import save as draw
+        from glassformer.train.report import FILE
+
+        path = save_trained(self.model, self.objective, self.args, folder)
+        if self.examined is not None and self.examined.temperature is not None:
+            Calibration(temperature=self.examined.temperature).save(path)
+        state.write_atomic(path / FILE, self.report())
+        if "curves" in self.figures:
+            replace_file(path / "curves.png", lambda place: place.write_bytes(draw(self.figures["curves"])))
+        write_card(self, folder)
+        return path
 
     def __str__(self) -> str:
         why = {"finished": "trained", "early": "stopped early after", "interrupted": "interrupted after"}
         steps = self.history[-1]["step"] if self.history else 0
         numbers = "  ".join(f"{name} {value:.4g}" for name, value in self.metrics.items())
+        first = next(iter(self.metrics), "the metric")
+        reason = f", as {first} did not improve in {self.args.patience} evaluations" if self.stopped == "early" else ""
         best = f" (best weights: step {self.best_step:,})" if self.best_step and self.best_step != steps else ""
-        return f"{why[self.stopped]} {steps:,} steps{best}{'; val: ' if numbers else ''}{numbers}"
+        return f"{why[self.stopped]} {steps:,} steps{reason}{best}{'; val: ' if numbers else ''}{numbers}"
 
 
 def save_trained(model: nn.Module, objective: Objective, args: TrainArgs, folder: str | Path) -> Path:
@@ -98,6 +147,8 @@ def save_trained(model: nn.Module, objective: Objective, args: TrainArgs, folder
         fact = f"a {type(objective).__name__} does not say how its model is saved"
         raise ConfigError(fact, "call glassformer.save(model, folder)")
     path = objective.save(merged(model), folder)
+    for name in (CALIBRATION, "report.html"):  # those of earlier weights
+        (path / name).unlink(missing_ok=True)
     state.write_atomic(Path(folder) / "train.yaml", args.to_yaml())
     return path
 
@@ -119,8 +170,9 @@ def fit(
     """
     device = resolve_device(args.device)
     model.to(device)
-    warmup = recorded_args(folder).get("warmup") if resume and args.warmup is None else None
-    args = args.resolved(objective, warmup=warmup)
+    recorded = recorded_args(folder) if resume else {}
+    args = _with_lr(args, recorded, model, objective, say)
+    args = args.resolved(objective, warmup=recorded.get("warmup") if args.warmup is None else None)
     with (
         preserve_rng(),
         Interrupt() as interrupt,
@@ -152,6 +204,21 @@ def fit(
     return Trained(model, objective, args, run.log.lines, stopped, best_step)
 
 
+def _with_lr(args: TrainArgs, recorded: dict[str, Any], model: nn.Module, objective: Objective, say: Say) -> TrainArgs:
+    """Replace --lr auto by the rate of the run that is resumed, or by that of a range test."""
+    if args.lr != AUTO:
+        return args
+    if isinstance(recorded.get("lr"), float):
+        return replace(args, lr=recorded["lr"])
+    if int(os.environ.get("WORLD_SIZE", "1")) > 1:
+        raise ConfigError("--lr auto runs in one process", "find the rate without torchrun, then give it")
+    with preserve_rng():
+        found = find_lr(model, objective, args)
+    tried = f"{len(found.rates)} rates up to {found.rates[-1]:.1e}"
+    say(f"--lr auto: {found.lr:g}, a tenth of the rate with the lowest loss among {tried}")
+    return replace(args, lr=found.lr)
+
+
 class _Run:
     """State of a run in progress."""
 
@@ -166,6 +233,7 @@ class _Run:
         say: Say,
     ) -> None:
         self.objective, self.args, self.folder, self.processes = objective, args, folder, processes
+        self.say = say
         path = None if folder is None else open_run(folder, args, model, objective, resume, processes, say)
         self.stepper = Stepper(model, objective, args, processes, folder)
         self.model, self.ema = self.stepper.model, self.stepper.ema
@@ -196,7 +264,7 @@ class _Run:
 
     def go(self, interrupt: Interrupt, callbacks: Sequence[Callback]) -> Stopped:
         args, position = self.args, self.position
-        first, began = position.step, time.perf_counter()
+        first, began, cpu_began, told = position.step, time.perf_counter(), time.process_time(), False
         self.model.train()
         with closing(self._batches()) as stream:
             while position.step < args.total_steps and not self.early_stopping.should_stop(position):
@@ -206,13 +274,26 @@ class _Run:
                 stop = self.processes.any(interrupt.requested)
                 self._keep(result, stop)
                 if self.processes.is_main:
-                    left = (args.total_steps - position.step) * (time.perf_counter() - began) / (position.step - first)
+                    elapsed = time.perf_counter() - began
+                    left = (args.total_steps - position.step) * elapsed / (position.step - first)
+                    if elapsed > MINUTE and not told:
+                        told = True
+                        self._say_estimate(left, (time.process_time() - cpu_began) * (1 + left / elapsed))
                     now = (position.step, args.total_steps, result.mean, result.lr, position.seconds, left)
                     for callback in callbacks:
                         callback(Progress(*now, position.val))
                 if stop and position.step < args.total_steps:
                     return "interrupted"
         return "early" if self.early_stopping.should_stop(position) else "finished"
+
+    def _say_estimate(self, left: float, processor_seconds: float) -> None:
+        """Say the remaining time, and what a measured run reached in as much processor time as this one will take."""
+        self.say(f"about {format_seconds(left)} left for {self.args.total_steps - self.position.step:,} steps")
+        described = getattr(self.objective, "described", None)
+        if described is not None:
+            kind, rows = described
+            if text := expectation(kind, rows, self.args.from_, processor_seconds):
+                self.say(text)
 
     @property
     def has_best(self) -> bool:

@@ -9,6 +9,7 @@ from typing import Any, Literal, Protocol, runtime_checkable
 from torch import Tensor, nn
 
 from glassformer.data.faults import Faults
+from glassformer.train.examined import Examined
 
 Batch = Mapping[str, Tensor]
 
@@ -63,6 +64,8 @@ class TaskObjective(Objective):
     """The learning rate unless --lr is given."""
     default_epochs: float | None = None
     """Passes over the data unless --epochs or --steps is given; None means the usual number of steps."""
+    described: tuple[str, int] | None = None
+    """The kind of examples ("images", "texts") and their number, to find a similar run in `measured_runs`."""
     understood: tuple[str, ...] = ()
     """How the data was understood: columns, classes, examples, and remarks on what looks wrong (`data.remarks`)."""
     notes: tuple[str, ...] = ()
@@ -71,6 +74,10 @@ class TaskObjective(Objective):
     def summary(self) -> str:
         """Describe the data in one line: its size and how much of it is used for validation."""
         raise NotImplementedError
+
+    def examine(self, model: nn.Module) -> Examined | None:
+        """Return validation results in detail: scores of each class, confusions, mistakes. None if there are none."""
+        return None
 
     def save(self, model: nn.Module, folder: str | Path, *, half: bool = False) -> Path:
         """Save a folder that `load` and the task's pipeline accept; `half` stores the weights as float16."""

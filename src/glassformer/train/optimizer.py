@@ -24,7 +24,7 @@ def adamw(model: nn.Module, args: TrainArgs) -> torch.optim.AdamW:
     decayed, others = split(model)
     groups = [{"params": decayed, "weight_decay": args.weight_decay}, {"params": others, "weight_decay": 0.0}]
     optimizer = torch.optim.AdamW(
-        [group for group in groups if group["params"]], lr=args.lr or 0.0, betas=args.betas, fused=True
+        [group for group in groups if group["params"]], lr=args.peak_lr, betas=args.betas, fused=True
     )
     for weight in (*decayed, *others):
         moments = {name: torch.zeros_like(weight, memory_format=torch.preserve_format) for name in MOMENTS}
@@ -59,7 +59,7 @@ def lr_at(step: int, args: TrainArgs) -> float:
                   that is resumed before its decay may be given another number of steps
     inverse_sqrt  √(warmup/(s + 1)) (Vaswani et al. 2017)
     """
-    peak, warmup, floor = args.lr or 0.0, args.warmup or 0, args.min_lr_ratio
+    peak, warmup, floor = args.peak_lr, args.warmup or 0, args.min_lr_ratio
     if step < warmup:
         return peak * (step + 1) / warmup
     if args.schedule == "constant":

@@ -18,6 +18,7 @@ from glassformer.data.order import held_out
 from glassformer.data.python import reader_of
 from glassformer.data.rows import Source, find_split
 from glassformer.data.sources import DATASETS, open_data
+from glassformer.data.webdataset import is_shard, matching
 from glassformer.errors import InputError
 from glassformer.pipelines.loading import find_model
 from glassformer.train.args import TrainArgs
@@ -62,7 +63,9 @@ def opened(data: Any, option: str) -> Source:
         return open_data(str(data))
     path = Path(data)
     if path.exists():
-        return unpacked(path) if is_archive(path) else path
+        return unpacked(path) if is_archive(path) and not is_shard(path) else path
+    if shards := matching(str(data)):
+        return shards
     if all(Path(part).is_file() for part in str(data).split(",")):
         return [Path(part) for part in str(data).split(",")]
     names = ", ".join(DATASETS)

@@ -26,7 +26,8 @@ from glassformer.errors import CheckpointError
 from glassformer.train.distributed import SingleProcess
 
 KEEP = 2  # number of checkpoints to keep
-_POSITION, _CHECKSUMS, _NEWEST = "position.json", "checksums.json", "newest"
+_POSITION, _CHECKSUMS = "position.json", "checksums.json"
+_NEWEST = "newest_step"  # beside `state`, so that it survives if that folder is deleted
 
 
 @dataclass
@@ -52,7 +53,7 @@ def saved(folder: Path) -> list[Path]:
 def newest_step(folder: Path) -> int | None:
     """Return the step of the newest checkpoint ever written, whether or not it still exists."""
     try:
-        return int((folder / "state" / _NEWEST).read_text(encoding="utf-8"))
+        return int((folder / _NEWEST).read_text(encoding="utf-8"))
     except (OSError, ValueError):
         return None
 
@@ -88,7 +89,7 @@ def save(
             _sync(beside)
             os.replace(beside, final)
             _sync(final.parent)
-            write_atomic(final.parent / _NEWEST, str(step))
+            write_atomic(folder / _NEWEST, str(step))
             _prune(folder)
 
     for part in (prepare, write, settle):  # after each of them all processes agree on whether it succeeded

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Any
+from typing import Any, Unpack
 
 from torch import nn
 
 from glassformer.errors import ConfigError
-from glassformer.train.args import TrainArgs
+from glassformer.train.args import TrainArgs, TrainOptions
 from glassformer.train.distributed import is_main_process
 from glassformer.train.loop import Trained, Which, fit, save_trained
 from glassformer.train.loop import say as to_stderr
@@ -28,7 +28,7 @@ def train(
     resume: bool = False,
     progress: bool | Callback = True,
     callbacks: Sequence[Callback] = (),
-    **args: Any,
+    **args: Unpack[TrainOptions],
 ) -> Trained:
     """Train a model for a task: classify, translate, transcribe, generate or embed.
 

@@ -5,13 +5,29 @@ from __future__ import annotations
 import asyncio
 import atexit
 import threading
+from collections.abc import Callable
 from concurrent.futures import Future
+from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
 from glassformer.server.app import create_app
-from glassformer.server.asgi import Answer, request, running
+from glassformer.server.asgi import Answer, Socket, request, running
 from glassformer.server.settings import Settings
+
+
+@dataclass(frozen=True)
+class Connection:
+    """An open WebSocket, to be used from any thread."""
+
+    loop: asyncio.AbstractEventLoop
+    socket: Socket
+
+    def send(self, message: str | bytes) -> None:
+        self.loop.call_soon_threadsafe(self.socket.send, message)
+
+    def close(self) -> None:
+        self.loop.call_soon_threadsafe(self.socket.close)
 
 
 class Engine:
@@ -35,6 +51,12 @@ class Engine:
     def submit(self, method: str, path: str, body: str | None) -> Future[Answer]:
         """Start a request; cancelling the future frees its work."""
         return asyncio.run_coroutine_threadsafe(request(self.app, method, path, body), self.loop)
+
+    def connect(self, path: str, hear: Callable[[str], None]) -> Connection:
+        """Open a WebSocket; `hear` gets its answers, in the engine's thread."""
+        socket = Socket(self.app, path, hear)
+        asyncio.run_coroutine_threadsafe(socket.run(), self.loop)
+        return Connection(self.loop, socket)
 
     def _run(self, started: threading.Event) -> None:
         self.loop.run_until_complete(self._serve(started))

@@ -12,7 +12,7 @@ import traitlets
 
 from glassformer.server.app import STATIC
 from glassformer.server.asgi import Answer
-from glassformer.widget.engine import engine
+from glassformer.widget.engine import Connection, engine
 
 HERE = Path(__file__).parent
 
@@ -39,6 +39,7 @@ class Workbench(anywidget.AnyWidget):
     def __init__(self, address: str, static: str = "") -> None:
         super().__init__(address=address, static=static)
         self._running: dict[str, Future[Answer]] = {}
+        self._sockets: dict[str, Connection] = {}
         self.on_msg(self._received)
 
     def _received(self, _: Any, message: dict[str, Any], buffers: Any) -> None:
@@ -51,6 +52,14 @@ class Workbench(anywidget.AnyWidget):
                 future.add_done_callback(lambda done: self._answer(view, key, done))
             case {"kind": "abort", "id": key} if key in self._running:
                 self._running[key].cancel()
+            case {"kind": "connect", "view": view, "id": key, "path": path}:
+                self._sockets[key] = engine().connect(
+                    path, lambda text: self.send({"kind": "message", "view": view, "id": key, "text": text})
+                )
+            case {"kind": "message", "id": key} if key in self._sockets:
+                self._sockets[key].send(bytes(buffers[0]) if buffers else message["text"])
+            case {"kind": "close", "id": key} if key in self._sockets:
+                self._sockets.pop(key).close()
 
     def _answer(self, view: str, key: str, done: Future[Answer]) -> None:
         self._running.pop(key, None)

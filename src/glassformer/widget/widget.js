@@ -9,7 +9,7 @@ function render({ model, el }) {
   const hear = (message, buffers) => {
     if (message.view !== view) return;
     if (message.kind === "page") open(message.files);
-    else port?.postMessage({ ...message, body: copy(buffers[0]) });
+    else port?.postMessage({ ...message, body: buffers?.length ? copy(buffers[0]) : undefined });
   };
   model.on("msg:custom", hear);
   model.send({ kind: "open", view });
@@ -27,7 +27,7 @@ function render({ model, el }) {
     frame.style.cssText = "display: block; width: 100%; height: 46rem; max-height: 90vh; border: 1px solid #8886; border-radius: 6px; resize: vertical;";
     frame.srcdoc = `<!doctype html><html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">
 <script type="importmap">${JSON.stringify({ imports })}<\/script></head><body class="embedded">
-<header id="head"></header><main id="main" tabindex="-1"></main><div id="dialog"></div><p id="live" class="visually-hidden" role="status" aria-live="polite"></p></body></html>`;
+<header id="head"></header><main id="main" tabindex="-1"></main><footer id="foot"></footer><div id="dialog"></div><p id="live" class="visually-hidden" role="status" aria-live="polite"></p></body></html>`;
     frame.addEventListener("load", () => {
       const inside = /** @type {Document} */ (frame.contentDocument);
       const style = inside.createElement("style");
@@ -39,7 +39,7 @@ function render({ model, el }) {
       script.addEventListener("load", () => {
         const channel = new MessageChannel();
         port = channel.port1;
-        port.onmessage = (event) => model.send({ ...event.data, view });
+        port.onmessage = ({ data: { body, ...message } }) => (body instanceof ArrayBuffer ? model.send({ ...message, view }, undefined, [body]) : model.send({ ...message, view, body }));
         const assets = { "icon.svg": link(files["icon.svg"], "image/svg+xml"), "recorder.js": link(files["recorder.js"], "text/javascript") };
         frame.contentWindow?.postMessage({ address: model.get("address"), theme: theme(), assets }, "*", [channel.port2]);
         const fixed = document.getElementById(model.get("static"));

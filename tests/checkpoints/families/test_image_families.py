@@ -99,6 +99,22 @@ def test_a_missing_head_and_a_larger_image_are_named(hf: Any, publish: Any) -> N
         load(folder)
 
 
+# I-JEPA against Hugging Face.
+
+
+@pytest.mark.parametrize(
+    ("kind", "changes"),
+    [
+        ("IJepaForImageClassification", {"num_labels": 5, "layer_norm_eps": 0.1, "num_channels": 1}),
+        ("IJepaForImageClassification", {"image_size": (8, 12), "hidden_size": 15, "qkv_bias": False}),
+    ],
+)
+def test_ijepa_is_theirs(hf: Any, publish: Any, require_equal: Any, kind: str, changes: dict[str, Any]) -> None:
+    model = require_equal(publish(getattr(hf, kind)(hf.IJepaConfig(**VIT_SMALL | changes))))
+    assert isinstance(model, ViT)
+    assert (model.config.prefix, model.config.pool) == (0, "mean")
+
+
 # DeiT against Hugging Face.
 
 

@@ -279,3 +279,37 @@ def test_labels_are_those_that_the_reader_gives_to_what_solve_displays(exercise:
         target = read(f"$${latex(name(symbol))} = 1$$").statements[0].target
         assert target is not None
         assert label_of(symbol) == target.label
+
+
+def test_a_program_with_its_output_as_comments() -> None:
+    program = """import numpy as np
+Q = np.array([[1, 2], [2, 0], [0, 1], [1, 1]])
+print(A.round(4))
+# [[0.1966 0.5344 0.0723 0.1966]
+#  [0.1050 0.7758 0.0142 0.1050]
+#  [0.2500 0.2500 0.2500 0.2500]
+#  [0.1966 0.5344 0.0723 0.1966]]
+# that is all
+"""
+    found = grade(library.get("four-tokens"), read(program, "a.py"))
+    right = {cell.symbol for cell in found.cells if cell.verdict == "right"}
+    assert right == {"Q", "A"}
+    assert not found.notes
+
+
+@pytest.mark.parametrize(
+    ("text", "cells"),
+    [
+        ("q(2) = (2, 0)   k(2) = (2, 0)", {("Q", 2): 2, ("K", 2): 2}),
+        ("<q1,k2> = 2 and ⟨q2, k2⟩ = 4", {("S", 1): 1, ("S", 2): 1}),
+        ("q1·k2 = 2 -> 2/1 = 2", {("S", 1): 1}),
+        ("Final result:\ntoken 1 = [0, 0.6622]\ntoken 2 = [0, 0.3292]", {("O", 1): 2, ("O", 2): 2}),
+    ],
+)
+def test_less_usual_notations(text: str, cells: dict[tuple[str, int], int]) -> None:
+    found = grade(library.get("four-tokens"), read(text, "a.txt"))
+    written = [cell for cell in found.cells if cell.verdict != "missing"]
+    assert {cell.verdict for cell in written} == {"right"}
+    named = [({"H": "O", "QKt": "S"}.get(cell.symbol, cell.symbol), cell.row) for cell in written]
+    assert {place: named.count(place) for place in named} == cells
+    assert all(one.verdict == "right" for one in found.arithmetic)

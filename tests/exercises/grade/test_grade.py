@@ -33,7 +33,7 @@ def assert_all_right(exercise: Exercise, text: str, name: str) -> None:
 
 
 @given(st.integers(0, 10**6), st.sampled_from(("markdown", "latex")), st.integers(3, 6))
-@settings(max_examples=15, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=6, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_a_rendered_solution_is_right(maker, seed: int, form: str, digits: int) -> None:  # type: ignore[no-untyped-def]
     exercise = maker.exercise(random.Random(seed))
     text = maker.document(maker.solution(exercise, plan(exercise)), form, digits)
@@ -48,7 +48,7 @@ def test_embedded_exercises_are_right(name: str, form: str) -> None:
 
 
 @given(st.integers(0, 10**6), st.integers(3, 6))
-@settings(max_examples=12, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=6, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_one_wrong_cell_leaves_the_rest(maker, seed: int, digits: int) -> None:  # type: ignore[no-untyped-def]
     """The cell is wrong, everything after it follows, everything else is right."""
     spoilt = maker.spoil("one arithmetic mistake in one cell", random.Random(seed), "markdown", digits)

@@ -45,7 +45,7 @@ def test_a_total() -> None:
     assert item.points.comments == ("The total (10 of 10) was set by hand (the grader gave 9.5). seen in class.",)
     assert item.grade is not None
     assert item.grade.score == 1
-    assert "10 of 10 points.\nThe total (10 of 10) was set by hand" in item.render("text")
+    assert "10 of 10 points: Q 3.5 of 4, S 6 of 6.\nThe total (10 of 10) was set by hand" in item.render("text")
 
 
 def test_a_step() -> None:
@@ -53,7 +53,7 @@ def test_a_step() -> None:
     assert unused == []
     assert item.points is not None
     assert item.points.total == 10
-    assert "Q: 4 of 4, set by hand (3.5 by the grader)." in item.render("text")
+    assert "Q 4 of 4 (set by hand, 3.5 by the grader)" in item.render("text")
 
 
 def test_a_cell() -> None:

@@ -12,6 +12,7 @@ import pytest
 from glassformer.errors import InputError
 from glassformer.exercises import library
 from glassformer.exercises.grade import grade
+from glassformer.exercises.grade.rubric import load_rubric
 from glassformer.exercises.grade.view import SHORTEST, sentence, shown_name, summary, view
 from glassformer.exercises.grade.view import render as shown
 from glassformer.exercises.reader import read, read_file
@@ -33,7 +34,7 @@ def test_sections_of_real_homework() -> None:
     assert found.summary
     assert found.mistakes
     assert [title for title, _ in found.details] == [
-        "Sums in your text", "Could not be read", "Crossed out, so not graded", "How it was read",
+        "Sums in your text", "Could not be read", "Crossed out, so not graded", "Notes",
     ]  # fmt: skip
     steps = {step.symbol: step for step in found.steps}
     assert steps["Q1"].summary == "5 right, 1 wrong"
@@ -119,3 +120,32 @@ def test_the_first_screen_names_the_line_of_a_mistake() -> None:
     text = "$$Q = \\begin{bmatrix} 1 & 2 \\\\ 2 & 0 \\\\ 0 & 7 \\\\ 1 & 1 \\end{bmatrix}$$\n"
     first = grade(library.get("four-tokens"), read(f"Homework\n\n{text}")).render().split("Step by step")[0]
     assert "(line 3)" in first
+
+
+def test_one_number_follows_and_several_follow() -> None:
+    graded = grade(library.get("two-heads"), read_file(SAMPLES / "two-heads.md"))
+    steps = {step.symbol: step for step in view(graded).steps}
+    assert steps["H1"].summary == "5 right, 1 follows from your earlier numbers"
+    assert steps["H2"].summary == "1 right, 4 follow from your earlier numbers, 1 wrong"
+
+
+def test_a_matrix_of_another_size_is_not_counted_as_written() -> None:
+    text = "$$Q = \\begin{bmatrix} 1 & 2 & 3 \\end{bmatrix}$$ $$k_1 = (1, 0)$$"
+    graded = grade(library.get("four-tokens"), read(text))
+    assert "Q: it is written in another size than 4×2, which it has in this exercise." in view(graded).mistakes
+    written = [cell for cell in graded.cells if cell.given is not None]
+    assert f"of the {len(written)} you wrote" in " ".join(summary(graded))
+
+
+def test_points_of_a_rubric_are_on_the_first_screen() -> None:
+    exercise = library.get("four-tokens")
+    rubric = load_rubric("steps: {Q: 2, A: 3}\n")
+    graded = grade(exercise, read("$$q_1 = (1, 2)$$"), rubric)
+    assert next(iter(summary(graded))) == "0.5 of 5 points: Q 0.5 of 2, A 0 of 3 (not found)."
+
+
+def test_steps_that_are_right_are_named_and_not_repeated() -> None:
+    exercise = library.get("causal")
+    report = grade(exercise, read(render(solve(exercise), "markdown"))).render()
+    assert "Well done" in report
+    assert "Step by step" not in report

@@ -69,3 +69,11 @@ def results(plan: ComparisonPlan, tmp_path_factory: pytest.TempPathFactory) -> R
     """The small plan carried out, once for all tests."""
     folder: Path = tmp_path_factory.mktemp("comparison")
     return load(carry_out(plan, folder, command="glassformer compare"))
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Carrying out the small plan takes ten seconds: tests of its results are slow tests."""
+    for item in items:
+        if "results" in getattr(item, "fixturenames", ()) and Path(__file__).parent in item.path.parents:
+            item.add_marker(pytest.mark.slow)

@@ -25,6 +25,7 @@ def cheap(plan: ComparisonPlan) -> ComparisonPlan:
     return replace(plan, name="cheap", tasks=("reach", "streaming"), reach=reach)
 
 
+@pytest.mark.slow
 def test_everything_is_measured_once(cheap: ComparisonPlan, tmp_path: Path) -> None:
     seen: list[Step] = []
     path = carry_out(cheap, tmp_path, show=seen.append)
@@ -115,6 +116,7 @@ def test_two_at_a_time_are_refused(cheap: ComparisonPlan, tmp_path: Path) -> Non
         carry_out(cheap, tmp_path, show=nested)
 
 
+@pytest.mark.slow
 def test_complete_tasks_of_an_unfinished_run(cheap: ComparisonPlan, tmp_path: Path) -> None:
     first = sum(unit.task == "reach" for unit in units(cheap))
 

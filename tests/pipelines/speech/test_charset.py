@@ -30,7 +30,7 @@ def test_what_is_spoken_can_be_written_with_words_alone(text: str) -> None:
         assert LETTERS.decode(LETTERS.encode(said)) == said
 
 
-def test_numbers_and_signs_as_they_are_said() -> None:
+def test_numbers_and_signs_are_spelled_out() -> None:
     assert normalize_transcript("Press 1, then #; or 17 & 42!") == "press one then pound or seventeen and forty two"
     dial = "dial five hundred or one two three four or zero zero seven"
     assert normalize_transcript("dial 500 or 1234 or 007") == dial
@@ -39,13 +39,13 @@ def test_numbers_and_signs_as_they_are_said() -> None:
     assert normalize_transcript("…") == ""
 
 
-def test_a_letter_that_is_none(refused: Any) -> None:
+def test_an_invalid_letter_is_an_error(refused: Any) -> None:
     refused(InputError, "'é' in 'café' is no symbol", lambda: LETTERS.encode("café"))
     refused(ConfigError, "symbols 'ab'", lambda: Charset(("a", "b")))  # no space: no word would end
     refused(ConfigError, "symbols 'aa '", lambda: Charset(("a", "a", " ")))
 
 
-def test_a_hearing_comes_back_with_its_model(tmp_path: Path, refused: Any) -> None:
+def test_the_recognizer_config_is_saved_and_loaded_with_its_model(tmp_path: Path, refused: Any) -> None:
     recognizer = RecognizerConfig(charset=Charset(tuple("ab '")), mel=MelConfig(bands=8, high=4000.0), stack=3)
     model = Speech(speech.tiny())
     refused(InputError, f"a Speech came without {FILE}", lambda: recognizer_config(model))

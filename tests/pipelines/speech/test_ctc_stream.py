@@ -47,7 +47,7 @@ def test_any_cut_gives_the_same_bits(whole: tuple[nn.Module, Tensor, list[int]],
 
 
 @pytest.mark.parametrize("name", MODELS)
-def test_the_rows_of_the_whole_at_once(name: str) -> None:
+def test_streamed_rows_equal_one_pass(name: str) -> None:
     """Up to rounding: the network as it is trained."""
     frames = log_mel(SOUND, RECOGNIZER.mel).float()
     with torch.no_grad():

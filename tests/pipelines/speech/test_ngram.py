@@ -31,7 +31,7 @@ def test_by_hand() -> None:
 
 
 @given(texts)
-def test_kept(some: list[list[int]]) -> None:
+def test_single_characters_are_counted(some: list[list[int]]) -> None:
     spelling = CharNgram.of(some, 3, order=3)
     assert spelling.counts[some[0][0]] == sum(text.count(some[0][0]) for text in some)
 

@@ -186,6 +186,6 @@ def test_nothing_to_learn_from(recordings: tuple[Recordings, Recordings], tmp_pa
 
 def test_measuring_leaves_the_model_as_it_was(recordings: tuple[Recordings, Recordings]) -> None:
     model = Recurrent(speech_models.gru(RECOGNIZER, width=8, layers=1)).train()
-    found = transcripts(model, recordings[1], RECOGNIZER, Faults())
+    found, _ = transcripts(model, recordings[1], RECOGNIZER, Faults())
     assert model.training
     assert [meant for _, meant in found] == [recordings[1].sentence(i) for i in range(8)]

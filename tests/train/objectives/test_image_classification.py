@@ -57,7 +57,7 @@ def test_every_kind_learns_and_is_used_by_the_same_verb(kind: str, shapes: Path,
 def test_the_folder_shows_a_picture_to_the_model_as_the_lesson_did(shapes: Path, tmp_path: Path) -> None:
     objective, model = lesson_of(shapes), model_of("vit").eval()
     save_images(model, tmp_path, objective.labels, objective.preprocess)
-    logits, y = objective.predict(model)
+    logits, y, _ = objective.predict(model)
     found = {guess.label: guess.score for guess in classify(load(tmp_path), shapes / "test" / "across" / "0.png")}
     assert y[0] == 0
     expected = logits[0].softmax(-1).tolist()
@@ -137,8 +137,11 @@ def test_statistics_and_confusion(shapes: Path) -> None:
     pixels = torch.stack([objective.train.image(i) for i in range(90)]).double() / 255
     assert objective.mean == pytest.approx([float(pixels.mean())])
     assert objective.std == pytest.approx([float(pixels.std())])
-    C = objective.confusion(model_of("cnn"))
+    examined = objective.examine(model_of("cnn"))
+    C = torch.tensor(examined.confusion)
     assert C.sum(1).tolist() == [10, 10, 10]
+    assert examined.mistaken == 30 - int(C.diagonal().sum())
+    assert all(one.picture.startswith(b"\x89PNG") for one in examined.mistakes)
     assert int(C.diagonal().sum()) / 30 == objective.evaluate(model_of("cnn"))["accuracy"]
 
 

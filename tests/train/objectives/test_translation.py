@@ -100,7 +100,7 @@ def test_the_loss_is_a_sum_and_padding_is_nothing(objective: p.Translation, kind
     objective.label_smoothing = kept
 
 
-@pytest.mark.parametrize("kind", ["transformer", "lstm"])
+@pytest.mark.parametrize("kind", ["transformer", pytest.param("lstm", marks=pytest.mark.slow)])
 def test_learned_saved_and_translated(objective: p.Translation, kind: str, tmp_path: Path) -> None:
     model = build(kind, size(objective))
     whole = p.Translation(objective.pairs, objective.pairs, objective.tokenizer, batch_tokens=400)

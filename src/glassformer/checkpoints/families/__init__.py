@@ -11,6 +11,7 @@ from glassformer.checkpoints.families.clip import CLIP, CLIP_TEXT, CLIP_VISION
 from glassformer.checkpoints.families.deit import DEIT
 from glassformer.checkpoints.families.dinov2 import DINOV2, DINOV2_REGISTERS
 from glassformer.checkpoints.families.gpt2 import GPT2
+from glassformer.checkpoints.families.ijepa import IJEPA
 from glassformer.checkpoints.families.llama import LLAMA
 from glassformer.checkpoints.families.marian import MARIAN
 from glassformer.checkpoints.families.roberta import ROBERTA
@@ -22,7 +23,7 @@ from glassformer.checkpoints.family import Family
 from glassformer.errors import ConfigError
 
 TEXT = (BERT, GPT2, LLAMA, MARIAN, ROBERTA, T5)
-IMAGES = (DEIT, DINOV2, DINOV2_REGISTERS, TIMM, TIMM_DISTILLED, VIT)
+IMAGES = (DEIT, DINOV2, DINOV2_REGISTERS, IJEPA, TIMM, TIMM_DISTILLED, VIT)
 TOWERS = (CLIP, CLIP_TEXT, CLIP_VISION)
 FAMILIES: dict[str, Family] = {family.name: family for family in (*TEXT, *IMAGES, *TOWERS, WHISPER)}
 

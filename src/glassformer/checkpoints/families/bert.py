@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from glassformer.checkpoints import sentence
 from glassformer.checkpoints.family import Family, Quantity
-from glassformer.checkpoints.fields import Fields
+from glassformer.checkpoints.fields import PUBLISHED_ACTIVATIONS, Fields
 from glassformer.checkpoints.rules import Rule, linear, norm, same
 from glassformer.errors import ConfigError
 from glassformer.models.encoder import Encoder, EncoderConfig
@@ -59,6 +61,29 @@ def config(f: Fields) -> EncoderConfig:
     )
 
 
+def describe(c: EncoderConfig) -> dict[str, Any]:
+    """Return config.json for an encoder of ours."""
+    attention, ffn, positions = c.text.block.attention, c.text.block.ffn, c.text.positions
+    bare = "BertForMaskedLM" if c.word_head else "BertModel"
+    kind = bare if not c.classes else TAGGING if c.per_token else TELLING[0]
+    return {
+        "architectures": [kind],
+        "model_type": "bert",
+        "vocab_size": c.text.vocabulary,
+        "hidden_size": attention.width,
+        "num_hidden_layers": c.text.depth,
+        "num_attention_heads": attention.heads,
+        "intermediate_size": ffn.hidden,
+        "hidden_act": PUBLISHED_ACTIVATIONS.get(ffn.activation, ffn.activation),
+        "hidden_dropout_prob": c.text.block.dropout,
+        "attention_probs_dropout_prob": attention.dropout,
+        "max_position_embeddings": positions.length if isinstance(positions, Learned) else None,
+        "type_vocab_size": c.text.segments,
+        "layer_norm_eps": c.text.block.norm.eps,
+        "tie_word_embeddings": c.tied,
+    }
+
+
 def stack_rules(root: str) -> tuple[Rule, ...]:
     """Return the rules shared by BERT and RoBERTa, under `bert.` or `roberta.`."""
     ours, theirs = "encoder.{i}", f"{root}encoder.layer.{{i}}"
@@ -97,6 +122,7 @@ BERT = Family(
     architectures=("BertModel", "BertForMaskedLM", "BertForPreTraining", *TELLING, TAGGING),
     model=Encoder,
     config=config,
+    describe=describe,
     rules=(
         *stack_rules("bert."),
         *linear("pooler", "bert.pooler.dense"),

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from glassformer.checkpoints.family import Family, Quantity
-from glassformer.checkpoints.fields import Fields
+from glassformer.checkpoints.fields import PUBLISHED_ACTIVATIONS, Fields
 from glassformer.checkpoints.layouts import Joined, Transposed
 from glassformer.checkpoints.rules import Rule, linear, norm, same
 from glassformer.models.decoder import Decoder, DecoderConfig
@@ -38,6 +40,29 @@ def config(f: Fields) -> DecoderConfig:
     return DecoderConfig(text=text, length=length, tied=f.tied(HEAD, TABLE, default=True))
 
 
+def describe(c: DecoderConfig) -> dict[str, Any]:
+    """Return config.json for a decoder of ours."""
+    attention, ffn = c.text.block.attention, c.text.block.ffn
+    return {
+        "architectures": ["GPT2LMHeadModel"],
+        "model_type": "gpt2",
+        "vocab_size": c.text.vocabulary,
+        "n_positions": c.length,
+        "n_embd": attention.width,
+        "n_layer": c.text.depth,
+        "n_head": attention.heads,
+        "n_inner": ffn.hidden,
+        "activation_function": PUBLISHED_ACTIVATIONS.get(ffn.activation, ffn.activation),
+        "layer_norm_epsilon": c.text.block.norm.eps,
+        "attn_pdrop": attention.dropout,
+        "resid_pdrop": c.text.block.dropout,
+        "embd_pdrop": c.text.block.dropout,
+        "tie_word_embeddings": c.tied,
+        "bos_token_id": None,
+        "eos_token_id": None,
+    }
+
+
 def conv1d(ours: str, theirs: str) -> tuple[Rule, ...]:
     return linear(ours, theirs, Transposed())
 
@@ -53,6 +78,7 @@ GPT2 = Family(
     architectures=("GPT2LMHeadModel", "GPT2Model"),
     model=Decoder,
     config=config,
+    describe=describe,
     rules=(
         same("decoder.embed.table.weight", TABLE),
         same("decoder.embed.positions.table.weight", "transformer.wpe.weight"),

@@ -55,6 +55,34 @@ def config(f: Fields) -> DecoderConfig:
     return DecoderConfig(text=text, length=length, tied=f.tied(HEAD, TABLE, default=False))
 
 
+def describe(c: DecoderConfig) -> dict[str, Any]:
+    """Return config.json for a decoder of ours."""
+    attention, ffn = c.text.block.attention, c.text.block.ffn
+    base = c.text.relative.base if isinstance(c.text.relative, Rotary) else 10000.0
+    return {
+        "architectures": ["LlamaForCausalLM"],
+        "model_type": "llama",
+        "vocab_size": c.text.vocabulary,
+        "hidden_size": attention.width,
+        "num_hidden_layers": c.text.depth,
+        "num_attention_heads": attention.heads,
+        "num_key_value_heads": attention.kv_heads,
+        "head_dim": attention.key_width,
+        "intermediate_size": ffn.hidden,
+        "hidden_act": ffn.activation,
+        "rms_norm_eps": c.text.block.norm.eps,
+        "attention_bias": attention.biases == "qkvo",
+        "attention_dropout": attention.dropout,
+        "mlp_bias": ffn.bias,
+        "max_position_embeddings": c.length,
+        "rope_parameters": {"rope_type": "default", "rope_theta": base},
+        "tie_word_embeddings": c.tied,
+        "bos_token_id": None,
+        "eos_token_id": None,
+        "pad_token_id": None,
+    }
+
+
 def _absent(f: Fields, name: str) -> bool:
     """Return whether a field is missing; null has a different meaning."""
     return name not in f.raw
@@ -100,6 +128,7 @@ LLAMA = Family(
     architectures=("LlamaForCausalLM", "MistralForCausalLM", "Qwen2ForCausalLM"),
     model=Decoder,
     config=config,
+    describe=describe,
     rules=(
         same("decoder.embed.table.weight", TABLE),
         *norm(f"{OURS}.attention_residual.norm", f"{THEIRS}.input_layernorm"),

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Literal
 
 from glassformer.checkpoints.family import Family, Quantity
-from glassformer.checkpoints.fields import Fields
+from glassformer.checkpoints.fields import PUBLISHED_ACTIVATIONS, Fields
 from glassformer.checkpoints.layouts import Reshaped
 from glassformer.checkpoints.rules import Rule, linear, norm, same
 from glassformer.errors import ConfigError
@@ -33,7 +33,7 @@ def attention_and_norm(f: Fields, eps: float) -> dict[str, Any]:
     return {"attention": attention, "norm": place, "dropout": f.number("hidden_dropout_prob", 0.0)}
 
 
-def config(f: Fields, *, prefix: int = 1, root: str = "vit.") -> ViTConfig:
+def config(f: Fields, *, prefix: int = 1, root: str = "vit.", pool: Literal["first", "mean"] = "first") -> ViTConfig:
     parts = attention_and_norm(f, 1e-12)
     activation = f.activation("hidden_act", "gelu")
     width, hidden = parts["attention"].width, f.size("intermediate_size", 3072)
@@ -47,8 +47,30 @@ def config(f: Fields, *, prefix: int = 1, root: str = "vit.") -> ViTConfig:
         classes=classes(f, "classifier.weight"),
         hidden=pooler[0] if pooler else 0,
         prefix=prefix,
+        pool=pool,
         last_norm=parts["norm"],
     )
+
+
+def describe(c: ViTConfig, name: str = "ViT") -> dict[str, Any]:
+    """Return config.json for a ViT of ours."""
+    attention, ffn = c.block.attention, c.block.ffn
+    return {
+        "architectures": [f"{name}ForImageClassification" if c.classes else f"{name}Model"],
+        "model_type": name.lower(),
+        "image_size": c.image[0] if c.image[0] == c.image[1] else list(c.image),
+        "patch_size": c.patch[0] if c.patch[0] == c.patch[1] else list(c.patch),
+        "num_channels": c.channels,
+        "hidden_size": attention.width,
+        "num_hidden_layers": c.depth,
+        "num_attention_heads": attention.heads,
+        "intermediate_size": ffn.hidden,
+        "hidden_act": PUBLISHED_ACTIVATIONS.get(ffn.activation, ffn.activation),
+        "hidden_dropout_prob": c.block.dropout,
+        "attention_probs_dropout_prob": attention.dropout,
+        "layer_norm_eps": c.block.norm.eps,
+        "qkv_bias": attention.biases == "qkvo",
+    }
 
 
 def classes(f: Fields, head: str) -> int:
@@ -104,6 +126,7 @@ VIT = Family(
     architectures=("ViTForImageClassification", "ViTModel"),
     model=ViT,
     config=config,
+    describe=describe,
     rules=(
         same("prefix", "vit.embeddings.cls_token", Reshaped(lambda c: (1, 1, c.width))),
         *stack_rules("vit."),

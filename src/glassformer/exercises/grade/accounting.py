@@ -13,29 +13,50 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from glassformer.exercises.expression import Expression, Name, Number, walk
+from glassformer.exercises.grade.vocabulary import topics
 from glassformer.exercises.reader import Unread
 
 NUMBER = re.compile(r"\d+(?:\.\d+)?|\.\d+")
+NEAR = 30  # lines within which a number that is no label is preferred
 MOST_LISTED = 40  # maximum number of lines with numbers listed individually
-_MONTHS = "jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec"
+_MONTHS = (
+    "jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec|mär|mai|okt|dez|janv|févr|fév|avr|juin|juil|août|déc|gen|mag|giu|lug|ago|"
+    "set|ott|dic|ene|abr"
+)
 # words before a number that make it a label or an index
 _LABEL = re.compile(
-    r"(?:\b(?:tokens?|heads?|need|rows?|columns?|quer(?:y|ies)|keys?|values?|positions?|steps?|tasks?|exercises?|esercizio|"
-    r"aufgabe|exercice|ejercicio|esercizi|pages?|parts?|questions?|lines?|figures?|fig\.|tables?|sections?|problems?|homework|sheet|week|layers?|"
-    r"lecture|chapter|group|student|matriculation|id|no\.?|number|nr\.?|eq\.?|equation|version|blatt|übung|index|indices|"
-    r"d_?k|dim(?:ension)?s?|width|size|digits|decimals|places)\s*[#:=(]*\s*(?:\d+\s*(?:,|and|&|to|-|–)\s*)*|[A-Za-z]_?\{?|\b[ijklmnst]\s*=\s*|"
-    rf"[_^]\{{?[^{{}}]{{0,20}}|#+\s*|\b(?:{_MONTHS})[a-z]*\.?\s+)$",
+    r"(?:\b(?:tokens?|heads?|need|rows?|columns?|quer(?:y|ies)|keys?|values?|positions?|steps?|tasks?|exercises?|pages?|parts?|"
+    r"questions?|lines?|figures?|fig\.|tables?|sections?|problems?|sheet|week|layers?|chapter|group|student|id|no\.?|number|nr\.?|"
+    r"eq\.?|equation|version|index|indices|d_?k|dim(?:ension)?s?|width|size|digits|decimals|places)"
+    r"\s*[#:=(]*\s*(?:\d+\s*(?:,|and|&|to|of|/|-|–)\s*)*|[A-Za-z]_?\{?|\b[ijklmnst]\s*=\s*|[_^]\{?[^{}]{0,20}|#+\s*"
+    rf"|\b(?:{_MONTHS})[a-zäéû]*\.?\s+)$",
     re.I,
 )
+# the scale in words: "divided by the square root of 2"
+_ROOT = re.compile(
+    r"\b(?:sqrt|root|wurzel|racine|radice|raíz)(?:\s+(?:of|aus|de|di|carrée|quadrata|cuadrada))*\s*\(?\s*$", re.I
+)
+_OVER_ROOT = re.compile(r"^\s*/\s*(?:√|\\?sqrt)")  # 1/√d_k
+_TITLED = re.compile(r"(?:^|[\s(\[,;:–—])([A-ZÀ-Þ][\w'’-]+)\s+$")  # Aufgabe 3, NeurIPS 30
+# keyword arguments and subscripts of code: softmax(S, dim=-1), heads[-1], A[0, :]
+_CODE = re.compile(
+    r"\b(?:axis|dim|keepdims?|ddof|decimals|precision|digits)\s*=\s*[-−]?$|[A-Za-z]\w*\[(?:[-\d]*[:,]\s*)?[-−]?$"
+)
+_ADDRESS = re.compile(r"(?:\b(?:https?|file)://|www\.|\w@)\S*$|^Page header or footer:.*$")
 _UNIT = re.compile(
     rf"^(?:\s*(?:cm|mm|pt|em|px|ex|bits?|tokens?|heads?|rows?|columns?|decimals?|digits|places|points?|dimensions?|"
     rf"parameters|layers?|patches|operations|th|st|nd|rd|a\.?m\.?|p\.?m\.?)\b|\s*(?:[x×]|\\times)\s*\d|[./:-]\d+[./:-]\d|"
-    rf":\d\d\b|\.?\s+(?:{_MONTHS})[a-z]*\b)",
+    rf":\d\d\b|\.?\s+(?:{_MONTHS})[a-zäéû]*\b)",
     re.I,
 )
+_DATES = re.compile(r"(?<![\d.,])(?:\d{1,2}([./])\d{1,2}\1(?:\d{4}|\d\d)|(?:19|20)\d\d-\d\d?-\d\d?)(?![\d.,]*\d)")
 _SIZE = re.compile(r"\d\s*(?:[x×]|\\times)\s*$")
 _DATE = re.compile(r"(?:\d{1,4}[./:-]){1,2}$")
+_LIST_ITEM = re.compile(r"[.)](?:\*\*|__)?\s")
+_WORD_LABEL = re.compile(r"\b(?:tokens?|heads?|rows?|columns?|query|key|value|position|step|dim)\s+$", re.I)
 _ITEM = re.compile(r"^\s*(?:[>*#-]+\s*)?\(?$")
+_ITEM_OF_TABLE = re.compile(r"^\s*\|?\s*$")  # the number of a row
+_NEXT_CELL = re.compile(r"^\s*[&|]")
 _ITEM_END = re.compile(r"^(?:[.)]|\s*$)(?!\d)")
 _CELL_TABLE = re.compile(r"\W*(?:symbol|name|quantity)\W+(?:row|i)\W+(?:column|col|j)\W+\w+", re.I)
 _YEAR = re.compile(r"(?:19|20)\d\d$")
@@ -95,7 +116,8 @@ class Ledger:
     def claim_number(self, number: Number, line: int, owner: str) -> None:
         digits = NUMBER.search(number.text)
         wanted = Fraction(digits.group()) if digits else abs(number.value)
-        if self._nearest(wanted, line, owner, 400) or self._nearest(abs(number.value), line, owner, 400):
+        text = digits.group() if digits else ""
+        if self._nearest(wanted, line, owner, 400, text) or self._nearest(abs(number.value), line, owner, 400):
             return
         whole, point, after = number.text.lstrip("+-−").partition(".")
         if point and after.isdigit():  # a decimal comma: two numbers of the text form one
@@ -106,14 +128,28 @@ class Ledger:
                     self.owner[k] = self.owner[k + 1] = owner
                     return
 
-    def _nearest(self, value: Fraction, line: int, owner: str, reach: int) -> bool:
-        """Claim the first unclaimed number of that value from `line` on, within `reach` lines."""
-        for k in self.by_value.get(value, []):
-            here = self.line_of(k)
-            if self.owner[k] is None and line <= here <= line + reach:
-                self.owner[k] = owner
-                return True
-        return False
+    def _nearest(self, value: Fraction, line: int, owner: str, reach: int, text: str = "") -> bool:
+        """Claim the first unclaimed number of that value from `line` on, within `reach` lines.
+
+        Among those of the next lines, one that is no label and that is written as `text` comes first.
+        """
+        found = [
+            k for k in self.by_value.get(value, []) if self.owner[k] is None and line <= self.line_of(k) <= line + reach
+        ]
+        if not found:
+            return False
+        near = [k for k in found if self.line_of(k) <= self.line_of(found[0]) + NEAR]
+        self.owner[min(near, key=lambda k: (self.is_label(k), self.places[k][2] != text))] = owner
+        return True
+
+    def is_label(self, k: int) -> bool:
+        """Return whether a whole number directly follows a word such as "query" or "row"."""
+        start, end, number = self.places[k]
+        if "." in number:
+            return False
+        before = self.text[self.starts[self.line_of(k) - 1] : start]
+        item = len(before) < 10 and _ITEM.match(before) and _LIST_ITEM.match(self.text, end)
+        return bool(item) or _WORD_LABEL.search(before[-20:]) is not None
 
     def recognise(self, question: str = "") -> None:
         """Recognize labels, indices, sizes, dates, markup and the exercise's own text among the unclaimed numbers."""
@@ -123,15 +159,17 @@ class Ledger:
                 self.owner[k] = "recognised"
         preamble = self.text.find(r"\begin{document}")
         asked = [part for part in map(_plain, re.split(r"[.?!]\s+|\n", question)) if any(map(str.isdigit, part))]
-        aside = {
+        asides = {
             number for number, line in enumerate(self.lines, 1)
             if _COMMENTARY.search(line) or any(part in _plain(line) for part in asked)
         }  # fmt: skip
+        heads = set(self.table_heads())
+        dates = [found.span() for found in _DATES.finditer(self.text)]
         for k, (start, end, number) in enumerate(self.places):
             if self.owner[k] is not None:
                 continue
             line = self.line_of(k)
-            if start < preamble or line in aside:
+            if start < preamble or line in asides or any(low <= start < high for low, high in dates):
                 self.owner[k] = "recognised"
                 continue
             before = self.text[max(self.starts[line - 1], start - 80) : start]
@@ -140,9 +178,24 @@ class Ledger:
                 _LABEL.search(before) or _UNIT.match(after) or _SIZE.search(before) or _DATE.search(before)
                 or (_ITEM.match(before) and _ITEM_END.match(after)) or _YEAR.match(number)
                 or (_MATRICULATION.match(number) and not before.endswith("["))
+                or (_ITEM_OF_TABLE.match(before) and _NEXT_CELL.match(after)) or line in heads
+                or _ROOT.search(before) or _OVER_ROOT.match(after) or _CODE.search(before) or _is_titled(before)
             )  # fmt: skip
-            if labelled or _UNCERTAINTY.search(before) or _MARKUP.search(before) or _SUPPOSED.search(before):
+            if labelled or any(aside.search(before) for aside in (_ADDRESS, _UNCERTAINTY, _MARKUP, _SUPPOSED)):
                 self.owner[k] = "recognised"
+
+    def table_heads(self) -> Iterator[int]:
+        """Yield the lines of tables whose numbers are 1, 2, 3, … and not claimed: the numbers of the columns."""
+        lines: dict[int, list[int]] = {}
+        for k in range(len(self.places)):
+            lines.setdefault(self.line_of(k), []).append(k)
+        for line, found in lines.items():
+            shown = self.lines[line - 1]
+            numbers = [self.places[k][2] for k in found]
+            counted = numbers == [str(n) for n in range(1, len(numbers) + 1)] and len(numbers) > 1
+            divided = len(re.findall(r"[&|\t]", shown)) >= len(numbers) - 1
+            if counted and divided and all(self.owner[k] is None for k in found):
+                yield line
 
     def leftovers(self) -> Iterator[tuple[int, list[str]]]:
         """Yield (line, numbers) of all unclaimed numbers."""
@@ -172,6 +225,12 @@ class Ledger:
             lines = f"lines {rest[MOST_LISTED][0]} to {rest[-1][0]}"
             listed.append(Unread(rest[MOST_LISTED][0], lines, f"{others} more numbers could not be assigned to a step"))
         return sorted(listed, key=lambda item: item.line)
+
+
+def _is_titled(before: str) -> bool:
+    """Return whether a number follows a capitalised word that is no quantity: Aufgabe 3, NeurIPS 30, Python 3."""
+    found = _TITLED.search(before)
+    return found is not None and not topics(found[1])
 
 
 def _plain(text: str) -> str:

@@ -181,7 +181,15 @@ _SUPPOSED = re.compile(
     r"(?:\b(?:if|suppose|supposing|assume|assuming|imagine|say|for example|for instance|e\.g\.|such as|z\.\s?B\.|"
     r"whenever|provided)\b|\be\.g\.)[\s,:]*(?:that|we have|we had|the weights were|\w+ were|\w+ was)?[\s,:]*$", re.I
 )
+_EXAMPLE = re.compile(
+    r"\b(?:for example|for instance|such as|suppose|imagine|zum beispiel|per esempio|par exemple|por ejemplo)\b[^.!?]*$"
+    r"|\be\.g\.[^.!?]*$",
+    re.I,
+)
 _DECLARED = re.compile(r"\b(?:tokens?|words?|sentence|inputs?)\s*(?:are|is|:|=)\s*([^\n.]+)", re.I)
+PRONOUNS = ("it", "es", "il", "elle", "esso")
+_SIGN = re.compile(r".|\\[A-Za-z]+")  # a lone sign such as \cdot in LayerNorm(\cdot)
+_ROW = re.compile(r"row (\d+)")  # the index of "row 2" in a sentence
 MOST_TOKENS = 12
 OTHER = 100  # the rank of a name's second meaning
 
@@ -205,12 +213,12 @@ class Aligner:
         self.plan, self.reading = plan, reading
         self.exact = exact_values(plan)
         self.alignment = Alignment(given=frozenset(plan.given))
-        self.alignment.unread += [item for item in reading.unread if len(item.source) > 1]  # skip lone signs
+        self.alignment.unread += [item for item in reading.unread if not _SIGN.fullmatch(item.source)]
         self.alignment.notes += reading.notes
         self.heads = max((int(s[1:]) for s in plan.symbols if s[0] == "H" and s[1:].isdigit()), default=1)
         self.context = Context(self.heads)
         self.by_rows = plan.axis == "rows"
-        self.labels = {label_of(symbol): symbol for symbol in self.exact}
+        self.labels = {name: symbol for symbol in self.exact for name in (symbol, label_of(symbol))}
         self.zero = counted_from_zero(reading.statements)
         self.token: int | None = None  # the token whose line was written last
         self.transposed = False
@@ -274,7 +282,8 @@ class Aligner:
             return True  # a formula, or a product without a result
         options = [o for o in self.options(statement, target, found, exact, written) if o.rank < OTHER or self.open(o)]
         if not options:
-            self.misfit(statement, target, found, exact, written)
+            if not self.by_values(statement, written):
+                self.misfit(statement, target, found, exact, written)
             return True
         option = self.choose(statement, target, options)
         if option is not None:
@@ -301,6 +310,7 @@ class Aligner:
         known = {label.lower(): k for k, label in enumerate(labels) if labels.count(label) == 1}
         prose = [s.target for s in self.reading.statements if s.target is not None and s.place == "prose"]
         named = [index for target in prose for index in target.indices if isinstance(index, str)]
+        named = [word for word in named if word in known or (word not in PRONOUNS and not _ROW.fullmatch(word))]
         words = [word for word in self.declared() if word in named] or list(dict.fromkeys(named))
         count = next((m.shape[0 if self.by_rows else 1] for m in self.exact.values()), 0)
         if known.keys() >= set(named) or len(words) != count:
@@ -341,7 +351,8 @@ class Aligner:
         if any(link.relation != "=" for link in statement.terms):
             return False
         numbers = [part for link in statement.terms for part in walk(link.term) if isinstance(part, Number)]
-        whole = all(link.numeric for link in statement.terms) and all(n.places is None for n in numbers)
+        parts = [part for link in statement.terms for part in _items(link.term)]
+        whole = all(is_numeric(part) or part == Name("…") for part in parts) and all(n.places is None for n in numbers)
         if not numbers or not whole or (target.name in self.exact and target.name not in "ij"):
             return False
         if len(numbers) == 1 and target.name != "j":
@@ -390,7 +401,8 @@ class Aligner:
             for symbol in self.symbols(base, head, target):
                 for at in self.positions(statement, target, cells_at):
                     transposed = found.transposed != self.transposed
-                    cells = fit(written, self.exact[symbol].shape, at, by_rows=self.by_rows, transposed=transposed)
+                    by_rows = self.by_rows or any(_ROW.fullmatch(str(index)) for index in target.indices)
+                    cells = fit(written, self.exact[symbol].shape, at, by_rows=by_rows, transposed=transposed)
                     key = (symbol, tuple(cells or ()))
                     if cells and key not in seen:
                         seen.add(key)
@@ -415,8 +427,12 @@ class Aligner:
         for index in indices:
             if isinstance(index, int):
                 at.append(index - (target.name not in self.zero))
-            elif statement.place == "prose" and index in self.tokens:
-                at.append(self.tokens[index])
+            elif row := _ROW.fullmatch(index):
+                at.append(int(row[1]) - (target.name not in self.zero))
+            elif index.lower() in self.tokens and (statement.place == "prose" or index not in COUNTERS):
+                at.append(self.tokens[index.lower()])
+            elif statement.place == "prose" and index in PRONOUNS:
+                at.append(self.token)
             elif index in fixed:
                 at.append(int(fixed[index].value) - (f"{index} =" not in self.zero))
             elif len(index) == 1 or index in ("…", ":"):
@@ -519,7 +535,7 @@ class Aligner:
         self.alignment.leave(
             statement.line, statement.source, f"{symbol} is {rows}×{columns} in this exercise, {size} is written"
         )
-        if symbol in self.plan:
+        if symbol in self.plan and not (written.flat and statement.place in ("prose", "inline")):
             self.alignment.misshaped[symbol] = written
             self.operands_set_out(statement, symbol)
 
@@ -723,7 +739,8 @@ class Aligner:
         best = [option for option in agreeing if option[2] == max(o[2] for o in agreeing)]
         if len(best) > 1:
             best = [option for option in best if option in told] or best
-            best = [option for option in best if _base(option[0]) == spoken[0]] if len(best) > 1 and spoken else best
+            best = [option for option in best if _base(option[0]) in spoken[:1]] or best
+            best = [option for option in best if option[0].endswith(str(self.context.head))] or best
         if len(best) == 2 and best[1][0] in self.plan and self.plan[best[1][0]].op == "copy":
             best = best[:1]  # the only head's H is O
         if len(best) == 1:
@@ -737,6 +754,17 @@ class Aligner:
                 "more than one step has its size and values" if best else "no step of its size has half of its numbers"
             )
             self.alignment.leave(statement.line, statement.source, f"{what}, and {why} ({names})")
+
+    def by_values(self, statement: Statement, written: Table) -> bool:
+        """Place a matrix whose name cannot be meant as it is: Y for the output of a block, after that of attention."""
+        if written.vector is not None or written.scalar:
+            return False
+        options = [o for o in self.unnamed_options(statement, written) if o[2] >= HALF and o[0] in self.plan]
+        best = [o for o in options if o[2] == max(o[2] for o in options)]
+        if len(best) != 1 or self.alignment.answered(best[0][0]):
+            return False
+        self.accept(statement, best[0], "by its size and values")
+        return True
 
     def unnamed_options(self, statement: Statement, written: Table) -> Iterator[tuple[str, Entries, float]]:
         """Yield (symbol, cells, agreement) for everything the table fits."""
@@ -880,7 +908,15 @@ def _one_target_each(statement: Statement) -> list[Statement]:
 
 def is_hypothetical(statement: Statement) -> bool:
     """Return whether a statement is hypothetical: `If a_21 = 1, then …` and `for example 0.25, 0.5, 0.25`."""
-    return _SUPPOSED.search(statement.words) is not None and statement.place in ("inline", "prose", "plain")
+    if statement.place not in ("inline", "prose", "plain"):
+        return False
+    unnamed = statement.target is None and _EXAMPLE.search(statement.words) is not None
+    return unnamed or _SUPPOSED.search(statement.words) is not None
+
+
+def _items(term: Expression) -> tuple[Expression, ...]:
+    """Return the members of a list such as 1, 2, …, n; any other term by itself."""
+    return term.rows[0] if isinstance(term, Array) and term.flat else (term,)
 
 
 def _target_link(statement: Statement) -> tuple[Link, ...]:

@@ -18,7 +18,7 @@ _HEAD = re.compile(
 )
 _ASIDE = re.compile(r"(?:similar(?:ly)?(?: to)?|same as|as (?:in|for|with)|like(?: for)?|the)\s*$")
 _ROWS = re.compile(
-    r"\b(?:rows?|(?:for|of)\s+(?:tokens?|quer(?:y|ies)|positions?)|tokens?(?=\s+\d+\s*[:=]))\s+"
+    r"\b(?:rows?|(?:for|of)\s+(?:tokens?|quer(?:y|ies)|positions?)|(?:tokens?|quer(?:y|ies)|positions?)(?=\s+\d+\s*[:=]))\s+"
     r"(\d+(?:\s*(?:,|and|&)\s*\d+)*)",
     re.I,
 )
@@ -74,7 +74,7 @@ def counted_from_zero(statements: Iterable[Statement]) -> frozenset[str]:
     found: set[str] = set()
     for statement in statements:
         target = statement.target
-        if target is not None and 0 in target.indices:
+        if target is not None and (0 in target.indices or "row 0" in target.indices):
             found.add(target.name)
         found |= {f"{name} =" for name, term in statement.given if isinstance(term, Number) and term.value == 0}
     return frozenset(found)

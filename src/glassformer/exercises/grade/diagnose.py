@@ -50,15 +50,16 @@ class Step:
     """A step of the plan with the learner's cells, the wrong ones among them, and their expected values.
 
     `bases`: the step from the learner's own values, and from the exact ones; `used`: its values as used by the learner
-    in later steps.
+    in later steps; `operation`: what the learner computed, if not the plan's own operation of the symbol.
     """
 
     def __init__(
         self, plan: Plan, symbol: str, entries: Entries, wrong: Sequence[Compared], values: Mapping[str, Matrix[Any]],
-        bases: tuple[Matrix[Any], Matrix[Any]], used: Sequence[Matrix[Any]] = (),
+        bases: tuple[Matrix[Any], Matrix[Any]], used: Sequence[Matrix[Any]] = (), operation: Operation | None = None,
     ) -> None:  # fmt: skip
         self.plan, self.symbol, self.entries, self.wrong, self.values = plan, symbol, entries, wrong, values
         self.bases, self.used = bases, used
+        self.operation = plan[symbol] if operation is None else operation
         self.computed = bases[0]
         self.places = frozenset((symbol, cell.row, cell.column) for cell in wrong)
 
@@ -103,7 +104,7 @@ class Step:
             why = f"{names} should be {shown(value, cell.entry)}: the number is right, its sign is not"
             yield self.explains("a sign dropped", names, why, self.computed.map(_negative))
             return
-        operation = self.plan[self.symbol]
+        operation = self.operation
         if operation.op not in ("matmul", "linear"):
             return
         for name in dict.fromkeys(operation.inputs):
@@ -127,7 +128,7 @@ class Step:
 
     def single(self) -> Iterator[Mistake]:
         """Diagnose isolated entries one by one, as far as a sum of products allows."""
-        operation = self.plan[self.symbol]
+        operation = self.operation
         for cell in self.wrong:
             if cell.entry is None:
                 continue
@@ -141,7 +142,8 @@ class Step:
             name, why = self._reason(operation, cell, value)
             right = shown(value, cell.entry)
             said = f"{where} should be {right} from your numbers before it, {cell.entry.text} is written"
-            if value is not MASKED and any(value.overlaps(used[cell.row, cell.column]) for used in self.used):
+            used = [matrix[cell.row, cell.column] for matrix in self.used]
+            if value is not MASKED and any(x is not MASKED and value.overlaps(x) for x in used):
                 why = f"you go on with {right}, so it may be no more than a miscopied digit"
             yield Mistake(name, where, said + (f": {why}" if why else ""), place)
 
@@ -365,7 +367,15 @@ class Search:
                     ways = [self.follow.exact[symbol]]
                 bases = (_first_finite(ways), self.follow.exact[symbol])
                 used = [matrices[symbol] for matrices in self.follow.used.values() if symbol in matrices]
-                yield Step(self.plan, symbol, self.entries[symbol], wrong, self.follow.values, bases, used)
+                made = self._computed(symbol)
+                yield Step(self.plan, symbol, self.entries[symbol], wrong, self.follow.values, bases, used, made)
+
+    def _computed(self, symbol: str) -> Operation:
+        """Return the operation behind a step: O = H is no copy if H is not written."""
+        operation = self.plan[symbol]
+        while operation.op == "copy" and operation.inputs[0] in self.plan and operation.inputs[0] not in self.entries:
+            operation = self.plan[operation.inputs[0]]
+        return operation
 
     def local(self) -> list[Mistake]:
         return [mistake for step in self.steps() for mistake in (*step.swapped(), *step.signs())]
@@ -375,7 +385,8 @@ class Search:
         for symbol in [s for s in self.entries if s in self.plan and self.plan[s].op == "softargmax"]:
             found: set[Place] = set()
             said = []
-            for line, total, tolerance in weight_sums(self.plan, symbol, self.entries[symbol]):
+            shape = self.follow.exact[symbol].shape
+            for line, total, tolerance in weight_sums(self.plan, symbol, self.entries[symbol], shape):
                 wrong = {(symbol, *at) for at in line} & self.left
                 if len(wrong) > 1 and abs(total - 1) > tolerance:
                     found |= wrong
@@ -395,16 +406,17 @@ class Search:
         return [mistake for step in self.steps() if _few(step) for mistake in step.single()]
 
 
-def weight_sums(plan: Plan, symbol: str, entries: Entries) -> Iterator[tuple[Entries, Any, Any]]:
+def weight_sums(
+    plan: Plan, symbol: str, entries: Entries, shape: tuple[int, int]
+) -> Iterator[tuple[Entries, Any, Any]]:
     """Yield each complete line of weights with its sum and the rounding tolerance around 1: one unit per weight."""
     axis = 0 if plan.axis == "rows" else 1
     lines: dict[int, Entries] = {}
     for at, entry in entries.items():
         lines.setdefault(at[axis], {})[at] = entry
-    keys = {at[1 - axis] for at in entries}
     for line in lines.values():
         values = [entry.value for entry in line.values() if entry.value is not MASKED]
-        if len(line) == len(keys) == len(values) and len(values) > 1 and all(x.is_finite() for x in values):
+        if len(line) == shape[1 - axis] == len(values) and len(values) > 1 and all(x.is_finite() for x in values):
             units = [Fraction(10) ** -(entry.places or 0) for entry in line.values() if entry.places is not None]
             slack = max(units, default=Fraction(1, 10**6)) * len(values)
             yield line, sum(values[1:], values[0]), float(slack)

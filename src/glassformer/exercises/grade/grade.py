@@ -279,7 +279,7 @@ def _account(
 def _is_parameter(statement: Statement) -> bool:
     """Return whether a statement such as d_k = 2 or i = 1 is a parameter, not an answer."""
     target = statement.target
-    return target is not None and target.is_name and (target.label in PARAMETERS or target.name in COUNTERS)
+    return target is not None and (target.label in PARAMETERS or (target.is_name and target.name in COUNTERS))
 
 
 def _readable(reading: Reading, unread: tuple[Unread, ...]) -> None:
@@ -342,7 +342,7 @@ def _remarks(made: Plan, follow: FollowThrough, cells: Sequence[Compared]) -> It
     for symbol, entries in follow.entries.items():
         if symbol not in made or made[symbol].op != "softargmax":
             continue
-        for line, total, tolerance in weight_sums(made, symbol, entries):
+        for line, total, tolerance in weight_sums(made, symbol, entries, follow.exact[symbol].shape):
             if abs(total - 1) > tolerance:
                 text = shown(total, None, max(entry.decimals for entry in line.values()))
                 at, entry = next(iter(line.items()))
@@ -351,7 +351,8 @@ def _remarks(made: Plan, follow: FollowThrough, cells: Sequence[Compared]) -> It
     cut = [cell for cell in cells if cell.truncated and cell.entry is not None]
     if cut and cut[0].entry is not None:
         symbols = ", ".join(dict.fromkeys(cell.symbol for cell in cut))
-        said = f"{len(cut)} numbers are cut off rather than rounded ({symbols}): taken as right"
+        numbers = f"{len(cut)} numbers are" if len(cut) > 1 else "1 number is"
+        said = f"{numbers} cut off rather than rounded ({symbols}): taken as right"
         yield Note(cut[0].entry.line, "", said)
 
 

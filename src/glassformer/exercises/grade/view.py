@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import textwrap
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby
@@ -31,7 +32,7 @@ LEGEND = {
     "right": "no mark: right", "follows": "→ right, given your earlier numbers", "rounded": "~ rounded wrongly",
     "wrong": "✗ wrong", "missing": "? not found",
 }  # fmt: skip
-MOST_SENTENCES = 6  # maximum number of sentences about one step
+MOST_SENTENCES = 3  # maximum number of sentences about one step
 FIRST = 2  # mistakes on the first screen
 SHORTEST = 1500  # a report may have this many characters even if the homework is shorter
 LONGEST_SENTENCE = 260  # on the first screen
@@ -74,11 +75,10 @@ class GradeView:
 def view(grade: Grade) -> GradeView:
     graded = bool(grade.title or grade.cells)
     details = (
-        ("Points", _points(grade)),
         ("Sums in your text", _sums(grade)),
-        ("Could not be read", (f"line {u.line}: {_short(u.source)}: {_named(u.reason)}." for u in grade.unread)),
+        ("Could not be read", (f"line {u.line}: {_short(u.source)}: {named(u.reason)}." for u in grade.unread)),
         ("Crossed out, so not graded", (f"line {u.line}: {_short(u.source)}" for u in grade.struck)),
-        ("How it was read", _notes(grade)),
+        ("Notes", _notes(grade)),
     )
     listed = ((title, tuple(items)) for title, items in details)
     return GradeView(
@@ -110,7 +110,7 @@ def shown_name(symbol: str) -> str:
     return block(name(symbol)).lines[0]
 
 
-def _named(text: str) -> str:
+def named(text: str) -> str:
     """Replace internal symbols such as QKt1 or Su by their displayed names."""
     return re.sub(r"\b(?:QKt|KtQ|Su)\d*\b", lambda found: shown_name(found.group()), text)
 
@@ -121,7 +121,8 @@ def _named(text: str) -> str:
 def summary(grade: Grade) -> Iterator[str]:
     counts = grade.count()
     every = len(grade.cells)
-    written = every - counts["missing"]
+    misshaped = sum(cell.verdict == "wrong" and cell.given is None for cell in grade.cells)
+    written, wrong = every - counts["missing"] - misshaped, counts["wrong"] - misshaped
     if grade.score is None:
         yield "Nothing to grade: none of the steps of this exercise was found in your text."
         yield from grade.points.comments if grade.points is not None else ()
@@ -130,24 +131,27 @@ def summary(grade: Grade) -> Iterator[str]:
     if grade.points is None:
         yield f"Score {100 * grade.score:.0f} % of {_number(every, 'number')}."
     else:
-        yield f"{shown_points(grade.points.total)} of {shown_points(grade.points.maximum)} points."
+        steps = ", ".join(_points(grade))
+        total = f"{shown_points(grade.points.total)} of {shown_points(grade.points.maximum)} points"
+        yield f"{total}: {steps}." if steps else f"{total}."
         yield from grade.points.comments
     good = counts["right"] + counts["follows"]
-    said = [f"{good} of the {written} you wrote are right"]
+    said = [f"{good} of the {written} you wrote {'is' if good == 1 else 'are'} right"]
     if counts["follows"]:
-        said[0] += f" ({counts['follows']} of them follow from your own earlier numbers)"
+        said[0] += f" ({_follow(counts['follows'])} from your own earlier numbers)"
     said += [f"{counts['rounded']} off in the last digit"] if counts["rounded"] else []
-    said += [f"{counts['wrong']} wrong"] if counts["wrong"] else []
+    said += [f"{wrong} wrong"] if wrong else []
     text = ", ".join(said) + "."
     perfect = counts["right"] == every and not grade.accounting.unread and not grade.unread
-    yield ("Well done: every number is right." if perfect else text[0].upper() + text[1:])
+    if written:
+        yield "Well done: every number is right." if perfect else text
     if counts["missing"]:
         yield f"{_number(counts['missing'], 'number')} not found: {_few(list(_absent(grade)), ', ')}."
     whole = [
         s for s in grade.symbols() if all(c.verdict in ("right", "follows") for c in grade.cells if c.symbol == s)
     ]
     if whole and counts["right"] != every:
-        yield f"Nothing to mend in {_few([shown_name(s) for s in whole])}."
+        yield f"Nothing to correct in {_few([shown_name(s) for s in whole])}."
     yield from _accounted(grade)
 
 
@@ -174,45 +178,48 @@ def _absent(grade: Grade) -> Iterator[str]:
 
 def _mistakes(grade: Grade) -> Iterator[str]:
     for symbol in dict.fromkeys(c.symbol for c in grade.cells if c.verdict == "wrong" and c.given is None):
-        yield f"{shown_name(symbol)} does not have the size that it should have."
+        mine = [c for c in grade.cells if c.symbol == symbol]
+        size = f"{max(c.row for c in mine)}×{max(c.column for c in mine)}"
+        yield f"{shown_name(symbol)}: it is written in another size than {size}, which it has in this exercise."
     lines = {(c.symbol, c.row - 1, c.column - 1): c.line for c in grade.cells if c.line}
     for mistake in grade.mistakes:
         found = [lines[place] for place in mistake.cells if place in lines]
         line = f" (line {min(line for line in found if line)})" if any(found) else ""
-        yield _named(f"{mistake.name[0].upper() + mistake.name[1:]}, {mistake.where}{line}. {mistake.why}.")
-    named = {place for mistake in grade.mistakes for place in mistake.cells}
+        yield named(f"{mistake.where}{line}: {mistake.name}. {mistake.why}.")
+    explained = {place for mistake in grade.mistakes for place in mistake.cells}
     wrong = [c for c in grade.cells if c.verdict == "wrong" and c.given is not None]
-    alone = [c for c in wrong if (c.symbol, c.row - 1, c.column - 1) not in named]
+    alone = [c for c in wrong if (c.symbol, c.row - 1, c.column - 1) not in explained]
     for symbol, group in groupby(alone, key=lambda c: c.symbol):
         cells = list(group)
         first = cells[0]
         line = f" in line {first.line}" if first.line else ""
         which = "It is" if len(cells) == 1 else "The first is"
         yield (
-            f"{shown_name(symbol)}: {_number(len(cells), 'number')} wrong, which no mistake that we know explains. "
-            f"{which} {_short(first.given or '', 40)}{line}, which should be {first.follows or first.expected}."
+            f"{shown_name(symbol)}: {_number(len(cells), 'wrong number')}; no common mistake explains "
+            f"{'it' if len(cells) == 1 else 'them'}. "
+            f"{which} {_short(first.given or '', 40)}{line} and should be {first.follows or first.expected}."
         )
 
 
 def _points(grade: Grade) -> Iterator[str]:
+    """Yield the points of each step of the rubric."""
     for step in grade.points.steps if grade.points is not None and grade.points.declared else ():
-        said = f"{shown_name(step.step)}: {shown_points(step.points)} of {shown_points(step.maximum)}"
+        said = f"{shown_name(step.step)} {shown_points(step.points)} of {shown_points(step.maximum)}"
         if step.graded is not None:
-            yield f"{said}, set by hand ({shown_points(step.graded)} by the grader)."
+            yield f"{said} (set by hand, {shown_points(step.graded)} by the grader)"
         elif step.source:
-            what = "the rest is judged" if step.written else "not written, judged"
-            yield f"{said}; {what} by {shown_name(step.source)}."
+            yield f"{said} ({'the rest' if step.written else 'not written,'} judged by {shown_name(step.source)})"
         else:
-            yield f"{said}." if step.written else f"{said}, not found."
+            yield said if step.written else f"{said} (not found)"
 
 
 def outline(grade: Grade) -> Iterator[str]:
     """Yield what a learner may know before handing in again: summary, mistakes and unread numbers, but no values."""
     yield from summary(grade)
     for mistake in grade.mistakes:
-        yield _named(f"{mistake.name[0].upper() + mistake.name[1:]}, {mistake.where}.")
+        yield named(f"{mistake.where}: {mistake.name}.")
     for item in grade.unread:
-        yield f"Could not be read: line {item.line}: {_short(item.source)}: {_named(item.reason)}."
+        yield f"Could not be read: line {item.line}: {_short(item.source)}: {named(item.reason)}."
 
 
 def marked(grade: Grade) -> dict[str, str]:
@@ -235,17 +242,17 @@ def _steps(grade: Grade) -> Iterator[StepView]:
 
 
 def _said(cells: Sequence[Cell]) -> str:
-    """Summarize the verdicts: right; 2 follow, the rest is right; 1 wrong …"""
-    words = {"follows": "right, given your earlier numbers", "rounded": "off in the last digit", "wrong": "wrong",
-             "missing": "not found"}  # fmt: skip
-    counts = {verdict: sum(c.verdict == verdict for c in cells) for verdict in words}
-    parts = [f"{count} {words[verdict]}" for verdict, count in counts.items() if count]
-    if not parts:
+    """Summarize the verdicts: right; 5 right, 2 follow from your earlier numbers, 1 wrong …"""
+    counts: Counter[str] = Counter(c.verdict for c in cells)
+    if counts["right"] == len(cells):
         return "right"
     if counts["follows"] == len(cells):
         return "right, given your earlier numbers"
-    rest = len(cells) - sum(counts.values())
-    return ", ".join([*([f"{rest} right"] if rest else []), *parts])
+    words = {"right": "right", "follows": "", "rounded": "off in the last digit", "wrong": "wrong",
+             "missing": "not found"}  # fmt: skip
+    parts = [f"{counts[verdict]} {said}" for verdict, said in words.items() if counts[verdict]]
+    follow = f"{_follow(counts['follows'])} from your earlier numbers"
+    return ", ".join(follow if part == f"{counts['follows']} " else part for part in parts)
 
 
 def _sentences(cells: Sequence[Cell]) -> Iterator[str]:
@@ -304,12 +311,16 @@ def _notes(grade: Grade) -> Iterator[str]:
         found.setdefault(note.assumption, []).append(note.line)
     for said, lines in found.items():
         places = list(dict.fromkeys(map(str, lines)))
-        yield f"line{'s' if len(places) > 1 else ''} {_and(places)}: {_named(said)}."
+        yield f"line{'s' if len(places) > 1 else ''} {_and(places)}: {named(said)}."
 
 
 def _short(text: str, most: int = 90) -> str:
     text = " ".join(text.split())
     return text if len(text) <= most else text[: most - 1] + "…"
+
+
+def _follow(count: int) -> str:
+    return f"{count} follow{'s' if count == 1 else ''}"
 
 
 def _number(count: int, what: str) -> str:
@@ -360,14 +371,16 @@ def _omitted(count: int) -> str:
 
 
 def _parts(shown: GradeView, block: Callable[[StepView], Lines], item: Callable[[str], Lines]) -> Iterator[Part]:
-    """Yield the parts after the first screen: steps to mend, other mistakes, what was not read, the rest."""
+    """Yield the parts after the first screen: steps with something to say, other mistakes, what was not read, the rest.
+
+    The first screen names the steps in which everything is right.
+    """
     steps = [(STEPS, place, block(step)) for place, step in enumerate(shown.steps)]
     yield from (part for part, step in zip(steps, shown.steps, strict=True) if step.sentences)
     yield from (("Also wrong", place, item(said)) for place, said in enumerate(shown.mistakes[FIRST:]))
     for title, items in sorted(shown.details, key=lambda detail: detail[0] != "Could not be read"):
         above = title if shown.steps or shown.summary else ""
         yield from ((above, place, item(said)) for place, said in enumerate(items))
-    yield from (part for part, step in zip(steps, shown.steps, strict=True) if not step.sentences)
 
 
 def _legend(shown: GradeView) -> list[str]:

@@ -79,7 +79,7 @@ NAMES = _table({
 # parameters, not results: recognized and ignored
 PARAMETERS = frozenset(
     ["d", "d_k", "d_v", "d_q", "d_m", "d_h", "d_{model}", "d_{head}", "dk", "dv", "n", "n_{heads}", "num_{heads}",
-     "h", "N", "T", "L", "m", "k", "√(d_k)", "√(dk)"]
+     "h", "N", "T", "L", "m", "k", "√(d_k)", "√(dk)", "√d_k", "√dk", "ε"]
 )  # fmt: skip
 _LABELS = ("head", "h", "masked", "scaled", "final")  # words among indices
 _FUNCTIONS = {
@@ -295,9 +295,25 @@ _WORDS: tuple[tuple[str, tuple[str, ...]], ...] = (
 )  # fmt: skip
 
 
+_FOREIGN = {
+    r"anfrage|requête|consulta\b": ("Q",),
+    r"schlüssel|chiav[ei]|\bclés?\b|\bclaves?\b": ("K",),
+    r"\bwerte?\b|\bvalor[ei]s?\b|valeurs?": ("V",),
+    r"punteggi|punktzahl|puntuaci|puntaje|skalarprodukt|produits? scalaire|prodott[oi] scalar": SCORES,
+    r"skalier|divis[eoi]": ("S", "Su"),
+    r"maskier|masqué|mascherat|enmascarad": ("S",),
+    r"gewicht|aufmerksamkeit|\bpes[io]\b|\bpoids\b|\bpesos\b|attenzione|atención": ("A",),
+    r"ausgabe|ergebnis|sorties?\b|uscit[ae]|salidas?|risultat|résultat": ("H", "O"),
+    r"mittelwert|moyenne|\bmedia\b": ("mu", "muF"),
+    r"varianz|varianza": ("var", "varF"),
+    r"residuum|résidu|residuo": ("R", "RF"),
+}  # fmt: skip
+_TOPICS = tuple((re.compile(pattern), bases) for pattern, bases in (*_WORDS, *_FOREIGN.items()))
+
+
 def topics(words: str) -> tuple[str, ...]:
     """Return the symbols that prose mentions, the last mentioned first."""
     low = words.lower()
-    found = [(match.start(), bases) for pattern, bases in _WORDS for match in re.finditer(pattern, low)]
+    found = [(match.start(), bases) for pattern, bases in _TOPICS for match in pattern.finditer(low)]
     ordered = [base for _, bases in sorted(found, key=lambda item: -item[0]) for base in bases]
     return tuple(dict.fromkeys(ordered))

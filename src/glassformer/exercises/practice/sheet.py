@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from typing import Any
 
 import yaml
@@ -25,8 +26,8 @@ def key(exercise: Exercise, form: str) -> str:
     return render(solve(exercise), form)
 
 
-def sheet(exercise: Exercise, form: str) -> str:
-    """Return the question: what is given and what to find, with space for the answers."""
+def sheet(exercise: Exercise, form: str, width: int = 100) -> str:
+    """Return the question: what is given and what to find, with space for the answers; text has lines of `width`."""
     if form not in ENDINGS:
         raise InputError(f"sheets cannot be made as {form!r}", f"choose one of {', '.join(ENDINGS)}")
     solution = solve(exercise)
@@ -52,7 +53,8 @@ def sheet(exercise: Exercise, form: str) -> str:
         case _:
             blocks = [plain.equation(sides) for sides in equations]
             lines = [f"  {plain.text(name(symbol))} = {words}".rstrip() for symbol, words in wanted]
-            return "\n\n".join([exercise.title, text, *blocks, "Find:\n" + "\n".join(lines)]) + "\n"
+            wrapped = textwrap.fill(text, width)
+            return "\n\n".join([exercise.title, wrapped, *blocks, "Find:\n" + "\n".join(lines)]) + "\n"
 
 
 def asked(solution: Solution) -> list[tuple[str, str]]:

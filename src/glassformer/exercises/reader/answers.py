@@ -74,10 +74,11 @@ class Answers:
         if noun is not None:
             return target_of(noun if head is None else Name(noun.name, (head,)))
         read = formula(key.text, key.line)
-        if read.problems or len(read.drafts) != 1 or len(read.drafts[0].terms) != 1:
+        terms = read.drafts[0].terms if len(read.drafts) == 1 else []
+        if read.problems or not terms or (len(terms) > 1 and not isinstance(terms[0].term, Name)):
             self.unread.append(Unread(key.line, key.text[:200], "this is not a symbol such as Q, Q_1 or w_{1,2}"))
             return None
-        term = read.drafts[0].terms[0].term
+        term = terms[0].term  # of O, or of O = concat(H1, H2)·W_O
         if head is not None and isinstance(term, Name) and not term.indices:
             term = Name(term.name, (head,), term.upper)
         return target_of(term)
@@ -180,6 +181,11 @@ def _yaml(text: str, name: str) -> Mapping[Scalar, Any]:
 
     loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
     try:
+        depth = 0
+        for event in yaml.parse(text, Loader=loader):  # libyaml's composer overflows the stack on deep nesting
+            depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
+            if depth > DEEPEST:
+                raise InputError(f"{name} is nested too deeply", "write matrices as lists of lists")
         node = yaml.compose(text, Loader=loader)
         tree = None if node is None else _Nodes().value(node, 0)
     except yaml.YAMLError as error:
@@ -310,6 +316,7 @@ def _blocks(found: Answers, rows: list[Row]) -> None:
     """
     symbol: Scalar | None = None
     headed = False
+    title = ""  # of a sheet or a section: "Head 1"
     body: list[tuple[Expression, ...]] = []
     for line, row in [*rows, (0, [])]:
         while row and not row[-1]:
@@ -321,9 +328,11 @@ def _blocks(found: Answers, rows: list[Row]) -> None:
         same = numeric and symbol is not None and row[0] == symbol.text and len(row) > 1
         starts = bool(row) and not _NUMBER.match(row[0]) and not labelled and not same
         if (not row or (starts and row[0])) and symbol is not None and body:
-            _block(found, symbol, body)
-            symbol, body, headed = None, [], False
+            _block(found, symbol, body, title)
+            symbol, body, headed, title = None, [], False, ""
         if starts and row[0]:
+            if symbol is not None:
+                title = f"{title} {symbol.text}".strip()
             symbol, body, headed = Scalar(row[0].rstrip("=: "), line), [], not numeric and len(row) > 1
         elif starts:
             headed = symbol is not None  # column headers beside an empty corner
@@ -341,7 +350,7 @@ def _is_vector(label: str) -> bool:
     return label[:1].lower() in "qkvzo" and label[1:].lstrip("_").isdecimal()
 
 
-def _block(found: Answers, symbol: Scalar, body: list[tuple[Expression, ...]]) -> None:
+def _block(found: Answers, symbol: Scalar, body: list[tuple[Expression, ...]], title: str) -> None:
     target = found.target(symbol)
     if target is None:
         return
@@ -350,4 +359,4 @@ def _block(found: Answers, symbol: Scalar, body: list[tuple[Expression, ...]]) -
         found.unread.append(Unread(symbol.line, symbol.text, "the rows of the matrix differ in length"))
     term: Expression = body[0][0] if matrix.shape == (1, 1) else matrix
     link = Link(symbol.line, "=", term)
-    found.statements.append(Statement(symbol.line, symbol.text, target, (link,), place="answer"))
+    found.statements.append(Statement(symbol.line, symbol.text, target, (link,), title, title, place="answer"))

@@ -11,6 +11,10 @@ from dataclasses import dataclass
 _CORNERS = {"⎡": ("⎢", "⎣", "⎤"), "⎛": ("⎜", "⎝", "⎞")}
 _CLOSING = frozenset("⎤⎥⎦⎞⎟⎠")
 MAX_ROWS = 100
+_LINEAR = re.compile(r"[\[(]?[■█]\(([^()\n]*(?:\([^()\n]*\)[^()\n]*)*)\)[\])]?")  # Word's linear format: [■(1&0@0&2)]
+
+_ENTRY = r"[-+−]?(?:\d+(?:\.\d+)?|∞)"
+_ROUND = re.compile(rf"\((\s*{_ENTRY}(?:[ \t]+{_ENTRY})+(?:\s*;\s*{_ENTRY}(?:[ \t]+{_ENTRY})+)+\s*)\)")  # (1 0; 0 2)
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,6 +28,7 @@ class _Drawn:
 
 def inline(text: str) -> str:
     """Rewrite the document with every drawn matrix on one line."""
+    text = _ROUND.sub(r"[\1]", _LINEAR.sub(_matrix, text))
     if not any(corner in text for corner in _CORNERS):
         return text
     lines = text.split("\n")
@@ -31,6 +36,11 @@ def inline(text: str) -> str:
     for band in _bands(found):
         _rewrite(lines, band)
     return "\n".join(lines)
+
+
+def _matrix(found: re.Match[str]) -> str:
+    rows = (", ".join(cell.strip() for cell in row.split("&")) for row in found[1].split("@"))
+    return f"[[{'], ['.join(rows)}]]"
 
 
 def _in_line(lines: list[str], row: int, line: str) -> list[_Drawn]:

@@ -11,7 +11,8 @@ _POINT = re.compile(r"(?<![\d.])\d*\.\d+(?![\d.])")
 _HEADING = re.compile(r"^[\s#*]*\d+\.\d+\.?(?=\s)", re.M)  # 2.1 Weights
 _LIST = re.compile(r"\d,\d+,\d")
 _BRACES = re.compile(r"(?<=\d)\{,\}(?=\d)")
-_SEMICOLONS = re.compile(r"[\[(]\s*[-+−]?\d+(?:,\d+)?\s*(?:;\s*[-+−]?\d+(?:,\d+)?\s*)+[\])]")
+_NUMBER = r"(?:[-+−]?\d+(?:,\d+)?|[-−](?:∞|inf))"
+_SEMICOLONS = re.compile(rf"[\[(]\s*{_NUMBER}\s*(?:;\s*{_NUMBER}\s*)+[\])]")
 
 
 def find(text: str) -> bool:

@@ -257,7 +257,9 @@ _STRONG = re.compile(
 )
 _SIGNS = re.compile(r"[-+*/=<>()\[\]{},;|~:.]+$")
 _WORDS = re.compile(r"[A-Za-zÀ-ÿ]{3,}")
-_DECIMALS = re.compile(r"(?<![\w.])[-−]?\d+\.\d+(?![\w]|\.\d)(?:\s*,\s*[-−]?\d+(?:\.\d+)?(?![\w]|\.\d))*")
+_DECIMALS = re.compile(
+    r"(?<![\w.])[-−]?\d+\.\d+(?![\w]|\.\d)(?:(?:\s*,\s*(?:and\s+)?|\s+and\s+)[-−]?\d+(?:\.\d+)?(?![\w]|\.\d))*"
+)
 _WHOLE = re.compile(r"(?<![\w.,])\d+(?![\w]|[.,]\d)")
 _CUES = re.compile(
     r"(?:gets?|gives?|equals|obtain|circa|about|approximately|roughly|around|ca\.|total of|is)\s*[:~]?\s*$", re.I
@@ -267,10 +269,15 @@ _REFERENCE = re.compile(
 )
 _EMPHASIS = re.compile(r"(?<![\w*)])\*(\w{1,20})\*(?![\w*(])")
 _DOT = re.compile(r"\b([qkQK]_?\{?\d{1,2}\}?)\s*\.\s*(?=[kqKQ]_?\{?\d)")  # q1 . k1
+_TRANSPOSED = re.compile(r"\b([A-Z]\d?)\.T\b(?!\.)")  # Q @ K.T
 _CALL = re.compile(r"[A-Za-z]{1,12}\([A-Za-z]?_?\{?\d")  # score(q1, k1)
 _NAMED = re.compile(r"[A-Za-z]\w*(?:[(\[][\w,]{1,12}[)\]])?")
 _SHORT_NAME = re.compile(r"[WwQqKkVvd][qkvoQKVO]$|[A-Z]{2}$")
 _PYTHON = re.compile(r"\b(?:np|numpy|torch|math)\.(?:(?:array|tensor|matrix)\b)?")
+# keyword arguments of a call: softmax(S, dim=-1)
+_KEYWORD = re.compile(
+    r"(?:,\s*|(?<=\())(?:axis|dim|keepdims?|ddof|dtype|decimals|precision)\s*=\s*[-\w.]{1,20}(?=\s*[,)])"
+)
 _ASSIGNED = re.compile(r"^\s*[A-Za-z][\w\[\]{}^,]{0,30}\s*=[^=]")
 _LIST = re.compile(r"\[[^\[\]]*[\d\]][^\[\]]*[,;\s][^\[\]]*")
 
@@ -353,7 +360,7 @@ def _joined(rows: list[str], index: int) -> int:
 
 
 def _line(text: str, line: int, code: bool) -> Iterator[Event]:
-    body = _COMMANDS.sub(" ", text)
+    body = _KEYWORD.sub("", _COMMANDS.sub(" ", text))
     if code:
         body = _PYTHON.sub("", re.sub(r"\.T\b", "^T", re.sub(r"#[^\n]*", "", body)))
         if body.lstrip().startswith(("import ", "from ", "def ", "print(")):
@@ -364,7 +371,7 @@ def _line(text: str, line: int, code: bool) -> Iterator[Event]:
             return
     else:
         bold = "**" if re.search(r"[\d)]\s?\*\*\s?[\d(]", body) else ""
-        body = _DOT.sub(r"\1 · ", body)
+        body = _DOT.sub(r"\1 · ", _TRANSPOSED.sub(r"\1^T", body))
         body = _EMPHASIS.sub(r"\1", body.replace("**", bold)).replace("<sub>", "_").replace("</sub>", "")
     marker = _MARKER.match(body)
     body = body[marker.end() :] if marker else body
@@ -389,7 +396,7 @@ def _line(text: str, line: int, code: bool) -> Iterator[Event]:
 def _numbers(body: str, at: int, low: int, high: int, line: int) -> Iterator[Event]:
     """Yield decimals in prose, and integers that the preceding words announce."""
     for found in _DECIMALS.finditer(body, low, high):
-        text = found.group().rstrip(" ,")
+        text = re.sub(r"(?:\s*,)?\s+and\s+", ", ", found.group()).rstrip(" ,")
         if not _REFERENCE.search(body[max(0, found.start() - 20) : found.start()]):
             yield Event("words", body[at : found.start()], line)
             yield Event("number", f"[{text}]" if "," in text else text, line)
@@ -519,6 +526,7 @@ def markdown_table(text: str, line: int) -> Table:
             continue
         cells = row.split("\t") if "\t" in row and "|" not in row else row.strip().strip("|").split("|")
         rows.append([_cell(cell, line + offset) for cell in cells])
+    rows = [row for row in rows if any(cell.text for cell in row)]  # an empty header
     return _table(rows, line, text)
 
 

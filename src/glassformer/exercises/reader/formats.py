@@ -18,7 +18,7 @@ from typing import Any
 from zipfile import BadZipFile, ZipFile
 
 from glassformer.errors import InputError
-from glassformer.exercises.reader.pdf import page_text
+from glassformer.exercises.reader.pdf import join_pages, page_text
 from glassformer.exercises.reader.printouts import SHOWN, bare
 
 MAX_UNPACKED = 50_000_000  # maximum unpacked size of a DOCX or XLSX, in bytes
@@ -148,7 +148,7 @@ def _pdf(data: bytes, name: str) -> str:
     if not any(char.isalnum() for page in pages for char in page):
         remedy = "scan it with text recognition, or export the PDF from the program it was written in"
         raise InputError(f"{name} has no text layer: it is a scan or a photo", remedy)
-    return "\n\n".join(pages)
+    return join_pages(pages)
 
 
 def _unpackable(data: bytes, name: str, what: str) -> None:
@@ -207,6 +207,8 @@ def _xlsx(data: bytes, name: str) -> str:
     try:
         book = openpyxl.load_workbook(io.BytesIO(data), read_only=True, data_only=True)
         for sheet in book.worksheets:
+            if len(book.worksheets) > 1:
+                writer.writerows([[sheet.title], []])
             for row in sheet.iter_rows(values_only=True):
                 cells += len(row)
                 if cells > MAX_CELLS:

@@ -17,6 +17,13 @@ _NUMBER = re.compile(r"[-−+]?(?:\d+(?:\.\d+)?|\.\d+)(?:/\d+)?|[-−]∞")
 _PIECES = re.compile(r"[\uf8eb-\uf8fe⎛⎜⎝⎞⎟⎠⎡⎢⎣⎤⎥⎦]")  # of tall brackets
 _EQUATION = re.compile(r"\(\d{1,3}\)")
 _ROOT = "√"
+_UNMAPPED = re.compile(r"\(cid:\d+\)")  # a glyph without a character: in practice a piece of a tall bracket
+_ROW = re.compile(rf"\s*(?:{_NUMBER.pattern})(?:\s+(?:{_NUMBER.pattern}))+\s*")
+_MARGIN = re.compile(
+    r"\s*(?:\d{1,2}[/.]\d{1,2}[/.]\d{2,4},? \d{1,2}:\d\d(?: [AP]M)?.{0,80}"
+    r"|(?:ﬁle|file|https?):/{2,3}\S+(?:\s+\d+/\d+)?"
+    r"|(?:[Pp]age |[Ss]eite |[Pp]agina )?\d{1,3}(?:\s?/\s?\d{1,3}| of \d{1,3})?)\s*"
+)
 
 
 @dataclass(slots=True)
@@ -26,6 +33,15 @@ class _Word:
     right: float
     base: float
     size: float
+
+
+@dataclass(frozen=True, slots=True)
+class _Bracket:
+    """A tall bracket, or a piece of one, and the range of baselines that it spans."""
+
+    left: float
+    low: float
+    high: float
 
 
 @dataclass(slots=True)
@@ -43,7 +59,7 @@ class _Run:
 
     line: int
     words: list[_Word]
-    beside: bool  # whether text stands to its left in the same line
+    beside: bool  # whether text stands to its left in the same line, with no tall bracket between
 
     @property
     def left(self) -> float:
@@ -53,17 +69,42 @@ class _Run:
     def right(self) -> float:
         return self.words[-1].right
 
+    @property
+    def base(self) -> float:
+        return self.words[0].base
+
+
+def join_pages(pages: Iterable[str]) -> str:
+    """Join the texts of pages; a table goes on across a page break, and headers and footers come last.
+
+    The lines that a browser prints around a page (the date, the address, the page number) are kept, each on a line
+    that begins with "Page header or footer:".
+    """
+    text, margins = "", []
+    for page in pages:
+        lines = page.split("\n")
+        while lines and _MARGIN.fullmatch(lines[0]):
+            margins.append(lines.pop(0))
+        while lines and _MARGIN.fullmatch(lines[-1]):
+            margins.append(lines.pop())
+        before = text.rpartition("\n")[2]
+        goes_on = bool(lines) and _ROW.fullmatch(before) is not None and _ROW.fullmatch(lines[0]) is not None
+        text += ("" if not text else "\n" if goes_on else "\n\n") + "\n".join(lines)
+    return "\n".join([text, *(["", *(f"Page header or footer: {line}" for line in margins)] if margins else [])])
+
 
 def page_text(chars: Iterable[Any]) -> str:
     """Return the text of a page from its characters, objects of pdfminer with a box and a matrix."""
-    brackets: list[_Word] = []
+    brackets: list[_Bracket] = []
     plain: list[_Word] = []
     for char in chars:
         left, _, right, _ = char.bbox
         word = _Word(char.get_text(), left, right, char.matrix[5], char.size)
-        tall = "CMEX" in char.fontname or _PIECES.search(word.text)
+        extends = "CMEX" in char.fontname  # TeX's pieces extend down from their base
+        tall = extends or _PIECES.search(word.text) or _UNMAPPED.fullmatch(word.text)
         if tall and word.text != _ROOT and "radical" not in word.text:
-            brackets.append(word)
+            below, above = (2.6, 0.3) if extends else (0.9, 0.9)
+            brackets.append(_Bracket(left, word.base - below * word.size, word.base + above * word.size))
         elif word.text.strip():
             plain.append(word)
     if not plain:
@@ -114,7 +155,8 @@ def _words(chars: list[_Word], size: float) -> list[_Word]:
         else:
             if words and script:
                 words[-1].text += "}"
-            words.append(_Word(f"{mark}{{{char.text}" if mark else char.text, char.left, char.right, base, char.size))
+            text = f"{mark}{{{char.text}" if mark else char.text
+            words.append(_Word(text, char.left, char.right, base if small else char.base, char.size))
         script = mark
     if words and script:
         words[-1].text += "}"
@@ -126,19 +168,13 @@ def _decimal(before: str, char: str) -> bool:
     return bool(re.search(r"\d$", before) and char == ".") or bool(re.search(r"\d\.$", before) and char.isdigit())
 
 
-def _render(lines: list[_Line], brackets: list[_Word], size: float) -> Iterator[str]:
-    runs = [run for at, line in enumerate(lines) for run in _runs(at, line, brackets, size)]
+def _render(lines: list[_Line], brackets: list[_Bracket], size: float) -> Iterator[str]:
+    runs = [run for at, line in enumerate(lines) for run in _runs(at, line, brackets)]
     inserted: dict[int, list[_Word]] = {}
     used: set[int] = set()
-    for stack in _stacks(runs, lines, size):
+    for stack in _stacks(runs, size):
         rows = ", ".join("[" + ", ".join(w.text.replace("−", "-") for w in run.words) + "]" for run in stack)
-        named = next((run.line for run in stack if run.beside), None)
-        top, bottom = lines[stack[0].line].base, lines[stack[-1].line].base
-        if named is None:
-            own = {run.line for run in stack}
-            between = [k for k, line in enumerate(lines) if bottom < line.base < top and k not in own]
-            left = [k for k in between if min(w.left for w in lines[k].words) < stack[0].left]
-            named = min(left, key=lambda k: abs(lines[k].base - (top + bottom) / 2), default=stack[0].line)
+        named = _named_line(lines, stack)
         used |= {id(word) for run in stack for word in run.words}
         matrix = _Word(f"[{rows}]", stack[0].left, max(run.right for run in stack), lines[named].base, size)
         inserted.setdefault(named, []).append(matrix)
@@ -146,9 +182,13 @@ def _render(lines: list[_Line], brackets: list[_Word], size: float) -> Iterator[
     for at, line in enumerate(rest):
         if line.words:
             line.words.sort(key=lambda word: word.left)
+        for matrix in inserted.get(at, []):
+            _without_brackets(line, matrix)
         if at in inserted:
             _fractions(rest, at, size)
     for line in (line for line in rest if line.words):
+        if all(word.text in "()[]" for word in line.words):
+            continue  # pieces of a bracket
         *words, last = line.words
         if words and _EQUATION.fullmatch(last.text) and last.left - words[-1].right > 1.5 * size:
             yield " ".join(word.text for word in words)
@@ -157,16 +197,40 @@ def _render(lines: list[_Line], brackets: list[_Word], size: float) -> Iterator[
             yield " ".join(word.text for word in line.words)
 
 
-def _runs(at: int, line: _Line, brackets: list[_Word], size: float) -> Iterator[_Run]:
+def _without_brackets(line: _Line, matrix: _Word) -> None:
+    """Remove the brackets that stand around a matrix as characters of the line."""
+    at = next(k for k, word in enumerate(line.words) if word is matrix)
+    around = [word.text for word in line.words[max(at - 1, 0) : at + 2 : 2]]
+    if around in (["[", "]"], ["(", ")"]):
+        line.words[at - 1 : at + 2] = [matrix]
+
+
+def _named_line(lines: list[_Line], stack: list[_Run]) -> int:
+    """Return the line of the equation that a stack belongs to: the one with text to its left nearest to its middle."""
+    top, bottom = stack[0].base, stack[-1].base
+    left = {
+        k: [w.text for w in line.words if w.right <= stack[0].left + 1]
+        for k, line in enumerate(lines)
+        if bottom - 1 <= line.base <= top + 1
+    }
+    left = {k: texts for k, texts in left.items() if any(not _NUMBER.fullmatch(text) for text in texts)}
+    equations = {k: texts for k, texts in left.items() if texts[-1].endswith(("=", "≈"))}
+    middle = (top + bottom) / 2
+    return min(equations or left, key=lambda k: abs(lines[k].base - middle), default=stack[0].line)
+
+
+def _runs(at: int, line: _Line, brackets: list[_Bracket]) -> Iterator[_Run]:
     """Yield the numbers of a line that stand together; a tall bracket between two of them divides them."""
     current: list[_Word] = []
     beside = False
+    last: _Word | None = None
     for word in [*line.words, None]:
         numeric = word is not None and _NUMBER.fullmatch(word.text) is not None
-        divided = bool(current) and word is not None and any(
-            current[-1].right - 1 <= b.left <= word.left + 1 and -0.3 * size < b.base - line.base < 2.6 * size
-            for b in brackets
+        divided = last is not None and word is not None and any(
+            last.right - 1 <= b.left <= word.left + 1 and b.low < line.base < b.high for b in brackets
         )  # fmt: skip
+        last = word
+        beside = beside and not divided
         if current and (not numeric or divided):
             yield _Run(at, current, beside)
             current, beside = [], False
@@ -176,7 +240,7 @@ def _runs(at: int, line: _Line, brackets: list[_Word], size: float) -> Iterator[
             beside = True
 
 
-def _stacks(runs: list[_Run], lines: list[_Line], size: float) -> Iterator[list[_Run]]:
+def _stacks(runs: list[_Run], size: float) -> Iterator[list[_Run]]:
     """Yield runs below one another with as many numbers each, of which at most one has text beside it."""
     left = list(runs)
     while left:
@@ -184,7 +248,7 @@ def _stacks(runs: list[_Run], lines: list[_Line], size: float) -> Iterator[list[
         pitch = 0.0  # rows of a matrix are evenly spaced
         for run in list(left):
             last = stack[-1]
-            step = lines[last.line].base - lines[run.line].base
+            step = last.base - run.base
             overlap = min(last.right, run.right) - max(last.left, run.left)
             even = not pitch or abs(step - pitch) < 0.15 * pitch
             if 0.6 * size < step < 1.9 * size and even and len(run.words) == len(last.words) and (

@@ -9,7 +9,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-_ARRAY = re.compile(r"(?:tensor|array|[mM]atrix|Tensor|Array|Immutable\w*Matrix)\((?=\s*\[)")
+_ARRAY = re.compile(
+    r"(?:\b(?:np|numpy|jnp|torch|sp|sympy)\.)?(?:tensor|array|[mM]atrix|Tensor|Array|Immutable\w*Matrix)\((?=\s*\[)"
+)
 _DETAILS = re.compile(r",\s*(?:dtype|device|grad_fn|requires_grad|shape|names)\s*=\s*(?:<[^<>]*>|\([^()]*\)|[^,()]+)")
 _PROMPT = re.compile(
     r"^[ \t]*(?:>>>|>>|>|julia>|octave:\d+>|sage:|In\s*\[\d*\]:=?|Out\s*\[\d*\](?://MatrixForm)?[:=])[ \t]?", re.M
@@ -34,6 +36,7 @@ _JULIA = re.compile(r"^\s*(?:\d+[×x]\d+|\d+-element) \w*(?:Matrix|Array|Vector|
 _FRAME_ROW = re.compile(rf"^[ \t]*([^\s|]{{1,20}})[ \t]+({_NUMBER}(?:[ \t]+{_NUMBER})*)[ \t]*$")
 _DRAWN = re.compile(rf"^(?P<lead>[^|\[(/\\]*?)(?P<left>[|\[(/\\])[ \t]*(?P<cells>{_NUMBER}(?:[ \t,&]+{_NUMBER})*)[ \t]*(?P<right>[|\])/\\])[ \t]*[.,]?$")  # noqa: E501
 _BRACKET = re.compile(r"\s*(?:(?:tensor|array|Matrix)\()?\s*\[")
+_COMMENT = re.compile(r"^[ \t]*(?:#|//|%)(?=[ \t]*[\[ta])[ \t]?(.*)$")
 _BETWEEN = re.compile(r"[ \t,&]+")
 
 
@@ -41,6 +44,7 @@ def printouts(text: str) -> str:
     """Rewrite printed and drawn arrays as assignments."""
     text = _INFINITY.sub("-∞", text)
     text = _BRACES.sub(lambda found: found[1] + found[2].replace("{", "[").replace("}", "]"), text)
+    text = _commented(text)
     if _PROMPT.search(text) or _ARRAY.search(text):
         text = _python(text)
     text = _NESTED.sub(lambda found: f"\n{found[1]} = ", _MATLAB.sub(_matlab, text))
@@ -64,6 +68,19 @@ def _python(text: str) -> str:
         if shown and _BRACKET.match(after) and not _R_ROW.match(after) and not _R_HEAD.match(after):
             lines[at], lines[at + 1] = "", f"{shown[1]} = {after.lstrip()}"
     return bare("\n".join(_PROMPT.sub("", line) if _is_session(line) else line for line in lines))
+
+
+def _commented(text: str) -> str:
+    """Read an output that was pasted below its `print(A)` as a comment."""
+    lines = text.split("\n")
+    for at, line in enumerate(lines[:-1]):
+        shown = SHOWN.match(line) if "(" in line else None
+        found = list(_while(_COMMENT, lines, at + 1)) if shown else []
+        if shown and found and _BRACKET.match(found[0][1]):
+            lines[at] = ""
+            rest = [one[1] for one in found[1:]]
+            lines[at + 1 : at + 1 + len(found)] = [f"{shown[1]} = {found[0][1].lstrip()}", *rest]
+    return "\n".join(lines)
 
 
 def _is_session(line: str) -> bool:

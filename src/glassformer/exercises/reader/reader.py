@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from unicodedata import normalize
 
 from glassformer.errors import InputError
 from glassformer.exercises.expression import Name
@@ -11,6 +12,7 @@ from glassformer.exercises.reader import brackets, formats, macros
 from glassformer.exercises.reader import decimal_comma as commas
 from glassformer.exercises.reader.answers import answers
 from glassformer.exercises.reader.document import Piece, Table, latex_table, markdown_table, pieces, scan
+from glassformer.exercises.reader.notation import usual_notation
 from glassformer.exercises.reader.printouts import printouts
 from glassformer.exercises.reader.statements import (
     Draft,
@@ -26,6 +28,8 @@ from glassformer.exercises.reader.statements import (
     target_of,
 )
 
+# 𝑄 and 𝟎 of Word, MathML and Typst, and the ligatures of PDF, as plain characters
+_PLAIN = {code: normalize("NFKC", chr(code)) for code in (*range(0x1D400, 0x1D800), *range(0xFB00, 0xFB05))}
 LARGEST = 2_000_000  # maximum size in bytes
 MOST_FORMULAS = 8_000
 MOST_MATHEMATICS = 300_000  # maximum characters in formulas: many times the length of a long exercise
@@ -74,7 +78,7 @@ def read(
     collector = Collector()
     if found:
         collector.notes.append(Note(1, "", "commas between digits are read as decimal commas"))
-    text = printouts(brackets.inline(text))
+    text = usual_notation(printouts(brackets.inline(text)))
     for piece in pieces(macros.body(text)):
         collector.take(piece)
     reading = collector.reading(name, kind)
@@ -96,7 +100,7 @@ def _decoded(text: str | bytes, name: str) -> str:
             raise InputError(f"{name} is not text (byte {error.start})", "save it as UTF-8") from None
     if "\0" in text:
         raise InputError(f"{name} is not text (it holds a zero byte)", "save it as UTF-8")
-    return text.replace("\r\n", "\n").replace("\r", "\n")
+    return text.translate(_PLAIN).replace("\r\n", "\n").replace("\r", "\n")
 
 
 def _guess(text: str, name: str) -> str:

@@ -41,6 +41,7 @@ _COUNTED = (
 )
 _ORDINALS = {word: number for number, words in enumerate(_COUNTED, 1) for word in words.split()}
 _TOKEN = r"tokens?|words?|positions?|rows?|pos\.|zeile|riga|ligne|fila|parola|mot|wort|palabra|input"
+_ROW = re.compile(r"rows?|zeile|riga|ligne|fila", re.I)
 _NUMBER = r"[-+−]?(?:\d+(?:\.\d+)?|\.\d+)(?:/\d+)?(?:\s?%)?|[-−](?:∞|inf(?:inity)?\b)"
 _SEPARATOR = r"\s*(?:[,;|/&]|\band\b|\bund\b|\bet\b|\be\b|\by\b)\s*(?:and\s+)?|\s+"
 _VERBOSE = {name: words.replace(" ", r"\ ") for name, words in NOUNS.items()}
@@ -53,11 +54,14 @@ _TOKENS = re.compile(
   | (?P<kind>{_TOKEN}|{_VERBOSE["query"]}|{_VERBOSE["key"]}|{_VERBOSE["value"]}|{_VERBOSE["output"]})\s*(?:vectors?\s*)?
       (?:no\.?|nr\.?|number|\#|n°)?\s*(?:[xtqkv]_?)?(?P<index>\d{{1,3}})(?![\d.,]*\d|\s*[%·*×/+-])
   | (?P<name>(?<![\w\\])[qkvsaαzocxt]_?\{{?(?P<of>\d{{1,2}})\}}?(?![\w.(\[]))
+  | (?P<symbol>(?<=\bof\ )(?-i:[QKVSAHO])\b(?=\s*[:=]|\s+is\b))
   | (?P<ordinal>\b(?:{"|".join(_ORDINALS)})\b)
-      (?:\s+(?:{_TOKEN}|{_VERBOSE["query"]}|{_VERBOSE["key"]}|{_VERBOSE["value"]}))?
-      (?=\s*(?:[,:;(\[=]|is\b|with\b|and\b|attends?\b|pays?\b|gives?\b|has\b|puts?\b|looks?\b|\.(?:\s|$)|$))
+      (?:\s+(?:(?:encoder|decoder|input|source|target)\s+)?(?:token|word|position|parola|mot|wort|palabra)\b
+      |(?:\s+(?:(?:encoder|decoder|input|source|target)\s+)?(?:{_TOKEN}|{_VERBOSE["query"]}|{_VERBOSE["key"]}|{_VERBOSE["value"]}))?
+      (?=\s*(?:[,:;(\[=]|is\b|with\b|and\b|attends?\b|pays?\b|gives?\b|has\b|puts?\b|looks?\b|\.(?:\s|$)|$)))
   | (?P<quoted>["“”„«‘`'](?P<label>[^\W\d_]{{1,20}})["“”»’`'])
-  | (?P<called>\btoken\s+(?P<word>[^\W\d_]{{1,20}})\b)
+  | (?P<called>\btoken\s+(?!(?:the|is|are|has|gets|with|and|to|of|in|at|on|we|i|this|then|attends?|pays?)\b)
+      (?P<word>[^\W\d_]{{1,20}})\b)
   | (?P<number>(?<![\w.])(?:{_NUMBER})(?:\s*±\s*(?:{_NUMBER}))?(?![\w]))
   | {_NOUN}
   | (?P<verb>\b(?:pays?|looks?|gives?|assigns?|puts?|places?|spends?|focus(?:es)?)\b)
@@ -78,6 +82,9 @@ _SEVERAL = re.compile(rf"\b(?:{_TOKEN})\s+\d+\s*(?:,|and|&)\s*\d+\b(?!\.\d)", re
 _ITEM = re.compile(r"^\s*(?:>\s*)*(?:[-*+•#]+\s+|\(?(?:\d{1,2}|[a-z]|[ivx]{1,4})[.)]\s+)")  # of a list
 _VALUES = ("vector", "number", "list")
 _OPERATOR = re.compile(r"[·*×⋅+^√∑\\{}]|\d\s*/\s*\d*\.\d|\d\s-\s\d")
+_NESTED = re.compile(r"[\[(]\s*[\[(]\s*[-+−.\d]")  # [[1, 2], [3, 4]]
+_ROWS_OF_QUERIES = ("score", "dotproduct", "weight", "exponential", "sum", "output")
+_RELATIVE = frozenset(("which", "that", "this", "so", "and", "then", "was", "che", "qui", "que"))
 _OF = ("for", "of", "für", "von", "di", "de", "per", "pour", "para")
 _ARTICLES = frozenset(("the", "a", "der", "die", "das", "il", "la", "le", "el", "of", "in", "vector", "token", "word"))
 
@@ -141,8 +148,8 @@ def noun_of(text: str) -> Name | None:
 
 
 def _is_formula(text: str) -> bool:
-    """Return whether a line is arithmetic, or `name = value`, which the reader of formulas reads."""
-    if _OPERATOR.search(re.sub(r"^\s*[*+-]\s", "", text)):
+    """Return whether a line is arithmetic, a matrix, or `name = value`, which the reader of formulas reads."""
+    if _OPERATOR.search(re.sub(r"^\s*[*+-]\s", "", text)) or _NESTED.search(text):
         return True
     left, relation, _ = text.partition("=" if "=" in text else "≈")
     return bool(relation) and (len(re.findall(r"[^\W\d_]{2,}", left)) < 2 or bool(re.search(r"[(\[]", left)))
@@ -185,18 +192,25 @@ class _Line:
         return at > 0 and self.parts[at - 1].kind == kind
 
     def subject_before(self, at: int) -> None:
-        """Take the word before a verb as its token: cat attends to …"""
+        """Take the word before a verb as its token: cat attends to …; but "which gives" speaks of the same token."""
         if self.after(at, "plain"):
-            self.speak_of(self.parts[at - 1].text.lower())
+            word = self.parts[at - 1].text.lower()
+            self.speak_of(self.state.subject if word in _RELATIVE else word)
 
     def token(self, at: int, part: _Part) -> None:
         second = self.after(at, "between") and part.noun == "key" and self.named
         if (self.is_pointed_to(at) or second) and self.state.subject is not None:
             self.point(part.index)
             return
-        if part.noun and (not self.fresh or (part.noun != "value" and self.state.noun == "value")):
+        title = at == 0 and part.noun == "query" and self.state.noun in _ROWS_OF_QUERIES and self.labels(at)
+        if part.noun and not title and (not self.fresh or (part.noun != "value" and self.state.noun == "value")):
             self.state.noun = part.noun
         self.speak_of(part.index)
+
+    def labels(self, at: int) -> bool:
+        """Return whether a token is the label of the value after it: `query 1: (0.2, 0.8)` below "Weights"."""
+        colon = at + 1 < len(self.parts) and self.parts[at + 1].text == ":"
+        return self.value_at(at + 2) if colon else self.value_at(at + 1)
 
     def is_pointed_to(self, at: int) -> bool:
         """Return whether a preposition such as "to" stands before the articles in front of a token."""
@@ -250,10 +264,24 @@ class _Line:
 
     def vector(self, at: int, part: _Part) -> None:
         before = self.parts[at - 1] if at else part
+        row = self.position_in_list(at)
+        if row and not self.named and self.fresh:  # the keys are (2, 0), (1, 1), (2, 1)
+            self.found.append(Assigned(part.start, part.end, Name(self.state.noun, (row,)), part.text))
+            return
         if before.noun == "weight" and before.text.lower().startswith("soft") and before.end == part.start:
             self.assign(part, None, "score")  # softmax(4.24, 2.12)
         elif self.named or (self.state.subject is not None and self.fresh):
             self.assign(part, None)
+
+    def position_in_list(self, at: int) -> int:
+        """Return the position of a vector, from 1, among several that follow one another; 0 if it stands alone."""
+        low = high = at
+        while low and self.parts[low - 1].kind in ("vector", "between"):
+            low -= 1
+        while high + 1 < len(self.parts) and self.parts[high + 1].kind in ("vector", "between"):
+            high += 1
+        kinds = [part.kind for part in self.parts[low : high + 1]]
+        return kinds[: at - low + 1].count("vector") if kinds.count("vector") > 1 else 0
 
     def assign(self, part: _Part, index: Index | None, noun: str = "") -> None:
         subject, noun = self.state.subject, noun or self.state.noun
@@ -311,7 +339,9 @@ def _part(found: re.Match[str]) -> _Part | None:
     if found["index"] is not None:
         nouns = ("query", "key", "value", "output")
         noun = next((name for name in nouns if re.fullmatch(NOUNS[name], found["kind"], re.I)), "")
-        return _Part("token", text, start, end, int(found["index"]), noun)
+        number = int(found["index"])
+        index = f"row {number}" if _ROW.fullmatch(found["kind"]) else number  # in columns, a row is not a token
+        return _Part("token", text, start, end, index, noun)
     if found["of"] is not None:
         return _Part("token", text, start, end, int(found["of"]), _OF_NAME[text[0].lower()])
     if found["ordinal"] is not None:
@@ -323,6 +353,8 @@ def _part(found: re.Match[str]) -> _Part | None:
         return _Part("token", text, start, end, found["word"].lower())
     if found["number"] is not None:
         return _Part("number", _cell(text.partition("±")[0].strip()), start, end)
+    if found["symbol"] is not None:
+        return _Part("noun", text, start, end, noun=_OF_NAME["o" if text == "H" else text.lower()])
     if kind.startswith("noun_"):
         return _Part("noun", text, start, end, noun=kind.removeprefix("noun_"))
     return _Part(kind, text, start, end)

@@ -18,14 +18,22 @@ def measure(seed: int, *, queries: int = 16, keys: int = 8, width: int = 4) -> R
     random = generator(seed)
     Q, K, V = normal(random, queries, width), normal(random, keys, width), normal(random, keys, width)
     tied = torch.cat([K, K])  # every key twice: the largest score ties, whatever the query
-    hard, soft, shared = [], [], []
+    hard, soft, shared, soft_at_ties = [], [], [], []
     for beta in BETAS:
         _, A, H = attend(Q, K, V, beta=beta)
         S = Q @ K.mT
         hard.append(max(largest(A.amax(1) - 1), largest(H - V[S.argmax(1)])))
         soft.append(max(largest(A - 1 / keys), largest(H - V.mean(0))))
-        shared.append(largest(attend(Q, tied, torch.cat([V, -V]), beta=beta).A.amax(1) - 1))
-    return {"betas": BETAS, "hard": hard, "soft": soft, "tied": shared, "counterexample": _smallest()}
+        A = attend(Q, tied, torch.cat([V, -V]), beta=beta).A
+        shared.append(largest(A.amax(1) - 1))
+        soft_at_ties.append(largest(A - 1 / (2 * keys)))
+    return {
+        "betas": BETAS,
+        "hard": hard,
+        "soft": [max(pair) for pair in zip(soft, soft_at_ties, strict=True)],
+        "tied": shared,
+        "counterexample": _smallest(),
+    }
 
 
 def _smallest() -> dict[str, object] | None:
@@ -41,10 +49,14 @@ def _smallest() -> dict[str, object] | None:
 def judge(result: Result) -> tuple[Kind, str]:
     hard, soft, tied = result["hard"][-1], result["soft"][0], result["tied"][-1]
     if hard > SMALL or soft > SMALL:
-        return "fails", f"at β = {BETAS[-1]:g} A is {hard:.2g} away from one-hot, at {BETAS[0]:g} {soft:.2g} from 1/m"
+        ends = f"{hard:.2g} from the hard limit at β = {BETAS[-1]:g} and {soft:.2g} from the soft one at {BETAS[0]:g}"
+        return "fails", f"A and H are up to {ends}"
     if tied > SMALL:
         text = "one score is strictly the largest; scores that tie share the weight"
-        return "holds when", f"{text} at every β (the largest stays {1 - tied:.2g}); β → 0 needs no condition"
+        return (
+            "holds when",
+            f"{text} at every β (the largest weight of some query stays {1 - tied:.2g}); β → 0 needs no condition",
+        )
     return "holds", f"with ties and without, A is within {max(hard, soft, tied):.2g} of its limits"
 
 
@@ -58,16 +70,16 @@ def draw(result: Result) -> Figure:
 CLAIM = Experiment(
     number=1,
     name="hard and soft limits",
-    statement="As β → ∞ each query's weights become one-hot (hard attention) and its output one value vector; "
-    "as β → 0 every weight becomes 1/m (soft attention) and the output the mean.",
+    statement="As β → ∞ each query's weights become one-hot (hard attention) and its output one value vector; as β → "
+    "0 every weight becomes 1/m (soft attention) and the output the mean.",
     formula="A = softargmax_β(S), lim_{β→∞} A_{ij} = [i = argmax_l S_{lj}], lim_{β→0} A_{ij} = frac{1}{m}",
-    measured="How far A and H are from both limits as β goes from 10⁻⁴ to 10⁶; once more with every key given twice.",
-    rule=f"fails if A or H is more than {SMALL} from a limit at the ends; holds when nothing ties if that is so "
-    "without ties alone; else holds.",
-    falsified_by="Weights away from the limits at either end of β (a wrong normalisation), or tied scores that "
-    "become one-hot.",
+    measured="How far A and H are from both limits as β goes from 10⁻⁴ to 10⁶; A once more with every key given twice.",
+    rule=f"fails if at the ends A or H is more than {SMALL} from the hard limit without ties or from the soft limit "
+    "with or without ties; holds when nothing ties if A does not become one-hot at ties; else holds.",
+    falsified_by="Weights away from the limits at either end of β (a wrong normalisation), or tied scores that become "
+    "one-hot.",
     measure=measure,
     judge=judge,
     draw=draw,
-    meanings={"queries": "how many queries", "keys": "how many keys (m)", "width": "how wide they are (d)"},
+    meanings={"queries": "number of queries", "keys": "number of keys (m)", "width": "width (d)"},
 )

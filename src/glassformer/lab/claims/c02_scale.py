@@ -63,15 +63,15 @@ def judge(result: Result) -> tuple[Kind, str]:
     level = slope(result["widths"], result["gradient_scaled"])
     if variance > NEAR or falls > -NEAR or abs(level) > NEAR / 2:
         return "fails", (
-            f"the variances are up to {variance:.2g} from d and 1; ‖J‖ goes as d^{falls:.2f} without the scale and "
-            f"as d^{level:.2f} with it"
+            f"the variances are up to {variance:.2g} from d and 1; ‖J‖ goes as d^{falls:.2f} without the scale and as "
+            f"d^{level:.2f} with it"
         )
     if max(abs(result["alike"] - 1), abs(result["mean_one"] - 1)) <= NEAR:
         return "holds", f"and no dependence was found; ‖J‖ goes as d^{falls:.2f} without the scale"
     return "holds when", (
-        "the entries are independent and have mean 0: then the variances are within "
-        f"{variance:.2g} of d and 1, and ‖J‖ goes as d^{falls:.2f} without the scale, d^{level:.2f} with it. "
-        f"Entries of mean 1 leave a variance of {result['mean_one']:.3g}, alike entries one of {result['alike']:.3g}"
+        f"the entries are independent and have mean 0: then the variances are within {variance:.2g} of d and 1, and "
+        f"‖J‖ goes as d^{falls:.2f} without the scale, d^{level:.2f} with it. Entries of mean 1 leave a variance of "
+        f"{result['mean_one']:.3g}, alike entries one of {result['alike']:.3g}"
     )
 
 
@@ -82,9 +82,7 @@ def draw(result: Result) -> Figure:
         "‖J‖ without the scale": result["gradient_raw"],
         "‖J‖ with it": result["gradient_scaled"],
     }
-    return plots.curves(
-        result["widths"], lines, across="d", up="", title="variance and gradient as d grows", log="xy"
-    )
+    return plots.curves(result["widths"], lines, across="d", up="", title="variance and gradient as d grows", log="xy")
 
 
 CLAIM = Experiment(
@@ -93,16 +91,16 @@ CLAIM = Experiment(
     statement="With unit-variance queries and keys a dot product has variance d, and β = 1/√d brings it back to 1; "
     "without it the softargmax saturates as d grows and its gradient vanishes.",
     formula="Var(q^T k) = d, Var(frac{q^T k}{sqrt{d}}) = 1",
-    measured="The variance of scores with and without the scale for d = 4 … 1024, and the mean norm of the Jacobian "
-    "J = ∂A/∂S over 16 keys; at d = 64 also with entries of mean 1, and with entries that are all alike.",
+    measured="The variance of scores with and without the scale for d = 4 … 1024, and the mean norm of the Jacobian J "
+    "= ∂A/∂S over 16 keys; at d = 64 also with entries of mean 1, and with entries that are all alike.",
     rule=f"fails if a variance is more than {NEAR} off, or ‖J‖ does not fall as d to a power below −{NEAR} without the "
-    f"scale and stay level (±{NEAR / 2}) with it; holds when the entries are independent with mean 0 if dependent "
-    "ones break it; else holds.",
+    f"scale and stay level (±{NEAR / 2}) with it; holds when the entries are independent with mean 0 if dependent ones "
+    "break it; else holds.",
     falsified_by="A variance of the scores away from d or 1, or a Jacobian whose norm does not fall without the "
     "scale: for example scores that are never scaled.",
     measure=measure,
     judge=judge,
     draw=draw,
-    meanings={"queries": "how many queries", "keys": "how many keys"},
+    meanings={"queries": "number of queries", "keys": "number of keys"},
     least={"queries": 16, "keys": 16},
 )

@@ -69,10 +69,11 @@ def judge(result: Result) -> tuple[Kind, str]:
     useful = [name for name, rate in rates.items() if rate > chance + ERRORS * result["error"]]
     useless = [name for name, rate in rates.items() if rate <= chance]
     if soft:
-        return "fails", f"{', '.join(soft)} is not hard: its largest weight is at most {HARD} on average"
+        return "fails", f"{', '.join(soft)} not hard: the largest weight is at most {HARD} on average"
     if useful and useless:
         return "holds", f"learned to look at the right key: {shown}"
-    return "fails", f"all are alike: {shown}"
+    which = "none learns more often than at random" if not useful else "none is as bad as choosing at random"
+    return "fails", f"{which}: {shown}"
 
 
 def draw(result: Result) -> Figure:
@@ -90,16 +91,15 @@ CLAIM = Experiment(
     "random queries learn by gradient descent to look at the right key.",
     rule=f"holds if all are hard (one key outweighs all others together: its weight is above {HARD}), some learn (more "
     f"often right than by choosing a key at random, 1/keys, by over {ERRORS} standard errors of that share) and some "
-    "do "
-    "not (no more often than at random); else fails.",
+    "do not (no more often than at random); else fails.",
     falsified_by="A method whose largest weight stays at or below one half, all methods learning alike, or none "
     "learning.",
     measure=measure,
     judge=judge,
     draw=draw,
     meanings={
-        "starts": "how many random queries learn",
-        "keys": "how many keys",
+        "starts": "number of random queries that are trained",
+        "keys": "number of keys",
         "steps": "steps of gradient descent",
         "beta": "the large β, of softargmax and of Gumbel",
     },

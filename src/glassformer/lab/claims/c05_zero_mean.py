@@ -49,10 +49,8 @@ def judge(result: Result) -> tuple[Kind, str]:
     order = slope(result["sigmas"], result["mean"])
     return "fails", (
         f"at σ = {SIGMAS[-1]} the mean of H changes by {result['mean'][-1]:.2g}, {ratio:.0f} standard errors from 0 "
-        "(the "
-        f"second-order term is {result['predicted'][-1]:.2g}); the change grows as σ^{order:.2f} and is {spread:.0%} "
-        "of the "
-        "standard deviation of single outputs"
+        f"(the second-order term is {result['predicted'][-1]:.2g}); the change grows as σ^{order:.2f} and is "
+        f"{spread:.0%} of the standard deviation of single outputs"
     )
 
 
@@ -63,7 +61,7 @@ def draw(result: Result) -> Figure:
         "standard error": result["error"],
         "spread of ΔH": result["spread"],
     }
-    title = "the mean change grows as σ², the spread as σ"
+    title = "mean and spread of the change of H"
     return plots.curves(result["sigmas"], lines, across="σ", up="", title=title, log="xy")
 
 
@@ -75,15 +73,15 @@ CLAIM = Experiment(
     measured="The mean change of H over many samples of noise on one key, at four sizes σ, beside its standard error "
     "and the second-order term ½β²σ²‖q‖²A(1 − 2A)(v − H).",
     rule=f"holds if the mean change at the largest σ is less than {ERRORS} standard errors from 0; else fails.",
-    falsified_by="A mean change within 6 standard errors of 0 at the largest σ.",
+    falsified_by=f"A mean change within {ERRORS} standard errors of 0 at the largest σ.",
     measure=measure,
     judge=judge,
     draw=draw,
     meanings={
-        "queries": "how many queries",
-        "keys": "how many keys",
-        "width": "how wide they are (d)",
-        "samples": "how many draws of the noise",
+        "queries": "number of queries",
+        "keys": "number of keys",
+        "width": "width (d)",
+        "samples": "number of draws of the noise",
     },
     least={"keys": 2, "samples": 100},
 )

@@ -49,9 +49,8 @@ def judge(result: Result) -> tuple[Kind, str]:
         return "fails", f"the outputs change by {apart[0]:.2g} (its own) and up to {max(apart[1:]):.2g} (others)"
     if max(itself[1:]) > NOTHING:
         return "holds when", (
-            "the query alone is moved, keys and values being given: others change by exactly "
-            f"{max(apart[1:]):g}. In self-attention the token feeds Q, K and V, and others change by up to "
-            f"{max(itself[1:]):.2g}"
+            f"the query alone is moved, keys and values being given: others change by {max(apart[1:]):.1g} at most. In "
+            f"self-attention the token feeds Q, K and V, and others change by up to {max(itself[1:]):.2g}"
         )
     return "holds", "in self-attention too"
 
@@ -70,11 +69,10 @@ CLAIM = Experiment(
     measured="The change of every output when noise is added to one query; and to one token of self-attention.",
     rule="fails if another output changes (by more than 10⁻¹²) or its own does not; holds when the query alone moves "
     "if in self-attention others change; else holds.",
-    falsified_by="Another output that changes when one query does, or in self-attention no other output that "
-    "changes.",
+    falsified_by="Another output that changes when one query does, or in self-attention no other output that changes.",
     measure=measure,
     judge=judge,
     draw=draw,
-    meanings={"tokens": "how many tokens", "width": "how wide they are (d)", "sigma": "the noise's deviation"},
+    meanings={"tokens": "number of tokens", "width": "width (d)", "sigma": "standard deviation of the noise"},
     least={"tokens": 2},
 )

@@ -13,9 +13,7 @@ from glassformer.lens import Layer, scale_key
 
 def measure(seed: int, *, queries: int = 200, keys: int = 6, width: int = 4, alpha: float = 2.0) -> Result:
     random = generator(seed)
-    layer = Layer(
-        normal(random, queries, width), normal(random, keys, width), normal(random, keys, width), width**-0.5
-    )
+    layer = Layer(normal(random, queries, width), normal(random, keys, width), normal(random, keys, width), width**-0.5)
     change = scale_key(layer, 0, alpha)
     before = layer.attend()
     near, far = ((layer.V[0] - H).norm(dim=-1) for H in (before.H + change.measured_H, before.H))
@@ -49,8 +47,8 @@ def judge(result: Result) -> tuple[Kind, str]:
     if all(above) and not any(below):
         return "holds when", (
             f"q_j·k_i > 0, which is the boundary itself: with α = {result['alpha']:g} the weight rises and the output "
-            f"comes nearer to v_i for all {len(above)} queries with a score above 0, and for none of the "
-            f"{len(below)} others"
+            f"comes nearer to v_i for all {len(above)} queries with a score above 0, and for none of the {len(below)} "
+            "others"
         )
     return "fails", f"it rises for {sum(above)} of {len(above)} scores above 0, and {sum(below)} of {len(below)} below"
 
@@ -76,9 +74,9 @@ CLAIM = Experiment(
     judge=judge,
     draw=draw,
     meanings={
-        "queries": "how many queries",
-        "keys": "how many keys",
-        "width": "how wide they are (d)",
+        "queries": "number of queries",
+        "keys": "number of keys",
+        "width": "width (d)",
         "alpha": "the factor, above 1",
     },
     least={"keys": 2, "alpha": 1.0001},

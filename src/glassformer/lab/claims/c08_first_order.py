@@ -14,9 +14,7 @@ SIZES = [2.0**-k for k in range(10, -1, -1)]
 
 def measure(seed: int, *, queries: int = 8, keys: int = 6, width: int = 4) -> Result:
     random = generator(seed)
-    layer = Layer(
-        normal(random, queries, width), normal(random, keys, width), normal(random, keys, width), width**-0.5
-    )
+    layer = Layer(normal(random, queries, width), normal(random, keys, width), normal(random, keys, width), width**-0.5)
     changes = [scale_key(layer, 0, 1 + size) for size in SIZES]
     return {
         "sizes": SIZES,
@@ -29,16 +27,18 @@ def judge(result: Result) -> tuple[Kind, str]:
     order = slope(result["sizes"][:6], result["error"][:6])
     share = [e / m for e, m in zip(result["error"], result["measured"], strict=True)]
     far = next((size for size, s in zip(result["sizes"], share, strict=True) if s > 0.1), None)
-    reach = "over all sizes tried" if far is None else f"up to α − 1 = {far:g}, where it passes a tenth of the change"
+    tenth = (
+        "stays below a tenth of the change" if far is None else f"exceeds a tenth of the change from α − 1 = {far:g}"
+    )
     if 1.8 < order < 2.2:
-        return "holds", f"the error falls as (α − 1)^{order:.2f}; it is small {reach}"
+        return "holds", f"the error falls as (α − 1)^{order:.2f}; it {tenth}"
     return "fails", f"the error falls as (α − 1)^{order:.2f}, not as its square"
 
 
 def draw(result: Result) -> Figure:
     lines = {"change of H": result["measured"], "error of the prediction": result["error"]}
     return plots.curves(
-        result["sizes"], lines, across="α − 1", up="largest", title="the error is of second order", log="xy"
+        result["sizes"], lines, across="α − 1", up="largest", title="the change of H and its prediction", log="xy"
     )
 
 
@@ -53,6 +53,6 @@ CLAIM = Experiment(
     measure=measure,
     judge=judge,
     draw=draw,
-    meanings={"queries": "how many queries", "keys": "how many keys", "width": "how wide they are (d)"},
+    meanings={"queries": "number of queries", "keys": "number of keys", "width": "width (d)"},
     least={"keys": 2},
 )

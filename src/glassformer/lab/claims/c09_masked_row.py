@@ -61,7 +61,7 @@ def _scipy(S: Tensor) -> Tensor:
 def _onnx(S: Tensor) -> Tensor:
     """Run a graph of one Softmax node in ONNX Runtime."""
     import onnx
-    import onnxruntime  # type: ignore[import-untyped]
+    import onnxruntime
     from onnx import TensorProto, helper
 
     ends = [helper.make_tensor_value_info(name, TensorProto.FLOAT, list(S.shape)) for name in ("S", "A")]
@@ -118,19 +118,16 @@ CLAIM = Experiment(
     name="a fully masked row",
     statement="A fully masked row has no defined answer, and every library answers differently.",
     formula="softargmax(−∞, …, −∞) = frac{0}{0}",
-    measured="The weights as all scores go to −∞ together and one faster than the other; and what glassformer, "
-    "NumPy, SciPy, "
-    "torch and (if it is installed) ONNX Runtime answer.",
+    measured="The weights as all scores go to −∞ together and one faster than the other; and what glassformer, NumPy, "
+    "SciPy, torch and (if it is installed) ONNX Runtime answer.",
     rule=f"holds if the two limits differ by more than {APART}, so that there is none, and no two libraries give the "
-    "same "
-    "answer; else fails.",
-    falsified_by="Libraries that all differ: two that give the same answer are enough for “fails”. One limit for "
-    "both ways "
-    "of going to −∞ would refute the first half too.",
+    "same answer; else fails.",
+    falsified_by="Libraries that all differ: two that give the same answer are enough for “fails”. One limit for both "
+    "ways of going to −∞ would refute the first half too.",
     measure=measure,
     judge=judge,
     draw=draw,
-    meanings={"keys": "how many keys, all masked", "width": "how wide they are (d)"},
+    meanings={"keys": "number of keys, all masked", "width": "width (d)"},
     least={"keys": 2},
     circumstances="JAX and TensorFlow are not asked: they are not dependencies of this package.",
 )

@@ -57,8 +57,7 @@ def judge(result: Result) -> tuple[Kind, str]:
     shown = (
         f"{result['heads'][-1]} heads take {ratio['multiplications']:.3g} times the multiplications of one, "
         f"{ratio['parameters']:.3g} times the parameters, {ratio['fused_memory']:.3g} times the peak memory with the "
-        "fused "
-        f"kernel and {ratio['explicit_memory']:.3g} times with A in memory"
+        f"fused kernel and {ratio['explicit_memory']:.3g} times with A in memory"
     )
     if max(ratio[name] for name in names[:3]) > 1 + ABOUT:
         return "fails", shown
@@ -85,17 +84,18 @@ CLAIM = Experiment(
     statement="h heads of width d/h cost about as much as one head of width d.",
     formula="h · N^2 · frac{d}{h} = N^2 d",
     measured="Multiplications counted by torch while a layer runs, its parameters, and the peak memory of a forward "
-    "and "
-    "backward pass by torch's profiler, with the fused kernel and with A in memory, for 1, 2, 4, … heads of one "
+    "and backward pass by torch's profiler, with the fused kernel and with A in memory, for 1, 2, 4, … heads of one "
     "total width.",
-    rule=f"fails if multiplications, parameters or the fused kernel's memory grow by more than {ABOUT:.0%}; holds "
-    "when A is "
-    "not kept in memory if only the explicit layer's memory does; else holds.",
+    rule=f"fails if multiplications, parameters or the fused kernel's memory grow by more than {ABOUT:.0%}; holds when "
+    "A is not kept in memory if only the explicit layer's memory does; else holds.",
     falsified_by="Multiplications, parameters or memory of the fused layer that grow with the number of heads "
-    "(fails), or "
-    "explicit memory that does not (holds).",
+    "(fails), or explicit memory that does not (holds).",
     measure=measure,
     judge=judge,
     draw=draw,
-    meanings={"tokens": "how many tokens (N)", "width": "the layer's width (d)", "most": "the largest number of heads"},
+    meanings={
+        "tokens": "number of tokens (N)",
+        "width": "the layer's width (d)",
+        "most": "the largest number of heads",
+    },
 )

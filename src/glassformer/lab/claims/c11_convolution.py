@@ -34,11 +34,12 @@ def measure(seed: int, *, kernel: int = 3, size: int = 6, channels: int = 2) -> 
 def judge(result: Result) -> tuple[Kind, str]:
     last, heads, cells = result["error"][-1], result["heads"], result["kernel"] ** 2
     if last < EXACT and heads == cells and result["error"][0] > last:
-        beta = next(b for b, e in zip(result["betas"], result["error"], strict=True) if e < EXACT)
+        above = [i for i, error in enumerate(result["error"]) if error >= EXACT]
+        beta = result["betas"][above[-1] + 1 if above else 0]
         return "holds", (
             f"{heads} heads are off by {result['error'][0]:.2g} at β = 1 and by {last:.1g} at β = "
-            f"{result['betas'][-1]:g}; "
-            f"below {EXACT:g} from β = {beta:g} on (the next key's score is {result['gap']:.3g} lower)"
+            f"{result['betas'][-1]:g}; below {EXACT:g} from β = {beta:g} on (the next key's score is "
+            f"{result['gap']:.3g} lower)"
         )
     return "fails", f"{heads} heads for {cells} cells are off by {last:.2g} at β = {result['betas'][-1]:g}"
 

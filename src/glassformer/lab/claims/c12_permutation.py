@@ -52,16 +52,16 @@ def _smallest() -> dict[str, object] | None:
 
 def judge(result: Result) -> tuple[Kind, str]:
     if result["pooled_with_positions"] <= SAME:
-        return "fails", "the control does: with positions added the mean of the outputs does not see the order either"
+        return "fails", "the control failed: with positions added the mean of the outputs does not see the order either"
     if result["invariant"] < SAME:
         return "holds", "the outputs stay where they were"
     if result["equivariant"] > SAME or result["pooled"] > SAME:
-        return "fails", f"the outputs are {result['equivariant']:.2g} from even moving along with the tokens"
+        moved, mean = result["equivariant"], result["pooled"]
+        return "fails", f"outputs moved along with the tokens differ by {moved:.2g}, and their mean by {mean:.2g}"
     return "holds when", (
         f"the outputs are pooled over the tokens (their mean changes by {result['pooled']:.1g}). Token by token it is "
-        f"equivariant: outputs move along with the tokens (to {result['equivariant']:.1g}), so each place "
-        "changes by up "
-        f"to {result['invariant']:.2g}. With sinusoidal positions even the mean changes, by "
+        f"equivariant: outputs move along with the tokens (to {result['equivariant']:.1g}), so each place changes by "
+        f"up to {result['invariant']:.2g}. With sinusoidal positions even the mean changes, by "
         f"{result['pooled_with_positions']:.2g}"
     )
 
@@ -81,14 +81,13 @@ CLAIM = Experiment(
     measured="The outputs of a self-attention layer for tokens in another order: against those before, against those "
     "before moved along, and their means; the means once more with positions added.",
     rule="fails if with positions the mean stays as well (to 10⁻¹²), since the experiment then cannot see an order; "
-    "holds "
-    "if the outputs stay; holds when they are pooled if they move along with the tokens and their mean stays; else "
-    "fails.",
+    "holds if the outputs stay; holds when they are pooled if they move along with the tokens and their mean stays; "
+    "else fails.",
     falsified_by="Outputs that stay where they were, outputs that do not move along with the tokens, or a mean that "
     "positions do not change.",
     measure=measure,
     judge=judge,
     draw=draw,
-    meanings={"tokens": "how many tokens", "width": "how wide they are"},
+    meanings={"tokens": "number of tokens", "width": "width"},
     least={"tokens": 2, "width": 2},
 )

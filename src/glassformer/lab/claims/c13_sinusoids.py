@@ -37,15 +37,13 @@ def judge(result: Result) -> tuple[Kind, str]:
     if result["formula"] > EXACT or result["moved"] <= EXACT:
         return "fails", (
             f"the codes are not the sinusoids of the paper: they are {result['formula']:.2g} away, and neighbours "
-            "differ by "
-            f"{result['moved']:.2g} at least"
+            f"differ by {result['moved']:.2g} at least"
         )
     if error < EXACT and fitted < EXACT:
         return "holds", (
             f"for {len(result['shifts'])} shifts and {result['length']} positions one matrix each is right to "
-            f"{error:.1g}, a "
-            f"matrix fitted to the codes alone to {fitted:.1g} (neighbouring codes differ by {result['moved']:.2g} "
-            "or more)"
+            f"{error:.1g}, a matrix fitted to the codes alone to {fitted:.1g} (neighbouring codes differ by "
+            f"{result['moved']:.2g} or more)"
         )
     return "fails", f"the maps are off by {error:.2g}, the fitted ones by {fitted:.2g}"
 
@@ -65,13 +63,12 @@ CLAIM = Experiment(
     measured="For several shifts, how far the rotation is from the code over all positions; and how well a matrix "
     "fitted by least squares does.",
     rule="holds if the codes are those of the paper's formula, neighbouring codes differ, and both maps are right, "
-    "all to "
-    f"{EXACT:g} at every position and shift; else fails.",
+    f"all to {EXACT:g} at every position and shift; else fails.",
     falsified_by="Codes whose shift no fixed matrix gives, codes that do not change with the position, or codes that "
     "differ from sin and cos.",
     measure=measure,
     judge=judge,
     draw=draw,
-    meanings={"width": "the code's width (even)", "length": "how many positions", "shifts": "how many shifts"},
+    meanings={"width": "the code's width (even)", "length": "number of positions", "shifts": "number of shifts"},
     least={"width": 2, "length": 256},
 )

@@ -84,8 +84,7 @@ def _smallest() -> dict[str, object] | None:
         if int(sinusoidal(n, 2)[:, 0].argmax()) != n - 1:
             text = (
                 f"A head looks for the last token by the sine of its position, which is right for up to {n - 1} "
-                "tokens. "
-                f"Which of {n} does it find?"
+                f"tokens. Which of {n} does it find?"
             )
             head = {"WQ": [[0], [0]], "bQ": [1], "WK": [[1], [0]], "WV": [[1], [0]]}
             parts = {"X": [[0, 0]] * n, "positions": "sinusoidal", "heads": [head], "scale": "none"}
@@ -131,18 +130,15 @@ CLAIM = Experiment(
     measured="One layer of a decoder is trained to name the previous token of short sequences, with each kind of "
     "position code; its accuracy at every position of sequences four times as long.",
     rule=f"fails if a common shift of query and key changes a rotary score (by more than {SAME:g}), a code did not "
-    "learn what "
-    f"it was trained on ({GOOD:.0%}), learned codes stay above {BAD:.0%} up to twice the length, or no other code "
-    "stays at "
-    f"{GOOD:.0%} there; holds if sinusoidal, rotary and relative bias all do; else holds when the code is one of "
-    "those that do.",
+    f"learn what it was trained on ({GOOD:.0%}), learned codes stay above {BAD:.0%} up to twice the length, or no "
+    f"other code stays at {GOOD:.0%} there; holds if sinusoidal, rotary and relative bias all do; else holds when the "
+    "code is one of those that do.",
     falsified_by="Learned positions that stay accurate beyond the training length, a relative bias that does not, or "
-    "rotary "
-    "scores that depend on more than the distance.",
+    "rotary scores that depend on more than the distance.",
     measure=measure,
     judge=judge,
     draw=draw,
-    meanings={"length": "the length trained on", "steps": "steps of training"},
+    meanings={"length": "the length trained on", "steps": "training steps"},
     least={"length": 8, "steps": 1},
     circumstances="One task, one layer of width 32, a table of learned codes with untrained rows beyond the length.",
 )

@@ -38,8 +38,8 @@ def measure(seed: int, *, tokens: int = 6, width: int = 8) -> Result:
 
 def judge(result: Result) -> tuple[Kind, str]:
     alone = (
-        f"with one of the two alone it is off by {result['A alone']:.2g} (A = I) and {result['W alone']:.2g} (W_O "
-        "W_V = I)"
+        f"with one of the two alone it is off by {result['A alone']:.2g} (A = I) and {result['W alone']:.2g} (W_O W_V "
+        "= I)"
     )
     if min(result["A alone"], result["W alone"]) <= EXACT:
         return "fails", f"one condition is enough, so the experiment does not test the claim: {alone}"
@@ -67,6 +67,6 @@ CLAIM = Experiment(
     measure=measure,
     judge=judge,
     draw=draw,
-    meanings={"tokens": "how many tokens", "width": "how wide they are"},
+    meanings={"tokens": "number of tokens", "width": "width"},
     least={"tokens": 2},
 )

@@ -51,9 +51,9 @@ def judge(result: Result) -> tuple[Kind, str]:
         return "fails", f"KᵀQ is {result['scores']:.2g} from I, and A {missed[BETAS[-1]]:.2g} at β = {BETAS[-1]:g}"
     if max(result["missed"]) > EXACT:
         return "holds when", (
-            f"β → ∞. KᵀQ = I it is (to {result['scores']:.1g}), but at β = 1 each token keeps only "
-            f"{1 - missed[1.0]:.3g} of its weight; {1 - ENOUGH:.0%} of it takes β ≥ {result['needed']:.3g}, and the "
-            f"last digit of float64 some β below {BETAS[-1]:g}"
+            f"β → ∞. KᵀQ is I (to {result['scores']:.1g}), but at β = 1 each token keeps only {1 - missed[1.0]:.3g} of "
+            f"its weight; {1 - ENOUGH:.0%} of it takes β ≥ {result['needed']:.3g}, and all of it, to {EXACT:g}, a β of "
+            f"at most {BETAS[-1]:g}"
         )
     return "holds", "at every β"
 
@@ -73,12 +73,12 @@ CLAIM = Experiment(
     statement="If K is orthogonal and Q = K then KᵀQ = I, and the layer is the identity.",
     formula="K^T K = I, Q = K ⇒ A = I",
     measured="KᵀQ of a random orthogonal K, and for β from ½ to 64 the weight that each token does not keep.",
-    rule="fails if KᵀQ is not I, or A is not at the largest β (to 10⁻¹²); holds when β → ∞ if A is not at some smaller "
-    "β; else holds.",
+    rule="fails if KᵀQ is not I, or A is not at the largest β (to 10⁻¹²); holds when β → ∞ if A is not at some "
+    "smaller β; else holds.",
     falsified_by="Scores that are not I, an A that is not I at the largest β, or one that is I already at β = 1.",
     measure=measure,
     judge=judge,
     draw=draw,
-    meanings={"tokens": "how many tokens, and how wide they are (n)"},
+    meanings={"tokens": "number and width of the tokens (n)"},
     least={"tokens": 2},
 )

@@ -57,8 +57,8 @@ def _smallest() -> dict[str, object] | None:
         alike = [(i, j) for i in range(3) for j in range(i) if X[i] == X[j] and rotated[i] != rotated[j]]
         if alike and all(torch.equal(H[i], H[j]) for i, j in alike):
             text = (
-                "Two tokens are equal, so their outputs are, whatever the weights. The rotation 3, 1, 2 wants "
-                "them apart."
+                "Two tokens are equal, so their outputs are, whatever the weights. The rotation 3, 1, 2 wants them "
+                "apart."
             )
             return exercise("A rotation without positions", text, (X, X, X))
     return None
@@ -71,8 +71,9 @@ def judge(result: Result) -> tuple[Kind, str]:
     if result["blind"] > EXACT:
         return "holds when", (
             f"the tokens carry their positions and β is large: all {result['orders']} permutations tried are right to "
-            f"{last:.1g} at β = {BETAS[-1]:g} (off by {result['error'][0]:.2g} at β = 1; an error below 10⁻⁶ takes "
-            f"β ≥ {result['needed']:.3g}). Without positions the same layer is off by {result['blind']:.2g} at least"
+            f"{last:.1g} at β = {BETAS[-1]:g} (off by {result['error'][0]:.2g} at β = 1; the bound on the error is "
+            f"below 10⁻⁶ for β ≥ {result['needed']:.3g}). Without positions the same layer is off by "
+            f"{result['blind']:.2g} at least"
         )
     return "holds", f"all {result['orders']} permutations tried are right to {last:.1g}"
 
@@ -90,9 +91,8 @@ CLAIM = Experiment(
     name="any permutation",
     statement="Any permutation of the tokens can be had as a self-attention layer.",
     formula="O_i = X_{π(i)}",
-    measured="The error of a layer built for each permutation of a few tokens, and for some of many, as β "
-    "grows; and of "
-    "one whose position codes are taken away.",
+    measured="The error of a layer built for each permutation of a few tokens, and for some of many, as β grows; and "
+    "of one whose position codes are taken away.",
     rule=f"fails if one is off by more than {EXACT:g} at β = {BETAS[-1]:g}; holds when tokens carry positions if the "
     "layer without them is; else holds.",
     falsified_by="A permutation that the constructed layer does not produce, or a layer without positions that "
@@ -100,6 +100,9 @@ CLAIM = Experiment(
     measure=measure,
     judge=judge,
     draw=draw,
-    meanings={"tokens": "every permutation of so many (at most 5)", "many": "random ones of so many"},
+    meanings={
+        "tokens": "tokens of which every permutation is tried (at most 5)",
+        "many": "tokens of the random permutations",
+    },
     least={"tokens": 2, "many": 3},
 )

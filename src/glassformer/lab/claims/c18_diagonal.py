@@ -40,7 +40,7 @@ def judge(result: Result) -> tuple[Kind, str]:
     forced = "rows of A sum to 1, so that a diagonal A is I"
     other = f"a diagonal of other numbers, which no softargmax gives, would be off by {result['unequal']:.2g}"
     if result["unequal"] <= EXACT:
-        return "fails", "the control does: a diagonal of other numbers gives the same output"
+        return "fails", "the control failed: a diagonal of other numbers gives the same output"
     if max(result["error"], result["identity"], result["sums"]) < EXACT:
         return "holds", f"{forced}, and the layer is the convolution with W_O W_V to {result['error']:.1g}; {other}"
     return "fails", f"the layer is {result['error']:.2g} from the convolution, A {result['identity']:.2g} from I"
@@ -56,15 +56,14 @@ CLAIM = Experiment(
     name="a diagonal A",
     statement="A diagonal A makes the layer a convolution with kernel size 1.",
     formula="A = I ⇒ O_t = W_O W_V X_t",
-    measured="A layer whose mask leaves each token itself, against torch's convolution with the kernel W_O "
-    "W_V; and what "
-    "a diagonal of other numbers would do.",
-    rule="holds if A is I, its rows sum to 1 and the layer is the convolution, all to 10⁻¹², and a diagonal of "
-    "other numbers gives another output; else fails.",
+    measured="A layer whose mask leaves each token itself, against torch's convolution with the kernel W_O W_V; and "
+    "what a diagonal of other numbers would do.",
+    rule="holds if A is I, its rows sum to 1 and the layer is the convolution, all to 10⁻¹², and a diagonal of other "
+    "numbers gives another output; else fails.",
     falsified_by="A layer with a diagonal A that differs from the convolution with kernel size 1.",
     measure=measure,
     judge=judge,
     draw=draw,
-    meanings={"tokens": "how many tokens", "width": "how wide they are"},
+    meanings={"tokens": "number of tokens", "width": "width"},
     least={"tokens": 2},
 )

@@ -50,8 +50,8 @@ def _smallest() -> dict[str, object] | None:
         H = attend(tensor(zero), tensor(zero), tensor(ones), mask=tensor(band).bool()).H[:, 0]
         if largest(H - conv1d(tensor(ones).mT[None], torch.full((1, 1, 3), 1 / 3).double(), padding=1)[0, 0]) > EXACT:
             text = (
-                "Each token sees itself and its neighbours. A convolution with ⅓ and zeros outside gives less at "
-                "the ends."
+                "Each token sees itself and its neighbours. A convolution with ⅓ and zeros outside gives less at the "
+                "ends."
             )
             return exercise("A band at the border", text, (zero, zero, ones), mask=band)
     return None
@@ -63,9 +63,8 @@ def judge(result: Result) -> tuple[Kind, str]:
         return "fails", f"inside, too, it is {inside:.2g} from the convolution"
     if border > EXACT:
         return "holds when", (
-            f"the whole band is inside: there the error is {inside:.1g}. At the two borders it is up to "
-            f"{border:.2g}, since "
-            "the weights of each row sum to 1 and the part of the kernel that is left does not"
+            f"the whole band is inside: there the error is {inside:.1g}. At the two borders it is up to {border:.2g}, "
+            "since the weights of each row sum to 1 and the part of the kernel that is left does not"
         )
     return "holds", f"at the borders too, to {border:.1g}"
 
@@ -89,6 +88,6 @@ CLAIM = Experiment(
     measure=measure,
     judge=judge,
     draw=draw,
-    meanings={"tokens": "how many tokens", "beta": "the scale of the built band"},
+    meanings={"tokens": "number of tokens", "beta": "the scale of the built band"},
     least={"tokens": 3},
 )

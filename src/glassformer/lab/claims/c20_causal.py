@@ -59,16 +59,15 @@ def _example() -> dict[str, object] | None:
 def judge(result: Result) -> tuple[Kind, str]:
     if result["above_in_rows"] > NOTHING or result["later"]:
         return "fails", (
-            f"A has {result['above_in_rows']:.2g} above its diagonal where rows are queries, and "
-            f"{result['later']} outputs depend on a later input"
+            f"A has {result['above_in_rows']:.2g} above its diagonal where rows are queries, and {result['later']} "
+            "outputs depend on a later input"
         )
     if result["masked_after"] <= NOTHING:
         return "fails", "masking after the softargmax gives the same"
     late = result["late_masked_after"]
     rest = (
         f"no output depends on a later input. Masked after the softargmax, H is off by {result['masked_after']:.2g}, "
-        "and "
-        f"{late} of the outputs and later inputs still depend on each other through the denominator"
+        f"and in {late} pairs of an output and a later input the output still depends on it through the denominator"
     )
     if result["renormalised"] <= NOTHING:
         rest += " (divided by the sum of its row, the masked A is the same again)"
@@ -90,17 +89,15 @@ CLAIM = Experiment(
     statement="Under a causal mask A is lower triangular; no output sees a later input; masking after the softargmax "
     "instead of before it is not the same.",
     formula="A_{ts} = 0 for s > t",
-    measured="The largest weight above the diagonal in both layouts; which outputs change when each input "
-    "does; and what "
-    "masking after the softargmax changes.",
-    rule="fails if a weight lies above the diagonal in the row layout, an output depends on a later input, or "
-    "masking after "
-    "is the same; holds when rows are queries if the column layout has weights above; else holds.",
+    measured="The largest weight above the diagonal in both layouts; which outputs change when each input does; and "
+    "what masking after the softargmax changes.",
+    rule="fails if a weight lies above the diagonal in the row layout, an output depends on a later input, or masking "
+    "after is the same; holds when rows are queries if the column layout has weights above; else holds.",
     falsified_by="A weight above the diagonal in the row layout, an output that depends on a later input, or masking "
     "afterwards giving the same output.",
     measure=measure,
     judge=judge,
     draw=draw,
-    meanings={"tokens": "how many tokens", "width": "how wide they are"},
+    meanings={"tokens": "number of tokens", "width": "width"},
     least={"tokens": 4},
 )

@@ -42,8 +42,8 @@ def judge(result: Result) -> tuple[Kind, str]:
     shown = ", ".join(f"{piece} samples at a time: {error:.1g}" for piece, error in errors.items())
     if all(0 <= error <= ROUNDING * result["largest"] for error in errors.values()):
         return "holds", (
-            f"all {result['rows']} rows come, and differ by rounding alone from those of the whole "
-            f"(of {result['largest']:.2g}; {shown})"
+            f"all {result['rows']} rows arrive, and differ from those of the whole recording by no more than float32 "
+            f"rounding (the largest logit is {result['largest']:.2g}; {shown})"
         )
     return "fails", f"they differ by more than rounding ({shown}; −1 is another number of rows)"
 
@@ -58,16 +58,15 @@ CLAIM = Experiment(
     name="frame by frame",
     statement="A causal encoder fed frame by frame with a cache gives exactly what it gives on the whole recording.",
     formula="f(x_1, …, x_T)_t = f(x_1, …, x_t)_t",
-    measured="The rows of logits of a small speech encoder with random weights on noise: from the whole recording, and "
-    "streamed in pieces of half a frame, a frame, three, and all.",
-    rule=f"holds if as many rows come and the largest difference is at most {ROUNDING:g} of the largest logit, "
-    "which is "
-    "what float32 rounds over its layers; else fails.",
+    measured="The rows of logits of a small speech encoder with random weights on noise: from the whole recording, "
+    "and streamed in pieces of half a frame, a frame, three, and all.",
+    rule=f"holds if as many rows come and the largest difference is at most {ROUNDING:g} of the largest logit, which "
+    "is what float32 rounds over its layers; else fails.",
     falsified_by="A streamed row that differs from the whole recording by more than rounding, or another number of "
     "rows.",
     measure=measure,
     judge=judge,
     draw=draw,
-    meanings={"seconds": "how long the recording is", "left": "how many frames each sees back"},
+    meanings={"seconds": "duration of the recording in seconds", "left": "frames of left context"},
     least={"seconds": 0.2, "left": 0},
 )

@@ -111,10 +111,8 @@ def judge(result: Result) -> tuple[Kind, str]:
     steps = ", ".join(f"{cell} {each[-1]}" for cell, each in result["recurrent_steps"].items())
     shown = (
         f"at n = {n[-1]} one attention layer connects {found} of {pairs} pairs; losing the state at any of this many "
-        "steps "
-        f"cuts a recurrent net's first input off: {steps} of {n[-1] - 1}; {plain[-1]} plain and {dilated[-1]} "
-        "dilated blocks "
-        "of two convolutions reach the first input"
+        f"steps cuts a recurrent net's first input off: {steps} of {n[-1] - 1}; {plain[-1]} plain and {dilated[-1]} "
+        "dilated blocks of two convolutions reach the first input"
     )
     sizes = ", ".join(f"{name} {values[-1]:.2g}" for name, values in gradient.items())
     shown += f". Not judged: ‖∂y_n/∂x_1‖ with random weights is {sizes}"
@@ -136,24 +134,21 @@ def draw(result: Result) -> Figure:
 CLAIM = Experiment(
     number=22,
     name="path length",
-    statement="The path between any two positions is 1 in self-attention, O(n) in a recurrent net, O(n/k) or "
-    "O(log_k n) in a convolutional one.",
+    statement="The path between any two positions is 1 in self-attention, O(n) in a recurrent net, O(n/k) or O(log_k "
+    "n) in a convolutional one.",
     formula="path = 1, n - 1, ⌈frac{n - 1}{2(k - 1)}⌉, O(log n)",
     measured="By perturbation, with random weights in float64: which later outputs change when an input moves by 1, "
-    "for one "
-    "causal attention layer; at how many steps of one recurrent layer a lost state cuts the first input off; and the "
-    "smallest "
-    "number of blocks of two convolutions (kernel 3) that reach it. Gradients are reported separately.",
+    "for one causal attention layer; at how many steps of one recurrent layer a lost state cuts the first input off; "
+    "and the smallest number of blocks of two convolutions (kernel 3) that reach it. Gradients are reported "
+    "separately.",
     rule="holds if one attention layer connects every pair, each of the n − 1 recurrent steps cuts the dependence, "
-    "plain blocks "
-    "number ⌈(n − 1)/4⌉ and dilated ones at most 1 + log₂ n, at every n; else fails. Sizes of gradients are not part "
-    "of the rule.",
-    falsified_by="A pair that one attention layer does not connect (a window, for example), a recurrent step that "
-    "can be "
-    "skipped, or convolutions that need another depth.",
+    "plain blocks number ⌈(n − 1)/4⌉ and dilated ones at most 1 + log₂ n, at every n; else fails. Sizes of gradients "
+    "are not part of the rule.",
+    falsified_by="A pair that one attention layer does not connect (a window, for example), a recurrent step that can "
+    "be skipped, or convolutions that need another depth.",
     measure=measure,
     judge=judge,
     draw=draw,
-    meanings={"longest": "the largest n, a power of two", "width": "how wide the layers are"},
+    meanings={"longest": "the largest n, a power of two", "width": "width of the layers"},
     least={"longest": 8},
 )

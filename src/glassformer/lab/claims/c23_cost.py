@@ -113,12 +113,11 @@ def judge(result: Result) -> tuple[Kind, str]:
         abs(memory["fused"] - 1),
     ]
     shown = (
-        f"for n ≥ {result['lengths'][-3]} and d = {d} attention multiplies as n^{many:.2f}·d^"
-        f"{result['in_d']['self-attention']:.2f}, a recurrent layer as n^{linear[1]:.2f}·d^{squares[0]:.2f} and a "
-        "convolution "
-        f"as n^{linear[3]:.2f}·d^{squares[1]:.2f}; the memory of attention grows as n^{memory['explicit']:.2f} with "
-        "A in memory "
-        f"and as n^{memory['fused']:.2f} with a fused kernel"
+        f"for n ≥ {result['lengths'][-3]} and d = {d} attention multiplies as "
+        f"n^{many:.2f}·d^{result['in_d']['self-attention']:.2f}, a recurrent layer as "
+        f"n^{linear[1]:.2f}·d^{squares[0]:.2f} and a convolution as n^{linear[3]:.2f}·d^{squares[1]:.2f}; the memory "
+        f"of attention grows as n^{memory['explicit']:.2f} with A in memory and as n^{memory['fused']:.2f} with a "
+        "fused kernel"
     )
     if max(off) > CLOSE:
         return "fails", shown
@@ -142,16 +141,13 @@ CLAIM = Experiment(
     statement="Cost per layer: self-attention O(n²·d), recurrent O(n·d²), convolution O(k·n·d²).",
     formula="4 n d^2 + 2 n^2 d, 2 n d^2, k n d^2",
     measured="Multiplications that torch's counter sees while a layer of each kind runs, as n and d grow, and the "
-    "exponents "
-    "fitted at small and at large n; the peak memory of attention by torch's profiler.",
+    "exponents fitted at small and at large n; the peak memory of attention by torch's profiler.",
     rule=f"fails if an exponent at large n is more than {CLOSE} from the claimed one (attention: 2 in n and 1 in d, "
-    "memory 2 in n "
-    "with A in memory and 1 with a fused kernel; recurrent and convolutional layers: 1 in n and 2 in d); holds when "
-    "n is large "
-    f"against d if at small n attention's exponent in n is more than {CLOSE} from 2; else holds.",
-    falsified_by="Counted operations or measured memory whose exponents are away from the claimed ones (fails), or "
-    "an exponent "
-    "of 2 at small n too (holds).",
+    "memory 2 in n with A in memory and 1 with a fused kernel; recurrent and convolutional layers: 1 in n and 2 in "
+    f"d); holds when n is large against d if at small n attention's exponent in n is more than {CLOSE} from 2; else "
+    "holds.",
+    falsified_by="Counted operations or measured memory whose exponents are away from the claimed ones (fails), or an "
+    "exponent of 2 at small n too (holds).",
     measure=measure,
     judge=judge,
     draw=draw,

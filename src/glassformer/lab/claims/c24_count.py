@@ -35,7 +35,7 @@ def judge(result: Result) -> tuple[Kind, str]:
     last = result["cases"][-1]
     return "holds", (
         f"exactly, for {len(result['cases'])} sizes: N = {last['N']}, D = {last['D']} and {last['h']} heads take "
-        f"{last['counted']}"
+        f"{last['counted']:,} multiplications"
     )
 
 
@@ -57,5 +57,5 @@ CLAIM = Experiment(
     measure=measure,
     judge=judge,
     draw=draw,
-    meanings={"cases": "how many random sizes"},
+    meanings={"cases": "number of random sizes"},
 )

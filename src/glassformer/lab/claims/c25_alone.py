@@ -47,7 +47,7 @@ def judge(result: Result) -> tuple[Kind, str]:
     worst = max(result[name] for name in ("alone", "others", "values", "frozen"))
     shown = f"with A made from the tokens themselves it is not linear (off by {result['free']:.2g})"
     if result["free"] <= SAME:
-        return "fails", "the control does: attention is linear even with A made from the tokens"
+        return "fails", "the control failed: attention is linear even with A made from the tokens"
     if worst < SAME:
         return "holds", f"to {worst:.1g}; {shown}"
     return "fails", f"it is off by up to {worst:.2g}; {shown}"
@@ -70,15 +70,15 @@ CLAIM = Experiment(
     name="alone, and linear",
     statement="The feed-forward net acts on each position alone; attention is linear in V once A is fixed.",
     formula="A (a V + b V_2) = a A V + b A V_2",
-    measured="The feed-forward net on all positions and on each by itself; other positions when one moves; and how far "
-    "attention is from linear in V with its weights fixed, and not.",
+    measured="The feed-forward net on all positions and on each by itself; other positions when one moves; and how "
+    "far attention is from linear in V with its weights fixed, and not.",
     rule="holds if all but the last differ by less than 10⁻¹², and the last (A made from the tokens) by more; else "
     "fails.",
-    falsified_by="A feed-forward output that depends on another position, or attention that is not linear in V with "
-    "A fixed.",
+    falsified_by="A feed-forward output that depends on another position, or attention that is not linear in V with A "
+    "fixed.",
     measure=measure,
     judge=judge,
     draw=draw,
-    meanings={"tokens": "how many tokens", "width": "how wide they are"},
+    meanings={"tokens": "number of tokens", "width": "width"},
     least={"tokens": 2},
 )

@@ -95,8 +95,9 @@ def judge(result: Result) -> tuple[Kind, str]:
     level = 0.1 < over["pre-norm, residual"] < 10
     rest = f"over {result['depths'][-1]} blocks against 1 the gradient's norm changes by the factors: {shown}"
     if abs(result["least"]) < 1:
-        kept = "level with depth is right for pre-norm" if level else "and pre-norm does not keep it level"
-        return "fails", f"“at least 1” does: for F(x) = −relu(x) the gradient is {result['least']:g}; {kept}: {rest}"
+        kept = "keeps" if level else "does not keep"
+        first = f"the gradient can be below 1: for F(x) = −relu(x) it is {result['least']:g}"
+        return "fails", f"{first}; pre-norm {kept} its norm level with depth: {rest}"
     return ("holds", rest) if level else ("fails", rest)
 
 
@@ -112,16 +113,14 @@ CLAIM = Experiment(
     statement="Residual connections make the gradient at least 1; with LayerNorm they keep gradient norms level with "
     "depth.",
     formula="y = x + F(x) ⇒ |frac{∂y}{∂x}| = |1 + frac{∂F}{∂x}| ≥ 1",
-    measured="The derivative of x + F(x) for small feed-forward nets F; and the gradient's norm at the first "
-    "of 1 to 32 "
-    "blocks with random weights, with and without residuals and norms, pre-norm and post-norm.",
-    rule="fails if some F has a derivative of x + F(x) below 1, or if over the depths the pre-norm gradient "
-    "changes by a "
-    "factor of 10; else holds.",
+    measured="The derivative of x + F(x) for small feed-forward nets F; and the gradient's norm at the first of 1 to "
+    "32 blocks with random weights, with and without residuals and norms, pre-norm and post-norm.",
+    rule="fails if some F has a derivative of x + F(x) below 1, or if over the depths the pre-norm gradient changes "
+    "by a factor of 10; else holds.",
     falsified_by="No F with a derivative of x + F(x) below 1.",
     measure=measure,
     judge=judge,
     draw=draw,
-    meanings={"width": "the blocks' width (even)", "tokens": "how many tokens", "deepest": "up to so many blocks"},
+    meanings={"width": "the blocks' width (even)", "tokens": "number of tokens", "deepest": "largest number of blocks"},
     least={"width": 2, "deepest": 2},
 )

@@ -33,7 +33,7 @@ def judge(result: Result) -> tuple[Kind, str]:
         f"{result['image']}×{result['image']} gives {result['patches']} patches of {result['patch']}×{result['patch']}"
     )
     if result["transposed"] <= SAME:
-        return "fails", "the control does: a transposed kernel gives the same tokens"
+        return "fails", "the control failed: a transposed kernel gives the same tokens"
     if result["error"] < SAME and result["patches"] == result["expected"]:
         return "holds", (
             f"{shown}, and both ways agree to {result['error']:.1g} (with the kernel's rows and columns mixed up they "
@@ -54,8 +54,8 @@ CLAIM = Experiment(
     "224×224 gives 196.",
     formula="(frac{224}{16})^2 = 196",
     measured="The tokens of a patch embedding with random weights against torch's convolution, and how many there are.",
-    rule="holds if both agree to 10⁻¹⁰ and there are (image/patch)² tokens, and a transposed kernel gives "
-    "other tokens; else fails.",
+    rule="holds if both agree to 10⁻¹⁰ and there are (image/patch)² tokens, and a transposed kernel gives other "
+    "tokens; else fails.",
     falsified_by="Tokens that differ from torch's strided convolution, or another number of patches.",
     measure=measure,
     judge=judge,
@@ -64,6 +64,6 @@ CLAIM = Experiment(
         "image": "the image's side, a multiple of the patch",
         "patch": "the patch's side",
         "channels": "channels of the image",
-        "width": "how wide a token is",
+        "width": "width of a token",
     },
 )

@@ -82,12 +82,10 @@ def judge(result: Result) -> tuple[Kind, str]:
     a = result["accuracy"]
     shown = (
         f"accuracy is {a['as trained']:.1%} as trained, {a['interpolated']:.1%} at twice the resolution with "
-        "interpolated "
-        f"positions, {a['positions mixed up']:.1%} with the same positions mixed up; without positions shuffled "
-        "patches keep "
-        f"{result['same_class']:.0%} of the classes and change the logits by {result['without']:.1g} of the largest "
-        "(with "
-        f"positions the accuracy on shuffled patches is {a['shuffled']:.1%})"
+        f"interpolated positions, {a['positions mixed up']:.1%} with the same positions mixed up; without positions "
+        f"shuffled patches keep {result['same_class']:.0%} of the classes and change the logits by "
+        f"{result['without']:.1g} of the largest (with positions the accuracy on shuffled patches is "
+        f"{a['shuffled']:.1%})"
     )
     if a["as trained"] < LEARNED:
         return "fails", f"the network did not learn the task, so nothing can be said: {shown}"
@@ -110,22 +108,18 @@ CLAIM = Experiment(
     "patches give the same class.",
     formula="f(P X) = f(X) if E = 0",
     measured="The accuracy of a small vision Transformer trained to name the quarter of the image with a bright "
-    "square: as "
-    "trained, on the same images at twice the resolution with its positions interpolated, and with them mixed up; "
-    "and what "
-    "shuffled patches change without positions.",
-    rule=f"holds if the network learned the task ({LEARNED:.0%}), with interpolated positions keeps {KEPT:.0%} of "
-    "its accuracy "
-    f"above chance (1/4) and is better than with mixed-up ones by over {ERRORS} standard errors of the difference, "
-    "and without "
-    f"positions shuffled patches keep every class and the logits (to {SAME:g}, the rounding of float32); else fails.",
+    "square: as trained, on the same images at twice the resolution with its positions interpolated, and with them "
+    "mixed up; and what shuffled patches change without positions.",
+    rule=f"holds if the network learned the task ({LEARNED:.0%}), with interpolated positions keeps {KEPT:.0%} of its "
+    f"accuracy above chance (1/4) and is better than with mixed-up ones by over {ERRORS} standard errors of the "
+    f"difference, and without positions shuffled patches keep every class and the logits (to {SAME:g}, the rounding of "
+    "float32); else fails.",
     falsified_by="Accuracy lost at the other resolution, random positions that do as well as interpolated ones, or "
     "shuffled patches that change the logits without positions.",
     measure=measure,
     judge=judge,
     draw=draw,
-    meanings={"steps": "training steps", "images": "how many test images"},
+    meanings={"steps": "training steps", "images": "number of test images"},
     circumstances="Generated images: a bright square in noise, 16×16; at 32×32 each pixel is repeated. Patches of "
-    "4×4, mean "
-    "pooling, one layer.",
+    "4×4, mean pooling, one layer.",
 )

@@ -31,6 +31,10 @@ def measure(seed: int, *, size: int = 48, patch: int = 4) -> Result:
     for name, config, shift in (("stride 1, by 1", one, 1), ("stride 2, by 2", two, 2), ("stride 2, by 1", two, 1)):
         net = ConvNet2d(config, seed=seed).double().eval()
         errors[f"convolution: {name}"] = _error(net.features, image, shift, config.stride)
+    corner = image.roll((-a, -a), (-2, -1))
+    errors["convolution: stride 1, by 1, at the border"] = _error(
+        ConvNet2d(one, seed=seed).double().eval().features, corner, 1, one.stride
+    )
     vit = ViT(plain(size, patch, 8, 1, 2, classes=2, channels=1), seed=seed).double().eval()
     initialise(vit, seed)
     grid = lambda X: vit.features(X)[:, vit.config.prefix :].mT.unflatten(-1, vit.config.grid)
@@ -79,7 +83,7 @@ def _example() -> dict[str, object]:
 
 def judge(result: Result) -> tuple[Kind, str]:
     errors = result["errors"]
-    shown = "; ".join(f"{name} {error:.1g}" for name, error in errors.items())
+    shown = "; ".join(f"{error:.1g} for {name.replace(': ', ', ')}" for name, error in errors.items())
     rest = f"‖R(shift x) − shift R(x)‖ / ‖R(x)‖: {shown} (the image makes up {result['response']:.0%} of the features)"
     exact = errors["convolution: stride 1, by 1"], errors["convolution: stride 2, by 2"]
     patches = errors["patches: by 1"], errors["patches: by a whole patch"]
@@ -88,10 +92,9 @@ def judge(result: Result) -> tuple[Kind, str]:
     if errors["convolution: stride 2, by 1"] > CHANGED:
         alone = errors["patches, no positions: by a patch"] < SAME and errors["patches, no positions: by 1"] > CHANGED
         also = "; patch attention commutes only without positions and by whole patches" if alone else ""
-        return "holds when", (
-            f"the shift is a whole number of strides and the image is away from the border: then convolutions "
-            f"commute{also}. {rest}"
-        )
+        border = errors["convolution: stride 1, by 1, at the border"] > SAME
+        where = " and the content is away from the border" if border else ""
+        return "holds when", (f"the shift is a whole number of strides{where}: then convolutions commute{also}. {rest}")
     return "holds", rest
 
 
@@ -106,18 +109,14 @@ CLAIM = Experiment(
     statement="Convolutions commute with shifts of the image; patch attention does not.",
     formula="f(T_s x) = T_s f(x)",
     measured="How far the response R(x) = f(x) − f(0) to a shifted image is from the shifted response, relative to "
-    "its size, for "
-    "residual convolutions with stride 1 and 2 and for a vision Transformer with random weights, with positions as "
-    "large as the embedded patches and without positions.",
+    "its size, for residual convolutions with stride 1 and 2 and for a vision Transformer with random weights, with "
+    "positions as large as the embedded patches and without positions.",
     rule=f"fails if a convolution does not commute with whole strides (to {SAME:g}), patch attention with positions "
-    "does (its "
-    f"error is below {CHANGED:.0%} of the response), or the image makes up less than {CHANGED:.0%} of the "
-    "Transformer's features; "
-    f"holds when shifts are whole strides if by a part of one the convolution's error is above {CHANGED:.0%}; else "
-    "holds.",
+    f"does (its error is below {CHANGED:.0%} of the response), or the image makes up less than {CHANGED:.0%} of the "
+    "Transformer's features; holds when shifts are whole strides if by a part of one the convolution's error is above "
+    f"{CHANGED:.0%} (and away from the border if there it is above {SAME:g}); else holds.",
     falsified_by="A convolution that does not commute with shifts by its stride, patch attention with positions that "
-    "commutes "
-    "with shifts, or a network that hardly reacts to the image.",
+    "commutes with shifts, or a network that hardly reacts to the image.",
     measure=measure,
     judge=judge,
     draw=draw,

@@ -88,8 +88,8 @@ def draw(result: Result) -> Figure:
 CLAIM = Experiment(
     number=31,
     name="little data",
-    statement="A convolutional net is better than a vision Transformer on little data, and the gap closes as "
-    "data grows.",
+    statement="A convolutional net is better than a vision Transformer on little data, and the gap closes as data "
+    "grows.",
     formula="accuracy_{conv}(n) - accuracy_{ViT}(n) → 0",
     measured="Test accuracy of both on Fashion-MNIST, of equal size, trained from scratch for as many steps, with few "
     "training images, more, and many; the mean gap over several seeds with its 95 % interval (Student's t). Each uses "
@@ -105,11 +105,10 @@ CLAIM = Experiment(
         "fewest": "the fewest training images",
         "most": "the most training images; above 3,500 needs glassformer data fetch fashion-mnist",
         "steps": "training steps",
-        "pairs": "how many seeds, each with its own weights and images",
+        "pairs": "number of seeds, each with its own weights and images",
     },
     least={"fewest": 10, "pairs": 2},
     circumstances="28×28 grey images; about 19,000 parameters each, batches of 64 images, no augmentation. "
     "`glassformer compare` has more images, CIFAR-10 and the published curve, in which the gap closes between 14 and "
-    "303 "
-    "million images.",
+    "303 million images.",
 )

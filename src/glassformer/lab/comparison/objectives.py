@@ -140,6 +140,7 @@ def fit(model: nn.Module, objective: SequenceObjective | ImageObjective, *, step
             save_every=0,
             keep="last",
         ),
+        say=lambda message: None,  # estimates of the remaining time would mix with the progress bar
     )
     if done.stopped == "interrupted":  # a partially trained network is not a measurement
         raise KeyboardInterrupt

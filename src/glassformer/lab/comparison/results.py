@@ -233,11 +233,6 @@ def rate(results: Results, architecture: str) -> Estimate:
 # Reach
 
 
-def chosen_rate(results: Results, task: str, **settings: Setting) -> float:
-    """Return the learning rate chosen by the search."""
-    return float(results.select(task, "search", **settings)[0]["lr"])
-
-
 def gradient(results: Results, architecture: str, distance: int) -> Estimate:
     value = lambda unit: unit["gradient"]
     return results.over("reach", "gradient", value, architecture=architecture, distance=distance)

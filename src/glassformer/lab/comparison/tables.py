@@ -64,10 +64,10 @@ def recall(results: Results) -> Table:
             cells.append(f"{r.learned(results, name, n)}/{len(found)} ({estimate(found).mean:.0%})")
         rows.append((name, *cells))
     note = (
-        f"Seeds that learned (test accuracy of at least {r.LEARNED:.0%}) to name the first token after so many others, "
-        f"and the mean accuracy; chance is 12.5 %. About {plan.budget:,} parameters each, trained on that distance for "
-        f"{plan.steps} steps of {plan.batch_size} sequences, with the learning rate that was best on validation "
-        f"sequences. The receptive field of the CNN is 253 tokens, the window of the MLP {plan.window}."
+        f"Seeds that learned (test accuracy of at least {r.LEARNED:.0%}) to name the first token after this many "
+        f"others, and the mean accuracy; chance is 12.5 %. About {plan.budget:,} parameters each, trained on that "
+        f"distance for {plan.steps} steps of {plan.batch_size} sequences, with the learning rate that was best on "
+        f"validation sequences. The receptive field of the CNN is 253 tokens, the window of the MLP {plan.window}."
     )
     return Table("Recall after training", ("", *(f"distance {n}" for n in plan.distances)), rows, note)
 
@@ -77,8 +77,7 @@ def longer(results: Results) -> Table:
     rows = [(name, *(f"{r.longer(results, name, n):.0%}" for n in plan.longer)) for name in r.longer_names(results)]
     note = (
         f"Accuracy after training to name the last token but one of sequences of {plan.length} tokens (the MLP's "
-        "window "
-        f"is as long). Chance is 12.5 %; {plan.longer_steps} steps; ± 95 % over seeds."
+        f"window is as long). Chance is 12.5 %; {plan.longer_steps} steps; ± 95 % over seeds."
     )
     return Table("Longer than in training", ("", *(f"length {n}" for n in plan.longer)), rows, note)
 
@@ -102,10 +101,10 @@ def shifts(results: Results) -> Table:
             rows.append((f"{name}, trained on {way} images", str(stride), *cells))
     note = (
         f"Test accuracy on {bias.dataset} after training on {bias.images:,} images, with a margin of "
-        f"{max(bias.shifts)} "
-        "pixels around each image so that a shift moves nothing out; ± 95 % over seeds. A CNN commutes with shifts by "
-        "its stride away from the border, but its zero padding marks the border and smaller shifts fall between the "
-        "strides; trained on centred images only, nothing teaches any network to ignore the position."
+        f"{max(bias.shifts)} pixels around each image so that a shift moves nothing out; ± 95 % over seeds. A CNN "
+        "commutes with shifts by its stride away from the border, but its zero padding marks the border and smaller "
+        "shifts fall between the strides; trained on centred images only, nothing teaches any network to ignore the "
+        "position."
     )
     head = ("", "stride", "centred", *(f"shifted by {by}" for by in bias.shifts))
     return Table("Shifted images", head, rows, note)
@@ -136,8 +135,7 @@ def streaming(results: Results) -> Table:
         rows.append((name, *each, *(f"{r.kept(results, name, n):,}" for n in (after[0], after[-1]))))
     note = (
         "Milliseconds of processor time for one more token, the best round of each seed, in interleaved rounds; and "
-        "how "
-        f"many numbers are kept for it. About {results.plan.streaming.budget:,} parameters each; the window of the "
+        f"how many numbers are kept for it. About {results.plan.streaming.budget:,} parameters each; the window of the "
         f"Transformer and of the MLP is {results.plan.streaming.window} tokens."
     )
     head = ("", *(f"after {n:,}" for n in after), f"kept after {after[0]:,}", f"kept after {after[-1]:,}")
@@ -157,10 +155,8 @@ def times(results: Results) -> Table:
     head = [f"n = {n}, {kind}" for n in lengths for kind in ("forward", "+ backward")]
     note = (
         "Milliseconds of processor time of one layer on one sequence, one thread, float32; the best round of each "
-        "seed, "
-        "in interleaved rounds; mean ± 95 % over seeds. torch has a fused CPU kernel for the LSTM and runs the plain "
-        "RNN "
-        "and the GRU step by step."
+        "seed, in interleaved rounds; mean ± 95 % over seeds. torch has a fused CPU kernel for the LSTM and runs the "
+        "plain RNN and the GRU step by step."
     )
     return Table(f"Time of a layer, d = {d}", ("", "parameters", *head), rows, note)
 
@@ -191,9 +187,8 @@ def crossings(results: Results) -> Table:
         rows.append((str(d), str(2 * d), "outside" if place is None else f"{place:,.0f}", *cells))
     note = (
         "The length from which the n² part of self-attention takes longer than its projections, by formula and as "
-        "timed "
-        "forward; then the length from which a layer of self-attention takes longer than each other layer of as many "
-        f"parameters, forward and backward (“{results.plan.cost.lengths[0]}”: from the shortest length on)."
+        "timed forward; then the length from which a layer of self-attention takes longer than each other layer of as "
+        f"many parameters, forward and backward (“{results.plan.cost.lengths[0]}”: from the shortest length on)."
     )
     head = ("d", "n² part larger, counted (2d)", "n² part larger, timed", *(f"slower than {name}" for name in others))
     return Table("The crossing n ≈ 2d", head, rows, note)
@@ -206,8 +201,8 @@ def memory(results: Results) -> Table:
         peaks = [results.select("cost", "memory", n=n, d=d)[0]["peak"][name] for n in lengths]
         rows.append((name, *(f"{peak / 1e6:.3g}" for peak in peaks)))
     note = (
-        "MB that torch's allocator held at most during a forward and backward pass, beyond weights and input, from the "
-        "events of torch's profiler; it does not depend on the seed. Fused attention keeps no n × n weights."
+        "MB that torch's allocator held at most during a forward and backward pass, beyond weights and input, from "
+        "the events of torch's profiler; it does not depend on the seed. Fused attention keeps no n × n weights."
     )
     return Table(f"Memory of a layer, d = {d}", ("", *(f"n = {n}" for n in lengths)), rows, note)
 
@@ -285,9 +280,8 @@ def rates(results: Results) -> Table:
             rows.append((f"{unit['task']}, {name}", f"{result['lr']:g}", accuracies))
     note = (
         "The learning rate with the best mean validation accuracy (ties: the lower validation loss), and the "
-        "accuracies "
-        "of all that were tried: the same rates, steps and data for every architecture, with a seed that no "
-        "measurement uses."
+        "accuracies of all that were tried: the same rates, steps and data for every architecture, with a seed that "
+        "no measurement uses."
     )
     return Table("Search for learning rates", ("", "chosen", "validation accuracy"), rows, note)
 
@@ -337,9 +331,13 @@ def _recall(results: Results) -> Iterator[str]:
 
 def _longer(results: Results) -> Iterator[str]:
     plan = results.plan.reach
-    n = plan.longer[-1]
-    shown = ", ".join(f"{name} {r.longer(results, name, n):.0%}" for name in r.longer_names(results))
-    yield f"Accuracy on sequences of {n} after training on {plan.length} (chance 12.5 %): {shown}."
+    lengths = plan.longer[0], plan.longer[-1]
+    both = lambda name: " → ".join(f"{r.longer(results, name, n):.0%}" for n in lengths)
+    shown = ", ".join(f"{name} {both(name)}" for name in r.longer_names(results))
+    yield (
+        f"Accuracy on sequences of {lengths[0]} tokens, the length of training, and of {lengths[1]} (chance 12.5 %): "
+        f"{shown}."
+    )
 
 
 def _gradient(results: Results) -> Iterator[str]:
@@ -409,14 +407,14 @@ def summary_table(results: Results) -> str:
             ("recall, trained", f"seeds of {len(plan.seeds)} that learn to recall a token over "
              f"{' / '.join(map(str, plan.reach.distances))} others (test accuracy ≥ {r.LEARNED:.0%})", _recall_cell),
             ("gradient, untrained", f"‖∂y_n/∂x_1‖ / ‖∂y_n/∂x_n‖ over {far} tokens", _gradient_cell),
-            ("longer inputs", f"accuracy on {longest} tokens after training on {plan.reach.length} (chance 12.5 %; the "
+            ("longer inputs", f"accuracy on {plan.reach.length} tokens, as trained, → on {longest} (chance 12.5 %; the "
              "Transformer with rotary positions)", _longer_cell),
         ]  # fmt: skip
     if results.has("bias"):
         by = plan.bias.shifts[-1]
         columns.append(
-            ("shifted images", f"points of accuracy that a shift by {by} pixels changes: trained on centred "
-             "images; trained with random shifts", _shift_cell)
+            ("shifted images", f"points of accuracy that a shift by {by} pixels changes: trained on centred images; "
+             "trained with random shifts", _shift_cell)
         )  # fmt: skip
     if results.has("cost"):
         n, d = _middle(results)
@@ -426,7 +424,9 @@ def summary_table(results: Results) -> str:
         ]
     if results.has("streaming"):
         after = plan.streaming.after[-1]
-        columns.append(("next token", f"ms for one more token after {after:,}; numbers kept for it", _token_cell))
+        columns.append(
+            ("next token", f"ms of processor time for one more token after {after:,}; numbers kept for it", _token_cell)
+        )
     head = f"| | {' | '.join(name for name, _, _ in columns)} |\n|---" + "|---" * len(columns) + "|"
     rows = [f"| {name} | {' | '.join(cell(results, name) for *_, cell in columns)} |" for name in results.architectures]
     legend = "; ".join(f"*{name}*: {meaning}" for name, meaning, _ in columns)
@@ -455,7 +455,8 @@ def _gradient_cell(results: Results, name: str) -> str:
 
 def _longer_cell(results: Results, name: str) -> str:
     kind = "Transformer, rotary" if name == "Transformer" else name
-    return f"{r.longer(results, kind, results.plan.reach.longer[-1]):.0%}"
+    lengths = results.plan.reach.longer
+    return " → ".join(f"{r.longer(results, kind, n):.0%}" for n in (lengths[0], lengths[-1]))
 
 
 def _shift_cell(results: Results, name: str) -> str:

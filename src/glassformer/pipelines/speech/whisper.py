@@ -48,21 +48,21 @@ def whisper_tokens(model: nn.Module, words: TextTokenizer) -> WhisperTokens:
     """Read the special tokens from generation_config.json, or config.json for older folders."""
     speech, origin = require(model, "transcribe"), origin_of(model)
     assert isinstance(speech, SpeechGenerator)
-    said: dict[str, Any] = {**(origin.raw if origin else {}), **(origin.generation if origin else {})}
-    silent = said.get("no_timestamps_token_id") or _token(words, "<|notimestamps|>")
+    settings: dict[str, Any] = {**(origin.raw if origin else {}), **(origin.generation if origin else {})}
+    silent = settings.get("no_timestamps_token_id") or _token(words, "<|notimestamps|>")
     if type(silent) is not int:
         raise ConfigError("the model's folder names no token for times", "get its generation_config.json")
     strip = lambda table: {str(name).strip("<|>"): i for name, i in (table or {}).items() if type(i) is int}
-    latest = said.get("max_initial_timestamp_index")
+    latest = settings.get("max_initial_timestamp_index")
     return WhisperTokens(
         start=speech.start_token,
         end=speech.end_token,
         silent=silent,
-        never=_tokens(said.get("suppress_tokens")),
-        not_first=_tokens(said.get("begin_suppress_tokens")),
+        never=_tokens(settings.get("suppress_tokens")),
+        not_first=_tokens(settings.get("begin_suppress_tokens")),
         latest_first=latest if type(latest) is int else 50,
-        languages=strip(said.get("lang_to_id")),
-        tasks=strip(said.get("task_to_id")),
+        languages=strip(settings.get("lang_to_id")),
+        tasks=strip(settings.get("task_to_id")),
         nothing=_token(words, "<|nospeech|>") or _token(words, "<|nocaptions|>"),
     )
 
@@ -92,20 +92,20 @@ class TimestampRules:
         return scores
 
 
-def _keep_time(row: Tensor, said: Sequence[int], tokens: WhisperTokens) -> None:
+def _keep_time(row: Tensor, generated: Sequence[int], tokens: WhisperTokens) -> None:
     """Enforce pairs of timestamps (end of a segment, start of the next) that never decrease, beginning with one."""
     times = tokens.times
     row[tokens.silent] = -math.inf
-    last = bool(said) and said[-1] >= times
-    before = len(said) < 2 or said[-2] >= times
+    last = bool(generated) and generated[-1] >= times
+    before = len(generated) < 2 or generated[-2] >= times
     if last and before:
         row[times:] = -math.inf  # a pair is complete: text follows
     elif last:
         row[: tokens.end] = -math.inf  # half a pair: another timestamp, or the end
-    given = [token for token in said if token >= times]
+    given = [token for token in generated if token >= times]
     if given:
         row[times : given[-1] + (0 if last and not before else 1)] = -math.inf
-    if not said:
+    if not generated:
         row[:times] = -math.inf
         row[times + tokens.latest_first + 1 :] = -math.inf
     likely = row.log_softmax(-1)

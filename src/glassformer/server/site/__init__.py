@@ -7,6 +7,7 @@ routes answered when the site was made.
 from __future__ import annotations
 
 import asyncio
+import gzip
 import shutil
 import zipfile
 from collections.abc import Callable, Sequence
@@ -22,6 +23,7 @@ from glassformer.server.site.recording import Recorder
 
 HERE = Path(__file__).parent
 PACKAGE = HERE.parents[1]
+WASM = "pyodide.asm.wasm"
 # What the exercise engine needs: it never imports torch.
 PARTS = ("__init__.py", "errors.py", "lazy.py", "templates", "exercises", "report", "server")
 POLICY = (
@@ -68,7 +70,10 @@ def write_site(
     head = f'<meta http-equiv="Content-Security-Policy" content="{POLICY}">\n<title>'
     page = page.replace("<title>", head, 1).replace('src="app.js"', 'src="site.js"')
     (folder / "index.html").write_text(page, encoding="utf-8")
-    shutil.copytree(pyodide, folder / "pyodide", ignore=shutil.ignore_patterns("fetched.json"))
+    shutil.copytree(pyodide, folder / "pyodide", ignore=shutil.ignore_patterns("fetched.json", WASM))
+    # A third of its size, whether the web server compresses or not; the worker unpacks it. Servers send files that end
+    # in .gz in different ways, so its name does not.
+    (folder / "pyodide" / f"{WASM}.packed").write_bytes(gzip.compress((pyodide / WASM).read_bytes(), mtime=0))
     _zip(folder / "glassformer.zip")
     recorder.write(folder / "recorded")
     size = sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())

@@ -104,6 +104,8 @@ class Recorder:
 
     async def _input(self, about: dict[str, Any], clips: list[dict[str, str]]) -> dict[str, Any]:
         """What the page gives the model by itself: its example, a drawn digit, or the first recording."""
+        if about["picture"]:
+            return {"texts": [], "file": about["picture"], "suffix": ".jpg"}
         kind = about["inputs"][0]
         if kind == "text":
             return {"texts": about["example"] or ["The cat sat on the mat."]}

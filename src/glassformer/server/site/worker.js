@@ -1,7 +1,18 @@
 // Python in a Web Worker: the exercise engine of Glassformer, by Pyodide. Everything comes from this folder.
+// @ts-expect-error Pyodide is put beside this file when a site is built
 import { loadPyodide } from "./pyodide/pyodide.mjs";
 
 const here = (name) => new URL(name, import.meta.url).href;
+// The site holds Pyodide's largest file compressed.
+const plainFetch = globalThis.fetch;
+globalThis.fetch = async (input, options) => {
+  const url = String(input instanceof Request ? input.url : input);
+  if (!url.endsWith("pyodide.asm.wasm")) return plainFetch(input, options);
+  const packed = await plainFetch(`${url}.packed`, options);
+  if (!packed.ok || !packed.body) return packed;
+  return new Response(packed.body.pipeThrough(new DecompressionStream("gzip")), { headers: { "content-type": "application/wasm" } });
+};
+
 async function start() {
   const pyodide = await loadPyodide({ indexURL: here("./pyodide/") });
   const names = await (await fetch(here("./pyodide/wheels.json"))).json();

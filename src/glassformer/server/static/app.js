@@ -1,5 +1,5 @@
 // The page: header, rooms by address, undo, theme. A room has enter(where, redraw), template(), title(), and maybe leave().
-import { address, asset, get, html, noteOf, nothing, onServer, render, roomsOf, route, themeAround } from "./lib.js";
+import { address, asset, docsOf, get, html, noteOf, nothing, onServer, render, roomsOf, route, themeAround } from "./lib.js";
 import * as paper from "./paper.js";
 import * as tour from "./tour.js";
 
@@ -14,7 +14,9 @@ const ROOMS = {
 };
 const NAMES = { paper: "Paper", check: "Check", model: "Model", live: "Live", lab: "Lab", compare: "Compare" };
 
-let room = /** @type {any} */ (paper), current = "paper", gone = false, queued = false;
+/** What is shown until the room of the first address is there. */
+const waiting = { template: () => html`<p class="quiet">Loading …</p>`, title: () => "Loading" };
+let room = /** @type {any} */ (waiting), current = "", gone = false, queued = false;
 const stored = (key, value) => { try { if (value === undefined) return localStorage.getItem(key); localStorage.setItem(key, value); } catch { /* private windows */ } return null; };
 
 export function redraw() {
@@ -26,6 +28,7 @@ function draw() {
     queued = false;
     render(header(), /** @type {HTMLElement} */ (document.getElementById("head")));
     render(room.template(), /** @type {HTMLElement} */ (document.getElementById("main")));
+    render(footer(), /** @type {HTMLElement} */ (document.getElementById("foot")));
     render(tour.card(), /** @type {HTMLElement} */ (document.getElementById("dialog")));
     document.title = `${room.title()} · Glassformer`;
 }
@@ -51,16 +54,18 @@ function header() {
     <span class="spacer"></span>
     ${tour.button()}
     <button @click=${paper.undo} ?disabled=${!paper.state.past.length || current !== "paper"} title="Undo (Ctrl+Z)">Undo</button>
-    <button @click=${paper.share} ?disabled=${current !== "paper"}>Share</button>
+    <button @click=${paper.share} title="Copy an address that opens what you see now">Share</button>
     <button class="icon" @click=${theme} aria-label=${`Colours: ${stored("theme") ?? "auto"}. Change`} title=${`Colours: ${stored("theme") ?? "auto"}`}>◐</button></div>
     ${gone ? html`<p class="problem banner" role="alert">The server does not answer. The page stays readable; it will try again by itself.</p>` : nothing}
     ${noteOf(current) ? html`<p class="quiet banner">${noteOf(current)}</p>` : nothing}`;
 }
+const footer = () => (docsOf() ? html`<p class="quiet">Everything here runs on your machine. <a href=${docsOf()}>The same as an API</a></p>` : nothing);
 
 async function go() {
   const where = route();
   const name = where.room in ROOMS && roomsOf([where.room]).length ? where.room : "paper";
   if (room.leave && name !== current) room.leave();
+  if (!current) { current = name; redraw(); }
   try {
     const next = await ROOMS[name]();
     const zoom = name !== current && [name, current].includes("model") && [name, current].includes("paper");

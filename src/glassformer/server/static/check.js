@@ -1,14 +1,19 @@
 // Check: a learner's own working, graded as it is typed; hints in three steps; practice sheets.
-import { copy, get, go, html, isAbort, nothing, post, Problem, replaceHash, unpack } from "./lib.js";
+import { copy, get, go, html, isAbort, nothing, pack, post, Problem, replaceHash, unpack } from "./lib.js";
 import { formula } from "./matrix.js";
 import * as paper from "./paper.js";
 
 export const state = {
-  name: "", /** @type {any} */ exercise: null, /** @type {any} */ sheet: null,
+  name: "",
+  /** @type {any} */ exercise: null,
+  /** @type {any} */ sheet: null,
   /** @type {Record<string, string[][]>} */ answers: {}, mode: "grids", text: "",
-  /** @type {any} */ grade: null, /** @type {Problem | null} */ problem: null, waiting: false,
-  /** @type {Record<string, any>} */ hints: {}, /** @type {Set<string>} */ shown: new Set(),
-  /** @type {any[]} */ library: [], /** @type {any} */ options: null,
+  /** @type {any} */ grade: null,
+  /** @type {Problem | null} */ problem: null, waiting: false,
+  /** @type {Record<string, any>} */ hints: {},
+  /** @type {Set<string>} */ shown: new Set(),
+  /** @type {any[]} */ library: [],
+  /** @type {any} */ options: null,
   wish: { topic: "attention", level: "easy", tokens: 3, width: 2, heads: 1, seed: Math.floor(Math.random() * 1e6) },
 };
 let refresh = () => {};
@@ -61,7 +66,7 @@ async function fresh() {
   const wish = { ...state.wish, heads: state.wish.topic === "heads" ? Math.max(2, state.wish.heads) : state.wish.heads, width: state.wish.topic === "heads" ? Math.max(state.wish.width, 2) : state.wish.width };
   const exercise = await post("api/practice", wish);
   await open("", exercise);
-  replaceHash("#/check");
+  replaceHash(`#/check?x=${await pack(JSON.stringify(exercise))}`);
 }
 
 let timer = 0;
@@ -137,7 +142,7 @@ function stepGrid(step) {
   return html`<li class="step-block"><div class="row"><h3>${step.title || `Compute ${step.spoken}`} ${done ? html`<span class="done">✓ complete</span>` : nothing}</h3><span class="spacer"></span>
       <button @click=${() => hint(step)}>${!help ? "Hint" : help.level < 3 ? "Another hint" : "Next cell"}</button></div>
     <div class="step"><span class="name" .innerHTML=${step.name}></span><span class="eq">=</span>
-      <div class="matrix" .style=${`--n: ${step.columns}`} role="group" aria-label=${step.spoken}>${range(step.rows).map((i) => html`<div class="row">${range(step.columns).map((j) => cellInput(step, i, j))}</div>`)}</div></div>
+      <div class="matrix ${step.rows * step.columns === 1 ? "scalar" : ""}" .style=${`--n: ${step.columns}`} role="group" aria-label=${step.spoken}>${range(step.rows).map((i) => html`<div class="row">${range(step.columns).map((j) => cellInput(step, i, j))}</div>`)}</div></div>
     ${help ? html`<p class="hint"><b>Hint ${help.level} of 3.</b> ${help.formula ? formula(help.formula) : help.words}
       ${help.how ? html`<br>${cellName(step, help)}: <b>${help.how}</b>` : nothing} ${help.decimal ? html` = <b>${help.decimal}</b>` : nothing}</p>` : nothing}
     ${marks.filter((cell) => ["wrong", "rounded"].includes(cell.verdict) && state.shown.has(cell.address)).map((cell) => html`<p class="hint">${cell.address}: you have ${cell.given}; ${cell.follows ? html`from your own numbers it would be <b>${cell.follows}</b>` : html`it is <b>${cell.expected}</b>`}.</p>`)}</li>`;
@@ -155,13 +160,23 @@ function verdicts() {
   const grade = state.grade;
   return html`<aside class="verdict ${state.waiting ? "stale" : ""}" aria-label="Grade" aria-live="polite">
     ${state.problem ? html`<p class="problem" role="alert">${state.problem.message}</p>` : nothing}
-    ${grade ? html`<p class="score"><b>${Math.round(100 * (grade.score ?? 0))} %</b></p>
-      ${grade.summary.slice(1).filter((text) => state.mode === "text" || !/ not found: /.test(text)).map((text) => html`<p>${text}</p>`)}
-      ${grade.mistakes.length ? html`<h2>What went wrong</h2><ul class="mistakes">${grade.mistakes.map((mistake) => html`<li>${mistake.text} ${mistake.cells.length && state.mode === "grids" ? html`<button @click=${() => show(mistake)}>Show me</button>` : nothing}</li>`)}</ul>` : nothing}
+    ${grade ? html`<p class="score"><b>${Math.round(100 * (grade.score ?? 0))} %</b> of the whole exercise</p>
+      ${grade.summary.slice(1).filter((text) => state.mode === "text" || !/ not found: |^Of the /.test(text)).map((text) => html`<p>${text}</p>`)}
+      ${grade.mistakes.length ? html`<h2>What went wrong</h2><ul class="mistakes">${grade.mistakes.map((mistake) => html`<li>${state.mode === "text" ? mistake.text : mistake.text.replace(/ \(line \d+\)/g, "")} ${mistake.cells.length && state.mode === "grids" ? html`<button @click=${() => show(mistake)}>Show me</button>` : nothing}</li>`)}</ul>` : nothing}
       ${Object.entries(grade.details).map(([title, items]) => html`<details><summary>${title}</summary><ul>${items.map((item) => html`<li>${item}</li>`)}</ul></details>`)}`
       : html`<p class="quiet">Fill in any cell: it is graded as you type. Fractions, roots and decimals are all understood, such as 1/2, sqrt(3) or 0.61.</p>`}
     <p class="quiet key"><span class="right">✓ right</span> <span class="follows">→ follows from your earlier numbers</span> <span class="wrong">~ last digit</span> <span class="wrong">✗ wrong</span></p>
   </aside>`;
+}
+
+/** The cells of one symbol that were found in a document, where they belong. @param {string} symbol @param {any[]} cells */
+function readMatrix(symbol, cells) {
+  const step = state.sheet.steps.find((each) => each.symbol === symbol);
+  const found = new Map(cells.map((cell) => [cell.address, cell]));
+  const [rows, columns] = [1, 2].map((part) => Math.max(...cells.map((cell) => Number(cell.address.split(".")[part]))));
+  const draw = (cell) => (cell ? html`<span class="answer flat ${cell.verdict}" title=${MEANS[cell.verdict]}>${cell.given}<span class="glyph">${GLYPHS[cell.verdict]}</span></span>` : html`<span></span>`);
+  return html`<div class="step">${step ? html`<span class="name" .innerHTML=${step.name}></span>` : html`<span class="name">${symbol}</span>`}<span class="eq">=</span>
+    <div class="matrix" .style=${`--n: ${columns}`} role="group" aria-label=${symbol}>${range(rows).map((i) => html`<div class="row">${range(columns).map((j) => draw(found.get(`${symbol}.${i + 1}.${j + 1}`)))}</div>`)}</div></div>`;
 }
 
 function pasted() {
@@ -171,8 +186,8 @@ function pasted() {
   return html`<div class="drop" @dragover=${(event) => event.preventDefault()} @drop=${take}>
     <label for="working">Paste your working (Markdown, LaTeX or plain text), or drop a file</label>
     <textarea id="working" rows="12" spellcheck="false" .value=${state.text} placeholder="Q = [[1, 2], [2, 0], [0, 1], [1, 1]]&#10;S = Q K^T = ..." @input=${(event) => { state.text = event.target.value; later(); }}></textarea>
-    <p class="row"><input type="file" accept=".md,.txt,.tex,.csv,.yaml,.json" aria-label="File with your working" @change=${take}></p>
-    ${symbols.map((symbol) => { const cells = marks.filter((cell) => cell.address.startsWith(`${symbol}.`)); return html`<div class="step"><span class="name">${symbol}</span><span class="eq">:</span>${cells.map((cell) => html`<span class="answer flat ${cell.verdict}" title=${MEANS[cell.verdict]}>${cell.given}<span class="glyph">${GLYPHS[cell.verdict]}</span></span>`)}</div>`; })}
+    <p class="row"><input type="file" accept=".md,.txt,.tex,.csv,.yaml,.json,text/*" aria-label="File with your working" @change=${take}></p>
+    <div class="given">${symbols.map((symbol) => readMatrix(symbol, marks.filter((cell) => cell.address.startsWith(`${symbol}.`))))}</div>
   </div>`;
 }
 
@@ -187,7 +202,7 @@ function practice() {
     <button aria-pressed=${state.mode === "grids"} @click=${() => { state.mode = "grids"; state.grade = null; later(); refresh(); }}>Grids</button>
     <button aria-pressed=${state.mode === "text"} @click=${() => { state.mode = "text"; state.grade = null; later(); refresh(); }}>Paste or drop</button>
     <span class="spacer"></span>
-    ${state.options ? html`<span class="row">${pick("topic", state.options.topics)}${pick("level", state.options.levels)}${count("tokens", 8)}${count("width", 8)}
+    ${state.options ? html`<span class="row" role="group" aria-label="Practice">Practise ${pick("topic", state.options.topics)}${pick("level", state.options.levels)}${count("tokens", 8)}${count("width", 8)}
       <button class="primary" @click=${async () => { state.wish.seed = Math.floor(Math.random() * 1e6); try { await fresh(); } catch (error) { state.problem = /** @type {Problem} */ (error); refresh(); } }}>New exercise</button></span>` : nothing}</div>`;
 }
 

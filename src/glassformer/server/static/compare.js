@@ -2,7 +2,8 @@
 import { get, html, nothing, Problem } from "./lib.js";
 
 export const state = {
-  /** @type {any} */ data: null, table: 0, /** @type {{row: number, column: number} | null} */ cell: null,
+  /** @type {any} */ data: null, table: 0,
+  /** @type {{row: number, column: number} | null} */ cell: null,
   /** @type {Problem | null} */ problem: null,
 };
 let refresh = () => {};
@@ -17,12 +18,12 @@ export async function enter(where, redraw) {
 }
 /** @param {number} row @param {number} column */
 function choose(row, column) {
-  state.cell = state.cell?.row === row && state.cell.column === column ? null : { row, column };
+  state.cell = state.cell?.row === row && state.cell?.column === column ? null : { row, column };
   refresh();
 }
 
 function grid(table) {
-  const cell = (text, row, column) => html`<td class=${state.cell?.row === row && state.cell.column === column ? "chosen" : ""}><button class="plain" aria-pressed=${state.cell?.row === row && state.cell.column === column}
+  const cell = (text, row, column) => html`<td class=${state.cell?.row === row && state.cell?.column === column ? "chosen" : ""}><button class="plain" aria-pressed=${state.cell?.row === row && state.cell?.column === column}
     aria-label=${`${table.rows[row][0]}, ${table.head[column]}: ${text}`} @click=${() => choose(row, column)}>${text}</button></td>`;
   return html`<div class="scroll"><table class="plainTable measured"><thead><tr>${table.head.map((name, i) => (i || name ? html`<th scope="col">${name}</th>` : html`<td></td>`))}</tr></thead>
     <tbody>${table.rows.map((row, r) => html`<tr>${row.map((text, c) => (c ? cell(text, r, c) : html`<th scope="row">${text}</th>`))}</tr>`)}</tbody></table></div>`;

@@ -2,7 +2,13 @@
 import { get, go, html, nothing, post, Problem } from "./lib.js";
 import * as paper from "./paper.js";
 
-export const state = { /** @type {any[]} */ claims: [], number: 1, /** @type {Record<number, string>} */ guesses: {}, /** @type {any} */ outcome: null, /** @type {Record<string, number>} */ values: {}, busy: false, /** @type {Problem | null} */ problem: null };
+export const state = {
+  /** @type {any[]} */ claims: [], number: 1,
+  /** @type {Record<number, string>} */ guesses: {},
+  /** @type {any} */ outcome: null,
+  /** @type {Record<string, number>} */ values: {}, busy: false,
+  /** @type {Problem | null} */ problem: null,
+};
 let refresh = () => {};
 
 /** @param {{name: string}} where @param {() => void} redraw */
@@ -47,6 +53,6 @@ function card(claim) {
 export function template() {
   const claim = state.claims.find((each) => each.number === state.number);
   return html`<div class="room lab"><h1>Lab: claims about attention, tried by experiment</h1>
-    ${!claim ? html`${state.problem ? html`<p class="problem" role="alert">${state.problem.message}</p>` : html`<p class="quiet">Loading the claims …</p>`}` : html`<div class="two"><nav aria-label="Claims"><ol class="claims">${state.claims.map((each) => html`<li><button class="plain" aria-current=${each.number === state.number ? "true" : nothing} @click=${() => { choose(each.number); go(`#/lab/${each.number}`); refresh(); }}>${each.number}. ${each.name}</button></li>`)}</ol></nav>${card(claim)}</div>`}</div>`;
+    ${!claim ? html`${state.problem ? html`<p class="problem" role="alert">${state.problem.message} <button @click=${() => { state.problem = null; refresh(); enter({ name: String(state.number) }, refresh); }}>Try again</button></p>` : html`<p class="quiet">Loading the claims …</p>`}` : html`<div class="two"><nav aria-label="Claims"><ol class="claims">${state.claims.map((each) => html`<li><button class="plain" aria-current=${each.number === state.number ? "true" : nothing} @click=${() => { choose(each.number); go(`#/lab/${each.number}`); refresh(); }}>${each.number}. ${each.name}</button></li>`)}</ol></nav>${card(claim)}</div>`}</div>`;
 }
 export const title = () => "Lab";

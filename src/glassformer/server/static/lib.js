@@ -22,6 +22,8 @@ export function useTransport(other) { transport = other; }
 export const roomsOf = (names) => names.filter((name) => !transport.rooms || transport.rooms.includes(name));
 /** What the transport says about a room, if anything. @param {string} room */
 export const noteOf = (room) => transport.notes?.[room] ?? "";
+/** The URL of the page about the API, or "" where there is none. */
+export const docsOf = () => transport.docs ?? "";
 /** The colours of the page around this one: light, dark, or "" if there is none. */
 export const themeAround = () => transport.theme ?? "";
 /** The URL of a file of the page. @param {string} name */
@@ -153,6 +155,14 @@ export function short(value, digits = 2) {
 }
 /** A token as it is shown: spaces and line breaks are visible. @param {string | undefined} label */
 export const readable = (label) => (label ?? "").replaceAll("\n", "↵").trim() || "␣";
+
+/** A token in a sentence: its label, or its number where it has none. @param {string} label */
+export const word = (label) => (/^\d+$/.test(label) ? `token ${label}` : label);
+/** A number as an index: k₁. @param {string} label */
+export const index = (label) => label.replace(/\d/g, (digit) => "₀₁₂₃₄₅₆₇₈₉"[Number(digit)]);
+
+/** `decoder.3.attention` as "decoder layer 4", counted from 1 as heads and queries are. @param {string} path */
+export const layerName = (path) => path.replace(/^(\w+)\.(\d+)\.(\w+)$/, (_, stack, number, kind) => `${stack} layer ${Number(number) + 1}${kind === "cross" ? " (cross-attention)" : ""}`);
 
 /** @param {number} value */
 export const percent = (value) => `${(100 * value).toFixed(1)} %`;

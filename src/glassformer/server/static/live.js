@@ -1,9 +1,13 @@
 // Live: recognition while audio plays; the spectrogram and the map of one layer grow as the audio comes in.
-import { bytes as bytesAt, connect as connectTo, get, html, isAbort, nothing, Problem } from "./lib.js";
+import { bytes as bytesAt, connect as connectTo, get, html, isAbort, layerName, nothing, Problem } from "./lib.js";
 import { microphone } from "./audio.js";
 import { colours } from "./npy.js";
 
-export const state = { /** @type {any[]} */ clips: [], clip: "", on: false, /** @type {any[]} */ words: [], pending: "", said: "", heard: 0, path: "", /** @type {Problem | null} */ problem: null, done: false };
+export const state = {
+  /** @type {any[]} */ clips: [], clip: "", on: false,
+  /** @type {any[]} */ words: [], pending: "", said: "", heard: 0, path: "",
+  /** @type {Problem | null} */ problem: null, done: false,
+};
 let refresh = () => {};
 /** @type {{socket: import("./transport.js").Channel, stop: () => void} | null} */
 let session = null;
@@ -37,7 +41,7 @@ function connect(rate) {
     state.words.push(...answer.words);
     state.pending = answer.pending ?? "";
     if (answer.rows) grow(answer);
-    if (answer.end) { state.on = false; state.done = true; }
+    if (answer.end) { stop(); state.done = true; } // also lets go of the microphone
     refresh();
   };
   return { socket, ready };
@@ -98,16 +102,17 @@ async function listen() {
   refresh();
 }
 export function template() {
-  return html`<div class="room live"><h1>Live: words while they are spoken</h1>
+  const take = async (file) => { if (file) { state.said = ""; play(await file.arrayBuffer()); } };
+  return html`<div class="room live" @dragover=${(event) => event.preventDefault()} @drop=${(event) => { event.preventDefault(); take(event.dataTransfer?.files[0]); }}><h1>Live: words while they are spoken</h1>
     <p class="quiet">The listener, a streaming <b>Speech</b> model: chunks of 120 ms, causal attention. It knows one voice, that of the recordings below.</p>
     <div class="tools" role="toolbar" aria-label="Sound"><label>Recording <select @change=${(event) => { state.clip = event.target.value; }}>${state.clips.map((clip) => html`<option value=${clip.name} ?selected=${clip.name === state.clip}>${clip.says}</option>`)}</select></label>
       <button class="primary" ?disabled=${!state.clip} @click=${playClip}>Play</button><button @click=${listen}>Microphone</button>
-      <label>File <input type="file" accept="audio/*" aria-label="Recording" @change=${async (event) => { const file = event.target.files[0]; if (file) { state.said = ""; play(await file.arrayBuffer()); } }}></label>
+      <label>File <input type="file" accept="audio/*" aria-label="Recording" @change=${(event) => take(event.target.files[0])}></label>
       ${state.on ? html`<button @click=${() => { if (session?.socket.readyState === 1) session.socket.send(JSON.stringify({ end: true })); else stop(); }}>Stop</button>` : nothing}</div>
     ${state.problem ? html`<p class="problem" role="alert">${state.problem.message}</p>` : nothing}
-    <p class="transcript" aria-live="polite">${state.words.length ? state.words.map((word) => html`<span title=${`${word.start} to ${word.end} s, known at ${word.known} s`}>${word.text} </span>`) : nothing}${state.pending ? html`<span class="pending">${state.pending}</span>` : state.words.length ? nothing : html`<span class="quiet">${state.on ? "Listening …" : state.done ? "No word was recognised." : "Press Play. A word is pale while it may change, and solid once it is final."}</span>`}</p>
+    <p class="transcript" aria-live="polite">${state.words.length ? state.words.map((word) => html`<span title=${`${word.start} to ${word.end} s, known at ${word.known} s`}>${word.text} </span>`) : nothing}${state.pending ? html`<span class="pending">${state.pending}</span>` : state.words.length ? nothing : html`<span class="quiet">${state.on ? "Listening …" : state.done ? "No word was recognised." : "Press Play, or drop a recording anywhere on this page. A word is pale while it may change, and solid once it is final."}</span>`}</p>
     <p class="quiet">${state.heard.toFixed(1)} s heard${state.done ? ", complete" : ""}${state.done && state.said ? html`. What was said: “${state.said}”` : nothing}</p>
     <div class="live-grid"><figure>${mel}<figcaption class="quiet">Spectrogram: log-mel energies, from the quietest to the loudest</figcaption></figure>
-      <figure>${map}<figcaption class="quiet"><i>A</i>${state.path ? ` of ${state.path}` : ""}, mean over its heads: a row for each 40 ms, added as the audio comes in; 0 to 1, square-root scale</figcaption></figure></div></div>`;
+      <figure>${map}<figcaption class="quiet"><i>A</i>${state.path ? ` of ${layerName(state.path)}` : ""}, mean over its heads: a row for each 40 ms, added as the audio comes in; 0 to 1, square-root scale</figcaption></figure></div></div>`;
 }
 export const title = () => "Live";

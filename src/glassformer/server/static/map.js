@@ -17,7 +17,6 @@ export class MapElement extends HTMLElement {
     this.view = { x: 0, y: 0, span: 1 };
     /** @type {HTMLCanvasElement | null} */ this.image = null;
     /** @type {{image: HTMLCanvasElement, top: number, left: number, height: number, width: number} | null} */ this.sharp = null;
-    this.timing = { open: 0, draw: 0 };
     /** @type {AbortController | null} */ this.request = null;
   }
   connectedCallback() {
@@ -45,7 +44,6 @@ export class MapElement extends HTMLElement {
       this.image = this.sharp = null;
     }
     this.regionOf = (top, left, height, width) => `${base}/region.npy?${where}&top=${top}&left=${left}&height=${height}&width=${width}`;
-    const begun = performance.now();
     this.request?.abort();
     this.request = new AbortController();
     try {
@@ -54,7 +52,6 @@ export class MapElement extends HTMLElement {
       this.raw = { shape, data };
       this.sharp = null;
       this.draw();
-      this.timing.open = performance.now() - begun;
       performance.mark("map");
     } catch (error) { if (!(error instanceof DOMException)) throw error; }
   }
@@ -71,7 +68,6 @@ export class MapElement extends HTMLElement {
   }
   draw() {
     if (!this.image || !this.layer || !this.isConnected) return;
-    const begun = performance.now();
     const ratio = devicePixelRatio || 1, side = this.side, size = Math.round(side * ratio), margin = this.margin * ratio;
     if (this.canvas.width !== size) { this.canvas.width = size; this.canvas.height = size; }
     const c = /** @type {CanvasRenderingContext2D} */ (this.canvas.getContext("2d"));
@@ -94,7 +90,6 @@ export class MapElement extends HTMLElement {
     if (this.key >= 0) { c.strokeStyle = colour("--k-fill"); c.strokeRect((this.key - x) * scale, (this.query - y) * scale, line, line); }
     c.restore();
     if (margin) this.names(c, margin, scale, ratio, colour);
-    this.timing.draw = performance.now() - begun;
     this.sharpen();
   }
   /** The tokens: queries at the left, keys at the top. */
@@ -131,8 +126,9 @@ export class MapElement extends HTMLElement {
     if (height < 1 || width < 1 || (p && p.top <= top && p.left <= left && p.top + p.height >= top + height && p.left + p.width >= left + width)) return;
     clearTimeout(this.timer);
     this.timer = setTimeout(async () => {
-      const source = this.source;
-      const { shape, data } = await npy(this.regionOf(top, left, height, width));
+      const { source, regionOf } = this;
+      if (!regionOf) return;
+      const { shape, data } = await npy(regionOf(top, left, height, width));
       if (source !== this.source) return;
       this.sharp = { image: toImage(data, shape[0], shape[1], colours()), top, left, height: shape[0], width: shape[1] };
       this.draw();

@@ -24,7 +24,7 @@ export function numberAt(matrix, i, j, exact, used, role = "gridcell") {
 /** A computed matrix. @param {any} matrix @param {boolean} exact */
 export function matrixGrid(matrix, exact) {
   const used = operands();
-  return html`<div class="matrix ${hue(matrix.symbol)}" .style=${`--n: ${matrix.columns}`} role="grid" aria-label=${matrix.spoken}>
+  return html`<div class="matrix ${hue(matrix.symbol)} ${matrix.rows * matrix.columns === 1 ? "scalar" : ""}" .style=${`--n: ${matrix.columns}`} role="grid" aria-label=${matrix.spoken}>
     ${matrix.decimal.map((row, i) => html`<div class="row" role="row">${row.map((_, j) => numberAt(matrix, i, j, exact, used))}</div>`)}
   </div>`;
 }
@@ -34,7 +34,7 @@ export function matrixGrid(matrix, exact) {
 export function inputAt(matrix, i, j, edit, label, used) {
   const at = `${matrix.symbol}.${i + 1}.${j + 1}`;
   const text = matrix.text[i][j];
-  return html`<input class="num${marks(at, used)}" data-at=${at} aria-label=${label} autocomplete="off" spellcheck="false"
+  return html`<input class="num${marks(at, used)}" data-at=${at} aria-label=${label} aria-invalid=${selection.invalid === at ? "true" : nothing} autocomplete="off" spellcheck="false"
     .value=${text} size=${Math.max(2, Math.min(10, text.length))}
     @input=${(event) => { event.target.dataset.typed = "1"; event.target.size = Math.max(2, Math.min(10, event.target.value.length)); edit(matrix.symbol, i, j, event.target.value); }}
     @focus=${(event) => { delete event.target.dataset.typed; event.target.select(); }}
@@ -87,7 +87,7 @@ function paste(event, matrix, i, j, edit) {
 /** A given matrix, to edit. @param {any} matrix @param {any} edit */
 export function matrixEditor(matrix, edit) {
   const used = operands();
-  return html`<div class="matrix editor ${hue(matrix.symbol)}" .style=${`--n: ${matrix.columns}`} role="group" aria-label=${`${matrix.spoken}, given`}>
+  return html`<div class="matrix editor ${hue(matrix.symbol)} ${matrix.rows * matrix.columns === 1 ? "scalar" : ""}" .style=${`--n: ${matrix.columns}`} role="group" aria-label=${`${matrix.spoken}, given`}>
     ${matrix.text.map((row, i) => html`<div class="row">${row.map((_, j) =>
       inputAt(matrix, i, j, edit, `${matrix.spoken} row ${i + 1} column ${j + 1}`, used))}</div>`)}
   </div>`;

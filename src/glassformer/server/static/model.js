@@ -1,16 +1,21 @@
 // Model: a real model at work on one input; its heads as small maps, one of them large, one of its rows in numbers.
-import { address as page, announce, bytes, get, go, html, isAbort, nothing, percent, post, Problem, readable, replaceHash, short } from "./lib.js";
+import { address as page, announce, bytes, get, go, html, isAbort, layerName, nothing, percent, post, Problem, readable, replaceHash, short } from "./lib.js";
 import "./map.js";
 import { colours, npy, toImage } from "./npy.js";
 import * as paper from "./paper.js";
 import * as tour from "./tour.js";
 
 export const state = {
-  /** @type {any[]} */ models: [], name: "", /** @type {any} */ about: null,
-  texts: [""], /** @type {{data: string, suffix: string, name: string} | null} */ file: null,
-  /** @type {any} */ look: null, /** @type {any} */ row: null, /** @type {any} */ changed: null, change: "off",
+  /** @type {any[]} */ models: [], name: "",
+  /** @type {any} */ about: null,
+  texts: [""],
+  /** @type {{data: string, suffix: string, name: string} | null} */ file: null,
+  /** @type {any} */ look: null,
+  /** @type {any} */ row: null,
+  /** @type {any} */ changed: null, change: "off",
   path: "", head: 0, query: 0, hover: "", order: "behaviour",
-  /** @type {Problem | null} */ problem: null, busy: "", /** @type {any[]} */ clips: [],
+  /** @type {Problem | null} */ problem: null, busy: "",
+  /** @type {any[]} */ clips: [],
   /** @type {HTMLCanvasElement[]} */ thumbs: [],
 };
 let refresh = () => {};
@@ -47,7 +52,7 @@ async function choose(name, texts) {
   if (state.about?.look) await open(name, state.about.look); // a recorded run
   else if (state.about?.inputs[0] === "text" && state.texts[0]) await run();
   else if (state.about?.inputs[0] === "audio" && state.clips.length) await useClip(state.clips[0].name);
-  else if (state.about?.inputs[0] === "image") await drawExample();
+  else if (state.about?.inputs[0] === "image") await useExample();
 }
 
 /** A run that was made elsewhere: in a notebook. @param {string} name @param {string} id */
@@ -84,7 +89,8 @@ async function shown(look, signal) {
   state.look = look;
   state.changed = null;
   state.thumbs = [];
-  const first = look.heads.find((head) => head.label && !["diffuse", "global"].includes(head.label)) ?? look.heads[0];
+  const plain = (head) => ["diffuse", "global"].includes(head.label); // little to see
+  const first = look.heads.find((head) => head.label && !plain(head)) ?? look.heads.find((head) => !plain(head)) ?? look.heads[0];
   const layer = look.layers.find((each) => each.path === first.path);
   state.path = first.path; state.head = first.head;
   state.query = look.grid ? Math.floor(layer.queries / 2) : layer.queries - 1;
@@ -112,7 +118,7 @@ async function readRow(signal) {
     const top = state.row.keys[0];
     announce(`${readable(state.row.label)} looks most at ${readable(top.label)}, ${percent(top.weight)}`);
     address();
-  } catch (error) { if (isAbort(error)) return; if (error.status === 422 && /forgotten/.test(error.message)) return run(); state.problem = error; }
+  } catch (caught) { if (isAbort(caught)) return; const error = /** @type {Problem} */ (caught); if (error.status === 422 && /forgotten/.test(error.message)) return run(); state.problem = error; }
   refresh();
 }
 async function pick(path, head, query) {
@@ -166,28 +172,35 @@ async function useClip(name) {
   await take(new Blob([body]), `${name}.flac`);
 }
 
+/** @param {HTMLCanvasElement} canvas */
+const context = (canvas) => /** @type {CanvasRenderingContext2D} */ (canvas.getContext("2d"));
 const pad = { canvas: /** @type {HTMLCanvasElement | null} */ (null), last: /** @type {number[] | null} */ (null) };
 function canvasOf() {
   if (!pad.canvas) {
-    pad.canvas = document.createElement("canvas");
-    pad.canvas.width = pad.canvas.height = 280;
-    pad.canvas.className = "pad";
-    pad.canvas.setAttribute("aria-label", "Draw here");
+    const canvas = pad.canvas = document.createElement("canvas");
+    canvas.width = canvas.height = 280;
+    canvas.className = "pad";
+    canvas.setAttribute("aria-label", "Draw here");
     clearPad();
-    const at = (event) => { const box = pad.canvas.getBoundingClientRect(); return [(event.clientX - box.left) / box.width * 280, (event.clientY - box.top) / box.height * 280]; };
-    pad.canvas.addEventListener("pointerdown", (event) => { pad.canvas.setPointerCapture(event.pointerId); pad.last = at(event); stroke(pad.last, pad.last); });
-    pad.canvas.addEventListener("pointermove", (event) => { if (pad.last) { const now = at(event); stroke(pad.last, now); pad.last = now; } });
-    pad.canvas.addEventListener("pointerup", () => { pad.last = null; usePad(); });
+    const at = (event) => { const box = canvas.getBoundingClientRect(); return [(event.clientX - box.left) / box.width * 280, (event.clientY - box.top) / box.height * 280]; };
+    canvas.addEventListener("pointerdown", (event) => { canvas.setPointerCapture(event.pointerId); pad.last = at(event); stroke(pad.last, pad.last); });
+    canvas.addEventListener("pointermove", (event) => { if (pad.last) { const now = at(event); stroke(pad.last, now); pad.last = now; } });
+    canvas.addEventListener("pointerup", () => { pad.last = null; usePad(); });
   }
   return pad.canvas;
 }
 function stroke(a, b) {
-  const c = pad.canvas.getContext("2d");
+  const c = context(canvasOf());
   c.strokeStyle = "#fff"; c.lineWidth = 22; c.lineCap = c.lineJoin = "round";
   c.beginPath(); c.moveTo(a[0], a[1]); c.lineTo(b[0] + 0.1, b[1]); c.stroke();
 }
-function clearPad() { const c = pad.canvas.getContext("2d"); c.fillStyle = "#000"; c.fillRect(0, 0, 280, 280); }
-async function usePad() { const blob = await new Promise((resolve) => pad.canvas.toBlob(resolve, "image/png")); if (blob) await take(blob, "drawing.png"); }
+function clearPad() { const c = context(canvasOf()); c.fillStyle = "#000"; c.fillRect(0, 0, 280, 280); }
+/** What the model is shown first: the example image in its folder, or a drawn digit. */
+async function useExample() {
+  if (!state.about.picture) return drawExample();
+  await take(new Blob([Uint8Array.from(atob(state.about.picture), (char) => char.charCodeAt(0))]), "example.jpg");
+}
+async function usePad() { const blob = await new Promise((resolve) => canvasOf().toBlob(resolve, "image/png")); if (blob) await take(blob, "drawing.png"); }
 async function drawExample() {
   canvasOf();
   clearPad();
@@ -218,9 +231,9 @@ function inputs() {
   const drop = { over: (event) => event.preventDefault(), drop: (event) => { event.preventDefault(); const file = event.dataTransfer?.files[0]; if (file) take(file, file.name); } };
   const chooser = (accept) => html`<input type="file" aria-label="File" accept=${accept} @change=${(event) => { const file = event.target.files[0]; if (file) take(file, file.name); }}>`;
   if (kinds[0] === "image") return html`<div class="inputs drop" @dragover=${drop.over} @drop=${drop.drop}>
-    ${canvasOf()}<div><p>${state.name === "digits" ? "Draw a digit on the black square, or drop an image." : "Drop a photograph here, choose one, or draw."}</p>${chooser("image/png,image/jpeg")}<p class="row"><button @click=${() => { clearPad(); refresh(); }}>Clear</button> <button @click=${drawExample}>An example</button></p></div></div>`;
+    ${state.about.picture ? nothing : canvasOf()}<div><p>${state.about.picture ? "Drop a photograph here, or choose one." : "Draw on the black square, or drop an image."}</p>${chooser("image/png,image/jpeg")}<p class="row">${state.about.picture ? nothing : html`<button @click=${() => { clearPad(); refresh(); }}>Clear</button>`} <button @click=${useExample}>An example</button></p></div></div>`;
   return html`<div class="inputs drop" @dragover=${drop.over} @drop=${drop.drop}><div><label>Recording <select @change=${(event) => useClip(event.target.value)}>${state.clips.map((clip) => html`<option value=${clip.name}>${clip.says}</option>`)}</select></label>
-    <p class="row">${chooser("audio/*,.wav,.flac,.ogg")} <button @click=${record} aria-pressed=${!!mic.recorder}>${mic.recorder ? "Stop" : "Microphone"}</button></p><p class="quiet">Or drop a WAV, FLAC or Ogg file of up to 30 seconds.</p></div></div>`;
+    <p class="row"><span>${chooser("audio/*,.wav,.flac,.ogg")}</span><button @click=${record} aria-pressed=${!!mic.recorder}>${mic.recorder ? "Stop" : "Microphone"}</button></p><p class="quiet">Or drop a WAV, FLAC or Ogg file of up to 30 seconds.</p></div></div>`;
 }
 
 // -- heads -------------------------------------------------------------------------------------------------------------
@@ -232,11 +245,25 @@ function heads() {
   for (const layer of look.layers) for (let h = 0; h < layer.heads; h++) index.set(`${layer.path}/${h}`, n++);
   const list = state.order === "behaviour" ? look.heads : [...index.keys()].map((key) => look.heads.find((head) => `${head.path}/${head.head}` === key));
   return html`<section class="thumbs" aria-label="Heads"><div class="row"><h2>${look.heads.length} heads</h2><span class="spacer"></span>
-      <button aria-pressed=${state.order === "behaviour"} @click=${() => { state.order = state.order === "behaviour" ? "layer" : "behaviour"; refresh(); }}>Sorted by what they do</button></div>
+      <label class="quiet">by <select aria-label="Order of the heads" @change=${(event) => { state.order = event.target.value; refresh(); }}><option value="behaviour" ?selected=${state.order === "behaviour"}>what they do</option><option value="layer" ?selected=${state.order === "layer"}>layer</option></select></label></div>
     <div class="grid">${list.map((head) => { const now = head.path === state.path && head.head === state.head; return html`<button class="thumb ${now ? "now" : ""}" aria-pressed=${now} @click=${() => pick(head.path, head.head, state.query)}
-      aria-label=${`${head.path}, head ${head.head + 1}${head.label ? `: ${head.label}` : ""}`}>${thumb(index.get(`${head.path}/${head.head}`))}<span>${head.label || "mixed"}</span><small>${place(head.path)}·${head.head + 1}</small></button>`; })}</div></section>`;
+      title=${meaningOf(head.label)} aria-label=${`${layerName(head.path)}, head ${head.head + 1}${head.label ? `: ${head.label}` : ""}`}>${thumb(index.get(`${head.path}/${head.head}`))}<span>${head.label || "mixed"}</span><small>${place(head.path)}·${head.head + 1}</small></button>`; })}</div></section>`;
 }
 const place = (path) => path.replace(/^(\w)\w*\.(\d+)\.(\w+)$/, (_, stack, number, kind) => `${stack}${Number(number) + 1}${kind === "cross" ? "×" : ""}`);
+/** What a head with this label does, in words. */
+const MEANINGS = {
+  self: "attends to the token itself", previous: "attends to the token before", next: "attends to the token after", first: "attends to the first token",
+  separator: "attends to separators", duplicate: "attends to earlier copies of the token", induction: "attends to what followed earlier copies of the token",
+  row: "attends along the patch's row", column: "attends along the patch's column", CLS: "attends to the class token", registers: "attends to the registers",
+  diffuse: "attends to everything almost evenly", global: "attends to everything almost evenly",
+};
+/** @param {string} label */
+function meaningOf(label) {
+  if (!label) return "shows no clear pattern on this input";
+  const near = label.match(/^(local|convolution) ([\d×]+)$/), far = label.match(/^offset (.+)$/);
+  if (near) return `attends within a window of ${near[2]}, ${near[1] === "convolution" ? "by position alone" : "depending on the content"}`;
+  return far ? `attends to the token ${far[1]} positions away` : label.split(", ").map((part) => MEANINGS[part] ?? part).join(", ");
+}
 /** @param {number} i */
 function thumb(i) { return state.thumbs[i] ?? html`<span class="empty"></span>`; }
 
@@ -244,7 +271,8 @@ function bigMap() {
   const layer = layerNow();
   queueMicrotask(() => { const map = document.querySelector("attention-map"); if (map && state.look) /** @type {any} */ (map).show(state.look.id, layer, state.head, state.query); });
   const label = state.look.heads.find((head) => head.path === state.path && head.head === state.head)?.label;
-  return html`<section class="map" aria-label="Attention map"><h2><i>A</i> of head ${state.head + 1}, ${state.path} ${label ? html`<span class="tag">${label}</span>` : nothing}</h2>
+  return html`<section class="map" aria-label="Attention map"><h2><i>A</i> of ${layerName(state.path)}, head ${state.head + 1} <span class="tag">${label || "mixed"}</span></h2>
+    <p class="quiet meaning">This head ${meaningOf(label ?? "")}. <code>${state.path}</code></p>
     <attention-map @row=${(event) => pick(state.path, state.head, event.detail.query)} @cell=${(event) => { const { query, key } = event.detail; state.hover = `${readable(layer.query_labels[query])} → ${readable(layer.key_labels[key])}`; refresh(); }}></attention-map>
     <p class="legend">0 <span class="ramp" aria-hidden="true"></span> ${state.row?.path === state.path && state.row.head === state.head ? largest(state.row.largest) : "the largest weight"} <span>weight, square-root scale; the upper end is this head's largest. Rows are queries, columns keys. Scroll or press + and − to zoom, drag to move.</span></p>
     <p class="hover quiet">${state.hover || "\u00a0"}</p>
@@ -273,7 +301,7 @@ function image(pixels) {
   if (drawn.pixels === pixels && drawn.canvas) return drawn.canvas;
   const canvas = document.createElement("canvas");
   canvas.height = pixels.length; canvas.width = pixels[0].length;
-  const c = canvas.getContext("2d"), data = c.createImageData(canvas.width, canvas.height);
+  const c = context(canvas), data = c.createImageData(canvas.width, canvas.height);
   pixels.forEach((row, y) => row.forEach((p, x) => { const rgb = p.length === 1 ? [p[0], p[0], p[0]] : p; data.data.set([...rgb, 255], 4 * (y * canvas.width + x)); }));
   c.putImageData(data, 0, 0);
   drawn.pixels = pixels; drawn.canvas = canvas;
@@ -305,23 +333,25 @@ function answer() {
   const { look, changed } = state, now = look.answer;
   if (now.kind === "none") return nothing; // a trace without its model
   const bar = (p) => html`<svg class="bar" viewBox="0 0 100 14" preserveAspectRatio="none" aria-hidden="true"><rect width=${Math.max(0.5, 100 * Math.max(0, p))} height="14" rx="1" /></svg>`;
-  const shown = (p) => (now.kind === "vector" ? short(p, 3) : percent(p));
-  const name = (text) => html`<code>${text.replaceAll("\n", "↵").replaceAll(" ", "␣")}</code>`;
+  const shown = (p) => (now.kind === "vector" ? p.toFixed(3).replace("-", "−") : percent(p));
+  const name = (text) => html`<code>${text.replaceAll("\n", "↵").replace(/\s/g, "␣").replace(/\p{C}/gu, "·") || "·"}</code>`;
+  // the token after a translation of the model's own is its end; after one that was given, it is what comes next
+  const listed = now.options.length > 0 && (now.kind !== "text" || (state.texts[1] ?? "").trim());
   const label = now.kind !== "vector" && !look.verbs.includes("classify") ? name : (text) => text;
-  return html`<section class="answers" aria-label="Answer"><h2>What the model ${now.says}</h2>
+  return html`<section class="answers" aria-label="Answer"><h2>${now.kind === "vector" ? "How similar the model finds other sentences" : `What the model ${now.says}`}</h2>
     ${now.text ? html`<p class="said-text">“${now.text}”</p>` : now.kind === "text" && !look.answer.options.length ? html`<p class="quiet">Nothing that it could make out.</p>` : nothing}
-    <p class="row"><label>Head ${state.head + 1} of ${state.path} <select aria-label="Change" @change=${(event) => { state.change = event.target.value; }}>${Object.entries(look.changes).map(([key, words]) => html`<option value=${key} ?selected=${state.change === key}>${words}</option>`)}</select></label>
+    <p class="row"><label>${layerName(state.path)}, head ${state.head + 1}: <select aria-label="Change" @change=${(event) => { state.change = event.target.value; }}>${Object.entries(look.changes).map(([key, words]) => html`<option value=${key} ?selected=${state.change === key}>${words}</option>`)}</select></label>
       <button class="primary" @click=${switchHead}>${state.change === "off" ? "Switch this head off" : "Change this head"}</button>
       ${changed ? html`<button @click=${() => { state.changed = null; refresh(); }}>Back to normal</button>` : nothing}</p>
     ${changed?.after.text ? html`<p class="said-text after">After: “${changed.after.text}” ${changed.after.text === changed.before.text ? html`<span class="quiet">the same</span>` : nothing}</p>` : nothing}
-    ${now.options.length ? html`<div class="scroll"><table class="options"><thead><tr><th scope="col">${now.kind === "vector" ? "cosine with" : look.verbs.includes("classify") ? "class" : "next token"}</th><th scope="col">${changed ? "before" : now.kind === "vector" ? "cosine" : "probability"}</th>${changed ? html`<th scope="col">after</th><th scope="col">difference</th>` : nothing}</tr></thead><tbody>
+    ${listed ? html`<div class="scroll"><table class="options ${changed ? "changed" : ""}"><thead><tr><th scope="col">${now.kind === "vector" ? "cosine with" : look.verbs.includes("classify") ? "class" : "next token"}</th><th scope="col">${changed ? "before" : now.kind === "vector" ? "cosine" : "probability"}</th>${changed ? html`<th scope="col">after</th><th scope="col">difference</th>` : nothing}</tr></thead><tbody>
       ${(changed ? changed.rows : now.options.map((each) => ({ name: each.name, before: each.p }))).slice(0, 10).map((each) => html`<tr><th scope="row">${label(each.name)}</th><td class="weight">${bar(each.before)}<span class="num">${shown(each.before)}</span></td>
         ${changed ? html`<td class="weight">${bar(each.after)}<span class="num">${shown(each.after)}</span></td><td class="num ${each.after > each.before ? "up" : "down"}">${each.after >= each.before ? "+" : "−"}${shown(Math.abs(each.after - each.before))}</td>` : nothing}</tr>`)}</tbody></table></div>` : nothing}
   </section>`;
 }
 
 function empty() {
-  const example = () => { if (state.about.inputs[0] === "text") { state.texts = [...(state.about.example.length ? state.about.example : ["The cat sat by the king, because it"])]; run(); } else if (state.about.inputs[0] === "image") drawExample(); else if (state.clips.length) useClip(state.clips[0].name); };
+  const example = () => { if (state.about.inputs[0] === "text") { state.texts = [...(state.about.example.length ? state.about.example : ["The cat sat by the king, because it"])]; run(); } else if (state.about.inputs[0] === "image") useExample(); else if (state.clips.length) useClip(state.clips[0].name); };
   return html`<p>Give the model something to look at, then every head shows where it looks. <button @click=${example}>Use an example</button></p>`;
 }
 
@@ -330,7 +360,7 @@ export function template() {
   return html`<div class="room model ${state.busy ? "busy" : ""}">
     <h1 class="visually-hidden">Model: ${state.name}</h1>
     <div class="row pick" role="group" aria-label="Model">${state.models.map((model) => html`<button aria-pressed=${model.name === state.name} title=${model.about} @click=${() => { go(`#/model/${model.name}`); }}>${model.name}</button>`)}</div>
-    ${about ? html`<p class="quiet arch"><b>${about.architecture}</b>, ${about.parameters.toLocaleString("en")} parameters${Object.entries(about.facts).map(([key, value]) => html`, ${key} ${value}`)}</p>` : nothing}
+    ${about ? html`<p class="quiet arch"><b>${about.architecture}</b>, ${about.parameters.toLocaleString("en")} parameters${Object.entries(about.facts).map(([key, value]) => html`, ${key === "layers" ? value.replace(/(\d+) × (\d+)/g, "$1 layers of width $2") : `${key} ${value}`}`)}</p>` : nothing}
     ${inputs()}
     ${state.busy ? html`<p class="busy-line" role="status"><span class="spin" aria-hidden="true"></span>${state.busy} … <button @click=${() => { running?.abort(); }}>Cancel</button></p>` : nothing}
     ${state.problem ? html`<p class="problem" role="alert">${state.problem.message}</p>` : nothing}

@@ -1,16 +1,21 @@
 // Paper: one exercise, all of it: the picture and the numbers of one query, then every step in order.
-import { address as page, copy, download, get, go, html, isAbort, nothing, pack, percent, post, Problem, replaceHash, short, toast, toNumber, unpack } from "./lib.js";
+import { address as page, copy, download, get, go, html, index, isAbort, nothing, pack, percent, post, Problem, replaceHash, short, toast, toNumber, unpack, word } from "./lib.js";
 import { formula, hue, inputAt, marks, matrixEditor, matrixGrid, numberAt } from "./matrix.js";
 import { plane } from "./plane.js";
 import { cellAt, link, operands, select, selection, sentence, split } from "./select.js";
 
 export const state = {
   /** @type {any[]} */ library: [],
-  name: "", /** @type {any} */ original: null, /** @type {any} */ exercise: null,
-  /** @type {any} */ view: null, /** @type {Problem | null} */ problem: null, stale: false,
+  name: "",
+  /** @type {any} */ original: null,
+  /** @type {any} */ exercise: null,
+  /** @type {any} */ view: null,
+  /** @type {Problem | null} */ problem: null, stale: false,
   query: 0, head: 0, exact: false, rows: "one",
-  /** @type {any[]} */ past: [], /** @type {any[]} */ future: [],
-  /** @type {null | "open" | "export"} */ menu: null, /** Where in a model this exercise comes from. */ origin: "",
+  /** @type {any[]} */ past: [],
+  /** @type {any[]} */ future: [],
+  /** @type {null | "open" | "export"} */ menu: null,
+  /** Where in a model this exercise comes from. */ origin: "",
 };
 
 let refresh = () => {};
@@ -86,17 +91,24 @@ export const timing = { edited: 0, decimals: 0, exact: 0 };
 /** @param {any} view @param {"decimals" | "exact"} lane @param {number} mine */
 function present(view, lane, mine) {
   Object.assign(state, { view, problem: null });
+  selection.invalid = "";
   if (mine === version) { clearTimeout(staleTimer); staleTimer = 0; state.stale = false; }
   settle();
   changed();
-  // the page is drawn in the next frame, before this runs
-  requestAnimationFrame(() => { if (mine === version) timing[lane] = performance.now() - timing.edited; if (!performance.getEntriesByName("usable").length) performance.mark("usable"); });
+  painted(() => { if (mine === version) timing[lane] = performance.now() - timing.edited; if (!performance.getEntriesByName("usable").length) performance.mark("usable"); });
+}
+/** Calls back once the next frame has been laid out and painted. @param {() => void} callback */
+function painted(callback) {
+  const { port1, port2 } = new MessageChannel();
+  port1.onmessage = () => { port1.close(); callback(); };
+  requestAnimationFrame(() => port2.postMessage(null));
 }
 /** @param {any} error @param {number} mine */
 function failed(error, mine) {
   if (isAbort(error) || mine !== version) return;
   clearTimeout(staleTimer); staleTimer = 0; state.stale = false;
   state.problem = error instanceof Problem ? error : new Problem("the server does not answer", "start glassformer serve again", 0);
+  if (state.problem.status === 422) selection.invalid = lastEdit.key;
   changed();
 }
 
@@ -181,7 +193,7 @@ function typed(matrix) {
 }
 
 /** @param {string} symbol @param {number} i @param {number} j @param {string} text */
-export function edit(symbol, i, j, text) { editMany(symbol, [[i, j, text]], `${symbol}.${i}.${j}`); }
+export function edit(symbol, i, j, text) { editMany(symbol, [[i, j, text]], `${symbol}.${i + 1}.${j + 1}`); }
 
 /** @param {string} symbol @param {[number, number, string][]} cells @param {string} key */
 function editMany(symbol, cells, key) {
@@ -228,11 +240,11 @@ export async function hash(room = "paper") {
   return text ? `${path}?${text}` : path;
 }
 
+/** Copies the address of what is shown; on Paper it holds the whole exercise. */
 export async function share() {
-  const link = page.link(await hash());
-  replaceHash(await hash());
-  try { await navigator.clipboard.writeText(link); toast("Address copied: it holds the whole exercise."); }
-  catch { toast("The address of this page now holds the whole exercise: copy it from the address bar."); }
+  if (/^#?\/?(paper|$)/.test(page.get())) replaceHash(await hash());
+  try { await navigator.clipboard.writeText(page.link(page.get())); toast("Address copied: it opens what you see now."); }
+  catch { toast("The address of this page opens what you see now: copy it from the address bar."); }
 }
 
 // -- shapes: layout, heads, tokens --------------------------------------------------------------------------------------
@@ -315,14 +327,14 @@ export function nameOf(at) {
   if (attention && matrix) {
     const [t, c] = attention.rows ? [row, column] : [column, row];
     for (const head of attention.heads) {
-      const key = attention.keys[c], query = attention.queries[t];
+      const key = word(attention.keys[c] ?? ""), query = word(attention.queries[t] ?? "");
       if (symbol === head.A) return `weight of ${key} for ${query}`;
-      if (symbol === head.product) return query === attention.queries[state.query] ? `q·k ${key}` : `q·k of ${query} and ${key}`;
+      if (symbol === head.product) return t === state.query ? `q·k ${key}` : `q·k of ${query} and ${key}`;
       if (symbol === head.S || symbol === head.scaled) return `β q·k ${key}`;
       if (symbol === head.H) return `h of ${query}, coordinate ${c + 1}`;
       if (symbol === head.Q) return `q of ${query}, coordinate ${c + 1}`;
-      if (symbol === head.K) return `k of ${attention.keys[t]}, coordinate ${c + 1}`;
-      if (symbol === head.V) return `v of ${attention.keys[t]}, coordinate ${c + 1}`;
+      if (symbol === head.K) return `k of ${word(attention.keys[t])}, coordinate ${c + 1}`;
+      if (symbol === head.V) return `v of ${word(attention.keys[t])}, coordinate ${c + 1}`;
     }
   }
   return matrix && matrix.rows * matrix.columns === 1 ? matrix.spoken : `${matrix?.spoken ?? symbol} row ${row + 1} column ${column + 1}`;
@@ -351,7 +363,7 @@ function betaControl() {
     <button class="end" @click=${() => set(Infinity)} aria-label="β = infinity">∞</button>
     <input class="num box" aria-label="β, a number, an expression in dk, or ∞" .value=${text === "inf" ? "∞" : text === "none" ? "1" : text} size=${Math.max(3, Math.min(10, text.length))}
       @change=${(event) => { const t = event.target.value.trim(); change({ scale: /^(∞|inf.*)$/i.test(t) ? "inf" : /^\d+(\.\d+)?$/.test(t) ? Number(t) : t || "none" }); }}>
-    ${Number.isFinite(value) && !/^\d/.test(text) && text !== "none" ? html`<span class="quiet">= ${short(value, 3)}</span>` : nothing}
+    ${Number.isFinite(value) && !/^[\d.]*$/.test(text) && text !== "none" ? html`<span class="quiet">= ${short(value, 3)}</span>` : nothing}
   </div>`;
 }
 
@@ -374,7 +386,7 @@ function look() {
     head, t, Q, K, V, S, A, H, keys, weights, hidden,
     picture: plane({
       q: vectorOf(Q, t), keys: range(keys).map((s) => vectorOf(K, s)), values: range(keys).map((s) => vectorOf(V, s)), weights,
-      output: vectorOf(H, t), labels: attention.keys, query: attention.queries[t], hidden, width: Math.max(attention.width, widthOf(V)),
+      output: vectorOf(H, t), labels: attention.keys, query: attention.queries[t], hidden, rows: attention.rows, width: Math.max(attention.width, widthOf(V)),
       addresses: { q: addressOf(head.Q, t, 0), k: range(keys).map((s) => addressOf(head.K, s, 0)), v: range(keys).map((s) => addressOf(head.V, s, 0)), h: addressOf(head.H, t, 0), a: range(keys).map((s) => addressOf(head.A, t, s)) },
       move,
     }),
@@ -405,7 +417,7 @@ function panel(shown) {
   const outs = vectorOf(H, t);
   const tiny = (x) => (x === 0 ? "0" : x === 1 ? "1" : x.toFixed(3).replace(/^0/, ""));
   return html`<section class="numbers" aria-label="Numbers">
-    <p class="query"><b class="q"><i>q</i></b> = ${vector(Q, t, `q of ${attention.queries[t]}`, used)} <span class="quiet">the query of “${attention.queries[t]}”</span></p>
+    <p class="query"><b class="q"><i>q</i></b> = ${vector(Q, t, `q of ${attention.queries[t]}`, used)} <span class="quiet">the query of ${/^\d+$/.test(attention.queries[t]) ? word(attention.queries[t]) : html`“${attention.queries[t]}”`}</span></p>
     <div class="scroll"><table class="attend ${range(keys).some((s) => (cellAt(addressOf(head.product, t, s))?.how ?? "").length > 24) ? "long" : ""}">
       <thead><tr><td></td><th scope="col" class="k"><i>k</i></th><th scope="col"><i>q·k</i></th><th scope="col" class="narrow-off"><i>β q·k</i></th><th scope="col" class="a"><i>A</i></th><th scope="col" class="v"><i>v</i></th></tr></thead>
       <tbody>${range(keys).map((s) => {
@@ -428,12 +440,19 @@ function panel(shown) {
 function everyRow(shown) {
   const { attention } = state.view, { head, A } = shown, used = operands();
   return html`<section class="numbers" aria-label="All rows of A">
-    <div class="scroll"><table class="heat"><thead><tr><th scope="col" class="quiet">query ↓ key →</th>${attention.keys.map((key) => html`<th scope="col">${key}</th>`)}<th scope="col" class="h"><i>h</i></th></tr></thead>
+    <div class="scroll"><table class="heat"><thead><tr><th scope="col" class="quiet">query↓ key→</th>${attention.keys.map((key) => html`<th scope="col">${key}</th>`)}<th scope="col" class="h"><i>h</i></th></tr></thead>
       <tbody>${attention.queries.map((query, t) => html`<tr class=${t === state.query ? "current" : ""}><th scope="row"><button class="plain" @click=${() => { state.query = t; changed(); }}>${query}</button></th>
         ${attention.keys.map((_, s) => { const at = addressOf(head.A, t, s), w = valueOf(A, t, s), hidden = valueOf(matrixOf(head.S), t, s) === -Infinity; return html`<td class="num${marks(at, used)}${hidden ? " masked" : ""} w${Math.round(w * 10)}" data-at=${at} tabindex="0">${hidden ? "" : percent(w)}</td>`; })}
         <td class="vec">(${vectorOf(shown.H, t).map((x, c) => html`${c ? ", " : ""}<span class="num${marks(addressOf(head.H, t, c), used)}" data-at=${addressOf(head.H, t, c)}>${short(x)}</span>`)})</td></tr>`)}</tbody></table></div>
     <p class="quiet">Each row sums to 100 %. Click a word on the left to see its row in the picture.</p>
   </section>`;
+}
+
+/** e to a score over the sum of all of them, for scores that are long when exact. */
+function powers({ head, t, keys, hidden }, s) {
+  const power = (k) => { const [i, j] = place(t, k); return html`e<sup>${matrixOf(head.S).decimal[i][j]}</sup>`; };
+  const seen = range(keys).filter((k) => !hidden[k]);
+  return seen.length > 6 || hidden[s] ? nothing : html`${power(s)} / (${seen.map((k, n) => html`${n ? " + " : ""}${power(k)}`)})`;
 }
 
 function equation(shown) {
@@ -445,11 +464,14 @@ function equation(shown) {
   const cell = cellAt(addressOf(head.A, t, s));
   const limit = toNumber(attention.beta.value) === Infinity;
   return html`<p class="equation"><span class="a"><i>A</i></span> = softargmax(<i>β q·K</i>ᵀ)${limit ? html` <span class="quiet">for β → ∞</span>` : nothing}:
-    <b>${attention.keys[s]}</b> ${cell?.math && cell.math.length < 900 ? html`<span class="math" .innerHTML=${cell.math}></span>` : html`<span class="quiet">${cell && cell.how.length < 90 ? cell.how : ""}</span>`}
+    <b>${word(attention.keys[s])}</b> ${cell?.math && cell.math.length < 900 && cell.math.split("<mfrac").length < 3 ? html`<span class="math" .innerHTML=${cell.math}></span>` : powers(shown, s)}
     ${cell && (cell.math === null || !/^<math><mn>/.test(cell.math)) ? html`≈ ${cell.decimal}` : nothing}</p>`;
 }
 
 // -- the rest of the page ----------------------------------------------------------------------------------------------
+
+/** Two choices, one of them pressed. @param {string} label @param {string[]} choices @param {string} now @param {() => void} toggle */
+const either = (label, choices, now, toggle) => html`<span class="either" role="group" aria-label=${label} title=${`${label} ${choices.join(" or ")}`}>${choices.map((key) => html`<button aria-pressed=${key === now} @click=${() => { if (key !== now) toggle(); }}>${key}</button>`)}</span>`;
 
 function toolbar() {
   const { attention } = state.view, e = state.exercise;
@@ -464,8 +486,8 @@ function toolbar() {
       <button aria-pressed=${state.rows === "all"} @click=${() => { state.rows = state.rows === "all" ? "one" : "all"; changed(); }}>All rows</button>
       <span class="stepper" role="group" aria-label="Heads">Heads <button aria-label="One head less" ?disabled=${heads < 2} @click=${() => changeHeads(-1)}>−</button><b>${heads}</b><button aria-label="One head more" ?disabled=${heads >= 4} @click=${() => changeHeads(1)}>+</button></span>
       ${simple ? html`<span class="stepper" role="group" aria-label="Tokens">Tokens <button aria-label="One token less" ?disabled=${tokens < 2} @click=${() => changeTokens(-1)}>−</button><b>${tokens}</b><button aria-label="One token more" ?disabled=${tokens >= 12} @click=${() => changeTokens(1)}>+</button></span>` : nothing}` : nothing}
-    ${state.view.kind === "attention" || state.view.kind === "tokens" ? html`<button @click=${toggleLayout} title="Tokens as rows or as columns">Tokens are ${state.view.layout}</button>` : nothing}
-    <button aria-pressed=${state.exact} @click=${() => { state.exact = !state.exact; changed(); }}>${state.exact ? "Exact values" : "Decimals"}</button>
+    ${state.view.kind === "attention" || state.view.kind === "tokens" ? either("Tokens as", ["rows", "columns"], state.view.layout, toggleLayout) : nothing}
+    ${either("Numbers", ["decimal", "exact"], state.exact ? "exact" : "decimal", () => { state.exact = !state.exact; changed(); })}
     <span class="spacer"></span>
     <span class="stepper"><button class="wide" @click=${() => { state.menu = "open"; changed(); }}>Open</button>
     <button class="wide" @click=${() => { state.menu = "export"; changed(); }}>Save</button></span>
@@ -499,13 +521,16 @@ function dialog() {
     ${state.dialogProblem ? html`<p class="problem" role="alert">${state.dialogProblem.message}</p>` : nothing}</div></div>`;
 }
 
+/** The number of the head that a step belongs to, where there are several. @param {any} matrix */
+const headOf = (matrix) => (matrix && state.view.attention?.heads.length > 1 ? matrix.symbol.match(/^(?:[QKVSEZAH]|QKt|KtQ|Su)(\d+)$/)?.[1] ?? "" : "");
+
 function steps() {
   const { given, steps } = state.view;
   return html`<section class="steps" aria-label="All steps">
     <h2>Given</h2>
     <div class="given">${given.map((matrix) => html`<div class="step"><span class="name" .innerHTML=${matrix.name}></span><span class="eq">=</span>${matrix.path ? matrixEditor(typed(matrix), edit) : matrixGrid(matrix, state.exact)}</div>`)}</div>
     <h2>Every step</h2>
-    <ol>${steps.map((matrix) => html`<li class="step-block" id=${`step-${matrix.symbol}`}>
+    <ol>${steps.map((matrix, n) => html`${headOf(matrix) && headOf(matrix) !== headOf(steps[n - 1]) ? html`<li class="of-head">Head ${headOf(matrix)}</li>` : nothing}<li class="step-block" id=${`step-${matrix.symbol}`}>
       ${matrix.title ? html`<h3>${matrix.title}</h3>` : nothing}
       <div class="step">${matrix.formula ? formula(matrix.formula) : html`<span class="name" .innerHTML=${matrix.name}></span><span class="eq">=</span><span class="words">${matrix.words}</span>`}
       <span class="eq">=</span>${matrixGrid(matrix, state.exact)}</div>
@@ -522,7 +547,7 @@ export function template() {
   const said = sentence();
   return html`<div class="room paper ${state.stale ? "stale" : ""}">
     <div class="ask"><div><h1>${view.title}</h1>${view.text ? html`<p class="text">${view.text}</p>` : nothing}</div>
-      ${attention ? html`<div class="who" role="group" aria-label="Whose row is shown">${attention.queries.map((label, t) => html`<button class="token" aria-pressed=${t === state.query} @click=${() => { state.query = t; changed(); }}>${label}</button>`)}
+      ${attention ? html`<div class="who" role="group" aria-label="Whose row is shown">${attention.queries.map((label, t) => html`<button class="token" aria-pressed=${t === state.query} @click=${() => { state.query = t; changed(); }} aria-label=${word(label)}>${/^\d+$/.test(label) ? html`<i>q</i>${index(label)}` : label}</button>`)}
         ${attention.heads.length > 1 ? html`<span class="heads" role="group" aria-label="Head">${attention.heads.map((_, h) => html`<button aria-pressed=${h === state.head} @click=${() => { state.head = h; changed(); }}>head ${h + 1}</button>`)}</span>` : nothing}</div>` : nothing}
       ${attention ? betaControl() : nothing}</div>
     ${state.problem ? html`<p class="problem" role="alert">${state.problem.message} <button @click=${undo} ?disabled=${!state.past.length}>Undo</button></p>` : nothing}
@@ -531,7 +556,7 @@ export function template() {
       ${state.rows === "all" ? everyRow(shown) : panel(shown)}
       <div class="under">${equation(shown)}<a class="button primary" href=${state.origin || "#/model/writer"}>${state.origin ? "Back to the model ▸" : "This row in a real model ▸"}</a></div>
     </div>` : nothing}
-    <p class="said" ?data-empty=${!said}>${said || "Point at any number: its operands are outlined and its sum is written out here. Click keeps it, arrows walk, Enter goes to an operand, Backspace returns."}</p>
+    <div class="sentence" ?data-empty=${!said}><p class="hint">Point at any number: its operands are outlined and its sum is written out here. Click keeps it, arrows walk, Enter goes to an operand, Backspace returns.</p>${said ? html`<p class="said">${said}</p>` : nothing}</div>
     ${toolbar()}
     ${steps()}
     <p class="row"><a class="button" href="#/check" @click=${async (event) => { event.preventDefault(); go(await hash("check")); }}>Work it out yourself ▸</a> <a class="button" href="#/check?new=1">Practise like this ▸</a></p>

@@ -1,5 +1,5 @@
 // The picture: queries and keys as arrows, values as discs as large as their weight, the output as a cross.
-import { html, nothing, percent, short, svg } from "./lib.js";
+import { html, index, nothing, percent, short, svg } from "./lib.js";
 import { operands, selection, split } from "./select.js";
 
 const SIZE = 400;
@@ -20,7 +20,7 @@ const nice = (span) => { const raw = span / 5, ten = 10 ** Math.floor(Math.log10
 
 /**
  * @param {{q: number[], keys: number[][], values: number[][], weights: number[], output: number[], labels: string[], query: string,
- *   hidden: boolean[], addresses: {q: string, k: string[], v: string[], h: string, a: string[]}, width: number,
+ *   hidden: boolean[], rows: boolean, addresses: {q: string, k: string[], v: string[], h: string, a: string[]}, width: number,
  *   move: ((mark: "q" | "k" | "v", index: number, x: number, y: number, done: boolean) => void) | null}} data
  */
 export function plane(data) {
@@ -31,14 +31,16 @@ export function plane(data) {
   const scale = SIZE / span;
   const X = (x) => (x - x0) * scale, Y = (y) => SIZE - (y - y0) * scale;
   const used = operands();
-  const chosen = (at, row) => (at && split(selection.at).symbol === split(at).symbol && split(selection.at).row === row) || [...used].some((u) => u.startsWith(`${at.split(".")[0]}.${row + 1}.`));
+  /** Whether the vector of token i at this address is selected, an operand, or what the selected weight belongs to. */
+  const chosen = (at, i) => [selection.at, ...used].some((each) => split(each).symbol === split(at).symbol && split(each)[data.rows ? "row" : "column"] === i) || selection.at === data.addresses.a[i];
   const step = nice(span);
   const lines = [];
   for (let n = Math.ceil(x0 / step); n * step <= x0 + span; n++) lines.push(svg`<line class="grid" x1=${X(n * step)} x2=${X(n * step)} y1="0" y2=${SIZE} /><text class="tick" x=${X(n * step) + 3} y=${SIZE - 5}>${short(n * step)}</text>`);
   for (let n = Math.ceil(y0 / step); n * step <= y0 + span; n++) lines.push(svg`<line class="grid" y1=${Y(n * step)} y2=${Y(n * step)} x1="0" x2=${SIZE} /><text class="tick" y=${Y(n * step) - 3} x="4">${short(n * step)}</text>`);
 
   const begin = (kind, index, point) => (event) => {
-    if (!data.move || event.button) return;
+    const { move } = data;
+    if (!move || event.button) return;
     event.preventDefault();
     const target = event.currentTarget, picture = target.ownerSVGElement;
     target.focus({ preventScroll: true });
@@ -54,14 +56,14 @@ export function plane(data) {
       const [x, y] = read(e);
       if (x === last[0] && y === last[1]) return;
       last = [x, y];
-      data.move(kind, index, x, y, false);
+      move(kind, index, x, y, false);
     };
     const ended = () => {
       target.removeEventListener("pointermove", moved);
       target.removeEventListener("pointerup", ended);
       target.removeEventListener("pointercancel", ended);
       held = null;
-      data.move(kind, index, last[0], last[1], true);
+      move(kind, index, last[0], last[1], true);
     };
     target.addEventListener("pointermove", moved);
     target.addEventListener("pointerup", ended);
@@ -86,7 +88,7 @@ export function plane(data) {
   const place = (p, text, far) => {
     const w = text.length * 7.2, cx = X(p[0]), cy = Y(p[1]);
     const tries = [[far, 4, "start"], [-far, 4, "end"], [0, -far - 3, "middle"], [0, far + 13, "middle"], [far, -far, "start"], [far, far + 10, "start"], [-far, -far, "end"], [-far, far + 10, "end"]];
-    let best = null, cost = Infinity;
+    let best = { x: cx, y: cy, anchor: "start", left: cx, right: cx, mid: cy }, cost = Infinity;
     for (const [dx, dy, anchor] of tries) {
       const left = cx + dx - (anchor === "end" ? w : anchor === "middle" ? w / 2 : 0), right = left + w, y = cy + dy - 4;
       let bad = left < 2 || right > SIZE - 2 || y < 8 || y > SIZE - 4 ? 50 : 0;
@@ -98,9 +100,10 @@ export function plane(data) {
     return best;
   };
   const shown = (p) => finite(p) ? p : [0, 0];
-  const name = (i) => data.hidden[i] ? `${data.labels[i]} hidden` : `${data.labels[i]} ${percent(data.weights[i]).replace(".0", "")}`;
+  const numbered = (letter, label) => (/^\d+$/.test(label) ? letter + index(label) : letter === "k" ? `k ${label}` : label);
+  const name = (i) => `${numbered("v", data.labels[i])} ${data.hidden[i] ? "hidden" : percent(data.weights[i]).replace(".0", "")}`;
   const valueLabels = values.map((p, i) => place(shown(p), name(i), 9 + 16 * Math.sqrt(Math.max(0, data.weights[i]))));
-  const keyLabels = keys.map((p, i) => place(shown(p), `k ${data.labels[i]}`, 10));
+  const keyLabels = keys.map((p, i) => place(shown(p), numbered("k", data.labels[i]), 10));
   const qLabel = place(q, data.move ? "q drag me" : "q", 15);
   const hLabel = place(shown(output), "h", 12);
 
@@ -109,7 +112,7 @@ export function plane(data) {
     ${lines}
     <line class="axis" x1=${X(0)} x2=${X(0)} y1="0" y2=${SIZE} /><line class="axis" y1=${Y(0)} y2=${Y(0)} x1="0" x2=${SIZE} />
     ${keys.map((k, i) => svg`<line class="tie" x1=${X(k[0])} y1=${Y(k[1])} x2=${X(values[i][0])} y2=${Y(values[i][1])} />`)}
-    ${values.map((v, i) => !data.hidden[i] && data.weights[i] > 0.004 ? svg`<line class="pull" stroke-width=${1 + 5 * data.weights[i]} x1=${X(v[0])} y1=${Y(v[1])} x2=${X(output[0])} y2=${Y(output[1])} />` : nothing)}
+    ${values.map((v, i) => !data.hidden[i] && data.weights[i] > 0.004 ? svg`<line class="pull ${selection.at === data.addresses.a[i] ? "used" : ""}" stroke-width=${1 + 5 * data.weights[i]} x1=${X(v[0])} y1=${Y(v[1])} x2=${X(output[0])} y2=${Y(output[1])} />` : nothing)}
     <line class="arrow" x1=${X(0)} y1=${Y(0)} x2=${X(q[0])} y2=${Y(q[1])} marker-end="url(#tip)" />
     ${values.map((v, i) => { const h = handle("v", i, v, `value of ${data.labels[i]}, weight ${Math.round(100 * data.weights[i])} percent,`); return svg`
       <g class="mark v ${data.hidden[i] ? "hidden" : ""} ${data.weights[i] === top ? "top" : ""} ${chosen(data.addresses.v[i], i) ? "used" : ""}" tabindex=${h.tab} role=${h.role} aria-label=${h.label}
@@ -123,7 +126,7 @@ export function plane(data) {
     ${(() => { const h = handle("q", 0, q, `query q of ${data.query}`); return svg`<g class="mark q" tabindex=${h.tab} role=${h.role} aria-label=${h.label} data-at=${data.addresses.q}
       @pointerdown=${h.down} @keydown=${h.key} transform="translate(${X(q[0])} ${Y(q[1])})"><circle class="hit" r="20" /><circle class="ring" r="9" /></g>`; })()}
     <g class="labels" aria-hidden="true">
-      ${keyLabels.map((l, i) => svg`<text class="k" x=${l.x} y=${l.y} text-anchor=${l.anchor}>k ${data.labels[i]}</text>`)}
+      ${keyLabels.map((l, i) => svg`<text class="k" x=${l.x} y=${l.y} text-anchor=${l.anchor}>${numbered("k", data.labels[i])}</text>`)}
       ${valueLabels.map((l, i) => svg`<text class="v ${data.weights[i] === top ? "top" : ""}" x=${l.x} y=${l.y} text-anchor=${l.anchor}>${name(i)}</text>`)}
       <text class="q" x=${qLabel.x} y=${qLabel.y} text-anchor=${qLabel.anchor}>${data.move ? "q drag me" : "q"}</text>
       <text class="h" x=${hLabel.x} y=${hLabel.y} text-anchor=${hLabel.anchor}>h</text>

@@ -1,9 +1,9 @@
 // Linking: every number has an address such as A.1.2; selecting one shows its operands and writes its sum out.
 import { announce } from "./lib.js";
 
-/** @typedef {{at: string, pinned: boolean, trail: string[]}} Selection */
+/** What is selected; `invalid` is the given number that cannot be read. @typedef {{at: string, pinned: boolean, trail: string[], invalid: string}} Selection */
 /** @type {Selection} */
-export const selection = { at: "", pinned: false, trail: [] };
+export const selection = { at: "", pinned: false, trail: [], invalid: "" };
 
 /** @type {Map<string, any>} matrices of the page by symbol */
 let matrices = new Map();
@@ -52,12 +52,15 @@ export function symbols() {
   return found;
 }
 
+/** Whether the decimals of a cell are not all there is. @param {{value: any, decimal: string}} cell */
+const isRounded = ({ value, decimal }) => typeof value === "number" && /\.|·/.test(decimal) && !(Math.abs(value - Number(decimal.replace("−", "-"))) < 1e-9);
+
 /** `q·k cat = 1·2 + 0·1 = 2` */
 export function sentence() {
   const cell = selection.at ? cellAt(selection.at) : null;
   if (!cell) return "";
-  const name = nameOf(selection.at);
-  return cell.how && cell.how !== cell.decimal ? `${name} = ${cell.how} = ${cell.decimal}` : `${name} = ${cell.decimal}`;
+  const name = nameOf(selection.at), is = isRounded(cell) ? "≈" : "=";
+  return cell.how && cell.how !== cell.decimal ? `${name} = ${cell.how} ${is} ${cell.decimal}` : `${name} ${is} ${cell.decimal}`;
 }
 
 /** @param {string} at @param {{pin?: boolean, keepTrail?: boolean}} [options] */

@@ -125,6 +125,6 @@ export function card() {
     <p><b>${tour.at + 1}</b> ${step.say}</p>
     ${step.guess ? html`<p class="row">${(row()?.keys ?? []).map((word) => html`<button aria-pressed=${tour.guess === word} ?disabled=${tour.done} @click=${() => { tour.guess = word; check(); }}>${word}</button>`)}</p>` : nothing}
     ${tour.done ? html`<p class="after">✓ ${step.after()}</p>` : nothing}
-    <p class="row"><button class=${tour.done ? "primary" : ""} @click=${next}>${tour.at + 1 === STEPS.length ? "Do one yourself ▸" : tour.done ? "Next ▸" : "Skip"}</button><span class="spacer"></span><button @click=${toggle}>End the tour</button></p>
+    <p class="row"><button class=${tour.done ? "primary" : ""} @click=${next}>${!tour.done ? "Skip" : tour.at + 1 === STEPS.length ? "Do one yourself ▸" : "Next ▸"}</button><span class="spacer"></span><button @click=${toggle}>End the tour</button></p>
   </section>`;
 }

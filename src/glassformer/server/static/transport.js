@@ -10,6 +10,7 @@
  * @property {(name: string) => string} asset The URL of a file of the page.
  * @property {string[]} [rooms] The rooms that work over this transport; all of them if left out.
  * @property {string} [theme] "light" or "dark" where the page is a part of another one; otherwise the system's.
+ * @property {string} [docs] The URL of the page about the API, where there is one.
  * @property {Record<string, string>} [notes] A sentence on top of a room, by its name.
  */
 
@@ -29,4 +30,5 @@ export const http = {
   },
   connect: (path) => new WebSocket(new URL(path, location.href.replace(/^http/, "ws"))),
   asset: (name) => name,
+  docs: "api.html",
 };

@@ -13,8 +13,8 @@ from glassformer.train.objective import TaskObjective
 MODULES = {
     "classify": "classification",
     "translate": "translation",
-    "transcribe": "ctc",
-    "generate": "language_modeling",
+    "transcribe": "transcription",
+    "generate": "generation",
     "embed": "embedding",
 }
 
@@ -23,6 +23,8 @@ def build(args: TrainArgs) -> tuple[nn.Module, TaskObjective]:
     """Build the model and the objective of `args.task`."""
     if args.task is None:
         raise ConfigError("no task is given", f"choose {', '.join(TASKS)}")
+    if args.task != "transcribe":
+        args.reject(f"train {args.task}", "language")
     module = import_module(f"glassformer.train.objectives.{MODULES[args.task]}")
     model, objective = module.build(args)
     return model, objective

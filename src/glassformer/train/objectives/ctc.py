@@ -26,7 +26,6 @@ from glassformer.data.order import Batches, bucketed
 from glassformer.data.recordings import Recordings
 from glassformer.errors import InputError
 from glassformer.models import ConvNet1d, Recurrent, Speech
-from glassformer.models.protocols import CTCModel
 from glassformer.models.speech import BLANK
 from glassformer.pipelines.metrics import error_rate
 from glassformer.pipelines.speech.charset import (
@@ -39,9 +38,9 @@ from glassformer.pipelines.speech.charset import (
 from glassformer.pipelines.speech.ctc_stream import LogitRows, ctc_rows
 from glassformer.pipelines.transcribe import word_decoder
 from glassformer.train.args import TrainArgs
+from glassformer.train.examined import Examined, examine_transcripts
 from glassformer.train.objective import Batch, TaskObjective
 from glassformer.train.objectives import speech_models
-from glassformer.train.splits import base_model, data_paths, split
 
 MEL = MelConfig(bands=40, low=80.0, high=4000.0)  # telephone bandwidth, which all recordings cover
 STACK = 4  # frames per row of logits: one row every 40 ms
@@ -146,11 +145,15 @@ class CTC(TaskObjective):
 
     def evaluate(self, model: nn.Module) -> dict[str, float]:
         """Return word and character error rates on the validation recordings."""
-        pairs = transcripts(model, self.val, self.recognizer, self.faults)
+        pairs, _ = transcripts(model, self.val, self.recognizer, self.faults)
         return {
             "wer": error_rate((said.split(), meant.split()) for said, meant in pairs),
             "cer": error_rate(pairs),
         }
+
+    def examine(self, model: nn.Module) -> Examined:
+        pairs, rows = transcripts(model, self.val, self.recognizer, self.faults)
+        return examine_transcripts(pairs, rows, self.val)
 
     def _example(self, row: int, random: torch.Generator) -> Example:
         p, i = self._places[row]
@@ -178,15 +181,12 @@ class CTC(TaskObjective):
         return self.__dict__ | {"_kept": {}}  # each worker has its own cache
 
 
-def build(args: TrainArgs) -> tuple[nn.Module, CTC]:
-    """Build a streaming speech recogniser and its objective from recordings with transcripts."""
-    args.reject("speech recognition", "image_size", "vocab_size", "label_smoothing", "max_length", "problem_type")
-    first, second = data_paths(args)
-    columns = args.column_names
-    other = None if second is None else Recordings.open(second, columns)
-    train, val, faults = split(Recordings.open(first, columns), other, args.seed)
+def build(
+    args: TrainArgs, base: nn.Module | None, train: Recordings, val: Recordings, faults: Faults
+) -> tuple[nn.Module, CTC]:
+    """Build a streaming speech recogniser, from scratch or from `base`, and its objective."""
+    args.reject("a streaming speech recogniser", "language")
     augment = args.augmented(Augment)
-    base = base_model(args, "a streaming speech recogniser", lambda model: isinstance(model, CTCModel))
     if base is not None:
         model: nn.Module = base
         recognizer = recognizer_config(base)
@@ -337,9 +337,9 @@ class _Mapped(Sequence[Sequence[int]]):
 @torch.no_grad()
 def transcripts(
     model: nn.Module, recordings: Recordings, recognizer: RecognizerConfig, faults: Faults
-) -> list[tuple[str, str]]:
-    """Return (hypothesis, reference) for every usable recording."""
-    training, found = model.training, []
+) -> tuple[list[tuple[str, str]], list[int]]:
+    """Return (hypothesis, reference) for every usable recording, and the rows of these recordings."""
+    training, found, rows = model.training, [], []
     model.eval()
     for i in range(len(recordings)):
         try:
@@ -351,10 +351,11 @@ def transcripts(
         reader = word_decoder(recognizer)
         words = [*reader.feed(LogitRows(logits[0], len(frames) * recognizer.mel.hop)), *reader.finish(0.0)]
         found.append((" ".join(word.text for word in words), normalize_transcript(recordings.sentence(i))))
+        rows.append(i)
     model.train(training)
     if not found:
         raise InputError("no validation recording can be used", "; ".join(faults.summary()) or "give some")
-    return found
+    return found, rows
 
 
 def save_speech(model: nn.Module, folder: str | Path, recognizer: RecognizerConfig, *, half: bool = False) -> Path:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import io
 import json
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
@@ -26,7 +27,8 @@ from glassformer.data.order import batches
 from glassformer.data.rows import Source
 from glassformer.errors import ConfigError, InputError
 from glassformer.models.protocols import Classifier, ImageModel, PatchModel, inputs_of, require
-from glassformer.train.args import TrainArgs
+from glassformer.train.args import DEFAULT_STEPS, TrainArgs
+from glassformer.train.examined import Examined, Mistake, examine_classes
 from glassformer.train.objective import Batch, TaskObjective
 from glassformer.train.objectives import image_models
 from glassformer.train.splits import base_model, split
@@ -37,6 +39,7 @@ ARCHITECTURES = ("hybrid", "vit", "cnn", "mlp", "rnn")
 STRIDE = 4  # pixels between adjacent tokens of a hybrid
 MAX_SIDE = 96  # pixels: larger images are scaled down to this unless --image-size is given
 MAX_TOKENS = 4096
+EPOCHS, TUNING_EPOCHS = 50.0, 10.0  # from scratch and when fine-tuning, unless DEFAULT_STEPS steps are fewer
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -138,7 +141,7 @@ class ImageClassification(TaskObjective):
         found = self._read(self.train, rows)
         if found is None:
             return None
-        X, y = found
+        X, y, _ = found
         random = torch.Generator().manual_seed(seed)
         X = self.augment(X, random)
         if not self.augment.mixup:
@@ -155,47 +158,53 @@ class ImageClassification(TaskObjective):
 
     def evaluate(self, model: nn.Module) -> dict[str, float]:
         """Return accuracy and mean cross-entropy on the validation images."""
-        logits, y = self.predict(model)
+        logits, y, _ = self.predict(model)
         right = int((logits.argmax(-1) == y).sum())
         return {"accuracy": right / len(y), "loss": float(cross_entropy(logits, y))}
 
     @torch.inference_mode()
-    def predict(self, model: nn.Module) -> tuple[Tensor, Tensor]:
-        """Return the logits (n, classes) of the readable validation images and their classes (n,)."""
+    def predict(self, model: nn.Module) -> tuple[Tensor, Tensor, list[int]]:
+        """Return the logits (n, classes) of the readable validation images, their classes (n,) and their rows."""
         training, place = model.training, next(model.parameters())
         model.eval()
-        logits, classes = [], []
+        logits, classes, rows = [], [], list[int]()
         for start in range(0, len(self.val), 256):
             found = self._read(self.val, range(start, min(start + 256, len(self.val))))
             if found is not None:
                 logits.append(require(model, "classify").class_logits(self._normal(found[0]).to(place)).float().cpu())
                 classes.append(found[1])
+                rows += found[2]
         model.train(training)
         if not classes:
             raise InputError("no validation image can be read", "; ".join(self.faults.summary()))
-        return torch.cat(logits), torch.cat(classes)
+        return torch.cat(logits), torch.cat(classes), rows
 
-    def confusion(self, model: nn.Module) -> Tensor:
-        """C[i, j]: the number of validation images of class i that are predicted as class j."""
-        logits, y = self.predict(model)
-        n = len(self.labels)
-        return torch.bincount(y * n + logits.argmax(-1), minlength=n * n).reshape(n, n)
+    def examine(self, model: nn.Module) -> Examined:
+        logits, y, rows = self.predict(model)
 
-    def _read(self, images: Images, rows: Sequence[int]) -> tuple[Tensor, Tensor] | None:
-        """Return images (b, c, h, w) from 0 to 1 and their classes; unreadable images are recorded and skipped."""
+        def show(i: int, truth: str, answer: str, p: float) -> Mistake:
+            row = rows[i]
+            picture = png(self.val.image(row))
+            return Mistake(place=self.val.files[row], truth=truth, answer=answer, score=p, picture=picture)
+
+        return examine_classes(logits, y, self.labels, show)
+
+    def _read(self, images: Images, rows: Sequence[int]) -> tuple[Tensor, Tensor, list[int]] | None:
+        """Return images (b, c, h, w) from 0 to 1, their classes and rows; unreadable ones are recorded and skipped."""
         shape = images.shape
 
-        def one(row: int) -> tuple[Tensor, int]:
+        def one(row: int) -> tuple[Tensor, int, int]:
             pixels = images.image(row)
             if tuple(pixels.shape) != shape:
                 raise Fault(f"image of a different size (not {shape[1]}×{shape[2]})", images.files[row])
-            return pixels, images.label(row)
+            return pixels, images.label(row), row
 
         found = self.faults.each(rows, one)
         self.faults.check()
         if not found:
             return None
-        return torch.stack([x for x, _ in found]).float() / 255, torch.tensor([y for _, y in found])
+        pixels, classes, kept = zip(*found, strict=True)
+        return torch.stack(pixels).float() / 255, torch.tensor(classes), list(kept)
 
     def _normal(self, X: Tensor) -> Tensor:
         mean, std = (torch.tensor(numbers)[:, None, None] for numbers in (self.mean, self.std))
@@ -233,11 +242,24 @@ def build(args: TrainArgs, first: Source, second: Source | None) -> tuple[nn.Mod
         seed=args.seed,
     )
     objective.faults.remember(faults)
+    objective.described = "images", len(images)
     objective.understood, objective.notes = _understood(images, val), tuple(notes)
+    most = EPOCHS if base is None else TUNING_EPOCHS
+    objective.default_epochs = min(most, DEFAULT_STEPS * objective.batch_size / len(images))
     if base is None:
         return _new_model(args, images.shape, len(images.labels)), objective
     objective.default_lr = 3e-4
     return retarget(base, classes=len(images.labels), image=images.shape[1:], seed=args.seed), objective
+
+
+def png(pixels: Tensor) -> bytes:
+    """Encode uint8 pixels (channels, rows, columns) as a PNG file."""
+    from PIL import Image
+
+    whole = pixels.permute(1, 2, 0).numpy()
+    file = io.BytesIO()
+    Image.fromarray(whole[..., 0] if whole.shape[2] == 1 else whole).save(file, "PNG")
+    return file.getvalue()
 
 
 def _understood(images: Images, val: Images) -> tuple[str, ...]:

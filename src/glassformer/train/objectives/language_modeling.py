@@ -36,7 +36,7 @@ from glassformer.pipelines.tokenizers import raw_tokenizer
 from glassformer.train.args import TrainArgs
 from glassformer.train.objective import Batch, TaskObjective
 from glassformer.train.objectives.text_folder import save_text_model
-from glassformer.train.splits import VAL_FRACTION, base_model, data_paths
+from glassformer.train.splits import VAL_FRACTION, base_model
 
 BLOCK = 128  # tokens per block
 
@@ -96,11 +96,10 @@ class LanguageModeling(TaskObjective):
         return score_text(model, self.val, self.bytes, before=self.before, limit=self.val_blocks)
 
 
-def build(args: TrainArgs) -> tuple[nn.Module, LanguageModeling]:
+def build(args: TrainArgs, first: Source, second: Source | None) -> tuple[nn.Module, LanguageModeling]:
     """Build a language model and its objective from plain text."""
     args.reject("language modeling", "image_size", "augment", "augmentation", "label_smoothing")
     args.reject("language modeling", "max_length", "problem_type")
-    first, second = data_paths(args)
     text = _text(first, args)
     base = base_model(args, "a language model", lambda model: can(model, "generate") and inputs_of(model) == ("text",))
     if base is not None:

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
+import torch
 from torch import Tensor, nn
 
 from glassformer.checkpoints import origin_of, save_published
@@ -15,7 +16,7 @@ from glassformer.checkpoints.native import replace_file
 from glassformer.data import Faults, bpe, order, remarks
 from glassformer.data.columns import are_names
 from glassformer.data.fingerprint import of_rows, of_tokenizer
-from glassformer.data.labelled_texts import LabelledTexts, Problem
+from glassformer.data.labelled_texts import LabelledTexts, Problem, Target
 from glassformer.data.rows import Source, open_reader
 from glassformer.errors import ConfigError
 from glassformer.models import Encoder
@@ -29,17 +30,20 @@ from glassformer.pipelines.text_classification import (
     batch_logits,
     classification_loss,
     collate,
+    predict,
     score_texts,
     targets_of,
 )
 from glassformer.pipelines.tokenizers import JsonTokenizer, tokenizer_of
 from glassformer.train.args import TrainArgs
+from glassformer.train.examined import SHOWN, Examined, Mistake, class_scores, examine_classes
 from glassformer.train.objective import Batch, TaskObjective
 from glassformer.train.objectives import mlm
 from glassformer.train.objectives.text_folder import save_text_model
 from glassformer.train.splits import base_model, split
 from glassformer.train.transfer import with_text_head
 
+SHOWN_TEXT = 400  # characters of a text in the report
 LONGEST = 256  # tokens of a text unless --max-length is given
 HEADS = {"bert": "Bert", "roberta": "Roberta", "xlm-roberta": "XLMRoberta", "camembert": "Camembert"}  # model_type
 
@@ -107,6 +111,52 @@ class TextClassification(TaskObjective):
     def evaluate(self, model: nn.Module) -> dict[str, float]:
         return score_texts(model, self.val, order.spread(len(self.val), self.val_rows), self.encoding)
 
+    def examine(self, model: nn.Module) -> Examined | None:
+        rows = order.spread(len(self.val), self.val_rows)
+        encoded = [self.encoding(self.val.item(i)) for i in rows]
+        logits, targets, labels = predict(model, encoded), [self.val.targets[i] for i in rows], self.val.labels
+        if self.problem == "token_classification":
+            return _examine_tags(logits, targets, encoded, labels)
+        X, y = torch.stack(logits), targets_of(targets, self.problem, len(labels), encoded)
+
+        def show(i: int, truth: str, answer: str, score: float) -> Mistake:
+            text = self.val.text(rows[i])[:SHOWN_TEXT]
+            return Mistake(place=self.val.rows.place(rows[i]), truth=truth, answer=answer, score=score, text=text)
+
+        if self.problem == "single_label_classification":
+            return examine_classes(X, y, labels, show)
+        if self.problem == "regression":
+            errors = (X[:, 0] - y).abs()
+            worst = errors.argsort(descending=True)[:SHOWN].tolist()
+            numbers = ((i, f"{float(y[i]):.4g}", f"{float(X[i, 0]):.4g}", float(errors[i])) for i in worst)
+            mistakes = tuple(show(*one) for one in numbers)
+            return Examined(rows=len(y), score="absolute error", mistakes=mistakes, mistaken=len(y))
+        wrong = ((X > 0) != y.bool()).any(1).nonzero().flatten().tolist()
+        sure = (X.sigmoid() - y).abs().amax(1)  # how wrong the worst label of a text is
+        names = lambda row: ", ".join(labels[k] for k in row.nonzero().flatten().tolist()) or "none"
+        wrong.sort(key=lambda i: -float(sure[i]))
+        return Examined(
+            rows=len(y),
+            score="probability of the worst label",
+            classes=class_scores(X > 0, y.bool(), labels),
+            mistakes=tuple(show(i, names(y[i] > 0), names(X[i] > 0), float(sure[i])) for i in wrong[:SHOWN]),
+            mistaken=len(wrong),
+        )
+
+
+def _examine_tags(
+    logits: Sequence[Tensor], targets: Sequence[Target], encoded: Sequence[Encoded], labels: Sequence[str]
+) -> Examined:
+    """Scores of every tag, counted by words."""
+    said, meant = [], []
+    for rows, target, one in zip(logits, targets, encoded, strict=True):
+        assert isinstance(target, tuple)
+        said += rows.argmax(-1).tolist()
+        meant += [tag for tag, place in zip(target, one.words, strict=True) if place is not None]
+    x, y = (torch.nn.functional.one_hot(torch.tensor(some), len(labels)).bool() for some in (said, meant))
+    wrong = sum(a != b for a, b in zip(said, meant, strict=True))
+    return Examined(rows=len(meant), score="", classes=class_scores(x, y, labels), mistaken=wrong)
+
 
 def build(args: TrainArgs, first: Source, second: Source | None) -> tuple[nn.Module, TextClassification]:
     """Build a text classifier and its objective, from scratch or from an encoder."""
@@ -149,6 +199,7 @@ def build(args: TrainArgs, first: Source, second: Source | None) -> tuple[nn.Mod
         seed=args.seed,
     )
     objective.faults.remember(faults)
+    objective.described = "texts", len(train)
     objective.understood = _understood(train, val, objective.encoding)
     objective.default_lr = 1e-3 if base is None or args.lora_rank is not None else 1e-4
     objective.default_epochs = 8.0 if base is None else 3.0

@@ -218,9 +218,14 @@ def save_translator(
     beams: int = 4,
     max_length: int = 128,
     half: bool = False,
+    normalize_source: bool = False,
 ) -> Path:
-    """Save a folder that `translate` accepts; `languages` (such as "en", "fr") are stored in it."""
+    """Save a folder that `translate` accepts; `languages` (such as "en", "fr") are stored in it.
+
+    With `normalize_source`, `translate` writes every source text as a sentence.
+    """
     raw = {} if languages is None else {"source_language": languages[0], "target_language": languages[1]}
+    raw |= {"normalize_source": "sentence"} if normalize_source else {}
     generation = {
         "num_beams": beams,
         "length_penalty": 1.0,

@@ -1,0 +1,114 @@
+"""The page beside an exported .onnx file: inputs and their preprocessing, the output, and a program to run it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from torch import Tensor
+
+from glassformer.checkpoints.origin import Origin
+from glassformer.checkpoints.preprocess import FILTERS, Preprocess, read_preprocess
+from glassformer.errors import GlassError
+
+SIZES = {"tokens": "batch × tokens", "real": "batch × tokens", "source": "batch × tokens", "target": "batch × tokens"}
+MEANING = {
+    "tokens": "token ids by `tokenizer.json`",
+    "source": "token ids of the source text by `tokenizer.json`",
+    "target": "token ids so far",
+    "real": "False at padding",
+    "image": "pixels after preprocessing",
+    "frames": "log-mel frames",
+}
+
+
+def onnx_readme(path: Path, origin: Origin, example: Mapping[str, Tensor], output: str) -> str:
+    """Return the page as Markdown."""
+    rows = [
+        f"| `{name}` | {str(x.dtype).removeprefix('torch.')} | {_shape(name, x)} | {MEANING[name]} |"
+        for name, x in example.items()
+    ]
+    parts = [
+        f"# {path.name}",
+        f"Output `output`: {output}, float32. Exported by Glassformer.",
+        "## Inputs\n| name | type | shape | meaning |\n|---|---|---|---|\n" + "\n".join(rows),
+        "## Preprocessing\n" + _preprocessing(origin, example),
+    ]
+    labels = origin.raw.get("id2label")
+    if isinstance(labels, dict) and output == "class logits":
+        listed = "\n".join(f"| {i} | {label} |" for i, label in labels.items())
+        parts.append(f"## Labels\n| index | label |\n|---|---|\n{listed}")
+    program = _program(path, origin, example)
+    if program:
+        parts.append(f"## Run it\n```python\n{program}```")
+    return "\n\n".join(parts) + "\n"
+
+
+def _shape(name: str, x: Tensor) -> str:
+    return SIZES.get(name) or "batch × " + " × ".join(map(str, x.shape[1:]))
+
+
+def _preprocessing(origin: Origin, example: Mapping[str, Tensor]) -> str:
+    lines = []
+    if "image" in example:
+        try:
+            lines += [f"{i}. {line}" for i, line in enumerate(_image_steps(read_preprocess(origin)), 1)]
+        except GlassError as error:
+            lines.append(f"Not known: {error}.")
+    if example.keys() & {"tokens", "source"}:
+        if origin.tokenizer is None:
+            lines.append("Texts become token ids by the tokenizer of the model's folder.")
+        else:
+            lines.append("Texts become token ids, special tokens included, by `tokenizer.json` (library `tokenizers`).")
+    if "frames" in example:
+        lines.append("Recordings become log-mel frames as `preprocessor_config.json` in the model's folder says.")
+    return "\n".join(lines)
+
+
+def _image_steps(p: Preprocess) -> list[str]:
+    """Describe the steps of `Preprocess.__call__`, in its order."""
+    gray = p.mean is not None and len(p.mean) == 1
+    filters = {number: name for name, number in FILTERS.items()}
+    steps = [f"Put transparent pixels on white and convert to {'grayscale' if gray else 'RGB'}."]
+    if p.handwriting:
+        steps.append(
+            "Normalise handwriting as MNIST was made: white on black, scaled to 20 × 20 pixels, centred by mass in "
+            "28 × 28 (`glassformer.checkpoints.handwriting`)."
+        )
+    if isinstance(p.resize, tuple):
+        steps.append(f"Resize to {p.resize[0]} × {p.resize[1]} (rows × columns), {filters[p.resample]} (Pillow).")
+    elif p.resize is not None:
+        steps.append(f"Resize the shorter side to {p.resize} pixels, {filters[p.resample]} (Pillow).")
+    if p.crop is not None:
+        steps.append(f"Crop {p.crop[0]} × {p.crop[1]} pixels from the centre.")
+    if p.scale is not None:
+        steps.append(f"Multiply by {p.scale:.10g}.")
+    if p.mean is not None and p.std is not None:
+        steps.append(f"Subtract the mean {list(p.mean)} and divide by the standard deviation {list(p.std)}.")
+    return [*steps, "Order the axes as channels × rows × columns."]
+
+
+def _program(path: Path, origin: Origin, example: Mapping[str, Tensor]) -> str:
+    """Return a program for an image classifier or a text encoder, which needs onnxruntime but not Glassformer."""
+    start = f'import numpy as np\nimport onnxruntime\n{{}}\nsession = onnxruntime.InferenceSession("{path.name}")\n'
+    if example.keys() == {"image"}:
+        try:
+            p = read_preprocess(origin)
+        except GlassError:
+            return ""
+        if p.handwriting or p.crop is not None or not isinstance(p.resize, tuple) or p.mean is None or p.std is None:
+            return ""
+        mode = "L" if len(p.mean) == 1 else "RGB"
+        return start.format("from PIL import Image\n") + (
+            f'image = Image.open("picture.png").convert("{mode}")\n'
+            f"image = image.resize(({p.resize[1]}, {p.resize[0]}), resample={p.resample})\n"
+            f"x = np.asarray(image, dtype=np.float64).reshape({p.resize[0]}, {p.resize[1]}, -1) * {p.scale or 1.0!r}\n"
+            f"x = ((x - {list(p.mean)}) / {list(p.std)}).transpose(2, 0, 1)[None].astype(np.float32)\n"
+            'output = session.run(None, {"image": x})[0]\n'
+        )
+    if example.keys() == {"tokens", "real"} and origin.tokenizer is not None:
+        return start.format("from tokenizers import Tokenizer\n") + (
+            'tokens = np.array([Tokenizer.from_file("tokenizer.json").encode("A sentence.").ids])\n'
+            'output = session.run(None, {"tokens": tokens, "real": np.ones_like(tokens, dtype=bool)})[0]\n'
+        )
+    return ""

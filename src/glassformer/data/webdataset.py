@@ -1,0 +1,182 @@
+"""WebDataset shards: tar files in which `key.jpg`, `key.cls` and `key.json` make one example, read in place.
+
+Aizman, Maltby, Breuel, "High Performance I/O for Large Scale Deep Learning", 2019. Only the headers are read to index a
+shard, and an example is read where it lies, so that nothing is unpacked and the data may be larger than memory.
+"""
+
+from __future__ import annotations
+
+import glob
+import json
+import re
+import tarfile
+from collections.abc import Iterator, Sequence
+from itertools import islice
+from pathlib import Path, PurePosixPath
+from typing import Any
+
+import numpy as np
+
+from glassformer.data import tables
+from glassformer.data.faults import Fault
+from glassformer.data.packed import Strings
+from glassformer.data.tables import Values
+from glassformer.errors import InputError
+
+# the column that a member's extension stands for; others are columns of their own name
+COLUMNS = {
+    **dict.fromkeys(("jpg", "jpeg", "png", "ppm", "pgm", "webp", "bmp", "tif", "tiff", "gif"), "image"),
+    **dict.fromkeys(("wav", "flac", "ogg", "mp3", "opus"), "audio"),
+    **dict.fromkeys(("cls", "cls2", "label"), "label"),
+    **dict.fromkeys(("txt", "text", "transcript"), "text"),
+}
+FILES = ("image", "audio")
+LARGEST = 1 << 30  # bytes of one member
+MOST = 1_000_000  # shards of one pattern
+
+
+def is_shard(path: Path) -> bool:
+    """Return whether a tar file holds WebDataset examples: its first two members differ in their extension only."""
+    if path.suffix.lower() != ".tar" or not path.is_file():
+        return False
+    try:
+        with tarfile.open(path, "r:") as archive:
+            first = [_split(member.name) for member in islice(filter(tarfile.TarInfo.isfile, archive), 2)]
+    except (tarfile.TarError, OSError, EOFError):
+        return False
+    return len(first) == 2 and first[0][0] == first[1][0] and first[0][1] != first[1][1]
+
+
+def matching(pattern: str) -> list[Path]:
+    """Return the shards that a pattern names, such as `train-{0000..0147}.tar` or `train-*.tar`; [] if it is none."""
+    if not pattern.lower().endswith(".tar"):
+        return []
+    if found := re.search(r"\{(\d+)\.\.(\d+)\}", pattern):
+        first, last = found.groups()
+        numbers = range(int(first), min(int(last), int(first) + MOST) + 1)
+        named = [Path(pattern.replace(found[0], str(n).zfill(len(first)))) for n in numbers]
+        if missing := [path for path in named if not path.is_file()]:
+            raise InputError(f"{missing[0]} of {pattern} does not exist", "name shards that exist")
+        return named
+    return sorted(map(Path, glob.glob(pattern))) if "*" in pattern else []
+
+
+def _split(name: str) -> tuple[str, str]:
+    """Return the key and extension of a member: everything up to, and after, the first dot of its file name."""
+    path = PurePosixPath(name)
+    stem, _, extension = path.name.partition(".")
+    return str(path.with_name(stem or path.name)), extension.lower()
+
+
+class Shards:
+    """The examples of one or more shards, in the order of the files and their members."""
+
+    def __init__(self, paths: Sequence[Path]) -> None:
+        self.paths = list(paths)
+        keys: list[str] = []
+        shard: list[int] = []
+        members: dict[str, dict[int, tuple[int, int]]] = {}
+        for number, path in enumerate(self.paths):
+            before = None
+            for key, extension, start, size in self._members(path):
+                if key != before:
+                    keys.append(key)
+                    shard.append(number)
+                    before = key
+                members.setdefault(extension, {})[len(keys) - 1] = start, size
+        self.keys, self.shard = Strings(keys), np.array(shard, dtype=np.int32)
+        self.places = {extension: _table(found, len(keys)) for extension, found in members.items()}
+        self.names: list[str] = []
+        for row in self.sample():
+            self.names += [name for name in row if name not in self.names]
+
+    @staticmethod
+    def _members(path: Path) -> Iterator[tuple[str, str, int, int]]:
+        try:
+            with tarfile.open(path, "r:") as archive:
+                for member in archive:
+                    if member.isfile():
+                        yield *_split(member.name), member.offset_data, member.size
+                    elif not member.isdir():
+                        fact = f"{path} holds {member.name}, which is not a file"
+                        raise InputError(fact, "leave out links and devices")
+                    archive.members = []  # type: ignore[attr-defined]  # tarfile keeps every header otherwise
+                if path.stat().st_size < archive.offset + tarfile.BLOCKSIZE:  # tarfile just stops there
+                    raise tarfile.ReadError("it ends in the middle")
+        except (tarfile.TarError, EOFError) as error:
+            fact = f"{path} is not a complete tar file ({' '.join(str(error).split())[:60]})"
+            raise InputError(fact, "write it again, uncompressed") from None
+        except OSError as error:
+            raise InputError(f"{path} cannot be read ({error.strerror})", "give shards that exist") from None
+
+    def __len__(self) -> int:
+        return len(self.keys)
+
+    def sample(self) -> Sequence[Values]:
+        return [row for row in islice(self.scan(), tables.SAMPLE) if not isinstance(row, Fault)]
+
+    def scan(self) -> Iterator[Values | Fault]:
+        """Yield every example without the bytes of its image or sound, which need not be read to list it."""
+        for i in range(len(self)):
+            try:
+                yield self._values(i, files=False)
+            except Fault as fault:
+                yield fault
+
+    def read(self, i: int) -> Values:
+        return self._values(i, files=True)
+
+    def place(self, i: int) -> str:
+        return f"{self.paths[self.shard[i]].name} {self.keys[i]}"
+
+    def _values(self, i: int, *, files: bool) -> Values:
+        found: dict[str, Any] = {"__key__": self.keys[i]}
+        for extension, places in self.places.items():
+            start, size = map(int, places[i])
+            if start < 0:
+                continue
+            name = COLUMNS.get(extension, extension)
+            if name in FILES:
+                path = f"{self.paths[self.shard[i]].name}/{self.keys[i]}.{extension}"
+                found[name] = {"path": path, "bytes": self._bytes(i, start, size) if files else None}
+            elif extension == "json":
+                found |= self._object(i, start, size)
+            else:
+                found[name] = self._text(i, start, size)
+        return found
+
+    def _bytes(self, i: int, start: int, size: int) -> bytes:
+        if size > LARGEST:
+            raise Fault(f"member of more than {LARGEST >> 20} MiB", self.place(i))
+        try:
+            with self.paths[self.shard[i]].open("rb") as file:
+                file.seek(start)
+                data = file.read(size)
+        except OSError:
+            raise Fault("unreadable shard", self.place(i)) from None
+        if len(data) != size:
+            raise Fault(tables.CHANGED, self.place(i))
+        return data
+
+    def _text(self, i: int, start: int, size: int) -> str:
+        try:
+            return self._bytes(i, start, min(size, tables.LONGEST)).decode("utf-8").strip()
+        except UnicodeDecodeError:
+            raise Fault("not UTF-8", self.place(i)) from None
+
+    def _object(self, i: int, start: int, size: int) -> dict[str, Any]:
+        try:
+            value = json.loads(self._text(i, start, size))
+        except (ValueError, RecursionError):
+            raise Fault("not JSON", self.place(i)) from None
+        if not isinstance(value, dict):
+            raise Fault("JSON that is not an object", self.place(i))
+        return value
+
+
+def _table(found: dict[int, tuple[int, int]], rows: int) -> np.ndarray[Any, np.dtype[np.int64]]:
+    """Return (start, size) of a member for every example; −1 where an example lacks it."""
+    table = np.full((rows, 2), -1, dtype=np.int64)
+    if found:
+        table[list(found)] = list(found.values())
+    return table

@@ -1,0 +1,355 @@
+"""A forward pass through the blocks of a stack in flat functions instead of module calls.
+
+For short inputs the arithmetic of a block takes less time than the calls of its modules, taps and checks. `FlatStack`
+does the same arithmetic with the weights that the layers' kernels have packed. Watchers of Q, K, V, S, A and H are
+served on the way; a block with any other watcher, with an editor or with a hook runs as a module.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sized
+from typing import TYPE_CHECKING, NamedTuple
+from weakref import WeakKeyDictionary
+
+import torch
+from torch import Tensor
+from torch.autograd import forward_ad
+from torch.nn.functional import layer_norm, linear, rms_norm
+
+from glassformer.core.attention import checked_bias, checked_mask
+from glassformer.core.fused import FEW_KEYS, additive
+from glassformer.core.masks import causal as causal_mask
+from glassformer.core.masks import combine
+from glassformer.core.positions import HALVES
+from glassformer.core.rotary import rotate
+from glassformer.core.values import has_values
+from glassformer.nn.attention import MultiHeadAttention, Turn, View
+from glassformer.nn.cache import LayerCache, StaticCache
+from glassformer.nn.feedforward import ACTIVATIONS
+from glassformer.nn.linear import Linear, version_of
+from glassformer.nn.norm import LayerNorm, RMSNorm
+from glassformer.nn.tap import Tap
+
+if TYPE_CHECKING:
+    from glassformer.nn.blocks import Block, BlockCache, Residual
+    from glassformer.nn.stack import Stack
+
+Function = Callable[[Tensor], Tensor]
+# Rows of activations that are computed at a time. More of them no longer fit the caches, and freshly mapped memory
+# costs as much as the products.
+ROWS = 1024
+# The operator itself: torch's wrapper around it inspects the arguments first.
+_attention = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu.default._op
+_KEPT: WeakKeyDictionary[Stack, FlatStack] = WeakKeyDictionary()
+
+
+class Seen(NamedTuple):
+    """A view as the fused kernel takes it: an additive bias on the scores, and whether it is causal."""
+
+    view: View
+    bias: Tensor | None = None
+    causal: bool = False
+
+
+def run_flat(
+    stack: Stack, X: Tensor, view: View, memory: Tensor | None, memory_view: View, cache: list[BlockCache] | None
+) -> Tensor | None:
+    """Run the blocks of a stack, or return None if they have to run as modules."""
+    if not can_run_flat(stack, X, view):
+        return None
+    flat = _KEPT.get(stack)
+    if flat is None:
+        flat = _KEPT[stack] = FlatStack(stack.blocks())
+    return flat(X, view, memory, memory_view, cache) if flat.usable(X, memory, cache) else None
+
+
+def can_run_flat(stack: Stack, X: Tensor, view: View) -> bool:
+    """Whether only values are asked for: no gradient, no compiler, no training, and float32 on the CPU."""
+    if not has_values(X) or X.device.type != "cpu" or X.dtype != torch.float32 or not X.numel():
+        return False
+    if stack.get_submodule("0").training or view.window is not None:
+        return False
+    if torch.is_grad_enabled() and (X.requires_grad or any(weight.requires_grad for weight in stack.parameters())):
+        return False
+    return forward_ad._current_level < 0 and not torch._C._are_functorch_transforms_active()
+
+
+class FlatStack:
+    """The blocks of a stack as functions on rows (b·t, m), with weights packed as the layers' kernels have them."""
+
+    def __init__(self, blocks: Iterable[Block]) -> None:
+        self.blocks = list(blocks)
+        self.supported = all(map(_supported, self.blocks))
+        modules = [module for block in self.blocks for module in block.modules()]
+        self.weights = [module._parameters for module in modules if module._parameters]
+        self.layers = [module for module in modules if isinstance(module, Linear)]
+        self.runs: list[FlatBlock] = []
+        self.state: list[object] = []
+
+    def usable(self, X: Tensor, memory: Tensor | None, cache: list[BlockCache] | None) -> bool:
+        """Whether the blocks and caches are of the usual kinds. Weights that have changed are packed again."""
+        if not self.supported:
+            return False
+        state: list[object] = [layer.kernel for layer in self.layers]
+        state += [(id(p), version_of(p)) for part in self.weights for p in part.values() if p is not None]
+        if state != self.state:
+            self.state, self.runs = state, [FlatBlock(block) for block in self.blocks]
+        crossed = self.runs[0].cross is not None
+        if cache is None:
+            return crossed == (memory is not None)
+        for one in cache:
+            own = one.own
+            if not isinstance(own, StaticCache) or own.length + X.shape[1] > own.room or own.rows not in (0, len(X)):
+                return False
+            if crossed and memory is None and not (one.memory.complete and len(one.memory.kept()[0]) == len(X)):
+                return False
+        return crossed or memory is None
+
+    def __call__(
+        self, X: Tensor, view: View, memory: Tensor | None, memory_view: View, cache: list[BlockCache] | None
+    ) -> Tensor:
+        b, t = X.shape[:2]
+        past = 0 if cache is None else cache[0].own.length
+        keys = 0 if memory is None else memory.shape[1]
+        if cache is not None and cache[0].memory.complete:
+            keys = cache[0].memory.length
+        seen, memory_seen = merge_view(view, X, past + t), merge_view(memory_view, X, keys)
+        several = cache is None and memory is None and b > 1 and b * t > ROWS
+        if several and not any(run.used() for run in self.runs) and (seen.bias is None or len(seen.bias) in (1, b)):
+            each = max(1, ROWS // t)
+            out = torch.empty_like(X, memory_format=torch.contiguous_format)
+            for start in range(0, b, each):
+                part = slice(start, start + each)
+                bias = seen.bias if seen.bias is None or len(seen.bias) == 1 else seen.bias[part]
+                out[part] = self._rows(X[part], seen._replace(bias=bias), None, memory_seen, None)
+            return out
+        return self._rows(X, seen, memory, memory_seen, cache)
+
+    def _rows(
+        self, X: Tensor, seen: Seen, memory: Tensor | None, memory_seen: Seen, cache: list[BlockCache] | None
+    ) -> Tensor:
+        b, t, m = X.shape
+        x, turn = X.reshape(-1, m), None if seen.view.turn is None else _both_halves(seen.view.turn)
+        for i, run in enumerate(self.runs):
+            own, past = (None, None) if cache is None else cache[i]
+            if run.used():
+                x = run.block(x.view(b, t, m), seen.view, memory, memory_seen.view, None if cache is None else cache[i])
+                x = x.reshape(-1, m)
+            else:
+                x = run(x, (b, t), seen, turn, own, memory, memory_seen, past)
+        return x.view(b, t, m)
+
+
+class FlatBlock:
+    """One block on rows (b·t, m)."""
+
+    def __init__(self, block: Block) -> None:
+        self.block = block
+        attention, cross = block.attention, block.cross if block.config.cross is not None else None
+        self.attention, self.cross = attention, cross
+        self.qkv, self.WO = product(attention.WQ, attention.WK, attention.WV), product(attention.WO)
+        self.residual = branch(block.attention_residual)
+        if cross is not None:
+            self.cross_q, self.cross_kv, self.cross_o = (
+                product(cross.WQ),
+                product(cross.WK, cross.WV),
+                product(cross.WO),
+            )
+            self.cross_residual = branch(block.cross_residual)
+        self.ffn, self.ffn_residual = feed_forward(block), branch(block.ffn_residual)
+        parts = [one for one in (attention, cross) if one is not None]
+        served = [tap for one in parts for tap in (one.Q, one.K, one.V, one.H, one.S, one.A)]
+        read = {id(tap) for tap in served}
+        modules = list(block.modules())
+        taps = [module for module in modules if isinstance(module, Tap)]
+        others = [module for module in modules if not isinstance(module, Tap)]
+        # Lists and dicts that are empty unless the modules have to run.
+        self.users: list[Sized] = []
+        self.users += [tap.editors for tap in taps] + [tap.watchers for tap in taps if id(tap) not in read]
+        self.users += [one.beta_editors for one in parts]
+        self.users += [part for one in others for part in (one._forward_hooks, one._forward_pre_hooks)]
+        self.watchers = [tap.watchers for tap in served]
+        self.patterns = [tap for one in parts for tap in (one.S, one.A)]
+
+    def used(self) -> bool:
+        """Whether the block has to run as a module."""
+        return any(self.users) or (any(self.watchers) and any(tap.whole for tap in self.patterns))
+
+    def watched(self) -> bool:
+        """Whether anything in the block is watched, edited or hooked."""
+        return any(self.users) or any(self.watchers)
+
+    def __call__(
+        self,
+        x: Tensor,
+        shape: tuple[int, int],
+        seen: Seen,
+        turn: Turn | None,
+        own: LayerCache | None,
+        memory: Tensor | None,
+        memory_seen: Seen,
+        past: LayerCache | None,
+    ) -> Tensor:
+        b, t = shape
+
+        def attend_self(x: Tensor) -> Tensor:
+            c = self.attention.config
+            split = c.heads + c.kv_heads
+            y = self.qkv(x)
+            qk = y[:, : split * c.key_width].view(b, t, split, c.key_width).transpose(1, 2)
+            V = y[:, split * c.key_width :].view(b, t, c.kv_heads, c.value_width).transpose(1, 2)
+            qk = qk if turn is None else _turned(qk, turn)
+            Q, K = qk[:, : c.heads], qk[:, c.heads :]
+            return self.WO(heads(self.attention, Q, K, V, seen, own))
+
+        def attend_memory(x: Tensor) -> Tensor:
+            assert self.cross is not None
+            c = self.cross.config
+            Q = self.cross_q(x).view(b, t, c.heads, c.key_width).transpose(1, 2)
+            if past is not None and past.complete:
+                return self.cross_o(heads(self.cross, Q, *past.kept(), memory_seen, None, projected=True))
+            assert memory is not None
+            s = memory.shape[1]
+            y = self.cross_kv(memory.reshape(b * s, -1))
+            both = c.kv_heads * c.key_width
+            K = y[:, :both].view(b, s, c.kv_heads, c.key_width).transpose(1, 2)
+            V = y[:, both:].view(b, s, c.kv_heads, c.value_width).transpose(1, 2)
+            return self.cross_o(heads(self.cross, Q, K, V, memory_seen, past))
+
+        x = self.residual(x, attend_self)
+        if self.cross is not None:
+            x = self.cross_residual(x, attend_memory)
+        return self.ffn_residual(x, self.ffn)
+
+
+def heads(
+    layer: MultiHeadAttention,
+    Q: Tensor,
+    K: Tensor,
+    V: Tensor,
+    seen: Seen,
+    cache: LayerCache | None,
+    projected: bool = False,
+) -> Tensor:
+    """[H¹ … Hʰ] as rows (b·t, h·e). New keys and values are appended to the cache; watchers receive what they read."""
+    if layer.Q.watchers:
+        layer.Q(Q)
+    if not projected:
+        if layer.K.watchers:
+            layer.K(K)
+        if layer.V.watchers:
+            layer.V(V)
+        if isinstance(cache, StaticCache) and cache.length and Q.shape[2] == 1:
+            K, V = cache.push(K[:, :, 0], V[:, :, 0])
+        elif cache is not None:
+            K, V = cache.append(K, V)
+    b, h, t, e = Q.shape
+    H, L = _attention(Q, K, V, 0.0, seen.causal, attn_mask=seen.bias, scale=layer.config.beta)
+    if layer.S.watchers or layer.A.watchers:
+        if cache is not None:
+            cache.shared = True
+        pattern = layer.pattern(Q, K, L, seen.view)
+        layer.S(pattern)
+        layer.A(pattern)
+    if layer.H.watchers:
+        layer.H(H)
+    return H.transpose(1, 2).reshape(b * t, h * e)
+
+
+def product(*layers: Linear, activation: str | None = None) -> Function:
+    """[W₁ x + b₁, W₂ x + b₂, …] of layers with the same input, then the activation."""
+    kernels = [layer.kernel for layer in layers]
+    first = kernels[0]
+    if first is not None and all(type(kernel) is type(first) for kernel in kernels):
+        return first.packed(layers, activation)
+    if activation is not None:
+        plain, function = product(*layers), ACTIVATIONS[activation]
+        return lambda x: function(plain(x))
+    if len(layers) == 1:
+        layer = layers[0]
+        weight, bias = layer.weight, layer.bias
+        return layer if first is not None else lambda x: linear(x, weight, bias)
+    each = [product(layer) for layer in layers]
+    return lambda x: torch.cat([one(x) for one in each], -1)
+
+
+def norm(module: LayerNorm | RMSNorm) -> Function:
+    gamma, eps = module.gamma, module.eps
+    if isinstance(module, LayerNorm):
+        beta = module.beta
+        return lambda x: layer_norm(x, gamma.shape, gamma, beta, eps)
+    return lambda x: rms_norm(x, gamma.shape, gamma, eps)
+
+
+def branch(residual: Residual) -> Callable[[Tensor, Function], Tensor]:
+    """x + branch(norm x), or norm(x + branch x)."""
+    normed, gain = norm(residual.norm), residual.gain
+    scaled: Function = (lambda y: y) if gain is None else lambda y: y * gain.lam
+    if residual.pre:
+        return lambda x, run: scaled(run(normed(x))).add_(x)
+    return lambda x, run: normed(scaled(run(x)).add_(x))
+
+
+def feed_forward(block: Block) -> Function:
+    """W2 φ(W1 x), or W2 (φ(W1 x) ⊙ W3 x)."""
+    ffn = block.ffn
+    W2 = product(ffn.W2)
+    if ffn.W3 is None:
+        W1 = product(ffn.W1, activation=ffn.config.activation)
+        return lambda x: W2(W1(x))
+    both, hidden, activation = product(ffn.W1, ffn.W3), ffn.config.hidden, ACTIVATIONS[ffn.config.activation]
+
+    def gated(x: Tensor) -> Tensor:
+        y = both(x)
+        return W2(activation(y[:, :hidden]).mul_(y[:, hidden:]))
+
+    return gated
+
+
+def _supported(block: Block) -> bool:
+    """Whether the block has the usual layers, and heads that the fused kernel takes as they are."""
+    parts = [block.attention, *([block.cross] if block.config.cross is not None else [])]
+    usual = all(type(module).forward is Linear.forward for module in block.modules() if isinstance(module, Linear))
+    plain = all(one.config.key_width == one.config.value_width and one.config.beta > 0 for one in parts)
+    floats = all(weight.dtype == torch.float32 for weight in block.parameters())
+    linear_only = all(isinstance(getattr(one, name), Linear) for one in parts for name in ("WQ", "WK", "WV", "WO"))
+    return usual and plain and floats and linear_only and isinstance(block.ffn.W1, Linear)
+
+
+def merge_view(view: View, X: Tensor, s: int) -> Seen:
+    """Check mask and bias of a view over s keys once, and merge them to one bias on the scores of four dimensions."""
+    b, t = X.shape[:2]
+    mask, bias, causal = view.mask, view.bias, view.causal and t > 1
+    few = 0 < s < FEW_KEYS  # without a bias the kernel would mistake a row of NaN for a masked one
+    if causal and (t != s or mask is not None or bias is not None or few):
+        mask, causal = combine(mask, causal_mask(t, s, device=X.device)), False
+    if mask is not None:
+        heads = mask.shape[1] if mask.dim() == 4 else 1
+        checked_mask(mask, torch.Size((b, heads, t, s)))
+        mask = None if bool(mask.all()) else mask
+    if bias is not None:
+        checked_bias(bias, torch.Size((b, bias.shape[-3] if bias.dim() > 2 else 1, t, s)))
+    if mask is not None:
+        bias = additive(mask, X) if bias is None else bias.masked_fill(~mask, -torch.inf)
+    elif bias is None and few:
+        bias = X.new_zeros(s)
+    return Seen(view, None if bias is None else bias[(None,) * (4 - bias.dim())], causal)
+
+
+def _both_halves(turn: Turn) -> Turn:
+    """cos and sin for whole heads, so that x cos + roll(x) sin rotates: sin has its sign."""
+    cos, sin, layout = turn
+    if cos.dim() == 3:  # batched positions: (b, t, half) → (b, 1, t, half)
+        cos, sin = cos[:, None], sin[:, None]
+    return Turn(torch.cat([cos, cos], -1), torch.cat([-sin, sin], -1), layout) if layout == HALVES else turn
+
+
+def _turned(Y: Tensor, turn: Turn) -> Tensor:
+    cos, sin, layout = turn
+    if layout != HALVES:
+        return rotate(Y, cos, sin, layout=layout)
+    width = cos.shape[-1]
+    if width == Y.shape[-1]:
+        return torch.addcmul(Y * cos, Y.roll(width // 2, -1), sin)
+    first = Y[..., :width]
+    return torch.cat([torch.addcmul(first * cos, first.roll(width // 2, -1), sin), Y[..., width:]], -1)

@@ -1,0 +1,52 @@
+"""Work in a thread that ends when nobody waits for its result any more."""
+
+from __future__ import annotations
+
+import ctypes
+import threading
+from collections.abc import Callable
+from typing import Generic, TypeVar
+
+Result = TypeVar("Result")
+importing = threading.Lock()  # held while modules are imported: two threads may see them half-made
+
+
+class Abandoned(BaseException):
+    """Raised inside work whose client has gone or whose time is over."""
+
+
+class Job(Generic[Result]):
+    """A function to be called once, in a thread. `abandon` raises `Abandoned` in it before its next Python instruction.
+
+    A call into C, such as one tensor operation, is completed first.
+    """
+
+    def __init__(self, work: Callable[[], Result]) -> None:
+        self.work = work
+        self.thread: int | None = None
+        self.ended = False
+        self.lock = threading.Lock()
+
+    def __call__(self) -> Result:
+        with self.lock:
+            if self.ended:
+                raise Abandoned
+            self.thread = threading.get_ident()
+        try:
+            return self.work()
+        finally:
+            with self.lock:
+                self.ended = True
+                _interrupt(self.thread, None)  # it came too late: the thread goes on with other work
+
+    def abandon(self) -> None:
+        """End the work, but not in the middle of an import."""
+        with importing, self.lock:
+            if self.thread is not None and not self.ended:
+                _interrupt(self.thread, Abandoned)
+            self.ended = True
+
+
+def _interrupt(thread: int, error: type[BaseException] | None) -> None:
+    raised = ctypes.py_object() if error is None else ctypes.py_object(error)
+    ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(thread), raised)

@@ -1,0 +1,134 @@
+"""A model card (README.md) made from a training run: data, split, metrics, environment and licence.
+
+Mitchell et al., "Model Cards for Model Reporting", 2019. The front matter is what Hugging Face's hub reads.
+"""
+
+from __future__ import annotations
+
+from importlib.metadata import version
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import yaml
+from torch import nn
+
+from glassformer.data.faults import Faults
+from glassformer.models.protocols import TextEncoder, inputs_of
+from glassformer.runtime.measure import card as machine_card
+from glassformer.train.objective import TaskObjective
+from glassformer.train.state import write_atomic
+
+if TYPE_CHECKING:
+    from glassformer.train.loop import Trained
+
+CARD = "README.md"
+TAGS = {
+    "generate": "text-generation",
+    "translate": "translation",
+    "transcribe": "automatic-speech-recognition",
+    "embed": "sentence-similarity",
+}
+
+
+def write_card(trained: Trained, folder: str | Path) -> Path:
+    """Write the model card of a run to README.md, replacing that of an earlier part of the run."""
+    path = Path(folder) / CARD
+    write_atomic(path, model_card(trained, path.parent.resolve().name))
+    return path
+
+
+def model_card(trained: Trained, name: str) -> str:
+    """Return the card of a run as Markdown with YAML front matter.
+
+    A card may be published, so that it names files without their folders and quotes no examples of the data.
+    """
+    args = trained.args.as_dict()
+    args |= {key: Path(str(args[key])).name for key in ("data", "val", "from") if args[key]}
+    front = yaml.safe_dump(_metadata(trained, name, args), sort_keys=False, allow_unicode=True)
+    sections = {
+        "Use": _use(trained, name),
+        "Evaluation": _evaluation(trained),
+        "Training data": _data(trained, args),
+        "Training": _training(trained, args),
+        "Licence": args["license"] or "Not stated. State one before you publish the model (`--license apache-2.0`).",
+        "Limitations": "Not described by the training run. Measure the model on data like yours before you rely on it.",
+    }
+    body = "\n\n".join(f"## {title}\n{text}" for title, text in sections.items())
+    return f"---\n{front}---\n\n# {name}\n\n{_summary(trained, args)}\n\n{body}\n"
+
+
+def pipeline_tag(task: str, model: nn.Module) -> str:
+    """Return the hub's name for what a model does."""
+    if task != "classify":
+        return TAGS[task]
+    if inputs_of(model) == ("image",):
+        return "image-classification"
+    return "token-classification" if isinstance(model, TextEncoder) and model.per_token else "text-classification"
+
+
+def _metadata(trained: Trained, name: str, args: dict[str, Any]) -> dict[str, Any]:
+    """Return the front matter; metrics are listed as the hub's model index has them."""
+    tag = pipeline_tag(args["task"], trained.model)
+    found: dict[str, Any] = {"license": args["license"]} if args["license"] else {}
+    found |= {"library_name": "glassformer", "pipeline_tag": tag, "tags": ["glassformer"]}
+    if args["from"]:
+        found["base_model"] = args["from"]
+    if trained.metrics:
+        result = {
+            "task": {"type": tag},
+            "dataset": {"name": args["data"], "type": args["data"], "split": "validation"},
+            "metrics": [{"type": key, "value": round(value, 6)} for key, value in trained.metrics.items()],
+        }
+        found["model-index"] = [{"name": name, "results": [result]}]
+    return found
+
+
+def _summary(trained: Trained, args: dict[str, Any]) -> str:
+    count = sum(weight.numel() for weight in trained.model.parameters())
+    origin = f"fine-tuned from {args['from']}" if args["from"] else "trained from scratch"
+    return f"Architecture: {type(trained.model).__name__}, {count:,} parameters. Task: {args['task']}, {origin}."
+
+
+def _use(trained: Trained, name: str) -> str:
+    task, given = trained.args.task, {"image": "picture.png", "audio": "recording.wav"}
+    example = given.get(inputs_of(trained.model)[0], '"…"')
+    quoted = example if example == '"…"' else f'"{example}"'
+    return (
+        f"```sh\nglassformer {task} {example} -m {name}\n```\n"
+        f'```python\nimport glassformer as gf\n\nmodel = gf.load("{name}")\ngf.{task}(model, {quoted})\n```'
+    )
+
+
+def _evaluation(trained: Trained) -> str:
+    if not trained.metrics:
+        return "The run ended before its first evaluation."
+    rows = "\n".join(f"| {name} | {value:.4g} |" for name, value in trained.metrics.items())
+    step = trained.best_step or trained.history[-1]["step"]
+    chosen = " They were chosen by the first of these metrics, which is therefore optimistic." * bool(trained.best_step)
+    opening = f"On the validation data, with the weights of step {step:,}.{chosen}"
+    return f"{opening}\n\n| metric | value |\n|---|---|\n{rows}"
+
+
+def _data(trained: Trained, args: dict[str, Any]) -> str:
+    objective = trained.objective
+    lines = [f"Data: {args['data']}. Validation: {args['val'] or 'its own split, or 10 % of the data'}."]
+    if isinstance(objective, TaskObjective):
+        lines.append(f"{objective.summary()}.")
+        lines += [f"- {line}" for line in objective.understood if not line.startswith("example ")]
+    if isinstance(trained.faults, Faults):
+        lines += [f"- left out: {line}" for line in trained.faults.summary()]
+    return "\n".join(lines)
+
+
+def _training(trained: Trained, args: dict[str, Any]) -> str:
+    steps = trained.history[-1]["step"] if trained.history else 0
+    seconds = trained.history[-1]["seconds"] if trained.history else 0.0
+    how = {"finished": "The run finished", "early": "Early stopping ended the run", "interrupted": "It was interrupted"}
+    machine = machine_card()
+    where = f"{machine['processor']}, {machine['threads']} threads of {machine['cores']} cores"
+    versions = f"glassformer {version('glassformer')}, torch {machine['torch']}, Python {machine['python']}"
+    options = yaml.safe_dump({key: value for key, value in args.items() if value is not None}, allow_unicode=True)
+    return (
+        f"{how[trained.stopped]} after {steps:,} steps and {seconds / 60:.1f} minutes on {machine['date']}: {where}; "
+        f"{versions}.\n\n```yaml\n{options}```"
+    )

@@ -1,0 +1,159 @@
+"""ONNX Runtime and OpenVINO agree with torch on every architecture; what is watched or edited runs in torch."""
+
+from __future__ import annotations
+
+import copy
+from pathlib import Path
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+import glassformer as gf
+from glassformer.errors import ConfigError, InputError
+from glassformer.lens import zero_head
+from glassformer.models import Decoder, Seq2Seq, decoder, seq2seq
+from glassformer.runtime import engine_of, use_engine
+from glassformer.runtime.engines import Engine
+from runtime.small_models import KINDS, TOKENS, make, tensor_of
+
+PAIRS = [("onnxruntime", "fp32"), ("onnxruntime", "int8"), ("openvino", "fp32")]
+TOLERANCE = {"fp32": 1e-5, "int8": 6e-2}
+ATTENDING = [kind for kind in KINDS if kind not in ("recurrent", "mlp")]
+
+
+@pytest.fixture
+def runs(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
+    """For every pass through a stack with an engine, whether the engine computed it."""
+    found: list[bool] = []
+    run = Engine.run
+
+    def counting(self: Engine, *given: object) -> Tensor | None:
+        result = run(self, *given)  # type: ignore[arg-type]
+        found.append(result is not None)
+        return result
+
+    monkeypatch.setattr(Engine, "run", counting)
+    return found
+
+
+def on_engine(model: nn.Module, engine: str, precision: str = "fp32") -> nn.Module:
+    pytest.importorskip(engine)
+    return use_engine(model.eval(), engine, precision)
+
+
+def decode(model: nn.Module) -> Tensor:
+    """Prompts of several lengths, a few steps, rows that change places, another step."""
+    session = model.session() if isinstance(model, Decoder) else model.session(start=(1,), ends=(2,))  # type: ignore[operator]
+    logits = [session.prefill([torch.arange(3, 9), torch.arange(3, 6)], 6)]
+    logits += [session.step(torch.tensor([5 + i, 7 + i])) for i in range(3)]
+    session.reorder(torch.tensor([1, 0]))
+    return torch.stack([*logits, session.step(torch.tensor([5, 6]))])
+
+
+@pytest.mark.parametrize(("engine", "precision"), PAIRS)
+@pytest.mark.parametrize("kind", ATTENDING)
+@torch.no_grad()
+def test_every_engine_agrees_with_torch(kind: str, engine: str, precision: str, runs: list[bool]) -> None:
+    model, call = make(kind)
+    expected = tensor_of(call(model.eval()))
+    found = tensor_of(call(on_engine(model, engine, precision)))
+    assert engine_of(model) == engine
+    assert runs
+    assert all(runs), "every pass was computed by the engine"
+    assert (found - expected).abs().amax() <= TOLERANCE[precision] * expected.abs().amax()
+
+
+@pytest.mark.parametrize(("engine", "precision"), PAIRS)
+@pytest.mark.parametrize("kind", ["plain", "modern", "translator"])
+def test_decoding_with_a_cache_and_padding(kind: str, engine: str, precision: str, runs: list[bool]) -> None:
+    models = {
+        "plain": lambda: Decoder(decoder.tiny(), seed=1),
+        "modern": lambda: Decoder(decoder.tiny_modern(), seed=1),
+        "translator": lambda: Seq2Seq(seq2seq.tiny_modern(), seed=1),
+    }
+    model = models[kind]().eval()
+    expected = decode(model)
+    found = decode(on_engine(model, engine, precision))
+    assert all(runs)
+    assert (found - expected).abs().amax() <= TOLERANCE[precision] * expected.abs().amax()
+
+
+@pytest.mark.parametrize("engine", ["onnxruntime", "openvino"])
+@torch.no_grad()
+def test_padding_does_not_change_a_sequence(engine: str, runs: list[bool]) -> None:
+    model, _ = make("encoder")
+    on_engine(model, engine)
+    real = torch.ones_like(TOKENS, dtype=torch.bool)
+    real[1, 7:] = False
+    alone = model(TOKENS[1:, :7])
+    torch.testing.assert_close(model(TOKENS, real)[1:, :7], alone, rtol=1e-4, atol=1e-5)
+    assert all(runs)
+
+
+@torch.no_grad()
+def test_what_is_watched_or_edited_is_computed_by_torch(runs: list[bool]) -> None:
+    model, call = make("encoder")
+    plain = copy.deepcopy(model).eval()
+    on_engine(model, "onnxruntime")
+    path = next(name for name, _ in model.named_modules() if name.endswith(".0.attention.A"))
+    with gf.trace(model, path) as ours, gf.trace(plain, path) as theirs:
+        call(model), call(plain)
+    torch.testing.assert_close(ours[path], theirs[path])
+    with gf.edit(model, path, zero_head(0)), gf.edit(plain, path, zero_head(0)):
+        torch.testing.assert_close(tensor_of(call(model)), tensor_of(call(plain)))
+    assert runs == [False, False]
+    call(model)
+    assert runs[-1]
+
+
+@torch.no_grad()
+def test_a_changed_weight_gives_a_new_graph() -> None:
+    model, call = make("decoder")
+    on_engine(model, "onnxruntime")
+    call(model)
+    model.get_submodule("decoder.0.ffn.W2").weight.mul_(3.0)  # type: ignore[operator]
+    found = tensor_of(call(model))
+    torch.testing.assert_close(found, tensor_of(call(use_engine(model, "torch"))), rtol=1e-4, atol=1e-4)
+
+
+def test_loading_and_saving(tmp_path: Path) -> None:
+    model, _ = make("decoder")
+    gf.save(model, tmp_path / "plain")
+    pytest.importorskip("onnxruntime")
+    loaded = gf.load(tmp_path / "plain", engine="onnxruntime", device="cpu")
+    assert engine_of(loaded) == "onnxruntime"
+    gf.save(loaded, tmp_path / "again")
+    for (name, ours), theirs in zip(model.named_parameters(), gf.load(tmp_path / "again").parameters(), strict=True):
+        assert torch.equal(ours, theirs), name
+
+
+def test_it_is_not_trained() -> None:
+    model, _ = make("decoder")
+    on_engine(model, "onnxruntime")
+    assert not any(weight.requires_grad for weight in model.parameters())
+
+
+@pytest.mark.parametrize("kind", ["recurrent", "mlp"])
+def test_a_model_without_blocks_is_refused(kind: str) -> None:
+    with pytest.raises(InputError, match=r"computes Transformer blocks, and a .* has none"):
+        use_engine(make(kind)[0], "onnxruntime")
+
+
+def test_other_refusals(monkeypatch: pytest.MonkeyPatch) -> None:
+    model, _ = make("decoder")
+    with pytest.raises(ConfigError, match="engine='tensorrt' is not known: choose one of torch, onnxruntime, openvino"):
+        use_engine(model, "tensorrt")
+    with pytest.raises(ConfigError, match="'openvino' does not compute in precision='int8'"):
+        use_engine(model, "openvino", "int8")
+    with pytest.raises(ConfigError, match="'onnxruntime' does not compute in precision='auto'"):
+        use_engine(model, "onnxruntime", "auto")
+    with pytest.raises(InputError, match="needs float32 weights on the CPU"):
+        use_engine(copy.deepcopy(model).double(), "onnxruntime")
+    import importlib
+
+    find = importlib.import_module
+    missing = lambda name: (_ for _ in ()).throw(ImportError) if name == "openvino" else find(name)
+    monkeypatch.setattr(importlib, "import_module", missing)
+    with pytest.raises(InputError, match=r"needs the package openvino, .*pip install glassformer\[openvino\]"):
+        use_engine(model, "openvino")

@@ -1,0 +1,57 @@
+"""Work of models ends with its client."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from typing import Any
+
+import pytest
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+
+from glassformer.errors import InputError
+from glassformer.server.models import Models
+from glassformer.server.settings import Limits, Settings
+
+
+def forever() -> None:
+    while True:
+        time.sleep(0.001)
+
+
+def request(gone_after: float) -> Request:
+    async def receive() -> dict[str, Any]:
+        await asyncio.sleep(gone_after)
+        return {"type": "http.disconnect"}
+
+    return Request({"type": "http"}, receive)
+
+
+def test_work_of_clients_that_went_away_frees_its_threads() -> None:
+    async def use() -> int:
+        models = Models(Settings())
+        for _ in range(4):  # twice as many as there are threads
+            with pytest.raises(HTTPException, match="went away"):
+                await models.run(request(0.05), forever)
+        try:
+            return await asyncio.wait_for(models.run(request(60), lambda: 1), 30)
+        finally:
+            models.close()
+
+    assert asyncio.run(use()) == 1
+
+
+def test_work_that_takes_too_long_is_refused_with_the_limit_and_ended() -> None:
+    async def use() -> int:
+        models = Models(Settings(limits=Limits(model_seconds=0.5)))
+        await models.run(request(60), lambda: 1)  # torch is imported
+        for _ in range(2):
+            with pytest.raises(InputError, match=r"longer than 0\.5 seconds"):
+                await models.run(request(60), forever)
+        try:
+            return await asyncio.wait_for(models.run(request(60), lambda: 1), 30)
+        finally:
+            models.close()
+
+    assert asyncio.run(use()) == 1

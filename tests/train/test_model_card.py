@@ -1,0 +1,50 @@
+"""Model cards made from training runs, read by Hugging Face's own parser."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from huggingface_hub import ModelCard
+
+import glassformer as gf
+from glassformer.checkpoints.export_folder import export
+
+
+@pytest.fixture(scope="module")
+def trained_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    place = tmp_path_factory.mktemp("private-place")
+    rows = [f"{word} film number {i},{label}" for i in range(30) for word, label in (("good", "pos"), ("bad", "neg"))]
+    (place / "reviews.csv").write_text("text,label\n" + "\n".join(rows))
+    data = str(place / "reviews.csv")
+    gf.train("classify", data, output=place / "mine", steps=2, license="apache-2.0", progress=False)
+    return place / "mine"
+
+
+def test_the_hub_reads_licence_task_and_metrics(trained_folder: Path) -> None:
+    card = ModelCard.load(trained_folder / "README.md").data
+    assert (card.license, card.pipeline_tag, card.library_name) == ("apache-2.0", "text-classification", "glassformer")
+    metrics = {result.metric_type: result.metric_value for result in card.eval_results}
+    assert metrics.keys() == {"accuracy", "f1_macro", "loss"}
+    assert {result.dataset_split for result in card.eval_results} == {"validation"}
+
+
+def test_a_card_states_data_split_arguments_and_environment(trained_folder: Path) -> None:
+    text = (trained_folder / "README.md").read_text()
+    for part in ("54 texts, 6 for validation", "neg 27, pos 27", "steps: 2", "torch 2.", "Python 3."):
+        assert part in text, part
+
+
+def test_a_card_reveals_neither_folders_nor_examples(trained_folder: Path) -> None:
+    text = (trained_folder / "README.md").read_text()
+    assert "private-place" not in text
+    assert "film number" not in text
+
+
+def test_a_card_without_licence_says_so(tmp_path: Path) -> None:
+    gf.train("classify", "uci-digits", output=tmp_path / "mine", steps=1, arch="vit", progress=False)
+    assert ModelCard.load(tmp_path / "mine" / "README.md").data.license is None
+    assert "Not stated" in (tmp_path / "mine" / "README.md").read_text()
+    out = export(tmp_path / "mine", tmp_path / "out")
+    assert ModelCard.load(out / "README.md").data.library_name == "transformers"
+    assert "from transformers import IJepaForImageClassification" in (out / "README.md").read_text()

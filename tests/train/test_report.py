@@ -1,0 +1,129 @@
+"""The report of a run: scores counted by hand, calibration, mistakes that can be looked at, and the range test."""
+
+from __future__ import annotations
+
+import json
+import math
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+
+import glassformer as gf
+from glassformer.pipelines.calibration import calibration_error, calibration_of, fit_temperature
+from glassformer.train import TrainArgs
+from glassformer.train.examined import Mistake, examine_classes
+from glassformer.train.lr_finder import find_lr, suggestion
+from glassformer.train.measured_runs import MeasuredRun, expectation, measured_runs
+from glassformer.train.objectives import build
+
+
+def show(row: int, truth: str, answer: str, p: float) -> Mistake:
+    return Mistake(place=str(row), truth=truth, answer=answer, score=p)
+
+
+def test_scores_counted_by_hand() -> None:
+    logits = torch.tensor([[5.0, 0, 0], [0, 2, 0], [0, 4, 0], [3, 0, 0], [0, 1, 0]])
+    found = examine_classes(logits, torch.tensor([0, 1, 0, 0, 1]), "abc", show)
+    assert found.confusion == ((2, 1, 0), (0, 2, 0), (0, 0, 0))
+    a, b, c = found.classes
+    assert (a.precision, a.recall, a.count) == (1.0, pytest.approx(2 / 3), 3)
+    assert (b.precision, b.recall) == (pytest.approx(2 / 3), 1.0)
+    assert (c.precision, c.recall, c.f1) == (None, None, 0.0)
+    assert [(one.place, one.truth, one.answer) for one in found.mistakes] == [("2", "a", "b")]
+    assert found.temperature is None, "too few rows"
+
+
+def test_a_temperature_undoes_overconfidence() -> None:
+    random = torch.Generator().manual_seed(0)
+    logits = torch.randn(4000, 3, generator=random)
+    y = torch.multinomial(logits.softmax(-1), 1, generator=random).flatten()
+    assert fit_temperature(5 * logits, y) == pytest.approx(5, rel=0.1)
+    assert calibration_error(logits, y) < 0.03 < 0.2 < calibration_error(5 * logits, y)
+    found = examine_classes(5 * logits, y, "abc", show)
+    assert found.calibration is not None
+    assert found.calibration[1] < 0.04
+    sure = [one.score for one in found.mistakes]
+    assert sure == sorted(sure, reverse=True)
+    half = torch.tensor([[math.log(3), 0.0]] * 4)
+    assert calibration_error(half, torch.tensor([0, 0, 0, 1])) == pytest.approx(0, abs=1e-7)
+
+
+def test_the_page_of_images(tmp_path: Path) -> None:
+    random = np.random.default_rng(0)
+    for name, level in (("dark", 60), ("light", 110)):
+        (tmp_path / "photos" / name).mkdir(parents=True)
+        for i in range(120):
+            pixels = random.normal(level, 60, (8, 8)).clip(0, 255).astype(np.uint8)
+            Image.fromarray(pixels).save(tmp_path / "photos" / name / f"{i}.png")
+    trained = gf.train("classify", tmp_path / "photos", output=tmp_path / "m", steps=10, arch="mlp", progress=False)
+    assert set(trained.figures) == {"curves", "confusion"}
+    assert trained.examined is not None
+    assert sum(map(sum, trained.examined.confusion)) == trained.examined.rows == 24
+    page = (tmp_path / "m" / "report.html").read_text()
+    assert "precision" in page
+    assert "data:image/png;base64," in page
+    assert page.count("<li><img") == len(trained.examined.mistakes)
+    model = gf.load(tmp_path / "m")
+    found = calibration_of(model)
+    assert found is not None
+    assert found.temperature == trained.examined.temperature
+    picture = tmp_path / "photos" / "dark" / "0.png"
+    plain = gf.load(trained.objective.save(trained.model, tmp_path / "plain"))  # type: ignore[attr-defined]
+    sure, before = gf.classify(model, picture), gf.classify(plain, picture)
+    odds = lambda one: math.log(one.score / (1 - one.score))
+    assert odds(sure) == pytest.approx(odds(before) / found.temperature, rel=1e-3)
+    assert sure.out_of_distribution is None
+
+
+def test_the_page_of_texts(tmp_path: Path) -> None:
+    rows = [{"text": f"<b>{'good' if i % 2 else 'bad'} film {i}", "label": "yes" if i % 3 else "no"} for i in range(90)]
+    trained = gf.train("classify", rows, val=rows, steps=2, width=16, depth=1, progress=False)
+    page = trained.report()
+    assert trained.examined is not None
+    assert trained.examined.mistaken > 0
+    assert "&lt;b&gt;" in page
+    assert "<b>good" not in page, "texts are escaped"
+    assert "<audio" not in page
+
+
+def test_early_stopping_says_so() -> None:
+    trained = gf.train(
+        "classify", "uci-digits", steps=40, arch="mlp", lr=1e-12, eval_every=5, patience=2, progress=False
+    )
+    assert "stopped early after 15 steps, as accuracy did not improve in 2 evaluations (best weights: step 5)" in str(
+        trained
+    )
+
+
+def test_the_range_test_finds_a_rate_that_trains() -> None:
+    args = TrainArgs(task="classify", data="uci-digits", arch="mlp")
+    found = [find_lr(*build(args), args) for _ in range(2)]
+    assert found[0] == found[1], "the same data and seed"
+    assert 1e-4 < found[0].lr < 1e-1
+    assert suggestion([10.0**k for k in range(12)], [*range(11, 0, -1), 5]) == 10.0**9
+    trained = gf.train("classify", "uci-digits", arch="mlp", lr="auto", steps=60, progress=False)
+    assert trained.args.lr == found[0].lr
+    assert trained.metrics["accuracy"] > 0.8
+
+
+def test_what_to_expect(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    for run in measured_runs():
+        assert isinstance(run, MeasuredRun)
+        assert run.rows > 0
+        assert run.curve == tuple(sorted(run.curve))
+    runs = [
+        {"name": "few", "task": "classify", "kind": "images", "rows": 100, "classes": 2, "from_": None,
+         "metric": "accuracy", "curve": [[10, 0.5], [20, 0.6]]},
+        {"name": "many", "task": "classify", "kind": "images", "rows": 9000, "classes": 2, "from_": None,
+         "metric": "accuracy", "curve": [[10, 0.7], [20, 0.8]]},
+    ]  # fmt: skip
+    (tmp_path / "runs.json").write_text(json.dumps({"runs": runs}))
+    monkeypatch.setattr("glassformer.train.measured_runs.FILE", tmp_path / "runs.json")
+    measured_runs.cache_clear()
+    said = expectation("images", 5000, None, 15)
+    assert said == "for comparison, many (9,000 rows, 2 classes) reached accuracy 0.700 after 10 s of processor time"
+    assert expectation("images", 5000, "objects", 15) == expectation("texts", 5, None, 15) == ""
+    measured_runs.cache_clear()
