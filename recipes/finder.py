@@ -114,7 +114,7 @@ class Prepared:
         ]
 
     def judge(self, model: nn.Module) -> dict[str, Any]:
-        return self.scored(embed(model, self.test.texts, batch=128).numpy())
+        return self.scored(embed(model, self.test.texts, batch_size=128).numpy())
 
     def scored(self, X: NDArray[np.float32]) -> dict[str, Any]:
         return {"all": self.test.score(X), "hard": self.test.score(X, self.test.hard())}

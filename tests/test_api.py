@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import doctest
 import importlib
 import inspect
 import re
@@ -49,7 +50,28 @@ def test_editors_see_what_there_is() -> None:
         assert found is getattr(gf, name) or name == "train"
 
 
-def test_every_function_has_an_example_that_runs() -> None:
+@pytest.mark.usefixtures("unchecked")
+@pytest.mark.parametrize("name", [pytest.param(n, marks=pytest.mark.slow) if n == "train" else n for n in VERBS])
+def test_the_example_in_the_docstring_runs(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    import torch
+
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "examples").symlink_to(ROOT / "examples")
+    text = inspect.getdoc(gf.train.train if name == "train" else getattr(gf, name)) or ""
+    example = doctest.DocTestParser().get_doctest(text, {"gf": gf, "torch": torch}, name, None, 0)
+    assert f"gf.{name}(" in "".join(step.source for step in example.examples)
+    out: list[str] = []
+    assert doctest.DocTestRunner().run(example, out=out.append).failed == 0, "".join(out)
+
+
+@pytest.mark.parametrize("name", VERBS)
+def test_parameters_are_explicit(name: str) -> None:
+    """No `**options`: a notebook completes every keyword, and a misspelt one is an error."""
+    parameters = inspect.signature(getattr(gf, name)).parameters.values()
+    assert [p.name for p in parameters if p.kind is p.VAR_KEYWORD or p.annotation is p.empty] == []
+
+
+def test_every_function_has_an_example_in_the_documentation() -> None:
     """The blocks of docs/api.md are run by tests/test_docs.py."""
     blocks = re.findall(r"```python\n(.*?)```", (ROOT / "docs/api.md").read_text(encoding="utf-8"), re.S)
     used = {name for block in blocks if "# not run" not in block for name in re.findall(r"\bgf\.(\w+)\(", block)}

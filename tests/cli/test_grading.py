@@ -79,7 +79,7 @@ def test_a_folder(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "text", "said"),
     [
-        (["two-heads"], "", "is an exercise, and there are no answers"),
+        (["two-heads"], "", "is an exercise without answersno answers"),
         (["two-heads", "DOC", "-f", "pdf"], "$1$", "there is no format 'pdf'"),
         (["none.yaml", "DOC"], "$1$", "there is no file 'none.yaml'"),
         (["two-heads", "DOC"], "Just words.", "has no mathematics in it"),
@@ -177,7 +177,7 @@ def test_gradescope(tmp_path: Path) -> None:
     assert archive.read_bytes().startswith(b"PK")
     assert "an autograder is a zip file" in run("four-tokens", "-f", "gradescope", code=2)
     said = run("four-tokens", str(answers), "-f", "gradescope", "--overrides", "o.csv", code=2)
-    assert "--overrides is not for Gradescope" in said
+    assert "--overrides has no effect on --format gradescope" in said
 
 
 @pytest.mark.slow

@@ -9,6 +9,7 @@ import re
 import subprocess
 import sys
 from collections.abc import Callable
+from dataclasses import MISSING, fields
 from pathlib import Path
 from types import ModuleType
 
@@ -21,6 +22,7 @@ from glassformer.cli import COMMANDS
 from glassformer.cli import main as cli
 from glassformer.cli.suggest import SYNONYMS, suggest
 from glassformer.errors import ShapeError
+from glassformer.train import TrainArgs
 
 
 def run_main(monkeypatch: pytest.MonkeyPatch, command: Callable[[], None]) -> int:
@@ -166,9 +168,13 @@ def test_no_option_has_a_second_name() -> None:
     assert {f"--{name}" for name in SYNONYMS.values()} <= OPTIONS
 
 
-def test_a_model_that_runs_takes_a_device_and_a_config() -> None:
-    for name in ("generate", "classify", "translate", "embed", "transcribe", "evaluate", "look", "sweep"):
-        assert {"--device", "--config"} <= set(cli.long_options(ALL_COMMANDS[name])), name
+@pytest.mark.parametrize(
+    "name",
+    ["train", "generate", "classify", "translate", "embed", "transcribe", "evaluate", "look", "sweep", "construct",
+     "leaks"],
+)  # fmt: skip
+def test_a_model_that_runs_takes_a_device_and_a_config(name: str) -> None:
+    assert {"--device", "--config"} <= set(cli.long_options(ALL_COMMANDS[name]))
 
 
 @pytest.mark.parametrize(
@@ -228,7 +234,7 @@ def test_a_config_gives_options_and_the_command_line_wins(
     [
         ("max_tokens: 3", "'max_tokens' is not an option of generate: use max-new-tokens"),
         ("colour: blue", "'colour' is not an option of generate: remove it"),
-        ("- a", "holds no options: write one option: value on each line"),
+        ("- a", "contains no options: write one option: value per line"),
         ("a: [", "cannot be read ("),
         ("max_new_tokens: soon", "'--max-new-tokens': "),
     ],
@@ -256,14 +262,30 @@ def test_a_device_that_is_not_there(glassformer: Glassformer, writer: Path, monk
     assert "device 'cuda' is not available here: choose auto or " in error
 
 
-@pytest.mark.parametrize("name", ["generate", "classify", "translate", "embed", "transcribe", "evaluate"])
-def test_defaults_are_those_of_the_function(name: str) -> None:
-    function = {p.name: p.default for p in inspect.signature(getattr(gf, name)).parameters.values()}
-    empty = (None, (), [], "")
-    shared = [p for p in ALL_COMMANDS[name].params if p.name in function and p.name not in ("model", "data")]
-    assert shared or name == "embed"
-    for p in shared:
-        assert p.default == function[p.name] or (p.default in empty and function[p.name] in empty), p.name
+PYTHON_ONLY = {"progress", "callbacks", "faults", "note", "dtype", "check"}  # functions, counters, and types of torch
+LOADING = {"device", "precision", "engine", "seed"}  # options of gf.load that commands pass on
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["solve", "check", "generate", "classify", "translate", "embed", "transcribe", "evaluate", "train", "look"],
+)
+def test_options_have_the_names_and_defaults_of_the_function(name: str) -> None:
+    """Every keyword of the function is an option with the same default, and so is every option for loading a model."""
+    keywords = [p for p in inspect.signature(getattr(gf, name)).parameters.values() if p.kind is p.KEYWORD_ONLY]
+    expected = {p.name: p.default for p in keywords if p.name not in PYTHON_ONLY}
+    options = {p.name: p.default for p in ALL_COMMANDS[name].params if p.opts[0].startswith("-")}
+    if name not in ("solve", "check", "train"):
+        loading = {p.name: p.default for p in inspect.signature(gf.load).parameters.values() if p.name in LOADING}
+        expected = {**{key: value for key, value in loading.items() if key in options}, **expected}
+    if name == "train":
+        del options["output"], expected["output"]  # the command always writes a folder
+        factories = {one.name: one.default_factory() for one in fields(TrainArgs) if one.default_factory is not MISSING}
+        expected |= factories
+    empty = (None, (), [], "", {})
+    assert expected.keys() <= options.keys()
+    for key, value in expected.items():
+        assert options[key] == value or (options[key] in empty and value in empty), key
 
 
 @pytest.mark.golden

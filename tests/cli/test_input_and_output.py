@@ -11,7 +11,7 @@ import pytest
 import typer
 
 from glassformer.cli.items import Failures, Line, each, progress, read_items, read_lines
-from glassformer.cli.output import require_place, write
+from glassformer.cli.output import require_writable, write
 from glassformer.errors import InputError
 
 
@@ -44,13 +44,13 @@ def test_a_bad_item_is_reported_and_the_others_are_processed(capsys: pytest.Capt
     assert list(each([2, 3, 4], lambda x: f"item {x}", halve, failures)) == [(2, 1), (4, 2)]
     assert capsys.readouterr() == ("", "glassformer: item 3: 3 is odd: give even numbers\n")
     with pytest.raises(typer.Exit) as left:
-        failures.leave()
+        failures.exit_if_any()
     assert left.value.exit_code == 2
-    Failures().leave()
+    Failures().exit_if_any()
 
 
 def test_the_place_of_an_error_is_printed_once(capsys: pytest.CaptureFixture[str]) -> None:
-    Failures().tell("a.png", InputError("a.png cannot be read (not an image)", "give an image"))
+    Failures().report("a.png", InputError("a.png cannot be read (not an image)", "give an image"))
     assert capsys.readouterr().err == "glassformer: a.png cannot be read (not an image): give an image\n"
 
 
@@ -97,10 +97,10 @@ def test_a_place_that_cannot_be_written(tmp_path: Path) -> None:
 
 
 def test_a_place_is_looked_at_before_the_work(tmp_path: Path) -> None:
-    require_place(None)
-    require_place(tmp_path / "new.html", None)
+    require_writable(None)
+    require_writable(tmp_path / "new.html", None)
     assert not list(tmp_path.iterdir())
     with pytest.raises(InputError, match=r"there is no folder .*missing for out.txt: choose another"):
-        require_place(tmp_path / "missing" / "out.txt")
+        require_writable(tmp_path / "missing" / "out.txt")
     with pytest.raises(InputError, match="is a folder"):
-        require_place(tmp_path)
+        require_writable(tmp_path)

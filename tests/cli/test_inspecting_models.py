@@ -326,7 +326,7 @@ def run_leaks(*words: str) -> tuple[int, str]:
 
 def test_a_clean_encoder(place: str) -> None:
     code, text = run_leaks(
-        f"{place}:causal", "--features", "5", "--frames", "12", "--left", "2", "--frame-seconds", "0.01"
+        f"{place}:causal", "--features", "5", "--frames", "12", "--left-context", "2", "--frame-seconds", "0.01"
     )
     assert code == 0, text
     assert "latency   1 frame, 0.01 s\nclean     no dependence on inputs" in text
@@ -338,11 +338,11 @@ def test_a_leak_is_exit_code_1(place: str) -> None:
     assert "LEAK      output 0 depends on frame 1, 1 after all that is declared" in text
     assert run_leaks(f"{place}:centred", "--features", "5", "--frames", "12", "--lookahead", "1")[0] == 0
     assert run_leaks(f"{place}:centred", "--features", "5", "--frames", "12", "--offline")[0] == 0
-    assert run_leaks(f"{place}:causal", "--features", "5", "--frames", "12", "--left", "1")[0] == 1
+    assert run_leaks(f"{place}:causal", "--features", "5", "--frames", "12", "--left-context", "1")[0] == 1
 
 
 def test_a_stream_that_forgets(place: str) -> None:
-    code, text = run_leaks(f"{place}:forgets", "--features", "5", "--frames", "12", "--pieces", "4,6")
+    code, text = run_leaks(f"{place}:forgets", "--features", "5", "--frames", "12", "--stream-chunks", "4,6")
     assert code == 1
     assert "fed 4 at a time, the stream first differs from offline at output 4" in text
     assert "fed 6 at a time, the stream first differs from offline at output 6" in text
@@ -362,12 +362,12 @@ def test_leaks_of_a_saved_model(tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_leaks_of_tiny_models() -> None:
     for name in ("convolution", "recurrent", "decoder"):
-        code, text = run_leaks(f"tiny:{name}", "--frames", "8", "--pieces", "3")
+        code, text = run_leaks(f"tiny:{name}", "--frames", "8", "--stream-chunks", "3")
         assert code == 0, text
-    code, text = run_leaks("tiny:speech", "--frames", "24", "--pieces", "5")
+    code, text = run_leaks("tiny:speech", "--frames", "24", "--stream-chunks", "5")
     assert code == 0, text
     assert "latency   20 frames" in text
-    assert run_leaks("tiny:speech", "--frames", "24", "--pieces", "5", "--lookahead", "8")[0] == 1
+    assert run_leaks("tiny:speech", "--frames", "24", "--stream-chunks", "5", "--lookahead", "8")[0] == 1
 
 
 @pytest.mark.parametrize(
@@ -385,7 +385,10 @@ def test_leaks_of_tiny_models() -> None:
         (["{place}:causal", "--features", "5", "--frames", "0"], "frames must be at least 4, got 0"),
         (["tiny:decoder", "--frames", "0"], "an example of 0 frames"),
         (["{place}:causal", "--features", "7"], "the encoder failed on an input of shape (1, 48, 7)"),
-        (["{place}:causal", "--features", "5", "--pieces", "1,x"], "--pieces '1,x' is not a list of sizes"),
+        (
+            ["{place}:causal", "--features", "5", "--stream-chunks", "1,x"],
+            "--stream-chunks '1,x' is not a list of sizes",
+        ),
         (["{place}:causal", "--features", "5", "--lookahead", "-1"], "describes no view"),
     ],
 )

@@ -46,7 +46,7 @@ def test_as_by_hand_in_any_batch(hf: Any, sentence: Path) -> None:
     words = tokenizer_of(model)
     expected = torch.stack([by_hand(hf, sentence, words.encode(text)) for text in TEXTS])
     for batch in (1, 2, 32):
-        torch.testing.assert_close(embed(model, TEXTS, batch=batch), expected, atol=1e-5, rtol=1e-5)
+        torch.testing.assert_close(embed(model, TEXTS, batch_size=batch), expected, atol=1e-5, rtol=1e-5)
     assert torch.equal(gf.embed(model, TEXTS[0]), embed(model, TEXTS[:1])[0])
 
 

@@ -53,7 +53,11 @@ COMPANIONS = (
 
 
 def save(model: nn.Module, folder: str | Path) -> Path:
-    """Save a model so that `load` restores it. Each file is replaced atomically, glassformer.json last."""
+    """Save a model so that `load` restores it. Each file is replaced atomically, glassformer.json last.
+
+    >>> gf.save(gf.load("tiny:vit"), "mine")
+    PosixPath('mine')
+    """
     folder = Path(folder)
     config = getattr(model, "config", None)
     kind = type(model).__name__

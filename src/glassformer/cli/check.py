@@ -1,4 +1,4 @@
-"""`glassformer check EXERCISE ANSWERS…`: a learner's own working, graded as a patient teacher would."""
+"""`glassformer check EXERCISE ANSWERS…`: a learner's own working, graded cell by cell."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def check(
             metavar="[EXERCISE] ANSWERS",
             help="Exercise (the name of an embedded one, or a YAML file) and the documents to grade (Markdown, LaTeX, "
             "text, notebooks, PDF, DOCX, XLSX, HTML, Typst, YAML, JSON, CSV) or folders of them. Without an exercise, "
-            "a document's own arithmetic is checked.",
+            "only a document's own arithmetic is checked.",
         ),
     ],
     format_: Annotated[
@@ -35,8 +35,8 @@ def check(
         typer.Option(
             "--format",
             "-f",
-            help="Output format: text, markdown, html, json, or gradescope (results.json of one submission; without "
-            "answers, an autograder for -o FILE.zip).",
+            help="Output format: text, markdown, html, json, or gradescope (results.json of one submission or, "
+            "without answers, an autograder written to -o FILE.zip).",
         ),
     ] = "text",
     output: Annotated[
@@ -51,12 +51,12 @@ def check(
     overrides: Annotated[
         Path | None,
         typer.Option(
-            help="CSV file of points set by hand. Defaults to overrides.csv in the output folder, which is made once "
-            "and never overwritten."
+            help="CSV file of points set by hand. Defaults to overrides.csv in the output folder, which is created if "
+            "it is missing and never overwritten."
         ),
     ] = None,
 ) -> None:
-    """Grade a learner's working: wrong cells, those that follow from an earlier mistake, and the mistakes."""
+    """Grade a learner's working: which cells are wrong, which follow from an earlier mistake, and what went wrong."""
     from glassformer.cli.output import write
     from glassformer.errors import InputError
     from glassformer.exercises.grade.rubric import load_rubric
@@ -69,7 +69,10 @@ def check(
     scheme = load_rubric(rubric) if rubric is not None else None
     if format_ == GRADESCOPE:
         if overrides is not None:
-            raise InputError("--overrides is not for Gradescope", "change points there, or give another --format")
+            raise InputError(
+                "--overrides has no effect on --format gradescope",
+                "change the points in Gradescope, or choose another format",
+            )
         _gradescope(sources, scheme, output, decimal_comma)
         return
     exercise, documents = _split(sources)
@@ -80,7 +83,7 @@ def check(
             raise refusal(submission.error)
         graded = submission.grade
         if format_ == "text" and output is None and sys.stdout.isatty():
-            _colourful(graded.render("text", shutil.get_terminal_size((100, 24)).columns))
+            _print_coloured(graded.render("text", shutil.get_terminal_size((100, 24)).columns))
         else:
             write(graded.render(format_), output)
         return
@@ -93,7 +96,7 @@ def _gradescope(sources: list[str], rubric: Rubric | None, output: Path | None, 
     import json
 
     from glassformer.cli.exercise import find
-    from glassformer.cli.output import require_place, write, write_bytes
+    from glassformer.cli.output import require_writable, write, write_bytes
     from glassformer.errors import InputError
     from glassformer.exercises.grade.gradescope import autograder, results
     from glassformer.exercises.grade.rubric import Rubric, shown
@@ -106,15 +109,15 @@ def _gradescope(sources: list[str], rubric: Rubric | None, output: Path | None, 
         write(json.dumps(results(graded, rubric), ensure_ascii=False, indent=1) + "\n", output)
         return
     if output is None or output.suffix != ".zip":
-        raise InputError("an autograder is a zip file", "name it with -o autograder.zip, or name answers to grade")
-    require_place(output)
+        raise InputError("an autograder is a zip file", "write it with -o autograder.zip, or give answers to grade")
+    require_writable(output)
     write_bytes(autograder(exercise, rubric, decimal_comma=decimal_comma), output)
     points = shown((rubric or Rubric()).maximum)
     typer.echo(f"{output}: upload it to Gradescope as the autograder of an assignment of {points} points")
 
 
 def _split(sources: list[str]) -> tuple[Exercise | None, list[Path]]:
-    """The exercise, if the first source is one, and the documents."""
+    """Return the exercise, if the first source is one, and the documents."""
     from glassformer.cli.exercise import find
     from glassformer.exercises import library
 
@@ -126,7 +129,7 @@ def _split(sources: list[str]) -> tuple[Exercise | None, list[Path]]:
     if sources[0] in library.names() and not Path(sources[0]).exists():
         from glassformer.errors import InputError
 
-        raise InputError(f"{sources[0]!r} is an exercise, and there are no answers", "name the document to check, too")
+        raise InputError(f"{sources[0]!r} is an exercise without answers", "also give the document to grade")
     return None, paths
 
 
@@ -151,12 +154,12 @@ def _write_class(
         try:
             output.mkdir(parents=True, exist_ok=True)
         except OSError as error:
-            raise InputError(f"{output} cannot be a folder ({error.strerror})", "choose another place") from None
+            raise InputError(f"{output} cannot be created ({error.strerror})", "choose another place") from None
         if overrides is None:
             overrides = output / OVERRIDES
             if not overrides.exists():
                 write(EMPTY, overrides)
-    by_hand = read_overrides(overrides) if overrides is not None else ()  # before the work, and not after it
+    by_hand = read_overrides(overrides) if overrides is not None else ()  # before the grading, which takes time
     results, unused = apply(list(graded), by_hand, exercise, rubric)
     files = report_names(paths, form)
     if output is None:
@@ -179,7 +182,7 @@ def _write_class(
 
 
 def _with_progress(items: Iterator[Submission], count: int) -> Iterator[Submission]:
-    """A bar on a terminal, nothing elsewhere."""
+    """Show a progress bar if stderr is a terminal."""
     if not sys.stderr.isatty():
         yield from items
         return
@@ -189,7 +192,7 @@ def _with_progress(items: Iterator[Submission], count: int) -> Iterator[Submissi
     yield from track(items, "Checking", count, console=Console(stderr=True), transient=True)
 
 
-def _colourful(text: str) -> None:
+def _print_coloured(text: str) -> None:
     from rich.console import Console
     from rich.text import Text
 

@@ -26,7 +26,7 @@ def classify(
     ] = None,
     model: ModelOption = None,
     top_k: Annotated[int, typer.Option("--top-k", "-k", min=1, help="Number of classes to show.")] = 5,
-    label: Annotated[
+    labels: Annotated[
         list[str] | None,
         typer.Option(help="Candidate label for zero-shot classification with CLIP. May be given several times."),
     ] = None,
@@ -62,14 +62,14 @@ def classify(
         raise InputError(fact, "leave it out" if reads_text else "give a folder")
     if figure is not None:
         _make(figure.parent if figure.suffix else figure)
-    guess = lambda item: classes(net, item.text if item.data else item.where, top_k=top_k, labels=label)
+    guess = lambda item: classes(net, item.text if item.data else item.where, top_k=top_k, labels=labels)
     failures = Failures()
     drawn: set[Path] = set()
     for item, guesses in each(items, lambda item: item.where, guess, failures):
         print(_shown(item.text if item.data else item.where, guesses), flush=True)
         if figure is not None:
             _draw(net, Path(item.where), figure, drawn)
-    failures.leave()
+    failures.exit_if_any()
 
 
 def _shown(name: str, guesses: Classification) -> str:

@@ -45,7 +45,7 @@ def compare(
     """Compare architectures at matched budgets: cost, reach, data efficiency, streaming and inductive bias."""
     from rich.console import Console
 
-    from glassformer.cli.output import require_place
+    from glassformer.cli.output import require_writable
     from glassformer.errors import InputError
     from glassformer.lab import comparison
     from glassformer.lab.comparison.tables import require_markers
@@ -60,7 +60,7 @@ def compare(
         for unit in comparison.units(plan):
             console.print(unit.key, markup=False, highlight=False)
         return
-    require_place(report)
+    require_writable(report)
     for file in readme or []:
         require_markers(file)
     path = _carry_out(plan, output, from_, again or []) if from_ is None or again else from_

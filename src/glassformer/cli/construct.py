@@ -17,7 +17,7 @@ def construct(
     behaviour: Annotated[
         str, typer.Argument(help="Behaviour to construct: identity, permutation, shift, previous-token or convolution.")
     ],
-    words: Annotated[
+    parameters: Annotated[
         list[str] | None,
         typer.Argument(
             help='Order of a permutation, such as 3,1,2, or kernel of a convolution, such as "[1,2,1]/4" or "3x3 blur".'
@@ -30,7 +30,7 @@ def construct(
         str | None,
         typer.Option(help="Padding beyond the edges: zero, wrap, hold or renormalised. Defaults to zero."),
     ] = None,
-    code: Annotated[str, typer.Option(help="Positional code: one-hot, quadratic or sinusoidal.")] = "one-hot",
+    code: Annotated[str, typer.Option(help="Positional encoding: one-hot, quadratic or sinusoidal.")] = "one-hot",
     beta: Annotated[
         list[float] | None, typer.Option(help="Value of β to measure at. May be given several times.")
     ] = None,
@@ -40,7 +40,10 @@ def construct(
         Path | None, typer.Option("--output", "-o", help="Write the weights at the largest β to this safetensors file.")
     ] = None,
     model: Annotated[
-        str | None, typer.Option("--model", "-m", help=f"Also find the heads closest to the behaviour. {TRACEABLE}")
+        str | None,
+        typer.Option(
+            "--model", "-m", help=f"Also find the heads of a model that are closest to the behaviour. {TRACEABLE}"
+        ),
     ] = None,
     text: Annotated[
         list[str] | None, typer.Option(help="Text to run a text model on. May be given several times.")
@@ -55,14 +58,14 @@ def construct(
     """Construct attention that shifts, permutes or convolves, and certify its measured error against the bound."""
     from rich.console import Console
 
-    from glassformer.cli.output import require_place
+    from glassformer.cli.output import require_writable
     from glassformer.errors import InputError
     from glassformer.lens.behaviour import read_behaviour, read_size
     from glassformer.lens.construct import BETAS, build, certify
     from glassformer.report import closest_heads
 
-    require_place(output)
-    routing = read_behaviour(behaviour, words or [], by=by, channels=channels, edges=edges, seed=seed)
+    require_writable(output)
+    routing = read_behaviour(behaviour, parameters or [], by=by, channels=channels, edges=edges, seed=seed)
     betas = beta or list(BETAS)
     if any(b < 0 for b in betas):
         raise InputError(f"--beta must be at least 0, got {min(betas):g}", "choose 0 or more")

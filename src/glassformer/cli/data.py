@@ -11,7 +11,7 @@ data = typer.Typer(help="List and download datasets and published weights.", no_
 
 @data.command("list")
 def listing() -> None:
-    """List what can be downloaded: size, licence, and where it is."""
+    """List the datasets and models that can be downloaded, with their size, licence and location."""
     from glassformer.data.registry import place_of
     from glassformer.data.sources import ITEMS, embedded
 

@@ -9,7 +9,7 @@ from glassformer.exercises.exercise import Exercise
 from glassformer.exercises.practice.drill import Drill
 from glassformer.exercises.practice.sheet import sheet
 
-HELP = "Type rows such as 1 2; 3 4, or: hint, show (the step, and go on), skip (the exercise), quit."
+HELP = "Type rows such as 1 2; 3 4, or one of: hint, show (the solution of this step), skip (this exercise), quit."
 
 
 def drill(exercises: Sequence[Exercise], ask: Callable[[str], str] = input, say: Callable[[str], None] = print) -> None:

@@ -64,7 +64,7 @@ def embed(
 
         for place, cosine in nearest(one(net, search), torch.stack(rows), top_k):
             print(f"{cosine:.4f}\t{kept[place].text}")
-    failures.leave()
+    failures.exit_if_any()
 
 
 def _write(lines: list[Line], rows: list[Tensor], output: Path | None) -> None:

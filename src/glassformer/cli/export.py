@@ -17,7 +17,7 @@ def export(
         bool, typer.Option("--onnx", help="Write a single .onnx file and compare its outputs with the model's.")
     ] = False,
 ) -> None:
-    """Export a model with the weight names and values it was published with, or as ONNX."""
+    """Export a model as a Hugging Face folder, or with --onnx as an ONNX file."""
     from glassformer.checkpoints.export_folder import export as export_folder
     from glassformer.checkpoints.onnx import export_onnx
     from glassformer.pipelines.loading import find_model

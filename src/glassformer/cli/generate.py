@@ -92,4 +92,4 @@ def generate(
 
     for _ in each(lines, lambda line: line.where, answer, failures):
         pass
-    failures.leave()
+    failures.exit_if_any()

@@ -20,7 +20,7 @@ def info(
     from glassformer.runtime import machine as here
 
     if model is None and not machine:
-        raise typer.BadParameter("give a model, or --machine")
+        raise typer.BadParameter("no model was given: give one, or use --machine")
     if model is not None:
         print(describe(model))
     if machine:

@@ -34,7 +34,7 @@ class Line(NamedTuple):
 
 
 def read_lines(files: Sequence[Path], *, empty: bool = False) -> list[Line]:
-    """The lines of files, or of standard input if there are none or one is "-"; empty lines only if `empty`."""
+    """Return the lines of files; no file, or "-", is standard input. Empty lines are kept only if `empty`."""
     found = []
     for file in files or [Path("-")]:
         try:
@@ -53,7 +53,7 @@ def read_lines(files: Sequence[Path], *, empty: bool = False) -> list[Line]:
 
 
 def read_items(items: Sequence[str], *, empty: bool = False) -> list[Line]:
-    """Each argument is a file, which gives its lines, or a text; without arguments, the lines of standard input."""
+    """Return each argument that is a text, and the lines of each that is a file; by default those of standard input."""
     found = []
     for i, item in enumerate(items or ["-"], 1):
         path = Path(item)
@@ -76,17 +76,17 @@ def _is_file(path: Path) -> bool:
 
 
 class Failures:
-    """Counts the inputs that failed; `leave` exits with code 2 if there were any."""
+    """Counts the inputs that failed; `exit_if_any` exits with code 2."""
 
     def __init__(self) -> None:
         self.count = 0
 
-    def tell(self, where: str, error: GlassError) -> None:
+    def report(self, where: str, error: GlassError) -> None:
         self.count += 1
         place = "" if where in str(error) else f"{where}: "
         print(f"glassformer: {place}{error}", file=sys.stderr, flush=True)
 
-    def leave(self) -> None:
+    def exit_if_any(self) -> None:
         if self.count:
             raise typer.Exit(2)
 
@@ -94,18 +94,18 @@ class Failures:
 def each(
     items: Sequence[X], where: Callable[[X], str], do: Callable[[X], Y], failures: Failures
 ) -> Iterator[tuple[X, Y]]:
-    """(item, result) for every item that did not fail."""
+    """Yield (item, result) for every item that did not fail."""
     for item in progress(items):
         try:
             result = do(item)
         except GlassError as error:
-            failures.tell(where(item), error)
+            failures.report(where(item), error)
             continue
         yield item, result
 
 
 def progress(items: Sequence[X], total: int | None = None, what: str = "Working") -> Iterator[X]:
-    """The items, with a progress bar if there are several, stderr is a terminal and stdout is not."""
+    """Yield the items, with a progress bar if there are several, stderr is a terminal and stdout is not."""
     if len(items) < 2 or not sys.stderr.isatty() or sys.stdout.isatty():
         yield from items
         return

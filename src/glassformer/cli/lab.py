@@ -37,7 +37,7 @@ def lab(
     """Test claims about attention by experiment: each gets a verdict, a figure and, if it fails, a counterexample."""
     from rich.console import Console
 
-    from glassformer.cli.output import require_place
+    from glassformer.cli.output import figure_format, require_writable
     from glassformer.lab import claim, numbers
 
     console = Console(width=None if Console().is_terminal else 120)
@@ -50,8 +50,8 @@ def lab(
         claim(number)  # an unknown number is refused before anything runs
     changes = _changes(set_ or [])
     _require_one(chosen, {"--set": bool(changes), "--figure": figure, "--counterexample": counterexample})
-    kind = _kind(figure)
-    require_place(report, figure, counterexample)
+    kind = figure_format(figure)
+    require_writable(report, figure, counterexample)
     outcomes = _run(chosen, seed, changes, not no_cache)
     if json_:
         print(json.dumps([_plain(each) for each in outcomes], ensure_ascii=False, indent=1))
@@ -84,15 +84,6 @@ def _require_one(chosen: list[int], given: dict[str, object]) -> None:
             raise InputError(
                 f"{option} needs a single claim, got {len(chosen)}", f"choose one, as in glassformer lab 7 {option} …"
             )
-
-
-def _kind(figure: Path | None) -> str:
-    from glassformer.errors import InputError
-
-    kind = "png" if figure is None else figure.suffix.removeprefix(".")
-    if kind not in ("png", "svg"):
-        raise InputError(f"--figure {figure} has an unknown format", "end its name in .png or .svg")
-    return kind
 
 
 def _run(chosen: list[int], seed: int, changes: dict[str, str | int | float], keep: bool) -> list[Outcome]:
@@ -187,7 +178,7 @@ def _write(
     if counterexample is not None:
         text = first.experiment.counterexample(first.result)
         if text is None:
-            raise InputError(f"claim {first.experiment.number} has no counterexample", "leave --counterexample out")
+            raise InputError(f"claim {first.experiment.number} has no counterexample", "leave out --counterexample")
         write(text, counterexample)
     if figure is not None:
         write_bytes(figures.save(first.experiment.figure(first.result), kind), figure)

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from glassformer.cli.options import ConfigOption, SeedOption
+from glassformer.cli.options import ConfigOption, DeviceOption, SeedOption
 
 TARGET = (
     "Encoder to test: MODULE:FUNCTION or FILE.py:FUNCTION that returns it (or the encoder and its stream), a model's "
@@ -22,19 +22,20 @@ def leaks(
     lookahead: Annotated[
         int | None, typer.Option(help="Number of frames after an output's chunk that it may depend on.")
     ] = None,
-    left: Annotated[
+    left_context: Annotated[
         int | None, typer.Option(help="Number of frames before an output's chunk that it may depend on.")
     ] = None,
-    chunk: Annotated[int | None, typer.Option(help="Number of frames per chunk.")] = None,
+    chunk_size: Annotated[int | None, typer.Option(help="Number of frames per chunk.")] = None,
     stride: Annotated[
         int | None, typer.Option(help="Number of input frames per output. Measured if it is not given.")
     ] = None,
     offline: Annotated[bool, typer.Option("--offline", help="Allow any lookahead.")] = False,
-    pieces: Annotated[
-        str, typer.Option(help="Chunk sizes to stream the input in, in frames, separated by commas.")
+    stream_chunks: Annotated[
+        str, typer.Option(help="Chunk sizes, in frames, in which the input is streamed; comma-separated.")
     ] = "1,3,7",
     frame_seconds: Annotated[float | None, typer.Option(help="Duration of one frame in seconds.")] = None,
     seed: SeedOption = 0,
+    device: DeviceOption = "auto",
     config: ConfigOption = None,
 ) -> None:
     """Find inputs that an encoder depends on but should not, by perturbing every frame and by streaming it.
@@ -48,9 +49,9 @@ def leaks(
 
     from glassformer.lens.leak_target import leak_target
 
-    sizes = _sizes(pieces)
-    found = leak_target(target, frames=frames, features=features, tokens=tokens, seed=seed)
-    given = {"lookahead": lookahead, "left": left, "chunk": chunk, "stride": stride}
+    sizes = _sizes(stream_chunks)
+    found = leak_target(target, frames=frames, features=features, tokens=tokens, device=device, seed=seed)
+    given = {"lookahead": lookahead, "left": left_context, "chunk": chunk_size, "stride": stride}
     declared = replace(found.declared, **{name: value for name, value in given.items() if value is not None})
     if offline:
         declared = replace(declared, lookahead=None)
@@ -65,10 +66,12 @@ def leaks(
         raise typer.Exit(1)
 
 
-def _sizes(pieces: str) -> tuple[int, ...]:
+def _sizes(text: str) -> tuple[int, ...]:
     from glassformer.errors import InputError
 
-    parts = pieces.split(",")
+    parts = text.split(",")
     if not all(part.strip().isdecimal() and int(part) > 0 for part in parts):
-        raise InputError(f"--pieces {pieces!r} is not a list of sizes", "give sizes of at least 1, for example 1,3,7")
+        raise InputError(
+            f"--stream-chunks {text!r} is not a list of sizes", "give sizes of at least 1, for example 1,3,7"
+        )
     return tuple(int(part) for part in parts)

@@ -27,9 +27,9 @@ def look(
     """Write a page that shows a model running on one input: attention, heads, flow, margins and trace."""
     from rich.console import Console
 
-    from glassformer.cli.output import require_place, write
+    from glassformer.cli.output import require_writable, write
 
-    require_place(output)
+    require_writable(output)
     console = Console(stderr=True)
     with console.status("loading") as status:
         net = load_model(model, device=device, precision=precision, seed=seed)  # before the slow imports of figures

@@ -62,7 +62,7 @@ def long_options(command: Any) -> list[str]:
     return [name for name in names if name.startswith("--")]
 
 
-UsageError: Any = typer.BadParameter.__bases__[0]  # an option or command that is wrong; typer does not export it
+UsageError: Any = typer.BadParameter.__bases__[0]  # click's UsageError, which typer does not export
 
 
 def _explain(error: Any) -> str:

@@ -16,14 +16,14 @@ Engine = Literal["torch", "onnxruntime", "openvino"]
 
 
 def _read_config(context: typer.Context, path: Path | None) -> Path | None:
-    """Makes the file's values the defaults of the command's other options."""
+    """Make the file's values the defaults of the command's other options."""
     if path is not None:
         context.default_map = {**(context.default_map or {}), **config_values(context, path)}
     return path
 
 
 def config_values(context: typer.Context, path: Path) -> dict[str, Any]:
-    """The values of a YAML file by parameter name; a key that is no option of the command is refused."""
+    """Return the values of a YAML file by parameter name; raises ConfigError for a key that is not an option."""
     import yaml
 
     from glassformer.cli.suggest import suggest
@@ -33,9 +33,11 @@ def config_values(context: typer.Context, path: Path) -> dict[str, Any]:
         values = yaml.safe_load(path.read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
         reason = getattr(error, "strerror", None) or " ".join(str(error).split())
-        raise ConfigError(f"--config {path} cannot be read ({reason})", "give a YAML file of option: value") from None
+        raise ConfigError(
+            f"--config {path} cannot be read ({reason})", "write a YAML file with one option: value per line"
+        ) from None
     if not isinstance(values, dict):
-        raise ConfigError(f"--config {path} holds no options", "write one option: value on each line")
+        raise ConfigError(f"--config {path} contains no options", "write one option: value per line")
     names = {option.lstrip("-"): p.name for p in context.command.params for option in p.opts if p.name != "config"}
     found: dict[str, Any] = {}
     for key, value in values.items():
@@ -62,11 +64,13 @@ DeviceOption = Annotated[
 ]
 PrecisionOption = Annotated[
     Precision,
-    typer.Option(help="Precision of the products. auto takes the fastest that agrees with fp32 on this machine."),
+    typer.Option(help="Precision of matrix products. auto chooses the fastest that agrees with fp32 on this machine."),
 ]
 EngineOption = Annotated[
     Engine,
-    typer.Option(help="What computes the Transformer blocks. onnxruntime and openvino need the extra of that name."),
+    typer.Option(
+        help="Engine that runs the Transformer blocks. onnxruntime and openvino need the extra of the same name."
+    ),
 ]
 ConfigOption = Annotated[
     Path | None,
@@ -94,7 +98,7 @@ def load_model(
     engine: Engine = "torch",
     seed: int = 0,
 ) -> nn.Module:
-    """The model that was named, or the shipped model for `verb`."""
+    """Load a model by name, or by default the shipped model for `verb`."""
     from glassformer.pipelines.loading import DEFAULTS, load
 
     name = DEFAULTS[verb] if model is None else model

@@ -9,13 +9,21 @@ from pathlib import Path
 from glassformer.errors import InputError
 
 
-def require_place(*paths: Path | None) -> None:
+def figure_format(path: Path | None) -> str:
+    """Return the format of a figure by its file extension: png or svg."""
+    kind = "png" if path is None else path.suffix.removeprefix(".")
+    if kind not in ("png", "svg"):
+        raise InputError(f"--figure {path} has an unknown format", "end its name in .png or .svg")
+    return kind
+
+
+def require_writable(*paths: Path | None) -> None:
     """Check before a long computation that the output can be written."""
     for path in paths:
         if path is None:
             continue
         if path.is_dir():
-            raise InputError(f"{path} is a folder", "choose the name of a file in it")
+            raise InputError(f"{path} is a folder", "give the path of a file")
         if not path.parent.is_dir():
             raise InputError(f"there is no folder {path.parent} for {path.name}", "choose another path, or create it")
         if not os.access(path.parent, os.W_OK):

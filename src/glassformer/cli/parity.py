@@ -6,11 +6,13 @@ from typing import Annotated
 
 import typer
 
-from glassformer.cli.options import MODEL, SeedOption
+from glassformer.cli.options import MODEL, ConfigOption, SeedOption
 
 
-def parity(model: Annotated[str, typer.Argument(help=MODEL)], seed: SeedOption = 0) -> None:
-    """Compare every quantity with Hugging Face's implementation in float32 and float64.
+def parity(
+    model: Annotated[str, typer.Argument(help=MODEL)], seed: SeedOption = 0, config: ConfigOption = None
+) -> None:
+    """Compare every quantity with Hugging Face's implementation, on the CPU in float32 and float64.
 
     Names the first quantity that differs and exits with code 1 if one does.
     """

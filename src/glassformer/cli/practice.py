@@ -30,8 +30,8 @@ def practice(
         typer.Option(
             "--format",
             "-f",
-            help="Output format: markdown, latex, html, text, moodle (questions.xml for the question bank) or qti (a "
-            "quiz for each sheet, as Canvas imports it).",
+            help="Output format: markdown, latex, html, text, moodle (questions.xml for the question bank) or qti (one "
+            "quiz per sheet, for Canvas).",
         ),
     ] = "markdown",
     output: Annotated[
@@ -39,7 +39,7 @@ def practice(
     ] = None,
     tolerance: Annotated[
         float | None,
-        typer.Option(help="Largest difference that a learning management system accepts. Defaults to 0.001."),
+        typer.Option(help="Tolerance of numeric answers in Moodle and QTI questions. Defaults to 0.001."),
     ] = None,
     interactive: Annotated[
         bool, typer.Option("--interactive", "-i", help="Practise one step at a time, with hints.")
@@ -51,7 +51,7 @@ def practice(
     from glassformer.exercises.practice import questions
 
     if not 1 <= sheets <= 1000:
-        raise InputError(f"--sheets must be from 1 to 1000, got {sheets}", "choose fewer or more")
+        raise InputError(f"--sheets must be between 1 and 1000, got {sheets}", "choose another number")
     spec = make.ExerciseSpec(topic=topic, level=level, tokens=tokens, width=width, heads=heads)  # type: ignore[arg-type]
     if interactive:
         from glassformer.cli.drill import drill
@@ -60,7 +60,9 @@ def practice(
         return
     made = make.sheets(spec, seed, sheets)
     if tolerance is not None and format_ not in LMS:
-        raise InputError(f"--tolerance is not for --format {format_}", f"give it with {' or '.join(LMS)}")
+        raise InputError(
+            f"--tolerance has no effect on --format {format_}", f"leave it out, or use --format {' or '.join(LMS)}"
+        )
     if format_ in LMS:
         _for_lms(made, format_, output, questions.TOLERANCE if tolerance is None else tolerance)
     elif output is None:
@@ -76,7 +78,7 @@ def _write(made: list[Exercise], form: str, folder: Path) -> None:
     from glassformer.exercises.practice.sheet import ENDINGS
 
     if form not in ENDINGS:
-        raise InputError(f"sheets cannot be made as {form!r}", f"choose one of {', '.join((*ENDINGS, *LMS))}")
+        raise InputError(f"there is no format {form!r}", f"choose one of {', '.join((*ENDINGS, *LMS))}")
     for number, exercise in _numbered(made, folder):
         write(make.sheet(exercise, form), folder / f"sheet-{number}.{ENDINGS[form]}")
         write(make.key(exercise, form), folder / f"key-{number}.{ENDINGS[form]}")
@@ -96,7 +98,7 @@ def _for_lms(made: list[Exercise], form: str, folder: Path | None, tolerance: fl
     sheets = [questions(exercise, tolerance) for exercise in made]
     if folder is None:
         if form == "qti":
-            raise InputError("a QTI quiz is a zip file", "name a folder for it with -o")
+            raise InputError("a QTI quiz is a zip file", "give a folder for it with -o")
         write(moodle_xml(sheets), None)
         return
     for (number, exercise), sheet in zip(_numbered(made, folder), sheets, strict=True):
@@ -110,13 +112,13 @@ def _for_lms(made: list[Exercise], form: str, folder: Path | None, tolerance: fl
 
 
 def _numbered(made: list[Exercise], folder: Path) -> Iterator[tuple[str, Exercise]]:
-    """Make the folder, and number the exercises with as many digits as the last one needs, at least two."""
+    """Create the folder, and yield each exercise with its number, zero-padded to at least two digits."""
     from glassformer.errors import InputError
 
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise InputError(f"{folder} cannot be made ({error.strerror})", "choose another folder") from None
+        raise InputError(f"{folder} cannot be created ({error.strerror})", "choose another folder") from None
     digits = max(2, len(str(len(made))))
     for i, exercise in enumerate(made, 1):
         yield str(i).zfill(digits), exercise

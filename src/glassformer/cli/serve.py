@@ -11,7 +11,7 @@ import typer
 def serve(
     port: Annotated[int, typer.Option(help="Port; 0 chooses a free one.")] = 8765,
     host: Annotated[
-        str, typer.Option(help="Address to listen on. Any address but a loopback one is protected by a token.")
+        str, typer.Option(help="Address to listen on. Addresses other than loopback are protected by an access token.")
     ] = "127.0.0.1",
     model: Annotated[
         list[Path] | None,

@@ -1,4 +1,4 @@
-"""Suggestions for an option that a command does not have: its name here, or the command that has it."""
+"""Suggestions for unknown options: the name of the option here, or the command that has it."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ SYNONYMS: dict[str, str] = {
     "beam": "num-beams", "beams": "num-beams", "beam-size": "num-beams", "beam-width": "num-beams",
     "rep-penalty": "repetition-penalty", "repeat-penalty": "repetition-penalty",
     "stop-sequence": "stop", "stop-strings": "stop", "system-prompt": "system", "raw": "no-chat",
-    "candidate-labels": "label", "labels": "label", "lang": "language", "sampling-rate": "sample-rate",
+    "candidate-labels": "labels", "label": "labels", "lang": "language", "sampling-rate": "sample-rate",
     "sr": "sample-rate", "max-samples": "limit", "num-samples": "limit", "most": "limit",
     "out": "output", "output-dir": "output", "out-dir": "output", "save-dir": "output", "output-file": "output",
     "model-name": "model", "model-path": "model", "model-name-or-path": "model", "checkpoint": "model",
@@ -55,9 +55,9 @@ SYNONYMS: dict[str, str] = {
 
 
 def suggest(option: str, options: Sequence[str], elsewhere: Mapping[str, Sequence[str]]) -> str:
-    """What to use instead of `option`: "use --lr", "--lr is an option of train", or "" if nothing is close.
+    """Suggest what to use instead of `option`: "use --lr", "--lr is an option of train", or "" if nothing is close.
 
-    `options` are the long options of the command that was called, `elsewhere` those of the other commands.
+    `options` are the long options of the command that was called, `elsewhere` those of every command.
     """
     name = option.lstrip("-").replace("_", "-").lower()
     meant = f"--{SYNONYMS.get(name, name)}"

@@ -15,8 +15,10 @@ if TYPE_CHECKING:
 
 def sweep(
     model: Annotated[str, typer.Argument(help=TRACEABLE)],
-    clean: Annotated[str, typer.Argument(help="Clean text, whose answer is to be restored.")],
-    corrupted: Annotated[str, typer.Argument(help="Corrupted text: as many tokens, with another answer.")],
+    clean: Annotated[str, typer.Argument(help="Clean text, whose answer patching is to restore.")],
+    corrupted: Annotated[
+        str, typer.Argument(help="Corrupted text: the same number of tokens, but a different answer.")
+    ],
     answer: Annotated[
         str | None, typer.Option(help="Answer to the clean text. Defaults to the model's own prediction.")
     ] = None,
@@ -36,11 +38,11 @@ def sweep(
     from rich.console import Console
     from rich.progress import Progress
 
-    from glassformer.cli.output import require_place
+    from glassformer.cli.output import figure_format, require_writable
     from glassformer.lens.answer_sweep import answer_sweep
 
-    kind = _kind(figure)
-    require_place(figure)
+    kind = figure_format(figure)
+    require_writable(figure)
     net = load_model(model, device=device, precision=precision)
     there = Console(stderr=True)
     with Progress(console=there, transient=True, disable=not there.is_terminal) as bar:
@@ -60,15 +62,6 @@ def sweep(
     console.print(found.sweep)
     if figure is not None:
         _draw(found.sweep, figure, kind, found.tokens)
-
-
-def _kind(output: Path | None) -> str:
-    from glassformer.errors import InputError
-
-    kind = "png" if output is None else output.suffix.removeprefix(".")
-    if kind not in ("png", "svg"):
-        raise InputError(f"--figure {output} has an unknown format", "end its name in .png or .svg")
-    return kind
 
 
 def _draw(made: Sweep, output: Path, kind: str, tokens: list[str]) -> None:

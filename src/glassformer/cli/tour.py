@@ -25,7 +25,7 @@ def tour() -> None:
     console.print(run)
     console.print()
     console.print(
-        "The weights A of layer 1, head 0: a row for each word, darker where it looks. Words see only the past:"
+        "The attention weights A of layer 1, head 0: one row per word, darker for larger weights. The mask is causal:"
     )
     console.print(shaded(run["decoder.1.attention.A"][0, 0].tolist(), SENTENCE), markup=False)
     console.print(Rule("Next steps"))

@@ -51,14 +51,18 @@ def transcribe(
 
     if live:
         if files or language or task == "translate":
-            raise InputError("--live takes no files, --language or --task translate", "leave them out, or --live")
+            raise InputError(
+                "--live takes no files, --language or --task translate", "leave them out, or leave out --live"
+            )
         if not timestamps:
             raise InputError("--live always computes timestamps", "leave out --no-timestamps, or use --format plain")
         _warn_about_default_model(model)
         net = load_model(model, verb="transcribe", device=device, precision=precision, engine=engine)
         _live(net, sample_rate or 16_000, format_)
     elif sample_rate is not None:
-        raise InputError(f"--sample-rate {sample_rate} needs --live", "leave it out: files have their own")
+        raise InputError(
+            f"--sample-rate {sample_rate} needs --live", "leave it out: audio files state their own sample rate"
+        )
     elif not files:
         raise InputError("no recordings were given", "give audio files, or use --live")
     else:
@@ -93,15 +97,15 @@ def _files(
     from glassformer.pipelines import Transcript
     from glassformer.pipelines import transcribe as transcribe_file
 
-    def listen(path: Path) -> Transcript:
+    def transcript(path: Path) -> Transcript:
         return transcribe_file(net, path, language=language, task=task, timestamps=timestamps)
 
     failures = Failures()
-    for path, found in each(files, str, listen, failures):
+    for path, found in each(files, str, transcript, failures):
         if len(files) > 1 and form != "json":
             print(f"# {path}")
         print(_shown(path, found, form), flush=True)
-    failures.leave()
+    failures.exit_if_any()
 
 
 def _live(net: nn.Module, rate: int, form: Format) -> None:
@@ -113,7 +117,7 @@ def _live(net: nn.Module, rate: int, form: Format) -> None:
     if form == "srt":
         raise InputError("--format srt needs a whole recording", "use text, plain or json with --live")
 
-    def tell(word: Word) -> None:
+    def show(word: Word) -> None:
         if form == "json":
             print(json.dumps(word._asdict(), ensure_ascii=False), flush=True)
         elif form == "text":
@@ -122,7 +126,7 @@ def _live(net: nn.Module, rate: int, form: Format) -> None:
             print(word.text, end=" ", flush=True)
 
     for word in transcribe_stream(net, until_interrupted(incoming(rate)), rate=rate):
-        tell(word)
+        show(word)
     if form == "plain":
         print(flush=True)
 
@@ -143,7 +147,7 @@ def _shown(path: Path, found: object, form: Format) -> str:
 
 
 def _clock(seconds: float) -> str:
-    """00:01:02,340."""
+    """Format a time as SRT does: 00:01:02,340."""
     thousandths = round(seconds * 1000)
     minutes, rest = divmod(thousandths, 60_000)
     return f"{minutes // 60:02}:{minutes % 60:02}:{rest // 1000:02},{rest % 1000:03}"

@@ -63,9 +63,9 @@ def translate(
         try:
             translation = one(line.text) if line.data.strip() else ""
         except GlassError as error:
-            failures.tell(line.where, error)
+            failures.report(line.where, error)
         print(translation, flush=True)
-    failures.leave()
+    failures.exit_if_any()
 
 
 def _alignment_lines(found: Aligned) -> list[str]:

@@ -72,7 +72,14 @@ class Solution:
 
 
 def solve(exercise: Exercise | str | Path) -> Solution:
-    """Solve every step exactly. Accepts an Exercise, the name of an embedded one, a YAML file or YAML text."""
+    """Solve every step exactly. Accepts an Exercise, the name of an embedded one, a YAML file or YAML text.
+
+    >>> solution = gf.solve("four-tokens")
+    >>> solution["S"].shape
+    (4, 4)
+    >>> solution.save("solution.tex")
+    PosixPath('solution.tex')
+    """
     if not isinstance(exercise, Exercise):
         exercise = library.get(exercise) if exercise in library.names() else load(exercise)
     made = plan(exercise)

@@ -26,6 +26,12 @@ def edit(model: nn.Module, pattern: str, change: Edit | Tensor | float) -> Itera
 
     Only forward passes of the current thread or task are edited. `….beta` names the scale β of an attention layer and
     takes a number. With a TransformerLens name, the function receives and returns TransformerLens's axis order.
+
+    >>> model, tokens = gf.load("tiny:decoder"), torch.tensor([[3, 1, 4, 1, 5]])
+    >>> with gf.edit(model, "decoder.0.attention.A", gf.lens.zero_head(1)), gf.trace(model, "*.A") as trace:
+    ...     logits = model(tokens)
+    >>> trace["decoder.0.attention.A"][0, 1].sum().item()
+    0.0
     """
     if pattern.rpartition(".")[2] == "beta":
         with _beta(model, pattern, change):

@@ -220,12 +220,20 @@ def watch(model: nn.Module) -> list[str]:
 
 
 @torch.no_grad()
-def score_heads(model: nn.Module, batches: Iterable[Tensor | tuple[Tensor, ...]], **options: Any) -> HeadTable:
+def score_heads(
+    model: nn.Module,
+    batches: Iterable[Tensor | tuple[Tensor, ...]],
+    *,
+    reach: int = 8,
+    widths: Sequence[int] = (3, 5, 7),
+    separators: Sequence[int] = (),
+) -> HeadTable:
     """Score the heads of a model over batches of inputs; tokens are taken from integer inputs.
 
-    A batch holds the arguments of the model: tokens, (tokens, real), (source, target), or vectors.
+    A batch holds the arguments of the model: tokens, (tokens, real), (source, target), or vectors. `reach` is the
+    largest offset and `widths` are the windows that are tried; `separators` are the token ids of punctuation.
     """
-    scores = HeadScores(**options)
+    scores = HeadScores(reach=reach, widths=widths, separators=separators)
     for batch in batches:
         inputs = batch if isinstance(batch, tuple) else (batch,)
         with trace(model, *watch(model)) as run:

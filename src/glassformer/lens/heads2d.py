@@ -82,15 +82,21 @@ class GridScores(HeadScores):
 
 
 @torch.no_grad()
-def score_image_heads(model: nn.Module, images: Iterable[Tensor], **options: Any) -> HeadTable:
-    """Score the heads of a vision model over batches (b, c, H, W) of one size; distances are in pixels."""
+def score_image_heads(
+    model: nn.Module, images: Iterable[Tensor], *, reach: int = 3, widths: Sequence[int] = (3, 5)
+) -> HeadTable:
+    """Score the heads of a vision model over batches (b, c, H, W) of one size; distances are in pixels.
+
+    `reach` is the largest offset and `widths` are the windows that are tried, in patches.
+    """
     if not isinstance(model, PatchModel):
         raise InputError(f"a {type(model).__name__} has no patches", "give a vision Transformer")
     scores: GridScores | None = None
     for image in images:
         grid = model.patch_grid((image.shape[-2], image.shape[-1]))
         if scores is None:
-            scores = GridScores(grid, prefix=len(model.prefix_names), patch=model.patch_size, **options)
+            prefix = len(model.prefix_names)
+            scores = GridScores(grid, prefix=prefix, patch=model.patch_size, reach=reach, widths=widths)
         elif grid != scores.grid:
             raise ShapeError(f"images of {scores.grid} and of {grid} patches", "score one size at a time")
         with trace(model, *watch(model)) as run:

@@ -23,15 +23,19 @@ def leak_target(
     frames: int | None = None,
     features: int | None = None,
     tokens: int | None = None,
+    device: str = "auto",
     seed: int = 0,
 ) -> LeakTest:
     """Return the leak test for the encoder that `target` names.
 
     A function may return an encoder, an encoder and its stream, or a LeakTest. An encoder that does not declare its
-    input needs `features` (per frame) or `tokens` (vocabulary size).
+    input needs `features` (per frame) or `tokens` (vocabulary size). It stays on the device that the function chose;
+    `device` is for models by name.
     """
     if ":" not in target or target.startswith("tiny:"):
-        return leak_test(load(target, seed=seed), frames=frames, seed=seed)
+        return leak_test(load(target, device=device, seed=seed), frames=frames, seed=seed)
+    if device != "auto":
+        raise InputError(f"--device {device} has no effect on {target}", "choose the device in that function")
     made = _call(target)
     if isinstance(made, LeakTest):
         return made

@@ -162,6 +162,12 @@ def trace(model: nn.Module, *patterns: str, read: Reader | None = None) -> Itera
 
     `read(path, value)` receives each value as soon as it is computed, and none is kept: use it to read every A in full
     once. Layers then compute A explicitly, which is faster than recomputing it afterwards.
+
+    >>> model, tokens = gf.load("tiny:decoder"), torch.tensor([[3, 1, 4, 1, 5]])
+    >>> with gf.trace(model, "*.A") as trace:
+    ...     logits = model(tokens)
+    >>> trace["decoder.0.attention.A"].shape
+    torch.Size([1, 2, 5, 5])
     """
     known, names = taps(model), Names.of(model)
     found = names.find(*patterns) if patterns else names.find("*")

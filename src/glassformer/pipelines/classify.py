@@ -112,14 +112,18 @@ def classify(
     top_k: int = 5,
     labels: Sequence[str] | None = None,
 ) -> Classification:
-    """Return the `top_k` best labels of an image (or its file), of a text, or of a pair of texts.
+    """Return the `top_k` most likely labels of an image (or its file), of a text, or of a pair of texts.
 
     A token classifier returns the label of every word instead: of a list of words, or of a text, which is split into
     words and punctuation marks.
     CLIP has no classes of its own: `labels` are texts to match with the image ("a photo of a cat").
+
+    >>> found = gf.classify(gf.load("objects"), "examples/cat.jpg", top_k=3)
+    >>> found.label, len(found)
+    ('cat', 3)
     """
     if top_k < 1:
-        raise InputError(f"top_k is {top_k}", "choose at least 1")
+        raise InputError(f"top_k must be at least 1, got {top_k}", "choose 1 or more")
     classifier = require(model, "classify")
     if classifier.classes and labels is not None:
         raise InputError(f"this {type(model).__name__} has classes of its own", "leave out labels")

@@ -66,11 +66,14 @@ def _max_seq_length(model: nn.Module) -> int | None:
     return found if type(found) is int and found > 2 else None
 
 
-def batches(texts: Sequence[Sequence[int]], batch: int | None = None) -> list[list[int]]:
-    """Indices of texts of similar length, which minimises padding: `batch` texts, or as many as fit `TOKENS` tokens."""
+def batches(texts: Sequence[Sequence[int]], batch_size: int | None = None) -> list[list[int]]:
+    """Return batches of indices of texts of similar length, to minimise padding.
+
+    A batch has `batch_size` texts, or as many as fit `TOKENS` tokens.
+    """
     found: list[list[int]] = []
     for i in sorted(range(len(texts)), key=lambda i: len(texts[i])):
-        most = batch if batch is not None else max(1, TOKENS // len(texts[i]))
+        most = batch_size if batch_size is not None else max(1, TOKENS // len(texts[i]))
         if not found or len(found[-1]) >= most:
             found.append([])
         found[-1].append(i)
@@ -78,11 +81,11 @@ def batches(texts: Sequence[Sequence[int]], batch: int | None = None) -> list[li
 
 
 def vectors(
-    model: nn.Module, texts: Sequence[Sequence[int]], batch: int | None = None
+    model: nn.Module, texts: Sequence[Sequence[int]], batch_size: int | None = None
 ) -> Iterator[tuple[list[int], Tensor]]:
     """Embed tokenized texts and yield (indices, vectors), batch by batch."""
     embedder, device = require(model, "embed"), device_of(model)
-    for places in batches(texts, batch):
+    for places in batches(texts, batch_size):
         longest = len(texts[places[-1]])
         tokens = torch.tensor([[*texts[i], *[0] * (longest - len(texts[i]))] for i in places], device=device)
         lengths = torch.tensor([len(texts[i]) for i in places], device=device)
@@ -92,13 +95,21 @@ def vectors(
         yield places, found.clone()  # outside, so that the caller's code does not run in inference mode
 
 
-def embed(model: nn.Module, texts: str | Sequence[str], *, batch: int | None = None) -> Tensor:
-    """Embed texts as vectors (n, width), or one text as (width,), `batch` at a time."""
+def embed(model: nn.Module, texts: str | Sequence[str], *, batch_size: int | None = None) -> Tensor:
+    """Embed texts as vectors (n, width), or one text as a vector (width,).
+
+    `batch_size` texts are embedded at a time; by default as many as fit 4,096 tokens.
+
+    >>> gf.embed(gf.load("finder"), ["a dog", "a cat"]).shape
+    torch.Size([2, 128])
+    """
     require(model, "embed")
+    if batch_size is not None and batch_size < 1:
+        raise InputError(f"batch_size must be at least 1, got {batch_size}", "choose 1 or more")
     several = [texts] if isinstance(texts, str) else list(texts)
     if not several:
         raise InputError("no texts were given", "give at least one")
-    found = list(vectors(model, [text.tokens for text in tokenize_all(model, several)], batch))
+    found = list(vectors(model, [text.tokens for text in tokenize_all(model, several)], batch_size))
     whole = torch.empty(len(several), found[0][1].shape[1])
     for places, rows in found:
         whole[places] = rows

@@ -62,9 +62,17 @@ def evaluate(
     """Compute the metrics of a model on a dataset's test split, a folder, a file or a Python dataset.
 
     The data are labelled images or texts, sentence pairs, recordings with transcripts, or plain text; for an encoder,
-    pairs of sentences with the same meaning, or sentences to mask. `columns` names columns as in `train`. `limit`
-    evaluates only this many items, spread over the data. `progress` wraps the batches. Items that cannot be used are
-    counted in `faults`.
+    pairs of sentences with the same meaning, or sentences to mask.
+
+    Args:
+        columns: columns of a table by role, for example {"text": "review", "label": "stars"}.
+        limit: maximum number of items, spread evenly over the data.
+        progress: wraps the list of batches, as tqdm does.
+        faults: counts the items that cannot be used.
+
+    >>> metrics = gf.evaluate(gf.load("digits"), "mnist", limit=100)
+    >>> metrics["images"], metrics["accuracy"] > 0.9
+    (100, True)
     """
     tally = Faults() if faults is None else faults
     if limit is not None and limit < 1:

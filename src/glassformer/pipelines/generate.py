@@ -36,9 +36,23 @@ def generate(
 ) -> str:
     """Generate the model's continuation of a text, or its answer in a chat.
 
-    Temperature 0 is greedy decoding, or beam search if generation_config.json requests it. `max_new_tokens` of None: as
-    many as the file and the context allow, at most 256. `stop` ends the answer before any of these strings. `chat` of
-    None: messages are a chat, and so is a text if the model has a chat template.
+    Args:
+        prompt: a text, or the messages of a chat.
+        max_new_tokens: maximum number of tokens; by default what generation_config.json and the context allow, at most
+            256.
+        temperature: sampling temperature; 0 is greedy decoding, or beam search if generation_config.json requests it.
+        top_k: sample from the k most likely tokens only.
+        top_p: sample from the smallest set of tokens whose probability reaches this value.
+        min_p: discard tokens less likely than this fraction of the most likely token.
+        repetition_penalty: values above 1 discourage repetition.
+        num_beams: number of beams; 1 disables beam search.
+        stop: strings before which the answer ends.
+        seed: random seed.
+        chat: whether to apply the model's chat template. By default it is applied to messages, and to a text if the
+            model has a template.
+
+    >>> gf.generate(gf.load("writer"), "ROMEO:", max_new_tokens=8)
+    '\\nI will not be so, and'
     """
     return "".join(
         stream(

@@ -67,13 +67,18 @@ def load(
 
     Args:
         name: a shipped model, a fetched model, a Hugging Face folder, a folder written by `save`, or tiny:KIND for a
-            small model with random weights drawn from `seed`.
+            small model with random weights.
         device: auto (a GPU if there is one), cpu, cuda or mps.
         precision: fp32, bf16, int8, or auto for the fastest that agrees with fp32 on this machine.
         engine: torch, or onnxruntime or openvino (extras) to compute the blocks; a layer that is traced or edited is
             always computed by torch.
         dtype: data type of the weights; weights stored in it stay memory-mapped.
         check: whether to check that all weights are finite, which reads all of them.
+        seed: random seed of the weights of tiny:KIND.
+
+    >>> model = gf.load("writer", precision="int8")
+    >>> model.training
+    False
     """
     place = choose_device(device)
     if str(name).startswith("tiny:"):

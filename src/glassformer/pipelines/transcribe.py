@@ -78,10 +78,16 @@ def transcribe(
     task: Literal["transcribe", "translate"] = "transcribe",
     timestamps: bool = True,
 ) -> Transcript:
-    """Transcribe an audio file or samples at 16 kHz. A multilingual model detects the language if it is None.
+    """Transcribe an audio file or samples at 16 kHz.
 
-    A CTC model has one language; its text equals that of `transcribe_stream`, however the audio is split. Without
-    `timestamps` each window is one segment; for a CTC model, the whole recording is.
+    Args:
+        language: spoken language, for example en. A multilingual Whisper detects it by default; a CTC model has one.
+        task: transcribe, or translate into English (Whisper).
+        timestamps: whether to find the start and end of each segment. Otherwise each window of Whisper is one segment;
+            for a CTC model, the whole recording is.
+
+    >>> gf.transcribe(gf.load("listener"), torch.zeros(16_000)).text
+    ''
     """
     transcriber = require(model, "transcribe")
     wave = audio if isinstance(audio, Tensor) else read_sound(audio)

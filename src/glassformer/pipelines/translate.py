@@ -37,9 +37,15 @@ def translate(
     max_new_tokens: int | None = None,
     prefix: str = "",
 ) -> str | list[str]:
-    """Translate each text. `num_beams` of None uses the folder's setting.
+    """Translate one text, or each of several.
 
-    `prefix` is prepended to each text: ">>fra<< " for a multilingual model, "translate English to German: " for T5.
+    Args:
+        num_beams: number of beams. Defaults to the model's generation config.
+        max_new_tokens: maximum number of tokens to generate per text.
+        prefix: text to prepend to each: ">>fra<< " for a multilingual model, "translate English to German: " for T5.
+
+    >>> gf.translate(gf.load("translator"), "I have a dog.")
+    "J'ai un chien."
     """
     require(model, "translate")
     several = [texts] if isinstance(texts, str) else list(texts)

@@ -28,7 +28,11 @@ def look(
 
     The input is a text, an image file or an audio file, depending on the model. A text may be followed by its
     translation, audio for Whisper by its transcript (both default to the model's own), an image for CLIP by texts.
-    `progress` is called with the name of each step.
+    `note` is a sentence for the top of the page; `progress` is called with the name of each step.
+
+    >>> report = gf.look(gf.load("tiny:vit"), "examples/cat.jpg")
+    >>> report.save("report.html")
+    PosixPath('report.html')
     """
     progress("preparing the input")
     given = prepare(model, inputs)

@@ -5,6 +5,7 @@ The package itself is callable: `glassformer.train("classify", "photos/")` calls
 
 from __future__ import annotations
 
+import inspect
 import sys
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
@@ -39,10 +40,20 @@ __getattr__ = on_first_use(__name__, _NAMES)
 class _Callable(ModuleType):
     """A callable module type, so that `glassformer.train(task, data)` is the public API."""
 
-    def __call__(self, *args: Any, **options: Any) -> Trained:
+    def __call__(self, task: str, data: Any, **options: Any) -> Trained:
         from glassformer.train.trainer import train
 
-        return train(*args, **options)
+        return train(task, data, **options)
+
+    @property
+    def __signature__(self) -> inspect.Signature:
+        """The signature of `train` with every field of `TrainArgs`, which notebooks complete."""
+        from glassformer.train.args import TrainArgs
+        from glassformer.train.trainer import train
+
+        own = [p for p in inspect.signature(train).parameters.values() if p.kind is not p.VAR_KEYWORD]
+        options = (p for p in inspect.signature(TrainArgs).parameters.values() if p.name not in ("task", "data"))
+        return inspect.Signature([*own, *options], return_annotation="Trained")
 
 
 sys.modules[__name__].__class__ = _Callable

@@ -112,9 +112,9 @@ class TrainArgs:
     val: str | Any | None = None
     """Validation data. Defaults to the dataset's own split, or 10 % of the training data."""
     columns: str | None = None
-    """Columns of a table, for example text=review,label=stars. Defaults to those with usual names."""
+    """Columns of a table, for example text=review,label=stars. Defaults to columns with common names."""
     from_: str | None = None
-    """Fine-tune this model: the name of a shipped or fetched model, or a folder. Default: train from scratch."""
+    """Fine-tune this model: the name of a shipped or fetched model, or a folder. Defaults to training from scratch."""
     lora_rank: int | None = None
     """Fine-tune with LoRA adapters of this rank; all other weights stay frozen."""
     arch: str | None = None
@@ -133,13 +133,13 @@ class TrainArgs:
     """Kind of labels of texts: single_label_classification, multi_label_classification, regression or
     token_classification. Defaults to what the labels look like."""
     language: str | None = None
-    """Language of the recordings for a multilingual Whisper, for example it. Default: what the model detects."""
+    """Language of the recordings for a multilingual Whisper, for example fr. By default the model detects it."""
     vocab_size: int | None = None
     """Vocabulary size of the tokenizer that is trained on the data."""
     augment: bool = True
     """Augment images and recordings at random."""
     augmentation: Mapping[str, float] = field(default_factory=dict)
-    """Strength of one augmentation, for example mixup=0.2 (0 disables it). May be repeated."""
+    """Strength of one augmentation, for example mixup=0.2 (0 disables it). May be given several times."""
     label_smoothing: float | None = None
     """Label smoothing, between 0 and 1."""
     batch_size: int | None = None
@@ -152,7 +152,7 @@ class TrainArgs:
     """Optimizer steps. Defaults to 2000, for images to at most 50 epochs (10 when fine-tuning), and for text
     classification to 8 epochs (3 when fine-tuning)."""
     lr: str | float | None = None
-    """Peak learning rate, or auto to find it by a range test. Default: the task's own, 1e-3 from scratch."""
+    """Peak learning rate, or auto to find it by a range test. Defaults to the task's own; 1e-3 from scratch."""
     schedule: str = "cosine"
     """Learning rate schedule after the warm-up: cosine, wsd (constant, then linear decay), inverse_sqrt or constant."""
     warmup: int | None = None

@@ -36,8 +36,11 @@ def train(
     model and its run are saved in that folder: it holds a usable model from the first checkpoint on, and `resume=True`
     continues the run. `progress` shows a progress bar, or is a function called after every step, like `callbacks`.
 
-        trained = train("classify", "photos/", epochs=5)
-        trained.metrics, trained.save("mine")
+    >>> trained = gf.train("classify", "uci-digits", steps=2, progress=False)
+    >>> sorted(trained.metrics)
+    ['accuracy', 'loss']
+    >>> trained.save("trained")
+    PosixPath('trained')
     """
     return run(TrainArgs.from_dict({**args, "task": task, "data": data}), output, resume=resume,
                progress=progress, callbacks=callbacks)  # fmt: skip

@@ -82,6 +82,9 @@ def show(
 
     An exercise is a name, a YAML file, its data or a Solution; a grade is the result of `gf.check`; a run is a report
     of `gf.look` or a trace of `gf.trace`, whose positions `tokens` names.
+
+    >>> gf.show("four-tokens").save("exercise.html")
+    PosixPath('exercise.html')
     """
     if tokens is not None and type(x).__name__ != "Run":
         raise InputError("tokens name the positions of a trace", "leave them out for anything else")

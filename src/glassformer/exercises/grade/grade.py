@@ -144,15 +144,21 @@ def check(
     answers: Reading | Mapping[str, Any] | Path | str,
     *,
     rubric: Rubric | Path | str | None = None,
+    decimal_comma: bool = False,
 ) -> Grade:
     """Grade a learner's work.
 
     `exercise`: an Exercise, a YAML file, or the name of an embedded one; None only checks the document's arithmetic.
     `answers`: a file, a document as text (with a line break in it), or a mapping such as {"Q": [[1, 2], [3, 4]]}.
     `rubric`: a Rubric, a YAML file or YAML text; the grade then has `points`, and its score is their share.
+    `decimal_comma`: read every comma between two digits as a decimal comma.
 
     A document is untrusted: it is read and graded in a child process, limited to two seconds of processor time and 2 GB
     of memory. A Reading is graded in this process.
+
+    >>> grade = gf.check("four-tokens", "examples/homework.md")
+    >>> [mistake.where for mistake in grade.mistakes]
+    ['S[4,2]']
     """
     from glassformer.exercises.grade.workers import grade_document
 
@@ -161,10 +167,12 @@ def check(
     if isinstance(answers, Reading):
         return grade(found, answers, scheme)
     if isinstance(answers, Mapping):
-        return grade_document(found, (json.dumps(answers, default=str), "answers", "json"), scheme)
+        return grade_document(
+            found, (json.dumps(answers, default=str), "answers", "json"), scheme, decimal_comma=decimal_comma
+        )
     if isinstance(answers, str) and "\n" in answers:
-        return grade_document(found, (answers, "the document", "auto"), scheme)
-    return grade_document(found, Path(answers), scheme)
+        return grade_document(found, (answers, "the document", "auto"), scheme, decimal_comma=decimal_comma)
+    return grade_document(found, Path(answers), scheme, decimal_comma=decimal_comma)
 
 
 def find_exercise(exercise: Exercise | Path | str) -> Exercise:

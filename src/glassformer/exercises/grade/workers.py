@@ -100,9 +100,11 @@ class Worker:
         return f"grading it ended the process (code {code}): hand in one solution with ordinary numbers"
 
 
-def grade_document(exercise: Exercise | None, document: Document, rubric: Rubric | None = None) -> Grade:
+def grade_document(
+    exercise: Exercise | None, document: Document, rubric: Rubric | None = None, *, decimal_comma: bool = False
+) -> Grade:
     """Grade one document in a child process; raises InputError with the reason if that fails."""
-    worker = Worker(exercise, rubric=rubric)
+    worker = Worker(exercise, decimal_comma=decimal_comma, rubric=rubric)
     try:
         found, reason = worker.grade(document)
     finally:
