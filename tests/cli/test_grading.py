@@ -79,7 +79,7 @@ def test_a_folder(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "text", "said"),
     [
-        (["two-heads"], "", "is an exercise without answersno answers"),
+        (["two-heads"], "", "is an exercise without answers"),
         (["two-heads", "DOC", "-f", "pdf"], "$1$", "there is no format 'pdf'"),
         (["none.yaml", "DOC"], "$1$", "there is no file 'none.yaml'"),
         (["two-heads", "DOC"], "Just words.", "has no mathematics in it"),
