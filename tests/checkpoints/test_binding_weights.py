@@ -65,7 +65,7 @@ def no_number(tensors: dict[str, Tensor]) -> None:
         (quantised, rf"weight {C_ATTN} holds int8"),
         (unknown, r"weight transformer\.h\.1\.adapter\.weight has no place"),
         (deeper, r"weight transformer\.h\.2\.ln_1\.weight has no place"),
-        (no_number, rf"weight {C_ATTN} holds nan at index 3"),
+        (no_number, rf"weight {C_ATTN} is nan at index 3"),
     ],
 )
 def test_bad_weights_are_named(tiny: Path, change: Callable[[dict[str, Tensor]], None], said: str) -> None:

@@ -123,7 +123,7 @@ def test_it_is_drawn(folder: Path, tmp_path: Path, kind: str) -> None:
 @pytest.mark.parametrize(
     ("words", "says"),
     [
-        (("d", CLEAN, "3 1"), "give two of the same length"),
+        (("d", CLEAN, "3 1"), "give two inputs of the same length"),
         (("d", CLEAN, CORRUPTED, "--answer", "8", "--wrong", "8"), "both texts have the answer '8'"),
         (("d", CLEAN, CORRUPTED, "--answer", "99"), "token 99 is outside the vocabulary of 50"),
         (("d", CLEAN, CORRUPTED, "--position", "7"), "there is no position 7 in 7 tokens"),
@@ -223,7 +223,7 @@ def test_the_nearest_heads_of_an_image_model(tmp_path: Path) -> None:
         assert "nearest to convolution 3×3" in text
         assert "encoder.0.attention" in text
         assert "nearest to shift by 1" in run_construct("shift", *seeing)
-    with pytest.raises(GlassError, match="a ViT takes image input, and only that: give some with --image"):
+    with pytest.raises(GlassError, match="a ViT takes only image input: give some with --image"):
         run_construct("shift", "--model", str(tmp_path / "v"), "--text", "3")
 
 

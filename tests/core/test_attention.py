@@ -258,7 +258,7 @@ MISTAKES: dict[str, tuple[Callable[[], object], type[GlassError], str]] = {
     "a mask of numbers": (
         lambda: attend(Q0, K0, V0, mask=torch.zeros(3, 5)),
         MaskError,
-        "the mask holds float32: give booleans, True = may attend",
+        "the mask has dtype float32: give a boolean mask, in which True = may attend",
     ),
     "a mask of another shape": (
         lambda: attend(Q0, K0, V0, mask=torch.ones(5, 3, dtype=torch.bool)),
@@ -278,17 +278,17 @@ MISTAKES: dict[str, tuple[Callable[[], object], type[GlassError], str]] = {
     "widths that differ": (
         lambda: scores(Q0, K0[..., :3]),
         ShapeError,
-        "queries are 4 wide and keys 3: project both to one width before their product",
+        "queries have width 4 and keys width 3: project both to the same width",
     ),
     "columns that differ": (
         lambda: attend_columns(Q0.mT, K0[..., :3].mT, V0.mT),
         ShapeError,
-        "queries are 4 wide and keys 3: project",
+        "queries have width 4 and keys width 3: project",
     ),
     "whole numbers": (
         lambda: attend(Q0.long(), K0.long(), V0.long()),
         InputError,
-        "queries are int64 and keys int64: give both in one type of real numbers",
+        "queries are int64 and keys int64: give both the same floating-point dtype",
     ),
     "two number types": (lambda: attend(Q0, K0.double(), V0), InputError, "queries are float32 and keys float64: give"),
     "batches that differ": (
@@ -310,7 +310,7 @@ MISTAKES: dict[str, tuple[Callable[[], object], type[GlassError], str]] = {
     "no keys": (
         lambda: attend(Q0, K0[..., :0, :], V0[..., :0, :]),
         ShapeError,
-        "there are 0 keys, so that no query may attend to anything: give at least one key",
+        "there are no keys to attend to: give at least one key",
     ),
     "more queries than a causal mask has keys": (
         lambda: attend(K0, Q0, Q0, causal=True),

@@ -305,7 +305,11 @@ def test_weights_are_recomputed_for_scores_of_any_size(beta: float) -> None:
 Q0, K0, V0 = torch.zeros(2, 4, 3, 8), torch.zeros(2, 2, 5, 8), torch.zeros(2, 2, 5, 8)
 Refused = Callable[[type[GlassError], str, Callable[[], object]], None]
 MISTAKES: dict[str, tuple[Callable[[], object], type[GlassError], str]] = {
-    "widths": (lambda: attend_fused(Q0, K0[..., :6], V0), ShapeError, "queries are 8 wide and keys 6: project both"),
+    "widths": (
+        lambda: attend_fused(Q0, K0[..., :6], V0),
+        ShapeError,
+        "queries have width 8 and keys width 6: project both",
+    ),
     "pairs": (lambda: attend_fused(Q0, K0, V0[:, :, 1:]), ShapeError, "5 keys but 4 values: give each key one value"),
     "batch": (
         lambda: attend_fused(Q0, K0[:1], V0[:1]),
@@ -329,7 +333,7 @@ MISTAKES: dict[str, tuple[Callable[[], object], type[GlassError], str]] = {
         MaskError,
         "a mask of shape (3, 3) does not fit scores of shape (2, 4, 3, 5): make it (…, queries, keys)",
     ),
-    "numbers": (lambda: attend_fused(Q0, K0, V0, mask=torch.ones(3, 5)), MaskError, "the mask holds float32: give"),
+    "numbers": (lambda: attend_fused(Q0, K0, V0, mask=torch.ones(3, 5)), MaskError, "the mask has dtype float32: give"),
     "blind": (
         lambda: attend_fused(Q0, K0, V0, mask=torch.arange(5) >= torch.tensor([0, 5])[:, None, None, None]),
         MaskError,

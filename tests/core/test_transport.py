@@ -148,7 +148,7 @@ half = torch.tensor([0.5, 0.5])
         ([0.5, 0.5], [0.5, float("inf")], None, InputError, "the mass inf of q at 1 is not finite"),
         ([0.0, 0.0], [0.0, 0.0], None, InputError, "p has no mass"),
         ([], [], None, ShapeError, "p has no places: give at least one"),
-        ([0.5, 0.5], [1.0], None, ShapeError, r"p of \(2,\) and q of \(1,\) do not share their places: pad with zeros"),
+        ([0.5, 0.5], [1.0], None, ShapeError, r"p of \(2,\) and q of \(1,\) must have the same shape: pad with zeros"),
         ([0.5, 0.5], [0.5, 0.5], [1.0], ShapeError, "1 positions do not fit 2 places"),
         ([0.5, 0.5], [0.5, 0.5], [1.0, float("nan")], InputError, "a position is NaN or infinite"),
     ],

@@ -63,7 +63,7 @@ def test_the_classes_of_a_set_opened_before(folder: Path, refused: Any) -> None:
     images = Images.open(folder / "test", labels=labels)
     assert images.labels == labels
     assert [images.label(i) for i in range(2)] == [0, 1]
-    text = f"{folder / 'test'} has the class 'bird', which is none of cat, dog: leave it out"
+    text = f"{folder / 'test'} has the class 'bird', which is not one of cat, dog: leave it out"
     refused(InputError, text, lambda: Images.open(folder / "test", labels=["cat", "dog"]))
 
 

@@ -84,7 +84,7 @@ def test_what_is_refused(tmp_path: Path, refused: Any) -> None:
     path.write_text("en\tfr\nx\ty\n")
     german = {"source": "en", "target": "de"}
     refused(InputError, f"{path} has no column de, but en, fr: name", lambda: Pairs.open(path, german))
-    refused(ConfigError, "--columns text=en names no part of this data: name", lambda: Pairs.open(path, {"text": "en"}))
+    refused(ConfigError, "--columns text=en is not a role of this data: name", lambda: Pairs.open(path, {"text": "en"}))
     path.write_text("en\tfr\n")
     refused(InputError, f"{path} has no sentence pairs: give", lambda: Pairs.open(path))
     path.write_text("a\tb\n" + "\n" * 3)

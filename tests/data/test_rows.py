@@ -135,7 +135,9 @@ def test_archives_have_limits(tmp_path: Path, refused: Any, monkeypatch: pytest.
         link.type, link.linkname = tarfile.SYMTYPE, "/etc/passwd"
         tar.addfile(link)
     refused(
-        InputError, f"{tmp_path / 'link.tar'} holds link, which is not a file", lambda: unpacked(tmp_path / "link.tar")
+        InputError,
+        f"{tmp_path / 'link.tar'} contains link, which is not a file",
+        lambda: unpacked(tmp_path / "link.tar"),
     )
 
 

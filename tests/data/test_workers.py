@@ -93,7 +93,7 @@ def test_errors_keep_their_kind(refused: Any) -> None:
             list(prefetch(Mistaken(), [[0]], [3], workers))
         text = "none of 1 batches has a row that can be used: check"
         refused(InputError, text, lambda w=workers: list(prefetch(Mistaken(), [[0]], [0], w)))
-    refused(InputError, "a process that reads data ended (", lambda: list(prefetch(Mistaken(), [[0]], [2], 1)))
+    refused(InputError, "a data-loading worker ended unexpectedly (", lambda: list(prefetch(Mistaken(), [[0]], [2], 1)))
 
 
 def children() -> set[int]:

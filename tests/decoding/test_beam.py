@@ -164,7 +164,10 @@ def test_a_beam_wider_than_the_vocabulary(lively: Any) -> None:
         ({"num_beams": 2, "length_penalty": float("nan")}, "length_penalty is nan"),
         ({"num_beams": 2, "early_stopping": "soon"}, "early_stopping is 'soon': choose True, False"),
         ({"num_beams": 2, "repetition_penalty": -1.0}, "repetition_penalty is -1.0"),
-        ({"num_beams": 2, "constraints": Constraints(suppress_tokens=(99,))}, "token 99 is not among the 12 known"),
+        (
+            {"num_beams": 2, "constraints": Constraints(suppress_tokens=(99,))},
+            "token 99 is outside the vocabulary of 12",
+        ),
     ],
 )
 def test_bad_values(plain: Decoder, wrong: Any, message: str) -> None:

@@ -172,7 +172,7 @@ def test_no_frames_give_no_tokens() -> None:
 def test_bad_input() -> None:
     with pytest.raises(ShapeError, match=r"CTC logits have shape \(2, 3, 4\): give one utterance"):
         ctc_greedy(torch.zeros(2, 3, 4))
-    with pytest.raises(ConfigError, match="the blank 4 is not among the 4 tokens"):
+    with pytest.raises(ConfigError, match="the blank 4 is outside the vocabulary of 4"):
         ctc_prefix_beam(torch.zeros(3, 4), width=2, blank=4)
     with pytest.raises(ConfigError, match="a beam of width 0"):
         ctc_prefix_beam(torch.zeros(3, 4), width=0)

@@ -39,7 +39,7 @@ def test_digits() -> None:
     [
         ({"form": "word"}, "there is no format 'word': choose one of text, markdown, latex, html, json"),
         ({"only": "B"}, "this exercise has no step 'B': choose one of Q, K, V, S, E, Z, A, H, O"),
-        ({"digits": 0}, "0 digits after the point: choose 1 to 50"),
+        ({"digits": 0}, "digits must be between 1 and 50, got 0: choose 1 to 50"),
     ],
 )
 def test_mistakes(options: dict[str, object], says: str) -> None:

@@ -48,7 +48,7 @@ ATTENTION = {"X": X, "heads": [HEAD]}
         ({"transport": {"p": [2, -1], "q": [1, 0]}}, InputError, "-1 in bin 2"),
         ({"transport": {"p": [0], "q": [0]}}, InputError, "no mass"),
         ({"transport": {"p": [1, 0], "q": [0, 1], "positions": [2, 1]}}, InputError, "increas"),
-        ({"transport": {"p": [1], "q": [1]}, "X": X}, InputError, "stands beside X"),
+        ({"transport": {"p": [1], "q": [1]}, "X": X}, InputError, "cannot be combined with X"),
         ({"cost": {"N": "1/2", "D": 2}}, InputError, "cost.N"),
     ],
 )

@@ -52,9 +52,9 @@ def test_tensors_are_arrays_too(kind: torch.dtype) -> None:
     [
         ([1.0], ShapeError, "A has 1 axes, (1,): give 2"),
         (np.zeros((0, 3)), ShapeError, "A is empty, (0, 3): give at least one number"),
-        ([[math.nan]], InputError, "A holds nan: draw finite numbers"),
-        ([[-math.inf, 1]], InputError, "A holds -inf: draw finite numbers"),
-        ([[1], [2, 3]], InputError, "A is not an array of numbers: give rows of one length"),
+        ([[math.nan]], InputError, "A contains nan: give finite numbers"),
+        ([[-math.inf, 1]], InputError, "A contains -inf: give finite numbers"),
+        ([[1], [2, 3]], InputError, "A is not an array of numbers: give rows of equal length"),
         ([["a"]], InputError, "A is not an array of numbers"),
     ],
 )
@@ -65,7 +65,7 @@ def test_what_cannot_be_drawn(refused, values, kind, says) -> None:
 def test_masked_and_missing_are_allowed_where_they_mean_something(refused) -> None:
     style.array([[-math.inf, 1]], "S", 2, masked=True)
     style.array([[math.nan, 1]], "x", 2, missing=True)
-    refused(InputError, "S holds inf", lambda: style.array([[math.inf, 1]], "S", 2, masked=True))
+    refused(InputError, "S contains inf", lambda: style.array([[math.inf, 1]], "S", 2, masked=True))
     refused(InputError, "S has nothing but -inf", lambda: style.array([[-math.inf]], "S", 2, masked=True))
 
 

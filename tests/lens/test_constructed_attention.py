@@ -241,7 +241,7 @@ def test_the_gap_of_one_key_has_no_end() -> None:
 
 
 def test_not_every_code_has_every_edge() -> None:
-    with pytest.raises(ConfigError, match="sinusoidal codes know only offsets and cannot do wrap edges"):
+    with pytest.raises(ConfigError, match="sinusoidal encodings represent only offsets and cannot do wrap edges"):
         code("sinusoidal", shift(1, edges="wrap"), 4)
     with pytest.raises(ConfigError, match="cannot do a permutation"):
         code("quadratic", permutation([2, 1]), 2)

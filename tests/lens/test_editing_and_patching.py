@@ -274,13 +274,13 @@ def test_sites() -> None:
 
 
 def test_sweep_mistakes(model_sweep: Decoder) -> None:
-    with pytest.raises(ShapeError, match="give two of the same length"):
+    with pytest.raises(ShapeError, match="give two inputs of the same length"):
         sweep(model_sweep, CLEAN, CORRUPTED[:, :5], metric)
     with pytest.raises(InputError, match="there is no quantity Z"):
         sweep(model_sweep, CLEAN, CORRUPTED, metric, site="Z")
     with pytest.raises(InputError, match="with heads and without"):
         sweep(model_sweep, CLEAN, CORRUPTED, metric, site="decoder.0.*")
-    with pytest.raises(InputError, match="patch what has heads, or tokens"):
+    with pytest.raises(InputError, match="patch a quantity with heads or tokens"):
         sweep(model_sweep, CLEAN, CORRUPTED, metric, site="decoder.embed.E")
     with pytest.raises(InputError, match=r"the metric gave \(1, 7, 50\) numbers: let it give one"):
         sweep(model_sweep, CLEAN, CORRUPTED, lambda out: out)

@@ -265,7 +265,7 @@ def test_leaks_mistakes() -> None:
         Declared(lookahead=-1)
     with pytest.raises(InputError, match="describes no view"):
         Declared(stride=0)
-    with pytest.raises(InputError, match="chunks of 3 frames are not whole outputs of 2"):
+    with pytest.raises(InputError, match="chunks of 3 frames are not a multiple of the stride 2"):
         find_leaks(lambda X: X[:, ::2], frames_leaks(), declared=Declared(chunk=3))
     with pytest.raises(InputError, match="pieces of 0 frames"):
         find_leaks(nn.Identity(), frames_leaks(), streaming=iter, pieces=(0,))
@@ -427,7 +427,7 @@ def test_a_decoder_cache_that_loses_a_token() -> None:
 
 
 def test_models_that_cannot_be_tested() -> None:
-    with pytest.raises(InputError, match="a Linear does not declare what its outputs may depend on"):
+    with pytest.raises(InputError, match="a Linear does not declare its receptive field"):
         leak_test(nn.Linear(2, 2))
     with pytest.raises(InputError, match="answers once, pooled by last"):
         leak_test(Recurrent(recurrent.tiny(NINE, 4, "last")))

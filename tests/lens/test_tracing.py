@@ -198,7 +198,7 @@ def test_writing_into_what_gradients_need_is_refused_later(model_trace: Decoder,
         model_trace(TOKENS)
     with torch.no_grad():
         run["decoder.1.X"].zero_()
-    refused(InputError, "decoder.1.X has been written to since it was traced", lambda: run["decoder.1.X"])
+    refused(InputError, "decoder.1.X was modified in place after it was traced", lambda: run["decoder.1.X"])
 
 
 @torch.no_grad()

@@ -268,7 +268,7 @@ def test_vit_a_weight_that_is_not_a_number_is_named(name: str, refused) -> None:
     model = build_vit()
     with torch.no_grad():
         model.get_parameter(name).view(-1)[0] = math.nan
-    refused(InputError, f"weight {name} holds nan at [0", lambda: model(image_vit()))
+    refused(InputError, f"weight {name} is nan at [0", lambda: model(image_vit()))
 
 
 # Hassani et al. 2021, table 1
@@ -552,7 +552,9 @@ def test_images_of_another_shape(shape) -> None:
 def test_convolutional_a_weight_that_is_not_a_number_is_named() -> None:
     model = ConvNet2d(tiny()).eval()
     nn.init.constant_(model.blocks[1].W2.W.weight, float("nan"))
-    with pytest.raises(InputError, match=r"weight blocks\.1\.W2\.W\.weight holds nan at \[0, 0, 0, 0\]: load it again"):
+    with pytest.raises(
+        InputError, match=r"weight blocks\.1\.W2\.W\.weight is nan at \[0, 0, 0, 0\]: load the weights again"
+    ):
         model(draw(1, 3, 8, 8))
 
 
@@ -653,7 +655,7 @@ def test_inputs_that_do_not_fit(refused) -> None:  # type: ignore[no-untyped-def
     no_end = "text 1 has no end token 29: let the tokenizer add it"
     refused(InputError, no_end, lambda: model.texts(torch.tensor([[3, 29], [4, 5]])))
     refused(ShapeError, "position 10 is beyond the 10 learned positions", lambda: model.texts(torch.full((1, 11), 29)))
-    refused(InputError, "token 30 is not among the 30 known", lambda: model.texts(torch.tensor([[30, 29]])))
+    refused(InputError, "token 30 is outside the vocabulary of 30", lambda: model.texts(torch.tensor([[30, 29]])))
 
 
 @pytest.mark.parametrize("name", ["tau", "text.1.ffn.W1.weight", "vision.prefix"])
@@ -661,4 +663,4 @@ def test_clip_a_weight_that_is_not_a_number_is_named(name: str, refused) -> None
     model = build_clip()
     with torch.no_grad():
         model.get_parameter(name).fill_(math.nan)
-    refused(InputError, f"weight {name.removeprefix('vision.')} holds nan", lambda: model(image_clip(), TEXTS))
+    refused(InputError, f"weight {name.removeprefix('vision.')} is nan", lambda: model(image_clip(), TEXTS))

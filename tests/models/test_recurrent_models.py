@@ -242,14 +242,14 @@ def test_inputs_that_do_not_fit() -> None:
         model(X[..., :2])
     with pytest.raises(MaskError, match="sequence 1 has padding before its end: put the padding after"):
         model(X, torch.tensor([[True] * 4, [False, True, True, True]]))
-    with pytest.raises(MaskError, match="sequence 0 has no real position"):
+    with pytest.raises(MaskError, match="sequence 0 contains only padding"):
         model(X, torch.zeros(2, 4, dtype=torch.bool))
     with pytest.raises(ShapeError, match=r"give 2 layers of \(1, 8\), or none to start"):
         model.stream(X[:1], model.stream(X).states)
     with pytest.raises(InputError, match="token id 12"):
         Recurrent(recurrent_tiny(TOKENS, 5))(torch.full((1, 3), 12))
     nn.init.constant_(model.stack.layers[1].onward.WH.weight, float("nan"))
-    with pytest.raises(InputError, match=r"stack\.layers\.1\.onward\.WH\.weight holds nan"):
+    with pytest.raises(InputError, match=r"stack\.layers\.1\.onward\.WH\.weight is nan"):
         model(X)
 
 
@@ -608,7 +608,7 @@ def test_mistakes() -> None:
     with pytest.raises(ShapeError, match="the states have shapes"):
         model.decode(Y, model.encode(X), model.encode(X[:1]).states)
     nn.init.constant_(model.decoder.layers[0].onward.WX.weight, float("nan"))
-    with pytest.raises(InputError, match=r"weight decoder\.layers\.0\.onward\.WX\.weight holds nan"):
+    with pytest.raises(InputError, match=r"weight decoder\.layers\.0\.onward\.WX\.weight is nan"):
         model(X, Y)
 
 

@@ -217,7 +217,7 @@ def test_convolutional_sequence_dropout_acts_in_training_alone() -> None:
 def test_a_weight_that_is_not_a_number_is_named() -> None:
     model = ConvNet1d(convolutional_sequence_tiny(CONVOLUTIONAL_SEQUENCE_TOKENS, 5))
     nn.init.constant_(model.blocks[2].W1.W.bias, float("nan"))
-    with pytest.raises(InputError, match=r"weight blocks\.2\.W1\.W\.bias holds nan at \[0\]: load it again"):
+    with pytest.raises(InputError, match=r"weight blocks\.2\.W1\.W\.bias is nan at \[0\]: load the weights again"):
         model(ids(1, 4))
 
 
@@ -321,7 +321,7 @@ def test_other_mistakes() -> None:
         FrameWindow(features=2, length=0)
     model = MLP(mlp_tiny(IMAGE, 5))
     nn.init.constant_(model.layers[0].W.bias, float("nan"))
-    with pytest.raises(InputError, match=r"weight layers\.0\.W\.bias holds nan"):
+    with pytest.raises(InputError, match=r"weight layers\.0\.W\.bias is nan"):
         model(INPUTS["image"][1])
 
 

@@ -469,7 +469,7 @@ def test_configs_that_describe_no_model(refused) -> None:  # type: ignore[no-unt
     memory = replace(tiny.target.block, cross=heads(12, 3, memory_width=8))
     refused(
         ConfigError,
-        "the decoder does not attend to a memory 12 wide: give its block cross=",
+        "the decoder's cross-attention does not take a memory of width 12: give its block cross=",
         lambda: replace(tiny, target=replace(tiny.target, block=memory)),
     )
 
@@ -495,4 +495,4 @@ def test_a_weight_that_is_not_a_number_is_named(name: str, refused) -> None:  # 
     model = build_whisper()
     with torch.no_grad():
         model.get_parameter(name).view(-1)[0] = math.nan
-    refused(InputError, f"weight {name} holds nan", lambda: model(sound_whisper(), TARGET))
+    refused(InputError, f"weight {name} is nan", lambda: model(sound_whisper(), TARGET))

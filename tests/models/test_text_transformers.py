@@ -152,8 +152,8 @@ def test_decoder_mistakes(refused) -> None:  # type: ignore[no-untyped-def]
     model = build_decoder(DECODER_CONFIGS["plain"])
     long = torch.zeros(1, 49, dtype=torch.long)
     refused(ShapeError, "position 48 is beyond the 48 learned positions: shorten the input", lambda: model(long))
-    refused(InputError, "token -3 is not among the 50 known: use 0 to 49", lambda: model(torch.tensor([[-3]])))
-    text = "the cache has room for 4 positions, got 10: make it longer, or stop earlier"
+    refused(InputError, "token -3 is outside the vocabulary of 50: use 0 to 49", lambda: model(torch.tensor([[-3]])))
+    text = "the cache has room for 4 positions, got 10: create a longer cache, or generate fewer tokens"
     refused(ShapeError, text, lambda: model(DECODER_TOKENS, cache=model.cache(4)))
 
 
@@ -162,7 +162,7 @@ def test_decoder_a_weight_that_is_not_a_number_is_named(name: str, refused) -> N
     model = build_decoder(DECODER_CONFIGS["untied"])
     with torch.no_grad():
         model.get_parameter(name).view(-1)[3] = math.inf
-    refused(InputError, f"weight {name} holds inf at [", lambda: model(DECODER_TOKENS))
+    refused(InputError, f"weight {name} is inf at [", lambda: model(DECODER_TOKENS))
 
 
 ENCODER_TOKENS = torch.tensor([[3, 1, 4, 1, 5], [9, 2, 6, 5, 3]])
@@ -288,11 +288,11 @@ def test_encoder_mistakes(refused) -> None:  # type: ignore[no-untyped-def]
     refused(ConfigError, "this encoder has no classes: build it with classes=…", lambda: model.classify(ENCODER_TOKENS))
     refused(ConfigError, "there is no pooling 'last': choose first, mean or max", lambda: pool(X, None, "last"))  # type: ignore[arg-type]
     real = torch.tensor([[True] * 5, [False] * 5])
-    refused(InputError, "sequence 1 has no real token: leave empty sequences out", lambda: pool(X, real, "mean"))
+    refused(InputError, "sequence 1 contains only padding: leave empty sequences out", lambda: pool(X, real, "mean"))
     text = "real is bool of (2, 4) for vectors of (2, 5): give a boolean for each token, True where it is real"
     refused(MaskError, text, lambda: pool(X, real[:, 1:], "mean"))
     refused(MaskError, "real is int64 of (2, 5) for vectors of (2, 5)", lambda: pool(X, real.long(), "mean"))
-    refused(InputError, "token 50 is not among the 50 known: use 0 to 49", lambda: model(torch.tensor([[50]])))
+    refused(InputError, "token 50 is outside the vocabulary of 50: use 0 to 49", lambda: model(torch.tensor([[50]])))
 
 
 @pytest.mark.parametrize(
@@ -312,7 +312,7 @@ def test_encoder_a_weight_that_is_not_a_number_is_named(name: str, run: str, ref
     X = model(ENCODER_TOKENS)
     with torch.no_grad():
         model.get_parameter(name).view(-1)[0] = math.nan
-    text = f"weight {name} holds nan at [0"
+    text = f"weight {name} is nan at [0"
     refused(InputError, text, lambda: getattr(model, run)(ENCODER_TOKENS if run in ("forward", "classify") else X))
 
 
@@ -512,12 +512,12 @@ def test_seq2seq_mistakes(refused) -> None:  # type: ignore[no-untyped-def]
     for block in (config.source.block, narrow):
         refused(
             ConfigError,
-            "the decoder does not attend to a memory 16 wide: give its block cross=heads(…, memory_width=…) of",
+            "the decoder's cross-attention does not take a memory of width 16: give its block cross=heads(",
             lambda block=block: replace(config, target=replace(config.target, block=block)),
         )
     model = build_seq2seq(config)
-    refused(InputError, "token 40 is not among the 40 known", lambda: model(torch.tensor([[40]]), TARGET[:1]))
-    refused(InputError, "token 77 is not among the 40 known", lambda: model(SOURCE[:1], torch.tensor([[77]])))
+    refused(InputError, "token 40 is outside the vocabulary of 40", lambda: model(torch.tensor([[40]]), TARGET[:1]))
+    refused(InputError, "token 77 is outside the vocabulary of 40", lambda: model(SOURCE[:1], torch.tensor([[77]])))
 
 
 @pytest.mark.parametrize("name", ["encoder.0.attention.WK.weight", "decoder.1.cross.WV.bias", "word_head.W.weight"])
@@ -525,4 +525,4 @@ def test_seq2seq_a_weight_that_is_not_a_number_is_named(name: str, refused) -> N
     model = build_seq2seq(replace(SEQ2SEQ_CONFIGS["vaswani"], tied=False))
     with torch.no_grad():
         model.get_parameter(name).view(-1)[0] = math.nan
-    refused(InputError, f"weight {name} holds nan at [0", lambda: model(SOURCE, TARGET))
+    refused(InputError, f"weight {name} is nan at [0", lambda: model(SOURCE, TARGET))

@@ -358,8 +358,16 @@ def test_defaults_of_heads() -> None:
 def test_inputs_that_do_not_fit(refused) -> None:  # type: ignore[no-untyped-def]
     layer = build(heads(8, 2, memory_width=6))
     X, Z = normal(2, 3, 8), normal(2, 5, 6)
-    refused(ShapeError, "vectors are 7 wide, the layer 8: feed it its own width", lambda: layer(X[..., :7], Z))
-    refused(ShapeError, "vectors are 5 wide, the layer 6: feed it its own width", lambda: layer(X, Z[..., :5]))
+    refused(
+        ShapeError,
+        "the input has width 7, the layer expects 8: give it vectors of that width",
+        lambda: layer(X[..., :7], Z),
+    )
+    refused(
+        ShapeError,
+        "the input has width 5, the layer expects 6: give it vectors of that width",
+        lambda: layer(X, Z[..., :5]),
+    )
     refused(ShapeError, "batch and heads are (2, 2) of queries, (1, 2) of keys", lambda: layer(X, Z[:1]))
     shape = "attention received tokens of shape (3, 8): give (batch, tokens, width)"
     refused(ShapeError, shape, lambda: layer(X[0], Z))

@@ -186,7 +186,7 @@ def test_blocks_dropout_is_on_while_training_only() -> None:
 
 def test_blocks_mistakes(refused) -> None:  # type: ignore[no-untyped-def]
     ffn = FeedForwardConfig(width=8, hidden=4)
-    widths = "parts of one block are [6, 8] wide: give all of them the model's width"
+    widths = "the parts of a block have different widths [6, 8]: give all of them the model's width"
     refused(ConfigError, widths, lambda: BlockConfig(attention=heads(6, 2), ffn=ffn))
     refused(ConfigError, widths, lambda: BlockConfig(attention=heads(8, 2), cross=heads(6, 2), ffn=ffn))
     place = "norms are placed 'mid': choose pre (before each branch) or post (after it)"
@@ -330,7 +330,7 @@ def test_stack_mistakes(refused) -> None:  # type: ignore[no-untyped-def]
     refused(ShapeError, text, lambda: stack(X, cache=stack.cache(4)[:1]))
     refused(ShapeError, "the input has width 7, the norm 8: give it vectors of", lambda: stack(X[..., :7]))
     block = stack.get_submodule("0").config
-    wide = "rotary positions turn 6 columns of heads that are 4 wide: turn at most 4"
+    wide = "rotary positions turn 6 columns of heads that are 4 wide: rotate at most 4 columns"
     refused(ConfigError, wide, lambda: Stack(block, 1, positions=Rotary(width=6)))
     for bias in (Alibi(heads=1), Relative(heads=1)):  # a bias for one head would fit any number of them
         text = "a relative bias for 1 heads in blocks of 2: give it as many heads as attention has"
@@ -449,7 +449,7 @@ def test_feedforward_mistakes(refused) -> None:  # type: ignore[no-untyped-def]
     refused(ConfigError, size, lambda: config(width=4, hidden=0))
     dropout = "dropout is 1.5: choose a probability from 0 up to, not including, 1"
     refused(ConfigError, dropout, lambda: config(width=4, hidden=4, dropout=1.5))
-    width = "vectors are 5 wide, the layer 6: feed it its own width"
+    width = "the input has width 5, the layer expects 6: give it vectors of that width"
     refused(ShapeError, width, lambda: build_feedforward()(torch.zeros(2, 5, dtype=torch.float64)))
 
 

@@ -127,7 +127,7 @@ def test_mistakes(refused) -> None:  # type: ignore[no-untyped-def]
     part = torch.zeros(2, 1, 3, 4)
     full = StaticCache(4)
     full.append(part, part)
-    room = "the cache has room for 4 positions, got 6: make it longer, or stop earlier"
+    room = "the cache has room for 4 positions, got 6: create a longer cache, or generate fewer tokens"
     refused(ShapeError, room, lambda: full.append(part, part))
     for cache in (StaticCache(9), SlidingCache(9)):
         cache.append(part, part)

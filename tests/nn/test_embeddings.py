@@ -74,9 +74,11 @@ def test_taps_see_positions_and_the_sum() -> None:
 def test_tokens_that_are_mistakes(refused) -> None:  # type: ignore[no-untyped-def]
     embed = TokenEmbedding(10, 6, segments=2)
     known = torch.tensor([[1, 2]])
-    refused(InputError, "token 10 is not among the 10 known: use 0 to 9", lambda: embed(torch.tensor([[1, 10, 11]])))
-    refused(InputError, "token -1 is not among the 10 known: use 0 to 9", lambda: embed(torch.tensor([[-1]])))
-    refused(InputError, "segment 2 is not among the 2 known", lambda: embed(known, None, torch.tensor([[0, 2]])))
+    refused(
+        InputError, "token 10 is outside the vocabulary of 10: use 0 to 9", lambda: embed(torch.tensor([[1, 10, 11]]))
+    )
+    refused(InputError, "token -1 is outside the vocabulary of 10: use 0 to 9", lambda: embed(torch.tensor([[-1]])))
+    refused(InputError, "segment 2 is outside the vocabulary of 2", lambda: embed(known, None, torch.tensor([[0, 2]])))
     refused(ShapeError, "segments are (1, 1), tokens (1, 2): give", lambda: embed(known, None, torch.tensor([[0]])))
     refused(ShapeError, "tokens of shape (2,): give (batch, tokens)", lambda: embed(torch.tensor([1, 2])))
     refused(InputError, "tokens are float32: give int64 or int32", lambda: embed(torch.tensor([[1.0]])))

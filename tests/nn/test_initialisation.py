@@ -93,5 +93,5 @@ def test_on_the_meta_device_nothing_is_filled() -> None:
 
 
 def test_a_vector_of_another_width(refused) -> None:  # type: ignore[no-untyped-def]
-    text = "vectors are 5 wide, the layer 3: feed it its own width"
+    text = "the input has width 5, the layer expects 3: give it vectors of that width"
     refused(ShapeError, text, lambda: Linear(3, 4)(torch.zeros(2, 5)))

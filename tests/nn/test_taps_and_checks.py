@@ -84,7 +84,7 @@ def test_the_weight_is_named(refused) -> None:  # type: ignore[no-untyped-def]
     require_finite_weights(model)
     with torch.no_grad():
         model[1].weight[2, 1] = math.nan
-    text = "weight 1.weight holds nan at [2, 1]: load it again, or an earlier one"
+    text = "weight 1.weight is nan at [2, 1]: load the weights again, or an earlier checkpoint"
     refused(InputError, text, lambda: require_finite_weights(model))
     refused(InputError, text, lambda: require_finite(model(torch.ones(1, 2)), model))
     with torch.no_grad():

@@ -38,7 +38,7 @@ def test_what_is_refused(gpt2: Path, edited: Callable[..., Path], refused: Any) 
     refused(InputError, "the model's folder has no chat template", lambda: render_chat(plain, CHAT))
     model = load(edited(gpt2, tokenizer_config={"chat_template": TEMPLATE}))
     late = lambda: render_chat(model, CHAT[::-1])
-    refused(InputError, "the chat template refuses (system comes first)", late)
+    refused(InputError, "the chat template rejects these messages (system comes first)", late)
     refused(InputError, "the chat has no messages", lambda: render_chat(model, []))
 
 

@@ -93,7 +93,7 @@ def test_a_sentence_that_is_too_long_is_counted(tmp_path: Path, refused: Callabl
     assert found == {"bleu": metrics.bleu(said, meant), "chrf": metrics.chrf(said, meant), "sentences": 1}
     assert faults.summary() == ["sentence of more than 128 tokens: 1 (one.tsv line 2)"]
     (tmp_path / "none.tsv").write_text(long)
-    says = "no sentence is within the model's context of 128 tokens: give shorter ones"
+    says = "every sentence exceeds the model's context of 128 tokens: give shorter ones"
     refused(InputError, says, lambda: evaluate(model, tmp_path / "none.tsv"))
 
 

@@ -147,7 +147,11 @@ def test_what_is_refused(gpt2: Path, bert: Path, refused: Any) -> None:
     )
     refused(InputError, "the prompt has no tokens", lambda: generate(model, ""))
     refused(InputError, "this Encoder cannot generate text", lambda: generate(load(bert), "a"))
-    refused(ConfigError, "num_beams=2 and sampling at once", lambda: generate(model, "a", num_beams=2, temperature=1.0))
+    refused(
+        ConfigError,
+        "num_beams=2 cannot be combined with sampling",
+        lambda: generate(model, "a", num_beams=2, temperature=1.0),
+    )
     messages: Any = [{"role": "user", "content": ""}]
     refused(InputError, "messages were given with chat=False", lambda: generate(model, messages, chat=False))
 

@@ -136,7 +136,7 @@ def test_it_is_not_trained() -> None:
 
 @pytest.mark.parametrize("kind", ["recurrent", "mlp"])
 def test_a_model_without_blocks_is_refused(kind: str) -> None:
-    with pytest.raises(InputError, match=r"computes Transformer blocks, and a .* has none"):
+    with pytest.raises(InputError, match=r"runs Transformer blocks, and a .* has none"):
         use_engine(make(kind)[0], "onnxruntime")
 
 

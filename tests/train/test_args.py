@@ -114,7 +114,7 @@ def test_yaml_holds_what_is_not_a_default(tmp_path: Path, refused: Any) -> None:
     refused(ConfigError, "bad.yaml: steps is 1.5: give a whole number", lambda: read("steps: 1.5"))
     refused(ConfigError, "bad.yaml: augment is 'sometimes': give true or false", lambda: read("augment: sometimes"))
     refused(InputError, f"{tmp_path / 'bad.yaml'} is not YAML (", lambda: read("a: [1"))
-    refused(InputError, f"{tmp_path / 'bad.yaml'} holds a list", lambda: read("- 1"))
+    refused(InputError, f"{tmp_path / 'bad.yaml'} contains a list", lambda: read("- 1"))
     refused(InputError, f"{tmp_path / 'no.yaml'} cannot be read (", lambda: TrainArgs.read(tmp_path / "no.yaml"))
 
 

@@ -45,7 +45,7 @@ def test_one_process_has_nothing_to_shard(refused) -> None:  # type: ignore[no-u
         with process_group(True, torch.device("cpu")):
             pass
 
-    refused(ConfigError, "--fsdp needs several processes, and there is 1: start them with torchrun", shard)
+    refused(ConfigError, "--fsdp needs several processes, but there is one: start them with torchrun", shard)
 
 
 def test_alone_everything_is_as_it_is() -> None:

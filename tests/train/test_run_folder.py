@@ -139,7 +139,10 @@ def test_a_full_disk_at_the_start_is_one_line(tmp_path: Path) -> None:
         "    sys.stdout.write(str(error))\n"
     )
     run = subprocess.run([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True, check=True)
-    assert run.stdout == f"{tmp_path / 'run'} cannot be written (File too large): make room, or choose another folder"
+    assert (
+        run.stdout
+        == f"{tmp_path / 'run'} cannot be written (File too large): free some disk space, or choose another folder"
+    )
 
 
 @pytest.mark.parametrize("count", [1, 2])

@@ -109,7 +109,7 @@ def test_a_full_disk(small_disk: Path) -> None:
         state.save(folder, 2, big, {"step": 2}, ALONE)
     said = str(caught.value)
     assert "the checkpoint of step 2 could not be written (No space left on device)" in said
-    assert f"the last good checkpoint is {good}: make room and resume" in said
+    assert f"the last good checkpoint is {good}: free some disk space and resume" in said
     assert "\n" not in said
     assert sorted((folder / "state").iterdir()) == [good], "nothing half-written stays"
     assert state.load(good, tensors(0), ALONE)["step"] == 1

@@ -85,7 +85,7 @@ def test_mistakes_from_python(refused: Callable[..., None]) -> None:
     refused(ConfigError, "--task 'sing' is unknown: choose classify", lambda: gf.train("sing", "x"))
     said = "the arguments: there is no option 'learning_rate': did you mean lr?"
     refused(ConfigError, said, lambda: gf.train("classify", "uci-digits", learning_rate=0.1))
-    refused(ConfigError, "resume without an output folder", lambda: gf.train("classify", "x", resume=True))
+    refused(ConfigError, "resume needs an output folder", lambda: gf.train("classify", "x", resume=True))
 
 
 def test_lines_that_were_left_out(pairs: Path) -> None:

@@ -44,7 +44,9 @@ def heads_of(f: Fields, width: int) -> int:
     if "num_heads" in args.raw:
         return args.size("num_heads")
     if (size, width) not in HEADS:
-        raise ConfigError(f"no {size!r} of timm is {width} wide", "set model_args.num_heads in config.json")
+        raise ConfigError(
+            f"timm's {size!r} models do not have width {width}", "set model_args.num_heads in config.json"
+        )
     return HEADS[size, width]
 
 

@@ -19,7 +19,7 @@ def empty(build: Callable[[Any], nn.Module], config: Any) -> nn.Module:
     except GlassError:
         raise
     except (RuntimeError, ValueError, OverflowError, MemoryError) as error:
-        fact = f"a {type(config).__name__} of which no model can be made ({str(error).splitlines()[0][:80]})"
+        fact = f"a {type(config).__name__} that no model can be built from ({str(error).splitlines()[0][:80]})"
         raise ConfigError(fact, "choose sizes that fit a machine and probabilities from 0 to 1") from None
 
 
@@ -58,5 +58,5 @@ def require_numbers(name: str, value: Tensor) -> None:
         return
     flat = value.reshape(-1)
     place = int((~torch.isfinite(flat)).nonzero()[0])
-    fact = f"weight {name} holds {float(flat[place])} at index {place}"
-    raise CheckpointError(fact, "the checkpoint is damaged; get it again, or an earlier one")
+    fact = f"weight {name} is {float(flat[place])} at index {place}"
+    raise CheckpointError(fact, "the checkpoint is damaged; download it again, or use an earlier one")

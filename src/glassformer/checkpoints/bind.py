@@ -49,15 +49,17 @@ class Binding:
         missing = [name for name in wanted if name not in shapes]
         if missing:
             more = f" and {len(missing) - 1} more" if len(missing) > 1 else ""
-            fact = f"weight {missing[0]}{more} is missing, for our {ours[missing[0]]}"
-            raise CheckpointError(fact, "get all files of the checkpoint; nothing was loaded")
+            fact = f"weight {missing[0]}{more}, our {ours[missing[0]]}, is missing"
+            raise CheckpointError(fact, "download all files of the checkpoint; nothing was loaded")
         for name, weight in wanted.items():
             if shapes[name] != tuple(weight.shape):
                 fact = f"weight {name} is {_times(shapes[name])}, and config.json asks for {_times(weight.shape)}"
                 raise CheckpointError(f"{fact} (our {ours[name]})", "config.json and weights do not belong together")
             if dtypes[name] not in WEIGHTS:
                 kind = str(dtypes[name]).removeprefix("torch.")
-                raise CheckpointError(f"weight {name} holds {kind}", "get the checkpoint unquantised, in 16 or 32 bits")
+                raise CheckpointError(
+                    f"weight {name} has dtype {kind}", "use an unquantised checkpoint in 16 or 32 bits"
+                )
 
 
 def bind(family: Family, model: nn.Module, config: Any, names: Iterable[str] | None = None) -> Binding:
@@ -120,7 +122,7 @@ def require_no_spare(
             why = f", and it is not a copy of {twins[0]}" if twins else ""
             raise CheckpointError(
                 f"weight {name} has no place in the model that config.json describes{why}",
-                "the file holds more than the model uses; nothing was loaded",
+                "the file contains weights that the model does not use; nothing was loaded",
             )
 
 

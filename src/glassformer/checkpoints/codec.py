@@ -22,7 +22,7 @@ def encode(value: Any) -> Any:
         return [encode(one) for one in value]
     if value is None or isinstance(value, bool | int | float | str):
         return value
-    raise ConfigError(f"a config holds {value!r}", "only numbers, words and configs can be saved")
+    raise ConfigError(f"a config contains {value!r}", "only numbers, strings and configs can be saved")
 
 
 def decode(kind: Any, value: Any, where: str = "config") -> Any:

@@ -32,7 +32,9 @@ def published_weights(model: nn.Module, family: str | None = None) -> dict[str, 
     origin = origin_of(model)
     name = family or (origin.family if origin is not None else "")
     if name not in FAMILIES:
-        raise ConfigError(f"this model is of no published family ({name!r})", f"choose one of {', '.join(FAMILIES)}")
+        raise ConfigError(
+            f"this model does not belong to a published family ({name!r})", f"choose one of {', '.join(FAMILIES)}"
+        )
     own = origin.names if origin is not None and origin.family == name else None
     binding = bind(FAMILIES[name], model, model.config, own)
     tensors = binding.write({key: weight.detach() for key, weight in model.named_parameters()})
@@ -49,7 +51,7 @@ def save_published(
     """
     origin, folder = origin_of(model), Path(folder)
     if origin is None or origin.family not in FAMILIES:
-        raise ConfigError("this model is of no published family", "save it with `save`")
+        raise ConfigError("this model does not belong to a published family", "save it with `save`")
     binding = bind(FAMILIES[origin.family], model, model.config, names or None)
     tensors = binding.write({key: weight.detach() for key, weight in model.named_parameters()})
     own = {name: tensor.contiguous().clone() for name, tensor in tensors.items() if not name.startswith(PREFIX)}
@@ -131,8 +133,8 @@ def describe(model: nn.Module, origin: Origin) -> Origin:
             names = {key: key for key in tensors}
             return replace(origin, family=name, raw={**raw, "dtype": "float32"}, names=names)
     known = ", ".join(name for name, family in FAMILIES.items() if family.describe is not None)
-    fact = f"this {type(model).__name__} computes what no published architecture does ({known} were compared)"
-    raise ConfigError(fact, "use the folder as it is with glassformer, or export it with --onnx")
+    fact = f"this {type(model).__name__} differs from every published architecture ({known} were compared)"
+    raise ConfigError(fact, "load the folder with glassformer, or export it with --onnx")
 
 
 def _without_dropout(config: Any) -> Any:

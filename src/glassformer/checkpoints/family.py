@@ -60,8 +60,8 @@ class Family:
                 plain = self.prefix + plain
             if not self._known(plain):
                 raise CheckpointError(
-                    f"weight {name} has no place in a model of the family {self.name}",
-                    "the file holds more than the model uses; nothing was loaded",
+                    f"weight {name} does not belong to a model of the family {self.name}",
+                    "the file contains weights that the model does not use; nothing was loaded",
                 )
             if plain in found:
                 raise CheckpointError(f"weights {found[plain]} and {name} are both {plain}", "keep one of them")

@@ -104,7 +104,7 @@ class Fields:
         if isinstance(value, list) and value:
             value = value[0]
         if type(value) is not int:
-            raise ConfigError(f"{name} is {_short(value)} in config.json", "it must be the number of a token")
+            raise ConfigError(f"{name} is {_short(value)} in config.json", "it must be a token id")
         return value
 
     def flag(self, name: str, default: bool) -> bool:
@@ -140,7 +140,7 @@ class Fields:
         value = self.raw.get(name)
         value = default if value is None else value
         if value is None:
-            raise ConfigError(f"config.json has no {name}", "get the config.json that belongs to the weights")
+            raise ConfigError(f"config.json has no {name}", "download the config.json of these weights")
         return value
 
 

@@ -25,7 +25,7 @@ def read_json(path: Path, largest: int = LARGEST) -> Any:
 def read_object(path: Path, largest: int = LARGEST) -> dict[str, Any]:
     found = read_json(path, largest)
     if not isinstance(found, dict):
-        raise CheckpointError(f"{path} holds a {type(found).__name__}", "it must be a JSON object")
+        raise CheckpointError(f"{path} contains a {type(found).__name__}", "it must be a JSON object")
     return found
 
 
@@ -34,5 +34,7 @@ def inside(folder: Path, name: Any) -> Path:
     if name == "":
         return folder
     if not isinstance(name, str) or Path(name).name != name or name == "..":
-        raise CheckpointError(f"a file of {folder} points to {str(name)[:80]!r}", "parts lie directly in the folder")
+        raise CheckpointError(
+            f"a file of {folder} points to {str(name)[:80]!r}", "all parts must be in the folder itself"
+        )
     return folder / name

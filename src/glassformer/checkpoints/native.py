@@ -90,7 +90,7 @@ def load(folder: Path, *, dtype: torch.dtype | None = None, check: bool = True) 
     text = (folder / CARD).read_text(encoding="utf-8")
     card = read_object(folder / CARD)
     if card.get("format") != FORMAT:
-        raise CheckpointError(f"{CARD} is of format {card.get('format')!r}", f"this version reads format {FORMAT}")
+        raise CheckpointError(f"{CARD} has format {card.get('format')!r}", f"this version supports format {FORMAT}")
     build, config_class = architecture(str(card.get("kind")))
     weights = open_weights(folder)
     if weights.metadata.get("card") != _digest(text):
@@ -142,7 +142,7 @@ def _require_plausible(config: Any, weights: int, numbers: int) -> None:
     for where, size in _sizes(config):
         most = min(weights, DEEPEST) if where == "depth" else numbers
         if where not in ("length", "rate") and size > most:
-            fact = f"{where} is {size} in {CARD}, and {ONE} holds {numbers} numbers in {weights} weights"
+            fact = f"{where} is {size} in {CARD}, and {ONE} contains {numbers} numbers in {weights} weights"
             raise ConfigError(fact, "the two do not belong together")
 
 

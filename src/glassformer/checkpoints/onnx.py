@@ -207,7 +207,7 @@ def _compared(call: Call, path: Path) -> float | None:
             ours = call(*example.values())
         worst = max(worst, float((torch.from_numpy(theirs) - ours).abs().max() / ours.abs().max()))
     if not worst <= APART:
-        raise CheckpointError(f"the ONNX file differs from the model by {worst:.1e}", "it was not kept")
+        raise CheckpointError(f"the ONNX file differs from the model by {worst:.1e}", "it was deleted")
     return worst
 
 

@@ -92,7 +92,7 @@ def parity(folder: str | Path, *, seed: int = 0) -> Report:
     model = load(folder)
     origin = origin_of(model)
     if origin is None or origin.family not in FAMILIES:
-        raise ConfigError(f"{folder} is of no published family", "compare a published folder")
+        raise ConfigError(f"{folder} does not belong to a published family", "compare a published folder")
     family = FAMILIES[origin.family]
     if not family.architectures:
         fact = f"transformers has no class for the family {family.name}"

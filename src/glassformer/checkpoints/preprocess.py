@@ -62,7 +62,7 @@ class Preprocess:
     def __post_init__(self) -> None:
         if len(self.mean or ()) != len(self.std or ()) or not all(self.std or ()):
             fact = f"image_mean is {self.mean} and image_std {self.std}"
-            raise ConfigError(fact, "give as many values of each, and no std of 0")
+            raise ConfigError(fact, "give the same number of values of each, and no std of 0")
 
     def __call__(self, image: Image.Image) -> Float[Tensor, "c H W"]:
         image = opaque(image, "L" if self.mean is not None and len(self.mean) == 1 else "RGB")
@@ -84,7 +84,7 @@ class Preprocess:
         shapes = sorted({tuple(one.shape[1:]) for one in made})
         if len(shapes) != 1:
             fact = f"images become {', '.join(f'{h}×{w}' for h, w in shapes) or 'nothing'}"
-            raise InputError(fact, "give some, and those of other sizes one by one")
+            raise InputError(fact, "give at least one image, and images of different sizes one by one")
         return torch.stack(made)
 
     def _cropped(self, image: Image.Image, rows: int, columns: int) -> Image.Image:
@@ -102,7 +102,9 @@ def shortest(image: Image.Image, side: int) -> tuple[int, int]:
     short, long = sorted(image.size)
     longer = int(side * long / short)
     if longer > LARGEST:
-        raise InputError(f"an image of {image.width}×{image.height} would be {longer} long", "cut it first")
+        raise InputError(
+            f"an image of {image.width}×{image.height} would be resized to {longer} pixels", "crop it first"
+        )
     return (longer, side) if image.height > image.width else (side, longer)
 
 
@@ -123,7 +125,7 @@ def open_image(path: str | Path | IO[bytes]) -> Image.Image:
             with Image.open(path) as image:
                 upright = ImageOps.exif_transpose(image)
     except FileNotFoundError:
-        raise InputError(f"there is no {name}", "give the file of an image") from None
+        raise InputError(f"there is no {name}", "give an image file") from None
     except Exception as error:  # Pillow's readers raise arbitrary errors on damaged files
         known = "not an image" if isinstance(error, UnidentifiedImageError) else getattr(error, "strerror", None)
         reason = known or error
@@ -144,7 +146,7 @@ def image_of(value: Any) -> Image.Image:
     x = value[..., 0] if value.ndim == 3 and value.shape[-1] == 1 else value
     if x.dtype.kind == "f":
         if x.size and (x.min() < 0 or x.max() > 1):
-            raise InputError("an image of floats outside 0 to 1", "leave out its normalisation")
+            raise InputError("an image has float values outside 0 to 1", "give it without normalisation")
         x = np.rint(255 * x)
     elif x.dtype == np.uint16:
         x = np.rint(x / 257)
@@ -185,7 +187,9 @@ def of_hugging_face(raw: Mapping[str, Any], usual: str = "") -> Preprocess:
     for ending in ("Fast", "Pil", "ImageProcessor", "FeatureExtractor"):
         name = name.removesuffix(ending)
     if name not in CLASSES:
-        raise ConfigError(f"images are prepared by {name[:60]!r} in {FILE}", f"known are {', '.join(CLASSES)}")
+        raise ConfigError(
+            f"the image processor {name[:60]!r} in {FILE} is not supported", f"known are {', '.join(CLASSES)}"
+        )
     if raw.get("do_pad"):
         raise ConfigError(f"do_pad is set in {FILE}", "supported are resize, center crop, rescale, normalize")
     said = {name: value for name, value in raw.items() if value is not None}
@@ -212,7 +216,7 @@ def of_timm(raw: Mapping[str, Any]) -> Preprocess:
     rows, columns = _sides(sizes[1:] if isinstance(sizes, list | tuple) else sizes, "input_size")
     if rows != columns or given.get("crop_mode", "center") != "center":
         fact = f"images are cut to {rows}×{columns}, crop_mode {str(given.get('crop_mode'))[:40]!r}"
-        raise ConfigError(fact, "supported are squares from the center")
+        raise ConfigError(fact, "only centre crops to squares are supported")
     share = _number(given.get("crop_pct", 0.875), "crop_pct")
     if not 0 < share <= 1:
         raise ConfigError(f"crop_pct is {share}", "it must be above 0, up to 1")

@@ -117,11 +117,13 @@ def _sharded(folder: Path) -> Weights:
         for name, entry in read_header(folder / shard).entries.items():
             if places.get(name) != shard:
                 fact = f"weight {name} is in {shard}, and {INDEX} places it in {places.get(name)}"
-                raise CheckpointError(fact, "get index and shards from the same place")
+                raise CheckpointError(fact, "download the index and the shards from the same place")
             entries[name] = entry
     for name, shard in places.items():
         if name not in entries:
-            raise CheckpointError(f"weight {name} is not in {shard} where {INDEX} places it", "get the shard again")
+            raise CheckpointError(
+                f"weight {name} is not in {shard} where {INDEX} places it", "download the shard again"
+            )
     return Weights(entries)
 
 

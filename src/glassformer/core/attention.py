@@ -171,13 +171,13 @@ def default_beta(Q: Tensor, beta: float | None) -> float:
 def require_match(Q: Tensor, K: Tensor) -> None:
     if not Q.is_floating_point() or Q.dtype != K.dtype:
         q, k = (str(part.dtype).removeprefix("torch.") for part in (Q, K))
-        raise InputError(f"queries are {q} and keys {k}", "give both in one type of real numbers")
+        raise InputError(f"queries are {q} and keys {k}", "give both the same floating-point dtype")
     if Q.shape[-1] != K.shape[-1]:
         raise ShapeError(
-            f"queries are {Q.shape[-1]} wide and keys {K.shape[-1]}", "project both to one width before their product"
+            f"queries have width {Q.shape[-1]} and keys width {K.shape[-1]}", "project both to the same width"
         )
     if K.shape[-2] == 0:
-        raise ShapeError("there are 0 keys, so that no query may attend to anything", "give at least one key")
+        raise ShapeError("there are no keys to attend to", "give at least one key")
 
 
 def require_pairs(K: Tensor, V: Tensor) -> None:
@@ -201,7 +201,10 @@ def require_batch(Q: Tensor, K: Tensor, V: Tensor) -> None:
 def checked_mask(mask: Tensor, S: torch.Size) -> Tensor:
     """Return the mask if it fits scores of shape S and leaves every query at least one key; raise otherwise."""
     if mask.dtype != torch.bool:
-        raise MaskError(f"the mask holds {str(mask.dtype).removeprefix('torch.')}", "give booleans, True = may attend")
+        raise MaskError(
+            f"the mask has dtype {str(mask.dtype).removeprefix('torch.')}",
+            "give a boolean mask, in which True = may attend",
+        )
     if not _fits(mask, S):
         raise MaskError(
             f"a mask of shape {tuple(mask.shape)} does not fit scores of shape {tuple(S)}",

@@ -32,7 +32,7 @@ def window(
 ) -> Bool[Tensor, "t s"]:
     """M[p, j] = (p − width < j ≤ p) if causal, else (|j − p| ≤ (width − 1)/2): a sliding window of `width` keys."""
     if width < 1:
-        raise MaskError(f"a window of width {width} shows nothing", "choose a width of at least 1")
+        raise MaskError(f"window width must be at least 1, got {width}", "choose a width of at least 1")
     if not causal and width % 2 == 0:
         fact = f"a window of width {width} has no centre"
         raise MaskError(fact, f"choose an odd width ({width - 1} or {width + 1}), or a causal window")

@@ -34,7 +34,7 @@ def frequencies(width: int, *, base: Number = 10000.0, divisor: str = "d/2") -> 
     """
     require_choice("divisor", divisor, ("d/2", "d/2-1"))
     if width < 1:
-        raise ShapeError(f"a code of width {width} has no columns", "choose a width of at least 1")
+        raise ShapeError(f"width must be at least 1, got {width}", "choose a width of at least 1")
     if divisor == "d/2-1" and (width % 2 or width < 4):
         raise ShapeError(f"width {width} has no divisor d/2-1", "choose an even width of at least 4, or divisor d/2")
     over = width / 2 if divisor == "d/2" else width / 2 - 1
@@ -91,7 +91,7 @@ def shift_matrix(
     """
     require_choice("layout", layout, (INTERLEAVED, HALVES))
     if width % 2:
-        raise ShapeError(f"width {width} leaves one sine without its cosine", "choose an even width")
+        raise ShapeError(f"width {width} is odd, and sines and cosines come in pairs", "choose an even width")
     b = shift * frequencies(width, base=base, divisor=divisor)
     i = torch.arange(width // 2)
     sin, cos = (2 * i, 2 * i + 1) if layout == INTERLEAVED else (i, i + width // 2)
@@ -116,7 +116,7 @@ def sincos_2d(
     """
     require_choice("first", first, ("columns", "rows"))
     if width % 4:
-        raise ShapeError(f"width {width} does not split into four quarters", "choose a width that 4 divides")
+        raise ShapeError(f"width {width} is not a multiple of 4", "choose a multiple of 4")
     down = sinusoidal(rows, width // 2, layout=HALVES, base=base, dtype=dtype).repeat_interleave(cols, 0)
     across = sinusoidal(cols, width // 2, layout=HALVES, base=base, dtype=dtype).repeat(rows, 1)
     return torch.cat([across, down] if first == "columns" else [down, across], -1)
@@ -146,7 +146,7 @@ def relative_distance(
 def clipped_buckets(distance: Int[Tensor, "*b"], limit: int) -> Int[Tensor, "*b"]:
     """clip(D, −limit, limit) + limit, in 0 … 2·limit: relative positions of Shaw et al. (2018)."""
     if limit < 0:
-        raise ConfigError(f"distances cannot be clipped to {limit}", "choose a limit of 0 or more")
+        raise ConfigError(f"the clipping distance must be at least 0, got {limit}", "choose a limit of 0 or more")
     return distance.clamp(-limit, limit) + limit
 
 
@@ -176,7 +176,7 @@ def alibi_slopes(heads: int) -> Float[Tensor, "{heads}"]:
     Otherwise the slopes of the next lower power of two, followed by every other slope of twice as many, as published.
     """
     if heads < 1:
-        raise ShapeError(f"{heads} heads have no slopes", "choose at least one head")
+        raise ShapeError(f"heads must be at least 1, got {heads}", "choose at least one head")
     n = 2 ** (heads.bit_length() - 1)
     slopes = [2 ** (-8 * i / n) for i in range(1, n + 1)]
     between = [2 ** (-4 * i / n) for i in range(1, 2 * (heads - n), 2)]

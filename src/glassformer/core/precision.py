@@ -28,7 +28,7 @@ def require_runnable(dtype: torch.dtype) -> None:
     """Raise an error if the dtype would crash the process."""
     if dtype == torch.bfloat16 and not torch.compiler.is_compiling() and not bfloat16_works():
         raise InputError(
-            "this processor advertises bfloat16 matrix products (AMX) and dies when it runs them",
+            "this processor advertises bfloat16 matrix products (AMX) and crashes when it runs them",
             "use float32, or start with ONEDNN_MAX_CPU_ISA=AVX512_CORE_BF16 in the environment",
         )
 

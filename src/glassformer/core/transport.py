@@ -99,7 +99,7 @@ def _transport(plan: Tensor, C: Tensor, distance: float) -> Transport:
 
 def _same_places(p: Tensor, q: Tensor, positions: Tensor | None) -> None:
     if p.shape != q.shape:
-        raise ShapeError(f"p of {tuple(p.shape)} and q of {tuple(q.shape)} do not share their places", "pad with zeros")
+        raise ShapeError(f"p of {tuple(p.shape)} and q of {tuple(q.shape)} must have the same shape", "pad with zeros")
     if positions is not None and len(positions) != p.shape[-1]:
         fact = f"{len(positions)} positions do not fit {p.shape[-1]} places"
         raise ShapeError(fact, "give one position for each place")

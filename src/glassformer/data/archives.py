@@ -41,7 +41,7 @@ def unpacked(path: Path) -> Path:
         except OSError as error:
             if not place.is_dir():  # unless another process was faster
                 fact = f"{path} cannot be unpacked to {place.parent} ({error.strerror or error})"
-                raise InputError(fact, "make room there, or unpack it yourself") from None
+                raise InputError(fact, "free some disk space, or unpack it yourself") from None
         finally:
             shutil.rmtree(part, ignore_errors=True)
     inside = [one for one in place.iterdir() if not one.name.startswith(".")]
@@ -55,7 +55,7 @@ def _unpack(path: Path, folder: Path) -> None:
         for name, size, open_member in _members(path):
             count += 1
             if count > MAX_FILES or written + size > limit:
-                fact = f"{path} holds more than {MAX_FILES:,} files or {limit:,} bytes"
+                fact = f"{path} contains more than {MAX_FILES:,} files or {limit:,} bytes"
                 raise InputError(fact, "unpack it yourself and give the folder")
             target = folder.joinpath(*_safe(name, path))
             target.parent.mkdir(parents=True, exist_ok=True)
@@ -71,7 +71,7 @@ def _unpack(path: Path, folder: Path) -> None:
         reason = " ".join(str(error).split())[:80]
         raise InputError(f"{path} cannot be unpacked ({reason})", "give a zip or tar archive") from None
     if not count:
-        raise InputError(f"{path} holds no files", "give an archive of data")
+        raise InputError(f"{path} contains no files", "give an archive of data")
 
 
 def _members(path: Path) -> Iterator[tuple[str, int, Callable[[], IO[bytes]]]]:
@@ -82,7 +82,7 @@ def _members(path: Path) -> Iterator[tuple[str, int, Callable[[], IO[bytes]]]]:
                 mode = info.external_attr >> 16
                 if mode and stat.S_IFMT(mode) not in (0, stat.S_IFREG, stat.S_IFDIR):
                     raise InputError(
-                        f"{path} holds {info.filename}, which is not a file", "leave out links and devices"
+                        f"{path} contains {info.filename}, which is not a file", "leave out links and devices"
                     )
                 if not info.is_dir() and not _hidden(info.filename):
                     yield info.filename, info.file_size, partial(archive.open, info)
@@ -90,7 +90,7 @@ def _members(path: Path) -> Iterator[tuple[str, int, Callable[[], IO[bytes]]]]:
     with tarfile.open(path) as archive_:
         for member in archive_:
             if not (member.isfile() or member.isdir()):
-                raise InputError(f"{path} holds {member.name}, which is not a file", "leave out links and devices")
+                raise InputError(f"{path} contains {member.name}, which is not a file", "leave out links and devices")
             if member.isfile() and not _hidden(member.name):
                 yield member.name, member.size, partial(_extract, archive_, member)
 
@@ -108,5 +108,7 @@ def _hidden(name: str) -> bool:
 def _safe(name: str, path: Path) -> tuple[str, ...]:
     parts = tuple(part for part in PurePosixPath(name.replace("\\", "/")).parts if part != ".")
     if not parts or name.startswith("/") or ".." in parts or ":" in parts[0] or "\0" in name:
-        raise InputError(f"{path} holds {name[:80]!r}, which lies outside it", "give an archive of relative names")
+        raise InputError(
+            f"{path} contains {name[:80]!r}, a path outside the archive", "give an archive with relative paths"
+        )
     return parts

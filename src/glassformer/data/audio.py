@@ -25,8 +25,8 @@ def read_sound(path: str | Path | io.BytesIO, rate: int = RATE) -> Tensor:
         data, given = soundfile.read(file, dtype="float32", always_2d=True)
     except Exception as error:  # libsndfile, the file system and memory each raise their own type
         if isinstance(file, str) and not Path(file).exists():
-            raise InputError(f"there is no {path}", "give a sound file") from None
-        raise InputError(f"{path} cannot be read ({str(error)[:80]})", "give sound as WAV or FLAC") from None
+            raise InputError(f"there is no file {path}", "give an audio file") from None
+        raise InputError(f"{path} cannot be read ({str(error)[:80]})", "give a WAV, FLAC or OGG file") from None
     if not len(data):
         raise InputError(f"{path} has 0 samples", "give a recording")
     return resampled(torch.from_numpy(data.mean(1)), given, rate)
@@ -47,7 +47,7 @@ class Resampler:
 
     def __init__(self, given: int, rate: int) -> None:
         if given < 1 or rate < 1:
-            raise InputError(f"{given} samples a second as {rate}", "give rates of at least 1")
+            raise InputError(f"cannot resample from {given} Hz to {rate} Hz", "give sample rates of at least 1 Hz")
         common = math.gcd(given, rate)
         self.given, self.rate = given, rate
         self.up, self.down = rate // common, given // common
@@ -57,7 +57,7 @@ class Resampler:
 
     def feed(self, wave: Tensor) -> Tensor:
         if wave.dim() != 1:
-            raise ShapeError(f"sound of shape {tuple(wave.shape)} came to a stream", "feed one channel of samples")
+            raise ShapeError(f"a stream received audio of shape {tuple(wave.shape)}", "give one channel of samples")
         if self.given == self.rate:
             return wave
         self._kept = torch.cat([self._kept, wave.float()])

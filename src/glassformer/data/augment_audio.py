@@ -45,7 +45,7 @@ def spec_augment(
         raise ShapeError(f"frames of shape {tuple(frames.shape)}", "give (recordings, frames, bands)")
     if not 0 <= share <= 1 or min(bands, width, spans, longest) < 0:
         fact = f"{bands} masks of up to {width} bands, {spans} of up to {longest} frames, share {share}"
-        raise ConfigError(fact, "take sizes from 0, and a share from 0 to 1")
+        raise ConfigError(fact, "choose sizes of at least 0, and a share from 0 to 1")
     b, t, m = frames.shape
     lengths = torch.full((b,), t) if lengths is None else lengths.reshape(b).long()
     there = torch.arange(t) < lengths[:, None]
@@ -70,7 +70,7 @@ def _stripes(sizes: Tensor, most: Tensor, count: int, n: int, random: torch.Gene
 def speed(wave: Tensor, random: torch.Generator, *, factors: Sequence[float] = (0.9, 1.0, 1.1)) -> Tensor:
     """(n,) → (n / f,): change speed and pitch by a random factor f. Ko et al., "Audio Augmentation", 2015."""
     if not factors:
-        raise ConfigError("no factors of speed", "give at least one, such as 1.0")
+        raise ConfigError("no speed factors were given", "give at least one, such as 1.0")
     return change_speed(wave, factors[int(torch.randint(len(factors), (1,), generator=random))])
 
 
@@ -79,7 +79,7 @@ def change_speed(wave: Tensor, factor: float) -> Tensor:
     from scipy.signal import resample_poly
 
     if not 0.25 <= factor <= 4:
-        raise ConfigError(f"speed {factor}", "take a factor from 0.25 to 4")
+        raise ConfigError(f"speed {factor}", "choose a factor from 0.25 to 4")
     ratio = Fraction(factor).limit_denominator(100)
     if ratio == 1:
         return wave

@@ -56,7 +56,7 @@ def train(
 
     tokenizer.train_from_iterator(counted(), trainer)
     if not seen:
-        raise InputError("a tokenizer from 0 characters of text", "give texts that are not empty")
+        raise InputError("there is no text to train a tokenizer on", "give texts that are not empty")
     around = [(token, tokenizer.token_to_id(token)) for token in (begin, end) if token is not None]
     if around:
         single = " ".join(part for part in (begin, "$A", end) if part)
@@ -79,9 +79,9 @@ def _check(vocabulary: int, specials: Sequence[str], begin: str | None, end: str
     least = 256 + len(specials)
     if vocabulary < least:
         fact = f"a vocabulary of {vocabulary} has no room for 256 bytes and {len(specials)} special tokens"
-        raise ConfigError(fact, f"take at least {least}")
+        raise ConfigError(fact, f"choose at least {least}")
     if len(set(specials)) < len(specials):
-        raise ConfigError(f"special tokens {', '.join(specials)}", "name each once")
+        raise ConfigError(f"special tokens {', '.join(specials)}", "list each once")
     for token in (begin, end):
         if token is not None and token not in specials:
             raise ConfigError(f"texts begin or end with {token}", f"take one of the specials: {', '.join(specials)}")

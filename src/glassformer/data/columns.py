@@ -63,7 +63,10 @@ def parse(text: str) -> dict[str, str]:
     for part in text.split(","):
         role, equals, name = part.partition("=")
         if not equals or not role.strip() or not name.strip():
-            raise ConfigError(f"--columns {text!r} has the part {part!r}", "write --columns text=review,label=stars")
+            raise ConfigError(
+                f"--columns {text!r} contains {part!r}, which is not role=column",
+                "write --columns text=review,label=stars",
+            )
         found[role.strip()] = name.strip()
     return found
 
@@ -81,7 +84,7 @@ def choose(
     wanted = (*roles, *optional)
     for role in given:
         if role not in wanted:
-            raise ConfigError(f"--columns {role}={given[role]} names no part of this data", f"name {', '.join(wanted)}")
+            raise ConfigError(f"--columns {role}={given[role]} is not a role of this data", f"name {', '.join(wanted)}")
     found: Columns = {role: _named(role, name, names, where) for role, name in given.items()}
     taken = {name for some in found.values() for name in some}
     for role in wanted:

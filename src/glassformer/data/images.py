@@ -58,9 +58,9 @@ class Images:
         1 or 3, by default that of the first image. `labels` are the classes of a dataset opened before, in order.
         """
         if channels not in (None, 1, 3):
-            raise InputError(f"images of {channels} channels", "take 1 (grey) or 3 (colour)")
+            raise InputError(f"channels must be 1 or 3, got {channels}", "choose 1 (grey) or 3 (colour)")
         if size is not None and min(size if isinstance(size, tuple) else (size,)) < 1:
-            raise InputError(f"images of size {size}", "take at least 1 pixel")
+            raise InputError(f"image size must be at least 1, got {size}", "choose at least 1 pixel")
         files: list[str] = []
         classes: list[str] = []
 
@@ -223,7 +223,7 @@ def class_names(found: set[str], given: Sequence[str] | None, path: Source, *, l
     if given is not None:
         unknown = sorted(found - set(given))
         if unknown:
-            fact = f"{path} has the class {unknown[0]!r}, which is none of {', '.join(given)[:80]}"
+            fact = f"{path} has the class {unknown[0]!r}, which is not one of {', '.join(given)[:80]}"
             raise InputError(fact, "leave it out, or train with it")
         return tuple(given)
     if len(found) < least:

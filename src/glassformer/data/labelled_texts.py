@@ -149,7 +149,7 @@ def _flag(value: Any) -> bool:
     text = str(value).strip().lower().removesuffix(".0")
     if text not in YES + NO:
         raise InputError(
-            f"a label column holds {str(value)[:40]!r}", "give columns of 0 and 1, or one column of labels"
+            f"a label column contains {str(value)[:40]!r}", "give columns of 0 and 1, or one column of labels"
         )
     return text in YES
 
@@ -167,7 +167,7 @@ def _problem(found: Sequence[str | tuple[str, ...]]) -> Problem:
 def _numbers(found: Sequence[Any], rows: Rows) -> list[float]:
     wrong = next((i for i, value in enumerate(found) if not isinstance(value, str) or not is_number(value)), None)
     if wrong is not None:
-        fact = f"{rows.place(wrong)} has the label {str(found[wrong])[:40]!r}, which is no number"
+        fact = f"{rows.place(wrong)} has the label {str(found[wrong])[:40]!r}, which is not a number"
         raise InputError(fact, "give numbers, or leave out --problem-type regression")
     numbers = [float(value) for value in found]
     if not all(map(np.isfinite, numbers)):

@@ -49,7 +49,7 @@ class Batches(Sequence[list[int]]):
 def batches(n: int, size: int, seed: int, epoch: int, *, whole: bool = False) -> Batches:
     """Shuffle rows into batches of `size`; the last batch may be smaller, and is dropped if `whole` is set."""
     if size < 1:
-        raise InputError(f"batches of {size} rows", "take at least 1")
+        raise InputError(f"batch size must be at least 1, got {size}", "choose at least 1")
     rows = random_of(seed, epoch).permutation(n).astype(np.int64)
     starts = np.arange(0, n - size + 1 if whole else n, size, dtype=np.int64)
     return Batches(rows, starts, np.minimum(starts + size, n))

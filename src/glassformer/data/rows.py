@@ -198,7 +198,9 @@ def _open_folder(folder: Path, roles: Sequence[str], given: Mapping[str, str] | 
         return open_table(found[0], roles, given), folder, str(found[0])
     kinds = {"image": "a folder for each class", "audio": "*.trans.txt files as in LibriSpeech"}
     own = next((text for role, text in kinds.items() if role in roles), "two files of aligned lines")
-    raise InputError(f"{folder} holds neither a table nor {own}", "name one file, or give a folder of a known format")
+    raise InputError(
+        f"{folder} contains neither a table nor {own}", "name one file, or give a folder of a known format"
+    )
 
 
 _NOT_TABLES = frozenset(("dataset_info.json", "dataset_dict.json", "state.json", "dataset_infos.json", "config.json"))

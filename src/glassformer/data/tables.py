@@ -384,7 +384,7 @@ def _json_rows(path: Path) -> Listed:
         raise InputError(f"{path} is not JSON ({str(error)[:80]})", "give a list of objects, or JSON Lines") from None
     lists = [one for one in whole.values() if isinstance(one, list)] if isinstance(whole, dict) else [whole]
     if len(lists) != 1 or not isinstance(lists[0], list):
-        raise InputError(f"{path} holds no list of rows", "give a list of objects, or JSON Lines (.jsonl)")
+        raise InputError(f"{path} does not contain a list of rows", "give a list of objects, or JSON Lines (.jsonl)")
     if not all(isinstance(row, dict) for row in lists[0]):
         raise InputError(f"{path} has rows that are not objects", 'write each as {"text": …, "label": …}')
     return Listed([flat(row) for row in lists[0]], path.name)

@@ -157,8 +157,8 @@ class Blocks:
         """Split off the last fraction `share` of the tokens as held-out data; bytes are split in proportion."""
         held = round(share * self.tokens)
         if min(held, self.tokens - held) <= self.length:
-            fact = f"{self.tokens} tokens, of which {held} are held out, for blocks of {self.length}"
-            raise InputError(fact, "give more text, or text to hold out")
+            fact = f"{self.tokens} tokens, of which {held} are for validation, are too few for blocks of {self.length}"
+            raise InputError(fact, "give more text, or separate validation text")
         parts = ((self.first, self.tokens - held), (self.first + self.tokens - held, held))
         first, last = (self._stretch(start, tokens) for start, tokens in parts)
         return first, last
@@ -175,7 +175,7 @@ def blocks(text: Text, tokenizer: Any, length: int, cache: str | Path, *, end: s
     """Tokenize the text into blocks of `length`. The ids are written to `cache` once and reused as long as neither
     text nor tokenizer changes. `end` is a special token added after each file."""
     if length < 1:
-        raise InputError(f"blocks of {length} tokens", "take at least 1")
+        raise InputError(f"block length must be at least 1, got {length}", "choose at least 1")
     last = None if end is None else tokenizer.token_to_id(end)
     if end is not None and last is None:
         raise InputError(f"the tokenizer has no token {end}", "end files with one that it has")
@@ -191,13 +191,13 @@ def blocks(text: Text, tokenizer: Any, length: int, cache: str | Path, *, end: s
             _replace(card, json.dumps(said).encode())
         except OSError as error:
             fact = f"{folder} cannot be written ({error.strerror})"
-            raise InputError(fact, "make room there, or choose another place") from None
+            raise InputError(fact, "free some disk space, or choose another place") from None
     elif not len(text.faults):
         for reason, place in said["faults"]:  # reported again, without counting: nothing was read this time
             text.faults.places.setdefault(reason, {})[place] = None
     if said["tokens"] <= length:
         fact = f"{text.files[0].name} has {said['tokens']} tokens, too few for one block of {length} and its next token"
-        raise InputError(fact, "give more text, or take shorter blocks")
+        raise InputError(fact, "give more text, or choose shorter blocks")
     return Blocks(path, kind, length, said["tokens"], said["bytes"], text.faults)
 
 

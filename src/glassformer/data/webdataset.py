@@ -98,7 +98,7 @@ class Shards:
                     if member.isfile():
                         yield *_split(member.name), member.offset_data, member.size
                     elif not member.isdir():
-                        fact = f"{path} holds {member.name}, which is not a file"
+                        fact = f"{path} contains {member.name}, which is not a file"
                         raise InputError(fact, "leave out links and devices")
                     archive.members = []  # type: ignore[attr-defined]  # tarfile keeps every header otherwise
                 if path.stat().st_size < archive.offset + tarfile.BLOCKSIZE:  # tarfile just stops there

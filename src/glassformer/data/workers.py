@@ -41,7 +41,7 @@ def prefetch(objective: Reads, batches: Sequence[Sequence[int]], seeds: Sequence
     if len(batches) != len(seeds):
         raise ConfigError(f"{len(batches)} batches but {len(seeds)} seeds", "give a seed for each batch")
     if workers < 0:
-        raise ConfigError(f"{workers} workers", "take 0 (read in this process) or more")
+        raise ConfigError(f"num_workers must be at least 0, got {workers}", "choose 0 (load in this process) or more")
     return _checked(objective, batches, seeds, workers)
 
 
@@ -180,8 +180,8 @@ def _there(objective: Reads, batches: Sequence[Sequence[int]], seeds: Sequence[i
     except RuntimeError as error:
         if not str(error).startswith("DataLoader worker (pid"):
             raise
-        fact = f"a process that reads data ended ({str(error).splitlines()[0][:80]})"
-        raise InputError(fact, "take fewer workers or smaller batches: memory may not suffice") from None
+        fact = f"a data-loading worker ended unexpectedly ({str(error).splitlines()[0][:80]})"
+        raise InputError(fact, "use fewer workers or smaller batches, which need less memory") from None
     finally:
         if isinstance(arriving, _MultiProcessingDataLoaderIter):
             arriving._shutdown_workers()

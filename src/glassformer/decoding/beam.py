@@ -117,7 +117,9 @@ def beam_search(
     if not 1 <= num_beams <= MOST_BEAMS:
         raise ConfigError(f"num_beams is {num_beams}", f"choose 1 to {MOST_BEAMS}")
     if not math.isfinite(length_penalty):
-        raise ConfigError(f"length_penalty is {length_penalty}", "choose a number; 0 adds log-probabilities up plainly")
+        raise ConfigError(
+            f"length_penalty is {length_penalty}", "choose a number; 0 ranks by the sum of log-probabilities"
+        )
     if early_stopping not in (True, False, "never"):
         raise ConfigError(f"early_stopping is {early_stopping!r}", 'choose True, False or "never"')
     require_penalty(repetition_penalty)

@@ -49,7 +49,9 @@ def log_probabilities(logits: Tensor, blank: int, first: int) -> Tensor:
     if logits.dim() != 2:
         raise ShapeError(f"CTC logits have shape {tuple(logits.shape)}", "give one utterance, (frames, tokens)")
     if not 0 <= blank < logits.shape[1]:
-        raise ConfigError(f"the blank {blank} is not among the {logits.shape[1]} tokens", "name the model's blank")
+        raise ConfigError(
+            f"the blank {blank} is outside the vocabulary of {logits.shape[1]}", "give the id of the model's blank"
+        )
     wrong = (logits.isnan() | logits.isposinf()).any(-1) | logits.isneginf().all(-1)
     if wrong.any():
         raise InputError(f"frame {first + int(wrong.nonzero()[0])} has no probabilities", "look for NaN in the model")

@@ -100,7 +100,7 @@ def _require_some_left(
     unknown = sorted(token for token in {*ends, *banned, *named} if token >= vocabulary)
     if unknown:
         raise ConfigError(
-            f"token {unknown[0]} is not among the {vocabulary} known", f"ban and end with tokens 0 to {vocabulary - 1}"
+            f"token {unknown[0]} is outside the vocabulary of {vocabulary}", f"use token ids from 0 to {vocabulary - 1}"
         )
     if len(banned | set(ends if stopping.min_new_tokens else ())) >= vocabulary:
         raise ConfigError(f"all {vocabulary} tokens are banned", "leave at least one")

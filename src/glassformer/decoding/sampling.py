@@ -36,9 +36,11 @@ class Sampling:
         if self.top_k is not None and self.top_k < 1:
             raise ConfigError(f"top_k is {self.top_k}", "keep at least 1 token, or None for all")
         if not 0 < self.top_p <= 1:
-            raise ConfigError(f"top_p is {self.top_p}", "choose a probability above 0, up to 1 (all)")
+            raise ConfigError(f"top_p is {self.top_p}", "choose a probability above 0 and at most 1 (keeps all)")
         if not 0 <= self.min_p <= 1:
-            raise ConfigError(f"min_p is {self.min_p}", "choose a share of the best probability, from 0 (all) to 1")
+            raise ConfigError(
+                f"min_p is {self.min_p}", "choose a fraction of the highest probability, from 0 (keeps all) to 1"
+            )
         require_penalty(self.repetition_penalty)
         require_tokens("banned", self.banned)
 

@@ -232,7 +232,9 @@ def _check_shapes(exercise: Exercise) -> None:
     if alone:
         others = exercise.model_fields_set - {"title", "text", alone[0]}
         if others:
-            raise InputError(f"{alone[0]} stands beside {', '.join(sorted(others))}", "ask for one thing per exercise")
+            raise InputError(
+                f"{alone[0]} cannot be combined with {', '.join(sorted(others))}", "ask for one thing per exercise"
+            )
         if exercise.transport:
             _transport(exercise.transport)
         return
@@ -269,7 +271,7 @@ def _tokens(exercise: Exercise) -> tuple[int, int] | None:
 def _patches(exercise: Exercise, patches: Patches) -> tuple[int, int] | None:
     if patches.image:
         if patches.height or patches.width:
-            raise InputError("patches have an image and a height or width too", "leave height and width out")
+            raise InputError("patches have both an image and a height or width", "leave height and width out")
         height, width = patches.image.shape
     elif patches.height and patches.width:
         height, width = patches.height, patches.width
@@ -286,7 +288,7 @@ def _patches(exercise: Exercise, patches: Patches) -> tuple[int, int] | None:
         return None
     count, inside = (height // patches.size) * (width // patches.size), patches.size**2
     if count > MAX_SIDE or inside > MAX_SIDE:
-        raise ShapeError(f"{count} patches of {inside} numbers are too many", f"exercises stop at {MAX_SIDE}")
+        raise ShapeError(f"{count} patches of {inside} numbers are too many", f"the limit is {MAX_SIDE}")
     if not patches.W:
         return count, inside
     return count, _meets(exercise, "patches.W", patches.W, inside, "numbers in a patch")
@@ -328,12 +330,15 @@ def _attention(exercise: Exercise, tokens: tuple[int, int] | None) -> tuple[int,
         which = f" of head {number}" if len(sizes) > 1 else ""
         if found["Q"][1] != found["K"][1]:
             raise ShapeError(
-                f"Q{which} has width {found['Q'][1]} and K has width {found['K'][1]}", "queries meet keys of one width"
+                f"Q{which} has width {found['Q'][1]} and K has width {found['K'][1]}",
+                "give queries and keys the same width",
             )
         if found["K"][0] != found["V"][0]:
             raise ShapeError(f"K{which} has {found['K'][0]} tokens, V has {found['V'][0]}", "give each key its value")
         if (found["Q"][0], found["K"][0]) != (queries, keys):
-            raise ShapeError(f"head {number} has other numbers of tokens than head 1", "give all heads the same tokens")
+            raise ShapeError(
+                f"head {number} and head 1 have different numbers of tokens", "give all heads the same tokens"
+            )
         width += found["V"][1]
         exercise.beta(found["Q"][1], tokens[1] if tokens else found["Q"][1])
     _mask(exercise, queries, keys)
@@ -424,7 +429,7 @@ def _transport(transport: Transport) -> None:
     if p != q:
         raise InputError(f"p has the mass {p} and q the mass {q}", "give both the same total")
     if not p:
-        raise InputError("p and q have no mass", "give at least one bin some")
+        raise InputError("p and q have no mass", "give at least one bin a positive mass")
     places = transport.positions
     if places:
         _length("positions", places, len(transport.p))

@@ -30,11 +30,11 @@ def to_number(value: object) -> Exact:
     if isinstance(value, Exact):
         return value
     if isinstance(value, bool) or value is None or not isinstance(value, int | float | str | Fraction):
-        raise InputError(f"{shorten(str(value))!r} stands where a number should be", "write a number such as 2 or 1/2")
+        raise InputError(f"{shorten(str(value))!r} is not a number", "write a number such as 2 or 1/2")
     if isinstance(value, Fraction):
         return Exact(fmpq(value.numerator, value.denominator))
     if isinstance(value, float) and not math.isfinite(value):
-        raise InputError(f"{value} stands where a number should be", "write a finite number")
+        raise InputError(f"{value} is not a number", "write a finite number")
     return _parsed(repr(value) if isinstance(value, float) else str(value))
 
 
@@ -80,7 +80,7 @@ def _is_list(value: Any) -> bool:
 
 def _limit(count: int, what: str) -> None:
     if count > MAX_SIDE:
-        raise ShapeError(f"a matrix has {count} {what}", f"exercises on paper stop at {MAX_SIDE}")
+        raise ShapeError(f"a matrix has {count} {what}", f"the limit for exercises on paper is {MAX_SIDE}")
 
 
 ExactNumber = Annotated[Exact, PlainValidator(to_number), WithJsonSchema(_NUMBER)]

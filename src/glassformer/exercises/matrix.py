@@ -108,7 +108,9 @@ def hstack(parts: Sequence[Matrix[Scalar]]) -> Matrix[Scalar]:
     """Concatenate matrices side by side."""
     if len({part.shape[0] for part in parts}) != 1:
         sizes = ", ".join(size(part) for part in parts)
-        raise ShapeError(f"matrices of {sizes} cannot stand side by side", "give them the same number of rows")
+        raise ShapeError(
+            f"matrices of {sizes} cannot be concatenated side by side", "give them the same number of rows"
+        )
     return Matrix(tuple(sum(rows, ()) for rows in zip(*parts, strict=True)))
 
 
@@ -116,7 +118,7 @@ def vstack(parts: Sequence[Matrix[Scalar]]) -> Matrix[Scalar]:
     """Stack matrices on top of each other."""
     if len({part.shape[1] for part in parts}) != 1:
         sizes = ", ".join(size(part) for part in parts)
-        raise ShapeError(f"matrices of {sizes} cannot stand above each other", "give them the same number of columns")
+        raise ShapeError(f"matrices of {sizes} cannot be stacked", "give them the same number of columns")
     return Matrix(sum((part.rows for part in parts), ()))
 
 

@@ -111,7 +111,9 @@ class Exact:
         if not self:
             return Exact(0)
         if self.sign() < 0:
-            raise InputError(f"the root of {self.significant(6)}, a negative number, is asked for", "change its sign")
+            raise InputError(
+                f"the exercise takes the square root of {self.significant(6)}, which is negative", "change its sign"
+            )
         if len(self.terms) == 1:
             (((n, s, atoms), c),) = self.terms.items()
             plain = ring.root_of_rational(c, index) if n == 1 and not atoms else None
@@ -124,7 +126,7 @@ class Exact:
 
     def exp(self) -> Exact:
         if abs(self.ball_at(rounding.START)).lower() > MAX_EXPONENT:
-            raise InputError(f"e to the power of {self.significant(6)} is asked for", "use smaller numbers or a scale")
+            raise InputError(f"e to the power of {self.significant(6)} is too large", "use smaller numbers or a scale")
         if ring.is_root_sum(self.terms):
             exponent = tuple(sorted((n, c) for (n, _, _), c in self.terms.items()))
             return Exact.of({(1, exponent, ring.NO_ATOMS): fmpq(1)})

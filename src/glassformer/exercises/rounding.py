@@ -153,7 +153,7 @@ def significant(x: Enclosable, digits: int = 17) -> str:
 def _end(value: arb) -> float:
     """Convert an exact ball to the nearest float from its own digits: flint's conversion need not round to nearest."""
     if not value.is_finite():
-        raise InputError("a number divides by what cannot be told from 0", "change the numbers a little")
+        raise InputError("a denominator cannot be distinguished from 0", "change the numbers a little")
     mantissa, power = (int(part) for part in value.man_exp())
     sign = 1.0 if mantissa > 0 else -1.0
     height = mantissa.bit_length() + power

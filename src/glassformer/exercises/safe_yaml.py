@@ -47,12 +47,12 @@ def load_yaml(text: str) -> Any:
         finally:
             loader.dispose()
     except UnicodeEncodeError:
-        raise InputError("the text has a lone surrogate in it, which is no character", "save it as UTF-8") from None
+        raise InputError("the text has a lone surrogate in it, which is not a character", "save it as UTF-8") from None
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None)
         where = f" (line {mark.line + 1}, column {mark.column + 1})" if mark else ""
         problem = getattr(error, "problem", None) or shorten(str(error), 60)
-        raise InputError(f"the YAML does not parse{where}: {problem}", "mend that line") from None
+        raise InputError(f"the YAML cannot be parsed{where}: {problem}", "correct that line") from None
 
 
 def _build(loader: Any) -> Any:
@@ -99,6 +99,6 @@ def _build(loader: Any) -> Any:
             case yaml.SequenceEndEvent() | yaml.MappingEndEvent():
                 stack.pop()
             case yaml.DocumentStartEvent() if done:
-                raise InputError("the file holds several YAML documents", "give one exercise per file")
+                raise InputError("the file contains several YAML documents", "give one exercise per file")
             case yaml.StreamEndEvent():
                 return done[0] if done else None

@@ -57,7 +57,9 @@ class Solution:
         """Save the solution in the format of the file extension: .txt, .md, .tex, .html or .json."""
         path = Path(path)
         if path.suffix not in _SUFFIXES:
-            raise InputError(f"{path.name} has no format", f"end it with one of {', '.join(_SUFFIXES)}")
+            raise InputError(
+                f"{path.name} has an unknown file extension", f"end its name in one of {', '.join(_SUFFIXES)}"
+            )
         path.write_text(render(self, _SUFFIXES[path.suffix]), encoding="utf-8")
         return path
 
@@ -109,7 +111,7 @@ def render(
 ) -> str:
     """Render the solution in one of FORMATS; `only` restricts it to the steps of one symbol (A: of every head)."""
     if not 1 <= digits <= 50:
-        raise InputError(f"{digits} digits after the point", "choose 1 to 50")
+        raise InputError(f"digits must be between 1 and 50, got {digits}", "choose 1 to 50")
     steps = [step for step in solution.steps if only is None or _is(step, only)]
     if not steps:
         symbols = ", ".join(step.symbol for step in solution.steps)

@@ -34,7 +34,7 @@ def image_overlay(
     if picture.min() < 0 or picture.max() > 1:
         raise InputError(f"colours from {picture.min():g} to {picture.max():g}", "give them from 0 to 1")
     if patches.min() < 0 or patches.max() <= 0:
-        raise InputError(f"weights from {patches.min():g} to {patches.max():g}", "give weights of 0 and more")
+        raise InputError(f"weights from {patches.min():g} to {patches.max():g}", "give weights of at least 0")
     layers = patches if patches.ndim == 3 else patches[None]
     if names is not None and len(names) != len(layers):
         raise ShapeError(f"{len(names)} names for {len(layers)} maps of weights", "give one for each")

@@ -58,9 +58,9 @@ def array(values: ArrayLike, name: str, *dims: int, masked: bool = False, missin
         return out
     good = finite | (np.isneginf(out) & masked) | (np.isnan(out) & missing)
     if not good.all():
-        raise InputError(f"{name} holds {out[~good][0]}", "draw finite numbers")
+        raise InputError(f"{name} contains {out[~good][0]}", "give finite numbers")
     if not finite.any():
-        raise InputError(f"{name} has nothing but {out.flat[0]}", "give at least one finite number")
+        raise InputError(f"{name} contains only {out.flat[0]}", "give at least one finite number")
     return out
 
 
@@ -75,7 +75,7 @@ def numbers(values: ArrayLike, name: str) -> Array:
         out = np.asarray(values)
         return out if out.dtype in (np.float32, np.float64) else out.astype(np.float64)
     except (TypeError, ValueError):
-        raise InputError(f"{name} is not an array of numbers", "give rows of one length") from None
+        raise InputError(f"{name} is not an array of numbers", "give rows of equal length") from None
 
 
 def shrink(A: Array) -> tuple[Array, int, int]:

@@ -89,13 +89,15 @@ class Code(NamedTuple):
 def code(kind: str, routing: Routing, size: Size) -> Code:
     """Return the code of the given kind for a routing. Not every kind supports every edge mode."""
     if kind not in CODES:
-        raise ConfigError(f"there is no code {kind!r}", f"choose one of {', '.join(CODES)}")
+        raise ConfigError(f"there is no positional encoding {kind!r}", f"choose one of {', '.join(CODES)}")
     if kind == "one-hot":
         return one_hot(routing, size)
     edges = ("zero", "hold") if kind == "quadratic" else ("zero",)
     if routing.order is not None or routing.edges not in edges:
         what = "a permutation" if routing.order is not None else f"{routing.edges} edges"
-        raise ConfigError(f"{kind} codes know only offsets and cannot do {what}", "choose the one-hot code")
+        raise ConfigError(
+            f"{kind} encodings represent only offsets and cannot do {what}", "choose the one-hot encoding"
+        )
     return quadratic(routing, size) if kind == "quadratic" else sinusoidal(routing, size)
 
 
@@ -185,8 +187,8 @@ class Constructed(nn.Module):
         self.gap = gap(made)
         if self.gap <= 1e-9:
             raise ConfigError(
-                f"{kind} codes do not tell the places of {routing.name} apart at size {size}",
-                "choose a smaller size, or the one-hot code",
+                f"{kind} encodings do not distinguish the positions of {routing.name} at size {size}",
+                "choose a smaller size, or the one-hot encoding",
             )
         self.register_buffer("E", made.E)
         self.register_buffer("bias", _band_bias(routing, size))
@@ -231,7 +233,10 @@ class Constructed(nn.Module):
     def beta_for(self, tolerance: float, largest: float) -> float:
         """Return the β at which the bound equals the tolerance; 0 if any β suffices."""
         if tolerance <= 0:
-            raise ConfigError(f"a tolerance of {tolerance:g}", "choose one above 0; softargmax reaches 0 at β = ∞")
+            raise ConfigError(
+                f"tolerance must be above 0, got {tolerance:g}",
+                "choose a positive number: the error is 0 only at β = ∞",
+            )
         scale = 2 * largest * self.norm
         eta = tolerance / scale if scale else 1.0
         if eta >= 1 or self.gap == math.inf:
@@ -395,7 +400,7 @@ def plant(routing: Routing, *heads: int, size: Size | None = None, prefix: int =
     def change(S: Tensor) -> Tensor:
         t, s = S.shape[-2:]
         if t != s:
-            raise ShapeError(f"{t} queries and {s} keys", "plant where a sequence attends to itself")
+            raise ShapeError(f"{t} queries and {s} keys", "choose a self-attention layer")
         ideal = routing.ideal(s - prefix if size is None else size).to(S)
         bonus = torch.zeros(s, s, dtype=S.dtype, device=S.device)
         bonus[prefix:, prefix:] = torch.where(ideal > 0, beta + ideal.log(), 0)

@@ -96,7 +96,7 @@ def _pairs(heads: Tensor, measure: Measure, grid: tuple[int, int] | None) -> Ten
         P = heads.cumsum(-1)[..., :-1].flatten(1)
         return torch.cdist(P, P, p=1) / heads.shape[1]
     if measure == "grid" and grid is None:
-        raise InputError("a distance on the grid needs one", "give grid=(rows, cols), the model's config.grid")
+        raise InputError("the grid distance needs a grid", "give grid=(rows, cols), the model's config.grid")
     if measure not in ("js", "grid"):
         raise InputError(f"there is no distance {measure!r}", "choose js, line or grid")
     D = torch.zeros(len(heads), len(heads), dtype=torch.float64, device=heads.device)
@@ -133,7 +133,9 @@ def head_map(D: Float[Tensor, "n n"], *, groups: int = 4) -> HeadMap:
         fact = f"D of shape {tuple(D.shape)} is not a distance matrix"
         raise ShapeError(fact, "make it symmetric, 0 on its diagonal")
     if n < 2 or groups < 1:
-        raise InputError(f"{n} heads in {groups} groups make no map", "give two heads or more, and at least one group")
+        raise InputError(
+            f"{n} heads in {groups} groups cannot be mapped", "give two heads or more, and at least one group"
+        )
     tree = linkage(squareform(D.double().cpu().numpy()), "average", optimal_ordering=True)
     order = tuple(int(leaf) for leaf in leaves_list(tree))
     labels = [int(label) for label in fcluster(tree, min(groups, n), "maxclust")]

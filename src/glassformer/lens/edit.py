@@ -39,7 +39,7 @@ def edit(model: nn.Module, pattern: str, change: Edit | Tensor | float) -> Itera
         return
     known = taps(model)
     if not (callable(change) or isinstance(change, Tensor | int | float)):
-        raise InputError(f"{pattern} cannot become {change!r}", "give a function, a tensor or a number")
+        raise InputError(f"{pattern} cannot be replaced by {change!r}", "give a function, a tensor or a number")
     function = change if callable(change) else replace(change)
     names = Names.of(model).find(pattern)
     with attached((known[name.path].editors, _checked(name, function)) for name in names):
@@ -49,7 +49,7 @@ def edit(model: nn.Module, pattern: str, change: Edit | Tensor | float) -> Itera
 @contextmanager
 def _beta(model: nn.Module, pattern: str, change: Edit | Tensor | float) -> Iterator[None]:
     if not isinstance(change, int | float):
-        raise InputError(f"β of {pattern} cannot become {type(change).__name__}", "give a number")
+        raise InputError(f"β of {pattern} cannot be replaced by a {type(change).__name__}", "give a number")
     known = {f"{path}.beta": layer for path, layer in layers(model).items()}
     places = [known[path].beta_editors for path in match((pattern,), list(known))]
     with attached((editors, lambda _: float(change)) for editors in places):
@@ -65,7 +65,7 @@ def _checked(name: Name, change: Edit) -> Edit:
         value = old if order is None else old.permute(order)
         after = change(value if private else value.clone())
         if not isinstance(after, Tensor):
-            raise InputError(f"an edit of {path} gave {type(after).__name__}", "return the new tensor")
+            raise InputError(f"an edit of {path} returned a {type(after).__name__}", "return the new tensor")
         if after.shape != value.shape:
             axes = " ".join(axis.rpartition(".")[2] for axis in axes_of(path))
             raise ShapeError(
@@ -105,7 +105,9 @@ def at_heads(change: Edit, *heads: int) -> Edit:
         outside = [head for head in heads if not 0 <= head < old.shape[1]]
         if outside or old.dim() != 4:
             fact = f"there is no head {outside[0] if outside else heads[0]}"
-            raise InputError(fact, f"heads are 0 to {old.shape[1] - 1}" if outside else "edit what has heads")
+            raise InputError(
+                fact, f"heads are 0 to {old.shape[1] - 1}" if outside else "choose a quantity that has heads"
+            )
         chosen = torch.zeros(old.shape[1], dtype=torch.bool, device=old.device)
         chosen[list(heads)] = True
         return torch.where(chosen[:, None, None], change(old), old)

@@ -34,7 +34,7 @@ def mixed(
     if A.dim() != 4 or A.shape[-2] != A.shape[-1]:
         raise ShapeError(f"weights of shape {tuple(A.shape)}", "give a layer's attention to itself, (b, h, t, t)")
     if not 0 <= discard < 1 or not 0 <= residual < 1:
-        raise InputError(f"discard {discard} and residual {residual}", "choose shares from 0 up to, not including, 1")
+        raise InputError(f"discard {discard} and residual {residual}", "choose fractions of at least 0 and below 1")
     match fusion:
         case "mean":
             one = A.mean(1)
@@ -99,13 +99,17 @@ def gradient_rollout(
             edits.enter_context(edit(model, path, _holder(held, path)))
         y = answer().sum()
     if not held:
-        raise InputError("the answer never ran the model", f"call it in `answer`, so that {pattern!r} passes by")
+        raise InputError(
+            "the answer never ran the model", f"call the model in `answer`, so that {pattern!r} is computed"
+        )
     if not y.requires_grad:
         raise InputError("the answer does not depend on the weights by a gradient", "do not detach it")
     layers = list(held.values())
     slopes = torch.autograd.grad(y, layers, allow_unused=True)  # None for a layer after the selected output
     if all(slope is None for slope in slopes):
-        raise InputError(f"the answer depends on no weights that {pattern!r} names", "choose layers that lead to it")
+        raise InputError(
+            f"the answer does not depend on any weights that match {pattern!r}", "choose layers that lead to it"
+        )
     R: Tensor | None = None
     for A, slope in zip(layers, slopes, strict=True):
         if R is None:

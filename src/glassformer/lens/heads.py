@@ -170,7 +170,7 @@ class HeadScores:
 def token_targets(tokens: Tensor, where: Tensor, s: int, separators: Sequence[int]) -> dict[str, Tensor]:
     """Return the target keys (b, t, s) of behaviours that depend on tokens: duplicate, induction, separator."""
     if tokens.shape[-1] != s:
-        raise ShapeError(f"{tokens.shape[-1]} tokens for {s} keys", "give one token for each key, the past's too")
+        raise ShapeError(f"{tokens.shape[-1]} tokens for {s} keys", "give one token for each key, including the cache")
     own = tokens[:, where][:, :, None]
     j = torch.arange(s, device=tokens.device)
     before = j < where[:, None]
@@ -209,7 +209,7 @@ def blocks(run: Run, path: str, real: Tensor | None) -> Iterator[AttentionRows]:
 
 def _real_rows(real: Tensor, where: Tensor, s: int) -> Tensor:
     if real.shape[-1] != s:
-        raise ShapeError(f"real covers {real.shape[-1]} tokens of {s}", "say of each key whether it is real")
+        raise ShapeError(f"real covers {real.shape[-1]} tokens of {s}", "give one boolean for each key")
     return real[:, where]
 
 
@@ -244,7 +244,7 @@ def score_heads(
         scores.add(run, tokens, real)
     table = scores.table()
     if not table.rows:
-        raise InputError(f"there is no head of {type(model).__name__} in 0 batches", "give at least one input")
+        raise InputError("no batches were given", "give at least one input")
     return table
 
 

@@ -103,5 +103,5 @@ def score_image_heads(
             model(image)
         scores.add(run)
     if scores is None:
-        raise InputError(f"there is no head of {type(model).__name__} in 0 images", "give at least one")
+        raise InputError("no images were given", "give at least one")
     return scores.table()

@@ -58,13 +58,15 @@ class Declared:
     def __post_init__(self) -> None:
         least = {"lookahead": 0, "left": 0, "chunk": 1, "stride": 1}
         if any(getattr(self, name) is not None and getattr(self, name) < low for name, low in least.items()):
-            raise InputError(f"{self} describes no view", "count frames: 0 or more, a chunk and a stride of 1 or more")
+            raise InputError(
+                f"{self} is not a valid receptive field", "count frames: 0 or more, a chunk and a stride of 1 or more"
+            )
 
     def view(self, j: int, stride: int, t: int) -> tuple[int, int]:
         """Return the first and the last of t frames that output j may depend on."""
         size = max(self.chunk, stride)
         if size % stride:
-            fact = f"chunks of {size} frames are not whole outputs of {stride}"
+            fact = f"chunks of {size} frames are not a multiple of the stride {stride}"
             raise InputError(fact, f"choose a multiple of {stride}")
         start = j * stride // size * size
         first = 0 if self.left is None else max(0, start - self.left)
@@ -223,8 +225,8 @@ def leak_test(model: nn.Module, *, frames: int | None = None, seed: int = 0) -> 
     if frames is not None and frames < 4:
         raise InputError(f"an example of {frames} frames", "choose at least 4")
     if not isinstance(model, StreamModel):
-        fact = f"a {type(model).__name__} does not declare what its outputs may depend on"
-        raise InputError(fact, "give find_leaks an encoder, an example and what it declares")
+        fact = f"a {type(model).__name__} does not declare its receptive field"
+        raise InputError(fact, "call find_leaks with an encoder, an example and its declared receptive field")
     tested: StreamModel = model
     example = tested.example(frames, torch.Generator().manual_seed(seed))
     double = in_float64(tested.respond, example)
@@ -437,7 +439,7 @@ def _by_length(encoder: Encoder, example: Tensor, field: Field, declared: Declar
 def _streamed(streaming: Streaming, example: Tensor, piece: int, stride: int, Y: Tensor, tolerance: float) -> Streamed:
     """Feed the stream piece by piece, and record how many frames had been fed when each output was returned."""
     if piece < 1:
-        raise InputError(f"pieces of {piece} frames", "feed at least 1 at a time")
+        raise InputError(f"chunks of {piece} frames", "stream at least 1 frame at a time")
     fed, t = 0, example.shape[1]
 
     def pieces() -> Iterator[Tensor]:
@@ -455,7 +457,7 @@ def _streamed(streaming: Streaming, example: Tensor, piece: int, stride: int, Y:
         raise
     except Exception as error:  # user code may raise anything
         fact = f"the stream failed when fed {piece} frames at a time ({type(error).__name__}: {error})"
-        raise InputError(fact, "give one that takes pieces of that size, or other pieces") from error
+        raise InputError(fact, "give a stream that takes chunks of that size, or choose other chunk sizes") from error
     S = torch.cat(parts, 1) if parts else Y[:, :0]
     both = min(S.shape[1], Y.shape[1])
     change = change_of(S[:, :both], Y[:, :both]).amax((0, 2))

@@ -88,7 +88,10 @@ class Nearness:
         size = n if self.size is None else self.size
         inside = self.routing.ideal(size, part)
         if len(inside) != n:
-            raise ShapeError(f"{self.routing.name} is for {len(inside)} tokens and the run has {n}", "make them agree")
+            raise ShapeError(
+                f"{self.routing.name} is for {len(inside)} tokens and the run has {n}",
+                "run the model on that many tokens",
+            )
         whole = torch.zeros(s, s, dtype=inside.dtype)
         whole[self.prefix :, self.prefix :] = inside
         return whole

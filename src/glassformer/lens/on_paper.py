@@ -81,13 +81,13 @@ def paper_row(
         if not 1 <= count <= MOST:
             raise InputError(f"{name}={count}", f"choose from 1 to {MOST}")
     if f"{path}.V" not in trace and f"{path}.A" in trace:
-        raise InputError(f"the run holds no values of {path}", f'trace "{path}.V" too')
+        raise InputError(f"the run has no values of {path}", f'trace "{path}.V" too')
     layer = layer_at(trace, path).head(batch, head)
     t = layer.Q.shape[0]
     if not -t <= query < t:
         raise InputError(f"there is no query {query}", f"choose one from 0 to {t - 1}")
     if layer.beta == 0:
-        raise InputError("β is 0, so that queries and keys do not matter", "choose a layer whose β is not 0")
+        raise InputError("β is 0, so queries and keys have no effect", "choose a layer whose β is not 0")
     query %= t
     row = layer.rows([query])
     bias = None if row.bias is None else row.bias.double()

@@ -51,7 +51,9 @@ def taps(model: nn.Module) -> dict[str, Tap]:
     modules = model.named_modules() if isinstance(model, nn.Module) else ()
     found = {path: module for path, module in modules if isinstance(module, Tap)}
     if not found:
-        raise InputError(f"{type(model).__name__} has no taps", "give a model made of glassformer's modules")
+        raise InputError(
+            f"{type(model).__name__} has no quantities to trace", "give a model built from glassformer's modules"
+        )
     return found
 
 
@@ -95,7 +97,7 @@ class Names:
         named = [self.aliases[alias] for alias in fnmatch.filter(self.aliases, pattern)]
         found = [name for name in named if isinstance(name, Name)]
         if named and not found:
-            raise InputError(f"{pattern!r} names nothing in this model", str(named[0]))
+            raise InputError(f"{pattern!r} does not match anything in this model", str(named[0]))
         if not found:
             near = difflib.get_close_matches(pattern, self.paths, n=3, cutoff=0.0)
             raise InputError(f"no quantity is called {pattern!r}", f"the nearest are {', '.join(near)}")

@@ -129,7 +129,7 @@ def noise_on_query(
 
 def _measured(layer: Layer, noisy: Callable[[Layer], Layer], samples: int) -> Moments:
     if samples < 2:
-        raise InputError(f"{samples} samples have no deviation", "draw at least 2")
+        raise InputError(f"samples must be at least 2, got {samples}", "draw at least 2 samples")
     before = layer.attend()
     at_once = max(1, ROOM // before.A.numel())
     sums = [torch.zeros_like(part) for part in (before.A, before.A, before.H, before.H)]

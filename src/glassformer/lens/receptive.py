@@ -90,11 +90,11 @@ def receptive_field(
         again = size_of(answer(encoder, example) - Y)
         if again > 1e-3 * size_of(Y):
             fact = f"two runs of the encoder on the same input differ (by {again:.2g})"
-            raise InputError(fact, "remove what is random, and state that is kept between calls")
+            raise InputError(fact, "remove randomness, and state kept between calls")
         n, t = Y.shape[1], example.shape[1]
         stride = measured_stride(encoder, example, n) if stride is None else stride
         if stride < 1:
-            raise InputError(f"a stride of {stride}", "give the input frames to an output, at least 1")
+            raise InputError(f"a stride of {stride}", "give the number of input frames per output, at least 1")
         generator = torch.Generator().manual_seed(seed)
         effect = torch.zeros(n, t, dtype=torch.float64)
         depends = torch.zeros(n, t, dtype=torch.bool)
@@ -157,13 +157,13 @@ def answer(encoder: Encoder, X: Tensor) -> Tensor:
     except Exception as error:  # user code may raise anything
         words = str(error).strip().splitlines() or [type(error).__name__]
         fact = f"the encoder failed on an input of shape {tuple(X.shape)} ({type(error).__name__}: {words[0]})"
-        raise InputError(fact, "give an example that it takes") from error
+        raise InputError(fact, "give an example input that the encoder takes") from error
     Y = _first(Y)
     if Y.dim() < 3 or len(Y) != len(X) or not Y.is_floating_point():
         fact = f"the encoder made {tuple(Y.shape)} ({str(Y.dtype).removeprefix('torch.')}) of {tuple(X.shape)}"
-        raise ShapeError(fact, "give one that returns a vector for each frame: real numbers (b, n, m)")
+        raise ShapeError(fact, "give an encoder that returns one vector per frame: floats (b, n, m)")
     if Y.isnan().any():
-        raise InputError("the encoder's output holds NaN", "look for one in its weights or in the example")
+        raise InputError("the encoder's output contains NaN", "check its weights and the example for NaN")
     return Y.detach().flatten(2)
 
 
@@ -171,7 +171,9 @@ def _first(Y: Any) -> Tensor:
     """Return a tensor, or the first tensor of a collection: a recurrent layer also returns its states."""
     while not isinstance(Y, Tensor):
         if not isinstance(Y, Sequence | dict) or not len(Y):
-            raise ShapeError(f"the encoder gave {type(Y).__name__}", "give one that returns a tensor (b, n, m)")
+            raise ShapeError(
+                f"the encoder returned a {type(Y).__name__}", "give an encoder that returns a tensor (b, n, m)"
+            )
         Y = next(iter(Y.values())) if isinstance(Y, dict) else Y[0]
     return Y
 
@@ -236,6 +238,6 @@ def _require_example(example: Tensor) -> None:
         fact = f"an example of shape {tuple(example.shape)}"
         raise ShapeError(fact, "give frames (b, t, f) or token ids (b, t), at least 4 of them")
     if not floating and len(example.unique()) < 2:
-        raise InputError("all tokens of the example are the same", "give different tokens: they are exchanged")
+        raise InputError("all tokens of the example are the same", "give different tokens, because the test swaps them")
     if floating and not example.isfinite().all():
-        raise InputError("the example holds numbers that are not finite", "give finite frames")
+        raise InputError("the example contains values that are not finite", "give finite frames")

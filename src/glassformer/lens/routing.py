@@ -61,7 +61,7 @@ class Routing:
         if self.C.shape[1] != self.C.shape[2] or not torch.equal(
             self.C, w[:, None, None] * torch.eye(self.C.shape[1], dtype=self.C.dtype)
         ):
-            raise ConfigError(f"{self.name} mixes channels and A cannot", "choose other edges, whose W_O can")
+            raise ConfigError(f"{self.name} mixes channels, which one A cannot", "choose other edges, which use W_O")
         return w
 
     def grid(self, size: Size) -> tuple[int, ...]:

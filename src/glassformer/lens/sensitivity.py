@@ -69,9 +69,11 @@ def scores_at(run: Run, path: str) -> Layer:
     if not found:
         near = sorted({name.rpartition(".")[0] for name in run if name.endswith((".A", ".S"))})
         remedy = f"choose one of {', '.join(near)}" if near else f'trace "{path}.A"'
-        raise InputError(f"the run holds no weights of {path!r}", remedy)
+        raise InputError(f"the run has no attention weights of {path!r}", remedy)
     if kept is None:
-        raise InputError(f"{path} ran with its scores edited or dropped out", "trace the model as it is, in eval mode")
+        raise InputError(
+            f"{path} ran with edited scores or with dropout", "trace the model without edits, in eval mode"
+        )
     K = spread(kept.K, kept.shape[1])
     mask = combine(kept.mask, causal_mask(*kept.shape[2:], device=K.device) if kept.causal else None)
     return Layer(kept.Q, K, K[..., :0], kept.beta, mask, kept.bias)

@@ -79,7 +79,7 @@ def sweep(
     clean, corrupted = _tuple(clean_input), _tuple(corrupted_input)
     if [x.shape for x in clean] != [x.shape for x in corrupted]:
         shapes = [[tuple(x.shape) for x in inputs] for inputs in (clean, corrupted)]
-        raise ShapeError(f"the inputs are {shapes[0]} and {shapes[1]}", "give two of the same length")
+        raise ShapeError(f"the inputs are {shapes[0]} and {shapes[1]}", "give two inputs of the same length")
     paths = site_paths(model, site)
     training = model.training
     model.eval()
@@ -119,7 +119,7 @@ def site_paths(model: nn.Module, site: str) -> list[str]:
         return known
     paths = [name.path for name in Names.of(model).find(site)]
     if len({_has_heads(path) for path in paths}) > 1:
-        raise InputError(f"{site!r} names quantities with heads and without", "patch one kind at a time")
+        raise InputError(f"{site!r} matches quantities with and without heads", "patch one kind at a time")
     return paths
 
 
@@ -130,7 +130,7 @@ def _has_heads(path: str) -> bool:
 def _places(run: Run, path: str) -> int:
     shape = run.passes(path)[-1].shape
     if len(shape) != (4 if _has_heads(path) else 3):
-        raise InputError(f"{path} has shape {tuple(shape)}", "patch what has heads, or tokens")
+        raise InputError(f"{path} has shape {tuple(shape)}", "patch a quantity with heads or tokens")
     return int(shape[1])
 
 
@@ -142,7 +142,9 @@ def _patch(path: str, value: Tensor, place: int) -> Edit:
 
 def _number(found: Tensor | float) -> float:
     if isinstance(found, Tensor) and found.numel() != 1:
-        raise InputError(f"the metric gave {tuple(found.shape)} numbers", "let it give one: lambda out: out[0, -1, 9]")
+        raise InputError(
+            f"the metric gave {tuple(found.shape)} numbers", "return one number, as in lambda out: out[0, -1, 9]"
+        )
     return float(found)
 
 

@@ -86,13 +86,13 @@ class Run:
         if not kept.requires_grad:
             return value.clone()
         if kept._version != self._versions[id(kept)]:
-            raise InputError(f"{path} has been written to since it was traced", "write to a clone of it")
+            raise InputError(f"{path} was modified in place after it was traced", "modify a clone")
         return value
 
     def passes(self, path: str) -> list[Any]:
         """Return every pass of one quantity, read-only: tensors, or (for S, A, HO) the objects that compute them."""
         if path not in self._kept:
-            raise InputError(f"{path} was watched but never ran", "run the model inside the with block")
+            raise InputError(f"{path} was traced but never computed", "run the model inside the with block")
         return self._kept[path]
 
     def __contains__(self, path: str) -> bool:
@@ -123,7 +123,7 @@ class Run:
             bound, place = self._axes.setdefault(axis, (size, path))
             if bound != size:
                 fact = f"axis {axis} is {bound} at {place} and {size} at {path}"
-                raise ShapeError(fact, "keep the sizes when you edit")
+                raise ShapeError(fact, "keep the shape when you edit")
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         table = Table("quantity", "axes", "shape", "mean", "largest", box=None, header_style="bold")
@@ -193,7 +193,7 @@ def _reader(read: Reader, name: Name) -> Any:
         before = None if value.is_inference() else value._version
         read(path, value if order is None else value.permute(order))
         if before is not None and value._version != before:
-            raise InputError(f"a reader has written to {path}", "write to a clone of it, or use edit")
+            raise InputError(f"a reader modified {path} in place", "modify a clone, or use edit")
 
     return reader
 

@@ -246,7 +246,7 @@ def pool(X: Float[Tensor, "b t m"], real: Bool[Tensor, "b t"] | None, how: Pooli
         raise MaskError(fact, "give a boolean for each token, True where it is real")
     if has_values(real) and not real.any(1).all():
         empty = int((~real.any(1)).nonzero()[0])
-        raise InputError(f"sequence {empty} has no real token", "leave empty sequences out")
+        raise InputError(f"sequence {empty} contains only padding", "leave empty sequences out")
     weight = real.unsqueeze(-1).to(X.dtype)
     match how:
         case "first":

@@ -274,7 +274,7 @@ class Recurrent(SequenceNetwork):
     def with_classes(self, classes: int, *, image_size: tuple[int, int] | None = None, seed: int = 0) -> Recurrent:
         reads = self.config.reads
         if image_size is not None and (not isinstance(reads, Frames) or reads.features % image_size[1]):
-            raise InputError("a Recurrent reads rows of one length only", "keep it, or fine-tune a ViT or a hybrid")
+            raise InputError("a Recurrent takes images of one width only", "keep it, or fine-tune a ViT or a hybrid")
         return Recurrent(replace(self.config, classes=classes), seed=seed)
 
     def sizes(self) -> dict[str, str]:

@@ -59,7 +59,7 @@ class Seq2SeqConfig:
         cross = self.target.block.cross
         if cross is None or cross.memory_width != self.source.width:
             raise ConfigError(
-                f"the decoder does not attend to a memory {self.source.width} wide",
+                f"the decoder's cross-attention does not take a memory of width {self.source.width}",
                 "give its block cross=heads(…, memory_width=…) of the encoder's width",
             )
 

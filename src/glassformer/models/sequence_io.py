@@ -75,18 +75,18 @@ def check_real(real: Tensor, X: Tensor) -> None:
     """Check that a mask (b, t) fits X and is True somewhere in every row."""
     if real.dtype != torch.bool:
         remedy = "give booleans, True = a real position"
-        raise MaskError(f"the mask holds {str(real.dtype).removeprefix('torch.')}", remedy)
+        raise MaskError(f"the mask has dtype {str(real.dtype).removeprefix('torch.')}", remedy)
     if real.shape != X.shape[:2]:
         fact = f"a mask of shape {tuple(real.shape)} does not fit positions of shape {tuple(X.shape[:2])}"
         raise MaskError(fact, "give (batch, positions)")
     empty = (~real.any(1)).nonzero()
     if len(empty):
-        raise MaskError(f"sequence {int(empty[0])} has no real position", "leave empty sequences out of the batch")
+        raise MaskError(f"sequence {int(empty[0])} contains only padding", "leave empty sequences out of the batch")
 
 
 def require_streamable(pool: Pool) -> None:
     if pool == "mean":
-        raise ConfigError("a mean over all positions is known only at their end", 'stream with pool "none" or "last"')
+        raise ConfigError("a mean over all positions needs the whole sequence", 'stream with pool "none" or "last"')
 
 
 def he_uniform(weight: Tensor, generator: torch.Generator) -> None:

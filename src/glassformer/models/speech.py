@@ -57,7 +57,7 @@ class SpeechConfig:
     def __post_init__(self) -> None:
         if self.embed.bands != self.mel.bands:
             fact = f"frames of {self.mel.bands} bands, and an embedding of {self.embed.bands}"
-            raise ConfigError(fact, "give both as many bands")
+            raise ConfigError(fact, "give both the same number of bands")
         if self.embed.width != self.width:
             fact = f"the embedding is {self.embed.width} wide, the blocks {self.width}"
             raise ConfigError(fact, "give both the model's width")
@@ -181,7 +181,7 @@ class Speech(nn.Module):
         if lengths is not None:
             if lengths.shape != (b,) or bool(((lengths < 1) | (lengths > t)).any()):
                 fact = f"lengths {lengths.tolist()} for {b} recordings of up to {t} frames"
-                raise ShapeError(fact, "give each recording's number of frames, at least 1")
+                raise ShapeError(fact, "give the number of frames of each recording, at least 1")
             good |= (torch.arange(t, device=frames.device) >= lengths[:, None])[..., None]
         if not good.all():
             row, t, band = (~good).nonzero()[0].tolist()
@@ -309,7 +309,7 @@ class SpeechStream:
         self._require_open()
         if wave.dim() != 1:
             fact = f"audio of shape {tuple(wave.shape)}"
-            raise ShapeError(fact, "feed one channel of samples; average several channels")
+            raise ShapeError(fact, "give one channel; average several channels")
         wave = require_wave(wave, self.config.mel, self.rate, empty=True)
         return torch.cat([self._step(piece) for piece in wave.split(self._piece)])
 

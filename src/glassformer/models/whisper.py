@@ -68,7 +68,7 @@ class WhisperConfig:
         cross = self.target.block.cross
         if cross is None or cross.memory_width != self.width:
             raise ConfigError(
-                f"the decoder does not attend to a memory {self.width} wide",
+                f"the decoder's cross-attention does not take a memory of width {self.width}",
                 "give its block cross=heads(…, memory_width=…) of the encoder's width",
             )
 
@@ -182,7 +182,10 @@ class Whisper(nn.Module):
             fact = f"real is {tuple(real.shape)} for frames of {tuple(frames.shape)}"
             raise ShapeError(fact, "give one for each frame")
         if has_values(real) and not (real[:, 0].all() and (real[:, :-1] >= real[:, 1:]).all()):
-            raise MaskError("a recording has padding before its last frame", "pad each after its end, and no empty one")
+            raise MaskError(
+                "a recording has padding before its last frame",
+                "pad each recording at its end, and leave out empty ones",
+            )
         return real.sum(1)
 
     def _fit(self, frames: Tensor) -> Tensor:

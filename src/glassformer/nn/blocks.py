@@ -36,10 +36,14 @@ class BlockConfig:
 
     def __post_init__(self) -> None:
         if self.place not in ("pre", "post"):
-            raise ConfigError(f"norms are placed {self.place!r}", "choose pre (before each branch) or post (after it)")
+            raise ConfigError(
+                f"norm placement {self.place!r} is unknown", "choose pre (before each branch) or post (after it)"
+            )
         widths = {self.attention.width, self.ffn.width} | ({self.cross.width} if self.cross else set())
         if len(widths) > 1:
-            raise ConfigError(f"parts of one block are {sorted(widths)} wide", "give all of them the model's width")
+            raise ConfigError(
+                f"the parts of a block have different widths {sorted(widths)}", "give all of them the model's width"
+            )
         require_dropout(self.dropout)
 
 

@@ -75,7 +75,8 @@ class StaticCache(LayerCache):
         new = self.length + K.shape[2]
         if new > self.room:
             raise ShapeError(
-                f"the cache has room for {self.room} positions, got {new}", "make it longer, or stop earlier"
+                f"the cache has room for {self.room} positions, got {new}",
+                "create a longer cache, or generate fewer tokens",
             )
         if self._pair is None:
             self._pair = self._empty(K), self._empty(V)

@@ -64,7 +64,10 @@ class TokenEmbedding(nn.Module):
         if segments is None:
             return torch.zeros_like(tokens)
         if segments.shape != tokens.shape:
-            raise ShapeError(f"segments are {tuple(segments.shape)}, tokens {tuple(tokens.shape)}", "give each its own")
+            raise ShapeError(
+                f"segment ids have shape {tuple(segments.shape)}, token ids {tuple(tokens.shape)}",
+                "give one segment id per token",
+            )
         assert self.segments is not None
         _require_known("segment", segments, self.segments)
         return segments
@@ -78,7 +81,7 @@ def _require_known(what: str, tokens: Tensor, table: Embedding) -> None:
     n = table.num_embeddings
     if has_values(tokens) and tokens.numel() and (int(tokens.min()) < 0 or int(tokens.max()) >= n):
         outside = int(tokens[(tokens < 0) | (tokens >= n)][0])
-        raise InputError(f"{what} {outside} is not among the {n} known", f"use 0 to {n - 1}")
+        raise InputError(f"{what} {outside} is outside the vocabulary of {n}", f"use 0 to {n - 1}")
 
 
 def patches(image: Float[Tensor, "b c H W"], size: tuple[int, int]) -> Float[Tensor, "b n k"]:

@@ -47,5 +47,6 @@ def require_finite_weights(model: nn.Module) -> None:
         if len(wrong):
             first = tuple(wrong[0].tolist())
             raise InputError(
-                f"weight {name} holds {weight[first].item()} at {list(first)}", "load it again, or an earlier one"
+                f"weight {name} is {weight[first].item()} at {list(first)}",
+                "load the weights again, or an earlier checkpoint",
             )

@@ -45,7 +45,8 @@ class Linear(nn.Linear):
     def forward(self, input: Tensor) -> Tensor:
         if input.shape[-1] != self.in_features:
             raise ShapeError(
-                f"vectors are {input.shape[-1]} wide, the layer {self.in_features}", "feed it its own width"
+                f"the input has width {input.shape[-1]}, the layer expects {self.in_features}",
+                "give it vectors of that width",
             )
         if self.kernel is not None:
             return self.kernel(input, self.weight, self.bias)

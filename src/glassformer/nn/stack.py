@@ -109,7 +109,7 @@ def _require_fit(positions: Rotary | Biased | None, attention: AttentionConfig) 
     if isinstance(positions, Rotary):
         if positions.width > attention.key_width:
             fact = f"rotary positions turn {positions.width} columns of heads that are {attention.key_width} wide"
-            raise ConfigError(fact, f"turn at most {attention.key_width}")
+            raise ConfigError(fact, f"rotate at most {attention.key_width} columns")
     elif positions is not None and positions.heads != attention.heads:
         fact = f"a relative bias for {positions.heads} heads in blocks of {attention.heads}"
         raise ConfigError(fact, "give it as many heads as attention has")

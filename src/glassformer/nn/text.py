@@ -42,7 +42,7 @@ class TextConfig:
 
     def __post_init__(self) -> None:
         if self.window is not None and self.window < 1:
-            raise ConfigError(f"a window of {self.window} tokens shows nothing", "choose at least 1, or None")
+            raise ConfigError(f"window must be at least 1, got {self.window}", "choose at least 1, or None")
 
     @property
     def width(self) -> int:

@@ -82,12 +82,14 @@ def _rendered(request: dict[str, Any]) -> list[dict[str, str]]:
 
 def _text_or_error(found: dict[str, str]) -> str | GlassError:
     if "refused" in found:
-        return InputError(f"the chat template refuses ({found['refused']})", "give messages that it knows")
+        return InputError(
+            f"the chat template rejects these messages ({found['refused']})", "give messages that the template accepts"
+        )
     if "long" in found:
         return InputError(f"the chat is longer than {LONGEST:,} characters", "shorten the messages")
     if "failed" in found:
         fact = f"the chat template fails ({found['failed']})"
-        return ConfigError(fact, "get tokenizer_config.json again, or use chat=False")
+        return ConfigError(fact, "download tokenizer_config.json again, or use chat=False")
     return found["text"]
 
 

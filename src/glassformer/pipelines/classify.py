@@ -126,7 +126,7 @@ def classify(
         raise InputError(f"top_k must be at least 1, got {top_k}", "choose 1 or more")
     classifier = require(model, "classify")
     if classifier.classes and labels is not None:
-        raise InputError(f"this {type(model).__name__} has classes of its own", "leave out labels")
+        raise InputError(f"labels were given, but this {type(model).__name__} has its own classes", "leave out labels")
     with torch.inference_mode():
         if isinstance(model, ImageTextModel) and not classifier.classes:
             logits, names = _compared(model, item, labels), list(labels or ())

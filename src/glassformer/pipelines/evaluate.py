@@ -76,7 +76,7 @@ def evaluate(
     """
     tally = Faults() if faults is None else faults
     if limit is not None and limit < 1:
-        raise InputError(f"limit is {limit}", "evaluate at least 1 item")
+        raise InputError(f"limit must be at least 1, got {limit}", "choose 1 or more")
     place = _place(data)
     if can(model, "classify") and inputs_of(model) == ("image",):
         return _images(model, Images.open(place, columns, labels=labels_of(model)), limit, progress, tally)
@@ -95,7 +95,7 @@ def evaluate(
             raise InputError(f"a language model is evaluated on text, not on a {type(data).__name__}", "give a file")
         return _text(model, Text.open(place, columns), limit, tally)
     fact = f"there is no metric for a {type(model).__name__} of this kind"
-    raise InputError(fact, "evaluate a model with a verb other than zero-shot classification")
+    raise InputError(fact, "zero-shot classifiers cannot be evaluated; give another model")
 
 
 def _place(data: Any) -> Source:
@@ -240,7 +240,7 @@ def translate_pairs(
     tally = Faults() if faults is None else faults
     kept = sorted(tally.each(order.spread(len(sources), limit), fitting), key=len)  # sorted by length to reduce padding
     if not kept:
-        raise InputError(f"no sentence is within the model's context of {context} tokens", "give shorter ones")
+        raise InputError(f"every sentence exceeds the model's context of {context} tokens", "give shorter ones")
     answers: list[str] = []
     for batch in progress([kept[start : start + AT_ONCE] for start in range(0, len(kept), AT_ONCE)]):
         answers += translate(model, batch, num_beams=num_beams)
@@ -336,8 +336,8 @@ def token_bytes(tokenizer: Any) -> Tensor:
         once, twice = (sizes[tokenizer.encode(PROBE * n, add_special_tokens=False).ids].sum() for n in (1, 2))
         if float(twice - once) == len(PROBE.encode()):  # a prepended space is in both and cancels
             return sizes
-    fact = "the tokenizer changes text, so that the bytes of its tokens cannot be counted"
-    raise InputError(fact, "take a model whose tokens are bytes (byte-level BPE) or pieces with ▁ for a space")
+    fact = "the tokenizer normalises text, so bits per byte cannot be computed"
+    raise InputError(fact, "use a model with byte-level BPE or SentencePiece tokens")
 
 
 def _piece_bytes(piece: str) -> int:
@@ -373,7 +373,7 @@ def score_text(
             total += float(token_nats(model, tokens.to(device), before).double().cpu()[known].sum())
             size, predicted = size + float(each[known].sum()), predicted + float(known.sum())
     if not size:
-        raise InputError("the tokenizer knows no character of the text", "take a text in the model's language")
+        raise InputError("the tokenizer knows no character of the text", "give text in the model's language")
     return {
         "bits_per_byte": bits_per_byte(total, int(size)),
         "perplexity_per_byte": perplexity(total, int(size)),
@@ -428,7 +428,7 @@ def _masked(model: nn.Module, lines: Lines, limit: int | None, faults: Faults) -
     faults.merge(lines.faults)
     if not isinstance(model, TokenPredictor) or not model.predicts_tokens:
         fact = "this encoder has no head for masked tokens"
-        raise InputError(fact, "give pairs of sentences that mean the same, as .tsv")
+        raise InputError(fact, "give pairs of sentences with the same meaning as a .tsv file")
     numbers = score_masked(model, lines, raw_tokenizer(model), limit=limit)
     return {**numbers, "sentences": len(order.spread(len(lines), limit))}
 
@@ -437,7 +437,7 @@ def require_specials(tokenizer: Any) -> None:
     """Check that <pad>, <s>, </s> and <mask> are the first four tokens, as masking requires."""
     if any(tokenizer.token_to_id(token) != i for i, token in enumerate(SPECIALS)):
         remedy = f"train it with bpe.train(…, specials={SPECIALS}, begin='<s>', end='</s>')"
-        raise ConfigError("the tokenizer does not number <pad>, <s>, </s>, <mask> as 0, 1, 2, 3", remedy)
+        raise ConfigError("the tokenizer's ids of <pad>, <s>, </s>, <mask> are not 0, 1, 2, 3", remedy)
 
 
 @torch.no_grad()

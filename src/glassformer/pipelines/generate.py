@@ -95,7 +95,7 @@ def stream(
     config = generation_config_of(model)
     sampled = bool(temperature or top_k or top_p != 1 or min_p)
     if sampled and num_beams not in (None, 1):
-        raise ConfigError(f"num_beams={num_beams} and sampling at once", "leave out one of them")
+        raise ConfigError(f"num_beams={num_beams} cannot be combined with sampling", "leave out one of them")
     words, tokens = _read(model, prompt, chat)
     stop = (stop,) if isinstance(stop, str) else (*stop, *config.stop)
     flow = TextFlow(words, [] if _separate(model) else tokens, stop)
@@ -196,7 +196,7 @@ def start_of(model: nn.Module, config: GenerationConfig) -> tuple[int, ...]:
         return ()
     found = config.start if model.start_token is None else model.start_token
     if found is None:
-        fact = f"nothing says which token the answers of this {type(model).__name__} start with"
+        fact = f"the start token of this {type(model).__name__} is unknown"
         raise InputError(fact, "save it with decoder_start_token_id and eos_token_id in its generation config")
     return (found,)
 
@@ -205,7 +205,7 @@ def session_of(model: nn.Module, config: GenerationConfig) -> Session:
     """Create a decoding session with the folder's start and end tokens."""
     start = start_of(model, config)
     if start and getattr(model, "start_token", None) is None and config.ends is None:
-        fact = f"nothing says which token the answers of this {type(model).__name__} end with"
+        fact = f"the end token of this {type(model).__name__} is unknown"
         raise InputError(fact, "save it with decoder_start_token_id and eos_token_id in its generation config")
     return require(model, "generate").session(start=start, ends=config.ends or ())
 

@@ -94,7 +94,7 @@ def parse(raw: Mapping[str, Any]) -> GenerationConfig:
     """Validate every key; unsupported keys that would change the output are rejected by name."""
     for name, neutral in REFUSED.items():
         if name in raw and not any(raw[name] == value for value in neutral):
-            remedy = "it is not supported; remove it from the file"
+            remedy = "this is not supported; remove it from the file"
             raise ConfigError(f"{name} is {str(raw[name])[:60]} in {FILE}", remedy)
     read = _Reader(raw)
     ends = read.tokens("eos_token_id", one=True)

@@ -51,7 +51,7 @@ class TextEncoding:
     def of(cls, model: nn.Module) -> TextEncoding:
         words = tokenizer_of(model)
         if not isinstance(words, JsonTokenizer):
-            raise InputError("the model's folder has no tokenizer.json", "take a model that has one")
+            raise InputError("the model's folder has no tokenizer.json", "use a model that has one")
         return cls(words, max_length(model), context_length(model))
 
     def __call__(self, item: Item) -> Encoded:

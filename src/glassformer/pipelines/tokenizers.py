@@ -124,7 +124,7 @@ def raw_tokenizer(model: nn.Module) -> Any:
     """Return the underlying `tokenizers` object, needed for training; requires a folder with a tokenizer.json."""
     words = tokenizer_of(model)
     if not isinstance(words, JsonTokenizer):
-        raise InputError("the model's folder has no tokenizer.json", "take a model that has one")
+        raise InputError("the model's folder has no tokenizer.json", "use a model that has one")
     return words.tokenizer
 
 
@@ -139,7 +139,7 @@ def _words(folder: Path, family: str, stamp: tuple[int, ...]) -> TextTokenizer:
     for name in (*FILES, "merges.txt", "target.spm", "tokenizer_config.json"):
         path = folder / name
         if path.is_file() and path.stat().st_size > LARGEST:
-            raise CheckpointError(f"{path} has {path.stat().st_size} bytes", f"at most {LARGEST} are read")
+            raise CheckpointError(f"{path} has {path.stat().st_size} bytes", f"the limit is {LARGEST}")
     try:
         words = _read_words(folder, family)
         words.decode(words.encode("a"))  # some damage shows only in use
@@ -161,7 +161,7 @@ def _read_words(folder: Path, family: str) -> TextTokenizer:
         vocabulary = read_object(folder / "vocab.json", LARGEST)
         wrong = next((piece for piece, i in vocabulary.items() if type(i) is not int or i < 0), None)
         if wrong is not None:
-            fact = f"vocab.json numbers {wrong[:40]!r} by {str(vocabulary[wrong])[:40]}"
+            fact = f"vocab.json gives {wrong[:40]!r} the id {str(vocabulary[wrong])[:40]}"
             raise CheckpointError(fact, "download it again")
         return MarianTokenizer(_pieces(folder / "source.spm"), _pieces(folder / "target.spm"), vocabulary)
     for name, begin in (("spiece.model", False), ("tokenizer.model", True)):
@@ -171,7 +171,7 @@ def _read_words(folder: Path, family: str) -> TextTokenizer:
         return _merged(folder, family)
     if has("vocab.txt"):
         return _word_pieces(folder)
-    raise InputError(f"{folder} has no tokenizer.json", "get the tokenizer's files that belong to the weights")
+    raise InputError(f"{folder} has no tokenizer.json", "download the tokenizer files of these weights")
 
 
 def _json(path: Path) -> TextTokenizer:
@@ -238,7 +238,7 @@ def tokens_of(model: nn.Module, text: str, *, special: bool = True) -> Tensor:
     elif re.fullmatch(r"\s*(\d+([\s,]+\d+)*)?\s*", text):
         found = [int(word) for word in re.findall(r"\d+", text)]
     else:
-        raise InputError(f"the model has no tokenizer.json to read {text[:30]!r} with", 'give token ids: "3 1 4"')
+        raise InputError(f"the model has no tokenizer.json, which {text[:30]!r} needs", 'give token ids: "3 1 4"')
     if not found or not text.strip():  # special tokens alone are not a text
         raise InputError(f"{text!r} has no tokens", "give a text that is not empty")
     return torch.tensor([found])

@@ -95,7 +95,9 @@ def transcribe(
         raise InputError(f"audio of shape {tuple(wave.shape)}", "give (samples,), at least one")
     if isinstance(transcriber, CTCModel):
         if language is not None or task != "transcribe":
-            raise InputError(f"the model has one language, and no choice of {language or task!r}", "leave it out")
+            raise InputError(
+                f"the model has one language and one task, so {language or task!r} cannot be chosen", "leave it out"
+            )
         words = list(transcribe_stream(model, [wave]))
         whole = Segment(0.0, round(len(wave) / MEL.rate, 2), " ".join(word.text for word in words))
         return Transcript(segmented(words) if timestamps else (whole,) * bool(words))

@@ -169,7 +169,7 @@ def _looked(model: nn.Module, source: Sequence[int], target: Sequence[int]) -> T
         return torch.zeros(0, len(source))
     tap = require(model, "translate").cross_attention()
     if tap is None:
-        raise InputError("this model translates without attention", "there is no alignment to show")
+        raise InputError("this model translates without attention, so there is no alignment", "leave out the alignment")
     seen: list[Tensor] = []
     watch = (tap.watchers, lambda pattern: seen.append(weights_of(pattern).detach()))
     device = device_of(model)

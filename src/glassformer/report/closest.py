@@ -21,7 +21,7 @@ def closest_heads(model: nn.Module, routing: Routing, texts: Sequence[str], imag
         raise InputError(f"a {name} takes neither texts nor images alone", "compare with a model of text or images")
     wanted, other = (texts, images) if kinds == ("text",) else (images, texts)
     if not wanted or other:
-        raise InputError(f"a {name} takes {kinds[0]} input, and only that", f"give some with --{kinds[0]}")
+        raise InputError(f"a {name} takes only {kinds[0]} input", f"give some with --{kinds[0]}")
     if not isinstance(model, PatchModel):
         return nearest_heads(model, [tokens_of(model, text) for text in texts], routing)
     given = [prepare(model, [path]) for path in images]

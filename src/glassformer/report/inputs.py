@@ -213,7 +213,7 @@ def _preprocess(model: PatchModel, origin: Origin | None) -> tuple[Preprocess, t
     except CheckpointError:
         pass  # optional in Glassformer's own folders
     if model.channels not in (1, 3) or model.image_size is None:
-        raise InputError(f"the model takes {model.channels} channels", "look into a model of grey or colour images")
+        raise InputError(f"images of {model.channels} channels cannot be shown", "use a model of grey or colour images")
     half, size = (0.5,) * model.channels, model.image_size
     how = Preprocess(resize=size, resample=2, crop=None, scale=1 / 255, mean=half, std=half)
     what = f"The model has no preprocessor_config.json: the image was resized to {size[0]} × {size[1]}"

@@ -65,7 +65,7 @@ class Given:
             try:
                 length = soundfile.info(io.BytesIO(self.file)).duration
             except (RuntimeError, TypeError):
-                raise InputError("this is no recording that can be read", "give a WAV, FLAC or Ogg file") from None
+                raise InputError("the recording cannot be read", "give a WAV, FLAC or Ogg file") from None
             if length > seconds:
                 raise InputError(f"the recording takes {length:.0f} seconds", f"give at most {seconds:g}")
             return
@@ -77,7 +77,7 @@ class Given:
         except Image.DecompressionBombError:
             raise InputError("the image has too many pixels", f"give at most {pixels:,}") from None
         except (UnidentifiedImageError, OSError, ValueError):
-            raise InputError("this is no image that can be read", "give a PNG or JPEG file") from None
+            raise InputError("the image cannot be read", "give a PNG or JPEG file") from None
         if width * height > pixels:
             raise InputError(f"the image has {width * height:,} pixels", f"give at most {pixels:,}")
 
@@ -379,7 +379,7 @@ class Look:
         if change not in CHANGES:
             raise InputError(f"there is no change {change!r}", f"choose one of {', '.join(CHANGES)}")
         if change == "self" and any(".cross" in path for path, _ in heads):
-            raise InputError("a head that attends to another text has no key of its own", "choose another change")
+            raise InputError("a cross-attention head has no key for its own position", "choose another change")
 
         @contextmanager
         def edited() -> Iterator[None]:

@@ -105,7 +105,7 @@ def cell(data: dict[str, Any], address: str) -> dict[str, Any]:
     parts = re.fullmatch(r"([A-Za-z]+\d*)\.(\d{1,2})\.(\d{1,2})", address)
     symbol, row, column = parts.groups() if parts else ("", "0", "0")
     if symbol not in work.plan:
-        raise InputError(f"{address!r} is no address of a computed number", "write one such as A.1.2")
+        raise InputError(f"{address!r} is not the address of a computed number", "write one such as A.1.2")
     height, width = work.values[symbol].shape
     if not (1 <= int(row) <= height and 1 <= int(column) <= width):
         raise InputError(f"{address!r} is outside {symbol}, which is {height}×{width}", "choose a smaller one")
@@ -670,7 +670,7 @@ def export(data: dict[str, Any], form: str) -> str:
     if form not in EXPORTS:
         raise InputError(f"there is no format {form!r}", f"choose one of {', '.join(EXPORTS)}")
     if str(data.get("scale")) == "inf":
-        raise InputError("β = ∞ has no file", "choose a finite β before you export")
+        raise InputError("an exercise with β = ∞ cannot be exported", "choose a finite β before you export")
     return dump(data) if form == "yaml" else render(solve(from_data(data)), form)
 
 
@@ -724,7 +724,7 @@ def grade(data: dict[str, Any], answers: dict[str, list[list[str]]] | None, text
 
     written = text if text is not None else _written(answers or {})
     if not written.strip():
-        raise InputError("nothing is written", "fill in a number, or paste your working")
+        raise InputError("there are no answers", "fill in a number, or paste your working")
     result = graded(from_data(data), read(written, "your working"))
     said = shown(result)
     cells = [
@@ -750,7 +750,7 @@ def _written(answers: Mapping[str, Sequence[Sequence[str]]]) -> str:
     lines = []
     for symbol, rows in answers.items():
         if not re.fullmatch(r"[A-Za-z]+\d*", symbol):
-            raise InputError(f"{symbol!r} is no symbol", "use one of the sheet")
+            raise InputError(f"{symbol!r} is not a symbol of this exercise", "use one that it has")
         filled = [[cell.strip() for cell in row] for row in rows]
         if rows and all(cell for row in filled for cell in row):
             body = ", ".join("[" + ", ".join(row) + "]" for row in filled)

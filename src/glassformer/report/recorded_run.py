@@ -28,7 +28,9 @@ class RecordedRun(Look):
         self.name, self.run = name, run
         self._largest, self._last = {}, None
         if not any(path.endswith(".A") for path in run):
-            raise InputError("the trace holds no attention weights", 'trace "*.A", and run the model inside the block')
+            raise InputError(
+                "the trace contains no attention weights", 'trace "*.A", and run the model inside the block'
+            )
         labels = {}
         for path in self.layers if tokens is not None else ():
             *_, queries, _ = run.passes(f"{path}.A")[-1].shape
@@ -36,7 +38,9 @@ class RecordedRun(Look):
                 labels[path.split(".")[0]] = list(tokens or ())
         if tokens is not None and not labels:
             sizes = sorted({run.passes(f"{path}.A")[-1].shape[2] for path in self.layers})
-            raise InputError(f"{len(tokens)} tokens were given", f"the trace has {sizes} positions: name all of them")
+            raise InputError(
+                f"{len(tokens)} tokens were given", f"give one for each of the {sizes} positions of the trace"
+            )
         self.prepared = Inputs(tensors=(), title=name, labels=labels)
 
     @cached_property

@@ -42,7 +42,7 @@ def use_engine(model: nn.Module, engine: str, precision: str = "fp32") -> nn.Mod
         raise ConfigError(f"engine={engine!r} does not compute in precision={precision!r}", f"use {able}")
     if not stacks:
         raise InputError(
-            f"engine={engine!r} computes Transformer blocks, and a {type(model).__name__} has none", "leave engine out"
+            f"engine={engine!r} runs Transformer blocks, and a {type(model).__name__} has none", "leave engine out"
         )
     weight = next(model.parameters())
     if weight.device.type != "cpu" or weight.dtype != torch.float32:
@@ -60,7 +60,7 @@ def use_engine(model: nn.Module, engine: str, precision: str = "fp32") -> nn.Mod
             ) from None
     for stack in stacks:
         if not FlatStack(stack.blocks()).supported:
-            raise InputError(f"engine={engine!r} cannot compute the blocks of this model", "leave engine out")
+            raise InputError(f"engine={engine!r} cannot run the blocks of this model", "leave engine out")
         stack.engine = Engine(engine, precision)
     model.requires_grad_(False).eval()
     return model

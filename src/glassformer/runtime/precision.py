@@ -130,7 +130,7 @@ def vectors(output: object) -> Tensor:
     while isinstance(output, tuple):
         output = output[0]
     if not isinstance(output, Tensor):
-        raise TypeError(f"the model gives a {type(output).__name__}, not a tensor")
+        raise TypeError(f"the model returned a {type(output).__name__}, not a tensor")
     return output.double().flatten(0, -2) if output.dim() > 1 else output.double()[None]
 
 

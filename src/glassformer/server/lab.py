@@ -71,7 +71,7 @@ def _outcome(number: int, body: Trial) -> dict[str, Any]:
     for name, value in body.parameters.items():
         if name in experiment.parameters and value > _most(experiment.parameters[name].default):
             most = _most(experiment.parameters[name].default)
-            raise InputError(f"{name} is {value:g}", f"the page takes at most {most:g}; use glassformer lab {number}")
+            raise InputError(f"{name} is {value:g}", f"the limit of the page is {most:g}; use glassformer lab {number}")
     whole = {name: isinstance(each.default, int) for name, each in experiment.parameters.items()}
     changes: dict[str, Any] = {
         name: int(value) if whole.get(name) and value == int(value) else value

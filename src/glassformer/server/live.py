@@ -119,7 +119,7 @@ async def live(socket: WebSocket) -> None:
         start = json.loads(await asyncio.wait_for(socket.receive_text(), 10))
         rate = int(start["rate"])
         if not 4000 <= rate <= 192_000:
-            raise InputError(f"rate is {rate}", "choose 4000 to 192000 samples a second")
+            raise InputError(f"rate is {rate}", "choose 4000 to 192000 Hz")
         recognizer = await loop.run_in_executor(
             models.threads,
             models.imported,
@@ -131,7 +131,7 @@ async def live(socket: WebSocket) -> None:
                 return
             data = message.get("bytes")
             if data is not None and (len(data) > PIECE or len(data) % 4):
-                raise InputError(f"a piece of {len(data):,} bytes", f"send float32 samples, at most {PIECE:,} bytes")
+                raise InputError(f"a chunk of {len(data):,} bytes", f"send float32 samples, at most {PIECE:,} bytes")
             answer = await loop.run_in_executor(models.threads, recognizer.feed, data)
             await socket.send_json(answer)
             if answer["end"]:

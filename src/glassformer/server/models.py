@@ -54,7 +54,7 @@ class Models:
         self.folders = {folder.name: folder for folder in (*shipped, *settings.models)}
         for folder in settings.models:
             if not folder.is_dir():
-                raise InputError(f"--model {folder} is no folder", "name a folder with a model in it")
+                raise InputError(f"--model {folder} is not a folder", "give a folder with a model")
         self.threads = ThreadPoolExecutor(2, "model")
         self.waiting = 0
         self.loaded: dict[str, nn.Module] = {}
@@ -104,7 +104,7 @@ class Models:
             if key in self.pinned:
                 return self.pinned[key]
             if key not in self.looks:
-                raise InputError(f"the run {key!r} is forgotten", "run the model again")
+                raise InputError(f"the run {key!r} has expired", "run the model again")
             self.looks.move_to_end(key)
             return self.looks[key]
 

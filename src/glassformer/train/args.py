@@ -369,7 +369,7 @@ class TrainArgs:
         if found is None:
             return {}
         if not isinstance(found, dict):
-            raise InputError(f"{path} holds a {type(found).__name__}", "write one `option: value` per line")
+            raise InputError(f"{path} contains a {type(found).__name__}", "write one `option: value` per line")
         return found
 
 

@@ -182,7 +182,7 @@ def process_group(fsdp: bool, device: torch.device) -> Iterator[SingleProcess]:
     world = dist.get_world_size() if dist.is_initialized() else int(os.environ.get("WORLD_SIZE", "1"))
     if world == 1:
         if fsdp:
-            raise ConfigError("--fsdp needs several processes, and there is 1", "start them with torchrun")
+            raise ConfigError("--fsdp needs several processes, but there is one", "start them with torchrun")
         yield SingleProcess()
         return
     own = not dist.is_initialized()

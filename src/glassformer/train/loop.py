@@ -144,7 +144,7 @@ class Trained:
 def save_trained(model: nn.Module, objective: Objective, args: TrainArgs, folder: str | Path) -> Path:
     """Save the model, with adapters merged, and the arguments of its run to a folder."""
     if not isinstance(objective, TaskObjective):
-        fact = f"a {type(objective).__name__} does not say how its model is saved"
+        fact = f"a {type(objective).__name__} does not define how to save its model"
         raise ConfigError(fact, "call glassformer.save(model, folder)")
     path = objective.save(merged(model), folder)
     for name in (CALIBRATION, "report.html"):  # those of earlier weights
@@ -211,7 +211,9 @@ def _with_lr(args: TrainArgs, recorded: dict[str, Any], model: nn.Module, object
     if isinstance(recorded.get("lr"), float):
         return replace(args, lr=recorded["lr"])
     if int(os.environ.get("WORLD_SIZE", "1")) > 1:
-        raise ConfigError("--lr auto runs in one process", "find the rate without torchrun, then give it")
+        raise ConfigError(
+            "--lr auto supports a single process only", "find the learning rate without torchrun, then pass it"
+        )
     with preserve_rng():
         found = find_lr(model, objective, args)
     tried = f"{len(found.rates)} rates up to {found.rates[-1]:.1e}"

@@ -87,7 +87,7 @@ def check_unused(folder: Path, resume: bool) -> None:
     """Raise an error if the folder holds a run that would be overwritten."""
     found = state.saved(folder)
     if found and not resume:
-        fact = f"{folder} holds a run that is at step {state.step_of(found[-1]):,}"
+        fact = f"{folder} contains a run at step {state.step_of(found[-1]):,}"
         raise ConfigError(fact, "add --resume to continue it, or choose another folder")
 
 
@@ -118,7 +118,9 @@ def _raise_together(wrong: ConfigError | None, folder: Path | None, processes: S
 
 
 def _cannot_write(folder: Path, error: OSError) -> ConfigError:
-    return ConfigError(f"{folder} cannot be written ({error.strerror})", "make room, or choose another folder")
+    return ConfigError(
+        f"{folder} cannot be written ({error.strerror})", "free some disk space, or choose another folder"
+    )
 
 
 def _lock(folder: Path, file: IO[bytes]) -> ConfigError | None:
@@ -156,7 +158,7 @@ def _require_same(folder: Path, file: Path, now: dict[str, Any]) -> None:
         if part not in then or part not in now:  # not every objective has a fingerprint
             continue
         if (other := difference(then[part], now[part])) is not None:
-            remedy = "resume with what the run was started with, or start again in another folder"
+            remedy = "resume with the original settings, or start again in another folder"
             raise ConfigError(f"{folder} was started with different {what}: {other}", remedy)
 
 

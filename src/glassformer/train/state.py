@@ -215,7 +215,7 @@ def not_written(folder: Path, step: int, error: BaseException | None) -> Checkpo
     whole = saved(folder)
     last = f"the last good checkpoint is {whole[-1]}" if whole else "no checkpoint was written before it"
     fact = f"the checkpoint of step {step} could not be written ({_reason(error)}), and {last}"
-    return CheckpointError(fact, "make room and resume")
+    return CheckpointError(fact, "free some disk space and resume")
 
 
 def _reason(error: BaseException | None) -> str:

@@ -58,10 +58,10 @@ def run(
     """Train a model as `train` does, from a `TrainArgs`."""
     if args.task is None or args.data is None:
         missing = "a task" if args.task is None else "training data"
-        raise ConfigError(f"{missing} is missing", "give a task and data: train classify photos/")
+        raise ConfigError(f"{missing} is missing", "give a task and data, for example train classify photos/")
     folder = None if output is None else Path(output)
     if resume and folder is None:
-        raise ConfigError("resume without an output folder", "give the folder of the run")
+        raise ConfigError("resume needs an output folder", "give the folder of the run")
     if folder is not None:
         check_unused(folder / "run", resume)
     model, objective = build(args)

@@ -87,7 +87,7 @@ def show(
     PosixPath('exercise.html')
     """
     if tokens is not None and type(x).__name__ != "Run":
-        raise InputError("tokens name the positions of a trace", "leave them out for anything else")
+        raise InputError("tokens are only for a trace", "leave them out")
     if isinstance(x, Grade):
         return _grade(x)
     if isinstance(x, Solution):

@@ -108,6 +108,10 @@ def test_merges_and_the_parting_of_digits(trained: Tokenizer) -> None:
 def test_what_is_refused(refused: Any) -> None:
     odd = lambda: from_merges(["a", "b"], ["a b"], special={}, bos=None, parting="odd")
     refused(CheckpointError, "the pre-tokenizer is 'odd': known are", odd)
-    refused(CheckpointError, "the vocabulary is not lines of base64 and a rank", lambda: from_ranks(b"!!! x", []))
+    refused(
+        CheckpointError,
+        "the vocabulary is not made of lines with a base64 token and its rank",
+        lambda: from_ranks(b"!!! x", []),
+    )
     joined = lambda: from_merges(["ab"], ["ab"], special={}, bos=None, parting="")
     refused(CheckpointError, "the tokenizer has the merge 'ab': a merge is two tokens", joined)

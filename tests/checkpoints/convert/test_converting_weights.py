@@ -263,7 +263,7 @@ def test_pickled_what_is_refused(pickled: Path, tmp_path: Path, refused: Any) ->
     refused(InputError, f"there is no {pickled / 'config.json'}", lambda: convert(path, new))
     (pickled / "away.json").rename(pickled / "config.json")
     torch.save([1, 2], path)
-    refused(CheckpointError, f"{path} holds no names with tensors", lambda: convert(path, new))
+    refused(CheckpointError, f"{path} is not a state_dict", lambda: convert(path, new))
     path.write_bytes(b"\x80\x02 not a pickle")
     refused(CheckpointError, f"{path}", lambda: convert(path, new))
 
@@ -419,7 +419,7 @@ def test_convert_what_is_refused(tiny: Path, tmp_path: Path, refused: Any) -> No
     refused(InputError, f"there is no file {tmp_path / 'x.bin'}", lambda: kind_of(tmp_path / "x.bin"))
     refused(InputError, f"there is no file {tiny}", lambda: kind_of(tiny))
     weights = tiny / "model.safetensors"
-    refused(InputError, f"{weights} is safetensors already", lambda: convert(weights, tmp_path / "out"))
+    refused(InputError, f"{weights} is already a safetensors file", lambda: convert(weights, tmp_path / "out"))
     other = tmp_path / "text.bin"
     other.write_text("hello")
     refused(InputError, f"{other} is neither a PyTorch file, nor GGUF, nor llama2.c's", lambda: kind_of(other))

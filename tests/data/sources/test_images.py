@@ -74,7 +74,7 @@ def test_labels_that_do_not_fit(tarred: Tarred, tmp_path: Path) -> None:
     blank = sheet(np.zeros((2, 32, 32, 3), np.uint8))
     files = {f"package/data_batch_{i + 1}.png": blank for i in range(5)}
     files["package/train_lables.json"] = json.dumps([0] * 11).encode()
-    with pytest.raises(CheckpointError, match="10 pictures have 11 labels"):
+    with pytest.raises(CheckpointError, match="there are 10 images and 11 labels"):
         IMAGES["cifar10"].make([tarred(files)], tmp_path / "made")
 
 

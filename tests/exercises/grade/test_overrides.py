@@ -150,7 +150,7 @@ def test_files_of_spreadsheets(tmp_path: Path) -> None:
         ("submission,step,points\nada.md,total,-1\n", "line 2: the points are '-1'"),
         ("submission,step,points\nada.md,total,inf\n", "line 2: the points are 'inf'"),
         ("submission,step,points\nada.md\n", "line 2: the points are ''"),
-        ("submission,step,points\n,total,1\n", "line 2 names no submission"),
+        ("submission,step,points\n,total,1\n", "line 2 does not name a submission"),
         ('submission,step,points\n"ada.md"x,total,1\n', "is not a CSV file"),
         ("\0", "has no column"),
     ],

@@ -47,8 +47,8 @@ def test_what_was_asked_for_is_made() -> None:
     [
         ({"topic": "poetry"}, "there is no topic 'poetry': choose one of attention, beta"),
         ({"level": "cruel"}, "there is no level 'cruel': choose one of easy, medium, hard"),
-        ({"tokens": 0}, "0 tokens on paper: choose 1 to 8"),
-        ({"heads": 9}, "9 heads on paper: choose 1 to 4"),
+        ({"tokens": 0}, "tokens is 0: choose 1 to 8"),
+        ({"heads": 9}, "heads is 9: choose 1 to 4"),
     ],
 )
 def test_mistakes(options: dict[str, object], says: str) -> None:

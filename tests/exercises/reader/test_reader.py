@@ -128,7 +128,7 @@ def test_windows_files() -> None:
         (b"\xff\xfa\xfb", "is not text"),
         ("x" * 10_000_000, "10.0 MB"),
         (b"x" * 10_000_000, "10.0 MB"),
-        ("$a = 1$ " * 100_000, "more mathematics than one piece of work holds"),
+        ("$a = 1$ " * 100_000, "the document contains too much mathematics"),
     ],
 )
 @pytest.mark.timeout(60)

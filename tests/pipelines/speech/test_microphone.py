@@ -65,7 +65,7 @@ def test_an_interrupt_while_waiting() -> None:
 def test_no_microphone(monkeypatch: pytest.MonkeyPatch, refused: Any) -> None:
     monkeypatch.setattr(microphone, "find_spec", lambda _: None)
     monkeypatch.setattr(shutil, "which", lambda _: None)
-    refused(InputError, "no microphone can be opened", lambda: microphone.from_microphone(16000))
+    refused(InputError, "no microphone is available", lambda: microphone.from_microphone(16000))
 
 
 def recorder(folder: Path, lines: str) -> None:
@@ -81,4 +81,4 @@ def test_arecord(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, refused: Any) 
     recorder(tmp_path, 'test "$*" = "-q -t raw -f S16_LE -c 1 -r 8000" && head -c 640 /dev/zero')
     assert sum(map(len, microphone.from_microphone(8000))) == 320
     recorder(tmp_path, "echo 'arecord: main: audio open error: No such file' >&2; exit 1")
-    refused(InputError, "arecord gave no sound (arecord: main", lambda: list(microphone.from_microphone(8000)))
+    refused(InputError, "arecord recorded no audio (arecord: main", lambda: list(microphone.from_microphone(8000)))

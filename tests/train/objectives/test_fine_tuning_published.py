@@ -35,5 +35,5 @@ def test_a_sentence_encoder_on_pairs(hf: Any, bert: Path, tmp_path: Path, refuse
     folder = trained.save(tmp_path / "m")
     assert gf.embed(gf.load(folder), "the cat").shape == gf.embed(gf.load(bert), "the cat").shape
     hf.AutoModel.from_pretrained(folder)
-    said = "pairs of sentences fine-tune an encoder, and none is given: add --from"
+    said = "training on sentence pairs needs an encoder to fine-tune: add --from"
     refused(ConfigError, said, lambda: gf.train("embed", tmp_path / "p.csv", progress=False))

@@ -179,7 +179,7 @@ def test_what_labels_are(tmp_path: Path, refused: Callable[..., None]) -> None:
     table(listed, [("one", "x"), ("two", "1")])
     refused(
         InputError,
-        "t.csv line 2 has the label 'x', which is no number",
+        "t.csv line 2 has the label 'x', which is not a number",
         lambda: LabelledTexts.open(listed, problem="regression"),
     )
     table(listed, [("one", "a"), ("two", "a")])

@@ -62,7 +62,7 @@ def from_merges(
     """Build a GPT-2 tokenizer: bytes written as characters, and merges in order."""
     if parting not in PARTINGS:
         known = ", ".join(name for name in PARTINGS if name)
-        raise CheckpointError(f"the pre-tokenizer is {parting!r}", f"known are {known}")
+        raise CheckpointError(f"the pre-tokenizer {parting!r} is not supported", f"known are {known}")
     pairs = []
     for merge in merges:
         left, gap, right = merge.partition(" ")
@@ -86,7 +86,9 @@ def from_ranks(text: bytes, special: Sequence[str]) -> Tokenizer:
     try:
         ranks = {base64.b64decode(word): int(rank) for word, rank in map(bytes.split, text.splitlines())}
     except ValueError:
-        raise CheckpointError("the vocabulary is not lines of base64 and a rank", "give a .tiktoken file") from None
+        raise CheckpointError(
+            "the vocabulary is not made of lines with a base64 token and its rank", "give a .tiktoken file"
+        ) from None
     letters = _letters()
     written = lambda word: "".join(letters[byte] for byte in word)
     words = sorted(ranks, key=ranks.__getitem__)

@@ -31,7 +31,7 @@ def kind_of(source: Path) -> Kind:
     if zipfile.is_zipfile(source) or start[:1] == b"\x80":  # torch.save: a zip since 1.6, a pickle before
         return "torch"
     if start[8:9] == b"{":
-        raise InputError(f"{source} is safetensors already", "load it, or the folder that it is in")
+        raise InputError(f"{source} is already a safetensors file", "load it, or the folder that it is in")
     fact = f"{source} is neither a PyTorch file, nor GGUF, nor llama2.c's"
     raise InputError(fact, "give a .bin, .pt or .gguf file")
 
@@ -55,7 +55,9 @@ def _read(source: Path, tokenizer: Path | None) -> Converted:
     if kind == "llama2.c":
         return read_llama2c(source, tokenizer)
     if tokenizer is not None:
-        raise InputError(f"{source} takes no tokenizer {tokenizer}", "it is for llama2.c's and Whisper's files")
+        raise InputError(
+            f"{source} has no use for the tokenizer {tokenizer}", "--tokenizer is for llama2.c and Whisper files only"
+        )
     if kind == "gguf":
         return read_gguf(source)
     if kind == "shards":

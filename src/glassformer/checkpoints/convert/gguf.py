@@ -48,7 +48,7 @@ def read_gguf(path: Path) -> Converted:
         raise CheckpointError(f"{path} cannot be read as GGUF ({error})", "download the file again") from None
     kind = about.get("general.architecture")
     if kind != "llama":
-        raise CheckpointError(f"{path} holds a model of type {kind!r}", "supported is llama")
+        raise CheckpointError(f"{path} contains a model of type {kind!r}", "only llama is supported")
     heads = {"attn_q": _get(about, "llama.attention.head_count")}
     heads["attn_k"] = about.get("llama.attention.head_count_kv", heads["attn_q"])
     tensors = {}
@@ -67,18 +67,21 @@ def read_gguf(path: Path) -> Converted:
 def _name(theirs: str) -> tuple[str, str]:
     """Return the Hugging Face name of a weight, and the part of the layer it belongs to."""
     if theirs == SCALED:
-        raise CheckpointError(f"weight {theirs} scales the rotary angles", "get the model as safetensors")
+        raise CheckpointError(
+            f"weight {theirs} scales the rotary angles, which is not supported for GGUF",
+            "use the safetensors version of the model",
+        )
     if theirs in NAMES:
         return NAMES[theirs], ""
     first, i, part, *end = [*theirs.split("."), "", ""][:4]
     if first != "blk" or part not in LAYER or end[0] not in ("weight", "bias"):
-        raise CheckpointError(f"weight {theirs} has no place in a model of the Llama kind", "nothing was converted")
+        raise CheckpointError(f"weight {theirs} does not belong to a Llama model", "nothing was converted")
     return f"model.layers.{i}.{LAYER[part]}.{end[0]}", part
 
 
 def _get(about: Mapping[str, Any], name: str) -> Any:
     if name not in about:
-        raise CheckpointError(f"the file does not say {name}", "get a complete GGUF file")
+        raise CheckpointError(f"the file does not state {name}", "download a complete GGUF file")
     return about[name]
 
 
@@ -89,7 +92,7 @@ def _texts(about: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> dict[str,
         raise CheckpointError(f"rope.scaling.type is {about['llama.rope.scaling.type']!r}", "supported is none")
     if about.get("llama.rope.dimension_count", width) != width:
         fact = f"rotary positions cover {about['llama.rope.dimension_count']} of the {width} dimensions of a head"
-        raise CheckpointError(fact, "supported are models in which they cover all")
+        raise CheckpointError(fact, "only models with fully rotated heads are supported")
     bos, eos = (about.get(f"tokenizer.ggml.{which}_token_id") for which in ("bos", "eos"))
     config = {
         "architectures": ["LlamaForCausalLM"],

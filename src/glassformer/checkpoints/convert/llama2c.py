@@ -78,7 +78,7 @@ def sizes_of(path: Path) -> Sizes | None:
 def read_llama2c(path: Path, tokenizer: Path | None) -> Converted:
     sizes = sizes_of(path)
     if sizes is None:
-        raise CheckpointError(f"{path} is not as long as its header says", "download the file again")
+        raise CheckpointError(f"the size of {path} does not match its header", "download the file again")
     vocabulary = tokenizer or path.with_name("tokenizer.bin")
     if not vocabulary.is_file():
         raise InputError(f"there is no {vocabulary}", "give llama2.c's tokenizer.bin with --tokenizer")
@@ -154,7 +154,7 @@ def _tokenizer(path: Path, vocabulary: int) -> str:
     except (struct.error, UnicodeDecodeError):
         at = -1
     if at != len(data):
-        raise CheckpointError(f"{path} does not hold {vocabulary} tokens", "give the tokenizer.bin of this model")
+        raise CheckpointError(f"{path} does not contain {vocabulary} tokens", "give the tokenizer.bin of this model")
     if pieces[3 : 3 + 256] == [chr(byte).replace(" ", "▁") for byte in range(256)]:
         pieces[3 : 3 + 256] = [f"<0x{byte:02X}>" for byte in range(256)]
     return from_pieces(pieces, scores, special=SPECIAL, bos=1).to_str(pretty=True)

@@ -25,8 +25,8 @@ def unpickled(path: Path) -> Any:
     try:
         return torch.load(path, map_location="cpu", weights_only=True)
     except pickle.UnpicklingError:
-        fact = f"{path} holds more than weights: opening it would run code"
-        raise CheckpointError(fact, "save its state_dict alone with torch.save, then convert that") from None
+        fact = f"{path} contains more than weights: loading it would run code"
+        raise CheckpointError(fact, "save only its state_dict with torch.save, then convert that file") from None
     except Exception as error:  # zip, storage and pickle each raise their own errors
         first = (str(error).splitlines() or [""])[0][:80]
         raise CheckpointError(f"{path} cannot be read by torch ({first})", "download the file again") from None
@@ -38,7 +38,7 @@ def weights_in(content: Any, path: Path) -> dict[str, Tensor]:
         if isinstance(content, dict) and isinstance(content.get(name), dict):
             content = content[name]
     if not isinstance(content, dict) or not all(isinstance(one, Tensor) for one in content.values()) or not content:
-        raise CheckpointError(f"{path} holds no names with tensors", "save the model's state_dict with torch.save")
+        raise CheckpointError(f"{path} is not a state_dict", "save the model's state_dict with torch.save")
     return {str(name).removeprefix("module."): tensor for name, tensor in content.items()}
 
 
@@ -60,7 +60,9 @@ def read_shards(folder: Path) -> Converted:
     tensors: dict[str, Tensor] = {}
     for name in sorted(set(places.values())):
         if Path(name).name != name or not (folder / name).is_file():
-            raise CheckpointError(f"{SHARDS} points to {json.dumps(name)[:60]}, which is missing", "get all shards")
+            raise CheckpointError(
+                f"{SHARDS} points to {json.dumps(name)[:60]}, which is missing", "download all shards"
+            )
         tensors |= weights_in(unpickled(folder / name), folder / name)
     missing = sorted(places.keys() - tensors.keys())
     if missing:

@@ -65,7 +65,7 @@ def read_whisper(content: Mapping[str, Any], path: Path, vocabulary: Path | None
     many = dims["n_vocab"] >= 51865  # multilingual
     tokenizer = from_ranks(_vocabulary(path, vocabulary, many).read_bytes(), special_tokens(dims["n_vocab"], many))
     if tokenizer.get_vocab_size() != dims["n_vocab"]:
-        fact = f"the vocabulary makes {tokenizer.get_vocab_size()} tokens, and the model knows {dims['n_vocab']}"
+        fact = f"the vocabulary has {tokenizer.get_vocab_size()} tokens, and the model has {dims['n_vocab']}"
         raise CheckpointError(fact, "give gpt2.tiktoken for English-only models, multilingual.tiktoken for others")
     tensors = {renamed(name): tensor for name, tensor in weights.items() if isinstance(tensor, Tensor)}
     return Converted(tensors=tensors, texts=_texts(dims, tokenizer, many))

@@ -26,7 +26,7 @@ def text(f: Fields, *, offset: int = 0) -> TextConfig:
     width = f.size("hidden_size")
     activation, length = f.activation("hidden_act", "gelu"), f.size("max_position_embeddings", 512)
     if not 0 <= offset < length:
-        raise ConfigError(f"positions start at {offset} of {length}", "get the config.json that belongs to the weights")
+        raise ConfigError(f"positions start at {offset} of {length}", "download the config.json of these weights")
     eps = NormConfig(eps=f.number("layer_norm_eps", 1e-12))
     block = BlockConfig(
         attention=heads(width, f.size("num_attention_heads"), dropout=f.number("attention_probs_dropout_prob", 0.1)),

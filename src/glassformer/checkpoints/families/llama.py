@@ -100,7 +100,7 @@ def rotary(f: Fields, width: int, length: int) -> Rotary:
     """Read the rotary angles from rope_parameters, or from rope_theta and rope_scaling in files from before 2026."""
     new, old = f.raw.get("rope_parameters") or {}, f.raw.get("rope_scaling") or {}
     if not isinstance(new, dict) or not isinstance(old, dict):
-        raise ConfigError("rope_parameters in config.json hold no names with values", "get config.json again")
+        raise ConfigError("rope_parameters in config.json is not an object", "download config.json again")
     raw: dict[str, Any] = {"rope_theta": f.raw.get("rope_theta"), **old, **new}
     part = Fields(raw, f.shapes, f.read)
     scaling: LinearScaling | Llama3Scaling | None

@@ -33,7 +33,7 @@ def read_idx(path: Path) -> Pixels:
     """Read LeCun's IDX format: 0, 0, type 8 (uint8), number of axes; the length of each, big-endian; the bytes."""
     data = path.read_bytes()
     if data[:3] != b"\0\0\x08":
-        raise CheckpointError(f"{path.name} is no IDX file of bytes", "fetch it again")
+        raise CheckpointError(f"{path.name} is not an IDX file of bytes", "fetch it again")
     shape = struct.unpack_from(f">{data[3]}I", data, 4)
     return np.frombuffer(data, np.uint8, offset=4 + 4 * len(shape)).reshape(shape)
 
@@ -64,7 +64,7 @@ def _cifar(files: list[Path], folder: Path) -> None:
                 _write(row.reshape(32, 32, 3), folder, part, CIFAR[labels[number]], number)
                 number += 1
         if number != len(labels):
-            raise CheckpointError(f"{number} pictures have {len(labels)} labels", "fetch it again")
+            raise CheckpointError(f"there are {number} images and {len(labels)} labels", "fetch it again")
         for name in (*names, answers):
             (folder / name).unlink()
 

@@ -33,7 +33,7 @@ def open_data(name: str) -> Path:
     if fetched.is_dir():
         return fetched
     if name not in embedded():
-        raise InputError(f"{name} is not here and not embedded", f"glassformer data fetch {name}")
+        raise InputError(f"{name} is neither downloaded nor embedded", f"glassformer data fetch {name}")
     return unpack(name)
 
 

@@ -110,7 +110,9 @@ class Grade:
         path = Path(path)
         form = next((form for form, suffix in SUFFIX.items() if suffix == path.suffix.lower()), None)
         if form is None:
-            raise InputError(f"{path.name} has no ending of a format", f"choose one of {', '.join(SUFFIX.values())}")
+            raise InputError(
+                f"{path.name} has an unknown file extension", f"choose one of {', '.join(SUFFIX.values())}"
+            )
         path.write_text(self.render(form), encoding="utf-8")
 
     def __str__(self) -> str:
@@ -294,7 +296,9 @@ def _readable(reading: Reading, unread: tuple[Unread, ...]) -> None:
     """Raise InputError if not a single number of the document can be read."""
     if all(answer_of(statement, MOST_CELLS) is None for statement in reading.statements):
         where = f" (line {unread[0].line}: {unread[0].reason})" if unread else ""
-        raise InputError(f"no number in {reading.name} can be read{where}", "mend it there, or write Q = [[1, 2], …]")
+        raise InputError(
+            f"no number in {reading.name} can be read{where}", "correct it there, or write Q = [[1, 2], …]"
+        )
 
 
 def _cell(cell: Compared) -> Cell:

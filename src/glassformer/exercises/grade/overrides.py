@@ -84,7 +84,7 @@ def _override(path: Path, line: int, row: dict[str, str]) -> Override:
     if not math.isfinite(points) or points < 0:
         raise InputError(f"{path}, line {line}: the points are {shorten(written)!r}", "write a number, 0 or more")
     if not submission:
-        raise InputError(f"{path}, line {line} names no submission", "write its file name, as in results.csv")
+        raise InputError(f"{path}, line {line} does not name a submission", "write its file name, as in results.csv")
     return Override(line, submission, step or TOTAL, points, " ".join(row.get("comment", "").split()))
 
 

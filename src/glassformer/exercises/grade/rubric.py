@@ -155,7 +155,7 @@ class Rubric(Strict):
     def _consistent(self) -> Rubric:
         total = math.fsum(step.points for step in self.steps.values())
         if self.steps and not total:
-            raise InputError("steps: no step has points", "give at least one step some")
+            raise InputError("steps: no step has points", "give at least one step points")
         if self.steps and self.points is not None and not math.isclose(self.points, total):
             raise InputError(f"points is {self.points:g}, and the steps add up to {total:g}", "make them equal")
         known = list(dict.fromkeys([*(kind.name for kind in CATALOGUE), *OTHER_MISTAKES]))

@@ -42,7 +42,7 @@ class ExerciseSpec:
             raise InputError(f"there is no level {self.level!r}", f"choose one of {', '.join(LEVELS)}")
         for name, value, most in (("tokens", self.tokens, 8), ("width", self.width, 8), ("heads", self.heads, 4)):
             if not 1 <= value <= most:
-                raise InputError(f"{value} {name} on paper", f"choose 1 to {most}")
+                raise InputError(f"{name} is {value}", f"choose 1 to {most}")
 
 
 def make(spec: ExerciseSpec, seed: int, sheet: int = 1) -> Exercise:
@@ -53,7 +53,7 @@ def make(spec: ExerciseSpec, seed: int, sheet: int = 1) -> Exercise:
         if _is_nice(spec, exercise):
             return exercise
     raise InputError(
-        f"no exercise of {spec.tokens} tokens, width {spec.width} came out with small numbers in {_TRIES} tries",
+        f"no exercise of {spec.tokens} tokens, width {spec.width} with small numbers was found in {_TRIES} tries",
         "ask for a smaller one, or another seed",
     )
 

@@ -117,7 +117,7 @@ class Answers:
 
     def reading(self, name: str, kind: str) -> Reading:
         if not self.statements and not self.unread:
-            raise InputError(f"{name} has no answers in it", 'write them by symbol, as {"Q": [[1, 2], [3, 4]]}')
+            raise InputError(f"{name} contains no answers", 'write them by symbol, as {"Q": [[1, 2], [3, 4]]}')
         return Reading(name, kind, tuple(self.statements), tuple(self.unread), tuple(self.notes))
 
 
@@ -139,11 +139,11 @@ def _json(text: str, name: str) -> Mapping[Scalar, Any]:
     try:
         tree = json.loads(text, parse_float=str, parse_int=str, parse_constant=str, object_pairs_hook=_Pairs)
     except json.JSONDecodeError as error:
-        raise InputError(f"{name} is not JSON (line {error.lineno}: {error.msg})", "mend it there") from None
+        raise InputError(f"{name} is not JSON (line {error.lineno}: {error.msg})", "correct it there") from None
     except RecursionError:
         raise InputError(f"{name} is nested too deeply", "write matrices as lists of lists") from None
     if not isinstance(tree, _Pairs):
-        raise InputError(f"{name} holds no mapping", 'write answers by symbol, as {"Q": [[1, 2], [3, 4]]}')
+        raise InputError(f"{name} is not a mapping", 'write answers by symbol, as {"Q": [[1, 2], [3, 4]]}')
     return _Lines(text).mapping(tree)
 
 
@@ -192,11 +192,11 @@ def _yaml(text: str, name: str) -> Mapping[Scalar, Any]:
         mark = getattr(error, "problem_mark", None)
         where = f"line {mark.line + 1}: " if mark is not None else ""
         what = getattr(error, "problem", None) or "broken"
-        raise InputError(f"{name} is not YAML ({where}{what})", "mend it there") from None
+        raise InputError(f"{name} is not YAML ({where}{what})", "correct it there") from None
     except RecursionError:
         raise InputError(f"{name} is nested too deeply", "write matrices as lists of lists") from None
     if not isinstance(tree, dict):
-        raise InputError(f"{name} holds no mapping", "write answers by symbol, as Q: [[1, 2], [3, 4]]")
+        raise InputError(f"{name} is not a mapping", "write answers by symbol, as Q: [[1, 2], [3, 4]]")
     return tree
 
 

@@ -42,7 +42,7 @@ def convert(data: bytes, name: str) -> tuple[str, str] | None:
             "type the working, or scan it with text recognition and send the text or a PDF that has a text layer",
         )
     if suffix in _OTHERS:
-        raise InputError(f"{name} is of a format that is not read", _OTHERS[suffix])
+        raise InputError(f"the format of {name} is not supported", _OTHERS[suffix])
     readers: dict[str, tuple[Callable[[bytes, str], str], str]] = {
         ".ipynb": (_notebook, "markdown"), ".pdf": (_pdf, "markdown"), ".docx": (_docx, "markdown"),
         ".xlsx": (_xlsx, "csv"), ".html": (_html, "markdown"), ".htm": (_html, "markdown"),

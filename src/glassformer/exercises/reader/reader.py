@@ -83,7 +83,7 @@ def read(
         collector.take(piece)
     reading = collector.reading(name, kind)
     if not reading.statements and not reading.unread:
-        raise InputError(f"{name} has no mathematics in it", "write formulas as $…$, or plainly as Q = [[1, 2]]")
+        raise InputError(f"{name} contains no mathematics", "write formulas as $…$, or plainly as Q = [[1, 2]]")
     return replace(reading, text=text)
 
 
@@ -99,7 +99,7 @@ def _decoded(text: str | bytes, name: str) -> str:
         except UnicodeDecodeError as error:
             raise InputError(f"{name} is not text (byte {error.start})", "save it as UTF-8") from None
     if "\0" in text:
-        raise InputError(f"{name} is not text (it holds a zero byte)", "save it as UTF-8")
+        raise InputError(f"{name} is not text (it contains a zero byte)", "save it as UTF-8")
     return text.translate(_PLAIN).replace("\r\n", "\n").replace("\r", "\n")
 
 
@@ -200,7 +200,7 @@ class Collector:
         self.formulas += 1
         self.characters += len(source)
         if self.formulas > MOST_FORMULAS or self.characters > MOST_MATHEMATICS:
-            raise InputError("more mathematics than one piece of work holds", "send one solution at a time")
+            raise InputError("the document contains too much mathematics", "send one solution at a time")
 
     def keep(self, draft: Draft, place: Place, crossed: bool) -> None:
         draft.words = f"{self.words} {draft.words}".strip()

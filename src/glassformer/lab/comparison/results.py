@@ -56,7 +56,7 @@ def estimate(values: Iterable[float]) -> Estimate:
     found = list(values)
     k = len(found)
     if not k:
-        raise InputError("there are no seeds to average", "run the plan first")
+        raise InputError("the results have no seeds to average", "run the plan first")
     mean = sum(found) / k
     if k == 1:
         return Estimate(mean, None, 1)
@@ -126,7 +126,7 @@ def _unfinished(folder: Path) -> dict[str, Any]:
     files = {path.stem for path in (folder / "units").glob("*.json")}
     complete = tuple(task for task in plan.tasks if all(u.key in files for u in units(replace(plan, tasks=(task,)))))
     if not complete:
-        raise InputError(f"{folder} has no complete task yet", "let the run go on")
+        raise InputError(f"{folder} has no complete task yet", "wait until the run has completed one")
     return gathered(replace(plan, tasks=complete), folder, "")
 
 

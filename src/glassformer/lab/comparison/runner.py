@@ -134,7 +134,7 @@ def _freeze(plan: ComparisonPlan, work: Path) -> None:
     if path.exists():
         if path.read_text(encoding="utf-8") != plan.dump():
             raise InputError(
-                f"{work} holds a run with another plan",
+                f"{work} contains a run with another plan",
                 "finish it with that plan, remove it, or choose another --output",
             )
         return

@@ -34,7 +34,7 @@ class Charset:
         wrong = [name for name in self.names if len(name) != 1]
         if wrong or len(set(self.names)) < len(self.names) or SPACE not in self.names:
             fact = f"symbols {''.join(self.names[:40])!r}"
-            raise ConfigError(fact, "give different single characters, one of them the space")
+            raise ConfigError(fact, "give distinct single characters that include the space")
 
     def __len__(self) -> int:
         return len(self.names)
@@ -49,7 +49,7 @@ class Charset:
         missing = next((letter for letter in text if letter not in numbers), None)
         if missing is not None:
             remedy = f"write it with {''.join(self.names)!r}"
-            raise InputError(f"{missing!r} in {text[:40]!r} is no symbol of the model", remedy)
+            raise InputError(f"{missing!r} in {text[:40]!r} is not a symbol of the model", remedy)
         return [numbers[letter] for letter in text]
 
     def decode(self, tokens: Iterable[int]) -> str:
@@ -91,8 +91,8 @@ def recognizer_config(model: nn.Module) -> RecognizerConfig:
     origin = origin_of(model)
     path = None if origin is None else origin.file(FILE)
     if origin is None or path is None:
-        fact = f"a {type(model).__name__} came without {FILE}"
-        raise InputError(fact, "load a recogniser that was saved with its symbols")
+        fact = f"a {type(model).__name__} has no {FILE}"
+        raise InputError(fact, "load a speech recogniser that was saved with its symbols")
     ngram = origin.file(NGRAM)
     try:
         raw: Mapping[str, Any] = json.loads(path.read_text(encoding="utf-8"))

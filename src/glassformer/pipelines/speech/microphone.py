@@ -51,7 +51,7 @@ def from_microphone(rate: int) -> Iterator[Tensor]:
     if shutil.which("arecord") is not None:
         return _by_arecord(rate)
     raise InputError(
-        "no microphone can be opened",
+        "no microphone is available",
         "pip install sounddevice, install arecord (alsa-utils), or pipe raw PCM: … | glassformer transcribe --live",
     )
 
@@ -68,7 +68,7 @@ def _by_sounddevice(rate: int) -> Iterator[Tensor]:
         )
     except Exception as error:  # missing PortAudio, no device, unsupported rate: each raises its own exception
         fact = f"the microphone cannot be opened ({str(error)[:80]})"
-        raise InputError(fact, "plug one in, or pipe raw PCM") from None
+        raise InputError(fact, "connect one, or pipe raw PCM") from None
     with stream:
         while True:
             blocks = [waiting.get()]
@@ -89,7 +89,7 @@ def _by_arecord(rate: int) -> Iterator[Tensor]:
         if process.wait() > 0:
             lines = process.stderr.read().decode("utf-8", "replace").strip().splitlines()
             reason = lines[-1][:80] if lines else f"exit code {process.returncode}"
-            raise InputError(f"arecord gave no sound ({reason})", "plug a microphone in, or pipe raw PCM")
+            raise InputError(f"arecord recorded no audio ({reason})", "connect a microphone, or pipe raw PCM")
 
 
 def incoming(rate: int) -> Iterator[Tensor]:

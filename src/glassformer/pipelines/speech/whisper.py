@@ -51,7 +51,7 @@ def whisper_tokens(model: nn.Module, words: TextTokenizer) -> WhisperTokens:
     settings: dict[str, Any] = {**(origin.raw if origin else {}), **(origin.generation if origin else {})}
     silent = settings.get("no_timestamps_token_id") or _token(words, "<|notimestamps|>")
     if type(silent) is not int:
-        raise ConfigError("the model's folder names no token for times", "get its generation_config.json")
+        raise ConfigError("generation_config.json has no timestamp tokens", "download it again")
     strip = lambda table: {str(name).strip("<|>"): i for name, i in (table or {}).items() if type(i) is int}
     latest = settings.get("max_initial_timestamp_index")
     return WhisperTokens(

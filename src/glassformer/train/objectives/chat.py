@@ -106,7 +106,7 @@ def build(args: TrainArgs, first: Source, second: Source | None) -> tuple[nn.Mod
     args.reject("chat data", "image_size", "augment", "augmentation", "label_smoothing", "problem_type")
     base = base_model(args, "a language model", lambda model: can(model, "generate") and inputs_of(model) == ("text",))
     if base is None:
-        raise ConfigError("conversations fine-tune a chat model, and none is given", "add --from smollm2-135m")
+        raise ConfigError("training on conversations needs a chat model to fine-tune", "add --from smollm2-135m")
     if not has_template(base):
         raise ConfigError(f"--from {args.from_} has no chat template", "fine-tune a model whose folder has one")
     context = context_length(base) or LONGEST

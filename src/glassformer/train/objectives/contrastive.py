@@ -120,7 +120,7 @@ def build(args: TrainArgs, first: Source, second: Source | None) -> tuple[nn.Mod
     """Build a sentence encoder to fine-tune and its objective from pairs of sentences with the same meaning."""
     base = base_model(args, "a sentence encoder", lambda model: can(model, "embed"))
     if base is None:
-        raise ConfigError("pairs of sentences fine-tune an encoder, and none is given", "add --from all-minilm-l6-v2")
+        raise ConfigError("training on sentence pairs needs an encoder to fine-tune", "add --from all-minilm-l6-v2")
     whole = _open(first, args)
     rows, rest, faults = split(whole, None if second is None else _open(second, args), args.seed)
     triples = [_triple(rows[i]) for i in range(len(rows))]
