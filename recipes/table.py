@@ -27,13 +27,13 @@ def quality(held: dict[str, Any]) -> str:
     """Return the metric of a model on held-out data, as text."""
     match held:
         case {"accuracy": share, "images": _}:
-            return f"{100 * share:.2f} % right"
+            return f"accuracy {100 * share:.2f} %"
         case {"bleu": bleu, "chrf": chrf}:
             return f"BLEU {bleu:.1f}, chrF {chrf:.1f}"
         case {"bits_per_byte": bits, "perplexity_per_byte": perplexity}:
             return f"{bits:.2f} bits (perplexity {perplexity:.2f}) per byte"
         case {"all": {"mean_reciprocal_rank": rank}}:
-            return f"paraphrases at mean reciprocal rank {rank:.2f}"
+            return f"mean reciprocal rank of paraphrases {rank:.2f}"
         case {"wer": rate}:
             return f"word error rate {100 * rate:.1f} %"
     raise SystemExit(f"no metric known in {sorted(held)}")

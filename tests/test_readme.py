@@ -20,6 +20,8 @@ COMMANDS = [
     for line in block.splitlines()
     if line.strip()
 ]
+INLINE = [found for found in re.findall(r"`([^`]+)`", re.sub(r"```.*?```", "", README, flags=re.S)) if " " in found]
+COMMANDS += [line for line in INLINE if line.startswith(("glassformer ", "make "))]
 
 
 def test_there_are_commands() -> None:
@@ -60,7 +62,15 @@ def test_a_target_exists(line: str) -> None:
     """Not run from within itself: `make -n` says what it would do."""
     done = subprocess.run([*line.split()[:1], "-n", *line.split()[1:]], cwd=ROOT, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
-    assert "serve" in done.stdout or "pytest" in done.stdout
+    assert re.search("serve|pytest|benchmarks/|glassformer compare", done.stdout)
+
+
+@pytest.mark.parametrize("line", [line for line in INLINE if line.startswith("python ")])
+def test_a_script_exists(line: str) -> None:
+    """Scripts that write a table run for minutes to hours; their options are read here."""
+    script, *options = line.split()[1:]
+    text = (ROOT / script).read_text(encoding="utf-8")
+    assert all(f'"{option}"' in text for option in options)
 
 
 def test_links_lead_somewhere() -> None:

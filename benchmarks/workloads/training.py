@@ -37,12 +37,12 @@ def ours_gpt(precision: str) -> Callable[[], Ready]:
 
         from glassformer.models import Decoder
         from glassformer.models.decoder import plain
-        from glassformer.nn.finite import looked_at
+        from glassformer.nn.finite import unchecked_finite
 
         model, ids = Decoder(plain(8192, 384, 6, 6, 256)), tokens(8192, 8, 257)
 
         def loss() -> Any:
-            with looked_at():  # as the training loop does, which checks the loss
+            with unchecked_finite():  # as the training loop does, which checks the loss
                 return cross_entropy(model(ids[:, :-1]).flatten(0, 1), ids[:, 1:].flatten())
 
         return stepping(model, loss, precision)
@@ -64,13 +64,13 @@ def ours_vit() -> Ready:
     from torch.nn.functional import cross_entropy
 
     from glassformer.models import ViT, vit
-    from glassformer.nn.finite import looked_at
+    from glassformer.nn.finite import unchecked_finite
 
     model = ViT(vit.small_16())
     pixels, labels = torch.randn(4, 3, 224, 224), torch.arange(4)
 
     def loss() -> Any:
-        with looked_at():
+        with unchecked_finite():
             return cross_entropy(model(pixels), labels)
 
     return stepping(model, loss)
@@ -93,7 +93,7 @@ def ours_bert() -> Ready:
 
     from glassformer.models import Encoder, EncoderConfig
     from glassformer.nn import BlockConfig, FeedForwardConfig, Learned, NormConfig, heads
-    from glassformer.nn.finite import looked_at
+    from glassformer.nn.finite import unchecked_finite
     from glassformer.nn.text import TextConfig
 
     norm = NormConfig(eps=1e-12)
@@ -106,7 +106,7 @@ def ours_bert() -> Ready:
     model, ids = Encoder(EncoderConfig(text=text, word_head=True)), tokens(8192, 16, 128)
 
     def loss() -> Any:
-        with looked_at():
+        with unchecked_finite():
             return cross_entropy(model.words(model(ids)).flatten(0, 1), ids.flatten())
 
     return stepping(model, loss)

@@ -133,12 +133,12 @@ def test_masks_that_do_not_combine() -> None:
 def test_padding_on_the_left_lets_padding_see_itself() -> None:
     mask = masks.combine(masks.causal(3), masks.padding(torch.tensor([3, 1]), 3, left=True))
     assert mask is not None
-    mended = masks.or_itself(mask)
+    mended = masks.fill_empty_rows(mask)
     assert table(mended[0, 0]) == ["x..", "xx.", "xxx"]
     assert table(mended[1, 0]) == ["x..", ".x.", "..x"]
     assert masks.require_rows(mended) is mended
     seeing = torch.tensor([[False, True], [False, False]])  # the first row sees something, if not itself: it stays
-    assert table(masks.or_itself(seeing)) == [".x", ".x"]
+    assert table(masks.fill_empty_rows(seeing)) == [".x", ".x"]
 
 
 @pytest.mark.parametrize(

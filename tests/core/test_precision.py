@@ -14,8 +14,8 @@ def _anew() -> None:
 
 
 def test_a_process_that_dies_does_not_take_us_along() -> None:
-    assert precision.survives("pass")
-    assert not precision.survives("import os, signal; os.kill(os.getpid(), signal.SIGILL)")
+    assert precision.runs_in_child_process("pass")
+    assert not precision.runs_in_child_process("import os, signal; os.kill(os.getpid(), signal.SIGILL)")
 
 
 def test_the_exit_code_of_the_child_process_decides(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -30,5 +30,5 @@ def test_the_exit_code_of_the_child_process_decides(monkeypatch: pytest.MonkeyPa
 
 def test_where_nothing_is_advertised_nothing_is_tried(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(precision, "advertises_amx", lambda: False)
-    monkeypatch.setattr(precision, "survives", lambda code: pytest.fail("a child was started"))
+    monkeypatch.setattr(precision, "runs_in_child_process", lambda code: pytest.fail("a child was started"))
     assert precision.bfloat16_works()

@@ -59,7 +59,7 @@ def test_tallies_merge_to_what_one_would_have_counted(parts: list[list[int]]) ->
 
 def test_more_than_half_is_an_error(refused: Any) -> None:
     faults = Faults()
-    faults.good(ENOUGH // 2)
+    faults.count_usable(ENOUGH // 2)
     for i in range(ENOUGH // 2):
         faults.count(Fault("empty line", f"line {i}"))
     faults.check()  # half is not more than half

@@ -169,7 +169,7 @@ def test_streams_respond_as_the_whole_does(name: str) -> None:
     X = model.example(None, torch.Generator().manual_seed(0))
     with torch.no_grad():
         whole = model.respond(X)
-        pieces = model.respond_in_pieces(X.split(7, 1))
+        pieces = model.respond_in_chunks(X.split(7, 1))
         if pieces is None:
             assert model.reach.lookahead != 0
         else:

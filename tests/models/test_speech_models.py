@@ -172,7 +172,7 @@ def test_what_a_stream_keeps_does_not_grow() -> None:
     for i in range(40):
         with FlopCounterMode(display=False) as counter:
             rows = len(stream.feed(sound_speech(192, seed=i)))
-        costs.append((rows, stream.held, counter.get_total_flops()))
+        costs.append((rows, stream.stored_values, counter.get_total_flops()))
     assert costs[9] == costs[39]
     assert costs[9][0] == 3
     assert costs[9][2] > 0

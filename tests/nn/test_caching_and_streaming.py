@@ -217,7 +217,7 @@ def test_what_is_held_does_not_grow(drawn: Sizes) -> None:
     stream, held = StackStream(stack, chunks), []
     for i in range(24 * chunks.chunk):
         stream.step(vectors(1, seed=i))
-        held.append(stream.held)
+        held.append(stream.stored_values)
     assert max(held[len(held) // 2 :]) == max(held[len(held) // 4 : len(held) // 2])
 
 

@@ -13,7 +13,7 @@ from torch import nn
 from glassformer.errors import InputError
 from glassformer.models import Encoder, encoder
 from glassformer.nn import Linear, MultiHeadAttention, Tap, heads, require_finite, require_finite_weights
-from glassformer.nn.finite import looked_at
+from glassformer.nn.finite import unchecked_finite
 
 
 def test_a_tap_with_nothing_attached_returns_the_very_same_object() -> None:
@@ -94,7 +94,7 @@ def test_the_weight_is_named(refused) -> None:  # type: ignore[no-untyped-def]
 
 def test_nothing_is_checked_where_someone_else_looks(refused) -> None:  # type: ignore[no-untyped-def]
     Y, model = torch.tensor([math.nan]), nn.Linear(1, 1)
-    with looked_at():
+    with unchecked_finite():
         assert require_finite(Y, model) is Y
     refused(InputError, "the output of Linear is not finite", lambda: require_finite(Y, model))
 

@@ -39,7 +39,7 @@ def test_a_page_without_a_place_for_it(recipe: ModuleType, tmp_path: Path, monke
 
 
 def test_every_number_has_words(recipe: ModuleType) -> None:
-    assert recipe.quality({"accuracy": 0.993, "images": 10}) == "99.30 % right"
+    assert recipe.quality({"accuracy": 0.993, "images": 10}) == "accuracy 99.30 %"
     assert recipe.quality({"wer": 0.25}) == "word error rate 25.0 %"
     with pytest.raises(SystemExit, match="no metric known"):
         recipe.quality({"beauty": 1})

@@ -80,7 +80,7 @@ def scores(
     S = product(Q * default_beta(Q, beta), K)
     if causal:
         mask = combine(mask, causal_mask(Q.shape[-2], K.shape[-2], device=Q.device))
-    return seen_through(S, mask, bias)
+    return apply_mask_and_bias(S, mask, bias)
 
 
 def product(Q: Float[Tensor, "*b t d"], K: Float[Tensor, "*b s d"]) -> Float[Tensor, "*b t s"]:
@@ -94,7 +94,9 @@ def product(Q: Float[Tensor, "*b t d"], K: Float[Tensor, "*b s d"]) -> Float[Ten
     return out
 
 
-def seen_through(S: Float[Tensor, "*b t s"], mask: Tensor | None, bias: Tensor | None) -> Float[Tensor, "*b t s"]:
+def apply_mask_and_bias(
+    S: Float[Tensor, "*b t s"], mask: Tensor | None, bias: Tensor | None
+) -> Float[Tensor, "*b t s"]:
     """S + bias, −∞ where the mask is False; in place unless autograd, a compiler or a transform tracks S."""
     if bias is not None:
         checked_bias(bias, S.shape)

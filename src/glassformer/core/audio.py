@@ -115,7 +115,7 @@ def log_mel(
     return frames
 
 
-class Piece(NamedTuple):
+class MelChunk(NamedTuple):
     """The frames completed by a step, and the samples that later frames still need."""
 
     frames: Float[Tensor, "*b t bands"]
@@ -129,7 +129,7 @@ def log_mel_start(mel: MelConfig, *batch: int) -> Float[Tensor, "*b overlap"]:
 
 def log_mel_step(
     wave: Float[Tensor, "*b n"], buffered: Float[Tensor, "*b k"], mel: MelConfig = MEL, *, end: bool = False
-) -> Piece:
+) -> MelChunk:
     """Streaming version of `log_mel`; with `end`, the last partial frame is zero-padded and returned."""
     wave = torch.cat([buffered, wave], -1)
     partial = (wave.shape[-1] - mel.overlap) % mel.hop
@@ -137,9 +137,9 @@ def log_mel_step(
         wave = pad(wave, (0, mel.hop - partial))
     t = (wave.shape[-1] - mel.overlap) // mel.hop
     if not t:
-        return Piece(wave.new_zeros(*wave.shape[:-1], 0, mel.bands), wave)
+        return MelChunk(wave.new_zeros(*wave.shape[:-1], 0, mel.bands), wave)
     frames = _scaled(mel_powers(wave, mel).clamp_min(mel.floor).log10())
-    return Piece(frames.to(wave.dtype), wave[..., t * mel.hop :])
+    return MelChunk(frames.to(wave.dtype), wave[..., t * mel.hop :])
 
 
 def _scaled(log: Tensor) -> Tensor:

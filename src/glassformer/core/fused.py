@@ -15,6 +15,7 @@ from torch import Tensor
 from torch.nn.functional import pad, scaled_dot_product_attention
 
 from glassformer.core.attention import (
+    apply_mask_and_bias,
     attend,
     checked_bias,
     checked_mask,
@@ -23,7 +24,6 @@ from glassformer.core.attention import (
     require_match,
     require_pairs,
     scores,
-    seen_through,
     softargmax_,
 )
 from glassformer.core.masks import causal as causal_mask
@@ -212,7 +212,7 @@ class Pattern:
         Q, K = torch.cat((Q * (self.beta * LOG2E), L * -LOG2E), -1), torch.cat((K, torch.ones_like(K[..., :1])), -1)
         bias = _part(self.bias, heads, rows)
         bias = None if bias is None else bias * LOG2E
-        return seen_through(product(Q, K), self._mask(heads, rows), bias).exp2_()
+        return apply_mask_and_bias(product(Q, K), self._mask(heads, rows), bias).exp2_()
 
     def allowed(self, rows: slice | list[int] = slice(None)) -> Bool[Tensor, "b g t s"]:
         """Return the effective mask of the requested query rows (True = may attend); g is 1 if all heads share it."""

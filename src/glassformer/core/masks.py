@@ -105,7 +105,7 @@ def combine(*masks: Shaped[Tensor, "..."] | None) -> Bool[Tensor, "..."] | None:
     return out
 
 
-def or_itself(mask: Bool[Tensor, "*b t s"], *, offset: int | None = None) -> Bool[Tensor, "*b t s"]:
+def fill_empty_rows(mask: Bool[Tensor, "*b t s"], *, offset: int | None = None) -> Bool[Tensor, "*b t s"]:
     """Let queries that may attend to nothing attend to their own position; all other rows are unchanged.
 
     This is for padding queries, whose output is not used: left padding under a causal mask leaves them without a key.

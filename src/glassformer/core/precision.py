@@ -21,7 +21,7 @@ _TRY = "import torch; a = torch.ones(64, 64, dtype=torch.bfloat16); (a @ a).sum(
 @cache
 def bfloat16_works() -> bool:
     """Return True if bfloat16 matrix products run on this processor."""
-    return not advertises_amx() or survives(_TRY)
+    return not advertises_amx() or runs_in_child_process(_TRY)
 
 
 def require_runnable(dtype: torch.dtype) -> None:
@@ -33,7 +33,7 @@ def require_runnable(dtype: torch.dtype) -> None:
         )
 
 
-def survives(code: str) -> bool:
+def runs_in_child_process(code: str) -> bool:
     """Return True if a child Python process runs the code without failing."""
     return subprocess.run([sys.executable, "-c", code], capture_output=True).returncode == 0
 

@@ -51,7 +51,7 @@ class Faults:
         """Record the location without counting the row as tried."""
         self.places.setdefault(fault.reason, {})[fault.place] = None
 
-    def good(self, number: int = 1) -> None:
+    def count_usable(self, number: int = 1) -> None:
         """Count usable rows."""
         self.tried += number
 
@@ -64,7 +64,7 @@ class Faults:
             except Fault as fault:
                 self.count(fault)
             else:
-                self.good()
+                self.count_usable()
         return kept
 
     def merge(self, other: Faults) -> None:

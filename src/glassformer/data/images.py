@@ -38,7 +38,7 @@ class Images:
         self.size: tuple[int, int] | None = None
         self.channels: int | None = None
         self.keep = KEEP
-        self.shelf: Shelf | None = None
+        self.shelf: ImageCache | None = None
 
     @classmethod
     def open(
@@ -162,7 +162,7 @@ class Images:
             c, h, w = first.shape
             self._shape = (c, h, w)
             if len(self) * first.numel() <= self.keep:
-                self.shelf = Shelf(len(self), self._shape)
+                self.shelf = ImageCache(len(self), self._shape)
             return
         tally.check(1)
 
@@ -185,7 +185,7 @@ def image_fault(error: GlassError, name: str) -> Fault:
     return Fault("missing image" if "there is no" in error.fact else "unreadable image", name)
 
 
-class Shelf:
+class ImageCache:
     """A cache of decoded images, (n, c, h, w) uint8, in memory shared by forked workers.
 
     It does not use torch's shared memory, which lives in /dev/shm, where containers often have only 64 MB. A process

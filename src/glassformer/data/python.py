@@ -8,7 +8,7 @@ from typing import Any
 
 from glassformer.data import tables
 from glassformer.data.faults import Fault
-from glassformer.data.tables import Listed, Reader, Values
+from glassformer.data.tables import ListTable, Reader, Values
 from glassformer.errors import InputError
 
 EXAMPLES = "give examples such as (image, label), (text, label), (source, target), or dictionaries with column names"
@@ -72,7 +72,7 @@ def reader_of(data: Any) -> Reader:
     rows = [values_of(example) for example in data]
     if not rows:
         raise InputError("the data has 0 examples", EXAMPLES)
-    return Listed(rows, "the data,", unit="example")
+    return ListTable(rows, "the data,", unit="example")
 
 
 def values_of(example: Any, classes: Sequence[str] = ()) -> Values:

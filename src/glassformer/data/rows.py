@@ -106,7 +106,7 @@ def open_rows(
         if reason:
             faults.count(reason if isinstance(reason, Fault) else Fault(reason, reader.place(i)))
         else:
-            faults.good()
+            faults.count_usable()
             kept.append(i)
     if strict:
         faults.check(1)
@@ -169,7 +169,7 @@ def _open_files(paths: Sequence[Path], roles: Sequence[str], given: Mapping[str,
         return Shards(paths)
     if all(path.suffix not in tables.SUFFIXES for path in paths):
         return Aligned(paths)
-    return Several([open_table(path, roles, given) for path in paths])
+    return ConcatTable([open_table(path, roles, given) for path in paths])
 
 
 def _open_folder(folder: Path, roles: Sequence[str], given: Mapping[str, str] | None) -> tuple[Reader, Path, str]:
@@ -406,7 +406,7 @@ def _aligned(files: Sequence[Path], given: Mapping[str, str] | None) -> list[Pat
     return both[0] if len(both) == 1 else []
 
 
-class Several:
+class ConcatTable:
     """Tables one after the other, such as the shards of one dataset."""
 
     def __init__(self, readers: Sequence[Reader]) -> None:

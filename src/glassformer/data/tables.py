@@ -337,7 +337,7 @@ def flat(row: Mapping[str, Any]) -> dict[str, Any]:
     return found
 
 
-class Listed:
+class ListTable:
     """Rows in memory, such as those of a .json file or a CoNLL file."""
 
     def __init__(self, rows: Sequence[Values], where: str, *, unit: str = "row") -> None:
@@ -371,7 +371,7 @@ def _is_list(path: Path) -> bool:
     return not isinstance(first, dict) or (lists and not more)
 
 
-def _json_rows(path: Path) -> Listed:
+def _json_rows(path: Path) -> ListTable:
     if path.stat().st_size > JSON_LIMIT:
         raise InputError(
             f"{path} has {path.stat().st_size:,} bytes", "write such a large dataset as JSON Lines (.jsonl)"
@@ -387,13 +387,13 @@ def _json_rows(path: Path) -> Listed:
         raise InputError(f"{path} does not contain a list of rows", "give a list of objects, or JSON Lines (.jsonl)")
     if not all(isinstance(row, dict) for row in lists[0]):
         raise InputError(f"{path} has rows that are not objects", 'write each as {"text": …, "label": …}')
-    return Listed([flat(row) for row in lists[0]], path.name)
+    return ListTable([flat(row) for row in lists[0]], path.name)
 
 
 # ---- CoNLL -----------------------------------------------------------------------------------------------------------
 
 
-class Conll(Listed):
+class Conll(ListTable):
     """Token classification: a token and its tag in the first and last column, an empty line after each sentence."""
 
     def __init__(self, path: Path) -> None:

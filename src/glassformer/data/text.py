@@ -83,7 +83,7 @@ class Text:
             # newline=None: CRLF and CR become LF, also where a read ends between the two
             with path.open(encoding="utf-8-sig", errors="surrogateescape", newline=None) as file:
                 while part := file.read(size):
-                    rest += self._mended(part, path, number)
+                    rest += self._replace_invalid(part, path, number)
                     number += part.count("\n")
                     cut = _last_cut(rest)
                     # a text without line breaks is eventually cut anywhere
@@ -97,15 +97,15 @@ class Text:
             yield rest
         self.faults.check(1)
 
-    def _mended(self, part: str, path: Path, number: int) -> str:
+    def _replace_invalid(self, part: str, path: Path, number: int) -> str:
         if not ESCAPED.search(part):
-            self.faults.good(part.count("\n") + 1)
+            self.faults.count_usable(part.count("\n") + 1)
             return part
         for i, line in enumerate(part.split("\n")):
             if ESCAPED.search(line):
                 self.faults.count(Fault("bytes that are not UTF-8", f"{path.name} line {number + i}"))
             else:
-                self.faults.good()
+                self.faults.count_usable()
         return ESCAPED.sub("\ufffd", part)
 
 

@@ -25,13 +25,15 @@ Stream = Generator[Batch | None, None, None]
 AHEAD = 2  # batches that each worker prefetches
 
 
-class Reads(Protocol):
+class BatchReader(Protocol):
     """The part of an objective that runs in workers. Faults from workers are merged into its `faults`, if any."""
 
     def batch(self, rows: Sequence[int], seed: int) -> Batch | None: ...
 
 
-def prefetch(objective: Reads, batches: Sequence[Sequence[int]], seeds: Sequence[int], workers: int = 0) -> Stream:
+def prefetch(
+    objective: BatchReader, batches: Sequence[Sequence[int]], seeds: Sequence[int], workers: int = 0
+) -> Stream:
     """Iterate over batches: batch i is made from batches[i] and seeds[i], or None if all of its rows are faulty.
 
     With 0 workers, this process reads the data. Otherwise workers are forked where the system supports it, so that
@@ -45,7 +47,7 @@ def prefetch(objective: Reads, batches: Sequence[Sequence[int]], seeds: Sequence
     return _checked(objective, batches, seeds, workers)
 
 
-def _checked(objective: Reads, batches: Sequence[Sequence[int]], seeds: Sequence[int], workers: int) -> Stream:
+def _checked(objective: BatchReader, batches: Sequence[Sequence[int]], seeds: Sequence[int], workers: int) -> Stream:
     made = _here(objective, batches, seeds) if workers == 0 else _there(objective, batches, seeds, workers)
     tally, some = _tally(objective), False
     try:
@@ -62,7 +64,7 @@ def _checked(objective: Reads, batches: Sequence[Sequence[int]], seeds: Sequence
         raise InputError(f"none of {len(batches):,} batches has a row that can be used", "check the data")
 
 
-def _tally(objective: Reads) -> Faults | None:
+def _tally(objective: BatchReader) -> Faults | None:
     found = getattr(objective, "faults", None)
     return found if isinstance(found, Faults) else None
 
@@ -84,7 +86,7 @@ def one_thread() -> Iterator[None]:
         torch.set_num_threads(before)
 
 
-def _here(objective: Reads, batches: Sequence[Sequence[int]], seeds: Sequence[int]) -> Stream:
+def _here(objective: BatchReader, batches: Sequence[Sequence[int]], seeds: Sequence[int]) -> Stream:
     for rows, seed in zip(batches, seeds, strict=True):
         with one_thread():
             batch = objective.batch(rows, seed)
@@ -110,7 +112,7 @@ class Flat(NamedTuple):
         return torch.from_numpy(self.bytes).view(self.dtype).reshape(self.shape)
 
 
-class Made(NamedTuple):
+class WorkerResult(NamedTuple):
     """The result of a worker. A user error is returned as a value: if raised there, its type would be lost here."""
 
     batch: dict[str, Flat] | None
@@ -118,23 +120,23 @@ class Made(NamedTuple):
     error: GlassError | None
 
 
-class Jobs(Dataset[Made]):
+class Jobs(Dataset[WorkerResult]):
     """A dataset whose item i is the whole batch i."""
 
-    def __init__(self, objective: Reads, batches: Sequence[Sequence[int]], seeds: Sequence[int]) -> None:
+    def __init__(self, objective: BatchReader, batches: Sequence[Sequence[int]], seeds: Sequence[int]) -> None:
         self.objective, self.batches, self.seeds = objective, batches, seeds
 
     def __len__(self) -> int:
         return len(self.batches)
 
-    def __getitem__(self, i: int) -> Made:
+    def __getitem__(self, i: int) -> WorkerResult:
         tally = _tally(self.objective)
         try:
             batch, error = self.objective.batch(self.batches[i], self.seeds[i]), None
         except GlassError as mistake:
             batch, error = None, mistake
         flat = None if batch is None else {name: Flat.of(x) for name, x in batch.items()}
-        return Made(flat, tally.take() if tally is not None else None, error)
+        return WorkerResult(flat, tally.take() if tally is not None else None, error)
 
 
 def _start(_: int) -> None:
@@ -151,7 +153,7 @@ def _same(made: Any) -> Any:
     return made
 
 
-def _there(objective: Reads, batches: Sequence[Sequence[int]], seeds: Sequence[int], workers: int) -> Stream:
+def _there(objective: BatchReader, batches: Sequence[Sequence[int]], seeds: Sequence[int], workers: int) -> Stream:
     if not len(batches):
         return
     loader = DataLoader(

@@ -93,7 +93,7 @@ class Path(NamedTuple):
     best: float = -math.inf
     frames: tuple[int, ...] = ()
 
-    def onward(self, logprob: float, begins: int | None = None) -> Path:
+    def advance(self, logprob: float, begins: int | None = None) -> Path:
         """Advance by one frame; with `begins`, a new token begins at that frame."""
         frames = self.frames if begins is None else (*self.frames, begins)
         return Path(self.total + logprob, self.best + logprob, frames)
@@ -155,14 +155,14 @@ def extend(
 
     for prefix, beams in prefixes.items():
         either, last = beams.all, prefix[-1] if prefix else before
-        add(prefix, blank=either.onward(blank))
+        add(prefix, blank=either.advance(blank))
         for token, logprob in tokens:
             if token != last:
-                add((*prefix, token), token=either.onward(logprob, frame))
+                add((*prefix, token), token=either.advance(logprob, frame))
                 continue
-            add(prefix, token=beams.token.onward(logprob))
+            add(prefix, token=beams.token.advance(logprob))
             if token != never_twice and beams.blank.total > -math.inf:  # separated by a blank
-                add((*prefix, token), token=beams.blank.onward(logprob, frame))
+                add((*prefix, token), token=beams.blank.advance(logprob, frame))
     return following
 
 

@@ -233,8 +233,8 @@ def leak_test(model: nn.Module, *, frames: int | None = None, seed: int = 0) -> 
     if double is not None:
         respond, example = double
         tested = getattr(respond, "__self__", tested)
-    streams = tested.respond_in_pieces(iter(())) is not None
-    streaming = cast(Streaming, tested.respond_in_pieces) if streams else None
+    streams = tested.respond_in_chunks(iter(())) is not None
+    streaming = cast(Streaming, tested.respond_in_chunks) if streams else None
     return LeakTest(tested.respond, example, Declared(**tested.reach._asdict()), streaming, tested.step_seconds)
 
 

@@ -152,7 +152,7 @@ class Decoder(nn.Module):
     def respond(self, X: Tensor) -> Tensor:
         return self(X)
 
-    def respond_in_pieces(self, pieces: Iterable[Tensor]) -> Iterator[Tensor]:
+    def respond_in_chunks(self, pieces: Iterable[Tensor]) -> Iterator[Tensor]:
         cache = self.cache(self.config.length)
         for piece in pieces:
             yield self(piece, cache=cache)

@@ -232,7 +232,7 @@ class Encoder(nn.Module):
     def respond(self, X: Tensor) -> Tensor:
         return self(X)
 
-    def respond_in_pieces(self, pieces: Iterable[Tensor]) -> None:
+    def respond_in_chunks(self, pieces: Iterable[Tensor]) -> None:
         return None
 
 

@@ -306,7 +306,7 @@ class StreamModel(Protocol):
     def respond(self, X: Tensor) -> Tensor:
         """Compute the outputs for such an input, all at once."""
 
-    def respond_in_pieces(self, pieces: Iterable[Tensor]) -> Iterator[Tensor] | None:
+    def respond_in_chunks(self, pieces: Iterable[Tensor]) -> Iterator[Tensor] | None:
         """Compute the same outputs from a stream; None if the model cannot stream."""
 
     @property

@@ -156,7 +156,7 @@ class SequenceNetwork(nn.Module):
     def respond(self, X: Tensor) -> Tensor:
         return self(X)
 
-    def respond_in_pieces(self, pieces: Iterable[Tensor]) -> Iterator[Tensor] | None:
+    def respond_in_chunks(self, pieces: Iterable[Tensor]) -> Iterator[Tensor] | None:
         return self._pieces(pieces) if self.causal else None
 
     def stream(self, X: Sequence, past: Any = None) -> tuple[Tensor, Any]:

@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from torch.nn.functional import ctc_loss
 
 from glassformer.core.audio import MEL, RATE, MelConfig, log_mel, log_mel_start, log_mel_step, require_wave
-from glassformer.core.masks import or_itself, padding
+from glassformer.core.masks import fill_empty_rows, padding
 from glassformer.core.values import has_values
 from glassformer.errors import ConfigError, InputError, ShapeError
 from glassformer.models.describe import stack_size
@@ -147,7 +147,7 @@ class Speech(nn.Module):
         mask = self.config.chunks.mask(X.shape[1], device=X.device)
         if lengths is not None:
             real = padding(self.rows(lengths), X.shape[1])
-            mask = or_itself(mask & real)  # padding that attends to nothing real; its output is unused
+            mask = fill_empty_rows(mask & real)  # padding that attends to nothing real; its output is unused
         return self.logits(self.head(require_finite(self.encoder(X, View(mask=mask)), self)))
 
     def rows(self, lengths: Int[Tensor, " b"]) -> Int[Tensor, " b"]:
@@ -269,7 +269,7 @@ class Speech(nn.Module):
         mel = self.config.mel
         return self(log_mel(X.flatten(1), mel, rate=mel.rate).to(next(self.parameters())))
 
-    def respond_in_pieces(self, pieces: Iterable[Tensor]) -> Iterator[Tensor]:
+    def respond_in_chunks(self, pieces: Iterable[Tensor]) -> Iterator[Tensor]:
         stream = self.stream(rate=self.config.mel.rate)
         for piece in pieces:
             yield stream.feed(piece.flatten())[None]
@@ -300,9 +300,9 @@ class SpeechStream:
         return self.config.latency
 
     @property
-    def held(self) -> int:
+    def stored_values(self) -> int:
         """Number of values in the buffers and caches."""
-        return self._wave.numel() + sum(part.numel() for part in self._frames) + self._stack.held
+        return self._wave.numel() + sum(part.numel() for part in self._frames) + self._stack.stored_values
 
     def feed(self, wave: Float[Tensor, " n"]) -> Float[Tensor, "k v"]:
         """Take one channel of samples in [−1, 1], of any length."""

@@ -12,17 +12,17 @@ from torch import Tensor, nn
 from glassformer.core.values import has_values
 from glassformer.errors import InputError
 
-_LOOKED_AT: ContextVar[bool] = ContextVar("looked_at", default=False)
+_UNCHECKED: ContextVar[bool] = ContextVar("unchecked_finite", default=False)
 
 
 @contextmanager
-def looked_at() -> Iterator[None]:
+def unchecked_finite() -> Iterator[None]:
     """Skip the checks below: the training loop checks the loss itself and keeps the batch that caused the error."""
-    token = _LOOKED_AT.set(True)
+    token = _UNCHECKED.set(True)
     try:
         yield
     finally:
-        _LOOKED_AT.reset(token)
+        _UNCHECKED.reset(token)
 
 
 def require_finite(Y: Tensor, model: nn.Module) -> Tensor:
@@ -30,7 +30,7 @@ def require_finite(Y: Tensor, model: nn.Module) -> Tensor:
 
     NaN and infinity propagate to the minimum or maximum, which are computed without a copy.
     """
-    if not has_values(Y) or not Y.numel() or _LOOKED_AT.get():
+    if not has_values(Y) or not Y.numel() or _UNCHECKED.get():
         return Y
     if torch.isfinite(torch.stack(torch.aminmax(Y.detach()))).all():
         return Y

@@ -126,7 +126,7 @@ class StackStream:
         return View(mask=mask, bias=bias, turn=self._turn(X, first))
 
     @property
-    def held(self) -> int:
+    def stored_values(self) -> int:
         """Number of stored values; bounded, however long the stream."""
         pairs = [part for past in self.pasts if past.cache.length for part in past.cache.kept()]
         return sum(part.numel() for part in (*pairs, *(p.waiting for p in self.pasts if p.waiting is not None)))

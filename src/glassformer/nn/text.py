@@ -8,7 +8,7 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
-from glassformer.core.masks import causal, combine, or_itself, window
+from glassformer.core.masks import causal, combine, fill_empty_rows, window
 from glassformer.errors import ConfigError, ShapeError
 from glassformer.nn.attention import View
 from glassformer.nn.blocks import NO_VIEW, BlockCache, BlockConfig, sliding_cache
@@ -124,7 +124,7 @@ class TextStack(Stack):
             return View(mask=seen)
         both = combine(seen, real[:, None, None, real.shape[1] - s :])
         assert both is not None
-        return View(mask=or_itself(both))  # left padding has no other key, and its output is not used
+        return View(mask=fill_empty_rows(both))  # left padding has no other key, and its output is not used
 
 
 class WordHead(nn.Module):

@@ -60,7 +60,7 @@ class Classification:
     @property
     def warning(self) -> str:
         """One sentence if the input is out of distribution, else empty."""
-        return unlike(self.distance, self.threshold)
+        return distribution_warning(self.distance, self.threshold)
 
     @property
     def label(self) -> str:
@@ -97,7 +97,7 @@ class Classification:
         return f"<table><tr><th>label</th><th>score</th></tr>{rows}</table>{warning}"
 
 
-def unlike(distance: float | None, threshold: float | None) -> str:
+def distribution_warning(distance: float | None, threshold: float | None) -> str:
     """Return a warning if the distance exceeds the threshold, else an empty string."""
     if distance is None or threshold is None or distance <= threshold:
         return ""

@@ -53,7 +53,9 @@ def translate(
     sources = [normalized(model, text) for text in several]
     tokens = [words.encode(prefix + source) for source, _ in sources]
     answers = [words.decode(answer) for answer in _searched(model, tokens, num_beams, max_new_tokens)]
-    found = [without_stop(answer) if added else answer for answer, (_, added) in zip(answers, sources, strict=True)]
+    found = [
+        without_full_stop(answer) if added else answer for answer, (_, added) in zip(answers, sources, strict=True)
+    ]
     return found[0] if isinstance(texts, str) else found
 
 
@@ -73,7 +75,7 @@ def normalized(model: nn.Module, text: str) -> tuple[str, bool]:
     return (text, False) if FINAL.search(text) else (f"{text}.", True)
 
 
-def without_stop(text: str) -> str:
+def without_full_stop(text: str) -> str:
     return re.sub(r"\s*[.!]$", "", text)
 
 
@@ -156,7 +158,7 @@ def aligned(
     rows = [to[places].mean(0) for places in theirs]
     answer = words.decode(target)
     return Aligned(
-        without_stop(answer) if added else answer,
+        without_full_stop(answer) if added else answer,
         tuple(words.decode([source[i] for i in places]).strip() for places in ours),
         tuple(words.decode([target[i] for i in places]).strip() for places in theirs),
         torch.stack(rows) if rows else to[:0],

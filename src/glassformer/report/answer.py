@@ -12,7 +12,7 @@ from torch.nn.functional import normalize
 from glassformer.checkpoints import origin_of
 from glassformer.lens import layers
 from glassformer.models.protocols import Classifier, CTCModel, ImageTextModel, SpeechGenerator, TextGenerator
-from glassformer.pipelines.classify import image_logits, labels_of, unlike
+from glassformer.pipelines.classify import distribution_warning, image_logits, labels_of
 from glassformer.pipelines.tokenizers import optional_tokenizer, token_name
 from glassformer.report.inputs import Inputs
 from glassformer.report.views import Block, Section, Text, table
@@ -61,7 +61,7 @@ def answer(model: nn.Module, inputs: Inputs, out: Tensor) -> list[Section]:
             logits, warning = model.class_logits(inputs.tensors[0])[0], ""
         else:
             logits, distance, threshold = image_logits(model, inputs.tensors[0])
-            warning = unlike(distance, threshold)
+            warning = distribution_warning(distance, threshold)
         notes: list[Block] = [Text(f"The image is {warning}.", note=True)] if warning else []
         rows = _best(logits, labels_of(model).__getitem__)
         return [Section("Answer", [table(["class", "probability"], rows), *notes])]

@@ -25,7 +25,7 @@ from glassformer import lens
 from glassformer.errors import GlassError, InputError
 from glassformer.lens import HeadTable
 from glassformer.models import protocols
-from glassformer.pipelines.classify import image_logits, labels_of, unlike
+from glassformer.pipelines.classify import distribution_warning, image_logits, labels_of
 from glassformer.pipelines.tokenizers import optional_tokenizer, token_name
 from glassformer.pipelines.transcribe import transcribe
 from glassformer.pipelines.translate import translate
@@ -163,7 +163,7 @@ class Look:
             return []
         with torch.inference_mode():
             _, distance, threshold = image_logits(self.model, *self.prepared.tensors)
-        text = unlike(distance, threshold)
+        text = distribution_warning(distance, threshold)
         return [f"The image is {text}."] if text else []
 
     def _prefix(self) -> int:

@@ -16,7 +16,7 @@ from statistics import median
 import torch
 from torch.nn.functional import linear
 
-from glassformer.core.precision import advertises_amx, survives
+from glassformer.core.precision import advertises_amx, runs_in_child_process
 from glassformer.runtime.kernels import KERNELS, PackedKernel
 from glassformer.runtime.measure import interleaved, one_thread, processor
 
@@ -145,7 +145,7 @@ def why_not(kernel: type[PackedKernel]) -> str | None:
     """Why a kernel cannot be used here; None if it can. What could end the process is tried in a child process."""
     if kernel.precision == "bf16" and not torch.cpu._is_avx512_bf16_supported():
         return "the processor has no bfloat16 products"
-    if kernel.uses_amx and advertises_amx() and not survives(_TRY.format(name=kernel.__name__)):
+    if kernel.uses_amx and advertises_amx() and not runs_in_child_process(_TRY.format(name=kernel.__name__)):
         return "the processor advertises AMX and cannot run it"
     try:
         with torch.no_grad():

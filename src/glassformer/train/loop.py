@@ -190,7 +190,7 @@ def fit(
                 stack.checkpointing = args.grad_checkpointing
             if args.compile:
                 run.model.compile(dynamic=True)
-            stopped = run.go(interrupt, callbacks)
+            stopped = run.run(interrupt, callbacks)
             run.finish()
             processes.copy_back(run.model, model)
             if isinstance(faults := getattr(objective, "faults", None), Faults):
@@ -264,7 +264,7 @@ class _Run:
         best = {f"best.{name}": tensor for name, tensor in self.early_stopping.best.items()}
         return {**self.stepper.tensors(), **best, "random": self.rng}
 
-    def go(self, interrupt: Interrupt, callbacks: Sequence[Callback]) -> Stopped:
+    def run(self, interrupt: Interrupt, callbacks: Sequence[Callback]) -> Stopped:
         args, position = self.args, self.position
         first, began, cpu_began, told = position.step, time.perf_counter(), time.process_time(), False
         self.model.train()

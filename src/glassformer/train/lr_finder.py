@@ -15,7 +15,7 @@ from typing import NamedTuple
 from torch import nn
 
 from glassformer.errors import InputError
-from glassformer.nn.finite import looked_at
+from glassformer.nn.finite import unchecked_finite
 from glassformer.train.args import TrainArgs
 from glassformer.train.batches import jobs, mix_seeds, seed_all
 from glassformer.train.device import device_of, to_device
@@ -48,7 +48,7 @@ def find_lr(model: nn.Module, objective: Objective, args: TrainArgs) -> RangeTes
             continue
         rate = LOW * (HIGH / LOW) ** (k / (STEPS - 1))
         seed_all(mix_seeds(args.seed, k, -2))
-        with looked_at():
+        with unchecked_finite():
             loss = objective.loss(copy, to_device(batch, device)) / count
         value = float(loss.detach())
         mean = SMOOTHING * mean + (1 - SMOOTHING) * value

@@ -54,7 +54,7 @@ def progress_bar(title: str) -> Iterator[Callback]:
     from rich.table import Column
     from rich.text import Text
 
-    class Now(TextColumn):
+    class TruncatedColumn(TextColumn):
         """A text column that is truncated on a narrow terminal, in preference to the steps or the remaining time."""
 
         def render(self, task: Task) -> Text:
@@ -62,7 +62,13 @@ def progress_bar(title: str) -> Iterator[Callback]:
 
     whole = lambda: Column(no_wrap=True)
     steps, left = MofNCompleteColumn(table_column=whole()), TimeRemainingColumn(table_column=whole())
-    columns = (TextColumn(title), BarColumn(12, table_column=whole()), steps, left, Now("", table_column=Column()))
+    columns = (
+        TextColumn(title),
+        BarColumn(12, table_column=whole()),
+        steps,
+        left,
+        TruncatedColumn("", table_column=Column()),
+    )
     with Bar(*columns, console=Console(stderr=True)) as bar:
         task = bar.add_task(title, total=None, now="")
 

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from torch import Tensor, nn
 
-from glassformer.nn.finite import looked_at
+from glassformer.nn.finite import unchecked_finite
 from glassformer.train.args import TrainArgs
 from glassformer.train.batches import Job, mix_seeds, seed_all
 from glassformer.train.device import autocast_of, device_of, to_device
@@ -95,7 +95,7 @@ class Stepper:
                 self._placeholder = LossModule(self.model, self.objective).any_batch()
             batch, factor = self._placeholder, 0.0
         with self.processes.gradient_sync(self.task, last):
-            with looked_at(), nullcontext() if self.autocast is None else self.autocast:
+            with unchecked_finite(), nullcontext() if self.autocast is None else self.autocast:
                 loss: Tensor = self.task(to_device(batch, self.device))
             (loss * factor).backward()
         return float(loss.detach()) if factor else 0.0

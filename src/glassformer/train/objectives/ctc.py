@@ -95,7 +95,7 @@ class CTC(TaskObjective):
 
     def _leave_out(self, rows: NDArray[np.int64]) -> None:
         """Read rows of unknown length now, so that they do not fill a batch that would appear entirely faulty."""
-        self.faults.good(len(self._places) - len(rows))
+        self.faults.count_usable(len(self._places) - len(rows))
         for p, i in (self._places[row] for row in rows):
             self.faults.each([i], self.parts[p].recordings.wave)
         self.faults.check()

@@ -111,7 +111,7 @@ class MaskedLM(TaskObjective):
             self.lengths = token_lengths(self.tokenizer, self.sentences)
             for i in np.flatnonzero(self.lengths > self.max_tokens):
                 self.faults.count(Fault(f"sentence of more than {self.max_tokens} tokens", f"sentence {i}"))
-            self.faults.good(int((self.lengths <= self.max_tokens).sum()))
+            self.faults.count_usable(int((self.lengths <= self.max_tokens).sum()))
         rows = np.flatnonzero((self.lengths <= self.max_tokens) & (self.lengths > 2))
         batches = order.bucketed(self.lengths[rows], self.batch_tokens, self.seed, number)
         return [[int(row) for row in rows[batch]] for batch in batches]

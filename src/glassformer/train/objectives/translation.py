@@ -90,7 +90,7 @@ class Translation(TaskObjective):
             sizes += [max(len(x.ids), len(y.ids)) for x, y in zip(*sides, strict=True)]
         for i in np.flatnonzero(np.array(sizes) > self.max_tokens):
             self.faults.count(Fault(f"sentence of more than {self.max_tokens} tokens", self.pairs.rows.place(int(i))))
-        self.faults.good(sum(size <= self.max_tokens for size in sizes))
+        self.faults.count_usable(sum(size <= self.max_tokens for size in sizes))
         return np.array(sizes, dtype=np.int32)
 
     def batch(self, rows: Sequence[int], seed: int) -> Batch | None:
