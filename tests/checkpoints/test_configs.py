@@ -93,7 +93,7 @@ def test_tuples_keep_their_length() -> None:
 
 
 def test_only_configs_can_be_saved() -> None:
-    with pytest.raises(ConfigError, match="only numbers, words and configs"):
+    with pytest.raises(ConfigError, match="only numbers, strings and configs"):
         encode(with_rotary(lambda omega: omega))
 
 
@@ -222,7 +222,7 @@ def test_other_names_are_refused(name: object) -> None:
 
 
 def test_heads_are_never_guessed() -> None:
-    with pytest.raises(ConfigError, match=r"no 'base' of timm is 896 wide: set model_args\.num_heads"):
+    with pytest.raises(ConfigError, match=r"timm's 'base' models do not have width 896: set model_args\.num_heads"):
         heads_of(of_architecture(architecture="vit_base_patch16_240"), 896)
     assert heads_of(of_architecture(architecture="vit_base_patch16_240", model_args={"num_heads": 14}), 896) == 14
 
@@ -282,7 +282,7 @@ def test_read(tmp_path: Path) -> None:
     assert read_object(tmp_path / "a.json") == {"é": [1]}
     (tmp_path / "b.json").write_text("[1]")
     assert read_json(tmp_path / "b.json") == [1]
-    with pytest.raises(CheckpointError, match="holds a list"):
+    with pytest.raises(CheckpointError, match="contains a list"):
         read_object(tmp_path / "b.json")
 
 

@@ -114,7 +114,7 @@ def test_bad_folders(tmp_path: Path, tiny: Path) -> None:
     with pytest.raises(CheckpointError, match="glassformer convert"):
         gf.load(tmp_path / "model.bin")
     (tiny / "config.json").write_text("[]")
-    with pytest.raises(CheckpointError, match="holds a list"):
+    with pytest.raises(CheckpointError, match="contains a list"):
         gf.load(tiny)
     (tiny / "model.safetensors").write_bytes((tiny / "model.safetensors").read_bytes()[:-5])
     (tiny / "config.json").write_text(json.dumps({"model_type": "gpt2"}))

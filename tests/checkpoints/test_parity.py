@@ -81,7 +81,7 @@ def test_a_peer_that_fails_is_one_line(hf: Any, publish: Any, monkeypatch: pytes
 
 def test_our_own_folders_have_no_peer(hf: Any, tmp_path: Path) -> None:
     gf.save(Decoder(decoder.tiny()), tmp_path)
-    with pytest.raises(ConfigError, match="no published family"):
+    with pytest.raises(ConfigError, match="not belong to a published family"):
         parity(tmp_path)
 
 

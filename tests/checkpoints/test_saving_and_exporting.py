@@ -178,7 +178,7 @@ def test_a_model_of_our_own_in_usual_names() -> None:
     model = Decoder(decoder.tiny(), seed=0)
     given = published_weights(model, "gpt2")
     assert given["transformer.h.0.attn.c_attn.weight"].shape == (16, 48)
-    with pytest.raises(ConfigError, match="no published family"):
+    with pytest.raises(ConfigError, match="not belong to a published family"):
         published_weights(model)
     with pytest.raises(ConfigError, match="'nonsense'"):
         published_weights(model, "nonsense")
@@ -292,7 +292,7 @@ def test_architectures_that_transformers_does_not_have_are_refused(
     tmp_path: Path, refused: Any, kind: type[nn.Module], config: Any
 ) -> None:
     folder = save(kind(config), tmp_path / "ours")
-    fact = f"this {kind.__name__} computes what no published architecture does"
+    fact = f"this {kind.__name__} differs from every published architecture"
     refused(ConfigError, fact, lambda: export(folder, tmp_path / "out"))
     assert not (tmp_path / "out").exists()
 

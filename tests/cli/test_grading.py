@@ -82,7 +82,7 @@ def test_a_folder(tmp_path: Path) -> None:
         (["two-heads"], "", "is an exercise without answers"),
         (["two-heads", "DOC", "-f", "pdf"], "$1$", "there is no format 'pdf'"),
         (["none.yaml", "DOC"], "$1$", "there is no file 'none.yaml'"),
-        (["two-heads", "DOC"], "Just words.", "has no mathematics in it"),
+        (["two-heads", "DOC"], "Just words.", "contains no mathematics"),
         (["two-heads", "DOC"], "$$Q = 9**9**9$$", "no number in doc.md can be read"),
         (["two-heads", "DOC"], "$$Q = \\begin{bmatrix} 1 & 2$$", "no number in doc.md can be read"),
         (["two-heads", "DOC"], "1" * 10_000_000, "is 10.0 MB"),

@@ -238,9 +238,9 @@ def test_the_nearest_heads_of_an_image_model(tmp_path: Path) -> None:
         (["permutation", "2,1", "--edges", "wrap"], "permutation takes no --edges wrap"),
         (["shift", "--size", "big"], "'big' is not a size"),
         (["shift", "--edges", "mirror"], "edges are 'mirror'"),
-        (["shift", "--code", "gray"], "there is no code 'gray'"),
+        (["shift", "--code", "gray"], "there is no positional encoding 'gray'"),
         (["shift", "--beta", "-1"], "--beta must be at least 0, got -1"),
-        (["shift", "--tolerance", "0"], "a tolerance of 0"),
+        (["shift", "--tolerance", "0"], "tolerance must be above 0, got 0"),
         (["convolution", "what"], "what has no size"),
         (["shift", "-o", "/no/such/folder/w"], "there is no folder /no/such/folder"),
     ],
@@ -389,7 +389,7 @@ def test_leaks_of_tiny_models() -> None:
             ["{place}:causal", "--features", "5", "--stream-chunks", "1,x"],
             "--stream-chunks '1,x' is not a list of sizes",
         ),
-        (["{place}:causal", "--features", "5", "--lookahead", "-1"], "describes no view"),
+        (["{place}:causal", "--features", "5", "--lookahead", "-1"], "is not a valid receptive field"),
     ],
 )
 def test_mistakes_are_exit_code_2(place: str, words: list[str], says: str) -> None:

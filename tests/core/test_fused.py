@@ -322,7 +322,7 @@ MISTAKES: dict[str, tuple[Callable[[], object], type[GlassError], str]] = {
         ShapeError,
         "3 query heads cannot share 2 key/value heads evenly: choose key/value heads that divide them",
     ),
-    "no keys": (lambda: attend_fused(Q0, K0[:, :, :0], V0[:, :, :0]), ShapeError, "there are 0 keys"),
+    "no keys": (lambda: attend_fused(Q0, K0[:, :, :0], V0[:, :, :0]), ShapeError, "there are no keys"),
     "bias": (
         lambda: attend_fused(Q0, K0, V0, bias=torch.zeros(2, 3, 5)),
         ShapeError,

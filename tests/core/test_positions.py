@@ -67,7 +67,11 @@ def test_moving_along_is_one_linear_map(layout: str, divisor: str, p: int, shift
         (lambda: positions.sincos_2d(2, 2, 6), ShapeError, "width 6 is not a multiple of 4"),
         (lambda: positions.sincos_2d(2, 2, 8, first="x"), ConfigError, "first 'x' is unknown"),
         (lambda: positions.relative_distance(3, 2), ShapeError, "3 queries over 2 keys would start at position -1"),
-        (lambda: positions.clipped_buckets(torch.tensor([1]), -1), ConfigError, "cannot be clipped to -1"),
+        (
+            lambda: positions.clipped_buckets(torch.tensor([1]), -1),
+            ConfigError,
+            "the clipping distance must be at least 0, got -1",
+        ),
         (lambda: positions.t5_buckets(torch.tensor([1]), bidirectional=True, buckets=2), ConfigError, "2 buckets"),
         (lambda: positions.alibi_slopes(0), ShapeError, "heads must be at least 1, got 0"),
         (lambda: positions.interpolate_1d(torch.ones(3, 2), 0), ShapeError, "cannot become 0 positions"),

@@ -31,7 +31,7 @@ def test_the_same_rate_is_left_alone() -> None:
 
 
 def test_what_is_refused(tmp_path: Path, refused: Any) -> None:
-    refused(InputError, f"there is no {tmp_path / 'x.wav'}", lambda: read_sound(tmp_path / "x.wav"))
+    refused(InputError, f"there is no file {tmp_path / 'x.wav'}", lambda: read_sound(tmp_path / "x.wav"))
     (tmp_path / "a.wav").write_text("no sound")
     refused(InputError, f"{tmp_path / 'a.wav'} cannot be read", lambda: read_sound(tmp_path / "a.wav"))
     soundfile.write(tmp_path / "e.wav", np.zeros(0), 16000)
@@ -60,5 +60,7 @@ def test_a_stream_keeps_little() -> None:
 
 
 def test_what_cannot_be_resampled(refused: Any) -> None:
-    refused(ShapeError, r"sound of shape (2, 5)", lambda: Resampler(8000, 16000).feed(torch.zeros(2, 5)))
-    refused(InputError, "0 samples a second", lambda: Resampler(0, 16000))
+    refused(
+        ShapeError, r"a stream received audio of shape (2, 5)", lambda: Resampler(8000, 16000).feed(torch.zeros(2, 5))
+    )
+    refused(InputError, "cannot resample from 0 Hz to 16000 Hz", lambda: Resampler(0, 16000))

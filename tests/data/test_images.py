@@ -182,8 +182,8 @@ def test_what_is_refused(folder: Path, tmp_path: Path, refused: Any) -> None:
         draw(tmp_path / "parts" / part / "a" / "a.png", 0)
     text = f"{tmp_path / 'parts'} has no classes but the splits test, train: open one"
     refused(InputError, text, lambda: Images.open(tmp_path / "parts"))
-    refused(InputError, "images of 2 channels: take", lambda: Images.open(folder, channels=2))
-    refused(InputError, "images of size 0: take", lambda: Images.open(folder, size=0))
+    refused(InputError, "channels must be 1 or 3, got 2: choose", lambda: Images.open(folder, channels=2))
+    refused(InputError, "image size must be at least 1, got 0: choose", lambda: Images.open(folder, size=0))
     for file in folder.rglob("*.png"):
         file.write_bytes(b"")
     refused(InputError, "12 of 12 cannot be used, most of them because of", lambda: Images.open(folder))

@@ -131,6 +131,6 @@ def test_what_is_refused(voices: Path, tmp_path: Path, refused: Any) -> None:
     table.write_text("path\tsentence\n\n")
     refused(InputError, "1 of 1 cannot be used", lambda: Recordings.open(table))
     (tmp_path / "bare").mkdir()
-    says = f"{tmp_path / 'bare'} holds neither a table nor *.trans.txt files as in LibriSpeech: name"
+    says = f"{tmp_path / 'bare'} contains neither a table nor *.trans.txt files as in LibriSpeech: name"
     refused(InputError, says, lambda: Recordings.open(tmp_path / "bare"))
     refused(InputError, "recordings from 2 to 1 s: choose", lambda: Recordings.open(voices, longest=1, shortest=2))

@@ -73,7 +73,11 @@ def test_columns_that_are_given(tmp_path: Path, refused: Any) -> None:
     assert rows.described() == "columns text=b, label=toxic+rude (not used: a)"
     says = f"{path} has no column for label, but a, b, toxic, rude: give them with --columns, as in text=a,label=b"
     refused(InputError, says, lambda: open_rows(path, LABELLED))
-    refused(ConfigError, "--columns 'text' has the part 'text': write --columns", lambda: parse("text"))
+    refused(
+        ConfigError,
+        "--columns 'text' contains 'text', which is not role=column: write --columns",
+        lambda: parse("text"),
+    )
 
 
 def test_tabs_and_bars_leave_quotes_in_the_text(tmp_path: Path) -> None:

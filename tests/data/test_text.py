@@ -109,7 +109,7 @@ def test_the_end_is_held_out(tmp_path: Path, tokenizer: Any, refused: Any) -> No
     assert last.block(1).tolist() == whole.ids(first.tokens + 8, first.tokens + 17).tolist()
     again = last.cut(0.5)[1]
     assert again.ids(0, again.tokens).tolist() == whole.ids(whole.tokens - again.tokens, whole.tokens).tolist()
-    refused(InputError, f"{whole.tokens} tokens, of which 3 are held out", lambda: whole.cut(3 / whole.tokens))
+    refused(InputError, f"{whole.tokens} tokens, of which 3 are for validation", lambda: whole.cut(3 / whole.tokens))
 
 
 def test_many_tokens_take_four_bytes(tmp_path: Path, tokenizer: Any) -> None:
@@ -135,7 +135,7 @@ def test_a_full_disk_leaves_nothing_behind(tmp_path: Path, tokenizer: Any, monke
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(module, "_encoded", full)
-    with pytest.raises(InputError, match=r"cannot be written \(No space left on device\): make room there"):
+    with pytest.raises(InputError, match=r"cannot be written \(No space left on device\): free some disk space"):
         blocks(Text.open(tmp_path / "a.txt"), tokenizer, 4, tmp_path / "cache")
     assert list((tmp_path / "cache").iterdir()) == []
 
@@ -165,6 +165,10 @@ def test_what_is_refused(tmp_path: Path, tokenizer: Any, refused: Any) -> None:
     open_ = lambda **more: blocks(Text.open(path), tokenizer, 9, tmp_path, **more)
     refused(InputError, "a.txt has 1 tokens, too few for one block of 9 and its next token: give", open_)
     refused(InputError, "the tokenizer has no token <e>: end", lambda: open_(end="<e>"))
-    refused(InputError, "blocks of 0 tokens: take", lambda: blocks(Text.open(path), tokenizer, 0, tmp_path))
+    refused(
+        InputError,
+        "block length must be at least 1, got 0: choose",
+        lambda: blocks(Text.open(path), tokenizer, 0, tmp_path),
+    )
     path.write_text("\n\n")
     refused(InputError, f"{path} has no lines of text: give", lambda: Lines.open(path))

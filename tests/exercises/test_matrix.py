@@ -47,7 +47,7 @@ def test_stacking_and_stretching() -> None:
         (lambda: Matrix.of([[1, 2]]) @ Matrix.of([[1, 2]]), "1×2 cannot be multiplied by one of 1×2.*needs 2 rows"),
         (lambda: Matrix.of([[1, 2]]) + Matrix.of([[1, 2, 3]]), "cannot be added"),
         (lambda: hstack([Matrix.of([[1]]), Matrix.of([[1], [2]])]), "side by side"),
-        (lambda: vstack([Matrix.of([[1]]), Matrix.of([[1, 2]])]), "above"),
+        (lambda: vstack([Matrix.of([[1]]), Matrix.of([[1, 2]])]), "stacked"),
     ],
 )
 def test_misfits(make: object, text: str) -> None:

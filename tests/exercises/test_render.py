@@ -77,5 +77,5 @@ def test_a_solution_shows_itself(tmp_path: Path) -> None:
     assert "<html" not in shown
     for suffix, form in zip((".txt", ".md", ".tex", ".html", ".json"), FORMATS, strict=True):
         assert solution.save(tmp_path / f"solution{suffix}").read_text(encoding="utf-8") == render(solution, form)
-    with pytest.raises(InputError, match=r"end it with one of \.txt"):
+    with pytest.raises(InputError, match=r"end its name in one of \.txt"):
         solution.save(tmp_path / "solution.docx")

@@ -66,7 +66,7 @@ def test_masked_and_missing_are_allowed_where_they_mean_something(refused) -> No
     style.array([[-math.inf, 1]], "S", 2, masked=True)
     style.array([[math.nan, 1]], "x", 2, missing=True)
     refused(InputError, "S contains inf", lambda: style.array([[math.inf, 1]], "S", 2, masked=True))
-    refused(InputError, "S has nothing but -inf", lambda: style.array([[-math.inf]], "S", 2, masked=True))
+    refused(InputError, "S contains only -inf", lambda: style.array([[-math.inf]], "S", 2, masked=True))
 
 
 def test_scale() -> None:

@@ -100,7 +100,7 @@ def test_layers_after_the_answer_add_nothing() -> None:
 
     first = gradient_rollout(model, early, "decoder.0.attention.A")
     torch.testing.assert_close(gradient_rollout(model, early), first)
-    with pytest.raises(InputError, match="depends on no weights"):
+    with pytest.raises(InputError, match="does not depend on any weights"):
         gradient_rollout(model, early, "decoder.1.attention.A")
 
 

@@ -134,7 +134,7 @@ def test_construct_attention_mistakes() -> None:
     layer = build(shift(1, channels=2), 4)
     with pytest.raises(ShapeError, match="give \\(batch, 4, 2\\)"):
         layer(torch.zeros(1, 5, 2, dtype=DOUBLE))
-    with pytest.raises(ConfigError, match="a tolerance of 0"):
+    with pytest.raises(ConfigError, match="tolerance must be above 0, got 0"):
         layer.beta_for(0.0, 1.0)
 
 
@@ -245,7 +245,7 @@ def test_not_every_code_has_every_edge() -> None:
         code("sinusoidal", shift(1, edges="wrap"), 4)
     with pytest.raises(ConfigError, match="cannot do a permutation"):
         code("quadratic", permutation([2, 1]), 2)
-    with pytest.raises(ConfigError, match="there is no code 'gray'"):
+    with pytest.raises(ConfigError, match="there is no positional encoding 'gray'"):
         code("gray", shift(1), 4)
 
 

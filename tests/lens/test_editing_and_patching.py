@@ -133,7 +133,7 @@ def test_edit_mistakes(model_edit: Decoder) -> None:
     with pytest.raises(InputError, match="no quantity is called"), edit(model_edit, "decoder.7.attention.A", 0):
         pass
     with (
-        pytest.raises(InputError, match="cannot become"),
+        pytest.raises(InputError, match="cannot be replaced by"),
         edit(model_edit, "decoder.0.attention.beta", torch.zeros_like),
     ):
         pass
@@ -145,10 +145,10 @@ PATH = "decoder.0.attention.H"
 @pytest.mark.parametrize(
     ("change", "kind", "text"),
     [
-        (lambda H: None, InputError, f"an edit of {PATH} gave NoneType: return the new tensor"),
+        (lambda H: None, InputError, f"an edit of {PATH} returned a NoneType: return the new tensor"),
         (torch.zeros(3, 3), ShapeError, r"the quantity is (1, 2, 7, 8) here and (3, 3) in the edit"),
-        ("zero", InputError, f"{PATH} cannot become 'zero': give a function"),
-        (None, InputError, f"{PATH} cannot become None"),
+        ("zero", InputError, f"{PATH} cannot be replaced by 'zero': give a function"),
+        (None, InputError, f"{PATH} cannot be replaced by None"),
         (zero_head(-1), InputError, "there is no head -1: heads are 0 to 1"),
     ],
 )
@@ -177,8 +177,10 @@ def test_what_has_no_taps_is_refused(refused) -> None:
         with edit(model, "A", 0.0):
             pass
 
-    refused(InputError, "Linear has no taps: give a model made of", lambda: tried(torch.nn.Linear(2, 2)))
-    refused(InputError, "str has no taps: give a model made of", lambda: tried("model"))
+    refused(
+        InputError, "Linear has no quantities to trace: give a model built from", lambda: tried(torch.nn.Linear(2, 2))
+    )
+    refused(InputError, "str has no quantities to trace: give a model built from", lambda: tried("model"))
 
 
 CLEAN = torch.tensor([[3, 1, 4, 1, 5, 9, 2]])
@@ -278,11 +280,11 @@ def test_sweep_mistakes(model_sweep: Decoder) -> None:
         sweep(model_sweep, CLEAN, CORRUPTED[:, :5], metric)
     with pytest.raises(InputError, match="there is no quantity Z"):
         sweep(model_sweep, CLEAN, CORRUPTED, metric, site="Z")
-    with pytest.raises(InputError, match="with heads and without"):
+    with pytest.raises(InputError, match="with and without heads"):
         sweep(model_sweep, CLEAN, CORRUPTED, metric, site="decoder.0.*")
     with pytest.raises(InputError, match="patch a quantity with heads or tokens"):
         sweep(model_sweep, CLEAN, CORRUPTED, metric, site="decoder.embed.E")
-    with pytest.raises(InputError, match=r"the metric gave \(1, 7, 50\) numbers: let it give one"):
+    with pytest.raises(InputError, match=r"the metric gave \(1, 7, 50\) numbers: return one number"):
         sweep(model_sweep, CLEAN, CORRUPTED, lambda out: out)
     same = sweep(model_sweep, CLEAN, CLEAN, metric)
     with pytest.raises(InputError, match="on both inputs"):

@@ -313,7 +313,7 @@ def test_separators_are_found() -> None:
 
 
 def test_mistakes() -> None:
-    with pytest.raises(InputError, match="0 batches: give at least one"):
+    with pytest.raises(InputError, match="no batches were given: give at least one"):
         score_heads(Decoder(decoder.tiny()), [])
     with pytest.raises(ConfigError, match="choose odd widths"):
         HeadScores(widths=(4,))
@@ -450,7 +450,7 @@ def test_one_size_at_a_time() -> None:
         scores.add(run)
     with pytest.raises(ConfigError, match="choose sizes"):
         GridScores((0, 5))
-    with pytest.raises(InputError, match="0 images: give at least one"):
+    with pytest.raises(InputError, match="no images were given: give at least one"):
         score_image_heads(net, [])
 
 

@@ -97,7 +97,7 @@ def test_heads_on_the_grid() -> None:
     A, B = run["encoder.0.attention.A"][:, 1, :1], run["encoder.1.attention.A"][:, 0, :1]
     assert found.D[1, 2].item() == pytest.approx(on_grid(A, B, (2, 2)).item(), rel=1e-4)
     assert torch.equal(found.D, found.D.mT)
-    with pytest.raises(InputError, match="needs one"):
+    with pytest.raises(InputError, match="needs a grid"):
         head_distances(run, measure="grid")
 
 

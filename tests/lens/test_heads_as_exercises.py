@@ -143,7 +143,7 @@ def test_mistakes(refused: Any) -> None:
     refused(InputError, "keys=0: choose from 1 to 32", lambda: on_paper(run, path, 0, 0, keys=0))
     with trace(model, f"{path}.A") as less:
         model(tokens)
-    refused(InputError, f'the run holds no values of {path}: trace "{path}.V" too', lambda: on_paper(less, path, 0, 0))
+    refused(InputError, f'the run has no values of {path}: trace "{path}.V" too', lambda: on_paper(less, path, 0, 0))
     with edit(model, f"{path}.beta", 0), trace(model) as flat:
         model(tokens)
     refused(InputError, "β is 0", lambda: on_paper(flat, path, 0, 0))

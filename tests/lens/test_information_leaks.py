@@ -261,13 +261,13 @@ def test_a_report_reads_well() -> None:
 
 
 def test_leaks_mistakes() -> None:
-    with pytest.raises(InputError, match="describes no view"):
+    with pytest.raises(InputError, match="is not a valid receptive field"):
         Declared(lookahead=-1)
-    with pytest.raises(InputError, match="describes no view"):
+    with pytest.raises(InputError, match="is not a valid receptive field"):
         Declared(stride=0)
     with pytest.raises(InputError, match="chunks of 3 frames are not a multiple of the stride 2"):
         find_leaks(lambda X: X[:, ::2], frames_leaks(), declared=Declared(chunk=3))
-    with pytest.raises(InputError, match="pieces of 0 frames"):
+    with pytest.raises(InputError, match="chunks of 0 frames"):
         find_leaks(nn.Identity(), frames_leaks(), streaming=iter, pieces=(0,))
     with pytest.raises(InputError, match=r"the stream failed when fed 5 frames at a time \(TypeError"):
         find_leaks(nn.Identity(), frames_leaks(), streaming=lambda pieces: (None + p for p in pieces), pieces=(5,))  # type: ignore[operator]
@@ -560,9 +560,9 @@ def test_receptive_mistakes() -> None:
         receptive_field(nn.Linear(5, 2), frames_receptive(6))
     with pytest.raises(ShapeError, match=r"made \(1, 3\) \(float32\) of \(1, 6, 3\)"):
         receptive_field(lambda X: X.mean(1), frames_receptive(6))
-    with pytest.raises(ShapeError, match="the encoder gave object"):
+    with pytest.raises(ShapeError, match="the encoder returned object"):
         receptive_field(lambda X: (object(),), frames_receptive(6))
-    with pytest.raises(InputError, match="holds NaN"):
+    with pytest.raises(InputError, match="contains NaN"):
         receptive_field(lambda X: X * torch.nan, frames_receptive(6))
     with pytest.raises(InputError, match="not finite"):
         receptive_field(nn.Identity(), torch.full((1, 6, 3), torch.inf))

@@ -212,7 +212,7 @@ def test_an_edit_that_writes_in_place_leaves_the_trace_of_the_layer_before_alone
 def test_readers_may_not_write(model_trace: Decoder) -> None:
     with (
         torch.no_grad(),
-        pytest.raises(InputError, match="a reader has written to"),
+        pytest.raises(InputError, match="a reader modified"),
         trace(model_trace, "*.A", read=lambda _, A: A.zero_()),
     ):
         model_trace(TOKENS)
@@ -294,7 +294,7 @@ def test_wildcards_name_one_or_are_iterated(model_trace: Decoder) -> None:
 
 
 def test_what_has_no_taps_is_refused() -> None:
-    with pytest.raises(InputError, match="Linear has no taps"), trace(nn.Linear(2, 2)):
+    with pytest.raises(InputError, match="Linear has no quantities to trace"), trace(nn.Linear(2, 2)):
         pass
 
 

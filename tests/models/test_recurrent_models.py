@@ -257,7 +257,7 @@ def test_streams_that_cannot_be() -> None:
     both = RecurrentConfig(reads=FRAMES, classes=2, pool="none", width=4, layers=2, bidirectional=True)
     with pytest.raises(ConfigError, match="stream one direction only"):
         Recurrent(both).stream(draw_recurrent(1, 2, 3))
-    with pytest.raises(ConfigError, match="known only at their end"):
+    with pytest.raises(ConfigError, match="needs the whole sequence"):
         Recurrent(recurrent_tiny(FRAMES, 5, "mean")).stream(draw_recurrent(1, 2, 3))
     state = ((torch.zeros(1, 4), torch.zeros(1, 4)),) * 2
     with pytest.raises(ConfigError, match="continue one direction only"):

@@ -186,7 +186,7 @@ def test_streams_that_cannot_be() -> None:
     X = draw(2, 4, 3)
     with pytest.raises(ConfigError, match="sees the future: stream a causal one"):
         ConvNet1d(convolutional_sequence_tiny(CONVOLUTIONAL_SEQUENCE_FRAMES, 5, causal=False)).stream(X)
-    with pytest.raises(ConfigError, match="known only at their end"):
+    with pytest.raises(ConfigError, match="needs the whole sequence"):
         ConvNet1d(convolutional_sequence_tiny(CONVOLUTIONAL_SEQUENCE_FRAMES, 5, "mean")).stream(X)
     model = ConvNet1d(convolutional_sequence_tiny(CONVOLUTIONAL_SEQUENCE_FRAMES, 5)).double()
     with pytest.raises(ShapeError, match="1 sequences continue a stream of 2"):
@@ -366,16 +366,20 @@ def test_he_is_torchs() -> None:
         (lambda: Tokens(vocabulary=0), ConfigError, "vocabulary is 0: choose at least 1"),
         (lambda: Frames(features=-2), ConfigError, "features is -2: choose at least 1"),
         (lambda: require_pool("max"), ConfigError, "pool 'max' is unknown: choose one of none, mean, last"),
-        (lambda: require_streamable("mean"), ConfigError, "known only at their end"),
+        (lambda: require_streamable("mean"), ConfigError, "needs the whole sequence"),
         (lambda: Tokens(vocabulary=5).check(torch.zeros(3, dtype=torch.long)), ShapeError, r"shape \(3,\)"),
         (lambda: Tokens(vocabulary=5).check(torch.zeros(3, 0, dtype=torch.long)), ShapeError, "at least one position"),
         (lambda: Tokens(vocabulary=5).check(torch.tensor([[1, 5]])), InputError, "token id 5 .* keep ids in 0 … 4"),
         (lambda: Tokens(vocabulary=5).check(torch.tensor([[1, -1]])), InputError, "token id -1"),
         (lambda: Tokens(vocabulary=5).check(torch.zeros(1, 2)), InputError, "token ids are float32: give int64"),
         (lambda: Frames(features=4).check(torch.zeros(1, 2, 3)), ShapeError, r"\(1, 2, 3\): give \(batch, frames, 4\)"),
-        (lambda: check_real(torch.ones(1, 2), torch.zeros(1, 2)), MaskError, "holds float32: give booleans"),
+        (lambda: check_real(torch.ones(1, 2), torch.zeros(1, 2)), MaskError, "has dtype float32: give booleans"),
         (lambda: check_real(torch.ones(1, 3).bool(), torch.zeros(1, 2)), MaskError, r"\(1, 3\) does not fit"),
-        (lambda: check_real(torch.tensor([[True], [False]]), torch.zeros(2, 1)), MaskError, "sequence 1 has no real"),
+        (
+            lambda: check_real(torch.tensor([[True], [False]]), torch.zeros(2, 1)),
+            MaskError,
+            "sequence 1 contains only padding",
+        ),
     ],
 )
 def test_mistakes(make, kind, message) -> None:

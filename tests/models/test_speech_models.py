@@ -269,7 +269,7 @@ def test_a_stream_continues_after_a_rejected_chunk() -> None:
     out = [stream.feed(wave[:300])]
     bad: list[tuple[Tensor, type[GlassError], str]] = [
         (torch.tensor([0.1, math.nan]), InputError, "sample 1 is nan"),
-        (torch.zeros(2, 100), ShapeError, r"audio of shape \(2, 100\): feed one channel"),
+        (torch.zeros(2, 100), ShapeError, r"audio of shape \(2, 100\): give one channel"),
         (torch.zeros(100, dtype=torch.int16), InputError, "int16"),
     ]
     for piece, kind, says in bad:

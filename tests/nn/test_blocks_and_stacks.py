@@ -189,7 +189,7 @@ def test_blocks_mistakes(refused) -> None:  # type: ignore[no-untyped-def]
     widths = "the parts of a block have different widths [6, 8]: give all of them the model's width"
     refused(ConfigError, widths, lambda: BlockConfig(attention=heads(6, 2), ffn=ffn))
     refused(ConfigError, widths, lambda: BlockConfig(attention=heads(8, 2), cross=heads(6, 2), ffn=ffn))
-    place = "norms are placed 'mid': choose pre (before each branch) or post (after it)"
+    place = "norm placement 'mid' is unknown: choose pre (before each branch) or post (after it)"
     refused(ConfigError, place, lambda: BlockConfig(attention=heads(8, 2), ffn=ffn, place="mid"))  # type: ignore[arg-type]
     dropout = "dropout is -0.1: choose a probability from 0 up to, not including, 1"
     refused(ConfigError, dropout, lambda: BlockConfig(attention=heads(8, 2), ffn=ffn, dropout=-0.1))
@@ -330,7 +330,7 @@ def test_stack_mistakes(refused) -> None:  # type: ignore[no-untyped-def]
     refused(ShapeError, text, lambda: stack(X, cache=stack.cache(4)[:1]))
     refused(ShapeError, "the input has width 7, the norm 8: give it vectors of", lambda: stack(X[..., :7]))
     block = stack.get_submodule("0").config
-    wide = "rotary positions turn 6 columns of heads that are 4 wide: rotate at most 4 columns"
+    wide = "rotary positions rotate 6 columns of heads of width 4: rotate at most 4 columns"
     refused(ConfigError, wide, lambda: Stack(block, 1, positions=Rotary(width=6)))
     for bias in (Alibi(heads=1), Relative(heads=1)):  # a bias for one head would fit any number of them
         text = "a relative bias for 1 heads in blocks of 2: give it as many heads as attention has"

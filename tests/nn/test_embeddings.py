@@ -79,7 +79,11 @@ def test_tokens_that_are_mistakes(refused) -> None:  # type: ignore[no-untyped-d
     )
     refused(InputError, "token -1 is outside the vocabulary of 10: use 0 to 9", lambda: embed(torch.tensor([[-1]])))
     refused(InputError, "segment 2 is outside the vocabulary of 2", lambda: embed(known, None, torch.tensor([[0, 2]])))
-    refused(ShapeError, "segments are (1, 1), tokens (1, 2): give", lambda: embed(known, None, torch.tensor([[0]])))
+    refused(
+        ShapeError,
+        "segment ids have shape (1, 1), token ids (1, 2): give",
+        lambda: embed(known, None, torch.tensor([[0]])),
+    )
     refused(ShapeError, "tokens of shape (2,): give (batch, tokens)", lambda: embed(torch.tensor([1, 2])))
     refused(InputError, "tokens are float32: give int64 or int32", lambda: embed(torch.tensor([[1.0]])))
     refused(

@@ -185,7 +185,7 @@ def test_mistakes(refused) -> None:  # type: ignore[no-untyped-def]
     blind[1] = False
     nothing = "every query of batch 1 may attend to nothing: let each query see at least one key, or leave it out"
     refused(MaskError, nothing, lambda: stack.encode(TOKENS, blind))
-    refused(MaskError, "the mask has dtype int64: give booleans", lambda: stack.encode(TOKENS, real.long()))
+    refused(MaskError, "the mask has dtype int64: give a boolean mask", lambda: stack.encode(TOKENS, real.long()))
     refused(MaskError, "a mask of int64 does not say who may attend", lambda: stack.decode(TOKENS, real.long()))
     long = torch.zeros(1, N + 1, dtype=torch.long)
     refused(ShapeError, "position 8 is beyond the 8 learned positions: shorten", lambda: stack.encode(long))

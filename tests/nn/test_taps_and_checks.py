@@ -89,7 +89,7 @@ def test_the_weight_is_named(refused) -> None:  # type: ignore[no-untyped-def]
     refused(InputError, text, lambda: require_finite(model(torch.ones(1, 2)), model))
     with torch.no_grad():
         model[0].bias[1] = -math.inf
-    refused(InputError, "weight 0.bias holds -inf at [1]", lambda: require_finite_weights(model))
+    refused(InputError, "weight 0.bias is -inf at [1]", lambda: require_finite_weights(model))
 
 
 def test_nothing_is_checked_where_someone_else_looks(refused) -> None:  # type: ignore[no-untyped-def]

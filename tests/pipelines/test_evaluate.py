@@ -189,4 +189,4 @@ def test_recordings_from_all_over(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
 
 def test_what_is_refused(refused: Callable[..., None], tmp_path: Path) -> None:
     refused(InputError, "there is no metric for a CLIP of this kind", lambda: evaluate(CLIP(clip.tiny()), tmp_path))
-    refused(InputError, "limit is 0", lambda: evaluate(CLIP(clip.tiny()), tmp_path, limit=0))
+    refused(InputError, "limit must be at least 1, got 0", lambda: evaluate(CLIP(clip.tiny()), tmp_path, limit=0))

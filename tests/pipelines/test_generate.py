@@ -81,7 +81,10 @@ def test_generation_configs_as_hugging_face(
     ("config", "message"),
     [
         ({"num_beams": 1_000_000}, "num_beams is 1000000 in generation_config.json: it must be a whole number from 1"),
-        ({"num_beam_groups": 2, "num_beams": 4}, "num_beam_groups is 2 in generation_config.json: it is not supported"),
+        (
+            {"num_beam_groups": 2, "num_beams": 4},
+            "num_beam_groups is 2 in generation_config.json: this is not supported",
+        ),
         ({"penalty_alpha": 0.6}, "penalty_alpha is 0.6 in generation_config.json"),
         ({"guidance_scale": 1.5}, "guidance_scale is 1.5"),
         ({"length_penalty": float("nan")}, "length_penalty is nan"),
@@ -89,7 +92,7 @@ def test_generation_configs_as_hugging_face(
         ({"bad_words_ids": [[]]}, "bad_words_ids is"),
         ({"bad_words_ids": [[1] * 200_000]}, "bad_words_ids in generation_config.json has more than 100,000 tokens"),
         ({"suppress_tokens": "x"}, "suppress_tokens is x"),
-        ({"suppress_tokens": [10**9]}, "token 1000000000 is not among"),
+        ({"suppress_tokens": [10**9]}, "token 1000000000 is outside the vocabulary"),
         ({"early_stopping": 3}, "early_stopping is 3"),
         ({"max_length": 10**12}, "max_length is 1000000000000"),
     ],

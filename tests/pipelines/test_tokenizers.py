@@ -120,7 +120,7 @@ def test_without_words_text_is_numbers() -> None:
     assert optional_tokenizer(model) is None
     assert tokens_of(model, "3, 1 4").tolist() == [[3, 1, 4]]
     assert token_name(None, 7) == "7"
-    with pytest.raises(InputError, match=r"no tokenizer.json to read 'the cat'"):
+    with pytest.raises(InputError, match=r"no tokenizer.json, which 'the cat' needs"):
         tokens_of(model, "the cat")
     with pytest.raises(InputError, match="has no tokens"):
         tokens_of(model, " ")

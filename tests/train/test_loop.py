@@ -142,7 +142,7 @@ def test_another_plan_or_folder_is_told(child: ModuleType, plan: TrainArgs, tmp_
     objective, other = child.Made(), replace(plan, seed=1)
     said = f"{tmp_path} was started with different arguments: seed was 0 and is now 1"
     refused(ConfigError, said, lambda: fit(child.model(), objective, other, tmp_path, resume=True))
-    refused(ConfigError, f"{tmp_path} holds a run", lambda: fit(child.model(), objective, plan, tmp_path))
+    refused(ConfigError, f"{tmp_path} contains a run", lambda: fit(child.model(), objective, plan, tmp_path))
 
 
 def test_a_log_that_cannot_be_written(child: ModuleType, plan: TrainArgs, tmp_path: Path) -> None:

@@ -157,7 +157,7 @@ def test_mistakes_are_told() -> None:
         retarget(base, classes=3, image=(9, 9))
     rows = Recurrent(recurrent.tiny(Frames(features=4), 3, "mean"))
     assert retarget(rows, classes=4, image=(9, 4)).config.classes == 4
-    with pytest.raises(InputError, match="one length only"):
+    with pytest.raises(InputError, match="one width only"):
         retarget(rows, classes=4, image=(8, 8))
     with pytest.raises(InputError, match="no classification head"):
         retarget(Decoder(decoder.tiny()), classes=3)

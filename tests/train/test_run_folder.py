@@ -43,7 +43,7 @@ def test_a_run_that_is_there(child: ModuleType, tmp_path: Path, refused) -> None
     plan, model, objective = child.ARGS, child.model(), child.Made()
     open_run(tmp_path, plan, model, objective, False, ALONE, noted.append)
     there = save(tmp_path, 4, {"a": torch.zeros(1)}, {}, ALONE)
-    said = f"{tmp_path} holds a run that is at step 4: add --resume to continue it, or choose another folder"
+    said = f"{tmp_path} contains a run at step 4: add --resume to continue it, or choose another folder"
     refused(ConfigError, said, lambda: open_run(tmp_path, plan, model, objective, False, ALONE, noted.append))
     refused(ConfigError, said, lambda: check_unused(tmp_path, False))
     check_unused(tmp_path, True)

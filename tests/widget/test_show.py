@@ -51,9 +51,9 @@ def test_a_grade_opens_check_with_what_was_written() -> None:
 def test_a_trace_without_weights_is_refused() -> None:
     from glassformer.lens import Run
 
-    with pytest.raises(InputError, match="holds no attention weights"):
+    with pytest.raises(InputError, match="contains no attention weights"):
         gf.show(Run([]))
-    with pytest.raises(InputError, match="tokens name the positions of a trace"):
+    with pytest.raises(InputError, match="tokens are only for a trace"):
         gf.show("one-query", tokens=["a"])
 
 

@@ -19,7 +19,7 @@ def empty(build: Callable[[Any], nn.Module], config: Any) -> nn.Module:
     except GlassError:
         raise
     except (RuntimeError, ValueError, OverflowError, MemoryError) as error:
-        fact = f"a {type(config).__name__} that no model can be built from ({str(error).splitlines()[0][:80]})"
+        fact = f"no model can be built from this {type(config).__name__} ({str(error).splitlines()[0][:80]})"
         raise ConfigError(fact, "choose sizes that fit a machine and probabilities from 0 to 1") from None
 
 

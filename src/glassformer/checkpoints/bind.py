@@ -49,7 +49,7 @@ class Binding:
         missing = [name for name in wanted if name not in shapes]
         if missing:
             more = f" and {len(missing) - 1} more" if len(missing) > 1 else ""
-            fact = f"weight {missing[0]}{more}, our {ours[missing[0]]}, is missing"
+            fact = f"weight {missing[0]}{more} is missing (our {ours[missing[0]]})"
             raise CheckpointError(fact, "download all files of the checkpoint; nothing was loaded")
         for name, weight in wanted.items():
             if shapes[name] != tuple(weight.shape):

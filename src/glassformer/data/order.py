@@ -64,7 +64,7 @@ def bucketed(
     row that exceeds the budget alone forms its own batch.
     """
     if tokens_per_batch < 1 or most < 1:
-        raise InputError(f"batches of {tokens_per_batch} tokens, {most} rows", "take at least 1")
+        raise InputError(f"batches of {tokens_per_batch} tokens, {most} rows", "choose at least 1 of each")
     sizes = np.maximum(np.asarray(lengths, dtype=np.int64), 1)
     random = random_of(seed, epoch, 1)
     rows = random.permutation(len(sizes)).astype(np.int64)

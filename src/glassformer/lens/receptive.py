@@ -172,7 +172,7 @@ def _first(Y: Any) -> Tensor:
     while not isinstance(Y, Tensor):
         if not isinstance(Y, Sequence | dict) or not len(Y):
             raise ShapeError(
-                f"the encoder returned a {type(Y).__name__}", "give an encoder that returns a tensor (b, n, m)"
+                f"the encoder returned {type(Y).__name__}", "give an encoder that returns a tensor (b, n, m)"
             )
         Y = next(iter(Y.values())) if isinstance(Y, dict) else Y[0]
     return Y

@@ -108,7 +108,7 @@ def _require_fit(positions: Rotary | Biased | None, attention: AttentionConfig) 
     """Check positions early: a single bias would broadcast over heads, and too many angles would fail only when run."""
     if isinstance(positions, Rotary):
         if positions.width > attention.key_width:
-            fact = f"rotary positions turn {positions.width} columns of heads that are {attention.key_width} wide"
+            fact = f"rotary positions rotate {positions.width} columns of heads of width {attention.key_width}"
             raise ConfigError(fact, f"rotate at most {attention.key_width} columns")
     elif positions is not None and positions.heads != attention.heads:
         fact = f"a relative bias for {positions.heads} heads in blocks of {attention.heads}"

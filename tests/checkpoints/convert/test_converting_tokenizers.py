@@ -107,7 +107,7 @@ def test_merges_and_the_parting_of_digits(trained: Tokenizer) -> None:
 
 def test_what_is_refused(refused: Any) -> None:
     odd = lambda: from_merges(["a", "b"], ["a b"], special={}, bos=None, parting="odd")
-    refused(CheckpointError, "the pre-tokenizer is 'odd': known are", odd)
+    refused(CheckpointError, "the pre-tokenizer 'odd' is not supported", odd)
     refused(
         CheckpointError,
         "the vocabulary is not made of lines with a base64 token and its rank",

@@ -121,7 +121,7 @@ def test_pieces_with_scores(tmp_path: Path) -> None:
 
 def test_gguf_what_is_refused(tmp_path: Path, refused: Any) -> None:
     other = write(tmp_path / "other.gguf", kind="mamba")
-    refused(CheckpointError, f"{other} holds a model of type 'mamba'", lambda: convert(other, tmp_path / "out"))
+    refused(CheckpointError, f"{other} contains a model of type 'mamba'", lambda: convert(other, tmp_path / "out"))
     scaled = {
         "rope.dimension_count": "rotary positions cover 8 of the 16 dimensions of a head",
         "rope.scaling": "rope.scaling.type is 'yarn'",
@@ -166,7 +166,7 @@ def test_llama2c_what_is_refused(tmp_path: Path, llama2c: Callable[..., Path], r
     words = path.with_name("tokenizer.bin")
     data = words.read_bytes()
     words.write_bytes(data[:-3])
-    refused(CheckpointError, f"{words} does not hold 264 tokens", lambda: convert(path, tmp_path / "out"))
+    refused(CheckpointError, f"{words} does not contain 264 tokens", lambda: convert(path, tmp_path / "out"))
     words.unlink()
     refused(InputError, f"there is no {words}: give llama2.c's", lambda: convert(path, tmp_path / "out"))
     path.write_bytes(path.read_bytes()[:-4])
@@ -252,7 +252,7 @@ def test_no_code_of_a_file_runs(pickled: Path, tmp_path: Path, refused: Any, mon
     monkeypatch.chdir(tmp_path)
     path = pickled / "pytorch_model.bin"
     torch.save({"weight": Hostile()}, path)
-    refused(CheckpointError, f"{path} holds more than weights", lambda: convert(path, tmp_path / "new"))
+    refused(CheckpointError, f"{path} contains more than weights", lambda: convert(path, tmp_path / "new"))
     assert not (tmp_path / "ran").exists()
     assert not (tmp_path / "new").exists()
 
@@ -340,7 +340,7 @@ def test_whisper_what_is_refused(tmp_path: Path, refused: Any) -> None:
     path, words = tmp_path / "a.pt", tmp_path / "words"
     refused(InputError, f"there is no vocabulary {words}", lambda: read_whisper(content, path, words))
     words.write_bytes(b"IQ== 0\n")
-    refused(CheckpointError, "the vocabulary makes", lambda: read_whisper(content, path, words))
+    refused(CheckpointError, "the vocabulary has", lambda: read_whisper(content, path, words))
     wrong = {"dims": DIMS | {"n_mels": 0}, "model_state_dict": {}}
     refused(CheckpointError, "n_mels is 0 in a.pt", lambda: read_whisper(wrong, path, words))
 
@@ -426,4 +426,4 @@ def test_convert_what_is_refused(tiny: Path, tmp_path: Path, refused: Any) -> No
     gguf = tmp_path / "a.gguf"
     gguf.write_bytes(b"GGUF")
     told = lambda: convert(gguf, tmp_path / "out", tokenizer="words")
-    refused(InputError, f"{gguf} takes no tokenizer words", told)
+    refused(InputError, f"{gguf} has no use for the tokenizer words", told)

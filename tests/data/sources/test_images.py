@@ -44,7 +44,7 @@ def test_mnist(tarred: Tarred, tmp_path: Path) -> None:
 
 def test_no_idx_file(tmp_path: Path) -> None:
     (tmp_path / "x").write_bytes(b"\x1f\x8b\x08\x00")
-    with pytest.raises(CheckpointError, match="x is no IDX file"):
+    with pytest.raises(CheckpointError, match="x is not an IDX file"):
         read_idx(tmp_path / "x")
 
 

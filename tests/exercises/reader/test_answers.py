@@ -41,9 +41,9 @@ def test_what_is_not_an_answer_is_listed() -> None:
     ("text", "name", "fact"),
     [
         ('{"Q": [1,', "a.json", "is not JSON"),
-        ("[1, 2]", "a.json", "holds no mapping"),
+        ("[1, 2]", "a.json", "is not a mapping"),
         ("Q: [1, 2\nK: 3", "a.yaml", "is not YAML"),
-        ("just words", "a.yaml", "holds no mapping"),
+        ("just words", "a.yaml", "is not a mapping"),
         ("{}", "a.json", "no answers"),
         ("title: x", "a.yml", "no answers"),
         ("[" * 100_000, "a.json", "nested too deeply|is not JSON"),

@@ -102,7 +102,7 @@ def test_another_plan_is_not_mixed_in(cheap: ComparisonPlan, tmp_path: Path) -> 
 
     with pytest.raises(KeyboardInterrupt):
         carry_out(cheap, tmp_path, show=stop)
-    with pytest.raises(InputError, match="holds a run with another plan"):
+    with pytest.raises(InputError, match="contains a run with another plan"):
         carry_out(replace(cheap, seeds=(0,)), tmp_path)
 
 

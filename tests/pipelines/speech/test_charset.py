@@ -40,7 +40,7 @@ def test_numbers_and_signs_are_spelled_out() -> None:
 
 
 def test_an_invalid_letter_is_an_error(refused: Any) -> None:
-    refused(InputError, "'é' in 'café' is no symbol", lambda: LETTERS.encode("café"))
+    refused(InputError, "'é' in 'café' is not a symbol", lambda: LETTERS.encode("café"))
     refused(ConfigError, "symbols 'ab'", lambda: Charset(("a", "b")))  # no space: no word would end
     refused(ConfigError, "symbols 'aa '", lambda: Charset(("a", "a", " ")))
 
@@ -48,7 +48,7 @@ def test_an_invalid_letter_is_an_error(refused: Any) -> None:
 def test_the_recognizer_config_is_saved_and_loaded_with_its_model(tmp_path: Path, refused: Any) -> None:
     recognizer = RecognizerConfig(charset=Charset(tuple("ab '")), mel=MelConfig(bands=8, high=4000.0), stack=3)
     model = Speech(speech.tiny())
-    refused(InputError, f"a Speech came without {FILE}", lambda: recognizer_config(model))
+    refused(InputError, f"a Speech has no {FILE}", lambda: recognizer_config(model))
     save(model, tmp_path / "one")
     recognizer.save(tmp_path / "one")
     loaded = load(tmp_path / "one")

@@ -111,7 +111,9 @@ def test_other_formats(tmp_path: Path) -> None:
 
 
 def test_refusals(gpt2: Path, llama: Path, chats: Path, refused: Callable[..., None]) -> None:
-    refused(ConfigError, "conversations fine-tune a chat model", lambda: gf.train("generate", chats, progress=False))
+    refused(
+        ConfigError, "training on conversations needs a chat model", lambda: gf.train("generate", chats, progress=False)
+    )
     none = f"--from {gpt2} has no chat template"
     refused(ConfigError, none, lambda: gf.train("generate", chats, from_=str(gpt2), progress=False))
     long = "--max-length is 999: the model's context is 128"

@@ -174,4 +174,4 @@ def test_what_is_refused(made: tuple[Any, Any], refused: Any) -> None:
     refused(ConfigError, "a MLP with a window of", lambda: e.token_nats(model, text.ids(0, 17)[None]))
     words = Tokenizer(models_.WordLevel({"[UNK]": 0, "the": 1, "cat": 2}, unk_token="[UNK]"))
     words.normalizer, words.pre_tokenizer = normalizers.Lowercase(), pre_tokenizers.Whitespace()
-    refused(InputError, "the tokenizer changes text, so that the bytes", lambda: e.token_bytes(words))
+    refused(InputError, "the tokenizer normalises text", lambda: e.token_bytes(words))

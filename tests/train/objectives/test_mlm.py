@@ -92,6 +92,6 @@ def test_a_batch_is_a_function_of_its_rows_and_seed(tokenizer: Any) -> None:
 
 def test_what_is_refused(tokenizer: Any, refused: Any) -> None:
     wrong = bpe.train(["a"], 270)
-    refused(ConfigError, "the tokenizer does not number <pad>, <s>, </s>, <mask>", lambda: m.require_specials(wrong))
+    refused(ConfigError, "the tokenizer's ids of <pad>, <s>, </s>, <mask>", lambda: m.require_specials(wrong))
     lines = m.SentenceList(SENTENCES)
     refused(ConfigError, "mask_rate is 1.5", lambda: m.MaskedLM(lines, lines, tokenizer, mask_rate=1.5))

@@ -118,7 +118,7 @@ async function readRow(signal) {
     const top = state.row.keys[0];
     announce(`${readable(state.row.label)} looks most at ${readable(top.label)}, ${percent(top.weight)}`);
     address();
-  } catch (caught) { if (isAbort(caught)) return; const error = /** @type {Problem} */ (caught); if (error.status === 422 && /forgotten/.test(error.message)) return run(); state.problem = error; }
+  } catch (caught) { if (isAbort(caught)) return; const error = /** @type {Problem} */ (caught); if (error.status === 422 && /expired/.test(error.message)) return run(); state.problem = error; }
   refresh();
 }
 async function pick(path, head, query) {
