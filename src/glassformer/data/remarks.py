@@ -36,7 +36,7 @@ def short(text: str, width: int = 60) -> str:
 
 
 def class_counts(labels: Sequence[str], targets: Iterable[int]) -> list[str]:
-    """Return the number of rows of every class, and a remark if they differ much."""
+    """Return the number of rows of every class, and a warning if they differ much."""
     counts = Counter(targets)
     numbers = [counts[i] for i in range(len(labels))]
     listed = ", ".join(f"{name} {n:,}" for name, n in zip(labels[:CLASSES], numbers, strict=False))
@@ -65,7 +65,7 @@ def small_validation(count: int) -> list[str]:
 
 
 def duplicate_texts(train: Callable[[int], str], n: int, val: Callable[[int], str], m: int, what: str) -> list[str]:
-    """Remark upon validation texts that also occur in the training data."""
+    """Warn about validation texts that also occur in the training data."""
     checked = spread(m, CHECKED)
     wanted = {_digest(text.encode("utf-8", "replace")): text for text in _readable(val, checked)}
     seen = {
@@ -76,7 +76,7 @@ def duplicate_texts(train: Callable[[int], str], n: int, val: Callable[[int], st
 
 
 def duplicate_files(train: Images | Recordings, val: Images | Recordings, what: str) -> list[str]:
-    """Remark upon validation files with the content of a training file. Only files of equal size are read."""
+    """Warn about validation files with the content of a training file. Only files of equal size are read."""
     ours, theirs = _by_size(train, FILES), _by_size(val, CHECKED)
     common = ours.keys() & theirs.keys()
     seen = {_digest(path.read_bytes()) for size in common for path in ours[size]}

@@ -190,16 +190,8 @@ class Seq2Seq(nn.Module):
     def session(
         self, *, start: tuple[int, ...] = (), ends: tuple[int, ...] = (), cached: bool = True
     ) -> MemorySession:
-        c = self.config
-        return MemorySession(
-            self,
-            vocabulary=c.target.vocabulary,
-            context=c.length,
-            start=start or (c.start,),
-            ends=ends or (c.end,),
-            check=lambda prompt: require_prompt(prompt, c.length, "source"),
-            cached=cached,
-        )
+        check = lambda prompt: require_prompt(prompt, self.config.length, "source")
+        return MemorySession(self, start=start, ends=ends, check=check, cached=cached)
 
     def cross_attention(self) -> Tap:
         return list(self.decoder.blocks())[-1].cross.A

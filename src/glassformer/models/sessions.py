@@ -135,22 +135,17 @@ class CachedSession:
 class MemorySession:
     """source → model.encode, once; start and the answer so far → model.decode(…, cache=…) → logits of the last.
 
-    `start` may be several tokens, such as language and task. `check` rejects sources that the model cannot encode.
+    `start` may be several tokens, such as language and task; `start` and `ends` default to those of the model's config.
+    `check` rejects sources that the model cannot encode.
     """
 
     def __init__(
-        self,
-        model: Any,
-        *,
-        vocabulary: int,
-        context: int | None,
-        start: Sequence[int],
-        ends: Sequence[int],
-        check: Callable[[Tensor], None],
-        cached: bool = True,
+        self, model: Any, *, start: Sequence[int], ends: Sequence[int], check: Callable[[Tensor], None], cached: bool
     ) -> None:
-        self.model, self.vocabulary, self.context = model, vocabulary, context
-        self.start, self.ends = torch.tensor(tuple(start)), tuple(ends)
+        c = model.config
+        self.model, self.vocabulary = model, c.target.vocabulary
+        self.context: int | None = c.length
+        self.start, self.ends = torch.tensor(tuple(start) or (c.start,)), tuple(ends) or (c.end,)
         self.check, self.cached = check, cached
         self.device = next(model.parameters()).device
 

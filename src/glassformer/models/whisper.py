@@ -232,16 +232,7 @@ class Whisper(nn.Module):
     def session(
         self, *, start: tuple[int, ...] = (), ends: tuple[int, ...] = (), cached: bool = True
     ) -> MemorySession:
-        c = self.config
-        return MemorySession(
-            self,
-            vocabulary=c.target.vocabulary,
-            context=c.length,
-            start=start or (c.start,),
-            ends=ends or (c.end,),
-            check=self._check_frames,
-            cached=cached,
-        )
+        return MemorySession(self, start=start, ends=ends, check=self._check_frames, cached=cached)
 
     def _check_frames(self, frames: Tensor) -> None:
         bands, most = self.bands, self.window

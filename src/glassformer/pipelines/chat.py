@@ -49,7 +49,7 @@ def render_chat(model: nn.Module, messages: Sequence[Message]) -> str:
 
 
 def render_chats(model: nn.Module, chats: Sequence[Rendering]) -> list[str | GlassError]:
-    """Render several conversations in one subprocess; those that the template refuses come back as errors."""
+    """Render several conversations in one subprocess; those that the template rejects are returned as errors."""
     template = _template(model)
     if template is None:
         raise InputError("the model's folder has no chat template", "give a plain text to continue")

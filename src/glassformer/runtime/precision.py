@@ -21,7 +21,7 @@ Precision = Literal["fp32", "bf16", "int8", "auto"]
 PRECISIONS: tuple[str, ...] = ("fp32", "bf16", "int8", "auto")
 # The least cosine between an output vector and its float32 counterpart that `auto` accepts.
 AGREEMENT = 0.999
-# Packed float32 products pay a fixed cost per call: below so many weights torch's own product is as fast.
+# Packed float32 products pay a fixed cost per call: below this many weights torch's own product is as fast.
 PACKED_FROM = 2**17
 
 

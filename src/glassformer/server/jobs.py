@@ -1,4 +1,4 @@
-"""Work in a thread that ends when nobody waits for its result any more."""
+"""Work in a thread that is stopped when no client waits for its result any more."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Live recognition over a WebSocket: samples in, words out as they become final, and the map of one head as it grows.
 
 The client sends `{"rate": 16000}`, then pieces of float32 samples, then `{"end": true}`. Each answer is JSON with the
-new words, the seconds heard so far, and the rows of A that have been added, as base64 of uint8.
+new words, the seconds received so far, and the rows of A that have been added, as base64 of uint8.
 """
 
 from __future__ import annotations
@@ -110,7 +110,7 @@ async def live(socket: WebSocket) -> None:
     models = socket.app.state.models
     await socket.accept()
     if _open >= AT_ONCE:
-        await socket.send_json({"fact": f"{AT_ONCE} recordings are being heard", "remedy": "wait for one to end"})
+        await socket.send_json({"fact": f"{AT_ONCE} recordings are being transcribed", "remedy": "wait for one to end"})
         await socket.close(1013)
         return
     _open += 1

@@ -266,7 +266,7 @@ class _Run:
 
     def run(self, interrupt: Interrupt, callbacks: Sequence[Callback]) -> Stopped:
         args, position = self.args, self.position
-        first, began, cpu_began, told = position.step, time.perf_counter(), time.process_time(), False
+        first, began, cpu_began, estimated = position.step, time.perf_counter(), time.process_time(), False
         self.model.train()
         with closing(self._batches()) as stream:
             while position.step < args.total_steps and not self.early_stopping.should_stop(position):
@@ -278,8 +278,8 @@ class _Run:
                 if self.processes.is_main:
                     elapsed = time.perf_counter() - began
                     left = (args.total_steps - position.step) * elapsed / (position.step - first)
-                    if elapsed > MINUTE and not told:
-                        told = True
+                    if elapsed > MINUTE and not estimated:
+                        estimated = True
                         self._say_estimate(left, (time.process_time() - cpu_began) * (1 + left / elapsed))
                     now = (position.step, args.total_steps, result.mean, result.lr, position.seconds, left)
                     for callback in callbacks:

@@ -13,8 +13,8 @@ from glassformer.models.encoder import Encoder, EncoderConfig
 from glassformer.nn import BlockConfig, FeedForwardConfig, Learned, NormConfig, heads
 from glassformer.nn.text import TextConfig
 
-TELLING = ("BertForSequenceClassification", "BertForNextSentencePrediction")  # classify from the pooler output
-TAGGING = "BertForTokenClassification"
+CLASSIFIERS = ("BertForSequenceClassification", "BertForNextSentencePrediction")  # classify from the pooler output
+TOKEN_CLASSIFIER = "BertForTokenClassification"
 TABLE, HEAD = "bert.embeddings.word_embeddings.weight", "cls.predictions.decoder.weight"
 
 
@@ -48,16 +48,16 @@ def text(f: Fields, *, offset: int = 0) -> TextConfig:
 def config(f: Fields) -> EncoderConfig:
     words = f.architecture in ("BertForMaskedLM", "BertForPreTraining") or f.has("cls.predictions.bias")
     classes = f.shapes.get("classifier.weight") or f.shapes.get("cls.seq_relationship.weight")
-    told, tagged = f.architecture in ("BertForPreTraining", *TELLING), f.architecture == TAGGING
+    pools, per_token = f.architecture in ("BertForPreTraining", *CLASSIFIERS), f.architecture == TOKEN_CLASSIFIER
     stack = text(f)
     return EncoderConfig(
         text=stack,
         word_head=words,
         activation=stack.block.ffn.activation,
-        classes=classes[0] if classes else 2 * told,
-        per_token=tagged,
+        classes=classes[0] if classes else 2 * pools,
+        per_token=per_token,
         tied=f.tied(HEAD, TABLE, default=True),
-        pooler=f.has("bert.pooler.dense.weight") or (bool(classes) and not tagged) or told,
+        pooler=f.has("bert.pooler.dense.weight") or (bool(classes) and not per_token) or pools,
     )
 
 
@@ -65,7 +65,7 @@ def describe(c: EncoderConfig) -> dict[str, Any]:
     """Return config.json for an encoder of ours."""
     attention, ffn, positions = c.text.block.attention, c.text.block.ffn, c.text.positions
     bare = "BertForMaskedLM" if c.word_head else "BertModel"
-    kind = bare if not c.classes else TAGGING if c.per_token else TELLING[0]
+    kind = bare if not c.classes else TOKEN_CLASSIFIER if c.per_token else CLASSIFIERS[0]
     return {
         "architectures": [kind],
         "model_type": "bert",
@@ -119,7 +119,7 @@ def stack_quantities(root: str) -> tuple[Quantity, ...]:
 BERT = Family(
     name="bert",
     types=("bert",),
-    architectures=("BertModel", "BertForMaskedLM", "BertForPreTraining", *TELLING, TAGGING),
+    architectures=("BertModel", "BertForMaskedLM", "BertForPreTraining", *CLASSIFIERS, TOKEN_CLASSIFIER),
     model=Encoder,
     config=config,
     describe=describe,

@@ -13,16 +13,16 @@ TABLE, HEAD = "roberta.embeddings.word_embeddings.weight", "lm_head.decoder.weig
 
 def config(f: Fields) -> EncoderConfig:
     classes = f.shapes.get("classifier.out_proj.weight") or f.shapes.get("classifier.weight")
-    tagged = f.architecture.endswith("ForTokenClassification")
-    told = f.architecture.endswith("ForSequenceClassification")
+    per_token = f.architecture.endswith("ForTokenClassification")
+    pools = f.architecture.endswith("ForSequenceClassification")
     return EncoderConfig(
         text=text(f, offset=f.token("pad_token_id", 1) + 1),
         word_head=f.architecture.endswith("ForMaskedLM") or f.has("lm_head.dense.weight"),
         activation="gelu",  # in the masked-language-model head, whatever the blocks use
-        classes=classes[0] if classes else 2 * told,
-        per_token=tagged,
+        classes=classes[0] if classes else 2 * pools,
+        per_token=per_token,
         tied=f.tied(HEAD, TABLE, default=True),
-        pooler=f.has("roberta.pooler.dense.weight") or (bool(classes) and not tagged) or told,
+        pooler=f.has("roberta.pooler.dense.weight") or (bool(classes) and not per_token) or pools,
     )
 
 

@@ -359,7 +359,7 @@ def transcripts(
 
 
 def save_speech(model: nn.Module, folder: str | Path, recognizer: RecognizerConfig, *, half: bool = False) -> Path:
-    """Save a folder that `transcribe` and `listen` accept; `half` stores the weights as float16."""
+    """Save a folder that `transcribe` accepts; `half` stores the weights as float16."""
     folder = save(deepcopy(model).half() if half else model, folder)
     recognizer.save(folder)
     return folder

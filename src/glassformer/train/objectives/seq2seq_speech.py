@@ -178,7 +178,7 @@ def build(
 
 
 def _language(model: nn.Module, recordings: Recordings) -> str:
-    """The language that the model hears most often in a few recordings."""
+    """Return the language that the model detects most often in a few recordings."""
     speech = require(model, "transcribe")
     assert isinstance(speech, SpeechGenerator)
     tokens, votes = whisper_tokens(model, tokenizer_of(model)), Counter[str]()
