@@ -40,6 +40,16 @@ def test_the_first_screen_has_its_numbers(server: Server) -> None:
     assert [round(x, 2) for x in steps["H"]["value"][3]] == [1.45, 1.39]
 
 
+def test_decimals_explain_the_steps_that_are_asked_for(server: Server) -> None:
+    exercise = server.ask("GET", "api/exercises/first-look")[1]
+    whole = {step["symbol"]: step for step in server.post("api/paper", exercise=exercise, exact=False)["steps"]}
+    part = server.post("api/paper", exercise=exercise, exact=False, explain=["S", "Nothing"])["steps"]
+    assert {step["symbol"] for step in part if step["cells"]} == {"S"}
+    assert next(step for step in part if step["symbol"] == "S") == whole["S"]
+    asked = server.post("api/paper/cell", exercise=exercise, address="A.4.2", exact=False)
+    assert asked == whole["A"]["cells"][3][1]
+
+
 def test_export_parse_and_cell(server: Server) -> None:
     exercise = server.ask("GET", "api/exercises/causal")[1]
     yaml = server.post("api/paper/export", exercise=exercise, format="yaml")["text"]

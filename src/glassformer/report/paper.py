@@ -32,7 +32,7 @@ DIGITS = 4
 MOST_NUMBERS = 2000
 """Largest exercise the page takes, in numbers of all its steps; `glassformer solve` takes larger ones."""
 MOST_OPERANDS = 20_000
-"""Up to here every cell comes with its operands; of a larger exercise the page asks cell by cell."""
+"""Largest view that explains every cell, in operands; the page asks for the cells of a larger one when it needs them."""
 WHOLE = 10**15  # integers below this are written with all their digits
 LARGE = 10**7  # other numbers from this on are written with a power of ten
 SHORT = 6  # maximum size of an exact form written in a sum; longer ones are written as decimals
@@ -82,10 +82,14 @@ def _whole(value: Any) -> Any:
 # -- one exercise, solved ----------------------------------------------------------------------------------------------
 
 
-def view(data: dict[str, Any], exact: bool = True) -> dict[str, Any]:
-    """Return every step of an exercise; `scale: inf` is the limit β → ∞, where the largest scores share all weight."""
+def view(data: dict[str, Any], exact: bool = True, explain: Sequence[str] | None = None) -> dict[str, Any]:
+    """Return every step of an exercise; `scale: inf` is the limit β → ∞, where the largest scores share all weight.
+
+    `explain` names the steps whose cells come with their operands and their sum: by default all of them, unless there
+    are more than `MOST_OPERANDS` operands. `cell` explains any other cell."""
     work = _Work(data, EXACT if exact else FLOATS)
-    every = work.count_operands() <= MOST_OPERANDS
+    if explain is None:
+        explain = work.plan.symbols if work.count_operands() <= MOST_OPERANDS else ()
     return {
         "title": work.exercise.title,
         "text": work.exercise.text,
@@ -95,13 +99,13 @@ def view(data: dict[str, Any], exact: bool = True) -> dict[str, Any]:
         "output": work.plan.output,
         "attention": work.attention(),
         "given": [work.given(symbol) for symbol in work.plan.given],
-        "steps": [work.step(operation, every) for operation in work.shown],
+        "steps": [work.step(operation, operation.symbol in explain) for operation in work.shown],
     }
 
 
-def cell(data: dict[str, Any], address: str) -> dict[str, Any]:
+def cell(data: dict[str, Any], address: str, exact: bool = True) -> dict[str, Any]:
     """Return the operands of one cell, and its computation written out."""
-    work = _Work(data, EXACT)
+    work = _Work(data, EXACT if exact else FLOATS)
     parts = re.fullmatch(r"([A-Za-z]+\d*)\.(\d{1,2})\.(\d{1,2})", address)
     symbol, row, column = parts.groups() if parts else ("", "0", "0")
     if symbol not in work.plan:
@@ -184,7 +188,7 @@ class _Work:
         """Return a given matrix and the path of its numbers in the exercise."""
         return self.matrix(symbol) | {"path": _path(self.exercise, symbol), "title": _GIVEN.get(symbol, "")}
 
-    def step(self, operation: Operation, every: bool) -> dict[str, Any]:
+    def step(self, operation: Operation, explained: bool) -> dict[str, Any]:
         value = self.values[operation.symbol]
         step = Step(
             operation.symbol,
@@ -200,12 +204,12 @@ class _Work:
         made |= {
             "op": operation.op,
             "title": title,
-            "words": _words(operation),
-            "formula": _formula(step),
+            "words": _words(operation.formula, operation.inputs),
+            "formula": _formula(step.symbol, formula(step), operation.operands),
             "operands": list(dict.fromkeys(operation.inputs)),
             "cells": None,
         }
-        if every:
+        if explained:
             height, width = value.shape
             made["cells"] = [[self.explain(operation, i, j) for j in range(width)] for i in range(height)]
         if operation.op == "softargmax" and self.arithmetic is EXACT:
@@ -632,27 +636,27 @@ def _spoken(symbol: str) -> str:
     return printed.text(name(symbol))
 
 
-def _words(operation: Operation) -> str:
+@lru_cache(maxsize=1024)
+def _words(text: str, inputs: tuple[str, ...]) -> str:
     """Return the formula in words, with its symbols as they are read: QKᵀ and not QKt."""
-    text = operation.formula
-    for symbol in sorted(set(operation.inputs), key=len, reverse=True):
+    for symbol in sorted(set(inputs), key=len, reverse=True):
         text = re.sub(rf"\b{re.escape(symbol)}\b", _spoken(symbol), text)
     return text
 
 
-def _formula(step: Step) -> str:
+@lru_cache(maxsize=1024)
+def _formula(symbol: str, right: Expression | None, operands: tuple[str, ...]) -> str:
     """Return MathML of the formula, with symbols tagged by name so that the page can find them."""
-    node = formula(step)
-    if node is None:
+    if right is None:
         return ""
-    alone = node == name(step.symbol)  # QKᵀ, the name of a step, says what it is
-    text = _drawn(mathml(node))
-    names = sorted(dict(step.operands), key=lambda symbol: -len(_markup(symbol)))
-    for at, symbol in enumerate(names):
-        text = text.replace(_markup(symbol), f"\0{at}\0")
-    for at, symbol in enumerate(names):
-        text = text.replace(f"\0{at}\0", _marked(symbol))
-    return f"<math>{'' if alone else _marked(step.symbol) + '<mo>=</mo>'}{text}</math>"
+    alone = right == name(symbol)  # QKᵀ, the name of a step, says what it is
+    text = _drawn(mathml(right))
+    names = sorted(dict.fromkeys(operands), key=lambda each: -len(_markup(each)))
+    for at, each in enumerate(names):
+        text = text.replace(_markup(each), f"\0{at}\0")
+    for at, each in enumerate(names):
+        text = text.replace(f"\0{at}\0", _marked(each))
+    return f"<math>{'' if alone else _marked(symbol) + '<mo>=</mo>'}{text}</math>"
 
 
 # -- export, grading, practice -----------------------------------------------------------------------------------------

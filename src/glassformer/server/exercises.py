@@ -30,11 +30,17 @@ class Body(BaseModel):
 class Solve(Body):
     exercise: ExerciseData
     exact: bool = True
+    explain: list[Symbol] | None = Field(
+        default=None,
+        max_length=40,
+        description="Steps whose cells come with their operands and sums, by symbol; by default all.",
+    )
 
 
 class At(Body):
     exercise: ExerciseData
     address: str = Field(max_length=20)
+    exact: bool = True
 
 
 class Export(Body):
@@ -119,13 +125,14 @@ async def get_exercise(name: Annotated[str, Path(max_length=40)], work: Worked) 
 async def solve(body: Solve, work: Worked) -> Response:
     """Every step of an exercise: decimals at once, or exact values."""
     run = work.exact if body.exact else work.quick
-    return await run("view", data=body.exercise, exact=body.exact)
+    return await run("view", data=body.exercise, exact=body.exact, explain=body.explain)
 
 
 @router.post("/paper/cell", response_model=Data)
 async def explain(body: At, work: Worked) -> Response:
     """The operands of one number, and its sum written out."""
-    return await work.exact("cell", data=body.exercise, address=body.address)
+    run = work.exact if body.exact else work.quick
+    return await run("cell", data=body.exercise, address=body.address, exact=body.exact)
 
 
 @router.post("/paper/export", response_model=dict[str, str])

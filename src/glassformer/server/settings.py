@@ -35,6 +35,8 @@ class Limits:
     """Time for exact values, grading and practice sheets."""
     model_seconds: float = 60.0
     """Time for one run of a model."""
+    lab_seconds: float = 600.0
+    """Time for one experiment of the Lab."""
     waiting: int = 256
     """Requests that may wait for a worker."""
 

@@ -113,5 +113,10 @@ tour.setup(redraw);
 document.getElementById("main")?.replaceChildren();
 go();
 Object.assign(window, { glassformer: { paper, tour } });
-// torch loads once the first screen stands
-setTimeout(() => get("api/models").catch(() => {}), 1500);
+// torch loads once the first screen stands and no number has been edited for a while: loading it would delay the answers
+const QUIET = 3000; // ms
+function warm() {
+  const wait = Math.max(paper.timing.edited, 0) + QUIET - performance.now();
+  if (wait > 0) setTimeout(warm, wait); else get("api/models").catch(() => {});
+}
+warm();

@@ -93,7 +93,8 @@ async function shown(look, signal) {
   const first = look.heads.find((head) => head.label && !plain(head)) ?? look.heads.find((head) => !plain(head)) ?? look.heads[0];
   const layer = look.layers.find((each) => each.path === first.path);
   state.path = first.path; state.head = first.head;
-  state.query = look.grid ? Math.floor(layer.queries / 2) : layer.queries - 1;
+  // the last token that is a word: </s> and full stops have little to show
+  state.query = look.grid ? Math.floor(layer.queries / 2) : Math.max(layer.query_labels.findLastIndex((label) => /^[^<]*[\p{L}\p{N}]/u.test(label)), 0);
   refresh();
   await Promise.all([thumbnails(signal), readRow(signal)]);
 }
@@ -284,7 +285,7 @@ function tokens(layer) {
   const weights = state.row?.path === state.path ? state.row.all : [];
   const same = layer.queries === layer.keys;
   return html`<div class="who" role="group" aria-label="Query">${layer.query_labels.map((label, t) => html`<button class="token w${same ? Math.min(10, Math.round((weights[t] ?? 0) * 10)) : 0}" aria-pressed=${t === state.query} title=${same && weights[t] !== undefined ? percent(weights[t]) : ""} @click=${() => pick(state.path, state.head, t)}>${readable(label)}</button>`)}</div>
-    ${same ? html`<p class="quiet">Shaded by the weight that “${readable(layer.query_labels[state.query])}” gives them.</p>` : nothing}`;
+    <p class="quiet">${state.look.inputs?.[0] === "text" ? "The model reads tokens: words, or pieces of words. " : ""}${same ? `Shaded by the weight that “${readable(layer.query_labels[state.query])}” gives them.` : ""}</p>`;
 }
 function picture(layer) {
   const [rows, columns] = state.look.grid, prefix = state.look.prefix, pixels = state.look.image;
@@ -339,6 +340,7 @@ function answer() {
   const listed = now.options.length > 0 && (now.kind !== "text" || (state.texts[1] ?? "").trim());
   const label = now.kind !== "vector" && !look.verbs.includes("classify") ? name : (text) => text;
   return html`<section class="answers" aria-label="Answer"><h2>${now.kind === "vector" ? "How similar the model finds other sentences" : `What the model ${now.says}`}</h2>
+    ${look.verbs.includes("transcribe") ? html`<p class="quiet">Letter by letter, the most likely one each time. Live also uses a language model.</p>` : nothing}
     ${now.text ? html`<p class="said-text">“${now.text}”</p>` : now.kind === "text" && !look.answer.options.length ? html`<p class="quiet">Nothing that it could make out.</p>` : nothing}
     <p class="row"><label>${layerName(state.path)}, head ${state.head + 1}: <select aria-label="Change" @change=${(event) => { state.change = event.target.value; }}>${Object.entries(look.changes).map(([key, words]) => html`<option value=${key} ?selected=${state.change === key}>${words}</option>`)}</select></label>
       <button class="primary" @click=${switchHead}>${state.change === "off" ? "Switch this head off" : "Change this head"}</button>

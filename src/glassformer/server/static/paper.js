@@ -127,12 +127,21 @@ async function decimals() {
   do {
     mine = version;
     try {
-      const view = await post("api/paper", { exercise: state.exercise, exact: false });
+      const view = await post("api/paper", { exercise: state.exercise, exact: false, explain: needed() });
       if (!(mine === version && timing.exact)) present(view, "decimals", mine);
     } catch (error) { failed(error, mine); }
   } while (mine !== version);
   busy = false;
 }
+
+/** The steps whose sums are on the page, which decimals come with; all of them until there is a page. */
+function needed() {
+  if (!state.view) return undefined;
+  const { symbol } = split(selection.at), head = state.view.attention?.heads[state.head];
+  return [...new Set([symbol, head?.product])].filter((each) => each && state.view.steps.some((step) => step.symbol === each));
+}
+/** @param {string} at */
+const explain = (at) => post("api/paper/cell", { exercise: state.exercise, address: at, exact: state.view.exact });
 
 /** @param {number} mine */
 async function exactly(mine) {
@@ -541,7 +550,7 @@ function steps() {
 export function template() {
   const view = state.view;
   if (!view) return html`${state.problem ? html`<p class="problem" role="alert">${state.problem.message}</p>` : html`<p class="quiet">Loading the exercise …</p>`}`;
-  link(view, nameOf, changed);
+  link(view, nameOf, changed, explain);
   const { attention } = view;
   const shown = attention ? look() : null;
   const said = sentence();

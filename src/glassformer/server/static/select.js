@@ -11,11 +11,17 @@ let matrices = new Map();
 let nameOf = (at) => at;
 let changed = () => {};
 
-/** The page tells what is on it. @param {any} view @param {(at: string) => string} named @param {() => void} redraw */
-export function link(view, named, redraw) {
+/** The page tells what is on it. @param {any} view @param {(at: string) => string} named @param {() => void} redraw
+ * @param {(at: string) => Promise<any>} explain asks for the operands and the sum of a number that came without them */
+export function link(view, named, redraw, explain) {
   matrices = new Map([...(view?.given ?? []), ...(view?.steps ?? [])].map((matrix) => [matrix.symbol, matrix]));
   nameOf = named;
   changed = redraw;
+  const cell = selection.at ? cellAt(selection.at) : null;
+  if (!cell?.matrix.op || cell.explained) return;
+  const { matrix, row, column } = cell, line = ((matrix.cells ??= [])[row] ??= []);
+  line[column] = { operands: [], how: "" };
+  explain(selection.at).then((found) => { line[column] = found; changed(); announce(sentence()); }, () => { line[column] = undefined; });
 }
 
 /** @param {string} at */
@@ -36,6 +42,7 @@ export function cellAt(at) {
     math: matrix.math?.[row]?.[column] ?? null,
     text: matrix.text[row][column],
     value: matrix.value[row][column],
+    explained: !!explained,
     operands: explained?.operands ?? [],
     how: explained?.how ?? "",
   };
