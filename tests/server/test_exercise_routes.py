@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import math
 
 import pytest
@@ -70,6 +71,21 @@ def test_working_is_graded_with_its_mistake(server: Server) -> None:
     assert verdicts["Q.4.1"] == "right"
     typed = server.post("api/check/grade", exercise=exercise, answers={"Q": [["1", "2"], ["", "0"]]})
     assert {cell["address"]: cell["verdict"] for cell in typed["cells"]}["Q.2.2"] == "right"
+
+
+def test_a_document_is_graded(server: Server) -> None:
+    exercise = server.ask("GET", "api/exercises/four-tokens")[1]
+    page = base64.b64encode(b"<p>Q = [[1, 2], [2, 0], [0, 1], [1, 2]]</p>").decode()
+    grade = server.post("api/check/grade", exercise=exercise, file=page, name="homework.html")
+    assert {cell["address"]: cell["verdict"] for cell in grade["cells"]}["Q.4.2"] == "wrong"
+    status, said = server.ask("POST", "api/check/grade", {"exercise": exercise, "file": "no base64!", "name": "a.pdf"})
+    assert status == 422
+    assert "base64" in said["fact"]
+    status, said = server.ask(
+        "POST", "api/check/grade", {"exercise": exercise, "file": "A" * 3_000_000, "name": "a.pdf"}
+    )
+    assert status == 422
+    assert "3,000,000 bytes" in said["remedy"]
 
 
 def test_hints_come_in_three_steps(server: Server) -> None:

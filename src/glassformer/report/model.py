@@ -321,7 +321,7 @@ class Look:
             data[symbol] = [[_finite(number) for number in line] for line in data[symbol]]
         data["title"] = f"What does “{word}” look at in {self.name}?"
         data["text"] = (
-            f"Head {head + 1} of {path} in {self.name}: the {len(made.keys)} heaviest keys"
+            f"Head {head + 1} of {_layer_name(path)} in {self.name}: the {len(made.keys)} heaviest keys"
             + (f", {made.others} others as one" if made.others else "")
             + f"; coordinates {', '.join(str(c + 1) for c in made.coordinates)}, and the rest of each score as another."
         )
@@ -401,6 +401,14 @@ class Look:
 
 
 NEAR = ("He is reading a book.", "The weather is nice today.", "I am very tired.", "Where is the station?")
+
+
+def _layer_name(path: str) -> str:
+    """`decoder.3.attention` as "decoder layer 4": counted from 1, as heads are."""
+    stack, number, kind = (path.split(".") + ["", ""])[:3]
+    if not number.isdigit():
+        return path
+    return f"{stack} layer {int(number) + 1}" + (" (cross-attention)" if kind == "cross" else "")
 
 
 def _named(logits: Tensor, name: Callable[[int], str]) -> dict[str, float]:

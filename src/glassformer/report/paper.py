@@ -6,6 +6,7 @@ so it can run in a worker process or in a browser. This is the only module throu
 
 from __future__ import annotations
 
+import base64
 import math
 import re
 from collections.abc import Callable, Mapping, Sequence
@@ -719,17 +720,27 @@ def hint(data: dict[str, Any], symbol: str, level: int, row: int = 1, column: in
     return made
 
 
-def grade(data: dict[str, Any], answers: dict[str, list[list[str]]] | None, text: str | None) -> dict[str, Any]:
-    """Grade a learner's work: the cells typed into the grids, or a document."""
+def grade(
+    data: dict[str, Any],
+    answers: dict[str, list[list[str]]] | None = None,
+    text: str | None = None,
+    file: str | None = None,
+    name: str = "",
+) -> dict[str, Any]:
+    """Grade a learner's work: cells typed into the grids, a text, or the content of a file in base64 with its name."""
     from glassformer.exercises.grade import grade as graded
     from glassformer.exercises.grade.view import SIGNS
     from glassformer.exercises.grade.view import view as shown
     from glassformer.exercises.reader import read
 
-    written = text if text is not None else _written(answers or {})
-    if not written.strip():
-        raise InputError("nothing is written", "fill in a number, or paste your working")
-    result = graded(from_data(data), read(written, "your working"))
+    if file is not None:
+        reading = read(_decoded(file), name)
+    else:
+        written = text if text is not None else _written(answers or {})
+        if not written.strip():
+            raise InputError("nothing is written", "fill in a number, or paste your working")
+        reading = read(written, "your working")
+    result = graded(from_data(data), reading)
     said = shown(result)
     cells = [
         {"address": f"{cell.symbol}.{cell.row}.{cell.column}", "given": cell.given, "expected": cell.expected,
@@ -747,6 +758,13 @@ def grade(data: dict[str, Any], answers: dict[str, list[list[str]]] | None, text
         "mistakes": [{"text": text, "cells": where} for text, where in zip(said.mistakes, places, strict=True)],
         "details": {title: list(items) for title, items in said.details if answers is None},
     }
+
+
+def _decoded(file: str) -> bytes:
+    try:
+        return base64.b64decode(file, validate=True)
+    except ValueError:
+        raise InputError("the file is not in base64", "send its bytes in base64") from None
 
 
 def _written(answers: Mapping[str, Sequence[Sequence[str]]]) -> str:

@@ -20,7 +20,9 @@ class Limits:
     body: int = 16 * MEGABYTE
     """Bytes of a request."""
     exercise: int = 200_000
-    """Bytes of an exercise or of a learner's document."""
+    """Bytes of an exercise or of a learner's working."""
+    document: int = 3_000_000
+    """Bytes of a learner's document in base64, with its exercise."""
     tokens: int = 1024
     """Tokens of a text."""
     pixels: int = 16_000_000

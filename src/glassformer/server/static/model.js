@@ -1,5 +1,5 @@
 // Model: a real model at work on one input; its heads as small maps, one of them large, one of its rows in numbers.
-import { address as page, announce, bytes, get, go, html, isAbort, layerName, nothing, percent, post, Problem, readable, replaceHash, short } from "./lib.js";
+import { address as page, announce, base64, bytes, get, go, html, isAbort, layerName, nothing, percent, post, Problem, readable, replaceHash, short } from "./lib.js";
 import "./map.js";
 import { colours, npy, toImage } from "./npy.js";
 import * as paper from "./paper.js";
@@ -162,10 +162,7 @@ async function toPaper() {
 async function take(file, name) {
   const suffix = (name.match(/\.(png|jpe?g|wav|flac|ogg)$/i)?.[0] ?? "").toLowerCase().replace("jpeg", "jpg");
   if (!suffix) { state.problem = new Problem(`${name} is neither an image nor a recording`, "give a PNG, JPEG, WAV, FLAC or Ogg file", 422); return refresh(); }
-  const bytes = new Uint8Array(await file.arrayBuffer());
-  let binary = "";
-  for (let i = 0; i < bytes.length; i += 32768) binary += String.fromCharCode(...bytes.subarray(i, i + 32768));
-  state.file = { data: btoa(binary), suffix, name };
+  state.file = { data: base64(await file.arrayBuffer()), suffix, name };
   await run();
 }
 async function useClip(name) {

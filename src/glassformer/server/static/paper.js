@@ -201,11 +201,8 @@ function typed(matrix) {
   return { ...matrix, text: matrix.text.map((row, i) => row.map((text, j) => { const own = at(i, j); return typeof own === "number" || typeof own === "string" ? String(own) : text; })) };
 }
 
-/** @param {string} symbol @param {number} i @param {number} j @param {string} text */
-export function edit(symbol, i, j, text) { editMany(symbol, [[i, j, text]], `${symbol}.${i + 1}.${j + 1}`); }
-
-/** @param {string} symbol @param {[number, number, string][]} cells @param {string} key */
-function editMany(symbol, cells, key) {
+/** @param {string} symbol @param {[number, number, string][]} cells @param {string} [key] edits with equal keys in quick succession are undone together */
+function edit(symbol, cells, key = cells.length === 1 ? `${symbol}.${cells[0][0] + 1}.${cells[0][1] + 1}` : "") {
   const matrix = state.view?.given.find((each) => each.symbol === symbol);
   if (!matrix) return;
   remember(key);
@@ -388,7 +385,7 @@ function look() {
   const move = attention.direct ? (kind, index, x, y, done) => {
     const symbol = { q: head.Q, k: head.K, v: head.V }[kind], row = kind === "q" ? t : index;
     const cells = [x, y].slice(0, kind === "v" ? widthOf(V) : attention.width).map((value, c) => /** @type {[number, number, string]} */ ([...place(row, c), String(value)]));
-    editMany(symbol, cells, `${symbol}.${row}`);
+    edit(symbol, cells, `${symbol}.${row}`);
     if (done) lastEdit.key = "";
   } : null;
   return {
@@ -505,11 +502,13 @@ function toolbar() {
 
 function dialog() {
   if (!state.menu) return nothing;
-  const close = () => { state.menu = null; changed(); };
+  const box = () => /** @type {HTMLDialogElement | null} */ (document.querySelector("dialog"));
+  const close = () => box()?.close();
+  queueMicrotask(() => { if (!box()?.open) box()?.showModal(); });
   const opened = async (text) => {
     try {
       const exercise = await post("api/paper/parse", { text });
-      state.menu = null;
+      close();
       await start("", exercise, exercise);
       address();
     } catch (error) { state.dialogProblem = error; changed(); }
@@ -525,9 +524,9 @@ function dialog() {
       html`<button @click=${async () => { try { const { text } = await post("api/paper/export", { exercise: state.exercise, format }); download(`${state.name || "exercise"}.${ending}`, text); close(); } catch (error) { state.dialogProblem = error; changed(); } }}>${label}</button>`)}</p>
     <p class="row"><button @click=${() => { share(); close(); }}>Copy the address of this page</button> <button @click=${close}>Cancel</button></p>`;
   const drop = async (event) => { event.preventDefault(); const file = event.dataTransfer?.files[0]; if (file) opened(await file.text()); };
-  return html`<div class="veil" @click=${(event) => { if (event.target === event.currentTarget) close(); }} @keydown=${(event) => { if (event.key === "Escape") close(); }}>
-    <div class="dialog" role="dialog" aria-modal="true" aria-labelledby="dialog-title" @dragover=${(event) => event.preventDefault()} @drop=${drop}>${body}
-    ${state.dialogProblem ? html`<p class="problem" role="alert">${state.dialogProblem.message}</p>` : nothing}</div></div>`;
+  return html`<dialog aria-labelledby="dialog-title" @click=${(event) => { if (event.target === event.currentTarget) close(); }} @close=${() => { state.menu = state.dialogProblem = null; changed(); }}>
+    <div @dragover=${(event) => event.preventDefault()} @drop=${drop}>${body}
+    ${state.dialogProblem ? html`<p class="problem" role="alert">${state.dialogProblem.message}</p>` : nothing}</div></dialog>`;
 }
 
 /** The number of the head that a step belongs to, where there are several. @param {any} matrix */

@@ -100,8 +100,11 @@ export function focusAt(at) {
 // One set of listeners for the whole page: numbers only carry data-at.
 const addressOf = (event) => event.target instanceof Element ? event.target.closest("[data-at]")?.getAttribute("data-at") ?? "" : "";
 
+/** Where the pointer rests: numbers that scroll under it are not pointed at. */
+let rest = [-1, -1];
+document.addEventListener("pointermove", (event) => { rest = [event.clientX, event.clientY]; }, { passive: true });
 document.addEventListener("pointerover", (event) => {
-  if (event.pointerType === "touch" || selection.pinned) return;
+  if (event.pointerType === "touch" || selection.pinned || (event.clientX === rest[0] && event.clientY === rest[1])) return;
   const at = addressOf(event);
   if (at) select(at);
   else if (selection.at && !document.activeElement?.matches("[data-at]")) release();
