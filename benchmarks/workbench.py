@@ -1,4 +1,4 @@
-"""Measures the workbench in a real Chromium: sizes, first paint, edits, large maps, many clients, a soak, accessibility.
+"""Measures the workbench in a real Chromium: sizes, first paint, edits, large maps, many clients, a soak, axe.
 
     python benchmarks/workbench.py [--update] [--only paint,edits,…] [--soak SECONDS]
 

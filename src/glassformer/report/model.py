@@ -405,7 +405,7 @@ NEAR = ("He is reading a book.", "The weather is nice today.", "I am very tired.
 
 def _layer_name(path: str) -> str:
     """`decoder.3.attention` as "decoder layer 4": counted from 1, as heads are."""
-    stack, number, kind = (path.split(".") + ["", ""])[:3]
+    stack, number, kind = [*path.split("."), "", ""][:3]
     if not number.isdigit():
         return path
     return f"{stack} layer {int(number) + 1}" + (" (cross-attention)" if kind == "cross" else "")

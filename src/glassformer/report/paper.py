@@ -10,6 +10,7 @@ import base64
 import math
 import re
 from collections.abc import Callable, Mapping, Sequence
+from decimal import Decimal
 from functools import cached_property, lru_cache
 from html import escape
 from typing import Any
@@ -33,7 +34,7 @@ DIGITS = 4
 MOST_NUMBERS = 2000
 """Largest exercise the page takes, in numbers of all its steps; `glassformer solve` takes larger ones."""
 MOST_OPERANDS = 20_000
-"""Largest view that explains every cell, in operands; the page asks for the cells of a larger one when it needs them."""
+"""Largest view that explains every cell, in operands; of a larger one the page asks for each cell when it is needed."""
 WHOLE = 10**15  # integers below this are written with all their digits
 LARGE = 10**7  # other numbers from this on are written with a power of ten
 SHORT = 6  # maximum size of an exact form written in a sum; longer ones are written as decimals
@@ -490,7 +491,11 @@ def _power(exponent: str) -> str:
 
 def _put(x: Any) -> str:
     """Format a number within a sum: exact if that is short, otherwise as a decimal."""
-    return _forms(x).put if isinstance(x, Exact) else _decimal(x)
+    if isinstance(x, Exact):
+        return _forms(x).put
+    text = _decimal(x)
+    whole = isinstance(x, float) and "." in text and abs(x) < LARGE and abs(x - round(x, DIGITS)) < 1e-12
+    return text.rstrip("0") if whole else text  # 1.7, and 1.7000 if it is rounded
 
 
 # -- single numbers ----------------------------------------------------------------------------------------------------
@@ -578,8 +583,8 @@ class _Forms:
     @cached_property
     def put(self) -> str:
         q = self.number.rational()
-        if q is not None and int(q.q) > 20 and 10**12 % int(q.q) == 0:  # 2.905, not 581/200
-            return self.decimal.rstrip("0")
+        if q is not None and int(q.q) > 4 and 10**12 % int(q.q) == 0 and abs(int(q.p)) < WHOLE:  # 1.7, not 17/10
+            return f"{Decimal(int(q.p)) / Decimal(int(q.q)):f}".replace("-", "−")
         return printed.text(self.expression) if self.size <= SHORT else self.decimal
 
     @cached_property

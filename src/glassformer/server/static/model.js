@@ -219,7 +219,7 @@ async function record() {
 
 function inputs() {
   const kinds = state.about?.inputs ?? [];
-  if (!kinds.length) return nothing;
+  if (!kinds.length) return state.look?.texts.length ? html`<p class="said-text">“${state.look.texts.join("” and “")}”</p>` : nothing; // a recorded run
   if (kinds[0] === "text") {
     const two = state.about.verbs.includes("embed") && !state.about.verbs.includes("generate");
     const field = (i, label) => html`<label class="field">${label}<textarea rows="2" spellcheck="false" .value=${state.texts[i] ?? ""} @input=${(event) => { state.texts[i] = event.target.value; state.file = null; }}
@@ -245,7 +245,7 @@ function heads() {
   return html`<section class="thumbs" aria-label="Heads"><div class="row"><h2>${look.heads.length} heads</h2><span class="spacer"></span>
       <label class="quiet">by <select aria-label="Order of the heads" @change=${(event) => { state.order = event.target.value; refresh(); }}><option value="behaviour" ?selected=${state.order === "behaviour"}>what they do</option><option value="layer" ?selected=${state.order === "layer"}>layer</option></select></label></div>
     <div class="grid">${list.map((head) => { const now = head.path === state.path && head.head === state.head; return html`<button class="thumb ${now ? "now" : ""}" aria-pressed=${now} @click=${() => pick(head.path, head.head, state.query)}
-      title=${meaningOf(head.label)} aria-label=${`${layerName(head.path)}, head ${head.head + 1}${head.label ? `: ${head.label}` : ""}`}>${thumb(index.get(`${head.path}/${head.head}`))}<span>${head.label || "mixed"}</span><small>${place(head.path)}·${head.head + 1}</small></button>`; })}</div></section>`;
+      title=${`${layerName(head.path)}, head ${head.head + 1}: ${meaningOf(head.label)}`} aria-label=${`${layerName(head.path)}, head ${head.head + 1}${head.label ? `: ${head.label}` : ""}`}>${thumb(index.get(`${head.path}/${head.head}`))}<span>${head.label || "mixed"}</span><small>${place(head.path)}·${head.head + 1}</small></button>`; })}</div></section>`;
 }
 const place = (path) => path.replace(/^(\w)\w*\.(\d+)\.(\w+)$/, (_, stack, number, kind) => `${stack}${Number(number) + 1}${kind === "cross" ? "×" : ""}`);
 /** What a head with this label does, in words. */
@@ -316,7 +316,7 @@ function numbers() {
   const biased = row.keys.some((key) => Math.abs(key.bias) > 1e-4);
   return html`<section class="numbers" aria-label="One row in numbers">
     <p class="query">“<b>${readable(row.label)}</b>” asks <span class="quiet">query ${row.query + 1} of head ${row.head + 1}, <i>β</i> = ${short(row.beta, 4)}</span></p>
-    <div class="scroll"><table class="attend"><thead><tr><td></td><th scope="col"><i>q·k</i></th><th scope="col" class="narrow-off">${biased ? html`<i>S</i>` : html`<i>β q·k</i>`}</th><th scope="col" class="a"><i>A</i></th></tr></thead>
+    <div class="scroll"><table class="attend"><thead><tr><td></td><th scope="col"><i>q·k</i> <small>score</small></th><th scope="col" class="narrow-off">${biased ? html`<i>S</i>` : html`<i>β q·k</i>`}</th><th scope="col" class="a"><i>A</i> <small>weight</small></th></tr></thead>
     <tbody>${row.keys.slice(0, 8).map((key) => html`<tr><th scope="row">${readable(key.label)}</th><td>${fixed(key.product)}</td><td class="narrow-off">${fixed(key.score)}</td>
       <td class="weight"><svg class="bar" viewBox="0 0 100 14" preserveAspectRatio="none" aria-hidden="true"><rect width=${Math.max(0.8, 100 * key.weight)} height="14" rx="1" /></svg><span class="num">${percent(key.weight)}</span></td></tr>`)}
       ${row.others.count + Math.max(0, row.keys.length - 8) > 0 ? html`<tr><th scope="row" class="quiet">${row.others.count + Math.max(0, row.keys.length - 8)} others</th><td></td><td class="narrow-off"></td><td class="weight"><svg class="bar" viewBox="0 0 100 14" aria-hidden="true"></svg><span class="num">${percent(Math.max(0, row.others.weight + row.keys.slice(8).reduce((sum, key) => sum + key.weight, 0)))}</span></td></tr>` : nothing}</tbody></table></div>

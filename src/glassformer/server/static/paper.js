@@ -362,7 +362,7 @@ function betaControl() {
   const value = toNumber(beta.value), text = String(state.exercise.scale ?? "1/sqrt(dk)");
   const set = (b) => change({ scale: b === Infinity ? "inf" : Number(b.toFixed(2)) }, "scale");
   return html`<div class="beta">
-    <label for="beta"><i>β</i></label>
+    <label for="beta" title="The scores are multiplied by β before softargmax: 0 attends to all alike, ∞ to the largest score alone"><i>β</i> <small>scale</small></label>
     <button class="end" @click=${() => set(0)} aria-label="β = 0">0</button>
     <input id="beta" type="range" min="0" max=${TOP} step="1" .value=${String(toSlider(value))} aria-valuetext=${value === Infinity ? "infinity" : short(value, 3)}
       @input=${(event) => set(toBeta(Number(event.target.value)))}>
@@ -425,7 +425,7 @@ function panel(shown) {
   return html`<section class="numbers" aria-label="Numbers">
     <p class="query"><b class="q"><i>q</i></b> = ${vector(Q, t, `q of ${attention.queries[t]}`, used)} <span class="quiet">the query of ${/^\d+$/.test(attention.queries[t]) ? word(attention.queries[t]) : html`“${attention.queries[t]}”`}</span></p>
     <div class="scroll"><table class="attend ${range(keys).some((s) => (cellAt(addressOf(head.product, t, s))?.how ?? "").length > 24) ? "long" : ""}">
-      <thead><tr><td></td><th scope="col" class="k"><i>k</i></th><th scope="col"><i>q·k</i></th><th scope="col" class="narrow-off"><i>β q·k</i></th><th scope="col" class="a"><i>A</i></th><th scope="col" class="v"><i>v</i></th></tr></thead>
+      <thead><tr><td></td><th scope="col" class="k"><i>k</i> <small>key</small></th><th scope="col"><i>q·k</i> <small>score</small></th><th scope="col" class="narrow-off"><i>β q·k</i> <small>scaled</small></th><th scope="col" class="a"><i>A</i> <small>weight</small></th><th scope="col" class="v"><i>v</i> <small>value</small></th></tr></thead>
       <tbody>${range(keys).map((s) => {
         const at = addressOf(head.product, t, s), cell = cellAt(at), weight = addressOf(head.A, t, s);
         return html`<tr class=${hidden[s] ? "hidden" : ""}>

@@ -121,6 +121,9 @@ document.addEventListener("click", (event) => {
   if (!at) return;
   if (selection.pinned && selection.at === at) { selection.pinned = false; changed(); }
   else { selection.pinned = false; selection.at = ""; select(at, { pin: true }); }
+  const target = /** @type {Element} */ (event.target);
+  // the sentence may cover the number
+  if (selection.pinned && !target.matches("input")) requestAnimationFrame(() => requestAnimationFrame(() => target.scrollIntoView({ block: "nearest" })));
 });
 document.addEventListener("keydown", (event) => {
   const element = event.target;
