@@ -161,7 +161,7 @@ async def sheet(body: Sheet, work: Worked) -> Response:
 async def grade(body: Grade, work: Worked) -> Response:
     """A learner's working graded: cell by cell, with the mistakes named."""
     most = work.limits.document if body.file is not None else None
-    given = {"answers": body.answers, "text": body.text, "file": body.file, "name": body.name}
+    given: dict[str, Any] = {"answers": body.answers, "text": body.text, "file": body.file, "name": body.name}
     return await work.exact("grade", most, data=body.exercise, **given)
 
 

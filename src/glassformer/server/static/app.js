@@ -19,10 +19,11 @@ const waiting = { template: () => html`<p class="quiet">Loading …</p>`, title:
 let room = /** @type {any} */ (waiting), current = "", gone = false, queued = false;
 const stored = (key, value) => { try { if (value === undefined) return localStorage.getItem(key); localStorage.setItem(key, value); } catch { /* private windows */ } return null; };
 
-export function redraw() {
-  if (queued) return;
+/** Draws in the next frame, however often it is asked to, or now. */
+export function redraw(now = false) {
+  if (now) return draw();
+  if (!queued) requestAnimationFrame(() => { if (queued) draw(); });
   queued = true;
-  requestAnimationFrame(draw);
 }
 function draw() {
     queued = false;

@@ -18,14 +18,14 @@ export const state = {
   /** Where in a model this exercise comes from. */ origin: "",
 };
 
-let refresh = () => {};
+let refresh = (now = false) => {};
 /** @type {Set<() => void>} called after every change: the tour watches */
 export const watchers = new Set();
-const changed = () => { refresh(); watchers.forEach((watch) => watch()); };
+const changed = (now = false) => { refresh(now); watchers.forEach((watch) => watch()); };
 
 // -- opening -----------------------------------------------------------------------------------------------------------
 
-/** @param {{name: string, query: URLSearchParams}} where @param {() => void} redraw */
+/** @param {{name: string, query: URLSearchParams}} where @param {(now?: boolean) => void} redraw */
 export async function enter(where, redraw) {
   refresh = redraw;
   const packed = where.query.get("x");
@@ -94,7 +94,8 @@ function present(view, lane, mine) {
   selection.invalid = "";
   if (mine === version) { clearTimeout(staleTimer); staleTimer = 0; state.stale = false; }
   settle();
-  changed();
+  changed(true);
+  void document.body.offsetHeight; // laid out while the next frame is waited for
   painted(() => { if (mine === version) timing[lane] = performance.now() - timing.edited; if (!performance.getEntriesByName("usable").length) performance.mark("usable"); });
 }
 /** Calls back once the next frame has been laid out and painted. @param {() => void} callback */
