@@ -1,9 +1,10 @@
-"""Measures the workbench in a real Chromium: sizes, first paint, edits, large maps, a soak, many clients.
+"""Measures the workbench in a real Chromium: sizes, first paint, edits, large maps, many clients, a soak, axe.
 
     python benchmarks/workbench.py [--update] [--only paint,edits,…] [--soak SECONDS]
 
-`--update` writes the figures into the table of docs/workbench.md; those that were not measured keep their value. Needs
-chromium and the `dev` extra. With the default soak of ten minutes everything takes about 14 minutes.
+`--update` writes the figures into the table of docs/workbench.md, each with the limit that it has to keep; those that
+were not measured keep their value. Needs chromium and the `dev` extra. Everything takes about 20 minutes, ten of which
+are the soak.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ import threading
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -37,6 +38,30 @@ TEXT = "The cat sat by the king, because it was tired of the long and winding ro
 LAYERS = HEADS = 12
 TOKENS = 1024
 MB = 1e6
+LIMITS = {
+    "JS and CSS, gzipped, kB": 90,
+    "requests to first use": 45,
+    "first paint, ms": 500,
+    "usable, ms": 1000,
+    "requests to other origins": 0,
+    "edit to decimals, p95, ms": 50,
+    "edit to exact values, p95, ms": 250,
+    f"map of {TOKENS:,} tokens: open, p95, ms": 150,
+    f"map of {TOKENS:,} tokens: frame while panning, p95, ms": 17,
+    f"{LAYERS * HEADS} heads of {TOKENS:,} tokens: fetched until all are shown, MB": 1,
+    "200 clients for 60 s: Paper, p95, ms": 500,
+    "200 clients: answers that are 5xx": 0,
+    "soak of 600 seconds: largest heap, MB": 150,
+}
+"""What a row of the table must not exceed."""
+CHECKS = {
+    "axe: all rooms, light and dark, 360 and 1280 px": "test_rooms_are_accessible",
+    "whole tour by keyboard": "test_the_tour_is_finished_by_keyboard_alone",
+    "320 px without scrolling sideways": "test_nothing_scrolls_sideways_at_320_pixels",
+    "reduced motion": "test_with_reduced_motion_nothing_is_animated",
+    "schemathesis on the OpenAPI schema": "test_routes_keep_to_their_schema",
+}
+"""Rows that a test of tests/server/test_rooms.py decides."""
 
 
 @dataclass
@@ -401,8 +426,21 @@ def clients(bench: Bench) -> dict[str, float]:
     }
 
 
-STEPS: dict[str, Callable[[Bench], dict[str, float]]] = {
-    "sizes": sizes, "paint": paint, "edits": edits, "maps": maps, "clients": clients, "soak": soak,
+def checks(bench: Bench) -> dict[str, str]:
+    """What is either so or not, as the tests find it."""
+    tests = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", str(ROOT / "tests/server/test_rooms.py")]
+    found = {}
+    for row, test in CHECKS.items():
+        done = subprocess.run([*tests, "-k", test], capture_output=True, text=True, cwd=ROOT)
+        passed = re.search(r"(\d+) passed|100%", done.stdout)
+        found[row] = "no finding" if done.returncode == 0 and passed else f"failed: {test}"
+        if done.returncode:
+            print(done.stdout[-2000:])
+    return found
+
+
+STEPS: dict[str, Callable[[Bench], Mapping[str, float | str]]] = {
+    "sizes": sizes, "paint": paint, "edits": edits, "maps": maps, "clients": clients, "checks": checks, "soak": soak,
 }  # fmt: skip
 
 
@@ -446,15 +484,29 @@ def busy() -> str:
     return f"{psutil.cpu_percent(interval=1):.0f} %"
 
 
-def update(measured: dict[str, float], note: str, partly: bool) -> None:
+def shown(value: float | str) -> str:
+    return value if isinstance(value, str) else f"{value:.4g}"
+
+
+def limit_of(row: str, value: str) -> str:
+    """The limit of a row of the table, marked if it is exceeded."""
+    if row in CHECKS:
+        return "" if value == "no finding" else "**missed**"
+    if row not in LIMITS:
+        return ""
+    return f"≤ {LIMITS[row]}" + ("" if float(value) <= LIMITS[row] else " **missed**")
+
+
+def update(measured: Mapping[str, float | str], note: str, partly: bool) -> None:
     """Put the figures into the table; if only a part was measured, the other rows stay."""
     text = DOC.read_text(encoding="utf-8")
     found = re.search(r"<!-- workbench -->\n(.*?)<!-- end -->", text, re.S)
     assert found is not None
-    old = dict(re.findall(r"^\| ([^|]+?) \| ([^|]+?) \|$", found[1], re.M))
+    old = dict(re.findall(r"^\| ([^|]+?) \| ([^|]+?) \|[^|]*\|$", found[1], re.M))
     old.pop("measured", None)
-    rows = (old if partly else {}) | {name: f"{value:.4g}" for name, value in measured.items()}
-    table = "\n".join(["| measured | |", "|---|---|", *(f"| {name} | {value} |" for name, value in rows.items())])
+    rows = (old if partly else {}) | {name: shown(value) for name, value in measured.items()}
+    lines = [f"| {name} | {value} | {limit_of(name, value)} |" for name, value in rows.items() if name != "---"]
+    table = "\n".join(["| measured | | limit |", "|---|---|---|", *lines])
     DOC.write_text(text.replace(found[0], f"<!-- workbench -->\n{table}\n\n{note}\n<!-- end -->"), encoding="utf-8")
 
 
@@ -469,7 +521,7 @@ def main() -> None:
     from playwright.sync_api import sync_playwright
 
     steps = args.only.split(",")
-    measured: dict[str, float] = {}
+    measured: dict[str, float | str] = {}
     before = busy()
     with tempfile.TemporaryDirectory() as folder:
         process, address = start(*([large(Path(folder))] if "maps" in steps else []))
@@ -482,7 +534,7 @@ def main() -> None:
                     found = STEPS[name](bench)
                     measured |= found
                     for row, value in found.items():
-                        print(f"{row}: {value:.4g}", flush=True)
+                        print(f"{row}: {shown(value)}", limit_of(row, shown(value)), flush=True)
                 browser.close()
         finally:
             process.terminate()

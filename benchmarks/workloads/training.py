@@ -97,12 +97,8 @@ def ours_bert() -> Ready:
     from glassformer.nn.text import TextConfig
 
     norm = NormConfig(eps=1e-12)
-    block = BlockConfig(
-        attention=heads(384, 6), ffn=FeedForwardConfig(width=384, hidden=1536), norm=norm, place="post"
-    )
-    text = TextConfig(
-        vocabulary=8192, depth=6, block=block, positions=Learned(length=128), segments=2, first_norm=norm
-    )
+    block = BlockConfig(attention=heads(384, 6), ffn=FeedForwardConfig(width=384, hidden=1536), norm=norm, place="post")
+    text = TextConfig(vocabulary=8192, depth=6, block=block, positions=Learned(length=128), segments=2, first_norm=norm)
     model, ids = Encoder(EncoderConfig(text=text, word_head=True)), tokens(8192, 16, 128)
 
     def loss() -> Any:

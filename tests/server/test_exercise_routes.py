@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import math
 
 import pytest
@@ -40,6 +41,16 @@ def test_the_first_screen_has_its_numbers(server: Server) -> None:
     assert [round(x, 2) for x in steps["H"]["value"][3]] == [1.45, 1.39]
 
 
+def test_decimals_explain_the_steps_that_are_asked_for(server: Server) -> None:
+    exercise = server.ask("GET", "api/exercises/first-look")[1]
+    whole = {step["symbol"]: step for step in server.post("api/paper", exercise=exercise, exact=False)["steps"]}
+    part = server.post("api/paper", exercise=exercise, exact=False, explain=["S", "Nothing"])["steps"]
+    assert {step["symbol"] for step in part if step["cells"]} == {"S"}
+    assert next(step for step in part if step["symbol"] == "S") == whole["S"]
+    asked = server.post("api/paper/cell", exercise=exercise, address="A.4.2", exact=False)
+    assert asked == whole["A"]["cells"][3][1]
+
+
 def test_export_parse_and_cell(server: Server) -> None:
     exercise = server.ask("GET", "api/exercises/causal")[1]
     yaml = server.post("api/paper/export", exercise=exercise, format="yaml")["text"]
@@ -60,6 +71,21 @@ def test_working_is_graded_with_its_mistake(server: Server) -> None:
     assert verdicts["Q.4.1"] == "right"
     typed = server.post("api/check/grade", exercise=exercise, answers={"Q": [["1", "2"], ["", "0"]]})
     assert {cell["address"]: cell["verdict"] for cell in typed["cells"]}["Q.2.2"] == "right"
+
+
+def test_a_document_is_graded(server: Server) -> None:
+    exercise = server.ask("GET", "api/exercises/four-tokens")[1]
+    page = base64.b64encode(b"<p>Q = [[1, 2], [2, 0], [0, 1], [1, 2]]</p>").decode()
+    grade = server.post("api/check/grade", exercise=exercise, file=page, name="homework.html")
+    assert {cell["address"]: cell["verdict"] for cell in grade["cells"]}["Q.4.2"] == "wrong"
+    status, said = server.ask("POST", "api/check/grade", {"exercise": exercise, "file": "no base64!", "name": "a.pdf"})
+    assert status == 422
+    assert "base64" in said["fact"]
+    status, said = server.ask(
+        "POST", "api/check/grade", {"exercise": exercise, "file": "A" * 3_000_000, "name": "a.pdf"}
+    )
+    assert status == 422
+    assert "3,000,000 bytes" in said["remedy"]
 
 
 def test_hints_come_in_three_steps(server: Server) -> None:

@@ -76,6 +76,23 @@ def test_pointing_at_a_number_writes_its_sum_out(opened: Any) -> None:
     ]  # fmt: skip
 
 
+@pytest.mark.console_error("ERR_FAILED")
+def test_a_number_that_came_without_its_operands_is_asked_for(opened: Any) -> None:
+    """Decimals, and exercises of many numbers, come without the operands of every cell."""
+    page = opened(NEW)
+    settled(page)
+    page.route(
+        "**/api/paper", lambda route: route.abort() if '"exact":true' in route.request.post_data else route.continue_()
+    )
+    page.get_by_label("k of cat, coordinate 1").first.fill("3")
+    until(page, "!glassformer.paper.state.view.exact")
+    assert page.evaluate("glassformer.paper.state.view.steps.find((step) => step.symbol === 'H').cells") is None
+    page.locator("#step-H [data-at='H.4.1']").hover()
+    until(page, "document.querySelector('.said')?.textContent.includes('0.8')")
+    assert page.locator("#step-A .operand").count() == 4
+    assert page.locator("#live").inner_text() == page.locator(".said").inner_text()
+
+
 def test_numbers_are_walked_by_keyboard(opened: Any, screen: Any) -> None:
     page = opened(NEW, **screen)
     settled(page)

@@ -39,6 +39,29 @@ def test_pasted_working_is_graded_with_the_mistake_named(opened: Any, screen: An
 
 
 @pytest.mark.slow
+@pytest.mark.console_error("422")
+def test_a_dropped_document_is_graded(opened: Any, screen: Any) -> None:
+    """A Word file is read by the server; a photograph is refused in words."""
+    import docx
+
+    working = docx.Document()
+    working.add_paragraph("Q = [[1, 2], [2, 0], [0, 1], [1, 1]]")
+    working.add_paragraph("K = [[1, 0], [2, 0], [0, 0], [1, 9]]")
+    file = io.BytesIO()
+    working.save(file)
+    page = opened("#/check/four-tokens", **screen)
+    page.get_by_role("button", name="Paste or drop").click()
+    drop(page, ".drop", "homework.docx", file.getvalue())
+    page.get_by_text("What went wrong").wait_for()
+    assert "K[4,2]" in page.locator(".mistakes").inner_text()
+    page.get_by_text("homework.docx is graded.").wait_for()
+    drop(page, ".drop", "photo.jpg", b"\xff\xd8\xff")
+    page.get_by_role("alert").wait_for()
+    assert "is an image" in page.get_by_role("alert").inner_text()
+    assert page.locator(".mistakes").count() == 0
+
+
+@pytest.mark.slow
 def test_a_practice_sheet_is_made_and_worked(opened: Any, screen: Any) -> None:
     page = opened("#/check", **screen)
     page.get_by_role("heading", name="Four tokens").wait_for()
@@ -190,7 +213,7 @@ def test_a_recording_is_heard_while_it_plays(opened: Any, screen: Any) -> None:
     page.locator("option").first.wait_for(state="attached", timeout=60_000)
     page.get_by_role("button", name="Play").click()
     page.get_by_text("complete").wait_for(timeout=90_000)
-    assert "conference" in page.locator(".transcript").inner_text()
+    assert "delete this message" in page.locator(".transcript").inner_text()
     assert page.evaluate("document.querySelector('.live-map').width") > 20
 
 

@@ -217,7 +217,7 @@ class Encoder(nn.Module):
 
     def sizes(self) -> dict[str, str]:
         c, length = self.config, self.context_length
-        after = [c.pooling, *(["dense"] if c.dense else []), *(["length 1"] if c.normalise else [])]
+        after = [f"{c.pooling} pooling", *(["dense"] if c.dense else []), *(["normalised"] if c.normalise else [])]
         sizes = {"layers": stack_size(c.text), "vocabulary": f"{c.text.vocabulary:,}"}
         sizes["context"] = f"{length:,} tokens" if length else "any"
         return sizes | ({"classes": str(c.classes)} if c.classes else {"vectors": ", ".join(after)})

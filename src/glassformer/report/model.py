@@ -187,7 +187,8 @@ class Look:
         return f"{i * self.prepared.seconds:.2f} s" if self.prepared.seconds else str(i + 1)
 
     def heads(self) -> list[dict[str, Any]]:
-        """Return every head with what it does, clearest first; diffuse heads and those without a label come last."""
+        """Return every head with what it does, clearest first; then those without a label, and last those that
+        attend to everything almost evenly."""
         found: dict[tuple[str, int], tuple[str, float]] = {}
         try:
             for row in self._scored():
@@ -205,7 +206,7 @@ class Look:
 
         def order(each: dict[str, Any]) -> tuple[bool, bool, float, str, float]:
             label = each["label"]
-            return not label, label == "diffuse", -clearest[label], label, -each["score"]
+            return label in ("diffuse", "global"), not label, -clearest[label], label, -each["score"]
 
         return sorted(made, key=order)
 
@@ -320,7 +321,7 @@ class Look:
             data[symbol] = [[_finite(number) for number in line] for line in data[symbol]]
         data["title"] = f"What does “{word}” look at in {self.name}?"
         data["text"] = (
-            f"Head {head + 1} of {path} in {self.name}: the {len(made.keys)} heaviest keys"
+            f"Head {head + 1} of {_layer_name(path)} in {self.name}: the {len(made.keys)} heaviest keys"
             + (f", {made.others} others as one" if made.others else "")
             + f"; coordinates {', '.join(str(c + 1) for c in made.coordinates)}, and the rest of each score as another."
         )
@@ -348,13 +349,13 @@ class Look:
             elif "generate" in verbs:
                 words = optional_tokenizer(model)
                 logits = model.token_logits(out) if isinstance(model, protocols.TokenPredictor) else out
-                says, shares = "goes on with", _named(logits[0, -1], lambda token: token_name(words, token))
+                says, shares = "expects next", _named(logits[0, -1], lambda token: token_name(words, token))
             else:
                 says, shares = "finds near", self._cosines()
         kind = "text" if text else "vector" if says == "finds near" else "options"
         best = sorted(shares, key=lambda name: -shares[name])[:BEST]
         options = [{"name": name, "p": shares[name]} for name in best]
-        return {"kind": kind, "says": "translates" if text else says, "text": text, "options": options}, shares
+        return {"kind": kind, "says": "translates it to" if text else says, "text": text, "options": options}, shares
 
     def _transcript(self) -> str:
         from glassformer.data.audio import read_sound
@@ -400,6 +401,14 @@ class Look:
 
 
 NEAR = ("He is reading a book.", "The weather is nice today.", "I am very tired.", "Where is the station?")
+
+
+def _layer_name(path: str) -> str:
+    """`decoder.3.attention` as "decoder layer 4": counted from 1, as heads are."""
+    stack, number, kind = [*path.split("."), "", ""][:3]
+    if not number.isdigit():
+        return path
+    return f"{stack} layer {int(number) + 1}" + (" (cross-attention)" if kind == "cross" else "")
 
 
 def _named(logits: Tensor, name: Callable[[int], str]) -> dict[str, float]:

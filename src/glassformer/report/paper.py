@@ -6,9 +6,11 @@ so it can run in a worker process or in a browser. This is the only module throu
 
 from __future__ import annotations
 
+import base64
 import math
 import re
 from collections.abc import Callable, Mapping, Sequence
+from decimal import Decimal
 from functools import cached_property, lru_cache
 from html import escape
 from typing import Any
@@ -32,7 +34,7 @@ DIGITS = 4
 MOST_NUMBERS = 2000
 """Largest exercise the page takes, in numbers of all its steps; `glassformer solve` takes larger ones."""
 MOST_OPERANDS = 20_000
-"""Up to here every cell comes with its operands; of a larger exercise the page asks cell by cell."""
+"""Largest view that explains every cell, in operands; of a larger one the page asks for each cell when it is needed."""
 WHOLE = 10**15  # integers below this are written with all their digits
 LARGE = 10**7  # other numbers from this on are written with a power of ten
 SHORT = 6  # maximum size of an exact form written in a sum; longer ones are written as decimals
@@ -82,10 +84,14 @@ def _whole(value: Any) -> Any:
 # -- one exercise, solved ----------------------------------------------------------------------------------------------
 
 
-def view(data: dict[str, Any], exact: bool = True) -> dict[str, Any]:
-    """Return every step of an exercise; `scale: inf` is the limit β → ∞, where the largest scores share all weight."""
+def view(data: dict[str, Any], exact: bool = True, explain: Sequence[str] | None = None) -> dict[str, Any]:
+    """Return every step of an exercise; `scale: inf` is the limit β → ∞, where the largest scores share all weight.
+
+    `explain` names the steps whose cells come with their operands and their sum: by default all of them, unless there
+    are more than `MOST_OPERANDS` operands. `cell` explains any other cell."""
     work = _Work(data, EXACT if exact else FLOATS)
-    every = work.count_operands() <= MOST_OPERANDS
+    if explain is None:
+        explain = work.plan.symbols if work.count_operands() <= MOST_OPERANDS else ()
     return {
         "title": work.exercise.title,
         "text": work.exercise.text,
@@ -95,13 +101,13 @@ def view(data: dict[str, Any], exact: bool = True) -> dict[str, Any]:
         "output": work.plan.output,
         "attention": work.attention(),
         "given": [work.given(symbol) for symbol in work.plan.given],
-        "steps": [work.step(operation, every) for operation in work.shown],
+        "steps": [work.step(operation, operation.symbol in explain) for operation in work.shown],
     }
 
 
-def cell(data: dict[str, Any], address: str) -> dict[str, Any]:
+def cell(data: dict[str, Any], address: str, exact: bool = True) -> dict[str, Any]:
     """Return the operands of one cell, and its computation written out."""
-    work = _Work(data, EXACT)
+    work = _Work(data, EXACT if exact else FLOATS)
     parts = re.fullmatch(r"([A-Za-z]+\d*)\.(\d{1,2})\.(\d{1,2})", address)
     symbol, row, column = parts.groups() if parts else ("", "0", "0")
     if symbol not in work.plan:
@@ -184,7 +190,7 @@ class _Work:
         """Return a given matrix and the path of its numbers in the exercise."""
         return self.matrix(symbol) | {"path": _path(self.exercise, symbol), "title": _GIVEN.get(symbol, "")}
 
-    def step(self, operation: Operation, every: bool) -> dict[str, Any]:
+    def step(self, operation: Operation, explained: bool) -> dict[str, Any]:
         value = self.values[operation.symbol]
         step = Step(
             operation.symbol,
@@ -200,12 +206,12 @@ class _Work:
         made |= {
             "op": operation.op,
             "title": title,
-            "words": _words(operation),
-            "formula": _formula(step),
+            "words": _words(operation.formula, operation.inputs),
+            "formula": _formula(step.symbol, formula(step), operation.operands),
             "operands": list(dict.fromkeys(operation.inputs)),
             "cells": None,
         }
-        if every:
+        if explained:
             height, width = value.shape
             made["cells"] = [[self.explain(operation, i, j) for j in range(width)] for i in range(height)]
         if operation.op == "softargmax" and self.arithmetic is EXACT:
@@ -485,7 +491,11 @@ def _power(exponent: str) -> str:
 
 def _put(x: Any) -> str:
     """Format a number within a sum: exact if that is short, otherwise as a decimal."""
-    return _forms(x).put if isinstance(x, Exact) else _decimal(x)
+    if isinstance(x, Exact):
+        return _forms(x).put
+    text = _decimal(x)
+    whole = isinstance(x, float) and "." in text and abs(x) < LARGE and abs(x - round(x, DIGITS)) < 1e-12
+    return text.rstrip("0") if whole else text  # 1.7, and 1.7000 if it is rounded
 
 
 # -- single numbers ----------------------------------------------------------------------------------------------------
@@ -573,8 +583,8 @@ class _Forms:
     @cached_property
     def put(self) -> str:
         q = self.number.rational()
-        if q is not None and int(q.q) > 20 and 10**12 % int(q.q) == 0:  # 2.905, not 581/200
-            return self.decimal.rstrip("0")
+        if q is not None and int(q.q) > 4 and 10**12 % int(q.q) == 0 and abs(int(q.p)) < WHOLE:  # 1.7, not 17/10
+            return f"{Decimal(int(q.p)) / Decimal(int(q.q)):f}".replace("-", "−")
         return printed.text(self.expression) if self.size <= SHORT else self.decimal
 
     @cached_property
@@ -632,27 +642,27 @@ def _spoken(symbol: str) -> str:
     return printed.text(name(symbol))
 
 
-def _words(operation: Operation) -> str:
+@lru_cache(maxsize=1024)
+def _words(text: str, inputs: tuple[str, ...]) -> str:
     """Return the formula in words, with its symbols as they are read: QKᵀ and not QKt."""
-    text = operation.formula
-    for symbol in sorted(set(operation.inputs), key=len, reverse=True):
+    for symbol in sorted(set(inputs), key=len, reverse=True):
         text = re.sub(rf"\b{re.escape(symbol)}\b", _spoken(symbol), text)
     return text
 
 
-def _formula(step: Step) -> str:
+@lru_cache(maxsize=1024)
+def _formula(symbol: str, right: Expression | None, operands: tuple[str, ...]) -> str:
     """Return MathML of the formula, with symbols tagged by name so that the page can find them."""
-    node = formula(step)
-    if node is None:
+    if right is None:
         return ""
-    alone = node == name(step.symbol)  # QKᵀ, the name of a step, says what it is
-    text = _drawn(mathml(node))
-    names = sorted(dict(step.operands), key=lambda symbol: -len(_markup(symbol)))
-    for at, symbol in enumerate(names):
-        text = text.replace(_markup(symbol), f"\0{at}\0")
-    for at, symbol in enumerate(names):
-        text = text.replace(f"\0{at}\0", _marked(symbol))
-    return f"<math>{'' if alone else _marked(step.symbol) + '<mo>=</mo>'}{text}</math>"
+    alone = right == name(symbol)  # QKᵀ, the name of a step, says what it is
+    text = _drawn(mathml(right))
+    names = sorted(dict.fromkeys(operands), key=lambda each: -len(_markup(each)))
+    for at, each in enumerate(names):
+        text = text.replace(_markup(each), f"\0{at}\0")
+    for at, each in enumerate(names):
+        text = text.replace(f"\0{at}\0", _marked(each))
+    return f"<math>{'' if alone else _marked(symbol) + '<mo>=</mo>'}{text}</math>"
 
 
 # -- export, grading, practice -----------------------------------------------------------------------------------------
@@ -715,17 +725,27 @@ def hint(data: dict[str, Any], symbol: str, level: int, row: int = 1, column: in
     return made
 
 
-def grade(data: dict[str, Any], answers: dict[str, list[list[str]]] | None, text: str | None) -> dict[str, Any]:
-    """Grade a learner's work: the cells typed into the grids, or a document."""
+def grade(
+    data: dict[str, Any],
+    answers: dict[str, list[list[str]]] | None = None,
+    text: str | None = None,
+    file: str | None = None,
+    name: str = "",
+) -> dict[str, Any]:
+    """Grade a learner's work: cells typed into the grids, a text, or the content of a file in base64 with its name."""
     from glassformer.exercises.grade import grade as graded
     from glassformer.exercises.grade.view import SIGNS
     from glassformer.exercises.grade.view import view as shown
     from glassformer.exercises.reader import read
 
-    written = text if text is not None else _written(answers or {})
-    if not written.strip():
-        raise InputError("there are no answers", "fill in a number, or paste your working")
-    result = graded(from_data(data), read(written, "your working"))
+    if file is not None:
+        reading = read(_decoded(file), name)
+    else:
+        written = text if text is not None else _written(answers or {})
+        if not written.strip():
+            raise InputError("there are no answers", "fill in a number, or paste your working")
+        reading = read(written, "your working")
+    result = graded(from_data(data), reading)
     said = shown(result)
     cells = [
         {"address": f"{cell.symbol}.{cell.row}.{cell.column}", "given": cell.given, "expected": cell.expected,
@@ -743,6 +763,13 @@ def grade(data: dict[str, Any], answers: dict[str, list[list[str]]] | None, text
         "mistakes": [{"text": text, "cells": where} for text, where in zip(said.mistakes, places, strict=True)],
         "details": {title: list(items) for title, items in said.details if answers is None},
     }
+
+
+def _decoded(file: str) -> bytes:
+    try:
+        return base64.b64decode(file, validate=True)
+    except ValueError:
+        raise InputError("the file is not in base64", "send its bytes in base64") from None
 
 
 def _written(answers: Mapping[str, Sequence[Sequence[str]]]) -> str:

@@ -30,11 +30,17 @@ class Body(BaseModel):
 class Solve(Body):
     exercise: ExerciseData
     exact: bool = True
+    explain: list[Symbol] | None = Field(
+        default=None,
+        max_length=40,
+        description="Steps whose cells come with their operands and sums, by symbol; by default all.",
+    )
 
 
 class At(Body):
     exercise: ExerciseData
     address: str = Field(max_length=20)
+    exact: bool = True
 
 
 class Export(Body):
@@ -54,6 +60,8 @@ class Grade(Body):
     exercise: ExerciseData
     answers: dict[Symbol, list[list[Cell]]] | None = None
     text: str | None = Field(default=None, max_length=200_000)
+    file: str | None = Field(default=None, description="A document in base64: text, a notebook, PDF, DOCX or XLSX.")
+    name: str = Field(default="", max_length=200, description="The name of the file; its ending says what it is.")
 
 
 class Hint(Body):
@@ -80,17 +88,18 @@ class Work:
         self.request = request
         self.limits = request.app.state.settings.limits
 
-    async def exact(self, task: str, **arguments: Any) -> Response:
-        return await self._run(self.request.app.state.exact, task, self.limits.exact_seconds, arguments)
+    async def exact(self, task: str, most: int | None = None, **arguments: Any) -> Response:
+        return await self._run(self.request.app.state.exact, task, self.limits.exact_seconds, arguments, most)
 
     async def quick(self, task: str, **arguments: Any) -> Response:
         return await self._run(self.request.app.state.quick, task, self.limits.decimals_seconds, arguments)
 
-    async def _run(self, pool: Pool, task: str, seconds: float, arguments: dict[str, Any]) -> Response:
-        if len(await self.request.body()) > self.limits.exercise:
-            raise InputError(
-                "the exercise or the document is too large", f"give at most {self.limits.exercise:,} bytes"
-            )
+    async def _run(
+        self, pool: Pool, task: str, seconds: float, arguments: dict[str, Any], most: int | None = None
+    ) -> Response:
+        most = most or self.limits.exercise
+        if len(await self.request.body()) > most:
+            raise InputError("the exercise or the document is too large", f"give at most {most:,} bytes")
         result = await unless_gone(self.request, pool.run(task, seconds, **arguments))
         return Response(result, media_type="application/json")
 
@@ -119,13 +128,14 @@ async def get_exercise(name: Annotated[str, Path(max_length=40)], work: Worked) 
 async def solve(body: Solve, work: Worked) -> Response:
     """Every step of an exercise: decimals at once, or exact values."""
     run = work.exact if body.exact else work.quick
-    return await run("view", data=body.exercise, exact=body.exact)
+    return await run("view", data=body.exercise, exact=body.exact, explain=body.explain)
 
 
 @router.post("/paper/cell", response_model=Data)
 async def explain(body: At, work: Worked) -> Response:
     """The operands of one number, and its sum written out."""
-    return await work.exact("cell", data=body.exercise, address=body.address)
+    run = work.exact if body.exact else work.quick
+    return await run("cell", data=body.exercise, address=body.address, exact=body.exact)
 
 
 @router.post("/paper/export", response_model=dict[str, str])
@@ -150,7 +160,9 @@ async def sheet(body: Sheet, work: Worked) -> Response:
 @router.post("/check/grade", response_model=Data)
 async def grade(body: Grade, work: Worked) -> Response:
     """A learner's working graded: cell by cell, with the mistakes named."""
-    return await work.exact("grade", data=body.exercise, answers=body.answers, text=body.text)
+    most = work.limits.document if body.file is not None else None
+    given: dict[str, Any] = {"answers": body.answers, "text": body.text, "file": body.file, "name": body.name}
+    return await work.exact("grade", most, data=body.exercise, **given)
 
 
 @router.post("/check/hint", response_model=Data)

@@ -11,7 +11,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from glassformer.errors import InputError
 from glassformer.server.jobs import importing
-from glassformer.server.models import Known
+from glassformer.server.models import Known, TimeLimit
 
 router = APIRouter(tags=["lab"])
 LARGEST = 4  # times its default: the page's own limit on a parameter, as a claim may take long and much memory
@@ -57,7 +57,9 @@ async def try_claim(
     number: Annotated[int, Path(ge=1, le=999)], body: Trial, models: Known, request: Request
 ) -> dict[str, Any]:
     """Run one experiment: its verdict, numbers, figure, and counterexample if there is one."""
-    return await models.run(request, lambda: _outcome(number, body))
+    remedy = f"choose smaller parameters, or run glassformer lab {number}"
+    limit = TimeLimit(models.limits.lab_seconds, "the experiment", remedy)
+    return await models.run(request, lambda: _outcome(number, body), limit)
 
 
 def _outcome(number: int, body: Trial) -> dict[str, Any]:

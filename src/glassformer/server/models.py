@@ -14,6 +14,7 @@ import threading
 from collections import OrderedDict
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from pathlib import Path as FilePath
 from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar
 
@@ -37,12 +38,22 @@ Result = TypeVar("Result")
 SHIPPED = FilePath(__file__).parents[1] / "checkpoints" / "shipped"
 KEPT = 8  # looks that are remembered
 CLIPS = 6  # bundled recordings that are offered
+FIRST_CLIP = "vm-delete"  # "Press 7 to delete this message."
 
 EXAMPLES: dict[str, list[str]] = {
     "writer": ["The cat sat by the king, because it"],
     "translator": ["The cat sat on the chair because it was tired."],
     "finder": ["The cat sat on the chair because it was tired.", "The tired cat was sitting on a chair."],
 }
+
+
+@dataclass(frozen=True)
+class TimeLimit:
+    """The time that `what` may take, and what to do if it takes longer."""
+
+    seconds: float
+    what: str
+    remedy: str
 
 
 class Models:
@@ -124,19 +135,18 @@ class Models:
                 self.loaded[name] = model
         return key
 
-    async def run(self, request: Request, work: Callable[[], Result]) -> Result:
+    async def run(self, request: Request, work: Callable[[], Result], limit: TimeLimit | None = None) -> Result:
         """Run `work` in a thread. It ends when the client goes away or its time is over."""
+        limit = limit or TimeLimit(self.limits.model_seconds, "the model", "give a shorter input")
         if self.waiting >= self.limits.waiting:
             raise Busy(self.waiting)
         self.waiting += 1
         job = Job(work)
         try:
             future = asyncio.wrap_future(self.threads.submit(self.imported, job))
-            return await unless_gone(request, asyncio.wait_for(future, self.limits.model_seconds))
+            return await unless_gone(request, asyncio.wait_for(future, limit.seconds))
         except TimeoutError:
-            raise InputError(
-                f"the model takes longer than {self.limits.model_seconds:g} seconds", "give a shorter input"
-            ) from None
+            raise InputError(f"{limit.what} takes longer than {limit.seconds:g} seconds", limit.remedy) from None
         finally:
             self.waiting -= 1
             if not job.ended:
@@ -365,4 +375,4 @@ def _clips() -> list[tuple[FilePath, str]]:
     folder = unpack("asterisk-en")
     rows = [line.split("\t") for line in (folder / "test.tsv").read_text(encoding="utf-8").splitlines()[1:]]
     good = [(folder / path, says) for path, says in rows if 20 <= len(says) <= 90 and (folder / path).is_file()]
-    return good[:CLIPS]
+    return sorted(good[:CLIPS], key=lambda clip: clip[0].stem != FIRST_CLIP)

@@ -20,7 +20,9 @@ class Limits:
     body: int = 16 * MEGABYTE
     """Bytes of a request."""
     exercise: int = 200_000
-    """Bytes of an exercise or of a learner's document."""
+    """Bytes of an exercise or of a learner's working."""
+    document: int = 3_000_000
+    """Bytes of a learner's document in base64, with its exercise."""
     tokens: int = 1024
     """Tokens of a text."""
     pixels: int = 16_000_000
@@ -35,6 +37,8 @@ class Limits:
     """Time for exact values, grading and practice sheets."""
     model_seconds: float = 60.0
     """Time for one run of a model."""
+    lab_seconds: float = 600.0
+    """Time for one experiment of the Lab."""
     waiting: int = 256
     """Requests that may wait for a worker."""
 

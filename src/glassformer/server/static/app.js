@@ -19,10 +19,11 @@ const waiting = { template: () => html`<p class="quiet">Loading …</p>`, title:
 let room = /** @type {any} */ (waiting), current = "", gone = false, queued = false;
 const stored = (key, value) => { try { if (value === undefined) return localStorage.getItem(key); localStorage.setItem(key, value); } catch { /* private windows */ } return null; };
 
-export function redraw() {
-  if (queued) return;
+/** Draws in the next frame, however often it is asked to, or now. */
+export function redraw(now = false) {
+  if (now) return draw();
+  if (!queued) requestAnimationFrame(() => { if (queued) draw(); });
   queued = true;
-  requestAnimationFrame(draw);
 }
 function draw() {
     queued = false;
@@ -113,5 +114,10 @@ tour.setup(redraw);
 document.getElementById("main")?.replaceChildren();
 go();
 Object.assign(window, { glassformer: { paper, tour } });
-// torch loads once the first screen stands
-setTimeout(() => get("api/models").catch(() => {}), 1500);
+// torch loads once the first screen stands and no number has been edited for a while: loading it would delay the answers
+const QUIET = 3000; // ms
+function warm() {
+  const wait = Math.max(paper.timing.edited, 0) + QUIET - performance.now();
+  if (wait > 0) setTimeout(warm, wait); else get("api/models").catch(() => {});
+}
+warm();

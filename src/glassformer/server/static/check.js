@@ -1,5 +1,5 @@
 // Check: a learner's own working, graded as it is typed; hints in three steps; practice sheets.
-import { copy, get, go, html, isAbort, nothing, pack, post, Problem, replaceHash, unpack } from "./lib.js";
+import { base64, copy, get, go, html, isAbort, nothing, pack, post, Problem, replaceHash, unpack } from "./lib.js";
 import { formula } from "./matrix.js";
 import * as paper from "./paper.js";
 
@@ -8,6 +8,7 @@ export const state = {
   /** @type {any} */ exercise: null,
   /** @type {any} */ sheet: null,
   /** @type {Record<string, string[][]>} */ answers: {}, mode: "grids", text: "",
+  /** A document that is no plain text. @type {{name: string, data: string} | null} */ file: null,
   /** @type {any} */ grade: null,
   /** @type {Problem | null} */ problem: null, waiting: false,
   /** @type {Record<string, any>} */ hints: {},
@@ -37,7 +38,7 @@ export async function enter(where, redraw) {
 
 /** @param {string} name @param {any} exercise */
 async function open(name, exercise) {
-  Object.assign(state, { name, exercise, sheet: null, answers: {}, grade: null, problem: null, hints: {}, text: "" });
+  Object.assign(state, { name, exercise, sheet: null, answers: {}, grade: null, problem: null, hints: {}, text: "", file: null });
   state.shown.clear();
   if (String(exercise.scale) === "inf") throw new Problem("β = ∞ cannot be graded", "choose a finite β on Paper", 422);
   state.sheet = await post("api/check/sheet", { exercise });
@@ -76,13 +77,13 @@ function later() { clearTimeout(timer); timer = setTimeout(grade, 250); }
 async function grade() {
   request?.abort();
   request = new AbortController();
-  const body = state.mode === "grids" ? { exercise: state.exercise, answers: state.answers } : { exercise: state.exercise, text: state.text };
-  const empty = state.mode === "grids" ? !Object.values(state.answers).some((rows) => rows.some((row) => row.some((cell) => cell.trim()))) : !state.text.trim();
+  const body = state.mode === "grids" ? { exercise: state.exercise, answers: state.answers } : state.file ? { exercise: state.exercise, file: state.file.data, name: state.file.name } : { exercise: state.exercise, text: state.text };
+  const empty = state.mode === "grids" ? !Object.values(state.answers).some((rows) => rows.some((row) => row.some((cell) => cell.trim()))) : !state.file && !state.text.trim();
   if (empty) { state.grade = null; state.problem = null; return refresh(); }
   state.waiting = true;
   refresh();
   try { state.grade = await post("api/check/grade", body, request.signal); state.problem = null; }
-  catch (error) { if (isAbort(error)) return; state.problem = /** @type {Problem} */ (error); }
+  catch (error) { if (isAbort(error)) return; state.problem = /** @type {Problem} */ (error); state.grade = null; }
   state.waiting = false;
   refresh();
 }
@@ -96,17 +97,13 @@ const MEANS = { right: "right", follows: "right, given your earlier numbers", ro
 async function hint(step) {
   const before = state.hints[step.symbol];
   const level = Math.min(3, (before?.level ?? 0) + 1);
-  // the first cell that is empty or wrong is the one to help with
-  let row = before?.row ?? 0, column = before?.column ?? 0;
-  if (!before || before.level >= 3) {
-    search: for (row = 0; row < step.rows; row++) for (column = 0; column < step.columns; column++) {
-      const verdict = verdictAt(`${step.symbol}.${row + 1}.${column + 1}`)?.verdict;
-      if (!state.answers[step.symbol][row][column].trim() || verdict === "wrong" || verdict === "rounded") break search;
-    }
-    row = Math.min(row, step.rows - 1); column = Math.min(column, step.columns - 1);
-  }
-  const answer = await post("api/check/hint", { exercise: state.exercise, symbol: step.symbol, level: before?.level >= 3 ? 3 : level, row: row + 1, column: column + 1 });
-  state.hints[step.symbol] = { ...answer, row, column, level: before?.level >= 3 ? 3 : level };
+  const open = range(step.rows * step.columns).map((n) => [Math.floor(n / step.columns), n % step.columns]).filter(([i, j]) =>
+    !state.answers[step.symbol][i][j].trim() || ["wrong", "rounded"].includes(verdictAt(`${step.symbol}.${i + 1}.${j + 1}`)?.verdict));
+  // help with the first cell that is empty or wrong; once its value is told, with the next one
+  const told = before?.level >= 3, after = open.find(([i, j]) => told && (i > before.row || (i === before.row && j > before.column)));
+  const [row, column] = before && !told ? [before.row, before.column] : after ?? open[0] ?? [0, 0];
+  const answer = await post("api/check/hint", { exercise: state.exercise, symbol: step.symbol, level, row: row + 1, column: column + 1 });
+  state.hints[step.symbol] = { ...answer, row, column, level };
   refresh();
 }
 
@@ -180,13 +177,21 @@ function readMatrix(symbol, cells) {
 }
 
 function pasted() {
-  const take = async (event) => { event.preventDefault(); const file = event.dataTransfer?.files[0] ?? event.target.files?.[0]; if (file) { state.text = (await file.text()).slice(0, 200_000); later(); refresh(); } };
+  const take = async (event) => {
+    event.preventDefault();
+    const file = event.dataTransfer?.files[0] ?? event.target.files?.[0];
+    if (!file) return;
+    const plain = /\.(md|markdown|txt|tex)$/i.test(file.name) && file.size <= 200_000; // is shown, and can be changed
+    Object.assign(state, { text: plain ? await file.text() : "", file: plain ? null : { name: file.name, data: base64(await file.arrayBuffer()) } });
+    later();
+    refresh();
+  };
   const marks = state.grade?.cells.filter((cell) => cell.given !== null) ?? [];
   const symbols = [...new Set(marks.map((cell) => cell.address.split(".")[0]))];
   return html`<div class="drop" @dragover=${(event) => event.preventDefault()} @drop=${take}>
-    <label for="working">Paste your working (Markdown, LaTeX or plain text), or drop a file</label>
-    <textarea id="working" rows="12" spellcheck="false" .value=${state.text} placeholder="Q = [[1, 2], [2, 0], [0, 1], [1, 1]]&#10;S = Q K^T = ..." @input=${(event) => { state.text = event.target.value; later(); }}></textarea>
-    <p class="row"><input type="file" accept=".md,.txt,.tex,.csv,.yaml,.json,text/*" aria-label="File with your working" @change=${take}></p>
+    <label for="working">Paste your working (Markdown, LaTeX or plain text), or drop a file: these, PDF, Word, Excel or a notebook</label>
+    <textarea id="working" rows="12" spellcheck="false" .value=${state.text} placeholder="Q = [[1, 2], [2, 0], [0, 1], [1, 1]]&#10;S = Q K^T = ..." @input=${(event) => { state.text = event.target.value; state.file = null; later(); }}></textarea>
+    <p class="row"><input type="file" accept=".md,.txt,.tex,.csv,.yaml,.json,.pdf,.docx,.xlsx,.ipynb,.html,.typ,text/*" aria-label="File with your working" @change=${take}>${state.file ? html`<span>${state.file.name} is graded.</span>` : nothing}</p>
     <div class="given">${symbols.map((symbol) => readMatrix(symbol, marks.filter((cell) => cell.address.startsWith(`${symbol}.`))))}</div>
   </div>`;
 }

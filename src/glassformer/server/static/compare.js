@@ -36,7 +36,7 @@ function details(table) {
   return html`<section class="details" aria-label="How it was measured" aria-live="polite">
     ${cell ? html`<p class="chosen-cell"><b>${table.rows[cell.row][0]}</b>, ${table.head[cell.column]}: <b>${table.rows[cell.row][cell.column]}</b></p>` : html`<p class="quiet">Choose a cell: it is shown with its curve and how it was measured.</p>`}
     <p>${table.note}</p>
-    ${figure ? html`<figure><img alt=${figure.caption} src=${`data:image/svg+xml;charset=utf-8,${encodeURIComponent(figure.svg)}`}><figcaption class="quiet">${figure.caption}; the numbers are in the table.</figcaption></figure>` : html`<p class="quiet">This table has no curve.</p>`}
+    ${figure ? html`<figure tabindex="0"><img alt=${figure.caption} src=${`data:image/svg+xml;charset=utf-8,${encodeURIComponent(figure.svg)}`}><figcaption class="quiet">${figure.caption}; the numbers are in the table.</figcaption></figure>` : html`<p class="quiet">This table has no curve.</p>`}
   </section>`;
 }
 

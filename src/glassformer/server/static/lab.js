@@ -1,5 +1,5 @@
 // Lab: claims as cards; the reader guesses first, then the experiment runs.
-import { get, go, html, nothing, post, Problem } from "./lib.js";
+import { get, go, html, isAbort, nothing, post, Problem } from "./lib.js";
 import * as paper from "./paper.js";
 
 export const state = {
@@ -10,12 +10,15 @@ export const state = {
   /** @type {Problem | null} */ problem: null,
 };
 let refresh = () => {};
+/** @type {AbortController | null} */
+let running = null;
 
 /** @param {{name: string}} where @param {() => void} redraw */
 export async function enter(where, redraw) {
   refresh = redraw;
   try { if (!state.claims.length) state.claims = await get("api/lab"); } catch (error) { state.problem = /** @type {Problem} */ (error); }
   const number = Number(where.name) || state.number;
+  if (state.claims.length && !state.claims.some((each) => each.number === number)) { state.problem = new Problem(`there is no claim ${number}`, `choose 1 to ${state.claims.length}`, 404); state.number = 1; choose(1); return refresh(); }
   if (number !== state.number || !Object.keys(state.values).length) choose(number);
   refresh();
 }
@@ -27,8 +30,9 @@ function choose(number) {
 async function run() {
   const claim = state.claims.find((each) => each.number === state.number);
   state.busy = true; state.problem = null; refresh();
+  running = new AbortController();
   const parameters = Object.fromEntries(claim.parameters.filter((p) => state.values[p.name] !== p.default).map((p) => [p.name, state.values[p.name]]));
-  try { state.outcome = await post(`api/lab/${state.number}`, { parameters }); } catch (error) { state.problem = /** @type {Problem} */ (error); }
+  try { state.outcome = await post(`api/lab/${state.number}`, { parameters }, running.signal); } catch (error) { if (!isAbort(error)) state.problem = /** @type {Problem} */ (error); }
   state.busy = false; refresh();
 }
 async function toPaper(exercise) { await paper.start("", exercise, structuredClone(exercise)); go(await paper.hash()); }
@@ -41,10 +45,10 @@ function card(claim) {
   return html`<article class="claim"><p class="quiet">Claim ${claim.number}</p><h2>${claim.statement}</h2><p class="formula" tabindex="0" role="group" aria-label="Formula" .innerHTML=${claim.formula}></p>
     <p>What do you think?</p><p class="row">${choices.map((text) => html`<button aria-pressed=${guess === text} @click=${() => { state.guesses[claim.number] = text; refresh(); }}>${text}</button>`)}</p>
     ${guess ? html`${claim.parameters.length ? html`<div class="sliders">${claim.parameters.map(slider)}</div>` : nothing}
-      <p class="row"><button class="primary" ?disabled=${state.busy} @click=${run}>${state.busy ? "Measuring …" : outcome ? "Measure again" : "Run the experiment"}</button></p>` : html`<p class="quiet">Guess first: the experiment runs afterwards.</p>`}
+      <p class="row"><button class="primary" ?disabled=${state.busy} @click=${run}>${state.busy ? "Measuring …" : outcome ? "Measure again" : "Run the experiment"}</button>${state.busy ? html`<button @click=${() => running?.abort()}>Cancel</button>` : nothing}</p>` : html`<p class="quiet">Guess first: the experiment runs afterwards.</p>`}
     ${state.problem ? html`<p class="problem" role="alert">${state.problem.message}</p>` : nothing}
     ${outcome ? html`<section aria-label="Verdict" aria-live="polite"><p class="verdict-line"><b>${outcome.verdict}</b></p><p>You thought: ${guess}.</p>
-      <figure><img alt=${`Figure of claim ${claim.number}: ${outcome.measured}`} src=${`data:image/svg+xml;charset=utf-8,${encodeURIComponent(outcome.figure)}`}></figure>
+      <figure tabindex="0"><img alt=${`Figure of claim ${claim.number}: ${outcome.measured}`} src=${`data:image/svg+xml;charset=utf-8,${encodeURIComponent(outcome.figure)}`}></figure>
       <p class="quiet">Measured: ${outcome.measured} Rule: ${outcome.rule} ${outcome.circumstances}</p>
       ${outcome.counterexample ? html`<p><button @click=${() => toPaper(outcome.counterexample)}>Open the counterexample on Paper ▸</button></p>` : nothing}
       <details><summary>Numbers</summary><div class="scroll"><table class="plainTable">${outcome.numbers.map(([name, text]) => html`<tr><th scope="row">${name}</th><td>${text}</td></tr>`)}</table></div><p class="quiet">${outcome.seconds} s; <code>${outcome.command}</code></p></details></section>` : nothing}</article>`;

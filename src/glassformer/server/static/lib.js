@@ -167,6 +167,14 @@ export const layerName = (path) => path.replace(/^(\w+)\.(\d+)\.(\w+)$/, (_, sta
 /** @param {number} value */
 export const percent = (value) => `${(100 * value).toFixed(1)} %`;
 
+/** @param {ArrayBuffer} body */
+export function base64(body) {
+  const bytes = new Uint8Array(body);
+  let binary = "";
+  for (let i = 0; i < bytes.length; i += 32768) binary += String.fromCharCode(...bytes.subarray(i, i + 32768));
+  return btoa(binary);
+}
+
 /** @param {any} value */
 export const copy = (value) => structuredClone(value);
 

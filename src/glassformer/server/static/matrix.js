@@ -29,17 +29,19 @@ export function matrixGrid(matrix, exact) {
   </div>`;
 }
 
+/** Puts texts into cells of a given matrix, as one edit. @typedef {(symbol: string, cells: [number, number, string][]) => void} Edit */
+
 /** An input for one given number. @param {any} matrix @param {number} i @param {number} j
- * @param {(symbol: string, i: number, j: number, text: string) => void} edit @param {string} label @param {Set<string>} used */
+ * @param {Edit} edit @param {string} label @param {Set<string>} used */
 export function inputAt(matrix, i, j, edit, label, used) {
   const at = `${matrix.symbol}.${i + 1}.${j + 1}`;
-  const text = matrix.text[i][j];
+  const text = matrix.text[i][j], put = (now) => edit(matrix.symbol, [[i, j, now]]);
   return html`<input class="num${marks(at, used)}" data-at=${at} aria-label=${label} aria-invalid=${selection.invalid === at ? "true" : nothing} autocomplete="off" spellcheck="false"
     .value=${text} size=${Math.max(2, Math.min(10, text.length))}
-    @input=${(event) => { event.target.dataset.typed = "1"; event.target.size = Math.max(2, Math.min(10, event.target.value.length)); edit(matrix.symbol, i, j, event.target.value); }}
+    @input=${(event) => { event.target.dataset.typed = "1"; event.target.size = Math.max(2, Math.min(10, event.target.value.length)); put(event.target.value); }}
     @focus=${(event) => { delete event.target.dataset.typed; event.target.select(); }}
-    @keydown=${(event) => bump(event, (text) => edit(matrix.symbol, i, j, text))}
-    @pointerdown=${(event) => scrub(event, (text) => edit(matrix.symbol, i, j, text))} @dragstart=${(event) => event.preventDefault()}
+    @keydown=${(event) => bump(event, put)}
+    @pointerdown=${(event) => scrub(event, put)} @dragstart=${(event) => event.preventDefault()}
     @paste=${(event) => paste(event, matrix, i, j, edit)}>`;
 }
 
@@ -73,18 +75,17 @@ function scrub(event, put) {
   addEventListener("pointercancel", ended);
 }
 
-/** Cells from a spreadsheet fill the matrix from here on. */
+/** Cells from a spreadsheet fill the matrix from here on. @param {ClipboardEvent} event @param {any} matrix @param {number} i @param {number} j @param {Edit} edit */
 function paste(event, matrix, i, j, edit) {
   const text = event.clipboardData?.getData("text/plain") ?? "";
   const rows = text.trim().split(/\r?\n/).map((line) => line.split(/\t|;|,\s/));
   if (rows.length < 2 && rows[0].length < 2) return;
   event.preventDefault();
-  rows.forEach((row, di) => row.forEach((cell, dj) => {
-    if (i + di < matrix.rows && j + dj < matrix.columns && cell.trim()) edit(matrix.symbol, i + di, j + dj, cell.trim());
-  }));
+  const cells = rows.flatMap((row, di) => row.map((cell, dj) => /** @type {[number, number, string]} */ ([i + di, j + dj, cell.trim()])));
+  edit(matrix.symbol, cells.filter(([r, c, cell]) => r < matrix.rows && c < matrix.columns && cell));
 }
 
-/** A given matrix, to edit. @param {any} matrix @param {any} edit */
+/** A given matrix, to edit. @param {any} matrix @param {Edit} edit */
 export function matrixEditor(matrix, edit) {
   const used = operands();
   return html`<div class="matrix editor ${hue(matrix.symbol)} ${matrix.rows * matrix.columns === 1 ? "scalar" : ""}" .style=${`--n: ${matrix.columns}`} role="group" aria-label=${`${matrix.spoken}, given`}>

@@ -1,5 +1,5 @@
 // Model: a real model at work on one input; its heads as small maps, one of them large, one of its rows in numbers.
-import { address as page, announce, bytes, get, go, html, isAbort, layerName, nothing, percent, post, Problem, readable, replaceHash, short } from "./lib.js";
+import { address as page, announce, base64, bytes, get, go, html, isAbort, layerName, nothing, percent, post, Problem, readable, replaceHash, short } from "./lib.js";
 import "./map.js";
 import { colours, npy, toImage } from "./npy.js";
 import * as paper from "./paper.js";
@@ -93,7 +93,8 @@ async function shown(look, signal) {
   const first = look.heads.find((head) => head.label && !plain(head)) ?? look.heads.find((head) => !plain(head)) ?? look.heads[0];
   const layer = look.layers.find((each) => each.path === first.path);
   state.path = first.path; state.head = first.head;
-  state.query = look.grid ? Math.floor(layer.queries / 2) : layer.queries - 1;
+  // the last token that is a word: </s> and full stops have little to show
+  state.query = look.grid ? Math.floor(layer.queries / 2) : Math.max(layer.query_labels.findLastIndex((label) => /^[^<]*[\p{L}\p{N}]/u.test(label)), 0);
   refresh();
   await Promise.all([thumbnails(signal), readRow(signal)]);
 }
@@ -161,10 +162,7 @@ async function toPaper() {
 async function take(file, name) {
   const suffix = (name.match(/\.(png|jpe?g|wav|flac|ogg)$/i)?.[0] ?? "").toLowerCase().replace("jpeg", "jpg");
   if (!suffix) { state.problem = new Problem(`${name} is neither an image nor a recording`, "give a PNG, JPEG, WAV, FLAC or Ogg file", 422); return refresh(); }
-  const bytes = new Uint8Array(await file.arrayBuffer());
-  let binary = "";
-  for (let i = 0; i < bytes.length; i += 32768) binary += String.fromCharCode(...bytes.subarray(i, i + 32768));
-  state.file = { data: btoa(binary), suffix, name };
+  state.file = { data: base64(await file.arrayBuffer()), suffix, name };
   await run();
 }
 async function useClip(name) {
@@ -221,7 +219,7 @@ async function record() {
 
 function inputs() {
   const kinds = state.about?.inputs ?? [];
-  if (!kinds.length) return nothing;
+  if (!kinds.length) return state.look?.texts.length ? html`<p class="said-text">“${state.look.texts.join("” and “")}”</p>` : nothing; // a recorded run
   if (kinds[0] === "text") {
     const two = state.about.verbs.includes("embed") && !state.about.verbs.includes("generate");
     const field = (i, label) => html`<label class="field">${label}<textarea rows="2" spellcheck="false" .value=${state.texts[i] ?? ""} @input=${(event) => { state.texts[i] = event.target.value; state.file = null; }}
@@ -247,7 +245,7 @@ function heads() {
   return html`<section class="thumbs" aria-label="Heads"><div class="row"><h2>${look.heads.length} heads</h2><span class="spacer"></span>
       <label class="quiet">by <select aria-label="Order of the heads" @change=${(event) => { state.order = event.target.value; refresh(); }}><option value="behaviour" ?selected=${state.order === "behaviour"}>what they do</option><option value="layer" ?selected=${state.order === "layer"}>layer</option></select></label></div>
     <div class="grid">${list.map((head) => { const now = head.path === state.path && head.head === state.head; return html`<button class="thumb ${now ? "now" : ""}" aria-pressed=${now} @click=${() => pick(head.path, head.head, state.query)}
-      title=${meaningOf(head.label)} aria-label=${`${layerName(head.path)}, head ${head.head + 1}${head.label ? `: ${head.label}` : ""}`}>${thumb(index.get(`${head.path}/${head.head}`))}<span>${head.label || "mixed"}</span><small>${place(head.path)}·${head.head + 1}</small></button>`; })}</div></section>`;
+      title=${`${layerName(head.path)}, head ${head.head + 1}: ${meaningOf(head.label)}`} aria-label=${`${layerName(head.path)}, head ${head.head + 1}${head.label ? `: ${head.label}` : ""}`}>${thumb(index.get(`${head.path}/${head.head}`))}<span>${head.label || "mixed"}</span><small>${place(head.path)}·${head.head + 1}</small></button>`; })}</div></section>`;
 }
 const place = (path) => path.replace(/^(\w)\w*\.(\d+)\.(\w+)$/, (_, stack, number, kind) => `${stack}${Number(number) + 1}${kind === "cross" ? "×" : ""}`);
 /** What a head with this label does, in words. */
@@ -284,7 +282,7 @@ function tokens(layer) {
   const weights = state.row?.path === state.path ? state.row.all : [];
   const same = layer.queries === layer.keys;
   return html`<div class="who" role="group" aria-label="Query">${layer.query_labels.map((label, t) => html`<button class="token w${same ? Math.min(10, Math.round((weights[t] ?? 0) * 10)) : 0}" aria-pressed=${t === state.query} title=${same && weights[t] !== undefined ? percent(weights[t]) : ""} @click=${() => pick(state.path, state.head, t)}>${readable(label)}</button>`)}</div>
-    ${same ? html`<p class="quiet">Shaded by the weight that “${readable(layer.query_labels[state.query])}” gives them.</p>` : nothing}`;
+    <p class="quiet">${state.look.inputs?.[0] === "text" ? "The model reads tokens: words, or pieces of words. " : ""}${same ? `Shaded by the weight that “${readable(layer.query_labels[state.query])}” gives them.` : ""}</p>`;
 }
 function picture(layer) {
   const [rows, columns] = state.look.grid, prefix = state.look.prefix, pixels = state.look.image;
@@ -318,7 +316,7 @@ function numbers() {
   const biased = row.keys.some((key) => Math.abs(key.bias) > 1e-4);
   return html`<section class="numbers" aria-label="One row in numbers">
     <p class="query">“<b>${readable(row.label)}</b>” asks <span class="quiet">query ${row.query + 1} of head ${row.head + 1}, <i>β</i> = ${short(row.beta, 4)}</span></p>
-    <div class="scroll"><table class="attend"><thead><tr><td></td><th scope="col"><i>q·k</i></th><th scope="col" class="narrow-off">${biased ? html`<i>S</i>` : html`<i>β q·k</i>`}</th><th scope="col" class="a"><i>A</i></th></tr></thead>
+    <div class="scroll"><table class="attend"><thead><tr><td></td><th scope="col"><i>q·k</i> <small>score</small></th><th scope="col" class="narrow-off">${biased ? html`<i>S</i>` : html`<i>β q·k</i>`}</th><th scope="col" class="a"><i>A</i> <small>weight</small></th></tr></thead>
     <tbody>${row.keys.slice(0, 8).map((key) => html`<tr><th scope="row">${readable(key.label)}</th><td>${fixed(key.product)}</td><td class="narrow-off">${fixed(key.score)}</td>
       <td class="weight"><svg class="bar" viewBox="0 0 100 14" preserveAspectRatio="none" aria-hidden="true"><rect width=${Math.max(0.8, 100 * key.weight)} height="14" rx="1" /></svg><span class="num">${percent(key.weight)}</span></td></tr>`)}
       ${row.others.count + Math.max(0, row.keys.length - 8) > 0 ? html`<tr><th scope="row" class="quiet">${row.others.count + Math.max(0, row.keys.length - 8)} others</th><td></td><td class="narrow-off"></td><td class="weight"><svg class="bar" viewBox="0 0 100 14" aria-hidden="true"></svg><span class="num">${percent(Math.max(0, row.others.weight + row.keys.slice(8).reduce((sum, key) => sum + key.weight, 0)))}</span></td></tr>` : nothing}</tbody></table></div>
@@ -339,6 +337,7 @@ function answer() {
   const listed = now.options.length > 0 && (now.kind !== "text" || (state.texts[1] ?? "").trim());
   const label = now.kind !== "vector" && !look.verbs.includes("classify") ? name : (text) => text;
   return html`<section class="answers" aria-label="Answer"><h2>${now.kind === "vector" ? "How similar the model finds other sentences" : `What the model ${now.says}`}</h2>
+    ${look.verbs.includes("transcribe") ? html`<p class="quiet">Letter by letter, the most likely one each time. Live also uses a language model.</p>` : nothing}
     ${now.text ? html`<p class="said-text">“${now.text}”</p>` : now.kind === "text" && !look.answer.options.length ? html`<p class="quiet">Nothing that it could make out.</p>` : nothing}
     <p class="row"><label>${layerName(state.path)}, head ${state.head + 1}: <select aria-label="Change" @change=${(event) => { state.change = event.target.value; }}>${Object.entries(look.changes).map(([key, words]) => html`<option value=${key} ?selected=${state.change === key}>${words}</option>`)}</select></label>
       <button class="primary" @click=${switchHead}>${state.change === "off" ? "Switch this head off" : "Change this head"}</button>

@@ -18,14 +18,14 @@ export const state = {
   /** Where in a model this exercise comes from. */ origin: "",
 };
 
-let refresh = () => {};
+let refresh = (now = false) => {};
 /** @type {Set<() => void>} called after every change: the tour watches */
 export const watchers = new Set();
-const changed = () => { refresh(); watchers.forEach((watch) => watch()); };
+const changed = (now = false) => { refresh(now); watchers.forEach((watch) => watch()); };
 
 // -- opening -----------------------------------------------------------------------------------------------------------
 
-/** @param {{name: string, query: URLSearchParams}} where @param {() => void} redraw */
+/** @param {{name: string, query: URLSearchParams}} where @param {(now?: boolean) => void} redraw */
 export async function enter(where, redraw) {
   refresh = redraw;
   const packed = where.query.get("x");
@@ -94,7 +94,8 @@ function present(view, lane, mine) {
   selection.invalid = "";
   if (mine === version) { clearTimeout(staleTimer); staleTimer = 0; state.stale = false; }
   settle();
-  changed();
+  changed(true);
+  void document.body.offsetHeight; // laid out while the next frame is waited for
   painted(() => { if (mine === version) timing[lane] = performance.now() - timing.edited; if (!performance.getEntriesByName("usable").length) performance.mark("usable"); });
 }
 /** Calls back once the next frame has been laid out and painted. @param {() => void} callback */
@@ -127,12 +128,21 @@ async function decimals() {
   do {
     mine = version;
     try {
-      const view = await post("api/paper", { exercise: state.exercise, exact: false });
+      const view = await post("api/paper", { exercise: state.exercise, exact: false, explain: needed() });
       if (!(mine === version && timing.exact)) present(view, "decimals", mine);
     } catch (error) { failed(error, mine); }
   } while (mine !== version);
   busy = false;
 }
+
+/** The steps whose sums are on the page, which decimals come with; all of them until there is a page. */
+function needed() {
+  if (!state.view) return undefined;
+  const { symbol } = split(selection.at), head = state.view.attention?.heads[state.head];
+  return [...new Set([symbol, head?.product])].filter((each) => each && state.view.steps.some((step) => step.symbol === each));
+}
+/** @param {string} at */
+const explain = (at) => post("api/paper/cell", { exercise: state.exercise, address: at, exact: state.view.exact });
 
 /** @param {number} mine */
 async function exactly(mine) {
@@ -192,11 +202,8 @@ function typed(matrix) {
   return { ...matrix, text: matrix.text.map((row, i) => row.map((text, j) => { const own = at(i, j); return typeof own === "number" || typeof own === "string" ? String(own) : text; })) };
 }
 
-/** @param {string} symbol @param {number} i @param {number} j @param {string} text */
-export function edit(symbol, i, j, text) { editMany(symbol, [[i, j, text]], `${symbol}.${i + 1}.${j + 1}`); }
-
-/** @param {string} symbol @param {[number, number, string][]} cells @param {string} key */
-function editMany(symbol, cells, key) {
+/** @param {string} symbol @param {[number, number, string][]} cells @param {string} [key] edits with equal keys in quick succession are undone together */
+function edit(symbol, cells, key = cells.length === 1 ? `${symbol}.${cells[0][0] + 1}.${cells[0][1] + 1}` : "") {
   const matrix = state.view?.given.find((each) => each.symbol === symbol);
   if (!matrix) return;
   remember(key);
@@ -356,7 +363,7 @@ function betaControl() {
   const value = toNumber(beta.value), text = String(state.exercise.scale ?? "1/sqrt(dk)");
   const set = (b) => change({ scale: b === Infinity ? "inf" : Number(b.toFixed(2)) }, "scale");
   return html`<div class="beta">
-    <label for="beta"><i>β</i></label>
+    <label for="beta" title="The scores are multiplied by β before softargmax: 0 attends to all alike, ∞ to the largest score alone"><i>β</i> <small>scale</small></label>
     <button class="end" @click=${() => set(0)} aria-label="β = 0">0</button>
     <input id="beta" type="range" min="0" max=${TOP} step="1" .value=${String(toSlider(value))} aria-valuetext=${value === Infinity ? "infinity" : short(value, 3)}
       @input=${(event) => set(toBeta(Number(event.target.value)))}>
@@ -379,7 +386,7 @@ function look() {
   const move = attention.direct ? (kind, index, x, y, done) => {
     const symbol = { q: head.Q, k: head.K, v: head.V }[kind], row = kind === "q" ? t : index;
     const cells = [x, y].slice(0, kind === "v" ? widthOf(V) : attention.width).map((value, c) => /** @type {[number, number, string]} */ ([...place(row, c), String(value)]));
-    editMany(symbol, cells, `${symbol}.${row}`);
+    edit(symbol, cells, `${symbol}.${row}`);
     if (done) lastEdit.key = "";
   } : null;
   return {
@@ -419,7 +426,7 @@ function panel(shown) {
   return html`<section class="numbers" aria-label="Numbers">
     <p class="query"><b class="q"><i>q</i></b> = ${vector(Q, t, `q of ${attention.queries[t]}`, used)} <span class="quiet">the query of ${/^\d+$/.test(attention.queries[t]) ? word(attention.queries[t]) : html`“${attention.queries[t]}”`}</span></p>
     <div class="scroll"><table class="attend ${range(keys).some((s) => (cellAt(addressOf(head.product, t, s))?.how ?? "").length > 24) ? "long" : ""}">
-      <thead><tr><td></td><th scope="col" class="k"><i>k</i></th><th scope="col"><i>q·k</i></th><th scope="col" class="narrow-off"><i>β q·k</i></th><th scope="col" class="a"><i>A</i></th><th scope="col" class="v"><i>v</i></th></tr></thead>
+      <thead><tr><td></td><th scope="col" class="k"><i>k</i> <small>key</small></th><th scope="col"><i>q·k</i> <small>score</small></th><th scope="col" class="narrow-off"><i>β q·k</i> <small>scaled</small></th><th scope="col" class="a"><i>A</i> <small>weight</small></th><th scope="col" class="v"><i>v</i> <small>value</small></th></tr></thead>
       <tbody>${range(keys).map((s) => {
         const at = addressOf(head.product, t, s), cell = cellAt(at), weight = addressOf(head.A, t, s);
         return html`<tr class=${hidden[s] ? "hidden" : ""}>
@@ -496,11 +503,13 @@ function toolbar() {
 
 function dialog() {
   if (!state.menu) return nothing;
-  const close = () => { state.menu = null; changed(); };
+  const box = () => /** @type {HTMLDialogElement | null} */ (document.querySelector("dialog"));
+  const close = () => box()?.close();
+  queueMicrotask(() => { if (!box()?.open) box()?.showModal(); });
   const opened = async (text) => {
     try {
       const exercise = await post("api/paper/parse", { text });
-      state.menu = null;
+      close();
       await start("", exercise, exercise);
       address();
     } catch (error) { state.dialogProblem = error; changed(); }
@@ -516,9 +525,9 @@ function dialog() {
       html`<button @click=${async () => { try { const { text } = await post("api/paper/export", { exercise: state.exercise, format }); download(`${state.name || "exercise"}.${ending}`, text); close(); } catch (error) { state.dialogProblem = error; changed(); } }}>${label}</button>`)}</p>
     <p class="row"><button @click=${() => { share(); close(); }}>Copy the address of this page</button> <button @click=${close}>Cancel</button></p>`;
   const drop = async (event) => { event.preventDefault(); const file = event.dataTransfer?.files[0]; if (file) opened(await file.text()); };
-  return html`<div class="veil" @click=${(event) => { if (event.target === event.currentTarget) close(); }} @keydown=${(event) => { if (event.key === "Escape") close(); }}>
-    <div class="dialog" role="dialog" aria-modal="true" aria-labelledby="dialog-title" @dragover=${(event) => event.preventDefault()} @drop=${drop}>${body}
-    ${state.dialogProblem ? html`<p class="problem" role="alert">${state.dialogProblem.message}</p>` : nothing}</div></div>`;
+  return html`<dialog aria-labelledby="dialog-title" @click=${(event) => { if (event.target === event.currentTarget) close(); }} @close=${() => { state.menu = state.dialogProblem = null; changed(); }}>
+    <div @dragover=${(event) => event.preventDefault()} @drop=${drop}>${body}
+    ${state.dialogProblem ? html`<p class="problem" role="alert">${state.dialogProblem.message}</p>` : nothing}</div></dialog>`;
 }
 
 /** The number of the head that a step belongs to, where there are several. @param {any} matrix */
@@ -541,7 +550,7 @@ function steps() {
 export function template() {
   const view = state.view;
   if (!view) return html`${state.problem ? html`<p class="problem" role="alert">${state.problem.message}</p>` : html`<p class="quiet">Loading the exercise …</p>`}`;
-  link(view, nameOf, changed);
+  link(view, nameOf, changed, explain);
   const { attention } = view;
   const shown = attention ? look() : null;
   const said = sentence();

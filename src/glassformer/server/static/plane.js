@@ -93,7 +93,7 @@ export function plane(data) {
       const left = cx + dx - (anchor === "end" ? w : anchor === "middle" ? w / 2 : 0), right = left + w, y = cy + dy - 4;
       let bad = left < 2 || right > SIZE - 2 || y < 8 || y > SIZE - 4 ? 50 : 0;
       if (Math.abs(y - Y(0)) < 7 || (left < X(0) && right > X(0) && anchor !== "middle")) bad += 1.5;
-      for (const [tx, ty, r] of taken) if (tx + r > left && tx - r < right && Math.abs(ty - y) < r + 5) bad += 1 + (r > 12 ? 1 : 0);
+      for (const [tx, ty, r] of taken) if ((tx !== cx || ty !== cy) && tx + r > left && tx - r < right && Math.abs(ty - y) < r + 5) bad += 1 + (r > 12 ? 1 : 0);
       if (bad < cost) { cost = bad; best = { x: cx + dx, y: cy + dy, anchor, left, right, mid: y }; }
     }
     for (let x = best.left + 5; x < best.right; x += 10) taken.push([x, best.mid, 7]);
@@ -122,7 +122,7 @@ export function plane(data) {
       <g class="mark k ${data.hidden[i] ? "hidden" : ""} ${chosen(data.addresses.k[i], i) ? "used" : ""}" tabindex=${h.tab} role=${h.role} aria-label=${h.label}
         data-at=${data.addresses.k[i]} @pointerdown=${h.down} @keydown=${h.key} transform="translate(${X(k[0])} ${Y(k[1])})">
         <circle class="hit" r="13" /><path class="dot" d="M-5 -6 7 0 -5 6z" /></g>`; })}
-    <g class="mark h" data-at=${data.addresses.h} role="img" aria-label=${`output h at (${short(output[0])}, ${short(output[1])})`} transform="translate(${X(output[0])} ${Y(output[1])})"><circle class="hit" r="12" /><path class="under" d="M-7 -7 7 7M-7 7 7 -7" /><path class="cross" d="M-7 -7 7 7M-7 7 7 -7" /></g>
+    <g class="mark h" data-at=${data.addresses.h} role="img" aria-label=${`output h at (${short(output[0])}, ${short(output[1])})`} transform="translate(${X(output[0])} ${Y(output[1])})"><circle class="hit" r="12" /></g>
     ${(() => { const h = handle("q", 0, q, `query q of ${data.query}`); return svg`<g class="mark q" tabindex=${h.tab} role=${h.role} aria-label=${h.label} data-at=${data.addresses.q}
       @pointerdown=${h.down} @keydown=${h.key} transform="translate(${X(q[0])} ${Y(q[1])})"><circle class="hit" r="20" /><circle class="ring" r="9" /></g>`; })()}
     <g class="labels" aria-hidden="true">
@@ -130,6 +130,7 @@ export function plane(data) {
       ${valueLabels.map((l, i) => svg`<text class="v ${data.weights[i] === top ? "top" : ""}" x=${l.x} y=${l.y} text-anchor=${l.anchor}>${name(i)}</text>`)}
       <text class="q" x=${qLabel.x} y=${qLabel.y} text-anchor=${qLabel.anchor}>${data.move ? "q drag me" : "q"}</text>
       <text class="h" x=${hLabel.x} y=${hLabel.y} text-anchor=${hLabel.anchor}>h</text>
+      <g class="h" transform="translate(${X(output[0])} ${Y(output[1])})"><path class="under" d="M-7 -7 7 7M-7 7 7 -7" /><path class="cross" d="M-7 -7 7 7M-7 7 7 -7" /></g>
     </g>
   </svg>
   <p class="legend"><span class="q">● query</span> <span class="k">▸ key</span> <span class="v">● value, as large as its weight</span> <span class="h">✕ output</span>

@@ -11,11 +11,17 @@ let matrices = new Map();
 let nameOf = (at) => at;
 let changed = () => {};
 
-/** The page tells what is on it. @param {any} view @param {(at: string) => string} named @param {() => void} redraw */
-export function link(view, named, redraw) {
+/** The page tells what is on it. @param {any} view @param {(at: string) => string} named @param {() => void} redraw
+ * @param {(at: string) => Promise<any>} explain asks for the operands and the sum of a number that came without them */
+export function link(view, named, redraw, explain) {
   matrices = new Map([...(view?.given ?? []), ...(view?.steps ?? [])].map((matrix) => [matrix.symbol, matrix]));
   nameOf = named;
   changed = redraw;
+  const cell = selection.at ? cellAt(selection.at) : null;
+  if (!cell?.matrix.op || cell.explained) return;
+  const { matrix, row, column } = cell, line = ((matrix.cells ??= [])[row] ??= []);
+  line[column] = { operands: [], how: "" };
+  explain(selection.at).then((found) => { line[column] = found; changed(); announce(sentence()); }, () => { line[column] = undefined; });
 }
 
 /** @param {string} at */
@@ -36,6 +42,7 @@ export function cellAt(at) {
     math: matrix.math?.[row]?.[column] ?? null,
     text: matrix.text[row][column],
     value: matrix.value[row][column],
+    explained: !!explained,
     operands: explained?.operands ?? [],
     how: explained?.how ?? "",
   };
@@ -93,8 +100,11 @@ export function focusAt(at) {
 // One set of listeners for the whole page: numbers only carry data-at.
 const addressOf = (event) => event.target instanceof Element ? event.target.closest("[data-at]")?.getAttribute("data-at") ?? "" : "";
 
+/** Where the pointer rests: numbers that scroll under it are not pointed at. */
+let rest = [-1, -1];
+document.addEventListener("pointermove", (event) => { rest = [event.clientX, event.clientY]; }, { passive: true });
 document.addEventListener("pointerover", (event) => {
-  if (event.pointerType === "touch" || selection.pinned) return;
+  if (event.pointerType === "touch" || selection.pinned || (event.clientX === rest[0] && event.clientY === rest[1])) return;
   const at = addressOf(event);
   if (at) select(at);
   else if (selection.at && !document.activeElement?.matches("[data-at]")) release();
@@ -111,6 +121,9 @@ document.addEventListener("click", (event) => {
   if (!at) return;
   if (selection.pinned && selection.at === at) { selection.pinned = false; changed(); }
   else { selection.pinned = false; selection.at = ""; select(at, { pin: true }); }
+  const target = /** @type {Element} */ (event.target);
+  // the sentence may cover the number
+  if (selection.pinned && !target.matches("input")) requestAnimationFrame(() => requestAnimationFrame(() => target.scrollIntoView({ block: "nearest" })));
 });
 document.addEventListener("keydown", (event) => {
   const element = event.target;

@@ -71,6 +71,7 @@ const STEPS = [
   },
   {
     say: "Now a real model. Press “This row in a real model”, then switch one head off and watch the answer change.",
+    left: true, // the link is at the right
     done: () => seen.switched,
     after: () => "Same letters, same arithmetic, a trained model. Now do one yourself.",
   },
@@ -120,7 +121,7 @@ export const button = () => html`<button aria-pressed=${tour.on} @click=${toggle
 export function card() {
   if (!tour.on) return nothing;
   const step = STEPS[tour.at];
-  return html`<section class="tour" id="tour-card" tabindex="-1" aria-label="Tour" >
+  return html`<section class="tour ${step.left ? "left" : ""}" id="tour-card" tabindex="-1" aria-label="Tour">
     <div class="dots" aria-hidden="true">${STEPS.map((_, i) => html`<span class=${i < tour.at || (i === tour.at && tour.done) ? "full" : i === tour.at ? "now" : ""}></span>`)}</div>
     <p><b>${tour.at + 1}</b> ${step.say}</p>
     ${step.guess ? html`<p class="row">${(row()?.keys ?? []).map((word) => html`<button aria-pressed=${tour.guess === word} ?disabled=${tour.done} @click=${() => { tour.guess = word; check(); }}>${word}</button>`)}</p>` : nothing}
