@@ -159,7 +159,8 @@ def test_what_is_refused(bert: Path, seer: Path, picture: Path, tmp_path: Path, 
     (tmp_path / "b.png").write_text("no picture")
     refused(InputError, f"{tmp_path / 'b.png'} cannot be read", lambda: classify(model, tmp_path / "b.png"))
     refused(InputError, "top_k must be at least 1, got 0", lambda: classify(model, picture, top_k=0))
-    refused(InputError, "labels were given, but this ViT has its own classes", lambda: classify(model, picture, labels=["a"]))
+    own = "labels were given, but this ViT has its own classes"
+    refused(InputError, own, lambda: classify(model, picture, labels=["a"]))
     refused(InputError, "this Decoder cannot assign classes", lambda: classify(Decoder(decoder.tiny()), "a"))
     refused(InputError, "this model was not loaded", lambda: classify(ViT(vit.tiny()), picture))
     refused(InputError, "a text classifier was given a PosixPath", lambda: classify(load(bert), picture))
