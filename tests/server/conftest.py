@@ -99,9 +99,9 @@ def drop(page: Any, selector: str, name: str, data: bytes) -> None:
 
 
 def clip(server: Server) -> bytes:
-    """The first bundled recording, "Press 7 to delete this message.", as FLAC."""
+    """The first bundled recording, "...to reset your speaking volume to the default level.", as FLAC."""
     first = server.ask("GET", "api/clips")[1][0]
-    assert "delete" in first["says"]
+    assert "volume" in first["says"]
     with urllib.request.urlopen(f"{server.address}api/clips/{first['name']}", timeout=60) as response:
         return bytes(response.read())
 

@@ -10,7 +10,7 @@ import pytest
 
 from server.conftest import Server, clip, drop, until
 
-HEARD = "document.querySelector('.transcript').textContent.includes('delete')"
+HEARD = "document.querySelector('.transcript').textContent.includes('volume')"
 
 
 @pytest.mark.slow
@@ -84,4 +84,4 @@ def test_model_hears_the_microphone(spoken: Any, server: Server) -> None:
     spoken.wait_for_timeout(3500)
     spoken.get_by_role("button", name="Stop").click()
     until(spoken, f"document.querySelectorAll('.map .token').length !== {rows}", 60)
-    assert "delete" in spoken.locator(".said-text").inner_text()
+    assert "volume" in spoken.locator(".said-text").inner_text()

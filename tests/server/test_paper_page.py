@@ -172,6 +172,42 @@ def test_open_and_export(opened: Any, screen: Any) -> None:
 
 
 @pytest.mark.slow
+def test_a_dialog_keeps_the_focus_and_closes_on_escape(opened: Any) -> None:
+    page = opened(NEW)
+    page.get_by_role("button", name="Save", exact=True).focus()
+    page.keyboard.press("Enter")
+    until(page, "document.activeElement.closest('dialog') !== null")
+    page.keyboard.press("Escape")
+    page.locator("dialog").wait_for(state="detached")
+    assert page.evaluate("document.activeElement.textContent") == "Save"
+
+
+@pytest.mark.slow
+def test_pasted_cells_are_undone_together(opened: Any) -> None:
+    page = opened(NEW, permissions=["clipboard-read", "clipboard-write"])
+    settled(page)
+    page.evaluate("navigator.clipboard.writeText('1\\t2\\n3\\t4')")
+    page.locator(".editor [data-at='K.1.1']").focus()
+    page.keyboard.press("Control+v")
+    until(page, "JSON.stringify(glassformer.paper.state.exercise.K) === '[[1,2],[3,4],[0,2],[1,0]]'")
+    page.keyboard.press("Control+z")
+    until(page, "JSON.stringify(glassformer.paper.state.exercise.K) === '[[0,0],[2,1],[0,2],[1,0]]'")
+
+
+@pytest.mark.slow
+def test_numbers_that_scroll_under_the_pointer_are_not_selected(opened: Any) -> None:
+    page = opened("#/paper/two-heads", height=600)
+    settled(page)
+    page.mouse.move(400, 300)
+    page.mouse.move(402, 302)
+    for step in ("Q1", "A1", "H2", "O"):
+        page.locator(f"#step-{step} [data-at='{step}.1.1']").focus()
+        page.wait_for_timeout(300)
+        assert page.evaluate("document.activeElement.dataset.at") == f"{step}.1.1"
+        assert page.locator(".num.at").first.get_attribute("data-at") == f"{step}.1.1"
+
+
+@pytest.mark.slow
 def test_a_number_is_dragged_sideways(opened: Any) -> None:
     page = opened("#/paper/first-look")
     field = page.get_by_label("k of cat, coordinate 1").first

@@ -213,7 +213,7 @@ def test_a_recording_is_heard_while_it_plays(opened: Any, screen: Any) -> None:
     page.locator("option").first.wait_for(state="attached", timeout=60_000)
     page.get_by_role("button", name="Play").click()
     page.get_by_text("complete").wait_for(timeout=90_000)
-    assert "delete this message" in page.locator(".transcript").inner_text()
+    assert "speaking volume" in page.locator(".transcript").inner_text()
     assert page.evaluate("document.querySelector('.live-map').width") > 20
 
 

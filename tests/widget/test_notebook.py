@@ -128,7 +128,7 @@ def test_live_and_compare_work_over_messages(hosted: Any) -> None:
     frame.get_by_role("link", name="Live", exact=True).click()
     frame.get_by_role("button", name="Play").click()
     frame.get_by_text(", complete").wait_for(timeout=60_000)
-    assert "delete" in frame.locator(".transcript").inner_text()
+    assert "volume" in frame.locator(".transcript").inner_text()
     assert frame.locator(".live-map").evaluate("(map) => map.width") > 20
 
 

@@ -168,7 +168,7 @@ async def grade(body: Grade, work: Worked) -> Response:
 @router.post("/check/hint", response_model=Data)
 async def hint(body: Hint, work: Worked) -> Response:
     """Help with one step: its formula, the operands of a cell, the cell itself."""
-    arguments = {"symbol": body.symbol, "level": body.level, "row": body.row, "column": body.column}
+    arguments: dict[str, Any] = {"symbol": body.symbol, "level": body.level, "row": body.row, "column": body.column}
     return await work.exact("hint", data=body.exercise, **arguments)
 
 

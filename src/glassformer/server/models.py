@@ -38,7 +38,7 @@ Result = TypeVar("Result")
 SHIPPED = FilePath(__file__).parents[1] / "checkpoints" / "shipped"
 KEPT = 8  # looks that are remembered
 CLIPS = 6  # bundled recordings that are offered
-FIRST_CLIP = "vm-delete"  # "Press 7 to delete this message."
+FIRST_CLIP = "confbridge-rest-talk-vol-out"  # "...to reset your speaking volume to the default level."
 
 EXAMPLES: dict[str, list[str]] = {
     "writer": ["The cat sat by the king, because it"],
