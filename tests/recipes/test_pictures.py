@@ -73,6 +73,29 @@ def test_a_trained_model_is_calibrated_and_measured(
     assert classify(load(tmp_path / "run" / "model"), shown[0]).out_of_distribution is False
 
 
+def test_a_candidate_of_objects_starts_from_the_shipped_convolutions_and_keeps_them(
+    recipe: Any, objective: ImageClassification
+) -> None:
+    search = recipe("objects_search")
+    teacher = load(HERE / "objects").eval()
+    model = search.candidate(teacher, 6, 1, 8)
+    assert model.config.grid == (4, 4)
+    X, y = torch.randn(2, 3, 32, 32, generator=torch.Generator().manual_seed(0)), torch.tensor([0, 1])
+    distillation = search.Distillation(
+        train=objective.train, val=objective.val, mean=objective.mean, std=objective.std, teacher=teacher
+    )
+    loss = distillation.loss(model, {"X": X, "y": y})
+    with torch.no_grad():
+        expected = -(teacher(X).softmax(-1) * model(X).log_softmax(-1)).sum()
+    assert float(loss.detach()) == pytest.approx(float(expected), rel=1e-4)
+    loss.backward()
+    assert all(weight.grad is None for weight in (*model.stem.parameters(), *teacher.parameters()))
+    assert all(weight.grad is not None for weight in model.encoder.parameters())
+    for own, other in zip(model.train().stem, teacher.stem[:6], strict=True):
+        assert torch.equal(own.W.weight, other.W.weight)
+        assert not own.norm.training
+
+
 def test_the_expected_calibration_error(recipe: Any) -> None:
     error = recipe("pictures").expected_calibration_error
     sure = torch.tensor([[9.0, -9.0]] * 4)
