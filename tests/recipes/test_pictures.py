@@ -135,6 +135,15 @@ def test_objects_is_as_good_as_its_card_says() -> None:
 
 
 @pytest.mark.slow
+def test_uniform_attention_costs_objects_what_its_card_says(recipe: Any) -> None:
+    pictures = recipe("pictures")
+    said = json.loads((HERE / "objects" / "measured.json").read_text())["uniform_attention"]
+    test = Images.open(fetch("cifar10") / "test", channels=3)
+    shown, y = pictures.opened(test, order.spread(len(test), said.pop("images")))
+    assert pictures.ablations(load(HERE / "objects"), shown, y) == pytest.approx(said, abs=0.002)
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "own", "other"), [("digits", "mnist", "fashion"), ("objects", "cifar10", "mnist")])
 def test_unknown_pictures_are_detected_as_often_as_the_card_says(name: str, own: str, other: str, recipe: Any) -> None:
     pictures = recipe("pictures")
