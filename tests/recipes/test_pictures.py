@@ -118,13 +118,27 @@ def test_digits_is_as_good_as_its_card_says(recipe: Any) -> None:
     assert found["images"] == said["held_out"]["images"] == 10_000
     assert found["accuracy"] == pytest.approx(said["held_out"]["accuracy"], abs=1e-3)
     assert found["accuracy"] >= 0.985
-    if "varied" in said["held_out"]:
-        module, pictures = recipe("digits"), recipe("pictures")
-        test = Images.open(fetch("mnist") / "test", channels=1)
-        shown, y = pictures.opened(test, order.spread(len(test), said["held_out"]["varied"]["images"]))
-        for name, varied in module.variations(shown).items():
-            share = float((pictures.predicted(load(HERE / "digits"), varied)[0].argmax(-1) == y).float().mean())
-            assert share == pytest.approx(said["held_out"]["varied"][name], abs=0.005)
+    module, pictures = recipe("digits"), recipe("pictures")
+    test = Images.open(fetch("mnist") / "test", channels=1)
+    shown, y = pictures.opened(test, order.spread(len(test), said["held_out"]["varied"]["images"]))
+    for name, varied in module.variations(shown).items():
+        share = float((pictures.predicted(load(HERE / "digits"), varied)[0].argmax(-1) == y).float().mean())
+        assert share == pytest.approx(said["held_out"]["varied"][name], abs=0.005)
+
+
+@pytest.mark.slow
+def test_digits_is_selected_and_calibrated_on_training_images_that_are_held_out(recipe: Any) -> None:
+    said = json.loads((HERE / "digits" / "measured.json").read_text())
+    train, val = recipe("digits").parts()
+    assert {len(train), len(val)} == {55_000, 5_000}
+    assert not set(train.files) & set(val.files)
+    pictures, model = recipe("pictures"), load(HERE / "digits")
+    calibration, fitted = pictures.calibrate(model, train, val, range(len(val)))
+    assert fitted == pytest.approx(said["calibration"], abs=0.01)
+    shipped = calibration_of(model)
+    assert shipped is not None
+    assert shipped.temperature == pytest.approx(calibration.temperature, abs=1e-3)
+    assert shipped.threshold == pytest.approx(calibration.threshold, rel=1e-3)
 
 
 @pytest.mark.slow
