@@ -193,7 +193,7 @@ def fields(measured: dict[str, Any]) -> dict[str, Any]:
     own, words = measured["held_out"], measured["stages"]["words"]
     kinds = {
         "**this model**": own,
-        "masked language modelling alone": words["held_out"],
+        "after stage 1, masked language modelling": words["held_out"],
         "TF-IDF": own["bags"]["tfidf"],
         "word counts": own["bags"]["counts"],
     }

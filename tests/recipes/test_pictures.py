@@ -73,6 +73,29 @@ def test_a_trained_model_is_calibrated_and_measured(
     assert classify(load(tmp_path / "run" / "model"), shown[0]).out_of_distribution is False
 
 
+def test_a_candidate_of_objects_starts_from_the_shipped_convolutions_and_keeps_them(
+    recipe: Any, objective: ImageClassification
+) -> None:
+    search = recipe("objects_search")
+    teacher = load(HERE / "objects").eval()
+    model = search.candidate(teacher, 6, 1, 8)
+    assert model.config.grid == (4, 4)
+    X, y = torch.randn(2, 3, 32, 32, generator=torch.Generator().manual_seed(0)), torch.tensor([0, 1])
+    distillation = search.Distillation(
+        train=objective.train, val=objective.val, mean=objective.mean, std=objective.std, teacher=teacher
+    )
+    loss = distillation.loss(model, {"X": X, "y": y})
+    with torch.no_grad():
+        expected = -(teacher(X).softmax(-1) * model(X).log_softmax(-1)).sum()
+    assert float(loss.detach()) == pytest.approx(float(expected), rel=1e-4)
+    loss.backward()
+    assert all(weight.grad is None for weight in (*model.stem.parameters(), *teacher.parameters()))
+    assert all(weight.grad is not None for weight in model.encoder.parameters())
+    for own, other in zip(model.train().stem, teacher.stem[:6], strict=True):
+        assert torch.equal(own.W.weight, other.W.weight)
+        assert not own.norm.training
+
+
 def test_the_expected_calibration_error(recipe: Any) -> None:
     error = recipe("pictures").expected_calibration_error
     sure = torch.tensor([[9.0, -9.0]] * 4)
@@ -95,13 +118,27 @@ def test_digits_is_as_good_as_its_card_says(recipe: Any) -> None:
     assert found["images"] == said["held_out"]["images"] == 10_000
     assert found["accuracy"] == pytest.approx(said["held_out"]["accuracy"], abs=1e-3)
     assert found["accuracy"] >= 0.985
-    if "varied" in said["held_out"]:
-        module, pictures = recipe("digits"), recipe("pictures")
-        test = Images.open(fetch("mnist") / "test", channels=1)
-        shown, y = pictures.opened(test, order.spread(len(test), said["held_out"]["varied"]["images"]))
-        for name, varied in module.variations(shown).items():
-            share = float((pictures.predicted(load(HERE / "digits"), varied)[0].argmax(-1) == y).float().mean())
-            assert share == pytest.approx(said["held_out"]["varied"][name], abs=0.005)
+    module, pictures = recipe("digits"), recipe("pictures")
+    test = Images.open(fetch("mnist") / "test", channels=1)
+    shown, y = pictures.opened(test, order.spread(len(test), said["held_out"]["varied"]["images"]))
+    for name, varied in module.variations(shown).items():
+        share = float((pictures.predicted(load(HERE / "digits"), varied)[0].argmax(-1) == y).float().mean())
+        assert share == pytest.approx(said["held_out"]["varied"][name], abs=0.005)
+
+
+@pytest.mark.slow
+def test_digits_is_selected_and_calibrated_on_training_images_that_are_held_out(recipe: Any) -> None:
+    said = json.loads((HERE / "digits" / "measured.json").read_text())
+    train, val = recipe("digits").parts()
+    assert {len(train), len(val)} == {55_000, 5_000}
+    assert not set(train.files) & set(val.files)
+    pictures, model = recipe("pictures"), load(HERE / "digits")
+    calibration, fitted = pictures.calibrate(model, train, val, range(len(val)))
+    assert fitted == pytest.approx(said["calibration"], abs=0.01)
+    shipped = calibration_of(model)
+    assert shipped is not None
+    assert shipped.temperature == pytest.approx(calibration.temperature, abs=1e-3)
+    assert shipped.threshold == pytest.approx(calibration.threshold, rel=1e-3)
 
 
 @pytest.mark.slow
@@ -109,6 +146,15 @@ def test_objects_is_as_good_as_its_card_says() -> None:
     found, said = answered("objects", "cifar10")
     assert found["images"] == said["held_out"]["images"] == 10_000
     assert found["accuracy"] == pytest.approx(said["held_out"]["accuracy"], abs=1e-3)
+
+
+@pytest.mark.slow
+def test_uniform_attention_costs_objects_what_its_card_says(recipe: Any) -> None:
+    pictures = recipe("pictures")
+    said = json.loads((HERE / "objects" / "measured.json").read_text())["uniform_attention"]
+    test = Images.open(fetch("cifar10") / "test", channels=3)
+    shown, y = pictures.opened(test, order.spread(len(test), said.pop("images")))
+    assert pictures.ablations(load(HERE / "objects"), shown, y) == pytest.approx(said, abs=0.002)
 
 
 @pytest.mark.slow

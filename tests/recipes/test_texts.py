@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from glassformer.checkpoints import load
+from glassformer.data import Pairs
 from glassformer.data.sources import fetch, unpack
 from glassformer.pipelines import embed, evaluate, generate, translate
 from glassformer.pipelines.loading import HERE
@@ -95,12 +96,19 @@ def test_what_is_shipped_is_small_and_says_what_it_is(name: str) -> None:
 
 
 @pytest.mark.slow
-def test_the_translator_is_as_good_as_it_says() -> None:
-    part = told("translator")["held_out"]
-    found = evaluate(load(HERE / "translator"), fetch("tatoeba-en-fr"), limit=part["sentences"])
-    assert found["sentences"] == part["sentences"]
-    assert found["bleu"] == pytest.approx(part["bleu"], abs=0.5)
-    assert found["chrf"] == pytest.approx(part["chrf"], abs=0.5)
+def test_the_translator_is_as_good_as_it_says(recipe: Any) -> None:
+    said, model, data = told("translator")["held_out"], load(HERE / "translator"), fetch("tatoeba-en-fr")
+    found = evaluate(model, data, limit=said["sentences"])
+    assert found["sentences"] == said["sentences"]
+    assert found["bleu"] == pytest.approx(said["bleu"], abs=0.5)
+    assert found["chrf"] == pytest.approx(said["chrf"], abs=0.5)
+    train, test = (Pairs.open(data / f"{part}.tsv") for part in ("train", "test"))
+    measured = recipe("translator").measure(model, train, test)
+    for part in ("one_word_from_a_training_sentence", "rest"):
+        assert measured[part]["sentences"] == said[part]["sentences"]
+        assert measured[part]["bleu"] == pytest.approx(said[part]["bleu"], abs=0.5)
+    assert measured["everyday"]["phrases"] == said["everyday"]["phrases"]
+    assert measured["everyday"]["right"] == pytest.approx(said["everyday"]["right"], abs=1)
 
 
 @pytest.mark.slow
