@@ -297,7 +297,8 @@ def circumstances(results: dict[str, Any]) -> str:
         f"{card['processor']}, {card['threads']} threads, {results['clock']}, {results['date']}, commit "
         f"{card['commit']}, load average up to {max(loads, default=0):.1f}. Limits: reads of "
         f"{machine['bytes_per_second'] / 1e9:.0f} GB/s, products of "
-        f"{machine['fp32_operations_per_second'] / 1e9:.0f} GFLOP/s in fp32 and {machine['int8_operations_per_second'] / 1e9:.0f} GOP/s in int8.{missing}{errors}"
+        f"{machine['fp32_operations_per_second'] / 1e9:.0f} GFLOP/s in fp32 and "
+        f"{machine['int8_operations_per_second'] / 1e9:.0f} GOP/s in int8.{missing}{errors}"
     )
 
 
