@@ -1,12 +1,13 @@
 """Speed beside the libraries that people pick for speed, as ratios, every contender in turn in one run.
 
-    .venv/bin/python benchmarks/peers.py [--only NAME ...] [--rounds N] [--threads N] [--cpu-time] [--again]
-                                         [--output FILE] [--update] [--list]
+    .venv/bin/python benchmarks/peers.py [--only NAME ...] [--minutes N] [--rounds N] [--threads N] [--cpu-time]
+                                         [--again] [--short] [--output FILE] [--update] [--list]
 
 Installs its peers (the extra `peers`) into an environment of its own, wheels only, and names those that cannot be
 installed. Every contender runs in a process of its own and waits for its turn; the best of its turns counts. Finished
 workloads are kept in results/peers-DATE.json, so an interrupted run continues there; --again measures anew. --update
-rewrites the table in README.md. Results are reliable on an idle machine only; on a busy one use --threads 1 --cpu-time.
+rewrites the tables in README.md and docs/runtime.md. Results are reliable on an idle machine only; on a busy one use
+--threads 1 --cpu-time. --short runs every contender once on a small input, to see that it works.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ import sys
 import time
 import tomllib
 import traceback
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
@@ -31,7 +33,7 @@ PEERS = tuple(tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["proje
 SAME = ("torch", "transformers", "tokenizers", "onnxruntime", "numpy", "onnx", "onnxscript", "safetensors")
 FETCHED = ("all-minilm-l6-v2", "whisper-tiny.en", "stories15m", "smollm2-135m")
 INSTALL_SECONDS = 400
-BUDGET = 75.0  # seconds of turns of one workload
+MINUTES = 25.0
 
 
 # ---- the peers' environment ------------------------------------------------------------------------------------------
@@ -48,7 +50,7 @@ def environment() -> tuple[Path, dict[str, str]]:
     CACHE.mkdir(parents=True, exist_ok=True)
     subprocess.run([sys.executable, "-m", "venv", "--clear", str(place)], check=True)
     site = next((place / "lib").glob("python*")) / "site-packages"
-    inherited = [path for path in sys.path if path.endswith("site-packages")] + [str(ROOT / "src")]
+    inherited = [str(Path(path).resolve()) for path in sys.path if path.endswith("site-packages")]
     (site / "inherited.pth").write_text("\n".join(inherited) + "\n", encoding="utf-8")
     same = []
     for name in SAME:
@@ -104,7 +106,7 @@ def work(name: str, contender: str) -> None:
         torch.set_num_threads(THREADS)
         clock = time.process_time if CPU_TIME else time.perf_counter
         ready = every()[name].contenders[contender]()
-        ready.run()
+        (ready.warm or ready.run)()
         answer(facts=dict(ready.facts))
         for _ in sys.stdin:
             start = clock()
@@ -129,14 +131,13 @@ class Child:
 
     @classmethod
     def start(cls, python: Path, name: str, contender: str, log: IO[str]) -> Child:
+        """Start loading; the first answer says that it is done."""
         command = [str(python), __file__, "--worker", name, contender]
         variables = {"HF_HUB_OFFLINE": "1", "TQDM_DISABLE": "1", "PYTHONPATH": str(ROOT / "src"),
                      "TOKENIZERS_PARALLELISM": "false" if os.environ["OMP_NUM_THREADS"] == "1" else "true"}  # fmt: skip
         pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": log, "text": True}
         process = subprocess.Popen(command, env={**os.environ, **variables}, **pipes)
-        child = cls(process, {}, [])
-        child.facts = child.hear().get("facts", {})
-        return child
+        return cls(process, {}, [])
 
     def hear(self) -> dict[str, Any]:
         assert self.process.stdout is not None
@@ -158,8 +159,11 @@ class Child:
         self.process.wait()
 
 
-def measure(python: Path, name: str, rounds: int | None) -> dict[str, Any]:
-    """The best time of each contender of a workload, and why others have none."""
+def measure(python: Path, name: str, rounds: int | None, until: float) -> dict[str, Any]:
+    """The best time of each contender of a workload, and why others have none.
+
+    Contenders load side by side and then take turns, at least one each, until the clock shows `until`.
+    """
     from workloads import every
 
     workload = every()[name]
@@ -168,12 +172,14 @@ def measure(python: Path, name: str, rounds: int | None) -> dict[str, Any]:
         try:
             for contender in workload.contenders:
                 children[contender] = Child.start(python, name, contender, log)
-            start, turns = time.perf_counter(), rounds or workload.rounds
-            for turn in range(turns):
+            for child in children.values():
+                child.facts = child.hear().get("facts", {})
+            for turn in range(rounds or workload.rounds):
+                start = time.perf_counter()
                 for child in list(children.values())[:: 1 if turn % 2 == 0 else -1]:
                     time.sleep(0.05)  # threads of the one before stop spinning
                     child.turn()
-                if time.perf_counter() - start > BUDGET:
+                if 2 * time.perf_counter() - start > until:  # another round would take too long
                     break
         finally:
             for child in children.values():
@@ -235,86 +241,119 @@ def rows(results: dict[str, Any]) -> list[dict[str, Any]]:
 
     found = []
     for name, workload in every().items():
-        measured = results["workloads"].get(name)
-        if measured is None:
-            continue
+        measured = results["workloads"].get(name, {"seconds": {}, "facts": {}})
         seconds = measured["seconds"]
         peers = {peer: s for peer, s in seconds.items() if not peer.startswith("glassformer")}
         for ours in dict.fromkeys(target.ours for target in workload.targets):
-            if ours not in seconds:
-                continue
-            own = seconds[ours]
+            own = seconds.get(ours)
             wanted = [target for target in workload.targets if target.ours == ours]
-            ratios = {peer: own / s for peer, s in peers.items()} | ({"real time": own} if workload.unit == "×" else {})
-            limit = limit_of(workload, ours, results["limits"])
+            ratios = {} if own is None else {peer: own / s for peer, s in peers.items()}
+            if own is not None and workload.unit == "×":
+                ratios["real time"] = own
+            ratios["the best int8 peer"] = max((r for peer, r in ratios.items() if "int8" in peer), default=None)
+            limit = None if own is None else limit_of(workload, ours, results["limits"])
             found.append(
                 {
-                    "title": workload.title,
-                    "ours": ours,
+                    "title": workload.title + ("" if ours.split()[-1] in workload.title else f" ({ours})"),
                     "seconds": own,
                     "unit": workload.unit,
                     "ratios": ratios,
-                    "best": min(peers, key=lambda peer: peers[peer]) if peers else None,
-                    "today": workload.today if workload.today in peers else None,
-                    "limit": None if limit is None else own / limit,
+                    "best": min(peers, key=lambda peer: peers[peer]) if own is not None and peers else None,
+                    "today": workload.today if own is not None and workload.today in peers else None,
+                    "limit": None if own is None or limit is None else own / limit,
                     "targets": [(t.peer, t.ratio, ratios.get(t.peer)) for t in wanted],
                     "cosine": measured["facts"].get(ours, {}).get("cosine"),
+                    "limited_by": workload.limited_by,
                 }
             )
     return found
 
 
-def shown(seconds: float, unit: str) -> str:
+def shown(seconds: float | None, unit: str) -> str:
+    if seconds is None:
+        return "not measured"
     return {"ms": f"{1e3 * seconds:,.1f} ms", "s": f"{seconds:,.1f} s", "×": f"{seconds:.3f} ×"}[unit]
 
 
-def table(results: dict[str, Any]) -> str:
-    """Markdown: ours, the fastest peer, what people use today and the machine's limit, as ratios of time."""
-    columns = ("workload", "ours", "× fastest peer", "× what people use today", "× machine's limit", "target")
-    lines = [f"| {' | '.join(columns)} |", "|---" * len(columns) + "|"]
-    for row in rows(results):
-        best, today = row["best"], row["today"]
-        targets = "; ".join(
-            f"{'met' if r is not None and r <= wanted else 'missed' if r is not None else 'not measured'}: "
-            f"{'–' if r is None else f'{r:.2f}'} of ≤ {wanted:g} × {peer}"
-            for peer, wanted, r in row["targets"]
-        )
-        title = row["title"] + ("" if row["ours"].split()[-1] in row["title"] else f" ({row['ours']})")
-        cells = [
-            title,
-            shown(row["seconds"], row["unit"]),
-            "–" if best is None else f"{row['ratios'][best]:.2f} ({best})",
-            "–" if today is None else f"{row['ratios'][today]:.2f} ({today})",
-            "–" if row["limit"] is None else f"{row['limit']:.1f}",
-            targets,
-        ]
-        lines.append("| " + " | ".join(cells) + " |")
+def verdict(ratio: float | None, wanted: float) -> str:
+    return "not measured" if ratio is None else "met" if ratio <= wanted else f"missed by {ratio / wanted - 1:.0%}"
+
+
+def markdown(columns: Sequence[str], lines: Iterable[Sequence[str]]) -> str:
+    return "\n".join("| " + " | ".join(cells) + " |" for cells in (columns, ["---"] * len(columns), *lines))
+
+
+def circumstances(results: dict[str, Any]) -> str:
+    """The machine, the clock and the limits, and which peers are missing or failed."""
     card, machine = results["card"], results["limits"]
     missing = "".join(f" Missing: {name} ({why})." for name, why in results["missing"].items())
     errors = "".join(
-        f" {contender} did not run ({why})."
-        for measured in results["workloads"].values()
+        f" {contender} did not run in {name} ({why})."
+        for name, measured in results["workloads"].items()
         for contender, why in measured["errors"].items()
     )
-    lines.append("")
-    lines.append(
-        f"{card['processor']}, {card['threads']} threads, {results['clock']}, {results['date']}; below 1 is "
-        f"faster than the peer. Limits: reads of {machine['bytes_per_second'] / 1e9:.0f} GB/s, products of "
-        f"{machine['fp32_operations_per_second'] / 1e9:.0f} "
-        f"GFLOP/s in fp32 and {machine['int8_operations_per_second'] / 1e9:.0f} GOP/s in int8.{missing}{errors}"
+    loads = [measured["load"] for measured in results["workloads"].values()]
+    return (
+        f"{card['processor']}, {card['threads']} threads, {results['clock']}, {results['date']}, commit "
+        f"{card['commit']}, load average up to {max(loads, default=0):.1f}. Limits: reads of "
+        f"{machine['bytes_per_second'] / 1e9:.0f} GB/s, products of "
+        f"{machine['fp32_operations_per_second'] / 1e9:.0f} GFLOP/s in fp32 and "
+        f"{machine['int8_operations_per_second'] / 1e9:.0f} GOP/s in int8.{missing}{errors}"
     )
-    return "\n".join(lines)
+
+
+def summary_table(results: dict[str, Any]) -> str:
+    """For README.md: ours, the fastest peer, what people use today and the machine's limit, as ratios of time."""
+    lines = []
+    for row in rows(results):
+        best, today, ratios = row["best"], row["today"], row["ratios"]
+        targets = "; ".join(
+            f"{'–' if r is None else f'{r:.2f}'} of {wanted:g} × {peer}: {verdict(r, wanted)}"
+            for peer, wanted, r in row["targets"]
+        )
+        lines.append(
+            (
+                row["title"],
+                shown(row["seconds"], row["unit"]),
+                "–" if best is None else f"{ratios[best]:.2f} ({best})",
+                "–" if today is None else f"{ratios[today]:.2f} ({today})",
+                "–" if row["limit"] is None else f"{row['limit']:.1f}",
+                targets,
+            )
+        )
+    columns = ("workload", "ours", "× fastest peer", "× what people use today", "× machine's limit", "target")
+    return f"{markdown(columns, lines)}\n\n{circumstances(results)} Below 1 is faster than the peer."
+
+
+def limits_table(results: dict[str, Any]) -> str:
+    """For docs/runtime.md: each target, how far it is, and what limits it."""
+    lines = []
+    for row in rows(results):
+        for peer, wanted, ratio in row["targets"]:
+            measured = "not measured" if ratio is None else f"{ratio:.2f} × {peer}"
+            cosine = "" if row["cosine"] is None else f"{row['cosine']:.5f}"
+            lines.append((row["title"], measured, f"{wanted:g}", verdict(ratio, wanted), cosine, row["limited_by"]))
+    columns = ("workload", "time", "target", "", "cosine to fp32", "what limits it")
+    return f"{markdown(columns, lines)}\n\n{circumstances(results)}"
+
+
+def rewrite(path: Path, table: str) -> None:
+    """Put the table between its marks in a file."""
+    before, _, rest = path.read_text(encoding="utf-8").partition(BEGIN)
+    path.write_text(f"{before}{BEGIN}{table}\n{END}{rest.partition(END)[2]}", encoding="utf-8")
 
 
 def main() -> None:
     options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     options.add_argument("--only", nargs="+", metavar="NAME", help="Workloads to measure; a prefix selects several.")
+    options.add_argument("--minutes", type=float, default=MINUTES, help="Time for all workloads; each has its turn.")
     options.add_argument("--rounds", type=int, help="Turns of each contender. Defaults to the workload's own number.")
     options.add_argument("--threads", type=int, default=2, help="Threads of every contender.")
     options.add_argument("--cpu-time", action="store_true", help="Processor time instead of the clock's.")
     options.add_argument("--output", type=Path, help="Results. Defaults to results/peers-DATE.json.")
     options.add_argument("--again", action="store_true", help="Measure workloads that already have results of today.")
-    options.add_argument("--update", action="store_true", help="Rewrite the table in README.md.")
+    options.add_argument("--short", action="store_true", help="Run every contender once on a small input.")
+    options.add_argument("--update", action="store_true", help="Rewrite the tables in README.md and docs/runtime.md.")
     options.add_argument("--list", action="store_true", help="List the workloads and their contenders.")
     options.add_argument("--worker", nargs=2, metavar=("WORKLOAD", "CONTENDER"), help=argparse.SUPPRESS)
     wanted = options.parse_args()
@@ -322,6 +361,9 @@ def main() -> None:
         return work(*wanted.worker)
     os.environ |= {"OMP_NUM_THREADS": str(wanted.threads), "GLASSFORMER_PEERS": str(CACHE)}
     os.environ |= {"GLASSFORMER_CPU_TIME": "1"} if wanted.cpu_time else {}
+    os.environ |= {"GLASSFORMER_SHORT": "1"} if wanted.short else {}
+    if wanted.short and wanted.update:
+        options.error("--short measures nothing that --update could write")
     from workloads import every
 
     names = [name for name in every() if not wanted.only or any(name.startswith(one) for one in wanted.only)]
@@ -335,28 +377,30 @@ def main() -> None:
     python, missing = environment()
     for model in FETCHED:
         fetch(model)
-    path = wanted.output or ROOT / "results" / f"peers-{time.strftime('%Y-%m-%d')}.json"
+    name = f"peers-{'short' if wanted.short else time.strftime('%Y-%m-%d')}.json"
+    path = wanted.output or (CACHE if wanted.short else ROOT / "results") / name
     results = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {"workloads": {}}
     results |= {"date": time.strftime("%Y-%m-%d"), "card": card() | {"threads": wanted.threads}, "missing": missing}
     results["clock"] = "processor time" if wanted.cpu_time else "best time by the clock"
     results["versions"] = versions(python)
     if "limits" not in results or wanted.again:
         results["limits"] = limits()
-    for name in names:
-        if name in results["workloads"] and not wanted.again:
-            continue
+    left = [name for name in names if wanted.again or name not in results["workloads"]]
+    end = time.perf_counter() + 60 * wanted.minutes
+    for i, name in enumerate(left):
         start = time.perf_counter()
-        results["workloads"][name] = found = measure(python, name, wanted.rounds)
+        until = start + (end - start) / (len(left) - i)
+        results["workloads"][name] = found = measure(python, name, 1 if wanted.short else wanted.rounds, until)
         part = path.with_suffix(".part")
         part.write_text(json.dumps(results, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
         os.replace(part, path)
         seconds = ", ".join(f"{key} {1e3 * value:,.1f} ms" for key, value in found["seconds"].items())
         print(f"{name}: {seconds} [{time.perf_counter() - start:.0f} s]", *found["errors"].items(), flush=True)
-    print(table(results))
+    if not wanted.short:
+        print(summary_table(results))
     if wanted.update:
-        readme = ROOT / "README.md"
-        before, _, rest = readme.read_text(encoding="utf-8").partition(BEGIN)
-        readme.write_text(f"{before}{BEGIN}{table(results)}\n{END}{rest.partition(END)[2]}", encoding="utf-8")
+        rewrite(ROOT / "README.md", summary_table(results))
+        rewrite(ROOT / "docs" / "runtime.md", limits_table(results))
     return None
 
 

@@ -13,17 +13,22 @@ from typing import Any, NamedTuple
 
 THREADS = int(os.environ["OMP_NUM_THREADS"])
 CPU_TIME = "GLASSFORMER_CPU_TIME" in os.environ
+SHORT = "GLASSFORMER_SHORT" in os.environ  # small inputs, to see that every contender runs
 
 
 class Ready(NamedTuple):
-    """`run` does the work once; if it returns a number, that is the time in seconds instead of the clock's."""
+    """`run` does the work once; if it returns a number, that is the time in seconds instead of the clock's.
+
+    `warm` is called once before the first turn, if the whole work would take long.
+    """
 
     run: Callable[[], Any]
     facts: Mapping[str, Any] = {}
+    warm: Callable[[], Any] | None = None
 
 
 class Target(NamedTuple):
-    """`ours` is to take at most `ratio` times what `peer` takes; "best" is the fastest peer of the row."""
+    """`ours` is to take at most `ratio` times what `peer` takes, which may be "the best int8 peer" of the row."""
 
     ours: str
     peer: str
@@ -44,6 +49,8 @@ class Workload:
     """Ours → bytes that must be read from memory."""
     operations: Mapping[str, float] = field(default_factory=dict)
     """Ours → multiplications and additions of its products."""
+    limited_by: str = ""
+    """What takes our time, from profiles, for docs/runtime.md."""
     unit: str = "ms"
     rounds: int = 5
 

@@ -6,10 +6,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from workloads import CPU_TIME, THREADS, Ready, Target, Workload, assets
+from workloads import CPU_TIME, SHORT, THREADS, Ready, Target, Workload, assets
 
-GPT2_PROMPT, GPT2_NEW = 32, 64
-SMOL_PROMPT, SMOL_NEW = 256, 128
+GPT2_PROMPT, GPT2_NEW = 32, 8 if SHORT else 64
+SMOL_PROMPT, SMOL_NEW = (32, 8) if SHORT else (256, 128)
 
 
 def prompt_of(count: int) -> list[int]:

@@ -66,12 +66,14 @@ def onnxruntime(name: str, folder: Callable[[], Path], inputs: Inputs, precision
     return load
 
 
-def openvino(name: str, folder: Callable[[], Path], inputs: Inputs) -> Callable[[], Ready]:
+def openvino(name: str, folder: Callable[[], Path], inputs: Inputs, precision: str) -> Callable[[], Ready]:
     def load() -> Ready:
         import openvino
 
         feeds = {key: x.numpy() for key, x in inputs().items()}
-        model = openvino.Core().read_model(assets.onnx(name, folder()))
+        int8 = precision == "int8"
+        path = assets.openvino_int8(name, folder(), inputs()) if int8 else assets.onnx(name, folder())
+        model = openvino.Core().read_model(path)
         model.reshape({key: list(x.shape) for key, x in feeds.items()})
         options = {"INFERENCE_NUM_THREADS": THREADS, "PERFORMANCE_HINT": "LATENCY", "INFERENCE_PRECISION_HINT": "f32"}
         request = openvino.Core().compile_model(model, "CPU", options).create_infer_request()
@@ -115,6 +117,7 @@ def workloads(
             contenders={
                 "glassformer int8": ours(folder, inputs, "int8"),
                 "ONNX Runtime int8": onnxruntime(asset, folder, inputs, "int8"),
+                "OpenVINO int8": openvino(asset, folder, inputs, "int8"),
                 today: huggingface(folder, inputs),
             },
             today=today,
@@ -126,7 +129,7 @@ def workloads(
             title=f"{title}, fp32",
             contenders={
                 "glassformer fp32": ours(folder, inputs, "fp32"),
-                "OpenVINO fp32": openvino(asset, folder, inputs),
+                "OpenVINO fp32": openvino(asset, folder, inputs, "fp32"),
                 "ONNX Runtime fp32": onnxruntime(asset, folder, inputs, "fp32"),
                 today: huggingface(folder, inputs),
             },

@@ -42,6 +42,8 @@ def test_layers_are_torchs(ours: nn.Module, theirs: nn.Module) -> None:
     x = {nn.Embedding: torch.tensor([[0, 4]]), nn.Conv1d: torch.randn(1, 2, 7), nn.Conv2d: torch.randn(1, 2, 7, 7)}
     given = x.get(type(theirs), torch.randn(2, 3))
     assert torch.equal(ours(given), theirs(given))
+    with torch.no_grad():
+        torch.testing.assert_close(ours(given), theirs(given))
 
 
 def test_the_same_seed_gives_the_same_weights_and_global_randomness_is_untouched() -> None:

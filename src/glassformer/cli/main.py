@@ -11,6 +11,7 @@ import typer
 
 from glassformer import __version__
 from glassformer.cli import COMMANDS
+from glassformer.cli.malloc import keep_freed_memory
 from glassformer.cli.suggest import suggest
 from glassformer.errors import GlassError
 
@@ -83,6 +84,8 @@ def main() -> None:
     """Run the command line of this process and exit with its code."""
     code = 0
     called = [word for word in sys.argv[1:2] if word in COMMANDS]  # building all commands takes a tenth of a second
+    if called != ["serve"]:  # a server returns its memory between requests
+        keep_freed_memory()
     try:
         try:
             # outside of standalone mode typer raises errors instead of printing them in a box

@@ -89,10 +89,14 @@ def mel_filters(mel: MelConfig) -> Float[Tensor, "bands bins"]:
     return W
 
 
+@lru_cache(maxsize=32)
+def _hann(size: int) -> Tensor:
+    return torch.hann_window(size, periodic=True, dtype=torch.float64)
+
+
 def mel_powers(wave: Num[Tensor, "*b n"], mel: MelConfig) -> Float[Tensor, "*b t bands"]:
     """P = W |F(w ⊙ x)|² for each complete window of the wave, with a periodic Hann window w; float64."""
-    w = torch.hann_window(mel.window, periodic=True, dtype=torch.float64, device=wave.device)
-    W = mel_filters(mel).to(wave.device)
+    w, W = _hann(mel.window).to(wave.device), mel_filters(mel).to(wave.device)
     frames = wave.unfold(-1, mel.window, mel.hop)
     parts = frames.split(AT_ONCE, -2)
     return torch.cat([torch.fft.rfft(part.double() * w).abs().square() @ W.T for part in parts], -2)

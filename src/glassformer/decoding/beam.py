@@ -149,8 +149,7 @@ def _search(
         logits = logits if logits.dtype == torch.float64 else logits.float()
         banned = set(prepared.early_ends(stopping, length))
         if seen is None and not processors and not renormalize:  # log p of the candidates alone
-            best = logits.topk(min(count + len(banned), logits.shape[-1]))
-            logprobs, tokens_of = best.values - logits.logsumexp(-1, keepdim=True), best.indices
+            logprobs, tokens_of = logits.log_softmax(-1).topk(min(count + len(banned), logits.shape[-1]))
             if banned:
                 logprobs = logprobs.masked_fill(torch.isin(tokens_of, tokens_of.new_tensor(list(banned))), -math.inf)
         else:

@@ -7,7 +7,6 @@ An alignment assigns a token or the blank to each frame; collapsing merges repea
 from __future__ import annotations
 
 import math
-from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -99,8 +98,15 @@ class Path(NamedTuple):
         return Path(self.total + logprob, self.best + logprob, frames)
 
 
+NO_PATH = Path()
+
+
 def merged(one: Path, two: Path) -> Path:
     """log(eᵃ + eᵇ) of the totals, and the better of the two best alignments."""
+    if two is NO_PATH:
+        return one
+    if one is NO_PATH:
+        return two
     better = two if two.best > one.best else one
     return Path(_add(one.total, two.total), better.best, better.frames)
 
@@ -113,12 +119,17 @@ def _add(a: float, b: float) -> float:
 class Beams(NamedTuple):
     """The alignments of a prefix that end in the blank, and those that end in its last token."""
 
-    blank: Path = Path()
-    token: Path = Path()
+    blank: Path = NO_PATH
+    token: Path = NO_PATH
 
     @property
     def all(self) -> Path:
         return merged(self.blank, self.token)
+
+    @property
+    def total(self) -> float:
+        """Log-probability of the prefix, over all its alignments."""
+        return _add(self.blank.total, self.token.total)
 
     def without(self, count: int, logprob: float = 0.0) -> Beams:
         """Drop the frames of the first `count` tokens and subtract `logprob`."""
@@ -144,14 +155,14 @@ def extend(
     `tokens` are (token, log-probability) pairs without the blank. `before` is the token that precedes every prefix and
     with which a repetition would merge; the token `never_twice` cannot follow itself.
     """
-    following: defaultdict[tuple[int, ...], Beams] = defaultdict(Beams)
+    following: Prefixes = {}
 
-    def add(prefix: tuple[int, ...], *, blank: Path | None = None, token: Path | None = None) -> None:
-        old = following[prefix]
-        following[prefix] = Beams(
-            old.blank if blank is None else merged(old.blank, blank),
-            old.token if token is None else merged(old.token, token),
-        )
+    def add(prefix: tuple[int, ...], *, blank: Path = NO_PATH, token: Path = NO_PATH) -> None:
+        old = following.get(prefix)
+        if old is None:
+            following[prefix] = Beams(blank, token)
+        else:
+            following[prefix] = Beams(merged(old.blank, blank), merged(old.token, token))
 
     for prefix, beams in prefixes.items():
         either, last = beams.all, prefix[-1] if prefix else before
@@ -227,7 +238,7 @@ class CTCPrefixBeam:
         best = zip(*(part.tolist() for part in row.topk(count)), strict=True)
         tokens = [(int(token), p) for p, token in best if token != self.blank and p > -math.inf]
         following = extend(self._prefixes, tokens, float(row[self.blank]), self.frame)
-        ranked = sorted(((beams.all.total, prefix) for prefix, beams in following.items()), key=lambda r: (-r[0], r[1]))
+        ranked = sorted(((beams.total, prefix) for prefix, beams in following.items()), key=lambda r: (-r[0], r[1]))
         least = ranked[0][0] - self.prune
         possible = [prefix for total, prefix in ranked[: self.width] if total > least]
         self._prefixes = {prefix: following[prefix] for prefix in possible}

@@ -290,10 +290,11 @@ class SpeechStream:
         require_wave(torch.zeros(1), c.mel, rate)
         self.model, self.rate = model, rate
         self.finished = False
+        self._waiting = torch.zeros(0, dtype=torch.float64)  # samples that complete no chunk yet
+        self._heard = self._chunks = 0  # samples before them, and the chunks that these completed
         self._wave = log_mel_start(c.mel, 1)
         self._frames = model.embed.start()
         self._stack = StackStream(model.encoder, c.chunks)
-        self._piece = max(c.chunks.chunk, AT_ONCE) * c.embed.factor * c.mel.hop
 
     @property
     def latency(self) -> Latency:
@@ -302,7 +303,7 @@ class SpeechStream:
     @property
     def stored_values(self) -> int:
         """Number of values in the buffers and caches."""
-        return self._wave.numel() + sum(part.numel() for part in self._frames) + self._stack.stored_values
+        return sum(part.numel() for part in (self._waiting, self._wave, *self._frames)) + self._stack.stored_values
 
     def feed(self, wave: Float[Tensor, " n"]) -> Float[Tensor, "k v"]:
         """Take one channel of samples in [−1, 1], of any length."""
@@ -311,13 +312,29 @@ class SpeechStream:
             fact = f"audio of shape {tuple(wave.shape)}"
             raise ShapeError(fact, "give one channel; average several channels")
         wave = require_wave(wave, self.config.mel, self.rate, empty=True)
-        return torch.cat([self._step(piece) for piece in wave.split(self._piece)])
+        self._waiting = torch.cat([self._waiting, wave.to(self._waiting)])
+        rows = [next(self.model.parameters()).new_zeros(0, self.config.vocabulary + 1)]
+        while (count := self._complete()) > 0:
+            piece, self._waiting = self._waiting[:count], self._waiting[count:]
+            rows.append(self._step(piece))
+        return torch.cat(rows)
+
+    def _complete(self) -> int:
+        """Take the next chunks that the waiting samples complete, and return how many samples make them final."""
+        c = self.config
+        vectors = ((self._heard + len(self._waiting)) // c.mel.hop - c.embed.ahead) // c.embed.factor
+        chunks = min((vectors - c.chunks.right) // c.chunks.chunk, self._chunks + max(1, AT_ONCE // c.chunks.chunk))
+        if chunks <= self._chunks:
+            return 0
+        heard, self._chunks = self._heard, chunks
+        self._heard = ((chunks * c.chunks.chunk + c.chunks.right) * c.embed.factor + c.embed.ahead) * c.mel.hop
+        return self._heard - heard
 
     def finish(self) -> Float[Tensor, "k v"]:
         """End the stream and return all pending rows."""
         self._require_open()
         self.finished = True
-        return self._step(self._wave.new_zeros(0), end=True)
+        return self._step(self._waiting, end=True)
 
     @torch.no_grad()
     def _step(self, wave: Tensor, *, end: bool = False) -> Tensor:

@@ -8,7 +8,7 @@ served on the way; a block with any other watcher, with an editor or with a hook
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sized
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 from weakref import WeakKeyDictionary
 
 import torch
@@ -24,9 +24,9 @@ from glassformer.core.positions import HALVES
 from glassformer.core.rotary import rotate
 from glassformer.core.values import has_values
 from glassformer.nn.attention import MultiHeadAttention, Turn, View
-from glassformer.nn.cache import LayerCache, StaticCache
+from glassformer.nn.cache import LayerCache, SlidingCache, StaticCache
 from glassformer.nn.feedforward import ACTIVATIONS
-from glassformer.nn.linear import Linear, version_of
+from glassformer.nn.linear import Linear, joined, version_of
 from glassformer.nn.norm import LayerNorm, RMSNorm
 from glassformer.nn.tap import Tap
 
@@ -38,6 +38,10 @@ Function = Callable[[Tensor], Tensor]
 # Rows of activations that are computed at a time. More of them no longer fit the caches, and freshly mapped memory
 # costs as much as the products.
 ROWS = 1024
+# Weights of layers with the same input that are copied to make one product of them; large ones gain nothing.
+JOINED = 2**19
+# Keys of all sequences and heads from which the fused kernel is slower for one query than two products.
+MANY_KEYS = 2048
 # The operator itself: torch's wrapper around it inspects the arguments first.
 _attention = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu.default._op
 _KEPT: WeakKeyDictionary[Stack, FlatStack] = WeakKeyDictionary()
@@ -81,17 +85,17 @@ class FlatStack:
         self.blocks = list(blocks)
         self.supported = all(map(_supported, self.blocks))
         modules = [module for block in self.blocks for module in block.modules()]
-        self.weights = [module._parameters for module in modules if module._parameters]
+        self.weights = [module._parameters.values() for module in modules if module._parameters]
         self.layers = [module for module in modules if isinstance(module, Linear)]
         self.runs: list[FlatBlock] = []
-        self.state: list[object] = []
+        self.state: tuple[list[Any], ...] = ()
 
     def usable(self, X: Tensor, memory: Tensor | None, cache: list[BlockCache] | None) -> bool:
         """Whether the blocks and caches are of the usual kinds. Weights that have changed are packed again."""
         if not self.supported:
             return False
-        state: list[object] = [layer.kernel for layer in self.layers]
-        state += [(id(p), version_of(p)) for part in self.weights for p in part.values() if p is not None]
+        weights = [weight for part in self.weights for weight in part if weight is not None]
+        state = [layer.kernel for layer in self.layers], [*map(id, weights)], [*map(version_of, weights)]
         if state != self.state:
             self.state, self.runs = state, [FlatBlock(block) for block in self.blocks]
         crossed = self.runs[0].cross is not None
@@ -99,7 +103,12 @@ class FlatStack:
             return crossed == (memory is not None)
         for one in cache:
             own = one.own
-            if not isinstance(own, StaticCache) or own.length + X.shape[1] > own.room or own.rows not in (0, len(X)):
+            if isinstance(own, StaticCache):
+                if own.length + X.shape[1] > own.room:
+                    return False
+            elif not isinstance(own, SlidingCache):
+                return False
+            if own.rows not in (0, len(X)):
                 return False
             if crossed and memory is None and not (one.memory.complete and len(one.memory.kept()[0]) == len(X)):
                 return False
@@ -109,11 +118,11 @@ class FlatStack:
         self, X: Tensor, view: View, memory: Tensor | None, memory_view: View, cache: list[BlockCache] | None
     ) -> Tensor:
         b, t = X.shape[:2]
-        past = 0 if cache is None else cache[0].own.length
+        span = t if cache is None else cache[0].own.span(t)
         keys = 0 if memory is None else memory.shape[1]
         if cache is not None and cache[0].memory.complete:
             keys = cache[0].memory.length
-        seen, memory_seen = merge_view(view, X, past + t), merge_view(memory_view, X, keys)
+        seen, memory_seen = merge_view(view, X, span), merge_view(memory_view, X, keys)
         several = cache is None and memory is None and b > 1 and b * t > ROWS
         if several and not any(run.used() for run in self.runs) and (seen.bias is None or len(seen.bias) in (1, b)):
             each = max(1, ROWS // t)
@@ -244,8 +253,12 @@ def heads(
         elif cache is not None:
             K, V = cache.append(K, V)
     b, h, t, e = Q.shape
-    H, L = _attention(Q, K, V, 0.0, seen.causal, attn_mask=seen.bias, scale=layer.config.beta)
-    if layer.S.watchers or layer.A.watchers:
+    watched = bool(layer.S.watchers or layer.A.watchers)
+    if t == 1 and b * K.shape[1] * K.shape[2] >= MANY_KEYS and _even(K) and _even(V):
+        H, L = one_query(Q, K, V, seen.bias, layer.config.beta, watched)
+    else:
+        H, L = _attention(Q, K, V, 0.0, seen.causal, attn_mask=seen.bias, scale=layer.config.beta)
+    if watched:
         if cache is not None:
             cache.shared = True
         pattern = layer.pattern(Q, K, L, seen.view)
@@ -254,6 +267,23 @@ def heads(
     if layer.H.watchers:
         layer.H(H)
     return H.transpose(1, 2).reshape(b * t, h * e)
+
+
+def one_query(
+    Q: Tensor, K: Tensor, V: Tensor, bias: Tensor | None, beta: float, watched: bool
+) -> tuple[Tensor, Tensor | None]:
+    """H and, if watched, L of one query per sequence: heads that share keys are the rows of one product."""
+    b, h = Q.shape[:2]
+    g, s = K.shape[1:3]
+    S = torch.bmm(Q.reshape(b * g, h // g, -1) * beta, K.view(b * g, s, -1).mT).view(b, h, 1, s)
+    S = S if bias is None else S + bias
+    H = torch.bmm(S.softmax(-1).view(b * g, h // g, s), V.view(b * g, s, -1)).view(b, h, 1, -1)
+    return H, S.logsumexp(-1) if watched else None
+
+
+def _even(K: Tensor) -> bool:
+    """Whether all heads of all sequences lie at the same distance, so that they are one batch of matrices."""
+    return K.stride(3) == 1 and (len(K) == 1 or K.stride(0) == K.shape[1] * K.stride(1))
 
 
 def product(*layers: Linear, activation: str | None = None) -> Function:
@@ -269,8 +299,11 @@ def product(*layers: Linear, activation: str | None = None) -> Function:
         layer = layers[0]
         weight, bias = layer.weight, layer.bias
         return layer if first is not None else lambda x: linear(x, weight, bias)
-    each = [product(layer) for layer in layers]
-    return lambda x: torch.cat([one(x) for one in each], -1)
+    if any(kernels) or sum(layer.weight.numel() for layer in layers) > JOINED:
+        each = [product(layer) for layer in layers]
+        return lambda x: torch.cat([one(x) for one in each], -1)
+    every = joined([layer.weight for layer in layers], [layer.bias for layer in layers])
+    return lambda x: linear(x, *every)
 
 
 def norm(module: LayerNorm | RMSNorm) -> Function:

@@ -13,7 +13,10 @@ import torch
 from torch import Tensor, nn
 
 from glassformer.core.precision import require_runnable
+from glassformer.core.values import has_values
 from glassformer.errors import ShapeError
+
+FEW_WINDOWS = 64  # up to so many, torch's convolution takes three times as long as the product that it computes
 
 
 @torch.no_grad()
@@ -66,6 +69,14 @@ def joint(input: Tensor, *layers: Linear) -> tuple[Tensor, ...]:
     return tuple(layer(input) for layer in layers) if found is None else found
 
 
+@torch.no_grad()
+def joined(weights: Sequence[Tensor], biases: Sequence[Tensor | None]) -> tuple[Tensor, Tensor | None]:
+    """Return the weights of layers with the same input below each other, and their biases; missing ones are 0."""
+    some = any(bias is not None for bias in biases)
+    filled = [w.new_zeros(len(w)) if b is None else b.detach() for w, b in zip(weights, biases, strict=True)]
+    return torch.cat([weight.detach() for weight in weights]), torch.cat(filled) if some else None
+
+
 class Dropout(nn.Dropout):
     """Dropout that is free of cost in eval mode, where it would be called for every token of an answer."""
 
@@ -81,10 +92,19 @@ class Embedding(nn.Embedding):
 
 
 class Convolution(nn.Conv1d):
-    """A 1-D convolution, initialised to zeros."""
+    """A 1-D convolution, initialised to zeros. A few windows are computed as one product if no gradient is needed."""
 
     def reset_parameters(self) -> None:
         _zeros(self)
+
+    def forward(self, input: Tensor) -> Tensor:
+        (size,), (stride,) = self.kernel_size, self.stride
+        plain = self.dilation == (1,) and self.groups == 1 and self.padding == (0,) and input.dim() == 3
+        few = plain and size <= input.shape[-1] < size + FEW_WINDOWS * stride
+        if not few or torch.is_grad_enabled() or not has_values(input):
+            return super().forward(input)
+        rows = input.unfold(-1, size, stride).transpose(1, 2).flatten(2)
+        return nn.functional.linear(rows, self.weight.flatten(1), self.bias).mT
 
 
 class Convolution2d(nn.Conv2d):

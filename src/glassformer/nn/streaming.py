@@ -15,7 +15,7 @@ from torch import Tensor
 from glassformer.core.masks import Device, chunked
 from glassformer.errors import ConfigError
 from glassformer.nn.attention import Turn, View
-from glassformer.nn.blocks import Block
+from glassformer.nn.blocks import Block, BlockCache
 from glassformer.nn.cache import MemoryCache, Pair, SlidingCache
 from glassformer.nn.stack import Stack
 
@@ -82,11 +82,25 @@ class StackStream:
             raise ConfigError("a stack with cross-attention cannot stream", "stream an encoder")
         self.stack, self.chunks = stack, chunks
         self.pasts = [_Past(SlidingCache(chunks.window)) for _ in stack.blocks()]
+        self._caches = [BlockCache(past.cache, MemoryCache()) for past in self.pasts]
 
     def step(self, X: Float[Tensor, "b t m"], *, end: bool = False) -> Float[Tensor, "b n m"]:
+        t, first = X.shape[1], self.pasts[0]
+        if t and t % self.chunks.chunk == self.chunks.right == 0 and first.done == first.cache.length:
+            return self._whole_chunks(X)
         for block, past in zip(self.stack.blocks(), self.pasts, strict=True):
             X = self._through(block, past, X, end)
         return X if self.stack.norm is None else self.stack.norm(X)
+
+    def _whole_chunks(self, X: Tensor) -> Tensor:
+        """Whole chunks without look-ahead: no frame waits in any block, so it is one pass through the stack."""
+        t, cache = X.shape[1], self.pasts[0].cache
+        s = cache.span(t)
+        mask = self.chunks.mask(t, s, offset=cache.length, start=cache.length + t - s, device=X.device)
+        Y = self.stack(X, View(mask=mask), cache=self._caches)
+        for past in self.pasts:
+            past.done = past.cache.length
+        return Y
 
     def _through(self, block: Block, past: _Past, X: Tensor, end: bool) -> Tensor:
         """Compute keys and values of the new frames, and the outputs of frames whose look-ahead is now complete."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 
 import torch
@@ -12,8 +13,9 @@ from glassformer.checkpoints.info import ModelInfo, info, info_of
 from glassformer.data.packages import cache
 from glassformer.errors import InputError
 from glassformer.models.tiny import tiny_model
-from glassformer.runtime import prepare, use_engine
+from glassformer.runtime import choose, prepare, use_engine
 from glassformer.runtime.device import choose_device
+from glassformer.runtime.example import example
 
 HERE = Path(__file__).parents[1] / "checkpoints" / "shipped"
 # default model of each verb
@@ -69,7 +71,8 @@ def load(
         name: a shipped model, a fetched model, a Hugging Face folder, a folder written by `save`, or tiny:KIND for a
             small model with random weights.
         device: auto (a GPU if there is one), cpu, cuda or mps.
-        precision: fp32, bf16, int8, or auto for the fastest that agrees with fp32 on this machine.
+        precision: fp32, bf16, int8, or auto for the fastest that agrees with fp32 on this machine; the choice is
+            printed to stderr.
         engine: torch, or onnxruntime or openvino (extras) to compute the blocks; a layer that is traced or edited is
             always computed by torch.
         dtype: data type of the weights; weights stored in it stay memory-mapped.
@@ -85,6 +88,10 @@ def load(
         model = tiny_model(str(name), seed=seed)
     else:
         model = checkpoints.load(find_model(name), dtype=dtype, check=check).eval()
+    if engine == "torch" and precision == "auto":
+        choice = choose(model.to(place), example(model))
+        print(choice, file=sys.stderr)
+        return prepare(model, choice.precision)
     if engine == "torch":
         return prepare(model.to(place), precision)
     return use_engine(prepare(model.to(place), "fp32"), engine, precision)

@@ -90,7 +90,7 @@ class Engine:
         cache: list[BlockCache] | None,
     ) -> Tensor | None:
         """Run the blocks, or return None if torch has to."""
-        if not can_run_flat(stack, X, view):
+        if not can_run_flat(stack, X, view) or not all(isinstance(one.own, StaticCache) for one in cache or ()):
             return None
         if self._flat is None:
             self._flat = FlatStack(stack.blocks())

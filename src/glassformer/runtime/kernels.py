@@ -17,7 +17,7 @@ from torch.nn.functional import linear
 from glassformer.core.values import has_values
 from glassformer.errors import InputError
 from glassformer.nn.feedforward import ACTIVATIONS
-from glassformer.nn.linear import Linear, version_of
+from glassformer.nn.linear import Linear, joined, version_of
 
 # oneDNN lays packed weights out for an expected number of rows; this one is good from 1 row to thousands.
 EXPECTED_ROWS = 128
@@ -102,10 +102,7 @@ class PackedKernel:
         if len(weights) == 1:
             weight, bias = weights[0].detach(), biases[0]
         else:
-            parts = zip(weights, biases, strict=True)
-            some = any(bias is not None for bias in biases)
-            bias = torch.cat([w.new_zeros(len(w)) if b is None else b.detach() for w, b in parts]) if some else None
-            weight = torch.cat([w.detach() for w in weights])
+            weight, bias = joined(weights, biases)
         self._packed[len(weights)] = kept = (source, self.pack(weight, bias), bias)
         return kept
 

@@ -101,10 +101,16 @@ class CharNgram:
 
     @classmethod
     def read(cls, path: Path) -> CharNgram:
+        """Read a file that `write` made. Counts are shared by all who read the same file."""
         try:
-            with np.load(path, allow_pickle=False) as held:
-                order, symbols = (int(one) for one in held["sizes"])
-                runs, counts = held["runs"].cumsum().tolist(), held["counts"].tolist()
-                return cls(order, symbols, dict(zip(runs, counts, strict=True)))
+            return _read(path, path.stat().st_mtime_ns)
         except (OSError, ValueError, KeyError) as error:
             raise CheckpointError(f"{path} cannot be read ({str(error)[:60]})", "save the model again") from None
+
+
+@lru_cache(maxsize=4)
+def _read(path: Path, changed: int) -> CharNgram:
+    with np.load(path, allow_pickle=False) as held:
+        order, symbols = (int(one) for one in held["sizes"])
+        runs, counts = held["runs"].cumsum().tolist(), held["counts"].tolist()
+    return CharNgram(order, symbols, dict(zip(runs, counts, strict=True)))

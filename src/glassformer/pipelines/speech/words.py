@@ -13,7 +13,7 @@ from torch import Tensor
 
 from glassformer.core.audio import RATE
 from glassformer.decoding import CTCGreedy, CTCToken
-from glassformer.decoding.ctc import EMPTY, Beams, Prefixes, extend, log_probabilities
+from glassformer.decoding.ctc import EMPTY, Prefixes, extend, log_probabilities
 from glassformer.errors import ConfigError
 from glassformer.pipelines.speech.charset import Charset
 from glassformer.pipelines.speech.ctc_stream import LogitRows
@@ -138,22 +138,22 @@ class BeamWordDecoder:
         self._prefixes, self._ngram = dict(EMPTY), {(): 0.0}
 
     def _advance(self, row: Tensor) -> None:
-        best = float(row.max())
-        near = [(token, logp) for token, logp in enumerate(row.tolist()) if token and logp > best - self.search.reach]
+        blank, *tokens = row.tolist()
+        least = max(blank, *tokens) - self.search.reach
+        near = [(token, logp) for token, logp in enumerate(tokens, 1) if logp > least]
         space = self.charset.space
-        following = extend(
-            self._prefixes, near, float(row[0]), self.frame, before=self._past[-1], never_twice=space
-        )
-        for prefix in following:
-            if prefix not in self._ngram:
+        following = extend(self._prefixes, near, blank, self.frame, before=self._past[-1], never_twice=space)
+        known, alpha, gamma = self._ngram, self.search.alpha, self.search.gamma
+        scored = []
+        for prefix, beams in following.items():
+            ngram = known.get(prefix)
+            if ngram is None:
                 parent = prefix[:-1]
-                self._ngram[prefix] = self._ngram[parent] + self.ngram.logp(self._context(parent), prefix[-1])
-        ranked = sorted(following, key=lambda prefix: (-self._score(prefix, following[prefix]), prefix))
-        self._prefixes = {prefix: following[prefix] for prefix in ranked[: self.search.width]}
-        self._ngram = {prefix: self._ngram[prefix] for prefix in self._prefixes}
-
-    def _score(self, prefix: tuple[int, ...], beams: Beams) -> float:
-        return beams.all.total + self.search.alpha * self._ngram[prefix] + self.search.gamma * len(prefix)
+                ngram = known[parent] + self.ngram.logp(self._context(parent), prefix[-1])
+            scored.append((-(beams.total + alpha * ngram + gamma * len(prefix)), prefix, ngram))
+        best = sorted(scored)[: self.search.width]
+        self._prefixes = {prefix: following[prefix] for _, prefix, _ in best}
+        self._ngram = {prefix: ngram for _, prefix, ngram in best}
 
     def _context(self, prefix: tuple[int, ...]) -> tuple[int, ...]:
         return (self._past + prefix)[-(self.ngram.order - 1) :] if self.ngram.order > 1 else ()
@@ -185,7 +185,7 @@ class BeamWordDecoder:
             self._restart()
             return
         kept = [prefix for prefix in self._prefixes if prefix[:size] == final]
-        top = max(self._prefixes[prefix].all.total for prefix in kept)  # near 0, to keep precision over hours
+        top = max(self._prefixes[prefix].total for prefix in kept)  # near 0, to keep precision over hours
         base = self._ngram[kept[0]]
         self._ngram = {prefix[size:]: self._ngram[prefix] - base for prefix in kept}
         self._prefixes = {prefix[size:]: self._prefixes[prefix].without(size, top) for prefix in kept}
