@@ -13,6 +13,7 @@ from glassformer.lab.comparison import published
 from glassformer.lab.comparison import results as r
 from glassformer.lab.comparison.bias import NETWORKS, TRAINED, WITH_FEATURES
 from glassformer.lab.comparison.plan import TASKS
+from glassformer.lab.comparison.reach import longer_names
 from glassformer.lab.comparison.results import Estimate, Results, estimate
 from glassformer.lab.comparison.streaming import names as streaming_names
 
@@ -74,7 +75,7 @@ def recall(results: Results) -> Table:
 
 def longer(results: Results) -> Table:
     plan = results.plan.reach
-    rows = [(name, *(f"{r.longer(results, name, n):.0%}" for n in plan.longer)) for name in r.longer_names(results)]
+    rows = [(name, *(f"{r.longer(results, name, n):.0%}" for n in plan.longer)) for name in longer_names(results.architectures)]
     note = (
         f"Accuracy after training to name the last token but one of sequences of {plan.length} tokens (the MLP's "
         f"window is as long). Chance is 12.5 %; {plan.longer_steps} steps; ± 95 % over seeds."
@@ -269,7 +270,7 @@ def rates(results: Results) -> Table:
     """Tabulate the learning rates chosen by every search."""
     rows = []
     for unit in results.units:
-        if unit["part"] == "search":
+        if unit["part"].endswith("search"):
             result = unit["result"]
             tried = sorted({each["lr"] for each in result["trials"]})
             mean = lambda lr, result=result: (
@@ -333,7 +334,7 @@ def _longer(results: Results) -> Iterator[str]:
     plan = results.plan.reach
     lengths = plan.longer[0], plan.longer[-1]
     both = lambda name: " → ".join(f"{r.longer(results, name, n):.0%}" for n in lengths)
-    shown = ", ".join(f"{name} {both(name)}" for name in r.longer_names(results))
+    shown = ", ".join(f"{name} {both(name)}" for name in longer_names(results.architectures))
     yield (
         f"Accuracy on sequences of {lengths[0]} tokens, the length of training, and of {lengths[1]} (chance 12.5 %): "
         f"{shown}."
