@@ -88,7 +88,7 @@ def gradients(results: Results) -> Table:
     rows = [(name, *(f"{r.gradient(results, name, n).mean:.2g}" for n in distances)) for name in results.architectures]
     note = (
         "‖∂y_n/∂x_1‖ / ‖∂y_n/∂x_n‖ before training, mean over seeds. It says where training starts, not what can be "
-        "learned. 0: outside the receptive field."
+        "learned: compare the recall after training. 0: outside the receptive field."
     )
     return Table("Gradient before training", ("", *(f"distance {n}" for n in distances)), rows, note)
 
@@ -400,41 +400,41 @@ def _data(results: Results) -> Iterator[str]:
 
 def summary_table(results: Results) -> str:
     """Return a table with one row per architecture and columns for the measured tasks."""
+    plan, seeds = results.plan, len(results.plan.seeds)
     columns: list[tuple[str, str, Callable[[Results, str], str]]] = []
-    plan = results.plan
     if results.has("reach"):
-        far, longest = plan.reach.gradients[-1], plan.reach.longer[-1]
+        reach = plan.reach
+        distances = " / ".join(map(str, reach.distances))
         columns += [
-            ("recall, trained", f"seeds of {len(plan.seeds)} that learn to recall a token over "
-             f"{' / '.join(map(str, plan.reach.distances))} others (test accuracy ≥ {r.LEARNED:.0%})", _recall_cell),
-            ("gradient, untrained", f"‖∂y_n/∂x_1‖ / ‖∂y_n/∂x_n‖ over {far} tokens", _gradient_cell),
-            ("longer inputs", f"accuracy on {plan.reach.length} tokens, as trained, → on {longest} (chance 12.5 %; the "
+            (f"recall over {distances} tokens", f"number of {seeds} seeds that learn to name the first token after so "
+             f"many others (test accuracy of at least {r.LEARNED:.0%}; {reach.steps} steps)", _recall_cell),
+            (f"trained on {reach.length}, tested on {reach.longer[-1]} tokens", "accuracy of naming the last token but "
+             f"one at the trained length → at the longer one ({reach.longer_steps} steps; chance is 12.5 %; the "
              "Transformer with rotary positions)", _longer_cell),
         ]  # fmt: skip
     if results.has("bias"):
-        by = plan.bias.shifts[-1]
         columns.append(
-            ("shifted images", f"points of accuracy that a shift by {by} pixels changes: trained on centred images; "
-             "trained with random shifts", _shift_cell)
+            (f"image shifted by {plan.bias.shifts[-1]} pixels", "change of test accuracy in points, after training on "
+             "centred images / with random shifts", _shift_cell)
         )  # fmt: skip
     if results.has("cost"):
         n, d = _middle(results)
         columns += [
-            ("time of a layer", f"ms forward and backward at n = {n:,}, d = {d}, one thread", _time_cell),
-            ("growth", "measured exponents of time in length n and width d", _growth_cell),
-        ]
+            ("time of a layer", f"ms of processor time, forward and backward, n = {n:,} tokens of width d = {d}, one "
+             "thread", _time_cell),
+            ("grows as", "powers of n and d fitted to the times", _growth_cell),
+        ]  # fmt: skip
     if results.has("streaming"):
         after = plan.streaming.after[-1]
-        columns.append(
-            ("next token", f"ms of processor time for one more token after {after:,}; numbers kept for it", _token_cell)
-        )
+        columns += [
+            ("time of the next token", f"ms of processor time after {after:,} tokens", _token_cell),
+            ("state", "numbers kept to process that token", _state_cell),
+        ]
     head = f"| | {' | '.join(name for name, _, _ in columns)} |\n|---" + "|---" * len(columns) + "|"
     rows = [f"| {name} | {' | '.join(cell(results, name) for *_, cell in columns)} |" for name in results.architectures]
-    legend = "; ".join(f"*{name}*: {meaning}" for name, meaning, _ in columns)
-    made = f"{len(plan.seeds)} seeds, ± 95 % by Student's t, equal parameters, the same search for learning rates"
-    return "\n".join(
-        [head, *rows, "", f"{legend[0].upper()}{legend[1:]}.", "", f"{made}; {_machine(results)}.{_missing(results)}"]
-    )
+    legend = "\n".join(f"- *{name}*: {meaning}" for name, meaning, _ in columns)
+    made = f"{seeds} seeds, mean ± 95 % by Student's t, equal numbers of parameters, the same search for learning rates"
+    return "\n".join([head, *rows, "", legend, "", f"{made}; {_machine(results)}.{_missing(results)}"])
 
 
 def _machine(results: Results) -> str:
@@ -450,10 +450,6 @@ def _recall_cell(results: Results, name: str) -> str:
     return " / ".join(str(r.learned(results, name, n)) for n in results.plan.reach.distances)
 
 
-def _gradient_cell(results: Results, name: str) -> str:
-    return r.as_power(r.gradient(results, name, results.plan.reach.gradients[-1]).mean)
-
-
 def _longer_cell(results: Results, name: str) -> str:
     kind = "Transformer, rotary" if name == "Transformer" else name
     lengths = results.plan.reach.longer
@@ -464,7 +460,7 @@ def _shift_cell(results: Results, name: str) -> str:
     if name not in NETWORKS:
         return "–"
     by = results.plan.bias.shifts[-1]
-    return "; ".join(_points(r.shift_loss(results, name, way, by)) for way in TRAINED)
+    return " / ".join(_points(r.shift_loss(results, name, way, by)) for way in TRAINED)
 
 
 def _time_cell(results: Results, name: str) -> str:
@@ -478,8 +474,11 @@ def _growth_cell(results: Results, name: str) -> str:
 
 
 def _token_cell(results: Results, name: str) -> str:
-    after = results.plan.streaming.after[-1]
-    return f"{_ms(r.token_time(results, name, after))}; {r.kept(results, name, after):,}"
+    return _ms(r.token_time(results, name, results.plan.streaming.after[-1]))
+
+
+def _state_cell(results: Results, name: str) -> str:
+    return f"{r.kept(results, name, results.plan.streaming.after[-1]):,}"
 
 
 # Sections of Markdown files
