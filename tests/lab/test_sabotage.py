@@ -21,7 +21,7 @@ SMALL: dict[int, dict[str, float]] = {
     22: {"longest": 16},
     26: {"deepest": 8, "width": 8},
     28: {"image": 64},
-    31: {"most": 400, "steps": 60},
+    31: {"fewest": 400, "most": 1_200, "steps": 60},
 }
 TRAINED = (14, 29, 31)  # verdicts that take training, and stand in the slow half
 

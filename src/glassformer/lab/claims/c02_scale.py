@@ -95,8 +95,9 @@ CLAIM = Experiment(
     measured="The variance of scores with and without the scale for d = 4 … 1024, and the mean norm of the Jacobian J "
     "= ∂A/∂S over 16 keys; at d = 64 also with entries of mean 1, and with vectors whose entries are all equal.",
     rule=f"fails if a variance is more than {NEAR} off, or ‖J‖ does not fall as d to a power below −{NEAR} without the "
-    f"scale and stay level (±{NEAR / 2}) with it; holds when the entries are independent (have mean 0) if the scaled scores of "
-    f"vectors whose entries are all equal (have mean 1) have a variance more than {NEAR} from 1; else holds.",
+    f"scale and stay level (±{NEAR / 2}) with it; holds when the entries are independent (have mean 0) if the "
+    "scaled scores of vectors whose entries are all equal (have mean 1) have a variance more than "
+    f"{NEAR} from 1; else holds.",
     falsified_by="A variance of the scores away from d or 1, or a Jacobian whose norm does not fall without the "
     "scale: for example scores that are never scaled.",
     measure=measure,

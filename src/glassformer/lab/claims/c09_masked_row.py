@@ -16,14 +16,14 @@ from glassformer.core import attend, softargmax
 from glassformer.errors import MaskError
 from glassformer.lab import plots
 from glassformer.lab.experiment import Experiment, Kind, Result
-from glassformer.lab.tensors import generator, normal
+from glassformer.lab.tensors import generator, random_qkv
 
 APART = 0.1
 
 
 def measure(seed: int, *, keys: int = 4, width: int = 4) -> Result:
     random = generator(seed)
-    Q, K, V = normal(random, 1, width), normal(random, keys, width), normal(random, keys, width)
+    Q, K, V = random_qkv(random, 1, keys, width)
     none = torch.zeros(1, keys, dtype=torch.bool)
     blind = torch.full((1, keys), -math.inf, dtype=torch.float64)
     asked: dict[str, Callable[[], Tensor]] = {

@@ -62,7 +62,6 @@ def judge(result: Result) -> tuple[Kind, str]:
 
 def draw(result: Result) -> Figure:
     lines = {"weight that misses": result["missed"], "|H − V|": result["error"]}
-    lines = {name: [max(x, 1e-17) for x in values] for name, values in lines.items()}
     marks = {"99 % of the weight": result["needed"]}
     return plots.curves(
         result["betas"], lines, across="β", up="", title="orthogonal keys, Q = K", log="xy", marks=marks

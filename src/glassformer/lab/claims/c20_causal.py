@@ -94,8 +94,8 @@ CLAIM = Experiment(
     statement="Under a causal mask A is lower triangular; no output sees a later input; masking after the softargmax "
     "instead of before it is not the same.",
     formula="A_{ts} = 0 for s > t",
-    measured="The largest weights above and below the diagonal in both layouts; which outputs change when each input does; and "
-    "what masking after the softargmax changes.",
+    measured="The largest weights above and below the diagonal in both layouts; which outputs change when each input "
+    "does; and what masking after the softargmax changes.",
     rule="fails if a weight lies above the diagonal in the row layout or below it in the column layout, an output "
     "depends on a later input, or masking after is the same; holds when rows are queries if the column layout has "
     "weights above; else holds.",

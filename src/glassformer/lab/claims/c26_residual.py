@@ -102,9 +102,10 @@ def judge(result: Result) -> tuple[Kind, str]:
 
 
 def draw(result: Result) -> Figure:
-    lines = {name: [max(g, 1e-30) for g in norms] for name, norms in result["gradient"].items()}
-    title = "the gradient at the first block"
-    return plots.curves(result["depths"], lines, across="blocks", up="gradient norm", title=title, log="xy")
+    title, norms = "the gradient at the first block", result["gradient"]
+    return plots.curves(
+        result["depths"], norms, across="blocks", up="gradient norm", title=title, log="xy", floor=1e-30
+    )
 
 
 CLAIM = Experiment(

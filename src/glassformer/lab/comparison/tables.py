@@ -75,7 +75,8 @@ def recall(results: Results) -> Table:
 
 def longer(results: Results) -> Table:
     plan = results.plan.reach
-    rows = [(name, *(f"{r.longer(results, name, n):.0%}" for n in plan.longer)) for name in longer_names(results.architectures)]
+    names = longer_names(results.architectures)
+    rows = [(name, *(f"{r.longer(results, name, n):.0%}" for n in plan.longer)) for name in names]
     note = (
         f"Accuracy after training to name the last token but one of sequences of {plan.length} tokens (the MLP's "
         f"window is as long). Chance is 12.5 %; {plan.longer_steps} steps; ± 95 % over seeds."
