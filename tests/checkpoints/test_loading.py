@@ -289,7 +289,7 @@ def try_mutations(folders: list[Path], place: Path, count: int, seed: int) -> tu
         mutate(target, draw)
         try:
             model = load(copy)
-            tokenizer_of(model).encode("a b c")
+            tokenizer_of(model).encode_all(["a b c"])
             generation_config_of(model)
         except GlassError as error:
             refused += 1

@@ -19,7 +19,7 @@ from glassformer.errors import ConfigError, InputError, ShapeError
 from glassformer.lens import at_heads, edit, trace
 from glassformer.lens.construct import convolution, identity, named_kernel, plant, shift
 from glassformer.lens.head_null import AttentionRows, Found, Profile, Score, Tally
-from glassformer.lens.heads import HeadScores, repeated, score_heads, token_targets, watch
+from glassformer.lens.heads import HeadScores, LayerTally, repeated, score_heads, token_targets, watch
 from glassformer.lens.heads2d import GridScores, score_image_heads
 from glassformer.lens.headtable import HeadRow, HeadTable, choose, clear
 from glassformer.lens.routing import Routing
@@ -91,6 +91,20 @@ def test_induction_is_not_hidden_by_a_sink() -> None:
     assert row.labels == ("induction", "first")
     assert row.label == "induction, first"
     assert table.find("induction") == table.find("first") == [row]
+
+
+def test_rows_without_a_sink_are_judged_even_if_the_head_has_no_label() -> None:
+    """A third of the rows rest on the first token, the rest do induction: neither is clear over all rows."""
+    name = "induction"
+    score = lambda value, rows: Score(value, 0.05, 0.01, rows)
+    scores = {"first": score(0.38, 90), name: score(0.36, 90)}
+    assert choose(scores, HeadScores().groups()) == ""
+    assert HeadScores().beside_sink(scores, {name: score(0.55, 60)}) == name
+    layer = LayerTally(HeadScores().places)
+    table = HeadScores()
+    table._layers["decoder.0.attention.A"] = layer
+    layer.heads = lambda awake=False: [{name: score(0.55, 60)} if awake else scores]  # type: ignore[method-assign]
+    assert table.table().rows[0].labels == (name,)
 
 
 @pytest.mark.parametrize(("name", "back"), [("induction", 1), ("duplicate", 0)])

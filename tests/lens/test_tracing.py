@@ -429,6 +429,7 @@ def test_edits_through_an_alias_take_and_return_its_axes() -> None:
         (Decoder(decoder.tiny()), "blocks.0.attn.hook_rot_q", "no rotary positions"),
         (Decoder(decoder.tiny()), "blocks.0.mlp.hook_pre_linear", "not gated"),
         (Decoder(decoder.tiny()), "hook_pos_embed", "not repeated over the batch"),
+        (llama(), "hook_pos_embed", "no positions are added"),
         (llama(), "blocks.0.ln1.hook_normalized", "before the gain"),
     ],
 )

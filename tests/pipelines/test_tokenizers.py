@@ -52,8 +52,11 @@ def test_vocab_txt(hf: Any, bert: Path, tmp_path: Path) -> None:
     shutil.copytree(bert, folder)
     (folder / "tokenizer.json").unlink()
     (folder / "vocab.txt").write_text("\n".join(sorted(vocabulary, key=vocabulary.__getitem__)))
-    words = tokenizer_of(load(folder))
-    assert words.encode("The cat") == tokenizer_of(load(bert)).encode("the cat")
+    words, theirs = tokenizer_of(load(folder)), tokenizer_of(load(bert))
+    assert words.encode("The cat") == theirs.encode("the cat")
+    assert words.encode_all(["The cat", "the dog"]) == theirs.encode_all(["the cat", "the dog"])
+    assert isinstance(words, JsonTokenizer)
+    assert len(words.truncating(3).encode("the cat sat").ids) == 3
 
 
 @pytest.fixture(scope="module")
@@ -71,6 +74,7 @@ def test_a_vocabulary_without_its_unknown_token(refused: Any) -> None:
     damaged = JsonTokenizer(Tokenizer(models.WordLevel({"cat": 0}, unk_token="[UNK]")))
     assert damaged.encode("cat") == [0]
     refused(CheckpointError, "the tokenizer cannot encode this text (WordLevel error", lambda: damaged.encode("dog"))
+    refused(CheckpointError, "the tokenizer cannot encode this text (WordLevel", lambda: damaged.encode_all(["dog"]))
 
 
 def test_sentencepiece(processor: Any) -> None:

@@ -12,6 +12,7 @@ from matplotlib.ticker import FuncFormatter
 from glassformer.figures.style import DASHES, LINES, MARKERS, figure
 
 Numbers = Sequence[float]
+FLOOR = 1e-17  # drawn instead of 0 on a logarithmic axis
 
 
 def plain(axis: Axis) -> None:
@@ -32,13 +33,17 @@ def curves(
     log: str = "",
     marks: Mapping[str, float] | None = None,
     levels: Mapping[str, float] | None = None,
+    floor: float = FLOOR,
 ) -> Figure:
-    """Plot one line per name over x. `log` names the logarithmic axes; `marks` are positions in x, `levels` in y."""
+    """Plot one line per name over x. `log` names the logarithmic axes; `marks` are positions in x, `levels` in y.
+
+    On a logarithmic axis smaller values of y are drawn at `floor`.
+    """
     fig = figure(6.4, 4.0)
     ax = fig.subplots()
     for k, (name, y) in enumerate(lines.items()):
         style = {"ls": DASHES[k % len(DASHES)], "marker": MARKERS[k % len(MARKERS)], "color": LINES[k % len(LINES)]}
-        ax.plot(x, y, ms=4, lw=1.4, label=name, **style)
+        ax.plot(x, [max(value, floor) for value in y] if "y" in log else y, ms=4, lw=1.4, label=name, **style)
     for name, place in (marks or {}).items():
         ax.axvline(place, color="black", lw=1, ls=":", label=name)
     for name, height in (levels or {}).items():
@@ -57,8 +62,9 @@ def bars(values: Mapping[str, float], *, up: str, title: str, log: bool = False,
     """Plot one bar per name, labelled with its value; `level` is a reference line."""
     fig = figure(6.4, 3.6)
     ax = fig.subplots()
-    drawn = ax.bar(list(values), list(values.values()), color=LINES[0], width=0.6)
-    ax.bar_label(drawn, ["≈ 0" if 0 < x < 1e-15 else f"{x:.3g}" for x in values.values()], fontsize=8)
+    heights = [max(value, FLOOR) if log else value for value in values.values()]
+    drawn = ax.bar(list(values), heights, color=LINES[0], width=0.6)
+    ax.bar_label(drawn, ["≈ 0" if 0 < x < 1e-15 else f"{x:.3g}" for x in heights], fontsize=8)
     if level is not None:
         ax.axhline(level, color="black", lw=1, ls=":")
     if log:

@@ -22,6 +22,11 @@ def normal(random: torch.Generator, *shape: int) -> Tensor:
     return torch.randn(*shape, generator=random, dtype=torch.float64)
 
 
+def random_qkv(random: torch.Generator, queries: int, keys: int, width: int) -> tuple[Tensor, Tensor, Tensor]:
+    """Return standard normal Q (queries, width), K and V (keys, width)."""
+    return normal(random, queries, width), normal(random, keys, width), normal(random, keys, width)
+
+
 def largest(difference: Tensor) -> float:
     """max |x|."""
     return float(difference.detach().abs().max())

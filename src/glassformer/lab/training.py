@@ -1,9 +1,9 @@
-"""Training small networks with the training loop, on examples generated for every batch."""
+"""Training the small networks of the lab with the training loop."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import torch
@@ -14,17 +14,39 @@ from glassformer.lab.tensors import generator
 from glassformer.train import Batch, TrainArgs
 from glassformer.train import fit as run_training
 
-Make = Callable[[torch.Generator], tuple[Tensor, Tensor]]  # inputs and labels
+Examples = tuple[Tensor, Tensor]  # inputs and labels
+Make = Callable[[torch.Generator], Examples]
 Logits = Callable[[Tensor], Tensor]  # inputs to logits
 
 
 @dataclass(kw_only=True)
-class GeneratedExamples:
-    """loss = −Σ log p(y | x) over examples generated from the seed of each batch."""
+class Classification:
+    """loss = −Σ log p(y | x) over batches {"X": inputs, "y": labels}; `epoch` and `batch` are left to subclasses."""
+
+    better: Literal["higher", "lower"] = "higher"
+
+    def epoch(self, number: int) -> Sequence[Sequence[int]]:
+        raise NotImplementedError
+
+    def batch(self, rows: Sequence[int], seed: int) -> Batch | None:
+        raise NotImplementedError
+
+    def count(self, batch: Batch) -> float:
+        return float(batch["y"].numel())
+
+    def loss(self, model: nn.Module, batch: Batch) -> Tensor:
+        return cross_entropy(model(batch["X"]).flatten(0, -2), batch["y"].flatten(), reduction="sum")
+
+    def evaluate(self, model: nn.Module) -> dict[str, float]:
+        return {}
+
+
+@dataclass(kw_only=True)
+class GeneratedExamples(Classification):
+    """Examples generated from the seed of each batch."""
 
     make: Make
     logits: Logits
-    better: Literal["higher", "lower"] = "higher"
 
     def epoch(self, number: int) -> Sequence[Sequence[int]]:
         return [[0]] * 1000  # generated examples have no rows: a batch is a seed
@@ -32,9 +54,6 @@ class GeneratedExamples:
     def batch(self, rows: Sequence[int], seed: int) -> Batch | None:
         X, y = self.make(generator(seed))
         return {"X": X, "y": y}
-
-    def count(self, batch: Batch) -> float:
-        return float(batch["y"].numel())
 
     def loss(self, model: nn.Module, batch: Batch) -> Tensor:
         return cross_entropy(self.logits(batch["X"]).flatten(0, -2), batch["y"].flatten(), reduction="sum")
@@ -45,26 +64,17 @@ class GeneratedExamples:
         return {"accuracy": float((self.logits(X).argmax(-1) == y).float().mean())}
 
 
+def train(model: nn.Module, objective: Classification, args: TrainArgs) -> None:
+    """Run the training loop to its end, without checkpoints, evaluations or messages."""
+    quiet = replace(args, eval_every=0, save_every=0, keep="last")
+    done = run_training(model, objective, quiet, say=lambda message: None)  # messages would mix with the progress bar
+    if done.stopped == "interrupted":  # a partially trained network is not a measurement
+        raise KeyboardInterrupt
+
+
 def fit(model: nn.Module, make: Make, *, steps: int, lr: float, seed: int, logits: Logits | None = None) -> float:
     """Train with Adam at a constant learning rate and return the final accuracy."""
     objective = GeneratedExamples(make=make, logits=model if logits is None else logits)
-    done = run_training(
-        model,
-        objective,
-        TrainArgs(
-            steps=steps,
-            lr=lr,
-            schedule="constant",
-            weight_decay=0.0,
-            grad_clip=0.0,
-            seed=seed,
-            warmup=0,
-            eval_every=0,
-            save_every=0,
-            keep="last",
-        ),
-        say=lambda message: None,  # estimates of the remaining time would mix with the lab's own progress
-    )
-    if done.stopped == "interrupted":
-        raise KeyboardInterrupt
+    constant = TrainArgs(steps=steps, lr=lr, schedule="constant", weight_decay=0.0, grad_clip=0.0, seed=seed, warmup=0)
+    train(model, objective, constant)
     return objective.evaluate(model)["accuracy"]

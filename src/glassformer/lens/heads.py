@@ -6,7 +6,8 @@ duplicate: earlier occurrences of the query's token. induction: the keys after t
 attention. Each has its null (see `head_null`), and a head is labelled only if its score is clearly above it.
 
 A head that uses the first token as a sink may do something else in the remaining rows: rows in which the first token
-has less than half of the weight are scored separately, and such a head gets both labels.
+has less than half of the weight are scored separately, and such a head gets both labels, or the second alone if it is
+not clearly a sink.
 
 Offsets are defined for self-attention; cross-attention is left out.
 """
@@ -28,6 +29,7 @@ from glassformer.lens.paths import layers
 from glassformer.lens.trace import Run, trace
 
 Tokens = Tensor | Mapping[str, Tensor] | None
+REACH, WIDTHS = 8, (3, 5, 7)  # largest offset, and numbers of keys in local windows
 _BLOCK = 2**23  # elements of A held at once
 
 
@@ -87,7 +89,9 @@ class HeadScores:
 
     windows: dict[str, list[Any]]
 
-    def __init__(self, *, reach: int = 8, widths: Sequence[int] = (3, 5, 7), separators: Sequence[int] = ()) -> None:
+    def __init__(
+        self, *, reach: int = REACH, widths: Sequence[int] = WIDTHS, separators: Sequence[int] = ()
+    ) -> None:
         if reach < 1 or any(w < 3 or w % 2 == 0 or w // 2 > reach for w in widths):
             raise ConfigError(
                 f"windows of {list(widths)} keys and offsets up to {reach}",
@@ -144,7 +148,7 @@ class HeadScores:
                 if behind in self.windows:
                     kernel = {o: w for o, w in kernel.items() if o in self.windows[behind]}
                     label = self.local_label(behind, clear(scores.get(f"explained by {behind}")), kernel)
-                also = self.beside_sink(scores, awake[h]) if behind == "first" and h < len(awake) else ""
+                also = self.beside_sink(scores, awake[h]) if behind in ("", "first") and h < len(awake) else ""
                 labels = tuple(name for name in (also, label) if name)
                 number = int(numbers[0]) if numbers else 0
                 made.append(
@@ -224,14 +228,14 @@ def score_heads(
     model: nn.Module,
     batches: Iterable[Tensor | tuple[Tensor, ...]],
     *,
-    reach: int = 8,
-    widths: Sequence[int] = (3, 5, 7),
+    reach: int = REACH,
+    widths: Sequence[int] = WIDTHS,
     separators: Sequence[int] = (),
 ) -> HeadTable:
     """Score the heads of a model over batches of inputs; tokens are taken from integer inputs.
 
     A batch holds the arguments of the model: tokens, (tokens, real), (source, target), or vectors. `reach` is the
-    largest offset and `widths` are the windows that are tried; `separators` are the token ids of punctuation.
+    largest offset that is scored, `widths` are the numbers of keys in local windows, `separators` are token ids.
     """
     scores = HeadScores(reach=reach, widths=widths, separators=separators)
     for batch in batches:

@@ -20,6 +20,8 @@ from glassformer.lens.headtable import HeadTable
 from glassformer.lens.trace import trace
 from glassformer.models.protocols import PatchModel
 
+REACH, WIDTHS = 3, (3, 5)  # in patches
+
 
 class GridScores(HeadScores):
     """Head scores on a grid: `prefix` tokens (CLS first, then registers) precede the patches in row-major order."""
@@ -30,8 +32,8 @@ class GridScores(HeadScores):
         *,
         prefix: int = 1,
         patch: tuple[int, int] = (1, 1),
-        reach: int = 3,
-        widths: Sequence[int] = (3, 5),
+        reach: int = REACH,
+        widths: Sequence[int] = WIDTHS,
     ) -> None:
         super().__init__(reach=reach, widths=widths)
         if min(*grid, *patch) < 1 or prefix < 0:
@@ -83,11 +85,11 @@ class GridScores(HeadScores):
 
 @torch.no_grad()
 def score_image_heads(
-    model: nn.Module, images: Iterable[Tensor], *, reach: int = 3, widths: Sequence[int] = (3, 5)
+    model: nn.Module, images: Iterable[Tensor], *, reach: int = REACH, widths: Sequence[int] = WIDTHS
 ) -> HeadTable:
     """Score the heads of a vision model over batches (b, c, H, W) of one size; distances are in pixels.
 
-    `reach` is the largest offset and `widths` are the windows that are tried, in patches.
+    `reach` is the largest offset that is scored along each axis, `widths` are the sides of local windows, in patches.
     """
     if not isinstance(model, PatchModel):
         raise InputError(f"a {type(model).__name__} has no patches", "give a vision Transformer")
@@ -95,8 +97,8 @@ def score_image_heads(
     for image in images:
         grid = model.patch_grid((image.shape[-2], image.shape[-1]))
         if scores is None:
-            prefix = len(model.prefix_names)
-            scores = GridScores(grid, prefix=prefix, patch=model.patch_size, reach=reach, widths=widths)
+            prefix, patch = len(model.prefix_names), model.patch_size
+            scores = GridScores(grid, prefix=prefix, patch=patch, reach=reach, widths=widths)
         elif grid != scores.grid:
             raise ShapeError(f"images of {scores.grid} and of {grid} patches", "score one size at a time")
         with trace(model, *watch(model)) as run:

@@ -128,7 +128,9 @@ def transformer_lens_names(model: nn.Module) -> dict[str, Name | str]:
         if one and isinstance(stack, TextStack):
             scaled = f'its tokens are scaled here: use "{path}.embed.T"'
             found["hook_embed"] = Name(f"{path}.embed.T") if stack.config.scale == 1.0 else scaled
-            found["hook_pos_embed"] = f'positions are not repeated over the batch here: use "{path}.embed.E"'
+            added = stack.config.positions is not None
+            shared = f'positions are not repeated over the batch here: use "{path}.embed.E"'
+            found["hook_pos_embed"] = shared if added else "no positions are added to its tokens"
     return found
 
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import importlib
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from functools import cache, lru_cache
 from pathlib import Path
 from typing import Any, Protocol
@@ -53,16 +54,24 @@ class JsonTokenizer:
         return self._truncating[1]
 
     def encode(self, text: str, *, special: bool = True) -> list[int]:
-        try:
+        with _readable():
             return list(self.tokenizer.encode(text, add_special_tokens=special).ids)
-        except Exception as error:  # the library raises plain exceptions, such as for a vocabulary without its [UNK]
-            raise CheckpointError(f"the tokenizer cannot encode this text ({error})", "download it again") from None
 
     def encode_all(self, texts: Sequence[str]) -> list[list[int]]:
-        return [list(one.ids) for one in self.tokenizer.encode_batch_fast(list(texts))]
+        with _readable():
+            return [list(one.ids) for one in self.tokenizer.encode_batch_fast(list(texts))]
 
     def decode(self, tokens: Sequence[int]) -> str:
         return str(self.tokenizer.decode(list(tokens), skip_special_tokens=True))
+
+
+@contextmanager
+def _readable() -> Iterator[None]:
+    """Turn the plain exceptions of the `tokenizers` library, such as for a vocabulary without its [UNK], into ours."""
+    try:
+        yield
+    except Exception as error:
+        raise CheckpointError(f"the tokenizer cannot encode this text ({error})", "download it again") from None
 
 
 class SentencePieceTokenizer:
@@ -203,7 +212,8 @@ def _merged(folder: Path, family: str) -> TextTokenizer:
     tokenizer = Tokenizer(model)
     tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
     tokenizer.decoder = decoders.ByteLevel()
-    special = [token for token in ("<|endoftext|>", "<s>", "</s>", "<pad>", "<mask>") if tokenizer.token_to_id(token)]
+    special = ["<|endoftext|>", "<s>", "</s>", "<pad>", "<mask>"]
+    special = [token for token in special if tokenizer.token_to_id(token) is not None]
     tokenizer.add_special_tokens(special)
     if family == "roberta":
         start, end = (tokenizer.token_to_id(token) for token in ("<s>", "</s>"))
@@ -218,7 +228,8 @@ def _word_pieces(folder: Path) -> TextTokenizer:
     settings = folder / "tokenizer_config.json"
     card = read_object(settings) if settings.is_file() else {}
     lower = bool(card.get("do_lower_case", True))
-    return JsonTokenizer(BertWordPieceTokenizer(str(folder / "vocab.txt"), lowercase=lower))
+    wrapped = BertWordPieceTokenizer(str(folder / "vocab.txt"), lowercase=lower)
+    return JsonTokenizer(wrapped._tokenizer)  # the wrapper lacks encode_batch_fast and from_str
 
 
 # ---- tokens of any model, with a tokenizer or without ----------------------------------------------------------------

@@ -182,7 +182,7 @@ def test_only_measured_tasks_are_shown(results: Results) -> None:
         "Recall after training", "Longer than in training", "Gradient before training",
     ]  # fmt: skip
     head = summary_table(some).splitlines()[0]
-    assert head == "| | recall, trained | gradient, untrained | longer inputs |"
+    assert head == "| | recall over 2 / 4 tokens | trained on 8, tested on 16 tokens |"
     for text in (summary_table(some), findings(some)):
         assert "Not measured yet: streaming, cost, bias, data." in text
     assert "Not measured yet" not in summary_table(results)

@@ -8,7 +8,7 @@ from matplotlib.figure import Figure
 from glassformer.core import attend
 from glassformer.lab import plots
 from glassformer.lab.experiment import Experiment, Kind, Result
-from glassformer.lab.tensors import exercise, generator, integers, largest, normal, tensor
+from glassformer.lab.tensors import exercise, generator, integers, largest, random_qkv, tensor
 
 SMALL = 1e-3
 BETAS = [10.0**k for k in range(-4, 7)]
@@ -16,7 +16,7 @@ BETAS = [10.0**k for k in range(-4, 7)]
 
 def measure(seed: int, *, queries: int = 16, keys: int = 8, width: int = 4) -> Result:
     random = generator(seed)
-    Q, K, V = normal(random, queries, width), normal(random, keys, width), normal(random, keys, width)
+    Q, K, V = random_qkv(random, queries, keys, width)
     tied = torch.cat([K, K])  # every key twice: the largest score ties, whatever the query
     hard, soft, shared, soft_at_ties = [], [], [], []
     for beta in BETAS:

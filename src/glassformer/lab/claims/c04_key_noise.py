@@ -7,7 +7,7 @@ from matplotlib.figure import Figure
 from glassformer.core import attend, attend_columns
 from glassformer.lab import plots
 from glassformer.lab.experiment import Experiment, Kind, Result
-from glassformer.lab.tensors import exercise, generator, integers, largest, normal, tensor
+from glassformer.lab.tensors import exercise, generator, integers, largest, normal, random_qkv, tensor
 from glassformer.lens import Layer, move_key
 
 NOTHING = 1e-12
@@ -15,7 +15,7 @@ NOTHING = 1e-12
 
 def measure(seed: int, *, queries: int = 6, keys: int = 6, width: int = 4, sigma: float = 0.5) -> Result:
     random = generator(seed)
-    Q, K, V = normal(random, queries, width), normal(random, keys, width), normal(random, keys, width)
+    Q, K, V = random_qkv(random, queries, keys, width)
     noise = sigma * normal(random, width)
     change = move_key(Layer(Q, K, V, width**-0.5), 0, noise)
     columns = [attend_columns(Q.mT, k.mT, V.mT) for k in (K, _moved(K, noise))]

@@ -9,7 +9,7 @@ from matplotlib.figure import Figure
 from glassformer.core import attend
 from glassformer.lab import plots
 from glassformer.lab.experiment import Experiment, Kind, Result
-from glassformer.lab.tensors import exercise, generator, normal, slope, tensor
+from glassformer.lab.tensors import exercise, generator, random_qkv, slope, tensor
 from glassformer.lens import Layer, noise_on_key
 
 SIGMAS = [0.25, 0.35, 0.5, 0.7]
@@ -17,8 +17,7 @@ ERRORS = 6  # standard errors beyond which a mean is not 0
 
 
 def measure(seed: int, *, queries: int = 4, keys: int = 4, width: int = 4, samples: int = 100_000) -> Result:
-    random = generator(seed)
-    layer = Layer(normal(random, queries, width), normal(random, keys, width), normal(random, keys, width), width**-0.5)
+    layer = Layer(*random_qkv(generator(seed), queries, keys, width), width**-0.5)
     mean, predicted, spread = [], [], []
     for sigma in SIGMAS:  # the same noise at every size, so that the sizes can be compared
         noise = noise_on_key(layer, 0, sigma, samples=samples, generator=generator(seed + 1))

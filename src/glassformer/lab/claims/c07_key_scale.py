@@ -7,13 +7,12 @@ from matplotlib.figure import Figure
 from glassformer.core import attend
 from glassformer.lab import plots
 from glassformer.lab.experiment import Experiment, Kind, Result
-from glassformer.lab.tensors import exercise, generator, integers, normal, tensor
+from glassformer.lab.tensors import exercise, generator, integers, random_qkv, tensor
 from glassformer.lens import Layer, scale_key
 
 
 def measure(seed: int, *, queries: int = 200, keys: int = 6, width: int = 4, alpha: float = 2.0) -> Result:
-    random = generator(seed)
-    layer = Layer(normal(random, queries, width), normal(random, keys, width), normal(random, keys, width), width**-0.5)
+    layer = Layer(*random_qkv(generator(seed), queries, keys, width), width**-0.5)
     change = scale_key(layer, 0, alpha)
     before = layer.attend()
     near, far = ((layer.V[0] - H).norm(dim=-1) for H in (before.H + change.measured_H, before.H))

@@ -6,15 +6,14 @@ from matplotlib.figure import Figure
 
 from glassformer.lab import plots
 from glassformer.lab.experiment import Experiment, Kind, Result
-from glassformer.lab.tensors import generator, largest, normal, slope
+from glassformer.lab.tensors import generator, largest, random_qkv, slope
 from glassformer.lens import Layer, scale_key
 
 SIZES = [2.0**-k for k in range(10, -1, -1)]
 
 
 def measure(seed: int, *, queries: int = 8, keys: int = 6, width: int = 4) -> Result:
-    random = generator(seed)
-    layer = Layer(normal(random, queries, width), normal(random, keys, width), normal(random, keys, width), width**-0.5)
+    layer = Layer(*random_qkv(generator(seed), queries, keys, width), width**-0.5)
     changes = [scale_key(layer, 0, 1 + size) for size in SIZES]
     return {
         "sizes": SIZES,

@@ -16,25 +16,27 @@ from glassformer.core import attend, softargmax
 from glassformer.errors import MaskError
 from glassformer.lab import plots
 from glassformer.lab.experiment import Experiment, Kind, Result
-from glassformer.lab.tensors import generator, normal
+from glassformer.lab.tensors import generator, random_qkv
 
 APART = 0.1
 
 
 def measure(seed: int, *, keys: int = 4, width: int = 4) -> Result:
     random = generator(seed)
-    Q, K, V = normal(random, 1, width), normal(random, keys, width), normal(random, keys, width)
+    Q, K, V = random_qkv(random, 1, keys, width)
     none = torch.zeros(1, keys, dtype=torch.bool)
     blind = torch.full((1, keys), -math.inf, dtype=torch.float64)
     asked: dict[str, Callable[[], Tensor]] = {
         "glassformer": lambda: attend(Q, K, V, mask=none).H,
         "NumPy, exp(S − max) / Σ": lambda: _numpy(blind) @ V,
         "SciPy, softmax": lambda: _scipy(blind) @ V,
-        "torch, softmax": lambda: torch.softmax(blind, -1) @ V,
+        "torch, softmax": lambda: _torch(blind) @ V,
         "torch, fused kernel": lambda: scaled_dot_product_attention(Q[None], K[None], V[None], none)[0],
     }
     if find_spec("onnxruntime") and find_spec("onnx"):
         asked["ONNX Runtime, Softmax"] = lambda: _onnx(blind) @ V
+    if find_spec("openvino"):
+        asked["OpenVINO, Softmax"] = lambda: _openvino(blind) @ V
     depth = torch.tensor([1e6], dtype=torch.float64)
     equal = softargmax(-depth.expand(keys))  # both rows go to −∞ everywhere as the depth grows
     apart = softargmax(-depth * torch.arange(1, keys + 1))
@@ -58,6 +60,10 @@ def _scipy(S: Tensor) -> Tensor:
         return torch.from_numpy(softmax(S.numpy(), -1))
 
 
+def _torch(S: Tensor) -> Tensor:
+    return torch.softmax(S, -1)
+
+
 def _onnx(S: Tensor) -> Tensor:
     """Run a graph of one Softmax node in ONNX Runtime."""
     import onnx
@@ -74,6 +80,16 @@ def _onnx(S: Tensor) -> Tensor:
     return torch.from_numpy(A).double()
 
 
+def _openvino(S: Tensor) -> Tensor:
+    """Run a graph of one Softmax node in OpenVINO."""
+    import openvino
+    from openvino import opset8
+
+    given = opset8.parameter(list(S.shape), np.float32)
+    run = openvino.compile_model(openvino.Model([opset8.softmax(given, -1)], [given]), "CPU")
+    return torch.from_numpy(run(S.float().numpy())[0]).double()
+
+
 def _answer(way: Callable[[], Tensor], V: Tensor) -> str:
     try:
         H = way()
@@ -83,7 +99,8 @@ def _answer(way: Callable[[], Tensor], V: Tensor) -> str:
         return "NaN"
     if float(H.abs().max()) == 0:
         return "0"
-    return "the mean of all values" if torch.allclose(H, V.mean(0), rtol=1e-4) else "another vector"
+    known = {"the mean of all values": V.mean(0), **{f"the value of key {i}": v for i, v in enumerate(V, 1)}}
+    return next((name for name, v in known.items() if torch.allclose(H, v, rtol=1e-4)), "another vector")
 
 
 def judge(result: Result) -> tuple[Kind, str]:
@@ -119,7 +136,7 @@ CLAIM = Experiment(
     statement="A fully masked row has no defined answer, and every library answers differently.",
     formula="softargmax(−∞, …, −∞) = frac{0}{0}",
     measured="The weights as all scores go to −∞ together and one faster than the other; and what glassformer, NumPy, "
-    "SciPy, torch and (if it is installed) ONNX Runtime answer.",
+    "SciPy, torch and (if they are installed) ONNX Runtime and OpenVINO answer.",
     rule=f"holds if the two limits differ by more than {APART}, so that there is none, and no two libraries give the "
     "same answer; else fails.",
     falsified_by="Libraries that all differ: two that give the same answer are enough for “fails”. One limit for both "

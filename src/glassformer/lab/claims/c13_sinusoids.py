@@ -50,7 +50,6 @@ def judge(result: Result) -> tuple[Kind, str]:
 
 def draw(result: Result) -> Figure:
     lines = {"rotation by formula": result["error"], "fitted": result["fitted"]}
-    lines = {name: [max(e, 1e-18) for e in values] for name, values in lines.items()}
     title = "one linear map for every position"
     return plots.curves(result["shifts"], lines, across="shift s", up="largest error", title=title, log="y")
 

@@ -49,8 +49,7 @@ def judge(result: Result) -> tuple[Kind, str]:
 
 
 def draw(result: Result) -> Figure:
-    values = {name: max(value, 1e-17) for name, value in result.items()}
-    return plots.bars(values, up="|O − X|", title="A = I and W_O W_V = I", log=True)
+    return plots.bars(result, up="|O − X|", title="A = I and W_O W_V = I", log=True)
 
 
 CLAIM = Experiment(

@@ -25,12 +25,14 @@ def measure(seed: int, *, tokens: int = 6) -> Result:
         _, A, H = attend(K, K, V, beta=beta)
         diagonal.append(1 - float(A.diagonal().min()))
         off.append(largest(H - V))
+    needed = math.log((tokens - 1) * (1 - ENOUGH) / ENOUGH)
     return {
         "betas": BETAS,
         "scores": largest(scores(K, K, beta=1.0) - torch.eye(tokens)),
         "missed": diagonal,
         "error": off,
-        "needed": math.log((tokens - 1) * (1 - ENOUGH) / ENOUGH),
+        "needed": needed,
+        "at_needed": float(attend(K, K, V, beta=needed).A.diagonal().min()),
         "counterexample": _smallest(),
     }
 
@@ -51,16 +53,15 @@ def judge(result: Result) -> tuple[Kind, str]:
         return "fails", f"KᵀQ is {result['scores']:.2g} from I, and A {missed[BETAS[-1]]:.2g} at β = {BETAS[-1]:g}"
     if max(result["missed"]) > EXACT:
         return "holds when", (
-            f"β → ∞. KᵀQ is I (to {result['scores']:.1g}), but at β = 1 each token keeps only {1 - missed[1.0]:.3g} of "
-            f"its weight; {1 - ENOUGH:.0%} of it takes β ≥ {result['needed']:.3g}, and all of it, to {EXACT:g}, a β of "
-            f"at most {BETAS[-1]:g}"
+            f"β → ∞. KᵀQ is I (to {result['scores']:.1g}), but at β = 1 some token gives itself a weight of only "
+            f"{1 - missed[1.0]:.3g}; it is at least {result['at_needed']:.3g} at β = {result['needed']:.3g}, and 1 to "
+            f"{EXACT:g} at β = {BETAS[-1]:g}"
         )
     return "holds", "at every β"
 
 
 def draw(result: Result) -> Figure:
     lines = {"weight that misses": result["missed"], "|H − V|": result["error"]}
-    lines = {name: [max(x, 1e-17) for x in values] for name, values in lines.items()}
     marks = {"99 % of the weight": result["needed"]}
     return plots.curves(
         result["betas"], lines, across="β", up="", title="orthogonal keys, Q = K", log="xy", marks=marks

@@ -79,7 +79,7 @@ def judge(result: Result) -> tuple[Kind, str]:
 
 
 def draw(result: Result) -> Figure:
-    lines = {"with positions": [max(e, 1e-17) for e in result["error"]]}
+    lines = {"with positions": result["error"]}
     levels = {"without": result["blind"]}
     return plots.curves(
         result["betas"], lines, across="β", up="|O − target|", title="permutations", log="xy", levels=levels

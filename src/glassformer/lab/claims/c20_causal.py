@@ -35,6 +35,7 @@ def measure(seed: int, *, tokens: int = 6, width: int = 4) -> Result:
         "columns": columns.tolist(),
         "above_in_rows": largest(before.A.triu(1)),
         "above_in_columns": largest(columns.triu(1)),
+        "below_in_columns": largest(columns.tril(-1)),
         "later": int(field.depends.triu(1).sum()),
         "masked_after": largest(masked @ V - before.H),
         "sum_after": float(masked.sum(-1).min()),
@@ -62,6 +63,9 @@ def judge(result: Result) -> tuple[Kind, str]:
             f"A has {result['above_in_rows']:.2g} above its diagonal where rows are queries, and {result['later']} "
             "outputs depend on a later input"
         )
+    if result["below_in_columns"] > NOTHING:
+        below = result["below_in_columns"]
+        return "fails", f"where columns are queries, A has {below:.2g} below its diagonal: a weight of a later key"
     if result["masked_after"] <= NOTHING:
         return "fails", "masking after the softargmax gives the same"
     late = result["late_masked_after"]
@@ -73,7 +77,8 @@ def judge(result: Result) -> tuple[Kind, str]:
         rest += " (divided by the sum of its row, the masked A is the same again)"
     if result["above_in_columns"] > NOTHING:
         return "holds when", (
-            f"rows are queries; where columns are (A = softargmax of KᵀQ) A is upper triangular. In both, {rest}"
+            f"rows are queries; where columns are (A = softargmax of KᵀQ) A is upper triangular. Of a layer with rows "
+            f"as queries, {rest}"
         )
     return "holds", rest
 
@@ -89,10 +94,11 @@ CLAIM = Experiment(
     statement="Under a causal mask A is lower triangular; no output sees a later input; masking after the softargmax "
     "instead of before it is not the same.",
     formula="A_{ts} = 0 for s > t",
-    measured="The largest weight above the diagonal in both layouts; which outputs change when each input does; and "
-    "what masking after the softargmax changes.",
-    rule="fails if a weight lies above the diagonal in the row layout, an output depends on a later input, or masking "
-    "after is the same; holds when rows are queries if the column layout has weights above; else holds.",
+    measured="The largest weights above and below the diagonal in both layouts; which outputs change when each input "
+    "does; and what masking after the softargmax changes.",
+    rule="fails if a weight lies above the diagonal in the row layout or below it in the column layout, an output "
+    "depends on a later input, or masking after is the same; holds when rows are queries if the column layout has "
+    "weights above; else holds.",
     falsified_by="A weight above the diagonal in the row layout, an output that depends on a later input, or masking "
     "afterwards giving the same output.",
     measure=measure,

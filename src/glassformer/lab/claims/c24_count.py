@@ -5,7 +5,6 @@ from __future__ import annotations
 import torch
 from matplotlib.figure import Figure
 
-from glassformer.core.cost import self_attention
 from glassformer.lab import plots
 from glassformer.lab.counting import multiplications
 from glassformer.lab.experiment import Experiment, Kind, Result
@@ -22,16 +21,16 @@ def measure(seed: int, *, cases: int = 6) -> Result:
         layer = MultiHeadAttention(heads(D, h))
         initialise(layer, seed)
         counted = multiplications(layer, torch.randn(1, N, D, generator=random))
-        predicted = self_attention(N, D, h).multiplications
-        formula = 4 * N * D * D + 2 * N * N * D
-        rows.append({"N": N, "D": D, "h": h, "counted": counted, "formula": formula, "cost": predicted})
+        rows.append({"N": N, "D": D, "h": h, "counted": counted, "formula": 4 * N * D * D + 2 * N * N * D})
     return {"cases": rows}
 
 
 def judge(result: Result) -> tuple[Kind, str]:
-    wrong = [row for row in result["cases"] if not row["counted"] == row["formula"] == row["cost"]]
+    wrong = [row for row in result["cases"] if row["counted"] != row["formula"]]
     if wrong:
-        return "fails", f"a layer with {wrong[0]} does another number"
+        first = wrong[0]
+        sizes = f"N = {first['N']}, D = {first['D']} and {first['h']} heads"
+        return "fails", f"{sizes} take {first['counted']:,} multiplications, and the formula gives {first['formula']:,}"
     last = result["cases"][-1]
     return "holds", (
         f"exactly, for {len(result['cases'])} sizes: N = {last['N']}, D = {last['D']} and {last['h']} heads take "

@@ -61,7 +61,7 @@ def draw(result: Result) -> Figure:
         "frozen": "A fixed",
         "free": "A free",
     }
-    values = {label: max(result[name], 1e-17) for name, label in names.items()}
+    values = {label: result[name] for name, label in names.items()}
     return plots.bars(values, up="largest difference", title="alone, and linear", log=True)
 
 

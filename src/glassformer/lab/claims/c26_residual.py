@@ -85,7 +85,7 @@ def _smallest() -> Result:
             text = "y = x + F(x). Two tokens differ; do their outputs? What is the derivative of y?"
             parts = {"X": [[1], [2]], "ffn": {"W1": [[w1]], "W2": [[w2]]}, "residual": True}
             found = {"title": "A residual that undoes it", "text": text, **parts}
-            return {"least": float(slope), "counterexample": found}
+            return {"least": float(slope), "F": f"{w2}·relu({w1}·x)".replace("-", "−"), "counterexample": found}
     return {"least": 1.0}
 
 
@@ -96,15 +96,16 @@ def judge(result: Result) -> tuple[Kind, str]:
     rest = f"over {result['depths'][-1]} blocks against 1 the gradient's norm changes by the factors: {shown}"
     if abs(result["least"]) < 1:
         kept = "keeps" if level else "does not keep"
-        first = f"the gradient can be below 1: for F(x) = −relu(x) it is {result['least']:g}"
+        first = f"the gradient can be below 1: at x = 1 it is {result['least']:g} for F(x) = {result['F']}"
         return "fails", f"{first}; pre-norm {kept} its norm level with depth: {rest}"
     return ("holds", rest) if level else ("fails", rest)
 
 
 def draw(result: Result) -> Figure:
-    lines = {name: [max(g, 1e-30) for g in norms] for name, norms in result["gradient"].items()}
-    title = "the gradient at the first block"
-    return plots.curves(result["depths"], lines, across="blocks", up="gradient norm", title=title, log="xy")
+    title, norms = "the gradient at the first block", result["gradient"]
+    return plots.curves(
+        result["depths"], norms, across="blocks", up="gradient norm", title=title, log="xy", floor=1e-30
+    )
 
 
 CLAIM = Experiment(

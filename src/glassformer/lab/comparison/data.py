@@ -13,8 +13,9 @@ from glassformer.data import Images, sources
 from glassformer.data.order import shuffled
 from glassformer.errors import InputError
 from glassformer.lab.comparison.networks import image, parameters
-from glassformer.lab.comparison.objectives import Examples, ImageObjective, Score, fit, score, search
+from glassformer.lab.comparison.objectives import ImageObjective, Score, fit, score, search
 from glassformer.lab.comparison.plan import SEARCH_SEED, ComparisonPlan, DataPlan, Unit
+from glassformer.lab.training import Examples
 
 NETWORKS = ("Transformer", "CNN")
 

@@ -14,6 +14,7 @@ from glassformer.lab.comparison import results as r
 from glassformer.lab.comparison.bias import NETWORKS, TRAINED
 from glassformer.lab.comparison.cost import LINEAR, SQUARE
 from glassformer.lab.comparison.networks import ARCHITECTURES
+from glassformer.lab.comparison.reach import longer_names
 from glassformer.lab.comparison.results import Estimate, Results, estimate
 from glassformer.lab.comparison.streaming import names as streaming_names
 from glassformer.lab.plots import plain
@@ -207,7 +208,7 @@ def longer(results: Results) -> ComparisonFigure:
     plan = results.plan.reach
     fig = figure(6.4, 4.0)
     ax = fig.subplots()
-    names = r.longer_names(results)
+    names = longer_names(results.architectures)
     _lines(ax, plan.longer, {name: [r.longer(results, name, n) for n in plan.longer] for name in names})
     ax.axvline(plan.length, color="black", lw=1, ls=":")
     ax.axhline(1 / 8, color="#888888", lw=0.8, ls="--")

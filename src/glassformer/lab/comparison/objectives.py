@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -12,13 +12,12 @@ from torch.nn.functional import cross_entropy, pad
 
 from glassformer.data.order import batches
 from glassformer.lab.tensors import generator
+from glassformer.lab.training import Classification, Examples, train
 from glassformer.train import Batch, TrainArgs
-from glassformer.train import fit as run_training
 
 ITEMS, NOISE = 8, 8  # tokens to recall, and noise tokens in between
 ASK = ITEMS + NOISE  # the query token
 VOCABULARY = ASK + 1
-Examples = tuple[Tensor, Tensor]
 TEST, VALIDATION = 20_000, 30_000  # added to a seed: examples that occur in no training batch
 
 
@@ -55,13 +54,12 @@ def score(model: nn.Module, X: Tensor, y: Tensor) -> Score:
 
 
 @dataclass(kw_only=True)
-class SequenceObjective:
-    """loss = −Σ log p(y | x) over sequences generated from the seed of each batch."""
+class SequenceObjective(Classification):
+    """Sequences generated from the seed of each batch."""
 
     make: Callable[[int, int, torch.Generator], Examples]
     length: int
     batch_size: int
-    better: Literal["higher", "lower"] = "higher"
 
     def epoch(self, number: int) -> Sequence[Sequence[int]]:
         return [range(self.batch_size)] * 64
@@ -70,30 +68,20 @@ class SequenceObjective:
         X, y = self.make(len(rows), self.length, generator(seed))
         return {"X": X, "y": y}
 
-    def count(self, batch: Batch) -> float:
-        return float(len(batch["X"]))
-
-    def loss(self, model: nn.Module, batch: Batch) -> Tensor:
-        return cross_entropy(model(batch["X"]), batch["y"], reduction="sum")
-
-    def evaluate(self, model: nn.Module) -> dict[str, float]:
-        return {}
-
     def examples(self, n: int, seed: int, *, length: int | None = None, split: int = TEST) -> Examples:
         """Generate sequences that were not trained on."""
         return self.make(n, self.length if length is None else length, generator(split + seed))
 
 
 @dataclass(kw_only=True)
-class ImageObjective:
-    """loss = −Σ log p(y | x) over images in memory, shifted at random by up to `shift` pixels."""
+class ImageObjective(Classification):
+    """Images in memory, shifted at random by up to `shift` pixels."""
 
     X: Tensor
     y: Tensor
     batch_size: int
     seed: int
     shift: int = 0
-    better: Literal["higher", "lower"] = "higher"
 
     def epoch(self, number: int) -> Sequence[Sequence[int]]:
         return batches(len(self.X), min(self.batch_size, len(self.X)), self.seed, number)
@@ -108,15 +96,6 @@ class ImageObjective:
             )
         return {"X": X, "y": y}
 
-    def count(self, batch: Batch) -> float:
-        return float(len(batch["X"]))
-
-    def loss(self, model: nn.Module, batch: Batch) -> Tensor:
-        return cross_entropy(model(batch["X"]), batch["y"], reduction="sum")
-
-    def evaluate(self, model: nn.Module) -> dict[str, float]:
-        return {}
-
 
 def shifted(X: Tensor, down: int, right: int) -> Tensor:
     """Shift images (b, c, h, w) by whole pixels; vacated pixels take the smallest value of the images."""
@@ -125,25 +104,9 @@ def shifted(X: Tensor, down: int, right: int) -> Tensor:
     return moved[..., :rows, :columns]
 
 
-def fit(model: nn.Module, objective: SequenceObjective | ImageObjective, *, steps: int, lr: float, seed: int) -> None:
+def fit(model: nn.Module, objective: Classification, *, steps: int, lr: float, seed: int) -> None:
     """Train with AdamW, with linear warm-up over a tenth of the steps, then a cosine schedule."""
-    done = run_training(
-        model,
-        objective,
-        TrainArgs(
-            steps=steps,
-            lr=lr,
-            warmup=steps // 10,
-            seed=seed,
-            weight_decay=0.01,
-            eval_every=0,
-            save_every=0,
-            keep="last",
-        ),
-        say=lambda message: None,  # estimates of the remaining time would mix with the progress bar
-    )
-    if done.stopped == "interrupted":  # a partially trained network is not a measurement
-        raise KeyboardInterrupt
+    train(model, objective, TrainArgs(steps=steps, lr=lr, warmup=steps // 10, seed=seed, weight_decay=0.01))
 
 
 def search(rates: Sequence[float], cases: Sequence[int], trial: Callable[[float, int], Score]) -> dict[str, Any]:

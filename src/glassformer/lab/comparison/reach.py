@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import torch
@@ -10,6 +10,7 @@ from torch import Tensor, nn
 
 from glassformer.lab.comparison.networks import LastTokenNetwork, parameters, sequence
 from glassformer.lab.comparison.objectives import (
+    TEST,
     VALIDATION,
     VOCABULARY,
     Score,
@@ -30,6 +31,8 @@ VARIANTS = {"Transformer, learned": "learned", "Transformer, rotary": "rotary"} 
 def units(plan: ComparisonPlan) -> Iterator[Unit]:
     for architecture in plan.architectures:
         yield Unit("reach", "search", {"architecture": architecture}, SEARCH_SEED)
+    for name in longer_names(plan.architectures):
+        yield Unit("reach", "longer search", {"architecture": name}, SEARCH_SEED)
     for seed in plan.seeds:
         for architecture in plan.architectures:
             for distance in plan.reach.gradients:
@@ -37,9 +40,13 @@ def units(plan: ComparisonPlan) -> Iterator[Unit]:
         for distance in plan.reach.distances:
             for architecture in plan.architectures:
                 yield Unit("reach", "recall", {"architecture": architecture, "distance": distance}, seed)
-        for architecture in plan.architectures:
-            for name in VARIANTS if architecture == "Transformer" else (architecture,):
-                yield Unit("reach", "longer", {"architecture": name}, seed)
+        for name in longer_names(plan.architectures):
+            yield Unit("reach", "longer", {"architecture": name}, seed)
+
+
+def longer_names(architectures: Sequence[str]) -> list[str]:
+    """Return every architecture, the Transformer once for each position code."""
+    return [kind for name in architectures for kind in (VARIANTS if name == "Transformer" else [name])]
 
 
 def weight(plan: ComparisonPlan, unit: Unit) -> float:
@@ -51,6 +58,8 @@ def weight(plan: ComparisonPlan, unit: Unit) -> float:
             return len(reach.rates) * reach.steps * sum(map(each, reach.search))
         case "longer":
             return reach.longer_steps * each(reach.length)
+        case "longer search":
+            return len(reach.rates) * reach.longer_steps * each(reach.length)
         case "gradient":
             return 4 * each(int(unit.settings["distance"]))
     return reach.steps * each(int(unit.settings["distance"]))
@@ -60,8 +69,12 @@ def measure(plan: ComparisonPlan, unit: Unit, lr: float) -> dict[str, Any]:
     reach, name = plan.reach, str(unit.settings["architecture"])
     if unit.part == "search":
         return search(reach.rates, reach.search, lambda rate, n: _validated(plan, name, rate, n))
+    if unit.part == "longer search":
+        tried = lambda rate, n: _longer(plan, name, rate, SEARCH_SEED, VALIDATION)[0][n]
+        return search(reach.rates, (reach.length,), tried)
     if unit.part == "longer":
-        return _longer(plan, name, lr, unit.seed)
+        scores, count = _longer(plan, name, lr, unit.seed, TEST)
+        return {"accuracy": {str(n): each.accuracy for n, each in scores.items()}, "lr": lr, "parameters": count}
     distance = int(unit.settings["distance"])
     net = _network(plan, name, distance, unit.seed)
     if unit.part == "gradient":
@@ -111,8 +124,8 @@ def gradient(net: LastTokenNetwork, distance: int, seed: int) -> float:
     return float((slope[:, first].norm(dim=-1) / slope[:, -1].norm(dim=-1)).mean())
 
 
-def _longer(plan: ComparisonPlan, name: str, lr: float, seed: int) -> dict[str, Any]:
-    """Train to predict the last token but one of short sequences, and test on longer ones."""
+def _longer(plan: ComparisonPlan, name: str, lr: float, seed: int, split: int) -> tuple[dict[int, Score], int]:
+    """Train to name the last token but one of short sequences; return the scores by length and the parameter count."""
     reach = plan.reach
     net = sequence(
         name.partition(",")[0],
@@ -125,5 +138,5 @@ def _longer(plan: ComparisonPlan, name: str, lr: float, seed: int) -> dict[str, 
     )
     objective = SequenceObjective(make=previous, length=reach.length, batch_size=reach.batch_size)
     fit(net, objective, steps=reach.longer_steps, lr=lr, seed=seed)
-    found = {str(n): score(net, *objective.examples(reach.tests, seed, length=n)).accuracy for n in reach.longer}
-    return {"accuracy": found, "lr": lr, "parameters": parameters(net)}
+    scores = {n: score(net, *objective.examples(reach.tests, seed, length=n, split=split)) for n in reach.longer}
+    return scores, parameters(net)

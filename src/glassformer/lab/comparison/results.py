@@ -13,7 +13,6 @@ from typing import Any, NamedTuple
 from glassformer.errors import InputError
 from glassformer.lab.comparison.cost import LINEAR, SQUARE
 from glassformer.lab.comparison.plan import ComparisonPlan, Setting, read, units
-from glassformer.lab.comparison.reach import VARIANTS
 from glassformer.lab.tensors import slope
 
 LEARNED = 0.9  # test accuracy from which a network counts as having learned to recall; chance is 0.125
@@ -257,10 +256,6 @@ def reach(results: Results, architecture: str) -> int:
             break
         longest = distance
     return longest
-
-
-def longer_names(results: Results) -> list[str]:
-    return [kind for name in results.architectures for kind in (VARIANTS if name == "Transformer" else [name])]
 
 
 def longer(results: Results, name: str, n: int) -> Estimate:

@@ -11,7 +11,7 @@ import json
 import os
 import shutil
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from glassformer.errors import InputError
 from glassformer.lab.cache import version
 from glassformer.lab.comparison import bias, cost, data, reach, streaming
-from glassformer.lab.comparison.plan import SEARCH_SEED, ComparisonPlan, Setting, Unit, units
+from glassformer.lab.comparison.plan import SEARCH_SEED, ComparisonPlan, Unit, units
 from glassformer.lab.experiment import one_thread
 from glassformer.runtime import card
 
@@ -42,7 +42,12 @@ TASKS = {
     "cost": Task(cost.units, cost.measure, cost.weight),
     "data": Task(data.units, data.measure, data.weight),
 }
-TRAINED = {("reach", "recall"), ("reach", "longer"), ("bias", "images"), ("data", "images")}
+SEARCHES = {  # part that trains networks -> part that found their learning rate
+    ("reach", "recall"): "search",
+    ("reach", "longer"): "longer search",
+    ("bias", "images"): "search",
+    ("data", "images"): "search",
+}
 
 
 class Step(NamedTuple):
@@ -97,14 +102,11 @@ def reopen(results: Results, folder: Path, again: Sequence[str]) -> None:
 
 def _rate(work: Path, unit: Unit) -> float:
     """Return the learning rate chosen for this unit's architecture (and dataset); NaN if none is used."""
-    if (unit.task, unit.part) not in TRAINED:
+    search = SEARCHES.get((unit.task, unit.part))
+    if search is None:
         return float("nan")
-    settings: Mapping[str, Setting] = {
-        name: str(value).partition(",")[0]
-        for name, value in unit.settings.items()
-        if name in ("dataset", "architecture")
-    }
-    found = json.loads(_file(work, Unit(unit.task, "search", settings, SEARCH_SEED)).read_text(encoding="utf-8"))
+    settings = {name: value for name, value in unit.settings.items() if name in ("dataset", "architecture")}
+    found = json.loads(_file(work, Unit(unit.task, search, settings, SEARCH_SEED)).read_text(encoding="utf-8"))
     return float(found["result"]["lr"])
 
 

@@ -13,6 +13,7 @@ from glassformer.lab.comparison import published
 from glassformer.lab.comparison import results as r
 from glassformer.lab.comparison.bias import NETWORKS, TRAINED, WITH_FEATURES
 from glassformer.lab.comparison.plan import TASKS
+from glassformer.lab.comparison.reach import longer_names
 from glassformer.lab.comparison.results import Estimate, Results, estimate
 from glassformer.lab.comparison.streaming import names as streaming_names
 
@@ -74,7 +75,8 @@ def recall(results: Results) -> Table:
 
 def longer(results: Results) -> Table:
     plan = results.plan.reach
-    rows = [(name, *(f"{r.longer(results, name, n):.0%}" for n in plan.longer)) for name in r.longer_names(results)]
+    names = longer_names(results.architectures)
+    rows = [(name, *(f"{r.longer(results, name, n):.0%}" for n in plan.longer)) for name in names]
     note = (
         f"Accuracy after training to name the last token but one of sequences of {plan.length} tokens (the MLP's "
         f"window is as long). Chance is 12.5 %; {plan.longer_steps} steps; ± 95 % over seeds."
@@ -87,7 +89,7 @@ def gradients(results: Results) -> Table:
     rows = [(name, *(f"{r.gradient(results, name, n).mean:.2g}" for n in distances)) for name in results.architectures]
     note = (
         "‖∂y_n/∂x_1‖ / ‖∂y_n/∂x_n‖ before training, mean over seeds. It says where training starts, not what can be "
-        "learned. 0: outside the receptive field."
+        "learned: compare the recall after training. 0: outside the receptive field."
     )
     return Table("Gradient before training", ("", *(f"distance {n}" for n in distances)), rows, note)
 
@@ -269,7 +271,7 @@ def rates(results: Results) -> Table:
     """Tabulate the learning rates chosen by every search."""
     rows = []
     for unit in results.units:
-        if unit["part"] == "search":
+        if unit["part"].endswith("search"):
             result = unit["result"]
             tried = sorted({each["lr"] for each in result["trials"]})
             mean = lambda lr, result=result: (
@@ -333,7 +335,7 @@ def _longer(results: Results) -> Iterator[str]:
     plan = results.plan.reach
     lengths = plan.longer[0], plan.longer[-1]
     both = lambda name: " → ".join(f"{r.longer(results, name, n):.0%}" for n in lengths)
-    shown = ", ".join(f"{name} {both(name)}" for name in r.longer_names(results))
+    shown = ", ".join(f"{name} {both(name)}" for name in longer_names(results.architectures))
     yield (
         f"Accuracy on sequences of {lengths[0]} tokens, the length of training, and of {lengths[1]} (chance 12.5 %): "
         f"{shown}."
@@ -399,41 +401,41 @@ def _data(results: Results) -> Iterator[str]:
 
 def summary_table(results: Results) -> str:
     """Return a table with one row per architecture and columns for the measured tasks."""
+    plan, seeds = results.plan, len(results.plan.seeds)
     columns: list[tuple[str, str, Callable[[Results, str], str]]] = []
-    plan = results.plan
     if results.has("reach"):
-        far, longest = plan.reach.gradients[-1], plan.reach.longer[-1]
+        reach = plan.reach
+        distances = " / ".join(map(str, reach.distances))
         columns += [
-            ("recall, trained", f"seeds of {len(plan.seeds)} that learn to recall a token over "
-             f"{' / '.join(map(str, plan.reach.distances))} others (test accuracy ≥ {r.LEARNED:.0%})", _recall_cell),
-            ("gradient, untrained", f"‖∂y_n/∂x_1‖ / ‖∂y_n/∂x_n‖ over {far} tokens", _gradient_cell),
-            ("longer inputs", f"accuracy on {plan.reach.length} tokens, as trained, → on {longest} (chance 12.5 %; the "
+            (f"recall over {distances} tokens", f"number of {seeds} seeds that learn to name the first token after so "
+             f"many others (test accuracy of at least {r.LEARNED:.0%}; {reach.steps} steps)", _recall_cell),
+            (f"trained on {reach.length}, tested on {reach.longer[-1]} tokens", "accuracy of naming the last token but "
+             f"one at the trained length → at the longer one ({reach.longer_steps} steps; chance is 12.5 %; the "
              "Transformer with rotary positions)", _longer_cell),
         ]  # fmt: skip
     if results.has("bias"):
-        by = plan.bias.shifts[-1]
         columns.append(
-            ("shifted images", f"points of accuracy that a shift by {by} pixels changes: trained on centred images; "
-             "trained with random shifts", _shift_cell)
+            (f"image shifted by {plan.bias.shifts[-1]} pixels", "change of test accuracy in points, after training on "
+             "centred images / with random shifts", _shift_cell)
         )  # fmt: skip
     if results.has("cost"):
         n, d = _middle(results)
         columns += [
-            ("time of a layer", f"ms forward and backward at n = {n:,}, d = {d}, one thread", _time_cell),
-            ("growth", "measured exponents of time in length n and width d", _growth_cell),
-        ]
+            ("time of a layer", f"ms of processor time, forward and backward, n = {n:,} tokens of width d = {d}, one "
+             "thread", _time_cell),
+            ("grows as", "powers of n and d fitted to the times", _growth_cell),
+        ]  # fmt: skip
     if results.has("streaming"):
         after = plan.streaming.after[-1]
-        columns.append(
-            ("next token", f"ms of processor time for one more token after {after:,}; numbers kept for it", _token_cell)
-        )
+        columns += [
+            ("time of the next token", f"ms of processor time after {after:,} tokens", _token_cell),
+            ("state", "numbers kept to process that token", _state_cell),
+        ]
     head = f"| | {' | '.join(name for name, _, _ in columns)} |\n|---" + "|---" * len(columns) + "|"
     rows = [f"| {name} | {' | '.join(cell(results, name) for *_, cell in columns)} |" for name in results.architectures]
-    legend = "; ".join(f"*{name}*: {meaning}" for name, meaning, _ in columns)
-    made = f"{len(plan.seeds)} seeds, ± 95 % by Student's t, equal parameters, the same search for learning rates"
-    return "\n".join(
-        [head, *rows, "", f"{legend[0].upper()}{legend[1:]}.", "", f"{made}; {_machine(results)}.{_missing(results)}"]
-    )
+    legend = "\n".join(f"- *{name}*: {meaning}" for name, meaning, _ in columns)
+    made = f"{seeds} seeds, mean ± 95 % by Student's t, equal numbers of parameters, the same search for learning rates"
+    return "\n".join([head, *rows, "", legend, "", f"{made}; {_machine(results)}.{_missing(results)}"])
 
 
 def _machine(results: Results) -> str:
@@ -449,10 +451,6 @@ def _recall_cell(results: Results, name: str) -> str:
     return " / ".join(str(r.learned(results, name, n)) for n in results.plan.reach.distances)
 
 
-def _gradient_cell(results: Results, name: str) -> str:
-    return r.as_power(r.gradient(results, name, results.plan.reach.gradients[-1]).mean)
-
-
 def _longer_cell(results: Results, name: str) -> str:
     kind = "Transformer, rotary" if name == "Transformer" else name
     lengths = results.plan.reach.longer
@@ -463,7 +461,7 @@ def _shift_cell(results: Results, name: str) -> str:
     if name not in NETWORKS:
         return "–"
     by = results.plan.bias.shifts[-1]
-    return "; ".join(_points(r.shift_loss(results, name, way, by)) for way in TRAINED)
+    return " / ".join(_points(r.shift_loss(results, name, way, by)) for way in TRAINED)
 
 
 def _time_cell(results: Results, name: str) -> str:
@@ -477,8 +475,11 @@ def _growth_cell(results: Results, name: str) -> str:
 
 
 def _token_cell(results: Results, name: str) -> str:
-    after = results.plan.streaming.after[-1]
-    return f"{_ms(r.token_time(results, name, after))}; {r.kept(results, name, after):,}"
+    return _ms(r.token_time(results, name, results.plan.streaming.after[-1]))
+
+
+def _state_cell(results: Results, name: str) -> str:
+    return f"{r.kept(results, name, results.plan.streaming.after[-1]):,}"
 
 
 # Sections of Markdown files
