@@ -12,6 +12,7 @@ from glassformer.exercises.reader import brackets, formats, macros
 from glassformer.exercises.reader import decimal_comma as commas
 from glassformer.exercises.reader.answers import answers
 from glassformer.exercises.reader.document import Piece, Table, latex_table, markdown_table, pieces, scan
+from glassformer.exercises.reader.encoding import decode
 from glassformer.exercises.reader.notation import usual_notation
 from glassformer.exercises.reader.printouts import printouts
 from glassformer.exercises.reader.statements import (
@@ -66,18 +67,21 @@ def read(
     data = text if isinstance(text, bytes) else text.encode(errors="replace")
     converted = formats.convert(data, name) if kind == "auto" else None
     if converted is not None:
-        text, kind = converted
-    text = _decoded(text, name)
+        (text, kind), encoding = converted, ""
+    else:
+        text, encoding = decode(data, name)
+    text = text.translate(_PLAIN).replace("\r\n", "\n").replace("\r", "\n")
+    notes = [Note(1, "", encoding)] if encoding else []
     if kind == "auto":
         kind = _guess(text, name)
     if kind in ("yaml", "json", "csv"):
-        found_answers = answers(text, name, kind)
-        return found_answers if found_answers.text else replace(found_answers, text=text)
+        reading = answers(text, name, kind)
+        return replace(reading, text=reading.text or text, notes=(*notes, *reading.notes))
     found = not decimal_comma and commas.find(text)
     text = commas.convert(text, every=decimal_comma or found, lists=found)
-    collector = Collector()
     if found:
-        collector.notes.append(Note(1, "", "commas between digits are read as decimal commas"))
+        notes.append(Note(1, "", "commas between digits are read as decimal commas"))
+    collector = Collector(notes=notes)
     text = usual_notation(printouts(brackets.inline(text)))
     for piece in pieces(macros.body(text)):
         collector.take(piece)
@@ -89,18 +93,6 @@ def read(
 
 def _too_large(name: str, size: int) -> InputError:
     return InputError(f"{name} is {size / 1e6:.1f} MB", f"send at most {LARGEST // 1_000_000} MB")
-
-
-def _decoded(text: str | bytes, name: str) -> str:
-    if isinstance(text, bytes):
-        encoding = "utf-16" if text[:2] in (b"\xff\xfe", b"\xfe\xff") else "utf-8-sig"
-        try:
-            text = text.decode(encoding)
-        except UnicodeDecodeError as error:
-            raise InputError(f"{name} is not text (byte {error.start})", "save it as UTF-8") from None
-    if "\0" in text:
-        raise InputError(f"{name} is not text (it contains a zero byte)", "save it as UTF-8")
-    return text.translate(_PLAIN).replace("\r\n", "\n").replace("\r", "\n")
 
 
 def _guess(text: str, name: str) -> str:
