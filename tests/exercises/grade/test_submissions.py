@@ -110,3 +110,10 @@ def test_a_worker_that_ends_by_itself_is_not_said_to_be_too_slow(tmp_path: Path)
     worker.close()
     assert found is None
     assert "seconds" not in reason
+
+
+def test_a_broken_link_in_a_folder_has_a_row(tmp_path: Path) -> None:
+    (tmp_path / "gone.md").symlink_to(tmp_path / "nowhere")
+    (made,) = grade_all(library.get("one-query"), submissions([tmp_path]))
+    assert made.path.name == "gone.md"
+    assert "cannot be read" in made.error

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_left
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 from fractions import Fraction
 
@@ -26,7 +26,7 @@ _MONTHS = (
 # words before a number that make it a label or an index
 _LABEL = re.compile(
     r"(?:\b(?:tokens?|heads?|need|rows?|columns?|quer(?:y|ies)|keys?|values?|positions?|steps?|tasks?|exercises?|pages?|parts?|"
-    r"questions?|lines?|figures?|fig\.|tables?|sections?|problems?|sheet|week|layers?|chapter|group|student|id|no\.?|number|nr\.?|"
+    r"questions?|homeworks?|assignments?|hw|lab|lines?|figures?|fig\.|tables?|sections?|problems?|sheet|week|layers?|chapter|group|student|id|no\.?|number|nr\.?|"
     r"eq\.?|equation|version|index|indices|d_?k|dim(?:ension)?s?|width|size|digits|decimals|places)"
     r"\s*[#:=(]*\s*(?:\d+\s*(?:,|and|&|to|of|/|-|–)\s*)*|[A-Za-z]_?\{?|\b[ijklmnst]\s*=\s*|[_^]\{?[^{}]{0,20}|#+\s*"
     rf"|\b(?:{_MONTHS})[a-zäéû]*\.?\s+)$",
@@ -34,13 +34,22 @@ _LABEL = re.compile(
 )
 # the scale in words: "divided by the square root of 2"
 _ROOT = re.compile(
-    r"\b(?:sqrt|root|wurzel|racine|radice|raíz)(?:\s+(?:of|aus|de|di|carrée|quadrata|cuadrada))*\s*\(?\s*$", re.I
+    r"(?:√|\\sqrt|\b(?:sqrt|root|wurzel|racine|radice|raíz)(?:\s+(?:of|aus|de|di|carrée|quadrata|cuadrada))*)"
+    r"\s*[({]?\s*$",
+    re.I,
+)
+# properties of every softargmax: the rows sum to 1, each weight is between 0 and 1
+_UNITY = re.compile(
+    r"\b(?:sums?|add(?:s|ing)?(?: up)?|summ(?:e|iert sich|ieren sich)|somma|total)\s+(?:up\s+)?(?:to|auf|zu|a|is|=)?\s*"
+    r"(?:exactly|nearly|approximately|about|always)?\s*$|\bbetween\s+(?:0\s+and\s+)?$",
+    re.I,
 )
 _OVER_ROOT = re.compile(r"^\s*/\s*(?:√|\\?sqrt)")  # 1/√d_k
-_TITLED = re.compile(r"(?:^|[\s(\[,;:–—])([A-ZÀ-Þ][\w'’-]+)\s+$")  # Aufgabe 3, NeurIPS 30
+_TITLED = re.compile(r"(?:^|[\s({\[,;:–—])([A-ZÀ-Þ][\w'’-]+)\s+$")  # Aufgabe 3, NeurIPS 30
 # keyword arguments and subscripts of code: softmax(S, dim=-1), heads[-1], A[0, :]
 _CODE = re.compile(
     r"\b(?:axis|dim|keepdims?|ddof|decimals|precision|digits)\s*=\s*[-−]?$|[A-Za-z]\w*\[(?:[-\d]*[:,]\s*)?[-−]?$"
+    r"|\b(?:sum|mean|max|min|softmax|cat|round)\([^=\n]*,\s*[-−]?$"
 )
 _ADDRESS = re.compile(r"(?:\b(?:https?|file)://|www\.|\w@)\S*$|^Page header or footer:.*$")
 _UNIT = re.compile(
@@ -51,14 +60,20 @@ _UNIT = re.compile(
 )
 _DATES = re.compile(r"(?<![\d.,])(?:\d{1,2}([./])\d{1,2}\1(?:\d{4}|\d\d)|(?:19|20)\d\d-\d\d?-\d\d?)(?![\d.,]*\d)")
 _SIZE = re.compile(r"\d\s*(?:[x×]|\\times)\s*$")
-_DATE = re.compile(r"(?:\d{1,4}[./:-]){1,2}$")
+_DATE = re.compile(r"(?:\d{1,4}[./:-]){1,2}$|:\d\d\s*[+-]$")
 _LIST_ITEM = re.compile(r"[.)](?:\*\*|__)?\s")
-_WORD_LABEL = re.compile(r"\b(?:tokens?|heads?|rows?|columns?|query|key|value|position|step|dim)\s+$", re.I)
+_WORD_LABEL = re.compile(
+    r"\b(?:(?:tokens?|heads?|rows?|columns?|query|key|value|position|step|dim)\s+|[ij]\s*=\s*)$", re.I
+)
 _ITEM = re.compile(r"^\s*(?:[>*#-]+\s*)?\(?$")
 _ITEM_OF_TABLE = re.compile(r"^\s*\|?\s*$")  # the number of a row
 _NEXT_CELL = re.compile(r"^\s*[&|]")
 _ITEM_END = re.compile(r"^(?:[.)]|\s*$)(?!\d)")
 _CELL_TABLE = re.compile(r"\W*(?:symbol|name|quantity)\W+(?:row|i)\W+(?:column|col|j)\W+\w+", re.I)
+# the head of a table with a line for each query, or each query and key; its first columns are indices
+_PAIR_TABLE = re.compile(
+    r"^(?:quer(?:y|ies)|i|row|token)[,;\t]\s*(?:(?P<pair>keys?|j|column)\b|[A-Za-z ]+?[ _]?1[,;\t])", re.I
+)
 _YEAR = re.compile(r"(?:19|20)\d\d$")
 _MATRICULATION = re.compile(r"\d{6,10}$")
 _UNCERTAINTY = re.compile(r"(?:±|\\pm)\s*$")
@@ -96,6 +111,7 @@ class Ledger:
         self.starts = starts
         self.places = [(found.start(), found.end(), found.group()) for found in NUMBER.finditer(text)]
         self.owner: list[str | None] = [None] * len(self.places)
+        self.pairs = frozenset(self.indices_of_pairs())
         self.by_value: dict[Fraction, list[int]] = {}
         for k, (_, _, number) in enumerate(self.places):
             self.by_value.setdefault(Fraction(number), []).append(k)
@@ -147,12 +163,17 @@ class Ledger:
         start, end, number = self.places[k]
         if "." in number:
             return False
+        if k in self.pairs:
+            return True
         before = self.text[self.starts[self.line_of(k) - 1] : start]
         item = len(before) < 10 and _ITEM.match(before) and _LIST_ITEM.match(self.text, end)
         return bool(item) or _WORD_LABEL.search(before[-20:]) is not None
 
-    def recognise(self, question: str = "") -> None:
-        """Recognize labels, indices, sizes, dates, markup and the exercise's own text among the unclaimed numbers."""
+    def recognise(self, question: str = "", known: Collection[Fraction] = ()) -> None:
+        """Recognize labels, indices, sizes, dates, markup and the exercise's own text among the unclaimed numbers.
+
+        `known` are numbers of the solution that prose may repeat: "it attends to the first token most (0.79)".
+        """
         if _CELL_TABLE.match(self.lines[0]):  # symbol,row,column,value: two indices on each line
             whole = [k for k, (_, _, number) in enumerate(self.places) if self.owner[k] is None and "." not in number]
             for k in whole[: 2 * (len(self.lines) - 1)]:
@@ -179,10 +200,24 @@ class Ledger:
                 or (_ITEM.match(before) and _ITEM_END.match(after)) or _YEAR.match(number)
                 or (_MATRICULATION.match(number) and not before.endswith("["))
                 or (_ITEM_OF_TABLE.match(before) and _NEXT_CELL.match(after)) or line in heads
-                or _ROOT.search(before) or _OVER_ROOT.match(after) or _CODE.search(before) or _is_titled(before)
+                or k in self.pairs or _ROOT.search(before) or _OVER_ROOT.match(after) or _CODE.search(before)
+                or _is_titled(before)
             )  # fmt: skip
-            if labelled or any(aside.search(before) for aside in (_ADDRESS, _UNCERTAINTY, _MARKUP, _SUPPOSED)):
+            unity = Fraction(number) in (0, 1) and _UNITY.search(before)
+            other = any(aside.search(before) for aside in (_ADDRESS, _UNCERTAINTY, _MARKUP, _SUPPOSED))
+            if labelled or unity or other or self.repeats(k, after, known):
                 self.owner[k] = "recognised"
+
+    def repeats(self, k: int, after: str, known: Collection[Fraction]) -> bool:
+        """Return whether a number in a sentence is a known one, rounded: at least two decimals, or percent."""
+        number = self.places[k][2]
+        percent = after.lstrip().startswith(("%", "\\%"))
+        places = len(number.partition(".")[2]) + 2 * percent
+        words = re.findall(r"[^\W\d_]{2,}", self.lines[self.line_of(k) - 1])
+        if places < 2 or len(words) < 3 or len(number) < 2:
+            return False
+        value = Fraction(number) / (100 if percent else 1)
+        return any(abs(abs(each) - value) <= Fraction(1, 2 * 10**places) for each in known)
 
     def table_heads(self) -> Iterator[int]:
         """Yield the lines of tables whose numbers are 1, 2, 3, … and not claimed: the numbers of the columns."""
@@ -196,6 +231,19 @@ class Ledger:
             divided = len(re.findall(r"[&|\t]", shown)) >= len(numbers) - 1
             if counted and divided and all(self.owner[k] is None for k in found):
                 yield line
+
+    def indices_of_pairs(self) -> Iterator[int]:
+        """Yield the numbers that are the indices of a table by query and key, or by query."""
+        columns, wanted = 0, {}
+        for number, line in enumerate(self.lines, 1):
+            head = _PAIR_TABLE.match(line)
+            columns = (2 if head["pair"] else 1) if head else columns if line.strip(" ,;\t") else 0
+            wanted[number] = len(line) if head else columns if line[:1].isdigit() else 0
+        for k in range(len(self.places)):
+            line_number = self.line_of(k)
+            if wanted.get(line_number):
+                wanted[line_number] -= 1
+                yield k
 
     def leftovers(self) -> Iterator[tuple[int, list[str]]]:
         """Yield (line, numbers) of all unclaimed numbers."""

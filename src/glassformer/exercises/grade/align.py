@@ -16,21 +16,26 @@ from fractions import Fraction
 from itertools import product
 from typing import Any, Literal
 
+from flint import arb
+
 from glassformer.exercises.arithmetic import Unevaluated
 from glassformer.exercises.evaluation import enclose
 from glassformer.exercises.expression import (
     Array,
     Call,
+    Constant,
     Expression,
     Index,
     Name,
     Number,
+    Power,
     Product,
     Quotient,
     Struck,
     Sum,
     Transpose,
     is_numeric,
+    names_in,
     walk,
 )
 from glassformer.exercises.grade.cells import (
@@ -45,15 +50,17 @@ from glassformer.exercises.grade.cells import (
     fit,
     is_literal,
     readings,
+    shown,
     table,
     troubles,
 )
-from glassformer.exercises.grade.context import Context, counted_from_zero
+from glassformer.exercises.grade.context import Context, counted_from_zero, rows_in
 from glassformer.exercises.grade.verdict import FollowThrough, Place, Verdicts, exact_values
 from glassformer.exercises.grade.vocabulary import PARAMETERS, RAW, SCORES, Subject, label_of, subject, topics
 from glassformer.exercises.matrix import Matrix as Values
 from glassformer.exercises.numbers import MASKED
 from glassformer.exercises.plan import Operation, Plan
+from glassformer.exercises.printers.text import label
 from glassformer.exercises.reader import Link, Note, Reading, Statement, Target, Unread, listed
 
 HALF = 0.5
@@ -88,6 +95,7 @@ class Alignment:
 
     `misshaped`: answers of an unexpected size. `used`: operands written out in a statement. `set_out`: the expressions
     before a result, each with its decimals taken as exact, and as an interval that accounts for their rounding.
+    `checked`: statements about quantities that are no step, such as 1/√d_k = 0.7071, which hold.
     """
 
     placed: list[Placement] = field(default_factory=list)
@@ -95,6 +103,7 @@ class Alignment:
     used: dict[str, dict[str, Values[Any]]] = field(default_factory=dict)
     set_out: dict[tuple[str, int, int], list[tuple[Any, Any]]] = field(default_factory=dict)
     given: frozenset[str] = frozenset()
+    checked: list[Statement] = field(default_factory=list)
     notes: list[Note] = field(default_factory=list)
     unread: list[Unread] = field(default_factory=list)
     struck: list[Unread] = field(default_factory=list)
@@ -186,9 +195,14 @@ _EXAMPLE = re.compile(
     r"|\be\.g\.[^.!?]*$",
     re.I,
 )
+_SUMS = re.compile(
+    r"\b(?:row|column|weight)s?[- ]?sums?\b|\bsums?\s+(?:of|over|up to|to)\b|\bzeilensummen?\b|\.sum\b", re.I
+)
 _DECLARED = re.compile(r"\b(?:tokens?|words?|sentence|inputs?)\s*(?:are|is|:|=)\s*([^\n.]+)", re.I)
+_WIDTHS = ("d_k", "dk")
 PRONOUNS = ("it", "es", "il", "elle", "esso")
 _SIGN = re.compile(r".|\\[A-Za-z]+")  # a lone sign such as \cdot in LayerNorm(\cdot)
+_CODE = re.compile(r"[@.]|\w\(\)|\w+\([A-Za-z]+\)")  # Q @ K.T, S.softmax(), exp(S)
 _ROW = re.compile(r"row (\d+)")  # the index of "row 2" in a sentence
 MOST_TOKENS = 12
 OTHER = 100  # the rank of a name's second meaning
@@ -213,7 +227,7 @@ class Aligner:
         self.plan, self.reading = plan, reading
         self.exact = exact_values(plan)
         self.alignment = Alignment(given=frozenset(plan.given))
-        self.alignment.unread += [item for item in reading.unread if not _SIGN.fullmatch(item.source)]
+        self.alignment.unread += [item for item in reading.unread if not _is_code(item)]
         self.alignment.notes += reading.notes
         self.heads = max((int(s[1:]) for s in plan.symbols if s[0] == "H" and s[1:].isdigit()), default=1)
         self.context = Context(self.heads)
@@ -236,7 +250,7 @@ class Aligner:
             self.alignment.note(self.reading.statements[0].line, "", said)
         for statement in (part for whole in self.reading.statements for part in _one_target_each(whole)):
             self.context.hear(statement)
-            if self.is_counter(statement) or is_hypothetical(statement):
+            if self.is_counter(statement) or is_hypothetical(statement) or is_sum_of_weights(statement):
                 continue
             if statement.crossed or (statement.terms and all(link.struck for link in statement.terms)):
                 self.alignment.cross_out(statement.line, statement.source)
@@ -264,10 +278,10 @@ class Aligner:
 
     def named(self, statement: Statement, target: Target) -> bool:
         """Place a statement with a known name; return False if it has none."""
-        if target.label in PARAMETERS and target.label not in self.labels:
+        if self.is_known(statement, target) or (is_parameter(statement) and target.label not in self.labels):
             return True
         found = self.subject(statement, target)
-        exact = self.labels.get(target.label) if target.name not in self.zero else None
+        exact = self.labels.get(target.label) if not self.from_zero(target) else None
         if statement.place == "answer" and statement.source in self.exact:
             exact, found = statement.source, None
         if target.is_name and target.name in ("i", "j") and (statement.given or statement.words):
@@ -287,11 +301,50 @@ class Aligner:
             return True
         option = self.choose(statement, target, options)
         if option is not None:
+            option = self.next_head(statement, option)
             self.keep(statement, option, target, written)
             if isinstance(target.term, Name):
                 self.values[target.term] = written
             self.others(statement, target, written)
         return True
+
+    def is_known(self, statement: Statement, target: Target) -> bool:
+        """Return whether a statement is about a quantity that is no step, 1/√d_k or the standard deviation σ.
+
+        If its number is right, it counts as checked; otherwise it is listed with the right value.
+        """
+        value = self.scale(target.term) if _is_about_width(target.term) else self.deviation(target)
+        written = self.written(statement) if value is not None else None
+        if value is None or written is None or not written.scalar:
+            return False
+        entry = next((entry for _, _, entry in written.cells()), None)
+        if entry is not None and agrees(value, entry):
+            self.alignment.checked.append(statement)
+        elif entry is not None:
+            said = f"{target.label} is {shown(value, entry)} in this exercise"
+            self.alignment.leave(statement.line, statement.source, said)
+        return True
+
+    def scale(self, term: Expression) -> Any:
+        """Return the value of an expression in d_k, the width of the keys; None if it has none."""
+        keys = next((m for symbol, m in self.exact.items() if _base(symbol) == "K"), None)
+        if keys is None:
+            return None
+        width = arb(keys.shape[1 if self.by_rows else 0])
+        try:
+            value = enclose(term, names=dict.fromkeys(_WIDTHS, width))
+        except (Unevaluated, ZeroDivisionError):
+            return None
+        return None if isinstance(value, Values) else value
+
+    def deviation(self, target: Target) -> Any:
+        """Return the standard deviation of the token that σ_1 names; None for anything else."""
+        variances = next((self.exact[s] for s in ("var", "varF") if s in self.exact), None)
+        if not target.is_name or target.name not in ("σ", "std", "sd") or variances is None:
+            return None
+        tokens = [index - (not self.from_zero(target)) for index in target.indices if isinstance(index, int)]
+        cells = [value for _, _, value in variances.cells()]
+        return cells[tokens[0]].sqrt() if len(tokens) == 1 and 0 <= tokens[0] < len(cells) else None
 
     def subject(self, statement: Statement, target: Target) -> Subject | None:
         """Return the subject of a target, from the words before it and the meaning of e in this document."""
@@ -353,7 +406,8 @@ class Aligner:
         numbers = [part for link in statement.terms for part in walk(link.term) if isinstance(part, Number)]
         parts = [part for link in statement.terms for part in _items(link.term)]
         whole = all(is_numeric(part) or part == Name("…") for part in parts) and all(n.places is None for n in numbers)
-        if not numbers or not whole or (target.name in self.exact and target.name not in "ij"):
+        vector = target.name not in "ij" and any(isinstance(link.term, Array) for link in statement.terms)
+        if not numbers or not whole or vector or (target.name in self.exact and target.name not in "ij"):
             return False
         if len(numbers) == 1 and target.name != "j":
             self.context.rows = (int(numbers[0].value) + (numbers[0].value == 0),)
@@ -404,9 +458,18 @@ class Aligner:
                     by_rows = self.by_rows or any(_ROW.fullmatch(str(index)) for index in target.indices)
                     cells = fit(written, self.exact[symbol].shape, at, by_rows=by_rows, transposed=transposed)
                     key = (symbol, tuple(cells or ()))
+                    masked = cells and any(entry.value is MASKED for entry in cells.values())
+                    if masked and _base(symbol) != "S" and "S" in found.bases:
+                        continue  # with −∞ in it, S̃ or QKᵀ are the masked scores
                     if cells and key not in seen:
                         seen.add(key)
                         yield Option(OTHER * rank + place, as_raw(self.exact, statement, symbol) or symbol, cells)
+
+    def from_zero(self, target: Target) -> bool:
+        """Return whether the indices of a target, or of the names inside it, are counted from 0."""
+        return any(isinstance(part, Name) and part.name in self.zero for part in walk(target.term)) or (
+            target.name in self.zero
+        )
 
     def symbols(self, base: str, head: int | None, target: Target) -> list[str]:
         """Return the plan's symbols of that name: with a head number, with the head of the context, or any."""
@@ -414,7 +477,7 @@ class Aligner:
             return [base] if head in (None, 0, 1) or self.heads == 1 else []
         numbered = {k: f"{base}{k}" for k in range(1, self.heads + 1) if f"{base}{k}" in self.exact}
         if head is not None:
-            number = head + 1 if target.name in self.zero else head
+            number = head + 1 if self.from_zero(target) else head
             return [numbered[number]] if number in numbered else []
         if self.context.head in numbered:
             return [numbered[self.context.head]]
@@ -426,9 +489,9 @@ class Aligner:
         at: list[int | None] = []
         for index in indices:
             if isinstance(index, int):
-                at.append(index - (target.name not in self.zero))
+                at.append(index - (not self.from_zero(target)))
             elif row := _ROW.fullmatch(index):
-                at.append(int(row[1]) - (target.name not in self.zero))
+                at.append(int(row[1]) - (not self.from_zero(target)))
             elif index.lower() in self.tokens and (statement.place == "prose" or index not in COUNTERS):
                 at.append(self.tokens[index.lower()])
             elif statement.place == "prose" and index in PRONOUNS:
@@ -481,9 +544,27 @@ class Aligner:
         self.alignment.leave(statement.line, statement.source, f"it may be {symbols}: say which head or row it is")
         return None
 
+    def next_head(self, statement: Statement, option: Option) -> Option:
+        """Return the placement in another head, if this head has its answer and the other one's values agree better.
+
+        So `Q = …` may stand twice, once for each head, without a word about heads between them.
+        """
+        base, number = _base(option.symbol), option.symbol[len(_base(option.symbol)) :]
+        if self.heads < 2 or not number or self.open(option):
+            return option
+        share = self.agreement(option.symbol, option.cells)
+        for k in range(1, self.heads + 1):
+            other = replace(option, symbol=f"{base}{k}")
+            fits = other.symbol in self.exact and self.exact[other.symbol].shape == self.exact[option.symbol].shape
+            if fits and self.open(other) and self.agreement(other.symbol, other.cells) > max(MOSTLY, share):
+                said = f"taken as {other.symbol} by its values, since {option.symbol} is written before"
+                self.alignment.note(statement.line, statement.source, said)
+                return other
+        return option
+
     def keep(self, statement: Statement, option: Option, target: Target, written: Table) -> None:
         self.put(statement, option.symbol, option.cells)
-        if target.name in self.zero and target.indices:
+        if self.from_zero(target) and target.indices:
             self.alignment.note(statement.line, statement.source, f"the indices of {target.name} are counted from 0")
         self.operands_set_out(statement, option.symbol)
 
@@ -778,9 +859,13 @@ class Aligner:
         for symbol in self.exact:
             shape = self.exact[symbol].shape
             cells = self.fitted(symbol, written)
-            if written.vector is not None and _base(symbol) in spoken and 1 not in shape:
+            told = _base(symbol) in spoken
+            if written.vector is not None and told and 1 not in shape:
                 cells = self.row_of(symbol, written, (counters or rows)[:1])
-            elif written.vector is not None and (counters or rows):
+                stale = not counters and not rows_in(statement.words)  # the row was named long before
+                if stale and cells and self.agreement(symbol, cells) < HALF:
+                    cells = self.row_of(symbol, written, []) or cells
+            elif written.vector is not None and (counters or rows) and not told:
                 cells = None
             if cells:
                 yield symbol, cells, self.agreement(symbol, cells)
@@ -816,6 +901,19 @@ class Aligner:
         )
         if cells:
             self.put(statement, symbol, cells)
+            self.exponentials_set_out(statement, symbol, next(iter(cells)))
+
+    def exponentials_set_out(self, statement: Statement, symbol: str, at: tuple[int, int]) -> None:
+        """Record the sum of the exponentials just before it: e^2 = 7.39, e^0.5 = 1.65, the sum is 9.04."""
+        position = next(k for k, each in enumerate(self.reading.statements) if each is statement)
+        count = next(m.shape[1 if self.by_rows else 0] for s, m in self.exact.items() if _base(s) == "S")
+        before = self.reading.statements[max(0, position - count) : position]
+        parts = [each.terms[-1].term for each in before if len(each.terms) == 2 and _is_exponential(each.terms[0].term)]
+        if len(parts) != count or not all(map(is_literal, parts)):
+            return
+        whole = Sum(tuple(parts))
+        pair = enclose(whole, slack=Fraction(0)), enclose(whole, slack=Fraction(1))
+        self.alignment.set_out.setdefault((symbol, *at), []).append(pair)
 
     def salvage(self, statement: Statement) -> None:
         """Salvage a formula with an unreadable part: a complete matrix in it may still be identified by its values."""
@@ -904,6 +1002,36 @@ def _one_target_each(statement: Statement) -> list[Statement]:
             continue
         terms.append(link)
     return [*found, replace(statement, target=target, terms=tuple(terms))] if found else [statement]
+
+
+def _is_exponential(term: Expression) -> bool:
+    return isinstance(term, Power) and term.base == Constant("e")
+
+
+def _is_code(item: Unread) -> bool:
+    """Return whether an unread part is a lone sign, or a line of a program without a number."""
+    return _SIGN.fullmatch(item.source) is not None or (
+        _CODE.search(item.source) is not None and not any(char.isdigit() for char in item.source)
+    )
+
+
+def is_parameter(statement: Statement) -> bool:
+    """Return whether a statement such as d_k = 2 is a parameter, not an answer; k = (0, 1) is a vector."""
+    vector = any(isinstance(link.term, Array) for link in statement.terms)
+    return statement.target is not None and not vector and statement.target.label in PARAMETERS
+
+
+def is_sum_of_weights(statement: Statement) -> bool:
+    """Return whether a statement says that the weights sum to 1: `row sums: [1. 1. 1.]`."""
+    words = f"{statement.words} {statement.target.label if statement.target is not None else ''}"
+    numbers = [part for link in statement.terms for part in walk(link.term) if isinstance(part, Number)]
+    return bool(numbers) and all(n.value == 1 for n in numbers) and _SUMS.search(words) is not None
+
+
+def _is_about_width(term: Expression) -> bool:
+    """Return whether a term is an expression in d_k alone, such as 1/√d_k."""
+    names = names_in(term)
+    return not isinstance(term, Name) and bool(names) and all(label(name) in _WIDTHS for name in names)
 
 
 def is_hypothetical(statement: Statement) -> bool:

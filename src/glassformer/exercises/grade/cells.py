@@ -45,6 +45,7 @@ At: TypeAlias = tuple[int | None, ...]  # counted from 0; None: every one
 Closeness: TypeAlias = Literal["right", "truncated", "rounded", "wrong"]
 BITS = 320
 MOST_DIGITS = 400  # maximum power of ten
+MOST_DIGITS_COMPARED = 14  # significant digits
 AS_GOOD_AS_MASKED = -9999  # programs write −10⁹ for −∞
 
 
@@ -137,9 +138,10 @@ def _closeness(expected: Any, entry: Entry) -> Closeness:
             return "wrong"  # an exact form
         units = entry.approximate and abs(expected) >= 1
         return "wrong" if off > arb(fmpq(1, 2 if units else 200)) else "right"
-    unit = arb(fmpq(10) ** -places)
-    if not off > unit / 2:
-        return "right"
+    extra = max(0, len(re.sub(r"\D|^[\D0]+", "", entry.text.partition("e")[0])) - MOST_DIGITS_COMPARED)
+    unit = arb(fmpq(10) ** (extra - places))
+    if not off > (unit if extra else unit / 2):
+        return "right"  # programs compute with 53 bits, so only the first 14 of their 17 digits are certain
     if entry.decimals < MIN_PLACES:
         return "wrong"
     missing = abs(expected) - abs(entry.value)

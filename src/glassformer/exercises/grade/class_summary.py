@@ -19,7 +19,7 @@ from glassformer.errors import InputError
 from glassformer.exercises.exercise import Exercise
 from glassformer.exercises.grade.rubric import Rubric, StepPoints, award, shown
 from glassformer.exercises.grade.submissions import Submission
-from glassformer.exercises.grade.view import FORMATS, plain_markdown, shown_name
+from glassformer.exercises.grade.view import FORMATS, named, plain_markdown, shown_name
 from glassformer.exercises.plan import plan
 
 BINS = 10
@@ -124,10 +124,10 @@ def summarize(
             for step in points.steps:
                 steps.setdefault(step.step, []).append(step)
             for mistake in grade.mistakes:
-                mistakes.setdefault(mistake.name, {}).setdefault(name, []).append(mistake.where)
-            named = {place for mistake in grade.mistakes for place in mistake.cells}
+                mistakes.setdefault(mistake.name, {}).setdefault(name, []).append(named(mistake.where))
+            explained = {place for mistake in grade.mistakes for place in mistake.cells}
             wrong = [c for c in grade.cells if c.verdict == "wrong"]
-            other = {(c.symbol, c.row - 1, c.column - 1) for c in wrong if c.given is not None} - named
+            other = {(c.symbol, c.row - 1, c.column - 1) for c in wrong if c.given is not None} - explained
             unexplained += [name] if other else []
             sizes = tuple(dict.fromkeys(c.symbol for c in wrong if c.given is None))
             misshaped |= {name: sizes} if sizes else {}

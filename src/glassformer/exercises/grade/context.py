@@ -6,19 +6,19 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from glassformer.exercises.expression import Number
+from glassformer.exercises.expression import Name, Number, walk
 from glassformer.exercises.grade.vocabulary import topics
 from glassformer.exercises.reader import Statement
 
 _COUNT = {"one": 1, "two": 2, "three": 3, "four": 4, "first": 1, "second": 2, "third": 3, "fourth": 4}
 # OCR misreads "head" as "need"
 _HEAD = re.compile(
-    r"(?:\b(?:head|need)s?\s*(?:no\.?|number|#)?\s*(?P<number>\d+|one|two|three|four)\b"
+    r"(?:\b(?:(?:head|need)s?|kopf|tête|testa|cabeza)\s*(?:no\.?|nr\.?|number|#)?\s*(?P<number>\d+|one|two|three|four)\b"
     r"|\b(?P<ordinal>first|second|third|fourth|1st|2nd|3rd|4th)\s+(?:attention\s+)?(?:head|need))"
 )
 _ASIDE = re.compile(r"(?:similar(?:ly)?(?: to)?|same as|as (?:in|for|with)|like(?: for)?|the)\s*$")
 _ROWS = re.compile(
-    r"\b(?:rows?|(?:for|of)\s+(?:tokens?|quer(?:y|ies)|positions?)|(?:tokens?|quer(?:y|ies)|positions?)(?=\s+\d+\s*[:=]))\s+"
+    r"\b(?:rows?|(?:for|of)\s+(?:tokens?|quer(?:y|ies)|positions?)|(?:tokens?|quer(?:y|ies)|positions?)(?=\s+\d+\s*(?:[:=→]|gets\b|receives\b|becomes\b)))\s+"
     r"(\d+(?:\s*(?:,|and|&)\s*\d+)*)",
     re.I,
 )
@@ -76,5 +76,7 @@ def counted_from_zero(statements: Iterable[Statement]) -> frozenset[str]:
         target = statement.target
         if target is not None and (0 in target.indices or "row 0" in target.indices):
             found.add(target.name)
+        if target is not None:
+            found |= {part.name for part in walk(target.term) if isinstance(part, Name) and 0 in part.indices}
         found |= {f"{name} =" for name, term in statement.given if isinstance(term, Number) and term.value == 0}
     return frozenset(found)

@@ -4,16 +4,25 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
 from glassformer.errors import InputError
 from glassformer.exercises import library
 from glassformer.exercises.exercise import Exercise, load
+from glassformer.exercises.expression import Number, walk
 from glassformer.exercises.grade.accounting import Accounting, Ledger
-from glassformer.exercises.grade.align import COUNTERS, Alignment, align, is_hypothetical
+from glassformer.exercises.grade.align import (
+    COUNTERS,
+    Alignment,
+    align,
+    is_hypothetical,
+    is_parameter,
+    is_sum_of_weights,
+)
 from glassformer.exercises.grade.cells import answer_of, closeness, shown
 from glassformer.exercises.grade.diagnose import Mistake, diagnose, weight_sums
 from glassformer.exercises.grade.rubric import (
@@ -27,14 +36,12 @@ from glassformer.exercises.grade.rubric import (
     tolerate,
 )
 from glassformer.exercises.grade.verdict import Compared, FollowThrough, Place, Verdict, Verdicts, exact_values
-from glassformer.exercises.grade.vocabulary import PARAMETERS
 from glassformer.exercises.plan import Plan, plan
 from glassformer.exercises.printers.text import label
 from glassformer.exercises.reader import (
     ArithmeticFinding,
     Note,
     Reading,
-    Statement,
     Unread,
     arithmetic,
 )
@@ -218,7 +225,7 @@ def grade(exercise: Exercise | None, reading: Reading, rubric: Rubric | None = N
     order = {symbol: k for k, symbol in enumerate(made.symbols)}
     every = sorted((*cells, *absent), key=lambda cell: (order[cell.symbol], cell.row, cell.column))
     written = {cell.symbol for cell in every}
-    _account(ledger, alignment, reading, sums, f"{exercise.title}\n{exercise.text or ''}")
+    _account(ledger, alignment, reading, sums, f"{exercise.title}\n{exercise.text or ''}", _scales(made))
     copied = list(_copied(made, alignment, follow))
     mistakes = [*(mistake for _, mistake in copied if _matters(made, mistake, cells)), *mistakes]
     notes = (*alignment.notes, *(note for note, _ in copied), *_remarks(made, follow, cells))
@@ -261,6 +268,7 @@ def _account(
     reading: Reading,
     sums: Sequence[ArithmeticFinding],
     question: str = "",
+    scales: Collection[Fraction] = (),
 ) -> None:
     """Claim the graded numbers, then those of the arithmetic, then the recognized ones."""
     for placed in alignment.placed if alignment is not None else ():
@@ -273,23 +281,32 @@ def _account(
         if finding.verdict != "unread":
             for term in (finding.left, finding.right):
                 ledger.claim(term, lines.get(id(term), finding.line), "arithmetic")
+    for statement in alignment.checked if alignment is not None else ():
+        for link in statement.terms:
+            ledger.claim(link.term, link.line, "arithmetic")
     for statement in reading.statements:
-        supposed = statement.crossed or is_hypothetical(statement) or _is_parameter(statement)
-        ends = statement.target.term if statement.target is not None else None
-        if ends is not None:
-            ledger.claim(ends, statement.line, "recognised")
+        target = statement.target
+        counter = target is not None and target.is_name and target.name in COUNTERS
+        supposed = statement.crossed or counter or any(
+            aside(statement) for aside in (is_hypothetical, is_parameter, is_sum_of_weights)
+        )  # fmt: skip
+        if target is not None:
+            ledger.claim(target.term, statement.line, "recognised")
         for _, term in statement.given:
             ledger.claim(term, statement.line, "recognised")
         for link in statement.terms:
             if supposed or link.struck or not link.numeric:
                 ledger.claim(link.term, link.line, "recognised")
-    ledger.recognise(question)
+    entries = [] if alignment is None else [entry for each in alignment.placed for entry in each.cells.values()]
+    terms = [part for entry in entries if entry.term is not None for part in walk(entry.term)]
+    numbers = [part.value for part in terms if isinstance(part, Number)]
+    ledger.recognise(question, {*numbers, *scales})
 
 
-def _is_parameter(statement: Statement) -> bool:
-    """Return whether a statement such as d_k = 2 or i = 1 is a parameter, not an answer."""
-    target = statement.target
-    return target is not None and (target.label in PARAMETERS or (target.is_name and target.name in COUNTERS))
+def _scales(made: Plan) -> set[Fraction]:
+    """Return the scale of the scores and its inverse, 1/√d_k and √d_k, which sentences mention."""
+    factors = [Fraction(float(each.params["factor"])) for each in made.operations if each.op == "scale"]
+    return {scale for factor in factors if factor for scale in (factor, 1 / factor)}
 
 
 def _readable(reading: Reading, unread: tuple[Unread, ...]) -> None:

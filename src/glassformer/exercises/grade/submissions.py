@@ -15,7 +15,7 @@ from glassformer.exercises.exercise import Exercise
 from glassformer.exercises.grade.grade import Grade
 from glassformer.exercises.grade.rubric import MAXIMUM, Points, Rubric, shown
 from glassformer.exercises.grade.verdict import VERDICTS
-from glassformer.exercises.grade.view import SUFFIX
+from glassformer.exercises.grade.view import SUFFIX, named
 from glassformer.exercises.grade.workers import grade_files
 from glassformer.exercises.plan import plan
 
@@ -61,7 +61,7 @@ def submissions(paths: Iterable[Path]) -> list[Path]:
         if not path.is_dir():
             found.append(path)
             continue
-        inside = [p for p in sorted(path.rglob("*")) if p.is_file()]
+        inside = [p for p in sorted(path.rglob("*")) if not p.is_dir()]  # also a broken link, which is then refused
         inside = [p for p in inside if p.name not in OUTPUTS and not p.stem.endswith(REPORT)]
         inside = [p for p in inside if not any(part.startswith(".") for part in p.relative_to(path).parts)]
         if not inside:
@@ -123,7 +123,7 @@ def table(graded: Iterable[Submission], files: dict[Path, str]) -> str:
             row += [""] * (len(VERDICTS) + 2)
         else:
             counts = made.count()
-            mistakes = "; ".join(f"{mistake.name} ({mistake.where})" for mistake in made.mistakes)
+            mistakes = "; ".join(f"{mistake.name} ({named(mistake.where)})" for mistake in made.mistakes)
             row += [*(counts[v] for v in VERDICTS), mistakes, made.accounting.unread]
         row += [files[item.path], item.error]
         writer.writerow([spreadsheet_safe(cell) if isinstance(cell, str) else cell for cell in row])

@@ -204,7 +204,8 @@ class FollowThrough:
             exact, follow = self.exact[symbol][i, j], first[i, j]
             close = closeness(exact, entry)
             if close in ("right", "truncated"):
-                yield Compared(symbol, i, j, entry, exact, follow, "right", close == "truncated")
+                cut = close == "truncated" and closeness(follow, entry) != "right"
+                yield Compared(symbol, i, j, entry, exact, follow, "right", cut)
                 continue
             if ways is None:
                 ways = [first, *self._ways(operation)]

@@ -111,8 +111,8 @@ def shown_name(symbol: str) -> str:
 
 
 def named(text: str) -> str:
-    """Replace internal symbols such as QKt1 or Su by their displayed names."""
-    return re.sub(r"\b(?:QKt|KtQ|Su)\d*\b", lambda found: shown_name(found.group()), text)
+    """Replace internal symbols such as QKt1, Su or mu by their displayed names."""
+    return re.sub(r"\b(?:(?:QKt|KtQ|Su)\d*|(?:mu|var)F?|gamma|beta)\b", lambda found: shown_name(found.group()), text)
 
 
 # -- the first screen --------------------------------------------------------------------------------------------------

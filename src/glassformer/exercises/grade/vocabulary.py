@@ -79,7 +79,7 @@ NAMES = _table({
 # parameters, not results: recognized and ignored
 PARAMETERS = frozenset(
     ["d", "d_k", "d_v", "d_q", "d_m", "d_h", "d_{model}", "d_{head}", "dk", "dv", "n", "n_{heads}", "num_{heads}",
-     "h", "N", "T", "L", "m", "k", "√(d_k)", "√(dk)", "√d_k", "√dk", "ε"]
+     "h", "N", "T", "L", "m", "k", "ε"]
 )  # fmt: skip
 _LABELS = ("head", "h", "masked", "scaled", "final")  # words among indices
 _FUNCTIONS = {
@@ -275,10 +275,10 @@ def _sum(terms: tuple[Expression, ...]) -> Subject | None:
 _WORDS: tuple[tuple[str, tuple[str, ...]], ...] = (
     (r"concat|side by side", ("C",)),
     (r"\bfinal|\bw_?o\b|w\^o|multi-?head", ("O",)),
-    (r"outputs?\b|\bresult|multipl\w* (?:it |them )?(?:by|with) (?:the )?v|times v", ("H", "O")),
+    (r"outputs?\b|\bresult|multipl\w* (?:it |them )?(?:by|with) ?(?:(?:the )?v|[:,]|$)|times v", ("H", "O")),
     (r"soft(?:arg)?max|weights?\b|attention(?! (?:scores?|outputs?|heads?|logits?|layer|mechanism|function))", ("A",)),
     (r"exponent", ("E",)),
-    (r"\bsum", ("Z",)),
+    (r"(?<!row )(?<!column )(?<!weight )\bsums?\b(?! (?:up )?to\b)", ("Z",)),
     (r"scal(?:e|ed|ing)\b|divid", ("S", "Su")),
     (r"mask", ("S",)),
     (r"scores?\b|confusion|dot product|similarit|logits|raw", SCORES),

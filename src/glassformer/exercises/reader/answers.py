@@ -20,13 +20,14 @@ from glassformer.exercises.reader.sentences import noun_of
 from glassformer.exercises.reader.statements import Link, Note, Reading, Statement, Target, Unread, formula, target_of
 
 MOST_CELLS = 200_000
-_FLOAT = re.compile(r"[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d{1,2})?")
+_FLOAT = re.compile(r"[-+]?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][-+]?\d{1,2})?")
 DEEPEST = 30
 # keys that may wrap the answers
 _WRAPPERS = ("values", "answers", "answer", "solution", "given", "results")
 _ASIDE = frozenset(
     ("steps", "title", "name", "student", "layout", "id", "comment", "comments", "notes", "exercise", "author")
 )
+_QUERIES, _KEYS = ("query", "queries", "i", "row", "token"), ("key", "keys", "j", "column")
 _INFINITE = {"inf": "∞", "-inf": "-∞", ".inf": "∞", "-.inf": "-∞", "infinity": "∞", "-infinity": "-∞"}
 
 
@@ -246,7 +247,7 @@ def csv_answers(text: str, name: str) -> Reading:
         if {"symbol", "value"} <= set(head):
             _table(found, head, filled[1:])
         else:
-            _blocks(found, side_by_side(rows))
+            _blocks(found, side_by_side(_pairs(found, rows)))
     return replace(found.reading(name, "csv"), text=points)
 
 
@@ -280,6 +281,45 @@ def _table(found: Answers, head: list[str | None], rows: list[Row]) -> None:
             cells[symbol][place] = term
     for symbol, given_cells in cells.items():
         _matrix(found, Scalar(symbol, lines[symbol]), given_cells)
+
+
+def _pairs(found: Answers, rows: list[Row]) -> list[Row]:
+    """Read tables with one line per query and key (query,key,score,weight) or per token (token,q1,q2,k1,k2).
+
+    Return the other rows.
+    """
+    rest: list[Row] = []
+    head: list[str] = []
+    start = count = 0
+    matrices: dict[str, dict[tuple[int, int], Expression]] = {}
+    for line, row in [*rows, (0, [])]:
+        if head and len(row) >= len(head) and any(row):
+            count += 1
+            paired = head[1] in _KEYS
+            place = _place(row[0], row[1]) if paired else (count, 0)
+            for k in range(2 if paired else 1, len(head)):
+                if row[k] and place is not None:
+                    name, number = _numbered(head[k])
+                    at = place if paired else (count, number)
+                    matrices.setdefault(head[k] if paired else name, {})[at] = found.scalar(Scalar(row[k], line))
+            continue
+        for name, cells in matrices.items():
+            raw = name in ("score", "scores", "raw score") and any("scaled" in other for other in matrices)
+            _matrix(found, Scalar("QK^T" if raw else name, start), cells)
+        matrices, start, count = {}, line, 0
+        head = [cell.lower() for cell in row]
+        numbered = len(head) > 2 and all(_numbered(name)[1] for name in head[1:])
+        if len(head) < 3 or head[0] not in _QUERIES or not (head[1] in _KEYS or numbered):
+            head = []
+            rest.append((line, row))
+    return rest
+
+
+def _numbered(name: str) -> tuple[str, int]:
+    """Split `output 2` into (output, 2); 0 if it has no number."""
+    base = name.rstrip("0123456789")
+    number = name[len(base) :]
+    return base.rstrip(" _"), int(number) if len(number) == 1 else 0
 
 
 def _place(row: str, column: str) -> tuple[int, int] | None:

@@ -269,6 +269,7 @@ _REFERENCE = re.compile(
 )
 _EMPHASIS = re.compile(r"(?<![\w*)])\*(\w{1,20})\*(?![\w*(])")
 _DOT = re.compile(r"\b([qkQK]_?\{?\d{1,2}\}?)\s*\.\s*(?=[kqKQ]_?\{?\d)")  # q1 . k1
+_AND = re.compile(r"(\d\.\d+),?\s+(?:and|und|et)\s+(?=[-−]?\d+\.\d)")  # 0.25, 0.06 and 0.69
 _TRANSPOSED = re.compile(r"\b([A-Z]\d?)\.T\b(?!\.)")  # Q @ K.T
 _CALL = re.compile(r"[A-Za-z]{1,12}\([A-Za-z]?_?\{?\d")  # score(q1, k1)
 _NAMED = re.compile(r"[A-Za-z]\w*(?:[(\[][\w,]{1,12}[)\]])?")
@@ -279,6 +280,13 @@ _KEYWORD = re.compile(
     r"(?:,\s*|(?<=\())(?:axis|dim|keepdims?|ddof|dtype|decimals|precision)\s*=\s*[-\w.]{1,20}(?=\s*[,)])"
 )
 _ASSIGNED = re.compile(r"^\s*[A-Za-z][\w\[\]{}^,]{0,30}\s*=[^=]")
+# the left side of an equation: s12, q1 · k2, score(q1, k2)
+_SIDE = (
+    r"[^\W\d_][^\s=≈;,()\[\]]{0,30}(?:\([^\s=≈;()]{1,12}(?:,\s?[^\s=≈;()]{1,12})?\)"
+    r"|[ \t]*[·*×][ \t]*[^\W\d_][^\s=≈;,()\[\]]{0,12})?"
+)
+_LEFT = re.compile(rf"^\s*({_SIDE})\s*[=≈]")
+_NEXT_LEFT = re.compile(rf"(?<=[\d\])])([ \t]+)({_SIDE})(?=\s*[=≈])")
 _LIST = re.compile(r"\[[^\[\]]*[\d\]][^\[\]]*[,;\s][^\[\]]*")
 
 
@@ -304,6 +312,13 @@ def scan(text: str, line: int, *, code: bool = False) -> Iterator[Event]:
             yield Event("long", row[:200], here)
             index += 1
             continue
+        apart = None if code else _name_apart(rows, index)
+        if apart is not None:
+            block = _block([apart[0], apart[1], *rows[index + 1 : index + 200]], 0)
+            joined = "; ".join(row.strip() for row in [apart[1], *rows[index + 1 : index + block - 1]])
+            yield Event("formula", f"{_lead(apart[0])[0]}[{joined}]", here)
+            index += block - 1
+            continue
         block = _block(rows, index)
         if block:
             lead, first = _lead(row)
@@ -326,10 +341,23 @@ def _sentence(row: str, line: int, assigned: list[Assigned]) -> Iterator[Event]:
     yield Event("words", row[at:], line)
 
 
+_LEAD = re.compile(r"^\s*[-*]?\s*\**\s*([A-Za-z]\S{0,20})\s*(?:=|:)\s*\**\s*$")
+_FIRST_ROW = re.compile(rf"^(\s*[A-Za-z]\S{{0,20}}\s*[=:])(\s*{_NUMBER}(?:\s+{_NUMBER})+\s*)$")
+
+
 def _lead(row: str) -> tuple[str, int]:
     """Parse `Q =` or `Q:` alone on a line, which names the rows of numbers below it."""
-    found = re.match(r"^\s*[-*]?\s*\**\s*([A-Za-z]\S{0,20})\s*(?:=|:)\s*\**\s*$", row)
+    found = _LEAD.match(row)
     return (f"{found[1]} = ", 1) if found else ("", 0)
+
+
+def _name_apart(rows: list[str], index: int) -> tuple[str, str] | None:
+    """Split `Q = 3 1` over `    1 2`, a matrix without brackets, into the name and the first row."""
+    found = _FIRST_ROW.match(rows[index][:2000])
+    below = rows[index + 1][:2000] if found and index + 1 < len(rows) else ""
+    if found is None or not _NUMBERS.match(below) or not below[:1].isspace():
+        return None
+    return (found[1], found[2]) if len(found[2].split()) == len(below.split()) else None
 
 
 def _block(rows: list[str], index: int) -> int:
@@ -371,7 +399,8 @@ def _line(text: str, line: int, code: bool) -> Iterator[Event]:
             return
     else:
         bold = "**" if re.search(r"[\d)]\s?\*\*\s?[\d(]", body) else ""
-        body = _DOT.sub(r"\1 · ", _TRANSPOSED.sub(r"\1^T", body))
+        body = _AND.sub(r"\1, ", body)
+        body = _divided(_DOT.sub(r"\1 · ", _TRANSPOSED.sub(r"\1^T", _PYTHON.sub("", body))))
         body = _EMPHASIS.sub(r"\1", body.replace("**", bold)).replace("<sub>", "_").replace("</sub>", "")
     marker = _MARKER.match(body)
     body = body[marker.end() :] if marker else body
@@ -391,6 +420,22 @@ def _line(text: str, line: int, code: bool) -> Iterator[Event]:
             at = high
     if at < len(body):
         yield Event("words", body[at:], line)
+
+
+def _divided(text: str) -> str:
+    """Put semicolons between equations that only spaces divide: `q1·k1 = 0  q1·k2 = 1`, `s11 = 2 s12 = 3`.
+
+    One space divides them if the next equation has a left side like the first one's, with other indices.
+    """
+    first = _LEFT.match(text)
+    if first is None:
+        return text
+    like = re.sub(r"\d+", "0", "".join(first[1].split()))
+    return _NEXT_LEFT.sub(
+        lambda found: f"; {found[2]}"
+        if len(found[1]) > 1 or re.sub(r"\d+", "0", "".join(found[2].split())) == like else found[0],
+        text,
+    )  # fmt: skip
 
 
 def _numbers(body: str, at: int, low: int, high: int, line: int) -> Iterator[Event]:

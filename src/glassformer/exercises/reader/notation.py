@@ -1,4 +1,4 @@
-"""Notations for an index or a product, rewritten as the usual ones: q(1) as q_{1}, ⟨q1, k2⟩ as q1·k2, token 1 = (…)."""
+"""Rewrites notations as the usual ones: q(1) as q_{1}, ⟨q1, k2⟩ as q1·k2, Output 1 as Output_{1}, binomials."""
 
 from __future__ import annotations
 
@@ -11,10 +11,17 @@ _INNER = re.compile(rf"(?:<|⟨|\\langle)\s*{_VECTOR}\s*,\s*{_VECTOR}\s*(?:>|⟩
 _ARROW = re.compile(r"(=[ \t]*[-+−]?\d[\d./]*)[ \t]*(?:->|→|⇒|=>|\\(?:to|rightarrow|Rightarrow)\b)[ \t]*(?=[-+−]?\d)")
 _TOKEN = re.compile(r"\b((?:token|word|position)\s+\d{1,2})\s*=(?=\s*[\[(]\s*[-+−.\d])", re.I)
 
+# Output 1 = 0.25·(1, 0) + …
+_NUMBERED = re.compile(r"\b(output|query|key|value|context|result)\s+(\d{1,2})[ \t]*(?==)", re.I)
+
+_BINOMIAL = re.compile(r"\\[dt]?binom\{([^{}\n]{1,40})\}\{([^{}\n]{1,40})\}")  # a column of two numbers
+
 
 def usual_notation(text: str) -> str:
     """Rewrite the notations of a document; lines stay lines."""
     text = _CALLED.sub(r"\1_{\2}", text)
     text = _INNER.sub(r"\1·\2", text)
     text = _ARROW.sub(r"\1 ; ", text)
+    text = _BINOMIAL.sub(r"\\begin{pmatrix} \1 \\\\ \2 \\end{pmatrix}", text)
+    text = _NUMBERED.sub(r"\1_{\2} ", text)
     return _TOKEN.sub(r"\1:", text)

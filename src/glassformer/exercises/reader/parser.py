@@ -203,7 +203,9 @@ class Lists:
                 values.append((counts[0] if len(counts) == 1 else position, self.cell(start, end)))
         if not values:
             raise Misread("the cases are empty")
-        return Array((tuple(value for _, value in sorted(values, key=lambda pair: pair[0])),), flat=True)
+        found = tuple(value for _, value in sorted(values, key=lambda pair: pair[0]))
+        vectors = [value.rows[0] for value in found if isinstance(value, Array) and value.flat]
+        return Array(tuple(vectors)) if len(vectors) == len(found) else Array((found,), flat=True)
 
     def checked(self, matrix: Array, low: int, high: int) -> Array:
         """Report rows that differ in length; the matrix is kept unchanged."""

@@ -115,7 +115,10 @@ def page_text(chars: Iterable[Any]) -> str:
 
 
 def _baselines(chars: list[_Word], size: float) -> Iterator[list[_Word]]:
-    """Group characters into lines; small ones, indices and exponents, join the line that is nearest."""
+    """Group characters into lines; small ones, indices and exponents, join the line that is nearest.
+
+    Small characters that touch no line form lines of their own: a listing in a smaller font.
+    """
     full = sorted((c for c in chars if c.size > 0.85 * size), key=lambda c: -c.base)
     lines: list[list[_Word]] = []
     for char in full:
@@ -127,6 +130,10 @@ def _baselines(chars: list[_Word], size: float) -> Iterator[list[_Word]]:
         near = [line for line in lines if abs(line[0].base - char.base) < 0.6 * size and _touches(line, char, size)]
         if near:
             min(near, key=lambda line: abs(line[0].base - char.base)).append(char)
+            continue
+        level = [line for line in lines if line[0].size <= 0.85 * size and abs(line[0].base - char.base) < 0.05 * size]
+        if level:
+            level[0].append(char)
         else:
             lines.append([char])
     for line in sorted(lines, key=lambda line: -line[0].base):

@@ -16,6 +16,7 @@ _DETAILS = re.compile(r",\s*(?:dtype|device|grad_fn|requires_grad|shape|names)\s
 _PROMPT = re.compile(
     r"^[ \t]*(?:>>>|>>|>|julia>|octave:\d+>|sage:|In\s*\[\d*\]:=?|Out\s*\[\d*\](?://MatrixForm)?[:=])[ \t]?", re.M
 )
+_IN, _OUT = re.compile(r"^\s*In\s*\[\d*\]:(.*)$"), re.compile(r"^\s*Out\s*\[\d*\]:(.*)$")
 SHOWN = re.compile(
     r"^[ \t]*(?:(?:print|display|disp|show)\(\s*)?([A-Za-z]\w{0,20})(?:\.round\(\d*\))?[ \t]*\)?[ \t]*;?[ \t]*$"
 )
@@ -24,10 +25,11 @@ _MATLAB = re.compile(
     re.M,
 )
 _NESTED = re.compile(r"^[ \t]*([A-Za-z]\w{0,20})[ \t]*[:=][ \t]*\n(?=[ \t]*\[\s?\[)", re.M)
-_NUMBER = r"(?:[-+−]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d{1,3})?(?:/\d+)?|[-−]∞)"
+_NUMBER = r"(?:[-+−]?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][-+]?\d{1,3})?(?:/\d+)?|[-−]∞)"
 _INFINITY = re.compile(
     r"(?<![\w.])[-−]\s?(?:(?:np|math|torch|numpy)\.)?(?:inf|Inf|INF|Infinity|oo)\b|float\(['\"]-inf['\"]\)"
 )
+_ELEMENTWISE = re.compile(r"(?<=[)\w'])\s*\.([*/^])(?=\s*[A-Za-z(])")  # exp(S)./sum(exp(S), 2)
 _BRACES = re.compile(rf"(?<=[=:≈])(\s*)(\{{[\s{{]*{_NUMBER}(?:[\s,{{}}]+{_NUMBER})*[\s}}]*\}})")
 _ROW = re.compile(rf"^[ \t]*{_NUMBER}(?:[ \t]+{_NUMBER})*[ \t]*$")
 _R_HEAD = re.compile(r"^[ \t]+(?:\[,\d+\][ \t]*)+$")
@@ -35,6 +37,10 @@ _R_ROW = re.compile(rf"^[ \t]*\[\d+,?\][ \t]+({_NUMBER}(?:[ \t]+{_NUMBER})*)[ \t
 _JULIA = re.compile(r"^\s*(?:\d+[×x]\d+|\d+-element) \w*(?:Matrix|Array|Vector|Adjoint|Transpose)\b.*:\s*$")
 _FRAME_ROW = re.compile(rf"^[ \t]*([^\s|]{{1,20}})[ \t]+({_NUMBER}(?:[ \t]+{_NUMBER})*)[ \t]*$")
 _DRAWN = re.compile(rf"^(?P<lead>[^|\[(/\\]*?)(?P<left>[|\[(/\\])[ \t]*(?P<cells>{_NUMBER}(?:[ \t,&]+{_NUMBER})*)[ \t]*(?P<right>[|\])/\\])[ \t]*[.,]?$")  # noqa: E501
+_BESIDE = re.compile(
+    rf"(?P<lead>[^|\[(/\\\n]*?)[|\[(/\\][ \t]*(?P<cells>{_NUMBER}(?:[ \t,&]+{_NUMBER})*)[ \t]*[|\])/\\]"
+)
+_NAME = re.compile(r"[\s,;]*\**([A-Za-z]\S{0,12}?)\**\s*[=≈:]\s*")
 _BRACKET = re.compile(r"\s*(?:(?:tensor|array|Matrix)\()?\s*\[")
 _COMMENT = re.compile(r"^[ \t]*(?:#|//|%)(?=[ \t]*[\[ta])[ \t]?(.*)$")
 _BETWEEN = re.compile(r"[ \t,&]+")
@@ -42,7 +48,7 @@ _BETWEEN = re.compile(r"[ \t,&]+")
 
 def printouts(text: str) -> str:
     """Rewrite printed and drawn arrays as assignments."""
-    text = _INFINITY.sub("-∞", text)
+    text = _ELEMENTWISE.sub(r"\1", _INFINITY.sub("-∞", text))
     text = _BRACES.sub(lambda found: found[1] + found[2].replace("{", "[").replace("}", "]"), text)
     text = _commented(text)
     if _PROMPT.search(text) or _ARRAY.search(text):
@@ -52,6 +58,7 @@ def printouts(text: str) -> str:
     _r(lines)
     _julia(lines)
     _frames(lines)
+    _beside(lines)
     _drawn(lines)
     return "\n".join(lines)
 
@@ -60,7 +67,7 @@ def printouts(text: str) -> str:
 
 
 def _python(text: str) -> str:
-    lines = text.split("\n")
+    lines = _ipython(text.split("\n"))
     for at, line in enumerate(lines[:-1]):
         prompt = _PROMPT.match(line)
         shown = SHOWN.match(line[prompt.end() :]) if prompt else None
@@ -68,6 +75,16 @@ def _python(text: str) -> str:
         if shown and _BRACKET.match(after) and not _R_ROW.match(after) and not _R_HEAD.match(after):
             lines[at], lines[at + 1] = "", f"{shown[1]} = {after.lstrip()}"
     return bare("\n".join(_PROMPT.sub("", line) if _is_session(line) else line for line in lines))
+
+
+def _ipython(lines: list[str]) -> list[str]:
+    """Put `In [1]: A = …; A` directly over the array that `Out[1]:` shows, as a line that only names it."""
+    for at, line in enumerate(lines[:-2]):
+        code, out = _IN.match(line), _OUT.match(lines[at + 1])
+        shown = SHOWN.match(code[1].rpartition(";")[2]) if code and out else None
+        if shown and out and not out[1].strip():
+            lines[at], lines[at + 1] = "", f">>> {shown[1]}"
+    return lines
 
 
 def _commented(text: str) -> str:
@@ -185,4 +202,26 @@ def _drawn(lines: list[str]) -> None:
             middle = next((k for k, row in enumerate(rows) if row["lead"].strip()), 0)
             text = "[" + ", ".join(f"[{', '.join(_BETWEEN.split(row['cells']))}]" for row in rows) + "]"
             lines[at : at + len(rows)] = [f"{lead}{text}" if k == middle else "" for k in range(len(rows))]
+        at += max(1, len(rows))
+
+
+def _beside(lines: list[str]) -> None:
+    """Rewrite named matrices that are drawn side by side: Q = | 3 -2 |   K = | 2 3 | over | 1 -1 |   | 1 1 |."""
+    at = 0
+    while at < len(lines):
+        rows: list[list[re.Match[str]]] = []
+        for line in lines[at : at + 200]:
+            found = list(_BESIDE.finditer(line[:2000]))
+            whole = bool(found) and not line[found[-1].end() :].strip(" \t.,;")
+            if len(found) < 2 or not whole or (rows and len(found) != len(rows[0])):
+                break
+            rows.append(found)
+        columns = list(zip(*rows, strict=True)) if len(rows) > 1 else []
+        leads = [[part["lead"] for part in column if part["lead"].strip(" \t,;")] for column in columns]
+        names = [_NAME.fullmatch(lead[0]) if len(lead) == 1 else None for lead in leads]
+        widths = [{len(_BETWEEN.split(part["cells"])) for part in column} for column in columns]
+        if columns and all(names) and all(len(width) == 1 for width in widths):
+            matrices = [", ".join(f"[{', '.join(_BETWEEN.split(part['cells']))}]" for part in c) for c in columns]
+            texts = [f"{name[1]} = [{matrix}]" for name, matrix in zip(names, matrices, strict=True) if name]
+            lines[at : at + len(rows)] = ["; ".join(texts), *[""] * (len(rows) - 1)]
         at += max(1, len(rows))

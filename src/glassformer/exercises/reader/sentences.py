@@ -17,12 +17,15 @@ from glassformer.exercises.expression import Index, Name
 NOUNS = {
     "dotproduct": r"dot[ -]?products?|raw scores?|unscaled scores?|skalarprodukte?|prodotti? scalar[ei]"
     r"|produits? scalaires?|productos? escalar(?:es)?",
-    "score": r"scores?|similarit(?:y|ies)|logits?|energ(?:y|ies)|punteggi[o]?|punktzahlen?|ähnlichkeit(?:en)?"
-    r"|puntuaci(?:ón|ones)|puntajes?",
+    "score": r"scores?|divid(?:e|ed|ing)|scaled|similarit(?:y|ies)|logits?|energ(?:y|ies)"
+    r"|punteggi[o]?|punktzahlen?|ähnlichkeit(?:en)?|puntuaci(?:ón|ones)|puntajes?",
     "weight": r"(?:attention )?weights?|attention(?! (?:scores?|outputs?|heads?|logits?|energ))|soft(?:arg)?max"
     r"|attends?|probabilit(?:y|ies)|pes[io]\b|attenzione|(?:aufmerksamkeits)?gewichte?|aufmerksamkeit|poids|pesos?|atención",
     "exponential": r"exponentials?",
     "sum": r"(?:sum|denominator|normali[sz]er)\b(?! to)",
+    "mean": r"means?(?= of| for|:| is| =)|mittelwerte?|moyennes?",
+    "layernorm": r"layer ?norm\w*|normali[sz]ed(?= tokens?| vectors?| outputs?|:)",
+    "variance": r"variances?|varianz(?:en)?|varianze",
     "query": r"quer(?:y|ies)|anfragen?|requêtes?|consultas?",
     "key": r"keys?|schlüssel|chiav[ei]|clés?|claves?",
     "value": r"values?|werte?|valor[ei]s?|valeurs?",
@@ -49,7 +52,7 @@ _NOUN = "|".join(rf"(?P<noun_{name}>\b(?:{words})\b)" for name, words in _VERBOS
 _TOKENS = re.compile(
     rf"""
     (?P<vector>[\[(⟨<{{]\s*(?:{_NUMBER})(?:(?:{_SEPARATOR})(?:{_NUMBER}))+\s*[\])⟩>}}](?:\^?(?:T\b|⊤|ᵀ))?)
-  | (?P<single>\(\s*(?:[≈~=]\s*)?(?P<inside>[-−]?\d*\.\d+(?:\s?%)?)\s*\))
+  | (?P<single>\(\s*(?:[≈~=]\s*)?(?P<inside>[-−]?\d*\.\d+(?:\s?%)?|\d+\s?%)\s*\))
   | (?P<aside>\([^()]*(?:\([^()]*\)[^()]*)*\))
   | (?P<kind>{_TOKEN}|{_VERBOSE["query"]}|{_VERBOSE["key"]}|{_VERBOSE["value"]}|{_VERBOSE["output"]})\s*(?:vectors?\s*)?
       (?:no\.?|nr\.?|number|\#|n°)?\s*(?:[xtqkv]_?)?(?P<index>\d{{1,3}})(?![\d.,]*\d|\s*[%·*×/+-])
@@ -59,6 +62,7 @@ _TOKENS = re.compile(
       (?:\s+(?:(?:encoder|decoder|input|source|target)\s+)?(?:token|word|position|parola|mot|wort|palabra)\b
       |(?:\s+(?:(?:encoder|decoder|input|source|target)\s+)?(?:{_TOKEN}|{_VERBOSE["query"]}|{_VERBOSE["key"]}|{_VERBOSE["value"]}))?
       (?=\s*(?:[,:;(\[=]|is\b|with\b|and\b|attends?\b|pays?\b|gives?\b|has\b|puts?\b|looks?\b|\.(?:\s|$)|$)))
+  | (?P<itself>\b(?:it|them)sel(?:f|ves)\b|\bsich\ selbst\b|\bse\ stess[oa]\b|\b(?:lui|elle)-même\b|\bsí\ mism[oa]\b)
   | (?P<quoted>["“”„«‘`'](?P<label>[^\W\d_]{{1,20}})["“”»’`'])
   | (?P<called>\btoken\s+(?!(?:the|is|are|has|gets|with|and|to|of|in|at|on|we|i|this|then|attends?|pays?)\b)
       (?P<word>[^\W\d_]{{1,20}})\b)
@@ -78,11 +82,18 @@ _SUPPOSED = re.compile(
     r"|zum beispiel|z\. ?b\.|per esempio|par exemple|por ejemplo|between 0|at (?:least|most)|dimensions?"
     r"|shape|size|rounded|decimals?|digits)\b", re.I
 )  # fmt: skip
+_SLASHES = re.compile(rf"(?<![\w.])(?:{_NUMBER})(?:\s/\s(?:{_NUMBER})){{2,}}(?![\w])")  # 0.25 / 0.06 / 0.69
 _SEVERAL = re.compile(rf"\b(?:{_TOKEN})\s+\d+\s*(?:,|and|&)\s*\d+\b(?!\.\d)", re.I)  # tokens 2 and 4
-_ITEM = re.compile(r"^\s*(?:>\s*)*(?:[-*+•#]+\s+|\(?(?:\d{1,2}|[a-z]|[ivx]{1,4})[.)]\s+)")  # of a list
+# the mark of a list item, and the scale in words: "divided by the square root of 2"
+_ASIDES = re.compile(
+    r"\b(?:step|part|schritt|passo|étape|paso)\s+\d{1,2}\b\s*[:.)]?|^\s*(?:>\s*)*(?:[-*+•#]+\s+|\(?(?:\d{1,2}|[a-z]|[ivx]{1,4})[.)]\s+)"
+    r"|(?:(?<=\bdivided by )|(?<=\bdividing by )|(?<=\bdivide by )|(?<=\bscaled by ))\d+(?:\.\d+)?(?=[\s,:.]|$)"
+    r"|(?:√\s?|\bsqrt\s?|\b(?:square )?root of |\bwurzel (?:aus )?|\bradice (?:quadrata )?di )\(?\d+\)?", re.I
+)  # fmt: skip
 _VALUES = ("vector", "number", "list")
 _OPERATOR = re.compile(r"[·*×⋅+^√∑\\{}]|\d\s*/\s*\d*\.\d|\d\s-\s\d")
 _NESTED = re.compile(r"[\[(]\s*[\[(]\s*[-+−.\d]")  # [[1, 2], [3, 4]]
+_SCALARS = ("sum", "mean", "variance")  # one number for each token
 _ROWS_OF_QUERIES = ("score", "dotproduct", "weight", "exponential", "sum", "output")
 _RELATIVE = frozenset(("which", "that", "this", "so", "and", "then", "was", "che", "qui", "que"))
 _OF = ("for", "of", "für", "von", "di", "de", "per", "pour", "para")
@@ -115,21 +126,27 @@ class Sentences:
 
     noun: str = ""
     subject: Index | None = None
+    goes_on: bool = False  # whether the sentence of the last line goes on in the next
     ended: bool = False  # whether the last line had values: the next empty line then ends the paragraph
 
     def line(self, text: str) -> list[Assigned]:
         """Return the values of one line of prose; an empty list if any of them cannot be assigned."""
         if not text.strip():
+            self.goes_on = False
             if self.ended:
                 self.noun, self.subject, self.ended = "", None, False
             return []
-        text = _ITEM.sub(lambda found: " " * len(found.group()), text)
+        text = _ASIDES.sub(lambda found: " " * len(found.group()), text)
+        text = _SLASHES.sub(lambda found: found.group().replace("/", ","), text)
         before = (self.noun, self.subject)
         parts = list(_parts(text))
         self.ended = any(char.isdigit() for char in text) and any(part.kind in _VALUES for part in parts)
         values = [part for part in parts if part.kind in _VALUES]
-        reader = _Line(self, parts)
+        reader = _Line(self, parts, text)
+        self.goes_on = bool(parts) and (parts[-1].kind == "with" or text.rstrip().endswith(","))
         if not values:
+            title = next((k for k, part in enumerate(parts) if part.text == ":"), 0)  # Output: weights times V
+            reader.parts = parts[:title] if any(part.kind == "noun" for part in parts[:title]) else parts
             reader.run()
             return []
         if _SUPPOSED.search(text) or _SEVERAL.search(text) or _is_formula(text):
@@ -156,13 +173,13 @@ def _is_formula(text: str) -> bool:
 
 
 class _Line:
-    def __init__(self, state: Sentences, parts: list[_Part]) -> None:
-        self.state, self.parts = state, parts
+    def __init__(self, state: Sentences, parts: list[_Part], text: str) -> None:
+        self.state, self.parts, self.text = state, parts, text
         self.object: Index | None = None
         self.waiting: _Part | None = None  # a number whose token is named after it
         self.found: list[Assigned] = []
-        self.fresh = False  # whether a noun was mentioned in this sentence
-        self.named = False  # whether a token was mentioned in this line
+        self.fresh = state.goes_on  # whether a noun was mentioned in this sentence
+        self.named = state.goes_on and state.subject is not None  # whether a token was mentioned in this line
 
     def run(self) -> list[Assigned]:
         for at, part in enumerate(self.parts):
@@ -174,6 +191,8 @@ class _Line:
                     self.subject_before(at)
                 case "token":
                     self.token(at, part)
+                case "itself":
+                    self.point(self.state.subject)
                 case "plain":
                     self.plain(at, part)
                 case "number":
@@ -195,7 +214,7 @@ class _Line:
         """Take the word before a verb as its token: cat attends to …; but "which gives" speaks of the same token."""
         if self.after(at, "plain"):
             word = self.parts[at - 1].text.lower()
-            self.speak_of(self.state.subject if word in _RELATIVE else word)
+            self.speak_of(self.state.subject if word in _RELATIVE or word.endswith("ly") else word)
 
     def token(self, at: int, part: _Part) -> None:
         second = self.after(at, "between") and part.noun == "key" and self.named
@@ -227,7 +246,15 @@ class _Line:
         valued = after.kind == "with" and self.value_at(at + 2)
         attends = self.state.noun in ("weight", "score", "dotproduct") and (self.fresh or self.named)
         article = word in _ARTICLES and after is not part and after.kind in ("plain", "token")
-        if at == 0 and after.text in ("->", "→", "⇒"):  # cat -> sat: 0.61
+        first, dash, second = word.partition("-")
+        if dash and self.state.noun in ("weight", "score", "dotproduct") and (
+            self.value_at(at + 1) or valued
+        ):  # cat-sat 0.61
+            self.speak_of(first)
+            self.point(second)
+        elif after.text in ("->", "→", "⇒") and self.vector_at(at + 2):  # cat → (1, 2)
+            self.speak_of(word)
+        elif at == 0 and after.text in ("->", "→", "⇒"):  # cat -> sat: 0.61
             self.speak_of(word)
             self.state.noun = self.state.noun if self.state.noun in ("score", "dotproduct") else "weight"
         elif after.kind == "noun" and after.text.lower().startswith("attend"):
@@ -245,6 +272,9 @@ class _Line:
     def value_at(self, at: int) -> bool:
         return at < len(self.parts) and self.parts[at].kind in _VALUES
 
+    def vector_at(self, at: int) -> bool:
+        return at < len(self.parts) and self.parts[at].kind == "vector"
+
     def point(self, index: Index | None) -> None:
         """Note the token that a weight or score points to."""
         if self.waiting is not None and self.named:
@@ -254,24 +284,45 @@ class _Line:
             self.object = index
 
     def number(self, at: int, part: _Part) -> None:
-        if self.object is not None and self.named:
+        owner = self.owner_after(at)
+        if owner is not None and self.named and self.object is None and self.state.noun in ("weight", "score"):
+            self.assign(part, owner.index)  # 0.61 for “sat”
+            self.parts[self.parts.index(owner)].kind = "plain"
+        elif self.object is not None and self.named:
             self.assign(part, self.object)
             self.object = None
-        elif self.state.noun == "sum" and self.named:
+        elif self.state.noun in _SCALARS and self.named:
             self.assign(part, None)
         else:
             self.waiting = part
 
     def vector(self, at: int, part: _Part) -> None:
         before = self.parts[at - 1] if at else part
+        owner = self.owner_after(at)
+        if owner is not None and self.state.noun:
+            self.speak_of(owner.index)
+            self.assign(part, None)
+            return
         row = self.position_in_list(at)
         if row and not self.named and self.fresh:  # the keys are (2, 0), (1, 1), (2, 1)
             self.found.append(Assigned(part.start, part.end, Name(self.state.noun, (row,)), part.text))
             return
         if before.noun == "weight" and before.text.lower().startswith("soft") and before.end == part.start:
             self.assign(part, None, "score")  # softmax(4.24, 2.12)
+        elif self.state.noun in _SCALARS:
+            return
         elif self.named or (self.state.subject is not None and self.fresh):
             self.assign(part, None)
+
+    def owner_after(self, at: int) -> _Part | None:
+        """Return the token that the words directly after a value name: (2, 3) for "cat", but not (2, 3), for "cat"."""
+        part, after = self.parts[at], self.parts[at + 1 : at + 4]
+        if not after or after[0].kind != "plain" or after[0].text.lower() not in _OF:
+            return None
+        if self.text[part.end : after[0].start].strip():
+            return None
+        named = next((each for each in after[1:] if each.text.lower() not in _ARTICLES or each.kind != "plain"), None)
+        return named if named is not None and named.kind == "token" else None
 
     def position_in_list(self, at: int) -> int:
         """Return the position of a vector, from 1, among several that follow one another; 0 if it stands alone."""

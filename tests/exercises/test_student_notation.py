@@ -1,0 +1,132 @@
+"""Notations of students that were once misread: each short text is read as the answers it contains."""
+
+from __future__ import annotations
+
+import pytest
+
+from glassformer.exercises.exercise import load
+from glassformer.exercises.grade import Grade, grade
+from glassformer.exercises.reader import read
+from glassformer.exercises.solution import render, solve
+
+ONE_HEAD = load(
+    "labels: [we, like, tea]\nX: [[1, 0], [1, 1], [2, 1]]\n"
+    "heads: [{WQ: [[2, 0], [0, 1]], WK: [[1, 1], [1, 0]], WV: [[1, 3], [2, 0]]}]\n"
+)
+TWO_HEADS = load(
+    "X: [[1, 0], [0, 1]]\nheads:\n"
+    "  - {WQ: [[1, 0], [0, 1]], WK: [[1, 1], [0, 1]], WV: [[1, 0], [2, 1]]}\n"
+    "  - {WQ: [[3, 0], [0, 2]], WK: [[0, 1], [1, 0]], WV: [[0, 5], [1, 0]]}\nWO: [[1], [0], [0], [1]]\n"
+)
+CAUSAL = load("Q: [[1, 1], [2, 0]]\nK: [[1, 0], [1, 1]]\nV: [[1, 2], [3, 4]]\nmask: causal\n")
+BLOCK = load("X: [[1, 3], [2, 8]]\nlayernorm: true\n")
+
+
+def graded(text: str, exercise: object = ONE_HEAD) -> Grade:
+    return grade(exercise, read(f"{text}\n"))  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("text", "symbol", "count"),
+    [
+        ("q1.k1 = 2   q1.k2 = 4   q1.k3 = 6", "QKt", 3),
+        ("q1·k1 = 2 q1·k2 = 4 q1·k3 = 6", "QKt", 3),
+        ('The values are (1, 3) for "we", (3, 3) for "like" and (4, 6) for "tea".', "V", 6),
+        ('The output for "we" is (3.68, 5.30), for "like" (3.82, 5.61).', "O", 4),
+        (
+            'Divided by √2, the scores of "we" are 1.41, 2.83 and 4.24, those of "like" are\n2.12, 3.54 and 5.66.',
+            "S", 6,
+        ),
+        ('"we" attends to itself with 0.045 and to "tea" with 0.768.', "A", 2),
+        ("Token 1: q = [2 0], k = [1 1], v = [1 3]", "K", 2),
+        ("q0 = [2, 0]\nk0 = [1, 1]\nscore(q0,k0) = 2/sqrt(2) = 1.4142, score(q0,k2) = 6/sqrt(2) = 4.2426", "S", 2),
+        ("Q = 2 0\n    2 1\n    4 1", "Q", 6),
+        ("Q = | 2 0 | , K = | 1 1 |\n    | 2 1 |       | 2 1 |\n    | 4 1 |       | 3 2 |", "K", 6),
+        ("query 1:\nsoftmax 0.045 / 0.187 / 0.768", "A", 3),
+        ("outputs\nwe → (3.68, 5.30), like → (3.82, 5.61)", "O", 4),
+        ("dot products\nwe-we 2, we-like 4, we-tea 6", "QKt", 3),
+        ("Output 1 = 0.045·(1, 3) + 0.187·(3, 3) + 0.768·(4, 6) = (3.68, 5.30)", "O", 2),
+        (r"$o_1 = \binom{3.68}{5.30}$", "O", 2),
+        (r"$q_i = \begin{cases} (2, 0) & i = 1 \\ (2, 1) & i = 2 \\ (4, 1) & i = 3 \end{cases}$", "Q", 6),
+    ],
+)  # fmt: skip
+def test_every_number_is_found_and_right(text: str, symbol: str, count: int) -> None:
+    found = graded(text)
+    cells = [cell for cell in found.cells if cell.given is not None]
+    assert sum(cell.symbol == symbol for cell in cells) == count
+    assert {cell.verdict for cell in cells} <= {"right", "follows"}
+    assert not found.accounting.unread
+    assert not found.mistakes
+
+
+def test_the_same_names_again_are_the_next_head() -> None:
+    first, second = "Q = [[1, 0], [0, 1]]\nK = [[1, 1], [0, 1]]", "Q = [[3, 0], [0, 2]]\nK = [[0, 1], [1, 0]]"
+    found = graded(f"{first}\n\n{second}", TWO_HEADS)
+    written = {cell.symbol: cell.verdict for cell in found.cells if cell.given is not None}
+    assert written == {"Q1": "right", "K1": "right", "Q2": "right", "K2": "right"}
+
+
+def test_kopf_is_a_head() -> None:
+    found = graded("## Kopf 2\n\n$Q = \\begin{pmatrix} 9 & 9 \\\\ 9 & 9 \\end{pmatrix}$", TWO_HEADS)
+    assert {cell.symbol for cell in found.cells if cell.given is not None} == {"Q2"}
+
+
+def test_scores_with_minus_infinity_are_the_masked_ones() -> None:
+    found = graded("$\\tilde S = \\begin{pmatrix} 0.7071 & -\\infty \\\\ 1.4142 & 1.4142 \\end{pmatrix}$", CAUSAL)
+    assert {(cell.symbol, cell.verdict) for cell in found.cells if cell.given is not None} == {("S", "right")}
+
+
+@pytest.mark.parametrize("text", ["$\\frac{1}{\\sqrt{d_k}} = 0.7071$", "1/√d_k ≈ 0.707", "√d_k = 1.414"])
+def test_the_scale_is_checked(text: str) -> None:
+    found = graded(f"{text}\n\nq1 = (2, 0)")
+    assert found.accounting.arithmetic
+    assert not found.accounting.unread
+
+
+def test_a_wrong_scale_is_listed_with_the_right_one() -> None:
+    (unread,) = graded("√d_k = 1.73\n\nq1 = (2, 0)").unread
+    assert unread.reason == "√(d_k) is 1.41 in this exercise"
+
+
+def test_a_standard_deviation_is_checked_and_no_step() -> None:
+    found = graded("$\\sigma_1 = 1$ and $\\sigma_2 = 3$, $\\mu_1 = 2$", BLOCK)
+    assert [cell.symbol for cell in found.cells if cell.given is not None] == ["mu"]
+    assert not found.accounting.unread
+    assert graded("$\\sigma_1 = 2.50$, $\\mu_1 = 2$", BLOCK).unread
+
+
+def test_row_sums_are_not_the_sums_of_exponentials() -> None:
+    found = graded("q1 = (2, 0)\n\nrow sums: [1. 1. 1.]")
+    assert {cell.symbol for cell in found.cells if cell.given is not None} == {"Q"}
+    assert not found.accounting.unread
+
+
+@pytest.mark.parametrize("text", ["Each row sums to 1.", "Homework 3", "we multiply by 0.7071 to scale", "Over √2:"])
+def test_numbers_that_are_no_answers_are_recognised(text: str) -> None:
+    assert not graded(f"q1 = (2, 0)\n\n{text}").accounting.unread
+
+
+def test_the_sum_of_written_exponentials_follows() -> None:
+    exercise = load("Q: [[2, 0]]\nK: [[1, 0], [1/4, 1]]\nV: [[1, 2], [3, 4]]\nscale: none\n")
+    text = "Softmax for query 1: e^2 = 7.38, e^0.5 = 1.64, the sum is 9.02. So the weights are 0.82 and 0.18."
+    found = graded(text, exercise)
+    written = {(cell.symbol, cell.verdict) for cell in found.cells if cell.given is not None}
+    assert written == {("Z", "follows"), ("A", "right")}
+
+
+def test_the_digits_of_floating_point_numbers_are_not_held_against_anyone() -> None:
+    found = grade(ONE_HEAD, read(render(solve(ONE_HEAD), "json"), "answers.json"))
+    assert found.score == 1
+
+
+def test_a_table_by_query_and_key() -> None:
+    text = "query,key,score,scaled score,weight\n1,1,2,1.414,0.045\n1,2,4,2.828,0.187\n1,3,6,4.243,0.768\n"
+    found = grade(ONE_HEAD, read(text, "a.csv"))
+    assert {cell.symbol for cell in found.cells if cell.given is not None} == {"QKt", "S", "A"}
+    assert all(cell.verdict == "right" for cell in found.cells if cell.given is not None)
+    assert not found.accounting.unread
+
+
+def test_long_numbers_in_a_vector_are_read_in_linear_time() -> None:
+    digits = ", ".join(["9" * 20] * 40)
+    assert graded(f"Q = ({digits},\n\nq1 = (2, 0)").cells  # exponential time before: it did not end
