@@ -60,12 +60,13 @@ ONE_FOR_EACH_CLAIM: dict[int, tuple[str, str, str]] = {
     31: ("fails: the CNN is better", "CNN only on little data", "holds"),
     32: ("holds", "cumulative sum off by one", "fails"),
 }
-# Claims whose verdict each of the eight listed sabotages changes
+# Claims whose verdict each of the eight listed sabotages changes; of the QUICK claims it changes no others
+QUICK = {1, 2, 4, 6, 7, 8, 11, 12, 13, 15, 16, 18, 20, 24, 25, 28, 32}
 MATRIX: dict[str, set[int]] = {
     "mask off by one": {19, 20, 21, 27},
     "no scale": {2},
     "wrong axis": {1, 2, 3, 4, 6, 7, 8, 11, 12, 19, 20, 21},
-    "score sign": {1, 3, 7, 8, 11, 16, 17, 19},
+    "score sign": {1, 3, 7, 8, 11, 16, 17, 18, 19},
     "W_O forgotten": {11, 15, 18, 24},
     "positions dropped": {11, 12, 13, 17, 19},
     "wrong rotary angle": {14},
@@ -126,8 +127,8 @@ def test_a_sabotage_changes_the_verdict_of_trained_networks(number: int, monkeyp
 @pytest.mark.usefixtures("unchecked")
 @pytest.mark.parametrize("sabotage", MATRIX)
 def test_the_matrix_of_listed_sabotages(sabotage: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    chosen = sorted(MATRIX[sabotage] - {14})
+    chosen = (MATRIX[sabotage] | QUICK) - {14}
     before = {number: verdict(number, **SMALL.get(number, {})).kind for number in chosen}
     SABOTAGES[sabotage](monkeypatch)
     after = {number: verdict(number, **SMALL.get(number, {})).kind for number in chosen}
-    assert all(before[number] != after[number] for number in chosen), (before, after)
+    assert {number for number in chosen if before[number] != after[number]} == MATRIX[sabotage] - {14}

@@ -82,6 +82,15 @@ def test_a_part_is_measured_again_and_the_rest_is_kept(cheap: ComparisonPlan, tm
 
 
 @pytest.mark.slow
+def test_a_unit_that_a_file_lacks_is_measured(cheap: ComparisonPlan, tmp_path: Path) -> None:
+    done = load(carry_out(cheap, tmp_path))
+    whole = len(done.units)
+    del done.units[0]
+    reopen(done, tmp_path, ["streaming"])
+    assert len(load(carry_out(cheap, tmp_path)).units) == whole
+
+
+@pytest.mark.slow
 def test_measuring_again_what_is_not_there_or_in_the_way_of_another_run(cheap: ComparisonPlan, tmp_path: Path) -> None:
     done = carry_out(cheap, tmp_path)
     with pytest.raises(InputError, match=r"no unit of .* starts with 'cost'"):

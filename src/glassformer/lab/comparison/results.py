@@ -144,20 +144,21 @@ def times(results: Results, kind: str, architecture: str, *, n: int, d: int) -> 
 
 
 def exponent_in_n(results: Results, architecture: str, kind: str = "both") -> Exponent:
-    """Fit the exponent over the upper half of the lengths at the smallest width, where any n² term shows."""
+    """Fit the exponent over `upper` lengths at the smallest width, where any n² term shows."""
     lengths, d = results.plan.cost.lengths, results.plan.cost.widths[0]
-    upper = _upper(lengths)
-    return _exponent(results, architecture, kind, upper, [(n, d) for n in upper])
+    sizes = upper(lengths)
+    return _exponent(results, architecture, kind, sizes, [(n, d) for n in sizes])
 
 
 def exponent_in_d(results: Results, architecture: str, kind: str = "both") -> Exponent:
-    """Fit the exponent over the upper half of the widths at the largest length, where any d² term shows."""
+    """Fit the exponent over `upper` widths at the largest length, where any d² term shows."""
     widths, n = results.plan.cost.widths, results.plan.cost.lengths[-1]
-    upper = _upper(widths)
-    return _exponent(results, architecture, kind, upper, [(n, d) for d in upper])
+    sizes = upper(widths)
+    return _exponent(results, architecture, kind, sizes, [(n, d) for d in sizes])
 
 
-def _upper(sizes: Sequence[int]) -> Sequence[int]:
+def upper(sizes: Sequence[int]) -> Sequence[int]:
+    """Return the sizes to which an exponent is fitted: the upper half, or all if there are three or fewer."""
     return sizes[len(sizes) // 2 :] if len(sizes) > 3 else sizes
 
 

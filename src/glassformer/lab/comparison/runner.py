@@ -87,16 +87,17 @@ def reopen(results: Results, folder: Path, again: Sequence[str]) -> None:
     for start in again:
         if not any(unit.key.startswith(start) for unit in units(plan)):
             raise InputError(f"no unit of {results.path} starts with {start!r}", "--list shows the units")
+    found = {Unit(*(each[name] for name in Unit._fields)).key: each for each in results.units}
     work = folder / f"compare-{plan.name}.part"
     with _alone(work):
         if (work / "plan.json").exists():
-            if not all(_file(work, unit).exists() for unit in left):
+            if not all(_file(work, unit).exists() for unit in left if unit.key in found):
                 raise InputError(f"{work} is an unfinished run", "finish or remove it, or choose another --output")
             return  # interrupted while measuring again
-        found = {Unit(*(each[name] for name in Unit._fields)).key: each for each in results.units}
         (work / "units").mkdir(exist_ok=True)
         for unit in left:
-            _write(_file(work, unit), found[unit.key])
+            if unit.key in found:  # a unit that the file lacks is measured
+                _write(_file(work, unit), found[unit.key])
         _freeze(plan, work)  # last: without a plan there is nothing to resume
 
 

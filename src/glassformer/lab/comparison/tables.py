@@ -79,9 +79,16 @@ def longer(results: Results) -> Table:
     rows = [(name, *(f"{r.longer(results, name, n):.0%}" for n in plan.longer)) for name in names]
     note = (
         f"Accuracy after training to name the last token but one of sequences of {plan.length} tokens (the MLP's "
-        f"window is as long). Chance is 12.5 %; {plan.longer_steps} steps; ± 95 % over seeds."
+        f"window is as long). Chance is 12.5 %; {plan.longer_steps} steps; ± 95 % over seeds.{_unsearched(results)}"
     )
     return Table("Longer than in training", ("", *(f"length {n}" for n in plan.longer)), rows, note)
+
+
+def _unsearched(results: Results) -> str:
+    """Return a sentence that names the networks whose learning rate was searched for recall, not for longer inputs."""
+    own = {unit["settings"]["architecture"] for unit in results.units if unit["part"] == "longer search"}
+    left = [name for name in longer_names(results.architectures) if name not in own]
+    return f" With the learning rate that was best for recall: {'; '.join(left)}." if left else ""
 
 
 def gradients(results: Results) -> Table:
@@ -171,10 +178,12 @@ def exponents(results: Results) -> Table:
         cells = (f"{n.measured:.2f}", f"{n.counted:.2f}", f"{d.measured:.2f}", f"{d.counted:.2f}")
         rows.append((name, formula, *cells))
     cost = results.plan.cost
+    lengths, widths = (", ".join(map(str, r.upper(sizes))) for sizes in (cost.lengths, cost.widths))
     note = (
-        f"p of t ≈ c·n^p (upper half of the lengths, d = {cost.widths[0]}) and of t ≈ c·d^p (upper half of the widths, "
-        f"n = {cost.lengths[-1]}), forward and backward. “Counted” is the same fit to the multiplications of "
-        "glassformer.core.cost, which at these sizes has not reached the limit of 2 or 1 yet."
+        f"p of t ≈ c·n^p (n = {lengths}; d = {cost.widths[0]}) and of t ≈ c·d^p (d = {widths}; n = "
+        f"{cost.lengths[-1]}), forward and backward. “Counted” is the same fit to the multiplications of "
+        "glassformer.core.cost, which at these sizes has not reached the limit of 2 or 1 yet. Times grow more slowly "
+        "where fixed costs of small operations are a large part of them."
     )
     head = ("", "multiplications", "in n, timed", "in n, counted", "in d, timed", "in d, counted")
     return Table("Exponents", head, rows, note)
@@ -338,7 +347,7 @@ def _longer(results: Results) -> Iterator[str]:
     shown = ", ".join(f"{name} {both(name)}" for name in longer_names(results.architectures))
     yield (
         f"Accuracy on sequences of {lengths[0]} tokens, the length of training, and of {lengths[1]} (chance 12.5 %): "
-        f"{shown}."
+        f"{shown}.{_unsearched(results)}"
     )
 
 
@@ -419,11 +428,11 @@ def summary_table(results: Results) -> str:
              "centred images / with random shifts", _shift_cell)
         )  # fmt: skip
     if results.has("cost"):
-        n, d = _middle(results)
+        short, n, d = _sizes(results)
         columns += [
-            ("time of a layer", f"ms of processor time, forward and backward, n = {n:,} tokens of width d = {d}, one "
-             "thread", _time_cell),
-            ("grows as", "powers of n and d fitted to the times", _growth_cell),
+            (f"time of a layer, {n:,} tokens", f"ms of processor time, forward and backward, width {d}, one thread",
+             _time_cell),
+            (f"against {short:,} tokens", f"that time relative to the time for {short:,} tokens", _growth_cell),
         ]  # fmt: skip
     if results.has("streaming"):
         after = plan.streaming.after[-1]
@@ -434,17 +443,19 @@ def summary_table(results: Results) -> str:
     head = f"| | {' | '.join(name for name, _, _ in columns)} |\n|---" + "|---" * len(columns) + "|"
     rows = [f"| {name} | {' | '.join(cell(results, name) for *_, cell in columns)} |" for name in results.architectures]
     legend = "\n".join(f"- *{name}*: {meaning}" for name, meaning, _ in columns)
+    also = _unsearched(results).replace("With", "On longer inputs, with", 1) if results.has("reach") else ""
     made = f"{seeds} seeds, mean ± 95 % by Student's t, equal numbers of parameters, the same search for learning rates"
-    return "\n".join([head, *rows, "", legend, "", f"{made}; {_machine(results)}.{_missing(results)}"])
+    return "\n".join([head, *rows, "", legend, "", f"{made}; {_machine(results)}.{also}{_missing(results)}"])
 
 
 def _machine(results: Results) -> str:
     return f"{results.data['card']['processor']}, {results.data['began'][:10]}"
 
 
-def _middle(results: Results) -> tuple[int, int]:
+def _sizes(results: Results) -> tuple[int, int, int]:
+    """Return the longest length but one, the longest, and the middle width of the timed layers."""
     cost = results.plan.cost
-    return cost.lengths[len(cost.lengths) // 2 + (len(cost.lengths) > 3)], cost.widths[len(cost.widths) // 2]
+    return cost.lengths[-2], cost.lengths[-1], cost.widths[len(cost.widths) // 2]
 
 
 def _recall_cell(results: Results, name: str) -> str:
@@ -465,13 +476,14 @@ def _shift_cell(results: Results, name: str) -> str:
 
 
 def _time_cell(results: Results, name: str) -> str:
-    n, d = _middle(results)
+    _, n, d = _sizes(results)
     return _ms(estimate(r.times(results, "both", name, n=n, d=d)))
 
 
 def _growth_cell(results: Results, name: str) -> str:
-    n, d = r.exponent_in_n(results, name).measured, r.exponent_in_d(results, name).measured
-    return f"n^{n.mean:.1f} · d^{d.mean:.1f}"
+    short, n, d = _sizes(results)
+    both = zip(*(r.times(results, "both", name, n=length, d=d) for length in (short, n)), strict=True)
+    return f"× {estimate(long / few for few, long in both):.1f}"
 
 
 def _token_cell(results: Results, name: str) -> str:
