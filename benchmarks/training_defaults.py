@@ -31,7 +31,6 @@ MEASURED = ROOT / "src" / "glassformer" / "train" / "measured_runs.json"
 BEGIN, END = "<!-- defaults -->\n", "<!-- /defaults -->"
 PEERS = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "glassformer" / "peers" / "venv/bin/python"
 DOWNLOADS = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "glassformer" / "downloads"
-THREADS = "2"
 
 # ---- data ------------------------------------------------------------------------------------------------------------
 
@@ -124,7 +123,7 @@ RUNS: dict[str, tuple[Callable[[Path], tuple[Path, Path]], tuple[str, ...], str]
 
 def timed(command: list[str]) -> tuple[str, float, float]:
     """Run a command; returns its output, seconds by the clock and seconds of processor time."""
-    environment = {**os.environ, "OMP_NUM_THREADS": THREADS}
+    environment = {**os.environ, "OMP_NUM_THREADS": str(THREADS)}
     before, start = resource.getrusage(resource.RUSAGE_CHILDREN), time.perf_counter()
     done = subprocess.run(command, env=environment, capture_output=True, text=True)
     if done.returncode:

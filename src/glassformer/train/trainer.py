@@ -18,6 +18,9 @@ from glassformer.train.lora import LoRA, add_adapters
 from glassformer.train.objectives import build
 from glassformer.train.progress import Callback, progress_bar
 from glassformer.train.run_folder import check_unused
+from glassformer.train.state import write_atomic
+
+LEFT_OUT = "left-out.tsv"  # reason and place of every row that was not used
 
 
 def train(
@@ -94,4 +97,7 @@ def run(
         )
     if folder is not None and talks:
         trained.save(folder)
+        rows = "".join(f"{fault.reason}\t{fault.place}\n" for fault in objective.faults)
+        if rows:  # the summary names three of each kind
+            write_atomic(folder / "run" / LEFT_OUT, rows)
     return trained
