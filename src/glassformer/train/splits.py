@@ -13,9 +13,9 @@ from torch import nn
 
 from glassformer.checkpoints import load
 from glassformer.data.archives import is_archive, unpacked
+from glassformer.data.columns import NAMES
 from glassformer.data.faults import Faults
 from glassformer.data.order import held_out
-from glassformer.data.columns import NAMES
 from glassformer.data.python import reader_of
 from glassformer.data.rows import Source, find_split
 from glassformer.data.sources import DATASETS, open_data

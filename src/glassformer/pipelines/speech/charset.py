@@ -136,7 +136,9 @@ def needs_english(text: str) -> bool:
 def spoken(text: str, charset: Charset, place: str) -> str:
     """Normalise a transcript; raises a Fault if it needs English and the model knows other letters."""
     if needs_english(text) and not set(charset.names) <= set(LETTERS.names):
-        raise Fault("transcript with digits or symbols, which are spelled out in English only: write them as words", place)
+        raise Fault(
+            "transcript with digits or symbols, which are spelled out in English only: write them as words", place
+        )
     return normalize_transcript(text)
 
 
