@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import soundfile
 import torch
 from PIL import Image
 from safetensors.torch import load_file, save_file
@@ -22,6 +23,7 @@ from glassformer.checkpoints.export_folder import export
 from glassformer.checkpoints.onnx import Call, explicit, export_onnx
 from glassformer.checkpoints.origin import Origin, with_origin
 from glassformer.checkpoints.preprocess import read_preprocess
+from glassformer.core.audio import log_mel
 from glassformer.errors import CheckpointError, ConfigError, GlassError, InputError
 from glassformer.models import (
     CLIP,
@@ -29,6 +31,8 @@ from glassformer.models import (
     Decoder,
     Encoder,
     Hybrid,
+    Recurrent,
+    RecurrentConfig,
     Seq2Seq,
     ViT,
     Whisper,
@@ -41,6 +45,11 @@ from glassformer.models import (
     vit,
     whisper,
 )
+from glassformer.models.convolutional_sequence import ConvNet1d
+from glassformer.models.sequence_io import Tokens
+from glassformer.pipelines.loading import find_model
+from glassformer.pipelines.speech.charset import recognizer_config
+from glassformer.train.objectives.language_modeling import convolutional as convolutional_lm
 
 # Our own format: what is loaded is what was saved, as a whole or not at all.
 
@@ -330,7 +339,7 @@ def test_a_decoder_with_grouped_heads(tmp_path: Path) -> None:
         lambda: ConvNet2d(convolutional.tiny(), seed=1),
         lambda: Whisper(whisper.tiny(), seed=1),
         lambda: CLIP(clip.tiny(), seed=1),
-        lambda: Encoder(replace(encoder.tiny(), classes=3, pooler=True), seed=1),
+        lambda: ConvNet1d(convolutional_lm(9, 8, 2), seed=1),
     ],
 )
 def test_other_kinds(tmp_path: Path, make: Callable[[], Any]) -> None:
@@ -408,3 +417,28 @@ def test_onnx_what_is_refused(tmp_path: Path, refused: Any) -> None:
     refused(InputError, "a.bin does not end in .onnx", lambda: export_onnx(tmp_path, tmp_path / "a.bin"))
     (tmp_path / "a.onnx").write_text("")
     refused(InputError, f"{tmp_path / 'a.onnx'} already exists", lambda: export_onnx(tmp_path, tmp_path / "a.onnx"))
+
+
+@pytest.mark.slow
+def test_the_program_beside_a_speech_recogniser_hears_what_the_model_hears(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = export_onnx(find_model("listener"), tmp_path / "listener.onnx")
+    assert made.output == "symbol logits (CTC)"
+    monkeypatch.chdir(tmp_path)
+    wave = torch.randn(20_000, generator=torch.Generator().manual_seed(0)) / 10
+    soundfile.write("recording.wav", wave.numpy(), 16_000, subtype="PCM_16")
+    names: dict[str, Any] = {}
+    exec((tmp_path / "listener.md").read_text().split("```python\n")[1].split("```")[0], names)
+    model = load(find_model("listener"))
+    heard = torch.from_numpy(soundfile.read("recording.wav", dtype="float32")[0])
+    with torch.no_grad():
+        ours = model.eval()(log_mel(heard, recognizer_config(model).mel)[None].float())
+    torch.testing.assert_close(torch.from_numpy(names["output"]), ours, atol=1e-3, rtol=1e-3)
+
+
+def test_onnx_of_a_recurrent_network_is_refused_with_the_reason(tmp_path: Path, refused: Any) -> None:
+    config = RecurrentConfig(reads=Tokens(vocabulary=9), classes=9, pool="none", width=8, layers=1)
+    folder = save(Recurrent(config, seed=0), tmp_path / "model")
+    said = "a Recurrent loops over time, and its ONNX file would be of one length only: export its folder instead"
+    refused(InputError, said, lambda: export_onnx(folder, tmp_path / "a.onnx"))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
@@ -98,7 +99,8 @@ def test_an_interrupted_run_saves_exits_with_0_and_resumes(tmp_path: Path) -> No
     _, error = child.communicate(timeout=60)
     assert child.returncode == 0
     assert "interrupted after" in error
-    assert f"the model so far: glassformer classify … -m {tmp_path / 'm'}; continue the run with --resume" in error
+    assert f"the model so far: glassformer classify … -m {tmp_path / 'm'}" in error
+    assert f"continue the run: glassformer train -o {tmp_path / 'm'} --resume" in error
     assert load(tmp_path / "m").config.classes == load(tmp_path / "m" / "last").config.classes == 10
     done = subprocess.run([*command, "--resume"], capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stderr
@@ -140,6 +142,12 @@ def test_a_resumed_run_keeps_its_task_and_arguments(tmp_path: Path) -> None:
     assert run(*where)[0] == 0
     with pytest.raises(ConfigError, match=r"different arguments: augment was True and is now False"):
         run(*where, "--resume", "--no-augment")
+    again = ["-o", str(tmp_path / "c"), "--resume"]  # everything else is that of the run
+    assert run(*again, "--steps", "3")[0] == 0
+    assert run(*again, "--epochs", "0.05")[0] == 0
+    steps = [json.loads(line)["step"] for line in (tmp_path / "c" / "run" / "log.jsonl").read_text().splitlines()]
+    assert steps[-1] == 5
+    assert "trained 5 steps" in run(*again, "--steps", "2")[2], "fewer steps than it has"
 
 
 def test_curves_of_a_log() -> None:

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 import torch
 from PIL import Image
@@ -20,6 +21,7 @@ from torch.utils.data import DataLoader, Dataset, IterableDataset, TensorDataset
 from glassformer.data import Images, Lines, Pairs, Text
 from glassformer.data.archives import unpacked
 from glassformer.data.python import reader_of
+from glassformer.data.remarks import duplicate_files
 from glassformer.data.rows import find_split, open_rows
 from glassformer.errors import InputError
 
@@ -184,3 +186,51 @@ def test_text_in_a_table(tmp_path: Path) -> None:
     assert list(text.pieces()) == ["one\ntwo\n", "three\n"]
     assert text.bytes == len("one\ntwo\nthree\n")
     assert text.faults.summary() == ["empty line: 1 (t.jsonl line 3)"]
+
+
+def test_a_table_beside_its_folder_of_images(tmp_path: Path) -> None:
+    """A table of any name describes images/, which is no class."""
+    (tmp_path / "images").mkdir()
+    for i in range(4):
+        Image.new("L", (4, 4), 50 * i).save(tmp_path / "images" / f"{i}.png")
+    rows = "".join(f"images/{i}.png,{'ab'[i % 2]}\n" for i in range(4))
+    (tmp_path / "annotated.csv").write_text(f"file_name,label\n{rows}")
+    assert Images.open(tmp_path).labels == ("a", "b")
+    (tmp_path / "other.jsonl").write_text('{"file_name": "images/0.png", "label": "a"}\n')
+    with pytest.raises(InputError, match=r"tables of several formats \(annotated.csv, other.jsonl\): name one of them"):
+        Images.open(tmp_path)
+
+
+def test_files_in_other_encodings(tmp_path: Path) -> None:
+    rows = "text,label\n" + "".join(f"caffè {i},{'ab'[i % 2]}\n" for i in range(6))
+    (tmp_path / "wide.csv").write_text(rows, encoding="utf-16")
+    with pytest.raises(InputError, match=r"wide.csv is UTF-16: save it as UTF-8"):
+        open_rows(tmp_path / "wide.csv", ("text", "label"))
+    (tmp_path / "latin.csv").write_text(rows, encoding="cp1252")
+    with pytest.raises(InputError, match=r"not UTF-8: 6 .*: save the data as UTF-8"):
+        open_rows(tmp_path / "latin.csv", ("text", "label"))
+
+
+def test_a_text_file_that_is_neither_a_table_nor_conll(tmp_path: Path) -> None:
+    (tmp_path / "list.txt").write_text("".join(f"__label__a text number {i}\n" for i in range(200)))
+    with pytest.raises(InputError, match=r"neither a table nor CoNLL, .*: give a \.csv"):
+        open_rows(tmp_path / "list.txt", ("tokens", "tags"))
+
+
+def test_the_error_about_columns_suggests_those_that_are_left(tmp_path: Path) -> None:
+    rows = "".join(f"{i},a few words {i},{i % 2},{i % 3 % 2}\n" for i in range(12))
+    (tmp_path / "comments.csv").write_text(f"id,comment_text,toxic,rude\n{rows}")
+    with pytest.raises(InputError, match=r"as in text=comment_text,label=toxic"):
+        open_rows(tmp_path / "comments.csv", ("text", "label"))
+
+
+def test_files_inside_a_table_are_compared_too(tmp_path: Path) -> None:
+    """A Parquet file of the Hub holds the bytes of its images."""
+    file = io.BytesIO()
+    Image.new("L", (4, 4), 90).save(file, "PNG")
+    for name, data in (("train", b"other"), ("test", file.getvalue())):
+        images = [{"bytes": one, "path": f"{i}.png"} for i, one in enumerate((file.getvalue(), data))]
+        pq.write_table(pa.table({"image": images, "label": ["a", "b"]}), tmp_path / f"{name}.parquet")
+    train, val = (Images.open(tmp_path / f"{name}.parquet") for name in ("train", "test"))
+    (line,) = duplicate_files(train, val, "images")
+    assert line.startswith("remark: 2 of 2 validation images also occur in the training data, such as 0.png")

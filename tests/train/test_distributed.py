@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import json
 import shutil
+import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from types import ModuleType
 
 import pytest
 import torch
+import torch.distributed as dist
 
 from glassformer.errors import ConfigError, InputError
 from glassformer.train import fit
-from glassformer.train.distributed import LossModule, SingleProcess, process_group
+from glassformer.train.distributed import LossModule, SingleProcess, fresh_store, process_group
 
 CLOSE = {"rtol": 1e-9, "atol": 1e-11}
 
@@ -97,3 +100,21 @@ def test_a_process_without_rows_goes_along(child: ModuleType, launch: Callable[.
     for name, words in (("whole", []), ("parts", ["fsdp"])):
         launch("train", str(tmp_path / name), str(tmp_path / f"{name}.pt"), "few", *words, world=2)
         require_close(tmp_path / f"{name}.pt", model)
+
+
+def test_a_restart_does_not_see_the_store_of_the_processes_before_it() -> None:
+    """Two starts of two processes on one store, as torchrun keeps it; the first main process has died."""
+    server = dist.TCPStore("127.0.0.1", 0, 2, is_master=True, wait_for_workers=False)
+
+    def start(rank: int) -> dist.Store:
+        client = dist.TCPStore("127.0.0.1", server.port, 2, is_master=False)
+        return fresh_store(client, rank, 2, timeout=20)
+
+    for attempt in ("first", "second"):
+        with ThreadPoolExecutor(2) as pool:
+            late = pool.submit(start, 1)  # asks the old main process first, if there was one
+            time.sleep(0.2)
+            main, other = pool.submit(start, 0).result(), late.result()
+        assert not main.check(["address"]), "the address of the first start is not seen by the second"
+        main.set("address", attempt)
+        assert other.get("address").decode() == attempt

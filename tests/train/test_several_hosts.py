@@ -61,7 +61,6 @@ def start(host: str, number: int, port: int, processes: int, output: Path, log: 
     command += ["--arch", "mlp", "--steps", "600", "--batch-size", "64", "--save-every", "20", "--eval-every", "0"]
     command += ["--resume", "--report-to", "none"]
     environment = os.environ | {"GLOO_SOCKET_IFNAME": "eth0", "OMP_NUM_THREADS": "1", "PYTHONUNBUFFERED": "1"}
-    environment["TORCH_DISABLE_SHARE_RDZV_TCP_STORE"] = "1"  # every restart gets a store of its own
     with log.open("ab") as file:
         return subprocess.Popen(command, env=environment, stdout=file, stderr=subprocess.STDOUT)
 

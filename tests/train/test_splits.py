@@ -12,7 +12,7 @@ from glassformer.data import Lines
 from glassformer.errors import InputError
 from glassformer.models import ViT, vit
 from glassformer.train.args import TrainArgs
-from glassformer.train.splits import base_model, data_paths, split
+from glassformer.train.splits import base_model, data_paths, split, split_notes
 
 
 def test_splits_of_a_folder(tmp_path: Path) -> None:
@@ -73,3 +73,26 @@ def test_the_model_to_fine_tune(tmp_path: Path, refused: Callable[..., None]) ->
     assert isinstance(base_model(TrainArgs(from_=folder), "a ViT", lambda _: True), ViT)
     says = f"--from {folder} is a ViT: fine-tune an encoder"
     refused(InputError, says, lambda: base_model(TrainArgs(from_=folder), "an encoder", lambda _: False))
+
+
+def test_a_test_split_without_labels_is_not_for_validation(tmp_path: Path) -> None:
+    """As Kaggle publishes them: test.csv lacks the label, or test/ is a folder of pictures alone."""
+    rows = "".join(f"{i},some words,{i % 2}\n" for i in range(8))
+    (tmp_path / "train.csv").write_text(f"id,text,target\n{rows}")
+    (tmp_path / "test.csv").write_text("id,text\n8,some words\n")
+    args = TrainArgs(task="classify", data=str(tmp_path))
+    assert data_paths(args) == (tmp_path / "train.csv", None)
+    note = "test.csv lacks the column target: 10% of the training data are used for validation"
+    assert split_notes(args) == (note,)
+    (tmp_path / "test.csv").unlink()
+    (tmp_path / "test").mkdir()
+    assert data_paths(args) == (tmp_path / "train.csv", None)
+    assert split_notes(args)[0].startswith("test/ is no table like train.csv")
+
+    for name in ("train/cat", "train/dog", "test"):
+        (tmp_path / "photos" / name).mkdir(parents=True)
+    photos = TrainArgs(task="classify", data=str(tmp_path / "photos"))
+    assert data_paths(photos) == (tmp_path / "photos" / "train", None)
+    (tmp_path / "photos" / "test" / "cat").mkdir()
+    assert data_paths(photos)[1] == tmp_path / "photos" / "test"
+    assert split_notes(photos) == ()

@@ -16,13 +16,15 @@ import torch
 from torch import Tensor, nn
 
 from glassformer.checkpoints.loading import load
-from glassformer.checkpoints.onnx_readme import onnx_readme
+from glassformer.checkpoints.onnx_readme import SYMBOLS, onnx_readme
 from glassformer.checkpoints.origin import origin_of
 from glassformer.checkpoints.preprocess import FILE as PREPROCESSING
 from glassformer.checkpoints.preprocess import read_preprocess
 from glassformer.errors import CheckpointError, InputError
-from glassformer.models import CLIP, Decoder, Encoder, Seq2Seq, Whisper
+from glassformer.models import CLIP, ConvNet1d, Decoder, Encoder, Recurrent, RecurrentSeq2Seq, Seq2Seq, Speech, Whisper
+from glassformer.models.convolutional_sequence import ConvNet1dConfig
 from glassformer.models.protocols import ImageModel, inputs_of
+from glassformer.models.sequence_io import Frames, Tokens
 from glassformer.nn.attention import MultiHeadAttention
 from glassformer.nn.tap import attached
 
@@ -69,6 +71,10 @@ class Call(nn.Module):
                 return "embeddings"
             case CLIP():
                 return "similarity logits"
+            case Speech():
+                return "symbol logits (CTC)"
+            case ConvNet1d() if isinstance(self.model.config.reads, Frames):
+                return "symbol logits (CTC)"
             case ImageModel() if inputs_of(model) == ("image",):
                 return "class logits" if getattr(model, "classes", 0) else "embeddings"
         return "token logits"
@@ -95,6 +101,15 @@ class Call(nn.Module):
             case ImageModel() if inputs_of(model) == ("image",):
                 size = self.model.image_size or self.image_size
                 return {"image": torch.randn(batch, self.model.channels, *size, generator=self.random)}
+            case Speech():
+                return {"frames": torch.randn(batch, 40 * length, c.embed.bands, generator=self.random)}
+            case ConvNet1d(config=ConvNet1dConfig(reads=Frames(features=features))):
+                return {"frames": torch.randn(batch, 40 * length, features, generator=self.random)}
+            case ConvNet1d(config=ConvNet1dConfig(reads=Tokens(vocabulary=vocabulary))):
+                return {"tokens": self._tokens(vocabulary, batch, length)}
+            case Recurrent() | RecurrentSeq2Seq():
+                fact = f"a {type(self.model).__name__} loops over time, and its ONNX file would be of one length only"
+                raise InputError(fact, "export its folder instead, or train --arch transformer or cnn")
         raise InputError(f"a {type(self.model).__name__} cannot be exported to ONNX", "export its folder instead")
 
     def _tokens(self, vocabulary: int, batch: int, length: int) -> Tensor:
@@ -110,9 +125,9 @@ class Call(nn.Module):
         return torch.randn(batch, c.channels, *c.image, generator=self.random)
 
     def free(self, example: dict[str, Tensor]) -> tuple[dict[int, Any], ...]:
-        """Return the dynamic axes of each input: the batch size and the number of tokens."""
-        tokens = ("tokens", "real", "source", "target")
-        return tuple({0: DYNAMIC, 1: DYNAMIC} if name in tokens else {0: DYNAMIC} for name in example)
+        """Return the dynamic axes of each input: the batch size and the number of tokens or frames."""
+        long = ("tokens", "real", "source", "target", *(() if isinstance(self.model, Whisper) else ("frames",)))
+        return tuple({0: DYNAMIC, 1: DYNAMIC} if name in long else {0: DYNAMIC} for name in example)
 
 
 def _prepared_size(model: nn.Module) -> tuple[int, int]:
@@ -140,7 +155,7 @@ class Exported(NamedTuple):
 def export_onnx(folder: str | Path, out: str | Path) -> Exported:
     """Export a folder to an .onnx file with dynamic batch size and token count; a file that differs is not kept.
 
-    NAME.md beside it documents inputs, preprocessing and labels; a tokenizer.json is copied along.
+    NAME.md beside it documents inputs, preprocessing and labels; a tokenizer.json or symbols.json is copied along.
     """
     out = Path(out)
     if out.suffix != ".onnx":
@@ -165,12 +180,14 @@ def export_onnx(folder: str | Path, out: str | Path) -> Exported:
 
 
 def _document(out: Path, model: nn.Module, example: dict[str, Tensor], output: str) -> None:
-    """Write the page that says how inputs are prepared, and copy the tokenizer if there is one."""
+    """Write the page that says how inputs are prepared, and copy the tokenizer or the symbols if there are any."""
     origin = origin_of(model)
     assert origin is not None
     out.with_suffix(".md").write_text(onnx_readme(out, origin, example, output), encoding="utf-8")
     if origin.tokenizer is not None and example.keys() & {"tokens", "source"}:
         shutil.copyfile(origin.tokenizer, out.with_name("tokenizer.json"))
+    if (symbols := origin.file(SYMBOLS)) is not None and "frames" in example:
+        shutil.copyfile(symbols, out.with_name(SYMBOLS))
 
 
 def _put(call: Call, example: dict[str, Tensor], path: Path) -> None:

@@ -11,6 +11,7 @@ from glassformer.checkpoints.origin import Origin
 from glassformer.checkpoints.preprocess import FILTERS, Preprocess, read_preprocess
 from glassformer.errors import GlassError
 
+SYMBOLS = "symbols.json"  # of a speech recogniser: the symbols of the logits, and the log-mel frames
 SIZES = {"tokens": "batch × tokens", "real": "batch × tokens", "source": "batch × tokens", "target": "batch × tokens"}
 MEANING = {
     "tokens": "token ids by `tokenizer.json`",
@@ -24,8 +25,9 @@ MEANING = {
 
 def onnx_readme(path: Path, origin: Origin, example: Mapping[str, Tensor], output: str) -> str:
     """Return the page as Markdown."""
+    fixed = origin.file(SYMBOLS) is None  # Whisper's windows of 30 s
     rows = [
-        f"| `{name}` | {str(x.dtype).removeprefix('torch.')} | {_shape(name, x)} | {MEANING[name]} |"
+        f"| `{name}` | {str(x.dtype).removeprefix('torch.')} | {_shape(name, x, fixed=fixed)} | {MEANING[name]} |"
         for name, x in example.items()
     ]
     parts = [
@@ -44,7 +46,9 @@ def onnx_readme(path: Path, origin: Origin, example: Mapping[str, Tensor], outpu
     return "\n\n".join(parts) + "\n"
 
 
-def _shape(name: str, x: Tensor) -> str:
+def _shape(name: str, x: Tensor, *, fixed: bool) -> str:
+    if name == "frames" and not fixed:
+        return f"batch × frames × {x.shape[2]}"
     return SIZES.get(name) or "batch × " + " × ".join(map(str, x.shape[1:]))
 
 
@@ -60,7 +64,13 @@ def _preprocessing(origin: Origin, example: Mapping[str, Tensor]) -> str:
             lines.append("Texts become token ids by the tokenizer of the model's folder.")
         else:
             lines.append("Texts become token ids, special tokens included, by `tokenizer.json` (library `tokenizers`).")
-    if "frames" in example:
+    if "frames" in example and origin.file(SYMBOLS) is not None:
+        lines.append(
+            "Recordings of 16 kHz become log-mel frames with the parameters `mel` of `symbols.json`, as the program "
+            "below computes them. Column 0 of the output is the blank of CTC, column i + 1 character i of `symbols`. "
+            "The program takes the best column of every row; `glassformer transcribe` searches for words and streams."
+        )
+    elif "frames" in example:
         lines.append("Recordings become log-mel frames as `preprocessor_config.json` in the model's folder says.")
     return "\n".join(lines)
 
@@ -89,7 +99,7 @@ def _image_steps(p: Preprocess) -> list[str]:
 
 
 def _program(path: Path, origin: Origin, example: Mapping[str, Tensor]) -> str:
-    """Return a program for an image classifier or a text encoder, which needs onnxruntime but not Glassformer."""
+    """Return a program for a classifier, a text encoder or a recogniser; it needs onnxruntime but not Glassformer."""
     start = f'import numpy as np\nimport onnxruntime\n{{}}\nsession = onnxruntime.InferenceSession("{path.name}")\n'
     if example.keys() == {"image"}:
         try:
@@ -106,9 +116,33 @@ def _program(path: Path, origin: Origin, example: Mapping[str, Tensor]) -> str:
             f"x = ((x - {list(p.mean)}) / {list(p.std)}).transpose(2, 0, 1)[None].astype(np.float32)\n"
             'output = session.run(None, {"image": x})[0]\n'
         )
+    if example.keys() == {"frames"} and origin.file(SYMBOLS) is not None:
+        return start.format("import json\nimport wave\n") + SPEECH
     if example.keys() == {"tokens", "real"} and origin.tokenizer is not None:
         return start.format("from tokenizers import Tokenizer\n") + (
             'tokens = np.array([Tokenizer.from_file("tokenizer.json").encode("A sentence.").ids])\n'
             'output = session.run(None, {"tokens": tokens, "real": np.ones_like(tokens, dtype=bool)})[0]\n'
         )
     return ""
+
+
+SPEECH = """about = json.load(open("symbols.json", encoding="utf-8"))
+m = about["mel"]
+with wave.open("recording.wav") as file:  # 16 kHz, one channel, 16 bits
+    x = np.frombuffer(file.readframes(file.getnframes()), "<i2") / 32768
+x = np.pad(x, (m["window"] - m["hop"], -len(x) % m["hop"]))
+frames = np.lib.stride_tricks.sliding_window_view(x, m["window"])[:: m["hop"]]
+hann = 0.5 - 0.5 * np.cos(2 * np.pi * np.arange(m["window"]) / m["window"])
+power = np.abs(np.fft.rfft(frames * hann)) ** 2
+mel_of = lambda f: 3 * f / 200 if f < 1000 else 15 + 27 * np.log(f / 1000) / np.log(6.4)
+mels = np.linspace(mel_of(m["low"]), mel_of(m["high"]), m["bands"] + 2)
+corners = np.where(mels < 15, 200 * mels / 3, 1000 * np.exp((mels - 15) * np.log(6.4) / 27))
+bins = np.arange(m["window"] // 2 + 1) * m["rate"] / m["window"]
+rise = (bins - corners[:-2, None]) / np.diff(corners)[:-1, None]
+fall = (corners[2:, None] - bins) / np.diff(corners)[1:, None]
+W = np.minimum(rise, fall).clip(0) * (2 / (corners[2:] - corners[:-2]))[:, None]
+x = (np.log10(np.maximum(power @ W.T, m["floor"])) + 4) / 4
+output = session.run(None, {"frames": x[None].astype(np.float32)})[0]
+best = output[0].argmax(-1).tolist()
+text = "".join(about["symbols"][i - 1] for i, before in zip(best, [0, *best]) if i not in (0, before))
+"""

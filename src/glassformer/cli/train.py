@@ -21,16 +21,20 @@ _POSITIONAL = ("task", "data")
 def train(ctx: typer.Context, output: Path, config: Path | None, resume: bool, **given: Any) -> None:
     """Train a model on your data.
 
-    The output folder contains a usable model from the first checkpoint on: pass it to the other commands with -m.
-    Ctrl-C saves and stops; --resume continues, with more or fewer --steps if you like.
+    The output folder contains a usable model from the first checkpoint on: pass it to the other commands with -m. Ctrl-C
+    saves and stops; `glassformer train -o FOLDER --resume` continues, with more or fewer --steps if you like.
     """
     from glassformer.train import run
+    from glassformer.train.run_folder import resumed_options
 
     options = TrainArgs.read(config) if config is not None else {}
     typed = {name: value for name, value in given.items() if _was_typed(ctx, name)}
     if "augmentation" in typed:
         typed["augmentation"] = dict(map(_pair, typed["augmentation"]))
-    args = TrainArgs.from_dict({**options, **typed}, str(config) if config is not None else "the command line")
+    options |= typed
+    if resume:
+        options = resumed_options(output / "run", options)
+    args = TrainArgs.from_dict(options, str(config) if config is not None else "the command line")
     trained = run(args, output, resume=resume)
     _report(trained, output)
 
@@ -62,7 +66,8 @@ def _report(trained: Trained, output: Path) -> None:
     typer.echo(f"glassformer: {trained}", err=True)
     use = f"glassformer {trained.args.task} … -m {output}"
     if trained.stopped == "interrupted":
-        typer.echo(f"glassformer: the model so far: {use}; continue the run with --resume", err=True)
+        typer.echo(f"glassformer: the model so far: {use}", err=True)
+        typer.echo(f"glassformer: continue the run: glassformer train -o {output} --resume", err=True)
     else:
         typer.echo(f"glassformer: use it: {use}", err=True)
     typer.echo(f"glassformer: curves, classes and mistakes: {output / 'report.html'}", err=True)

@@ -10,6 +10,7 @@ from glassformer.errors import InputError
 T = TypeVar("T")
 TOLD = 3  # locations listed for each reason
 ENOUGH = 64  # rows read before a failure rate above one half is an error
+REMEDIES = {"not UTF-8": "save the data as UTF-8, for example with iconv -f cp1252 -t utf-8"}
 
 
 class Fault(Exception):
@@ -98,4 +99,4 @@ class Faults:
         if self.tried >= least and 2 * self.failed > self.tried:
             most = max(self.places, key=lambda reason: len(self.places[reason]))
             fact = f"{self.failed:,} of {self.tried:,} cannot be used, most of them because of {self._line(most)}"
-            raise InputError(fact, "check the format of the data")
+            raise InputError(fact, REMEDIES.get(most, "check the format of the data"))

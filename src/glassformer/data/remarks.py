@@ -76,12 +76,13 @@ def duplicate_texts(train: Callable[[int], str], n: int, val: Callable[[int], st
 
 
 def duplicate_files(train: Images | Recordings, val: Images | Recordings, what: str) -> list[str]:
-    """Warn about validation files with the content of a training file. Only files of equal size are read."""
+    """Warn about validation files with the content of a training file. Only files of equal size are read; of data
+    that contains the bytes of its files, CHECKED rows are."""
     ours, theirs = _by_size(train, FILES), _by_size(val, CHECKED)
     common = ours.keys() & theirs.keys()
-    seen = {_digest(path.read_bytes()) for size in common for path in ours[size]}
-    same = [path for size in common for path in theirs[size] if _digest(path.read_bytes()) in seen]
-    return _remark(len(same), min(len(val), CHECKED), what, f", such as {same[0].name}" if same else "")
+    seen = {_digest(_bytes(file)) for size in common for file in ours[size].values()}
+    same = [name for size in common for name, file in theirs[size].items() if _digest(_bytes(file)) in seen]
+    return _remark(len(same), min(len(val), CHECKED), what, f", such as {same[0]}" if same else "")
 
 
 def _remark(count: int, checked: int, what: str, example: str) -> list[str]:
@@ -103,11 +104,24 @@ def _readable(read: Callable[[int], str], rows: Iterable[int]) -> Iterator[str]:
             continue
 
 
-def _by_size(data: Images | Recordings, most: int) -> dict[int, list[Path]]:
+def _by_size(data: Images | Recordings, most: int) -> dict[int, dict[str, Path | bytes]]:
+    """Return {size: {name: the file, or the digest of its bytes if the data contains them}}."""
     role = "image" if isinstance(data, Images) else "audio"
-    found: dict[int, list[Path]] = {}
-    for i in spread(len(data), most):
-        path = locate(data.root, data.files[i] if isinstance(data, Images) else data.name(i), role)
-        if path is not None:
-            found.setdefault(path.stat().st_size, []).append(path)
+    inside = len(data) > 0 and isinstance(data.rows.reader.sample()[0].get(data.rows.columns[role][0]), dict)
+    found: dict[int, dict[str, Path | bytes]] = {}
+    for i in spread(len(data), min(most, CHECKED) if inside else most):
+        name = data.files[i] if isinstance(data, Images) else data.name(i)
+        if inside:
+            try:
+                content = data.rows[i][role]
+            except Fault:
+                continue
+            if isinstance(content, dict) and isinstance(content.get("bytes"), bytes):
+                found.setdefault(len(content["bytes"]), {})[name] = _digest(content["bytes"])
+        elif (path := locate(data.root, name, role)) is not None:
+            found.setdefault(path.stat().st_size, {})[name] = path
     return found
+
+
+def _bytes(file: Path | bytes) -> bytes:
+    return file.read_bytes() if isinstance(file, Path) else file

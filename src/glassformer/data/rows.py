@@ -186,7 +186,8 @@ def _open_folder(folder: Path, roles: Sequence[str], given: Mapping[str, str] | 
         return open_table(describing[0], roles, given), folder, str(describing[0])
     if "audio" in roles and (texts := sorted(folder.rglob("*.trans.txt"))):
         return LibriSpeech(folder, texts), folder, where
-    if "label" in roles and (names := _class_names(folder)):
+    names = _class_names(folder) if "label" in roles else []
+    if names and not (found and {name.lower() for name in names} <= {*BESIDE["image"]}):
         images = ClassFolders(folder, names)
         listed = TextFolders(folder, names) if "text" in roles and not len(images.files) else images
         return listed if len(listed.files) else images, folder, where
@@ -196,6 +197,9 @@ def _open_folder(folder: Path, roles: Sequence[str], given: Mapping[str, str] | 
         return Aligned(both), folder, where
     if len(found) == 1:
         return open_table(found[0], roles, given), folder, str(found[0])
+    if found:
+        fact = f"{folder} holds tables of several formats ({_few([path.name for path in found])})"
+        raise InputError(fact, f"name one of them: {found[0]}")
     kinds = {"image": "a folder for each class", "audio": "*.trans.txt files as in LibriSpeech"}
     own = next((text for role, text in kinds.items() if role in roles), "two files of aligned lines")
     raise InputError(

@@ -415,6 +415,9 @@ class Conll(ListTable):
         if tokens:
             rows.append({"tokens": tokens, "tags": tags})
             self.lines.append(began)
+        if len(rows) == 1 and len(rows[0]["tokens"]) > SAMPLE // 2:
+            fact = f"{path} is neither a table nor CoNLL, which has an empty line after each sentence"
+            raise InputError(fact, "give a .csv, .tsv or .jsonl file with columns such as text and label")
         super().__init__(rows, path.name)
 
     def place(self, i: int) -> str:

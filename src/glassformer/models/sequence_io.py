@@ -11,6 +11,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
 from glassformer.core.positions import require_choice
+from glassformer.core.values import has_values
 from glassformer.errors import ConfigError, InputError, MaskError, ShapeError
 from glassformer.nn.linear import Linear
 
@@ -32,7 +33,7 @@ def require_pool(pool: str) -> None:
 def require_ids(X: Tensor, vocabulary: int) -> None:
     if X.dtype not in (torch.int64, torch.int32):
         raise InputError(f"token ids are {str(X.dtype).removeprefix('torch.')}", "give int64 or int32")
-    if X.numel() == 0:
+    if not has_values(X) or X.numel() == 0:
         return
     low, high = (int(end) for end in torch.aminmax(X))
     if low < 0 or high >= vocabulary:

@@ -27,6 +27,7 @@ from glassformer.data.rows import Source, find_split, open_reader
 from glassformer.data.sources import DATASETS, open_data
 from glassformer.errors import ConfigError, GlassError, InputError
 from glassformer.models.protocols import (
+    SpeechGenerator,
     TokenPredictor,
     WindowModel,
     can,
@@ -38,7 +39,7 @@ from glassformer.models.protocols import (
 from glassformer.pipelines.classify import labels_of, problem_type_of
 from glassformer.pipelines.embed import embed, tokenize
 from glassformer.pipelines.metrics import bits_per_byte, bleu, bleu_signature, chrf, perplexity, word_error_rate
-from glassformer.pipelines.speech.charset import normalize_transcript
+from glassformer.pipelines.speech.charset import LETTERS, normalize_transcript, recognizer_config, spoken
 from glassformer.pipelines.text_classification import TextEncoding, score_texts
 from glassformer.pipelines.tokenizers import raw_tokenizer, tokenizer_of
 from glassformer.pipelines.transcribe import transcribe
@@ -267,10 +268,12 @@ def _recordings(
     model: nn.Module, recordings: Recordings, limit: int | None, progress: Progress[list[int]], faults: Faults
 ) -> dict[str, float]:
     faults.merge(recordings.faults)
+    whisper = isinstance(model, SpeechGenerator)  # it writes digits and symbols in any language
+    charset = LETTERS if whisper else recognizer_config(model).charset
 
     def both(i: int) -> tuple[str, str]:
-        found = transcribe(model, recordings.wave(i)).text
-        return normalize_transcript(found), normalize_transcript(recordings.sentence(i))
+        meant = spoken(recordings.sentence(i), charset, recordings.name(i))
+        return normalize_transcript(transcribe(model, recordings.wave(i)).text), meant
 
     pairs: list[tuple[str, str]] = []
     for row in progress([[i] for i in order.spread(len(recordings), limit)]):

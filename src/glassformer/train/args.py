@@ -43,6 +43,13 @@ CHOICES = {
 }
 
 
+FROM_PYTHON = " from Python"  # ends the description of data that is no file
+
+
+def from_python(data: Any) -> bool:
+    return isinstance(data, str) and data.startswith("a ") and data.endswith(FROM_PYTHON)
+
+
 def flag(name: str) -> str:
     """An argument as the command line spells it."""
     return "--" + name.rstrip("_").replace("_", "-")
@@ -149,7 +156,7 @@ class TrainArgs:
     epochs: float | None = None
     """Passes over the training data. Alternative to --steps."""
     steps: int | None = None
-    """Optimizer steps. Defaults to 2000, for images to at most 50 epochs (10 when fine-tuning), and for text
+    """Optimizer steps. Defaults to 2000, for images to at most 30 epochs (10 when fine-tuning), and for text
     classification to 8 epochs (3 when fine-tuning)."""
     lr: str | float | None = None
     """Peak learning rate, or auto to find it by a range test. Defaults to the task's own; 1e-3 from scratch."""
@@ -293,7 +300,7 @@ class TrainArgs:
             batches = 1 if objective is None else len(objective.epoch(0))
             steps = max(1, math.ceil(epochs * batches / self.grad_accum))
         steps = steps or DEFAULT_STEPS
-        if warmup is None:
+        if warmup is None or warmup >= steps:
             warmup = min(steps // 20, 500) if self.warmup is None else self.warmup
         if self.schedule in ("cosine", "wsd") and warmup >= steps:
             raise ConfigError(f"--warmup {warmup} leaves no steps of {steps}", "choose a shorter warm-up")
@@ -331,7 +338,7 @@ class TrainArgs:
         plain |= {"betas": list(self.betas), "augmentation": dict(self.augmentation)}
         for name in ("data", "val"):  # Python objects are named by their type
             if plain[name] is not None and not isinstance(plain[name], str):
-                plain[name] = f"a {type(plain[name]).__name__} from Python"
+                plain[name] = f"a {type(plain[name]).__name__}{FROM_PYTHON}"
         return {name.rstrip("_"): value for name, value in plain.items()}
 
     def to_yaml(self) -> str:

@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import copy
 import os
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from uuid import uuid4
 
 import torch
 import torch.distributed as dist
@@ -189,13 +191,43 @@ def process_group(fsdp: bool, device: torch.device) -> Iterator[SingleProcess]:
     if own:
         if device.type == "cuda":
             torch.cuda.set_device(device)
-        dist.init_process_group("cpu:gloo,cuda:nccl" if device.type == "cuda" else "gloo")
+        backend = "cpu:gloo,cuda:nccl" if device.type == "cuda" else "gloo"
+        if os.environ.get("TORCHELASTIC_USE_AGENT_STORE") == "True":
+            rank = int(os.environ["RANK"])
+            store = dist.TCPStore(os.environ["MASTER_ADDR"], int(os.environ["MASTER_PORT"]), world, is_master=False)
+            dist.init_process_group(backend, store=fresh_store(store, rank, world), rank=rank, world_size=world)
+        else:
+            dist.init_process_group(backend)
     _GROUPS.append(dist.group.WORLD)
     try:
         yield FSDP(device) if fsdp else DDP(device)
     finally:
         if own:
             dist.destroy_process_group()
+
+
+def fresh_store(store: dist.Store, rank: int, world: int, *, timeout: float = 300.0) -> dist.Store:
+    """Return a view of torchrun's store that only the processes of this start share.
+
+    torchrun keeps one store across restarts (https://github.com/pytorch/pytorch/issues/135712), in which a restarted
+    process would find the addresses of processes that have died. So rank 0 draws a name for the view, and the others
+    use it once rank 0 has answered them: a rank 0 that has died does not answer.
+    """
+    own, deadline = uuid4().hex, time.monotonic() + timeout
+    if rank == 0:
+        store.set("glassformer/main", own)
+        for other in range(1, world):
+            asked = store.get(f"glassformer/{own}/{other}").decode()
+            store.set(f"glassformer/{own}/{other}/{asked}", "")
+        return dist.PrefixStore(own, store)
+    while time.monotonic() < deadline:
+        main = store.get("glassformer/main").decode()
+        store.set(f"glassformer/{main}/{rank}", own)
+        for _ in range(20):
+            if store.check([f"glassformer/{main}/{rank}/{own}"]):
+                return dist.PrefixStore(main, store)
+            time.sleep(0.05)
+    raise ConfigError(f"process {rank} found no main process in {timeout:g} s", "see the log of the first host")
 
 
 def is_main_process() -> bool:

@@ -6,7 +6,7 @@ import errno
 import json
 import os
 import socket
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import is_dataclass
 from pathlib import Path
@@ -19,7 +19,7 @@ from torch import nn
 from glassformer.checkpoints.codec import encode
 from glassformer.errors import CheckpointError, ConfigError, GlassError, InputError
 from glassformer.train import state
-from glassformer.train.args import TrainArgs, difference, fixed
+from glassformer.train.args import DEFAULTS_PLAIN, TrainArgs, difference, fixed, from_python
 from glassformer.train.batches import Job
 from glassformer.train.distributed import SingleProcess
 from glassformer.train.ema import tensors_of
@@ -68,6 +68,19 @@ def recorded_args(folder: Path | None) -> dict[str, Any]:
         return dict(json.loads((folder / RECORD).read_text(encoding="utf-8"))["args"]) if folder is not None else {}
     except (OSError, ValueError, KeyError, TypeError):
         return {}
+
+
+def resumed_options(folder: Path, given: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the options of a run that is resumed: those it was started with, unless they are given anew."""
+    before = {name: value for name, value in recorded_args(folder).items() if value != DEFAULTS_PLAIN[name]}
+    before = {f"{name}_" if name == "from" else name: value for name, value in before.items()}
+    for name in ("data", "val"):
+        if from_python(before.get(name)):
+            del before[name]
+    before.pop("warmup", None)  # `fit` keeps it, unless it no longer fits
+    if {"steps", "epochs"} & given.keys():
+        before.pop("steps", None)
+    return {**before, **given}
 
 
 def _record(args: TrainArgs, model: nn.Module, objective: Objective) -> dict[str, Any]:

@@ -13,11 +13,13 @@ from torch import nn
 
 from glassformer.checkpoints import load
 from glassformer.data.archives import is_archive, unpacked
+from glassformer.data.columns import NAMES
 from glassformer.data.faults import Faults
 from glassformer.data.order import held_out
 from glassformer.data.python import reader_of
 from glassformer.data.rows import Source, find_split
 from glassformer.data.sources import DATASETS, open_data
+from glassformer.data.tables import DELIMITED, open_table
 from glassformer.data.webdataset import is_shard, matching
 from glassformer.errors import InputError
 from glassformer.pipelines.loading import find_model
@@ -52,7 +54,34 @@ def data_paths(args: TrainArgs) -> tuple[Source, Source | None]:
     first = find_split(whole, "train")
     if first is None:
         return whole, val
-    return first, val or find_split(whole, "validation") or find_split(whole, "test")
+    own = find_split(whole, "validation") or find_split(whole, "test")
+    return first, val or (None if _unlabelled(first, own) else own)
+
+
+def split_notes(args: TrainArgs) -> tuple[str, ...]:
+    """Return why a split of the data is not used for validation, if there is one that is not."""
+    if args.val is not None or not isinstance(args.data, str | Path):
+        return ()
+    whole = opened(args.data, "")
+    if not isinstance(whole, Path) or not whole.is_dir() or (first := find_split(whole, "train")) is None:
+        return ()
+    why = _unlabelled(first, find_split(whole, "validation") or find_split(whole, "test"))
+    return (f"{why}: {VAL_FRACTION:.0%} of the training data are used for validation",) if why else ()
+
+
+def _unlabelled(first: Source, other: Source | None) -> str:
+    """Return why the validation or test split of a folder lacks what the training split has, as Kaggle's do; or ""."""
+    if not isinstance(first, Path) or not isinstance(other, Path):
+        return ""
+    if first.is_file() and other.is_dir():
+        return f"{other.name}/ is no table like {first.name}"
+    if first.is_dir() and other.is_dir() and any(map(Path.is_dir, first.iterdir())):
+        return "" if any(map(Path.is_dir, other.iterdir())) else f"{other.name}/ has no folders like {first.name}/"
+    if first.suffix.lower() not in DELIMITED or first.suffix != other.suffix:
+        return ""
+    ours, theirs = (open_table(path, tuple(NAMES)).names for path in (first, other))
+    missing = [name for name in ours if name not in theirs]
+    return f"{other.name} lacks the column {', '.join(missing)}" if missing else ""
 
 
 def opened(data: Any, option: str) -> Source:

@@ -17,7 +17,10 @@ from glassformer.train.loop import say as to_stderr
 from glassformer.train.lora import LoRA, add_adapters
 from glassformer.train.objectives import build
 from glassformer.train.progress import Callback, progress_bar
-from glassformer.train.run_folder import check_unused
+from glassformer.train.run_folder import check_unused, resumed_options
+from glassformer.train.state import write_atomic
+
+LEFT_OUT = "left-out.tsv"  # reason and place of every row that was not used
 
 
 def train(
@@ -34,7 +37,8 @@ def train(
 
     `args` are the fields of `TrainArgs`, which are also the options of `glassformer train`. If `output` is set, the
     model and its run are saved in that folder: it holds a usable model from the first checkpoint on, and `resume=True`
-    continues the run. `progress` shows a progress bar, or is a function called after every step, like `callbacks`.
+    continues the run, with the arguments it was started with unless others are given. `progress` shows a progress bar,
+    or is a function called after every step, like `callbacks`.
 
     >>> trained = gf.train("classify", "uci-digits", steps=2, progress=False)
     >>> sorted(trained.metrics)
@@ -42,8 +46,10 @@ def train(
     >>> trained.save("trained")
     PosixPath('trained')
     """
-    return run(TrainArgs.from_dict({**args, "task": task, "data": data}), output, resume=resume,
-               progress=progress, callbacks=callbacks)  # fmt: skip
+    given: dict[str, Any] = {**args, "task": task, "data": data}
+    if resume and output is not None:
+        given = resumed_options(Path(output) / "run", given)
+    return run(TrainArgs.from_dict(given), output, resume=resume, progress=progress, callbacks=callbacks)
 
 
 def run(
@@ -97,4 +103,7 @@ def run(
         )
     if folder is not None and talks:
         trained.save(folder)
+        rows = "".join(f"{fault.reason}\t{fault.place}\n" for fault in objective.faults)
+        if rows:  # the summary names three of each kind
+            write_atomic(folder / "run" / LEFT_OUT, rows)
     return trained

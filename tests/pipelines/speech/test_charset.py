@@ -37,6 +37,7 @@ def test_numbers_and_signs_are_spelled_out() -> None:
     assert normalize_transcript("'It’s o'clock' -- re-enter *") == "it's o'clock re enter star"
     assert normalize_transcript("40 99 20") == "forty ninety nine twenty"
     assert normalize_transcript("…") == ""
+    assert normalize_transcript("नमस्ते, दुनिया!") == "नमस्ते दुनिया", "vowel signs belong to their letters"
 
 
 def test_an_invalid_letter_is_an_error(refused: Any) -> None:

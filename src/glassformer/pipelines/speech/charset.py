@@ -16,6 +16,7 @@ from torch import nn
 from glassformer.checkpoints import origin_of
 from glassformer.checkpoints.native import replace_file
 from glassformer.core.audio import MEL, MelConfig
+from glassformer.data.faults import Fault
 from glassformer.errors import CheckpointError, ConfigError, InputError
 from glassformer.pipelines.speech.ngram import FILE as NGRAM
 from glassformer.pipelines.speech.ngram import WORD_SEARCH, CharNgram, WordSearch
@@ -121,9 +122,24 @@ def normalize_transcript(text: str) -> str:
     for sign, word in _SIGNS.items():
         text = text.replace(sign, word)
     text = re.sub(r"\d+", lambda found: f" {_number(found[0])} ", text)
-    text = re.sub(r"[^\w']+|_", " ", text)
-    words = (word.strip("'") for word in text.split())
+    # marks are parts of letters: the vowel signs of Hindi and Thai
+    kept = (c if c.isalnum() or c == "'" or unicodedata.category(c)[0] == "M" else " " for c in text)
+    words = (word.strip("'") for word in "".join(kept).split())
     return " ".join(word for word in words if word)
+
+
+def needs_english(text: str) -> bool:
+    """Return whether a transcript has digits or symbols, which `normalize_transcript` spells out in English."""
+    return any(c.isdigit() or c in _SIGNS for c in text)
+
+
+def spoken(text: str, charset: Charset, place: str) -> str:
+    """Normalise a transcript; raises a Fault if it needs English and the model knows other letters."""
+    if needs_english(text) and not set(charset.names) <= set(LETTERS.names):
+        raise Fault(
+            "transcript with digits or symbols, which are spelled out in English only: write them as words", place
+        )
+    return normalize_transcript(text)
 
 
 def _number(digits: str) -> str:

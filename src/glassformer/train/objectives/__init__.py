@@ -9,6 +9,7 @@ from torch import nn
 from glassformer.errors import ConfigError
 from glassformer.train.args import TASKS, TrainArgs
 from glassformer.train.objective import TaskObjective
+from glassformer.train.splits import split_notes
 
 MODULES = {
     "classify": "classification",
@@ -27,4 +28,5 @@ def build(args: TrainArgs) -> tuple[nn.Module, TaskObjective]:
         args.reject(f"train {args.task}", "language")
     module = import_module(f"glassformer.train.objectives.{MODULES[args.task]}")
     model, objective = module.build(args)
+    objective.notes = (*objective.notes, *split_notes(args))
     return model, objective

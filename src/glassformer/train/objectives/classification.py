@@ -34,4 +34,8 @@ def _is_text(source: Source, args: TrainArgs) -> bool:
             return False
         if are_names([name], ("text", "tokens")):
             return True
+    first = rows[0] if rows else {}
+    others = [value for name, value in first.items() if not are_names([name], ("label",))]
+    if any(isinstance(value, str) and " " in value for value in others):  # then an `id` is not that of an image
+        return True
     return not are_names(list(reader.names), ("image",))

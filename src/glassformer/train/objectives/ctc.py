@@ -32,8 +32,10 @@ from glassformer.pipelines.speech.charset import (
     LETTERS,
     Charset,
     RecognizerConfig,
+    needs_english,
     normalize_transcript,
     recognizer_config,
+    spoken,
 )
 from glassformer.pipelines.speech.ctc_stream import LogitRows, ctc_rows
 from glassformer.pipelines.transcribe import word_decoder
@@ -195,6 +197,9 @@ def build(
     else:
         recognizer = RecognizerConfig(mel=MEL, stack=STACK, charset=alphabet_of(train))
         notes = (f"alphabet: {' '.join(recognizer.charset.names).strip()}",)
+        read_out = sum(needs_english(train.sentence(i)) for i in range(len(train)))
+        if read_out and recognizer.charset == LETTERS:
+            notes += (f"{read_out:,} transcripts have digits or symbols, which are spelled out in English",)
         model = _new_model(args, recognizer)
     objective = CTC([train], val, recognizer, batch_seconds=args.batch_size or 60, augment=augment, seed=args.seed)
     transformer = base is None and args.one_of("transformer", "rnn", "cnn") == "transformer"
@@ -214,7 +219,8 @@ def build(
 
 def alphabet_of(recordings: Recordings) -> Charset:
     """Return the characters of the transcripts, or the English alphabet if it covers them."""
-    letters = {letter for i in range(len(recordings)) for letter in normalize_transcript(recordings.sentence(i))}
+    sentences = (recordings.sentence(i) for i in range(len(recordings)))
+    letters = {letter for text in sentences if not needs_english(text) for letter in normalize_transcript(text)}
     if letters <= set(LETTERS.names):
         return LETTERS
     return Charset((" ", *sorted(letters - {" "})))
@@ -292,11 +298,9 @@ def target_of(sentence: str, frames: int, recognizer: RecognizerConfig, place: s
     The last word is also followed by a space, so that the network learns to emit the end of a word before the next one
     begins.
     """
-    text = normalize_transcript(sentence)
+    text = spoken(sentence, recognizer.charset, place)
     if not text:
         raise Fault("empty transcript", place)
-    if any(map(str.isdigit, sentence)) and not set(recognizer.charset.names) <= set(LETTERS.names):
-        raise Fault("transcript with digits, which can be read out in English only: write them as words", place)
     missing = sorted(set(text) - set(recognizer.charset.names))
     if missing:
         raise Fault(f"transcript with {missing[0]!r}, which is not in the alphabet", place)
@@ -343,6 +347,7 @@ def transcripts(
     model.eval()
     for i in range(len(recordings)):
         try:
+            meant = spoken(recordings.sentence(i), recognizer.charset, recordings.name(i))
             frames = log_mel(recordings.wave(i), recognizer.mel).float()
         except Fault as fault:
             faults.note(fault)  # not a reason to end the run
@@ -350,7 +355,7 @@ def transcripts(
         logits, _ = ctc_rows(model, frames[None], torch.tensor([len(frames)]), recognizer)
         reader = word_decoder(recognizer)
         words = [*reader.feed(LogitRows(logits[0], len(frames) * recognizer.mel.hop)), *reader.finish(0.0)]
-        found.append((" ".join(word.text for word in words), normalize_transcript(recordings.sentence(i))))
+        found.append((" ".join(word.text for word in words), meant))
         rows.append(i)
     model.train(training)
     if not found:

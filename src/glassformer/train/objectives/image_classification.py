@@ -39,7 +39,7 @@ ARCHITECTURES = ("hybrid", "vit", "cnn", "mlp", "rnn")
 STRIDE = 4  # pixels between adjacent tokens of a hybrid
 MAX_SIDE = 96  # pixels: larger images are scaled down to this unless --image-size is given
 MAX_TOKENS = 4096
-EPOCHS, TUNING_EPOCHS = 50.0, 10.0  # from scratch and when fine-tuning, unless DEFAULT_STEPS steps are fewer
+EPOCHS, TUNING_EPOCHS = 30.0, 10.0  # from scratch and when fine-tuning, unless DEFAULT_STEPS steps are fewer
 
 
 @dataclass(frozen=True, kw_only=True)

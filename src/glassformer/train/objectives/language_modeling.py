@@ -12,11 +12,13 @@ from typing import Any, Literal
 import torch
 from torch import Tensor, nn
 
-from glassformer.data import Blocks, Text, bpe, order
+from glassformer.data import Blocks, Text, bpe, order, remarks
 from glassformer.data import blocks as open_blocks
 from glassformer.data.fingerprint import of_blocks, of_tokenizer
 from glassformer.data.packages import cache
 from glassformer.data.rows import Source
+from glassformer.data.tables import SUFFIXES
+from glassformer.data.text import Lines
 from glassformer.errors import InputError
 from glassformer.models import (
     ConvNet1d,
@@ -116,8 +118,20 @@ def build(args: TrainArgs, first: Source, second: Source | None) -> tuple[nn.Mod
         else (whole, open_blocks(_text(second, args), tokenizer, length, place))
     )
     objective = LanguageModeling(train, val, tokenizer, batch_size=args.batch_size or 16, seed=args.seed)
+    objective.understood = _understood(text, args)
     objective.default_lr = 1e-3 if base is None else 2e-4
     return model, objective
+
+
+def _understood(text: Text, args: TrainArgs) -> tuple[str, ...]:
+    """Return the files, the column of a table, and how the text begins."""
+    first, again = text.files[0], Text(text.files, text.columns)  # reading counts what is left out
+    files = ", ".join(path.name for path in text.files[:8]) + (", …" if len(text.files) > 8 else "")
+    table = first.suffix.lower() in SUFFIXES
+    return (
+        f"text: {files}" + (f" ({Lines.open(first, args.column_names).rows.described()})" if table else ""),
+        f"example ({first.name}): {remarks.short(next(again.pieces_of(first), ''))}",
+    )
 
 
 def _text(source: Source, args: TrainArgs) -> Text:

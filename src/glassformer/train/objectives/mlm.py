@@ -155,6 +155,7 @@ def build(args: TrainArgs) -> tuple[nn.Module, MaskedLM]:
     objective = MaskedLM(lines, val, tokenizer, batch_tokens=args.batch_size or 2048, seed=args.seed)
     objective.faults.remember(faults)
     objective.understood = (
+        *((lines.rows.described(),) if len(lines.rows.reader.names) > 1 else ()),
         *remarks.examples(lines.rows, lambda i: remarks.short(lines.line(i))),
         *remarks.small_validation(len(val)),
         *remarks.duplicate_texts(lines.line, len(lines), val.line, len(val), "sentences"),
