@@ -13,7 +13,7 @@ from torch import nn
 from torch.nn.functional import softmax
 
 import glassformer as gf
-from glassformer.checkpoints import Compared, Report, parity
+from glassformer.checkpoints import Compared, ParityReport, parity
 from glassformer.checkpoints.float64 import Float64Mode
 from glassformer.checkpoints.parity import distance, recorded
 from glassformer.checkpoints.samples import padded, sample
@@ -134,7 +134,7 @@ def test_rounding_is_no_difference() -> None:
     assert Compared("a", "b", 1e-6, 1e-8).differs
     assert Compared("a", "b", 1e-2, 1e-15).differs
     assert Compared("a", "b", float("nan"), 1e-15).differs
-    assert Report("f", "P", (Compared("a", "b", 1.0, 1.0),)).first is not None
+    assert ParityReport("f", "P", (Compared("a", "b", 1.0, 1.0),)).first is not None
 
 
 def test_heads_that_another_class_has(hf: Any, publish: Any) -> None:

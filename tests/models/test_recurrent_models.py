@@ -15,7 +15,7 @@ from glassformer.core import cost
 from glassformer.core.attention import attend
 from glassformer.core.precision import bfloat16_works
 from glassformer.errors import ConfigError, InputError, MaskError, ShapeError
-from glassformer.models.recurrent import Recurrent, RecurrentConfig, Stack, StackConfig, medium, reverse
+from glassformer.models.recurrent import Recurrent, RecurrentConfig, RecurrentStack, StackConfig, medium, reverse
 from glassformer.models.recurrent import tiny as recurrent_tiny
 from glassformer.models.recurrent_cells import CELLS, Cell
 from glassformer.models.recurrent_seq2seq import (
@@ -41,9 +41,9 @@ def ids_recurrent(*shape: int, seed: int = 0) -> torch.Tensor:
     return torch.randint(11, shape, generator=torch.Generator().manual_seed(seed))
 
 
-def pair_recurrent(config: StackConfig) -> tuple[Stack, nn.RNNBase]:
+def pair_recurrent(config: StackConfig) -> tuple[RecurrentStack, nn.RNNBase]:
     """Our stack and torch's, with the same weights: both order them by layer, direction, WX, WH."""
-    stack = Stack(config).double()
+    stack = RecurrentStack(config).double()
     theirs = THEIRS[config.cell](
         config.inputs, config.cell_width, config.layers, batch_first=True, bidirectional=config.bidirectional
     ).double()
@@ -261,7 +261,7 @@ def test_streams_that_cannot_be() -> None:
         Recurrent(recurrent_tiny(FRAMES, 5, "mean")).stream(draw_recurrent(1, 2, 3))
     state = ((torch.zeros(1, 4), torch.zeros(1, 4)),) * 2
     with pytest.raises(ConfigError, match="continue one direction only"):
-        Stack(both.stack)(draw_recurrent(1, 2, 3), state)
+        RecurrentStack(both.stack)(draw_recurrent(1, 2, 3), state)
 
 
 # The equations and the kernel against torch.nn.RNN, LSTM and GRU: outputs, states and every gradient.

@@ -19,7 +19,7 @@ from glassformer.models.mlp import MLP, FrameWindow, ImageInput, MLPConfig, Toke
 from glassformer.models.mlp import tiny as mlp_tiny
 from glassformer.models.sequence_io import (
     Frames,
-    Head,
+    SequenceHead,
     Tokens,
     check_real,
     he_uniform,
@@ -349,8 +349,8 @@ def test_what_padding_holds_does_not_matter() -> None:
 
 def test_head_shapes() -> None:
     X = torch.zeros(2, 3, 4)
-    assert Head(4, 5, "none")(X).shape == (2, 3, 5)
-    assert Head(4, 5, "mean")(X).shape == (2, 5)
+    assert SequenceHead(4, 5, "none")(X).shape == (2, 3, 5)
+    assert SequenceHead(4, 5, "mean")(X).shape == (2, 5)
 
 
 def test_he_is_torchs() -> None:

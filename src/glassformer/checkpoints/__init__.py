@@ -8,7 +8,7 @@ from glassformer.checkpoints.family import Family, Quantity
 from glassformer.checkpoints.loading import Published, load, open_published
 from glassformer.checkpoints.native import save
 from glassformer.checkpoints.origin import Origin, origin_of
-from glassformer.checkpoints.parity import Compared, Report, parity
+from glassformer.checkpoints.parity import Compared, ParityReport, parity
 from glassformer.checkpoints.preprocess import Preprocess, open_image, read_preprocess
 
 __all__ = [
@@ -16,10 +16,10 @@ __all__ = [
     "Compared",
     "Family",
     "Origin",
+    "ParityReport",
     "Preprocess",
     "Published",
     "Quantity",
-    "Report",
     "load",
     "open_image",
     "open_published",

@@ -29,14 +29,14 @@ def parsed(architecture: object) -> re.Match[str]:
     found = NAME.fullmatch(str(architecture).partition(".")[0])
     if found is None:
         known = "timm's vit, deit and deit3 (plain, clip, dinov2, gap); a file of another family needs its config.json"
-        raise ConfigError(f"the architecture is {str(architecture)[:60]!r}", f"known are {known}")
+        raise ConfigError(f"the architecture is {str(architecture)[:60]!r}", f"supported: {known}")
     return found
 
 
 def require_shown(f: Fields) -> None:
     """Reject arguments that would change the computation without being visible in the weights."""
     for spare in sorted(f.part("model_args").raw.keys() - set(SHOWN)):
-        raise ConfigError(f"config.json has {spare[:60]!r} in model_args", f"supported are {', '.join(SHOWN)}")
+        raise ConfigError(f"config.json has {spare[:60]!r} in model_args", f"supported: {', '.join(SHOWN)}")
 
 
 def heads_of(f: Fields, width: int) -> int:
@@ -83,5 +83,5 @@ def pooled(f: Fields, prefix: int) -> str:
     usual = "token" if prefix and not f.has("fc_norm.weight") else "avg"
     how = f.part("model_args").raw.get("global_pool", f.raw.get("global_pool", usual))
     if how not in ("token", "avg"):
-        raise ConfigError(f"global_pool is {str(how)[:60]!r} in config.json", "supported are token, avg")
+        raise ConfigError(f"global_pool is {str(how)[:60]!r} in config.json", "supported: token, avg")
     return str(how)

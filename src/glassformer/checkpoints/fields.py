@@ -116,7 +116,7 @@ class Fields:
     def activation(self, name: str, default: str) -> Activation:
         value = self._get(name, default)
         if not isinstance(value, str) or value not in ACTIVATION_NAMES:
-            raise ConfigError(f"{name} is {_short(value)} in config.json", f"known are {', '.join(ACTIVATION_NAMES)}")
+            raise ConfigError(f"{name} is {_short(value)} in config.json", f"supported: {', '.join(ACTIVATION_NAMES)}")
         return ACTIVATION_NAMES[value]
 
     def only(self, name: str, *supported: Any) -> None:
@@ -124,7 +124,7 @@ class Fields:
         value = self.raw.get(name)
         if value is not None and value not in supported:
             known = ", ".join(map(repr, supported)) or "its absence"
-            raise ConfigError(f"{name} is {_short(value)} in config.json", f"supported is {known}")
+            raise ConfigError(f"{name} is {_short(value)} in config.json", f"supported: {known}")
 
     def tied(self, head: str, table: str, *, default: bool) -> bool:
         """Return whether the head is tied to the table: as in config.json, unless the file holds two different ones."""

@@ -49,7 +49,7 @@ class Compared(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Report:
+class ParityReport:
     """All compared quantities, in the order in which our model computes them."""
 
     family: str
@@ -86,7 +86,7 @@ class Report:
         return "\n".join(lines)
 
 
-def parity(folder: str | Path, *, seed: int = 0) -> Report:
+def parity(folder: str | Path, *, seed: int = 0) -> ParityReport:
     """Compare our model of a published folder with Hugging Face's class for it."""
     transformers = _transformers()
     model = load(folder)
@@ -107,7 +107,7 @@ def parity(folder: str | Path, *, seed: int = 0) -> Report:
         raise ConfigError(f"no quantity of {type(peer).__name__} is known", "give the family its quantities")
     whole = "output"  # the output of the model itself
     rows = (Compared(a or whole, b or whole, single[a, b], error) for (a, b), error in exact.items())
-    return Report(family.name, type(peer).__name__, tuple(rows), lengths, untried)
+    return ParityReport(family.name, type(peer).__name__, tuple(rows), lengths, untried)
 
 
 def crossing(model: nn.Module) -> tuple[tuple[int, ...], tuple[str, ...]]:

@@ -188,10 +188,10 @@ def of_hugging_face(raw: Mapping[str, Any], usual: str = "") -> Preprocess:
         name = name.removesuffix(ending)
     if name not in CLASSES:
         raise ConfigError(
-            f"the image processor {name[:60]!r} in {FILE} is not supported", f"known are {', '.join(CLASSES)}"
+            f"the image processor {name[:60]!r} in {FILE} is not supported", f"supported: {', '.join(CLASSES)}"
         )
     if raw.get("do_pad"):
-        raise ConfigError(f"do_pad is set in {FILE}", "supported are resize, center crop, rescale, normalize")
+        raise ConfigError(f"do_pad is set in {FILE}", "supported: resize, center crop, rescale, normalize")
     said = {name: value for name, value in raw.items() if value is not None}
     given = ALWAYS | CLASSES[name] | said
     mean, std = (_numbers(given, key) if given["do_normalize"] else None for key in ("image_mean", "image_std"))
@@ -211,7 +211,9 @@ def of_timm(raw: Mapping[str, Any]) -> Preprocess:
     """Resize the shorter side to ⌊size / crop_pct⌋, then center-crop, as timm does in evaluation."""
     given = raw.get("pretrained_cfg")
     if not isinstance(given, dict) or not {"input_size", "mean", "std"} <= given.keys():
-        raise CheckpointError("config.json has no pretrained_cfg with input_size, mean, std", "get the published one")
+        raise CheckpointError(
+            "config.json has no pretrained_cfg with input_size, mean, std", "download the published one"
+        )
     sizes = given["input_size"]
     rows, columns = _sides(sizes[1:] if isinstance(sizes, list | tuple) else sizes, "input_size")
     if rows != columns or given.get("crop_mode", "center") != "center":
@@ -267,5 +269,5 @@ def _numbers(raw: Mapping[str, Any], name: str) -> tuple[float, ...]:
 def _filter(value: Any) -> int:
     found = FILTERS.get(value) if isinstance(value, str) else value
     if type(found) is not int or found not in FILTERS.values():
-        raise ConfigError(f"resample is {str(value)[:60]!r}", f"known are {', '.join(FILTERS)} (0 to 5)")
+        raise ConfigError(f"resample is {str(value)[:60]!r}", f"supported: {', '.join(FILTERS)} (0 to 5)")
     return found

@@ -83,7 +83,7 @@ def _pooling(raw: dict[str, Any]) -> Pooling:
     chosen = [modes.get(k, k) for k, v in raw.items() if k.startswith("pooling_mode_") and v is True]
     chosen = [str(named)] if named is not None else chosen
     if len(chosen) != 1 or chosen[0] not in POOLINGS:
-        raise ConfigError(f"the pooling mode is {', '.join(chosen) or 'nothing'}", "supported are cls, mean, max")
+        raise ConfigError(f"the pooling mode is {', '.join(chosen) or 'nothing'}", "supported: cls, mean, max")
     return POOLINGS[chosen[0]]
 
 
@@ -91,5 +91,5 @@ def _dense(raw: dict[str, Any]) -> DenseConfig:
     width = Fields(raw, {"dense": (2**31,)}, lambda _: NotImplemented).size("out_features")
     name = str(raw.get("activation_function", "Tanh")).rpartition(".")[2]
     if name not in ACTIVATIONS:
-        raise ConfigError(f"the Dense module has the activation {name[:40]}", f"supported are {', '.join(ACTIVATIONS)}")
+        raise ConfigError(f"the Dense module has the activation {name[:40]}", f"supported: {', '.join(ACTIVATIONS)}")
     return DenseConfig(width=width, activation=ACTIVATIONS[name], bias=raw.get("bias", True) is not False)

@@ -153,7 +153,7 @@ def open_reader(source: Source, roles: Sequence[str], given: Mapping[str, str] |
             return _open_folder(path, roles, given)
         parts = [Path(one) for one in str(source).split(",")]
         if len(parts) == 2 and not path.exists() and all(one.is_file() for one in parts):
-            return Aligned(parts), path.parent, str(source)
+            return AlignedFiles(parts), path.parent, str(source)
         return open_table(path, roles, given), path.parent, str(path)
     if isinstance(source, Sequence):
         return _open_files([Path(one) for one in source], roles, given), Path(source[0]).parent, str(source[0])
@@ -168,7 +168,7 @@ def _open_files(paths: Sequence[Path], roles: Sequence[str], given: Mapping[str,
     if all(map(is_shard, paths)):
         return Shards(paths)
     if all(path.suffix not in tables.SUFFIXES for path in paths):
-        return Aligned(paths)
+        return AlignedFiles(paths)
     return ConcatTable([open_table(path, roles, given) for path in paths])
 
 
@@ -194,7 +194,7 @@ def _open_folder(folder: Path, roles: Sequence[str], given: Mapping[str, str] | 
     if found and len({path.suffix for path in found}) == 1:
         return _open_files(found, roles, given), folder, where
     if "source" in roles and (both := _aligned(files, given)):
-        return Aligned(both), folder, where
+        return AlignedFiles(both), folder, where
     if len(found) == 1:
         return open_table(found[0], roles, given), folder, str(found[0])
     if found:
@@ -365,7 +365,7 @@ class LibriSpeech:
         return self.places[i]
 
 
-class Aligned:
+class AlignedFiles:
     """Two text files whose lines correspond: train.en and train.fr. The columns are named after their suffixes."""
 
     def __init__(self, paths: Sequence[Path]) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from glassformer.decoding.beam import beam_search
 from glassformer.decoding.constraints import Constraints, LogitsProcessor, Row
 from glassformer.decoding.ctc import CTCGreedy, CTCHypothesis, CTCPrefixBeam, CTCToken, ctc_greedy, ctc_prefix_beam
-from glassformer.decoding.generate import Step, generate_ids, generate_steps, stream_ids
+from glassformer.decoding.generate import GeneratedToken, generate_ids, generate_steps, stream_ids
 from glassformer.decoding.sampling import GREEDY, Sampling
 from glassformer.decoding.stopping import Answer, Ending, Stopping
 
@@ -18,10 +18,10 @@ __all__ = [
     "CTCToken",
     "Constraints",
     "Ending",
+    "GeneratedToken",
     "LogitsProcessor",
     "Row",
     "Sampling",
-    "Step",
     "Stopping",
     "beam_search",
     "ctc_greedy",

@@ -17,7 +17,7 @@ from glassformer.models.sessions import Session
 NO_CONSTRAINTS = Constraints()
 
 
-class Step(NamedTuple):
+class GeneratedToken(NamedTuple):
     """One token of one row's answer, its log-probability under the model, and whether it ended the answer."""
 
     row: int
@@ -36,7 +36,7 @@ def generate_steps(
     processors: Sequence[LogitsProcessor] = (),
     processed_logprobs: bool = False,
     seed: Seed = 0,
-) -> Iterator[Step]:
+) -> Iterator[GeneratedToken]:
     """Yield every token of every row as it is generated. Arguments are validated immediately, not at the first token.
 
     `processed_logprobs`: return log-probabilities after constraints and processors instead of the model's own.
@@ -54,7 +54,7 @@ def _steps(
     processors: Sequence[LogitsProcessor],
     processed_logprobs: bool,
     randomness: list[torch.Generator],
-) -> Iterator[Step]:
+) -> Iterator[GeneratedToken]:
     if not prepared.prompts:
         return
     session, rows = prepared.session, list(range(len(prepared.prompts)))
@@ -77,7 +77,7 @@ def _steps(
         for i, (row, token, logprob) in enumerate(zip(rows, tokens.tolist(), logprobs.tolist(), strict=True)):
             answers[row].append(token)
             ended = stopping.ending(answers[row], prepared.limits[row], prepared.ends)
-            yield Step(row, token, logprob, ended)
+            yield GeneratedToken(row, token, logprob, ended)
             if ended is None:
                 going.append(i)
         if not going:

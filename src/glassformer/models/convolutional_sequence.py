@@ -21,10 +21,10 @@ from glassformer.models.registry import register
 from glassformer.models.sequence import SequenceNetwork
 from glassformer.models.sequence_io import (
     Frames,
-    Head,
     Pool,
     Real,
     Sequence,
+    SequenceHead,
     Tokens,
     check_real,
     he_uniform,
@@ -155,7 +155,7 @@ class ConvNet1d(SequenceNetwork):
         self.E = Embedding(reads.vocabulary, m) if isinstance(reads, Tokens) else Linear(reads.features, m)
         self.blocks = nn.ModuleList(DilatedBlock(config, dilation) for dilation in config.dilations)
         self.norm = LayerNorm(m)
-        self.head = Head(m, config.classes, config.pool)
+        self.head = SequenceHead(m, config.classes, config.pool)
         self.X, self.logits = Tap(), Tap()
         initialise(self, seed, he_uniform)
 

@@ -120,7 +120,7 @@ def mnist() -> MLPConfig:
     return MLPConfig(reads=ImageInput(channels=1, height=28, width=28), widths=(800, 800), classes=10, dropout=0.2)
 
 
-class Layer(nn.Module):
+class DenseLayer(nn.Module):
     """P = X W + b, F = ReLU(P)."""
 
     def __init__(self, inputs: int, width: int) -> None:
@@ -141,7 +141,7 @@ class MLP(nn.Module):
         self.config = config
         reads, sizes = config.reads, config.sizes
         self.E = Embedding(reads.vocabulary, reads.width) if isinstance(reads, TokenWindow) else None
-        self.layers = nn.ModuleList(Layer(m, n) for m, n in pairwise(sizes[:-1]))
+        self.layers = nn.ModuleList(DenseLayer(m, n) for m, n in pairwise(sizes[:-1]))
         self.dropout = nn.Dropout(config.dropout)
         self.W = Linear(sizes[-2], sizes[-1])
         self.X, self.logits = Tap(), Tap()

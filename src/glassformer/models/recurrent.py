@@ -22,10 +22,10 @@ from glassformer.models.registry import register
 from glassformer.models.sequence import SequenceNetwork
 from glassformer.models.sequence_io import (
     Frames,
-    Head,
     Pool,
     Real,
     Sequence,
+    SequenceHead,
     Tokens,
     check_real,
     require_pool,
@@ -135,7 +135,7 @@ def reverse(X: Tensor, lengths: Tensor | None) -> Tensor:
     return X.gather(1, torch.where(t < n, n - 1 - t, t)[..., None].expand_as(X))
 
 
-class Layer(nn.Module):
+class RecurrentLayer(nn.Module):
     """H = →cell(X), or [→cell(X), ←cell(X)]."""
 
     def __init__(self, config: StackConfig, inputs: int) -> None:
@@ -153,14 +153,14 @@ class Layer(nn.Module):
         return torch.cat([H, reverse(H_back, lengths)], -1), ends
 
 
-class Stack(nn.Module):
+class RecurrentStack(nn.Module):
     """Stacked layers: (b, t, inputs) to (b, t, width) and the last state of every layer."""
 
     def __init__(self, config: StackConfig) -> None:
         super().__init__()
         self.config = config
         below = (config.inputs, *[config.width] * (config.layers - 1))
-        self.layers = nn.ModuleList(Layer(config, m) for m in below)
+        self.layers = nn.ModuleList(RecurrentLayer(config, m) for m in below)
         self.dropout = nn.Dropout(config.dropout)
 
     def forward(
@@ -216,9 +216,9 @@ class Recurrent(SequenceNetwork):
         super().__init__()
         self.config = config
         self.E = Embedding(config.reads.vocabulary, config.width) if isinstance(config.reads, Tokens) else None
-        self.stack = Stack(config.stack)
+        self.stack = RecurrentStack(config.stack)
         self.dropout = nn.Dropout(config.dropout)
-        self.head = Head(config.width, config.classes, config.pool)
+        self.head = SequenceHead(config.width, config.classes, config.pool)
         self.X, self.logits = Tap(), Tap()
         initialise_recurrent(self, seed)
 

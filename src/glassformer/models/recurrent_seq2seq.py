@@ -18,7 +18,7 @@ from torch import Tensor, nn
 from glassformer.core.attention import scores, softargmax
 from glassformer.errors import ConfigError, InputError, ShapeError
 from glassformer.models.protocols import InputKind, Verb
-from glassformer.models.recurrent import Stack, StackConfig, States, initialise_recurrent, lengths_of
+from glassformer.models.recurrent import RecurrentStack, StackConfig, States, initialise_recurrent, lengths_of
 from glassformer.models.recurrent_cells import CellKind
 from glassformer.models.registry import register
 from glassformer.models.sequence_io import Frames, Real, Sequence, Tokens, require_positive
@@ -88,16 +88,16 @@ def luong(source: int = 50_000, target: int = 50_000) -> RecurrentSeq2SeqConfig:
     )
 
 
-class Memory(NamedTuple):
+class RecurrentMemory(NamedTuple):
     """Output of the encoder: its states (Z in the equations), their padding mask, and the last state of every layer."""
 
     X: Float[Tensor, "b s m"]
     real: Bool[Tensor, "b s"] | None
     states: States
 
-    def select(self, rows: Tensor) -> Memory:
+    def select(self, rows: Tensor) -> RecurrentMemory:
         """Select these rows of the batch, in this order, with repeats allowed, as needed for beam search."""
-        return Memory(self.X[rows], None if self.real is None else self.real[rows], select(self.states, rows))
+        return RecurrentMemory(self.X[rows], None if self.real is None else self.real[rows], select(self.states, rows))
 
 
 def select(states: States, rows: Tensor) -> States:
@@ -140,23 +140,23 @@ class RecurrentSeq2Seq(nn.Module):
         reads, m = config.reads, config.width
         self.E_source = Embedding(reads.vocabulary, m) if isinstance(reads, Tokens) else None
         self.E_target = Embedding(config.vocabulary, m)
-        self.encoder = Stack(config.encoder)
-        self.decoder = Stack(config.decoder)
+        self.encoder = RecurrentStack(config.encoder)
+        self.decoder = RecurrentStack(config.decoder)
         self.attention = StateAttention(m) if config.attention else None
         self.dropout = nn.Dropout(config.dropout)
         self.W = Linear(m, config.vocabulary)
         self.Z, self.logits = Tap(), Tap()
         initialise_recurrent(self, seed)
 
-    def encode(self, source: Sequence, real: Real | None = None) -> Memory:
+    def encode(self, source: Sequence, real: Real | None = None) -> RecurrentMemory:
         """Encode the source. Padding, where `real` is False, must follow the sequence."""
         self.config.reads.check(source)
         lengths = None if real is None else lengths_of(real, source)
         X = source if self.E_source is None else self.dropout(self.E_source(source))
         Z, states = self.encoder(X, None, lengths)
-        return Memory(self.Z(Z), real, states)
+        return RecurrentMemory(self.Z(Z), real, states)
 
-    def decode(self, target: Int[Tensor, "b t"], memory: Memory, states: States | None = None) -> Decoded:
+    def decode(self, target: Int[Tensor, "b t"], memory: RecurrentMemory, states: States | None = None) -> Decoded:
         """Return the logits after each target token and the states to continue from; `states` of None starts anew."""
         self.config.writes.check(target)
         if len(target) != len(memory.X):

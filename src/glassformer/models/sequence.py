@@ -148,7 +148,7 @@ class SequenceNetwork(nn.Module):
     def example(self, length: int | None, generator: torch.Generator) -> Tensor:
         reads, t = self.config.reads, length or self.example_length
         if self.config.pool != "none":
-            raise InputError(f"the model answers once, pooled by {self.config.pool}", 'take one with pool "none"')
+            raise InputError(f"the model answers once, pooled by {self.config.pool}", 'use a model with pool "none"')
         if isinstance(reads, Tokens):
             return torch.randint(reads.vocabulary, (2, t), generator=generator)
         return torch.randn(2, t, reads.features, generator=generator).to(next(self.parameters()))

@@ -96,7 +96,7 @@ def he_uniform(weight: Tensor, generator: torch.Generator) -> None:
     weight.uniform_(-bound, bound, generator=generator)
 
 
-class Head(nn.Module):
+class SequenceHead(nn.Module):
     """logits = W pool(X) + b, for each position ("none"), the mean of the real positions, or the last real position."""
 
     def __init__(self, width: int, classes: int, pool: Pool) -> None:

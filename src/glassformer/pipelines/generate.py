@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from torch import nn
 
-from glassformer.decoding import Sampling, Step, Stopping, beam_search, generate_steps
+from glassformer.decoding import GeneratedToken, Sampling, Stopping, beam_search, generate_steps
 from glassformer.errors import ConfigError, InputError
 from glassformer.models.protocols import Translator, context_length, inputs_of, require
 from glassformer.models.sessions import Session
@@ -126,7 +126,7 @@ def stream(
     return _texts(steps, flow)
 
 
-def _texts(steps: Iterator[Step], flow: TextFlow) -> Iterator[str]:
+def _texts(steps: Iterator[GeneratedToken], flow: TextFlow) -> Iterator[str]:
     for step in steps:
         if piece := flow.push(step.token):
             yield piece

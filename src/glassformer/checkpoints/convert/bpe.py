@@ -62,7 +62,7 @@ def from_merges(
     """Build a GPT-2 tokenizer: bytes written as characters, and merges in order."""
     if parting not in PARTINGS:
         known = ", ".join(name for name in PARTINGS if name)
-        raise CheckpointError(f"the pre-tokenizer {parting!r} is not supported", f"known are {known}")
+        raise CheckpointError(f"the pre-tokenizer {parting!r} is not supported", f"supported: {known}")
     pairs = []
     for merge in merges:
         left, gap, right = merge.partition(" ")

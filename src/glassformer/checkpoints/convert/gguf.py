@@ -89,7 +89,7 @@ def _texts(about: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> dict[str,
     tokens, count = _get(about, "tokenizer.ggml.tokens"), _get(about, "llama.attention.head_count")
     width = about.get("llama.attention.key_length", _get(about, "llama.embedding_length") // count)
     if about.get("llama.rope.scaling.type", "none") != "none":
-        raise CheckpointError(f"rope.scaling.type is {about['llama.rope.scaling.type']!r}", "supported is none")
+        raise CheckpointError(f"rope.scaling.type is {about['llama.rope.scaling.type']!r}", "supported: none")
     if about.get("llama.rope.dimension_count", width) != width:
         fact = f"rotary positions cover {about['llama.rope.dimension_count']} of the {width} dimensions of a head"
         raise CheckpointError(fact, "only models with fully rotated heads are supported")
@@ -143,4 +143,4 @@ def _tokenizer(about: Mapping[str, Any], tokens: list[str], bos: int | None) -> 
     if model == "llama":
         scores, space = _get(about, "tokenizer.ggml.scores"), about.get("tokenizer.ggml.add_space_prefix", True)
         return from_pieces(tokens, scores, special=special, bos=first, space=space).to_str(pretty=True)
-    raise CheckpointError(f"the tokenizer is of type {model!r}", "supported are gpt2 and llama")
+    raise CheckpointError(f"the tokenizer is of type {model!r}", "supported: gpt2 and llama")

@@ -36,4 +36,4 @@ def recognise(raw: Mapping[str, Any]) -> Family:
         if raw.get("model_type") in family.types:
             return family
     known = ", ".join(sorted(name for family in FAMILIES.values() for name in family.types))
-    raise ConfigError(f"model_type is {str(raw.get('model_type'))[:60]!r} in config.json", f"known are {known}")
+    raise ConfigError(f"model_type is {str(raw.get('model_type'))[:60]!r} in config.json", f"supported: {known}")

@@ -33,7 +33,9 @@ def block(f: Fields, usual: int) -> BlockConfig:
 def vision(f: Fields) -> ViTConfig:
     size, patch = f.pair("image_size", 224), f.pair("patch_size", 32)
     if size[0] != size[1] or patch[0] != patch[1]:  # their positions always assume a square
-        raise ConfigError(f"image_size is {size} and patch_size {patch} in config.json", "supported are square ones")
+        raise ConfigError(
+            f"image_size is {size} and patch_size {patch} in config.json", "only square ones are supported"
+        )
     layer, channels, depth = block(f, 768), f.size("num_channels", 3), f.depth("num_hidden_layers", 12)
     plain = ViTConfig(image=size, patch=patch, channels=channels, depth=depth, block=layer, classes=0)
     return replace(plain, first_norm=layer.norm, last_norm=layer.norm, patch_bias=False)

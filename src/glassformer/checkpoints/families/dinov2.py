@@ -17,7 +17,7 @@ def config(
 ) -> ViTConfig:
     image = vit.image(f, patch)
     if image["image"][0] != image["image"][1]:  # their positions always assume a square
-        raise ConfigError(f"image_size is {image['image']} in config.json", "supported are square ones")
+        raise ConfigError(f"image_size is {image['image']} in config.json", "only square ones are supported")
     parts = vit.attention_and_norm(f, 1e-6)
     classes = vit.classes(f, "classifier.weight")
     return ViTConfig(

@@ -117,7 +117,7 @@ def rotary(f: Fields, width: int, length: int) -> Rotary:
                 trained=part.count("original_max_position_embeddings", length),
             )
         case other:
-            raise ConfigError(f"rope_type is {str(other)[:40]!r} in config.json", "known are default, linear, llama3")
+            raise ConfigError(f"rope_type is {str(other)[:40]!r} in config.json", "supported: default, linear, llama3")
     part.only("partial_rotary_factor", 1, 1.0)
     return Rotary(width=width, base=part.number("rope_theta", 10000.0), scaling=scaling)
 

@@ -52,7 +52,9 @@ def feed_forward(f: Fields, width: int, dropout: float) -> FeedForwardConfig:
     """Parse feed_forward_proj: `relu`, or `gated-gelu`, which uses the tanh approximation of GELU."""
     words = str(f.raw.get("feed_forward_proj", "relu")).split("-")
     if len(words) > 2 or (len(words) == 2 and words[0] != "gated"):
-        raise ConfigError(f"feed_forward_proj is {'-'.join(words)[:40]!r} in config.json", "known are relu, gated-gelu")
+        raise ConfigError(
+            f"feed_forward_proj is {'-'.join(words)[:40]!r} in config.json", "supported: relu, gated-gelu"
+        )
     name = "gelu_new" if words == ["gated", "gelu"] else words[-1]
     activation = Fields({"feed_forward_proj": name}, {}, f.read).activation("feed_forward_proj", "relu")
     ffn = FeedForwardConfig(width=width, hidden=f.size("d_ff"), activation=activation, bias=False, dropout=dropout)

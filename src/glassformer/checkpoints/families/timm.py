@@ -34,7 +34,7 @@ def config(f: Fields) -> ViTConfig:
     grid, placed = places(f, prefix, tile)
     head = f.shapes.get("head.weight")
     if head is None and f.raw.get("num_classes"):
-        raise CheckpointError("head.weight is missing, and config.json has num_classes", "get all files")
+        raise CheckpointError("head.weight is missing, and config.json has num_classes", "download all files")
     blocks = sum(layer("blocks.{i}.norm1.weight", one) is not None for one in f.shapes)
     return ViTConfig(
         image=(grid[0] * tile[0], grid[1] * tile[1]),

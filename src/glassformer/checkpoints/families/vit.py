@@ -77,7 +77,9 @@ def classes(f: Fields, head: str) -> int:
     """Return the number of classes (rows of the head); an image classification model must have its head in the file."""
     rows = f.shapes.get(head)
     if rows is None and "ForImageClassification" in f.architecture:
-        raise ConfigError(f"config.json describes a {f.architecture}, and {head} is not in the file", "get all files")
+        raise ConfigError(
+            f"config.json describes a {f.architecture}, and {head} is not in the file", "download all files"
+        )
     return rows[0] if rows else 0
 
 
