@@ -21,8 +21,8 @@ _POSITIONAL = ("task", "data")
 def train(ctx: typer.Context, output: Path, config: Path | None, resume: bool, **given: Any) -> None:
     """Train a model on your data.
 
-    The output folder contains a usable model from the first checkpoint on: pass it to the other commands with -m. Ctrl-C
-    saves and stops; `glassformer train -o FOLDER --resume` continues, with more or fewer --steps if you like.
+    The output folder contains a usable model from the first checkpoint on: pass it to the other commands with -m.
+    Ctrl-C saves and stops; `glassformer train -o FOLDER --resume` continues, with more or fewer --steps if you like.
     """
     from glassformer.train import run
     from glassformer.train.run_folder import resumed_options
