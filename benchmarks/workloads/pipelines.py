@@ -270,6 +270,8 @@ WORKLOADS = (
             Target("glassformer fp32", "sentence-transformers fp32", 0.5),
             Target("glassformer fp32", "fastembed fp32", 1.0),
         ),
+        limited_by="oneDNN's products, as in MiniLM 32 × 128; sentence-transformers sorts by length too, so that both "
+        "pad little",
         unit="s",
         rounds=1,
     ),
@@ -284,6 +286,8 @@ WORKLOADS = (
         },
         today="HF fp32",
         targets=(Target("glassformer int8", "faster-whisper int8", 1.0),),
+        limited_by="28 % are int8 products, 20 % attention (1,500 × 1,500 in the encoder, in float32), 8 % attention "
+        "to the encoder's 1,500 keys at every token; windows run one by one, because each begins where the last ended",
         rounds=3,
     ),
     Workload(
@@ -296,6 +300,8 @@ WORKLOADS = (
         },
         today="HF fp32",
         targets=(Target("glassformer int8", "CTranslate2 int8", 1.0),),
+        limited_by="46 % are int8 products (the vocabulary of 58,101 for every beam), 17 % log-softmax and the best "
+        "candidates over it, 8 % attention, 6 % moving the cache of beams",
         unit="s",
         rounds=1,
     ),
@@ -304,6 +310,8 @@ WORKLOADS = (
         title="streaming listener, share of real time on one core",
         contenders={"glassformer fp32": listener},
         targets=(Target("glassformer fp32", "real time", 0.03),),
+        limited_by="every 120 ms six blocks for three rows: calls of small operators take longer than their "
+        "arithmetic; a fifth is the search for words with the n-gram model, in Python",
         unit="×",
         rounds=3,
     ),

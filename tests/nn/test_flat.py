@@ -66,9 +66,11 @@ def by_modules(monkeypatch):
     monkeypatch.setattr("glassformer.nn.stack.run_flat", lambda *_: None)
 
 
+@pytest.mark.parametrize("keys", [1, flat.MANY_KEYS])
 @pytest.mark.parametrize("precision", ["fp32", "int8"])
 @pytest.mark.parametrize("kind", DECODERS)
-def test_decoding_equals_the_modules(kind, precision, monkeypatch):
+def test_decoding_equals_the_modules(kind, precision, keys, monkeypatch):
+    monkeypatch.setattr(flat, "MANY_KEYS", keys)  # one query over at least so many keys is two products
     model = prepare(DECODERS[kind]().eval(), precision)
     calls = counted(monkeypatch)
     fast = answer(model)
@@ -95,9 +97,11 @@ def test_encoding_equals_the_modules(kind, precision, length, rows, monkeypatch)
     torch.testing.assert_close(fast, encode(model, length), **CLOSE[precision])
 
 
+@pytest.mark.parametrize("rows", [1024, 50])
 @pytest.mark.parametrize("name", ["Q", "K", "V", "S", "A", "H"])
-def test_watched_quantities_are_those_of_the_modules(name, monkeypatch):
+def test_watched_quantities_are_those_of_the_modules(name, rows, monkeypatch):
     model = ENCODERS["encoder"]().eval()
+    monkeypatch.setattr(flat, "ROWS", rows)  # a larger batch is not computed in chunks: watchers receive all of it
     calls = counted(monkeypatch)
     with trace(model, f"*.{name}") as ours:
         encode(model)
@@ -111,7 +115,9 @@ def test_watched_quantities_are_those_of_the_modules(name, monkeypatch):
         torch.testing.assert_close(ours[path], theirs[path], rtol=1e-4, atol=1e-4)
 
 
-def test_watched_weights_while_decoding(monkeypatch):
+@pytest.mark.parametrize("keys", [1, flat.MANY_KEYS])
+def test_watched_weights_while_decoding(keys, monkeypatch):
+    monkeypatch.setattr(flat, "MANY_KEYS", keys)
     model = DECODERS["cross-attention, rotary"]().eval()
     calls, plain = counted(monkeypatch), answer(model)
     with trace(model, "decoder.1.attention.A", "decoder.0.cross.A") as run:

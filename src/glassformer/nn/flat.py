@@ -124,7 +124,7 @@ class FlatStack:
             keys = cache[0].memory.length
         seen, memory_seen = merge_view(view, X, span), merge_view(memory_view, X, keys)
         several = cache is None and memory is None and b > 1 and b * t > ROWS
-        if several and not any(run.used() for run in self.runs) and (seen.bias is None or len(seen.bias) in (1, b)):
+        if several and not any(run.watched() for run in self.runs) and (seen.bias is None or len(seen.bias) in (1, b)):
             each = max(1, ROWS // t)
             out = torch.empty_like(X, memory_format=torch.contiguous_format)
             for start in range(0, b, each):
