@@ -96,8 +96,8 @@ def choose(
     missing = [role for role in roles if role not in found]
     if missing:
         has = ", ".join(names)[:80] or "nothing"
-        left = (name for name in names if name not in taken and normal(name) != "id")
-        example = ",".join(f"{role}={'+'.join(found[role]) if role in found else next(left, '…')}" for role in roles)
+        rest = (name for name in names if name not in taken and normal(name) != "id")
+        example = ",".join(f"{role}={'+'.join(found[role]) if role in found else next(rest, '…')}" for role in roles)
         raise InputError(f"{where} has no column for {' and '.join(missing)}, but {has}", f"{WORDS} {example}")
     return {role: found[role] for role in wanted if role in found}
 

@@ -15,7 +15,7 @@ from torch import Tensor, nn
 
 from glassformer.core.audio import require_wave
 from glassformer.errors import InputError
-from glassformer.models.protocols import CTCModel, can
+from glassformer.models.protocols import CTCModel, can, device_of
 from glassformer.pipelines.speech.charset import RecognizerConfig, recognizer_config
 
 
@@ -70,6 +70,7 @@ class CTCRows(NamedTuple):
 def ctc_rows(
     model: nn.Module, frames: Float[Tensor, "b t bands"], lengths: Int[Tensor, " b"], recognizer: RecognizerConfig
 ) -> CTCRows:
-    """Compute all rows at once, as in training."""
+    """Compute all rows at once, as in training, on the model's device."""
     assert isinstance(model, CTCModel)
+    frames, lengths = frames.to(device_of(model)), lengths.to(device_of(model))
     return CTCRows(model.ctc_logits(frames, lengths, stack=recognizer.stack), -(-lengths // recognizer.stack))

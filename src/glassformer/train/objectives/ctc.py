@@ -354,7 +354,7 @@ def transcripts(
             continue
         logits, _ = ctc_rows(model, frames[None], torch.tensor([len(frames)]), recognizer)
         reader = word_decoder(recognizer)
-        words = [*reader.feed(LogitRows(logits[0], len(frames) * recognizer.mel.hop)), *reader.finish(0.0)]
+        words = [*reader.feed(LogitRows(logits[0].cpu(), len(frames) * recognizer.mel.hop)), *reader.finish(0.0)]
         found.append((" ".join(word.text for word in words), meant))
         rows.append(i)
     model.train(training)
