@@ -20,7 +20,7 @@ def tokenizer() -> Any:
 
 
 @given(st.text(st.characters(exclude_categories=["Cs"])))
-def test_any_text_comes_back(tokenizer: Any, text: str) -> None:
+def test_any_text_survives_encoding_and_decoding(tokenizer: Any, text: str) -> None:
     ids = tokenizer.encode(text, add_special_tokens=False).ids
     assert tokenizer.decode(ids, skip_special_tokens=False) == text or "</s>" in text
     assert all(i >= 3 for i in ids) or any(token in text for token in ("<pad>", "<s>", "</s>"))

@@ -35,7 +35,7 @@ def test_a_fault_survives_the_way_between_processes() -> None:
     assert (fault.reason, fault.place, str(fault)) == ("silent recording", "a.wav", "silent recording: a.wav")
 
 
-def test_what_is_told() -> None:
+def test_summary_of_faults() -> None:
     faults = Faults()
     faults.each([3, 6, 9, 12, 3], read)
     faults.count(Fault("empty line", "a.tsv line 7"))

@@ -17,7 +17,7 @@ WORD = st.text(st.characters(exclude_categories=["Cs", "Cc", "Zl", "Zp", "Zs"]),
 
 
 @given(st.lists(st.tuples(WORD, WORD), min_size=1), st.booleans(), st.booleans())
-def test_every_pair_comes_back(tmp_path_factory: Any, given: list[tuple[str, str]], crlf: bool, bom: bool) -> None:
+def test_every_pair_is_read(tmp_path_factory: Any, given: list[tuple[str, str]], crlf: bool, bom: bool) -> None:
     path = tmp_path_factory.getbasetemp() / "pairs.tsv"
     text = "".join(f"{a}\t{b}" + ("\r\n" if crlf else "\n") for a, b in given)
     path.write_bytes((b"\xef\xbb\xbf" if bom else b"") + text.encode())

@@ -334,7 +334,7 @@ def test_top_p_reached_exactly_is_enough() -> None:
     assert TopPLogitsWarper(0.5)(torch.zeros(1, 0), even).isfinite().sum() == 1
 
 
-def test_the_likeliest_always_stays() -> None:
+def test_the_most_likely_token_always_stays() -> None:
     logits = logits_of(0, 4, 9)
     for kept in (top_k(logits, 1), top_p(logits, 1e-300), min_p(logits, 1.0)):
         assert torch.equal(kept.isfinite().sum(-1), torch.ones(4, dtype=torch.long))

@@ -12,7 +12,7 @@ def _home(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
 
 
-def test_what_is_stored_comes_back() -> None:
+def test_stored_results_are_restored() -> None:
     assert cache.load(1, {"n": 2}, 0) is None
     cache.store(1, {"n": 2}, 0, {"x": [1.5]}, 0.25)
     assert cache.load(1, {"n": 2}, 0) == ({"x": [1.5]}, 0.25)

@@ -28,7 +28,7 @@ def test_without_the_cache_nothing_is_kept(tmp_path: Path) -> None:
     assert not list(tmp_path.rglob("*.json"))
 
 
-def test_the_number_of_threads_comes_back() -> None:
+def test_the_number_of_threads_is_restored() -> None:
     before = torch.get_num_threads()
     run(7, keep=False)
     assert torch.get_num_threads() == before

@@ -476,7 +476,7 @@ def test_strides_are_measured(stride: int, kernel: int, padded: bool) -> None:
     assert max(last - (j + 1) * stride + 1 for j, last in enumerate(found.last)) == ahead
 
 
-def test_progress_is_told_frame_by_frame() -> None:
+def test_progress_is_reported_frame_by_frame() -> None:
     told: list[tuple[int, int]] = []
     receptive_field(convolution(3, 2, 0), frames_receptive(6), progress=lambda done, total: told.append((done, total)))
     assert told == [(i, 6) for i in range(1, 7)]

@@ -308,7 +308,7 @@ def test_look(folder: Path, picture: Path) -> None:
     assert len(names) > 5
 
 
-def test_an_architecture_that_nobody_registered_is_refused(toy: Toy, folder: Path) -> None:
+def test_an_unregistered_architecture_is_refused(toy: Toy, folder: Path) -> None:
     card = json.loads((folder / "glassformer.json").read_text())
     (folder / "glassformer.json").write_text(json.dumps(card | {"kind": "Stranger"}))
     with pytest.raises(ConfigError, match="there is no architecture 'Stranger': import the module that registers it"):

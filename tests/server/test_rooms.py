@@ -208,7 +208,7 @@ def test_a_digit_is_drawn_and_an_image_dropped(opened: Any, screen: Any) -> None
 
 
 @pytest.mark.slow
-def test_a_recording_is_heard_while_it_plays(opened: Any, screen: Any) -> None:
+def test_a_recording_is_transcribed_while_it_plays(opened: Any, screen: Any) -> None:
     page = opened("#/live", **screen)
     page.locator("option").first.wait_for(state="attached", timeout=60_000)
     page.get_by_role("button", name="Play").click()

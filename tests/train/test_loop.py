@@ -126,18 +126,20 @@ def test_gradient_checkpointing_changes_nothing_but_the_memory(child: ModuleType
     assert not any(getattr(module, "checkpointing", False) for module in two.modules())
 
 
-def test_checkpointing_of_nothing_is_told(child: ModuleType, plan: TrainArgs, refused) -> None:  # type: ignore[no-untyped-def]
+def test_grad_checkpointing_without_effect_is_an_error(child: ModuleType, plan: TrainArgs, refused) -> None:  # type: ignore[no-untyped-def]
     run = lambda: fit(torch.nn.Linear(2, 2), child.Made(), replace(plan, grad_checkpointing=True))
     refused(ConfigError, "--grad-checkpointing has no effect on a Linear: leave it out", run)
 
 
-def test_other_data_is_told(child: ModuleType, plan: TrainArgs, tmp_path: Path, refused) -> None:  # type: ignore[no-untyped-def]
+def test_resuming_with_other_data_is_an_error(child: ModuleType, plan: TrainArgs, tmp_path: Path, refused) -> None:  # type: ignore[no-untyped-def]
     fit(child.model(), child.Made(), plan, tmp_path, callbacks=[stops(2)])
     said = "epoch 1 has 3 batches and had 5 when the run was saved"
     refused(InputError, said, lambda: fit(child.model(), child.Made(60), plan, tmp_path, resume=True))
 
 
-def test_another_plan_or_folder_is_told(child: ModuleType, plan: TrainArgs, tmp_path: Path, refused) -> None:  # type: ignore[no-untyped-def]
+def test_resuming_with_another_plan_or_folder_is_an_error(
+    child: ModuleType, plan: TrainArgs, tmp_path: Path, refused
+) -> None:  # type: ignore[no-untyped-def]
     fit(child.model(), child.Made(), plan, tmp_path, callbacks=[stops(2)])
     objective, other = child.Made(), replace(plan, seed=1)
     said = f"{tmp_path} was started with different arguments: seed was 0 and is now 1"

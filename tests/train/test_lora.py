@@ -149,7 +149,7 @@ def test_from_a_folder_to_other_classes(kind: str, shapes: Path, tmp_path: Path)
     assert {guess.label for guess in found} == set(objective.labels)
 
 
-def test_mistakes_are_told() -> None:
+def test_mistakes_are_errors() -> None:
     base = ViT(vit.tiny())
     with pytest.raises(InputError, match="0 classes"):
         retarget(base, classes=0)

@@ -26,7 +26,7 @@ def save(folder: Path, step: int) -> Path:
     return state.save(folder, step, tensors(step), {"step": step, "best": None}, ALONE)
 
 
-def test_what_is_saved_comes_back_in_place(tmp_path: Path) -> None:
+def test_saved_state_is_restored_in_place(tmp_path: Path) -> None:
     path = save(tmp_path, 7)
     found = tensors(0)
     weight = found["a.weight"]

@@ -191,7 +191,7 @@ def test_the_other_names_of_the_family(hf: Any, publish: Any, require_equal: Any
     require_equal(publish(hf.XLMRobertaForMaskedLM(hf.XLMRobertaConfig(**ROBERTA_SMALL))))
 
 
-def test_a_pooler_that_nobody_uses(hf: Any, publish: Any, require_equal: Any) -> None:
+def test_an_unused_pooler(hf: Any, publish: Any, require_equal: Any) -> None:
     """Classifiers made from a whole RobertaModel carry its pooler along; Hugging Face drops it too."""
     folder = publish(hf.RobertaForSequenceClassification(hf.RobertaConfig(**ROBERTA_SMALL)))
     tensors = load_file(folder / "model.safetensors")

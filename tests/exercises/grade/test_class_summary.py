@@ -109,14 +109,14 @@ def test_names_and_comments_are_no_markup() -> None:
     assert "\\|\\`\\$\\[x\\](y).md" in markdown
 
 
-def test_nobody_has_points() -> None:
+def test_a_class_without_points() -> None:
     found = summarize([Submission(Path("a.md"), None, "empty")], EXERCISE)
     assert found.points == {}
     for form in ("text", "markdown", "html", "json"):
         assert "empty" in found.render(form)
 
 
-def test_work_on_another_exercise_is_told_apart_from_wrong_numbers() -> None:
+def test_work_on_another_exercise_is_distinguished_from_wrong_numbers() -> None:
     made = check(EXERCISE, {"Q": [[1, 2, 3]], "S": S})
     found = summarize([Submission(Path("a.md"), made)], EXERCISE)
     assert found.misshaped == {"a.md": ("Q",)}

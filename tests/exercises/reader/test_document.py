@@ -111,7 +111,7 @@ def test_lines_are_counted() -> None:
     assert [event.line for event in events] == [7, 8]
 
 
-def test_endless_lines_are_told() -> None:
+def test_endless_lines_are_reported() -> None:
     assert found("1 " * 20_000)[0][0] == "long"
 
 
@@ -146,7 +146,7 @@ def test_words_are_read_for_their_formulas() -> None:
     assert table.formulas == [(2, "O(k^2)"), (3, "O(n)")]
 
 
-def test_what_cannot_be_told_apart_is_said() -> None:
+def test_ambiguous_tables_are_reported() -> None:
     assert "3 to 4 cells" in markdown_table("1\t2\t3\n1\t2\t3\t4", 1).problems[0][2]
     assert "not a number" in markdown_table("| a | b |\n|---|---|\n| 1 | 4 5 6 |\n| 2 | 3 |", 1).problems[0][2]
     assert "cannot be told" in markdown_table("from\tto\tx\tamount\nx\ty\tz\t4 6", 1).problems[0][2]
@@ -163,7 +163,7 @@ def test_vectors_under_their_names() -> None:
     assert not table.problems
 
 
-def test_vectors_of_nobody_knows_which_token_are_said() -> None:
+def test_vectors_without_a_token_are_reported() -> None:
     table = markdown_table("| who | q | k |\n|---|---|---|\n| cat | (1, 2) | (1, 0) |\n| dog | (3, 4) | (2, 1) |", 1)
     assert not table.chains
     assert "which vectors these are" in table.problems[0][2]

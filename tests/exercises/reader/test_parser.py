@@ -332,7 +332,7 @@ def test_assumptions_are_noted() -> None:
     assert [n[2] for n in formula("x = 521,428,992").notes] == ["read as the number 521428992"]
 
 
-def test_ragged_rows_are_kept_and_told() -> None:
+def test_ragged_rows_are_kept_and_reported() -> None:
     term, problems, _ = lists_read(r"\begin{bmatrix} 1 & 2 & 3 \\ 4 \end{bmatrix}")
     assert isinstance(term, Array)
     assert term.ragged

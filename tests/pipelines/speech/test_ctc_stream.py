@@ -86,6 +86,6 @@ def test_frames_side_by_side() -> None:
     assert stack_frames(frames, 2).tolist() == [[[0, 1, 2, 3], [4, 5, 6, 7], [8, 9, 0, 0]]]
 
 
-def test_nothing_and_nobody(refused: Any) -> None:
+def test_no_audio_and_a_model_that_does_not_stream(refused: Any) -> None:
     assert CTCStream(MODELS["gru"], RECOGNIZER).finish() == []
     refused(InputError, "this Decoder does not stream speech", lambda: CTCStream(Decoder(decoder.tiny()), RECOGNIZER))

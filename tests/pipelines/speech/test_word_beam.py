@@ -40,7 +40,7 @@ def test_grouping_does_not_matter(seed: int, cuts: list[int]) -> None:
 
 @settings(max_examples=10)
 @given(st.integers(0, 1000))
-def test_the_likeliest_of_all(seed: int) -> None:
+def test_the_most_likely_words_of_all(seed: int) -> None:
     """With no n-gram model and no hurry it finds the transcript that the plain search over prefixes finds."""
     logits = random_rows(seed, 5, 4)
     logits[:, FEW.space] = -60.0  # one word

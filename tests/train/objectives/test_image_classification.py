@@ -145,7 +145,7 @@ def test_statistics_and_confusion(shapes: Path) -> None:
     assert int(C.diagonal().sum()) / 30 == objective.evaluate(model_of("cnn"))["accuracy"]
 
 
-def test_mistakes_are_told(shapes: Path, tmp_path: Path) -> None:
+def test_mistakes_are_errors(shapes: Path, tmp_path: Path) -> None:
     objective = lesson_of(shapes)
     with pytest.raises(InputError, match="2 labels for 3 classes"):
         save_images(model_of("vit"), tmp_path, ["a", "b"], objective.preprocess)

@@ -77,7 +77,7 @@ def test_each_learns(made: tuple[Any, Any], kind: str) -> None:
 
 
 @pytest.mark.parametrize("kind", ["transformer", "lstm", "cnn", "mlp"])
-def test_every_token_is_told_from_those_before_it(made: tuple[Any, Any], kind: str) -> None:
+def test_every_token_is_predicted_from_those_before_it(made: tuple[Any, Any], kind: str) -> None:
     """Changing a token changes what is said of it and of later ones, and nothing before."""
     text, tokenizer = made
     model, before = models(tokenizer.get_vocab_size())[kind]
@@ -143,7 +143,7 @@ def test_text_that_is_added_to_a_byte_level_tokenizer(byte_words: Tokenizer) -> 
     assert float(e.token_bytes(tokenizer)[tokenizer.encode(text).ids].sum()) == len(text.encode())
 
 
-def test_a_character_that_no_token_has_is_told_and_not_counted(pieces: Tokenizer, tmp_path: Path) -> None:
+def test_a_character_without_a_token_is_reported_and_not_counted(pieces: Tokenizer, tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_text("the café on a lane\nthe 語 cat sat and sat\n" * 3, encoding="utf-8")
     text = blocks(Text.open(tmp_path / "a.txt"), pieces, 8, tmp_path / "cache")
     model = Decoder(t.transformer(max(pieces.get_vocab().values()) + 1, 8, 1, 1, 8, length=8), seed=1).eval()
