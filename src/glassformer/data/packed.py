@@ -45,10 +45,10 @@ def raw_lines(path: Path, longest: int = PART) -> Iterator[tuple[int, int, bytes
     """
     try:
         with path.open("rb") as file:
-            start = file.read(len(codecs.BOM_UTF8))
-            if start.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+            mark = file.read(len(codecs.BOM_UTF8))
+            if mark.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
                 raise InputError(f"{path} is UTF-16", "save it as UTF-8")
-            offset = len(codecs.BOM_UTF8) if start == codecs.BOM_UTF8 else 0
+            offset = len(codecs.BOM_UTF8) if mark == codecs.BOM_UTF8 else 0
             file.seek(offset)
             number = 0
             while line := file.readline(longest + 2):

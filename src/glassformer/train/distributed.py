@@ -16,6 +16,7 @@ from uuid import uuid4
 import torch
 import torch.distributed as dist
 from torch import Tensor, nn
+from torch._C._distributed_c10d import PrefixStore, Store, TCPStore
 from torch.distributed.fsdp import FSDPModule, fully_shard
 from torch.distributed.tensor import DTensor
 from torch.nn.parallel import DistributedDataParallel
@@ -194,7 +195,7 @@ def process_group(fsdp: bool, device: torch.device) -> Iterator[SingleProcess]:
         backend = "cpu:gloo,cuda:nccl" if device.type == "cuda" else "gloo"
         if os.environ.get("TORCHELASTIC_USE_AGENT_STORE") == "True":
             rank = int(os.environ["RANK"])
-            store = dist.TCPStore(os.environ["MASTER_ADDR"], int(os.environ["MASTER_PORT"]), world, is_master=False)
+            store = TCPStore(os.environ["MASTER_ADDR"], int(os.environ["MASTER_PORT"]), world, is_master=False)
             dist.init_process_group(backend, store=fresh_store(store, rank, world), rank=rank, world_size=world)
         else:
             dist.init_process_group(backend)
@@ -206,7 +207,7 @@ def process_group(fsdp: bool, device: torch.device) -> Iterator[SingleProcess]:
             dist.destroy_process_group()
 
 
-def fresh_store(store: dist.Store, rank: int, world: int, *, timeout: float = 300.0) -> dist.Store:
+def fresh_store(store: Store, rank: int, world: int, *, timeout: float = 300.0) -> Store:
     """Return a view of torchrun's store that only the processes of this start share.
 
     torchrun keeps one store across restarts (https://github.com/pytorch/pytorch/issues/135712), in which a restarted
@@ -219,13 +220,13 @@ def fresh_store(store: dist.Store, rank: int, world: int, *, timeout: float = 30
         for other in range(1, world):
             asked = store.get(f"glassformer/{own}/{other}").decode()
             store.set(f"glassformer/{own}/{other}/{asked}", "")
-        return dist.PrefixStore(own, store)
+        return PrefixStore(own, store)
     while time.monotonic() < deadline:
         main = store.get("glassformer/main").decode()
         store.set(f"glassformer/{main}/{rank}", own)
         for _ in range(20):
             if store.check([f"glassformer/{main}/{rank}/{own}"]):
-                return dist.PrefixStore(main, store)
+                return PrefixStore(main, store)
             time.sleep(0.05)
     raise ConfigError(f"process {rank} found no main process in {timeout:g} s", "see the log of the first host")
 
