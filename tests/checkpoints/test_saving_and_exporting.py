@@ -426,7 +426,7 @@ def test_the_program_beside_a_speech_recogniser_hears_what_the_model_hears(
     made = export_onnx(find_model("listener"), tmp_path / "listener.onnx")
     assert made.output == "symbol logits (CTC)"
     monkeypatch.chdir(tmp_path)
-    wave = torch.randn(20_000, generator=torch.Generator().manual_seed(0)) / 10
+    wave = torch.randn(20_480, generator=torch.Generator().manual_seed(0)) / 10
     soundfile.write("recording.wav", wave.numpy(), 16_000, subtype="PCM_16")
     names: dict[str, Any] = {}
     exec((tmp_path / "listener.md").read_text().split("```python\n")[1].split("```")[0], names)

@@ -261,9 +261,9 @@ def test_margins_are_where_bisection_finds_them(seed: int, beta: float, masked: 
             distance, alpha = found.distance[j, i].item(), found.alpha[j, i].item()
             # the shortest way is along q: try both senses
             q = one.Q[j] / one.Q[j].norm()
-            both = [bisect(lambda r, s=s: winner(one, j, i, k + s * r * q) != first, 100.0) for s in (1.0, -1.0)]  # noqa: B023
+            both = [bisect(lambda r, s=s: winner(one, j, i, k + s * r * q) != first, 1e6) for s in (1.0, -1.0)]  # noqa: B023
             assert min(both) == pytest.approx(distance, rel=1e-9, abs=1e-12)
-            scaled = [bisect(lambda r, s=s: winner(one, j, i, (1 + s * r) * k) != first, 1e4) for s in (1.0, -1.0)]  # noqa: B023
+            scaled = [bisect(lambda r, s=s: winner(one, j, i, (1 + s * r) * k) != first, 1e9) for s in (1.0, -1.0)]  # noqa: B023
             nearest = min(scaled)
             assert nearest == pytest.approx(abs(alpha - 1), rel=1e-8, abs=1e-9)
             if math.isfinite(distance):

@@ -48,7 +48,7 @@ def onnx_readme(path: Path, origin: Origin, example: Mapping[str, Tensor], outpu
 
 def _shape(name: str, x: Tensor, *, fixed: bool) -> str:
     if name == "frames" and not fixed:
-        return f"batch × frames × {x.shape[2]}"
+        return f"batch × frames × {x.shape[2]}; frames a multiple of `stack` in `symbols.json`"
     return SIZES.get(name) or "batch × " + " × ".join(map(str, x.shape[1:]))
 
 
@@ -126,11 +126,12 @@ def _program(path: Path, origin: Origin, example: Mapping[str, Tensor]) -> str:
     return ""
 
 
-SPEECH = """about = json.load(open("symbols.json", encoding="utf-8"))
+SPEECH = """with open("symbols.json", encoding="utf-8") as file:
+    about = json.load(file)
 m = about["mel"]
 with wave.open("recording.wav") as file:  # 16 kHz, one channel, 16 bits
     x = np.frombuffer(file.readframes(file.getnframes()), "<i2") / 32768
-x = np.pad(x, (m["window"] - m["hop"], -len(x) % m["hop"]))
+x = np.pad(x, (m["window"] - m["hop"], -len(x) % (m["hop"] * about["stack"])))
 frames = np.lib.stride_tricks.sliding_window_view(x, m["window"])[:: m["hop"]]
 hann = 0.5 - 0.5 * np.cos(2 * np.pi * np.arange(m["window"]) / m["window"])
 power = np.abs(np.fft.rfft(frames * hann)) ** 2
