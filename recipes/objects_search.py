@@ -18,6 +18,7 @@ import copy
 import json
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 
 import torch
@@ -106,7 +107,7 @@ def search(runs: Path, steps: int, names: Sequence[str]) -> None:
     for name in names:
         learner = Learner(
             name=name,
-            build=lambda name=name: candidate(teacher, *CANDIDATES[name]),
+            build=partial(candidate, teacher, *CANDIDATES[name]),
             objective=objective,
             plan=replace(plan(steps), weight_decay=0.02),
             preprocess=objective.preprocess,
