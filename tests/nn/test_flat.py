@@ -196,3 +196,21 @@ def test_weights_that_change_during_decoding_are_used(monkeypatch):
     by_modules(monkeypatch)
     assert not torch.allclose(after, before, atol=0.1)
     torch.testing.assert_close(after, changed(False)[1], rtol=0.0, atol=0.05)
+
+
+@pytest.mark.parametrize("kind", list(ENCODERS))
+def test_weights_that_a_fused_optimizer_changed_are_used(kind, monkeypatch):
+    """Fused AdamW does not count its changes in the version of a tensor."""
+    model = prepare(ENCODERS[kind]().eval(), "fp32")
+    before = encode(model)
+    optimizer = torch.optim.AdamW(model.parameters(), lr=0.1, fused=True)
+    model.train()
+    for weight in model.parameters():
+        weight.grad = torch.randn(weight.shape, generator=torch.Generator().manual_seed(0))
+    optimizer.step()
+    model.eval()
+    after = encode(model)
+    by_modules(monkeypatch)
+    prepare(model, "fp32")
+    torch.testing.assert_close(after, encode(model), **CLOSE["fp32"])
+    assert not torch.allclose(after, before, atol=0.1)

@@ -66,7 +66,7 @@ def test_a_template_stays_in_its_box(gpt2: Path, edited: Callable[..., Path], pr
             marks=pytest.mark.slow,  # runs into its limit of CPU time
         ),
         ("{% for i in range(99999) %}{{ 'abcdefghijklmnopqrstuvwxyz' }}{% endfor %}", "the chat is longer than"),
-        ("{% for message in messages %}", "the chat template refuses"),
+        ("{% for message in messages %}", "the chat template rejects"),
     ],
 )
 def test_a_template_is_bounded_in_time_and_memory(

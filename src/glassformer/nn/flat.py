@@ -67,6 +67,11 @@ def run_flat(
     return flat(X, view, memory, memory_view, cache) if flat.usable(X, memory, cache) else None
 
 
+def forget(stack: Stack) -> None:
+    """Drop the packed copies of a stack's weights."""
+    _KEPT.pop(stack, None)
+
+
 def can_run_flat(stack: Stack, X: Tensor, view: View) -> bool:
     """Whether only values are asked for: no gradient, no compiler, no training, and float32 on the CPU."""
     if not has_values(X) or X.device.type != "cpu" or X.dtype != torch.float32 or not X.numel():

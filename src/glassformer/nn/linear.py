@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from copy import deepcopy
 from typing import Protocol
 
 import torch
@@ -44,6 +45,12 @@ class Linear(nn.Linear):
 
     def reset_parameters(self) -> None:
         _zeros(self)
+
+    def train(self, mode: bool = True) -> Linear:
+        """Set training mode. The kernel packs the weights again, as fused optimizers hide their changes."""
+        if mode != self.training:
+            self.kernel = deepcopy(self.kernel)
+        return super().train(mode)
 
     def forward(self, input: Tensor) -> Tensor:
         if input.shape[-1] != self.in_features:

@@ -14,7 +14,7 @@ from glassformer.errors import ConfigError, ShapeError
 from glassformer.nn.attention import AttentionConfig, View
 from glassformer.nn.blocks import NO_VIEW, Block, BlockCache, BlockConfig, static_cache
 from glassformer.nn.cache import LayerCache
-from glassformer.nn.flat import run_flat
+from glassformer.nn.flat import forget, run_flat
 from glassformer.nn.norm import NormConfig
 from glassformer.nn.positions import Biased, Rotary
 
@@ -67,6 +67,12 @@ class Stack(nn.Module):
 
     def blocks(self) -> Iterator[Block]:
         return (cast(Block, self.get_submodule(str(i))) for i in range(self.depth))
+
+    def train(self, mode: bool = True) -> Stack:
+        """Set training mode. Packed copies of the weights are made again, as fused optimizers hide their changes."""
+        if mode != self.training:
+            forget(self)
+        return super().train(mode)
 
     def cache(self, room: int) -> list[BlockCache]:
         """Return a cache per block with capacity for the keys and values of `room` positions."""

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from torch import Tensor, nn
+from torch.autograd.graph import increment_version
 
 from glassformer.nn.finite import unchecked_finite
 from glassformer.train.args import TrainArgs
@@ -82,6 +83,7 @@ class Stepper:
             raise not_finite(self.folder, number + 1, "gradient", grad_norm, turns, processes.rank)
         set_lr(self.optimizer, lr)
         self.optimizer.step()
+        increment_version(self.weights)  # a fused optimizer does not, and packed copies would be taken for current
         self.optimizer.zero_grad(set_to_none=True)
         processes.sync_buffers(self.model)
         if self.ema is not None:
