@@ -141,7 +141,7 @@ def test_words_with_tags(bert: Path, tmp_path: Path) -> None:
         "classify",
         tmp_path / "t.jsonl",
         from_=str(bert),
-        steps=30,
+        steps=100,
         lr=1e-2,
         batch_size=6,
         progress=False,
