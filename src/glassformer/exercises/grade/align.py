@@ -185,6 +185,7 @@ def used_values(table: Table) -> Values[Any] | None:
 
 
 _LAYOUT_STEPS = ("X", "Q", "K", "V", "QKt", "KtQ", "S", "A", "H", "C", "O")
+_PER_TOKEN = ("Z", "mu", "var", "muF", "varF")  # one number for each token
 COUNTERS = ("i", "j", "t", "n", "k", "l", "m", "s")
 _SUPPOSED = re.compile(
     r"(?:\b(?:if|suppose|supposing|assume|assuming|imagine|say|for example|for instance|e\.g\.|such as|z\.\s?B\.|"
@@ -192,7 +193,7 @@ _SUPPOSED = re.compile(
 )
 _EXAMPLE = re.compile(
     r"\b(?:for example|for instance|such as|suppose|imagine|zum beispiel|per esempio|par exemple|por ejemplo)\b[^.!?]*$"
-    r"|\be\.g\.[^.!?]*$",
+    r"|\be\.g\.[^.!?]*$|\b(?:would|could|might|were|würden?|sarebbe|serait|sería)\b[^.!?]*$",
     re.I,
 )
 _SUMS = re.compile(
@@ -451,7 +452,10 @@ class Aligner:
         seen: set[tuple[str, tuple[tuple[int, int], ...]]] = set()
         ways = [*readings(found.indices, found.upper, self.heads)]
         ways += [*readings(found.instead, found.upper, self.heads)] if found.instead is not None else []
+        one_token = bool(found.indices) and (self.heads == 1 or target.name.islower())
         for (rank, base), (place, (head, cells_at)) in product(enumerate(found.bases), enumerate(ways)):
+            if base in _PER_TOKEN and one_token and not written.scalar:
+                continue  # z_1 = (1.2, 0.4) is an output: a sum is one number
             for symbol in self.symbols(base, head, target):
                 for at in self.positions(statement, target, cells_at):
                     transposed = found.transposed != self.transposed
@@ -815,7 +819,7 @@ class Aligner:
             return
         spoken = (*_called(statement), *(topics(statement.words) or self.context.topics))
         told = [option for option in options if _base(option[0]) in spoken and option[0] in self.plan]
-        told = told if statement.target is None else []
+        told = told if statement.target is None and statement.words else []
         agreeing = [option for option in options if option[2] >= HALF]
         best = [option for option in agreeing if option[2] == max(o[2] for o in agreeing)]
         if len(best) > 1:

@@ -50,15 +50,17 @@ class Step:
     """A step of the plan with the learner's cells, the wrong ones among them, and their expected values.
 
     `bases`: the step from the learner's own values, and from the exact ones; `used`: its values as used by the learner
-    in later steps; `operation`: what the learner computed, if not the plan's own operation of the symbol.
+    in later steps; `operation`: what the learner computed, if not the plan's own operation of the symbol; `copies`:
+    whether the matrices that a copy or concatenation takes its numbers from are written.
     """
 
     def __init__(
         self, plan: Plan, symbol: str, entries: Entries, wrong: Sequence[Compared], values: Mapping[str, Matrix[Any]],
         bases: tuple[Matrix[Any], Matrix[Any]], used: Sequence[Matrix[Any]] = (), operation: Operation | None = None,
+        copies: bool = True,
     ) -> None:  # fmt: skip
         self.plan, self.symbol, self.entries, self.wrong, self.values = plan, symbol, entries, wrong, values
-        self.bases, self.used = bases, used
+        self.bases, self.used, self.copies = bases, used, copies
         self.operation = plan[symbol] if operation is None else operation
         self.computed = bases[0]
         self.places = frozenset((symbol, cell.row, cell.column) for cell in wrong)
@@ -135,7 +137,7 @@ class Step:
             value = self.computed[cell.row, cell.column]
             where = cell_name(self.symbol, cell.row, cell.column)
             place = frozenset({(self.symbol, cell.row, cell.column)})
-            if operation.op in ("copy", "concat"):
+            if operation.op in ("copy", "concat") and self.copies:
                 why = f"{where} is copied: {shown(value, cell.entry)} became {cell.entry.text}"
                 yield Mistake("a number copied wrongly", where, why, place)
                 continue
@@ -368,7 +370,10 @@ class Search:
                 bases = (_first_finite(ways), self.follow.exact[symbol])
                 used = [matrices[symbol] for matrices in self.follow.used.values() if symbol in matrices]
                 made = self._computed(symbol)
-                yield Step(self.plan, symbol, self.entries[symbol], wrong, self.follow.values, bases, used, made)
+                copies = all(name in self.entries for name in made.inputs)
+                yield Step(
+                    self.plan, symbol, self.entries[symbol], wrong, self.follow.values, bases, used, made, copies
+                )
 
     def _computed(self, symbol: str) -> Operation:
         """Return the operation behind a step: O = H is no copy if H is not written."""

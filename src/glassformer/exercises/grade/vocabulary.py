@@ -278,7 +278,7 @@ _WORDS: tuple[tuple[str, tuple[str, ...]], ...] = (
     (r"outputs?\b|\bresult|multipl\w* (?:it |them )?(?:by|with) ?(?:(?:the )?v|[:,]|$)|times v", ("H", "O")),
     (r"soft(?:arg)?max|weights?\b|attention(?! (?:scores?|outputs?|heads?|logits?|layer|mechanism|function))", ("A",)),
     (r"exponent", ("E",)),
-    (r"(?<!row )(?<!column )(?<!weight )\bsums?\b(?! (?:up )?to\b)", ("Z",)),
+    (r"(?<!row )(?<!column )(?<!weight )(?<![.\w])sums?\b(?! (?:up )?to\b)", ("Z",)),
     (r"scal(?:e|ed|ing)\b|divid", ("S", "Su")),
     (r"mask", ("S",)),
     (r"scores?\b|confusion|dot product|similarit|logits|raw", SCORES),
