@@ -227,6 +227,7 @@ LARGEST = 1000  # largest row or column
 _COLUMNS = {"symbol": "symbol", "name": "symbol", "quantity": "symbol", "row": "row", "i": "row", "column": "column",
             "col": "column", "j": "column", "value": "value", "given": "value", "answer": "value"}  # fmt: skip
 _NUMBER = re.compile(r"\s*(?:[-+−]?[\d.]|[-−](?:∞|inf))", re.I)
+_ASIDE_IN_TITLE = re.compile(r"\s+\(([^()]*(?:\([^()]*\))?[^()]*)\)$")
 _ROW_LABEL = re.compile(r"(?:(?:tokens?|rows?|words?|positions?|quer(?:y|ies)|x|t|#)\s*_?)?\d{1,3}\.?", re.I)
 Row = tuple[int, list[str]]
 
@@ -391,6 +392,9 @@ def _is_vector(label: str) -> bool:
 
 
 def _block(found: Answers, symbol: Scalar, body: list[tuple[Expression, ...]], title: str) -> None:
+    aside = _ASIDE_IN_TITLE.search(symbol.text)
+    if aside is not None:  # QK^T (head 1), scaled (/sqrt 2)
+        title, symbol = f"{title} {aside[1]}".strip(), Scalar(symbol.text[: aside.start()], symbol.line)
     target = found.target(symbol)
     if target is None:
         return

@@ -55,6 +55,15 @@ def convert(data: bytes, name: str) -> tuple[str, str] | None:
     return reader(data, name), kind
 
 
+_COMMENT = {".py": "#", ".r": "#", ".jl": "#", ".m": "%"}
+
+
+def comments(text: str, name: str) -> str:
+    """Return a program with its lines of comments as plain lines, in which learners write their results."""
+    mark = _COMMENT.get(Path(name).suffix.lower())
+    return text if mark is None else re.sub(rf"^[ \t]*{mark}+", "", text, flags=re.M)
+
+
 def _library(module: str, package: str, name: str) -> Any:
     try:
         return importlib.import_module(module)
@@ -470,7 +479,10 @@ def _split(text: str, mark: str) -> list[str]:
 
 
 def side_by_side(rows: Iterable[tuple[int, list[str]]]) -> list[tuple[int, list[str]]]:
-    """Rearrange blocks of cells that are side by side, separated by an empty column, one below the other."""
+    """Rearrange blocks of cells that are side by side one below the other.
+
+    A block begins after an empty column, or with a title to the right of one that spans several columns.
+    """
     out: list[tuple[int, list[str]]] = []
     band: list[tuple[int, list[str]]] = []
     for line, row in [*rows, (0, [])]:
@@ -488,12 +500,12 @@ def _unstacked(band: list[tuple[int, list[str]]]) -> list[tuple[int, list[str]]]
     body = [row for _, row in band[1:]]
     gaps = [j for j in range(width) if not any(j < len(row) and row[j] for row in body)]
     head = band[0][1] if band else []
-    starts = [j for j in range(width) if j < len(head) and head[j] and (j == 0 or j - 1 in gaps)]
+    starts = [j for j in range(width) if j < len(head) and head[j] and (j == 0 or j - 1 in gaps or not head[j - 1])]
     if len(body) < 1 or len(starts) < 2 or starts[0] != 0:
         return band
     out: list[tuple[int, list[str]]] = []
-    for start, stop in zip(starts, [*starts[1:], width + 1], strict=True):
-        block = [(line, row[start : stop - 1] if stop <= width else row[start:]) for line, row in band]
+    for start, stop in zip(starts, [*starts[1:], width], strict=True):
+        block = [(line, row[start:stop]) for line, row in band]
         out += [(line, row) for line, row in block if any(row)]
         out.append((0, []))
     return out
