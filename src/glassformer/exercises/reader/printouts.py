@@ -36,6 +36,7 @@ _R_HEAD = re.compile(r"^[ \t]+(?:\[,\d+\][ \t]*)+$")
 _R_ROW = re.compile(rf"^[ \t]*\[\d+,?\][ \t]+({_NUMBER}(?:[ \t]+{_NUMBER})*)[ \t]*$")
 _JULIA = re.compile(r"^\s*(?:\d+[×x]\d+|\d+-element) \w*(?:Matrix|Array|Vector|Adjoint|Transpose)\b.*:\s*$")
 _FRAME_ROW = re.compile(rf"^[ \t]*([^\s|]{{1,20}})[ \t]+({_NUMBER}(?:[ \t]+{_NUMBER})*)[ \t]*$")
+_ROW_NAME = re.compile(r"[xtpiXTP]\d{1,2}")  # t1, not q1, which is a vector of the exercise
 _DRAWN = re.compile(rf"^(?P<lead>[^|\[(/\\]*?)(?P<left>[|\[(/\\])[ \t]*(?P<cells>{_NUMBER}(?:[ \t,&]+{_NUMBER})*)[ \t]*(?P<right>[|\])/\\])[ \t]*[.,]?$")  # noqa: E501
 _BESIDE = re.compile(
     rf"(?P<lead>[^|\[(/\\\n]*?)[|\[(/\\][ \t]*(?P<cells>{_NUMBER}(?:[ \t,&]+{_NUMBER})*)[ \t]*[|\])/\\]"
@@ -43,6 +44,11 @@ _BESIDE = re.compile(
 _NAME = re.compile(r"[\s,;]*\**([A-Za-z]\S{0,12}?)\**\s*[=≈:]\s*")
 _BRACKET = re.compile(r"\s*(?:(?:tensor|array|Matrix)\()?\s*\[")
 _COMMENT = re.compile(r"^[ \t]*(?:#|//|%)(?=[ \t]*[\[ta])[ \t]?(.*)$")
+# O = A V: over a matrix
+_ANNOUNCED = re.compile(
+    rf"(?<![:\w])(\w{{1,4}}(?:_\{{\w+\}})?[ \t]*=(?:[^=\n:\w$]|\b\w\b|\b[A-Z]\w\b|_|softmax|sqrt){{1,40}})[ \t]*:[ \t]*\n"
+    rf"(?=\s{{0,20}}(?:\[|{_NUMBER}(?:[ \t]+{_NUMBER})+[ \t]*$))", re.M
+)  # fmt: skip
 _BETWEEN = re.compile(r"[ \t,&]+")
 
 
@@ -60,7 +66,7 @@ def printouts(text: str) -> str:
     _frames(lines)
     _beside(lines)
     _drawn(lines)
-    return "\n".join(lines)
+    return _ANNOUNCED.sub(r"\1 =\n", "\n".join(lines))
 
 
 # -- torch, NumPy, SymPy, MATLAB ---------------------------------------------------------------------------------------
@@ -161,21 +167,35 @@ def _julia(lines: list[str]) -> None:
 
 
 def _frames(lines: list[str]) -> None:
-    """Rewrite data frames: a header of column names, and rows that begin with their name."""
+    """Rewrite tables of text, with or without a header of column names, whose rows begin with their name."""
     for at, line in enumerate(lines[:-1]):
         heads = line.split()
-        if len(heads) < 2 or not line[:1].isspace():
+        titled = line.rstrip().endswith((":", "="))
+        if not titled and (len(heads) < 2 or not (line[:1].isspace() or lines[at + 1].split()[:1] == heads[:1])):
             continue
-        rows = list(_while(_FRAME_ROW, lines, at + 1))
-        cells = [row[2] for row in rows]
-        if len(rows) < 2 or any(len(row.split()) != len(heads) for row in cells):
+        if _FRAME_ROW.match(line[:2000]) and not line[:1].isspace():
             continue
-        counted = [row[1] for row in rows] == [str(k) for k in range(len(rows))]
-        if counted or all(not re.fullmatch(_NUMBER, row[1]) for row in rows):
+        start = at + 1 + (titled and not lines[at + 1].strip())
+        rows = list(_while(_FRAME_ROW, lines, start))
+        names, cells = [row[1] for row in rows], [row[2] for row in rows]
+        if len(rows) < 2 or len({len(row.split()) for row in cells}) > 1:
+            continue
+        numbered = all(_ROW_NAME.fullmatch(name) for name in names) and _counted([name[1:] for name in names])
+        if titled and numbered:
+            lines[start : start + len(rows)] = cells
+            continue
+        if len(cells[0].split()) != len(heads) or not (line[:1].isspace() or heads == names):
+            continue
+        if (_counted(names) and names[0] == "0") or all(not re.fullmatch(_NUMBER, name) for name in names):
             title = lines[at - 1] if at and lines[at - 1].strip().endswith(":") else ""
             if title:
                 lines[at - 1] = ""
             lines[at : at + 1 + len(rows)] = [title, *cells]
+
+
+def _counted(names: list[str]) -> bool:
+    """Return whether these are the numbers from 0 or 1 on."""
+    return any(names == [str(k + first) for k in range(len(names))] for first in (0, 1))
 
 
 def _while(pattern: re.Pattern[str], lines: list[str], start: int) -> Iterator[re.Match[str]]:
