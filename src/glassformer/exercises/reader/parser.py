@@ -639,7 +639,9 @@ def _lower(parser: Parser, term: Expression) -> Expression:
         if size is not None:
             sized = replace(inner, size=size)
             return Struck(sized) if isinstance(term, Struck) else Transpose(sized) if inner is not term else sized
-    if any(token.kind == "words" for token in parser.tokens.items[low:high]) and not isinstance(inner, Name):
+    script = [token for token in parser.tokens.items[low:high] if token.text != "{"]
+    named = isinstance(inner, Array) and any(token.kind == "name" and token.text[:1].isupper() for token in script[:1])
+    if any(token.kind in ("words", "rel") for token in script) and not isinstance(inner, Name) or named:
         return term  # the annotation of \underbrace
     if isinstance(term, Name):
         return replace(term, indices=(*term.indices, *indices(parser, low, high)))
