@@ -717,8 +717,8 @@ class Aligner:
             return
         calls = [part for link in (*statement.terms, *_target_link(statement)) for part in walk(link.term)
                  if isinstance(part, Call) and part.function == "softmax" and len(part.arguments) == 1]  # fmt: skip
-        for call in calls:
-            argument = listed(call.arguments[0])
+        before = [statement.terms[0].term] if statement.target is None and len(statement.terms) == 2 else []  # S_1 → A_1
+        for argument in map(listed, [*(call.arguments[0] for call in calls), *before]):
             written = table(Link(statement.line, "", argument)) if is_literal(argument) else None
             if written is None:
                 continue

@@ -157,6 +157,10 @@ def target_of(term: Expression) -> Target:
 def settle(terms: list[Link]) -> list[tuple[Target | None, tuple[Link, ...]]]:
     """Split off the target: the first term if it names something, else a later single name. One pair per statement."""
     first = terms[0]
+    values = [listed(link.term) for link in terms]
+    lists = all(isinstance(value, Array) and is_numeric(value) for value in values)
+    if lists and len(terms) > 1 and all(link.relation == "→" for link in terms[1:]):  # (1.2, 0) → (0.8, 0.2)
+        return [(None, tuple(replace(link, term=value) for link, value in zip(terms, values, strict=True)))]
     if first.relation == "" and len(terms) > 1 and isinstance(first.term, Several):
         matched = _one_by_one(first.term, terms[1:])
         if matched is not None:
