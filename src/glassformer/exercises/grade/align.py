@@ -237,6 +237,7 @@ class Aligner:
         self.zero = counted_from_zero(reading.statements)
         self.token: int | None = None  # the token whose line was written last
         self.transposed = False
+        self.announced: tuple[str, ...] = ()
         self.most = 64 + 4 * max(m.shape[0] * m.shape[1] for m in self.exact.values())
         self.answers: dict[int, tuple[Statement, Table | None]] = {}
         self.values: dict[Name, Table] = {}  # the latest value of each name
@@ -257,9 +258,15 @@ class Aligner:
                 self.alignment.cross_out(statement.line, statement.source)
             elif statement.target is None or not self.named(statement, statement.target):
                 self.unnamed(statement)
+            self.announced = self.announces(statement)
         self.recognise_raw_scores()
         self.alignment.notes += self.alignment.twice()
         return self.alignment
+
+    def announces(self, statement: Statement) -> tuple[str, ...]:
+        """Return the symbol of a formula without a result, `N = (X − μ)/σ`, which a table may give after it."""
+        found = subject(statement.target.term) if statement.target is not None else None
+        return found.bases[:1] if found is not None and self.written(statement) is None else ()
 
     # -- values ------------------------------------------------------------------------------------------------------
 
@@ -819,7 +826,9 @@ class Aligner:
             return
         spoken = (*_called(statement), *(topics(statement.words) or self.context.topics))
         told = [option for option in options if _base(option[0]) in spoken and option[0] in self.plan]
-        told = told if statement.target is None and statement.words else []
+        if len(told) != 1:
+            told = [option for option in told or options if _base(option[0]) in self.announced] or told
+        told = told if statement.target is None and (statement.words or self.announced) else []
         agreeing = [option for option in options if option[2] >= HALF]
         best = [option for option in agreeing if option[2] == max(o[2] for o in agreeing)]
         if len(best) > 1:

@@ -55,7 +55,7 @@ NAMES = _table({
     "context": ("H", "O"),
     "c concat concatenation concatenated": ("C", "H"),
     "o out output outputs result results final multihead mha": ("O", "H"),
-    "y": ("Y", "O", "H"),
+    "y": ("Y", "O", "H", "L"),
     "attention": ("A", "H", "O"),
     "r residual": ("R", "RF"),
     "μ mu mean": ("mu", "muF"),

@@ -534,8 +534,11 @@ _TABULAR = re.compile(
     r"\\(?:hline|toprule|midrule|bottomrule|centering)\b|\\cline\{[^}]{0,20}\}|\\multicolumn\{\d+\}\{[^}]{0,20}\}"
 )
 
-_TOKEN = re.compile(r"(?:(?:[Tt]oken|[Rr]ow|[Pp]osition|#)\s*)?\$?(?:[xti]_?\{?)?(\d{1,3})\}?\$?")
+_TOKEN = re.compile(r"(?:(?:[Tt]oken|[Rr]ow|[Pp]osition|#)\s*)?\$?(?:[xtip]_?\{?)?(\d{1,3})\}?\$?")
 
+_PER_TOKEN = ("mean", "variance", "sum", "Z")  # one number for each token
+_COLUMN_NAMES = {word: Name(name) for name, words in (("mean", "mu μ $\\mu$"), ("variance", "sigma^2 σ² σ^2 $\\sigma^2$ var"))
+                 for word in words.split()}  # fmt: skip
 _NO_TOKEN = "which vectors these are cannot be told: number the rows, and name the columns q, k, v"
 
 
@@ -641,18 +644,21 @@ def _table(rows: list[list[_Cell]], line: int, source: str) -> Table:
 
 
 def _vectors(head: list[_Cell], body: list[list[_Cell]]) -> list[tuple[int, str, Expression | None, Expression]]:
-    """`token | q | k` over `1 | (1, 2) | (1, 0)`: q_1 = (1, 2), k_1 = (1, 0). Empty unless every cell has this form."""
+    """`token | q | mean` over `1 | (1, 2) | 3`: q_1 = (1, 2), mean_1 = 3. Empty unless every cell has this form."""
     found: list[tuple[int, str, Expression | None, Expression]] = []
     tokens = [_TOKEN.fullmatch(row[0].text) for row in body]
     for row, token in zip(body, tokens, strict=True):
         for above, cell in zip(head[1:], row[1:], strict=True):
-            name = above.term if above.term is not None else noun_of(above.text)
+            name = _COLUMN_NAMES.get(above.text) or above.term or noun_of(above.text)
             if isinstance(name, Name) and name.indices in (("i",), ("t",), ("n",)):  # q_i as the column header
                 name = Name(name.name, (), name.upper)
             vector = isinstance(cell.term, Array) and cell.term.flat and cell.number
-            if token is None or not isinstance(name, Name) or name.indices or not (vector or not cell.text):
+            if token is None or not isinstance(name, Name) or name.indices:
                 return []
-            if vector and cell.term is not None:
+            single = cell.number and name.name in _PER_TOKEN
+            if cell.text and not vector and not single:
+                return []
+            if cell.text and cell.term is not None:
                 target = Name(name.name, (int(token[1]),), name.upper)
                 found.append((cell.line, f"{above.text}, {row[0].text}: {cell.text}", target, cell.term))
     return found
@@ -667,15 +673,22 @@ def _formulas(rows: list[list[_Cell]], table: Table) -> None:
 def _head(rows: list[list[_Cell]]) -> list[_Cell] | None:
     """Return the first row if it names the columns: words, names, or 1, 2, 3, … beside an empty corner."""
     first = rows[0]
-    if any(not cell.number for cell in first):
-        return first
-    return None
+    if all(cell.number for cell in first) or _labelled(rows):
+        return None
+    return first
+
+
+def _labelled(rows: list[list[_Cell]]) -> bool:
+    """Return whether the rows are numbers after x1, x2, …, so that none of them is a header."""
+    labels = [_TOKEN.fullmatch(row[0].text) for row in rows]
+    counted = [int(label[1]) for label in labels if label] == list(range(1, len(rows) + 1))
+    return counted and not any(row[0].number for row in rows) and all(c.number for row in rows for c in row[1:])
 
 
 def _side(body: list[list[_Cell]], headed: bool) -> bool:
     """Return whether the first column names the rows."""
     first = [row[0] for row in body]
     if not headed or len(body[0]) == 1:
-        return False
+        return len(body[0]) > 1 and _labelled(body)
     counted = [cell.text for cell in first] == [str(i + 1) for i in range(len(first))]
     return all(not cell.number for cell in first) or (counted and len(body[0]) == len(body) + 1)

@@ -58,9 +58,14 @@ def convert(data: bytes, name: str) -> tuple[str, str] | None:
 _COMMENT = {".py": "#", ".r": "#", ".jl": "#", ".m": "%"}
 
 
-def comments(text: str, name: str) -> str:
-    """Return a program with its lines of comments as plain lines, in which learners write their results."""
-    mark = _COMMENT.get(Path(name).suffix.lower())
+def plain(text: str, name: str) -> str:
+    """Return a program or an Org file as Markdown: lines of comments, where learners write results, as plain lines."""
+    suffix = Path(name).suffix.lower()
+    if suffix == ".org":
+        text = re.sub(r"^[ \t]*\|[-+]+\|[ \t]*$", lambda rule: rule.group().replace("+", "|"), text, flags=re.M)
+        text = re.sub(r"^#\+\w+:", "", re.sub(r"^\*(?=\**\s)", "#", text, flags=re.M), flags=re.M)
+        return re.sub(r"(?<!\S)([~=])(\S[^~\n]{0,200}?)\1(?!\S)", r"`\2`", text)
+    mark = _COMMENT.get(suffix)
     return text if mark is None else re.sub(rf"^[ \t]*{mark}+", "", text, flags=re.M)
 
 

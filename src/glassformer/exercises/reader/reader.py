@@ -70,7 +70,7 @@ def read(
         (text, kind), encoding = converted, ""
     else:
         text, encoding = decode(data, name)
-        text = formats.comments(text, name)
+        text = formats.plain(text, name)
     text = text.translate(_PLAIN).replace("\r\n", "\n").replace("\r", "\n")
     notes = [Note(1, "", encoding)] if encoding else []
     if kind == "auto":
