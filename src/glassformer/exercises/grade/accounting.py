@@ -63,7 +63,7 @@ _SIZE = re.compile(r"\d\s*(?:[x×]|\\times)\s*$")
 _DATE = re.compile(r"(?:\d{1,4}[./:-]){1,2}$|:\d\d\s*[+-]$")
 _LIST_ITEM = re.compile(r"[.)](?:\*\*|__)?\s")
 _WORD_LABEL = re.compile(
-    r"\b(?:(?:tokens?|heads?|rows?|columns?|query|key|value|position|step|dim)\s+|[ij]\s*=\s*)$", re.I
+    r"\b(?:(?:tokens?|heads?|rows?|columns?|query|key|value|position|step|dim)\s+|[ij]\s*=\s*)$|^\s*\|\s*[xtp]_?$", re.I
 )
 _ITEM = re.compile(r"^\s*(?:[>*#-]+\s*)?\(?$")
 _ITEM_OF_TABLE = re.compile(r"^\s*\|?\s*$")  # the number of a row

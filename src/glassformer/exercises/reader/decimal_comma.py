@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-_PAIR = re.compile(r"(?<![\w,.])(\d+),(\d+)(?![\d,]|\.\d)")
+_PAIR = re.compile(r"(?<![\w,.])(\d+),(\d+)(?![\d]|,\d|\.\d)(\s?\\?%)?")
 _INDEX = re.compile(r"[_^]\{[^{}\n]{0,40}\}|_\d+,\d+|(?<=[A-Za-z])[\[(]\d+,\s?\d+[\])]")  # w_{1,2}, A[1,2]
 _VECTOR = re.compile(r"[\[({]\s*[-+−]?\d+,[-+−]?\d\s*[\])}]")  # (3,0) is a vector of two
 _POINT = re.compile(r"(?<![\d.])\d*\.\d+(?![\d.])")
@@ -19,14 +19,14 @@ def find(text: str) -> bool:
     """Return whether the commas between digits can only be decimal commas.
 
     So it is if no number has a decimal point, no list is written without spaces (1,2,3), most fractions have at least
-    two digits, and at least one of them cannot be a whole number beside another: 0,47 or 3,05.
+    two digits or a percent sign, and at least one of them cannot be a whole number beside another: 0,47, 3,05 or 47,1 %.
     """
     text = _VECTOR.sub(" ", _INDEX.sub(" ", text))
     if "," not in text or _LIST.search(text) or _POINT.search(_HEADING.sub("", text)):
         return False
     pairs = _PAIR.findall(text)
-    long = [(whole, part) for whole, part in pairs if len(part) > 1]
-    sure = any(whole == "0" or part.startswith("0") for whole, part in long)
+    long = [(whole, part, percent) for whole, part, percent in pairs if len(part) > 1 or percent]
+    sure = any(whole == "0" or part.startswith("0") or percent for whole, part, percent in long)
     return sure and 5 * len(long) >= 4 * len(pairs)
 
 

@@ -68,9 +68,9 @@ _TOKENS = re.compile(
       (?P<word>[^\W\d_]{{1,20}})\b)
   | (?P<number>(?<![\w.])(?:{_NUMBER})(?:\s*±\s*(?:{_NUMBER}))?(?![\w]))
   | {_NOUN}
-  | (?P<verb>\b(?:pays?|looks?|gives?|assigns?|puts?|places?|spends?|focus(?:es)?)\b)
+  | (?P<verb>\b(?:pays?|looks?|gives?|assigns?|puts?|places?|spends?|focus(?:es)?|guarda|schaut|achtet|regarde|mira)\b)
   | (?P<toward>\b(?:to|towards?|on|onto|at)\b|->|→|⇒)
-  | (?P<with>\b(?:with|by)\b|:|=|≈|\b(?:is|are|become|becomes|gives|at)\b)
+  | (?P<with>\b(?:with|by|mit|avec|con|al)\b|:|=|≈|\b(?:is|are|become|becomes|gives|at)\b)
   | (?P<between>\b(?:and|between)\b)
   | (?P<end>[.!?](?=\s|$))
   | (?P<plain>[^\W\d_]+(?:['’-][^\W\d_]+)*)
@@ -177,6 +177,7 @@ class _Line:
         self.state, self.parts, self.text = state, parts, text
         self.object: Index | None = None
         self.waiting: _Part | None = None  # a number whose token is named after it
+        self.pointing = False  # whether the last value belongs to a token that the subject attends to
         self.found: list[Assigned] = []
         self.fresh = state.goes_on  # whether a noun was mentioned in this sentence
         self.named = state.goes_on and state.subject is not None  # whether a token was mentioned in this line
@@ -201,6 +202,7 @@ class _Line:
                     self.vector(at, part)
                 case "end":
                     self.fresh, self.named, self.object, self.waiting = False, False, None, None
+                    self.pointing = False
         return self.found
 
     def noun(self, part: _Part) -> None:
@@ -218,7 +220,8 @@ class _Line:
 
     def token(self, at: int, part: _Part) -> None:
         second = self.after(at, "between") and part.noun == "key" and self.named
-        if (self.is_pointed_to(at) or second) and self.state.subject is not None:
+        next_object = self.pointing and self.parts[at + 1 : at + 2] and self.parts[at + 1].kind == "with"
+        if (self.is_pointed_to(at) or second or next_object) and self.state.subject is not None:
             self.point(part.index)
             return
         title = at == 0 and part.noun == "query" and self.state.noun in _ROWS_OF_QUERIES and self.labels(at)
@@ -232,11 +235,11 @@ class _Line:
         return self.value_at(at + 2) if colon else self.value_at(at + 1)
 
     def is_pointed_to(self, at: int) -> bool:
-        """Return whether a preposition such as "to" stands before the articles in front of a token."""
+        """Return whether a preposition such as "to", or a verb, stands before the articles in front of a token."""
         at -= 1
         while at >= 0 and self.parts[at].kind == "plain" and self.parts[at].text.lower() in _ARTICLES:
             at -= 1
-        return at >= 0 and self.parts[at].kind == "toward"
+        return at >= 0 and self.parts[at].kind in ("toward", "verb")
 
     def plain(self, at: int, part: _Part) -> None:
         """Take a word as the name of a token where only a token can stand."""
@@ -339,6 +342,7 @@ class _Line:
         if subject is None or not noun:
             return
         indices = (subject,) if index is None else (subject, index)
+        self.pointing = index is not None
         self.found.append(Assigned(part.start, part.end, Name(noun, indices), part.text))
 
 
