@@ -76,8 +76,8 @@ class Entry:
 
     @property
     def decimals(self) -> int:
-        """Digits after the point as written: three in 2.831·10^23."""
-        if self.places is None or "." not in self.text:
+        """Digits after the point as written: three in 2.831·10^23, and in 28.3 %."""
+        if self.places is None or "." not in self.text or self.text.endswith("%"):
             return self.places or 0
         return len(re.split(r"[^0-9]", self.text.partition(".")[2], maxsplit=1)[0])
 
