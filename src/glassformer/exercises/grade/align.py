@@ -10,7 +10,7 @@ words leave only one symbol of that size). Assumptions are noted, and unaligned 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from itertools import product
@@ -250,7 +250,7 @@ class Aligner:
         if self.transposed:
             said = "your matrices are the exercise's transposed: read as its columns for rows"
             self.alignment.note(self.reading.statements[0].line, "", said)
-        for statement in (part for whole in self.reading.statements for part in _one_target_each(whole)):
+        for statement in self.exponentials(part for whole in self.reading.statements for part in _one_target_each(whole)):
             self.context.hear(statement)
             if self.is_counter(statement) or is_hypothetical(statement) or is_sum_of_weights(statement):
                 continue
@@ -262,6 +262,34 @@ class Aligner:
         self.recognise_raw_scores()
         self.alignment.notes += self.alignment.twice()
         return self.alignment
+
+    def exponentials(self, statements: Iterable[Statement]) -> Iterator[Statement]:
+        """Join `exp(2) = 7.389, exp(1) = 2.718`, or the numbers after "the exponentials are", to one row of E."""
+        width = next((m.shape[1 if self.by_rows else 0] for s, m in self.exact.items() if _base(s) == "E"), 0)
+        run: list[Statement] = []
+        for statement in statements:
+            first = not run and topics(statement.words)[:1] == ("E",) and statement.place == "inline"
+            goes_on = bool(run) and statement.words.strip(" ,").lower() in ("", "and", "und", "et", "e", "y")
+            bare = len(statement.terms) == 1 and (first or (goes_on and len(run[0].terms) == 1))
+            raised = len(statement.terms) == 2 and _is_exponential(statement.terms[0].term) and (not run or goes_on)
+            if statement.target is None and (bare or raised) and is_literal(statement.terms[-1].term):
+                run.append(statement)
+                if len(run) == width:
+                    row = _row_of_exponentials(run)
+                    yield from [row] if self.is_exponential(row) else run
+                    run = []
+                continue
+            yield from run
+            run = []
+            yield statement
+        yield from run
+
+    def is_exponential(self, statement: Statement) -> bool:
+        """Return whether half of a row agree with E; exponentials of other numbers, as of S − max S, are arithmetic."""
+        self.context.hear(statement)
+        written = self.written(statement)
+        options = self.unnamed_options(statement, written) if written is not None else ()
+        return any(_base(symbol) == "E" and share >= HALF for symbol, _, share in options)
 
     def announces(self, statement: Statement) -> tuple[str, ...]:
         """Return the symbol of a formula without a result, `N = (X − μ)/σ`, which a table may give after it."""
@@ -640,7 +668,7 @@ class Aligner:
         written = self.written(statement)
         if written is None:
             self.salvage(statement)
-        elif statement.place == "prose" and written.scalar:
+        elif written.scalar and (statement.place == "prose" or (statement.place == "inline" and self.follows_e())):
             self.sum_in_prose(statement, written)
         elif not written.scalar:
             self.unnamed_table(statement, written)
@@ -907,7 +935,8 @@ class Aligner:
         """Place a number in prose, "if we sum them we get 13.8256": the sum of exponentials of the current rows."""
         head = self.context.head or ""
         symbol = next((s for s in (f"Z{head}", "Z") if s in self.exact), None)
-        if symbol is None or "sum" not in statement.words.lower().rsplit(". ", 1)[-1] or not self.context.rows:
+        said = re.search(r"\bsum|\badds? up\b", statement.words.lower().rsplit(". ", 1)[-1])
+        if symbol is None or said is None or not self.context.rows:
             return
         cells = fit(
             written, self.exact[symbol].shape, (self.context.rows[0] - 1,), by_rows=self.by_rows
@@ -915,6 +944,9 @@ class Aligner:
         if cells:
             self.put(statement, symbol, cells)
             self.exponentials_set_out(statement, symbol, next(iter(cells)))
+
+    def follows_e(self) -> bool:
+        return bool(self.alignment.placed) and _base(self.alignment.placed[-1].symbol) == "E"
 
     def exponentials_set_out(self, statement: Statement, symbol: str, at: tuple[int, int]) -> None:
         """Record the sum of the exponentials just before it: e^2 = 7.39, e^0.5 = 1.65, the sum is 9.04."""
@@ -1018,7 +1050,15 @@ def _one_target_each(statement: Statement) -> list[Statement]:
 
 
 def _is_exponential(term: Expression) -> bool:
-    return isinstance(term, Power) and term.base == Constant("e")
+    return (isinstance(term, Power) and term.base == Constant("e")) or (
+        isinstance(term, Call) and term.function == "exp" and len(term.arguments) == 1 and is_numeric(term)
+    )
+
+
+def _row_of_exponentials(run: list[Statement]) -> Statement:
+    row = Array((tuple(statement.terms[-1].term for statement in run),), flat=True)
+    words = f"{run[0].words} exponentials".strip()
+    return replace(run[0], terms=(Link(run[0].line, "", row),), words=words, source="; ".join(s.source for s in run))
 
 
 def _is_code(item: Unread) -> bool:

@@ -174,13 +174,15 @@ def subject(term: Expression) -> Subject | None:
 
 
 def _ends(arguments: tuple[Expression, ...]) -> tuple[Index, ...]:
-    """Return the indices of two arguments that are numbers or indexed names, as in (q_1, k_2); else nothing."""
+    """Return the indices of two arguments that are numbers or names, as in (q_1, k_2) or (q, k_2); else nothing."""
     found: list[Index] = []
     for argument in arguments:
         if isinstance(argument, Number) and argument.places is None and argument.value.denominator == 1:
             found.append(int(argument.value))
         elif isinstance(argument, Name) and len(argument.indices) == 1:
             found.append(argument.indices[0])
+        elif isinstance(argument, Name) and argument.name == "q":
+            found.append("q")
     return tuple(found) if len(found) == len(arguments) == 2 else ()
 
 

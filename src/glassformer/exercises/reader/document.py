@@ -271,7 +271,7 @@ _EMPHASIS = re.compile(r"(?<![\w*)])\*(\w{1,20})\*(?![\w*(])")
 _DOT = re.compile(r"\b([qkQK]_?\{?\d{1,2}\}?)\s*\.\s*(?=[kqKQ]_?\{?\d)")  # q1 . k1
 _AND = re.compile(r"(\d\.\d+),?\s+(?:and|und|et)\s+(?=[-−]?\d+\.\d)")  # 0.25, 0.06 and 0.69
 _TRANSPOSED = re.compile(r"\b([A-Z]\d?)\.T\b(?!\.)")  # Q @ K.T
-_CALL = re.compile(r"[A-Za-z]{1,12}\([A-Za-z]?_?\{?\d")  # score(q1, k1)
+_CALL = re.compile(r"[A-Za-z]{1,12}\((?:[A-Za-z]?_?\{?\d|q$)")  # score(q1, k1)
 _NAMED = re.compile(r"[A-Za-z]\w*(?:[(\[][\w,]{1,12}[)\]])?")
 _SHORT_NAME = re.compile(r"[WwQqKkVvd][qkvoQKVO]$|[A-Z]{2}$")
 _PYTHON = re.compile(r"\b(?:np|numpy|torch|math)\.(?:(?:array|tensor|matrix)\b)?")

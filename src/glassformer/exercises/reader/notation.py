@@ -13,6 +13,8 @@ _TOKEN = re.compile(r"\b((?:token|word|position)\s+\d{1,2})\s*=(?=\s*[\[(]\s*[-+
 
 # Output 1 = 0.25·(1, 0) + …
 _NUMBERED = re.compile(r"\b(output|query|key|value|context|result)\s+(\d{1,2})[ \t]*(?==)", re.I)
+# weight of key 1: 7.39/10.11 = 0.73, of the only query
+_OF_KEY = re.compile(r"\b(weight|score)s?\s+(?:of|for|on|to)\s+key\s+(\d{1,2})\s*[:=](?=\s*[\d.]+\s*[/·*])", re.I)
 
 _BINOMIAL = re.compile(r"\\[dt]?binom\{([^{}\n]{1,40})\}\{([^{}\n]{1,40})\}")  # a column of two numbers
 
@@ -23,5 +25,5 @@ def usual_notation(text: str) -> str:
     text = _INNER.sub(r"\1·\2", text)
     text = _ARROW.sub(r"\1 ; ", text)
     text = _BINOMIAL.sub(r"\\begin{pmatrix} \1 \\\\ \2 \\end{pmatrix}", text)
-    text = _NUMBERED.sub(r"\1_{\2} ", text)
+    text = _OF_KEY.sub(r"\1_{q,\2} =", _NUMBERED.sub(r"\1_{\2} ", text))
     return _TOKEN.sub(r"\1:", text)
