@@ -36,6 +36,7 @@ _R_HEAD = re.compile(r"^[ \t]+(?:\[,\d+\][ \t]*)+$")
 _R_ROW = re.compile(rf"^[ \t]*\[\d+,?\][ \t]+({_NUMBER}(?:[ \t]+{_NUMBER})*)[ \t]*$")
 _JULIA = re.compile(r"^\s*(?:\d+[×x]\d+|\d+-element) \w*(?:Matrix|Array|Vector|Adjoint|Transpose)\b.*:\s*$")
 _FRAME_ROW = re.compile(rf"^[ \t]*([^\s|]{{1,20}})[ \t]+({_NUMBER}(?:[ \t]+{_NUMBER})*)[ \t]*$")
+_RULE = re.compile(r"^[ \t]*\|[-:| \t]+\|[ \t]*$")  # of a Markdown table
 _ROW_NAME = re.compile(r"[xtpiXTP]\d{1,2}")  # t1, not q1, which is a vector of the exercise
 _DRAWN = re.compile(rf"^(?P<lead>[^|\[(/\\]*?)(?P<left>[|\[(/\\])[ \t]*(?P<cells>{_NUMBER}(?:[ \t,&]+{_NUMBER})*)[ \t]*(?P<right>[|\])/\\])[ \t]*[.,]?$")  # noqa: E501
 _BESIDE = re.compile(
@@ -213,7 +214,7 @@ def _drawn(lines: list[str]) -> None:
     """Rewrite a matrix of which every line has its own brackets or bars, with the name beside one of them."""
     at = 0
     while at < len(lines):
-        rows = list(_while(_DRAWN, lines, at))
+        rows = list(_while(_DRAWN, lines, at)) if not at or not _RULE.match(lines[at - 1]) else []
         named = [row["lead"] for row in rows if row["lead"].strip()]
         widths = {len(_BETWEEN.split(row["cells"])) for row in rows}
         bars = all(row["left"] in "|/\\" and row["right"] in "|/\\" for row in rows)

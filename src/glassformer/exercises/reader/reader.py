@@ -207,7 +207,11 @@ class Collector:
     def table(self, table: Table) -> None:
         for line, source, target, term in table.chains:
             links = [Link(line, "", term)] if target is None else [Link(line, "", target), Link(line, "=", term)]
-            self.keep(Draft(line, _short(source), links), "table", False)
+            draft = Draft(line, _short(source), links)
+            if target is None and not self.words and self.kept and self.kept[-1].draft.dangling:  # Q = over a table
+                self.kept[-1].draft.extend(draft)
+            else:
+                self.keep(draft, "table", False)
         for line, text in table.formulas:
             self.formula(text, line, "table", False)
         for line, source, reason in table.problems:
