@@ -49,7 +49,7 @@ _TITLED = re.compile(r"(?:^|[\s({\[,;:–—])([A-ZÀ-Þ][\w'’-]+)\s+$")  # Au
 # keyword arguments and subscripts of code: softmax(S, dim=-1), heads[-1], A[0, :]
 _CODE = re.compile(
     r"\b(?:axis|dim|keepdims?|ddof|decimals|precision|digits)\s*=\s*[-−]?$|[A-Za-z]\w*\[(?:[-\d]*[:,]\s*)?[-−]?$"
-    r"|\b(?:sum|mean|max|min|softmax|cat|round)\([^=\n]*,\s*[-−]?$"
+    r"|\b(?:sum|mean|max|min|softmax|cat|round)\([^=\n]*,\s*[-−]?$|\w\.(?:sum|mean|max|min|softmax)\([-−]?$"
 )
 _ADDRESS = re.compile(r"(?:\b(?:https?|file)://|www\.|\w@)\S*$|^Page header or footer:.*$")
 _UNIT = re.compile(
@@ -63,7 +63,8 @@ _SIZE = re.compile(r"\d\s*(?:[x×]|\\times)\s*$")
 _DATE = re.compile(r"(?:\d{1,4}[./:-]){1,2}$|:\d\d\s*[+-]$")
 _LIST_ITEM = re.compile(r"[.)](?:\*\*|__)?\s")
 _WORD_LABEL = re.compile(
-    r"\b(?:(?:tokens?|heads?|rows?|columns?|query|key|value|position|step|dim)\s+|[ij]\s*=\s*)$|^\s*\|\s*[xtp]_?$", re.I
+    r"\b(?:(?:tokens?|heads?|rows?|columns?|query|key|value|position|step|dim)\s+(?:\d+\s*(?:,|and|&)\s*)*|[ij]\s*=\s*"
+    r"|[A-Za-z]_?)$", re.I
 )
 _ITEM = re.compile(r"^\s*(?:[>*#-]+\s*)?\(?$")
 _ITEM_OF_TABLE = re.compile(r"^\s*\|?\s*$")  # the number of a row
