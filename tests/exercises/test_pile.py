@@ -1,7 +1,8 @@
 """A teacher's pile: submissions in many forms, right and wrong, with the verdicts they deserve.
 
-A folder has the submissions for one exercise: the file of its name beside it, or an embedded one. `pile/expected.csv` has for each submission the number of cells with each verdict, the number of unread numbers and the
-mistakes. j/j04.txt calls its weights W and takes the softargmax over the wrong axis, so they are listed as unread.
+A folder has the submissions for one exercise: the file of its name beside it, or an embedded one. `pile/expected.csv`
+has for each submission the number of cells with each verdict, the number of unread numbers and the mistakes. j/j04.txt
+calls its weights W and takes the softargmax over the wrong axis, so they are listed as unread.
 """
 
 from __future__ import annotations

@@ -250,7 +250,8 @@ class Aligner:
         if self.transposed:
             said = "your matrices are the exercise's transposed: read as its columns for rows"
             self.alignment.note(self.reading.statements[0].line, "", said)
-        for statement in self.exponentials(part for whole in self.reading.statements for part in _one_target_each(whole)):
+        parts = (part for whole in self.reading.statements for part in _one_target_each(whole))
+        for statement in self.exponentials(parts):
             self.context.hear(statement)
             if self.is_counter(statement) or is_hypothetical(statement) or is_sum_of_weights(statement):
                 continue
@@ -752,7 +753,8 @@ class Aligner:
             return
         calls = [part for link in (*statement.terms, *_target_link(statement)) for part in walk(link.term)
                  if isinstance(part, Call) and part.function == "softmax" and len(part.arguments) == 1]  # fmt: skip
-        before = [statement.terms[0].term] if statement.target is None and len(statement.terms) == 2 else []  # S_1 → A_1
+        arrow = statement.target is None and len(statement.terms) == 2  # (4.24, 2.12) → (0.89, 0.11)
+        before = [statement.terms[0].term] if arrow else []
         for argument in map(listed, [*(call.arguments[0] for call in calls), *before]):
             written = table(Link(statement.line, "", argument)) if is_literal(argument) else None
             if written is None:

@@ -537,8 +537,10 @@ _TABULAR = re.compile(
 _TOKEN = re.compile(r"(?:(?:[Tt]oken|[Rr]ow|[Pp]osition|#)\s*)?\$?(?:[xtip]_?\{?)?(\d{1,3})\}?\$?")
 
 _PER_TOKEN = ("mean", "variance", "sum", "Z")  # one number for each token
-_COLUMN_NAMES = {word: Name(name) for name, words in (("mean", "mu μ $\\mu$"), ("variance", "sigma^2 σ² σ^2 $\\sigma^2$ var"))
-                 for word in words.split()}  # fmt: skip
+_COLUMN_NAMES = {
+    **dict.fromkeys(("mu", "μ", r"$\mu$"), Name("mean")),
+    **dict.fromkeys(("sigma^2", "σ²", "σ^2", r"$\sigma^2$", "var"), Name("variance")),
+}
 _NO_TOKEN = "which vectors these are cannot be told: number the rows, and name the columns q, k, v"
 
 

@@ -20,7 +20,7 @@ from zipfile import BadZipFile, ZipFile
 from glassformer.errors import InputError
 from glassformer.exercises.reader.encoding import decode
 from glassformer.exercises.reader.pdf import join_pages, page_text
-from glassformer.exercises.reader.printouts import SHOWN, bare
+from glassformer.exercises.reader.printouts import SHOWN, bare, commented
 
 MAX_UNPACKED = 50_000_000  # maximum unpacked size of a DOCX or XLSX, in bytes
 MAX_PAGES = 200
@@ -66,7 +66,7 @@ def plain(text: str, name: str) -> str:
         text = re.sub(r"^#\+\w+:", "", re.sub(r"^\*(?=\**\s)", "#", text, flags=re.M), flags=re.M)
         return re.sub(r"(?<!\S)([~=])(\S[^~\n]{0,200}?)\1(?!\S)", r"`\2`", text)
     mark = _COMMENT.get(suffix)
-    return text if mark is None else re.sub(rf"^[ \t]*{mark}+", "", text, flags=re.M)
+    return text if mark is None else re.sub(rf"^[ \t]*{mark}+", "", commented(text), flags=re.M)
 
 
 def _library(module: str, package: str, name: str) -> Any:

@@ -640,8 +640,8 @@ def _lower(parser: Parser, term: Expression) -> Expression:
             sized = replace(inner, size=size)
             return Struck(sized) if isinstance(term, Struck) else Transpose(sized) if inner is not term else sized
     script = [token for token in parser.tokens.items[low:high] if token.text != "{"]
-    named = isinstance(inner, Array) and any(token.kind == "name" and token.text[:1].isupper() for token in script[:1])
-    if any(token.kind in ("words", "rel") for token in script) and not isinstance(inner, Name) or named:
+    noted = any(token.kind in ("words", "rel") for token in script) and not isinstance(inner, Name)
+    if noted or (isinstance(inner, Array) and script and script[0].kind == "name" and script[0].text[:1].isupper()):
         return term  # the annotation of \underbrace
     if isinstance(term, Name):
         return replace(term, indices=(*term.indices, *indices(parser, low, high)))

@@ -47,8 +47,8 @@ _BRACKET = re.compile(r"\s*(?:(?:tensor|array|Matrix)\()?\s*\[")
 _COMMENT = re.compile(r"^[ \t]*(?:#|//|%)(?=[ \t]*[\[ta])[ \t]?(.*)$")
 # O = A V: over a matrix
 _ANNOUNCED = re.compile(
-    rf"(?<![:\w])(\w{{1,4}}(?:_\{{\w+\}})?[ \t]*=(?:[^=\n:\w$]|\b\w\b|\b[A-Z]\w\b|_|softmax|sqrt){{1,40}})[ \t]*:[ \t]*\n"
-    rf"(?=\s{{0,20}}(?:\[|{_NUMBER}(?:[ \t]+{_NUMBER})+[ \t]*$))", re.M
+    r"(?<![:\w])(\w{1,4}(?:_\{\w+\})?[ \t]*=(?:[^=\n:\w$]|\b\w\b|\b[A-Z]\w\b|_|softmax|sqrt){1,40})"
+    rf"[ \t]*:[ \t]*\n(?=\s{{0,20}}(?:\[|{_NUMBER}(?:[ \t]+{_NUMBER})+[ \t]*$))", re.M
 )  # fmt: skip
 _BETWEEN = re.compile(r"[ \t,&]+")
 
@@ -57,7 +57,7 @@ def printouts(text: str) -> str:
     """Rewrite printed and drawn arrays as assignments."""
     text = _ELEMENTWISE.sub(r"\1", _INFINITY.sub("-∞", text))
     text = _BRACES.sub(lambda found: found[1] + found[2].replace("{", "[").replace("}", "]"), text)
-    text = _commented(text)
+    text = commented(text)
     if _PROMPT.search(text) or _ARRAY.search(text):
         text = _python(text)
     text = _NESTED.sub(lambda found: f"\n{found[1]} = ", _MATLAB.sub(_matlab, text))
@@ -94,7 +94,7 @@ def _ipython(lines: list[str]) -> list[str]:
     return lines
 
 
-def _commented(text: str) -> str:
+def commented(text: str) -> str:
     """Read an output that was pasted below its `print(A)` as a comment."""
     lines = text.split("\n")
     for at, line in enumerate(lines[:-1]):
