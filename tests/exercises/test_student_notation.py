@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from glassformer.exercises import library
 from glassformer.exercises.exercise import load
 from glassformer.exercises.grade import Grade, grade
 from glassformer.exercises.reader import read
@@ -130,3 +131,16 @@ def test_a_table_by_query_and_key() -> None:
 def test_long_numbers_in_a_vector_are_read_in_linear_time() -> None:
     digits = ", ".join(["9" * 20] * 40)
     assert graded(f"Q = ({digits},\n\nq1 = (2, 0)").cells  # exponential time before: it did not end
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "weight of key 1: 7.3891 / 10.1073 = 0.7311",  # of which query?
+        "exp(0) = 1, exp(-1) = 0.3679, exp(-2) = 0.1353, exp(-3) = 0.0498",  # not of these scores
+        "Softmax turns $(5, 2, 3, 1)$ into others, for instance $(0.8, 0, 0.1, 0.1)$ would become $(0.8, 0, 0, 0)$.",
+    ],
+)
+def test_numbers_of_no_known_cell_are_not_graded(text: str) -> None:
+    found = graded(text, library.get("four-tokens"))
+    assert not [cell for cell in found.cells if cell.given is not None]

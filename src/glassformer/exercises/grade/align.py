@@ -95,7 +95,7 @@ class Alignment:
 
     `misshaped`: answers of an unexpected size. `used`: operands written out in a statement. `set_out`: the expressions
     before a result, each with its decimals taken as exact, and as an interval that accounts for their rounding.
-    `checked`: statements about quantities that are no step, such as 1/√d_k = 0.7071, which hold.
+    `checked`: statements about quantities that are no step, such as 1/√d_k = 0.7071, which hold. `supposed`: examples.
     """
 
     placed: list[Placement] = field(default_factory=list)
@@ -104,6 +104,7 @@ class Alignment:
     set_out: dict[tuple[str, int, int], list[tuple[Any, Any]]] = field(default_factory=dict)
     given: frozenset[str] = frozenset()
     checked: list[Statement] = field(default_factory=list)
+    supposed: list[Statement] = field(default_factory=list)
     notes: list[Note] = field(default_factory=list)
     unread: list[Unread] = field(default_factory=list)
     struck: list[Unread] = field(default_factory=list)
@@ -193,7 +194,7 @@ _SUPPOSED = re.compile(
 )
 _EXAMPLE = re.compile(
     r"\b(?:for example|for instance|such as|suppose|imagine|zum beispiel|per esempio|par exemple|por ejemplo)\b[^.!?]*$"
-    r"|\be\.g\.[^.!?]*$|\b(?:would|could|might|were|würden?|sarebbe|serait|sería)\b[^.!?]*$",
+    r"|\be\.g\.[^.!?]*$",
     re.I,
 )
 _SUMS = re.compile(
@@ -251,9 +252,13 @@ class Aligner:
             said = "your matrices are the exercise's transposed: read as its columns for rows"
             self.alignment.note(self.reading.statements[0].line, "", said)
         parts = (part for whole in self.reading.statements for part in _one_target_each(whole))
+        supposed = False
         for statement in self.exponentials(parts):
             self.context.hear(statement)
-            if self.is_counter(statement) or is_hypothetical(statement) or is_sum_of_weights(statement):
+            supposed = is_hypothetical(statement) or (supposed and goes_on(statement))
+            if supposed:
+                self.alignment.supposed.append(statement)
+            if self.is_counter(statement) or supposed or is_sum_of_weights(statement):
                 continue
             if statement.crossed or (statement.terms and all(link.struck for link in statement.terms)):
                 self.alignment.cross_out(statement.line, statement.source)
@@ -536,6 +541,10 @@ class Aligner:
                 at.append(self.tokens[index.lower()])
             elif statement.place == "prose" and index in PRONOUNS:
                 at.append(self.token)
+            elif index == "q":  # weight of key 1, of the only query
+                if any(_base(s) == "Q" and m.shape[0 if self.by_rows else 1] > 1 for s, m in self.exact.items()):
+                    return []
+                at.append(0)
             elif index in fixed:
                 at.append(int(fixed[index].value) - (f"{index} =" not in self.zero))
             elif len(index) == 1 or index in ("…", ":"):
@@ -1095,6 +1104,12 @@ def is_hypothetical(statement: Statement) -> bool:
         return False
     unnamed = statement.target is None and _EXAMPLE.search(statement.words) is not None
     return unnamed or _SUPPOSED.search(statement.words) is not None
+
+
+def goes_on(statement: Statement) -> bool:
+    """Return whether an unnamed value belongs to the sentence of the one before: (0.2, 0.8) would become (0.2, 0)."""
+    same = bool(statement.words) and re.search(r"[.!?:]", statement.words) is None
+    return same and statement.target is None and statement.place == "inline"
 
 
 def _items(term: Expression) -> tuple[Expression, ...]:

@@ -287,7 +287,8 @@ def _account(
     for statement in reading.statements:
         target = statement.target
         counter = target is not None and target.is_name and target.name in COUNTERS
-        supposed = statement.crossed or counter or any(
+        example = alignment is not None and statement in alignment.supposed
+        supposed = statement.crossed or counter or example or any(
             aside(statement) for aside in (is_hypothetical, is_parameter, is_sum_of_weights)
         )  # fmt: skip
         if target is not None:

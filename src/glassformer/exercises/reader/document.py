@@ -538,8 +538,8 @@ _TOKEN = re.compile(r"(?:(?:[Tt]oken|[Rr]ow|[Pp]osition|#)\s*)?\$?(?:[xtip]_?\{?
 
 _PER_TOKEN = ("mean", "variance", "sum", "Z")  # one number for each token
 _COLUMN_NAMES = {
-    **dict.fromkeys(("mu", "μ", r"$\mu$"), Name("mean")),
-    **dict.fromkeys(("sigma^2", "σ²", "σ^2", r"$\sigma^2$", "var"), Name("variance")),
+    **dict.fromkeys(("mean", "mu", "μ", r"$\mu$"), Name("mean")),
+    **dict.fromkeys(("variance", "sigma^2", "σ²", "σ^2", r"$\sigma^2$", "var"), Name("variance")),
 }
 _NO_TOKEN = "which vectors these are cannot be told: number the rows, and name the columns q, k, v"
 
@@ -651,7 +651,7 @@ def _vectors(head: list[_Cell], body: list[list[_Cell]]) -> list[tuple[int, str,
     tokens = [_TOKEN.fullmatch(row[0].text) for row in body]
     for row, token in zip(body, tokens, strict=True):
         for above, cell in zip(head[1:], row[1:], strict=True):
-            name = _COLUMN_NAMES.get(above.text) or above.term or noun_of(above.text)
+            name = _COLUMN_NAMES.get(above.text.lower()) or above.term or noun_of(above.text)
             if isinstance(name, Name) and name.indices in (("i",), ("t",), ("n",)):  # q_i as the column header
                 name = Name(name.name, (), name.upper)
             vector = isinstance(cell.term, Array) and cell.term.flat and cell.number
