@@ -274,10 +274,11 @@ class Aligner:
         width = next((m.shape[1 if self.by_rows else 0] for s, m in self.exact.items() if _base(s) == "E"), 0)
         run: list[Statement] = []
         for statement in statements:
-            first = not run and topics(statement.words)[:1] == ("E",) and statement.place == "inline"
-            goes_on = bool(run) and statement.words.strip(" ,").lower() in ("", "and", "und", "et", "e", "y")
-            bare = len(statement.terms) == 1 and (first or (goes_on and len(run[0].terms) == 1))
-            raised = len(statement.terms) == 2 and _is_exponential(statement.terms[0].term) and (not run or goes_on)
+            count = len(statement.terms)
+            next_one = bool(run) and statement.words.strip(" ,").lower() in ("", "and", "und", "et", "e", "y")
+            announced = not run and count == 1 and statement.place == "inline" and topics(statement.words)[:1] == ("E",)
+            bare = announced or (next_one and count == 1 == len(run[0].terms))
+            raised = count == 2 and _is_exponential(statement.terms[0].term) and (not run or next_one)
             if statement.target is None and (bare or raised) and is_literal(statement.terms[-1].term):
                 run.append(statement)
                 if len(run) == width:

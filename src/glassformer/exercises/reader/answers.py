@@ -227,7 +227,7 @@ LARGEST = 1000  # largest row or column
 _COLUMNS = {"symbol": "symbol", "name": "symbol", "quantity": "symbol", "row": "row", "i": "row", "column": "column",
             "col": "column", "j": "column", "value": "value", "given": "value", "answer": "value"}  # fmt: skip
 _NUMBER = re.compile(r"\s*(?:[-+−]?[\d.]|[-−](?:∞|inf))", re.I)
-_ASIDE_IN_TITLE = re.compile(r"\s+\(([^()]*(?:\([^()]*\))?[^()]*)\)$")
+_ASIDE_IN_TITLE = re.compile(r"\s\(([^()]*(?:\([^()]*\))?[^()]*)\)$")
 _ROW_LABEL = re.compile(r"(?:(?:tokens?|rows?|words?|positions?|quer(?:y|ies)|x|t|#)\s*_?)?\d{1,3}\.?", re.I)
 Row = tuple[int, list[str]]
 
