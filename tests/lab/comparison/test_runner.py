@@ -178,5 +178,5 @@ def test_killed_at_random_moments(tmp_path: Path) -> None:
             break
     (file,) = tmp_path.glob("compare-killed-*.json")
     keys = [unit["part"] + str(unit["settings"]) + str(unit["seed"]) for unit in json.loads(file.read_text())["units"]]
-    assert len(keys) == len(set(keys)) == 6 + 2 * (6 * 2 + 6 * 2 + 7)
+    assert len(keys) == len(set(keys)) == 6 + 7 + 2 * (6 * 2 + 6 * 2 + 7)  # searches, then two seeds
     assert kills >= 1
