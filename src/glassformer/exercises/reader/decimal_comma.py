@@ -12,7 +12,7 @@ _HEADING = re.compile(r"^[\s#*]*\d+\.\d+\.?(?=\s)", re.M)  # 2.1 Weights
 _LIST = re.compile(r"\d,\d+,\d")
 _BRACES = re.compile(r"(?<=\d)\{,\}(?=\d)")
 _NUMBER = r"(?:[-+−]?\d+(?:,\d+)?|[-−](?:∞|inf))"
-_SEMICOLONS = re.compile(rf"[\[(]\s*{_NUMBER}\s*(?:;\s*{_NUMBER}\s*)+[\])]")
+_SEMICOLONS = re.compile(rf"[\[(⟨]\s*{_NUMBER}\s*(?:;\s*{_NUMBER}\s*)+[\])⟩]")
 
 
 def find(text: str) -> bool:

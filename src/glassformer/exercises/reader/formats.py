@@ -295,10 +295,21 @@ def _html(data: bytes, name: str) -> str:
     return re.sub(r"\n\s*\n\s*", "\n\n", "".join(_flow(tree.root)))
 
 
+def _is_tex(node: _Node) -> bool:
+    """Return whether a node is the source of a formula that MathJax 2 renders: <script type="math/tex">."""
+    return node.tag == "script" and (node.attributes.get("type") or "").startswith("math/tex")
+
+
 def _flow(node: _Node) -> Iterator[str]:
+    sourced = any(map(_is_tex, node.nodes))  # the rendering beside the source repeats it
     for child in node.children:
         if isinstance(child, str):
             yield re.sub(r"\s+", " ", child) if node.tag != "pre" else child
+        elif _is_tex(child):
+            display = "display" in (child.attributes["type"] or "")
+            yield f"\n\n$${child.text}$$\n\n" if display else f" ${child.text.strip()}$ "
+        elif sourced and (child.attributes.get("class") or "").startswith("MathJax"):
+            continue
         elif child.tag == "math":
             yield f" ${_formula(child)}$ "
         elif child.tag in ("sub", "sup"):

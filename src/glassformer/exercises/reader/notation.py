@@ -1,4 +1,4 @@
-"""Rewrites notations as the usual ones: q(1) as q_{1}, ⟨q1, k2⟩ as q1·k2, Output 1 as Output_{1}, binomials."""
+"""Rewrites notations as the usual ones: q(1) as q_{1}, ⟨q1, k2⟩ as q1·k2, ⟨1, 2⟩ as (1, 2), Output 1 as Output_{1}, binomials."""
 
 from __future__ import annotations
 
@@ -18,11 +18,14 @@ _OF_KEY = re.compile(r"\b(weight|score)s?\s+(?:of|for|on|to)\s+key\s+(\d{1,2})\s
 
 _BINOMIAL = re.compile(r"\\[dt]?binom\{([^{}\n]{1,40})\}\{([^{}\n]{1,40})\}")  # a column of two numbers
 
+_ANGLES = re.compile(r"⟨(\s*[-+−]?[\d.]+%?(?:\s*,\s*[-+−]?[\d.]+%?)+\s*)⟩")  # the vector ⟨1, −1⟩
+_BARS = re.compile(r"(?<=[)\]])[ \t]+\|[ \t]+(?=[^\W\d_]_?\{?\d{1,2}\}?\s*[=≈])")  # q1 = (1, 1) | k1 = (2, 0)
+
 
 def usual_notation(text: str) -> str:
     """Rewrite the notations of a document; lines stay lines."""
     text = _CALLED.sub(r"\1_{\2}", text)
-    text = _INNER.sub(r"\1·\2", text)
+    text = _BARS.sub(" ; ", _ANGLES.sub(r"(\1)", _INNER.sub(r"\1·\2", text)))
     text = _ARROW.sub(r"\1 ; ", text)
     text = _BINOMIAL.sub(r"\\begin{pmatrix} \1 \\\\ \2 \\end{pmatrix}", text)
     text = _OF_KEY.sub(r"\1_{q,\2} =", _NUMBERED.sub(r"\1_{\2} ", text))

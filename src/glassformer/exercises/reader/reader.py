@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from unicodedata import normalize
@@ -31,6 +32,8 @@ from glassformer.exercises.reader.statements import (
 
 # 𝑄 and 𝟎 of Word, MathML and Typst, and the ligatures of PDF, as plain characters
 _PLAIN = {code: normalize("NFKC", chr(code)) for code in (*range(0x1D400, 0x1D800), *range(0xFB00, 0xFB05))}
+# a number crossed out directly before the one that replaces it: ~~0.61~~ 0.673
+_REPLACED = re.compile(r"~~[ \t]*[-+−]?\d*[.,]?\d+[ \t]?%?[ \t]*~~[ \t]*(?=[-+−]?\.?\d)")
 LARGEST = 2_000_000  # maximum size in bytes
 MOST_FORMULAS = 8_000
 MOST_MATHEMATICS = 300_000  # maximum characters in formulas: many times the length of a long exercise
@@ -82,6 +85,10 @@ def read(
     text = commas.convert(text, every=decimal_comma or found, lists=found)
     if found:
         notes.append(Note(1, "", "commas between digits are read as decimal commas"))
+    for replaced in _REPLACED.finditer(text):
+        line = text.count("\n", 0, replaced.start()) + 1
+        notes.append(Note(line, replaced.group().strip(), "crossed out: the number after it is read"))
+    text = _REPLACED.sub("", text)
     collector = Collector(notes=notes)
     text = usual_notation(printouts(brackets.inline(text)))
     for piece in pieces(macros.body(text)):

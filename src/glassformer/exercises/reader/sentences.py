@@ -13,24 +13,25 @@ from dataclasses import dataclass
 
 from glassformer.exercises.expression import Index, Name
 
-# name of a quantity → the nouns for it in English, German, French, Italian and Spanish
+# name of a quantity → the nouns for it in English, German, French, Italian, Spanish and Polish
 NOUNS = {
     "dotproduct": r"dot[ -]?products?|raw scores?|unscaled scores?|skalarprodukte?|prodotti? scalar[ei]"
-    r"|produits? scalaires?|productos? escalar(?:es)?",
+    r"|produits? scalaires?|productos? escalar(?:es)?|iloczyny? skalarn[ey]",
     "score": r"scores?|divid(?:e|ed|ing)|scaled|similarit(?:y|ies)|logits?|energ(?:y|ies)"
     r"|punteggi[o]?|punktzahlen?|ähnlichkeit(?:en)?|puntuaci(?:ón|ones)|puntajes?",
     "weight": r"(?:attention )?weights?|attention(?! (?:scores?|outputs?|heads?|logits?|energ))|soft(?:arg)?max"
-    r"|attends?|probabilit(?:y|ies)|pes[io]\b|attenzione|(?:aufmerksamkeits)?gewichte?|aufmerksamkeit|poids|pesos?|atención",
+    r"|attends?|probabilit(?:y|ies)|pes[io]\b|attenzione|(?:aufmerksamkeits)?gewichte?|aufmerksamkeit|poids|pesos?|atención"
+    r"|wag[ai]",
     "exponential": r"exponentials?",
     "sum": r"(?:sum|denominator|normali[sz]er)\b(?! to)",
     "mean": r"means?(?= of| for|:| is| =)|mittelwerte?|moyennes?",
     "layernorm": r"layer ?norm\w*|normali[sz]ed(?= tokens?| vectors?| outputs?|:)",
     "variance": r"variances?|varianz(?:en)?|varianze",
-    "query": r"quer(?:y|ies)|anfragen?|requêtes?|consultas?",
-    "key": r"keys?|schlüssel|chiav[ei]|clés?|claves?",
-    "value": r"values?|werte?|valor[ei]s?|valeurs?",
+    "query": r"quer(?:y|ies)|anfragen?|requêtes?|consultas?|zapytani[ae]",
+    "key": r"keys?|schlüssel|chiav[ei]|clés?|claves?|klucze?",
+    "value": r"values?|werte?|valor[ei]s?|valeurs?|wartości",
     "output": r"(?:attention )?outputs?|results?|contexts?(?: vectors?)?|uscit[ae]|ausgaben?|sorties?"
-    r"|salidas?|ergebnisse?",
+    r"|salidas?|ergebnisse?|wyjści[ae]",
 }  # fmt: skip
 _OF_NAME = {"q": "query", "k": "key", "v": "value", "s": "score", "a": "weight", "α": "weight", "z": "output",
             "o": "output", "c": "output", "x": "", "t": ""}  # fmt: skip
@@ -91,6 +92,8 @@ _ASIDES = re.compile(
     r"|(?:√\s?|\bsqrt\s?|\b(?:square )?root of |\bwurzel (?:aus )?|\bradice (?:quadrata )?di )\(?\d+\)?", re.I
 )  # fmt: skip
 _VALUES = ("vector", "number", "list")
+_ARROW = re.compile(r"->|→|⇒|=>")
+_STAGES = {"exponential": r"exp\b|exponentiate", "weight": r"normali[sz]e"}  # the verbs of a heading of a chain
 _OPERATOR = re.compile(r"[·*×⋅+^√∑\\{}]|\d\s*/\s*\d*\.\d|\d\s-\s\d")
 _NESTED = re.compile(r"[\[(]\s*[\[(]\s*[-+−.\d]")  # [[1, 2], [3, 4]]
 _SCALARS = ("sum", "mean", "variance")  # one number for each token
@@ -128,6 +131,7 @@ class Sentences:
     subject: Index | None = None
     goes_on: bool = False  # whether the sentence of the last line goes on in the next
     ended: bool = False  # whether the last line had values: the next empty line then ends the paragraph
+    stages: tuple[str, ...] = ()  # of a heading "dot products → divide by √2 → exp → normalise"
 
     def line(self, text: str) -> list[Assigned]:
         """Return the values of one line of prose; an empty list if any of them cannot be assigned."""
@@ -145,6 +149,7 @@ class Sentences:
         reader = _Line(self, parts, text)
         self.goes_on = bool(parts) and (parts[-1].kind == "with" or text.rstrip().endswith(","))
         if not values:
+            self.stages = _stages(text) or self.stages
             title = next((k for k, part in enumerate(parts) if part.text == ":"), 0)  # Output: weights times V
             reader.parts = parts[:title] if any(part.kind == "noun" for part in parts[:title]) else parts
             reader.run()
@@ -152,10 +157,39 @@ class Sentences:
         if _SUPPOSED.search(text) or _SEVERAL.search(text) or _is_formula(text):
             return []
         found = reader.run()
+        if len(found) == len(values) and _is_chain(text, found):
+            found = self.chain(found)
         if len(found) < len(values):
             self.noun, self.subject = before
             return []
         return found
+
+    def chain(self, found: list[Assigned]) -> list[Assigned]:
+        """Assign the vectors of a chain to the stages of its heading; an empty list if their number differs."""
+        if len(found) != len(self.stages):
+            return []
+        return [
+            Assigned(each.start, each.end, Name(stage, each.target.indices), each.value)
+            for each, stage in zip(found, self.stages, strict=True)
+        ]
+
+
+def _stages(text: str) -> tuple[str, ...]:
+    """Return the quantities of a heading "dot products → divide by √2 → exp → normalise"; () if one is not known."""
+    stages = []
+    for words in _ARROW.split(text):
+        verb = next((name for name, verbs in _STAGES.items() if re.search(rf"\b(?:{verbs})", words, re.I)), "")
+        nouns = [part.noun for part in _parts(words) if part.kind == "noun"]
+        stages.append(verb or (nouns[-1] if nouns else ""))
+    return tuple(stages) if len(stages) > 1 and all(stages) and len(set(stages)) == len(stages) else ()
+
+
+def _is_chain(text: str, found: list[Assigned]) -> bool:
+    """Return whether an arrow joins two values of one target: [2, 4] → [1.414, 2.828] are two quantities."""
+    return any(
+        one.target == two.target and _ARROW.fullmatch(text[one.end : two.start].strip())
+        for one, two in zip(found, found[1:], strict=False)
+    )
 
 
 def noun_of(text: str) -> Name | None:
@@ -306,6 +340,8 @@ class _Line:
             self.speak_of(owner.index)
             self.assign(part, None)
             return
+        if before.kind == "token" and not self.fresh and self.text[before.end : part.start].strip() == ",":
+            return  # first token, [1 2 3]: the token itself
         row = self.position_in_list(at)
         if row and not self.named and self.fresh:  # the keys are (2, 0), (1, 1), (2, 1)
             self.found.append(Assigned(part.start, part.end, Name(self.state.noun, (row,)), part.text))
