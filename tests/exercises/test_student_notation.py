@@ -144,3 +144,56 @@ def test_long_numbers_in_a_vector_are_read_in_linear_time() -> None:
 def test_numbers_of_no_known_cell_are_not_graded(text: str) -> None:
     found = graded(text, library.get("four-tokens"))
     assert not [cell for cell in found.cells if cell.given is not None]
+
+
+BUS = load("X: [[1, 0], [1, 2], [0, 1]]\nheads: [{WQ: [[1, 1], [0, 1]], WK: [[2, 0], [0, 1]], WV: [[1, 0], [1, 2]]}]\n")
+STAGES = "**Attention** – dot products → divide by √2 → exp → normalise\n\n"
+CHAIN = "- token 1: [2, 4, 1] → [1.414, 2.828, 0.707] → [4.113, 16.919, 2.028] → [0.178, 0.734, 0.088]\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "symbols"),
+    [
+        ("- q1 = (1, 1) | k1 = (2, 0) | v1 = (1, 0)", "Q K V"),
+        (STAGES + CHAIN, "QKt S E A"),
+        ("q1 = ⟨1, 1⟩ and k1 = ⟨2, 0⟩", "Q K"),
+        ("Q = [1, ~~2~~ 1; 1, 3; ~~-1~~ 0, 1]", "Q"),
+        ("| O | 1 | 2 |\n|-|-|-|\n| t1 | ~~2~~ 2.467 | 3.111 |\n| t2 | 2.917 | 3.889 |\n| t3 | 2.152 | 2.87 |", "O"),
+        ("17/11/2026, 14:04 - Ana: weights\ntoken 1: .178 .734 .088\n17/11/2026, 14:05 - Bo: ok", "A"),
+        ("Token 1\n\n| Query | 1, 1 |\n|---|---|\n| Scores | 2, 4, 1 |\n| Scaled | 1.414, 2.828, 0.707 |", "Q QKt S"),
+        ("| 1 1 |\nQ = X WQ = | 1 3 |\n| 0 1 |\n| 2 4 1 |\nQ KT = | 2 8 3 |\n| 0 2 1 |", "Q QKt"),
+    ],
+)  # fmt: skip
+def test_forms_of_the_sixth_pile(text: str, symbols: str) -> None:
+    found = graded(text, BUS)
+    written = {(cell.symbol, cell.verdict) for cell in found.cells if cell.given is not None}
+    assert written == {(symbol, "right") for symbol in symbols.split()}
+    assert not found.accounting.unread
+
+
+def test_a_chain_without_a_heading_is_not_taken_for_one_quantity() -> None:
+    found = graded("Scores\n\n" + CHAIN, BUS)
+    assert "wrong" not in {cell.verdict for cell in found.cells}
+
+
+def test_a_chain_of_another_length_than_its_heading_is_not_assigned_by_it() -> None:
+    found = graded(STAGES + "- token 1: [2, 4, 1] → [0.178, 0.734, 0.088]", BUS)
+    assert "wrong" not in {cell.verdict for cell in found.cells}
+
+
+def test_the_sources_of_mathjax_2_are_read() -> None:
+    source = '<p><span class="MathJax">Q=(1)</span><script type="math/tex">q_1 = (1, 1)</script></p>'
+    page = read(f"<html><body>{source}</body></html>".encode(), "a.html")
+    written = [(cell.symbol, cell.verdict) for cell in grade(BUS, page).cells if cell.given is not None]
+    assert written == [("Q", "right")] * 2
+
+
+def test_a_crossed_out_number_is_noted() -> None:
+    (note,) = [note for note in read("Q = [1, ~~2~~ 1; 1, 3; 0, 1]").notes if "~~" in note.source]
+    assert note.source == "~~2~~"
+
+
+def test_a_token_of_the_exercise_is_not_a_wrong_answer() -> None:
+    found = graded("LAYERNORM BY HAND\n\nfirst token, [1 2 3]\n\nmean: (1+2+3)/3 = 2", library.get("layernorm"))
+    assert "wrong" not in {cell.verdict for cell in found.cells}
+    assert not found.mistakes

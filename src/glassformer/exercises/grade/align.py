@@ -869,7 +869,10 @@ class Aligner:
         if len(told) != 1:
             told = [option for option in told or options if _base(option[0]) in self.announced] or told
         told = told if statement.target is None and (statement.words or self.announced) else []
-        agreeing = [option for option in options if option[2] >= HALF]
+        agreeing = [
+            option for option in options
+            if option[2] >= (HALF if option[0] in self.plan or _base(option[0]) in spoken else 1)
+        ]  # fmt: skip  # nobody copied a given matrix wrongly that is not named
         best = [option for option in agreeing if option[2] == max(o[2] for o in agreeing)]
         if len(best) > 1:
             best = [option for option in best if option in told] or best

@@ -536,6 +536,8 @@ _TABULAR = re.compile(
 
 _TOKEN = re.compile(r"(?:(?:[Tt]oken|[Rr]ow|[Pp]osition|#)\s*)?\$?(?:[xtip]_?\{?)?(\d{1,3})\}?\$?")
 
+_TITLED = re.compile(r"\b(?:token|word|position)\s*(\d{1,2})\W*$", re.I)  # the title of a table of one token
+_SCALED = re.compile(r"\bscaled|\bdivided|√|sqrt", re.I)
 _PER_TOKEN = ("mean", "variance", "sum", "Z")  # one number for each token
 _COLUMN_NAMES = {
     **dict.fromkeys(("mean", "mu", "μ", r"$\mu$"), Name("mean")),
@@ -569,7 +571,8 @@ class _Cell:
         return self.term is not None and bool(names_in(self.term)) and len(self.text) < 40
 
 
-def markdown_table(text: str, line: int) -> Table:
+def markdown_table(text: str, line: int, before: str = "") -> Table:
+    """Parse a table; `before` are the words before it, which may name its only token."""
     rows = []
     for offset, row in enumerate(text.split("\n")):
         if not row.strip() or _RULE.match(row):
@@ -577,7 +580,27 @@ def markdown_table(text: str, line: int) -> Table:
         cells = row.split("\t") if "\t" in row and "|" not in row else row.strip().strip("|").split("|")
         rows.append([_cell(cell, line + offset) for cell in cells])
     rows = [row for row in rows if any(cell.text for cell in row)]  # an empty header
+    titled = _TITLED.search(before)
+    if titled is not None and (vectors := _of_token(rows, int(titled[1]))):
+        return Table(vectors)
     return _table(rows, line, text)
+
+
+def _of_token(rows: list[list[_Cell]], token: int) -> list[tuple[int, str, Expression | None, Expression]]:
+    """`Query | 1, 2` below "Token 1": query_1 = (1, 2). Empty unless every row has this form and another name."""
+    found: dict[str, tuple[int, str, Expression | None, Expression]] = {}
+    scaled = any(_SCALED.search(row[0].text) for row in rows)
+    for row in rows:
+        noun = noun_of(row[0].text)
+        value = row[1].term if len(row) == 2 else None
+        if noun is None or not isinstance(value, Array) or not value.flat or not row[1].number:
+            return []
+        raw = noun.name == "score" and scaled and not _SCALED.search(row[0].text)
+        name = "dotproduct" if raw else noun.name
+        if name in found:
+            return []
+        found[name] = (row[0].line, f"{row[0].text}: {row[1].text}", Name(name, (token,)), value)
+    return list(found.values())
 
 
 def latex_table(text: str, line: int) -> Table:

@@ -1,4 +1,4 @@
-"""Rewrites notations as the usual ones: q(1) as q_{1}, ⟨q1, k2⟩ as q1·k2, ⟨1, 2⟩ as (1, 2), Output 1 as Output_{1}, binomials."""
+"""Rewrites notations as the usual ones: q(1) as q_{1}, ⟨q1, k2⟩ as q1·k2, ⟨1, 2⟩ as (1, 2), Output 1 as Output_{1}."""
 
 from __future__ import annotations
 
@@ -16,6 +16,11 @@ _NUMBERED = re.compile(r"\b(output|query|key|value|context|result)\s+(\d{1,2})[ 
 # weight of key 1: 7.39/10.11 = 0.73, of the only query
 _OF_KEY = re.compile(r"\b(weight|score)s?\s+(?:of|for|on|to)\s+key\s+(\d{1,2})\s*[:=](?=\s*[\d.]+\s*[/·*])", re.I)
 
+# 17/11/2026, 14:04 - Marta: q1 = (1, 2)
+_CHAT = re.compile(
+    r"^\[?\d{1,4}[/.-]\d{1,2}[/.-]\d{2,4},?[ ]\d{1,2}:\d\d(?::\d\d)?(?:[ ]?[AP]M)?\]?(?:[ ]-)?[ ][^:\n]{1,40}:[ ]", re.M
+)
+_SCANNED = re.compile(r"\bQ ?KT(?=\s*=)")  # the superscript of QKᵀ is lost in scans
 _BINOMIAL = re.compile(r"\\[dt]?binom\{([^{}\n]{1,40})\}\{([^{}\n]{1,40})\}")  # a column of two numbers
 
 _ANGLES = re.compile(r"⟨(\s*[-+−]?[\d.]+%?(?:\s*,\s*[-+−]?[\d.]+%?)+\s*)⟩")  # the vector ⟨1, −1⟩
@@ -24,7 +29,7 @@ _BARS = re.compile(r"(?<=[)\]])[ \t]+\|[ \t]+(?=[^\W\d_]_?\{?\d{1,2}\}?\s*[=≈]
 
 def usual_notation(text: str) -> str:
     """Rewrite the notations of a document; lines stay lines."""
-    text = _CALLED.sub(r"\1_{\2}", text)
+    text = _CALLED.sub(r"\1_{\2}", _SCANNED.sub("QK^T", _CHAT.sub("", text)))
     text = _BARS.sub(" ; ", _ANGLES.sub(r"(\1)", _INNER.sub(r"\1·\2", text)))
     text = _ARROW.sub(r"\1 ; ", text)
     text = _BINOMIAL.sub(r"\\begin{pmatrix} \1 \\\\ \2 \\end{pmatrix}", text)

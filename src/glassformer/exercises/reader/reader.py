@@ -150,7 +150,7 @@ class Collector:
                 self.problem(piece.line, piece.text, "a picture cannot be read: write down what it shows")
             case "table":
                 self.count(piece.text)
-                self.table(markdown_table(piece.text, piece.line))
+                self.table(markdown_table(piece.text, piece.line, self.words))
             case "tabular":
                 self.count(piece.text)
                 self.table(latex_table(piece.text, piece.line))

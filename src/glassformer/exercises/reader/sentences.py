@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import pairwise
 
 from glassformer.exercises.expression import Index, Name
 
@@ -188,7 +189,7 @@ def _is_chain(text: str, found: list[Assigned]) -> bool:
     """Return whether an arrow joins two values of one target: [2, 4] → [1.414, 2.828] are two quantities."""
     return any(
         one.target == two.target and _ARROW.fullmatch(text[one.end : two.start].strip())
-        for one, two in zip(found, found[1:], strict=False)
+        for one, two in pairwise(found)
     )
 
 
