@@ -16,8 +16,6 @@ _LINEAR = re.compile(r"[\[(]?[■█]\(([^()\n]*(?:\([^()\n]*\)[^()\n]*)*)\)[\])
 _ENTRY = r"[-+−]?(?:\d+(?:\.\d+)?|∞)"
 _ROUND = re.compile(rf"\((\s*{_ENTRY}(?:[ \t]+{_ENTRY})+(?:\s*;\s*{_ENTRY}(?:[ \t]+{_ENTRY})+)+\s*)\)")  # (1 0; 0 2)
 
-_SCANNED = re.compile(r"^(?P<lead>[^|\n]*=)?[ \t]*\|[ \t]*(?P<row>[-+−.\d][-+−.\d∞o \t]*)\|[ \t]*$")  # | 1 -oo |
-
 
 @dataclass(frozen=True, slots=True)
 class _Drawn:
@@ -30,35 +28,13 @@ class _Drawn:
 
 def inline(text: str) -> str:
     """Rewrite the document with every drawn matrix on one line."""
-    text = _scanned(_ROUND.sub(r"[\1]", _LINEAR.sub(_matrix, text)))
+    text = _ROUND.sub(r"[\1]", _LINEAR.sub(_matrix, text))
     if not any(corner in text for corner in _CORNERS):
         return text
     lines = text.split("\n")
     found = [drawn for row, line in enumerate(lines) for drawn in _in_line(lines, row, line)]
     for band in _bands(found):
         _rewrite(lines, band)
-    return "\n".join(lines)
-
-
-def _scanned(text: str) -> str:
-    """Rewrite matrices between bars, as in scans, named in their middle row: | 1 0 |, Q = | 0 2 |, | 1 2 |."""
-    lines = text.split("\n")
-    found = [_SCANNED.match(line) if "|" in line else None for line in lines]
-    start = 0
-    while start < len(lines):
-        lead = next((k for k in range(start, len(lines)) if not found[k] or found[k]["lead"]), len(lines))  # type: ignore[index]
-        stop = 2 * lead - start + 1
-        rows = [match["row"].split() for match in found[start:stop] if match]
-        names = [match["lead"] for match in found[start:stop] if match and match["lead"]]
-        if start < lead and stop <= len(lines) and len(rows) == stop - start and len(names) == 1 and (
-            len({len(row) for row in rows}) == 1
-        ):
-            cells = ("[" + ", ".join(row).replace("oo", "∞") + "]" for row in rows)
-            lines[start:stop] = [""] * (stop - start)
-            lines[lead] = f"{names[0]} [{', '.join(cells)}]"
-            start = stop
-        else:
-            start = lead + 1
     return "\n".join(lines)
 
 

@@ -215,6 +215,7 @@ def _drawn(lines: list[str]) -> None:
     at = 0
     while at < len(lines):
         rows = list(_while(_DRAWN, lines, at)) if not at or not _RULE.match(lines[at - 1]) else []
+        rows = rows[: _centred(rows)]
         named = [row["lead"] for row in rows if row["lead"].strip()]
         widths = {len(_BETWEEN.split(row["cells"])) for row in rows}
         bars = all(row["left"] in "|/\\" and row["right"] in "|/\\" for row in rows)
@@ -224,6 +225,18 @@ def _drawn(lines: list[str]) -> None:
             text = "[" + ", ".join(f"[{', '.join(_BETWEEN.split(row['cells']))}]" for row in rows) + "]"
             lines[at : at + len(rows)] = [f"{lead}{text}" if k == middle else "" for k in range(len(rows))]
         at += max(1, len(rows))
+
+
+def _centred(rows: list[re.Match[str]]) -> int:
+    """Return the length of the first of several matrices without lines between them, named in their middle rows.
+
+    It is that of all rows if there is one name, or if the names are not in the middle.
+    """
+    named = [k for k, row in enumerate(rows) if row["lead"].strip()]
+    start = 0
+    for middle in named:
+        start = 2 * middle - start + 1
+    return 2 * named[0] + 1 if len(named) > 1 and start == len(rows) and named[0] else len(rows)
 
 
 def _beside(lines: list[str]) -> None:
