@@ -197,3 +197,18 @@ def test_a_token_of_the_exercise_is_not_a_wrong_answer() -> None:
     found = graded("LAYERNORM BY HAND\n\nfirst token, [1 2 3]\n\nmean: (1+2+3)/3 = 2", library.get("layernorm"))
     assert "wrong" not in {cell.verdict for cell in found.cells}
     assert not found.mistakes
+
+
+def test_matrices_that_are_said_to_be_transposed_are_read_so() -> None:
+    text = (
+        "I write one token per row, so my tables are the transposes of yours.\n\n"
+        "token     query      key        value\nfirst     1 1        0 1        1 1\n"
+        "second    0 1        1 0        1 -1\nthird     2 3        1 1        3 1\n\n"
+        "dot products, query of the row with key of the column\n             first   second    third\n"
+        "first            1        1        2\nsecond           1        0        1\n"
+        "third            3        2        5\n"
+    )
+    found = graded(text, library.get("columns"))
+    wrong = [(cell.symbol, cell.row, cell.column) for cell in found.cells if cell.verdict == "wrong"]
+    assert wrong == [("K", 2, 3)]  # the dot products follow from it
+    assert len([cell for cell in found.cells if cell.symbol == "KtQ" and cell.given is not None]) == 9

@@ -185,6 +185,7 @@ def used_values(table: Table) -> Values[Any] | None:
 
 
 
+_SAID_TRANSPOSED = re.compile(r"\bmy (?:tables|matrices|results) are the transposes?\b", re.I)
 _LAYOUT_STEPS = ("X", "Q", "K", "V", "QKt", "KtQ", "S", "A", "H", "C", "O")
 _PER_TOKEN = ("Z", "mu", "var", "muF", "varF")  # one number for each token
 COUNTERS = ("i", "j", "t", "n", "k", "l", "m", "s")
@@ -994,7 +995,9 @@ class Aligner:
     # -- the whole document -------------------------------------------------------------------------------------------
 
     def is_transposed(self) -> bool:
-        """Return whether more named matrices agree when transposed than as written, with at least two steps that do."""
+        """Return whether the text says so, or more named matrices agree when transposed, with at least two that do."""
+        if _SAID_TRANSPOSED.search(self.reading.text):
+            return True
         straight = transposed = 0
         for statement in self.reading.statements:
             target = statement.target

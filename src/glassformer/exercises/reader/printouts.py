@@ -50,6 +50,8 @@ _ANNOUNCED = re.compile(
     r"(?<![:\w])(\w{1,4}(?:_\{\w+\})?[ \t]*=(?:[^=\n:\w$]|\b\w\b|\b[A-Z]\w\b|_|softmax|sqrt){1,40})"
     rf"[ \t]*:[ \t]*\n(?=\s{{0,20}}(?:\[|{_NUMBER}(?:[ \t]+{_NUMBER})+[ \t]*$))", re.M
 )  # fmt: skip
+_VECTOR_NAMES = {"query": "q", "key": "k", "value": "v", "q": "q", "k": "k", "v": "v"}
+_VECTOR_CELL = rf"{_NUMBER}(?: {_NUMBER})+"
 _BETWEEN = re.compile(r"[ \t,&]+")
 
 
@@ -64,6 +66,7 @@ def printouts(text: str) -> str:
     lines = text.split("\n")
     _r(lines)
     _julia(lines)
+    _vectors(lines)
     _frames(lines)
     _beside(lines)
     _drawn(lines)
@@ -225,6 +228,22 @@ def _drawn(lines: list[str]) -> None:
             text = "[" + ", ".join(f"[{', '.join(_BETWEEN.split(row['cells']))}]" for row in rows) + "]"
             lines[at : at + len(rows)] = [f"{lead}{text}" if k == middle else "" for k in range(len(rows))]
         at += max(1, len(rows))
+
+
+def _vectors(lines: list[str]) -> None:
+    """Rewrite rows of vectors below `token  query  key  value`, in the order of the tokens, as q1 = (1, 1); k1 = …"""
+    names: list[str] = []
+    token = 0
+    for at, line in enumerate(lines):
+        parts = re.split(r"[ \t]{2,}", line.strip())
+        if len(parts) > 2 and all(part.lower() in _VECTOR_NAMES for part in parts[1:]):
+            names, token = [_VECTOR_NAMES[part.lower()] for part in parts[1:]], 0
+        elif names and len(parts) == len(names) + 1 and all(re.fullmatch(_VECTOR_CELL, part) for part in parts[1:]):
+            token += 1
+            columns = zip(names, parts[1:], strict=True)
+            lines[at] = "; ".join(f"{name}{token} = ({', '.join(part.split())})" for name, part in columns)
+        else:
+            names = []
 
 
 def _centred(rows: list[re.Match[str]]) -> int:
