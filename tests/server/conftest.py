@@ -95,6 +95,7 @@ DROP = """([selector, name, data]) => {
 
 def drop(page: Any, selector: str, name: str, data: bytes) -> None:
     """Drop a file on an element, as from a file manager."""
+    page.locator(selector).wait_for()
     page.evaluate(DROP, [selector, name, base64.b64encode(data).decode()])
 
 
