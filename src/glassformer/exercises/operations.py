@@ -63,12 +63,16 @@ def keep(a: Arithmetic, values: Values, params: Params) -> Matrix[Any]:
 
 
 def exp(a: Arithmetic, values: Values, params: Params) -> Matrix[Any]:
+    """e^x, 0 where masked; with `of_zero`, the mistake e^0 = 0."""
     zero = a.rational(0)
-    return values[0].map(lambda x: zero if x is MASKED else a.exp(x))
+    wrong = "of_zero" in params
+    return values[0].map(lambda x: zero if x is MASKED or (wrong and not _nonzero(x)) else a.exp(x))
 
 
 def total(_: Arithmetic, values: Values, params: Params) -> Matrix[Any]:
-    return _by_axis(values[0], params["axis"], lambda row: [_sum(row)])
+    """Σ of each line; `without` is the position of a term that is left out by mistake."""
+    out = params.get("without")
+    return _by_axis(values[0], params["axis"], lambda row: [_sum([x for j, x in enumerate(row) if j != out])])
 
 
 def divide(_: Arithmetic, values: Values, params: Params) -> Matrix[Any]:
@@ -117,9 +121,11 @@ def mean(a: Arithmetic, values: Values, params: Params) -> Matrix[Any]:
 
 
 def variance(a: Arithmetic, values: Values, params: Params) -> Matrix[Any]:
-    """σ² = (1/d) Σ (x − μ)²"""
+    """σ² = (1/d) Σ (x − μ)²; with `less`, the mistake of dividing by d − 1."""
     squares = values[0].zip(values[1], lambda x, m: a.power(x - m, 2), "centred")
-    return mean(a, [squares], params)
+    return _by_axis(
+        squares, params["axis"], lambda row: [_sum(row) * a.rational(1, len(row) - params.get("less", 0))]
+    )
 
 
 def standardise(a: Arithmetic, values: Values, params: Params) -> Matrix[Any]:
@@ -134,7 +140,9 @@ def standardise(a: Arithmetic, values: Values, params: Params) -> Matrix[Any]:
 
 
 def affine(_: Arithmetic, values: Values, params: Params) -> Matrix[Any]:
-    return values[0].zip(values[1], lambda x, g: x * g, "multiplied") + values[2]
+    """γ∘x + β, or γ∘x if β is forgotten."""
+    made = values[0].zip(values[1], lambda x, g: x * g, "multiplied")
+    return made + values[2] if len(values) > 2 else made
 
 
 def relu(a: Arithmetic, values: Values, params: Params) -> Matrix[Any]:

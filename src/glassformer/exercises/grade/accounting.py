@@ -66,6 +66,8 @@ _WORD_LABEL = re.compile(
     r"\b(?:(?:tokens?|heads?|rows?|columns?|query|key|value|position|step|dim)\s+(?:\d+\s*(?:,|and|&)\s*)*|[ij]\s*=\s*"
     r"|[A-Za-z]_?)$", re.I
 )
+_IN_CELL = re.compile(r"(^|[,;\t]|\|\s?)([^\W\d_]{2,15})\s$")  # patch 1, in a cell of a table
+_CELL_END = re.compile(r"[,;\t](?!\s)|\s*\|")
 _ITEM = re.compile(r"^\s*(?:[>*#-]+\s*)?\(?$")
 _ITEM_OF_TABLE = re.compile(r"^\s*\|?\s*$")  # the number of a row
 _NEXT_CELL = re.compile(r"^\s*[&|]")
@@ -167,8 +169,18 @@ class Ledger:
         if k in self.pairs:
             return True
         before = self.text[self.starts[self.line_of(k) - 1] : start]
+        if self.ends_label(before, self.text[end : end + 20].split("\n")[0]):
+            return True
         item = len(before) < 10 and _ITEM.match(before) and _LIST_ITEM.match(self.text, end)
         return bool(item) or _WORD_LABEL.search(before[-20:]) is not None
+
+    @staticmethod
+    def ends_label(before: str, after: str) -> bool:
+        """Return whether a number ends a cell of a table that begins with a word for a token: patch 1."""
+        found = _IN_CELL.search(before[-40:])
+        if found is None or not set(topics(found[2])) <= {"P", "n", "X"}:
+            return False
+        return _CELL_END.match(after) is not None or (bool(found[1]) and not after.strip())
 
     def recognise(self, question: str = "", known: Collection[Fraction] = ()) -> None:
         """Recognize labels, indices, sizes, dates, markup and the exercise's own text among the unclaimed numbers.
@@ -202,7 +214,7 @@ class Ledger:
                 or (_MATRICULATION.match(number) and not before.endswith("["))
                 or (_ITEM_OF_TABLE.match(before) and _NEXT_CELL.match(after)) or line in heads
                 or k in self.pairs or _ROOT.search(before) or _OVER_ROOT.match(after) or _CODE.search(before)
-                or _is_titled(before)
+                or _is_titled(before) or self.ends_label(before, after)
             )  # fmt: skip
             unity = Fraction(number) in (0, 1) and _UNITY.search(before)
             other = any(aside.search(before) for aside in (_ADDRESS, _UNCERTAINTY, _MARKUP, _SUPPOSED))

@@ -192,6 +192,7 @@ def _negated(value: Any, entry: Entry) -> bool:
 
 MOST_MISTAKES = 8
 MOST_PAIRS = 400
+MOST_LINES = 6  # tokens for which a mistake is looked for by itself
 FEW = 3  # maximum number of wrong cells in a step that are treated as separate mistakes
 
 
@@ -226,7 +227,7 @@ class Search:
         with ARITHMETIC.precision():
             tried = list(hypotheses(self.plan, self.exercise))
             while self.left and len(mistakes) < MOST_MISTAKES:
-                found = self.best(tried) or (self.pair(tried) if self.many() else None)
+                found = self.best(tried) or self.in_lines(tried) or (self.pair(tried) if self.many() else None)
                 if found is None:
                     break
                 mistakes.append(found)
@@ -255,14 +256,28 @@ class Search:
                 return mistake
         return None
 
-    def mistake(self, plan: Plan, made: Sequence[Hypothesis]) -> Mistake | None:
+    def in_lines(self, tried: Sequence[Hypothesis]) -> Mistake | None:
+        """Find a mistake made for some tokens only, such as one row of scores that is not scaled.
+
+        It must explain at least two numbers, unless one number tells it.
+        """
+        axis = 1 if self.plan.axis == "rows" else 2
+        lines = sorted({place[axis] for place in self.left})[:MOST_LINES]
+        found = [m for h in tried for m in (self.mistake(h.plan, [h], lines),) if m is not None]
+        return max(found, key=lambda mistake: len(mistake.cells), default=None)
+
+    def mistake(self, plan: Plan, made: Sequence[Hypothesis], lines: Sequence[int] = ()) -> Mistake | None:
+        """Return the mistake that a hypothesis explains, in the whole step or, if given, in some of these lines."""
         touched = changed(self.plan, plan)
         if not any(symbol in touched or touched & self.plan.before(symbol) for symbol, _, _ in self.left):
             return None
-        values = self.explained(plan, touched)
+        by_line = {line: self.explained(plan, touched, line) for line in lines or (None,)}
+        values = {place: value for found in by_line.values() for place, value in found.items()}
         found = {place: value for place, value in values.items() if place in self.left}
-        if not found:
+        if not found or (lines and len(found) < 2 and not made[0].kind.telling):
             return None
+        tokens = [str(line + 1) for line, explained in by_line.items() if explained and line is not None]
+        only = f", only for token{'s' if len(tokens) > 1 else ''} {' and '.join(tokens)}" if tokens else ""
         symbols = sorted({s for s, _, _ in found}, key=self.plan.symbols.index)
         where = " and ".join([", ".join(symbols[:-1]), symbols[-1]] if len(symbols) > 1 else symbols)
         says = " and ".join(each.kind.says for each in made)
@@ -271,7 +286,7 @@ class Search:
             if len({each.kind.name for each in made}) == 1
             else " and ".join(h.kind.name for h in made)
         )
-        return Mistake(name, where, f"{says}. {self.example(symbols[0], found)}", frozenset(found), values)
+        return Mistake(name, where, f"{says}{only}. {self.example(symbols[0], found)}", frozenset(found), values)
 
     def example(self, symbol: str, found: dict[Place, Any]) -> str:
         """Return an example: a learner's number with the mistake and without it."""
@@ -283,15 +298,19 @@ class Search:
         right = f", and should be {shown(self.follow.exact[symbol][i, j], entry)}" if cell is not None else ""
         return f"So {symbol}[{i + 1},{j + 1}] becomes {shown(value, entry)}, as you wrote{right}"
 
-    def explained(self, plan: Plan, touched: frozenset[str]) -> dict[Place, Any]:
-        """Return the wrong cells that the edited plan reproduces, with values; empty if it contradicts a right cell."""
+    def explained(self, plan: Plan, touched: frozenset[str], line: int | None = None) -> dict[Place, Any]:
+        """Return the wrong cells that the edited plan reproduces, with values; empty if it contradicts a right cell.
+
+        With `line`, only the cells of that token count.
+        """
         try:
-            return self.trial(plan, touched)
+            return self.trial(plan, touched, line)
         except (GlassError, ZeroDivisionError):
             return {}
 
-    def trial(self, plan: Plan, touched: frozenset[str]) -> dict[Place, Any]:
+    def trial(self, plan: Plan, touched: frozenset[str], line: int | None) -> dict[Place, Any]:
         """Evaluate the edited plan with the written decimals, and with the unrounded values behind them."""
+        axis = 1 if self.plan.axis == "rows" else 2
         found: dict[Place, Any] = {}
         written, unrounded = dict(self.follow.values), dict(self.follow.unrounded)
         moving = set(touched)  # steps whose value differs from the learner's own
@@ -304,12 +323,16 @@ class Search:
             tight = self.ways(plan, operation, unrounded, given)
             ways = [*tight, *self.ways(plan, operation, written, given)]
             verdicts = self.compared(symbol, ways)
+            if line is not None and verdicts is not None:
+                verdicts = {place: value for place, value in verdicts.items() if place[axis] == line} or None
             unrounded[symbol] = _first_finite(tight)
             if verdicts is None:
+                if line is not None and symbol[0] in "KV":
+                    return {}  # every token depends on this one's key and value
                 written[symbol] = _first_finite(ways[len(tight) :])
                 moving.add(symbol)
                 continue
-            wrong = {place for place in self.left if place[0] == symbol}
+            wrong = {place for place in self.left if place[0] == symbol and line in (None, place[axis])}
             good = {place for place in wrong if verdicts.get(place) is not None}
             if good != wrong or any(value is None and place in self.fine for place, value in verdicts.items()):
                 return {}

@@ -21,12 +21,13 @@ BEFORE = "°"  # a step that a mistake inserts: A° is A before masking
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """A kind of mistake. `by_head`: it can be made in individual heads."""
+    """A kind of mistake. `by_head`: it can be made in individual heads. `telling`: one number is enough to see it."""
 
     name: str
     says: str
     edit: Edit
     by_head: bool = True
+    telling: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,6 +185,19 @@ def mask_swapped(plan: Plan, exercise: Exercise, heads: Sequence[str]) -> Plan |
     return plan if found else None
 
 
+def exponential_of_zero(plan: Plan, exercise: Exercise, heads: Sequence[str]) -> Plan | None:
+    found = _present(plan, "E", heads)
+    return plan.with_params(found, of_zero=0) if found else None
+
+
+def _without(position: int) -> Edit:
+    def edit(plan: Plan, exercise: Exercise, heads: Sequence[str]) -> Plan | None:
+        found = _present(plan, "Z", heads)
+        return plan.with_params(found, without=position) if found else None
+
+    return edit
+
+
 def unnormalised(plan: Plan, exercise: Exercise, heads: Sequence[str]) -> Plan | None:
     return _with(plan, [Operation(s, "copy", (f"E{s[1:]}",)) for s in _present(plan, "A", heads)])
 
@@ -222,6 +236,22 @@ def weights_turned(plan: Plan, exercise: Exercise, heads: Sequence[str]) -> Plan
     return _with(plan, edits)
 
 
+def _unbiased(bases: Sequence[str]) -> Edit:
+    def edit(plan: Plan, exercise: Exercise, heads: Sequence[str]) -> Plan | None:
+        symbols = [s for base in bases for s in _present(plan, base, heads if base in ("Q", "K", "V") else [""])]
+        edits = [replace(plan[s], op="matmul", operands=plan[s].operands[:2]) for s in symbols if plan[s].op == "linear"]
+        return _with(plan, edits)
+
+    return edit
+
+
+def _norms(change: Callable[[Operation], Operation], *symbols: str) -> Edit:
+    def edit(plan: Plan, exercise: Exercise, heads: Sequence[str]) -> Plan | None:
+        return _with(plan, [change(plan[s]) for s in symbols if s in plan])
+
+    return edit
+
+
 def no_output_weights(plan: Plan, exercise: Exercise, heads: Sequence[str]) -> Plan | None:
     if "WO" not in plan.given:
         return None
@@ -251,6 +281,15 @@ def _copy(symbol: str, operand: int) -> Edit:
 _ORDER = "weights and inputs multiplied in the wrong order"
 _ORDER_SAYS = "The weights and the inputs are multiplied the other way round"
 _TURNED_SAYS = "The weights are used transposed, as if they stood on the other side of the tokens"
+_NORMS: tuple[tuple[str, str, str, Callable[[Operation], Operation], bool], ...] = (
+    ("variance divided by d − 1", "The squares are divided by d − 1, not by d", "var",
+     lambda op: replace(op, params={**op.params, "less": 1}), True),
+    ("γ and β forgotten", "The normalised tokens are not multiplied by γ, nor is β added", "L",
+     lambda op: Operation(op.symbol, "copy", op.operands[:1]), False),
+    ("β forgotten", "β is not added", "L", lambda op: replace(op, operands=op.operands[:2]), False),
+    ("γ forgotten", "The normalised tokens are not multiplied by γ", "L",
+     lambda op: Operation(op.symbol, "add", (op.operands[0], op.operands[2])), False),
+)  # fmt: skip
 CATALOGUE: tuple[Kind, ...] = (
     Kind("no √d_k", "The scores are not scaled: the division by √d_k is left out", unscaled),
     Kind("d instead of d_k", "The scores are divided by √d, the tokens' width, not by √d_k", model_width_scale),
@@ -278,6 +317,21 @@ CATALOGUE: tuple[Kind, ...] = (
     Kind("softargmax forgotten", "The scores are taken as the weights", no_softargmax),
     Kind("A transposed", "The weights are used transposed when V is multiplied", weights_turned),
     Kind("residual forgotten", "The tokens are not added to the output of attention", _copy("R", 1), False),
+    Kind("residual forgotten", "The tokens are not added to the output of the feed-forward layer", _copy("RF", 1), False),
     Kind("ReLU forgotten", "Negative numbers pass through the ReLU", _copy("G", 0), False),
-    Kind("γ and β forgotten", "The normalised tokens are not multiplied by γ, nor is β added", _copy("L", 0), False),
+    *(
+        Kind("a bias forgotten", f"The bias of {', '.join(bases)} is not added", _unbiased(bases), len(bases) == 1)
+        for bases in (("Q",), ("K",), ("V",), ("O",), ("F1",), ("F",), ("F1", "F"), ("Q", "K", "V"))
+    ),
+    *(
+        Kind(name, says, _norms(change, *(base + end for end in ends)), False, telling)
+        for ends in (("", "F"), ("",), ("F",))
+        for name, says, base, change, telling in _NORMS
+    ),
+    Kind("e^0 taken as 0", "The exponential of 0 is 1, not 0", exponential_of_zero, telling=True),
+    *(
+        Kind("an exponential left out of the sum", f"The sum that divides the exponentials has no {which} term",
+             _without(position))
+        for position, which in enumerate(("first", "second", "third", "fourth", "fifth", "sixth"))
+    ),
 )  # fmt: skip

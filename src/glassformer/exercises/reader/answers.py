@@ -15,6 +15,7 @@ from typing import Any
 
 from glassformer.errors import InputError
 from glassformer.exercises.expression import MAX_DIGITS, Array, Blank, Expression, Name, Negative, is_numeric, number
+from glassformer.exercises.reader import symbols
 from glassformer.exercises.reader.formats import side_by_side
 from glassformer.exercises.reader.sentences import noun_of
 from glassformer.exercises.reader.statements import Link, Note, Reading, Statement, Target, Unread, formula, target_of
@@ -77,6 +78,9 @@ class Answers:
         read = formula(key.text, key.line)
         terms = read.drafts[0].terms if len(read.drafts) == 1 else []
         if read.problems or not terms or (len(terms) > 1 and not isinstance(terms[0].term, Name)):
+            last = key.text.split()[-1:]
+            if last and len(last[0]) < 4 and last[0] != key.text:  # number of patches n
+                return self.target(Scalar(last[0], key.line), head)
             self.unread.append(Unread(key.line, key.text[:200], "this is not a symbol such as Q, Q_1 or w_{1,2}"))
             return None
         term = terms[0].term  # of O, or of O = concat(H1, H2)·W_O
@@ -228,7 +232,9 @@ _COLUMNS = {"symbol": "symbol", "name": "symbol", "quantity": "symbol", "row": "
             "col": "column", "j": "column", "value": "value", "given": "value", "answer": "value"}  # fmt: skip
 _NUMBER = re.compile(r"\s*(?:[-+−]?[\d.]|[-−](?:∞|inf))", re.I)
 _ASIDE_IN_TITLE = re.compile(r"\s\(([^()]*(?:\([^()]*\))?[^()]*)\)$")
-_ROW_LABEL = re.compile(r"(?:(?:tokens?|rows?|words?|positions?|quer(?:y|ies)|x|t|#)\s*_?)?\d{1,3}\.?", re.I)
+# token 1, x_2, pos 0, patch 3; under a title of its own also words: "drink", "top left"
+_ROW_LABEL = re.compile(r"(?:(?:[^\W\d_]{2,15}|x|t|#)\s*_?)?\d{1,3}\.?", re.I)
+_WORDS = re.compile(r"[^\W\d_]{3,20}(?:[ -][^\W\d_]{1,20}){0,3}")
 Row = tuple[int, list[str]]
 
 
@@ -356,7 +362,7 @@ def _blocks(found: Answers, rows: list[Row]) -> None:
     Column headers under or beside a title are skipped, and so are the labels of rows below them.
     """
     symbol: Scalar | None = None
-    headed = False
+    headed = alone = False  # whether the title has column headers, and whether it has a row of its own
     title = ""  # of a sheet or a section: "Head 1"
     body: list[tuple[Expression, ...]] = []
     for line, row in [*rows, (0, [])]:
@@ -365,16 +371,20 @@ def _blocks(found: Answers, rows: list[Row]) -> None:
         numeric = any(_NUMBER.match(cell) for cell in row[1:]) or (bool(row) and bool(_NUMBER.match(row[0])))
         labelled = numeric and (not _NUMBER.match(row[0])) and symbol is not None and (
             headed or not row[0] or (bool(_ROW_LABEL.fullmatch(row[0])) and not _is_vector(row[0]))
+            or (alone and _names_a_row(row[0]))
         )  # fmt: skip
         same = numeric and symbol is not None and row[0] == symbol.text and len(row) > 1
         starts = bool(row) and not _NUMBER.match(row[0]) and not labelled and not same
         if (not row or (starts and row[0])) and symbol is not None and body:
             _block(found, symbol, body, title)
             symbol, body, headed, title = None, [], False, ""
+        if not row:  # column headers belong to the rows directly below them
+            headed = alone = False
         if starts and row[0]:
             if symbol is not None:
                 title = f"{title} {symbol.text}".strip()
             symbol, body, headed = Scalar(row[0].rstrip("=: "), line), [], not numeric and len(row) > 1
+            alone = not numeric
         elif starts:
             headed = symbol is not None  # column headers beside an empty corner
         if not numeric:
@@ -386,6 +396,11 @@ def _blocks(found: Answers, rows: list[Row]) -> None:
             body.append(tuple(found.scalar(Scalar(cell, line)) for cell in values))
 
 
+def _names_a_row(label: str) -> bool:
+    """Return whether words are the name of a token, not of a quantity: drink, top left."""
+    return _WORDS.fullmatch(label) is not None and label.lower() not in symbols.FUNCTIONS and noun_of(label) is None
+
+
 def _is_vector(label: str) -> bool:
     """Return whether a label such as q1 is itself a vector of the exercise, not the number of a row."""
     return label[:1].lower() in "qkvzo" and label[1:].lstrip("_").isdecimal()
@@ -393,7 +408,9 @@ def _is_vector(label: str) -> bool:
 
 def _block(found: Answers, symbol: Scalar, body: list[tuple[Expression, ...]], title: str) -> None:
     aside = _ASIDE_IN_TITLE.search(symbol.text)
-    if aside is not None:  # QK^T (head 1), scaled (/sqrt 2)
+    if aside is not None and aside[1] in symbols.QUANTITIES:  # flattened patches (P)
+        symbol = Scalar(aside[1], symbol.line)
+    elif aside is not None:  # QK^T (head 1), scaled (/sqrt 2)
         title, symbol = f"{title} {aside[1]}".strip(), Scalar(symbol.text[: aside.start()], symbol.line)
     target = found.target(symbol)
     if target is None:

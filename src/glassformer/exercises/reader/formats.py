@@ -512,12 +512,14 @@ def side_by_side(rows: Iterable[tuple[int, list[str]]]) -> list[tuple[int, list[
 
 
 def _unstacked(band: list[tuple[int, list[str]]]) -> list[tuple[int, list[str]]]:
+    """Split the rows between two empty ones; labels of the rows that stand beside the first block only are dropped."""
     width = max((len(row) for _, row in band), default=0)
     body = [row for _, row in band[1:]]
     gaps = [j for j in range(width) if not any(j < len(row) and row[j] for row in body)]
     head = band[0][1] if band else []
     starts = [j for j in range(width) if j < len(head) and head[j] and (j == 0 or j - 1 in gaps or not head[j - 1])]
-    if len(body) < 1 or len(starts) < 2 or starts[0] != 0:
+    shared = starts[:1] == [1] and sum(map(bool, head)) == len(starts)  # an empty corner, then titles
+    if not body or not starts or (not shared and (len(starts) < 2 or starts[0] != 0)):
         return band
     out: list[tuple[int, list[str]]] = []
     for start, stop in zip(starts, [*starts[1:], width], strict=True):
