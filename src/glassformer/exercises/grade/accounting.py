@@ -25,7 +25,7 @@ _MONTHS = (
 )
 # words before a number that make it a label or an index
 _LABEL = re.compile(
-    r"(?:\b(?:tokens?|heads?|need|rows?|columns?|quer(?:y|ies)|keys?|values?|positions?|steps?|tasks?|exercises?|pages?|parts?|"
+    r"(?:\b(?:tokens?|heads?|need|rows?|columns?|quer(?:y|ies)|keys?|values?|positions?|steps?|tasks?|exercises?|ex\.|slides?|grupo|gruppe|groupe|pages?|parts?|"
     r"questions?|homeworks?|assignments?|hw|lab|lines?|figures?|fig\.|tables?|sections?|problems?|sheet|week|layers?|chapter|group|student|id|no\.?|number|nr\.?|"
     r"eq\.?|equation|version|index|indices|d_?k|dim(?:ension)?s?|width|size|digits|decimals|places)"
     r"\s*[#:=(]*\s*(?:\d+\s*(?:,|and|&|to|of|/|-|–)\s*)*|[A-Za-z]_?\{?|\b[ijklmnst]\s*=\s*|[_^]\{?[^{}]{0,20}|#+\s*"
@@ -40,7 +40,7 @@ _ROOT = re.compile(
 )
 # properties of every softargmax: the rows sum to 1, each weight is between 0 and 1
 _UNITY = re.compile(
-    r"\b(?:sums?|add(?:s|ing)?(?: up)?|summ(?:e|iert sich|ieren sich)|somma|total)\s+(?:up\s+)?(?:to|auf|zu|a|is|=)?\s*"
+    r"\b(?:sums?|add(?:s|ing)?(?: up)?|summ(?:e|iert sich|ieren sich)|somma|suma|somme|total)\s+(?:up\s+)?(?:to|auf|zu|a|is|=)?\s*"
     r"(?:exactly|nearly|approximately|about|always)?\s*$|\bbetween\s+(?:0\s+and\s+)?$",
     re.I,
 )
@@ -49,7 +49,7 @@ _TITLED = re.compile(r"(?:^|[\s({\[,;:–—])([A-ZÀ-Þ][\w'’-]+)\s+$")  # Au
 # keyword arguments and subscripts of code: softmax(S, dim=-1), heads[-1], A[0, :]
 _CODE = re.compile(
     r"\b(?:axis|dim|keepdims?|ddof|decimals|precision|digits)\s*=\s*[-−]?$|[A-Za-z]\w*\[(?:[-\d]*[:,]\s*)?[-−]?$"
-    r"|\b(?:sum|mean|max|min|softmax|cat|round)\([^=\n]*,\s*[-−]?$|\w\.(?:sum|mean|max|min|softmax)\([-−]?$"
+    r"|\b(?:sum|mean|max|min|softmax|cat|round)\([^=\n]*,\s*[-−]?$|\w\.(?:sum|mean|max|min|softmax|round)\([-−]?$"
 )
 _ADDRESS = re.compile(r"(?:\b(?:https?|file)://|www\.|\w@)\S*$|^Page header or footer:.*$")
 _UNIT = re.compile(
@@ -64,7 +64,7 @@ _DATE = re.compile(r"(?:\d{1,4}[./:-]){1,2}$|:\d\d\s*[+-]$")
 _LIST_ITEM = re.compile(r"[.)](?:\*\*|__)?\s")
 _WORD_LABEL = re.compile(
     r"\b(?:(?:tokens?|heads?|rows?|columns?|query|key|value|position|step|dim)\s+(?:\d+\s*(?:,|and|&)\s*)*|[ij]\s*=\s*"
-    r"|[A-Za-z]_?)$", re.I
+    r"|[A-Za-z]_?\{?)$", re.I
 )
 _IN_CELL = re.compile(r"(^|[,;\t]|\|\s?)([^\W\d_]{2,15})\s$")  # patch 1, in a cell of a table
 _CELL_END = re.compile(r"[,;\t](?!\s)|\s*\|")

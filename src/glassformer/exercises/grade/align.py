@@ -194,18 +194,20 @@ _SUPPOSED = re.compile(
     r"whenever|provided)\b|\be\.g\.)[\s,:]*(?:that|we have|we had|the weights were|\w+ were|\w+ was)?[\s,:]*$", re.I
 )
 _EXAMPLE = re.compile(
-    r"\b(?:for example|for instance|such as|suppose|imagine|zum beispiel|per esempio|par exemple|por ejemplo)\b[^.!?]*$"
+    r"\b(?:for example|for instance|such as|suppose|imagine|would (?:be|give)|for comparison|zum beispiel|per esempio|par exemple|por ejemplo)\b[^.!?]*$"
     r"|\be\.g\.[^.!?]*$",
     re.I,
 )
 _SUMS = re.compile(
     r"\b(?:row|column|weight)s?[- ]?sums?\b|\bsums?\s+(?:of|over|up to|to)\b|\bzeilensummen?\b|\.sum\b", re.I
 )
-_DECLARED = re.compile(r"\b(?:tokens?|words?|sentence|inputs?)\s*(?:are|is|:|=)\s*([^\n.]+)", re.I)
+_DECLARED = re.compile(
+    r"\b(?:tokens?|words?|sentence|inputs?)\s*(?:are|is|:|=)\s*([^\n.(]+)|\btokens ((?:[^\W\d_]+, ?){1,20}[^\W\d_]+)", re.I
+)
 _WIDTHS = ("d_k", "dk")
 PRONOUNS = ("it", "es", "il", "elle", "esso")
 _SIGN = re.compile(r".|\\[A-Za-z]+")  # a lone sign such as \cdot in LayerNorm(\cdot)
-_CODE = re.compile(r"[@.]|\w\(\)|\w+\([A-Za-z]+\)")  # Q @ K.T, S.softmax(), exp(S)
+_CODE = re.compile(r"[@.]|\w\(\)|\w+\([A-Za-z]+\)|\w=(?:True|False|None)\b| for \w+ in ")  # Q @ K.T, S.softmax(), exp(S)
 _ROW = re.compile(r"row (\d+)")  # the index of "row 2" in a sentence
 MOST_TOKENS = 12
 OTHER = 100  # the rank of a name's second meaning
@@ -325,6 +327,8 @@ class Aligner:
         if self.is_known(statement, target) or (is_parameter(statement) and target.label not in self.labels):
             return True
         found = self.subject(statement, target)
+        if statement.place == "prose" and target.name == "token" and not self.is_given(statement, target):
+            return False
         exact = self.labels.get(target.label) if not self.from_zero(target) else None
         if statement.place == "answer" and statement.source in self.exact:
             exact, found = statement.source, None
@@ -345,7 +349,7 @@ class Aligner:
             return True
         option = self.choose(statement, target, options)
         if option is not None:
-            option = self.next_head(statement, option)
+            option = self.itself(statement, self.next_head(statement, option), written)
             self.keep(statement, option, target, written)
             if isinstance(target.term, Name):
                 self.values[target.term] = written
@@ -405,10 +409,14 @@ class Aligner:
     def token_names(self, labels: Sequence[str]) -> dict[str, int]:
         """Return the positions of tokens that sentences name: by the exercise's labels, else by their order there."""
         known = {label.lower(): k for k, label in enumerate(labels) if labels.count(label) == 1}
-        prose = [s.target for s in self.reading.statements if s.target is not None and s.place == "prose"]
-        named = [index for target in prose for index in target.indices if isinstance(index, str)]
-        named = [word for word in named if word in known or (word not in PRONOUNS and not _ROW.fullmatch(word))]
-        words = [word for word in self.declared() if word in named] or list(dict.fromkeys(named))
+        declared = self.declared()
+        targets = [(s.target, s.place == "prose") for s in self.reading.statements if s.target is not None]
+        named = [
+            word for target, prose in targets for index in target.indices if isinstance(index, str)
+            for word in (index.lower(),)
+            if word in known or word in declared or (prose and word not in PRONOUNS and not _ROW.fullmatch(word))
+        ]  # fmt: skip
+        words = [word for word in declared if word in named] or list(dict.fromkeys(named))
         count = next((m.shape[0 if self.by_rows else 1] for m in self.exact.values()), 0)
         if known.keys() >= set(named) or len(words) != count:
             return known
@@ -419,7 +427,7 @@ class Aligner:
     def declared(self) -> list[str]:
         """Return the tokens that the text lists, as in `Tokens: the, cat, sat`."""
         found = _DECLARED.search(self.reading.text)
-        return re.findall(r"[^\W\d_]+", found[1].lower()) if found else []
+        return re.findall(r"[^\W\d_]+", (found[1] or found[2]).lower()) if found else []
 
     def has_energies(self) -> bool:
         """Return whether e_ij is an energy, as in Bahdanau's notation: by the document's words or by its numbers."""
@@ -500,7 +508,8 @@ class Aligner:
             if base in _PER_TOKEN and one_token and not written.scalar:
                 continue  # z_1 = (1.2, 0.4) is an output: a sum is one number
             for symbol in self.symbols(base, head, target):
-                for at in self.positions(statement, target, cells_at):
+                guessed = self.heads > 1 or head not in found.indices  # q_1 = (1, 2) is of token 1, if of any
+                for at in self.positions(statement, target, cells_at)[: None if guessed else 1]:
                     transposed = found.transposed != self.transposed
                     by_rows = self.by_rows or any(_ROW.fullmatch(str(index)) for index in target.indices)
                     cells = fit(written, self.exact[symbol].shape, at, by_rows=by_rows, transposed=transposed)
@@ -613,6 +622,26 @@ class Aligner:
                 return other
         return option
 
+    def is_given(self, statement: Statement, target: Target) -> bool:
+        """Return whether a sentence repeats a token as it is given."""
+        written = self.written(statement)
+        at = self.positions(statement, target, target.indices)[:1]
+        if "X" not in self.plan.given or written is None or not at:
+            return False
+        cells = fit(written, self.exact["X"].shape, at[0], by_rows=self.by_rows)
+        return bool(cells) and self.agreement("X", cells or {}) == 1
+
+    def itself(self, statement: Statement, option: Option, written: Table) -> Option:
+        """Return the given token in place of a step, for "token 1 is (1, 2, 3)" in a text on LayerNorm."""
+        axis = 0 if self.by_rows else 1
+        lines = {at[axis] for at in option.cells}
+        if statement.place != "prose" or "X" not in self.plan.given or len(lines) != 1:
+            return option
+        cells = fit(written, self.exact["X"].shape, tuple(lines), by_rows=self.by_rows)
+        if not cells or self.agreement("X", cells) < 1 or self.agreement(option.symbol, option.cells) > 0:
+            return option
+        return replace(option, symbol="X", cells=cells)
+
     def keep(self, statement: Statement, option: Option, target: Target, written: Table) -> None:
         self.put(statement, option.symbol, option.cells)
         if self.from_zero(target) and target.indices:
@@ -626,6 +655,7 @@ class Aligner:
         self.expressions_set_out(statement, symbol, cells)
         self.weights_set_out(statement, symbol, cells)
         self.scores_set_out(statement, symbol, cells)
+        self.raw_scores_set_out(statement, symbol)
         number = symbol[-1:]
         if self.heads > 1 and number.isdigit():
             self.context.head = int(number)
@@ -778,6 +808,17 @@ class Aligner:
             chosen = raw if unscaled and raw is not None else scores
             self.alignment.put(Placement(chosen, found, statement.line, statement.source, "factor"))
 
+    def raw_scores_set_out(self, statement: Statement, symbol: str) -> None:
+        """Place the matrix in S = 1/√3 · [78, 71; 73, 68] = …, the scores before scaling."""
+        raw = raw_of(self.exact, symbol)
+        for link in statement.terms if raw is not None and not self.alignment.answered(raw) else ():
+            factors = link.term.factors if isinstance(link.term, Product) else ()
+            arrays = [factor for factor in factors if isinstance(factor, Array)]
+            written = table(Link(link.line, "", arrays[0])) if len(arrays) == 1 and link.numeric else None
+            cells = self.fitted(raw, written) if raw is not None and written is not None else None
+            if raw is not None and cells and self.agreement(raw, cells) >= HALF:
+                self.alignment.put(Placement(raw, cells, link.line, statement.source))
+
     def operand_set_out(self, statement: Statement, symbol: str, name: str, factor: Table) -> None:
         operand = name.removesuffix("^T")
         here = factor.T if name.endswith("^T") != self.transposed else factor
@@ -883,7 +924,7 @@ class Aligner:
             best = best[:1]  # the only head's H is O
         if len(best) == 1:
             self.accept(statement, best[0], "by its size and values")
-        elif not best and len(told) == 1 and not self.alignment.answered(told[0][0]):
+        elif not best and len(told := self.closest(told, spoken)) == 1 and not self.alignment.answered(told[0][0]):
             self.accept(statement, told[0], "by the words before it and its size")
         else:
             names = ", ".join(dict.fromkeys(symbol for symbol, _, _ in best or options))
@@ -892,6 +933,14 @@ class Aligner:
                 "more than one step has its size and values" if best else "no step of its size has half of its numbers"
             )
             self.alignment.leave(statement.line, statement.source, f"{what}, and {why} ({names})")
+
+    def closest(
+        self, told: list[tuple[str, Entries, float]], spoken: Sequence[str]
+    ) -> list[tuple[str, Entries, float]]:
+        """Return the step that the words name last; "scores" alone may be those before or after scaling."""
+        if not spoken or tuple(spoken[: len(SCORES)]) == SCORES:
+            return told
+        return [option for option in told if _base(option[0]) == spoken[0]] or told
 
     def by_values(self, statement: Statement, written: Table) -> bool:
         """Place a matrix whose name cannot be meant as it is: Y for the output of a block, after that of attention."""

@@ -17,7 +17,7 @@ from typing import Any
 from glassformer.errors import GlassError
 from glassformer.exercises.exercise import Exercise
 from glassformer.exercises.grade.cells import Entries, Entry, Shape, Table, agrees, shown
-from glassformer.exercises.grade.mistakes import Hypothesis, changed, hypotheses
+from glassformer.exercises.grade.mistakes import OF_ALL_TOKENS, Hypothesis, changed, hypotheses
 from glassformer.exercises.grade.verdict import ARITHMETIC, Compared, FollowThrough, Place
 from glassformer.exercises.matrix import Matrix
 from glassformer.exercises.numbers import MASKED
@@ -263,7 +263,8 @@ class Search:
         """
         axis = 1 if self.plan.axis == "rows" else 2
         lines = sorted({place[axis] for place in self.left})[:MOST_LINES]
-        found = [m for h in tried for m in (self.mistake(h.plan, [h], lines),) if m is not None]
+        possible = [h for h in tried if h.kind.name not in OF_ALL_TOKENS]
+        found = [m for h in possible for m in (self.mistake(h.plan, [h], lines),) if m is not None]
         return max(found, key=lambda mistake: len(mistake.cells), default=None)
 
     def mistake(self, plan: Plan, made: Sequence[Hypothesis], lines: Sequence[int] = ()) -> Mistake | None:
@@ -277,7 +278,7 @@ class Search:
         if not found or (lines and len(found) < 2 and not made[0].kind.telling):
             return None
         tokens = [str(line + 1) for line, explained in by_line.items() if explained and line is not None]
-        only = f", only for token{'s' if len(tokens) > 1 else ''} {' and '.join(tokens)}" if tokens else ""
+        only = f"; this is so only for token{'s' if len(tokens) > 1 else ''} {' and '.join(tokens)}" if tokens else ""
         symbols = sorted({s for s, _, _ in found}, key=self.plan.symbols.index)
         where = " and ".join([", ".join(symbols[:-1]), symbols[-1]] if len(symbols) > 1 else symbols)
         says = " and ".join(each.kind.says for each in made)

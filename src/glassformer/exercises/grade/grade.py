@@ -13,7 +13,7 @@ from typing import Any
 from glassformer.errors import InputError
 from glassformer.exercises import library
 from glassformer.exercises.exercise import Exercise, load
-from glassformer.exercises.expression import Number, walk
+from glassformer.exercises.expression import Array, Expression, Number, Several, walk
 from glassformer.exercises.grade.accounting import Accounting, Ledger
 from glassformer.exercises.grade.align import (
     COUNTERS,
@@ -291,17 +291,21 @@ def _account(
         supposed = statement.crossed or counter or example or any(
             aside(statement) for aside in (is_hypothetical, is_parameter, is_sum_of_weights)
         )  # fmt: skip
-        if target is not None:
+        if target is not None and not isinstance(target.term, Array | Several):
             ledger.claim(target.term, statement.line, "recognised")
         for _, term in statement.given:
             ledger.claim(term, statement.line, "recognised")
         for link in statement.terms:
-            if supposed or link.struck or not link.numeric:
+            if supposed or link.struck or not (link.numeric or any(map(_is_matrix, walk(link.term)))):
                 ledger.claim(link.term, link.line, "recognised")
     entries = [] if alignment is None else [entry for each in alignment.placed for entry in each.cells.values()]
     terms = [part for entry in entries if entry.term is not None for part in walk(entry.term)]
     numbers = [part.value for part in terms if isinstance(part, Number)]
     ledger.recognise(question, {*numbers, *scales})
+
+
+def _is_matrix(term: Expression) -> bool:
+    return isinstance(term, Array) and min(term.shape) > 1
 
 
 def _scales(made: Plan) -> set[Fraction]:

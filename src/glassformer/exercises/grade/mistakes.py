@@ -286,9 +286,14 @@ _NORMS: tuple[tuple[str, str, str, Callable[[Operation], Operation], bool], ...]
      lambda op: replace(op, params={**op.params, "less": 1}), True),
     ("γ and β forgotten", "The normalised tokens are not multiplied by γ, nor is β added", "L",
      lambda op: Operation(op.symbol, "copy", op.operands[:1]), False),
-    ("β forgotten", "β is not added", "L", lambda op: replace(op, operands=op.operands[:2]), False),
+    ("β forgotten", "The shift β is not added", "L", lambda op: replace(op, operands=op.operands[:2]), False),
     ("γ forgotten", "The normalised tokens are not multiplied by γ", "L",
      lambda op: Operation(op.symbol, "add", (op.operands[0], op.operands[2])), False),
+)  # fmt: skip
+# mistakes that cannot be made for one token alone
+OF_ALL_TOKENS = frozenset(
+    ("softargmax over the wrong axis", "K not transposed", _ORDER, "future and past swapped", "A transposed",
+     "heads concatenated in the wrong order")
 )  # fmt: skip
 CATALOGUE: tuple[Kind, ...] = (
     Kind("no √d_k", "The scores are not scaled: the division by √d_k is left out", unscaled),
@@ -328,7 +333,7 @@ CATALOGUE: tuple[Kind, ...] = (
         for ends in (("", "F"), ("",), ("F",))
         for name, says, base, change, telling in _NORMS
     ),
-    Kind("e^0 taken as 0", "The exponential of 0 is 1, not 0", exponential_of_zero, telling=True),
+    Kind("e^0 taken as 0", "The exponential of 0 is taken as 0, but it is 1", exponential_of_zero, telling=True),
     *(
         Kind("an exponential left out of the sum", f"The sum that divides the exponentials has no {which} term",
              _without(position))

@@ -46,7 +46,7 @@ NAMES = _table({
     "s score scores logit logits similarity sim": SCORES,
     "dot dotproduct": RAW,
     "ŝ s̃": ("Su", "S"),
-    "a α w weight weights attn softmax probabilities probs": ("A",),
+    "a α alpha w weight weights attn softmax probabilities probs": ("A",),
     "p": ("P", "A", "X"),
     "e ε exp exponential exponentials": ("E", "S"),
     "z": ("Z", "H", "O"),
@@ -241,6 +241,8 @@ def _scores(first: Subject | None, second: Subject | None, key: Subject, scaled:
     ends = (first.indices if first else (), second.indices if second else ())
     if ends[0] == ends[1] and len(pair) == 2:
         return Subject(bases, pair, key.upper, instead=key.indices)
+    if first is not None and first.bases == ("Q",) and not ends[0] and len(ends[1]) == 1:  # q·k_1, of the only query
+        return Subject(bases, ("q", *ends[1]), key.upper, instead=key.indices)
     if ends[0] == ends[1] or not (ends[0] and ends[1]):
         return Subject(bases, key.indices, key.upper)
     return Subject(bases, pair, key.upper)
@@ -279,12 +281,12 @@ _WORDS: tuple[tuple[str, tuple[str, ...]], ...] = (
     (r"\bfinal|\bw_?o\b|w\^o|multi-?head", ("O",)),
     (r"outputs?\b|\bresult|multipl\w* (?:it |them )?(?:by|with) ?(?:(?:the )?v|[:,]|$)|times v", ("H", "O")),
     (r"soft(?:arg)?max|weights?\b|attention(?! (?:scores?|outputs?|heads?|logits?|layer|mechanism|function))", ("A",)),
-    (r"exponent", ("E",)),
+    (r"exponent|\bexp\b(?!\()", ("E",)),
     (r"(?<!row )(?<!column )(?<!weight )(?<![.\w])sums?\b(?! (?:up )?to\b)", ("Z",)),
     (r"scal(?:e|ed|ing)\b|divid", ("S", "Su")),
     (r"mask", ("S",)),
     (r"(?<!raw )(?<!unscaled )scores?\b|confusion|similarit|logits", SCORES),
-    (r"dot product|\braw\b|unscaled", RAW),
+    (r"dot product|\braw\b|unscaled|\bq ?[·*@]? ?k(?:\^?\{?\\?t(?:op)?\b|ᵀ|⊤)", RAW),
     (r"\bquer", ("Q",)),
     (r"\bkeys?\b", ("K",)),
     (r"\bvalues?\b(?! for)", ("V",)),

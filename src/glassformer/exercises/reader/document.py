@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Literal, TypeAlias
 
-from glassformer.exercises.expression import Array, Blank, Expression, Name, is_numeric, names_in
+from glassformer.exercises.expression import Array, Blank, Expression, Name, Product, is_numeric, names_in
 from glassformer.exercises.reader import symbols
 from glassformer.exercises.reader.sentences import Assigned, Sentences, noun_of
 from glassformer.exercises.reader.statements import formula, listed
@@ -268,7 +268,7 @@ _REFERENCE = re.compile(
     r"(?:section|table|figure|fig\.|chapter|version|page|eq\.|equation|task|exercise|part|v)\s*$", re.I
 )
 _EMPHASIS = re.compile(r"(?<![\w*)])\*(\w{1,20})\*(?![\w*(])")
-_DOT = re.compile(r"\b([qkQK]_?\{?\d{1,2}\}?)\s*\.\s*(?=[kqKQ]_?\{?\d)")  # q1 . k1
+_DOT = re.compile(r"\b([qkQK](?:_?\{?\d{1,2}\}?)?)\s*\.\s*(?=[kqKQ]_?\{?\d)")  # q1 . k1
 _AND = re.compile(r"(\d\.\d+),?\s+(?:and|und|et)\s+(?=[-−]?\d+\.\d)")  # 0.25, 0.06 and 0.69
 _TRANSPOSED = re.compile(r"\b([A-Z]\d?)\.T\b(?!\.)")  # Q @ K.T
 _CALL = re.compile(r"[A-Za-z]{1,12}\((?:[A-Za-z]?_?\{?\d|q$)")  # score(q1, k1)
@@ -287,6 +287,7 @@ _SIDE = (
 )
 _LEFT = re.compile(rf"^\s*({_SIDE})\s*[=≈]")
 _NEXT_LEFT = re.compile(rf"(?<=[\d\])])([ \t]+)({_SIDE})(?=\s*[=≈])")
+_PRINTED = re.compile(r"[A-Za-z]{4,12}(?: [a-z]{2,12}){0,3} \d{1,2}: ?[\[(]")  # weights of token 1: [0.4, 0.6]
 _LIST = re.compile(r"\[[^\[\]]*[\d\]][^\[\]]*[,;\s][^\[\]]*")
 
 
@@ -298,7 +299,8 @@ def scan(text: str, line: int, *, code: bool = False) -> Iterator[Event]:
     while index < len(rows):
         row = rows[index]
         here = line + index
-        assigned = [] if code or len(row) > LONGEST_SENTENCE else sentences.line(row)
+        read = len(row) <= LONGEST_SENTENCE and (not code or _PRINTED.match(row))
+        assigned = sentences.line(row) if read else []
         if assigned:
             yield from _sentence(row, here, assigned)
             index += 1
@@ -428,9 +430,7 @@ def _divided(text: str) -> str:
     One space divides them if the next equation has a left side like the first one's, with other indices.
     """
     first = _LEFT.match(text)
-    if first is None:
-        return text
-    like = re.sub(r"\d+", "0", "".join(first[1].split()))
+    like = re.sub(r"\d+", "0", "".join(first[1].split())) if first else ""
     return _NEXT_LEFT.sub(
         lambda found: f"; {found[2]}"
         if len(found[1]) > 1 or re.sub(r"\d+", "0", "".join(found[2].split())) == like else found[0],
@@ -534,7 +534,7 @@ _TABULAR = re.compile(
     r"\\(?:hline|toprule|midrule|bottomrule|centering)\b|\\cline\{[^}]{0,20}\}|\\multicolumn\{\d+\}\{[^}]{0,20}\}"
 )
 
-_TOKEN = re.compile(r"(?:(?:[Tt]oken|[Rr]ow|[Pp]osition|#)\s*)?\$?(?:[xtip]_?\{?)?(\d{1,3})\}?\$?")
+_TOKEN = re.compile(r"(?:(?:[Tt]oken|[Rr]ow|[Pp]osition|#)\s*)?\$?(?:[xytip]_?\{?)?(\d{1,3})\}?\$?")
 
 _TITLED = re.compile(r"\b(?:token|word|position)\s*(\d{1,2})\W*$", re.I)  # the title of a table of one token
 _SCALED = re.compile(r"\bscaled|\bdivided|√|sqrt", re.I)
@@ -675,6 +675,8 @@ def _vectors(head: list[_Cell], body: list[list[_Cell]]) -> list[tuple[int, str,
     for row, token in zip(body, tokens, strict=True):
         for above, cell in zip(head[1:], row[1:], strict=True):
             name = _COLUMN_NAMES.get(above.text.lower()) or above.term or noun_of(above.text)
+            if _is_dot_product(above.term):
+                name = Name("dotproduct")
             if isinstance(name, Name) and name.indices in (("i",), ("t",), ("n",)):  # q_i as the column header
                 name = Name(name.name, (), name.upper)
             vector = isinstance(cell.term, Array) and cell.term.flat and cell.number
@@ -687,6 +689,11 @@ def _vectors(head: list[_Cell], body: list[list[_Cell]]) -> list[tuple[int, str,
                 target = Name(name.name, (int(token[1]),), name.upper)
                 found.append((cell.line, f"{above.text}, {row[0].text}: {cell.text}", target, cell.term))
     return found
+
+
+def _is_dot_product(term: Expression | None) -> bool:
+    """Return whether a column header is q·k_j."""
+    return isinstance(term, Product) and [f.name for f in term.factors if isinstance(f, Name)] == ["q", "k"]
 
 
 def _formulas(rows: list[list[_Cell]], table: Table) -> None:

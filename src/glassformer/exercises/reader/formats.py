@@ -320,7 +320,9 @@ def _flow(node: _Node) -> Iterator[str]:
             yield "![image](image)"
         elif child.tag == "table":
             rows = [[" ".join("".join(_flow(cell)).split()) for cell in row.nodes] for row in _rows(child)]
-            yield f"\n\n{_markdown_table(rows)}\n\n"
+            caption = child.find("caption")
+            title = "".join(_flow(caption)).strip() if caption is not None else ""
+            yield f"\n\n{title}{' =' if title and ' ' not in title else ''}\n\n{_markdown_table(rows)}\n\n"
         elif child.tag == "pre":
             yield f"\n\n```\n{''.join(_flow(child))}\n```\n\n"
         elif child.tag not in _SKIPPED:
@@ -429,7 +431,24 @@ def _typst(data: bytes, name: str) -> str:
     text = decode(data, name)[0]
     text = re.sub(r"^(=+) ", lambda found: "#" * len(found[1]) + " ", text, flags=re.M)
     text = re.sub(r"^#(?:set|import|let|show)\b[^\n]*$|(?<!:)//[^\n]*$", "", text, flags=re.M)
-    return re.sub(r"\$([^$]+)\$", lambda found: f"${_typst_formula(found[1])}$", text)
+    return re.sub(r"\$([^$]+)\$", lambda found: f"${_typst_formula(found[1])}$", _typst_tables(text))
+
+
+def _typst_tables(text: str) -> str:
+    """Convert #table(columns: 2, [a], [b], …) to Markdown."""
+    out, at = "", 0
+    for found in re.finditer(r"#table\(", text):
+        if found.start() < at:
+            continue
+        end = _closing(text, found.end())
+        inside = re.sub(r"table\.header\(((?:\s*\[[^\[\]\n]{0,200}\]\s*,?)*)\)", r"\1", text[found.end() : end])
+        cells = [part[1:-1] for part in _split(inside, ",") if part.startswith("[")]
+        columns = re.search(r"columns:\s*(?:(\d{1,2})|\(([^()]{0,200})\)(?:\s*\*\s*(\d{1,2}))?)", inside)
+        width = 1 if columns is None else int(columns[1] or columns[3] or columns[2].count(",") + 1)
+        rows = [cells[k : k + width] for k in range(0, len(cells), max(1, width))]
+        out += f"{text[at : found.start()]}\n{_markdown_table(rows)}\n"
+        at = end + 1
+    return out + text[at:]
 
 
 def _typst_formula(text: str) -> str:
@@ -484,7 +503,7 @@ def _split(text: str, mark: str) -> list[str]:
     """Split at marks outside brackets."""
     parts, depth, start = [], 0, 0
     for at, char in enumerate(text):
-        depth += {"(": 1, "{": 1, ")": -1, "}": -1}.get(char, 0)
+        depth += {"(": 1, "{": 1, "[": 1, ")": -1, "}": -1, "]": -1}.get(char, 0)
         if char == mark and depth == 0:
             parts.append(text[start:at].strip())
             start = at + 1

@@ -24,12 +24,14 @@ _SCANNED = re.compile(r"\bQ ?KT(?=\s*=)")  # the superscript of QKᵀ is lost in
 _BINOMIAL = re.compile(r"\\[dt]?binom\{([^{}\n]{1,40})\}\{([^{}\n]{1,40})\}")  # a column of two numbers
 
 _ANGLES = re.compile(r"⟨(\s*[-+−]?[\d.]+%?(?:\s*,\s*[-+−]?[\d.]+%?)+\s*)⟩")  # the vector ⟨1, −1⟩
+_DIVIDED = re.compile(r"\((?:\s*[-+−]?[\d.]+%?\s*\|)+\s*[-+−]?[\d.]+%?\s*\)")  # the vector (1 | −1)
 _BARS = re.compile(r"(?<=[)\]])[ \t]+\|[ \t]+(?=[^\W\d_]_?\{?\d{1,2}\}?\s*[=≈])")  # q1 = (1, 1) | k1 = (2, 0)
 
 
 def usual_notation(text: str) -> str:
     """Rewrite the notations of a document; lines stay lines."""
     text = _CALLED.sub(r"\1_{\2}", _SCANNED.sub("QK^T", _CHAT.sub("", text)))
+    text = _DIVIDED.sub(lambda found: found.group().replace("|", ","), text)
     text = _BARS.sub(" ; ", _ANGLES.sub(r"(\1)", _INNER.sub(r"\1·\2", text)))
     text = _ARROW.sub(r"\1 ; ", text)
     text = _BINOMIAL.sub(r"\\begin{pmatrix} \1 \\\\ \2 \\end{pmatrix}", text)

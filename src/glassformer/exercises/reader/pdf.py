@@ -176,7 +176,9 @@ def _decimal(before: str, char: str) -> bool:
 
 
 def _render(lines: list[_Line], brackets: list[_Bracket], size: float) -> Iterator[str]:
-    runs = [run for at, line in enumerate(lines) for run in _runs(at, line, brackets)]
+    signs = [word for line in lines for word in line.words if word.text.endswith("=")]  # between rows of two matrices
+    dividers = brackets + [_Bracket(w.left, w.base - 0.9 * size, w.base + 0.9 * size) for w in signs]
+    runs = [run for at, line in enumerate(lines) for run in _runs(at, line, dividers)]
     inserted: dict[int, list[_Word]] = {}
     used: set[int] = set()
     for stack in _stacks(runs, size):

@@ -259,6 +259,10 @@ class _Line:
         if (self.is_pointed_to(at) or second or next_object) and self.state.subject is not None:
             self.point(part.index)
             return
+        if part.noun and part.text[1:2] in "_123456789" and self.parts[at + 1 : at + 2] and (
+            self.parts[at + 1].text == "=" and self.vector_at(at + 2)
+        ):  # Output of attention: o1 = (2, 1)
+            self.state.noun, self.fresh = part.noun, True
         title = at == 0 and part.noun == "query" and self.state.noun in _ROWS_OF_QUERIES and self.labels(at)
         if part.noun and not title and (not self.fresh or (part.noun != "value" and self.state.noun == "value")):
             self.state.noun = part.noun
@@ -376,6 +380,9 @@ class _Line:
 
     def assign(self, part: _Part, index: Index | None, noun: str = "") -> None:
         subject, noun = self.state.subject, noun or self.state.noun
+        before = self.parts[: self.parts.index(part)][-2:]
+        if not noun and [each.kind for each in before] == ["token", "with"] and before[1].text == "is":
+            noun = "token"  # token 1 is (1, 2, 3)
         if subject is None or not noun:
             return
         indices = (subject,) if index is None else (subject, index)
