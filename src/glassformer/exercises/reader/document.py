@@ -249,7 +249,7 @@ _COMMANDS = re.compile(
     r"url|q?quad)\b\*?(?:\{[a-z]{1,20}\})?(?:\[[^\]\n]{0,80}\])?"
 )
 _MARKER = re.compile(r"^\s*(?:>\s*)*(?:#{1,6}\s+|[-*+•]\s+|\(?(?:\d{1,2}|[a-z])[.)](?=\s|$)|\(\d{1,2}\))?\s*")
-_NUMBER = r"(?:[-+−]?\d[\d.]*(?:/\d+)?|[-−]∞)"
+_NUMBER = r"(?:[-+−]?\d[\d.]*(?:/\d+|%)?|[-−]∞)"
 _NUMBERS = re.compile(rf"^\s*[\[(|]?\s*{_NUMBER}(?:(?:\s*[,;]\s*|\s+){_NUMBER})+\s*[,;]?\s*[\])|]?\s*$")
 _RELATION = re.compile(r"=|≈|→|⇒|->|~=|\\approx|\\rightarrow|\\Rightarrow|\\to\b|≃|⟹")
 _STRONG = re.compile(
@@ -325,6 +325,7 @@ def scan(text: str, line: int, *, code: bool = False) -> Iterator[Event]:
         if block:
             lead, first = _lead(row)
             joined = "; ".join(rows[i].strip().strip("|[]()").rstrip(",;") for i in range(index + first, index + block))
+            joined = re.sub(r"%\s+", "%, ", joined)
             yield Event("formula", f"{lead}[{joined}]", here)
             index += block
             continue

@@ -103,12 +103,16 @@ def _cell(cell: Any) -> Iterator[str]:
     if cell.cell_type != "code":
         return
     yield f"```python\n{source}\n```"
-    names = [found[1] for line in source.split("\n") if (found := SHOWN.match(line))]
+    lines = source.rstrip().split("\n")
+    lines[-1] = lines[-1].rstrip("; ").rpartition(";")[2]  # Q = X*WQ; Q
+    names = [found[1] for line in lines if (found := SHOWN.match(line))]
     outputs = [text for output in cell.get("outputs", ()) if (text := _output(output))]
     printed = "\n".join(outputs)
     arrays = _arrays(printed)
     if names and len(arrays) == len(names):
         printed = "\n".join(f"{symbol} = {array}" for symbol, array in zip(names, arrays, strict=True))
+    elif len(names) == 1 and not arrays and "⎡" in printed:
+        printed = f"{names[0]} =\n{printed}"
     if printed:
         yield f"```\n{bare(printed)}\n```"
 

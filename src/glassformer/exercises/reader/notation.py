@@ -24,6 +24,7 @@ _SCANNED = re.compile(r"\bQ ?KT(?=\s*=)")  # the superscript of QKᵀ is lost in
 _BINOMIAL = re.compile(r"\\[dt]?binom\{([^{}\n]{1,40})\}\{([^{}\n]{1,40})\}")  # a column of two numbers
 
 _ANGLES = re.compile(r"⟨(\s*[-+−]?[\d.]+%?(?:\s*,\s*[-+−]?[\d.]+%?)+\s*)⟩")  # the vector ⟨1, −1⟩
+_INDEXED = re.compile(r"(?<![\w\\])([A-Za-zα])_(\d{1,2}),([ijk])(?![\w.])")  # a_1,j
 _DIVIDED = re.compile(r"\((?:\s*[-+−]?[\d.]+%?\s*\|)+\s*[-+−]?[\d.]+%?\s*\)")  # the vector (1 | −1)
 _BARS = re.compile(r"(?<=[)\]])[ \t]+\|[ \t]+(?=[^\W\d_]_?\{?\d{1,2}\}?\s*[=≈])")  # q1 = (1, 1) | k1 = (2, 0)
 
@@ -31,6 +32,7 @@ _BARS = re.compile(r"(?<=[)\]])[ \t]+\|[ \t]+(?=[^\W\d_]_?\{?\d{1,2}\}?\s*[=≈]
 def usual_notation(text: str) -> str:
     """Rewrite the notations of a document; lines stay lines."""
     text = _CALLED.sub(r"\1_{\2}", _SCANNED.sub("QK^T", _CHAT.sub("", text)))
+    text = _INDEXED.sub(r"\1_{\2,\3}", text)
     text = _DIVIDED.sub(lambda found: found.group().replace("|", ","), text)
     text = _BARS.sub(" ; ", _ANGLES.sub(r"(\1)", _INNER.sub(r"\1·\2", text)))
     text = _ARROW.sub(r"\1 ; ", text)

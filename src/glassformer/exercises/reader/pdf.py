@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
+from itertools import pairwise
 from statistics import median
 from typing import Any
 
@@ -200,10 +201,16 @@ def _render(lines: list[_Line], brackets: list[_Bracket], size: float) -> Iterat
             continue  # pieces of a bracket
         *words, last = line.words
         if words and _EQUATION.fullmatch(last.text) and last.left - words[-1].right > 1.5 * size:
-            yield " ".join(word.text for word in words)
+            yield _spaced(words, size)
             yield last.text  # the number of the equation
         else:
-            yield " ".join(word.text for word in line.words)
+            yield _spaced(line.words, size)
+
+
+def _spaced(words: list[_Word], size: float) -> str:
+    """Join the words of a line; two spaces divide a matrix from an equation that stands apart."""
+    gaps = ["  " if a.text.startswith("[[") and b.left - a.right > 1.5 * size else " " for a, b in pairwise(words)]
+    return "".join(word.text + gap for word, gap in zip(words, [*gaps, ""], strict=True))
 
 
 def _without_brackets(line: _Line, matrix: _Word) -> None:

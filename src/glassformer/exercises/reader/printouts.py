@@ -18,14 +18,14 @@ _PROMPT = re.compile(
 )
 _IN, _OUT = re.compile(r"^\s*In\s*\[\d*\]:(.*)$"), re.compile(r"^\s*Out\s*\[\d*\]:(.*)$")
 SHOWN = re.compile(
-    r"^[ \t]*(?:(?:print|display|disp|show)\(\s*)?([A-Za-z]\w{0,20})(?:\.round\(\d*\))?[ \t]*\)?[ \t]*;?[ \t]*$"
+    r"^[ \t]*(?:(?:print|display|disp|show)\(\s*)?([A-Za-z]\w{0,20})(?:\.(?:round|evalf|n)\(\d*\))?[ \t]*\)?[ \t]*;?[ \t]*$"
 )
 _MATLAB = re.compile(
     r"^[ \t]*([A-Za-z]\w{0,20})[ \t]*=[ \t]*\n[ \t]*\n((?:[ \t]*1\.0e[+-]\d+[ \t]*\*[ \t]*\n[ \t]*\n)?)(?=[ \t]*[-\d])",
     re.M,
 )
 _NESTED = re.compile(r"^[ \t]*([A-Za-z]\w{0,20})[ \t]*[:=][ \t]*\n(?=[ \t]*\[\s?\[)", re.M)
-_NUMBER = r"(?:[-+−]?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][-+]?\d{1,3})?(?:/\d+)?|[-−]∞)"
+_NUMBER = r"(?:[-+−]?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][-+]?\d{1,3})?(?:/\d+|%)?|[-−]∞)"
 _INFINITY = re.compile(
     r"(?<![\w.])[-−]\s?(?:(?:np|math|torch|numpy)\.)?(?:inf|Inf|INF|Infinity|oo)\b|float\(['\"]-inf['\"]\)"
 )
@@ -172,10 +172,12 @@ def _julia(lines: list[str]) -> None:
 
 def _frames(lines: list[str]) -> None:
     """Rewrite tables of text, with or without a header of column names, whose rows begin with their name."""
+    known: set[tuple[str, ...]] = set()  # the names of the rows of earlier tables
     for at, line in enumerate(lines[:-1]):
         heads = line.split()
         titled = line.rstrip().endswith((":", "="))
-        if not titled and (len(heads) < 2 or not (line[:1].isspace() or lines[at + 1].split()[:1] == heads[:1])):
+        headed = len(heads) > 1 and (line[:1].isspace() or lines[at + 1].split()[:1] == heads[:1])
+        if not titled and not headed and (not known or len(heads) > 3 or any(char.isdigit() for char in line)):
             continue
         if _FRAME_ROW.match(line[:2000]) and not line[:1].isspace():
             continue
@@ -185,7 +187,7 @@ def _frames(lines: list[str]) -> None:
         if len(rows) < 2 or len({len(row.split()) for row in cells}) > 1:
             continue
         numbered = all(_ROW_NAME.fullmatch(name) for name in names) and _counted([name[1:] for name in names])
-        if titled and numbered:
+        if (titled and numbered) or (not headed and tuple(names) in known):
             lines[start : start + len(rows)] = cells
             continue
         if len(cells[0].split()) != len(heads) or not (line[:1].isspace() or heads == names):
@@ -195,6 +197,7 @@ def _frames(lines: list[str]) -> None:
             if title:
                 lines[at - 1] = ""
             lines[at : at + 1 + len(rows)] = [title, *cells]
+            known.add(tuple(names))
 
 
 def _counted(names: list[str]) -> bool:
