@@ -160,10 +160,23 @@ def _accounted(grade: Grade) -> Iterator[str]:
     counts = grade.accounting
     if counts.total:
         yield (
-            f"Of the {_number(counts.total, 'number')} in your text {counts.graded} are graded, {counts.arithmetic} "
-            f"checked as arithmetic, {counts.recognised} recognised as given data, labels or indices, "
+            f"Of the {_number(counts.total, 'number')} in your text {counts.graded} are graded{_difference(grade)}, "
+            f"{counts.arithmetic} checked as arithmetic, {counts.recognised} recognised as given data, labels or indices, "
             f"{counts.unread} unread."
         )
+
+
+def _difference(grade: Grade) -> str:
+    """Say why the numbers graded in the text are not as many as the cells that were written."""
+    given = [cell.given for cell in grade.cells if cell.given is not None]
+    if not given or len(given) == grade.accounting.graded:
+        return ""
+    several = [len(re.findall(r"\d+(?:\.\d+)?|\.\d+", text)) for text in given]
+    reasons = ["one such as 1/2 is two numbers"] if max(several) > 1 else []
+    reasons += ["-∞ is none"] if min(several) == 0 else []
+    reasons += ["some are written more than once"] if grade.accounting.graded > sum(several) else []
+    reasons += ["some stand for several"] if grade.accounting.graded < sum(several) else []
+    return f" (for {len(given)} answers: {_and(reasons)})" if reasons else ""
 
 
 def _absent(grade: Grade) -> Iterator[str]:
