@@ -177,3 +177,18 @@ def test_the_first_token_in_a_sentence() -> None:
     found = grade(library.get("four-tokens"), read(text, "a.txt"))
     right = [(cell.symbol, cell.row) for cell in found.cells if cell.verdict == "right"]
     assert right == [("S", 1)] * 4 + [("A", 1)] * 4
+
+
+def test_a_slip_for_some_tokens_only_is_said_to_be_so() -> None:
+    text = "QKt: [[2, 1, 2], [2, 2, 3]]\nS: [[1.4142, 0.7071, 1.4142], [2, 2, 3]]"
+    (mistake,) = grade(library.get("cross"), read(text, "a.yaml")).mistakes
+    assert (mistake.name, mistake.where) == ("no √d_k", "S")
+    assert "only for token 2" in mistake.why
+    assert mistake.cells == {("S", 1, 0), ("S", 1, 1), ("S", 1, 2)}
+
+
+def test_one_number_of_a_token_does_not_show_a_slip() -> None:
+    """2 for √2 in one cell, where the others of its row are scaled: no row was left unscaled."""
+    text = "QKt: [[2, 1, 2], [2, 2, 3]]\nS: [[1.4142, 0.7071, 1.4142], [2, 1.4142, 2.1213]]"
+    (mistake,) = grade(library.get("cross"), read(text, "a.yaml")).mistakes
+    assert mistake.name == "one arithmetic mistake in one cell"

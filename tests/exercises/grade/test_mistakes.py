@@ -83,6 +83,34 @@ def test_order_of_products() -> None:
     assert any(v["Q"] == v["X"] @ v["WQ"].T for v in values)
 
 
+def test_layer_norm() -> None:
+    exercise = library.get("layernorm")
+    right = evaluate(plan(exercise), EXACT)
+    for wrong in made_with(exercise, "variance divided by d − 1"):
+        assert [row[0] for row in wrong["var"]] == [Exact(1), Exact(3)]
+    for wrong in made_with(exercise, "β forgotten"):
+        assert wrong["L"][0, 2] == right["N"][0, 2]
+    for wrong in made_with(exercise, "γ forgotten"):
+        assert wrong["L"][1, 1] == right["N"][1, 1]
+
+
+def test_biases() -> None:
+    exercise = library.get("block")
+    values = made_with(exercise, "a bias forgotten")
+    assert any(v["Q1"] == v["X"] @ v["WQ1"] for v in values)
+    assert any(v["F1"] == v["N"] @ v["W1"] and v["F"] == v["G"] @ v["W2"] for v in values)
+
+
+def test_exponentials() -> None:
+    exercise = library.get("patches")
+    right = evaluate(plan(exercise), EXACT)
+    (zero,) = made_with(exercise, "e^0 taken as 0")
+    assert zero["E"][0, 2] == 0
+    assert zero["E"][0, 1] == right["E"][0, 1]
+    sums = [wrong["Z"][2, 0] for wrong in made_with(exercise, "an exponential left out of the sum")]
+    assert right["Z"][2, 0] - right["E"][2, 3] in sums
+
+
 @pytest.mark.parametrize("name", library.names())
 def test_hypotheses_change_something_and_say_where(name: str) -> None:
     exercise = library.get(name)

@@ -149,3 +149,10 @@ def test_steps_that_are_right_are_named_and_not_repeated() -> None:
     report = grade(exercise, read(render(solve(exercise), "markdown"))).render()
     assert "Well done" in report
     assert "Step by step" not in report
+
+
+def test_the_numbers_graded_and_the_answers_are_reconciled() -> None:
+    text = "$S = \\begin{bmatrix} 1 & -\\infty & -\\infty \\\\"
+    text += " 2 & 2 & -\\infty \\\\ 3 & 2 & 5 \\end{bmatrix}$\n\n$a_2 = (1/2, 1/2, 0)$\n"
+    said = " ".join(str(grade(library.get("causal"), read(text, "a.md"))).split())
+    assert "11 are graded (for 12 answers: one such as 1/2 is two numbers and -∞ is none)" in said

@@ -54,6 +54,18 @@ def test_pdf_with_a_text_layer(tmp_path: Path) -> None:
     assert "0.5344" in found.values()
 
 
+def test_matrices_without_brackets_on_one_line_of_a_pdf(tmp_path: Path) -> None:
+    """The names stand between the rows, and no bracket has a character of its own."""
+    figure = Figure()
+    for name, left, rows in (("Q", 0.1, ((1, 0), (4, 2))), ("K", 0.4, ((0, 3), (1, 5)))):
+        figure.text(left, 0.8, f"{name} =")
+        for i, row in enumerate(rows):
+            for j, number in enumerate(row):
+                figure.text(left + 0.08 + 0.05 * j, 0.815 - 0.03 * i, str(number))
+    figure.savefig(tmp_path / "work.pdf")
+    assert said(read_file(tmp_path / "work.pdf")) == {"Q": "[1, 0; 4, 2]", "K": "[0, 3; 1, 5]"}
+
+
 def test_matrices_of_a_pdf_made_with_latex() -> None:
     """samples/matrices.pdf is samples/matrices.tex: tall brackets, matrices side by side, column vectors, fractions."""
     found = said(read_file(Path(__file__).parent.parent / "samples" / "matrices.pdf"))

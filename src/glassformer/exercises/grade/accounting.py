@@ -40,8 +40,8 @@ _ROOT = re.compile(
 )
 # properties of every softargmax: the rows sum to 1, each weight is between 0 and 1
 _UNITY = re.compile(
-    r"\b(?:sums?|add(?:s|ing)?(?: up)?|summ(?:e|iert sich|ieren sich)|somma|suma|somme|total)\s+(?:up\s+)?(?:to|auf|zu|a|is|=)?\s*"
-    r"(?:exactly|nearly|approximately|about|always)?\s*$|\bbetween\s+(?:0\s+and\s+)?$",
+    r"\b(?:sums?|add(?:s|ing)?(?: up)?|summ(?:e|iert sich|ieren sich)|somma|suma|somme|total)\s+"
+    r"(?:up\s+)?(?:to|auf|zu|a|is|=)?\s*(?:exactly|nearly|approximately|about|always)?\s*$|\bbetween\s+(?:0\s+and\s+)?$",
     re.I,
 )
 _OVER_ROOT = re.compile(r"^\s*/\s*(?:√|\\?sqrt)")  # 1/√d_k
@@ -49,7 +49,8 @@ _TITLED = re.compile(r"(?:^|[\s({\[,;:–—])([A-ZÀ-Þ][\w'’-]+)\s+$")  # Au
 # keyword arguments and subscripts of code: softmax(S, dim=-1), heads[-1], A[0, :]
 _CODE = re.compile(
     r"\b(?:axis|dim|keepdims?|ddof|decimals|precision|digits)\s*=\s*[-−]?$|[A-Za-z]\w*\[(?:[-\d]*[:,]\s*)?[-−]?$"
-    r"|\b(?:sum|mean|max|min|softmax|cat|round)\([^=\n]*,\s*[-−]?$|\w\.(?:sum|mean|max|min|softmax|round)\([-−]?$"
+    r"|\b(?:sum|mean|max|min|softmax|cat|round)\([^=\n]*,\s*[-−]?$|\w\.(?:sum|mean|max|min|softmax|round|evalf)\([-−]?$"
+    r"|\brange\([\d, ]{0,12}$|\{\w{1,10} ?[+-] ?$|\{\w{1,10}:\.$"
 )
 _ADDRESS = re.compile(r"(?:\b(?:https?|file)://|www\.|\w@)\S*$|^Page header or footer:.*$")
 _UNIT = re.compile(

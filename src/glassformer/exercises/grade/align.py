@@ -194,7 +194,8 @@ _SUPPOSED = re.compile(
     r"whenever|provided)\b|\be\.g\.)[\s,:]*(?:that|we have|we had|the weights were|\w+ were|\w+ was)?[\s,:]*$", re.I
 )
 _EXAMPLE = re.compile(
-    r"\b(?:for example|for instance|such as|suppose|imagine|would (?:be|give)|for comparison|zum beispiel|per esempio|par exemple|por ejemplo)\b[^.!?]*$"
+    r"\b(?:for example|for instance|such as|suppose|imagine|would (?:be|give)|for comparison|"
+    r"zum beispiel|per esempio|par exemple|por ejemplo)\b[^.!?]*$"
     r"|\be\.g\.[^.!?]*$",
     re.I,
 )
@@ -202,12 +203,14 @@ _SUMS = re.compile(
     r"\b(?:row|column|weight)s?[- ]?sums?\b|\bsums?\s+(?:of|over|up to|to)\b|\bzeilensummen?\b|\.sum\b", re.I
 )
 _DECLARED = re.compile(
-    r"\b(?:tokens?|words?|sentence|inputs?)\s*(?:are|is|:|=)\s*([^\n.(]+)|\btokens ((?:[^\W\d_]+, ?){1,20}[^\W\d_]+)", re.I
+    r"\b(?:tokens?|words?|sentence|inputs?)\s*(?:are|is|:|=)\s*([^\n.(]+)"
+    r"|\btokens ((?:[^\W\d_]+, ?){1,20}[^\W\d_]+)", re.I
 )
 _WIDTHS = ("d_k", "dk")
 PRONOUNS = ("it", "es", "il", "elle", "esso")
 _SIGN = re.compile(r".|\\[A-Za-z]+")  # a lone sign such as \cdot in LayerNorm(\cdot)
-_CODE = re.compile(r"[@.]|\w\(\)|\w+\([A-Za-z]+\)|\w=(?:True|False|None)\b| for \w+ in ")  # Q @ K.T, S.softmax(), exp(S)
+# Q @ K.T, S.softmax(), exp(S)
+_CODE = re.compile(r"[@.]|\w\(\)|\w+\([A-Za-z]+\)|\w=(?:True|False|None)\b| for \w+ in ")
 _ROW = re.compile(r"row (\d+)")  # the index of "row 2" in a sentence
 MOST_TOKENS = 12
 OTHER = 100  # the rank of a name's second meaning

@@ -261,8 +261,9 @@ class Search:
 
         It must explain at least two numbers, unless one number tells it.
         """
-        axis = 1 if self.plan.axis == "rows" else 2
-        lines = sorted({place[axis] for place in self.left})[:MOST_LINES]
+        axis = 0 if self.plan.axis == "rows" else 1
+        places = ((i, j) for _, i, j in self.left)
+        lines = sorted({at[axis] for at in places})[:MOST_LINES]
         possible = [h for h in tried if h.kind.name not in OF_ALL_TOKENS]
         found = [m for h in possible for m in (self.mistake(h.plan, [h], lines),) if m is not None]
         return max(found, key=lambda mistake: len(mistake.cells), default=None)

@@ -36,6 +36,7 @@ from glassformer.exercises.grade.rubric import (
     tolerate,
 )
 from glassformer.exercises.grade.verdict import Compared, FollowThrough, Place, Verdict, Verdicts, exact_values
+from glassformer.exercises.grade.vocabulary import subject
 from glassformer.exercises.plan import Plan, plan
 from glassformer.exercises.printers.text import label
 from glassformer.exercises.reader import (
@@ -288,7 +289,11 @@ def _account(
         target = statement.target
         counter = target is not None and target.is_name and target.name in COUNTERS
         example = alignment is not None and statement in alignment.supposed
-        supposed = statement.crossed or counter or example or any(
+        named = subject(target.term) if target is not None else None
+        weights = named is not None and alignment is not None and named.bases[0][0] in "Wb" and any(
+            symbol.startswith(named.bases[0]) for symbol in alignment.given
+        )  # fmt: skip
+        supposed = statement.crossed or counter or example or weights or any(
             aside(statement) for aside in (is_hypothetical, is_parameter, is_sum_of_weights)
         )  # fmt: skip
         if target is not None and not isinstance(target.term, Array | Several):

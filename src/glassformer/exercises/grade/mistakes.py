@@ -16,6 +16,7 @@ from glassformer.exercises.numbers import Exact
 from glassformer.exercises.plan import Operation, Plan
 
 Edit = Callable[[Plan, Exercise, Sequence[str]], "Plan | None"]
+MOST_TERMS = 6  # of a sum of exponentials, each of which may have been left out
 BEFORE = "°"  # a step that a mistake inserts: A° is A before masking
 
 
@@ -239,8 +240,8 @@ def weights_turned(plan: Plan, exercise: Exercise, heads: Sequence[str]) -> Plan
 def _unbiased(bases: Sequence[str]) -> Edit:
     def edit(plan: Plan, exercise: Exercise, heads: Sequence[str]) -> Plan | None:
         symbols = [s for base in bases for s in _present(plan, base, heads if base in ("Q", "K", "V") else [""])]
-        edits = [replace(plan[s], op="matmul", operands=plan[s].operands[:2]) for s in symbols if plan[s].op == "linear"]
-        return _with(plan, edits)
+        biased = [plan[s] for s in symbols if plan[s].op == "linear"]
+        return _with(plan, [replace(op, op="matmul", operands=op.operands[:2]) for op in biased])
 
     return edit
 
@@ -322,7 +323,7 @@ CATALOGUE: tuple[Kind, ...] = (
     Kind("softargmax forgotten", "The scores are taken as the weights", no_softargmax),
     Kind("A transposed", "The weights are used transposed when V is multiplied", weights_turned),
     Kind("residual forgotten", "The tokens are not added to the output of attention", _copy("R", 1), False),
-    Kind("residual forgotten", "The tokens are not added to the output of the feed-forward layer", _copy("RF", 1), False),
+    Kind("residual forgotten", "The tokens are not added to the feed-forward output", _copy("RF", 1), False),
     Kind("ReLU forgotten", "Negative numbers pass through the ReLU", _copy("G", 0), False),
     *(
         Kind("a bias forgotten", f"The bias of {', '.join(bases)} is not added", _unbiased(bases), len(bases) == 1)
@@ -335,8 +336,7 @@ CATALOGUE: tuple[Kind, ...] = (
     ),
     Kind("e^0 taken as 0", "The exponential of 0 is taken as 0, but it is 1", exponential_of_zero, telling=True),
     *(
-        Kind("an exponential left out of the sum", f"The sum that divides the exponentials has no {which} term",
-             _without(position))
-        for position, which in enumerate(("first", "second", "third", "fourth", "fifth", "sixth"))
+        Kind("an exponential left out of the sum", "The sum of the exponentials lacks one of them", _without(k))
+        for k in range(MOST_TERMS)
     ),
 )  # fmt: skip

@@ -161,8 +161,8 @@ def _accounted(grade: Grade) -> Iterator[str]:
     if counts.total:
         yield (
             f"Of the {_number(counts.total, 'number')} in your text {counts.graded} are graded{_difference(grade)}, "
-            f"{counts.arithmetic} checked as arithmetic, {counts.recognised} recognised as given data, labels or indices, "
-            f"{counts.unread} unread."
+            f"{counts.arithmetic} checked as arithmetic, {counts.recognised} recognised as given data, labels or "
+            f"indices, {counts.unread} unread."
         )
 
 

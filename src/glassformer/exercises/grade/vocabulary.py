@@ -79,7 +79,7 @@ NAMES = _table({
 # parameters, not results: recognized and ignored
 PARAMETERS = frozenset(
     ["d", "d_k", "d_v", "d_q", "d_m", "d_h", "d_{model}", "d_{head}", "dk", "dv", "n", "n_{heads}", "num_{heads}",
-     "h", "N", "T", "L", "m", "k", "ε"]
+     "h", "N", "T", "L", "m", "k", "ε", "β", "beta"]
 )  # fmt: skip
 _LABELS = ("head", "h", "masked", "scaled", "final")  # words among indices
 _FUNCTIONS = {

@@ -445,7 +445,7 @@ def _typst_tables(text: str) -> str:
         if found.start() < at:
             continue
         end = _closing(text, found.end())
-        inside = re.sub(r"table\.header\(((?:\s*\[[^\[\]\n]{0,200}\]\s*,?)*)\)", r"\1", text[found.end() : end])
+        inside = re.sub(r"table\.header\(((?:\s*\[[^\[\]\n]{0,200}\](?:\s*,)?)*)\s*\)", r"\1", text[found.end() : end])
         cells = [part[1:-1] for part in _split(inside, ",") if part.startswith("[")]
         columns = re.search(r"columns:\s*(?:(\d{1,2})|\(([^()]{0,200})\)(?:\s*\*\s*(\d{1,2}))?)", inside)
         width = 1 if columns is None else int(columns[1] or columns[3] or columns[2].count(",") + 1)

@@ -18,7 +18,8 @@ _PROMPT = re.compile(
 )
 _IN, _OUT = re.compile(r"^\s*In\s*\[\d*\]:(.*)$"), re.compile(r"^\s*Out\s*\[\d*\]:(.*)$")
 SHOWN = re.compile(
-    r"^[ \t]*(?:(?:print|display|disp|show)\(\s*)?([A-Za-z]\w{0,20})(?:\.(?:round|evalf|n)\(\d*\))?[ \t]*\)?[ \t]*;?[ \t]*$"
+    r"^[ \t]*(?:(?:print|display|disp|show)\(\s*)?([A-Za-z]\w{0,20})(?:\.(?:round|evalf|n)\(\d*\))?"
+    r"[ \t]*\)?[ \t]*;?[ \t]*$"
 )
 _MATLAB = re.compile(
     r"^[ \t]*([A-Za-z]\w{0,20})[ \t]*=[ \t]*\n[ \t]*\n((?:[ \t]*1\.0e[+-]\d+[ \t]*\*[ \t]*\n[ \t]*\n)?)(?=[ \t]*[-\d])",
