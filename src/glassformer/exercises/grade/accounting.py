@@ -114,6 +114,8 @@ class Ledger:
             starts.append(starts[-1] + len(line) + 1)
         self.starts = starts
         self.places = [(found.start(), found.end(), found.group()) for found in NUMBER.finditer(text)]
+        self.line = [bisect_left(starts, start + 1) for start, _, _ in self.places]
+        self.labels: dict[int, bool] = {}
         self.owner: list[str | None] = [None] * len(self.places)
         self.pairs = frozenset(self.indices_of_pairs())
         self.by_value: dict[Fraction, list[int]] = {}
@@ -121,7 +123,7 @@ class Ledger:
             self.by_value.setdefault(Fraction(number), []).append(k)
 
     def line_of(self, k: int) -> int:
-        return bisect_left(self.starts, self.places[k][0] + 1)
+        return self.line[k]
 
     def claim(self, term: Expression, line: int, owner: str) -> None:
         """Claim all numbers of a term located at `line` or soon after it."""
@@ -164,6 +166,11 @@ class Ledger:
 
     def is_label(self, k: int) -> bool:
         """Return whether a whole number directly follows a word such as "query" or "row"."""
+        if k not in self.labels:
+            self.labels[k] = self._is_label(k)
+        return self.labels[k]
+
+    def _is_label(self, k: int) -> bool:
         start, end, number = self.places[k]
         if "." in number:
             return False
