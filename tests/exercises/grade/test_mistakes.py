@@ -101,6 +101,12 @@ def test_biases() -> None:
     assert any(v["F1"] == v["N"] @ v["W1"] and v["F"] == v["G"] @ v["W2"] for v in values)
 
 
+def test_residuals() -> None:
+    values = made_with(library.get("block"), "residual forgotten")
+    assert [v["R"] == v["O"] for v in values] == [True, False]
+    assert [v["RF"] == v["F"] for v in values] == [False, True]
+
+
 def test_exponentials() -> None:
     exercise = library.get("patches")
     right = evaluate(plan(exercise), EXACT)

@@ -191,11 +191,10 @@ _PER_TOKEN = ("Z", "mu", "var", "muF", "varF")  # one number for each token
 COUNTERS = ("i", "j", "t", "n", "k", "l", "m", "s")
 _SUPPOSED = re.compile(
     r"(?:\b(?:if|suppose|supposing|assume|assuming|imagine|say|for example|for instance|e\.g\.|such as|z\.\s?B\.|"
-    r"whenever|provided)\b|\be\.g\.)[\s,:]*(?:that|we have|we had|the weights were|\w+ were|\w+ was)?[\s,:]*$", re.I
+    r"whenever|provided|for comparison)\b|\be\.g\.)[\s,:]*(?:that|with|we have|we had|the weights were|\w+ were|\w+ was)?[\s,:]*$", re.I
 )
 _EXAMPLE = re.compile(
-    r"\b(?:for example|for instance|such as|suppose|imagine|would (?:be|give)|for comparison|"
-    r"zum beispiel|per esempio|par exemple|por ejemplo)\b[^.!?]*$"
+    r"\b(?:for example|for instance|such as|suppose|imagine|zum beispiel|per esempio|par exemple|por ejemplo)\b[^.!?]*$"
     r"|\be\.g\.[^.!?]*$",
     re.I,
 )
@@ -1168,7 +1167,7 @@ def is_hypothetical(statement: Statement) -> bool:
 def goes_on(statement: Statement) -> bool:
     """Return whether an unnamed value belongs to the sentence of the one before: (0.2, 0.8) would become (0.2, 0)."""
     same = bool(statement.words) and re.search(r"[.!?:]", statement.words) is None
-    return same and statement.target is None and statement.place == "inline"
+    return same and statement.target is None and statement.place in ("inline", "prose")
 
 
 def _items(term: Expression) -> tuple[Expression, ...]:

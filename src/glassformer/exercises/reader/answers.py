@@ -232,9 +232,10 @@ _COLUMNS = {"symbol": "symbol", "name": "symbol", "quantity": "symbol", "row": "
             "col": "column", "j": "column", "value": "value", "given": "value", "answer": "value"}  # fmt: skip
 _NUMBER = re.compile(r"\s*(?:[-+−]?[\d.]|[-−](?:∞|inf))", re.I)
 _ASIDE_IN_TITLE = re.compile(r"\s\(([^()]*(?:\([^()]*\))?[^()]*)\)$")
-# token 1, x_2, pos 0, patch 3; under a title of its own also words: "drink", "top left"
-_ROW_LABEL = re.compile(r"(?:(?:[^\W\d_]{2,15}|x|t|#)\s*_?)?\d{1,3}\.?", re.I)
-_WORDS = re.compile(r"[^\W\d_]{3,20}(?:[ -][^\W\d_]{1,20}){0,3}")
+_ROW_LABEL = re.compile(r"(?:(?:tokens?|rows?|words?|positions?|quer(?:y|ies)|x|t|#)\s*_?)?\d{1,3}\.?", re.I)
+# names of tokens: pos 0, patch 3; under a title of its own also words alone: drink, top left
+_TOKEN_NAME = re.compile(r"([^\W\d_]{3,20}(?:[ -][^\W\d_]{1,20}){0,3})( \d{1,3})?")
+_QUANTITY = re.compile(r"heads?|kopf|out|resid|sigma|gamma|alpha|beta|concat|final|norm|matri|layer|ffn", re.I)
 Row = tuple[int, list[str]]
 
 
@@ -371,7 +372,7 @@ def _blocks(found: Answers, rows: list[Row]) -> None:
         numeric = any(_NUMBER.match(cell) for cell in row[1:]) or (bool(row) and bool(_NUMBER.match(row[0])))
         labelled = numeric and (not _NUMBER.match(row[0])) and symbol is not None and (
             headed or not row[0] or (bool(_ROW_LABEL.fullmatch(row[0])) and not _is_vector(row[0]))
-            or (alone and _names_a_row(row[0]))
+            or _names_a_token(row[0], alone)
         )  # fmt: skip
         same = numeric and symbol is not None and row[0] == symbol.text and len(row) > 1
         starts = bool(row) and not _NUMBER.match(row[0]) and not labelled and not same
@@ -396,9 +397,12 @@ def _blocks(found: Answers, rows: list[Row]) -> None:
             body.append(tuple(found.scalar(Scalar(cell, line)) for cell in values))
 
 
-def _names_a_row(label: str) -> bool:
-    """Return whether words are the name of a token, not of a quantity: drink, top left."""
-    return _WORDS.fullmatch(label) is not None and label.lower() not in symbols.FUNCTIONS and noun_of(label) is None
+def _names_a_token(label: str, alone: bool) -> bool:
+    """Return whether a label is the name of a token, not of a quantity; without a number only if its title is alone."""
+    found = _TOKEN_NAME.fullmatch(label)
+    if found is None or not (found[2] or alone) or _QUANTITY.match(label):
+        return False
+    return found[1].lower() not in symbols.FUNCTIONS and noun_of(found[1]) is None
 
 
 def _is_vector(label: str) -> bool:
