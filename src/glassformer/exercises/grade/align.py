@@ -191,7 +191,8 @@ _PER_TOKEN = ("Z", "mu", "var", "muF", "varF")  # one number for each token
 COUNTERS = ("i", "j", "t", "n", "k", "l", "m", "s")
 _SUPPOSED = re.compile(
     r"(?:\b(?:if|suppose|supposing|assume|assuming|imagine|say|for example|for instance|e\.g\.|such as|z\.\s?B\.|"
-    r"whenever|provided|for comparison)\b|\be\.g\.)[\s,:]*(?:that|with|we have|we had|the weights were|\w+ were|\w+ was)?[\s,:]*$", re.I
+    r"whenever|provided|for comparison)\b|\be\.g\.)[\s,:]*"
+    r"(?:that|with|we have|we had|the weights were|\w+ were|\w+ was)?[\s,:]*$", re.I
 )
 _EXAMPLE = re.compile(
     r"\b(?:for example|for instance|such as|suppose|imagine|zum beispiel|per esempio|par exemple|por ejemplo)\b[^.!?]*$"
