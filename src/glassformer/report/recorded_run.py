@@ -18,7 +18,7 @@ from glassformer.report.inputs import Inputs
 from glassformer.report.model import Change, Look
 from glassformer.report.views import Report
 
-EMPTY = {"kind": "none", "says": "answered is not part of a trace", "text": "", "options": []}
+EMPTY = {"kind": "none", "heading": "The answer is not part of a trace", "text": "", "options": []}
 
 
 class RecordedRun(Look):

@@ -22,7 +22,7 @@ EVERY = 0.4  # seconds of audio between two looks at the map
 _open = 0
 
 
-class Listening:
+class LiveTranscript:
     """One recording as it comes in."""
 
     def __init__(self, model: Any, rate: int, seconds: float) -> None:
@@ -34,15 +34,15 @@ class Listening:
 
         self.model, self.limit = model, seconds
         recognizer = recognizer_config(model)
-        self.ear, self.reader = CTCStream(model, recognizer), word_decoder(recognizer)
-        self.resampler = Resampler(rate, self.ear.rate)
+        self.stream, self.decoder = CTCStream(model, recognizer), word_decoder(recognizer)
+        self.resampler = Resampler(rate, self.stream.rate)
         self.path = list(lens.layers(model))[-1]
         self.waves: list[Any] = []
         self.rows, self.looked = 0, 0.0
 
     @property
-    def heard(self) -> float:
-        return sum(len(wave) for wave in self.waves) / self.ear.rate
+    def seconds(self) -> float:
+        return sum(len(wave) for wave in self.waves) / self.stream.rate
 
     def feed(self, data: bytes | None) -> dict[str, Any]:
         """A piece of samples; None ends the recording."""
@@ -52,24 +52,24 @@ class Listening:
         with torch.inference_mode():
             if data is None:
                 wave = self.resampler.finish()
-                rows = [*self.ear.feed(wave), *self.ear.finish()]
+                rows = [*self.stream.feed(wave), *self.stream.finish()]
             else:
                 wave = self.resampler.feed(torch.from_numpy(np.frombuffer(data, "<f4").copy()).clamp(-1, 1))
-                rows = self.ear.feed(wave)
+                rows = self.stream.feed(wave)
             self.waves.append(wave)
-            if self.heard > self.limit:
+            if self.seconds > self.limit:
                 raise InputError(f"the recording takes more than {self.limit:g} seconds", "start again")
-            words = [word for each in rows for word in self.reader.feed(each)]
+            words = [word for each in rows for word in self.decoder.feed(each)]
             if data is None:
-                words += self.reader.finish(self.ear.samples / self.ear.rate)
+                words += self.decoder.finish(self.stream.samples / self.stream.rate)
             answer: dict[str, Any] = {
-                "heard": round(self.heard, 2),
+                "seconds": round(self.seconds, 2),
                 "words": [{"text": w.text, "start": w.start, "end": w.end, "known": w.known} for w in words],
-                "pending": "" if data is None else self.reader.pending,
+                "pending": "" if data is None else self.decoder.pending,
                 "end": data is None,
             }
-            if data is None or self.heard - self.looked >= EVERY:
-                self.looked = self.heard
+            if data is None or self.seconds - self.looked >= EVERY:
+                self.looked = self.seconds
                 answer |= self._grown()
         return answer
 
@@ -123,7 +123,7 @@ async def live(socket: WebSocket) -> None:
         recognizer = await loop.run_in_executor(
             models.threads,
             models.imported,
-            lambda: Listening(models.model("listener"), rate, models.limits.audio_seconds),
+            lambda: LiveTranscript(models.model("listener"), rate, models.limits.audio_seconds),
         )
         while True:
             message = await asyncio.wait_for(socket.receive(), 30)

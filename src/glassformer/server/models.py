@@ -352,7 +352,7 @@ async def on_paper(id: Id, body: RowAt, models: Known, request: Request) -> dict
 @router.get("/clips")
 async def clips(models: Known, request: Request) -> list[dict[str, str]]:
     """Recordings that come with Glassformer."""
-    return await models.run(request, lambda: [{"name": path.stem, "says": says} for path, says in _clips()])
+    return await models.run(request, lambda: [{"name": path.stem, "text": text} for path, text in _clips()])
 
 
 @router.get("/clips/{name}", responses={200: {"content": {"audio/flac": {}}}}, response_class=Response)
@@ -374,5 +374,5 @@ def _clips() -> list[tuple[FilePath, str]]:
 
     folder = unpack("asterisk-en")
     rows = [line.split("\t") for line in (folder / "test.tsv").read_text(encoding="utf-8").splitlines()[1:]]
-    good = [(folder / path, says) for path, says in rows if 20 <= len(says) <= 90 and (folder / path).is_file()]
+    good = [(folder / path, text) for path, text in rows if 20 <= len(text) <= 90 and (folder / path).is_file()]
     return sorted(good[:CLIPS], key=lambda clip: clip[0].stem != FIRST_CLIP)

@@ -52,9 +52,9 @@ class Engine:
         """Start a request; cancelling the future frees its work."""
         return asyncio.run_coroutine_threadsafe(request(self.app, method, path, body), self.loop)
 
-    def connect(self, path: str, hear: Callable[[str], None]) -> Connection:
-        """Open a WebSocket; `hear` gets its answers, in the engine's thread."""
-        socket = Socket(self.app, path, hear)
+    def connect(self, path: str, on_message: Callable[[str], None]) -> Connection:
+        """Open a WebSocket; `on_message` gets its answers, in the engine's thread."""
+        socket = Socket(self.app, path, on_message)
         asyncio.run_coroutine_threadsafe(socket.run(), self.loop)
         return Connection(self.loop, socket)
 

@@ -255,7 +255,7 @@ class Aligner:
         parts = (part for whole in self.reading.statements for part in _one_target_each(whole))
         supposed = False
         for statement in self.exponentials(parts):
-            self.context.hear(statement)
+            self.context.update(statement)
             supposed = is_hypothetical(statement) or (supposed and goes_on(statement))
             if supposed:
                 self.alignment.supposed.append(statement)
@@ -294,7 +294,7 @@ class Aligner:
 
     def is_exponential(self, statement: Statement) -> bool:
         """Return whether half of a row agree with E; exponentials of other numbers, as of S − max S, are arithmetic."""
-        self.context.hear(statement)
+        self.context.update(statement)
         written = self.written(statement)
         options = self.unnamed_options(statement, written) if written is not None else ()
         return any(_base(symbol) == "E" and share >= HALF for symbol, _, share in options)

@@ -265,13 +265,13 @@ class Search:
             return None
         symbols = sorted({s for s, _, _ in found}, key=self.plan.symbols.index)
         where = " and ".join([", ".join(symbols[:-1]), symbols[-1]] if len(symbols) > 1 else symbols)
-        says = " and ".join(each.kind.says for each in made)
+        what = " and ".join(each.kind.description for each in made)
         name = (
             made[0].kind.name
             if len({each.kind.name for each in made}) == 1
             else " and ".join(h.kind.name for h in made)
         )
-        return Mistake(name, where, f"{says}. {self.example(symbols[0], found)}", frozenset(found), values)
+        return Mistake(name, where, f"{what}. {self.example(symbols[0], found)}", frozenset(found), values)
 
     def example(self, symbol: str, found: dict[Place, Any]) -> str:
         """Return an example: a learner's number with the mistake and without it."""

@@ -24,7 +24,7 @@ class Kind:
     """A kind of mistake. `by_head`: it can be made in individual heads."""
 
     name: str
-    says: str
+    description: str
     edit: Edit
     by_head: bool = True
 

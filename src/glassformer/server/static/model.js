@@ -230,7 +230,7 @@ function inputs() {
   const chooser = (accept) => html`<input type="file" aria-label="File" accept=${accept} @change=${(event) => { const file = event.target.files[0]; if (file) take(file, file.name); }}>`;
   if (kinds[0] === "image") return html`<div class="inputs drop" @dragover=${drop.over} @drop=${drop.drop}>
     ${state.about.picture ? nothing : canvasOf()}<div><p>${state.about.picture ? "Drop a photograph here, or choose one." : "Draw on the black square, or drop an image."}</p>${chooser("image/png,image/jpeg")}<p class="row">${state.about.picture ? nothing : html`<button @click=${() => { clearPad(); refresh(); }}>Clear</button>`} <button @click=${useExample}>An example</button></p></div></div>`;
-  return html`<div class="inputs drop" @dragover=${drop.over} @drop=${drop.drop}><div><label>Recording <select @change=${(event) => useClip(event.target.value)}>${state.clips.map((clip) => html`<option value=${clip.name}>${clip.says}</option>`)}</select></label>
+  return html`<div class="inputs drop" @dragover=${drop.over} @drop=${drop.drop}><div><label>Recording <select @change=${(event) => useClip(event.target.value)}>${state.clips.map((clip) => html`<option value=${clip.name}>${clip.text}</option>`)}</select></label>
     <p class="row"><span>${chooser("audio/*,.wav,.flac,.ogg")}</span><button @click=${record} aria-pressed=${!!mic.recorder}>${mic.recorder ? "Stop" : "Microphone"}</button></p><p class="quiet">Or drop a WAV, FLAC or Ogg file of up to 30 seconds.</p></div></div>`;
 }
 
@@ -336,7 +336,7 @@ function answer() {
   // the token after a translation of the model's own is its end; after one that was given, it is what comes next
   const listed = now.options.length > 0 && (now.kind !== "text" || (state.texts[1] ?? "").trim());
   const label = now.kind !== "vector" && !look.verbs.includes("classify") ? name : (text) => text;
-  return html`<section class="answers" aria-label="Answer"><h2>${now.kind === "vector" ? "How similar the model finds other sentences" : `What the model ${now.says}`}</h2>
+  return html`<section class="answers" aria-label="Answer"><h2>${now.heading}</h2>
     ${look.verbs.includes("transcribe") ? html`<p class="quiet">Letter by letter, the most likely one each time. Live also uses a language model.</p>` : nothing}
     ${now.text ? html`<p class="said-text">“${now.text}”</p>` : now.kind === "text" && !look.answer.options.length ? html`<p class="quiet">Nothing that it could make out.</p>` : nothing}
     <p class="row"><label>${layerName(state.path)}, head ${state.head + 1}: <select aria-label="Change" @change=${(event) => { state.change = event.target.value; }}>${Object.entries(look.changes).map(([key, words]) => html`<option value=${key} ?selected=${state.change === key}>${words}</option>`)}</select></label>
