@@ -41,9 +41,9 @@ AUDIO = (".wav", ".flac", ".ogg", ".oga")
 Change = Literal["off", "uniform", "self", "first"]
 CHANGES: dict[Change, str] = {
     "off": "output set to 0",
-    "uniform": "attends evenly to all it sees",
-    "self": "attends to itself alone",
-    "first": "attends to the first token alone",
+    "uniform": "attends uniformly to all visible keys",
+    "self": "attends only to itself",
+    "first": "attends only to the first token",
 }
 
 
@@ -158,7 +158,7 @@ class Look:
         }
 
     def _warnings(self) -> list[str]:
-        """A warning if an image is unlike the images that the model was trained on."""
+        """A warning if an image is out of distribution."""
         if protocols.inputs_of(self.model) != ("image",) or "classify" not in protocols.verbs(self.model):
             return []
         with torch.inference_mode():

@@ -49,7 +49,7 @@ async def request(app: Any, method: str, path: str, body: str | None = None) -> 
 
     try:
         await app(_scope("http", path) | {"method": method}, receive, send)
-    except Exception:  # a bug, which the application has answered with 500: shown to whoever runs it
+    except Exception:  # a bug, which the application has answered with 500: print it for the developer
         if not status:
             raise
         traceback.print_exc()
@@ -57,7 +57,7 @@ async def request(app: Any, method: str, path: str, body: str | None = None) -> 
 
 
 class Socket:
-    """A WebSocket of the application, without a network. `on_message` gets every answer."""
+    """A WebSocket of the application, without a network. `on_message` receives every answer."""
 
     def __init__(self, app: Any, path: str, on_message: Callable[[str], None]) -> None:
         self.app, self.path, self.on_message = app, path, on_message

@@ -1,7 +1,7 @@
-"""Live recognition over a WebSocket: samples in, words out as they become final, and the map of one head as it grows.
+"""Live transcription over a WebSocket: samples in, words out as they become final, and a growing attention map.
 
 The client sends `{"rate": 16000}`, then pieces of float32 samples, then `{"end": true}`. Each answer is JSON with the
-new words, the seconds received so far, and the rows of A that have been added, as base64 of uint8.
+new words, the seconds received so far, and the new rows of A (last layer, mean over heads) as base64 of uint8.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from glassformer.errors import GlassError, InputError
 router = APIRouter()
 AT_ONCE = 4  # connections
 PIECE = 1 << 17  # bytes of one message
-EVERY = 0.4  # seconds of audio between two looks at the map
+EVERY = 0.4  # seconds of audio between two updates of the map
 _open = 0
 
 
 class LiveTranscript:
-    """One recording as it comes in."""
+    """The transcript of one recording as it arrives."""
 
     def __init__(self, model: Any, rate: int, seconds: float) -> None:
         from glassformer import lens
@@ -45,7 +45,7 @@ class LiveTranscript:
         return sum(len(wave) for wave in self.waves) / self.stream.rate
 
     def feed(self, data: bytes | None) -> dict[str, Any]:
-        """A piece of samples; None ends the recording."""
+        """Process a chunk of samples; None ends the recording."""
         import numpy as np
         import torch
 
@@ -74,7 +74,7 @@ class LiveTranscript:
         return answer
 
     def _grown(self) -> dict[str, Any]:
-        """Rows of A that were not sent yet, each the mean over the heads, and the spectrogram below them."""
+        """Return the rows of A that were not sent yet, averaged over the heads, and the spectrogram."""
         import torch
 
         from glassformer import lens
@@ -105,7 +105,7 @@ class LiveTranscript:
 
 @router.websocket("/live")
 async def live(socket: WebSocket) -> None:
-    """Words while they are spoken."""
+    """Transcribe audio while it is received."""
     global _open
     models = socket.app.state.models
     await socket.accept()
@@ -141,7 +141,7 @@ async def live(socket: WebSocket) -> None:
     except GlassError as error:
         await socket.send_json({"fact": error.fact, "remedy": error.remedy})
     except (TimeoutError, KeyError, TypeError, ValueError):
-        await socket.send_json({"fact": "the recording could not be followed", "remedy": "start again"})
+        await socket.send_json({"fact": "the recording could not be processed", "remedy": "start again"})
     finally:
         _open -= 1
         if socket.client_state.name == "CONNECTED" and socket.application_state.name == "CONNECTED":

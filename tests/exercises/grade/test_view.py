@@ -34,7 +34,7 @@ def test_sections_of_real_homework() -> None:
     assert found.summary
     assert found.mistakes
     assert [title for title, _ in found.details] == [
-        "Sums in your text", "Could not be read", "Crossed out, so not graded", "Notes",
+        "Arithmetic in your text", "Could not be read", "Crossed out, so not graded", "Notes",
     ]  # fmt: skip
     steps = {step.symbol: step for step in found.steps}
     assert steps["Q1"].summary == "5 right, 1 wrong"

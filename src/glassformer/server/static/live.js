@@ -33,7 +33,7 @@ function connect(rate) {
   for (const canvas of [map, mel]) canvas.getContext("2d")?.clearRect(0, 0, canvas.width, canvas.height);
   const socket = connectTo("api/live");
   socket.binaryType = "arraybuffer";
-  const ready = new Promise((resolve, reject) => { socket.onopen = () => { socket.send(JSON.stringify({ rate })); resolve(undefined); }; socket.onerror = () => reject(new Problem("the server does not answer", "try again", 0)); });
+  const ready = new Promise((resolve, reject) => { socket.onopen = () => { socket.send(JSON.stringify({ rate })); resolve(undefined); }; socket.onerror = () => reject(new Problem("the server is not responding", "try again", 0)); });
   socket.onmessage = (event) => {
     const answer = JSON.parse(event.data);
     if (answer.fact) { state.problem = new Problem(answer.fact, answer.remedy, 422); stop(); return refresh(); }
@@ -41,7 +41,7 @@ function connect(rate) {
     state.words.push(...answer.words);
     state.pending = answer.pending ?? "";
     if (answer.rows) grow(answer);
-    if (answer.end) { stop(); state.done = true; } // also lets go of the microphone
+    if (answer.end) { stop(); state.done = true; } // also releases the microphone
     refresh();
   };
   return { socket, ready };
