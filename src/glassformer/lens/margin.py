@@ -24,8 +24,8 @@ class Margins(NamedTuple):
     """The key with the largest weight per query; how far each key i may move (`distance`) or be scaled (`alpha`).
 
     `successor` is the key that wins beyond that: i itself, or the runner-up if i is the winner. Where nothing can
-    change the winner (a masked key, a zero query, a single key), distance and alpha are ∞ and the successor is −1; where
-    only q·k_i = 0, alpha alone is ∞. A negative alpha means that the key must reverse its direction.
+    change the winner (a masked key, a zero query, a single key), distance and alpha are ∞ and the successor is −1;
+    where only q·k_i = 0, alpha alone is ∞. A negative alpha means that the key must reverse its direction.
     """
 
     winner: Int[Tensor, "*b t"]
