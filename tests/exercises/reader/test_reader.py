@@ -108,7 +108,7 @@ def test_places_words_and_context() -> None:
 def test_pictures_and_open_formulas_are_listed() -> None:
     reading = read("![my scan](a.png)\n\n$$Q = [1, 2]\n\nend")
     assert [(entry.line, entry.reason.split(":")[0]) for entry in reading.unread] == [
-        (1, "a picture cannot be read"), (3, "the formula is never closed"),
+        (1, "pictures cannot be read"), (3, "the formula is never closed"),
     ]  # fmt: skip
     assert shown(reading) == [(3, "Q", ["=[1, 2]"])]
 
