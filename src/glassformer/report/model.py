@@ -41,7 +41,7 @@ AUDIO = (".wav", ".flac", ".ogg", ".oga")
 Change = Literal["off", "uniform", "self", "first"]
 CHANGES: dict[Change, str] = {
     "off": "output set to 0",
-    "uniform": "attends uniformly to all visible keys",
+    "uniform": "attends evenly to all keys",
     "self": "attends only to itself",
     "first": "attends only to the first token",
 }
