@@ -34,7 +34,7 @@ class Context:
     topics: tuple[str, ...] = field(default=())
     said: str = ""
 
-    def hear(self, statement: Statement) -> None:
+    def update(self, statement: Statement) -> None:
         """Update the context from the prose before a statement."""
         words = statement.words
         if not words or not any(char.isalpha() for char in words):
