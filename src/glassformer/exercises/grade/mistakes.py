@@ -25,7 +25,7 @@ class Kind:
     """A kind of mistake. `by_head`: it can be made in individual heads. `telling`: one number is enough to see it."""
 
     name: str
-    says: str
+    description: str
     edit: Edit
     by_head: bool = True
     telling: bool = False
@@ -281,7 +281,7 @@ def _copy(symbol: str, operand: int) -> Edit:
 
 _ORDER = "weights and inputs multiplied in the wrong order"
 _ORDER_SAYS = "The weights and the inputs are multiplied the other way round"
-_TURNED_SAYS = "The weights are used transposed, as if they stood on the other side of the tokens"
+_TURNED_SAYS = "The weights are used transposed, as if they were on the other side of the tokens"
 _NORMS: tuple[tuple[str, str, str, Callable[[Operation], Operation], bool], ...] = (
     ("variance divided by d − 1", "The squares are divided by d − 1, not by d", "var",
      lambda op: replace(op, params={**op.params, "less": 1}), True),
@@ -306,12 +306,12 @@ CATALOGUE: tuple[Kind, ...] = (
         for bases in ("QKV", "Q", "K", "V", "QK", "O")
         for swap in (True, False)
     ),
-    Kind("mask after the softargmax", "The softargmax is taken over all scores, the mask put on its result", mask_late),
-    Kind("future and past swapped", "The mask is transposed round: it forbids what it should allow", mask_swapped),
+    Kind("mask after the softargmax", "The softargmax is taken over all scores, and its result is masked", mask_late),
+    Kind("future and past swapped", "The mask is the wrong way round: it forbids what it should allow", mask_swapped),
     Kind("exponentials not normalised", "The exponentials are taken as the weights, without dividing", unnormalised),
     Kind("W_O forgotten", "The output is not multiplied by W_O", no_output_weights, False),
     *(
-        Kind("heads concatenated in the wrong order", "The heads stand in another order", _ordered(order), False)
+        Kind("heads concatenated in the wrong order", "The heads are in another order", _ordered(order), False)
         for count in (2, 3, 4)
         for order in permutations(range(count))
         if order != tuple(range(count))
