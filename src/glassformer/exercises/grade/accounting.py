@@ -116,6 +116,7 @@ class Ledger:
         self.places = [(found.start(), found.end(), found.group()) for found in NUMBER.finditer(text)]
         self.line = [bisect_left(starts, start + 1) for start, _, _ in self.places]
         self.labels: dict[int, bool] = {}
+        self.words: dict[int, int] = {}
         self.owner: list[str | None] = [None] * len(self.places)
         self.pairs = frozenset(self.indices_of_pairs())
         self.by_value: dict[Fraction, list[int]] = {}
@@ -176,7 +177,7 @@ class Ledger:
             return False
         if k in self.pairs:
             return True
-        before = self.text[self.starts[self.line_of(k) - 1] : start]
+        before = self.text[max(self.starts[self.line_of(k) - 1], start - 40) : start]
         if self.ends_label(before, self.text[end : end + 20].split("\n")[0]):
             return True
         item = len(before) < 10 and _ITEM.match(before) and _LIST_ITEM.match(self.text, end)
@@ -234,11 +235,16 @@ class Ledger:
         number = self.places[k][2]
         percent = after.lstrip().startswith(("%", "\\%"))
         places = len(number.partition(".")[2]) + 2 * percent
-        words = re.findall(r"[^\W\d_]{2,}", self.lines[self.line_of(k) - 1])
-        if places < 2 or len(words) < 3 or len(number) < 2:
+        if places < 2 or len(number) < 2 or self.words_in(self.line_of(k)) < 3:
             return False
         value = Fraction(number) / (100 if percent else 1)
         return any(abs(abs(each) - value) <= Fraction(1, 2 * 10**places) for each in known)
+
+    def words_in(self, line: int) -> int:
+        """Return the number of words of a line."""
+        if line not in self.words:
+            self.words[line] = len(re.findall(r"[^\W\d_]{2,}", self.lines[line - 1]))
+        return self.words[line]
 
     def table_heads(self) -> Iterator[int]:
         """Yield the lines of tables whose numbers are 1, 2, 3, … and not claimed: the numbers of the columns."""
