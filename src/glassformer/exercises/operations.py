@@ -72,7 +72,7 @@ def exp(a: Arithmetic, values: Values, params: Params) -> Matrix[Any]:
 def total(_: Arithmetic, values: Values, params: Params) -> Matrix[Any]:
     """Σ of each line; `without` is the position of a term that is left out by mistake."""
     out = params.get("without")
-    return _by_axis(values[0], params["axis"], lambda row: [_sum([x for j, x in enumerate(row) if j != out])])
+    return _by_axis(values[0], params["axis"], lambda row: [_sum([x for j, x in enumerate(row) if j != out] or row)])
 
 
 def divide(_: Arithmetic, values: Values, params: Params) -> Matrix[Any]:
@@ -124,7 +124,7 @@ def variance(a: Arithmetic, values: Values, params: Params) -> Matrix[Any]:
     """σ² = (1/d) Σ (x − μ)²; with `less`, the mistake of dividing by d − 1."""
     squares = values[0].zip(values[1], lambda x, m: a.power(x - m, 2), "centred")
     return _by_axis(
-        squares, params["axis"], lambda row: [_sum(row) * a.rational(1, len(row) - params.get("less", 0))]
+        squares, params["axis"], lambda row: [_sum(row) * a.rational(1, max(1, len(row) - params.get("less", 0)))]
     )
 
 

@@ -192,3 +192,9 @@ def test_one_number_of_a_token_does_not_show_a_slip() -> None:
     text = "QKt: [[2, 1, 2], [2, 2, 3]]\nS: [[1.4142, 0.7071, 1.4142], [2, 1.4142, 2.1213]]"
     (mistake,) = grade(library.get("cross"), read(text, "a.yaml")).mistakes
     assert mistake.name == "one arithmetic mistake in one cell"
+
+
+def test_sums_of_one_term_have_none_to_leave_out() -> None:
+    """With one query the sums along the other axis have a single term each."""
+    graded = grade(library.get("one-query"), read("w_{1,j}: 0\nQ: 0", "a.yaml"))
+    assert graded.score is not None
