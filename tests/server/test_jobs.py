@@ -13,6 +13,7 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 
 from glassformer.errors import InputError
+from glassformer.runtime import precision_of
 from glassformer.server.models import Models
 from glassformer.server.settings import Limits, Settings
 
@@ -34,6 +35,14 @@ def run(coroutine: Coroutine[Any, Any, int]) -> int:
     """In a thread of its own: a browser of other tests may keep the event loop of this one running."""
     with ThreadPoolExecutor(1) as thread:
         return thread.submit(asyncio.run, coroutine).result()
+
+
+def test_models_are_loaded_in_the_precision_of_the_settings() -> None:
+    models = Models(Settings(precision="int8"))
+    try:
+        assert precision_of(models.model("digits")) == "int8"
+    finally:
+        models.close()
 
 
 def test_work_of_clients_that_went_away_frees_its_threads() -> None:
