@@ -20,7 +20,7 @@ Layer = Linear | WordHead
 TOLERANCE, RATIO = 0.007, 1.3
 # Relative error of all products together, the root of the sum of their squares. While it is larger, layers multiply the
 # remainder of their inputs, if that reduces their own error to a share of at most `WORTH`.
-BUDGET, WORTH = 0.07, 0.7
+BUDGET, WORTH = 0.07, 0.5
 # Tokens of the example, rows of each input that errors are computed on, and channels multiplied in float32.
 LENGTH, ROWS, EXACT = 128, 64, 16
 

@@ -217,8 +217,11 @@ class Int8Kernel(PackedKernel):
             y = _product_with_remainder(input, packed)
         else:
             x = input if scaling.exact is None else input.index_fill(-1, scaling.exact, 0.0)
-            largest = x.abs().amax(-1, keepdim=True).clamp_min_(TINY)
-            y = _int8_product(x / largest, packed, False).mul_(largest)
+            if x.numel() == x.shape[-1]:  # the scale of the call is that of its only row
+                y = _int8_product(x, packed, False)
+            else:
+                largest = x.abs().amax(-1, keepdim=True).clamp_min_(TINY)
+                y = _int8_product(x / largest, packed, False).mul_(largest)
         if columns is not None:
             assert scaling.exact is not None
             large = input.index_select(-1, scaling.exact)
