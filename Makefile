@@ -10,7 +10,9 @@ unexport PYTHONDONTWRITEBYTECODE
 run: $(READY)
 	@$(VENV)/bin/glassformer serve
 
-test: lint types unit
+# Types are checked while the tests run.
+test: lint browser
+	@$(MAKE) --no-print-directory -j 2 types unit
 
 test-all: test slow
 

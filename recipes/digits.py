@@ -53,8 +53,9 @@ CARD = """# digits
 Reads one handwritten digit: a ViT with {parameters} parameters (28 × 28 grey pixels in 16 patches of 7 × 7, width 96,
 4 layers of 4 heads, mean pooling, learned positions).
 
-Any picture of one digit is prepared as MNIST was made (`do_normalize_handwriting` in preprocessor_config.json): the
-background is removed, dark ink on a light background is inverted, the ink is scaled to 20 pixels and centred by mass.
+Any image of one digit is preprocessed as MNIST was (`do_normalize_handwriting` in preprocessor_config.json): the
+background is removed, dark ink on a light background is inverted, and the ink is scaled to 20 pixels and centred by
+mass.
 
 ## Evaluation
 **{accuracy}** of MNIST's {images} test images are classified correctly (weights as shipped, float16;
@@ -62,14 +63,14 @@ background is removed, dark ink on a light background is inverted, the ink is sc
 
 {variations}
 
-The photographs are simulated (size, position, paper and ink colour, uneven light, blur, noise): no set of real
-photographs was available. Most frequent confusions: {confused}.
+The photographs are simulated (size, position, paper and ink colour, uneven light, blur, noise), because no dataset of
+real photographs was available. Most frequent confusions: {confused}.
 
 **Probabilities** are calibrated by a temperature of {temperature}: the expected calibration error on the test images is
 {ece} ({ece_before} without).
 
-**Other pictures** are reported as unlike the training images if the Mahalanobis distance of the head's input exceeds
-what 95 % of the validation images have. False alarms on the test images: {false_alarms}. Detection:
+**Out-of-distribution images** are flagged if the Mahalanobis distance of the head's input exceeds that of 95 % of the
+validation images. False alarms on the test images: {false_alarms}. Detection:
 
 {outside}
 
@@ -84,12 +85,12 @@ the weights, seed {seed}. {minutes} minutes of processor time on {machine}.
 
 The learning rate was chosen on the validation images after {trial} steps of 64 images with a cosine schedule
 ({trials}). The weights are those with the best validation accuracy, and temperature and
-threshold are fitted to the validation images. One choice is older: the patch size of 7 was taken over from an earlier
-version, in which it had been chosen in trials of 200 steps that were measured on half of the test images.
+threshold are fitted to the validation images. The patch size of 7 was taken over from an earlier version, in which it
+was chosen in trials of 200 steps that were evaluated on half of the test images.
 
 ## Limitations
-One digit per picture, in the style of MNIST (American handwriting of the 1990s). Lines on the paper, several digits or
-a busy background give wrong answers, not always with a warning.
+One digit per image, in the style of MNIST (American handwriting of the 1990s). Lines on the paper, several digits or a
+busy background lead to wrong answers, not always with a warning.
 """
 
 

@@ -42,7 +42,7 @@ RANK = "mean_reciprocal_rank"
 CARD = """# finder
 
 Embeds English words and sentences: an encoder with {parameters} parameters (3 layers of width 128, 4 heads, rotary
-positions, a byte-level BPE vocabulary of 4,000; mean pooling, vectors of length 1).
+positions, a byte-level BPE vocabulary of 4,000; mean pooling, unit-length embeddings).
 
 ## Evaluation
 **Mean reciprocal rank {mrr}** in finding a paraphrase among {texts} held-out sentences by cosine similarity (weights as
@@ -68,12 +68,12 @@ which English sentences are paraphrases (`glassformer data fetch tatoeba-en-fr`)
 2. Contrastive fine-tuning on {pairs} pairs of paraphrases of the training clusters in both directions, each with the
    sentence that is most similar by TF-IDF without being a paraphrase: {steps} steps of 64.
 
-{minutes} minutes of processor time for both on {machine}. The test sentences were used for nothing but the
+{minutes} minutes of processor time for both on {machine}. The test sentences were used only for the
 evaluation above.
 
 ## Limitations
-The model knows short everyday English. It was not trained on longer texts, hardly tells names apart, and its idea of
-similarity is what translators into French wrote alike.
+The model is limited to short, everyday English. It was not trained on longer texts, hardly distinguishes names, and
+its notion of similarity is a shared French translation.
 """
 
 

@@ -62,24 +62,25 @@ Classifies small photographs into ten classes ({labels}): a compact convolutiona
 `glassformer evaluate -m objects cifar10`). Most frequent confusions: {confused}.
 
 **What attention contributes.** Accuracy on {ablated} test images with attention weights replaced by their mean, so that
-every token weighs the same:
+every token has the same weight:
 
 {ablation}
 
-Attention matters little in this model: the convolutions do most of the work. It shows how a hybrid is put together, and
-is no evidence for attention. `recipes/objects_search.py` looks for an architecture in which attention matters.
+Attention matters little in this model: the convolutions do most of the work. The model is an example of a hybrid
+architecture, not evidence for the benefit of attention. `recipes/objects_search.py` searches for an architecture in
+which attention matters more.
 
 **Probabilities** are calibrated by a temperature of {temperature}: the expected calibration error is {ece}
 ({ece_before} without).
 
-**Pictures of other things** are reported as unlike the training images if the Mahalanobis distance of the head's input
-exceeds what 95 % of the calibration images have. False alarms: {false_alarms}. Detection:
+**Out-of-distribution images** are flagged if the Mahalanobis distance of the head's input exceeds that of 95 % of the
+calibration images. False alarms: {false_alarms}. Detection:
 
 {outside}
 
-About a third of such pictures are not detected and get a confident label. This distance was chosen among six scores
+About a third of such images are not detected and get a confident label. This distance was chosen among six scores
 (largest probability, largest logit, energy, Mahalanobis distance of logits and of features, nearest neighbours) by how
-many of such pictures they detect, so the rates are somewhat optimistic. All training images were used for training, so
+many of these images they detect, so the rates are somewhat optimistic. All training images were used for training, so
 {calibrated} of the test images, spread over the classes, serve to fit temperature and threshold; calibration error and
 false alarms are those of the other test images.
 
@@ -96,7 +97,7 @@ Stem and weight decay were chosen on 5,000 held-out training images in runs of u
 fixed beforehand and the last weights are kept. The test images were not used for any of these choices.
 
 ## Limitations
-Pictures are scaled to 32 × 32 pixels, so small objects are lost. The model knows ten classes, one object per picture.
+Images are scaled to 32 × 32 pixels, so small objects are lost. The model knows ten classes, one object per image.
 """
 
 

@@ -341,9 +341,9 @@ CARD = """# translator
 Translates short English sentences and phrases into French: an encoder-decoder Transformer with {parameters} parameters
 (5 encoder and 4 decoder layers, width 160, 5 heads, rotary positions, a shared byte-level BPE vocabulary of 4,000).
 
-The training data are whole sentences, so every input is written as one (`normalize_source` in glassformer.json): a
-text in capitals is lower-cased, the first letter is capitalised, and a full stop is added where there is no final
-punctuation and removed from the translation.
+The training data consists of whole sentences, so every input is normalised to one (`normalize_source` in
+glassformer.json): text in capitals is lower-cased, the first letter is capitalised, and a full stop is added where
+there is no final punctuation and removed from the translation.
 
 ## Evaluation
 All figures are for the weights as shipped (float16) with a beam of 4, as `glassformer translate` and
@@ -357,12 +357,12 @@ All figures are for the weights as shipped (float16) with a beam of 4, as `glass
 
 BLEU is sacreBLEU's `{signature}`
 against all {references} references; against the first reference alone it is {bleu1}.
-Many Tatoeba sentences are variations of one another, so the last row says more about new sentences than the first.
+Many Tatoeba sentences are variations of one another, so the last row is a better estimate for new sentences.
 
 **Everyday phrases** (`recipes/everyday.tsv`, written for this purpose: greetings, single words, phrases without a full
 stop or in lower case, questions, two clauses): {right} of {phrases} translations are among the accepted ones, ignoring
 case and punctuation. Of the {unseen} phrases that are not in the training data in any spelling, {unseen_right} are
-accepted. The last stage of training, on short inputs, and the preparation of the input were added after failures on
+accepted. The last stage of training, on short inputs, and the normalisation of the input were added after failures on
 this list had been seen, so the list is not entirely held out.
 
 {examples}
@@ -379,22 +379,23 @@ sentences can have the same translation.
 
 From the second stage on, phrases extracted from the training pairs (clauses, single words, nouns with determiners;
 `recipes/phrases.py`) are added and short pairs are repeated. Final punctuation is dropped or added at random, the
-source is lower-cased, upper-cased or capitalised at random, and pairs are joined to two sentences or two clauses.
+source is lower-cased, upper-cased or capitalised at random, and pairs are joined into two sentences or two clauses.
 
 ## Training
 `python recipes/translator.py`, three stages, AdamW, label smoothing 0.1, exponential moving average of the weights,
 seed {seed}:
 1. {first_steps} steps of a model with 3 + 3 layers on the plain pairs, cosine schedule.
-2. The model is grown to 5 + 4 layers and twice the feed-forward width without changing its function (Net2Net), then
+2. The model is grown to 5 + 4 layers and twice the feed-forward width, preserving its function (Net2Net), then
    trained for {second_steps} steps on the augmented data, warmup-stable-decay schedule, resumed once with more steps
    after 1,300. The weights with the best validation loss are kept.
 3. {steps} small steps on phrases of up to three words and one longer sentence in eight.
 
-{minutes} minutes of processor time on {machine}. The test split was used for nothing but the evaluation above.
+{minutes} minutes of processor time on {machine}. The test split was used only for the evaluation above.
 
 ## Limitations
-Training sentences have six words on average: long or literary sentences come out wrong. Rare words and names are often
-replaced by more common ones, and "you" becomes tu or vous arbitrarily. The model does not know when it is wrong.
+Training sentences have six words on average: long or literary sentences are translated badly. Rare words and names are
+often replaced by more common ones, and "you" becomes tu or vous arbitrarily. The model does not indicate
+when it is wrong.
 """
 
 

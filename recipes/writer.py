@@ -26,13 +26,13 @@ VOCABULARY, LENGTH, BATCH, STEPS = 2048, 256, 4, 1300
 PROMPT = "ROMEO.\n"
 CARD = """# writer
 
-Continues text in the manner of Shakespeare's plays: a decoder-only Transformer with {parameters} parameters (4 layers
+Continues text in the style of Shakespeare's plays: a decoder-only Transformer with {parameters} parameters (4 layers
 of width 160, 5 heads, rotary positions, SwiGLU, a byte-level BPE vocabulary of 2,048, a context of 256 tokens, which
 is about 700 characters).
 
 ## Evaluation
 **{bits} bits per byte, a perplexity of {perplexity} per byte** on The Tempest and Richard II ({bytes} bytes), neither
-of which was used for training (weights as shipped, float16). Every block of 256 tokens is predicted without the text
+of which was used for training (weights as shipped, float16). Each block of 256 tokens is predicted without the text
 before it.
 
 A continuation of `ROMEO.` (temperature 0.8, top-p 0.95, seed 1):
@@ -48,12 +48,12 @@ test.
 
 ## Training
 `python recipes/writer.py`: {steps} steps of 1,024 tokens ({epochs} epochs), AdamW, warmup and cosine schedule, seed
-{seed}. {minutes} minutes of processor time on {machine}. The test plays were used for nothing but the
+{seed}. {minutes} minutes of processor time on {machine}. The test plays were used only for the
 evaluation above.
 
 ## Limitations
-The model knows what a play looks and sounds like, and no more: sentences hold together for a line or two, scenes do
-not. Nothing it writes is a quotation to rely on, or advice.
+The model imitates the form and sound of a play, and no more: sentences stay coherent for a line or two, scenes do not.
+Do not use its output as a quotation or as advice.
 """
 
 

@@ -88,7 +88,7 @@ def test_an_error_of_one_unit_in_the_last_decimal_is_accepted_and_a_larger_one_i
     [
         ({}, "there are no answers"),
         ({"A": A * float("nan")}, "A contains NaN"),
-        ({"A": A[:2]}, "A is 4×4 in this exercise, 2×4 is written"),
+        ({"A": A[:2]}, "A is 4×4 in this exercise, but 2×4 is written"),
         ({"banana": [[1, 2, 3]]}, "banana"),
         ("I was ill.", "contains no mathematics"),
         (Path("none.md"), "none.md"),

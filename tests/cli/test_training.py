@@ -117,6 +117,7 @@ def test_the_settings_chosen_for_photographs_are_printed(tmp_path: Path) -> None
     assert said in error.splitlines()
 
 
+@pytest.mark.slow
 def test_a_resumed_run_keeps_its_task_and_arguments(tmp_path: Path) -> None:
     """Other arguments and other data are refused before anything is saved."""
     lines = [f"the {a} sat {b}\tle {a} {b} est assis" for a in ("cat", "dog", "cow") for b in "abcdefgh"]

@@ -11,6 +11,7 @@ import torch
 
 from glassformer.data.audio import read_sound
 from glassformer.data.faults import Fault
+from glassformer.data.python import reader_of
 from glassformer.data.recordings import Recordings
 from glassformer.errors import InputError
 
@@ -77,6 +78,17 @@ def test_where_sound_may_lie(tmp_path: Path, folder: str, suffix: str) -> None:
     record(tmp_path / folder / "a.b.flac")
     (tmp_path / "x.tsv").write_text(f"path\tsentence\na.b{suffix}\tyes\n")
     assert Recordings.open(tmp_path / "x.tsv").file(0) == tmp_path / folder / "a.b.flac"
+
+
+def test_samples_from_python() -> None:
+    wave = np.random.default_rng(0).uniform(-0.5, 0.5, 8000).astype(np.float32)
+    stereo = torch.from_numpy(np.stack([wave, wave]))
+    for sound in (wave, torch.from_numpy(wave), stereo, {"array": wave, "sampling_rate": 16_000}):
+        opened = Recordings.open(reader_of([{"audio": sound, "text": "hello"}]))
+        assert opened.seconds(0) == 0.5
+        assert torch.equal(opened.wave(0), torch.from_numpy(wave))
+    slow = Recordings.open(reader_of([{"audio": {"array": wave, "sampling_rate": 8000}, "sentence": "hello"}]))
+    assert len(slow.wave(0)) == 16_000
 
 
 def test_broken_rows_are_counted(voices: Path) -> None:

@@ -2,6 +2,9 @@ from __future__ import annotations
 
 import json
 import os
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -48,6 +51,28 @@ def test_made_once_from_what_is_there(tmp_path: Path, thing: list[str]) -> None:
     assert list((tmp_path / "data" / "downloads").iterdir()) == []
     assert fetch("thing", thing.append) == folder
     assert thing == ["thing: checked, now unpacked and converted"]
+
+
+def test_two_fetches_at_once_make_it_once(tmp_path: Path, thing: list[str], monkeypatch: Any) -> None:
+    made, waits = [], threading.Event()
+    plain = WEIGHTS["thing"]
+
+    def make(files: list[Path], folder: Path) -> None:
+        made.append(folder)
+        assert waits.wait(30)  # until the other one has found the lock taken
+        plain.make(files, folder)
+
+    def say(line: str) -> None:
+        thing.append(line)
+        if "waiting" in line:
+            waits.set()
+
+    monkeypatch.setitem(WEIGHTS, "thing", replace(plain, make=make))
+    with ThreadPoolExecutor(2) as pool:
+        folders = {one.result() for one in [pool.submit(fetch, "thing", say) for _ in range(2)]}
+    assert folders == {tmp_path / "data" / "thing"}
+    assert len(made) == 1
+    assert "thing: another process is fetching it; waiting" in thing
 
 
 def test_another_table(tmp_path: Path, thing: list[str]) -> None:

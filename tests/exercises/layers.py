@@ -318,7 +318,7 @@ def _notebook(work: Work) -> str:
 
 @form("side.csv")
 def _csv(work: Work) -> str:
-    """Matrices with as many rows stand side by side, an empty column between them."""
+    """Matrices with as many rows are side by side, an empty column between them."""
     bands: dict[int, list[str]] = {}
     for symbol, cells in work.cells.items():
         bands.setdefault(len(cells), []).append(symbol)

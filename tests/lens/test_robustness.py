@@ -270,9 +270,9 @@ def test_margins_are_where_bisection_finds_them(seed: int, beta: float, masked: 
                 delta = smallest_change(one, j, i)
                 assert delta.norm().item() == pytest.approx(distance)
                 assert winner(one, j, i, k + 0.999999 * delta) == first
-                assert winner(one, j, i, k + 1.000001 * delta) == found.heir[j, i]
+                assert winner(one, j, i, k + 1.000001 * delta) == found.successor[j, i]
                 beyond = 1 + 1.000001 * (alpha - 1)
-                assert winner(one, j, i, beyond * k) == found.heir[j, i]
+                assert winner(one, j, i, beyond * k) == found.successor[j, i]
 
 
 @settings(max_examples=30)
@@ -300,7 +300,7 @@ def test_cases_by_hand() -> None:
     assert found.distance[0].tolist() == [2.0, 2.0, 5.0, 3.0]
     # the winner shrinks to 1/3; the runner-up grows to 3; a negative score turns round; 0 stays 0 whatever its factor
     assert found.alpha[0].tolist() == [pytest.approx(1 / 3), 3.0, -1.5, math.inf]
-    assert found.heir[0].tolist() == [1, 1, 2, 3]
+    assert found.successor[0].tolist() == [1, 1, 2, 3]
 
 
 def test_a_winner_with_a_negative_score_falls_by_growing() -> None:
@@ -314,14 +314,14 @@ def test_nothing_moves_what_cannot_move() -> None:
     assert found.winner.tolist() == [0]
     assert found.distance[0].tolist() == [2.0, math.inf, 2.0]
     assert found.alpha[0, 1].item() == math.inf
-    assert found.heir[0].tolist() == [2, -1, 2]
+    assert found.successor[0].tolist() == [2, -1, 2]
     alone = margins_of(by_hand([1], [[3], [9]], mask=torch.tensor([[True, False]])))
     assert alone.distance[0].tolist() == [math.inf, math.inf]
     assert alone.alpha[0].tolist() == [math.inf, math.inf]
     assert alone.runner.tolist() == [-1]
     silent = margins_of(by_hand([0], [[3], [9]], bias=torch.tensor([[1.0, 0.0]], dtype=torch.float64)))
     assert silent.distance[0].tolist() == [math.inf, math.inf]
-    assert silent.heir[0].tolist() == [-1, -1]
+    assert silent.successor[0].tolist() == [-1, -1]
 
 
 def test_a_tie_has_no_margin() -> None:
@@ -351,7 +351,7 @@ def test_a_real_model() -> None:
     one = scores_at(run, "decoder.1.attention").head(0, 2)
     for i in range(4):
         delta = smallest_change(one, 3, i)
-        assert winner(one, 3, i, one.K[i] + 1.0001 * delta) == found.heir[i]
+        assert winner(one, 3, i, one.K[i] + 1.0001 * delta) == found.successor[i]
         assert winner(one, 3, i, one.K[i] + 0.9999 * delta) == found.winner
     with pytest.raises(InputError, match="there is no query 6: they are 0 to 5"):
         margins(run, "decoder.1.attention", 2, 6)

@@ -102,7 +102,7 @@ def drop(page: Any, selector: str, name: str, data: bytes) -> None:
 def clip(server: Server) -> bytes:
     """The first bundled recording, "...to reset your speaking volume to the default level.", as FLAC."""
     first = server.ask("GET", "api/clips")[1][0]
-    assert "volume" in first["says"]
+    assert "volume" in first["text"]
     with urllib.request.urlopen(f"{server.address}api/clips/{first['name']}", timeout=60) as response:
         return bytes(response.read())
 

@@ -49,7 +49,7 @@ def test_work_of_clients_that_went_away_frees_its_threads() -> None:
     async def use() -> int:
         models = Models(Settings())
         for _ in range(4):  # twice as many as there are threads
-            with pytest.raises(HTTPException, match="went away"):
+            with pytest.raises(HTTPException, match="client disconnected"):
                 await models.run(request(0.05), forever)
         try:
             return await asyncio.wait_for(models.run(request(60), lambda: 1), 30)

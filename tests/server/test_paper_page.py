@@ -76,6 +76,7 @@ def test_pointing_at_a_number_writes_its_sum_out(opened: Any) -> None:
     ]  # fmt: skip
 
 
+@pytest.mark.slow
 @pytest.mark.console_error("ERR_FAILED")
 def test_a_number_that_came_without_its_operands_is_asked_for(opened: Any) -> None:
     """Decimals, and exercises of many numbers, come without the operands of every cell."""
@@ -93,6 +94,7 @@ def test_a_number_that_came_without_its_operands_is_asked_for(opened: Any) -> No
     assert page.locator("#live").inner_text() == page.locator(".said").inner_text()
 
 
+@pytest.mark.slow
 def test_numbers_are_walked_by_keyboard(opened: Any, screen: Any) -> None:
     page = opened(NEW, **screen)
     settled(page)
@@ -108,6 +110,7 @@ def test_numbers_are_walked_by_keyboard(opened: Any, screen: Any) -> None:
     until(page, "document.activeElement.getAttribute('aria-label').includes('(1, 0.5)')")
 
 
+@pytest.mark.slow
 def test_an_address_holds_the_whole_exercise(opened: Any, screen: Any) -> None:
     page = opened(NEW, **screen)
     page.get_by_label("k of the, coordinate 1").fill("sqrt(5)")

@@ -291,7 +291,7 @@ def test_the_page_stays_readable_without_its_server(browser: Any) -> None:
     page.locator(".attend").wait_for()
     stop(running)
     page.get_by_label("k of sat, coordinate 1").first.fill("3")
-    page.get_by_text("The server does not answer").first.wait_for()
+    page.get_by_text("The server is not responding").first.wait_for()
     assert page.locator(".attend tbody tr").count() == 4
     again = start("--port", running.address.rstrip("/").rsplit(":", 1)[1])
     page.locator(".banner").wait_for(state="detached", timeout=30_000)

@@ -310,7 +310,7 @@ def test_a_compiled_model_learns_the_same(tmp_path: Path, unchecked: None) -> No
     load(compiled.save(tmp_path / "m"))
 
 
-def test_data_from_python(tmp_path: Path) -> None:
+def test_data_from_python(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     random = torch.Generator().manual_seed(0)
     images = [(torch.rand(1, 8, 8, generator=random) / 2 + label / 2, label) for label in (0, 1) * 20]
     loader = torch.utils.data.DataLoader(images, batch_size=8)  # type: ignore[arg-type]
@@ -326,3 +326,8 @@ def test_data_from_python(tmp_path: Path) -> None:
     )
     pairs = ((f"the cat {i}", f"le chat {i}") for i in range(20))
     assert len(train("translate", pairs, width=16, depth=1, vocab_size=300).objective.pairs) == 18
+    monkeypatch.setenv("GLASSFORMER_DATA", str(tmp_path / "data"))
+    stories = train("generate", (f"Once upon a time there were {i} cats." for i in range(400)), width=16, depth=1)
+    assert stories.objective.understood[0].endswith("(columns line=text)")
+    waves = [(torch.rand(16_000, generator=random) - 0.5, "hello") for _ in range(10)]
+    assert train("transcribe", waves, width=16, depth=1, heads=2).metrics["wer"] >= 0

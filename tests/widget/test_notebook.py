@@ -85,6 +85,7 @@ def hosted(browser: Any) -> Any:
     assert not errors, errors
 
 
+@pytest.mark.slow
 def test_the_page_works_over_messages(hosted: Any) -> None:
     page = hosted(gf.show("first-look"))
     frame = page.frame_locator("iframe")

@@ -92,10 +92,15 @@ class Recordings:
         return found
 
     def _sound(self, i: int) -> Path | io.BytesIO:
-        """Return the audio file of row i, or its bytes if the data contains them."""
+        """Return the audio file of row i, or its content if the data has bytes or samples (at 16 kHz unless stated)."""
         sound: Any = self.rows[i]["audio"]
-        data = sound.get("bytes") if isinstance(sound, dict) else sound
-        return io.BytesIO(data) if isinstance(data, bytes) else self.file(i)
+        parts = sound if isinstance(sound, dict) else {"bytes": sound, "array": sound}
+        if isinstance(parts.get("bytes"), bytes):
+            return io.BytesIO(parts["bytes"])
+        samples = parts.get("array")
+        if isinstance(samples, np.ndarray | Tensor):
+            return _encoded(np.asarray(samples, dtype=np.float32), int(parts.get("sampling_rate") or RATE))
+        return self.file(i)
 
     def sentence(self, i: int) -> str:
         return str(self.rows[i]["transcript"]).strip()
@@ -148,3 +153,13 @@ class Recordings:
         except Fault:
             return 0
         return round(100 * seconds) if seconds <= self.longest else 0
+
+
+def _encoded(samples: NDArray[np.float32], rate: int) -> io.BytesIO:
+    """Return samples, (n,) or (channels, n), as a WAV file in memory."""
+    import soundfile
+
+    file = io.BytesIO()
+    soundfile.write(file, samples.T, rate, format="WAV", subtype="FLOAT")
+    file.seek(0)
+    return file

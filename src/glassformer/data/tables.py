@@ -326,11 +326,15 @@ def _object(line: bytes) -> Values | str:
     return flat(row) if isinstance(row, dict) else "not a JSON object"
 
 
+FILE = {"bytes", "path", "array", "sampling_rate"}  # keys of an image or a recording in Hugging Face's datasets
+
+
 def flat(row: Mapping[str, Any]) -> dict[str, Any]:
-    """{"translation": {"en": …, "fr": …}} has the columns translation.en and translation.fr; files stay whole."""
+    """{"translation": {"en": …, "fr": …}} has the columns translation.en and translation.fr; images and audio as in
+    Hugging Face's datasets stay whole."""
     found: dict[str, Any] = {}
     for name, value in row.items():
-        if isinstance(value, dict) and value and not {"bytes", "path"} >= value.keys():
+        if isinstance(value, dict) and value and not value.keys() <= FILE:
             found |= {f"{name}.{inner}": one for inner, one in value.items()}
         else:
             found[name] = value

@@ -53,6 +53,24 @@ class Text:
             raise InputError(f"{found[0]} is empty", "give a file of plain text")
         return cls(tuple(found), columns)
 
+    @classmethod
+    def of(cls, lines: Lines, folder: Path) -> Text:
+        """Keep texts from Python as a file in `folder`, named after its content, and open it."""
+        folder.mkdir(parents=True, exist_ok=True)
+        beside, digest = folder / f".{os.getpid()}.jsonl", hashlib.sha256()
+        try:
+            with beside.open("wb") as file:
+                for i in range(len(lines)):
+                    row = json.dumps({"text": lines.line(i)}).encode() + b"\n"
+                    digest.update(row)
+                    file.write(row)
+            beside.replace(path := folder / f"{digest.hexdigest()[:24]}.jsonl")
+        finally:
+            beside.unlink(missing_ok=True)
+        text = cls((path,))
+        text.faults.merge(lines.faults)
+        return text
+
     @property
     def bytes(self) -> int:
         return sum(

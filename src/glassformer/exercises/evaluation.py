@@ -110,7 +110,7 @@ class _Evaluator:
             case Several(items):
                 return self.array(Array((items,), flat=True))
             case Call(_, _, over) if over:
-                raise Unevaluated(f"what {_shown(expression)} runs over is not given in numbers")
+                raise Unevaluated(f"the range of {_shown(expression)} is not given in numbers")
             case Call(function, arguments):
                 return self.call(function, [self.value(argument) for argument in arguments])
             case Blank():
@@ -125,7 +125,7 @@ class _Evaluator:
         if callable(self.names):
             raise Unevaluated(f"{_shown(name)} is not a number", "write a number")
         known = ", ".join(["e", *(self.names or {})])
-        raise Unevaluated(f"the name {shorten(name.name, 20)!r} stands for nothing here", f"use one of {known}")
+        raise Unevaluated(f"the name {shorten(name.name, 20)!r} is not defined here", f"use one of {known}")
 
     def folded(self, operation: Callable[[Value, Value], Value], parts: tuple[Expression, ...]) -> Value:
         total = self.value(parts[0])
@@ -135,7 +135,7 @@ class _Evaluator:
 
     def divided(self, top: Value, bottom: Value) -> Value:
         if isinstance(bottom, Matrix) and bottom.shape != (1, 1):
-            raise Mismatch("nothing can be divided by a matrix")
+            raise Mismatch("division by a matrix is not defined")
         divisor = single(bottom, "a quotient")
         return cellwise(top, lambda x: self.arithmetic.divide(x, divisor))
 
@@ -143,7 +143,7 @@ class _Evaluator:
         x, ratio = self.value(base), _ratio(exponent)
         if isinstance(x, Matrix) and x.shape != (1, 1):
             if ratio is None or ratio.denominator != 1 or not 1 <= ratio <= 8:
-                raise Unevaluated("a power of a matrix that is not a small whole number")
+                raise Unevaluated("the exponent of a matrix is not a small integer")
             result: Value = x
             for _ in range(int(ratio) - 1):
                 result = multiply(result, x)
@@ -154,7 +154,7 @@ class _Evaluator:
     def root(self, radicand: Expression, degree: Expression | None) -> Value:
         index = Fraction(2) if degree is None else _ratio(degree)
         if index is None or index.denominator != 1 or not 1 <= index <= 100:
-            raise Unevaluated("a root whose degree is not a whole number up to 100")
+            raise Unevaluated("the degree of a root is not an integer up to 100")
         return self.arithmetic.root(single(self.value(radicand), "a root"), int(index))
 
     def array(self, array: Array) -> Value:
@@ -216,7 +216,7 @@ class _Evaluator:
             return Matrix(tuple(tuple(self.arithmetic.softargmax(row)) for row in value), value.flat)
         if columns == 1 or self.axis == "columns":
             return Matrix(tuple(tuple(self.arithmetic.softargmax(column)) for column in value.T)).T
-        raise Unevaluated("whether the softargmax runs over rows or columns is not said")
+        raise Unevaluated("it is not stated whether the softargmax runs over rows or columns")
 
     def statistic(self, function: str, cells: list[Any]) -> Any:
         a = self.arithmetic
@@ -230,7 +230,7 @@ class _Evaluator:
     def factorial(self, x: Any) -> Any:
         whole = next((n for n in range(101) if x == n), None)
         if whole is None:
-            raise Unevaluated("the factorial of something that is not a whole number up to 100")
+            raise Unevaluated("the factorial is only defined for integers up to 100")
         return _fold(lambda p, q: p * q, [self.arithmetic.rational(n) for n in range(1, max(whole, 1) + 1)])
 
 
@@ -357,10 +357,10 @@ def blocks(rows: list[list[Value]]) -> Matrix[Any]:
     for row in rows:
         parts = [as_matrix(cell).rows for cell in row]
         if len({len(part) for part in parts}) > 1:
-            raise Mismatch(f"matrices of {' and '.join(str(len(part)) for part in parts)} rows stand side by side")
+            raise Mismatch(f"matrices of {' and '.join(str(len(part)) for part in parts)} rows are side by side")
         bands.append(tuple(tuple(x for part in line for x in part) for line in zip(*parts, strict=True)))
     if len({len(band[0]) for band in bands}) > 1:
-        raise Mismatch("matrices of different widths stand under each other")
+        raise Mismatch("matrices of different widths are stacked")
     return Matrix(tuple(line for band in bands for line in band))
 
 

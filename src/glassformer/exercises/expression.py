@@ -314,7 +314,7 @@ class _Parser:
     def whole(self) -> Expression:
         tree = self.sum()
         if self.peek():
-            raise self.fail(f"goes on with {self.peek()!r} where it should end")
+            raise self.fail(f"continues with {self.peek()!r} where it should end")
         return tree
 
     def sum(self) -> Expression:

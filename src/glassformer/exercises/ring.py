@@ -56,7 +56,7 @@ class Base:
         return made
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Build it anew from its parts: the cached interval cannot be pickled, and hashes differ between processes."""
+        """Rebuild it from its parts: the cached interval cannot be pickled, and hashes differ between processes."""
         return Base, (self.kind, self.argument, self.index)
 
     def __hash__(self) -> int:

@@ -195,7 +195,11 @@ def _view(solution: Solution, steps: list[Step], digits: int, whole: bool) -> di
         "text": (solution.exercise.text or "").strip(),
         "given": [Markup(mathml.equation(sides)) for sides in given(solution)],
         "steps": [
-            {"title": step.title, "formula": Markup(mathml.equation(step.equation(digits))), "says": describe(step)}
+            {
+                "title": step.title,
+                "formula": Markup(mathml.equation(step.equation(digits))),
+                "sentences": describe(step),
+            }
             for step in steps
         ],
     }

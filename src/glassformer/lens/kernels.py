@@ -64,7 +64,7 @@ def named_kernel(name: str, sizes: tuple[int, ...], *, channels: int = 1, seed: 
             raise InputError(f"{name} of {'x'.join(map(str, sizes))}", "ask for 3x3")
         return torch.tensor(_FIXED[name], dtype=torch.float64)
     if name not in _NAMED:
-        raise InputError(f"no kernel is called {name!r}", f"choose one of {', '.join(NAMES)}, or {_HOW}")
+        raise InputError(f"there is no kernel {name!r}", f"choose one of {', '.join(NAMES)}, or {_HOW}")
     return _NAMED[name](sizes)
 
 
@@ -79,7 +79,7 @@ def read_kernel(words: Sequence[str], *, channels: int = 1, seed: int = 0) -> Te
         raise InputError(f"a kernel of {parts[1]}", "choose sizes of at least 1")
     if re.fullmatch(r"[a-z-]+", parts[2]):
         if not sizes:
-            raise InputError(f"{parts[2]} has no size", f"say which: 3x3 {parts[2]}, or 5 {parts[2]} in one dimension")
+            raise InputError(f"{parts[2]} has no size", f"add one: 3x3 {parts[2]}, or 5 {parts[2]} in one dimension")
         return named_kernel(parts[2], sizes, channels=channels, seed=seed)
     kernel = read_numbers(parts[2])
     if sizes and kernel.shape[-len(sizes) :] != sizes:

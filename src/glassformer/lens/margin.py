@@ -23,9 +23,9 @@ from glassformer.lens.trace import Run
 class Margins(NamedTuple):
     """The key with the largest weight per query; how far each key i may move (`distance`) or be scaled (`alpha`).
 
-    `heir` is the key that wins beyond that: i itself, or the runner-up if i is the winner. Where nothing can change the
-    winner (a masked key, a zero query, a single key), distance and alpha are ∞ and the heir is −1; where only
-    q·k_i = 0, alpha alone is ∞. A negative alpha means that the key must reverse its direction.
+    `successor` is the key that wins beyond that: i itself, or the runner-up if i is the winner. Where nothing can
+    change the winner (a masked key, a zero query, a single key), distance and alpha are ∞ and the successor is −1;
+    where only q·k_i = 0, alpha alone is ∞. A negative alpha means that the key must reverse its direction.
     """
 
     winner: Int[Tensor, "*b t"]
@@ -33,7 +33,7 @@ class Margins(NamedTuple):
     gap: Float[Tensor, "*b t"]
     distance: Float[Tensor, "*b t s"]
     alpha: Float[Tensor, "*b t s"]
-    heir: Int[Tensor, "*b t s"]
+    successor: Int[Tensor, "*b t s"]
 
 
 def margins_of(layer: Layer) -> Margins:
@@ -51,8 +51,8 @@ def margins_of(layer: Layer) -> Margins:
     part = layer.beta * (layer.Q @ layer.K.mT)  # the part of S_ji that is linear in the key
     distance = _ratio(needed.abs(), slope)
     alpha = 1 + _ratio(needed, part)
-    heir = torch.where(wins, runner, places.expand_as(S)).where(torch.isfinite(distance), -1)
-    return Margins(winner[..., 0], runner[..., 0], (top - second)[..., 0], distance, alpha, heir)
+    successor = torch.where(wins, runner, places.expand_as(S)).where(torch.isfinite(distance), -1)
+    return Margins(winner[..., 0], runner[..., 0], (top - second)[..., 0], distance, alpha, successor)
 
 
 def _ratio(change: Tensor, per: Tensor) -> Tensor:

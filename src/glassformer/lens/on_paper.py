@@ -37,12 +37,12 @@ class PaperRow(NamedTuple):
     keys: tuple[int, ...]
     """The keys that are kept, the heaviest first."""
     others: int
-    """How many keys the last row of K stands for; 0 if there is no such row."""
+    """The number of keys that the last row of K stands for; 0 if there is no such row."""
     coordinates: tuple[int, ...]
     """The coordinates of queries and keys that are kept; one more column has the rest of each score."""
     value_coordinates: tuple[int, ...]
     weights: tuple[float, ...]
-    """The head's own weights of these rows; the exercise solves to them within `TOLERANCE`."""
+    """The head's own weights of these rows; the solution of the exercise equals them within `TOLERANCE`."""
 
 
 def on_paper(

@@ -108,7 +108,7 @@ def map_of_heads(run: Run) -> list[Section]:
             continue
         places = lens.head_map(apart.D)
         names = [f"{path.split('.')[1]}.{head}" for path, head in apart.names]
-        title = f"{stack}: layer.head, closer if more alike ({places.kept:.0%} of the distances are preserved)"
+        title = f"{stack}: layer.head, closer if more similar ({places.kept:.0%} of the distances are preserved)"
         shown.append(image(figures.head_map(places.xy, names, places.group, title=title), f"Map of heads: {stack}"))
     text = f"Heads with similar attention lie close together (Jensen–Shannon distance over up to {ROWS} query rows)."
     return [Section("Map of heads", [Text(text), *shown])] if shown else []

@@ -41,9 +41,9 @@ AUDIO = (".wav", ".flac", ".ogg", ".oga")
 Change = Literal["off", "uniform", "self", "first"]
 CHANGES: dict[Change, str] = {
     "off": "output set to 0",
-    "uniform": "attends evenly to all it sees",
-    "self": "attends to itself alone",
-    "first": "attends to the first token alone",
+    "uniform": "attends evenly to all keys",
+    "self": "attends only to itself",
+    "first": "attends only to the first token",
 }
 
 
@@ -158,7 +158,7 @@ class Look:
         }
 
     def _warnings(self) -> list[str]:
-        """A warning if an image is unlike the images that the model was trained on."""
+        """A warning if an image is out of distribution."""
         if protocols.inputs_of(self.model) != ("image",) or "classify" not in protocols.verbs(self.model):
             return []
         with torch.inference_mode():
@@ -340,22 +340,25 @@ class Look:
         with torch.inference_mode(), edited() if edited else torch.no_grad():
             if "transcribe" in verbs:
                 text = self._transcript() if edited or not self.prepared.answer else self.prepared.answer
-                return {"kind": "text", "says": "hears", "text": text, "options": []}, {}
+                return {"kind": "text", "heading": "Transcript", "text": text, "options": []}, {}
             out = model(*self.prepared.tensors) if edited else self.out
             text = str(translate(model, self.given.texts[0])) if "translate" in verbs else ""
             if "classify" in verbs and not self._is_text:
                 logits = image_logits(model, *self.prepared.tensors)[0]
-                says, shares = "sees", _named(logits, labels_of(model).__getitem__)
+                kind, heading = "options", "Predicted classes"
+                shares = _named(logits, labels_of(model).__getitem__)
             elif "generate" in verbs:
                 words = optional_tokenizer(model)
                 logits = model.token_logits(out) if isinstance(model, protocols.TokenPredictor) else out
-                says, shares = "expects next", _named(logits[0, -1], lambda token: token_name(words, token))
+                kind, heading = "options", "Predicted next token"
+                shares = _named(logits[0, -1], lambda token: token_name(words, token))
             else:
-                says, shares = "finds near", self._cosines()
-        kind = "text" if text else "vector" if says == "finds near" else "options"
+                kind, heading, shares = "vector", "Similarity to other sentences", self._cosines()
+        if text:
+            kind, heading = "text", "Translation"
         best = sorted(shares, key=lambda name: -shares[name])[:BEST]
         options = [{"name": name, "p": shares[name]} for name in best]
-        return {"kind": kind, "says": "translates it to" if text else says, "text": text, "options": options}, shares
+        return {"kind": kind, "heading": heading, "text": text, "options": options}, shares
 
     def _transcript(self) -> str:
         from glassformer.data.audio import read_sound

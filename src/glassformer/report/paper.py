@@ -202,7 +202,7 @@ class _Work:
         made = self.matrix(operation.symbol)
         title = step.title or self._title(operation)
         if self.limit and operation.op == "softargmax":
-            title = "Weights: the largest scores share everything (β → ∞)"
+            title = "Weights: the largest scores share all of the weight (β → ∞)"
         made |= {
             "op": operation.op,
             "title": title,

@@ -34,7 +34,7 @@ def overlays(model: nn.Module, run: Run, inputs: Inputs) -> list[Section]:
     path = last_of(run, "encoder")
     each = lens.cls_to_patches(pooled[:, None] @ run[f"{path}.A"][0], inputs.grid)
     second = figures.image_overlay(inputs.image, each, title=f"{name} in {path}")
-    text = "Patches are lit by their weight; the outline holds half of it."
+    text = "Patches are brighter the larger their weight; the outline encloses half of the total weight."
     if "gradient rollout" in whole:
         text += " The gradient rollout shows what mattered to the predicted class."
     blocks: list[Block] = [

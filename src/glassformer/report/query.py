@@ -61,8 +61,8 @@ def one_query(run: Run, inputs: Inputs) -> list[Section]:
     layer = lens.layer_at(run, path).head(0, head).rows([query])
     where = f"{path}, head {head}, query {_name(names, query)}"
     text = (
-        "The head of the last layer with the lowest entropy: which coordinates of query and key make its scores, and "
-        "how its weights change if the key with the largest weight is scaled. Predictions are first-order."
+        "The head of the last layer with the lowest entropy: which coordinates of query and key make up its scores, "
+        "and how its weights change if the key with the largest weight is scaled. Predictions are first-order."
     )
     return [Section("One query", [Text(text), *_coordinates(layer, names, where), *_scaled(layer, names, where)])]
 

@@ -1,4 +1,4 @@
-"""A trace that was made elsewhere in the views of the Model room, without the model and its input."""
+"""Shows an existing trace in the views of the Model room, without the model and its input."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from glassformer.report.inputs import Inputs
 from glassformer.report.model import Change, Look
 from glassformer.report.views import Report
 
-EMPTY = {"kind": "none", "says": "answered is not part of a trace", "text": "", "options": []}
+EMPTY = {"kind": "none", "heading": "The answer is not part of a trace", "text": "", "options": []}
 
 
 class RecordedRun(Look):
@@ -53,7 +53,7 @@ class RecordedRun(Look):
 
     def summary(self) -> dict[str, Any]:
         """Return layers and heads in the form of `Look.summary`."""
-        notes = [] if self.prepared.labels else ["Positions are numbered: gf.show(run, tokens=[…]) names them."]
+        notes = [] if self.prepared.labels else ["Positions are numbered: gf.show(run, tokens=[…]) labels them."]
         return {
             "model": self.name, "architecture": "Trace", "parameters": 0, "facts": {}, "inputs": [], "verbs": [],
             "texts": [""], "title": self.name, "notes": notes, "grid": None, "prefix": 0, "image": None,

@@ -75,7 +75,7 @@ def _decoding(model: nn.Module, kernels: Mapping[str, Sequence[Kernel | None]], 
     room = context_length(model) or PROMPT + ANSWER
     prompt, answer = torch.ones(min(PROMPT, room // 2), dtype=torch.long), min(ANSWER, room // 2)
 
-    def speak(name: str, count: int) -> Callable[[], None]:
+    def decode(name: str, count: int) -> Callable[[], None]:
         def run() -> None:
             set_kernels(model, kernels[name])
             session = model.session()
@@ -85,6 +85,6 @@ def _decoding(model: nn.Module, kernels: Mapping[str, Sequence[Kernel | None]], 
 
         return run
 
-    runs = {(name, count): speak(name, count) for name in kernels for count in (1, answer)}
+    runs = {(name, count): decode(name, count) for name in kernels for count in (1, answer)}
     times = interleaved({f"{name} {count}": run for (name, count), run in runs.items()}, rounds=max(2, rounds // 2))
     return {name: (answer - 1) / max(times[f"{name} {answer}"] - times[f"{name} 1"], 1e-9) for name in kernels}

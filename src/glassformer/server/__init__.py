@@ -1,6 +1,6 @@
 """The workbench: a local web page on exercises and models. `glassformer serve` starts it.
 
-The server holds no logic of its own: exercises are views of `report.paper`, computed in worker processes that can be
+The server contains no logic: exercises are views of `report.paper`, computed in worker processes that can be
 killed; models are views of `report.model`, computed in a bounded pool of threads.
 """
 

@@ -28,7 +28,7 @@ Result = TypeVar("Result")
 
 
 class Problem(BaseModel):
-    """Why a request was refused, and what to do."""
+    """Why a request was rejected, and what to do."""
 
     fact: str
     remedy: str
@@ -57,7 +57,7 @@ async def unless_gone(request: Request, work: Awaitable[Result]) -> Result:
     try:
         await asyncio.wait({task, gone}, return_when=asyncio.FIRST_COMPLETED)
         if not task.done():
-            raise HTTPException(400, "the client went away")
+            raise HTTPException(400, "the client disconnected")
         return task.result()
     finally:
         task.cancel()
@@ -136,14 +136,14 @@ def _errors(app: FastAPI) -> None:
 
     @app.exception_handler(HTTPException)
     async def _http(request: Request, error: HTTPException) -> JSONResponse:
-        remedies = {400: "send JSON", 404: "see /api.html for what there is", 405: "use another method"}
+        remedies = {400: "send JSON", 404: "see /api.html for the available routes", 405: "use another method"}
         made = problem(error.status_code, str(error.detail), remedies.get(error.status_code, "try again"))
         made.headers.update(error.headers or {})
         return made
 
     @app.exception_handler(Exception)
     async def _bug(request: Request, error: Exception) -> JSONResponse:
-        return problem(500, "the workbench made a mistake here", "please report it with what you did")
+        return problem(500, "the workbench had an internal error", "please report it, with the steps that led to it")
 
     @app.exception_handler(Busy)
     async def _busy(request: Request, error: Busy) -> JSONResponse:

@@ -49,7 +49,7 @@ async def request(app: Any, method: str, path: str, body: str | None = None) -> 
 
     try:
         await app(_scope("http", path) | {"method": method}, receive, send)
-    except Exception:  # a bug, which the application has answered with 500: shown to whoever runs it
+    except Exception:  # a bug, which the application has answered with 500: print it for the developer
         if not status:
             raise
         traceback.print_exc()
@@ -57,10 +57,10 @@ async def request(app: Any, method: str, path: str, body: str | None = None) -> 
 
 
 class Socket:
-    """A WebSocket of the application, without a network. `hear` gets every answer."""
+    """A WebSocket of the application, without a network. `on_message` receives every answer."""
 
-    def __init__(self, app: Any, path: str, hear: Callable[[str], None]) -> None:
-        self.app, self.path, self.hear = app, path, hear
+    def __init__(self, app: Any, path: str, on_message: Callable[[str], None]) -> None:
+        self.app, self.path, self.on_message = app, path, on_message
         self.incoming: asyncio.Queue[dict[str, Any]] = asyncio.Queue()
         self.incoming.put_nowait({"type": "websocket.connect"})
 
@@ -78,29 +78,29 @@ class Socket:
 
         async def answer(message: Any) -> None:
             if message["type"] == "websocket.send":
-                self.hear(message.get("text") or message["bytes"].decode())
+                self.on_message(message.get("text") or message["bytes"].decode())
 
         await self.app(_scope("websocket", self.path), self.incoming.get, answer)
 
 
 async def exchange(app: Any, path: str, messages: list[str | bytes]) -> list[str]:
     """Send messages to a WebSocket, one after each answer but the first, and return the answers until it closes."""
-    heard: list[str] = []
+    answers: list[str] = []
     waiting = list(messages)
 
-    def hear(text: str) -> None:
-        heard.append(text)
+    def on_message(text: str) -> None:
+        answers.append(text)
         give()
 
     def give() -> None:
         if waiting:
             socket.send(waiting.pop(0))
 
-    socket = Socket(app, path, hear)
+    socket = Socket(app, path, on_message)
     give()
     give()
     await socket.run()
-    return heard
+    return answers
 
 
 def _scope(kind: str, path: str) -> dict[str, Any]:

@@ -22,7 +22,7 @@ ExerciseData = Annotated[dict[str, Any], Field(examples=[EXAMPLE], description="
 
 
 class Body(BaseModel):
-    """Unknown keys are refused, and so is 1 for true or "1" for 1."""
+    """Unknown keys are rejected, and so are implicit conversions: 1 for true, "1" for 1."""
 
     model_config = ConfigDict(extra="forbid", strict=True)
 
@@ -61,7 +61,7 @@ class Grade(Body):
     answers: dict[Symbol, list[list[Cell]]] | None = None
     text: str | None = Field(default=None, max_length=200_000)
     file: str | None = Field(default=None, description="A document in base64: text, a notebook, PDF, DOCX or XLSX.")
-    name: str = Field(default="", max_length=200, description="The name of the file; its ending says what it is.")
+    name: str = Field(default="", max_length=200, description="The file name; its extension determines the format.")
 
 
 class Hint(Body):
@@ -153,13 +153,13 @@ async def parse(body: Text, work: Worked) -> Response:
 
 @router.post("/check/sheet", response_model=Data)
 async def sheet(body: Sheet, work: Worked) -> Response:
-    """The steps a learner is asked for, with their sizes."""
+    """The steps that a learner has to compute, with their sizes."""
     return await work.exact("sheet", data=body.exercise)
 
 
 @router.post("/check/grade", response_model=Data)
 async def grade(body: Grade, work: Worked) -> Response:
-    """A learner's working graded: cell by cell, with the mistakes named."""
+    """Grade a learner's working cell by cell, and name the mistakes."""
     most = work.limits.document if body.file is not None else None
     given: dict[str, Any] = {"answers": body.answers, "text": body.text, "file": body.file, "name": body.name}
     return await work.exact("grade", most, data=body.exercise, **given)

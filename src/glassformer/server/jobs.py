@@ -1,4 +1,4 @@
-"""Work in a thread that is stopped when no client waits for its result any more."""
+"""Work in a thread that is stopped when no client is waiting for its result."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from collections.abc import Callable
 from typing import Generic, TypeVar
 
 Result = TypeVar("Result")
-importing = threading.Lock()  # held while modules are imported: two threads may see them half-made
+importing = threading.Lock()  # held while modules are imported, so that no thread sees a partially initialised module
 
 
 class Abandoned(BaseException):
-    """Raised inside work whose client has gone or whose time is over."""
+    """Raised inside work whose client has disconnected or whose time limit is exceeded."""
 
 
 class Job(Generic[Result]):
@@ -37,7 +37,7 @@ class Job(Generic[Result]):
         finally:
             with self.lock:
                 self.ended = True
-                _interrupt(self.thread, None)  # it came too late: the thread goes on with other work
+                _interrupt(self.thread, None)  # it came too late: the thread is already doing other work
 
     def abandon(self) -> None:
         """End the work, but not in the middle of an import."""

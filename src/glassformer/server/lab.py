@@ -1,4 +1,4 @@
-"""Routes of Lab and Compare: claims tried by experiment, and the measured tables of a comparison."""
+"""Routes of Lab and Compare: claims tested by experiment, and the measured tables of a comparison."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Live recognition over a WebSocket: samples in, words out as they become final, and the map of one head as it grows.
+"""Live transcription over a WebSocket: samples in, words out as they become final, and a growing attention map.
 
 The client sends `{"rate": 16000}`, then pieces of float32 samples, then `{"end": true}`. Each answer is JSON with the
-new words, the seconds received so far, and the rows of A that have been added, as base64 of uint8.
+new words, the seconds received so far, and the new rows of A (last layer, mean over heads) as base64 of uint8.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from glassformer.errors import GlassError, InputError
 router = APIRouter()
 AT_ONCE = 4  # connections
 PIECE = 1 << 17  # bytes of one message
-EVERY = 0.4  # seconds of audio between two looks at the map
+EVERY = 0.4  # seconds of audio between two updates of the map
 _open = 0
 
 
-class Listening:
-    """One recording as it comes in."""
+class LiveTranscript:
+    """The transcript of one recording as it arrives."""
 
     def __init__(self, model: Any, rate: int, seconds: float) -> None:
         from glassformer import lens
@@ -34,47 +34,47 @@ class Listening:
 
         self.model, self.limit = model, seconds
         recognizer = recognizer_config(model)
-        self.ear, self.reader = CTCStream(model, recognizer), word_decoder(recognizer)
-        self.resampler = Resampler(rate, self.ear.rate)
+        self.stream, self.decoder = CTCStream(model, recognizer), word_decoder(recognizer)
+        self.resampler = Resampler(rate, self.stream.rate)
         self.path = list(lens.layers(model))[-1]
         self.waves: list[Any] = []
         self.rows, self.looked = 0, 0.0
 
     @property
-    def heard(self) -> float:
-        return sum(len(wave) for wave in self.waves) / self.ear.rate
+    def seconds(self) -> float:
+        return sum(len(wave) for wave in self.waves) / self.stream.rate
 
     def feed(self, data: bytes | None) -> dict[str, Any]:
-        """A piece of samples; None ends the recording."""
+        """Process a chunk of samples; None ends the recording."""
         import numpy as np
         import torch
 
         with torch.inference_mode():
             if data is None:
                 wave = self.resampler.finish()
-                rows = [*self.ear.feed(wave), *self.ear.finish()]
+                rows = [*self.stream.feed(wave), *self.stream.finish()]
             else:
                 wave = self.resampler.feed(torch.from_numpy(np.frombuffer(data, "<f4").copy()).clamp(-1, 1))
-                rows = self.ear.feed(wave)
+                rows = self.stream.feed(wave)
             self.waves.append(wave)
-            if self.heard > self.limit:
+            if self.seconds > self.limit:
                 raise InputError(f"the recording takes more than {self.limit:g} seconds", "start again")
-            words = [word for each in rows for word in self.reader.feed(each)]
+            words = [word for each in rows for word in self.decoder.feed(each)]
             if data is None:
-                words += self.reader.finish(self.ear.samples / self.ear.rate)
+                words += self.decoder.finish(self.stream.samples / self.stream.rate)
             answer: dict[str, Any] = {
-                "heard": round(self.heard, 2),
+                "seconds": round(self.seconds, 2),
                 "words": [{"text": w.text, "start": w.start, "end": w.end, "known": w.known} for w in words],
-                "pending": "" if data is None else self.reader.pending,
+                "pending": "" if data is None else self.decoder.pending,
                 "end": data is None,
             }
-            if data is None or self.heard - self.looked >= EVERY:
-                self.looked = self.heard
+            if data is None or self.seconds - self.looked >= EVERY:
+                self.looked = self.seconds
                 answer |= self._grown()
         return answer
 
     def _grown(self) -> dict[str, Any]:
-        """Rows of A that were not sent yet, each the mean over the heads, and the spectrogram below them."""
+        """Return the rows of A that were not sent yet, averaged over the heads, and the spectrogram."""
         import torch
 
         from glassformer import lens
@@ -105,7 +105,7 @@ class Listening:
 
 @router.websocket("/live")
 async def live(socket: WebSocket) -> None:
-    """Words while they are spoken."""
+    """Transcribe audio while it is received."""
     global _open
     models = socket.app.state.models
     await socket.accept()
@@ -123,7 +123,7 @@ async def live(socket: WebSocket) -> None:
         recognizer = await loop.run_in_executor(
             models.threads,
             models.imported,
-            lambda: Listening(models.model("listener"), rate, models.limits.audio_seconds),
+            lambda: LiveTranscript(models.model("listener"), rate, models.limits.audio_seconds),
         )
         while True:
             message = await asyncio.wait_for(socket.receive(), 30)
@@ -141,7 +141,7 @@ async def live(socket: WebSocket) -> None:
     except GlassError as error:
         await socket.send_json({"fact": error.fact, "remedy": error.remedy})
     except (TimeoutError, KeyError, TypeError, ValueError):
-        await socket.send_json({"fact": "the recording could not be followed", "remedy": "start again"})
+        await socket.send_json({"fact": "the recording could not be processed", "remedy": "start again"})
     finally:
         _open -= 1
         if socket.client_state.name == "CONNECTED" and socket.application_state.name == "CONNECTED":

@@ -1,4 +1,4 @@
-"""Routes of the Model room: views of `report.model`, computed in a bounded pool of threads. torch loads late.
+"""Routes of the Model room: views of `report.model`, computed in a bounded pool of threads. torch is imported lazily.
 
 Only shipped models and the folders named on the command line can be opened, by name; paths never come from the page.
 """
@@ -36,7 +36,7 @@ router = APIRouter(tags=["models"])
 Result = TypeVar("Result")
 
 SHIPPED = FilePath(__file__).parents[1] / "checkpoints" / "shipped"
-KEPT = 8  # looks that are remembered
+KEPT = 8  # number of runs that are kept
 CLIPS = 6  # bundled recordings that are offered
 FIRST_CLIP = "confbridge-rest-talk-vol-out"  # "...to reset your speaking volume to the default level."
 
@@ -70,7 +70,7 @@ class Models:
         self.waiting = 0
         self.loaded: dict[str, nn.Module] = {}
         self.looks: OrderedDict[str, Look] = OrderedDict()
-        self.pinned: dict[str, Look] = {}  # never forgotten: a notebook's own runs
+        self.pinned: dict[str, Look] = {}  # never evicted: a notebook's own runs
         self.lock = threading.Lock()
         self.ready = False
 
@@ -82,7 +82,7 @@ class Models:
     def _import(self) -> None:
         with importing:
             interval = sys.getswitchinterval()
-            sys.setswitchinterval(interval / 10)  # torch takes seconds to import, in which edits must be answered
+            sys.setswitchinterval(interval / 10)  # importing torch takes seconds; edits must be answered meanwhile
             try:
                 import glassformer.report.model  # noqa: F401
             finally:
@@ -126,7 +126,7 @@ class Models:
                 self.looks.popitem(last=False)
 
     def add(self, name: str, look: Look, model: nn.Module | None) -> str:
-        """Offer a run that was made elsewhere, and its model; returns the id of the run."""
+        """Register an existing run and its model; return the id of the run."""
         key = hashlib.sha256(f"{name} {id(look)}".encode()).hexdigest()[:16]
         with self.lock:
             self.pinned[key] = look
@@ -136,7 +136,7 @@ class Models:
         return key
 
     async def run(self, request: Request, work: Callable[[], Result], limit: TimeLimit | None = None) -> Result:
-        """Run `work` in a thread. It ends when the client goes away or its time is over."""
+        """Run `work` in a thread. It is stopped when the client disconnects or the time limit is exceeded."""
         limit = limit or TimeLimit(self.limits.model_seconds, "the model", "give a shorter input")
         if self.waiting >= self.limits.waiting:
             raise Busy(self.waiting)
@@ -198,7 +198,7 @@ class RowAt(Head):
 
 @router.get("/models")
 async def list_models(models: Known) -> dict[str, Any]:
-    """The models that can be opened; asking loads torch in the background."""
+    """The models that can be opened; this request also imports torch in the background."""
     models.warm()
     return {"ready": models.ready, "models": [_described(name, folder) for name, folder in models.folders.items()]}
 
@@ -212,7 +212,7 @@ def _described(name: str, folder: FilePath) -> dict[str, Any]:
 
 @router.get("/models/{name}")
 async def get_model(name: Name, models: Known, request: Request) -> dict[str, Any]:
-    """What a model takes and does."""
+    """The inputs and capabilities of a model."""
 
     def facts() -> dict[str, Any]:
         from glassformer.models import protocols
@@ -288,7 +288,7 @@ def _array(body: bytes) -> Response:
 
 @router.get("/looks/{id}")
 async def get_look(id: Id, models: Known, request: Request) -> dict[str, Any]:
-    """A run that was made before."""
+    """An earlier run."""
     made = models.look(id)
     return await models.run(request, lambda: {"id": id, **made.summary()})
 
@@ -335,7 +335,7 @@ async def row(id: Id, path: Layer, head: Number, query: Number, models: Known, r
 
 @router.post("/looks/{id}/change")
 async def change(id: Id, body: Edit, models: Known, request: Request) -> dict[str, Any]:
-    """The answer before and after heads are switched off, or attend elsewhere."""
+    """The answer before and after heads are ablated or their attention is replaced."""
     made = models.look(id)
     heads = [(each.path, each.head) for each in body.heads]
     return await models.run(request, lambda: made.changed(heads, body.change))
@@ -343,7 +343,7 @@ async def change(id: Id, body: Edit, models: Known, request: Request) -> dict[st
 
 @router.post("/looks/{id}/paper")
 async def on_paper(id: Id, body: RowAt, models: Known, request: Request) -> dict[str, Any]:
-    """One row of a head as an exercise that solves to its weights."""
+    """One row of a head as an exercise whose solution is its weights."""
     made = models.look(id)
     arguments = (body.path, body.head, body.query, body.keys, body.coordinates)
     return await models.run(request, lambda: made.on_paper(*arguments))
@@ -352,7 +352,7 @@ async def on_paper(id: Id, body: RowAt, models: Known, request: Request) -> dict
 @router.get("/clips")
 async def clips(models: Known, request: Request) -> list[dict[str, str]]:
     """Recordings that come with Glassformer."""
-    return await models.run(request, lambda: [{"name": path.stem, "says": says} for path, says in _clips()])
+    return await models.run(request, lambda: [{"name": path.stem, "text": text} for path, text in _clips()])
 
 
 @router.get("/clips/{name}", responses={200: {"content": {"audio/flac": {}}}}, response_class=Response)
@@ -369,10 +369,10 @@ async def clip(name: Name, models: Known, request: Request) -> Response:
 
 
 def _clips() -> list[tuple[FilePath, str]]:
-    """Held-out sentences of the one voice that the listener knows, a few seconds each."""
+    """Held-out sentences of the one real voice that the listener was trained on, a few seconds each."""
     from glassformer.data.sources.opening import unpack
 
     folder = unpack("asterisk-en")
     rows = [line.split("\t") for line in (folder / "test.tsv").read_text(encoding="utf-8").splitlines()[1:]]
-    good = [(folder / path, says) for path, says in rows if 20 <= len(says) <= 90 and (folder / path).is_file()]
+    good = [(folder / path, text) for path, text in rows if 20 <= len(text) <= 90 and (folder / path).is_file()]
     return sorted(good[:CLIPS], key=lambda clip: clip[0].stem != FIRST_CLIP)

@@ -81,7 +81,7 @@ class Safety:
             return 403, f"the Host {host[:80]!r} is not this server", "open the address that glassformer serve printed"
         origin = headers.get("origin")
         if origin is not None and origin not in (f"http://{host}", f"https://{host}"):
-            return 403, f"a page of {origin[:80]!r} may not use this server", "open the workbench itself"
+            return 403, f"pages of {origin[:80]!r} may not use this server", "open the workbench itself"
         if self.settings.token is not None and not self._has_token(scope, headers):
             return 401, "this address needs a token", "open the whole address that glassformer serve printed"
         return None

@@ -45,7 +45,7 @@ class Limits:
 
 @dataclass(frozen=True, kw_only=True)
 class Settings:
-    """Address, models and limits of a server. Any address but a loopback one has a token."""
+    """Address, models and limits of a server. Any address other than loopback requires a token."""
 
     host: str = "127.0.0.1"
     port: int = 8765

@@ -1,6 +1,6 @@
 """A worker process: reads tasks from standard input and writes their results, until the input ends.
 
-A task is a length in four bytes and that much JSON. An answer is a length, one byte that says what follows (a result,
+A task is a length in four bytes and that much JSON. An answer is a length, one byte for the kind of answer (a result,
 a problem or a bug) and JSON, which the server passes on without parsing it. The process may be killed at any time.
 """
 
@@ -37,7 +37,7 @@ def _answer(tasks: dict[str, Any], task: dict[str, Any]) -> tuple[bytes, bytes]:
         return PROBLEM, _json(
             {"fact": "these numbers grow too large", "remedy": "use smaller numbers or fewer of them"}
         )
-    except Exception:  # a bug: shown to whoever runs the server, and the worker goes on
+    except Exception:  # a bug: print it for the developer; the worker continues
         import traceback
 
         traceback.print_exc()

@@ -13,12 +13,12 @@ from glassformer.errors import InputError
 from glassformer.server.worker import PROBLEM, RESULT
 
 GRACE = 0.3  # seconds that abandoned work may still take before its process is killed
-CACHED = 256  # results kept, and
-CACHED_BYTES = 8 << 20  # at most so large together
+CACHED = 256  # maximum number of cached results, and
+CACHED_BYTES = 8 << 20  # their maximum total size
 
 
 class Busy(Exception):
-    """As many requests are waiting as the server admits."""
+    """The maximum number of requests is already waiting."""
 
     def __init__(self, waiting: int) -> None:
         super().__init__(f"{waiting:,} requests are waiting")
@@ -49,7 +49,7 @@ class Worker:
             "glassformer.server.worker",
             stdin=asyncio.subprocess.PIPE,
             stdout=asyncio.subprocess.PIPE,
-            start_new_session=True,  # Ctrl-C is for the server, which ends its workers itself
+            start_new_session=True,  # Ctrl-C goes to the server, which stops its workers itself
         )
         try:
             await self._receive(process)

@@ -1,7 +1,7 @@
 """Runs, exercises and grades in a notebook: `gf.show(x)`.
 
-A static page, which survives everywhere, and where a kernel answers the workbench itself in its place: the same modules
-as the page of `glassformer serve`, whose requests travel as messages of an anywidget.
+A notebook displays a static page. Where a kernel is running, the workbench replaces it: the same modules as the page of
+`glassformer serve`, whose requests are sent as anywidget messages.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The workbench's application in a thread of its own, so that a notebook's kernel can answer the page."""
+"""The workbench's application in its own thread, so that a notebook's kernel can answer the page."""
 
 from __future__ import annotations
 
@@ -52,9 +52,9 @@ class Engine:
         """Start a request; cancelling the future frees its work."""
         return asyncio.run_coroutine_threadsafe(request(self.app, method, path, body), self.loop)
 
-    def connect(self, path: str, hear: Callable[[str], None]) -> Connection:
-        """Open a WebSocket; `hear` gets its answers, in the engine's thread."""
-        socket = Socket(self.app, path, hear)
+    def connect(self, path: str, on_message: Callable[[str], None]) -> Connection:
+        """Open a WebSocket; `on_message` receives its answers, in the engine's thread."""
+        socket = Socket(self.app, path, on_message)
         asyncio.run_coroutine_threadsafe(socket.run(), self.loop)
         return Connection(self.loop, socket)
 
@@ -78,5 +78,5 @@ class Engine:
 
 @cache
 def engine() -> Engine:
-    """The engine of this process, started when the first widget asks something."""
+    """The engine of this process, started by the first request of a widget."""
     return Engine()

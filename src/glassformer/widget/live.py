@@ -28,7 +28,7 @@ def files() -> dict[str, str]:
 class Workbench(anywidget.AnyWidget):
     """The page at `address`, such as "#/paper/four-tokens". `static` is the id of the element that it replaces.
 
-    Nothing but its address is part of its state: the sources are sent when it is opened, so that a saved notebook
+    Only its address is part of its state: the sources are sent when it is opened, so that a saved notebook
     stays small and a page without a kernel shows the static element alone.
     """
 

@@ -25,15 +25,15 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Shown:
-    """What `gf.show` returns. A notebook displays the static page, and the live one in its place where it can.
+    """The result of `gf.show`. A notebook displays the static page, or the live page instead where that is possible.
 
     `html` is the self-contained page, `save("page.html")` writes it; `widget` is the anywidget, for notebooks that
-    take widgets as such, or None if anywidget is not installed.
+    need the widget object, or None if anywidget is not installed.
     """
 
     title: str
     html: str = field(repr=False)
-    """The static page: complete, without scripts and without requests."""
+    """The static page: self-contained, without scripts and requests."""
     _address: Callable[[], str] = field(repr=False)
     _id: str = field(default_factory=lambda: f"glassformer-{uuid.uuid4().hex[:12]}", repr=False)
 

@@ -6,12 +6,12 @@ function render({ model, el }) {
   const view = Math.random().toString(36).slice(2);
   /** @type {MessagePort | null} */ let port = null;
   /** @type {string[]} */ let urls = [];
-  const hear = (message, buffers) => {
+  const receive = (message, buffers) => {
     if (message.view !== view) return;
     if (message.kind === "page") open(message.files);
     else port?.postMessage({ ...message, body: buffers?.length ? copy(buffers[0]) : undefined });
   };
-  model.on("msg:custom", hear);
+  model.on("msg:custom", receive);
   model.send({ kind: "open", view });
 
   /** @param {Record<string, string>} files */
@@ -51,7 +51,7 @@ function render({ model, el }) {
   }
 
   return () => {
-    model.off("msg:custom", hear);
+    model.off("msg:custom", receive);
     port?.close();
     urls.forEach((url) => URL.revokeObjectURL(url));
     urls = [];

@@ -94,7 +94,7 @@ def test_rows_that_the_words_call_the_same() -> None:
 
 def test_what_does_not_fit_is_listed_with_its_size() -> None:
     alignment = placed("two-heads", r"$$Q_1 = \begin{bmatrix} 1 & 2 \\ 3 & 4 \end{bmatrix}$$")
-    assert alignment.unread[0].reason == "Q1 is 2×3 in this exercise, 2×2 is written"
+    assert alignment.unread[0].reason == "Q1 is 2×3 in this exercise, but 2×2 is written"
     assert list(alignment.misshaped) == ["Q1"]
 
 

@@ -121,4 +121,4 @@ def test_work_on_another_exercise_is_distinguished_from_wrong_numbers() -> None:
     found = summarize([Submission(Path("a.md"), made)], EXERCISE)
     assert found.misshaped == {"a.md": ("Q",)}
     assert found.unexplained == ()
-    assert "Steps of the wrong size, perhaps of another exercise\n" in found.render("text")
+    assert "Steps of the wrong size, perhaps from another exercise\n" in found.render("text")

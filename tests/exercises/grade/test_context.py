@@ -30,7 +30,7 @@ def test_rows(words: str, rows: tuple[int, ...]) -> None:
 def test_rows_end_where_the_outputs_begin() -> None:
     context = Context(1)
     for statement in read("For row 2: $[1, 2]$. If we sum them: $3$. Now the outputs: $[1, 3]$").statements:
-        context.hear(statement)
+        context.update(statement)
         rows = context.rows
     assert rows == ()
 

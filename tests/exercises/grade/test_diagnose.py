@@ -117,9 +117,9 @@ def with_Q(Q: str) -> Grade:
     ("Q", "name", "where", "why"),
     [
         ("[[2, 25], [4, -5], [3, 43]]", "two rows swapped", "rows 1 and 2 of Q", "Rows 1 and 2 of Q"),
-        ("[[-5, 4], [25, 2], [43, 3]]", "two columns swapped", "columns 1 and 2 of Q", "have changed places"),
-        ("[[4, 5], [2, 25], [3, 43]]", "a sign dropped", "Q[1,2]", "the number is right, its sign is not"),
-        ("[[0, -5], [10, 25], [17, 43]]", "a sign dropped", "WQ[2,1] in Q", "if WQ[2,1] is 1 where it is -1"),
+        ("[[-5, 4], [25, 2], [43, 3]]", "two columns swapped", "columns 1 and 2 of Q", "are swapped"),
+        ("[[4, 5], [2, 25], [3, 43]]", "a sign dropped", "Q[1,2]", "the number is right, but its sign is wrong"),
+        ("[[0, -5], [10, 25], [17, 43]]", "a sign dropped", "WQ[2,1] in Q", "if WQ[2,1] is 1 instead of -1"),
         ("[[4, -5], [2, 16], [3, 43]]", "one arithmetic mistake in one cell", "Q[2,2]", "the product 3·3 is left out"),
         ("[[4, -5], [2, 34], [3, 43]]", "one arithmetic mistake in one cell", "Q[2,2]", "3·3 is counted twice"),
         ("[[4, -5], [2, 22], [3, 43]]", "one arithmetic mistake in one cell", "Q[2,2]", "3 and 3 are added"),

@@ -102,7 +102,7 @@ def test_without_an_exercise_the_arithmetic_is_checked() -> None:
 
 def test_a_number_used_later_as_it_should_be_is_said() -> None:
     graded = grade(library.get("two-heads"), read_file(SAMPLES / "two-heads.md"))
-    assert "you go on with 5" in graded.mistakes[0].why
+    assert "you continue with 5" in graded.mistakes[0].why
 
 
 @pytest.mark.parametrize("text", ["$$Q = 9^{9^{9^9}}$$", r"$$Q = \begin{bmatrix} 1 & 2$$", "$$Q = (((1$$"])

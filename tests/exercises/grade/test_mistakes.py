@@ -96,5 +96,5 @@ def test_every_kind_says_what_it_is() -> None:
     for name, kinds in groupby(CATALOGUE, key=lambda kind: kind.name):
         for kind in kinds:
             assert name
-            assert kind.says[0].isupper()
-            assert not kind.says.endswith(".")
+            assert kind.description[0].isupper()
+            assert not kind.description.endswith(".")

@@ -92,7 +92,7 @@ def test_a_submission_that_could_not_be_graded_can_have_a_total() -> None:
         ("Q", 5, "ada.md", "the step has only 4 points"),
         ("A", 1, "ada.md", "the rubric gives no points to this step"),
         ("Q[9,9]", 1, "ada.md", "this cell is not among the graded numbers"),
-        ("Q[1,1]", 2, "ada.md", "2 is more than 1, all that a cell can count"),
+        ("Q[1,1]", 2, "ada.md", "2 is more than 1, the most that a cell can count"),
         ("total", 1, "eve.md", "there is no such submission"),
         ("total", 1, "other/ada.md", "there is no such submission"),
     ],

@@ -125,7 +125,7 @@ def test_a_row_that_sums_to_a_little_more_than_1_is_remarked_upon() -> None:
 def test_numbers_that_are_cut_off_are_right_and_it_is_noted() -> None:
     found = graded("$$A = [[0.471, 0.471, 0.056], [0.672, 0.163, 0.163], [0.733, 0.178, 0.087]]$$")
     assert {c.verdict for c in found.cells if c.symbol == "A"} == {"right"}
-    assert any("cut off" in note.assumption for note in found.notes)
+    assert any("truncated" in note.assumption for note in found.notes)
 
 
 def test_what_follows_from_the_unrounded_values_of_a_mistake_follows() -> None:

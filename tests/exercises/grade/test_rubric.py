@@ -98,7 +98,7 @@ def test_a_skipped_step_earns_the_share_of_the_next_one() -> None:
     assert by_step(found) == {"Q": 1.75, "K": 1.75, "S": 3.5}
     assert [step.source for step in found.steps] == ["S", "S", ""]
     graded = grade(library.get("four-tokens"), read(S, "a.yaml"), load_rubric(rubric + "\n"))
-    assert "Q 2 of 2 (not written, judged by S)" in str(graded)
+    assert "Q 2 of 2 (not written, credited from S)" in str(graded)
     assert by_step(points("steps: {Q: {points: 2, required: true}, S: 4}", S)) == {"Q": 0, "S": 4}
 
 

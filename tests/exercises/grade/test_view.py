@@ -34,7 +34,7 @@ def test_sections_of_real_homework() -> None:
     assert found.summary
     assert found.mistakes
     assert [title for title, _ in found.details] == [
-        "Sums in your text", "Could not be read", "Crossed out, so not graded", "Notes",
+        "Arithmetic in your text", "Could not be read", "Crossed out, so not graded", "Notes",
     ]  # fmt: skip
     steps = {step.symbol: step for step in found.steps}
     assert steps["Q1"].summary == "5 right, 1 wrong"
@@ -132,7 +132,7 @@ def test_one_number_follows_and_several_follow() -> None:
 def test_a_matrix_of_another_size_is_not_counted_as_written() -> None:
     text = "$$Q = \\begin{bmatrix} 1 & 2 & 3 \\end{bmatrix}$$ $$k_1 = (1, 0)$$"
     graded = grade(library.get("four-tokens"), read(text))
-    assert "Q: it is written in another size than 4×2, which it has in this exercise." in view(graded).mistakes
+    assert "Q: its size should be 4×2 in this exercise, but another size is written." in view(graded).mistakes
     written = [cell for cell in graded.cells if cell.given is not None]
     assert f"of the {len(written)} you wrote" in " ".join(summary(graded))
 

@@ -47,5 +47,5 @@ def test_a_sheet_compiles(tmp_path: Path) -> None:
 
 
 def test_unknown_formats() -> None:
-    with pytest.raises(InputError, match="sheets cannot be made as 'pdf'"):
+    with pytest.raises(InputError, match="there is no sheet format 'pdf'"):
         sheet(library.get("four-tokens"), "pdf")

@@ -125,7 +125,7 @@ def test_crossed_out_parts_are_never_judged() -> None:
 
 def test_a_size_that_is_not_the_size() -> None:
     (found,) = findings(r"$$Q = \begin{bmatrix} 1 & 2 \end{bmatrix}_{(2 \times 1)}$$")
-    assert (found.verdict, found.reason) == ("shape", "2×1 is noted at a matrix that is 1×2")
+    assert (found.verdict, found.reason) == ("shape", "a matrix of size 1×2 is labelled 2×1")
 
 
 def test_sums_announced_in_words() -> None:

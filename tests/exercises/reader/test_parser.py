@@ -171,7 +171,7 @@ def test_precedence_and_functions(source: str, value: float) -> None:
 @pytest.mark.parametrize(
     ("source", "reason"),
     [
-        ("2 3", "no sign before it"),
+        ("2 3", "without an operator before it"),
         (r"1\frac{1}{2}", "mixed number"),
         (r"\foo{3}", r"\\foo is not known"),
         ("1 +", "missing"),
@@ -327,8 +327,8 @@ def test_commas_that_are_plain(source: str) -> None:
 
 
 def test_assumptions_are_noted() -> None:
-    assert "difference" in lists_read("[1 -2]")[2][0]
-    assert "ends of rows" in lists_read("(0,5; 0,25)")[2][0]
+    assert "subtraction" in lists_read("[1 -2]")[2][0]
+    assert "row separators" in lists_read("(0,5; 0,25)")[2][0]
     assert [n[2] for n in formula("x = 521,428,992").notes] == ["read as the number 521428992"]
 
 

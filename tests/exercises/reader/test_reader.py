@@ -59,9 +59,9 @@ def test_two_heads_is_read_as_far_as_it_can_be() -> None:
         (7, "this may be the number 101211 or 6 digits side by side"),
         (7, "this may be the number 120111 or 6 digits side by side"),
         (71, "row 2 of the matrix has 1 entry, row 1 has 3"),
-        (71, "a number stands here with no sign before it"),
-        (90, "this cell of the table is not a number that can be read"),
-        (105, "which cells of this table are numbers cannot be told"),
+        (71, "there is a number here without an operator before it"),
+        (90, "this cell of the table cannot be read as a number"),
+        (105, "it is unclear which cells of this table are numbers"),
     ]
     assert [s.line for s in reading.statements if s.struck] == [27, 27]
     targets = [s.target.label for s in reading.statements if s.target]
@@ -108,7 +108,7 @@ def test_places_words_and_context() -> None:
 def test_pictures_and_open_formulas_are_listed() -> None:
     reading = read("![my scan](a.png)\n\n$$Q = [1, 2]\n\nend")
     assert [(entry.line, entry.reason.split(":")[0]) for entry in reading.unread] == [
-        (1, "a picture cannot be read"), (3, "the formula is never closed"),
+        (1, "pictures cannot be read"), (3, "the formula is never closed"),
     ]  # fmt: skip
     assert shown(reading) == [(3, "Q", ["=[1, 2]"])]
 

@@ -56,6 +56,7 @@ def clips(tmp_path: Path) -> Path:
     return tmp_path
 
 
+@pytest.mark.slow
 def test_losses_equal_hugging_faces(hf: Any, whisper: Path, clips: Path, tmp_path: Path) -> None:
     args = TrainArgs(
         task="transcribe", data=str(clips), val=str(clips), from_=str(whisper), language="it", augment=False, steps=4,

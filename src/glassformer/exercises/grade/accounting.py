@@ -17,7 +17,7 @@ from glassformer.exercises.grade.vocabulary import topics
 from glassformer.exercises.reader import Unread
 
 NUMBER = re.compile(r"\d+(?:\.\d+)?|\.\d+")
-NEAR = 30  # lines within which a number that is no label is preferred
+NEAR = 30  # lines within which a number that is not a label is preferred
 MOST_LISTED = 40  # maximum number of lines with numbers listed individually
 _MONTHS = (
     "jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec|mär|mai|okt|dez|janv|févr|fév|avr|juin|juil|août|déc|gen|mag|giu|lug|ago|"
@@ -148,7 +148,7 @@ class Ledger:
     def _nearest(self, value: Fraction, line: int, owner: str, reach: int, text: str = "") -> bool:
         """Claim the first unclaimed number of that value from `line` on, within `reach` lines.
 
-        Among those of the next lines, one that is no label and that is written as `text` comes first.
+        Among those of the next lines, one that is not a label and is written as `text` comes first.
         """
         found = [
             k for k in self.by_value.get(value, []) if self.owner[k] is None and line <= self.line_of(k) <= line + reach
@@ -277,7 +277,7 @@ class Ledger:
 
 
 def _is_titled(before: str) -> bool:
-    """Return whether a number follows a capitalised word that is no quantity: Aufgabe 3, NeurIPS 30, Python 3."""
+    """Return whether a number follows a capitalised word that is not a quantity: Aufgabe 3, NeurIPS 30, Python 3."""
     found = _TITLED.search(before)
     return found is not None and not topics(found[1])
 

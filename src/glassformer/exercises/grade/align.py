@@ -95,7 +95,7 @@ class Alignment:
 
     `misshaped`: answers of an unexpected size. `used`: operands written out in a statement. `set_out`: the expressions
     before a result, each with its decimals taken as exact, and as an interval that accounts for their rounding.
-    `checked`: statements about quantities that are no step, such as 1/√d_k = 0.7071, which hold. `supposed`: examples.
+    `checked`: statements about quantities that are not steps, such as 1/√d_k = 0.7071, that hold. `supposed`: examples.
     """
 
     placed: list[Placement] = field(default_factory=list)
@@ -120,7 +120,7 @@ class Alignment:
         self.unread.append(Unread(line, " ".join(source.split())[:400], reason))
 
     def cross_out(self, line: int, source: str) -> None:
-        self.struck.append(Unread(line, " ".join(source.split())[:400], "crossed out, so not judged"))
+        self.struck.append(Unread(line, " ".join(source.split())[:400], "crossed out, so not graded"))
 
     def entries(self) -> dict[str, Entries]:
         """Return every symbol's cells. The last answer counts, unless it only repeats an earlier one to fewer digits;
@@ -250,12 +250,12 @@ class Aligner:
     def run(self) -> Alignment:
         self.transposed = self.is_transposed()
         if self.transposed:
-            said = "your matrices are the exercise's transposed: read as its columns for rows"
+            said = "your matrices are transposed relative to the exercise and are read that way"
             self.alignment.note(self.reading.statements[0].line, "", said)
         parts = (part for whole in self.reading.statements for part in _one_target_each(whole))
         supposed = False
         for statement in self.exponentials(parts):
-            self.context.hear(statement)
+            self.context.update(statement)
             supposed = is_hypothetical(statement) or (supposed and goes_on(statement))
             if supposed:
                 self.alignment.supposed.append(statement)
@@ -294,7 +294,7 @@ class Aligner:
 
     def is_exponential(self, statement: Statement) -> bool:
         """Return whether half of a row agree with E; exponentials of other numbers, as of S − max S, are arithmetic."""
-        self.context.hear(statement)
+        self.context.update(statement)
         written = self.written(statement)
         options = self.unnamed_options(statement, written) if written is not None else ()
         return any(_base(symbol) == "E" and share >= HALF for symbol, _, share in options)
@@ -353,7 +353,7 @@ class Aligner:
         return True
 
     def is_known(self, statement: Statement, target: Target) -> bool:
-        """Return whether a statement is about a quantity that is no step, 1/√d_k or the standard deviation σ.
+        """Return whether a statement is about a quantity that is not a step, 1/√d_k or the standard deviation σ.
 
         If its number is right, it counts as checked; otherwise it is listed with the right value.
         """
@@ -469,7 +469,7 @@ class Aligner:
                     self.put(statement, option.symbol, option.cells)
 
     def open(self, option: Option) -> bool:
-        """Return whether a placement is free: second meanings fill only empty cells (O of H's size is no second H)."""
+        """Return whether a placement is free: second meanings fill only empty cells (an O may not be a second H)."""
         answers = [p for p in self.alignment.placed if p.symbol == option.symbol and p.role == "answer"]
         written = {at for placed in answers for at in placed.cells}
         return not written & set(option.cells)
@@ -590,7 +590,7 @@ class Aligner:
             return top[0]
         free = [option for option in close if not self.alignment.answered(option.symbol)]
         if len(free) == 1:
-            self.alignment.note(statement.line, statement.source, f"taken as {free[0].symbol}, which was still open")
+            self.alignment.note(statement.line, statement.source, f"taken as {free[0].symbol}, which had no answer yet")
             return free[0]
         self.alignment.leave(statement.line, statement.source, f"it may be {symbols}: say which head or row it is")
         return None
@@ -638,7 +638,7 @@ class Aligner:
                 if row not in here and 0 <= row < lines:
                     echo = {((row, j) if self.by_rows else (i, row)): entry for (i, j), entry in cells.items()}
                     self.alignment.put(Placement(symbol, echo, statement.line, statement.source, "echo"))
-                    said = f"row {row + 1} is taken to be the same, as the words before it say"
+                    said = f"row {row + 1} is taken to be the same, because of the words before it"
                     self.alignment.note(statement.line, statement.source, f"{symbol}: {said}")
 
     def misfit(
@@ -652,20 +652,20 @@ class Aligner:
                     symbols += self.symbols(base, head, target) if not at else []
         symbols = list(dict.fromkeys(symbols))
         if not symbols:
-            here = f"{target.label} is no step of this exercise"
+            here = f"{target.label} is not a step of this exercise"
             if not isinstance(target.term, Name) or not written.scalar:
                 self.alignment.leave(statement.line, statement.source, here)
             return
         symbol = symbols[0]
         rows, columns = self.exact[symbol].shape
         if written.scalar and statement.place != "display":
-            said = f"which of the cells of {symbol} this is cannot be told"
+            said = f"it is unclear which cell of {symbol} this is"
             self.alignment.leave(statement.line, statement.source, said)
             return
         size = "a list of {1}".format(*written.shape) if written.flat else "{}×{}".format(*written.shape)
         size = "a number" if written.scalar else size
         self.alignment.leave(
-            statement.line, statement.source, f"{symbol} is {rows}×{columns} in this exercise, {size} is written"
+            statement.line, statement.source, f"{symbol} is {rows}×{columns} in this exercise, but {size} is written"
         )
         if symbol in self.plan and not (written.flat and statement.place in ("prose", "inline")):
             self.alignment.misshaped[symbol] = written
@@ -794,7 +794,8 @@ class Aligner:
                 self.alignment.put(Placement(operand, cells, statement.line, statement.source, "factor"))
         elif operand in self.plan.given and here.shape != wanted:
             sizes = "{}×{} is written, {}×{} is given".format(*here.shape, *wanted)
-            self.alignment.note(statement.line, statement.source, f"{operand} is copied with another size: {sizes}")
+            said = f"{operand} has another size than in the exercise: {sizes}"
+            self.alignment.note(statement.line, statement.source, said)
 
     def unnamed_product(self, statement: Statement, link: Link) -> bool:
         """Place [A][V] = [H] without a name."""
@@ -816,7 +817,7 @@ class Aligner:
             if cells:
                 self.put(statement, best.operation.symbol, cells)
             if len(results) > 1 and best.result < len(results) - 1:
-                said += "; a second result stands there, which does not belong to these factors"
+                said += "; there is a second result, which does not match these factors"
         for name, k in zip(best.operation.operands, best.factors, strict=True):
             self.operand_set_out(statement, best.operation.symbol, name, tables[k])
             operand = name.removesuffix("^T")
@@ -995,7 +996,7 @@ class Aligner:
     # -- the whole document -------------------------------------------------------------------------------------------
 
     def is_transposed(self) -> bool:
-        """Return whether the text says so, or more named matrices agree when transposed, with at least two that do."""
+        """Return whether the text says so, or at least two named matrices, and most, agree only if transposed."""
         if _SAID_TRANSPOSED.search(self.reading.text):
             return True
         straight = transposed = 0

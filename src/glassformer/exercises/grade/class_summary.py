@@ -178,25 +178,25 @@ def _view(summary: ClassSummary) -> dict[str, Any]:
     """Return the contents of the summary as sentences and tables of text, which all formats share."""
     graded = len(summary.totals)
     everyone = len(summary.totals.keys() | summary.ungraded.keys())
-    said = [f"{_submissions(everyone)}, {graded} with points."]
+    sentences = [f"{_submissions(everyone)}, {graded} with points."]
     points = {name: shown(value) for name, value in summary.points.items()}
     if points:
         spread = f", standard deviation {points['standard deviation']}" if "standard deviation" in points else ""
-        said.append(
+        sentences.append(
             f"Points of {shown(summary.maximum)}: mean {points['mean']}, median {points['median']}{spread}, "
             f"from {points['lowest']} to {points['highest']}."
         )
     worst = next((step for step in summary.steps if step.lost > 1e-9), None)
     if worst is not None:
-        said.append(f"Most points are lost in {shown_name(worst.step)}: {shown(worst.lost)} on average.")
+        sentences.append(f"Most points are lost in {shown_name(worst.step)}: {shown(worst.lost)} on average.")
     if summary.mistakes:
         first = summary.mistakes[0]
-        said.append(f"Most frequent mistake: {first.name} ({_submissions(len(first.submissions))}).")
+        sentences.append(f"Most frequent mistake: {first.name} ({_submissions(len(first.submissions))}).")
     most = max((count for _, count in summary.histogram), default=0)
     marked = len(summary.totals) - sum(name in summary.ungraded for name in summary.totals)
     return {
         "title": f"{summary.title}: class summary",
-        "said": said,
+        "sentences": sentences,
         "histogram": [
             {"label": label, "count": count, "share": count / most if most else 0.0}
             for label, count in summary.histogram
@@ -213,7 +213,7 @@ def _view(summary: ClassSummary) -> dict[str, Any]:
             (title, items)
             for title, items in (
                 (
-                    "Steps of the wrong size, perhaps of another exercise",
+                    "Steps of the wrong size, perhaps from another exercise",
                     [f"{name}: {', '.join(map(shown_name, steps))}" for name, steps in summary.misshaped.items()],
                 ),
                 ("Wrong numbers that no known mistake explains", list(summary.unexplained)),
@@ -242,7 +242,7 @@ def _listed(names: Sequence[str], most: int = 5) -> str:
 
 def _text(summary: ClassSummary) -> str:
     view = _view(summary)
-    lines = [view["title"], "=" * len(view["title"]), "", *view["said"], ""]
+    lines = [view["title"], "=" * len(view["title"]), "", *view["sentences"], ""]
     if summary.totals:
         lines += ["Distribution", "------------"]
         most = max(item["count"] for item in view["histogram"])
@@ -267,7 +267,7 @@ def _text(summary: ClassSummary) -> str:
 
 def _markdown(summary: ClassSummary) -> str:
     view = _view(summary)
-    lines = [f"# {plain_markdown(view['title'])}", "", *(f"{plain_markdown(said)}  " for said in view["said"]), ""]
+    lines = [f"# {plain_markdown(view['title'])}", "", *(f"{plain_markdown(said)}  " for said in view["sentences"]), ""]
     histogram = [(item["label"], str(item["count"])) for item in view["histogram"]] if summary.totals else []
     for title, names, rows in (
         ("Distribution", ("points", "submissions"), histogram),

@@ -32,14 +32,12 @@ class Context:
     head: int | None = None
     rows: tuple[int, ...] = ()
     topics: tuple[str, ...] = field(default=())
-    said: str = ""
 
-    def hear(self, statement: Statement) -> None:
+    def update(self, statement: Statement) -> None:
         """Update the context from the prose before a statement."""
         words = statement.words
         if not words or not any(char.isalpha() for char in words):
             return
-        self.said = words
         self.head = heads_in(words, self.heads) or self.head
         found = topics(words)
         rows = rows_in(words)

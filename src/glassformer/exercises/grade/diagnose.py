@@ -92,7 +92,7 @@ class Step:
                 made = made.T if transposed else made
                 if self.agrees(made):
                     where = f"{word}s {a + 1} and {b + 1} of {self.symbol}"
-                    why = f"{word.capitalize()}s {a + 1} and {b + 1} of {self.symbol} have changed places"
+                    why = f"{word.capitalize()}s {a + 1} and {b + 1} of {self.symbol} are swapped"
                     yield self.explains(f"two {word}s swapped", where, why, made)
 
     # -- signs -------------------------------------------------------------------------------------------------------
@@ -103,7 +103,7 @@ class Step:
         if all(cell.entry is not None and _negated(value, cell.entry) for cell, value in here):
             names = ", ".join(cell_name(self.symbol, cell.row, cell.column) for cell, _ in here)
             cell, value = here[0]
-            why = f"{names} should be {shown(value, cell.entry)}: the number is right, its sign is not"
+            why = f"{names} should be {shown(value, cell.entry)}: the number is right, but its sign is wrong"
             yield self.explains("a sign dropped", names, why, self.computed.map(_negative))
             return
         operation = self.operation
@@ -123,7 +123,7 @@ class Step:
             return
         if self.agrees(made):
             where = cell_name(name, i, j)
-            why = f"{self.symbol} comes out as you wrote it if {where} is {shown(x)} where it is {shown(-x)}"
+            why = f"{self.symbol} has the values you wrote if {where} is {shown(x)} instead of {shown(-x)}"
             yield self.explains("a sign dropped", f"{where} in {self.symbol}", why, made)
 
     # -- one cell ----------------------------------------------------------------------------------------------------
@@ -138,15 +138,15 @@ class Step:
             where = cell_name(self.symbol, cell.row, cell.column)
             place = frozenset({(self.symbol, cell.row, cell.column)})
             if operation.op in ("copy", "concat") and self.copies:
-                why = f"{where} is copied: {shown(value, cell.entry)} became {cell.entry.text}"
+                why = f"{where} is miscopied: {shown(value, cell.entry)} became {cell.entry.text}"
                 yield Mistake("a number copied wrongly", where, why, place)
                 continue
             name, why = self._reason(operation, cell, value)
             right = shown(value, cell.entry)
-            said = f"{where} should be {right} from your numbers before it, {cell.entry.text} is written"
+            said = f"{where} should be {right}, given your earlier numbers, but {cell.entry.text} is written"
             used = [matrix[cell.row, cell.column] for matrix in self.used]
             if value is not MASKED and any(x is not MASKED and value.overlaps(x) for x in used):
-                why = f"you go on with {right}, so it may be no more than a miscopied digit"
+                why = f"you continue with {right}, so this may only be a miscopied digit"
             yield Mistake(name, where, said + (f": {why}" if why else ""), place)
 
     def _reason(self, operation: Operation, cell: Compared, value: Any) -> tuple[str, str]:
@@ -154,7 +154,7 @@ class Step:
         if cell.entry is None or value is MASKED or cell.entry.value is MASKED:
             return generic, ""
         if _negated(value, cell.entry):
-            return "a sign dropped", "the number is right, its sign is not"
+            return "a sign dropped", "the number is right, but its sign is wrong"
         if operation.op not in ("matmul", "linear"):
             return generic, ""
         found = list(self._terms(operation, cell, value))
@@ -265,13 +265,13 @@ class Search:
             return None
         symbols = sorted({s for s, _, _ in found}, key=self.plan.symbols.index)
         where = " and ".join([", ".join(symbols[:-1]), symbols[-1]] if len(symbols) > 1 else symbols)
-        says = " and ".join(each.kind.says for each in made)
+        what = " and ".join(each.kind.description for each in made)
         name = (
             made[0].kind.name
             if len({each.kind.name for each in made}) == 1
             else " and ".join(h.kind.name for h in made)
         )
-        return Mistake(name, where, f"{says}. {self.example(symbols[0], found)}", frozenset(found), values)
+        return Mistake(name, where, f"{what}. {self.example(symbols[0], found)}", frozenset(found), values)
 
     def example(self, symbol: str, found: dict[Place, Any]) -> str:
         """Return an example: a learner's number with the mistake and without it."""
@@ -376,7 +376,7 @@ class Search:
                 )
 
     def _computed(self, symbol: str) -> Operation:
-        """Return the operation behind a step: O = H is no copy if H is not written."""
+        """Return the operation behind a step: O = H is not a copy if H is not written."""
         operation = self.plan[symbol]
         while operation.op == "copy" and operation.inputs[0] in self.plan and operation.inputs[0] not in self.entries:
             operation = self.plan[operation.inputs[0]]

@@ -253,7 +253,7 @@ def grade(exercise: Exercise | None, reading: Reading, rubric: Rubric | None = N
 
 
 def _tolerated(verdicts: Verdicts, cells: Sequence[Compared]) -> Iterator[Note]:
-    """Note the numbers that only the rubric's tolerance accepts."""
+    """Note the numbers that are accepted only because of the rubric's tolerance."""
     pairs = zip(verdicts.cells, cells, strict=False)  # misshaped cells come after these
     within = [now for before, now in pairs if before.verdict != now.verdict]
     if within and within[0].entry is not None:
@@ -353,7 +353,7 @@ def _copied(made: Plan, alignment: Alignment, follow: FollowThrough) -> Iterator
         )
         said += f"; and {len(off) - 3} more" if len(off) > 3 else ""
         where = ", ".join(f"{placed.symbol}[{i + 1},{j + 1}]" for (i, j), _ in off[:3])
-        why = f"In line {placed.line}, {said}. What comes after it is graded with your numbers"
+        why = f"In line {placed.line}, {said}. Everything after it is graded with your numbers"
         mistake = Mistake("a given number copied wrongly", where, why, frozenset())
         yield Note(placed.line, placed.source, f"copied otherwise: {said}"), mistake
 
@@ -382,7 +382,7 @@ def _remarks(made: Plan, follow: FollowThrough, cells: Sequence[Compared]) -> It
     if cut and cut[0].entry is not None:
         symbols = ", ".join(dict.fromkeys(cell.symbol for cell in cut))
         numbers = f"{len(cut)} numbers are" if len(cut) > 1 else "1 number is"
-        said = f"{numbers} cut off rather than rounded ({symbols}): taken as right"
+        said = f"{numbers} truncated instead of rounded ({symbols}): counted as right"
         yield Note(cut[0].entry.line, "", said)
 
 

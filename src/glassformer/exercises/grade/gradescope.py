@@ -1,9 +1,9 @@
 """Gradescope: results.json of a submission, and the autograder that Gradescope runs on each one.
 
 The format is that of https://gradescope-autograders.readthedocs.io/en/latest/specs/. Students see the points and the
-mark of every number and the name of each mistake at once, and the right values after the due date: until then they may
-hand in again. An autograder is a zip of `setup.sh`, `run_autograder`, the exercise, the rubric, and the part of this
-package that grades, so that it grades as the version that made it does.
+mark of every number and the name of each mistake immediately, and the right values after the due date: until then they
+may resubmit. An autograder is a zip of `setup.sh`, `run_autograder`, the exercise, the rubric, and the part of this
+package that grades, so that it grades exactly like the version that created it.
 
     python -m glassformer.exercises.grade.gradescope /autograder    # what run_autograder runs
 """
@@ -95,7 +95,7 @@ def _tests(grade: Grade, score: float, rubric: Rubric) -> Iterator[dict[str, Any
         return
     for step in grade.points.steps:
         heads = [text for symbol, text in texts.items() if step.step in (symbol, symbol.rstrip("0123456789"))]
-        absent = f"not written, judged by {shown_name(step.source)}" if step.source else "not found"
+        absent = f"not written, credited from {shown_name(step.source)}" if step.source else "not found"
         yield _test(shown_name(step.step), step.points, step.maximum, "\n\n".join(heads) or absent)
 
 
@@ -110,7 +110,7 @@ def _test(name: str, score: float, maximum: float, output: str) -> dict[str, Any
 
 
 def autograder(exercise: Exercise, rubric: Rubric | None = None, *, decimal_comma: bool = False) -> bytes:
-    """Return autograder.zip, which Gradescope takes as it is."""
+    """Return autograder.zip, ready to upload to Gradescope."""
     if rubric is not None:
         rubric.symbols(plan(exercise))  # an unknown step is an error now, not for the first student
     files: dict[str, bytes] = {

@@ -24,7 +24,7 @@ class Kind:
     """A kind of mistake. `by_head`: it can be made in individual heads."""
 
     name: str
-    says: str
+    description: str
     edit: Edit
     by_head: bool = True
 
@@ -250,7 +250,7 @@ def _copy(symbol: str, operand: int) -> Edit:
 
 _ORDER = "weights and inputs multiplied in the wrong order"
 _ORDER_SAYS = "The weights and the inputs are multiplied the other way round"
-_TURNED_SAYS = "The weights are used transposed, as if they stood on the other side of the tokens"
+_TURNED_SAYS = "The weights are used transposed, as if they were on the other side of the tokens"
 CATALOGUE: tuple[Kind, ...] = (
     Kind("no √d_k", "The scores are not scaled: the division by √d_k is left out", unscaled),
     Kind("d instead of d_k", "The scores are divided by √d, the tokens' width, not by √d_k", model_width_scale),
@@ -261,12 +261,12 @@ CATALOGUE: tuple[Kind, ...] = (
         for bases in ("QKV", "Q", "K", "V", "QK", "O")
         for swap in (True, False)
     ),
-    Kind("mask after the softargmax", "The softargmax is taken over all scores, the mask put on its result", mask_late),
-    Kind("future and past swapped", "The mask is transposed round: it forbids what it should allow", mask_swapped),
+    Kind("mask after the softargmax", "The softargmax is taken over all scores, and its result is masked", mask_late),
+    Kind("future and past swapped", "The mask is the wrong way round: it forbids what it should allow", mask_swapped),
     Kind("exponentials not normalised", "The exponentials are taken as the weights, without dividing", unnormalised),
     Kind("W_O forgotten", "The output is not multiplied by W_O", no_output_weights, False),
     *(
-        Kind("heads concatenated in the wrong order", "The heads stand in another order", _ordered(order), False)
+        Kind("heads concatenated in the wrong order", "The heads are in another order", _ordered(order), False)
         for count in (2, 3, 4)
         for order in permutations(range(count))
         if order != tuple(range(count))

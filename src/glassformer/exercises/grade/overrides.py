@@ -1,11 +1,11 @@
-"""Manual overrides: points that a teacher sets by hand, kept in a CSV file that grading reads and never writes.
+"""Manual overrides: points that a teacher sets by hand, kept in a CSV file that grading reads but never changes.
 
     submission,step,points,comment
     ada.md,total,18,explained orally
     ben.pdf,S,4,
     cleo.md,"A[1,2]",1,the 7 was read as a 1
 
-`step` is `total`, a step of the rubric, or a cell; the points of a cell are the share of it that counts, from 0 to 1.
+`step` is `total`, a step of the rubric, or a cell; the points of a cell are a fraction between 0 and 1.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from glassformer.exercises.plan import plan
 from glassformer.exercises.safe_yaml import read_text
 
 COLUMNS = ("submission", "step", "points", "comment")
-EMPTY = ",".join(COLUMNS) + "\n"  # what a teacher starts from
+EMPTY = ",".join(COLUMNS) + "\n"  # the file that a teacher starts with
 Unused = list[tuple[int, str]]  # lines of the file, and why they do not apply
 _CELL = re.compile(r"(\w+)\s*\[\s*(\d{1,4})\s*[,;]\s*(\d{1,4})\s*\]")
 
@@ -159,7 +159,7 @@ def _cells(
         if place not in places:
             unused.append(override.refused("this cell is not among the graded numbers"))
         elif override.points > 1:
-            unused.append(override.refused(f"{shown(override.points)} is more than 1, all that a cell can count"))
+            unused.append(override.refused(f"{shown(override.points)} is more than 1, the most that a cell can count"))
         else:
             yield place, override
 

@@ -46,7 +46,7 @@ ESSENTIAL = ("X", "Q", "K", "V", "S", "A", "H", "O", "R", "N", "L", "F", "RF", "
 BY_KEY = ("K", "V", "PE")
 MAXIMUM = 100.0  # points of a rubric that states none
 TOTAL = "total"
-# mistakes that are no edits of the plan, as `diagnose` names them
+# mistakes that are not edits of the plan, as named by `diagnose`
 OTHER_MISTAKES = (
     "two rows swapped", "two columns swapped", "a sign dropped", "one arithmetic mistake in one cell",
     "a number copied wrongly", "weights that do not sum to 1",

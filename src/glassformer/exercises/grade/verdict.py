@@ -72,7 +72,7 @@ class FollowThrough:
     expressions before a result, each as its value with all decimals exact and as an interval covering their rounding;
     `behind` the unrounded values of wrong cells whose mistake is known.
 
-    Every symbol has four values: `values`, the written decimals taken as exact; `mended`, the same with wrong cells
+    Every symbol has four values: `values`, the written decimals taken as exact; `corrected`, the same with wrong cells
     replaced by their expected values (they may only be miscopied); `unrounded`, the values that the written ones are
     roundings of, including the learner's mistakes; and `computed`, the result of the step from the earlier
     unrounded values, whatever is written for the step itself.
@@ -92,7 +92,7 @@ class FollowThrough:
         known = {symbol: entries[symbol] for symbol in (*plan.given, *plan.symbols) if symbol in entries}
         self.entries = {symbol: cells for symbol, cells in known.items() if self._inside(symbol, cells)}
         self.values: dict[str, Matrix[Any]] = {}
-        self.mended: dict[str, Matrix[Any]] = {}
+        self.corrected: dict[str, Matrix[Any]] = {}
         self.unrounded: dict[str, Matrix[Any]] = {}
         self.computed: dict[str, Matrix[Any]] = {}
         written = {symbol: values_of(cells, exact[symbol].shape) for symbol, cells in self.entries.items()}
@@ -138,14 +138,14 @@ class FollowThrough:
             for symbol in self.plan.given:
                 self.computed[symbol] = self.exact[symbol]
                 own = self._filled(symbol, self.exact[symbol])
-                self.values[symbol] = self.unrounded[symbol] = self.mended[symbol] = own
+                self.values[symbol] = self.unrounded[symbol] = self.corrected[symbol] = own
             for operation in self.plan.operations:
                 symbol = operation.symbol
                 first = steps[symbol] = self._step(operation, self.values, self.given)
                 self.computed[symbol] = self._unrounded_step(operation)
                 found = list(self._symbol(operation, first))
                 self.values[symbol] = self._filled(symbol, first)
-                self.mended[symbol] = self._mended(operation)
+                self.corrected[symbol] = self._corrected(operation)
                 self.unrounded[symbol] = self._without_rounding(symbol, found)
                 cells.extend(found)
         return Verdicts(tuple(cells), self.exact, steps)
@@ -187,10 +187,10 @@ class FollowThrough:
                 rows[i][j] = rows[i][j] if written is None else behind
         return Matrix.of(rows)
 
-    def _mended(self, operation: Operation) -> Matrix[Any]:
-        """Return the written decimals; those that do not follow from mended values are replaced, to the same digits."""
+    def _corrected(self, operation: Operation) -> Matrix[Any]:
+        """Return the written decimals; those that do not follow from corrected ones are replaced to the same digits."""
         symbol = operation.symbol
-        made = self._step(operation, self.mended, self.given)
+        made = self._step(operation, self.corrected, self.given)
         rows = [list(row) for row in self._filled(symbol, made)]
         for (i, j), entry in self.entries.get(symbol, {}).items():
             if closeness(made[i, j], entry) == "wrong" and self.given[symbol][i, j] is not None:
@@ -226,7 +226,7 @@ class FollowThrough:
         free = operation.inputs[:1] if operation.op == "softargmax" else tuple(dict.fromkeys(operation.inputs))
         choices: list[list[tuple[str, Matrix[Any]]]] = []
         for symbol in free:
-            kinds = [self.values[symbol], self.unrounded[symbol], self.mended[symbol], self.computed[symbol]]
+            kinds = [self.values[symbol], self.unrounded[symbol], self.corrected[symbol], self.computed[symbol]]
             if symbol in used and used[symbol].shape == self.exact[symbol].shape:
                 kinds.insert(1, used[symbol])
             distinct = [kind for k, kind in enumerate(kinds) if not any(kind is other for other in kinds[:k])]

@@ -75,7 +75,7 @@ class GradeView:
 def view(grade: Grade) -> GradeView:
     graded = bool(grade.title or grade.cells)
     details = (
-        ("Sums in your text", _sums(grade)),
+        ("Arithmetic in your text", _sums(grade)),
         ("Could not be read", (f"line {u.line}: {_short(u.source)}: {named(u.reason)}." for u in grade.unread)),
         ("Crossed out, so not graded", (f"line {u.line}: {_short(u.source)}" for u in grade.struck)),
         ("Notes", _notes(grade)),
@@ -180,7 +180,7 @@ def _mistakes(grade: Grade) -> Iterator[str]:
     for symbol in dict.fromkeys(c.symbol for c in grade.cells if c.verdict == "wrong" and c.given is None):
         mine = [c for c in grade.cells if c.symbol == symbol]
         size = f"{max(c.row for c in mine)}×{max(c.column for c in mine)}"
-        yield f"{shown_name(symbol)}: it is written in another size than {size}, which it has in this exercise."
+        yield f"{shown_name(symbol)}: its size should be {size} in this exercise, but another size is written."
     lines = {(c.symbol, c.row - 1, c.column - 1): c.line for c in grade.cells if c.line}
     for mistake in grade.mistakes:
         found = [lines[place] for place in mistake.cells if place in lines]
@@ -208,13 +208,13 @@ def _points(grade: Grade) -> Iterator[str]:
         if step.graded is not None:
             yield f"{said} (set by hand, {shown_points(step.graded)} by the grader)"
         elif step.source:
-            yield f"{said} ({'the rest' if step.written else 'not written,'} judged by {shown_name(step.source)})"
+            yield f"{said} ({'the rest' if step.written else 'not written,'} credited from {shown_name(step.source)})"
         else:
             yield said if step.written else f"{said} (not found)"
 
 
 def outline(grade: Grade) -> Iterator[str]:
-    """Yield what a learner may know before handing in again: summary, mistakes and unread numbers, but no values."""
+    """Yield what a learner may know before resubmitting: summary, mistakes and unread numbers, but no values."""
     yield from summary(grade)
     for mistake in grade.mistakes:
         yield named(f"{mistake.where}: {mistake.name}.")
@@ -281,7 +281,7 @@ def _sums(grade: Grade) -> Iterator[str]:
     graded = {c.line for c in grade.cells if c.verdict in ("wrong", "rounded")}
     fine = [f for f in grade.arithmetic if f.verdict == "right"]
     if fine and (grade.score is None or len(fine) < len(grade.arithmetic)):
-        yield f"{_number(len(fine), 'equation')} of your text hold" + ("s." if len(fine) == 1 else ".")
+        yield f"{_number(len(fine), 'equation')} in your text hold" + ("s." if len(fine) == 1 else ".")
     for finding in grade.arithmetic:
         if finding.verdict != "right" and not (finding.line in graded and finding.verdict in ("wrong", "rounded")):
             yield sentence(finding)
@@ -367,7 +367,7 @@ def _size(lines: Lines) -> int:
 
 
 def _omitted(count: int) -> str:
-    return f"{_number(count, 'detail')} left out, so that this is not longer than your text: see --format html."
+    return f"{_number(count, 'detail')} left out to keep this report no longer than your text: see --format html."
 
 
 def _parts(shown: GradeView, block: Callable[[StepView], Lines], item: Callable[[str], Lines]) -> Iterator[Part]:

@@ -97,7 +97,7 @@ class Worker:
 
         if code in (-signal.SIGPROF, -signal.SIGKILL, -signal.SIGXCPU):
             return f"grading it took more than {self.seconds:g} seconds: hand in one solution with ordinary numbers"
-        return f"grading it ended the process (code {code}): hand in one solution with ordinary numbers"
+        return f"grading it crashed the process (code {code}): hand in one solution with ordinary numbers"
 
 
 def grade_document(

@@ -23,7 +23,7 @@ WORDS = ("sqrt", "exp", "inf", "infinity", "pi")  # what may stand in a number
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """Whether the step is done, and the feedback for the learner."""
+    """Whether the step is complete, and the feedback for the learner."""
 
     done: bool
     lines: tuple[str, ...]
@@ -117,7 +117,7 @@ class Drill:
         self._next()
         rounded = [cell for cell in cells if cell.verdict == "rounded"]
         if rounded:
-            return Reply(True, (f"Right, but for the last digit of {len(rounded)}: look at the rounding.",))
+            return Reply(True, (f"Right, but for the last digit of {len(rounded)}: check the rounding.",))
         follows = any(cell.verdict == "follows" for cell in cells)
         return Reply(True, ("Right, given your earlier numbers." if follows else "Right.",))
 
@@ -125,7 +125,7 @@ class Drill:
         places = [f"row {row + 1} column {column + 1}" for row, column in self.wrong]
         where = ", ".join(places[:4]) + (", …" if len(places) > 4 else "")
         off = f"{len(places)} of {written} numbers {'is' if len(places) == 1 else 'are'} wrong ({where})"
-        lines = [f"Not yet: {off}." if written > 1 else "Not yet: it is another number."]
+        lines = [f"Not yet: {off}." if written > 1 else "Not yet: that is not the number."]
         here = [mistake for mistake in graded.mistakes if symbol in {cell[0] for cell in mistake.cells}]
         causes = [mistake.why.partition(". So ")[0] for mistake in here if ". So " in mistake.why]
         return lines + [f"{cause}." for cause in causes]  # the cause, never the right number

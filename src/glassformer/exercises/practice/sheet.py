@@ -29,7 +29,7 @@ def key(exercise: Exercise, form: str) -> str:
 def sheet(exercise: Exercise, form: str, width: int = 100) -> str:
     """Return the question: what is given and what to find, with space for the answers; text has lines of `width`."""
     if form not in ENDINGS:
-        raise InputError(f"sheets cannot be made as {form!r}", f"choose one of {', '.join(ENDINGS)}")
+        raise InputError(f"there is no sheet format {form!r}", f"choose one of {', '.join(ENDINGS)}")
     solution = solve(exercise)
     equations = list(given(solution))
     wanted = asked(solution)

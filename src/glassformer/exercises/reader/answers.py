@@ -381,7 +381,7 @@ def _blocks(found: Answers, rows: list[Row]) -> None:
             continue
         values = row[1:] if labelled or same or starts else row
         if symbol is None:
-            found.unread.append(Unread(line, ",".join(row), "no symbol stands over or before these numbers"))
+            found.unread.append(Unread(line, ",".join(row), "these numbers have no symbol above or before them"))
         else:
             body.append(tuple(found.scalar(Scalar(cell, line)) for cell in values))
 

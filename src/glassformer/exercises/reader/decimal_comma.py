@@ -18,8 +18,8 @@ _SEMICOLONS = re.compile(rf"[\[(⟨]\s*{_NUMBER}\s*(?:;\s*{_NUMBER}\s*)+[\])⟩]
 def find(text: str) -> bool:
     """Return whether the commas between digits can only be decimal commas.
 
-    So it is if no number has a decimal point, no list is written without spaces (1,2,3), most fractions have at least
-    two digits or a percent sign, and at least one of them cannot be two whole numbers: 0,47 or 3,05 or 47,1 %.
+    This is the case if no number has a decimal point, no list is written without spaces (1,2,3), most fractions
+    have at least two digits or a percent sign, and at least one of them cannot be two integers: 0,47 or 3,05 or 47,1 %.
     """
     text = _VECTOR.sub(" ", _INDEX.sub(" ", text))
     if "," not in text or _LIST.search(text) or _POINT.search(_HEADING.sub("", text)):

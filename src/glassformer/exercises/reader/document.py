@@ -543,7 +543,7 @@ _COLUMN_NAMES = {
     **dict.fromkeys(("mean", "mu", "μ", r"$\mu$"), Name("mean")),
     **dict.fromkeys(("variance", "sigma^2", "σ²", "σ^2", r"$\sigma^2$", "var"), Name("variance")),
 }
-_NO_TOKEN = "which vectors these are cannot be told: number the rows, and name the columns q, k, v"
+_NO_TOKEN = "it is unclear which vectors these are: number the rows, and name the columns q, k, v"
 
 
 @dataclass(slots=True)
@@ -634,7 +634,7 @@ def _table(rows: list[list[_Cell]], line: int, source: str) -> Table:
     if not numbers or 3 * numbers < filled:
         _formulas(rows, table)
         if any(re.fullmatch(r"[\d\s.,/+-]*\d[\d\s.,/+-]*", cell.text) for row in rows for cell in row):
-            table.problems.append((line, source.strip(), "which cells of this table are numbers cannot be told"))
+            table.problems.append((line, source.strip(), "it is unclear which cells of this table are numbers"))
         return table
     if len({len(row) for row in rows}) > 1:
         widths = sorted({len(row) for row in rows})
@@ -643,7 +643,7 @@ def _table(rows: list[list[_Cell]], line: int, source: str) -> Table:
     head = _head(rows)
     body = rows[1:] if head else rows
     if not body:
-        table.problems.append((line, source.strip(), "a table of one row, of which not all cells are numbers"))
+        table.problems.append((line, source.strip(), "a table of one row, in which not all cells are numbers"))
         return table
     if head is not None and (vectors := _vectors(head, body)):
         table.chains += vectors
@@ -659,7 +659,7 @@ def _table(rows: list[list[_Cell]], line: int, source: str) -> Table:
     cells = [row[1:] if side else row for row in body]
     for cell in (cell for row in cells for cell in row):
         if cell.text and not cell.number:
-            table.problems.append((cell.line, cell.text, "this cell of the table is not a number that can be read"))
+            table.problems.append((cell.line, cell.text, "this cell of the table cannot be read as a number"))
     matrix = Array(tuple(tuple(cell.term if cell.number and cell.term else Blank() for cell in row) for row in cells))
     corner = head[0].term if head and side and head[0].named else None
     if not matrix.rows or not matrix.rows[0]:

@@ -1,4 +1,4 @@
-"""Decodes the bytes of a text file: UTF-8, UTF-16, or Windows-1252, of which Latin-1 texts are a part."""
+"""Decodes the bytes of a text file: UTF-8, UTF-16, or Windows-1252, which includes all printable Latin-1 text."""
 
 from __future__ import annotations
 

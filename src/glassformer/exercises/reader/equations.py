@@ -1,6 +1,7 @@
 """Checks of arithmetic that need no exercise: are the sides of each `=` in the document equal?
 
-Let L be the left side as a ball, where every written decimal stands for all that rounds to it, and R the right side.
+Let L be the left side as an interval, in which every written decimal stands for all numbers that round to it, and R the
+right side.
 - **right**: some value of L rounds to what is written, that is L meets R with each decimal ±½ of its last digit. So a
   result that follows from the numbers as written, or from the unrounded numbers behind them, is right.
 - **rounded**: not right, but L meets R with each decimal ±1½ of its last digit: the last digit is off by one. Also an
@@ -146,7 +147,7 @@ class _Pair:
         reason = ""
         if value.shape != given.shape and value.shape == given.shape[::-1] and 1 in value.shape:
             if not (value.flat or given.flat):
-                reason = "a row stands where a column is computed, or the other way round"
+                reason = "a row is written where a column is computed, or the other way round"
             value, exact = transpose(value), transpose(exact)
         cells = []
         terms = _written_cells(self.right, given.shape)
@@ -298,7 +299,7 @@ def _sizes(statement: Statement) -> Iterator[ArithmeticFinding]:
         for part in walk(link.term) if not is_struck(link.term) else ():
             if isinstance(part, Array) and part.size is not None and not part.ragged and part.size != part.shape:
                 noted, real = "×".join(map(str, part.size)), "×".join(map(str, part.shape))
-                reason = f"{noted} is noted at a matrix that is {real}"
+                reason = f"a matrix of size {real} is labelled {noted}"
                 yield ArithmeticFinding(link.line, statement.source, "=", part, part, "shape", (), reason)
 
 

@@ -1,7 +1,7 @@
 """Converts files that are not plain text into text that `read` accepts: notebooks, PDF, DOCX, XLSX, HTML and Typst.
 
-Formulas become LaTeX, tables Markdown or CSV, printed arrays assignments. Scans and photos are rejected with advice.
-PDF, DOCX, XLSX and notebooks require the extra `documents`.
+Formulas become LaTeX, tables Markdown or CSV, printed arrays assignments. Scans and photos are rejected; the
+error suggests what to send instead. PDF, DOCX, XLSX and notebooks require the extra `documents`.
 """
 
 from __future__ import annotations

@@ -135,7 +135,7 @@ class Lists:
         self.at = close + 1
         if kind == "{":
             if close == opened + 1:
-                raise Misread("there is nothing between the braces")
+                raise Misread("the braces are empty")
             return self.within(opened + 1, close)
         nested = self.nested(opened + 1, close) if kind == "[" else None
         if nested is not None:
@@ -146,7 +146,7 @@ class Lists:
         if len(rows) > 1:
             commas = [i for i in range(opened, close) if self.is_op(i, ",")]
             if all(len(row) == 2 for row in rows) and len(commas) == len(rows) and all(map(self.tight_comma, commas)):
-                self.note(opened, close + 1, "commas are read as ends of cells and semicolons as ends of rows")
+                self.note(opened, close + 1, "commas are read as cell separators and semicolons as row separators")
             return self.checked(Array(tuple(rows)), opened, close + 1)
         row = rows[0]
         if len(row) == 1:
@@ -169,7 +169,7 @@ class Lists:
     def alone(self, item: Expression, opened: int, close: int, kind: str) -> Expression:
         """Parse a single item: [x] is a group, [101211] may be six digits that have lost their spaces."""
         if isinstance(item, Blank):
-            raise Misread("there is nothing between the brackets")
+            raise Misread("the brackets are empty")
         text = self.tokens.items[opened + 1].text
         if kind == "[" and close == opened + 2 and text.isdecimal() and len(text) > 3:
             reason = f"this may be the number {text} or {len(text)} digits side by side: write commas"
@@ -308,7 +308,7 @@ class Lists:
                     sure |= not tight
             index = self.tokens.match.get(index, index) + 1
         if len(cuts) > 1 and not sure:
-            self.note(low, high, "the space before − is read as the end of a cell, not as a difference")
+            self.note(low, high, "the space before − is read as a cell separator, not as subtraction")
         return list(zip(cuts, [*cuts[1:], high], strict=True))
 
 
@@ -343,7 +343,7 @@ class Parser(Lists):
             self.at += 1
             term = self.product()
             if sign == "±":  # 0.47 ± 0.01
-                self.note(start, self.at, "what stands after ± is taken as the uncertainty of the number before it")
+                self.note(start, self.at, "the number after ± is taken as the uncertainty of the number before it")
                 continue
             terms.append(Negative(term) if sign == "-" else term)
         return terms[0] if len(terms) == 1 else Sum(tuple(terms))
@@ -377,11 +377,11 @@ class Parser(Lists):
         start = self.at
         if token.kind == "number":
             self.at += 1
-            return self.problem(start, self.at, "a number stands here with no sign before it")
+            return self.problem(start, self.at, "there is a number here without an operator before it")
         factor = self.factor()
         whole = isinstance(before, Number) and before.places is None
         if whole and isinstance(factor, Quotient) and all(isinstance(p, Number) for p in (factor.top, factor.bottom)):
-            return self.problem(start, self.at, "this may be a mixed number or a product: write the sign")
+            return self.problem(start, self.at, "this may be a mixed number or a product: write the operator")
         if isinstance(before, Quotient) and self.slash_before(start) and is_numeric(before) and is_numeric(factor):
             self.note(start, self.at, "a/b c is read as (a/b)·c")
         return factor
@@ -411,7 +411,7 @@ class Parser(Lists):
         """Parse an atom and the scripts, primes and signs after it."""
         self.depth += 1
         if self.depth > MOST:
-            raise Misread(f"things nested more than {MOST} deep")
+            raise Misread(f"expressions nested more than {MOST} deep")
         term = self.atom()
         self.depth -= 1
         for _ in range(MOST):
@@ -419,7 +419,7 @@ class Parser(Lists):
             if after is None:
                 return term
             term = after
-        raise Misread(f"more than {MOST} scripts on one thing")
+        raise Misread(f"more than {MOST} scripts on one term")
 
     def atom(self) -> Expression:
         if self.at >= self.stop:

@@ -147,7 +147,7 @@ class Collector:
                 self.problem(piece.line, piece.text, "the formula is never closed")
                 self.formula(piece.text, piece.line, "display", piece.crossed)
             case "picture":
-                self.problem(piece.line, piece.text, "a picture cannot be read: write down what it shows")
+                self.problem(piece.line, piece.text, "pictures cannot be read: write out what it shows")
             case "table":
                 self.count(piece.text)
                 self.table(markdown_table(piece.text, piece.line, self.words))

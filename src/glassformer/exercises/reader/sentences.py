@@ -248,10 +248,10 @@ class _Line:
         return at > 0 and self.parts[at - 1].kind == kind
 
     def subject_before(self, at: int) -> None:
-        """Take the word before a verb as its token: cat attends to …; but "which gives" speaks of the same token."""
+        """Take the word before a verb as its token: cat attends to …; but "which gives" refers to the same token."""
         if self.after(at, "plain"):
             word = self.parts[at - 1].text.lower()
-            self.speak_of(self.state.subject if word in _RELATIVE or word.endswith("ly") else word)
+            self.set_subject(self.state.subject if word in _RELATIVE or word.endswith("ly") else word)
 
     def token(self, at: int, part: _Part) -> None:
         second = self.after(at, "between") and part.noun == "key" and self.named
@@ -262,7 +262,7 @@ class _Line:
         title = at == 0 and part.noun == "query" and self.state.noun in _ROWS_OF_QUERIES and self.labels(at)
         if part.noun and not title and (not self.fresh or (part.noun != "value" and self.state.noun == "value")):
             self.state.noun = part.noun
-        self.speak_of(part.index)
+        self.set_subject(part.index)
 
     def labels(self, at: int) -> bool:
         """Return whether a token is the label of the value after it: `query 1: (0.2, 0.8)` below "Weights"."""
@@ -288,23 +288,23 @@ class _Line:
         if dash and self.state.noun in ("weight", "score", "dotproduct") and (
             self.value_at(at + 1) or valued
         ):  # cat-sat 0.61
-            self.speak_of(first)
+            self.set_subject(first)
             self.point(second)
         elif after.text in ("->", "→", "⇒") and self.vector_at(at + 2):  # cat → (1, 2)
-            self.speak_of(word)
+            self.set_subject(word)
         elif at == 0 and after.text in ("->", "→", "⇒"):  # cat -> sat: 0.61
-            self.speak_of(word)
+            self.set_subject(word)
             self.state.noun = self.state.noun if self.state.noun in ("score", "dotproduct") else "weight"
         elif after.kind == "noun" and after.text.lower().startswith("attend"):
-            self.speak_of(word)
+            self.set_subject(word)
         elif attends and (
             (self.after(at, "toward") and not article) or (valued and self.state.subject is not None)
         ):  # attends to sat …, sat with 0.61
             self.point(word)
         elif valued and (before in _OF or (at == 0 and self.state.noun)):  # output of cat: (1, 2)
-            self.speak_of(word)
+            self.set_subject(word)
 
-    def speak_of(self, index: Index | None) -> None:
+    def set_subject(self, index: Index | None) -> None:
         self.state.subject, self.named, self.object = index, True, None
 
     def value_at(self, at: int) -> bool:
@@ -338,7 +338,7 @@ class _Line:
         before = self.parts[at - 1] if at else part
         owner = self.owner_after(at)
         if owner is not None and self.state.noun:
-            self.speak_of(owner.index)
+            self.set_subject(owner.index)
             self.assign(part, None)
             return
         if before.kind == "token" and not self.fresh and self.text[before.end : part.start].strip() == ",":

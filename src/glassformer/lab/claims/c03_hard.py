@@ -71,8 +71,8 @@ def judge(result: Result) -> tuple[Kind, str]:
     if soft:
         return "fails", f"{', '.join(soft)} not hard: the largest weight is at most {HARD} on average"
     if useful and useless:
-        return "holds", f"learned to look at the right key: {shown}"
-    which = "none learns more often than at random" if not useful else "none is as bad as choosing at random"
+        return "holds", f"learned to attend to the right key: {shown}"
+    which = "none learns more often than chance" if not useful else "none is as bad as random choice"
     return "fails", f"{which}: {shown}"
 
 
@@ -84,11 +84,11 @@ def draw(result: Result) -> Figure:
 CLAIM = Experiment(
     number=3,
     name="ways to hard attention",
-    statement="Hard attention can be had with argmax, with a very large β, with Gumbel noise, or with a "
+    statement="Hard attention can be obtained with argmax, a very large β, Gumbel noise, or a "
     "straight-through estimator; only some of them pass a useful gradient.",
     formula="A = softargmax_{β→∞}(S + g), ∂A = ∂softargmax_1(S)",
     measured="How hard each is (the mean largest weight), the median gradient at the start, and how many of several "
-    "random queries learn by gradient descent to look at the right key.",
+    "random queries learn by gradient descent to attend to the right key.",
     rule=f"holds if all are hard (one key outweighs all others together: its weight is above {HARD}), some learn (more "
     f"often right than by choosing a key at random, 1/keys, by over {ERRORS} standard errors of that share) and some "
     "do not (no more often than at random); else fails.",

@@ -44,7 +44,7 @@ def _smallest() -> dict[str, object] | None:
         moved = [[K[0][0] + 1], K[1]]
         before, after = (attend(tensor(q), tensor(keys), tensor(V), beta=1.0).A for keys in (K, moved))
         if largest((after - before)[:, 1]) > NOTHING:
-            text = "Head 2 is head 1 with 1 added to its first key alone. What becomes of the weight of the second key?"
+            text = "Head 2 is head 1 with 1 added to its first key alone. What happens to the weight of the second key?"
             return exercise("One key moves, both weights change", text, (q, K, V), (q, moved, V))
     return None
 

@@ -146,5 +146,5 @@ CLAIM = Experiment(
     draw=draw,
     meanings={"keys": "number of keys, all masked", "width": "width (d)"},
     least={"keys": 2},
-    circumstances="JAX and TensorFlow are not asked: they are not dependencies of this package.",
+    circumstances="JAX and TensorFlow are not included, because they are not dependencies of this package.",
 )

@@ -80,7 +80,7 @@ def draw(result: Result) -> Figure:
 
 CLAIM = Experiment(
     number=10,
-    name="what heads cost",
+    name="cost of more heads",
     statement="h heads of width d/h cost about as much as one head of width d.",
     formula="h · N^2 · frac{d}{h} = N^2 d",
     measured="Multiplications counted by torch while a layer runs, its parameters, and the peak memory of a forward "

@@ -89,7 +89,7 @@ def draw(result: Result) -> Figure:
 CLAIM = Experiment(
     number=17,
     name="any permutation",
-    statement="Any permutation of the tokens can be had as a self-attention layer.",
+    statement="Any permutation of the tokens can be implemented by a self-attention layer.",
     formula="O_i = X_{π(i)}",
     measured="The error of a layer built for each permutation of a few tokens, and for some of many, as β grows; and "
     "of one whose position codes are taken away.",

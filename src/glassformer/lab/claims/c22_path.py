@@ -115,7 +115,7 @@ def judge(result: Result) -> tuple[Kind, str]:
         "dilated blocks of two convolutions reach the first input"
     )
     sizes = ", ".join(f"{name} {values[-1]:.2g}" for name, values in gradient.items())
-    shown += f". Not judged: ‖∂y_n/∂x_1‖ with random weights is {sizes}"
+    shown += f". Not part of the verdict: ‖∂y_n/∂x_1‖ with random weights is {sizes}"
     return ("holds" if every and stepwise and as_said and as_log else "fails"), shown
 
 

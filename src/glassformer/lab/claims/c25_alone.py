@@ -45,9 +45,9 @@ def measure(seed: int, *, tokens: int = 6, width: int = 8) -> Result:
 
 def judge(result: Result) -> tuple[Kind, str]:
     worst = max(result[name] for name in ("alone", "others", "values", "frozen"))
-    shown = f"with A made from the tokens themselves it is not linear (off by {result['free']:.2g})"
+    shown = f"with A computed from the tokens themselves it is not linear (off by {result['free']:.2g})"
     if result["free"] <= SAME:
-        return "fails", "the control failed: attention is linear even with A made from the tokens"
+        return "fails", "the control failed: attention is linear even with A computed from the tokens"
     if worst < SAME:
         return "holds", f"to {worst:.1g}; {shown}"
     return "fails", f"it is off by up to {worst:.2g}; {shown}"
@@ -72,7 +72,7 @@ CLAIM = Experiment(
     formula="A (a V + b V_2) = a A V + b A V_2",
     measured="The feed-forward net on all positions and on each by itself; other positions when one moves; and how "
     "far attention is from linear in V with its weights fixed, and not.",
-    rule="holds if all but the last differ by less than 10⁻¹², and the last (A made from the tokens) by more; else "
+    rule="holds if all but the last differ by less than 10⁻¹², and the last (A computed from the tokens) by more; else "
     "fails.",
     falsified_by="A feed-forward output that depends on another position, or attention that is not linear in V with A "
     "fixed.",

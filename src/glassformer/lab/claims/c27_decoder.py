@@ -69,7 +69,7 @@ def draw(result: Result) -> Figure:
 CLAIM = Experiment(
     number=27,
     name="what the decoder sees",
-    statement="The decoder sees what the encoder made and its own past, nothing else.",
+    statement="The decoder sees the encoder's output and its own past, and nothing else.",
     formula="p(y_t | y_{<t}, encoder(x))",
     measured="Which outputs of a small encoder-decoder with random weights change when each target token, each source "
     "token, and a padded source token does.",

@@ -1,4 +1,4 @@
-"""f(shift x) = shift f(x): the features of a convolution move with the image by whole strides; patches cut it anew."""
+"""f(shift x) = shift f(x): the features of a convolution move with the image by whole strides; patches do not."""
 
 from __future__ import annotations
 

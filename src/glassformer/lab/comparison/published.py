@@ -38,8 +38,8 @@ FIGURE_4 = (9e6, 90e6)
 NOTE = (
     "Published, not measured here: top-1 on ImageNet in %, pre-trained on this many images, then fine-tuned. Vision "
     "Transformers: Dosovitskiy et al. 2021 (arXiv 2010.11929), Table 5, the numbers of its Figure 3. BiT ResNet152x4: "
-    "Kolesnikov et al. 2020 (arXiv 1912.11370), Tables 1 and 2, of the family that Figure 3 shades; the two are not "
-    "of one budget. The gap is residual net minus best vision Transformer, in points. Figure 4 (few-shot accuracy "
-    "after subsets of JFT) is not tabulated; Section 4.3 says of it that ViT-B/32 does much worse than ResNet50 on 9 "
-    "million images and better on 90 million and more, and that the same is true of ViT-L/16 and ResNet152x2."
+    "Kolesnikov et al. 2020 (arXiv 1912.11370), Tables 1 and 2, of the family that Figure 3 shows as shaded area; the "
+    "budgets differ. The gap is residual net minus best vision Transformer, in points. Figure 4 (few-shot accuracy "
+    "after subsets of JFT) is not tabulated; according to Section 4.3, ViT-B/32 does much worse than ResNet50 on 9 "
+    "million images and better on 90 million and more, and the same is true of ViT-L/16 and ResNet152x2."
 )

@@ -95,7 +95,7 @@ def gradients(results: Results) -> Table:
     distances = results.plan.reach.gradients
     rows = [(name, *(f"{r.gradient(results, name, n).mean:.2g}" for n in distances)) for name in results.architectures]
     note = (
-        "‖∂y_n/∂x_1‖ / ‖∂y_n/∂x_n‖ before training, mean over seeds. It says where training starts, not what can be "
+        "‖∂y_n/∂x_1‖ / ‖∂y_n/∂x_n‖ before training, mean over seeds. It shows where training starts, not what can be "
         "learned: compare the recall after training. 0: outside the receptive field."
     )
     return Table("Gradient before training", ("", *(f"distance {n}" for n in distances)), rows, note)
@@ -225,7 +225,7 @@ def threads(results: Results) -> Table:
     note = (
         f"t(1 thread) / t({cost.threads[-1]} threads), forward and backward, n = {cost.thread_length}, d = "
         f"{cost.thread_width}, wall-clock time, the best of all seeds; the lowest load of the machine was "
-        f"{r.load_when_threaded(results):.1f} (above 1.5 other processes shared the cores and the ratio says nothing). "
+        f"{r.load_when_threaded(results):.1f} (above 1.5, other processes shared the cores and it is meaningless). "
         "And 10⁹ multiplications per second on one thread, forward, in processor time."
     )
     head = ("", f"speed-up by {cost.threads[-1]} threads", "10⁹ multiplications / s")
@@ -416,8 +416,8 @@ def summary_table(results: Results) -> str:
         reach = plan.reach
         distances = " / ".join(map(str, reach.distances))
         columns += [
-            (f"recall over {distances} tokens", f"number of {seeds} seeds that learn to name the first token after so "
-             f"many others (test accuracy of at least {r.LEARNED:.0%}; {reach.steps} steps)", _recall_cell),
+            (f"recall over {distances} tokens", f"number of {seeds} seeds that learn to name the first token after "
+             f"that many others (test accuracy of at least {r.LEARNED:.0%}; {reach.steps} steps)", _recall_cell),
             (f"trained on {reach.length}, tested on {reach.longer[-1]} tokens", "accuracy of naming the last token but "
              f"one at the trained length → at the longer one ({reach.longer_steps} steps; chance is 12.5 %; the "
              "Transformer with rotary positions)", _longer_cell),
@@ -438,7 +438,7 @@ def summary_table(results: Results) -> str:
         after = plan.streaming.after[-1]
         columns += [
             ("time of the next token", f"ms of processor time after {after:,} tokens", _token_cell),
-            ("state", "numbers kept to process that token", _state_cell),
+            ("state", "numbers kept in memory to process that token", _state_cell),
         ]
     head = f"| | {' | '.join(name for name, _, _ in columns)} |\n|---" + "|---" * len(columns) + "|"
     rows = [f"| {name} | {' | '.join(cell(results, name) for *_, cell in columns)} |" for name in results.architectures]

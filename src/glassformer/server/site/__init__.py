@@ -1,7 +1,7 @@
 """A static copy of the workbench, for any web server and any path: `glassformer site -o FOLDER`.
 
-Paper, Check and practice run in the browser by Pyodide; Model, Live, Lab and Compare replay what the server's own
-routes answered when the site was made.
+Paper, Check and practice run in the browser with Pyodide; Model, Live, Lab and Compare replay responses of the server's
+routes that were recorded when the site was generated.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ POLICY = (
 
 @dataclass(frozen=True)
 class Site:
-    """The folder, its size, and the requests that were refused while they were recorded."""
+    """The folder, its size, and the requests that were rejected during recording."""
 
     folder: Path
     megabytes: float

@@ -1,4 +1,4 @@
-"""Records what the server answers, for a site without one."""
+"""Records responses of the server, for a static site."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ PIECE = 0.12  # seconds of audio that the page sends at once
 
 
 class Recorder:
-    """Asks the application and keeps the answers, in bundles that become files."""
+    """Sends requests to the application and keeps the responses in bundles that become files."""
 
     def __init__(self, app: Any, say: Say) -> None:
         self.app, self.say = app, say
@@ -27,7 +27,7 @@ class Recorder:
         self.refused: list[str] = []
 
     async def ask(self, bundle: str, method: str, path: str, body: Any = None) -> Any:
-        """The answer, recorded; None if it was refused, which is noted."""
+        """Record and return the response; None if the request was rejected, which is noted."""
         written = None if body is None else json.dumps(body, ensure_ascii=False)
         answer = await request(self.app, method, path, written)
         if answer.status != 200:
@@ -37,7 +37,7 @@ class Recorder:
         return json.loads(answer.body) if answer.body[:1] in b"[{" else answer.body
 
     def keep(self, bundle: str, method: str, path: str, body: Any, answer: bytes) -> None:
-        """Keep an answer under the key that `site.js` makes of the request."""
+        """Store a response under the key that `site.js` derives from the request."""
         key = "" if body is None else json.dumps(body, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
         self.bundles.setdefault(bundle, {})[f"{method} {path} {key}"] = base64.b64encode(answer).decode()
 
@@ -103,7 +103,7 @@ class Recorder:
                 )
 
     async def _input(self, about: dict[str, Any], clips: list[dict[str, str]]) -> dict[str, Any]:
-        """What the page gives the model by itself: its example, a drawn digit, or the first recording."""
+        """The input with which the page opens a model: its example, a drawn digit, or the first recording."""
         if about["picture"]:
             return {"texts": [], "file": about["picture"], "suffix": ".jpg"}
         kind = about["inputs"][0]
@@ -114,7 +114,7 @@ class Recorder:
         return {"texts": [], "file": base64.b64encode(data).decode(), "suffix": suffix}
 
     async def live(self) -> None:
-        """What the listener answers while each bundled recording is played to it."""
+        """The listener's responses to each bundled recording."""
         import io
 
         import soundfile
@@ -144,7 +144,7 @@ class Recorder:
 
 
 def _drawing() -> bytes:
-    """The digit that the page draws by itself."""
+    """The digit that the page draws as an example."""
     import io
 
     from PIL import Image, ImageDraw

@@ -8,7 +8,7 @@ const SECONDS = 60; // after which the worker is ended, as the server ends its p
 const bundles = new Map();
 /** @param {string} name */
 function bundle(name) {
-  if (!bundles.has(name)) bundles.set(name, fetch(`recorded/${encodeURIComponent(name)}.json`).then((response) => (response.ok ? response.json() : {}), () => { bundles.delete(name); throw new Gone("the site does not answer"); }));
+  if (!bundles.has(name)) bundles.set(name, fetch(`recorded/${encodeURIComponent(name)}.json`).then((response) => (response.ok ? response.json() : {}), () => { bundles.delete(name); throw new Gone("the site is not responding"); }));
   return /** @type {Promise<Record<string, string>>} */ (bundles.get(name));
 }
 /** JSON with sorted keys, so that equal requests have equal keys. @param {any} value @returns {string} */
@@ -88,7 +88,7 @@ function replay() {
   const say = (text) => channel.readyState === 1 && channel.onmessage?.({ data: text });
   channel.send = (data) => {
     if (typeof data === "string" && !/"end"/.test(data)) return;
-    if (!name) return say(JSON.stringify({ fact: "this copy has no model to listen with", remedy: "play one of the recordings, or use glassformer serve" }));
+    if (!name) return say(JSON.stringify({ fact: "this static copy cannot transcribe your own audio", remedy: "play one of the recordings, or use glassformer serve" }));
     if (typeof data === "string") while (at < answers.length) say(answers[at++]);
     else if (at < answers.length - 1) say(answers[at++]);
   };
@@ -110,10 +110,10 @@ useTransport({
   connect: replay,
   asset: (name) => name,
   notes: {
-    get paper() { return up ? "" : "Python is being loaded: edits are worked out once it is there."; },
-    get check() { return up ? "" : "Python is being loaded: answers are graded once it is there."; },
-    model: "A recorded run: heads, rows and changes of one input for each model. glassformer serve runs them on yours.",
-    live: "A recorded run: what the listener answered while these recordings were played to it.",
+    get paper() { return up ? "" : "Python is loading: edits are computed once it is ready."; },
+    get check() { return up ? "" : "Python is loading: answers are graded once it is ready."; },
+    model: "Recorded runs: heads, rows and edits for one input per model. glassformer serve runs the models on your own input.",
+    live: "Recorded runs: the listener's transcripts of these recordings.",
     lab: "Recorded experiments, with their default parameters.",
   },
 });

@@ -1,13 +1,13 @@
 // The microphone as a WAV file, or as pieces of samples.
 import { asset } from "./lib.js";
 
-/** Samples of the microphone, piece by piece. @param {(piece: Float32Array, rate: number) => void} hear */
-export async function microphone(hear) {
+/** Samples of the microphone, piece by piece. @param {(piece: Float32Array, rate: number) => void} receive */
+export async function microphone(receive) {
   const stream = await navigator.mediaDevices.getUserMedia({ audio: { channelCount: 1, echoCancellation: false, noiseSuppression: false } });
   const context = new AudioContext();
   await context.audioWorklet.addModule(asset("recorder.js"));
   const source = context.createMediaStreamSource(stream), node = new AudioWorkletNode(context, "recorder");
-  node.port.onmessage = (event) => hear(event.data, context.sampleRate);
+  node.port.onmessage = (event) => receive(event.data, context.sampleRate);
   source.connect(node);
   return { stop() { stream.getTracks().forEach((track) => track.stop()); context.close(); } };
 }

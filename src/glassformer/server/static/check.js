@@ -8,7 +8,7 @@ export const state = {
   /** @type {any} */ exercise: null,
   /** @type {any} */ sheet: null,
   /** @type {Record<string, string[][]>} */ answers: {}, mode: "grids", text: "",
-  /** A document that is no plain text. @type {{name: string, data: string} | null} */ file: null,
+  /** A document that is not plain text. @type {{name: string, data: string} | null} */ file: null,
   /** @type {any} */ grade: null,
   /** @type {Problem | null} */ problem: null, waiting: false,
   /** @type {Record<string, any>} */ hints: {},
@@ -32,7 +32,7 @@ export async function enter(where, redraw) {
       const name = where.name || "four-tokens";
       if (name !== state.name) await open(name, await get(`api/exercises/${encodeURIComponent(name)}`));
     }
-  } catch (error) { state.problem = error instanceof Problem ? error : new Problem("this address does not hold an exercise", "choose one from the list", 422); }
+  } catch (error) { state.problem = error instanceof Problem ? error : new Problem("this address does not contain an exercise", "choose one from the list", 422); }
   refresh();
 }
 
@@ -161,7 +161,7 @@ function verdicts() {
       ${grade.summary.slice(1).filter((text) => state.mode === "text" || !/ not found: |^Of the /.test(text)).map((text) => html`<p>${text}</p>`)}
       ${grade.mistakes.length ? html`<h2>What went wrong</h2><ul class="mistakes">${grade.mistakes.map((mistake) => html`<li>${state.mode === "text" ? mistake.text : mistake.text.replace(/ \(line \d+\)/g, "")} ${mistake.cells.length && state.mode === "grids" ? html`<button @click=${() => show(mistake)}>Show me</button>` : nothing}</li>`)}</ul>` : nothing}
       ${Object.entries(grade.details).map(([title, items]) => html`<details><summary>${title}</summary><ul>${items.map((item) => html`<li>${item}</li>`)}</ul></details>`)}`
-      : html`<p class="quiet">Fill in any cell: it is graded as you type. Fractions, roots and decimals are all understood, such as 1/2, sqrt(3) or 0.61.</p>`}
+      : html`<p class="quiet">Fill in any cell: it is graded as you type. Fractions, roots and decimals are accepted, such as 1/2, sqrt(3) or 0.61.</p>`}
     <p class="quiet key"><span class="right">✓ right</span> <span class="follows">→ follows from your earlier numbers</span> <span class="wrong">~ last digit</span> <span class="wrong">✗ wrong</span></p>
   </aside>`;
 }

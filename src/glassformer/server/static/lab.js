@@ -56,7 +56,7 @@ function card(claim) {
 
 export function template() {
   const claim = state.claims.find((each) => each.number === state.number);
-  return html`<div class="room lab"><h1>Lab: claims about attention, tried by experiment</h1>
+  return html`<div class="room lab"><h1>Lab: claims about attention, tested by experiment</h1>
     ${!claim ? html`${state.problem ? html`<p class="problem" role="alert">${state.problem.message} <button @click=${() => { state.problem = null; refresh(); enter({ name: String(state.number) }, refresh); }}>Try again</button></p>` : html`<p class="quiet">Loading the claims …</p>`}` : html`<div class="two"><nav aria-label="Claims"><ol class="claims">${state.claims.map((each) => html`<li><button class="plain" aria-current=${each.number === state.number ? "true" : nothing} @click=${() => { choose(each.number); go(`#/lab/${each.number}`); refresh(); }}>${each.number}. ${each.name}</button></li>`)}</ol></nav>${card(claim)}</div>`}</div>`;
 }
 export const title = () => "Lab";

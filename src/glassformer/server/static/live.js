@@ -5,7 +5,7 @@ import { colours } from "./npy.js";
 
 export const state = {
   /** @type {any[]} */ clips: [], clip: "", on: false,
-  /** @type {any[]} */ words: [], pending: "", said: "", heard: 0, path: "",
+  /** @type {any[]} */ words: [], pending: "", said: "", seconds: 0, path: "",
   /** @type {Problem | null} */ problem: null, done: false,
 };
 let refresh = () => {};
@@ -28,20 +28,20 @@ function stop() { session?.stop(); session = null; state.on = false; }
 
 /** @param {number} rate */
 function connect(rate) {
-  Object.assign(state, { words: [], pending: "", heard: 0, problem: null, on: true, done: false });
+  Object.assign(state, { words: [], pending: "", seconds: 0, problem: null, on: true, done: false });
   rows = [];
   for (const canvas of [map, mel]) canvas.getContext("2d")?.clearRect(0, 0, canvas.width, canvas.height);
   const socket = connectTo("api/live");
   socket.binaryType = "arraybuffer";
-  const ready = new Promise((resolve, reject) => { socket.onopen = () => { socket.send(JSON.stringify({ rate })); resolve(undefined); }; socket.onerror = () => reject(new Problem("the server does not answer", "try again", 0)); });
+  const ready = new Promise((resolve, reject) => { socket.onopen = () => { socket.send(JSON.stringify({ rate })); resolve(undefined); }; socket.onerror = () => reject(new Problem("the server is not responding", "try again", 0)); });
   socket.onmessage = (event) => {
     const answer = JSON.parse(event.data);
     if (answer.fact) { state.problem = new Problem(answer.fact, answer.remedy, 422); stop(); return refresh(); }
-    state.heard = answer.heard;
+    state.seconds = answer.seconds;
     state.words.push(...answer.words);
     state.pending = answer.pending ?? "";
     if (answer.rows) grow(answer);
-    if (answer.end) { stop(); state.done = true; } // also lets go of the microphone
+    if (answer.end) { stop(); state.done = true; } // also releases the microphone
     refresh();
   };
   return { socket, ready };
@@ -87,7 +87,7 @@ async function play(file) {
   } catch (error) { state.problem = error instanceof Problem ? error : new Problem("this recording cannot be played", "give a WAV, FLAC or Ogg file", 0); state.on = false; }
   refresh();
 }
-async function playClip() { state.said = state.clips.find((clip) => clip.name === state.clip)?.says ?? ""; await play(await bytesAt(`api/clips/${encodeURIComponent(state.clip)}`)); }
+async function playClip() { state.said = state.clips.find((clip) => clip.name === state.clip)?.text ?? ""; await play(await bytesAt(`api/clips/${encodeURIComponent(state.clip)}`)); }
 async function listen() {
   state.said = "";
   stop();
@@ -103,15 +103,15 @@ async function listen() {
 }
 export function template() {
   const take = async (file) => { if (file) { state.said = ""; play(await file.arrayBuffer()); } };
-  return html`<div class="room live" @dragover=${(event) => event.preventDefault()} @drop=${(event) => { event.preventDefault(); take(event.dataTransfer?.files[0]); }}><h1>Live: words while they are spoken</h1>
-    <p class="quiet">The listener, a streaming <b>Speech</b> model: chunks of 120 ms, causal attention. It knows one voice, that of the recordings below.</p>
-    <div class="tools" role="toolbar" aria-label="Sound"><label>Recording <select @change=${(event) => { state.clip = event.target.value; }}>${state.clips.map((clip) => html`<option value=${clip.name} ?selected=${clip.name === state.clip}>${clip.says}</option>`)}</select></label>
+  return html`<div class="room live" @dragover=${(event) => event.preventDefault()} @drop=${(event) => { event.preventDefault(); take(event.dataTransfer?.files[0]); }}><h1>Live: transcription in real time</h1>
+    <p class="quiet">The listener, a streaming <b>Speech</b> model: chunks of 120 ms, causal attention. It works for one voice only, that of the recordings below.</p>
+    <div class="tools" role="toolbar" aria-label="Sound"><label>Recording <select @change=${(event) => { state.clip = event.target.value; }}>${state.clips.map((clip) => html`<option value=${clip.name} ?selected=${clip.name === state.clip}>${clip.text}</option>`)}</select></label>
       <button class="primary" ?disabled=${!state.clip} @click=${playClip}>Play</button><button @click=${listen}>Microphone</button>
       <label>File <input type="file" accept="audio/*" aria-label="Recording" @change=${(event) => take(event.target.files[0])}></label>
       ${state.on ? html`<button @click=${() => { if (session?.socket.readyState === 1) session.socket.send(JSON.stringify({ end: true })); else stop(); }}>Stop</button>` : nothing}</div>
     ${state.problem ? html`<p class="problem" role="alert">${state.problem.message}</p>` : nothing}
     <p class="transcript" aria-live="polite">${state.words.length ? state.words.map((word) => html`<span title=${`${word.start} to ${word.end} s, known at ${word.known} s`}>${word.text} </span>`) : nothing}${state.pending ? html`<span class="pending">${state.pending}</span>` : state.words.length ? nothing : html`<span class="quiet">${state.on ? "Listening …" : state.done ? "No word was recognised." : "Press Play, or drop a recording anywhere on this page. A word is pale while it may change, and solid once it is final."}</span>`}</p>
-    <p class="quiet">${state.heard.toFixed(1)} s heard${state.done ? ", complete" : ""}${state.done && state.said ? html`. What was said: “${state.said}”` : nothing}</p>
+    <p class="quiet">${state.seconds.toFixed(1)} s received${state.done ? ", complete" : ""}${state.done && state.said ? html`. Reference transcript: “${state.said}”` : nothing}</p>
     <div class="live-grid"><figure>${mel}<figcaption class="quiet">Spectrogram: log-mel energies, from the quietest to the loudest</figcaption></figure>
       <figure>${map}<figcaption class="quiet"><i>A</i>${state.path ? ` of ${layerName(state.path)}` : ""}, mean over its heads: a row for each 40 ms, added as the audio comes in; 0 to 1, square-root scale</figcaption></figure></div></div>`;
 }

@@ -224,13 +224,13 @@ function inputs() {
     const two = state.about.verbs.includes("embed") && !state.about.verbs.includes("generate");
     const field = (i, label) => html`<label class="field">${label}<textarea rows="2" spellcheck="false" .value=${state.texts[i] ?? ""} @input=${(event) => { state.texts[i] = event.target.value; state.file = null; }}
       @keydown=${(event) => { if (event.key === "Enter" && !event.shiftKey) { event.preventDefault(); run(); } }}></textarea></label>`;
-    return html`<div class="inputs">${field(0, "Text")}${kinds.length > 1 ? field(1, "Its translation (left out, the model's own)") : two ? field(1, "Compare with") : nothing}<button class="primary" @click=${run}>Run</button></div>`;
+    return html`<div class="inputs">${field(0, "Text")}${kinds.length > 1 ? field(1, "Its translation (by default the model's own)") : two ? field(1, "Compare with") : nothing}<button class="primary" @click=${run}>Run</button></div>`;
   }
   const drop = { over: (event) => event.preventDefault(), drop: (event) => { event.preventDefault(); const file = event.dataTransfer?.files[0]; if (file) take(file, file.name); } };
   const chooser = (accept) => html`<input type="file" aria-label="File" accept=${accept} @change=${(event) => { const file = event.target.files[0]; if (file) take(file, file.name); }}>`;
   if (kinds[0] === "image") return html`<div class="inputs drop" @dragover=${drop.over} @drop=${drop.drop}>
     ${state.about.picture ? nothing : canvasOf()}<div><p>${state.about.picture ? "Drop a photograph here, or choose one." : "Draw on the black square, or drop an image."}</p>${chooser("image/png,image/jpeg")}<p class="row">${state.about.picture ? nothing : html`<button @click=${() => { clearPad(); refresh(); }}>Clear</button>`} <button @click=${useExample}>An example</button></p></div></div>`;
-  return html`<div class="inputs drop" @dragover=${drop.over} @drop=${drop.drop}><div><label>Recording <select @change=${(event) => useClip(event.target.value)}>${state.clips.map((clip) => html`<option value=${clip.name}>${clip.says}</option>`)}</select></label>
+  return html`<div class="inputs drop" @dragover=${drop.over} @drop=${drop.drop}><div><label>Recording <select @change=${(event) => useClip(event.target.value)}>${state.clips.map((clip) => html`<option value=${clip.name}>${clip.text}</option>`)}</select></label>
     <p class="row"><span>${chooser("audio/*,.wav,.flac,.ogg")}</span><button @click=${record} aria-pressed=${!!mic.recorder}>${mic.recorder ? "Stop" : "Microphone"}</button></p><p class="quiet">Or drop a WAV, FLAC or Ogg file of up to 30 seconds.</p></div></div>`;
 }
 
@@ -253,7 +253,7 @@ const MEANINGS = {
   self: "attends to the token itself", previous: "attends to the token before", next: "attends to the token after", first: "attends to the first token",
   separator: "attends to separators", duplicate: "attends to earlier copies of the token", induction: "attends to what followed earlier copies of the token",
   row: "attends along the patch's row", column: "attends along the patch's column", CLS: "attends to the class token", registers: "attends to the registers",
-  diffuse: "attends to everything almost evenly", global: "attends to everything almost evenly",
+  diffuse: "attends almost uniformly to everything", global: "attends almost uniformly to everything",
 };
 /** @param {string} label */
 function meaningOf(label) {
@@ -336,9 +336,9 @@ function answer() {
   // the token after a translation of the model's own is its end; after one that was given, it is what comes next
   const listed = now.options.length > 0 && (now.kind !== "text" || (state.texts[1] ?? "").trim());
   const label = now.kind !== "vector" && !look.verbs.includes("classify") ? name : (text) => text;
-  return html`<section class="answers" aria-label="Answer"><h2>${now.kind === "vector" ? "How similar the model finds other sentences" : `What the model ${now.says}`}</h2>
+  return html`<section class="answers" aria-label="Answer"><h2>${now.heading}</h2>
     ${look.verbs.includes("transcribe") ? html`<p class="quiet">Letter by letter, the most likely one each time. Live also uses a language model.</p>` : nothing}
-    ${now.text ? html`<p class="said-text">“${now.text}”</p>` : now.kind === "text" && !look.answer.options.length ? html`<p class="quiet">Nothing that it could make out.</p>` : nothing}
+    ${now.text ? html`<p class="said-text">“${now.text}”</p>` : now.kind === "text" && !look.answer.options.length ? html`<p class="quiet">No speech was recognised.</p>` : nothing}
     <p class="row"><label>${layerName(state.path)}, head ${state.head + 1}: <select aria-label="Change" @change=${(event) => { state.change = event.target.value; }}>${Object.entries(look.changes).map(([key, words]) => html`<option value=${key} ?selected=${state.change === key}>${words}</option>`)}</select></label>
       <button class="primary" @click=${switchHead}>${state.change === "off" ? "Switch this head off" : "Change this head"}</button>
       ${changed ? html`<button @click=${() => { state.changed = null; refresh(); }}>Back to normal</button>` : nothing}</p>
@@ -351,7 +351,7 @@ function answer() {
 
 function empty() {
   const example = () => { if (state.about.inputs[0] === "text") { state.texts = [...(state.about.example.length ? state.about.example : ["The cat sat by the king, because it"])]; run(); } else if (state.about.inputs[0] === "image") useExample(); else if (state.clips.length) useClip(state.clips[0].name); };
-  return html`<p>Give the model something to look at, then every head shows where it looks. <button @click=${example}>Use an example</button></p>`;
+  return html`<p>Give the model an input to see where each head attends. <button @click=${example}>Use an example</button></p>`;
 }
 
 export function template() {

@@ -46,7 +46,7 @@ export async function enter(where, redraw) {
       if (beta && String(state.exercise.scale) !== beta) change({ scale: beta });
     }
   } catch (error) {
-    state.problem = error instanceof Problem ? error : new Problem("this address does not hold an exercise", "open one from the list", 422);
+    state.problem = error instanceof Problem ? error : new Problem("this address does not contain an exercise", "open one from the list", 422);
     if (!state.exercise) { const exercise = await get("api/exercises/first-look"); const problem = state.problem; await start("first-look", exercise, copy(exercise)); state.problem = problem; }
   }
   const at = where.query.get("at");
@@ -108,7 +108,7 @@ function painted(callback) {
 function failed(error, mine) {
   if (isAbort(error) || mine !== version) return;
   clearTimeout(staleTimer); staleTimer = 0; state.stale = false;
-  state.problem = error instanceof Problem ? error : new Problem("the server does not answer", "start glassformer serve again", 0);
+  state.problem = error instanceof Problem ? error : new Problem("the server is not responding", "start glassformer serve again", 0);
   if (state.problem.status === 422) selection.invalid = lastEdit.key;
   changed();
 }
@@ -250,8 +250,8 @@ export async function hash(room = "paper") {
 /** Copies the address of what is shown; on Paper it holds the whole exercise. */
 export async function share() {
   if (/^#?\/?(paper|$)/.test(page.get())) replaceHash(await hash());
-  try { await navigator.clipboard.writeText(page.link(page.get())); toast("Address copied: it opens what you see now."); }
-  catch { toast("The address of this page opens what you see now: copy it from the address bar."); }
+  try { await navigator.clipboard.writeText(page.link(page.get())); toast("Link copied: it opens what you see now."); }
+  catch { toast("The URL of this page opens what you see now: copy it from the address bar."); }
 }
 
 // -- shapes: layout, heads, tokens --------------------------------------------------------------------------------------
@@ -363,7 +363,7 @@ function betaControl() {
   const value = toNumber(beta.value), text = String(state.exercise.scale ?? "1/sqrt(dk)");
   const set = (b) => change({ scale: b === Infinity ? "inf" : Number(b.toFixed(2)) }, "scale");
   return html`<div class="beta">
-    <label for="beta" title="The scores are multiplied by β before softargmax: 0 attends to all alike, ∞ to the largest score alone"><i>β</i> <small>scale</small></label>
+    <label for="beta" title="The scores are multiplied by β before softargmax: 0 attends to all tokens equally, ∞ only to the largest score"><i>β</i> <small>scale</small></label>
     <button class="end" @click=${() => set(0)} aria-label="β = 0">0</button>
     <input id="beta" type="range" min="0" max=${TOP} step="1" .value=${String(toSlider(value))} aria-valuetext=${value === Infinity ? "infinity" : short(value, 3)}
       @input=${(event) => set(toBeta(Number(event.target.value)))}>
@@ -565,7 +565,7 @@ export function template() {
       ${state.rows === "all" ? everyRow(shown) : panel(shown)}
       <div class="under">${equation(shown)}<a class="button primary" href=${state.origin || "#/model/writer"}>${state.origin ? "Back to the model ▸" : "This row in a real model ▸"}</a></div>
     </div>` : nothing}
-    <div class="sentence" ?data-empty=${!said}><p class="hint">Point at any number: its operands are outlined and its sum is written out here. Click keeps it, arrows walk, Enter goes to an operand, Backspace returns.</p>${said ? html`<p class="said">${said}</p>` : nothing}</div>
+    <div class="sentence" ?data-empty=${!said}><p class="hint">Point at any number: its operands are outlined and its sum is written out here. Click to select it; use the arrow keys to move, Enter to go to an operand, Backspace to go back.</p>${said ? html`<p class="said">${said}</p>` : nothing}</div>
     ${toolbar()}
     ${steps()}
     <p class="row"><a class="button" href="#/check" @click=${async (event) => { event.preventDefault(); go(await hash("check")); }}>Work it out yourself ▸</a> <a class="button" href="#/check?new=1">Practise like this ▸</a></p>

@@ -43,7 +43,7 @@ const STEPS = [
     say: "Move β down to 0, then up to ∞. Watch the cross, the output h.",
     start: () => { tour.memory.low = tour.memory.high = false; },
     done: () => { if (beta() === 0) tour.memory.low = true; if (beta() === Infinity) tour.memory.high = true; return tour.memory.low && tour.memory.high; },
-    after: () => "At 0 everybody counts the same and h is the mean of the values. At ∞ only the largest score counts, and h jumps onto it.",
+    after: () => "At 0 all words count the same and h is the mean of the values. At ∞ only the largest score counts, and h jumps onto it.",
     finish: () => paper.change({ scale: 1 }),
   },
   {
@@ -67,7 +67,7 @@ const STEPS = [
   {
     say: "One map is one way of looking. Add a second head (Heads, +).",
     done: () => heads().length > 1,
-    after: () => "Each head has its own queries, keys and values; their outputs stand side by side.",
+    after: () => "Each head has its own queries, keys and values; their outputs are put side by side.",
   },
   {
     say: "Now a real model. Press “This row in a real model”, then switch one head off and watch the answer change.",

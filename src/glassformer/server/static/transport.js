@@ -25,7 +25,7 @@ export const http = {
       return { status: response.status, body: await response.arrayBuffer() };
     } catch (error) {
       if (error instanceof DOMException && error.name === "AbortError") throw error;
-      throw new Gone("the server does not answer");
+      throw new Gone("the server is not responding");
     }
   },
   connect: (path) => new WebSocket(new URL(path, location.href.replace(/^http/, "ws"))),

@@ -285,7 +285,8 @@ def _new_model(args: TrainArgs, shape: image_models.Shape, classes: int) -> nn.M
         args.reject("--arch mlp", "heads")
         if (args.depth or 0) > image_models.DEEPEST:
             raise ConfigError(f"--depth is {args.depth}", f"choose at most {image_models.DEEPEST} for --arch mlp")
-    size = image_models.Size(width=args.width or 64, depth=args.depth or 4, heads=args.heads or 4)
+    depth = args.depth or (2 if arch == "hybrid" else 4)
+    size = image_models.Size(width=args.width or 64, depth=depth, heads=args.heads or 4)
     patch = _patch(shape[1], shape[2]) if arch == "vit" else STRIDE
     return image_models.build(arch, shape, classes, size, patch=patch, seed=args.seed)
 

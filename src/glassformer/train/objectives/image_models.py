@@ -57,13 +57,13 @@ def vit_config(shape: Shape, classes: int, size: Size, *, patch: int) -> ViTConf
     return replace(config, image=(rows, columns), prefix=0, pool="mean", block=block)
 
 
-def hybrid_config(shape: Shape, classes: int, size: Size, *, stem: tuple[int, ...]) -> HybridConfig:
-    """Return a hybrid config. `stem` holds the widths of all convolutions but the last; only these halve the image."""
+def hybrid_config(shape: Shape, classes: int, size: Size) -> HybridConfig:
+    """Return a hybrid config: five 3×3 convolutions, two of them residual, which halve the image twice, then layers."""
     channels, rows, columns = shape
-    widths = (*stem, size.width)
+    widths = (max(1, size.width // 2), *(size.width,) * 4)
+    stem = StemConfig(widths=widths, halves=(True, False, False, True, False), norm=BatchNorm(), residual=True)
     config = compact(rows, widths, size.depth, size.heads, classes=classes, channels=channels)
-    halves = (*(True for _ in stem), False)
-    return replace(config, image=(rows, columns), stem=StemConfig(widths=widths, halves=halves, norm=BatchNorm()))
+    return replace(config, image=(rows, columns), stem=stem)
 
 
 @torch.no_grad()
@@ -84,10 +84,9 @@ def initialise_small(model: P, seed: int) -> P:
 
 def build(arch: str, shape: Shape, classes: int, size: Size = SMALL, *, patch: int = 4, seed: int = 0) -> nn.Module:
     """Build a vit, hybrid, cnn, mlp or rnn (over rows of pixels) for images of this shape."""
-    stem = (size.width // 2, size.width)
     makers: dict[str, Callable[[], nn.Module]] = {
         "vit": lambda: initialise_small(ViT(vit_config(shape, classes, size, patch=patch), seed=seed), seed),
-        "hybrid": lambda: initialise_small(Hybrid(hybrid_config(shape, classes, size, stem=stem), seed=seed), seed),
+        "hybrid": lambda: initialise_small(Hybrid(hybrid_config(shape, classes, size), seed=seed), seed),
         "cnn": lambda: ConvNet2d(cnn_config(shape, classes, size.width), seed=seed),
         "mlp": lambda: MLP(mlp_config(shape, classes, size), seed=seed),
         "rnn": lambda: Recurrent(rnn_config(shape, classes, size.width), seed=seed),

@@ -19,7 +19,6 @@ from glassformer.data.packages import cache
 from glassformer.data.rows import Source
 from glassformer.data.tables import SUFFIXES
 from glassformer.data.text import Lines
-from glassformer.errors import InputError
 from glassformer.models import (
     ConvNet1d,
     ConvNet1dConfig,
@@ -137,7 +136,7 @@ def _understood(text: Text, args: TrainArgs) -> tuple[str, ...]:
 def _text(source: Source, args: TrainArgs) -> Text:
     if isinstance(source, str | Path | Sequence):
         return Text.open(source, args.column_names)
-    raise InputError("text for language modeling was given as a Python object", "give text files, or tables of texts")
+    return Text.of(Lines.open(source, args.column_names), cache() / "texts")
 
 
 def _new_model(args: TrainArgs, vocabulary: int) -> nn.Module:
