@@ -91,6 +91,7 @@ async def _record(models: Sequence[str], lab: bool, results: Path | None, say: C
         if lab:
             await recorder.lab()
         await recorder.ask("compare", "GET", "api/compare")
+        await recorder.ask("compare", "GET", "api/compare/figures")
         return recorder
 
 
