@@ -313,7 +313,7 @@ const fixed = (x) => x.toFixed(2).replace(/^-(0\.00)$/, "$1").replace("-", "−"
 /** @param {number[]} values */
 const vector = (values) => `(${values.map(fixed).join(", ")})`;
 /** @param {number[]} list */
-const counted = (list) => list.map((c) => c + 1).sort((a, b) => a - b).join(" and ");
+const counted = (list) => list.map((c) => c + 1).join(" and ");
 function numbers() {
   const row = state.row;
   if (!row) return html`<section class="numbers"><p class="quiet">Choose a row of the map.</p></section>`;
@@ -321,15 +321,16 @@ function numbers() {
   const keys = row.keys.slice(0, 8), others = row.others.count + row.keys.length - keys.length;
   const rest = Math.max(0, row.others.weight + row.keys.slice(8).reduce((sum, key) => sum + key.weight, 0));
   const weight = (share, bar = share) => html`<td class="weight"><svg class="bar" viewBox="0 0 100 14" preserveAspectRatio="none" aria-hidden="true"><rect width=${bar ? Math.max(0.8, 100 * bar) : 0} height="14" rx="1" /></svg><span class="num">${percent(share)}</span></td>`;
-  const [d, e] = [row.width, row.value_width], two = row.coordinates.slice(0, 2);
+  const [d, e] = [row.width, row.value_width];
+  const two = [0, 1].slice(0, row.coordinates.length).sort((a, b) => row.coordinates[a] - row.coordinates[b]), shown = (values) => vector(two.map((n) => values[n]));
   return html`<section class="numbers" aria-label="One row in numbers">
     <p class="query">“<b>${state.look.grid && /^\d/.test(row.label) ? "patch " : ""}${readable(row.label)}</b>” asks <span class="quiet">query ${row.query + 1} of head ${row.head + 1}, <i>β</i> = ${short(row.beta, 4)}</span></p>
-    <p class="query"><b class="q"><i>q</i></b> = <span class="q">${vector(row.q.slice(0, 2))}</span></p>
+    <p class="query"><b class="q"><i>q</i></b> = <span class="q">${shown(row.q)}</span></p>
     <div class="scroll"><table class="attend"><thead><tr><td></td><th scope="col" class="k narrow-off"><i>k</i></th><th scope="col"><i>q·k</i></th><th scope="col" class="narrow-off">${biased ? html`<i>S</i>` : html`<i>β q·k</i>`}</th><th scope="col" class="a"><i>A</i></th>${e ? html`<th scope="col" class="v"><i>v</i></th>` : nothing}</tr></thead>
-    <tbody>${keys.map((key) => html`<tr><th scope="row">${readable(key.label)}</th><td class="k vec narrow-off">${vector(key.k.slice(0, 2))}</td><td>${fixed(key.product)}</td><td class="narrow-off">${fixed(key.score)}</td>${weight(key.weight)}${e ? html`<td class="v vec">${vector(key.v)}</td>` : nothing}</tr>`)}
+    <tbody>${keys.map((key) => html`<tr><th scope="row">${readable(key.label)}</th><td class="k vec narrow-off">${shown(key.k)}</td><td>${fixed(key.product)}</td><td class="narrow-off">${fixed(key.score)}</td>${weight(key.weight)}${e ? html`<td class="v vec">${vector(key.v)}</td>` : nothing}</tr>`)}
       ${others > 0 ? html`<tr><th scope="row" class="quiet">${others} others</th><td class="narrow-off"></td><td></td><td class="narrow-off"></td>${weight(rest, 0)}${e ? html`<td></td>` : nothing}</tr>` : nothing}</tbody></table></div>
     ${e ? output(row) : nothing}
-    <p class="quiet">${biased ? html`<i>S</i> = <i>β q·k</i> + the bias of this layer. ` : nothing}Of ${d} coordinates of <i>q</i> and <i>k</i>, ${counted(two)} are shown, in which <i>q·k</i> is largest${e ? html`; of ${e} of <i>v</i> and <i>h</i>, ${counted(row.value_coordinates)}, in which <i>h</i> is` : nothing}.</p>
+    <p class="quiet">${biased ? html`<i>S</i> = <i>β q·k</i> + the bias of this layer. ` : nothing}Of ${d} coordinates of <i>q</i> and <i>k</i>, ${counted(two.map((n) => row.coordinates[n]))} are shown, in which <i>q·k</i> is largest${e ? html`; of ${e} of <i>v</i> and <i>h</i>, ${counted(row.value_coordinates)}, in which <i>h</i> is` : nothing}.</p>
     <p><button class="primary" @click=${toPaper}>Put this row on paper ▸</button></p>
     <details><summary><i>q·k</i> by coordinate</summary><div class="scroll"><table class="plainTable"><thead><tr><th scope="col">key</th>${row.coordinates.map((c) => html`<th scope="col">${c + 1}</th>`)}<th scope="col">the other ${d - row.coordinates.length}</th><th scope="col">sum</th></tr></thead>
       <tbody>${keys.map((key) => html`<tr><th scope="row">${readable(key.label)}</th>${key.by_coordinate.map((x, n) => html`<td title=${`${short(row.q[n], 3)} · ${short(key.k[n], 3)}`}>${fixed(x)}</td>`)}<td>${fixed(key.product - key.by_coordinate.reduce((a, b) => a + b, 0))}</td><td>${fixed(key.product)}</td></tr>`)}</tbody></table></div></details>
@@ -337,7 +338,7 @@ function numbers() {
 }
 /** h as the sum of its heaviest values, and of all others as one. */
 function output(row) {
-  const total = row.keys.length + row.others.count, kept = row.keys.slice(0, total > 4 ? 3 : 4);
+  const total = row.keys.length + row.others.count, kept = row.keys.slice(0, total > 4 ? 3 : 4).filter((key) => key.weight > 5e-4);
   const left = 1 - kept.reduce((sum, key) => sum + key.weight, 0);
   const mean = row.h.map((x, c) => (x - kept.reduce((sum, key) => sum + key.weight * key.v[c], 0)) / left);
   const term = (share, v) => html`${share.toFixed(3).replace(/^0/, "")}·<span class="v">${vector(v)}</span>`;

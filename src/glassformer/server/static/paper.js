@@ -413,6 +413,9 @@ function vector(matrix, t, label, used) {
   return html`<span class="vector ${hue(matrix.symbol)}">(${cells})</span>`;
 }
 
+/** Characters of a vector as it is shown. */
+const lengthOf = (matrix, t) => range(widthOf(matrix)).reduce((sum, c) => { const [i, j] = place(t, c); return sum + 2 + (matrix.decimal ?? matrix.text)[i][j].length; }, 0);
+
 function panel(shown) {
   const { attention } = state.view;
   const { head, t, Q, K, V, A, H, keys, weights, hidden } = shown;
@@ -427,7 +430,7 @@ function panel(shown) {
   const tiny = (x) => (x === 0 ? "0" : x === 1 ? "1" : x.toFixed(3).replace(/^0/, ""));
   return html`<section class="numbers" aria-label="Numbers">
     <p class="query"><b class="q"><i>q</i></b> = ${vector(Q, t, `q of ${attention.queries[t]}`, used)} <span class="quiet">the query of ${/^\d+$/.test(attention.queries[t]) ? word(attention.queries[t]) : html`“${attention.queries[t]}”`}</span></p>
-    <div class="scroll"><table class="attend ${range(keys).some((s) => (cellAt(addressOf(head.product, t, s))?.how ?? "").length > 24) ? "long" : ""}">
+    <div class="scroll"><table class="attend ${range(keys).some((s) => lengthOf(K, s) + (cellAt(addressOf(head.product, t, s))?.how ?? "").length + lengthOf(V, s) > 36) ? "long" : ""}">
       <thead><tr><td></td><th scope="col" class="k"><i>k</i> <small>key</small></th><th scope="col"><i>q·k</i> <small>score</small></th><th scope="col" class="narrow-off"><i>β q·k</i> <small>scaled</small></th><th scope="col" class="a"><i>A</i> <small>weight</small></th><th scope="col" class="v"><i>v</i> <small>value</small></th></tr></thead>
       <tbody>${range(keys).map((s) => {
         const at = addressOf(head.product, t, s), cell = cellAt(at), weight = addressOf(head.A, t, s);
