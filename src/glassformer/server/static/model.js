@@ -245,7 +245,7 @@ function heads() {
   return html`<section class="thumbs" aria-label="Heads"><div class="row"><h2>${look.heads.length} heads</h2><span class="spacer"></span>
       <label class="quiet">by <select aria-label="Order of the heads" @change=${(event) => { state.order = event.target.value; refresh(); }}><option value="behaviour" ?selected=${state.order === "behaviour"}>what they do</option><option value="layer" ?selected=${state.order === "layer"}>layer</option></select></label></div>
     <div class="grid">${list.map((head) => { const now = head.path === state.path && head.head === state.head; return html`<button class="thumb ${now ? "now" : ""}" aria-pressed=${now} @click=${() => pick(head.path, head.head, state.query)}
-      title=${`${layerName(head.path)}, head ${head.head + 1}: ${meaningOf(head.label)}`} aria-label=${`${layerName(head.path)}, head ${head.head + 1}${head.label ? `: ${head.label}` : ""}`}>${thumb(index.get(`${head.path}/${head.head}`))}<span>${head.label || "mixed"}</span><small>${place(head.path)}·${head.head + 1}</small></button>`; })}</div></section>`;
+      title=${`${layerName(head.path)}, head ${head.head + 1}: ${meaningOf(head.label)}`} aria-label=${`${layerName(head.path)}, head ${head.head + 1}${head.label ? `: ${head.label}` : ""}`}>${thumb(index.get(`${head.path}/${head.head}`))}<span>${head.label || "other"}</span><small>${place(head.path)}·${head.head + 1}</small></button>`; })}</div></section>`;
 }
 const place = (path) => path.replace(/^(\w)\w*\.(\d+)\.(\w+)$/, (_, stack, number, kind) => `${stack}${Number(number) + 1}${kind === "cross" ? "×" : ""}`);
 /** What a head with this label does, in words. */
@@ -269,7 +269,7 @@ function bigMap() {
   const layer = layerNow();
   queueMicrotask(() => { const map = document.querySelector("attention-map"); if (map && state.look) /** @type {any} */ (map).show(state.look.id, layer, state.head, state.query); });
   const label = state.look.heads.find((head) => head.path === state.path && head.head === state.head)?.label;
-  return html`<section class="map" aria-label="Attention map"><h2><i>A</i> of ${layerName(state.path)}, head ${state.head + 1} <span class="tag">${label || "mixed"}</span></h2>
+  return html`<section class="map" aria-label="Attention map"><h2><i>A</i> of ${layerName(state.path)}, head ${state.head + 1} <span class="tag">${label || "other"}</span></h2>
     <p class="quiet meaning">This head ${meaningOf(label ?? "")}. <code>${state.path}</code></p>
     <attention-map @row=${(event) => pick(state.path, state.head, event.detail.query)} @cell=${(event) => { const { query, key } = event.detail; state.hover = `${readable(layer.query_labels[query])} → ${readable(layer.key_labels[key])}`; refresh(); }}></attention-map>
     <p class="legend">0 <span class="ramp" aria-hidden="true"></span> ${state.row?.path === state.path && state.row.head === state.head ? largest(state.row.largest) : "the largest weight"} <span>weight, square-root scale; the upper end is this head's largest. Rows are queries, columns keys. Scroll or press + and − to zoom, drag to move.</span></p>
