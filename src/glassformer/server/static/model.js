@@ -219,7 +219,7 @@ async function record() {
 
 function inputs() {
   const kinds = state.about?.inputs ?? [];
-  if (!kinds.length) return state.look?.texts.length ? html`<p class="said-text">“${state.look.texts.join("” and “")}”</p>` : nothing; // a recorded run
+  if (!kinds.length) return state.look?.texts.some((text) => text) ? html`<p class="said-text">“${state.look.texts.join("” and “")}”</p>` : nothing; // a recorded run
   if (kinds[0] === "text") {
     const two = state.about.verbs.includes("embed") && !state.about.verbs.includes("generate");
     const field = (i, label) => html`<label class="field">${label}<textarea rows="2" spellcheck="false" .value=${state.texts[i] ?? ""} @input=${(event) => { state.texts[i] = event.target.value; state.file = null; }}
