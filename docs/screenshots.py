@@ -50,7 +50,7 @@ def paper(page: Any, address: str) -> None:
 
 def zoom(page: Any, address: str) -> None:
     """The same row in a model and on paper."""
-    page.set_viewport_size({"width": 1180, "height": 840})
+    page.set_viewport_size({"width": 1180, "height": 880})
     page.goto(f"{address}#/model/writer")
     page.locator(".options tbody tr").first.wait_for()
     page.locator(".thumb canvas").first.wait_for()

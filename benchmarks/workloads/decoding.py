@@ -6,7 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from workloads import CPU_TIME, SHORT, THREADS, Ready, Target, Workload, assets
+from workloads import CPU_TIME, SHORT, THREADS, Ready, Target, Workload, assets, real_text
 
 GPT2_PROMPT, GPT2_NEW = 32, 8 if SHORT else 64
 SMOL_PROMPT, SMOL_NEW = (32, 8) if SHORT else (256, 128)
@@ -18,8 +18,6 @@ def prompt_of(count: int) -> list[int]:
 
 def ours(folder: Callable[[], Path], prompt: int, new: int, precision: str) -> Callable[[], Ready]:
     def load() -> Ready:
-        import torch
-
         import glassformer as gf
         from glassformer.decoding import Stopping, generate_ids
 
@@ -28,16 +26,37 @@ def ours(folder: Callable[[], Path], prompt: int, new: int, precision: str) -> C
         tokens = prompt_of(prompt)
         facts: dict[str, Any] = {}
         if precision != "fp32":
-            plain = gf.load(folder())
-            with torch.no_grad():
-                pair = [m(torch.tensor([tokens]))[0, -1].double() for m in (plain, model)]
-            facts["cosine"] = float(torch.nn.functional.cosine_similarity(*pair, dim=0))
-            del plain
+            facts |= agreement(folder(), model, tokens, stopping)
         answer = generate_ids(model, [tokens], stopping=stopping)[0]
         facts["first tokens"] = answer.tokens[:8]
         return Ready(lambda: generate_ids(model, [tokens], stopping=stopping), facts)
 
     return load
+
+
+def agreement(folder: Path, model: Any, made_up: list[int], stopping: Any) -> dict[str, Any]:
+    """Cosines of all logits to fp32's, and how many greedy tokens agree, on a real prompt if the model knows words."""
+    import torch
+
+    import glassformer as gf
+    from glassformer.decoding import generate_ids
+    from glassformer.pipelines.tokenizers import tokenizer_of
+
+    plain, tokens, facts = gf.load(folder), made_up, {}
+    if folder.name.startswith("smollm2"):
+        tokens = list(tokenizer_of(plain).encode(real_text.novel()[20000:30000]))[: len(made_up)]
+        facts["compared on"] = f"{len(tokens)} tokens of a novel"
+    with torch.no_grad():
+        cosine = torch.nn.functional.cosine_similarity(
+            *(m(torch.tensor([tokens]))[0].double() for m in (plain, model)), dim=-1
+        )
+    answers = [generate_ids(m, [tokens], stopping=stopping)[0].tokens for m in (plain, model)]
+    same = next((i for i, (a, b) in enumerate(zip(*answers, strict=True)) if a != b), len(answers[0]))
+    return facts | {
+        "cosine": float(cosine.mean()),
+        "least cosine": float(cosine.min()),
+        "first tokens as in fp32": f"{same} of {len(answers[0])}",
+    }
 
 
 def huggingface(folder: Callable[[], Path], prompt: int, new: int) -> Callable[[], Ready]:

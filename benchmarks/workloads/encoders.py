@@ -6,7 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from workloads import THREADS, Ready, Target, Workload, assets
+from workloads import THREADS, Ready, Target, Workload, assets, real_text
 
 WORDS = 30522
 
@@ -30,24 +30,42 @@ def sentences(batch: int, length: int) -> dict[str, Any]:
 
 
 Inputs = Callable[[], dict[str, Any]]
+COMPARED = 400  # sentences on which int8 is compared with fp32
+
+
+def agreement(folder: Path, inputs: Inputs, call: Callable[[dict[str, Any]], Any]) -> dict[str, Any]:
+    """The least and the mean cosine to our fp32 model: on real sentences, one by one, or on the random images timed."""
+    import torch
+
+    import glassformer as gf
+    from glassformer.pipelines.tokenizers import tokenizer_of
+
+    model, given, facts = gf.load(folder), [inputs()], {}
+    if "tokens" in given[0]:
+        tokenizer, lines = tokenizer_of(model), real_text.sentences(COMPARED)
+        tokens = [torch.tensor([tokenizer.encode(line)[: given[0]["tokens"].shape[1]]]) for line in lines]
+        given = [{"tokens": ids, "real": torch.ones_like(ids, dtype=torch.bool)} for ids in tokens]
+        facts["compared on"] = f"{COMPARED} sentences of a novel and a phrase collection"
+    expected = torch.cat([forward(model, x) for x in given]).double()
+    found = torch.cat([torch.as_tensor(call(x)) for x in given]).double()
+    cosine = torch.nn.functional.cosine_similarity(found, expected, dim=-1)
+    return facts | {"cosine": float(cosine.mean()), "least cosine": float(cosine.min())}
+
+
+def forward(model: Any, x: dict[str, Any]) -> Any:
+    import torch
+
+    with torch.inference_mode():
+        return model(x["image"]) if "image" in x else model.embeddings(x["tokens"], x["real"])
 
 
 def ours(folder: Callable[[], Path], inputs: Inputs, precision: str) -> Callable[[], Ready]:
     def load() -> Ready:
-        import torch
-
         import glassformer as gf
 
-        def call(model: Any, x: dict[str, Any]) -> Any:
-            with torch.inference_mode():
-                return model(x["image"]) if "image" in x else model.embeddings(x["tokens"], x["real"])
-
         x, model = inputs(), gf.load(folder(), precision=precision)
-        facts = {}
-        if precision != "fp32":
-            pair = [call(m, x).double() for m in (model, gf.load(folder()))]
-            facts["cosine"] = float(torch.nn.functional.cosine_similarity(*pair, dim=-1).min())
-        return Ready(lambda: call(model, x), facts)
+        facts = {} if precision == "fp32" else agreement(folder(), inputs, lambda x: forward(model, x))
+        return Ready(lambda: forward(model, x), facts)
 
     return load
 
@@ -60,8 +78,9 @@ def onnxruntime(name: str, folder: Callable[[], Path], inputs: Inputs, precision
         options = onnxruntime.SessionOptions()
         options.intra_op_num_threads = THREADS
         session = onnxruntime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
-        feeds = {key: x.numpy() for key, x in inputs().items()}
-        return Ready(lambda: session.run(None, feeds))
+        run = lambda x: session.run(None, {key: value.numpy() for key, value in x.items()})[0]
+        feeds = inputs()
+        return Ready(lambda: run(feeds), {} if precision == "fp32" else agreement(folder(), inputs, run))
 
     return load
 
@@ -73,11 +92,17 @@ def openvino(name: str, folder: Callable[[], Path], inputs: Inputs, precision: s
         feeds = {key: x.numpy() for key, x in inputs().items()}
         int8 = precision == "int8"
         path = assets.openvino_int8(name, folder(), inputs()) if int8 else assets.onnx(name, folder())
-        model = openvino.Core().read_model(path)
-        model.reshape({key: list(x.shape) for key, x in feeds.items()})
+        core = openvino.Core()
+        model = core.read_model(path)
         options = {"INFERENCE_NUM_THREADS": THREADS, "PERFORMANCE_HINT": "LATENCY", "INFERENCE_PRECISION_HINT": "f32"}
-        request = openvino.Core().compile_model(model, "CPU", options).create_infer_request()
-        return Ready(lambda: request.infer(feeds))
+        facts = {}
+        if int8:  # sentences of any length
+            anyhow = core.compile_model(model, "CPU", options).create_infer_request()
+            run = lambda x: anyhow.infer({key: value.numpy() for key, value in x.items()})[0].copy()
+            facts = agreement(folder(), inputs, run)
+        model.reshape({key: list(x.shape) for key, x in feeds.items()})
+        request = core.compile_model(model, "CPU", options).create_infer_request()
+        return Ready(lambda: request.infer(feeds), facts)
 
     return load
 

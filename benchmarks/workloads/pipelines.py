@@ -7,7 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from workloads import SHORT, THREADS, Ready, Target, Workload, assets
+from workloads import SHORT, THREADS, Ready, Target, Workload, assets, real_text
 from workloads.encoders import minilm
 
 SENTENCES, SECONDS, TRANSLATIONS, BEAMS, ANSWER = (200, 10, 8, 4, 4) if SHORT else (10_000, 60, 200, 4, 24)
@@ -17,28 +17,11 @@ WARM = 200  # sentences before the clock starts
 # ---- sentences to vectors --------------------------------------------------------------------------------------------
 
 
-def texts() -> list[str]:
-    """Sentences of a novel and of a phrase collection in random order: from one word to a few hundred."""
-    import random
-    import re
-
-    from glassformer.data.sources.opening import unpack
-
-    novel = "\n".join(path.read_text(encoding="utf-8") for path in sorted(unpack("moby-dick").rglob("*.txt")))
-    found = [" ".join(s.split()) for s in re.split(r"(?<=[.!?])\s+", novel)]
-    phrases = (unpack("tatoeba-en-fr") / "train.tsv").read_text(encoding="utf-8").splitlines()
-    found = [s for s in found if len(s.split()) > 1][: SENTENCES // 2]
-    found += list(dict.fromkeys(line.split("\t")[0] for line in phrases))[: SENTENCES - len(found)]
-    random.Random(assets.SEED).shuffle(found)
-    assert len(found) == SENTENCES, len(found)
-    return found
-
-
 def ours_embed(precision: str) -> Callable[[], Ready]:
     def load() -> Ready:
         import glassformer as gf
 
-        model, lines = gf.load(minilm(), precision=precision), texts()
+        model, lines = gf.load(minilm(), precision=precision), real_text.sentences(SENTENCES)
         facts = {"characters": sum(map(len, lines))}
         return Ready(lambda: gf.embed(model, lines), facts, lambda: gf.embed(model, lines[:WARM]))
 
@@ -50,7 +33,7 @@ def sentence_transformers() -> Ready:
     from sentence_transformers import SentenceTransformer
 
     torch.set_num_threads(THREADS)
-    model, lines = SentenceTransformer(str(minilm()), device="cpu"), texts()
+    model, lines = SentenceTransformer(str(minilm()), device="cpu"), real_text.sentences(SENTENCES)
     encode = lambda count: model.encode(lines[:count], show_progress_bar=False)
     return Ready(lambda: encode(SENTENCES), warm=lambda: encode(WARM))
 
@@ -84,7 +67,7 @@ def fastembed() -> Ready:
             output_names=["last_hidden_state"], dynamic_axes=axes, dynamo=False,
         )  # fmt: skip
 
-    folder, lines = assets.made("minilm-fastembed", make), texts()
+    folder, lines = assets.made("minilm-fastembed", make), real_text.sentences(SENTENCES)
     TextEmbedding.add_custom_model(
         model="local/minilm", pooling=PoolingType.MEAN, normalization=True, sources=ModelSource(hf="local/minilm"),
         dim=384, model_file="model.onnx",
@@ -161,7 +144,7 @@ def hf_whisper() -> Ready:
 
 def sources() -> list[list[int]]:
     """Token ids with the lengths of real sentences; random weights do not care for words."""
-    lengths = [max(4, min(40, len(line.split()) * 4 // 3)) for line in texts()[:TRANSLATIONS]]
+    lengths = [max(4, min(40, len(line.split()) * 4 // 3)) for line in real_text.sentences(SENTENCES)[:TRANSLATIONS]]
     return [[(7919 * (i + 31 * j)) % 50000 + 100 for j in range(n)] + [0] for i, n in enumerate(lengths)]
 
 

@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from workloads import THREADS, Ready, Target, Workload
 
 
-def stepping(model: Any, loss: Callable[[], Any], precision: str = "fp32") -> Ready:
+def stepping(model: Any, loss: Callable[[], Any], precision: str) -> Ready:
     import torch
 
+    if precision == "bf16":
+        from glassformer.runtime import machine
+
+        if "bf16" not in machine().chosen:
+            raise RuntimeError(f"no bfloat16 on this processor: {dict(machine().refused)}")
     torch.set_num_threads(THREADS)
     model.train()
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-4, fused=True)
@@ -31,35 +37,32 @@ def tokens(vocabulary: int, batch: int, length: int) -> Any:
     return torch.randint(vocabulary, (batch, length), generator=torch.Generator().manual_seed(0))
 
 
-def ours_gpt(precision: str) -> Callable[[], Ready]:
-    def load() -> Ready:
-        from torch.nn.functional import cross_entropy
+def ours_gpt(precision: str) -> Ready:
+    from torch.nn.functional import cross_entropy
 
-        from glassformer.models import Decoder
-        from glassformer.models.decoder import plain
-        from glassformer.nn.finite import unchecked_finite
+    from glassformer.models import Decoder
+    from glassformer.models.decoder import plain
+    from glassformer.nn.finite import unchecked_finite
 
-        model, ids = Decoder(plain(8192, 384, 6, 6, 256)), tokens(8192, 8, 257)
+    model, ids = Decoder(plain(8192, 384, 6, 6, 256)), tokens(8192, 8, 257)
 
-        def loss() -> Any:
-            with unchecked_finite():  # as the training loop does, which checks the loss
-                return cross_entropy(model(ids[:, :-1]).flatten(0, 1), ids[:, 1:].flatten())
+    def loss() -> Any:
+        with unchecked_finite():  # as the training loop does, which checks the loss
+            return cross_entropy(model(ids[:, :-1]).flatten(0, 1), ids[:, 1:].flatten())
 
-        return stepping(model, loss, precision)
-
-    return load
+    return stepping(model, loss, precision)
 
 
-def hf_gpt() -> Ready:
+def hf_gpt(precision: str) -> Ready:
     from transformers import GPT2Config, GPT2LMHeadModel
 
     sizes = {"vocab_size": 8192, "n_embd": 384, "n_layer": 6, "n_head": 6, "n_positions": 256}
     model = GPT2LMHeadModel(GPT2Config(**sizes, resid_pdrop=0.0, embd_pdrop=0.0, attn_pdrop=0.0))
     ids = tokens(8192, 8, 256)
-    return stepping(model, lambda: model(ids, labels=ids).loss)
+    return stepping(model, lambda: model(ids, labels=ids).loss, precision)
 
 
-def ours_vit() -> Ready:
+def ours_vit(precision: str) -> Ready:
     import torch
     from torch.nn.functional import cross_entropy
 
@@ -73,10 +76,10 @@ def ours_vit() -> Ready:
         with unchecked_finite():
             return cross_entropy(model(pixels), labels)
 
-    return stepping(model, loss)
+    return stepping(model, loss, precision)
 
 
-def hf_vit() -> Ready:
+def hf_vit(precision: str) -> Ready:
     import torch
     from transformers import ViTConfig, ViTForImageClassification
 
@@ -85,10 +88,10 @@ def hf_vit() -> Ready:
         ViTConfig(**sizes, num_labels=1000, hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0)
     )
     pixels, labels = torch.randn(4, 3, 224, 224), torch.arange(4)
-    return stepping(model, lambda: model(pixels, labels=labels).loss)
+    return stepping(model, lambda: model(pixels, labels=labels).loss, precision)
 
 
-def ours_bert() -> Ready:
+def ours_bert(precision: str) -> Ready:
     from torch.nn.functional import cross_entropy
 
     from glassformer.models import Encoder, EncoderConfig
@@ -105,10 +108,10 @@ def ours_bert() -> Ready:
         with unchecked_finite():
             return cross_entropy(model.words(model(ids)).flatten(0, 1), ids.flatten())
 
-    return stepping(model, loss)
+    return stepping(model, loss, precision)
 
 
-def hf_bert() -> Ready:
+def hf_bert(precision: str) -> Ready:
     from transformers import BertConfig, BertForMaskedLM
 
     sizes = {"vocab_size": 8192, "hidden_size": 384, "num_hidden_layers": 6, "num_attention_heads": 6}
@@ -116,24 +119,29 @@ def hf_bert() -> Ready:
         BertConfig(**sizes, intermediate_size=1536, hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0)
     )
     ids = tokens(8192, 16, 128)
-    return stepping(model, lambda: model(ids, labels=ids).loss)
+    return stepping(model, lambda: model(ids, labels=ids).loss, precision)
 
 
-def workload(name: str, title: str, contenders: dict[str, Callable[[], Ready]]) -> Workload:
-    target = (Target("glassformer fp32", "HF fp32", 0.8),)
-    limited_by = (
-        "76 % are torch's matrix products (GPT-2-like), 9 % attention: the same kernels as in the peer. oneDNN's "
-        "products take 0.85 of their time without gradients; none are used for gradients"
-    )
+def workload(name: str, title: str, ours: Callable[[str], Ready], peer: Callable[[str], Ready]) -> Workload:
     return Workload(
-        name=name, title=title, contenders=contenders, targets=target, today="HF fp32", limited_by=limited_by, rounds=3
+        name=name,
+        title=title,
+        contenders={
+            "glassformer fp32": partial(ours, "fp32"),
+            "glassformer bf16": partial(ours, "bf16"),
+            "HF fp32": partial(peer, "fp32"),
+            "HF bf16": partial(peer, "bf16"),
+        },
+        targets=(Target("the best of ours", "HF fp32", 0.8),),
+        today="HF fp32",
+        limited_by="76 % are torch's matrix products (GPT-2-like), 9 % attention: the same kernels as in the peer. "
+        "oneDNN's products take 0.85 of their time without gradients; none are used for gradients",
+        rounds=3,
     )
 
 
 WORKLOADS = (
-    workload("train-gpt", "training step, GPT-2-like 6 × 384, 8 × 256",
-             {"glassformer fp32": ours_gpt("fp32"), "HF fp32": hf_gpt}),
-    workload("train-vit", "training step, ViT-S/16, 4 images", {"glassformer fp32": ours_vit, "HF fp32": hf_vit}),
-    workload("train-bert", "training step, BERT-like 6 × 384, 16 × 128",
-             {"glassformer fp32": ours_bert, "HF fp32": hf_bert}),
-)  # fmt: skip
+    workload("train-gpt", "training step, GPT-2-like 6 × 384, 8 × 256", ours_gpt, hf_gpt),
+    workload("train-vit", "training step, ViT-S/16, 4 images", ours_vit, hf_vit),
+    workload("train-bert", "training step, BERT-like 6 × 384, 16 × 128", ours_bert, hf_bert),
+)

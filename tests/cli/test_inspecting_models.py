@@ -359,6 +359,24 @@ def test_leaks_of_a_saved_model(tmp_path: Path) -> None:
     assert run_leaks(str(tmp_path / "model"), "--frames", "12")[0] == 0
 
 
+def test_leaks_in_int8(tmp_path: Path) -> None:
+    """Products in int8 have no float64 copy and no gradient, and frames that share a scale depend on each other."""
+    save(ConvNet1d(convolutional_sequence.tiny(Frames(features=3), 4)), tmp_path / "frames")
+    code, text = run_leaks(str(tmp_path / "frames"), "--frames", "12", "--precision", "int8")
+    assert code in (0, 1), text
+    assert "by 3 perturbations of every frame\n" in text
+    code, text = run_leaks("tiny:decoder", "--frames", "8", "--stream-chunks", "3", "--precision", "int8")
+    assert code == 1, text
+    assert "eval mode, float32" in text
+    assert "LEAK" in text
+
+
+def test_a_function_chooses_its_own_precision(place: str) -> None:
+    code, text = run_leaks(f"{place}:causal", "--features", "5", "--precision", "int8")
+    assert code == 2
+    assert "--precision int8 has no effect" in text
+
+
 @pytest.mark.slow
 def test_leaks_of_tiny_models() -> None:
     for name in ("convolution", "recurrent", "decoder"):

@@ -13,6 +13,7 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 
 from glassformer.errors import InputError
+from glassformer.runtime import precision_of
 from glassformer.server.models import Models
 from glassformer.server.settings import Limits, Settings
 
@@ -36,6 +37,14 @@ def run(coroutine: Coroutine[Any, Any, int]) -> int:
         return thread.submit(asyncio.run, coroutine).result()
 
 
+def test_models_are_loaded_in_the_precision_of_the_settings() -> None:
+    models = Models(Settings(precision="int8"))
+    try:
+        assert precision_of(models.model("digits")) == "int8"
+    finally:
+        models.close()
+
+
 def test_work_of_clients_that_went_away_frees_its_threads() -> None:
     async def use() -> int:
         models = Models(Settings())
@@ -53,7 +62,7 @@ def test_work_of_clients_that_went_away_frees_its_threads() -> None:
 def test_work_that_takes_too_long_is_refused_with_the_limit_and_ended() -> None:
     async def use() -> int:
         models = Models(Settings(limits=Limits(model_seconds=0.5)))
-        await models.run(request(60), lambda: 1)  # torch is imported
+        models.imported(lambda: 1)  # importing torch would take longer than the limit
         for _ in range(2):
             with pytest.raises(InputError, match=r"longer than 0\.5 seconds"):
                 await models.run(request(60), forever)

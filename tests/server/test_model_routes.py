@@ -52,7 +52,7 @@ def test_weights_are_those_of_the_model(server: Server, writer: Any) -> None:
 
     model = load("writer").eval()
     seen = prepare(model, [TEXT])
-    with torch.no_grad(), lens.trace(model, "*.A") as run:
+    with torch.no_grad(), lens.trace(model, "*.A", "*.V", "*.H") as run:
         model(*seen.tensors)
     layer = writer["layers"][2]
     A = run[f"{layer['path']}.A"][0, 1].numpy()
@@ -61,6 +61,11 @@ def test_weights_are_those_of_the_model(server: Server, writer: Any) -> None:
     assert row["keys"][0]["weight"] == max(key["weight"] for key in row["keys"])
     for key in row["keys"]:
         assert key["score"] == pytest.approx(row["beta"] * key["product"] + key["bias"])
+        value = run[f"{layer['path']}.V"][0, 1, key["index"], row["value_coordinates"]]
+        np.testing.assert_allclose(key["v"], value, atol=1e-5)
+    h = run[f"{layer['path']}.H"][0, 1, 6]
+    np.testing.assert_allclose(row["h"], h[row["value_coordinates"]], atol=1e-4)
+    assert max(map(abs, row["h"])) == pytest.approx(float(h.abs().max()), abs=1e-4)
     image = array(server, f"api/looks/{writer['id']}/map.npy?path={layer['path']}&head=1")
     np.testing.assert_allclose(image / 255, np.sqrt(A / A.max()), atol=0.003)
 
@@ -97,6 +102,10 @@ def test_a_row_on_paper_solves_to_the_heads_weights(server: Server, writer: Any)
         ({"texts": [], "file": "no base64", "suffix": ".png"}, "base64"),
         ({"texts": ["word " * 1500]}, "tokens"),
         ({"texts": [], "file": "file", "suffix": ""}, "suffix"),
+        ({"texts": ["a" * 8001]}, "text 1 has more than 8,000 characters: give a shorter one"),
+        ({"texts": ["a", "b", "c"]}, "texts has more than 2 entries: give fewer"),
+        ({"words": ["a"]}, "there is no field words: leave it out"),
+        ({"texts": [1]}, "text 1 cannot be used: it should be a valid string"),
     ],
 )
 def test_wrong_inputs_are_explained(server: Server, body: Any, words: str) -> None:

@@ -100,6 +100,8 @@ def test_every_room_works_without_a_server(site: str, browser: Any) -> None:
     page.get_by_role("button", name="Play").click()
     page.get_by_text(", complete").wait_for()
     assert page.locator(".transcript").inner_text().strip()
+    page.goto(f"{site}#/compare")
+    page.locator(".details figure img").wait_for()
     page.goto(f"{site}#/lab")
     page.get_by_text("this was not recorded").wait_for()
     context.close()

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from glassformer.cli.options import ConfigOption, DeviceOption, SeedOption
+from glassformer.cli.options import ConfigOption, DeviceOption, PrecisionOption, SeedOption
 
 TARGET = (
     "Encoder to test: MODULE:FUNCTION or FILE.py:FUNCTION that returns it (or the encoder and its stream), a model's "
@@ -36,6 +36,7 @@ def leaks(
     frame_seconds: Annotated[float | None, typer.Option(help="Duration of one frame in seconds.")] = None,
     seed: SeedOption = 0,
     device: DeviceOption = "auto",
+    precision: PrecisionOption = "fp32",
     config: ConfigOption = None,
 ) -> None:
     """Find inputs that an encoder depends on but should not, by perturbing every frame and by streaming it.
@@ -50,7 +51,9 @@ def leaks(
     from glassformer.lens.leak_target import leak_target
 
     sizes = _sizes(stream_chunks)
-    found = leak_target(target, frames=frames, features=features, tokens=tokens, device=device, seed=seed)
+    found = leak_target(
+        target, frames=frames, features=features, tokens=tokens, device=device, precision=precision, seed=seed
+    )
     given = {"lookahead": lookahead, "left": left_context, "chunk": chunk_size, "stride": stride}
     declared = replace(found.declared, **{name: value for name, value in given.items() if value is not None})
     if offline:

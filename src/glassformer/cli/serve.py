@@ -7,6 +7,8 @@ from typing import Annotated
 
 import typer
 
+from glassformer.cli.options import PrecisionOption
+
 
 def serve(
     port: Annotated[int, typer.Option(help="Port; 0 chooses a free one.")] = 8765,
@@ -17,6 +19,7 @@ def serve(
         list[Path] | None,
         typer.Option(help="Model folder to offer besides the shipped models. May be given several times."),
     ] = None,
+    precision: PrecisionOption = "fp32",
     results: Annotated[
         Path | None,
         typer.Option(
@@ -36,7 +39,7 @@ def serve(
 
             webbrowser.open(address)
 
-    start(Settings(host=host, port=port, models=tuple(model or ()), results=results), ready)
+    start(Settings(host=host, port=port, models=tuple(model or ()), precision=precision, results=results), ready)
 
 
 def _has_display() -> bool:

@@ -24,18 +24,20 @@ def leak_target(
     features: int | None = None,
     tokens: int | None = None,
     device: str = "auto",
+    precision: str = "fp32",
     seed: int = 0,
 ) -> LeakTest:
     """Return the leak test for the encoder that `target` names.
 
     A function may return an encoder, an encoder and its stream, or a LeakTest. An encoder that does not declare its
-    input needs `features` (per frame) or `tokens` (vocabulary size). It stays on the device that the function chose;
-    `device` is for models by name.
+    input needs `features` (per frame) or `tokens` (vocabulary size). It stays on the device and in the precision that
+    the function chose; `device` and `precision` are for models by name.
     """
     if ":" not in target or target.startswith("tiny:"):
-        return leak_test(load(target, device=device, seed=seed), frames=frames, seed=seed)
-    if device != "auto":
-        raise InputError(f"--device {device} has no effect on {target}", "choose the device in that function")
+        return leak_test(load(target, device=device, precision=precision, seed=seed), frames=frames, seed=seed)
+    for option, value, default in (("device", device, "auto"), ("precision", precision, "fp32")):
+        if value != default:
+            raise InputError(f"--{option} {value} has no effect on {target}", f"choose the {option} in that function")
     made = _call(target)
     if isinstance(made, LeakTest):
         return made

@@ -226,7 +226,7 @@ def _by_gradient(encoder: Encoder, example: Tensor, generator: torch.Generator) 
                 y = (Y[:, j].nan_to_num(0.0, 0.0, 0.0) * w).sum()
                 (slope,) = torch.autograd.grad(y, X, retain_graph=True, allow_unused=True)
                 rows.append(torch.zeros(X.shape[1]) if slope is None else slope.abs().amax((0, 2)).cpu())
-    except RuntimeError:  # an operation without a derivative
+    except (RuntimeError, InputError):  # an operation without a derivative, or a model prepared for int8 or bf16
         return None
     slopes = torch.stack(rows).nan_to_num(0.0)
     return slopes > ROUNDING * torch.finfo(X.dtype).eps * slopes.amax(1, keepdim=True)

@@ -295,7 +295,7 @@ def product(*layers: Linear, activation: str | None = None) -> Function:
     """[W₁ x + b₁, W₂ x + b₂, …] of layers with the same input, then the activation."""
     kernels = [layer.kernel for layer in layers]
     first = kernels[0]
-    if first is not None and all(type(kernel) is type(first) for kernel in kernels):
+    if first is not None and all(map(first.joins, kernels)):
         return first.packed(layers, activation)
     if activation is not None:
         plain, function = product(*layers), ACTIVATIONS[activation]

@@ -31,6 +31,9 @@ class Kernel(Protocol):
 
     def __call__(self, input: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor: ...
 
+    def joins(self, other: Kernel | None) -> bool:
+        """Whether layers with these two kernels and the same input can be one product."""
+
     def joint(self, input: Tensor, layers: Sequence[Linear]) -> tuple[Tensor, ...] | None:
         """Return the outputs of several layers with the same input, from one product; None if they have to be run."""
 

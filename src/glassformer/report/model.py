@@ -265,16 +265,21 @@ class Look:
     # -- one row -------------------------------------------------------------------------------------------------------
 
     def row(self, path: str, head: int, query: int, most: int = 12) -> dict[str, Any]:
-        """Return one query: its keys of largest weight with scores, and q·k by coordinate."""
+        """Return one query: its keys of largest weight with scores and values, q·k by coordinate, and the output h.
+
+        `k` and `q` have the coordinates in which q·k is largest, `v` and `h` those in which h is.
+        """
         self._known(path, head, query)
         weights = self.run.part(f"{path}.A", heads=[head], rows=[query])[0, 0, 0].double()
-        scores, q, K = (part.double() for part in self._vectors(path, head, query))
+        scores, q, K, V = (part.double() for part in self._vectors(path, head, query))
         beta = float(self.layers[path].beta)
         seen = int(scores.isfinite().sum())  # masked keys sort last and are not listed
         order = weights.argsort(descending=True)[: min(most, seen)].tolist()
         products = K[order] * q
         chosen = products.abs().amax(0).argsort(descending=True)[:4].tolist()
         labels = self._layer(path)["key_labels"]
+        h = weights @ V
+        shown = h.abs().argsort(descending=True)[:2].sort().values
         return {
             "path": path,
             "head": head,
@@ -284,6 +289,9 @@ class Look:
             "coordinates": chosen,
             "width": q.shape[0],
             "q": [q[c].item() for c in chosen],
+            "value_coordinates": shown.tolist(),
+            "value_width": V.shape[1],
+            "h": h[shown].tolist(),
             "keys": [
                 {
                     "index": s,
@@ -294,6 +302,7 @@ class Look:
                     "bias": scores[s].item() - beta * products[n].sum().item(),
                     "by_coordinate": [products[n, c].item() for c in chosen],
                     "k": [K[s, c].item() for c in chosen],
+                    "v": V[s, shown].tolist(),
                 }
                 for n, s in enumerate(order)
             ],
@@ -302,12 +311,12 @@ class Look:
             "all": [round(weight, 6) for weight in weights.tolist()],
         }
 
-    def _vectors(self, path: str, head: int, query: int) -> tuple[Tensor, Tensor, Tensor]:
-        """Return the scores and the query of one row, and the keys of its head."""
+    def _vectors(self, path: str, head: int, query: int) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+        """Return the scores and the query of one row, and the keys and values of its head."""
         scores = self.run.part(f"{path}.S", heads=[head], rows=[query])[0, 0, 0]
-        keys = self.run[f"{path}.K"][0]
+        keys, values = self.run[f"{path}.K"][0], self.run[f"{path}.V"][0]
         group = head * keys.shape[0] // self.layers[path].config.heads
-        return scores, self.run[f"{path}.Q"][0, head, query], keys[group]
+        return scores, self.run[f"{path}.Q"][0, head, query], keys[group], values[group]
 
     def on_paper(self, path: str, head: int, query: int, keys: int = 5, coordinates: int = 2) -> dict[str, Any]:
         """Return the row as an exercise whose solution is the head's own weights, labelled with the model's tokens."""

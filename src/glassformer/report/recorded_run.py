@@ -12,7 +12,7 @@ from torch import Tensor
 
 from glassformer.errors import GlassError, InputError
 from glassformer.lens import HeadScores, HeadTable, Run
-from glassformer.lens.sensitivity import scores_at
+from glassformer.lens.sensitivity import layer_at, scores_at
 from glassformer.report import attention
 from glassformer.report.inputs import Inputs
 from glassformer.report.model import Change, Look
@@ -66,10 +66,10 @@ class RecordedRun(Look):
         scores.add(self.run, None)
         return scores.table()
 
-    def _vectors(self, path: str, head: int, query: int) -> tuple[Tensor, Tensor, Tensor]:
-        layer = scores_at(self.run, path).head(0, head)
+    def _vectors(self, path: str, head: int, query: int) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+        layer = (layer_at if f"{path}.V" in self.run else scores_at)(self.run, path).head(0, head)
         scores = self.run.passes(f"{path}.A")[-1].S([head], [query])[0, 0, 0]
-        return scores, layer.Q[query], layer.K
+        return scores, layer.Q[query], layer.K, layer.V  # V has width 0 if it was not traced
 
     def answer(self, edited: Callable[[], Any] | None = None) -> dict[str, Any]:
         return dict(EMPTY)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -17,7 +18,7 @@ from torch.nn.functional import linear
 from glassformer.core.values import has_values
 from glassformer.errors import InputError
 from glassformer.nn.feedforward import ACTIVATIONS
-from glassformer.nn.linear import Linear, joined, version_of
+from glassformer.nn.linear import Kernel, Linear, joined, version_of
 
 # oneDNN lays packed weights out for an expected number of rows; this one is good from 1 row to thousands.
 EXPECTED_ROWS = 128
@@ -25,6 +26,8 @@ EXPECTED_ROWS = 128
 # Activations that oneDNN computes together with the product: its name and algorithm for each of ours.
 FUSED = {"relu": ("relu", ""), "gelu": ("gelu", "none"), "gelu_tanh": ("gelu", "tanh"), "silu": ("swish", ""),
          "tanh": ("tanh", "")}  # fmt: skip
+
+TINY = torch.finfo(torch.float32).tiny
 
 # The operators themselves: torch's wrapper around them inspects the arguments, which takes as long as a small layer.
 _float_product = torch.ops.mkldnn._linear_pointwise.default._op
@@ -57,6 +60,10 @@ class PackedKernel:
             kept = self._keep(source, [weight], [bias])
         return self.product(input, kept[1], kept[2])
 
+    def joins(self, other: Kernel | None) -> bool:
+        """Whether layers with these two kernels and the same input can be one product."""
+        return type(other) is type(self)
+
     def joint(self, input: Tensor, layers: Sequence[Linear]) -> tuple[Tensor, ...] | None:
         """Return the outputs of several layers from one product with all their weights, or None if not possible.
 
@@ -64,7 +71,7 @@ class PackedKernel:
         """
         source: tuple[int, ...] = ()
         for layer in layers:
-            if type(getattr(layer, "kernel", None)) is not type(self) or not isinstance(layer, Linear):
+            if not self.joins(getattr(layer, "kernel", None)) or not isinstance(layer, Linear):
                 return None
             if type(layer).forward is not Linear.forward or layer._forward_hooks or layer._forward_pre_hooks:
                 return None
@@ -115,7 +122,7 @@ class PackedKernel:
     def __deepcopy__(self, memo: dict[int, Any]) -> PackedKernel:
         return type(self)()  # the copy packs its own weight
 
-    def __reduce__(self) -> tuple[type[PackedKernel], tuple[()]]:
+    def __reduce__(self) -> tuple[type[PackedKernel], tuple[Any, ...]]:
         return type(self), ()
 
 
@@ -153,14 +160,43 @@ class BFloat16Kernel(PackedKernel):
         return output.float() if bias is None else output.float() + bias
 
 
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Scaling:
+    """How the input of an int8 product is rounded. Layers with the same input share one object."""
+
+    exact: Tensor | None = None
+    """Input channels that are multiplied in float32 instead (Dettmers et al. 2022)."""
+    remainder: bool = False
+    """What rounding has left out of the input is multiplied as well: two rows for one."""
+
+
 class Int8Kernel(PackedKernel):
-    """int8 weights, one scale per output channel; activations are quantised on the way in, one scale per call."""
+    """int8 weights, one scale per output channel. Activations are quantised on the way in.
+
+    All activations of a call have the same scale. With a `scaling`, each row has its own.
+    """
 
     precision = "int8"
     engine = "fbgemm"
 
+    def __init__(self, scaling: Scaling | None = None) -> None:
+        super().__init__()
+        self.scaling = scaling
+
+    def joins(self, other: Kernel | None) -> bool:
+        return isinstance(other, Int8Kernel) and type(other) is type(self) and other.scaling is self.scaling
+
     def pack(self, weight: Tensor, bias: Tensor | None) -> Any:
-        scale = weight.abs().amax(1).clamp_min(torch.finfo(torch.float32).tiny).double() / 127
+        scaling = self.scaling
+        if scaling is None:
+            return self._quantised(weight, bias)
+        if scaling.exact is None:
+            return self._quantised(weight, None), None
+        columns = weight[:, scaling.exact].T.contiguous()
+        return self._quantised(weight.index_fill(1, scaling.exact, 0.0), None), columns
+
+    def _quantised(self, weight: Tensor, bias: Tensor | None) -> Any:
+        scale = weight.abs().amax(1).clamp_min(TINY).double() / 127
         zero = torch.zeros(len(scale), dtype=torch.long)
         before = torch.backends.quantized.engine
         torch.backends.quantized.engine = self.engine
@@ -173,7 +209,48 @@ class Int8Kernel(PackedKernel):
             torch.backends.quantized.engine = before
 
     def product(self, input: Tensor, packed: Any, bias: Tensor | None) -> Tensor:
-        return _int8_product(input, packed, False)
+        scaling = self.scaling
+        if scaling is None:
+            return _int8_product(input, packed, False)
+        packed, columns = packed
+        if scaling.remainder:
+            y = _product_with_remainder(input, packed)
+        else:
+            x = input if scaling.exact is None else input.index_fill(-1, scaling.exact, 0.0)
+            if x.numel() == x.shape[-1]:  # the scale of the call is that of its only row
+                y = _int8_product(x, packed, False)
+            else:
+                largest = x.abs().amax(-1, keepdim=True).clamp_min_(TINY)
+                y = _int8_product(x / largest, packed, False).mul_(largest)
+        if columns is not None:
+            assert scaling.exact is not None
+            large = input.index_select(-1, scaling.exact)
+            y.view(-1, y.shape[-1]).addmm_(large.view(-1, len(columns)), columns)
+        return y if bias is None else y.add_(bias)
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Int8Kernel:
+        return type(self)(self.scaling)  # layers with the same input go on sharing it
+
+    def __reduce__(self) -> tuple[type[PackedKernel], tuple[Any, ...]]:
+        return type(self), (self.scaling,)
+
+
+def _product_with_remainder(input: Tensor, packed: Any) -> Tensor:
+    """x Wᵀ with x in two parts of 8 bits, as rows of one product: first integers, then what they leave out.
+
+    The last row makes the range of the whole -128 … 127, so that the product rounds none of the integers again.
+    """
+    rows, width = input.numel() // input.shape[-1], input.shape[-1]
+    x = input.reshape(rows, width)
+    scale = x.abs().amax(-1, keepdim=True).clamp_min_(TINY) / 127
+    parts = x.new_empty(2 * rows + 1, width)
+    whole, rest, ends = parts.split([rows, rows, 1])
+    torch.div(x, scale, out=rest)
+    torch.round(rest, out=whole)
+    rest.sub_(whole).mul_(254)
+    ends.fill_(-128)[:, 0] = 127
+    y = _int8_product(parts, packed, False)
+    return torch.add(y[:rows], y[rows:-1], alpha=1 / 254).mul_(scale).view(*input.shape[:-1], -1)
 
 
 class OneDNNInt8Kernel(Int8Kernel):

@@ -13,7 +13,9 @@ from torch.nn.functional import cosine_similarity
 from glassformer.errors import ConfigError, InputError
 from glassformer.nn.linear import Kernel, Linear
 from glassformer.nn.text import WordHead
+from glassformer.runtime.calibration import LENGTH, calibrate
 from glassformer.runtime.example import example
+from glassformer.runtime.kernels import Int8Kernel, Scaling
 from glassformer.runtime.machine import TORCH, machine
 from glassformer.runtime.measure import interleaved, one_thread
 
@@ -56,12 +58,27 @@ def prepare(model: nn.Module, precision: str = "fp32") -> nn.Module:
         reasons = "; ".join(f"{name}: {why}" for name, why in machine().refused.items())
         raise InputError(f"precision={precision!r} does not work on this machine ({reasons})", "use fp32 or int8")
     kernel = machine().kernel(precision) if (device, dtype) == ("cpu", torch.float32) else None
-    for layer in layers(model):
-        small = precision == "fp32" and not _large(layer)
-        layer.kernel = None if kernel is None or chosen == TORCH or small else kernel()
     if precision != "fp32":
         model.requires_grad_(False).eval()
+    scalings = _calibrated(model) if precision == "int8" else {}
+    for layer in layers(model):
+        small = precision == "fp32" and not _large(layer)
+        if kernel is None or chosen == TORCH or small:
+            layer.kernel = None
+        else:
+            layer.kernel = kernel(scalings.get(layer)) if issubclass(kernel, Int8Kernel) else kernel()
     return model
+
+
+def _calibrated(model: nn.Module) -> dict[Linear | WordHead, Scaling | None]:
+    """How each layer rounds its inputs in int8; empty for a model without an example input."""
+    try:
+        run = example(model, length=LENGTH)
+    except InputError:
+        return {}
+    for layer in layers(model):
+        layer.kernel = None
+    return calibrate(model, list(layers(model)), run)
 
 
 def _large(layer: Linear | WordHead) -> bool:

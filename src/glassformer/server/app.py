@@ -119,6 +119,28 @@ async def _warm(*pools: Pool) -> None:
             await worker.start()
 
 
+def _plainly(error: dict[str, Any]) -> tuple[str, str]:
+    """What is wrong with a field of a request, and what to do, in words."""
+    names: list[str] = []
+    for part in error["loc"]:
+        if isinstance(part, int) and names:
+            names[-1] = f"{names[-1].removesuffix('s')} {part + 1}"
+        elif part not in ("body", "query", "path") or names:
+            names.append(str(part)[:80])
+    name = " of ".join(reversed(names)) or "the request"
+    most = error.get("ctx", {}).get("max_length", 0)
+    match error["type"]:
+        case "string_too_long":
+            return f"{name} has more than {most:,} characters", "give a shorter one"
+        case "too_long":
+            return f"{name} has more than {most:,} entries", "give fewer"
+        case "missing":
+            return f"{name} is missing", "give it"
+        case "extra_forbidden":
+            return f"there is no field {name}", "leave it out"
+    return f"{name} cannot be used", error["msg"].replace("Input should", "it should")
+
+
 def _errors(app: FastAPI) -> None:
     def problem(status: int, fact: str, remedy: str) -> JSONResponse:
         return JSONResponse({"fact": fact, "remedy": remedy}, status_code=status)
@@ -130,9 +152,7 @@ def _errors(app: FastAPI) -> None:
     @app.exception_handler(RequestValidationError)
     async def _invalid(request: Request, error: RequestValidationError) -> JSONResponse:
         first = error.errors()[0]
-        where = ".".join(str(part) for part in first["loc"] if part != "body") or "the request"
-        status = 400 if first["type"] == "json_invalid" else 422
-        return problem(status, f"{where[:80]} cannot be used", first["msg"])
+        return problem(400 if first["type"] == "json_invalid" else 422, *_plainly(first))
 
     @app.exception_handler(HTTPException)
     async def _http(request: Request, error: HTTPException) -> JSONResponse:

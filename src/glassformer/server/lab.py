@@ -103,30 +103,41 @@ def _outcome(number: int, body: Trial) -> dict[str, Any]:
 
 @router.get("/compare")
 async def comparison(models: Known, request: Request) -> dict[str, Any]:
-    """The measured tables and curves: of the file given with --results, or of the one that comes with Glassformer."""
+    """The measured tables: of the file given with --results, or of the one that comes with Glassformer."""
     return await models.run(request, lambda: _comparison(request.app.state.settings.results))
+
+
+@router.get("/compare/figures")
+async def curves(models: Known, request: Request) -> list[dict[str, str]]:
+    """The curves of the same measurements, which take a few seconds to draw."""
+    return await models.run(request, lambda: _curves(request.app.state.settings.results))
+
+
+@lru_cache(maxsize=1)
+def _curves(given: FilePath | None) -> list[dict[str, str]]:
+    with importing:
+        from glassformer.figures import save
+        from glassformer.lab.comparison import latest, load
+        from glassformer.lab.comparison.figures import figures
+
+    path = given or latest()
+    made = figures(load(path)) if path is not None else []
+    return [{"name": each.name, "caption": each.caption, "svg": save(each.figure, "svg").decode()} for each in made]
 
 
 @lru_cache(maxsize=1)
 def _comparison(given: FilePath | None) -> dict[str, Any]:
     with importing:
-        from glassformer.figures import save
         from glassformer.lab.comparison import latest, load
-        from glassformer.lab.comparison.figures import figures
         from glassformer.lab.comparison.tables import findings, tables
 
     path = given or latest()
     if path is None:
-        return {"file": None, "findings": "", "tables": [], "figures": []}
+        return {"file": None, "findings": "", "tables": []}
     results = load(path)
-    drawn = [
-        {"name": each.name, "caption": each.caption, "svg": save(each.figure, "svg").decode()}
-        for each in figures(results)
-    ]
     return {
         "file": path.name,
         "shipped": given is None,
         "findings": findings(results),
         "tables": [each._asdict() for each in tables(results)],
-        "figures": drawn,
     }

@@ -60,7 +60,7 @@ class Models:
     """Models by name, looks by id, and the threads in which they are computed."""
 
     def __init__(self, settings: Settings) -> None:
-        self.limits = settings.limits
+        self.limits, self.precision = settings.limits, settings.precision
         shipped = sorted(path.parent for path in SHIPPED.glob("*/glassformer.json"))
         self.folders = {folder.name: folder for folder in (*shipped, *settings.models)}
         for folder in settings.models:
@@ -102,12 +102,12 @@ class Models:
 
     def model(self, name: str) -> nn.Module:
         """Return the model of that name, which is loaded once."""
-        from glassformer.checkpoints import load
+        from glassformer.pipelines.loading import load
 
         folder = self.folder(name)
         with self.lock:
             if name not in self.loaded:
-                self.loaded[name] = load(folder).eval()
+                self.loaded[name] = load(folder, device="cpu", precision=self.precision).eval()
             return self.loaded[name]
 
     def look(self, key: str) -> Look:

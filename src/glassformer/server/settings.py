@@ -51,6 +51,8 @@ class Settings:
     port: int = 8765
     models: Sequence[Path] = ()
     """Model folders that can be opened besides the shipped models."""
+    precision: str = "fp32"
+    """Precision of the models' matrix products: fp32, bf16, int8 or auto."""
     results: Path | None = None
     """Results file of `glassformer compare` for the Compare room. Defaults to the one that comes with Glassformer."""
     workers: int = 2

@@ -18,7 +18,7 @@ from pathlib import Path
 from glassformer.errors import InputError
 from glassformer.server.app import STATIC, create_app
 from glassformer.server.asgi import running
-from glassformer.server.settings import Settings
+from glassformer.server.settings import Limits, Settings
 from glassformer.server.site.recording import Recorder
 
 HERE = Path(__file__).parent
@@ -81,7 +81,9 @@ def write_site(
 
 
 async def _record(models: Sequence[str], lab: bool, results: Path | None, say: Callable[[str], None]) -> Recorder:
-    async with running(create_app(Settings(results=results))) as app:
+    # nobody waits for a single answer, so that none is left out on a slow machine
+    patient = Limits(model_seconds=3600, lab_seconds=6 * 3600)
+    async with running(create_app(Settings(results=results, limits=patient))) as app:
         recorder = Recorder(app, say)
         say("exercises")
         await recorder.exercises()
@@ -91,6 +93,7 @@ async def _record(models: Sequence[str], lab: bool, results: Path | None, say: C
         if lab:
             await recorder.lab()
         await recorder.ask("compare", "GET", "api/compare")
+        await recorder.ask("compare", "GET", "api/compare/figures")
         return recorder
 
 

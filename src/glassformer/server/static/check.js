@@ -159,7 +159,7 @@ function verdicts() {
     ${state.problem ? html`<p class="problem" role="alert">${state.problem.message}</p>` : nothing}
     ${grade ? html`<p class="score"><b>${Math.round(100 * (grade.score ?? 0))} %</b> of the whole exercise</p>
       ${grade.summary.slice(1).filter((text) => state.mode === "text" || !/ not found: |^Of the /.test(text)).map((text) => html`<p>${text}</p>`)}
-      ${grade.mistakes.length ? html`<h2>What went wrong</h2><ul class="mistakes">${grade.mistakes.map((mistake) => html`<li>${state.mode === "text" ? mistake.text : mistake.text.replace(/ \(line \d+\)/g, "")} ${mistake.cells.length && state.mode === "grids" ? html`<button @click=${() => show(mistake)}>Show me</button>` : nothing}</li>`)}</ul>` : nothing}
+      ${grade.mistakes.length ? html`<h2>What went wrong</h2><ul class="mistakes">${grade.mistakes.map((mistake) => html`<li>${state.mode === "text" ? mistake.text : mistake.text.replace(/ \(line \d+\)| in line \d+(?= and should)/g, "")} ${mistake.cells.length && state.mode === "grids" ? html`<button @click=${() => show(mistake)}>Show me</button>` : nothing}</li>`)}</ul>` : nothing}
       ${Object.entries(grade.details).map(([title, items]) => html`<details><summary>${title}</summary><ul>${items.map((item) => html`<li>${item}</li>`)}</ul></details>`)}`
       : html`<p class="quiet">Fill in any cell: it is graded as you type. Fractions, roots and decimals are accepted, such as 1/2, sqrt(3) or 0.61.</p>`}
     <p class="quiet key"><span class="right">✓ right</span> <span class="follows">→ follows from your earlier numbers</span> <span class="wrong">~ last digit</span> <span class="wrong">✗ wrong</span></p>

@@ -3,6 +3,7 @@ import { get, html, nothing, Problem } from "./lib.js";
 
 export const state = {
   /** @type {any} */ data: null, table: 0,
+  /** @type {any[] | null} */ figures: null,
   /** @type {{row: number, column: number} | null} */ cell: null,
   /** @type {Problem | null} */ problem: null,
 };
@@ -13,7 +14,7 @@ export async function enter(where, redraw) {
   refresh = redraw;
   const table = Math.max(0, (Number(where.name) || 1) - 1);
   if (table !== state.table) Object.assign(state, { table, cell: null });
-  try { if (!state.data) { state.data = await get("api/compare"); state.problem = null; } } catch (error) { state.problem = /** @type {Problem} */ (error); }
+  try { if (!state.data) { state.data = await get("api/compare"); state.problem = null; refresh(); state.figures = await get("api/compare/figures"); } } catch (error) { state.problem = /** @type {Problem} */ (error); }
   refresh();
 }
 /** @param {number} row @param {number} column */
@@ -31,12 +32,12 @@ function grid(table) {
 
 /** The chosen cell: its curve, and how it was measured. */
 function details(table) {
-  const figure = state.data.figures.find((each) => each.name === table.figure);
+  const figure = state.figures?.find((each) => each.name === table.figure);
   const { cell } = state;
   return html`<section class="details" aria-label="How it was measured" aria-live="polite">
     ${cell ? html`<p class="chosen-cell"><b>${table.rows[cell.row][0]}</b>, ${table.head[cell.column]}: <b>${table.rows[cell.row][cell.column]}</b></p>` : html`<p class="quiet">Choose a cell: it is shown with its curve and how it was measured.</p>`}
     <p>${table.note}</p>
-    ${figure ? html`<figure tabindex="0"><img alt=${figure.caption} src=${`data:image/svg+xml;charset=utf-8,${encodeURIComponent(figure.svg)}`}><figcaption class="quiet">${figure.caption}; the numbers are in the table.</figcaption></figure>` : html`<p class="quiet">This table has no curve.</p>`}
+    ${figure ? html`<figure tabindex="0"><img alt=${figure.caption} src=${`data:image/svg+xml;charset=utf-8,${encodeURIComponent(figure.svg)}`}><figcaption class="quiet">${figure.caption}; the numbers are in the table.</figcaption></figure>` : html`<p class="quiet">${!state.figures && table.figure ? "Drawing the curve …" : "This table has no curve."}</p>`}
   </section>`;
 }
 

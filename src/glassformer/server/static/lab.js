@@ -21,6 +21,7 @@ export async function enter(where, redraw) {
   if (state.claims.length && !state.claims.some((each) => each.number === number)) { state.problem = new Problem(`there is no claim ${number}`, `choose 1 to ${state.claims.length}`, 404); state.number = 1; choose(1); return refresh(); }
   if (number !== state.number || !Object.keys(state.values).length) choose(number);
   refresh();
+  requestAnimationFrame(() => { const now = document.querySelector(".claims [aria-current]"), list = now?.closest("ol"); if (list) list.scrollTop = /** @type {HTMLElement} */ (now).offsetTop - list.offsetTop; });
 }
 function choose(number) {
   const claim = state.claims.find((each) => each.number === number);

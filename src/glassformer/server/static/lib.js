@@ -1,6 +1,6 @@
 // Small things every room uses: requests, the state of the address, numbers, sharing.
 import { Gone, http } from "./transport.js";
-export { html, nothing, render, svg } from "./vendor/lit-html.js";
+export { html, noChange, nothing, render, svg } from "./vendor/lit-html.js";
 export { Gone };
 
 /** A refusal of the server: what is wrong, and what to do. */

@@ -104,7 +104,7 @@ async function listen() {
 export function template() {
   const take = async (file) => { if (file) { state.said = ""; play(await file.arrayBuffer()); } };
   return html`<div class="room live" @dragover=${(event) => event.preventDefault()} @drop=${(event) => { event.preventDefault(); take(event.dataTransfer?.files[0]); }}><h1>Live: transcription in real time</h1>
-    <p class="quiet">The listener, a streaming <b>Speech</b> model: chunks of 120 ms, causal attention. It works for one voice only, that of the recordings below.</p>
+    <p class="quiet">The listener, a streaming <b>Speech</b> model: chunks of 120 ms, causal attention. A demonstration: it works for one voice only, that of the recordings below, and mishears many words.</p>
     <div class="tools" role="toolbar" aria-label="Sound"><label>Recording <select @change=${(event) => { state.clip = event.target.value; }}>${state.clips.map((clip) => html`<option value=${clip.name} ?selected=${clip.name === state.clip}>${clip.text}</option>`)}</select></label>
       <button class="primary" ?disabled=${!state.clip} @click=${playClip}>Play</button><button @click=${listen}>Microphone</button>
       <label>File <input type="file" accept="audio/*" aria-label="Recording" @change=${(event) => take(event.target.files[0])}></label>

@@ -219,7 +219,7 @@ async function record() {
 
 function inputs() {
   const kinds = state.about?.inputs ?? [];
-  if (!kinds.length) return state.look?.texts.length ? html`<p class="said-text">“${state.look.texts.join("” and “")}”</p>` : nothing; // a recorded run
+  if (!kinds.length) return state.look?.texts.some((text) => text) ? html`<p class="said-text">“${state.look.texts.join("” and “")}”</p>` : nothing; // a recorded run
   if (kinds[0] === "text") {
     const two = state.about.verbs.includes("embed") && !state.about.verbs.includes("generate");
     const field = (i, label) => html`<label class="field">${label}<textarea rows="2" spellcheck="false" .value=${state.texts[i] ?? ""} @input=${(event) => { state.texts[i] = event.target.value; state.file = null; }}
@@ -231,7 +231,7 @@ function inputs() {
   if (kinds[0] === "image") return html`<div class="inputs drop" @dragover=${drop.over} @drop=${drop.drop}>
     ${state.about.picture ? nothing : canvasOf()}<div><p>${state.about.picture ? "Drop a photograph here, or choose one." : "Draw on the black square, or drop an image."}</p>${chooser("image/png,image/jpeg")}<p class="row">${state.about.picture ? nothing : html`<button @click=${() => { clearPad(); refresh(); }}>Clear</button>`} <button @click=${useExample}>An example</button></p></div></div>`;
   return html`<div class="inputs drop" @dragover=${drop.over} @drop=${drop.drop}><div><label>Recording <select @change=${(event) => useClip(event.target.value)}>${state.clips.map((clip) => html`<option value=${clip.name}>${clip.text}</option>`)}</select></label>
-    <p class="row"><span>${chooser("audio/*,.wav,.flac,.ogg")}</span><button @click=${record} aria-pressed=${!!mic.recorder}>${mic.recorder ? "Stop" : "Microphone"}</button></p><p class="quiet">Or drop a WAV, FLAC or Ogg file of up to 30 seconds.</p></div></div>`;
+    <p class="row">${chooser("audio/*,.wav,.flac,.ogg")}<button @click=${record} aria-pressed=${!!mic.recorder}>${mic.recorder ? "Stop" : "Microphone"}</button></p><p class="quiet">Or drop a WAV, FLAC or Ogg file of up to 30 seconds.</p></div></div>`;
 }
 
 // -- heads -------------------------------------------------------------------------------------------------------------
@@ -245,7 +245,7 @@ function heads() {
   return html`<section class="thumbs" aria-label="Heads"><div class="row"><h2>${look.heads.length} heads</h2><span class="spacer"></span>
       <label class="quiet">by <select aria-label="Order of the heads" @change=${(event) => { state.order = event.target.value; refresh(); }}><option value="behaviour" ?selected=${state.order === "behaviour"}>what they do</option><option value="layer" ?selected=${state.order === "layer"}>layer</option></select></label></div>
     <div class="grid">${list.map((head) => { const now = head.path === state.path && head.head === state.head; return html`<button class="thumb ${now ? "now" : ""}" aria-pressed=${now} @click=${() => pick(head.path, head.head, state.query)}
-      title=${`${layerName(head.path)}, head ${head.head + 1}: ${meaningOf(head.label)}`} aria-label=${`${layerName(head.path)}, head ${head.head + 1}${head.label ? `: ${head.label}` : ""}`}>${thumb(index.get(`${head.path}/${head.head}`))}<span>${head.label || "mixed"}</span><small>${place(head.path)}·${head.head + 1}</small></button>`; })}</div></section>`;
+      title=${`${layerName(head.path)}, head ${head.head + 1}: ${meaningOf(head.label)}`} aria-label=${`${layerName(head.path)}, head ${head.head + 1}${head.label ? `: ${head.label}` : ""}`}>${thumb(index.get(`${head.path}/${head.head}`))}<span>${head.label || "other"}</span><small>${place(head.path)}·${head.head + 1}</small></button>`; })}</div></section>`;
 }
 const place = (path) => path.replace(/^(\w)\w*\.(\d+)\.(\w+)$/, (_, stack, number, kind) => `${stack}${Number(number) + 1}${kind === "cross" ? "×" : ""}`);
 /** What a head with this label does, in words. */
@@ -257,7 +257,7 @@ const MEANINGS = {
 };
 /** @param {string} label */
 function meaningOf(label) {
-  if (!label) return "shows no clear pattern on this input";
+  if (!label) return "fits none of the named patterns on this input";
   const near = label.match(/^(local|convolution) ([\d×]+)$/), far = label.match(/^offset (.+)$/);
   if (near) return `attends within a window of ${near[2]}, ${near[1] === "convolution" ? "by position alone" : "depending on the content"}`;
   return far ? `attends to the token ${far[1]} positions away` : label.split(", ").map((part) => MEANINGS[part] ?? part).join(", ");
@@ -269,7 +269,7 @@ function bigMap() {
   const layer = layerNow();
   queueMicrotask(() => { const map = document.querySelector("attention-map"); if (map && state.look) /** @type {any} */ (map).show(state.look.id, layer, state.head, state.query); });
   const label = state.look.heads.find((head) => head.path === state.path && head.head === state.head)?.label;
-  return html`<section class="map" aria-label="Attention map"><h2><i>A</i> of ${layerName(state.path)}, head ${state.head + 1} <span class="tag">${label || "mixed"}</span></h2>
+  return html`<section class="map" aria-label="Attention map"><h2><i>A</i> of ${layerName(state.path)}, head ${state.head + 1} <span class="tag">${label || "other"}</span></h2>
     <p class="quiet meaning">This head ${meaningOf(label ?? "")}. <code>${state.path}</code></p>
     <attention-map @row=${(event) => pick(state.path, state.head, event.detail.query)} @cell=${(event) => { const { query, key } = event.detail; state.hover = `${readable(layer.query_labels[query])} → ${readable(layer.key_labels[key])}`; refresh(); }}></attention-map>
     <p class="legend">0 <span class="ramp" aria-hidden="true"></span> ${state.row?.path === state.path && state.row.head === state.head ? largest(state.row.largest) : "the largest weight"} <span>weight, square-root scale; the upper end is this head's largest. Rows are queries, columns keys. Scroll or press + and − to zoom, drag to move.</span></p>
@@ -310,21 +310,40 @@ function image(pixels) {
 
 /** Numbers below one another have the same number of decimals. @param {number} x */
 const fixed = (x) => x.toFixed(2).replace(/^-(0\.00)$/, "$1").replace("-", "−");
+/** @param {number[]} values */
+const vector = (values) => `(${values.map(fixed).join(", ")})`;
+/** @param {number[]} list */
+const counted = (list) => list.map((c) => c + 1).join(" and ");
 function numbers() {
   const row = state.row;
   if (!row) return html`<section class="numbers"><p class="quiet">Choose a row of the map.</p></section>`;
   const biased = row.keys.some((key) => Math.abs(key.bias) > 1e-4);
+  const keys = row.keys.slice(0, 8), others = row.others.count + row.keys.length - keys.length;
+  const rest = Math.max(0, row.others.weight + row.keys.slice(8).reduce((sum, key) => sum + key.weight, 0));
+  const weight = (share, bar = share) => html`<td class="weight"><svg class="bar" viewBox="0 0 100 14" preserveAspectRatio="none" aria-hidden="true"><rect width=${bar ? Math.max(0.8, 100 * bar) : 0} height="14" rx="1" /></svg><span class="num">${percent(share)}</span></td>`;
+  const [d, e] = [row.width, row.value_width];
+  const two = [0, 1].slice(0, row.coordinates.length).sort((a, b) => row.coordinates[a] - row.coordinates[b]), shown = (values) => vector(two.map((n) => values[n]));
   return html`<section class="numbers" aria-label="One row in numbers">
-    <p class="query">“<b>${readable(row.label)}</b>” asks <span class="quiet">query ${row.query + 1} of head ${row.head + 1}, <i>β</i> = ${short(row.beta, 4)}</span></p>
-    <div class="scroll"><table class="attend"><thead><tr><td></td><th scope="col"><i>q·k</i> <small>score</small></th><th scope="col" class="narrow-off">${biased ? html`<i>S</i>` : html`<i>β q·k</i>`}</th><th scope="col" class="a"><i>A</i> <small>weight</small></th></tr></thead>
-    <tbody>${row.keys.slice(0, 8).map((key) => html`<tr><th scope="row">${readable(key.label)}</th><td>${fixed(key.product)}</td><td class="narrow-off">${fixed(key.score)}</td>
-      <td class="weight"><svg class="bar" viewBox="0 0 100 14" preserveAspectRatio="none" aria-hidden="true"><rect width=${Math.max(0.8, 100 * key.weight)} height="14" rx="1" /></svg><span class="num">${percent(key.weight)}</span></td></tr>`)}
-      ${row.others.count + Math.max(0, row.keys.length - 8) > 0 ? html`<tr><th scope="row" class="quiet">${row.others.count + Math.max(0, row.keys.length - 8)} others</th><td></td><td class="narrow-off"></td><td class="weight"><svg class="bar" viewBox="0 0 100 14" aria-hidden="true"></svg><span class="num">${percent(Math.max(0, row.others.weight + row.keys.slice(8).reduce((sum, key) => sum + key.weight, 0)))}</span></td></tr>` : nothing}</tbody></table></div>
-    ${biased ? html`<p class="quiet"><i>S</i> = <i>β q·k</i> + the bias of this layer</p>` : nothing}
+    <p class="query">“<b>${state.look.grid && /^\d/.test(row.label) ? "patch " : ""}${readable(row.label)}</b>” asks <span class="quiet">query ${row.query + 1} of head ${row.head + 1}, <i>β</i> = ${short(row.beta, 4)}</span></p>
+    <p class="query"><b class="q"><i>q</i></b> = <span class="q">${shown(row.q)}</span></p>
+    <div class="scroll"><table class="attend"><thead><tr><td></td><th scope="col" class="k narrow-off"><i>k</i></th><th scope="col"><i>q·k</i></th><th scope="col" class="narrow-off">${biased ? html`<i>S</i>` : html`<i>β q·k</i>`}</th><th scope="col" class="a"><i>A</i></th>${e ? html`<th scope="col" class="v"><i>v</i></th>` : nothing}</tr></thead>
+    <tbody>${keys.map((key) => html`<tr><th scope="row">${readable(key.label)}</th><td class="k vec narrow-off">${shown(key.k)}</td><td>${fixed(key.product)}</td><td class="narrow-off">${fixed(key.score)}</td>${weight(key.weight)}${e ? html`<td class="v vec">${vector(key.v)}</td>` : nothing}</tr>`)}
+      ${others > 0 ? html`<tr><th scope="row" class="quiet">${others} others</th><td class="narrow-off"></td><td></td><td class="narrow-off"></td>${weight(rest, 0)}${e ? html`<td></td>` : nothing}</tr>` : nothing}</tbody></table></div>
+    ${e ? output(row) : nothing}
+    <p class="quiet">${biased ? html`<i>S</i> = <i>β q·k</i> + the bias of this layer. ` : nothing}Of ${d} coordinates of <i>q</i> and <i>k</i>, ${counted(two.map((n) => row.coordinates[n]))} are shown, in which <i>q·k</i> is largest${e ? html`; of ${e} of <i>v</i> and <i>h</i>, ${counted(row.value_coordinates)}, in which <i>h</i> is` : nothing}.</p>
     <p><button class="primary" @click=${toPaper}>Put this row on paper ▸</button></p>
-    <details><summary><i>q·k</i> by coordinate</summary><div class="scroll"><table class="plainTable"><thead><tr><th scope="col">key</th>${row.coordinates.map((c) => html`<th scope="col">${c + 1}</th>`)}<th scope="col">the other ${row.width - row.coordinates.length}</th><th scope="col">sum</th></tr></thead>
-      <tbody>${row.keys.slice(0, 8).map((key) => html`<tr><th scope="row">${readable(key.label)}</th>${key.by_coordinate.map((x, n) => html`<td title=${`${short(row.q[n], 3)} · ${short(key.k[n], 3)}`}>${fixed(x)}</td>`)}<td>${fixed(key.product - key.by_coordinate.reduce((a, b) => a + b, 0))}</td><td>${fixed(key.product)}</td></tr>`)}</tbody></table></div></details>
+    <details><summary><i>q·k</i> by coordinate</summary><div class="scroll"><table class="plainTable"><thead><tr><th scope="col">key</th>${row.coordinates.map((c) => html`<th scope="col">${c + 1}</th>`)}<th scope="col">the other ${d - row.coordinates.length}</th><th scope="col">sum</th></tr></thead>
+      <tbody>${keys.map((key) => html`<tr><th scope="row">${readable(key.label)}</th>${key.by_coordinate.map((x, n) => html`<td title=${`${short(row.q[n], 3)} · ${short(key.k[n], 3)}`}>${fixed(x)}</td>`)}<td>${fixed(key.product - key.by_coordinate.reduce((a, b) => a + b, 0))}</td><td>${fixed(key.product)}</td></tr>`)}</tbody></table></div></details>
   </section>`;
+}
+/** h as the sum of its heaviest values, and of all others as one. */
+function output(row) {
+  const total = row.keys.length + row.others.count, kept = row.keys.slice(0, total > 4 ? 3 : 4).filter((key) => key.weight > 5e-4);
+  const left = 1 - kept.reduce((sum, key) => sum + key.weight, 0);
+  const mean = row.h.map((x, c) => (x - kept.reduce((sum, key) => sum + key.weight * key.v[c], 0)) / left);
+  const term = (share, v) => html`${share.toFixed(3).replace(/^0/, "")}·<span class="v">${vector(v)}</span>`;
+  return html`<p class="output"><b class="h"><i>h</i></b> = ${kept.map((key, n) => html`${n ? " + " : ""}${term(key.weight, key.v)}`)}
+    ${total > kept.length && left > 5e-4 ? html` + ${term(left, mean)} <span class="quiet">(the mean of the other ${total - kept.length})</span>` : nothing} = <b>${vector(row.h)}</b></p>`;
 }
 
 function answer() {
@@ -343,10 +362,16 @@ function answer() {
       <button class="primary" @click=${switchHead}>${state.change === "off" ? "Switch this head off" : "Change this head"}</button>
       ${changed ? html`<button @click=${() => { state.changed = null; refresh(); }}>Back to normal</button>` : nothing}</p>
     ${changed?.after.text ? html`<p class="said-text after">After: “${changed.after.text}” ${changed.after.text === changed.before.text ? html`<span class="quiet">the same</span>` : nothing}</p>` : nothing}
-    ${listed ? html`<div class="scroll"><table class="options ${changed ? "changed" : ""}"><thead><tr><th scope="col">${now.kind === "vector" ? "cosine with" : look.verbs.includes("classify") ? "class" : "next token"}</th><th scope="col">${changed ? "before" : now.kind === "vector" ? "cosine" : "probability"}</th>${changed ? html`<th scope="col">after</th><th scope="col">difference</th>` : nothing}</tr></thead><tbody>
+    ${listed ? html`<div class="scroll"><table class="options ${changed ? "changed" : ""}"><thead><tr><th scope="col">${now.kind === "vector" ? "cosine with" : look.verbs.includes("classify") ? "class" : now.kind === "text" ? `next token after “${state.texts[1]}”` : "next token"}</th><th scope="col">${changed ? "before" : now.kind === "vector" ? "cosine" : "probability"}</th>${changed ? html`<th scope="col">after</th><th scope="col">difference</th>` : nothing}</tr></thead><tbody>
       ${(changed ? changed.rows : now.options.map((each) => ({ name: each.name, before: each.p }))).slice(0, 10).map((each) => html`<tr><th scope="row">${label(each.name)}</th><td class="weight">${bar(each.before)}<span class="num">${shown(each.before)}</span></td>
         ${changed ? html`<td class="weight">${bar(each.after)}<span class="num">${shown(each.after)}</span></td><td class="num ${each.after > each.before ? "up" : "down"}">${each.after >= each.before ? "+" : "−"}${shown(Math.abs(each.after - each.before))}</td>` : nothing}</tr>`)}</tbody></table></div>` : nothing}
   </section>`;
+}
+
+/** What the model does, in the first words of its card. */
+function does() {
+  const [first] = (state.models.find((model) => model.name === state.name)?.about ?? "").split(": ");
+  return first ? html`${first}${state.about.verbs.includes("transcribe") ? ", as a demonstration: it knows one voice and mishears many words" : ""}. ` : nothing;
 }
 
 function empty() {
@@ -359,7 +384,7 @@ export function template() {
   return html`<div class="room model ${state.busy ? "busy" : ""}">
     <h1 class="visually-hidden">Model: ${state.name}</h1>
     <div class="row pick" role="group" aria-label="Model">${state.models.map((model) => html`<button aria-pressed=${model.name === state.name} title=${model.about} @click=${() => { go(`#/model/${model.name}`); }}>${model.name}</button>`)}</div>
-    ${about ? html`<p class="quiet arch"><b>${about.architecture}</b>, ${about.parameters.toLocaleString("en")} parameters${Object.entries(about.facts).map(([key, value]) => html`, ${key === "layers" ? value.replace(/(\d+) × (\d+)/g, "$1 layers of width $2") : `${key} ${value}`}`)}</p>` : nothing}
+    ${about ? html`<p class="quiet arch">${does()}<b>${about.architecture}</b>, ${about.parameters.toLocaleString("en")} parameters${Object.entries(about.facts).map(([key, value]) => html`, ${key === "layers" ? value.replace(/(\d+) × (\d+)/g, "$1 layers of width $2") : `${key} ${value}`}`)}</p>` : nothing}
     ${inputs()}
     ${state.busy ? html`<p class="busy-line" role="status"><span class="spin" aria-hidden="true"></span>${state.busy} … <button @click=${() => { running?.abort(); }}>Cancel</button></p>` : nothing}
     ${state.problem ? html`<p class="problem" role="alert">${state.problem.message}</p>` : nothing}

@@ -1,5 +1,5 @@
 // Paper: one exercise, all of it: the picture and the numbers of one query, then every step in order.
-import { address as page, copy, download, get, go, html, index, isAbort, nothing, pack, percent, post, Problem, replaceHash, short, toast, toNumber, unpack, word } from "./lib.js";
+import { address as page, copy, download, get, go, html, index, isAbort, noChange, nothing, pack, percent, post, Problem, replaceHash, short, toast, toNumber, unpack, word } from "./lib.js";
 import { formula, hue, inputAt, marks, matrixEditor, matrixGrid, numberAt } from "./matrix.js";
 import { plane } from "./plane.js";
 import { cellAt, link, operands, select, selection, sentence, split } from "./select.js";
@@ -358,9 +358,11 @@ const toBeta = (p) => {
 };
 const toSlider = (beta) => (beta === Infinity ? TOP : Math.round((TOP * beta) / (beta + 1.5)));
 
+let typingBeta = false; // an answer to an earlier change leaves alone what is being typed
 function betaControl() {
   const { beta } = state.view.attention;
-  const value = toNumber(beta.value), text = String(state.exercise.scale ?? "1/sqrt(dk)");
+  const text = String(state.exercise.scale ?? "1/sqrt(dk)"), own = toNumber(text);
+  const value = Number.isNaN(own) ? toNumber(beta.value) : own; // what was set last, though its answer may not be there yet
   const set = (b) => change({ scale: b === Infinity ? "inf" : Number(b.toFixed(2)) }, "scale");
   return html`<div class="beta">
     <label for="beta" title="The scores are multiplied by β before softargmax: 0 attends to all tokens equally, ∞ only to the largest score"><i>β</i> <small>scale</small></label>
@@ -368,8 +370,8 @@ function betaControl() {
     <input id="beta" type="range" min="0" max=${TOP} step="1" .value=${String(toSlider(value))} aria-valuetext=${value === Infinity ? "infinity" : short(value, 3)}
       @input=${(event) => set(toBeta(Number(event.target.value)))}>
     <button class="end" @click=${() => set(Infinity)} aria-label="β = infinity">∞</button>
-    <input class="num box" aria-label="β, a number, an expression in dk, or ∞" .value=${text === "inf" ? "∞" : text === "none" ? "1" : text} size=${Math.max(3, Math.min(10, text.length))}
-      @change=${(event) => { const t = event.target.value.trim(); change({ scale: /^(∞|inf.*)$/i.test(t) ? "inf" : /^\d+(\.\d+)?$/.test(t) ? Number(t) : t || "none" }); }}>
+    <input class="num box" aria-label="β, a number, an expression in dk, or ∞" .value=${typingBeta ? noChange : text === "inf" ? "∞" : text === "none" ? "1" : text} size=${Math.max(3, Math.min(10, text.length))}
+      @input=${() => { typingBeta = true; }} @blur=${() => { typingBeta = false; }} @change=${(event) => { typingBeta = false; const t = event.target.value.trim(); change({ scale: /^(∞|inf.*)$/i.test(t) ? "inf" : /^\d+(\.\d+)?$/.test(t) ? Number(t) : t || "none" }); }}>
     ${Number.isFinite(value) && !/^[\d.]*$/.test(text) && text !== "none" ? html`<span class="quiet">= ${short(value, 3)}</span>` : nothing}
   </div>`;
 }
@@ -411,6 +413,9 @@ function vector(matrix, t, label, used) {
   return html`<span class="vector ${hue(matrix.symbol)}">(${cells})</span>`;
 }
 
+/** Characters of a vector as it is shown. */
+const lengthOf = (matrix, t) => range(widthOf(matrix)).reduce((sum, c) => { const [i, j] = place(t, c); return sum + 2 + (matrix.decimal ?? matrix.text)[i][j].length; }, 0);
+
 function panel(shown) {
   const { attention } = state.view;
   const { head, t, Q, K, V, A, H, keys, weights, hidden } = shown;
@@ -425,7 +430,7 @@ function panel(shown) {
   const tiny = (x) => (x === 0 ? "0" : x === 1 ? "1" : x.toFixed(3).replace(/^0/, ""));
   return html`<section class="numbers" aria-label="Numbers">
     <p class="query"><b class="q"><i>q</i></b> = ${vector(Q, t, `q of ${attention.queries[t]}`, used)} <span class="quiet">the query of ${/^\d+$/.test(attention.queries[t]) ? word(attention.queries[t]) : html`“${attention.queries[t]}”`}</span></p>
-    <div class="scroll"><table class="attend ${range(keys).some((s) => (cellAt(addressOf(head.product, t, s))?.how ?? "").length > 24) ? "long" : ""}">
+    <div class="scroll"><table class="attend ${range(keys).some((s) => lengthOf(K, s) + (cellAt(addressOf(head.product, t, s))?.how ?? "").length + lengthOf(V, s) > 36) ? "long" : ""}">
       <thead><tr><td></td><th scope="col" class="k"><i>k</i> <small>key</small></th><th scope="col"><i>q·k</i> <small>score</small></th><th scope="col" class="narrow-off"><i>β q·k</i> <small>scaled</small></th><th scope="col" class="a"><i>A</i> <small>weight</small></th><th scope="col" class="v"><i>v</i> <small>value</small></th></tr></thead>
       <tbody>${range(keys).map((s) => {
         const at = addressOf(head.product, t, s), cell = cellAt(at), weight = addressOf(head.A, t, s);
@@ -541,7 +546,7 @@ function steps() {
     <h2>Every step</h2>
     <ol>${steps.map((matrix, n) => html`${headOf(matrix) && headOf(matrix) !== headOf(steps[n - 1]) ? html`<li class="of-head">Head ${headOf(matrix)}</li>` : nothing}<li class="step-block" id=${`step-${matrix.symbol}`}>
       ${matrix.title ? html`<h3>${matrix.title}</h3>` : nothing}
-      <div class="step">${matrix.formula ? formula(matrix.formula) : html`<span class="name" .innerHTML=${matrix.name}></span><span class="eq">=</span><span class="words">${matrix.words}</span>`}
+      <div class="step">${matrix.formula ? formula(matrix.formula) : html`<span class="name" .innerHTML=${matrix.name}></span><span class="eq">=</span><span class="words">${matrix.words.replace(/\b([A-Z])(\d)\b/g, (_, letter, digit) => letter + index(digit))}</span>`}
       <span class="eq">=</span>${matrixGrid(matrix, state.exact)}</div>
       ${matrix.sentences?.length ? html`<details><summary>In words</summary><ul>${matrix.sentences.map((text) => html`<li>${text}</li>`)}</ul></details>` : nothing}</li>`)}</ol>
   </section>`;

@@ -3,4 +3,5 @@ type Template = (strings: TemplateStringsArray, ...values: unknown[]) => object;
 export const html: Template;
 export const svg: Template;
 export const nothing: symbol;
+export const noChange: symbol;
 export function render(value: unknown, container: HTMLElement | DocumentFragment): unknown;
