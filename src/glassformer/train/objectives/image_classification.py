@@ -247,6 +247,8 @@ def build(args: TrainArgs, first: Source, second: Source | None) -> tuple[nn.Mod
     most = EPOCHS if base is None else TUNING_EPOCHS
     objective.default_epochs = min(most, DEFAULT_STEPS * objective.batch_size / len(images))
     if base is None:
+        if args.one_of(*ARCHITECTURES) == "hybrid":  # its batch norms allow a higher rate than layer norms
+            objective.default_lr = 2e-3
         return _new_model(args, images.shape, len(images.labels)), objective
     objective.default_lr = 3e-4
     return retarget(base, classes=len(images.labels), image=images.shape[1:], seed=args.seed), objective
