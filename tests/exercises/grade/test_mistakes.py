@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from itertools import groupby
+from itertools import combinations, groupby
 
 import pytest
 
@@ -124,6 +124,15 @@ def test_hypotheses_change_something_and_say_where(name: str) -> None:
     for hypothesis in hypotheses(made, exercise):
         assert changed(made, hypothesis.plan)
         assert hypothesis.plan.symbols[-1] == made.symbols[-1]
+
+
+@pytest.mark.parametrize("name", library.names())
+def test_any_two_mistakes_can_be_made_together_or_are_not_tried(name: str) -> None:
+    exercise = library.get(name)
+    made = plan(exercise)
+    for first, second in combinations(hypotheses(made, exercise), 2):
+        both = second.kind.edit(first.plan, exercise, second.heads)
+        assert both is None or changed(made, both)
 
 
 def test_every_kind_says_what_it_is() -> None:

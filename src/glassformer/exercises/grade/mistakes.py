@@ -248,7 +248,9 @@ def _unbiased(bases: Sequence[str]) -> Edit:
 
 def _norms(change: Callable[[Operation], Operation], *symbols: str) -> Edit:
     def edit(plan: Plan, exercise: Exercise, heads: Sequence[str]) -> Plan | None:
-        return _with(plan, [change(plan[s]) for s in symbols if s in plan])
+        found = [plan[s] for s in symbols if s in plan]
+        whole = [op for op in found if op.symbol[0] != "L" or len(op.operands) == 3]  # no other mistake changed γ or β
+        return _with(plan, [change(op) for op in whole])
 
     return edit
 
