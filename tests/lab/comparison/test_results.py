@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import json
+import re
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -225,7 +226,7 @@ def test_the_page_stands_alone(results: Results) -> None:
     text = report(results)
     assert text.count("data:image/png;base64,") == 7
     assert "<script" not in text
-    assert "http" not in text
+    assert "http" not in re.sub(r"base64,[A-Za-z0-9+/=]+", "", text)
     assert "Longer than in training" in text
 
 
