@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import base64
+import json
 import math
+import re
+from typing import Any
 
 import pytest
 
@@ -99,6 +102,38 @@ def test_hints_come_in_three_steps(server: Server) -> None:
     assert second["how"] == "1·2 + 0·1"
     assert "decimal" not in second
     assert third["decimal"] == "2"
+
+
+PRODUCTS = {"Q": [[17, 5]], "K": [[13, 2], [3, 29], [7, 7], [2, 31], [-9, 40]], "V": [[1]] * 5, "scale": 1}
+RIGHT = ("231", "196", "154", "189", "47")  # 17·13 + 5·2, …
+
+
+@pytest.mark.parametrize(
+    "working",
+    [
+        [["230", "196.5", "1/7", "190", "46"]],  # no mistake explains them
+        [["230", "", "", "", ""]],
+        [["-231", "", "", "", ""]],  # its sign
+        [["221", "", "", "", ""]],  # a product left out
+        [["13.59", "11.53", "9.06", "11.12", "2.76"]],  # scaled, as it should not be
+    ],
+)
+@pytest.mark.parametrize("kind", ["grids", "text", "file"])
+def test_no_verdict_tells_a_right_number_before_the_third_hint(server: Server, kind: str, working: Any) -> None:
+    lines = [f"S[1,{j}] = {cell}" for j, cell in enumerate(working[0], 1) if cell]
+    text = "\n".join([*lines, "17*14 - 7 = 230", "V^T = [1, 1, 1, 1, 1]"])
+    given: dict[str, dict[str, Any]] = {
+        "grids": {"answers": {"S": working}},
+        "text": {"text": text},
+        "file": {"file": base64.b64encode(text.encode()).decode(), "name": "homework.md"},
+    }
+    grade = server.post("api/check/grade", exercise=PRODUCTS, **given[kind])
+    assert grade["mistakes"]
+    hints = [server.post("api/check/hint", exercise=PRODUCTS, symbol="S", level=level) for level in (1, 2, 3)]
+    for value in (grade, *hints[:2]):
+        told = json.dumps(value).replace("-231", "")  # written so, with the wrong sign
+        assert not [number for number in RIGHT if re.search(rf"(?<![\d.]){number}(?![\d.]*\d)", told)], told
+    assert hints[2]["decimal"] == RIGHT[0]
 
 
 def test_practice_sheets_come_from_a_seed(server: Server) -> None:

@@ -32,17 +32,33 @@ def test_a_wrong_answer_is_graded_as_it_is_typed(opened: Any, screen: Any) -> No
     page.get_by_text("Hint 2 of 3.").wait_for()
 
 
-def choose_paste(page: Any) -> None:
-    """Click "Paste or drop" once the toolbar is complete: it moves while its parts arrive."""
-    page.get_by_role("group", name="Practice").wait_for()
+@pytest.mark.slow
+def test_the_toolbar_of_check_stands_still(opened: Any, screen: Any) -> None:
+    """Its first drawing is its last place, whatever arrives later."""
+    page = opened(**screen)
+    page.locator(".attend").wait_for()
+    page.evaluate("""() => {
+      window.places = new Set();
+      const look = () => {
+        const tools = document.querySelector(".check .tools");
+        if (tools) places.add([...tools.querySelectorAll("button, select, input")].map((each) => {
+          const box = each.getBoundingClientRect();
+          return [box.x, box.y, box.width].map(Math.round).join();
+        }).join(";"));
+        requestAnimationFrame(look);
+      };
+      look();
+      location.hash = "#/check/block";
+    }""")
     page.locator("option[value='one-query']").wait_for(state="attached")
-    page.get_by_role("button", name="Paste or drop").click()
+    page.locator(".answer").first.wait_for()
+    assert page.evaluate("places.size") == 1
 
 
 @pytest.mark.slow
 def test_pasted_working_is_graded_with_the_mistake_named(opened: Any, screen: Any) -> None:
     page = opened("#/check/four-tokens", **screen)
-    choose_paste(page)
+    page.get_by_role("button", name="Paste or drop").click()
     page.get_by_label("Paste your working").fill(
         "Q = [[1, 2], [2, 0], [0, 1], [1, 1]]\nK = [[1, 0], [2, 0], [0, 0], [1, 9]]"
     )
@@ -62,7 +78,7 @@ def test_a_dropped_document_is_graded(opened: Any, screen: Any) -> None:
     file = io.BytesIO()
     working.save(file)
     page = opened("#/check/four-tokens", **screen)
-    choose_paste(page)
+    page.get_by_role("button", name="Paste or drop").click()
     drop(page, ".drop", "homework.docx", file.getvalue())
     page.get_by_text("What went wrong").wait_for()
     assert "K[4,2]" in page.locator(".mistakes").inner_text()

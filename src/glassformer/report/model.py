@@ -37,6 +37,8 @@ THUMB = 48
 """Side of a head's thumbnail."""
 BEST = 8
 """Answers that are listed."""
+ALIGNED = 0.5
+"""Coverage of the source from which a head of cross-attention is called an alignment."""
 AUDIO = (".wav", ".flac", ".ogg", ".oga")
 Change = Literal["off", "uniform", "self", "first"]
 CHANGES: dict[Change, str] = {
@@ -187,8 +189,8 @@ class Look:
         return f"{i * self.prepared.seconds:.2f} s" if self.prepared.seconds else str(i + 1)
 
     def heads(self) -> list[dict[str, Any]]:
-        """Return every head with what it does, clearest first; then those without a label, and last those that
-        attend to everything almost evenly."""
+        """Return every head with what it does: those that align two sequences, then the clearest of each kind, those
+        without a label, and last those that attend to everything almost evenly."""
         found: dict[tuple[str, int], tuple[str, float]] = {}
         try:
             for row in self._scored():
@@ -197,18 +199,30 @@ class Look:
             pass  # the input is too short to score heads
         made: list[dict[str, Any]] = []
         for path in self.layers:
+            covers = self._coverage(path) if ".cross" in path else []
             for head in range(self.run.passes(f"{path}.A")[-1].shape[1]):
                 label, excess = found.get((path, head), ("", 0.0))
+                if covers and not label:
+                    label, excess = "alignment" if covers[head] >= ALIGNED else "", covers[head]
                 made.append({"path": path, "head": head, "label": label, "score": round(excess, 3)})
         clearest: dict[str, float] = {}
         for each in made:
             clearest[each["label"]] = max(clearest.get(each["label"], 0.0), each["score"])
 
-        def order(each: dict[str, Any]) -> tuple[bool, bool, float, str, float]:
+        def order(each: dict[str, Any]) -> tuple[bool, bool, bool, float, str, float]:
             label = each["label"]
-            return label in ("diffuse", "global"), not label, -clearest[label], label, -each["score"]
+            even = label in ("diffuse", "global")
+            return label != "alignment", even, not label, -clearest[label], label, -each["score"]
 
         return sorted(made, key=order)
+
+    def _coverage(self, path: str) -> list[float]:
+        """Return, for each head of cross-attention, the largest weight that a word gets from any query, averaged over
+        the words: 1 if every word has a query that attends to it alone."""
+        labels = self._layer(path)["key_labels"]
+        words = [i for i, label in enumerate(labels) if _word(label)[0] != "<" and any(map(str.isalnum, label))]
+        A = self.run.part(f"{path}.A")[0].float()
+        return [float(x) for x in A[:, :, words or slice(None)].amax(1).mean(-1)]
 
     def _scored(self) -> HeadTable:
         return head_table(self.model, self.run, self.prepared)

@@ -10,6 +10,7 @@ import base64
 import math
 import re
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from decimal import Decimal
 from functools import cached_property, lru_cache
 from html import escape
@@ -732,9 +733,11 @@ def grade(
     file: str | None = None,
     name: str = "",
 ) -> dict[str, Any]:
-    """Grade a learner's work: cells typed into the grids, a text, or the content of a file in base64 with its name."""
+    """Grade a learner's work: cells typed into the grids, a text, or the content of a file in base64 with its name.
+
+    Verdicts and mistakes come without the right numbers: those are for `hint`, step by step.
+    """
     from glassformer.exercises.grade import grade as graded
-    from glassformer.exercises.grade.view import SIGNS
     from glassformer.exercises.grade.view import view as shown
     from glassformer.exercises.reader import read
 
@@ -746,12 +749,13 @@ def grade(
             raise InputError("there are no answers", "fill in a number, or paste your working")
         reading = read(written, "your working")
     result = graded(from_data(data), reading)
-    said = shown(result)
+    if answers is not None:  # grids have no lines
+        result = replace(result, cells=tuple(replace(cell, line=None) for cell in result.cells))
+    said = shown(result, values=False)
     cells = [
-        {"address": f"{cell.symbol}.{cell.row}.{cell.column}", "given": cell.given, "expected": cell.expected,
-         "follows": cell.follows, "verdict": cell.verdict, "sign": SIGNS[cell.verdict] or "✓", "line": cell.line}
+        {"address": f"{cell.symbol}.{cell.row}.{cell.column}", "given": cell.given, "verdict": cell.verdict}
         for cell in result.cells
-    ]  # fmt: skip
+    ]
     misshaped = {cell.symbol for cell in result.cells if cell.verdict == "wrong" and cell.given is None}
     places: list[list[str]] = [[]] * len(misshaped)
     places += [[_address(place) for place in sorted(each.cells)] for each in result.mistakes]

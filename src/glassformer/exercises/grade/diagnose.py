@@ -28,7 +28,8 @@ from glassformer.exercises.plan import Operation, Plan, compute
 class Mistake:
     """A named mistake: where it was made, the evidence, and the cells it explains (counted from 0).
 
-    `values` are the unrounded values it predicts for these cells; only the search needs them.
+    `cause` is the evidence without right values, if `why` has any. `values` are the unrounded values that the mistake
+    predicts for these cells; only the search needs them.
     """
 
     name: str
@@ -36,6 +37,7 @@ class Mistake:
     why: str
     cells: frozenset[Place]
     values: Mapping[Place, Any] = field(default_factory=dict, compare=False, repr=False)
+    cause: str | None = None
 
     def to_json(self) -> dict[str, Any]:
         cells = [[symbol, i + 1, j + 1] for symbol, i, j in sorted(self.cells)]
@@ -71,8 +73,8 @@ class Step:
             return False
         return all(agrees(value[at], entry) for at, entry in self.entries.items())
 
-    def explains(self, name: str, where: str, why: str, made: Matrix[Any]) -> Mistake:
-        return Mistake(name, where, why, self.places, {(s, i, j): made[i, j] for s, i, j in self.places})
+    def explains(self, name: str, where: str, why: str, made: Matrix[Any], cause: str | None = None) -> Mistake:
+        return Mistake(name, where, why, self.places, {(s, i, j): made[i, j] for s, i, j in self.places}, cause)
 
     # -- rows --------------------------------------------------------------------------------------------------------
 
@@ -103,8 +105,9 @@ class Step:
         if all(cell.entry is not None and _negated(value, cell.entry) for cell, value in here):
             names = ", ".join(cell_name(self.symbol, cell.row, cell.column) for cell, _ in here)
             cell, value = here[0]
-            why = f"{names} should be {shown(value, cell.entry)}: the number is right, but its sign is wrong"
-            yield self.explains("a sign dropped", names, why, self.computed.map(_negative))
+            cause = "the number is right, but its sign is wrong"
+            why = f"{names} should be {shown(value, cell.entry)}: {cause}"
+            yield self.explains("a sign dropped", names, why, self.computed.map(_negative), cause)
             return
         operation = self.operation
         if operation.op not in ("matmul", "linear"):
@@ -139,15 +142,17 @@ class Step:
             place = frozenset({(self.symbol, cell.row, cell.column)})
             if operation.op in ("copy", "concat") and self.copies:
                 why = f"{where} is miscopied: {shown(value, cell.entry)} became {cell.entry.text}"
-                yield Mistake("a number copied wrongly", where, why, place)
+                yield Mistake("a number copied wrongly", where, why, place, cause=f"{cell.entry.text} is written")
                 continue
             name, why = self._reason(operation, cell, value)
+            cause = why or f"{cell.entry.text} is written"
             right = shown(value, cell.entry)
             said = f"{where} should be {right}, given your earlier numbers, but {cell.entry.text} is written"
             used = [matrix[cell.row, cell.column] for matrix in self.used]
             if value is not MASKED and any(x is not MASKED and value.overlaps(x) for x in used):
                 why = f"you continue with {right}, so this may only be a miscopied digit"
-            yield Mistake(name, where, said + (f": {why}" if why else ""), place)
+                cause = "you continue with another number, so this may only be a miscopied digit"
+            yield Mistake(name, where, said + (f": {why}" if why else ""), place, cause=cause)
 
     def _reason(self, operation: Operation, cell: Compared, value: Any) -> tuple[str, str]:
         generic = "one arithmetic mistake in one cell"
@@ -288,7 +293,8 @@ class Search:
             if len({each.kind.name for each in made}) == 1
             else " and ".join(h.kind.name for h in made)
         )
-        return Mistake(name, where, f"{what}{only}. {self.example(symbols[0], found)}", frozenset(found), values)
+        why = f"{what}{only}. {self.example(symbols[0], found)}"
+        return Mistake(name, where, why, frozenset(found), values, f"{what}{only}")
 
     def example(self, symbol: str, found: dict[Place, Any]) -> str:
         """Return an example: a learner's number with the mistake and without it."""

@@ -72,10 +72,11 @@ class GradeView:
     limit: int | None = None  # maximum number of characters of a text or Markdown report
 
 
-def view(grade: Grade) -> GradeView:
+def view(grade: Grade, *, values: bool = True) -> GradeView:
+    """Return the contents of a report; without `values`, its sentences do not tell the right numbers."""
     graded = bool(grade.title or grade.cells)
     details = (
-        ("Arithmetic in your text", _sums(grade)),
+        ("Arithmetic in your text", _sums(grade, values)),
         ("Could not be read", (f"line {u.line}: {_short(u.source)}: {named(u.reason)}." for u in grade.unread)),
         ("Crossed out, so not graded", (f"line {u.line}: {_short(u.source)}" for u in grade.struck)),
         ("Notes", _notes(grade)),
@@ -84,8 +85,8 @@ def view(grade: Grade) -> GradeView:
     return GradeView(
         f"{grade.title}: {grade.name}" if grade.title else grade.name,
         tuple(summary(grade)) if graded else (),
-        tuple(_mistakes(grade)) if graded else (),
-        tuple(_steps(grade)) if graded else (),
+        tuple(_mistakes(grade, values)) if graded else (),
+        tuple(_steps(grade)) if graded and values else (),
         tuple((title, items) for title, items in listed if items),
         max(SHORTEST, grade.length) if grade.length else None,
     )
@@ -189,7 +190,7 @@ def _absent(grade: Grade) -> Iterator[str]:
             yield f"{len(gone)} in {shown_name(symbol)}"
 
 
-def _mistakes(grade: Grade) -> Iterator[str]:
+def _mistakes(grade: Grade, values: bool) -> Iterator[str]:
     for symbol in dict.fromkeys(c.symbol for c in grade.cells if c.verdict == "wrong" and c.given is None):
         mine = [c for c in grade.cells if c.symbol == symbol]
         size = f"{max(c.row for c in mine)}×{max(c.column for c in mine)}"
@@ -198,7 +199,8 @@ def _mistakes(grade: Grade) -> Iterator[str]:
     for mistake in grade.mistakes:
         found = [lines[place] for place in mistake.cells if place in lines]
         line = f" (line {min(line for line in found if line)})" if any(found) else ""
-        yield named(f"{mistake.where}{line}: {mistake.name}. {mistake.why}.")
+        why = mistake.why if values or mistake.cause is None else _capital(mistake.cause)
+        yield named(f"{mistake.where}{line}: {mistake.name}. {why}.")
     explained = {place for mistake in grade.mistakes for place in mistake.cells}
     wrong = [c for c in grade.cells if c.verdict == "wrong" and c.given is not None]
     alone = [c for c in wrong if (c.symbol, c.row - 1, c.column - 1) not in explained]
@@ -210,8 +212,13 @@ def _mistakes(grade: Grade) -> Iterator[str]:
         yield (
             f"{shown_name(symbol)}: {_number(len(cells), 'wrong number')}; no common mistake explains "
             f"{'it' if len(cells) == 1 else 'them'}. "
-            f"{which} {_short(first.given or '', 40)}{line} and should be {first.follows or first.expected}."
+            f"{which} {_short(first.given or '', 40)}{line}"
+            f"{f' and should be {first.follows or first.expected}' if values else ''}."
         )
+
+
+def _capital(text: str) -> str:
+    return text[:1].upper() + text[1:] if text[:1].isascii() else text
 
 
 def _points(grade: Grade) -> Iterator[str]:
@@ -289,7 +296,7 @@ def _sentences(cells: Sequence[Cell]) -> Iterator[str]:
 # -- sums, notes -------------------------------------------------------------------------------------------------------
 
 
-def _sums(grade: Grade) -> Iterator[str]:
+def _sums(grade: Grade, values: bool) -> Iterator[str]:
     """Yield equations of the text that do not hold, except those whose result is graded above."""
     graded = {c.line for c in grade.cells if c.verdict in ("wrong", "rounded")}
     fine = [f for f in grade.arithmetic if f.verdict == "right"]
@@ -297,11 +304,11 @@ def _sums(grade: Grade) -> Iterator[str]:
         yield f"{_number(len(fine), 'equation')} in your text hold" + ("s." if len(fine) == 1 else ".")
     for finding in grade.arithmetic:
         if finding.verdict != "right" and not (finding.line in graded and finding.verdict in ("wrong", "rounded")):
-            yield sentence(finding)
+            yield sentence(finding, values=values)
 
 
-def sentence(finding: ArithmeticFinding) -> str:
-    """Describe a finding: line 95: 8·14 − 11 → 71 does not hold: 96."""
+def sentence(finding: ArithmeticFinding, *, values: bool = True) -> str:
+    """Describe a finding: line 95: 8·14 − 11 → 71 does not hold: it is 96."""
     equation = f"{_short(label(finding.left), 70)} {finding.relation} {_short(label(finding.right), 50)}"
     off = [c for c in finding.cells if c.verdict != "right"]
     if finding.verdict in ("shape", "unread"):
@@ -314,7 +321,8 @@ def sentence(finding: ArithmeticFinding) -> str:
     what = "is off in the last digit" if finding.verdict == "rounded" else "does not hold"
     more = f", and {len(off) - 4} more" if len(off) > 4 else ""
     reason = f" ({finding.reason})" if finding.reason else ""
-    return f"line {finding.line}: {equation} {what}: it is {cells}{more}{reason}."
+    right = f": it is {cells}{more}" if values else ""
+    return f"line {finding.line}: {equation} {what}{right}{reason}."
 
 
 def _notes(grade: Grade) -> Iterator[str]:

@@ -97,8 +97,10 @@ const MEANS = { right: "right", follows: "right, given your earlier numbers", ro
 async function hint(step) {
   const before = state.hints[step.symbol];
   const level = Math.min(3, (before?.level ?? 0) + 1);
-  const open = range(step.rows * step.columns).map((n) => [Math.floor(n / step.columns), n % step.columns]).filter(([i, j]) =>
-    !state.answers[step.symbol][i][j].trim() || ["wrong", "rounded"].includes(verdictAt(`${step.symbol}.${i + 1}.${j + 1}`)?.verdict));
+  const open = range(step.rows * step.columns).map((n) => [Math.floor(n / step.columns), n % step.columns]).filter(([i, j]) => {
+    const verdict = verdictAt(`${step.symbol}.${i + 1}.${j + 1}`)?.verdict;
+    return (state.mode === "grids" ? !state.answers[step.symbol][i][j].trim() : !verdict) || ["wrong", "rounded"].includes(verdict);
+  });
   // help with the first cell that is empty or wrong; once its value is told, with the next one
   const told = before?.level >= 3, after = open.find(([i, j]) => told && (i > before.row || (i === before.row && j > before.column)));
   const [row, column] = before && !told ? [before.row, before.column] : after ?? open[0] ?? [0, 0];
@@ -133,16 +135,21 @@ function paste(event, step, i, j) {
 }
 
 function stepGrid(step) {
-  const help = state.hints[step.symbol];
   const marks = state.grade?.cells.filter((cell) => cell.address.startsWith(`${step.symbol}.`) && cell.given !== null) ?? [];
   const done = marks.length === step.rows * step.columns && marks.every((cell) => ["right", "follows"].includes(cell.verdict));
-  return html`<li class="step-block"><div class="row"><h3>${step.title || `Compute ${step.spoken}`} ${done ? html`<span class="done">✓ complete</span>` : nothing}</h3><span class="spacer"></span>
-      <button @click=${() => hint(step)}>${!help ? "Hint" : help.level < 3 ? "Another hint" : "Next cell"}</button></div>
+  return html`<li class="step-block"><div class="row"><h3>${step.title || `Compute ${step.spoken}`} ${done ? html`<span class="done">✓ complete</span>` : nothing}</h3><span class="spacer"></span>${hintButton(step)}</div>
     <div class="step"><span class="name" .innerHTML=${step.name}></span><span class="eq">=</span>
       <div class="matrix ${step.rows * step.columns === 1 ? "scalar" : ""}" .style=${`--n: ${step.columns}`} role="group" aria-label=${step.spoken}>${range(step.rows).map((i) => html`<div class="row">${range(step.columns).map((j) => cellInput(step, i, j))}</div>`)}</div></div>
-    ${help ? html`<p class="hint"><b>Hint ${help.level} of 3.</b> ${help.formula ? formula(help.formula) : help.words}
-      ${help.how ? html`<br>${cellName(step, help)}: <b>${help.how}</b>` : nothing} ${help.decimal ? html` = <b>${help.decimal}</b>` : nothing}</p>` : nothing}
-    ${marks.filter((cell) => ["wrong", "rounded"].includes(cell.verdict) && state.shown.has(cell.address)).map((cell) => html`<p class="hint">${cell.address}: you have ${cell.given}; ${cell.follows ? html`from your own numbers it would be <b>${cell.follows}</b>` : html`it is <b>${cell.expected}</b>`}.</p>`)}</li>`;
+    ${hintText(step)}</li>`;
+}
+function hintButton(step) {
+  const help = state.hints[step.symbol];
+  return html`<button @click=${() => hint(step)}>${!help ? "Hint" : help.level < 3 ? "Another hint" : "Next cell"}</button>`;
+}
+function hintText(step) {
+  const help = state.hints[step.symbol];
+  return help ? html`<p class="hint"><b>Hint ${help.level} of 3.</b> ${help.formula ? formula(help.formula) : help.words}
+    ${help.how ? html`<br>${cellName(step, help)}: <b>${help.how}</b>` : nothing} ${help.decimal ? html` = <b>${help.decimal}</b>` : nothing}</p>` : nothing;
 }
 const cellName = (step, help) => `${step.spoken}, row ${help.row + 1}, column ${help.column + 1}`;
 const range = (n) => Array.from({ length: n }, (_, i) => i);
@@ -154,14 +161,15 @@ function show(mistake) {
 }
 
 function verdicts() {
-  const grade = state.grade;
+  const grade = state.grade, graded = grade?.score !== null;
+  const [first, ...rest] = grade ? grade.summary.slice(graded ? 1 : 0).filter((text) => state.mode === "text" || !/ not found: |^Of the /.test(text)) : [];
   return html`<aside class="verdict ${state.waiting ? "stale" : ""}" aria-label="Grade" aria-live="polite">
     ${state.problem ? html`<p class="problem" role="alert">${state.problem.message}</p>` : nothing}
-    ${grade ? html`<p class="score"><b>${Math.round(100 * (grade.score ?? 0))} %</b> of the whole exercise</p>
-      ${grade.summary.slice(1).filter((text) => state.mode === "text" || !/ not found: |^Of the /.test(text)).map((text) => html`<p>${text}</p>`)}
-      ${grade.mistakes.length ? html`<h2>What went wrong</h2><ul class="mistakes">${grade.mistakes.map((mistake) => html`<li>${state.mode === "text" ? mistake.text : mistake.text.replace(/ \(line \d+\)| in line \d+(?= and should)/g, "")} ${mistake.cells.length && state.mode === "grids" ? html`<button @click=${() => show(mistake)}>Show me</button>` : nothing}</li>`)}</ul>` : nothing}
-      ${Object.entries(grade.details).map(([title, items]) => html`<details><summary>${title}</summary><ul>${items.map((item) => html`<li>${item}</li>`)}</ul></details>`)}`
-      : html`<p class="quiet">Fill in any cell: it is graded as you type. Fractions, roots and decimals are accepted, such as 1/2, sqrt(3) or 0.61.</p>`}
+    ${grade ? html`${graded ? html`<p class="score"><b>${Math.round(100 * grade.score)} %</b> of the whole exercise</p>` : nothing}
+      ${first ? html`<p>${first}</p>` : nothing}
+      ${grade.mistakes.length ? html`<h2>What went wrong</h2><ul class="mistakes">${grade.mistakes.map((mistake) => html`<li>${mistake.text} ${mistake.cells.length && state.mode === "grids" ? html`<button @click=${() => show(mistake)}>Show me</button>` : nothing}</li>`)}</ul>` : nothing}
+      ${rest.map((text) => html`<p class="quiet">${text}</p>`)}
+      ${Object.entries(grade.details).map(([title, items]) => html`<details><summary>${title}</summary><ul>${items.map((item) => html`<li>${item}</li>`)}</ul></details>`)}` : nothing}
     <p class="quiet key"><span class="right">✓ right</span> <span class="follows">→ follows from your earlier numbers</span> <span class="wrong">~ last digit</span> <span class="wrong">✗ wrong</span></p>
   </aside>`;
 }
@@ -172,8 +180,8 @@ function readMatrix(symbol, cells) {
   const found = new Map(cells.map((cell) => [cell.address, cell]));
   const [rows, columns] = [1, 2].map((part) => Math.max(...cells.map((cell) => Number(cell.address.split(".")[part]))));
   const draw = (cell) => (cell ? html`<span class="answer flat ${cell.verdict}" title=${MEANS[cell.verdict]}>${cell.given}<span class="glyph">${GLYPHS[cell.verdict]}</span></span>` : html`<span></span>`);
-  return html`<div class="step">${step ? html`<span class="name" .innerHTML=${step.name}></span>` : html`<span class="name">${symbol}</span>`}<span class="eq">=</span>
-    <div class="matrix" .style=${`--n: ${columns}`} role="group" aria-label=${symbol}>${range(rows).map((i) => html`<div class="row">${range(columns).map((j) => draw(found.get(`${symbol}.${i + 1}.${j + 1}`)))}</div>`)}</div></div>`;
+  return html`<div class="found"><div class="step">${step ? html`<span class="name" .innerHTML=${step.name}></span>` : html`<span class="name">${symbol}</span>`}<span class="eq">=</span>
+    <div class="matrix" .style=${`--n: ${columns}`} role="group" aria-label=${symbol}>${range(rows).map((i) => html`<div class="row">${range(columns).map((j) => draw(found.get(`${symbol}.${i + 1}.${j + 1}`)))}</div>`)}</div>${step ? hintButton(step) : nothing}</div>${step ? hintText(step) : nothing}</div>`;
 }
 
 function pasted() {
@@ -196,31 +204,31 @@ function pasted() {
   </div>`;
 }
 
-function practice() {
+/** Complete at the first drawing, with fixed widths, above everything that arrives later: nothing moves under a click. */
+function toolbar() {
   const set = (key, number = true) => (event) => { state.wish[key] = number ? Number(event.target.value) : event.target.value; };
-  const pick = (key, options) => html`<select aria-label=${key} @change=${set(key, false)}>${options.map((name) => html`<option ?selected=${state.wish[key] === name}>${name}</option>`)}</select>`;
+  const pick = (key, options) => html`<select class=${key} aria-label=${key} @change=${set(key, false)}>${(options ?? [state.wish[key]]).map((name) => html`<option ?selected=${state.wish[key] === name}>${name}</option>`)}</select>`;
   const count = (key, most) => html`<label>${key} <input class="num box" type="number" min="1" max=${most} .value=${String(state.wish[key])} @change=${set(key)}></label>`;
+  const mode = (key, words) => html`<button aria-pressed=${state.mode === key} @click=${() => { if (state.mode === key) return; state.mode = key; state.grade = null; later(); refresh(); }}>${words}</button>`;
   return html`<div class="tools" role="toolbar" aria-label="Exercise to work on">
-    <label>Exercise <select @change=${(event) => { go(`#/check/${event.target.value}`); }}>
-      ${state.name ? nothing : html`<option selected value="">${state.exercise?.title ?? ""}</option>`}
+    <label>Exercise <select class="exercise" @change=${(event) => { go(`#/check/${event.target.value}`); }}>
+      ${state.library.some((each) => each.name === state.name) ? nothing : html`<option selected value=${state.name}>${state.exercise?.title ?? ""}</option>`}
       ${state.library.map((each) => html`<option value=${each.name} ?selected=${each.name === state.name}>${each.title}</option>`)}</select></label>
-    <button aria-pressed=${state.mode === "grids"} @click=${() => { state.mode = "grids"; state.grade = null; later(); refresh(); }}>Grids</button>
-    <button aria-pressed=${state.mode === "text"} @click=${() => { state.mode = "text"; state.grade = null; later(); refresh(); }}>Paste or drop</button>
+    <span class="either">${mode("grids", "Grids")}${mode("text", "Paste or drop")}</span>
     <span class="spacer"></span>
-    ${state.options ? html`<span class="row" role="group" aria-label="Practice">Practise ${pick("topic", state.options.topics)}${pick("level", state.options.levels)}${count("tokens", 8)}${count("width", 8)}
-      <button class="primary" @click=${async () => { state.wish.seed = Math.floor(Math.random() * 1e6); try { await fresh(); } catch (error) { state.problem = /** @type {Problem} */ (error); refresh(); } }}>New exercise</button></span>` : nothing}</div>`;
+    <span class="row" role="group" aria-label="Practice">Practise ${pick("topic", state.options?.topics)}${pick("level", state.options?.levels)}${count("tokens", 8)}${count("width", 8)}
+      <button class="primary" @click=${async () => { state.wish.seed = Math.floor(Math.random() * 1e6); try { await fresh(); } catch (error) { state.problem = /** @type {Problem} */ (error); refresh(); } }}>New exercise</button></span></div>`;
 }
 
 export function template() {
-  if (!state.sheet) return html`<div class="room check"><h1>Check</h1>${state.problem ? html`<p class="problem" role="alert">${state.problem.message}</p>` : html`<p class="quiet">Loading the exercise …</p>`}${practice()}</div>`;
   const { sheet } = state;
-  return html`<div class="room check">
-    <h1>${sheet.title}</h1>${sheet.text ? html`<p class="text quiet">${sheet.text}</p>` : nothing}
-    ${practice()}
+  return html`<div class="room check">${toolbar()}${sheet ? worksheet(sheet) : html`<h1>Check</h1>${state.problem ? html`<p class="problem" role="alert">${state.problem.message}</p>` : html`<p class="quiet">Loading the exercise …</p>`}`}</div>`;
+}
+function worksheet(sheet) {
+  return html`<h1>${sheet.title}</h1>${sheet.text ? html`<p class="text quiet">${sheet.text}</p>` : nothing}
     <section aria-label="Given"><h2>Given</h2><div class="given">${sheet.given.map((matrix) => html`<div class="step"><span class="name" .innerHTML=${matrix.name}></span><span class="eq">=</span>
       <div class="matrix" .style=${`--n: ${matrix.columns}`} role="img" aria-label=${`${matrix.spoken}: ${matrix.text.map((row) => row.join(" ")).join("; ")}`}>${matrix.text.map((row) => html`<div class="row">${row.map((cell) => html`<span class="num">${cell.replace("-", "−")}</span>`)}</div>`)}</div></div>`)}</div></section>
-    <div class="work"><section aria-label="Your working">${state.mode === "grids" ? html`<h2>Find</h2><ol class="plain">${sheet.steps.map(stepGrid)}</ol>` : pasted()}</section>${verdicts()}</div>
-    <p class="row"><button @click=${async () => { await paper.start(state.name, state.exercise, copy(state.exercise)); go(await paper.hash()); }}>See the solution on Paper ▸</button></p>
-  </div>`;
+    <div class="work"><section aria-label="Your working">${state.mode === "grids" ? html`<h2>Find</h2><p class="quiet">Fill in any cell: it is graded as you type. Fractions, roots and decimals are accepted, such as 1/2, sqrt(3) or 0.61.</p><ol class="plain">${sheet.steps.map(stepGrid)}</ol>` : pasted()}</section>${verdicts()}</div>
+    <p class="row"><button @click=${async () => { await paper.start(state.name, state.exercise, copy(state.exercise)); go(await paper.hash()); }}>See the solution on Paper ▸</button></p>`;
 }
 export const title = () => (state.sheet ? `${state.sheet.title} · Check` : "Check");

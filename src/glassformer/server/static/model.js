@@ -90,7 +90,9 @@ async function shown(look, signal) {
   state.changed = null;
   state.thumbs = [];
   const plain = (head) => ["diffuse", "global"].includes(head.label); // little to see
-  const first = look.heads.find((head) => head.label && !plain(head)) ?? look.heads.find((head) => !plain(head)) ?? look.heads[0];
+  const across = look.heads.filter((head) => head.path.endsWith(".cross")); // from a translation to its source
+  const list = across.length ? across : look.heads;
+  const first = list.find((head) => head.label && !plain(head)) ?? list.find((head) => !plain(head)) ?? list[0];
   const layer = look.layers.find((each) => each.path === first.path);
   state.path = first.path; state.head = first.head;
   // the last token that is a word: </s> and full stops have little to show
@@ -253,6 +255,7 @@ const MEANINGS = {
   self: "attends to the token itself", previous: "attends to the token before", next: "attends to the token after", first: "attends to the first token",
   separator: "attends to separators", duplicate: "attends to earlier copies of the token", induction: "attends to what followed earlier copies of the token",
   row: "attends along the patch's row", column: "attends along the patch's column", CLS: "attends to the class token", registers: "attends to the registers",
+  alignment: "attends to each part of the source in turn",
   diffuse: "attends almost uniformly to everything", global: "attends almost uniformly to everything",
 };
 /** @param {string} label */
