@@ -31,6 +31,7 @@ from glassformer.core import (
 from glassformer.core.attention import drop, product, softargmax_
 from glassformer.core.fused import FEW_KEYS, additive, spread
 from glassformer.core.masks import window
+from glassformer.core.precision import bfloat16_works
 from glassformer.core.windowed import attend_window
 from glassformer.errors import ConfigError, GlassError, InputError, MaskError, ShapeError
 from glassformer.lens import edit, trace
@@ -667,6 +668,24 @@ def test_weights_are_recomputed_for_scores_of_any_size(beta: float) -> None:
     A = Pattern(Q, K, attend_fused(Q, K, V, beta=beta).L, beta=beta).A()
     torch.testing.assert_close(A, attend(Q, K, V, beta=beta).A, rtol=0, atol=1e-5)
     torch.testing.assert_close(A.sum(-1), torch.ones(1, 2, 40), rtol=0, atol=1e-5)
+
+
+@pytest.mark.skipif(not bfloat16_works(), reason="the processor does not run bfloat16 products")
+@pytest.mark.parametrize("masked", [False, True])
+def test_gradients_in_bfloat16_by_products_and_by_the_kernel(masked: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Both are within the rounding of bfloat16 of the gradients in float64."""
+    bias = torch.zeros(40, 40, dtype=torch.float64)
+    if masked:
+        bias[:, 5:9] = bias[3] = -math.inf  # row 3 has no key
+    exact = [fused_normal(2, 2, 40, 8, seed=i).bfloat16().double().requires_grad_() for i in range(3)]
+    G = fused_normal(2, 2, 40, 8, seed=3).bfloat16()
+    expected = torch.autograd.grad(attend_fused(*exact, bias=bias).H, exact, G.double())
+    for most in (fused.MOST_WEIGHTS, 0):
+        monkeypatch.setattr(fused, "MOST_WEIGHTS", most)
+        parts = [part.detach().bfloat16().requires_grad_() for part in exact]
+        found = torch.autograd.grad(attend_fused(*parts, bias=bias.bfloat16()).H, parts, G)
+        for one, other in zip(found, expected, strict=True):
+            assert (one - other).norm() <= 0.01 * other.norm()
 
 
 # ---- mistakes --------------------------------------------------------------------------------------------------------

@@ -28,12 +28,14 @@ from glassformer.core.attention import (
 )
 from glassformer.core.masks import causal as causal_mask
 from glassformer.core.masks import combine
+from glassformer.core.precision import bfloat16_works
 from glassformer.core.values import has_values, is_plain
 from glassformer.errors import ShapeError
 
 # With fewer keys than fit a vector register, the CPU kernel mistakes a row of NaN for a masked row and returns 0.
 FEW_KEYS = 32
 LOG2E = math.log2(math.e)
+MOST_WEIGHTS = 2**26  # of all heads, above which the backward pass does not keep A in memory
 
 
 class Fused(NamedTuple):
@@ -94,9 +96,7 @@ def attend_fused(
     return Fused(H[..., :e], L)
 
 
-def _kernel(
-    Q: Tensor, K: Tensor, V: Tensor, bias: Tensor | None, causal: bool, beta: float
-) -> tuple[Tensor, Tensor]:
+def _kernel(Q: Tensor, K: Tensor, V: Tensor, bias: Tensor | None, causal: bool, beta: float) -> tuple[Tensor, Tensor]:
     if not has_values(Q) or torch._C._are_functorch_transforms_active() or is_plain(Q, K, V):
         found = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu(
             Q, K, V, 0.0, causal, attn_mask=bias, scale=beta
@@ -125,6 +125,8 @@ class _Differentiated(torch.autograd.Function):
         Q, K, V, bias, H, L = ctx.saved_tensors
         causal, beta = ctx.seen
         if not torch.is_grad_enabled():
+            if not causal and _prefers_products(Q, K):
+                return *_gradients(gradients[0], Q, K, V, bias, beta), None, None, None
             found = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu_backward(
                 gradients[0], Q, K, V, H, L, 0.0, causal, attn_mask=bias, scale=beta
             )
@@ -134,6 +136,27 @@ class _Differentiated(torch.autograd.Function):
         again = attend(Q, spread(K, h), spread(V, h), beta=beta, bias=bias, causal=causal).H
         back = iter(torch.autograd.grad(again, parts, gradients[0], create_graph=True))
         return *(next(back) if part.requires_grad else None for part in (Q, K, V)), None, None, None
+
+
+def _prefers_products(Q: Tensor, K: Tensor) -> bool:
+    """Return whether products with all of A in memory are faster than the backward kernel, as they are in bfloat16."""
+    small = Q.shape[:3].numel() * K.shape[2] <= MOST_WEIGHTS
+    return Q.dtype == torch.bfloat16 and Q.shape[1] == K.shape[1] and small and bfloat16_works()
+
+
+def _gradients(
+    G: Tensor, Q: Tensor, K: Tensor, V: Tensor, bias: Tensor | None, beta: float
+) -> tuple[Tensor, Tensor, Tensor]:
+    """∂/∂Q = β ∂S K, ∂/∂K = ∂Sᵀ β Q and ∂/∂V = Aᵀ G, where ∂S is the gradient of A = softargmax(S) for ∂A = G Vᵀ."""
+    Q = Q * beta
+    S = Q @ K.mT
+    if bias is not None:
+        S += bias
+    A = S.softmax(-1)
+    if bias is not None:
+        A.masked_fill_(S.amax(-1, keepdim=True) == -math.inf, 0.0)  # rows without a key
+    dS = torch.ops.aten._softmax_backward_data(G @ V.mT, A, -1, A.dtype)
+    return (dS @ K).mul_(beta), dS.mT @ Q, A.mT @ G
 
 
 def _require_fit(Q: Tensor, K: Tensor, V: Tensor) -> None:

@@ -58,10 +58,14 @@ def vit_config(shape: Shape, classes: int, size: Size, *, patch: int) -> ViTConf
 
 
 def hybrid_config(shape: Shape, classes: int, size: Size) -> HybridConfig:
-    """Return a hybrid config: five 3×3 convolutions, two of them residual, which halve the image twice, then layers."""
+    """Return a hybrid config: five 3×3 convolutions, two of them residual, then layers.
+
+    They halve the image twice, or once if that would leave fewer than 4 × 4 tokens.
+    """
     channels, rows, columns = shape
     widths = (max(1, size.width // 2), *(size.width,) * 4)
-    stem = StemConfig(widths=widths, halves=(True, False, False, True, False), norm=BatchNorm(), residual=True)
+    tiny = min(rows, columns) < 16
+    stem = StemConfig(widths=widths, halves=(not tiny, False, False, True, False), norm=BatchNorm(), residual=True)
     config = compact(rows, widths, size.depth, size.heads, classes=classes, channels=channels)
     return replace(config, image=(rows, columns), stem=stem)
 
