@@ -173,11 +173,13 @@ def test_large_images_are_resized(tmp_path: Path, refused: Callable[..., None]) 
     plain = objective.save(model, tmp_path / "mlp")
     model, objective = new(small, depth=1, heads=2)
     assert (model.config.image, objective.notes) == ((48, 64), ())
+    assert objective.augment == Augment(crop=6, flip=True, erase=0.25)
     model, objective = new(large, depth=1, heads=2, image_size=120)
     assert (model.config.image, objective.notes) == ((120, 120), ())
     for base in (folder, plain):  # fine-tuning keeps the size of the model
         _, objective = made("classify", small, from_=str(base))
         assert (objective.train.shape, objective.notes) == ((3, 72, 96), ())
+        assert objective.augment == Augment(crop=9, flip=True)
     said = "images of 260 × 260 in patches of 4 × 4 are 4,225 tokens, more than 4,096: choose a smaller --image-size"
     refused(ConfigError, said, lambda: new(large, image_size=260))
     refused(ConfigError, said, lambda: made("classify", large, from_=str(folder), image_size=260))

@@ -156,7 +156,7 @@ class TrainArgs:
     epochs: float | None = None
     """Passes over the training data. Alternative to --steps."""
     steps: int | None = None
-    """Optimizer steps. Defaults to 2000, for images to at most 30 epochs (10 when fine-tuning), and for text
+    """Optimizer steps. Defaults to 2000, for images to at most 34 epochs (10 when fine-tuning), and for text
     classification to 8 epochs (3 when fine-tuning)."""
     lr: str | float | None = None
     """Peak learning rate, or auto to find it by a range test. Defaults to the task's own; 1e-3 from scratch."""

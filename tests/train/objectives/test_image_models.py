@@ -32,6 +32,11 @@ def test_positions_start_as_sines_and_are_learned() -> None:
     assert isinstance(wide, Hybrid), "a width that four does not divide keeps its random positions"
 
 
+def test_a_hybrid_keeps_16_tokens_of_a_small_image() -> None:
+    for shape, grid in (((1, 28, 28), (7, 7)), ((3, 16, 20), (4, 5)), ((1, 8, 12), (4, 6))):
+        assert build("hybrid", shape, 4, SIZE).config.grid == grid
+
+
 def test_rows_are_read_from_the_top() -> None:
     model = build("rnn", (2, 3, 4), 5, SIZE).eval()
     X = torch.rand(1, 2, 3, 4)

@@ -39,7 +39,8 @@ ARCHITECTURES = ("hybrid", "vit", "cnn", "mlp", "rnn")
 STRIDE = 4  # pixels between adjacent tokens of a hybrid
 MAX_SIDE = 96  # pixels: larger images are scaled down to this unless --image-size is given
 MAX_TOKENS = 4096
-EPOCHS, TUNING_EPOCHS = 30.0, 10.0  # from scratch and when fine-tuning, unless DEFAULT_STEPS steps are fewer
+ERASED_FROM = 16  # pixels; in smaller images a rectangle hides too much
+EPOCHS, TUNING_EPOCHS = 34.0, 10.0  # from scratch and when fine-tuning, unless DEFAULT_STEPS steps are fewer
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -231,6 +232,8 @@ def build(args: TrainArgs, first: Source, second: Source | None) -> tuple[nn.Mod
     images, val, faults = split(images, other, args.seed)
     mean, std = _normalisation(base) or statistics(images)
     usual = {"crop": max(1, images.shape[1] // 8), "flip": images.channels == 3}
+    if base is None and min(images.shape[1:]) >= ERASED_FROM:
+        usual["erase"] = 0.25
     objective = ImageClassification(
         train=images,
         val=val,
