@@ -213,6 +213,15 @@ def test_zoom_into_a_model_and_back_onto_paper(opened: Any, screen: Any) -> None
 
 
 @pytest.mark.slow
+def test_a_translation_opens_on_the_words_it_comes_from(opened: Any) -> None:
+    """The cat sat on the chair because it was tired: the row that predicts the last word attends to "tired"."""
+    page = opened("#/model/translator")
+    page.get_by_role("heading", name="(cross-attention)").wait_for(timeout=60_000)
+    until(page, "document.querySelector('.side .attend tbody th')?.textContent === 'tired'", 60)
+    assert page.locator(".thumb").first.get_attribute("aria-pressed") == "true"
+
+
+@pytest.mark.slow
 def test_a_digit_is_drawn_and_an_image_dropped(opened: Any, screen: Any) -> None:
     from PIL import Image, ImageDraw
 

@@ -720,7 +720,11 @@ def hint(data: dict[str, Any], symbol: str, level: int, row: int = 1, column: in
         "title": step["title"],
     }
     if level >= 2:
-        made |= work.explain(operation, i, j) | {"address": _address((symbol, i, j))}
+        explained = work.explain(operation, i, j)
+        if explained["how"] in (step["text"][i][j], step["decimal"][i][j]):  # a copy: its operand is the answer
+            other, r, c = _places(work.values, operation, i, j)[0]
+            explained["how"] = f"the number in row {r + 1}, column {c + 1} of {_spoken(other)}"
+        made |= explained | {"address": _address((symbol, i, j))}
     if level >= 3:
         made |= {"text": step["text"][i][j], "decimal": step["decimal"][i][j], "math": step["math"][i][j]}
     return made

@@ -95,8 +95,9 @@ async function shown(look, signal) {
   const first = list.find((head) => head.label && !plain(head)) ?? list.find((head) => !plain(head)) ?? list[0];
   const layer = look.layers.find((each) => each.path === first.path);
   state.path = first.path; state.head = first.head;
-  // the last token that is a word: </s> and full stops have little to show
-  state.query = look.grid ? Math.floor(layer.queries / 2) : Math.max(layer.query_labels.findLastIndex((label) => /^[^<]*[\p{L}\p{N}]/u.test(label)), 0);
+  // the last token that is a word: </s> and full stops have little to show; in a translation the token that predicts it
+  const word = layer.query_labels.findLastIndex((label) => /^[^<]*[\p{L}\p{N}]/u.test(label));
+  state.query = look.grid ? Math.floor(layer.queries / 2) : Math.max(word - (across.length ? 1 : 0), 0);
   refresh();
   await Promise.all([thumbnails(signal), readRow(signal)]);
 }
@@ -273,7 +274,7 @@ function bigMap() {
   queueMicrotask(() => { const map = document.querySelector("attention-map"); if (map && state.look) /** @type {any} */ (map).show(state.look.id, layer, state.head, state.query); });
   const label = state.look.heads.find((head) => head.path === state.path && head.head === state.head)?.label;
   return html`<section class="map" aria-label="Attention map"><h2><i>A</i> of ${layerName(state.path)}, head ${state.head + 1} <span class="tag">${label || "other"}</span></h2>
-    <p class="quiet meaning">This head ${meaningOf(label ?? "")}. <code>${state.path}</code></p>
+    <p class="quiet meaning">This head ${meaningOf(label ?? "")}. ${state.path.endsWith(".cross") ? "Each row predicts the token after its own. " : ""}<code>${state.path}</code></p>
     <attention-map @row=${(event) => pick(state.path, state.head, event.detail.query)} @cell=${(event) => { const { query, key } = event.detail; state.hover = `${readable(layer.query_labels[query])} → ${readable(layer.key_labels[key])}`; refresh(); }}></attention-map>
     <p class="legend">0 <span class="ramp" aria-hidden="true"></span> ${state.row?.path === state.path && state.row.head === state.head ? largest(state.row.largest) : "the largest weight"} <span>weight, square-root scale; the upper end is this head's largest. Rows are queries, columns keys. Scroll or press + and − to zoom, drag to move.</span></p>
     <p class="hover quiet">${state.hover || "\u00a0"}</p>
@@ -389,7 +390,7 @@ export function template() {
     <div class="row pick" role="group" aria-label="Model">${state.models.map((model) => html`<button aria-pressed=${model.name === state.name} title=${model.about} @click=${() => { go(`#/model/${model.name}`); }}>${model.name}</button>`)}</div>
     ${about ? html`<p class="quiet arch">${does()}<b>${about.architecture}</b>, ${about.parameters.toLocaleString("en")} parameters${Object.entries(about.facts).map(([key, value]) => html`, ${key === "layers" ? value.replace(/(\d+) × (\d+)/g, "$1 layers of width $2") : `${key} ${value}`}`)}</p>` : nothing}
     ${inputs()}
-    ${state.busy ? html`<p class="busy-line" role="status"><span class="spin" aria-hidden="true"></span>${state.busy} … <button @click=${() => { running?.abort(); }}>Cancel</button></p>` : nothing}
+    ${state.busy ? html`<div class="overlay"><p class="busy-line" role="status"><span class="spin" aria-hidden="true"></span>${state.busy} … <button @click=${() => { running?.abort(); }}>Cancel</button></p></div>` : nothing}
     ${state.problem ? html`<p class="problem" role="alert">${state.problem.message}</p>` : nothing}
     ${look ? html`${look.notes.map((note) => html`<p class="quiet">${note}</p>`)}<div class="inside">${heads()}${bigMap()}<div class="side">${numbers()}${answer()}</div></div>` : about && !state.busy && !state.problem ? empty() : nothing}
   </div>`;

@@ -490,8 +490,8 @@ function toolbar() {
   const heads = attention?.heads.length ?? 0, tokens = attention?.keys.length ?? 0;
   const simple = attention && !e.memory && !e.patches;
   return html`<div class="tools" role="toolbar" aria-label="The exercise">
-    <label>Exercise <select @change=${(event) => { go(`#/paper/${event.target.value}`); }}>
-      ${state.name && JSON.stringify(e) === JSON.stringify(state.original) ? nothing : html`<option selected value="">${state.name ? `${e.title} (changed)` : e.title}</option>`}
+    <label>Exercise <select class="exercise" @change=${(event) => { go(`#/paper/${event.target.value}`); }}>
+      ${state.name && JSON.stringify(e) === JSON.stringify(state.original) ? nothing : html`<option selected value="">${state.name ? `✎ ${e.title}` : e.title}</option>`}
       ${state.library.map((each) => html`<option value=${each.name} ?selected=${each.name === state.name && JSON.stringify(e) === JSON.stringify(state.original)}>${each.title}</option>`)}</select></label>
     ${attention ? html`
       <button aria-pressed=${attention.mask === "causal"} ?disabled=${attention.queries.length < 2 || !!e.memory} @click=${() => change({ mask: attention.mask === "none" ? "causal" : "none" })}>Hide the future</button>

@@ -92,11 +92,11 @@ export function plane(data) {
     for (const [dx, dy, anchor] of tries) {
       const left = cx + dx - (anchor === "end" ? w : anchor === "middle" ? w / 2 : 0), right = left + w, y = cy + dy - 4;
       let bad = left < 2 || right > SIZE - 2 || y < 8 || y > SIZE - 4 ? 50 : 0;
-      if (Math.abs(y - Y(0)) < 7 || (left < X(0) && right > X(0) && anchor !== "middle")) bad += 1.5;
-      for (const [tx, ty, r] of taken) if ((tx !== cx || ty !== cy) && tx + r > left && tx - r < right && Math.abs(ty - y) < r + 5) bad += 1 + (r > 12 ? 1 : 0);
+      if (Math.abs(y - Y(0)) < 7 || (left < X(0) && right > X(0))) bad += anchor === "middle" ? 0.5 : 1.5;
+      for (const [tx, ty, r, cost = 1] of taken) if ((tx !== cx || ty !== cy) && tx + r > left && tx - r < right && Math.abs(ty - y) < r + 5) bad += cost + (r > 12 ? 1 : 0);
       if (bad < cost) { cost = bad; best = { x: cx + dx, y: cy + dy, anchor, left, right, mid: y }; }
     }
-    for (let x = best.left + 5; x < best.right; x += 10) taken.push([x, best.mid, 7]);
+    for (let x = best.left + 5; x < best.right; x += 10) taken.push([x, best.mid, 7, 3]); // text under text cannot be read
     return best;
   };
   const shown = (p) => finite(p) ? p : [0, 0];
