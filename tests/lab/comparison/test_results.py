@@ -39,6 +39,7 @@ def test_intervals_are_those_of_students_t() -> None:
 def test_how_estimates_are_printed() -> None:
     assert f"{Estimate(0.934, 0.021, 3):.0%}" == "93 ± 2 %"
     assert f"{Estimate(0.934, None, 1):.0%}" == "93%"
+    assert f"{Estimate(3.61, 1.42, 5):+.1f}" == "+3.6 ± 1.4"
     assert f"{Estimate(1.5, 0.25, 3):.2f}" == "1.50 ± 0.25"
     assert f"{Estimate(12.34, 0.56, 3):.3g}" == "12.3 ± 0.6"
     shown = {0.0: "0", 2e-44: "10⁻⁴⁴", 0.043: "4.3 %", 0.85: "85 %", 2.0: "200 %"}

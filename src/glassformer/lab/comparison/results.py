@@ -46,7 +46,7 @@ class Estimate(NamedTuple):
 
 
 def _short(spec: str) -> str:
-    return ".1g" if spec.endswith("g") else spec
+    return ".1g" if spec.endswith("g") else spec.lstrip("+")
 
 
 def estimate(values: Iterable[float]) -> Estimate:
