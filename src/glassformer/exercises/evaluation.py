@@ -124,8 +124,8 @@ class _Evaluator:
             return found
         if callable(self.names):
             raise Unevaluated(f"{_shown(name)} is not a number", "write a number")
-        known = ", ".join(["e", *(self.names or {})])
-        raise Unevaluated(f"the name {shorten(name.name, 20)!r} is not defined here", f"use one of {known}")
+        known = " or ".join(["a number", "e", *(self.names or {})])
+        raise Unevaluated(f"{shorten(name.name, 20)!r} is not a number", f"write {known}")
 
     def folded(self, operation: Callable[[Value, Value], Value], parts: tuple[Expression, ...]) -> Value:
         total = self.value(parts[0])

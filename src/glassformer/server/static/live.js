@@ -101,14 +101,15 @@ async function listen() {
   } catch { state.problem = new Problem("the microphone cannot be used", "allow it for this page, or play a recording", 0); }
   refresh();
 }
+/** The words so far become final. */
+function finish() { if (session?.socket.readyState === 1) session.socket.send(JSON.stringify({ end: true })); else stop(); }
 export function template() {
   const take = async (file) => { if (file) { state.said = ""; play(await file.arrayBuffer()); } };
   return html`<div class="room live" @dragover=${(event) => event.preventDefault()} @drop=${(event) => { event.preventDefault(); take(event.dataTransfer?.files[0]); }}><h1>Live: transcription in real time</h1>
     <p class="quiet">The listener, a streaming <b>Speech</b> model: chunks of 120 ms, causal attention. A demonstration: it works for one voice only, that of the recordings below, and mishears many words.</p>
     <div class="tools" role="toolbar" aria-label="Sound"><label>Recording <select @change=${(event) => { state.clip = event.target.value; }}>${state.clips.map((clip) => html`<option value=${clip.name} ?selected=${clip.name === state.clip}>${clip.text}</option>`)}</select></label>
-      <button class="primary" ?disabled=${!state.clip} @click=${playClip}>Play</button><button @click=${listen}>Microphone</button>
-      <label>File <input type="file" accept="audio/*" aria-label="Recording" @change=${(event) => take(event.target.files[0])}></label>
-      ${state.on ? html`<button @click=${() => { if (session?.socket.readyState === 1) session.socket.send(JSON.stringify({ end: true })); else stop(); }}>Stop</button>` : nothing}</div>
+      <button class="primary play" ?disabled=${!state.clip && !state.on} @click=${state.on ? finish : playClip}>${state.on ? "Stop" : "Play"}</button><button ?disabled=${state.on} @click=${listen}>Microphone</button>
+      <label>File <input type="file" accept="audio/*" aria-label="Recording" @change=${(event) => take(event.target.files[0])}></label></div>
     ${state.problem ? html`<p class="problem" role="alert">${state.problem.message}</p>` : nothing}
     <p class="transcript" aria-live="polite">${state.words.length ? state.words.map((word) => html`<span title=${`${word.start} to ${word.end} s, known at ${word.known} s`}>${word.text} </span>`) : nothing}${state.pending ? html`<span class="pending">${state.pending}</span>` : state.words.length ? nothing : html`<span class="quiet">${state.on ? "Listening …" : state.done ? "No word was recognised." : "Press Play, or drop a recording anywhere on this page. A word is pale while it may change, and solid once it is final."}</span>`}</p>
     <p class="quiet">${state.seconds.toFixed(1)} s received${state.done ? ", complete" : ""}${state.done && state.said ? html`. Reference transcript: “${state.said}”` : nothing}</p>

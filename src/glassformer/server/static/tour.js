@@ -21,6 +21,7 @@ function row() {
 const top = () => { const r = row(); return r ? r.keys[r.weights.indexOf(Math.max(...r.weights))] : ""; };
 const beta = () => toNumber(paper.state.view?.attention?.beta.value ?? 1);
 
+/** Each step: what to do, when it is done, and what it showed. `at` and `then` are brought into view on narrow screens. */
 const STEPS = [
   {
     say: "Four words, and “it” asks: who am I about? Which word do you think “it” looks at most? Choose one.",
@@ -31,16 +32,19 @@ const STEPS = [
   },
   {
     say: "Why 61 %? Point at the 61.0 % beside “cat”, or move to it with Tab.",
+    at: ".attend",
     done: () => /^A\d*\.4\.2$/.test(selection.at),
     after: () => "That is the whole secret: e to the score, divided by the sum over all words. The outlined numbers are its operands.",
   },
   {
     say: "Change one number, or drag an arrow, so that “sat” wins.",
+    at: ".attend",
     done: () => top() === "sat",
     after: () => "The score q·k of “sat” is now the largest. Nothing else had to change.",
   },
   {
     say: "Move β down to 0, then up to ∞. Watch the cross, the output h.",
+    at: ".picture",
     start: () => { tour.memory.low = tour.memory.high = false; },
     done: () => { if (beta() === 0) tour.memory.low = true; if (beta() === Infinity) tour.memory.high = true; return tour.memory.low && tour.memory.high; },
     after: () => "At 0 all words count the same and h is the mean of the values. At ∞ only the largest score counts, and h jumps onto it.",
@@ -48,6 +52,7 @@ const STEPS = [
   },
   {
     say: "A model that writes must not see what comes next. Press “Hide the future”, then choose another word above.",
+    at: ".tools", then: ".screen .numbers",
     start: () => { tour.memory.query = paper.state.query; },
     done: () => paper.state.view?.attention?.mask === "causal" && paper.state.query !== tour.memory.query,
     after: () => "Words after the chosen one are hidden: their score is −∞ and their weight 0.",
@@ -55,22 +60,26 @@ const STEPS = [
   },
   {
     say: "Drag a value, one of the green discs (or focus it and press an arrow key). Watch which numbers stay.",
+    at: ".picture",
     start: () => { const r = row(); tour.memory.values = r?.values; tour.memory.weights = JSON.stringify(r?.weights); },
     done: () => { const r = row(); return !!r && r.values !== tour.memory.values && JSON.stringify(r.weights) === tour.memory.weights; },
     after: () => "The weights stay: they come from queries and keys alone. Only the output moves.",
   },
   {
     say: "So far, one row. Press “All rows” to see who looks at whom.",
+    at: ".tools", then: ".screen .numbers",
     done: () => paper.state.rows === "all",
     after: () => "This table is the attention map A: one row for each query, and every row sums to 100 %.",
   },
   {
     say: "One map is one way of looking. Add a second head (Heads, +).",
+    at: ".tools",
     done: () => heads().length > 1,
     after: () => "Each head has its own queries, keys and values; their outputs are put side by side.",
   },
   {
     say: "Now a real model. Press “This row in a real model”, then switch one head off and watch the answer change.",
+    at: ".equation",
     left: true, // the link is at the right
     done: () => seen.switched,
     after: () => "Same letters, same arithmetic, a trained model. Now do one yourself.",
@@ -89,7 +98,12 @@ export function check() {
     document.documentElement.classList.remove("predict");
     announce(`Done. ${STEPS[tour.at].after()}`);
     redraw();
+    reveal(STEPS[tour.at].then);
   }
+}
+/** @param {string | undefined} selector */
+function reveal(selector) {
+  if (selector && matchMedia("(max-width: 700px)").matches) requestAnimationFrame(() => document.querySelector(selector)?.scrollIntoView());
 }
 function begin(at) {
   tour.at = at;
@@ -98,6 +112,7 @@ function begin(at) {
   STEPS[at].start?.();
   announce(`Step ${at + 1} of 9. ${STEPS[at].say}`);
   redraw();
+  reveal(STEPS[at].at);
   requestAnimationFrame(() => { check(); document.getElementById("tour-card")?.focus({ preventScroll: true }); });
 }
 export async function toggle() {
