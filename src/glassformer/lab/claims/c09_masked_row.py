@@ -37,6 +37,9 @@ def measure(seed: int, *, keys: int = 4, width: int = 4) -> Result:
         asked["ONNX Runtime, Softmax"] = lambda: _onnx(blind) @ V
     if find_spec("openvino"):
         asked["OpenVINO, Softmax"] = lambda: _openvino(blind) @ V
+    if find_spec("jax"):
+        asked["JAX, nn.softmax"] = lambda: _jax_softmax(blind) @ V
+        asked["JAX, nn.dot_product_attention"] = lambda: _jax_attention(Q, K, V, none)
     depth = torch.tensor([1e6], dtype=torch.float64)
     equal = softargmax(-depth.expand(keys))  # both rows go to −∞ everywhere as the depth grows
     apart = softargmax(-depth * torch.arange(1, keys + 1))
@@ -90,6 +93,21 @@ def _openvino(S: Tensor) -> Tensor:
     return torch.from_numpy(run(S.float().numpy())[0]).double()
 
 
+def _jax_softmax(S: Tensor) -> Tensor:
+    import jax
+
+    return torch.tensor(np.asarray(jax.nn.softmax(S.numpy(), -1)), dtype=torch.float64)
+
+
+def _jax_attention(Q: Tensor, K: Tensor, V: Tensor, mask: Tensor) -> Tensor:
+    """Attend with one head; JAX orders the axes as tokens, heads, width."""
+    import jax
+
+    parts = [jax.numpy.asarray(part[:, None].numpy()) for part in (Q, K, V)]
+    H = jax.nn.dot_product_attention(*parts, mask=mask[None].numpy())
+    return torch.tensor(np.asarray(H[:, 0]), dtype=torch.float64)
+
+
 def _answer(way: Callable[[], Tensor], V: Tensor) -> str:
     try:
         H = way()
@@ -136,7 +154,7 @@ CLAIM = Experiment(
     statement="A fully masked row has no defined answer, and every library answers differently.",
     formula="softargmax(−∞, …, −∞) = frac{0}{0}",
     measured="The weights as all scores go to −∞ together and one faster than the other; and what glassformer, NumPy, "
-    "SciPy, torch and (if they are installed) ONNX Runtime and OpenVINO answer.",
+    "SciPy, torch and (if they are installed) ONNX Runtime, OpenVINO and JAX answer.",
     rule=f"holds if the two limits differ by more than {APART}, so that there is none, and no two libraries give the "
     "same answer; else fails.",
     falsified_by="Libraries that all differ: two that give the same answer are enough for “fails”. One limit for both "
@@ -146,5 +164,5 @@ CLAIM = Experiment(
     draw=draw,
     meanings={"keys": "number of keys, all masked", "width": "width (d)"},
     least={"keys": 2},
-    circumstances="JAX and TensorFlow are not included, because they are not dependencies of this package.",
+    circumstances="TensorFlow is not included. JAX is no dependency of this package: pip install jax adds it.",
 )
