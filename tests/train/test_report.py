@@ -36,6 +36,14 @@ def test_scores_counted_by_hand() -> None:
     assert found.temperature is None, "too few rows"
 
 
+def test_no_mistake_does_not_mean_certainty() -> None:
+    """Without a mistake the likelihood would choose the lowest temperature; the confidence stays that of n answers."""
+    y = torch.arange(40) % 3
+    logits = 4 * torch.nn.functional.one_hot(y, 3) + torch.rand(40, 3, generator=torch.Generator().manual_seed(0))
+    confidence = (logits / fit_temperature(logits, y)).softmax(-1).amax(-1).mean()
+    assert 0.96 < confidence <= 41 / 42
+
+
 def test_a_temperature_undoes_overconfidence() -> None:
     random = torch.Generator().manual_seed(0)
     logits = torch.randn(4000, 3, generator=random)

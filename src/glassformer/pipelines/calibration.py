@@ -79,8 +79,16 @@ def fit_calibration(
 
 
 def fit_temperature(logits: Float[Tensor, "n classes"], y: Int[Tensor, " n"]) -> float:
-    """T = argmin cross-entropy(logits / T, y), from 0.1 to 10 in steps of about 1 %."""
+    """T = argmin cross-entropy(logits / T, y), from 0.1 to 10 in steps of about 1 %.
+
+    If every row is right, the cross-entropy falls with T to no minimum: T is then the lowest temperature at which the
+    mean confidence is not above (n + 1) / (n + 2), Laplace's estimate of the accuracy.
+    """
     temperatures: list[float] = torch.logspace(-1, 1, 401).tolist()
+    if bool((logits.argmax(-1) == y).all()):
+        most = (len(y) + 1) / (len(y) + 2)
+        fitting = (t for t in temperatures if float((logits / t).softmax(-1).amax(-1).mean()) <= most)
+        return round(next(fitting, temperatures[-1]), 4)
     best: float = min(temperatures, key=lambda t: float(cross_entropy(logits / t, y)))
     return round(best, 4)
 
