@@ -57,6 +57,7 @@ def test_classify_lines(reader: Path) -> None:
     assert out.splitlines() == shown
     assert code == 2
     assert error == "glassformer: standard input:2: byte 4 is not UTF-8: save the text as UTF-8\n"
+    assert run_classify("the cat", "the dog", "-m", str(reader), "-k", "1") == (0, out, "")
 
 
 def test_a_broken_image_is_reported(tmp_path: Path) -> None:

@@ -18,10 +18,10 @@ if TYPE_CHECKING:
 
 
 def classify(
-    files: Annotated[
-        list[Path] | None,
+    items: Annotated[
+        list[str] | None,
         typer.Argument(
-            help="Images, or for a text classifier files with one text per line. Defaults to standard input."
+            help="Images; for a text classifier texts, or files with one text per line. Defaults to standard input."
         ),
     ] = None,
     model: ModelOption = None,
@@ -40,7 +40,7 @@ def classify(
     config: ConfigOption = None,
 ) -> None:
     """Print the most likely classes of images or texts, with their probabilities."""
-    from glassformer.cli.items import Failures, Line, each, read_lines
+    from glassformer.cli.items import Failures, Line, each, read_items
     from glassformer.errors import InputError
     from glassformer.models.protocols import inputs_of
     from glassformer.pipelines import classify as classes
@@ -48,16 +48,16 @@ def classify(
     net = load_model(model, verb="classify", device=device, precision=precision, engine=engine)
     reads_text = "text" in inputs_of(net)[:1]
     if reads_text:
-        items = read_lines(files or [])
-    elif files:
-        items = [Line(str(path), b"") for path in files]
+        lines = read_items(items or [])
+    elif items:
+        lines = [Line(path, b"") for path in items]
     else:
         raise InputError("no images were given", "give image files")
-    if figure is not None and (reads_text or (len(items) > 1 and figure.suffix)):
+    if figure is not None and (reads_text or (len(lines) > 1 and figure.suffix)):
         fact = (
             "--figure needs images, and this model reads text"
             if reads_text
-            else f"--figure {figure.name} is one file for {len(items)} images"
+            else f"--figure {figure.name} is one file for {len(lines)} images"
         )
         raise InputError(fact, "leave it out" if reads_text else "give a folder")
     if figure is not None:
@@ -65,7 +65,7 @@ def classify(
     guess = lambda item: classes(net, item.text if item.data else item.where, top_k=top_k, labels=labels)
     failures = Failures()
     drawn: set[Path] = set()
-    for item, guesses in each(items, lambda item: item.where, guess, failures):
+    for item, guesses in each(lines, lambda item: item.where, guess, failures):
         print(_shown(item.text if item.data else item.where, guesses), flush=True)
         if figure is not None:
             _draw(net, Path(item.where), figure, drawn)
