@@ -358,7 +358,9 @@ def main() -> None:
     for name in () if args.update or args.peers else args.only:
         found = measure(name, args.place / f"{name.split()[0]}-{time.time():.0f}", args.threads)
         print(json.dumps({key: value for key, value in found.items() if key != "curve"}), flush=True)
-        kept = {one["name"]: one for one in results["runs"]} | {name: found}
+        kept = {one["name"]: one for one in results["runs"]}
+        found["baselines"] = kept[name]["baselines"] if name in kept else {}  # --peers measures them anew
+        kept[name] = found
         results["runs"] = [kept[one] for one in RUNS if one in kept]
         RESULTS.write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")
     if args.update:
