@@ -83,7 +83,7 @@ def _write(made: list[Exercise], form: str, folder: Path) -> None:
         write(make.sheet(exercise, form), folder / f"sheet-{number}.{ENDINGS[form]}")
         write(make.key(exercise, form), folder / f"key-{number}.{ENDINGS[form]}")
         write(make.dump(exercise), folder / f"exercise-{number}.yaml")
-    typer.echo(f"{len(made)} sheets with keys in {folder}")
+    typer.echo(f"{len(made)} {'sheet' if len(made) == 1 else 'sheets'} with keys in {folder}")
 
 
 def _for_lms(made: list[Exercise], form: str, folder: Path | None, tolerance: float) -> None:
@@ -108,7 +108,8 @@ def _for_lms(made: list[Exercise], form: str, folder: Path | None, tolerance: fl
         write(make.dump(exercise), folder / f"exercise-{number}.yaml")
     if form == "moodle":
         write(moodle_xml(sheets), folder / "questions.xml")
-    typer.echo(f"{len(made)} {'quizzes' if form == 'qti' else 'questions'} with keys in {folder}")
+    kind = ("quiz", "quizzes") if form == "qti" else ("question", "questions")
+    typer.echo(f"{len(made)} {kind[len(made) != 1]} with keys in {folder}")
 
 
 def _numbered(made: list[Exercise], folder: Path) -> Iterator[tuple[str, Exercise]]:
