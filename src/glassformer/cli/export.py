@@ -14,7 +14,8 @@ def export(
     model: Annotated[str, typer.Argument(help=MODEL)],
     output: Annotated[Path, typer.Option("--output", "-o", help="Folder or .onnx file to write.")],
     onnx: Annotated[
-        bool, typer.Option("--onnx", help="Write an .onnx file and compare its outputs with the model's; implied by .onnx.")
+        bool,
+        typer.Option("--onnx", help="Write an .onnx file and compare its outputs with the model's; implied by .onnx."),
     ] = False,
 ) -> None:
     """Export a model as a Hugging Face folder, or as an ONNX file with --onnx."""

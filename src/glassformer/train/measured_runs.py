@@ -43,4 +43,5 @@ def expectation(kind: str, rows: int, from_: str | None, seconds: float) -> str:
     reached = [point for point in run.curve if point[0] <= seconds] or [run.curve[0]]
     after, value = reached[-1]
     about = f"{run.name} ({run.rows:,} rows, {run.classes} classes{f', from {run.from_}' if run.from_ else ''})"
-    return f"for comparison, {about} reached a validation {run.metric} of {value:.3f} after {after:.0f} s of processor time"
+    metric = f"a validation {run.metric} of {value:.3f}"
+    return f"for comparison, {about} reached {metric} after {after:.0f} s of processor time"
