@@ -49,7 +49,7 @@ def test_a_sum_that_does_not_hold() -> None:
 
 def test_what_is_missing_is_counted() -> None:
     said = " ".join(summary(grade(library.get("four-tokens"), read("$q_1 = (1, 2)$"))))
-    assert "not found: 6 in Q, all of K, all of V, all of S, all of A, all of O." in said
+    assert "not found: 6 in Q, all 8 of K, all 8 of V, all 16 of S, all 16 of A, all 8 of O." in said
 
 
 def test_nothing_found_at_all() -> None:

@@ -185,7 +185,7 @@ def _absent(grade: Grade) -> Iterator[str]:
         cells = [c for c in grade.cells if c.symbol == symbol]
         gone = [c for c in cells if c.verdict == "missing"]
         if len(gone) == len(cells):
-            yield f"all of {shown_name(symbol)}"
+            yield f"all {len(gone)} of {shown_name(symbol)}" if len(gone) > 1 else f"that of {shown_name(symbol)}"
         elif gone:
             yield f"{len(gone)} in {shown_name(symbol)}"
 
