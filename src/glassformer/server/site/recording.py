@@ -91,7 +91,8 @@ class Recorder:
         path, queries = layer["path"], layer["queries"]
         bundle, where = f"{look['id']}-{path}-{head}", f"path={quote(path)}&head={head}"
         await self.ask(bundle, "GET", f"{base}/map.npy?{where}&side={SIDE}")
-        first = queries // 2 if look["grid"] else queries - 1
+        rows, columns = look["grid"] or (0, 0)
+        first = look["prefix"] + rows // 2 * columns + columns // 2 if look["grid"] else queries - 1  # shown first
         for query in range(queries):
             await self.ask(bundle, "GET", f"{base}/row?{where}&query={query}")
             if queries <= MANY or query == first:

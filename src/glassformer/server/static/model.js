@@ -97,7 +97,8 @@ async function shown(look, signal) {
   state.path = first.path; state.head = first.head;
   // the last token that is a word: </s> and full stops have little to show; in a translation the token that predicts it
   const word = layer.query_labels.findLastIndex((label) => /^[^<]*[\p{L}\p{N}]/u.test(label));
-  state.query = look.grid ? Math.floor(layer.queries / 2) : Math.max(word - (across.length ? 1 : 0), 0);
+  const [rows, columns] = look.grid ?? [0, 0];
+  state.query = look.grid ? look.prefix + Math.floor(rows / 2) * columns + Math.floor(columns / 2) : Math.max(word - (across.length ? 1 : 0), 0);
   refresh();
   await Promise.all([thumbnails(signal), readRow(signal)]);
 }
@@ -246,7 +247,7 @@ function heads() {
   for (const layer of look.layers) for (let h = 0; h < layer.heads; h++) index.set(`${layer.path}/${h}`, n++);
   const list = state.order === "behaviour" ? look.heads : [...index.keys()].map((key) => look.heads.find((head) => `${head.path}/${head.head}` === key));
   return html`<section class="thumbs" aria-label="Heads"><div class="row"><h2>${look.heads.length} heads</h2><span class="spacer"></span>
-      <label class="quiet">by <select aria-label="Order of the heads" @change=${(event) => { state.order = event.target.value; refresh(); }}><option value="behaviour" ?selected=${state.order === "behaviour"}>what they do</option><option value="layer" ?selected=${state.order === "layer"}>layer</option></select></label></div>
+      <label class="quiet">by <select aria-label="Order of the heads" @change=${(event) => { state.order = event.target.value; refresh(); requestAnimationFrame(() => requestAnimationFrame(() => document.querySelector(".thumb.now")?.scrollIntoView({ block: "nearest" }))); }}><option value="behaviour" ?selected=${state.order === "behaviour"}>what they do</option><option value="layer" ?selected=${state.order === "layer"}>layer</option></select></label></div>
     <div class="grid">${list.map((head) => { const now = head.path === state.path && head.head === state.head; return html`<button class="thumb ${now ? "now" : ""}" aria-pressed=${now} @click=${() => pick(head.path, head.head, state.query)}
       title=${`${layerName(head.path)}, head ${head.head + 1}: ${meaningOf(head.label)}`} aria-label=${`${layerName(head.path)}, head ${head.head + 1}${head.label ? `: ${head.label}` : ""}`}>${thumb(index.get(`${head.path}/${head.head}`))}<span>${head.label || "other"}</span><small>${place(head.path)}·${head.head + 1}</small></button>`; })}</div></section>`;
 }
@@ -356,19 +357,20 @@ function answer() {
   const bar = (p) => html`<svg class="bar" viewBox="0 0 100 14" preserveAspectRatio="none" aria-hidden="true"><rect width=${Math.max(0.5, 100 * Math.max(0, p))} height="14" rx="1" /></svg>`;
   const shown = (p) => (now.kind === "vector" ? p.toFixed(3).replace("-", "−") : percent(p));
   const name = (text) => html`<code>${text.replaceAll("\n", "↵").replace(/\s/g, "␣").replace(/\p{C}/gu, "·") || "·"}</code>`;
+  const difference = (by) => { const size = shown(Math.abs(by)), none = size === shown(0); return html`<td class="num ${none ? "" : by > 0 ? "up" : "down"}">${none ? "" : by > 0 ? "+" : "−"}${size}</td>`; };
   // the token after a translation of the model's own is its end; after one that was given, it is what comes next
   const listed = now.options.length > 0 && (now.kind !== "text" || (state.texts[1] ?? "").trim());
   const label = now.kind !== "vector" && !look.verbs.includes("classify") ? name : (text) => text;
   return html`<section class="answers" aria-label="Answer"><h2>${now.heading}</h2>
     ${look.verbs.includes("transcribe") ? html`<p class="quiet">Letter by letter, the most likely one each time. Live also uses a language model.</p>` : nothing}
     ${now.text ? html`<p class="said-text">“${now.text}”</p>` : now.kind === "text" && !look.answer.options.length ? html`<p class="quiet">No speech was recognised.</p>` : nothing}
-    <p class="row"><label>${layerName(state.path)}, head ${state.head + 1}: <select aria-label="Change" @change=${(event) => { state.change = event.target.value; }}>${Object.entries(look.changes).map(([key, words]) => html`<option value=${key} ?selected=${state.change === key}>${words}</option>`)}</select></label>
+    <p class="row"><label>${layerName(state.path)}, head ${state.head + 1}: <select aria-label="Change" @change=${(event) => { state.change = event.target.value; refresh(); }}>${Object.entries(look.changes).map(([key, words]) => html`<option value=${key} ?selected=${state.change === key}>${words}</option>`)}</select></label>
       <button class="primary" @click=${switchHead}>${state.change === "off" ? "Switch this head off" : "Change this head"}</button>
       ${changed ? html`<button @click=${() => { state.changed = null; refresh(); }}>Back to normal</button>` : nothing}</p>
     ${changed?.after.text ? html`<p class="said-text after">After: “${changed.after.text}” ${changed.after.text === changed.before.text ? html`<span class="quiet">the same</span>` : nothing}</p>` : nothing}
     ${listed ? html`<div class="scroll"><table class="options ${changed ? "changed" : ""}"><thead><tr><th scope="col">${now.kind === "vector" ? "cosine with" : look.verbs.includes("classify") ? "class" : now.kind === "text" ? `next token after “${state.texts[1]}”` : "next token"}</th><th scope="col">${changed ? "before" : now.kind === "vector" ? "cosine" : "probability"}</th>${changed ? html`<th scope="col">after</th><th scope="col">difference</th>` : nothing}</tr></thead><tbody>
       ${(changed ? changed.rows : now.options.map((each) => ({ name: each.name, before: each.p }))).slice(0, 10).map((each) => html`<tr><th scope="row">${label(each.name)}</th><td class="weight">${bar(each.before)}<span class="num">${shown(each.before)}</span></td>
-        ${changed ? html`<td class="weight">${bar(each.after)}<span class="num">${shown(each.after)}</span></td><td class="num ${each.after > each.before ? "up" : "down"}">${each.after >= each.before ? "+" : "−"}${shown(Math.abs(each.after - each.before))}</td>` : nothing}</tr>`)}</tbody></table></div>` : nothing}
+        ${changed ? html`<td class="weight">${bar(each.after)}<span class="num">${shown(each.after)}</span></td>${difference(each.after - each.before)}` : nothing}</tr>`)}</tbody></table></div>` : nothing}
   </section>`;
 }
 
