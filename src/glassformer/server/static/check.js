@@ -189,6 +189,8 @@ function pasted() {
     event.preventDefault();
     const file = event.dataTransfer?.files[0] ?? event.target.files?.[0];
     if (!file) return;
+    const chooser = document.querySelector(".drop input[type=file]");
+    if (event.dataTransfer && chooser instanceof HTMLInputElement) chooser.files = event.dataTransfer.files; // it names the file
     const plain = /\.(md|markdown|txt|tex)$/i.test(file.name) && file.size <= 200_000; // is shown, and can be changed
     Object.assign(state, { text: plain ? await file.text() : "", file: plain ? null : { name: file.name, data: base64(await file.arrayBuffer()) } });
     later();
@@ -199,7 +201,7 @@ function pasted() {
   return html`<div class="drop" @dragover=${(event) => event.preventDefault()} @drop=${take}>
     <label for="working">Paste your working (Markdown, LaTeX or plain text), or drop a file: these, PDF, Word, Excel or a notebook</label>
     <textarea id="working" rows="12" spellcheck="false" .value=${state.text} placeholder="Q = [[1, 2], [2, 0], [0, 1], [1, 1]]&#10;S = Q K^T = ..." @input=${(event) => { state.text = event.target.value; state.file = null; later(); }}></textarea>
-    <p class="row"><input type="file" accept=".md,.txt,.tex,.csv,.yaml,.json,.pdf,.docx,.xlsx,.ipynb,.html,.typ,text/*" aria-label="File with your working" @change=${take}>${state.file ? html`<span>${state.file.name} is graded.</span>` : nothing}</p>
+    <p class="row"><input type="file" accept=".md,.txt,.tex,.csv,.yaml,.json,.pdf,.docx,.xlsx,.ipynb,.html,.typ,text/*" aria-label="File with your working" @change=${take}>${state.file && state.grade ? html`<span>${state.file.name} is graded.</span>` : nothing}</p>
     <div class="given">${symbols.map((symbol) => readMatrix(symbol, marks.filter((cell) => cell.address.startsWith(`${symbol}.`))))}</div>
   </div>`;
 }

@@ -65,7 +65,7 @@ const isRounded = ({ value, decimal }) => typeof value === "number" && /\.|·/.t
 /** `q·k cat = 1·2 + 0·1 = 2` */
 export function sentence() {
   const cell = selection.at ? cellAt(selection.at) : null;
-  if (!cell || selection.invalid === selection.at) return "";
+  if (!cell) return "";
   const name = nameOf(selection.at), is = isRounded(cell) ? "≈" : "=";
   return cell.how && cell.how !== cell.decimal ? `${name} = ${cell.how} ${is} ${cell.decimal}` : `${name} ${is} ${cell.decimal}`;
 }
