@@ -79,7 +79,9 @@ class Step:
     # -- rows --------------------------------------------------------------------------------------------------------
 
     def swapped(self) -> Iterator[Mistake]:
-        """Find two rows, or two columns, that are swapped."""
+        """Find two rows, or two columns, that are swapped. One number cannot tell that."""
+        if len(self.wrong) < 2:
+            return
         for base, (word, transposed) in product(self.bases, (("row", False), ("column", True))):
             value = base.T if transposed else base
             lines = sorted({cell.column if transposed else cell.row for cell in self.wrong})
