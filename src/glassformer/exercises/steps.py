@@ -50,11 +50,11 @@ _TITLES = {
     "relu": "ReLU",
     "sinusoidal": "Positions",
     "cut": "Patches",
-    "cumulate": "Running sums",
+    "affine": "Scaled by γ and shifted by β",
+    "gap": "Distance between the running sums",
     "monotone": "Transport plan: mass moved in order",
-    "move": "A move",
-    "gather": "Cost of the plan",
-    "weigh": "The area between the running sums",
+    "gather": "Cost of the plan: the sum of its moves",
+    "weigh": "Cost: the area between the running sums",
 }
 
 
@@ -71,6 +71,12 @@ class Step:
     @property
     def title(self) -> str:
         """A short description of the step; empty where its formula is self-explanatory."""
+        match self.operation.op:
+            case "cumulate":
+                return f"Running sums of {self.operation.operands[0]}"
+            case "move":
+                source, target = (self.operation.params[end] + 1 for end in ("source", "target"))
+                return f"Move from bin {source} to bin {target}: mass times distance"
         return _TITLES.get(self.operation.op, "")
 
     def equation(self, digits: int = 4) -> Sides:

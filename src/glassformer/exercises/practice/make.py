@@ -79,11 +79,11 @@ def sheets(spec: ExerciseSpec, seed: int, count: int) -> list[Exercise]:
 _SAYS = {
     "attention": "Compute queries, keys and values, the scores, the weights and the outputs.",
     "beta": "Compute scores, weights and outputs. How would they change if β grew?",
-    "mask": "Each token may look at itself and those before it. Compute scores, weights and outputs.",
+    "mask": "Each token may attend to itself and to those before it. Compute scores, weights and outputs.",
     "heads": "Compute each head, put their outputs side by side, and multiply by the output projection.",
-    "cross": "The tokens X look at the memory. Compute scores, weights and outputs.",
-    "layernorm": "Normalise each token to mean 0 and variance 1, then scale and shift it.",
-    "patches": "Cut the image into patches and flatten each row by row.",
+    "cross": "The tokens X attend to the tokens Y. Compute scores, weights and outputs.",
+    "layernorm": "Normalise each token.",
+    "patches": "Cut the image into patches and flatten each.",
     "transport": "Find the cheapest way to move the first histogram into the second, and its cost.",
 }
 _TITLES = {

@@ -1,0 +1,114 @@
+"""The question of an exercise: its text, and everything else that one needs to know to solve it with what is given."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from glassformer.exercises.exercise import Exercise, LayerNorm, Transport
+from glassformer.exercises.matrix import Matrix
+from glassformer.exercises.numbers import Exact
+from glassformer.exercises.plan import head_size, width_of_tokens
+from glassformer.exercises.printers import text as printed
+
+
+def question(exercise: Exercise, *, limit: bool = False) -> str:
+    """Return the text of the exercise, followed by its conventions: layout, scale, mask, rounding and the like.
+
+    `limit` is for attention in the limit β → ∞, whatever the exercise's own scale.
+    """
+    return " ".join([(exercise.text or "").strip(), *_conventions(exercise, limit)]).strip()
+
+
+def _conventions(exercise: Exercise, limit: bool) -> Iterator[str]:
+    if exercise.transport:
+        yield _transport(exercise.transport)
+    elif exercise.cost:
+        seen = "M" if exercise.cost.window else "all N"
+        yield "QKV are the projections to Q, K and V, O is that of the outputs H: all are D×D."
+        yield f"Each token attends to {seen} tokens."
+    elif exercise.patches and exercise.patches.image:
+        yield "Patches are counted row by row, and each is flattened row by row."
+    if exercise.all_heads or exercise.layernorm or exercise.ffn or exercise.positions != "none":
+        yield f"Tokens are {exercise.layout}."
+        yield from _positions(exercise)
+        yield from _attention(exercise, limit) if exercise.all_heads else ()
+        yield from _layer(exercise)
+        yield "Round to four decimals."
+
+
+def _positions(exercise: Exercise) -> Iterator[str]:
+    if exercise.positions == "none":
+        return
+    before = "the embedded patches" if exercise.patches else "X₀"
+    yield f"X is {before} plus the positions PE."
+    if exercise.positions == "sinusoidal":
+        yield "Token t has sin(t/10000^(2i/d)) as feature 2i of PE and the cosine as feature 2i + 1, counted from 0."
+
+
+def _attention(exercise: Exercise, limit: bool) -> Iterator[str]:
+    if exercise.memory:
+        yield "Queries come from X, keys and values from the memory Y."
+    yield "β is infinite: the largest scores of a query share all of its weight." if limit else _scale(exercise)
+    if exercise.mask == "causal":
+        yield "Mask: the score of a query for a later key is −∞."
+    elif isinstance(exercise.mask, Matrix):
+        yield _mask(exercise.mask.rows if exercise.rows else exercise.mask.T.rows)
+
+
+def _scale(exercise: Exercise) -> str:
+    sizes = {head_size(exercise, head, "Q")[1] for head in exercise.all_heads}
+    widths = {"dk": sizes, "d": {width_of_tokens(exercise) or size for size in sizes}}
+    if all(exercise.beta(dk, d) == 1 for dk in widths["dk"] for d in widths["d"]):
+        return "Do not scale the scores (β = 1)."
+    said = str(exercise.scale)
+    used = [name for name in widths if f"({name})" in said and len(widths[name]) == 1]
+    where = f", where {' and '.join(f'{name} = {min(widths[name])}' for name in used)}" if used else ""
+    return f"Scale the scores by β = {said.replace('sqrt(dk)', '√dk').replace('sqrt(d)', '√d')}{where}.".replace(
+        "dk", "d_k"
+    )
+
+
+def _mask(rows: Sequence[Sequence[Exact]]) -> str:
+    """Describe a mask whose rows belong to queries."""
+    if len(set(rows)) == 1:
+        hidden = [str(key) for key, allowed in enumerate(rows[0], 1) if allowed.is_zero()]
+        if not hidden:
+            return "The mask hides no key."
+        keys = f"keys {', '.join(hidden[:-1])} and {hidden[-1]}" if len(hidden) > 1 else f"key {hidden[0]}"
+        return f"Mask: the scores for {keys} are −∞."
+    written = "; ".join("".join("·" if cell.is_zero() else "1" for cell in row) for row in rows)
+    return f"Mask, one group for each query, 1 for each key that it may attend to: {written}. Other scores are −∞."
+
+
+def _layer(exercise: Exercise) -> Iterator[str]:
+    last = "O" if exercise.all_heads else "X"
+    if exercise.residual and exercise.all_heads:
+        yield f"The residual connection is R = X + {last}."
+        last = "R"
+    if exercise.layernorm:
+        yield _layernorm(exercise.layernorm, last)
+        last = "L" if exercise.layernorm.gamma or exercise.layernorm.beta else "N"
+    if exercise.ffn:
+        one, two = (f" + b{i}" if bias else "" for i, bias in ((1, exercise.ffn.b1), (2, exercise.ffn.b2)))
+        inner, outer = (f"{last}·W1", "G·W2") if exercise.rows else (f"W1·{last}", "W2·G")
+        after = [f"the residual connection R_F = {last} + F"] * exercise.residual
+        after += ["the same LayerNorm"] * bool(exercise.layernorm)
+        yield f"The feed-forward network is G = max(0, {inner}{one}), F = {outer}{two}" + (
+            f", followed by {' and '.join(after)}." if after else "."
+        )
+
+
+def _layernorm(norm: LayerNorm, tokens: str) -> str:
+    root = f"√(σ² + {printed.text(norm.eps.expression)})" if norm.eps else "√σ²"
+    said = f"LayerNorm is N = ({tokens} − μ)/{root}, where σ² is the mean of the squared deviations from μ"
+    return said + (", then L = γ∘N + β." if norm.gamma or norm.beta else "; there is no γ and no β.")
+
+
+def _transport(transport: Transport) -> str:
+    places = transport.positions or tuple(Exact(i) for i in range(1, len(transport.p) + 1))
+    listed = ", ".join(printed.text(place.expression) for place in places)
+    return (
+        f"The bins are at the positions {listed}. F and G are the running sums of p and q, and W_c is the area between "
+        "them. T[i,j] is the mass that moves from bin i of p to bin j of q, in order. m1, m2, … are mass × distance of "
+        "each move, row by row of T, and W is their sum."
+    )
