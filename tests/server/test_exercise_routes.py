@@ -96,12 +96,12 @@ def test_cells_that_cannot_be_read_are_said_to_be_so(server: Server) -> None:
     ("topic", "said"),
     [
         ("attention", ["Tokens are rows.", "scores", "Round to four decimals."]),
-        ("beta", ["β = "]),
+        ("beta", ["√d_k with d_k = 2"]),
         ("mask", ["later key is −∞", "scores"]),
         ("cross", ["keys and values from the memory Y"]),
-        ("layernorm", ["√σ²", "L = γ∘N + β"]),
+        ("layernorm", ["square root of its variance", "multiplies by γ and adds β"]),
         ("patches", ["flattened row by row"]),
-        ("transport", ["positions 1, 2, 3", "running sums of p and q", "T[i,j] is the mass that moves"]),
+        ("transport", ["positions 1, 2, 3", "running sums of p and q", "how much mass moves"]),
     ],
 )
 def test_page_and_sheet_state_all_that_is_needed(server: Server, topic: str, said: list[str]) -> None:

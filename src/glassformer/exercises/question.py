@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 
 from glassformer.exercises.exercise import Exercise, LayerNorm, Transport
@@ -59,13 +60,13 @@ def _scale(exercise: Exercise) -> str:
     sizes = {head_size(exercise, head, "Q")[1] for head in exercise.all_heads}
     widths = {"dk": sizes, "d": {width_of_tokens(exercise) or size for size in sizes}}
     if all(exercise.beta(dk, d) == 1 for dk in widths["dk"] for d in widths["d"]):
-        return "Do not scale the scores (β = 1)."
+        return "Do not scale the scores."
     said = str(exercise.scale)
     used = [name for name in widths if f"({name})" in said and len(widths[name]) == 1]
-    where = f", where {' and '.join(f'{name} = {min(widths[name])}' for name in used)}" if used else ""
-    return f"Scale the scores by β = {said.replace('sqrt(dk)', '√dk').replace('sqrt(d)', '√d')}{where}.".replace(
-        "dk", "d_k"
-    )
+    where = f" with {' and '.join(f'{name} = {min(widths[name])}' for name in used)}" if used else ""
+    root = re.fullmatch(r"1/sqrt\((dk|d)\)", said)
+    scale = f"Divide the scores by √{root[1]}" if root else f"Scale the scores by β = {said}"
+    return f"{scale}{where}.".replace("dk", "d_k")
 
 
 def _mask(rows: Sequence[Sequence[Exact]]) -> str:
@@ -81,27 +82,25 @@ def _mask(rows: Sequence[Sequence[Exact]]) -> str:
 
 
 def _layer(exercise: Exercise) -> Iterator[str]:
-    last = "O" if exercise.all_heads else "X"
-    if exercise.residual and exercise.all_heads:
-        yield f"The residual connection is R = X + {last}."
-        last = "R"
-    if exercise.layernorm:
-        yield _layernorm(exercise.layernorm, last)
-        last = "L" if exercise.layernorm.gamma or exercise.layernorm.beta else "N"
-    if exercise.ffn:
-        one, two = (f" + b{i}" if bias else "" for i, bias in ((1, exercise.ffn.b1), (2, exercise.ffn.b2)))
-        inner, outer = (f"{last}·W1", "G·W2") if exercise.rows else (f"W1·{last}", "W2·G")
-        after = [f"the residual connection R_F = {last} + F"] * exercise.residual
-        after += ["the same LayerNorm"] * bool(exercise.layernorm)
-        yield f"The feed-forward network is G = max(0, {inner}{one}), F = {outer}{two}" + (
-            f", followed by {' and '.join(after)}." if after else "."
-        )
+    norm, ffn = exercise.layernorm, exercise.ffn
+    added = ["X to O"] * bool(exercise.all_heads) + ["the input of the feed-forward network to its output"] * bool(ffn)
+    if exercise.residual and added:
+        yield f"Residual connections add {' and '.join(added)}."
+    if norm:
+        yield _layernorm(norm)
+    if ffn:
+        one, two = ("" if bias is None else f" and b{i}" for i, bias in ((1, ffn.b1), (2, ffn.b2)))
+        after = " LayerNorm follows attention and the feed-forward network." if norm and exercise.all_heads else ""
+        yield f"The feed-forward network applies W1{one}, ReLU, then W2{two}.{after}"
 
 
-def _layernorm(norm: LayerNorm, tokens: str) -> str:
-    root = f"√(σ² + {printed.text(norm.eps.expression)})" if norm.eps else "√σ²"
-    said = f"LayerNorm is N = ({tokens} − μ)/{root}, where σ² is the mean of the squared deviations from μ"
-    return said + (", then L = γ∘N + β." if norm.gamma or norm.beta else "; there is no γ and no β.")
+def _layernorm(norm: LayerNorm) -> str:
+    eps = f", plus ε = {printed.text(norm.eps.expression)}" if norm.eps else ""
+    affine = ", then multiplies by γ and adds β." if norm.gamma or norm.beta else ". There is no γ and no β."
+    return (
+        "LayerNorm subtracts the mean of each token and divides by the square root of its variance, "
+        f"which is the mean of the squared deviations{eps}{affine}"
+    )
 
 
 def _transport(transport: Transport) -> str:
@@ -109,6 +108,6 @@ def _transport(transport: Transport) -> str:
     listed = ", ".join(printed.text(place.expression) for place in places)
     return (
         f"The bins are at the positions {listed}. F and G are the running sums of p and q, and W_c is the area between "
-        "them. T[i,j] is the mass that moves from bin i of p to bin j of q, in order. m1, m2, … are mass × distance of "
-        "each move, row by row of T, and W is their sum."
+        "them. T tells how much mass moves from each bin of p (row) to each bin of q (column), in order. "
+        "The moves are numbered row by row of T, each is mass times distance, and W is their sum."
     )

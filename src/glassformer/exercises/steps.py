@@ -53,7 +53,8 @@ _TITLES = {
     "affine": "Scaled by γ and shifted by β",
     "gap": "Distance between the running sums",
     "monotone": "Transport plan: mass moved in order",
-    "gather": "Cost of the plan: the sum of its moves",
+    "move": "A move: mass times distance",
+    "gather": "Cost of the plan",
     "weigh": "Cost: the area between the running sums",
 }
 
@@ -71,12 +72,8 @@ class Step:
     @property
     def title(self) -> str:
         """A short description of the step; empty where its formula is self-explanatory."""
-        match self.operation.op:
-            case "cumulate":
-                return f"Running sums of {self.operation.operands[0]}"
-            case "move":
-                source, target = (self.operation.params[end] + 1 for end in ("source", "target"))
-                return f"Move from bin {source} to bin {target}: mass times distance"
+        if self.operation.op == "cumulate":
+            return f"Running sums of {self.operation.operands[0]}"
         return _TITLES.get(self.operation.op, "")
 
     def equation(self, digits: int = 4) -> Sides:
