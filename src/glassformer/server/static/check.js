@@ -86,6 +86,8 @@ async function grade() {
   catch (error) { if (isAbort(error)) return; state.problem = /** @type {Problem} */ (error); state.grade = null; }
   state.waiting = false;
   refresh();
+  // on narrow screens the verdict lies over the page: the cell that is being typed stays above it
+  if (document.activeElement?.closest(".answer")) document.activeElement.scrollIntoView({ block: "nearest" });
 }
 
 /** @param {string} at */
@@ -163,7 +165,7 @@ function show(mistake) {
 function verdicts() {
   const grade = state.grade, graded = grade?.score !== null;
   const [first, ...rest] = grade ? grade.summary.slice(graded ? 1 : 0).filter((text) => state.mode === "text" || !/ not found: |^Of the /.test(text)) : [];
-  return html`<aside class="verdict ${state.waiting ? "stale" : ""}" aria-label="Grade" aria-live="polite">
+  return html`<aside class="verdict ${state.waiting ? "stale" : ""} ${grade || state.problem ? "graded" : ""}" aria-label="Grade" aria-live="polite">
     ${state.problem ? html`<p class="problem" role="alert">${state.problem.message}</p>` : nothing}
     ${grade ? html`${graded ? html`<p class="score"><b>${Math.round(100 * grade.score)} %</b> of the whole exercise</p>` : nothing}
       ${first ? html`<p>${first}</p>` : nothing}
