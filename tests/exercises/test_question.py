@@ -16,11 +16,12 @@ X = [[1, 0, 0, 1], [0, 1, 1, 0]]
 @pytest.mark.parametrize(
     ("data", "said"),
     [
-        (QKV, "Divide the scores by √d_k with d_k = 2."),
+        (QKV, "Scale the scores by β: divide them by √d_k with d_k = 2."),
         (QKV | {"scale": "none"}, "Do not scale the scores."),
         (QKV | {"scale": 1}, "Do not scale the scores."),
         (QKV | {"scale": "2/3"}, "Scale the scores by β = 2/3."),
-        (QKV | {"scale": "1/sqrt(d)"}, "Divide the scores by √d with d = 2."),
+        (QKV | {"scale": "1/sqrt(d)"}, "Scale the scores by β: divide them by √d with d = 2."),
+        (QKV | {"scale": "1/d_k"}, "β = 1/d_k with d_k = 2."),
         (QKV | {"mask": [[1, 0]]}, "the scores for key 2 are −∞"),
         (QKV | {"Q": [[1, 0], [1, 1]], "mask": [[1, 0], [1, 1]]}, "that it may attend to: 1·; 11."),
         ({"layout": "columns", "X": [[1, 0], [0, 1]], "layernorm": True}, "Tokens are columns."),

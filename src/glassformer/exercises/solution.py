@@ -9,7 +9,6 @@
 from __future__ import annotations
 
 import json
-import textwrap
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -148,7 +147,7 @@ def _text(solution: Solution, steps: list[Step], digits: int, whole: bool, width
     title = solution.exercise.title
     lines = [title, "=" * len(title), ""] if whole else []
     if whole:
-        lines += [*textwrap.wrap(question(solution.exercise), width), ""]
+        lines += [question(solution.exercise), ""]
         for sides in given(solution):
             lines += [text.equation(sides, width), ""]
     for step in steps:
