@@ -96,7 +96,7 @@ def test_cells_that_cannot_be_read_are_said_to_be_so(server: Server) -> None:
     ("topic", "said"),
     [
         ("attention", ["Tokens are rows.", "scores", "Round to four decimals."]),
-        ("beta", ["√d_k with d_k = 2"]),
+        ("beta", ["Scale the scores by β"]),
         ("mask", ["later key is −∞", "scores"]),
         ("cross", ["keys and values from the memory Y"]),
         ("layernorm", ["square root of its variance", "multiplies by γ and adds β"]),
