@@ -52,7 +52,7 @@ def test_masks_lie_as_the_scores_do() -> None:
         ("[1, 2]\n", InputError, "not an exercise"),
         ("title: nothing\n", InputError, "neither X nor"),
         ("X: [[1, 2], [3]]\n" + HEAD, ShapeError, "X: row 2"),
-        ("X: [[1, nan], [3, 4]]\n" + HEAD, InputError, "X: 'nan' is not a number"),
+        ("X: [[1, nan], [3, 4]]\n" + HEAD, InputError, "X: 'nan' is not a number: write a number such as 0.5, 1/2"),
         ("X: [[1, 1/0], [3, 4]]\n" + HEAD, InputError, "divided by 0"),
         ("X: [[1, 9**9**9], [3, 4]]\n" + HEAD, InputError, "exponent"),
         ("X: []\n" + HEAD, ShapeError, "X: "),

@@ -60,7 +60,7 @@ def test_a_tie_beyond_closed_forms_goes_away_from_zero() -> None:
 
 def test_floats_overflow_to_infinity() -> None:
     assert float(Exact(1000).exp()) == math.inf
-    assert float(-Exact(10) ** 400) == -math.inf
+    assert float(-(Exact(10) ** 400)) == -math.inf
     assert float(Exact(-2000).exp()) == 0.0
     assert float(Exact(10**9).exp()) == math.inf
     assert float(-Exact(-(10**9)).exp()) == 0.0

@@ -11,7 +11,9 @@ from typing import Any
 import pytest
 
 from glassformer.exercises import library
-from glassformer.exercises.solution import solve
+from glassformer.exercises.exercise import from_data
+from glassformer.exercises.practice.sheet import sheet
+from glassformer.exercises.solution import render, solve
 from server.conftest import Server
 
 
@@ -74,6 +76,41 @@ def test_working_is_graded_with_its_mistake(server: Server) -> None:
     assert verdicts["Q.4.1"] == "right"
     typed = server.post("api/check/grade", exercise=exercise, answers={"Q": [["1", "2"], ["", "0"]]})
     assert {cell["address"]: cell["verdict"] for cell in typed["cells"]}["Q.2.2"] == "right"
+
+
+def test_cells_that_cannot_be_read_are_said_to_be_so(server: Server) -> None:
+    exercise = server.ask("GET", "api/exercises/one-query")[1]
+    grade = server.post(
+        "api/check/grade", exercise=exercise, answers={"S": [["1", "-infinity"]], "H": [["0.2689", "x"]]}
+    )
+    verdicts = {cell["address"]: cell["verdict"] for cell in grade["cells"] if cell["given"] is not None}
+    assert verdicts == {"S.1.1": "right", "S.1.2": "unread", "H.1.1": "right", "H.1.2": "unread"}
+    assert grade["mistakes"][0]["cells"] == ["S.1.2", "H.1.2"]
+    assert "“-infinity”" in grade["mistakes"][0]["text"]
+    assert "-inf." in grade["mistakes"][0]["text"]
+    alone = server.post("api/check/grade", exercise=exercise, answers={"S": [["foo", ""]]})
+    assert [cell["verdict"] for cell in alone["cells"]] == ["unread"]
+
+
+@pytest.mark.parametrize(
+    ("topic", "said"),
+    [
+        ("attention", ["Tokens are rows.", "scores", "Round to four decimals."]),
+        ("beta", ["Scale the scores by β"]),
+        ("mask", ["later key is −∞", "scores"]),
+        ("cross", ["keys and values from the memory Y"]),
+        ("layernorm", ["square root of its variance", "multiplies by γ and adds β"]),
+        ("patches", ["flattened row by row"]),
+        ("transport", ["positions 1, 2, 3", "running sums of p and q", "how much mass moves"]),
+    ],
+)
+def test_page_and_sheet_state_all_that_is_needed(server: Server, topic: str, said: list[str]) -> None:
+    exercise = server.post("api/practice", topic=topic, seed=3)
+    asked = server.post("api/check/sheet", exercise=exercise)["text"]
+    assert [words for words in said if words not in asked] == []
+    assert server.post("api/paper", exercise=exercise)["text"] == asked
+    assert asked in sheet(from_data(exercise), "markdown")
+    assert asked in render(solve(from_data(exercise)), "markdown")
 
 
 def test_a_document_is_graded(server: Server) -> None:

@@ -124,7 +124,7 @@ class _Evaluator:
             return found
         if callable(self.names):
             raise Unevaluated(f"{_shown(name)} is not a number", "write a number")
-        known = " or ".join(["a number", "e", *(self.names or {})])
+        known = " or ".join(["a number such as 0.5, 1/2, sqrt(3) or e", *(self.names or {})])
         raise Unevaluated(f"{shorten(name.name, 20)!r} is not a number", f"write {known}")
 
     def folded(self, operation: Callable[[Value, Value], Value], parts: tuple[Expression, ...]) -> Value:

@@ -242,7 +242,7 @@ def _tokens(work: Builder) -> None:
     if isinstance(exercise.positions, Matrix):
         work.give("PE", exercise.positions)
     elif placed:
-        width = _width_of_tokens(exercise)
+        width = width_of_tokens(exercise)
         work.do("PE", "sinusoidal", tokens=_count_of_tokens(exercise), width=width, axis=work.axis)
     if placed:
         work.do("X", "add", symbol, "PE")
@@ -300,8 +300,8 @@ def _scores(work: Builder, i: str) -> None:
     """Add QKt, Su and S: multiplied, scaled, masked; the last of them is S."""
     exercise = work.exercise
     head = exercise.all_heads[int(i or 1) - 1]
-    (queries, dk), (keys, _) = _size(exercise, head, "Q"), _size(exercise, head, "K")
-    d = _width_of_tokens(exercise) or dk
+    (queries, dk), (keys, _) = head_size(exercise, head, "Q"), head_size(exercise, head, "K")
+    d = width_of_tokens(exercise) or dk
     beta, allowed = exercise.beta(dk, d), exercise.allowed(queries, keys)
     scaled = exercise.scale != "none" and beta != 1
     pair = (f"Q{i}", f"K{i}^T") if exercise.rows else (f"K{i}^T", f"Q{i}")
@@ -313,7 +313,7 @@ def _scores(work: Builder, i: str) -> None:
         work.do(f"S{i}", "mask", product, allowed=allowed)
 
 
-def _size(exercise: Exercise, head: Head, name: str) -> tuple[int, int]:
+def head_size(exercise: Exercise, head: Head, name: str) -> tuple[int, int]:
     """Return (tokens, width) of Q or K of a head."""
     direct, W = getattr(head, name), getattr(head, f"W{name}")
     if direct:
@@ -330,7 +330,7 @@ def _count_of_tokens(exercise: Exercise) -> int:
     return (height // patches.size) * (width // patches.size) if patches else 0
 
 
-def _width_of_tokens(exercise: Exercise) -> int | None:
+def width_of_tokens(exercise: Exercise) -> int | None:
     """Return the model's width d."""
     if exercise.X:
         return exercise.tokens(exercise.X)[1]

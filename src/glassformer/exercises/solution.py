@@ -25,6 +25,7 @@ from glassformer.exercises.exercise import Exercise, load
 from glassformer.exercises.matrix import Matrix
 from glassformer.exercises.plan import Plan, evaluate, plan
 from glassformer.exercises.printers import latex, mathml, text
+from glassformer.exercises.question import question
 from glassformer.exercises.steps import Sides, Step, decimals, exact_array, name
 
 FORMATS = ("text", "markdown", "latex", "html", "json")
@@ -143,10 +144,10 @@ def given(solution: Solution) -> Iterator[Sides]:
 
 
 def _text(solution: Solution, steps: list[Step], digits: int, whole: bool, width: int) -> str:
-    title, question = solution.exercise.title, (solution.exercise.text or "").strip()
+    title = solution.exercise.title
     lines = [title, "=" * len(title), ""] if whole else []
     if whole:
-        lines += [question, ""] if question else []
+        lines += [question(solution.exercise), ""]
         for sides in given(solution):
             lines += [text.equation(sides, width), ""]
     for step in steps:
@@ -158,10 +159,9 @@ def _text(solution: Solution, steps: list[Step], digits: int, whole: bool, width
 
 
 def _markdown(solution: Solution, steps: list[Step], digits: int, whole: bool) -> str:
-    question = (solution.exercise.text or "").strip()
     lines: list[str] = []
     if whole:
-        lines += [f"# {solution.exercise.title}", "", *([question, ""] if question else []), "## Given", ""]
+        lines += [f"# {solution.exercise.title}", "", question(solution.exercise), "", "## Given", ""]
         for sides in given(solution):
             lines += [f"$${latex.equation(sides)}$$", ""]
         lines += ["## Solution", ""]
@@ -174,10 +174,9 @@ def _markdown(solution: Solution, steps: list[Step], digits: int, whole: bool) -
 
 
 def _latex(solution: Solution, steps: list[Step], digits: int, whole: bool) -> str:
-    question = (solution.exercise.text or "").strip()
     body: list[str] = []
     if whole:
-        body += [latex.escape(question), ""] if question else []
+        body += [latex.escape(question(solution.exercise)), ""]
         body += [r"\section*{Given}", *map(latex.align, given(solution)), r"\section*{Solution}"]
     for step in steps:
         body.append(rf"\paragraph{{{latex.escape(step.title)}}}" if step.title else "")
@@ -192,7 +191,7 @@ def _view(solution: Solution, steps: list[Step], digits: int, whole: bool) -> di
     return {
         "title": solution.exercise.title,
         "whole": whole,
-        "text": (solution.exercise.text or "").strip(),
+        "text": question(solution.exercise),
         "given": [Markup(mathml.equation(sides)) for sides in given(solution)],
         "steps": [
             {

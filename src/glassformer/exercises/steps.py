@@ -50,11 +50,12 @@ _TITLES = {
     "relu": "ReLU",
     "sinusoidal": "Positions",
     "cut": "Patches",
-    "cumulate": "Running sums",
+    "affine": "Scaled by γ and shifted by β",
+    "gap": "Distance between the running sums",
     "monotone": "Transport plan: mass moved in order",
-    "move": "A move",
+    "move": "A move: mass times distance",
     "gather": "Cost of the plan",
-    "weigh": "The area between the running sums",
+    "weigh": "Cost: the area between the running sums",
 }
 
 
@@ -71,6 +72,8 @@ class Step:
     @property
     def title(self) -> str:
         """A short description of the step; empty where its formula is self-explanatory."""
+        if self.operation.op == "cumulate":
+            return f"Running sums of {self.operation.operands[0]}"
         return _TITLES.get(self.operation.op, "")
 
     def equation(self, digits: int = 4) -> Sides:

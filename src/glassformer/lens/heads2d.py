@@ -41,7 +41,8 @@ class GridScores(HeadScores):
         self.grid, self.prefix, self.patch = grid, prefix, patch
         span = range(-reach, reach + 1)
         self.places = [(dy, dx) for dy in span for dx in span]
-        near = {w: [o for o in self.places if max(map(abs, o)) <= w // 2] for w in sorted(widths)}
+        inside = [w for w in sorted(widths) if w <= max(grid)]
+        near = {w: [o for o in self.places if max(map(abs, o)) <= w // 2] for w in inside}
         self.windows = {f"local {w}×{w}": window for w, window in near.items()}
 
     columns: Sequence[str] = ("self", "CLS", "registers", "row", "column", "global", "distance")

@@ -21,12 +21,13 @@ from glassformer.exercises import library
 from glassformer.exercises.arithmetic import EXACT, FLOATS, Arithmetic
 from glassformer.exercises.description import say
 from glassformer.exercises.exercise import Exercise, from_data
-from glassformer.exercises.expression import Expression, substitute
+from glassformer.exercises.expression import Expression, shorten, substitute
 from glassformer.exercises.matrix import Matrix
 from glassformer.exercises.numbers import MASKED, READABLE, Exact, Masked
 from glassformer.exercises.plan import Operation, Plan, evaluate, plan
 from glassformer.exercises.printers import text as printed
 from glassformer.exercises.printers.mathml import mathml
+from glassformer.exercises.question import question
 from glassformer.exercises.safe_yaml import load_yaml
 from glassformer.exercises.solution import Solution, render, solve
 from glassformer.exercises.steps import Step, formula, name
@@ -95,7 +96,7 @@ def view(data: dict[str, Any], exact: bool = True, explain: Sequence[str] | None
         explain = work.plan.symbols if work.count_operands() <= MOST_OPERANDS else ()
     return {
         "title": work.exercise.title,
-        "text": work.exercise.text,
+        "text": question(work.exercise, limit=work.limit),
         "kind": work.exercise.kind,
         "layout": work.exercise.layout,
         "exact": exact,
@@ -697,7 +698,7 @@ def sheet(data: dict[str, Any]) -> dict[str, Any]:
     shown = ("symbol", "name", "spoken", "rows", "columns", "title", "formula", "words")
     return {
         "title": exercise.title,
-        "text": exercise.text,
+        "text": question(exercise),
         "given": [work.matrix(symbol) for symbol in work.plan.given],
         "steps": [{key: step[key] for key in shown} for step in steps],
     }
@@ -745,13 +746,17 @@ def grade(
     from glassformer.exercises.grade.view import view as shown
     from glassformer.exercises.reader import read
 
+    unread: list[dict[str, Any]] = []
     if file is not None:
         reading = read(_decoded(file), name)
     else:
-        written = text if text is not None else _written(answers or {})
-        if not written.strip():
+        if text is None:
+            text, unread = _written(answers or {})
+        if not text.strip() and not unread:
             raise InputError("there are no answers", "fill in a number, or paste your working")
-        reading = read(written, "your working")
+        if not text.strip():
+            return {"score": None, "summary": [], "cells": unread, "mistakes": [_unreadable(unread)], "details": {}}
+        reading = read(text, "your working")
     result = graded(from_data(data), reading)
     if answers is not None:  # grids have no lines
         result = replace(result, cells=tuple(replace(cell, line=None) for cell in result.cells))
@@ -760,15 +765,18 @@ def grade(
         {"address": f"{cell.symbol}.{cell.row}.{cell.column}", "given": cell.given, "verdict": cell.verdict}
         for cell in result.cells
     ]
+    places_unread = {cell["address"] for cell in unread}
+    cells = [cell for cell in cells if cell["address"] not in places_unread] + unread
     misshaped = {cell.symbol for cell in result.cells if cell.verdict == "wrong" and cell.given is None}
     places: list[list[str]] = [[]] * len(misshaped)
     places += [[_address(place) for place in sorted(each.cells)] for each in result.mistakes]
     places += [[]] * (len(said.mistakes) - len(places))
+    mistakes = [{"text": text, "cells": where} for text, where in zip(said.mistakes, places, strict=True)]
     return {
         "score": result.score,
         "summary": list(said.summary),
         "cells": cells,
-        "mistakes": [{"text": text, "cells": where} for text, where in zip(said.mistakes, places, strict=True)],
+        "mistakes": [*([_unreadable(unread)] if unread else []), *mistakes],
         "details": {title: list(items) for title, items in said.details if answers is None},
     }
 
@@ -780,13 +788,21 @@ def _decoded(file: str) -> bytes:
         raise InputError("the file is not in base64", "send its bytes in base64") from None
 
 
-def _written(answers: Mapping[str, Sequence[Sequence[str]]]) -> str:
-    """Convert grids to a document. If some cells of a grid are empty, the others are written with their index."""
+def _written(answers: Mapping[str, Sequence[Sequence[str]]]) -> tuple[str, list[dict[str, Any]]]:
+    """Convert grids to a document, and list the cells that are not numbers, which it leaves out.
+
+    If some cells of a grid are empty or left out, the others are written with their index."""
     lines = []
+    unread = []
     for symbol, rows in answers.items():
         if not re.fullmatch(r"[A-Za-z]+\d*", symbol):
             raise InputError(f"{symbol!r} is not a symbol of this exercise", "use one that it has")
         filled = [[cell.strip() for cell in row] for row in rows]
+        for i, row in enumerate(filled):
+            for j, cell in enumerate(row):
+                if cell and not _is_number(cell):
+                    unread.append({"address": _address((symbol, i, j)), "given": cell, "verdict": "unread"})
+                    row[j] = ""
         if rows and all(cell for row in filled for cell in row):
             body = ", ".join("[" + ", ".join(row) + "]" for row in filled)
             lines.append(f"{symbol} = [{body}]")
@@ -797,7 +813,27 @@ def _written(answers: Mapping[str, Sequence[Sequence[str]]]) -> str:
                 for j, cell in enumerate(row, 1)
                 if cell
             ]
-    return "\n".join(lines)
+    return "\n".join(lines), unread
+
+
+@lru_cache(maxsize=4096)
+def _is_number(cell: str) -> bool:
+    """Return whether the text of a cell, read alone, is one number."""
+    from glassformer.exercises.grade.cells import answer_of
+    from glassformer.exercises.reader import read
+
+    try:
+        reading = read(f"X[1,1] = {cell}")
+    except InputError:
+        return False
+    return not reading.unread and len(reading.statements) == 1 and answer_of(reading.statements[0], 1) is not None
+
+
+def _unreadable(cells: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    quoted = ", ".join(dict.fromkeys(f"“{shorten(cell['given'], 20)}”" for cell in cells[:3]))
+    more = f" and {len(cells) - 3} more" if len(cells) > 3 else ""
+    text = f"Cannot be read: {quoted}{more}. Write a number such as 0.61, 1/2, sqrt(3), e^2 or -inf."
+    return {"text": text, "cells": [cell["address"] for cell in cells]}
 
 
 def practice(topic: str, level: str, tokens: int, width: int, heads: int, seed: int) -> dict[str, Any]:

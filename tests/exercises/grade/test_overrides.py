@@ -132,7 +132,9 @@ def test_a_later_line_replaces_an_earlier_one() -> None:
 
 def test_files_of_spreadsheets(tmp_path: Path) -> None:
     path = tmp_path / "overrides.csv"
-    path.write_bytes('\ufeffSubmission;Step;Points;Comment\r\nada.md;;7,5;"two\r\nlines"\r\n;;;\r\nben.md;A[1,2];1;\r\n'.encode())
+    path.write_bytes(
+        '\ufeffSubmission;Step;Points;Comment\r\nada.md;;7,5;"two\r\nlines"\r\n;;;\r\nben.md;A[1,2];1;\r\n'.encode()
+    )
     assert read_overrides(path) == (
         Override(3, "ada.md", "total", 7.5, "two lines"),
         Override(5, "ben.md", "A[1,2]", 1.0, ""),

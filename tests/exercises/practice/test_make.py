@@ -60,3 +60,11 @@ def test_mistakes(options: dict[str, object], says: str) -> None:
 def test_more_sheets_than_there_are() -> None:
     with pytest.raises(InputError, match="there are only 10 different sheets"):
         sheets(ExerciseSpec(tokens=1, width=1, level="easy"), 1, 40)
+
+
+@pytest.mark.parametrize("topic", ["attention", "beta", "cross"])
+@pytest.mark.parametrize("seed", range(8))
+def test_no_token_is_repeated(topic: str, seed: int) -> None:
+    exercise = make(ExerciseSpec(topic=topic, level="easy"), seed)  # type: ignore[arg-type]
+    for tokens in filter(None, (exercise.X, exercise.memory)):
+        assert len(set(tokens.rows)) == len(tokens.rows)

@@ -137,7 +137,7 @@ def test_typst() -> None:
     text = (
         "#set page(margin: 2cm)\n= Work\n$ Q = mat(1, 2; 3, 4) $\n"
         "$ k_(1) = vec(3, 4) $ and $alpha_(1,2) approx 0.5344$\n"
-        "$ S = frac(1, sqrt(2)) dot mat(delim: \"[\", 2, 4) $\n"
+        '$ S = frac(1, sqrt(2)) dot mat(delim: "[", 2, 4) $\n'
     )
     found = said(read(text, "work.typ"))
     assert found["Q"] == "[1, 2; 3, 4]"

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import cache
+from itertools import product
 from math import isqrt
 from random import Random
 from typing import Any, Literal, get_args
@@ -79,11 +81,11 @@ def sheets(spec: ExerciseSpec, seed: int, count: int) -> list[Exercise]:
 _SAYS = {
     "attention": "Compute queries, keys and values, the scores, the weights and the outputs.",
     "beta": "Compute scores, weights and outputs. How would they change if β grew?",
-    "mask": "Each token may look at itself and those before it. Compute scores, weights and outputs.",
+    "mask": "Each token may attend to itself and to those before it. Compute scores, weights and outputs.",
     "heads": "Compute each head, put their outputs side by side, and multiply by the output projection.",
-    "cross": "The tokens X look at the memory. Compute scores, weights and outputs.",
-    "layernorm": "Normalise each token to mean 0 and variance 1, then scale and shift it.",
-    "patches": "Cut the image into patches and flatten each row by row.",
+    "cross": "The tokens X attend to the tokens Y. Compute scores, weights and outputs.",
+    "layernorm": "Normalise each token.",
+    "patches": "Cut the image into patches and flatten each.",
     "transport": "Find the cheapest way to move the first histogram into the second, and its cost.",
 }
 _TITLES = {
@@ -114,12 +116,12 @@ def _draft(spec: ExerciseSpec, random: Random) -> dict[str, Any]:
     d = dk = spec.width
     if heads > 1 and d > 3:  # heads narrower than 2 would have no meaningful dot product
         dk = max(2, d // heads)
-    data["X"] = _matrix(random, spec.tokens, d, entries)
+    data["X"] = _different(random, spec.tokens, d, entries)
     data["heads"] = [{name: _matrix(random, d, dk, entries) for name in ("WQ", "WK", "WV")} for _ in range(heads)]
     if heads > 1:
         data["WO"] = _matrix(random, heads * dk, d, entries)
     if spec.topic == "cross":
-        data["memory"] = _matrix(random, spec.tokens + random.choice((0, 1)), d, entries)
+        data["memory"] = _different(random, spec.tokens + random.choice((0, 1)), d, entries)
     if spec.topic == "mask":
         data["mask"] = "causal"
     data["scale"] = _scale(spec, random, dk)
@@ -172,6 +174,20 @@ def _transport(spec: ExerciseSpec, random: Random) -> dict[str, Any]:
 
 def _matrix(random: Random, rows: int, columns: int, entries: range | tuple[int, ...]) -> list[list[int]]:
     return [[random.choice(entries) for _ in range(columns)] for _ in range(rows)]
+
+
+def _different(random: Random, count: int, width: int, entries: tuple[int, ...]) -> list[list[int]]:
+    """Return tokens that are not 0 and all different, if there are enough of that width."""
+    starts = _starts(entries, min(width, 4))
+    if len(starts) < count:
+        return _matrix(random, count, width, entries)
+    rest = range(width - len(starts[0]))
+    return [[*start, *(random.choice(entries) for _ in rest)] for start in random.sample(starts, count)]
+
+
+@cache
+def _starts(entries: tuple[int, ...], width: int) -> list[tuple[int, ...]]:
+    return [token for token in product(entries, repeat=width) if any(token)]
 
 
 # -- which of them are nice ------------------------------------------------------------------------------------------

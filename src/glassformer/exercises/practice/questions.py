@@ -13,8 +13,9 @@ from dataclasses import dataclass
 from glassformer.errors import InputError
 from glassformer.exercises.exercise import Exercise
 from glassformer.exercises.numbers import Exact, Masked
-from glassformer.exercises.practice.sheet import asked, introduction
+from glassformer.exercises.practice.sheet import asked
 from glassformer.exercises.printers import latex
+from glassformer.exercises.question import question
 from glassformer.exercises.solution import given, solve
 from glassformer.exercises.steps import name
 
@@ -61,7 +62,7 @@ def questions(exercise: Exercise, tolerance: float = TOLERANCE) -> Questions:
     )
     return Questions(
         _CONTROL.sub("", " ".join(exercise.title.split())),
-        _CONTROL.sub("", " ".join(introduction(exercise).split())),
+        _CONTROL.sub("", " ".join(question(exercise).split())),
         tuple(latex.equation(sides) for sides in given(solution)),
         steps,
         tuple(latex.equation(step.equation()) for step in solution.steps),

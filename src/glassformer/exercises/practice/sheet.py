@@ -15,6 +15,7 @@ from glassformer.exercises.matrix import Matrix
 from glassformer.exercises.numbers import Exact
 from glassformer.exercises.printers import latex, mathml
 from glassformer.exercises.printers import text as plain
+from glassformer.exercises.question import question
 from glassformer.exercises.solution import Solution, given, render, solve
 from glassformer.exercises.steps import name
 
@@ -33,7 +34,7 @@ def sheet(exercise: Exercise, form: str, width: int = 100) -> str:
     solution = solve(exercise)
     equations = list(given(solution))
     wanted = asked(solution)
-    text = introduction(exercise)
+    text = question(exercise)
     match form:
         case "markdown":
             formulas = [f"$${latex.equation(sides)}$$" for sides in equations]
@@ -61,7 +62,7 @@ def asked(solution: Solution) -> list[tuple[str, str]]:
     """Return the symbols to find, each with a short description; exponentials and sums are left to the learner."""
     skipped = {"E", "Z"}
     found = [
-        (step.symbol, step.title.lower())
+        (step.symbol, step.title[:1].lower() + step.title[1:])
         for step in solution.steps
         if step.symbol.rstrip("0123456789") not in skipped and not _repeats(step.operation.op)
     ]
@@ -70,24 +71,6 @@ def asked(solution: Solution) -> list[tuple[str, str]]:
 
 def _repeats(op: str) -> bool:
     return op == "copy"
-
-
-def introduction(exercise: Exercise) -> str:
-    """Return the question in words, and the conventions: layout, scale and rounding."""
-    return f"{(exercise.text or '').strip()} {_conventions(exercise)}".strip()
-
-
-def _conventions(exercise: Exercise) -> str:
-    if not exercise.all_heads:
-        return ""
-    where = "rows" if exercise.rows else "columns"
-    scale = "Do not scale the scores." if exercise.scale == "none" else f"Scale the scores by β = {_scale(exercise)}."
-    return f"Tokens are {where}. {scale} Round to four digits."
-
-
-def _scale(exercise: Exercise) -> str:
-    """Return the scale as written on paper: 1/√d_k."""
-    return str(exercise.scale).replace("sqrt(dk)", "√d_k").replace("sqrt(d)", "√d")
 
 
 def dump(exercise: Exercise) -> str:

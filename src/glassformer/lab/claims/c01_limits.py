@@ -72,7 +72,7 @@ CLAIM = Experiment(
     name="hard and soft limits",
     statement="As β → ∞ each query's weights become one-hot (hard attention) and its output one value vector; as β → "
     "0 every weight becomes 1/m (soft attention) and the output the mean.",
-    formula="A = softargmax_β(S), lim_{β→∞} A_{ij} = [i = argmax_l S_{lj}], lim_{β→0} A_{ij} = frac{1}{m}",
+    formula="A = softargmax_β(S), lim_{β→∞} A_{ij} = [j = argmax_l S_{il}], lim_{β→0} A_{ij} = frac{1}{m}",
     measured="How far A and H are from both limits as β goes from 10⁻⁴ to 10⁶, and A again with every key duplicated.",
     rule=f"fails if at the ends A or H is more than {SMALL} from the hard limit without ties or from the soft limit "
     "with or without ties; holds when nothing ties if A does not become one-hot at ties; else holds.",

@@ -71,7 +71,7 @@ CLAIM = Experiment(
     number=4,
     name="noise on one key",
     statement="Noise on one key k_i changes every output h_j; of A it changes row i, and no other.",
-    formula="k_i → k_i + ε, ΔA_{lj} = 0 for l ≠ i",
+    formula="k_i → k_i + ε, ΔA_{jl} = 0 for l ≠ i",
     measured="The change of every output and of every row of A (tokens as columns) when one key moves.",
     rule="fails if some output stays, or if a row of A other than i changes (by more than 10⁻¹²); else holds.",
     falsified_by="An output that does not change, or no change in any other row of A: for example weights normalised "

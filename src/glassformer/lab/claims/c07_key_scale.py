@@ -62,7 +62,7 @@ CLAIM = Experiment(
     number=7,
     name="scaling one key",
     statement="Scaling one key by α > 1 raises its weight for every query and pulls every output towards v_i.",
-    formula="k_i → α k_i, α > 1 ⇒ A_{ij} rises for every j",
+    formula="k_i → α k_i, α > 1 ⇒ A_{ji} rises for every j",
     measured="For many random queries the change of the weight of the scaled key, and how much nearer to v_i the "
     "output comes, beside the score q_j·k_i.",
     rule="holds if weight and nearness rise for every query; holds when the score is above 0 if they do for all of "

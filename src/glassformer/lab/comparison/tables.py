@@ -321,7 +321,7 @@ def _made(results: Results) -> str:
     data = results.data
     loads = sorted(unit["load"] for unit in results.units)
     return (
-        f"Measured by `{data['command']}`: {len(results.plan.seeds)} seeds, {len(results.units)} units, "
+        f"Measured by `{data['command']}`: {len(results.plan.seeds)} seeds, {len(results.units)} measurements, "
         f"{data['cpu'] / 60:.0f} minutes of processor time, median load {loads[len(loads) // 2]:.1f}, on "
         f"{data['card']['cores']} cores of {data['card']['processor']}.{_missing(results)}"
     )

@@ -86,12 +86,14 @@ async function grade() {
   catch (error) { if (isAbort(error)) return; state.problem = /** @type {Problem} */ (error); state.grade = null; }
   state.waiting = false;
   refresh();
+  // on narrow screens the verdict lies over the page: the cell that is being typed stays above it
+  if (document.activeElement?.closest(".answer")) document.activeElement.scrollIntoView({ block: "nearest" });
 }
 
 /** @param {string} at */
 const verdictAt = (at) => state.grade?.cells.find((cell) => cell.address === at && cell.given !== null);
-const GLYPHS = { right: "✓", follows: "→", rounded: "~", wrong: "✗", missing: "?" };
-const MEANS = { right: "right", follows: "right, given your earlier numbers", rounded: "off in the last digit", wrong: "wrong", missing: "not found" };
+const GLYPHS = { right: "✓", follows: "→", rounded: "~", wrong: "✗", missing: "?", unread: "?" };
+const MEANS = { right: "right", follows: "right, given your earlier numbers", rounded: "off in the last digit", wrong: "wrong", missing: "not found", unread: "cannot be read" };
 
 /** @param {any} step */
 async function hint(step) {
@@ -99,7 +101,7 @@ async function hint(step) {
   const level = Math.min(3, (before?.level ?? 0) + 1);
   const open = range(step.rows * step.columns).map((n) => [Math.floor(n / step.columns), n % step.columns]).filter(([i, j]) => {
     const verdict = verdictAt(`${step.symbol}.${i + 1}.${j + 1}`)?.verdict;
-    return (state.mode === "grids" ? !state.answers[step.symbol][i][j].trim() : !verdict) || ["wrong", "rounded"].includes(verdict);
+    return (state.mode === "grids" ? !state.answers[step.symbol][i][j].trim() : !verdict) || ["wrong", "rounded", "unread"].includes(verdict);
   });
   // help with the first cell that is empty or wrong; once its value is told, with the next one
   const told = before?.level >= 3, after = open.find(([i, j]) => told && (i > before.row || (i === before.row && j > before.column)));
@@ -163,14 +165,14 @@ function show(mistake) {
 function verdicts() {
   const grade = state.grade, graded = grade?.score !== null;
   const [first, ...rest] = grade ? grade.summary.slice(graded ? 1 : 0).filter((text) => state.mode === "text" || !/ not found: |^Of the /.test(text)) : [];
-  return html`<aside class="verdict ${state.waiting ? "stale" : ""}" aria-label="Grade" aria-live="polite">
+  return html`<aside class="verdict ${state.waiting ? "stale" : ""} ${grade || state.problem ? "graded" : ""}" aria-label="Grade" aria-live="polite">
     ${state.problem ? html`<p class="problem" role="alert">${state.problem.message}</p>` : nothing}
     ${grade ? html`${graded ? html`<p class="score"><b>${Math.round(100 * grade.score)} %</b> of the whole exercise</p>` : nothing}
       ${first ? html`<p>${first}</p>` : nothing}
       ${grade.mistakes.length ? html`<h2>What went wrong</h2><ul class="mistakes">${grade.mistakes.map((mistake) => html`<li>${mistake.text} ${mistake.cells.length && state.mode === "grids" ? html`<button @click=${() => show(mistake)}>Show me</button>` : nothing}</li>`)}</ul>` : nothing}
       ${rest.map((text) => html`<p class="quiet">${text}</p>`)}
       ${Object.entries(grade.details).map(([title, items]) => html`<details><summary>${title}</summary><ul>${items.map((item) => html`<li>${item}</li>`)}</ul></details>`)}` : nothing}
-    <p class="quiet key"><span class="right">✓ right</span> <span class="follows">→ follows from your earlier numbers</span> <span class="wrong">~ last digit</span> <span class="wrong">✗ wrong</span></p>
+    <p class="quiet key"><span class="right">✓ right</span> <span class="follows">→ follows from your earlier numbers</span> <span class="wrong">~ last digit</span> <span class="wrong">✗ wrong</span> <span class="wrong">? cannot be read</span></p>
   </aside>`;
 }
 
@@ -230,7 +232,7 @@ function worksheet(sheet) {
   return html`<h1>${sheet.title}</h1>${sheet.text ? html`<p class="text quiet">${sheet.text}</p>` : nothing}
     <section aria-label="Given"><h2>Given</h2><div class="given">${sheet.given.map((matrix) => html`<div class="step"><span class="name" .innerHTML=${matrix.name}></span><span class="eq">=</span>
       <div class="matrix" .style=${`--n: ${matrix.columns}`} role="img" aria-label=${`${matrix.spoken}: ${matrix.text.map((row) => row.join(" ")).join("; ")}`}>${matrix.text.map((row) => html`<div class="row">${row.map((cell) => html`<span class="num">${cell.replace("-", "−")}</span>`)}</div>`)}</div></div>`)}</div></section>
-    <div class="work"><section aria-label="Your working">${state.mode === "grids" ? html`<h2>Find</h2><p class="quiet">Fill in any cell: it is graded as you type. Fractions, roots and decimals are accepted, such as 1/2, sqrt(3) or 0.61.</p><ol class="plain">${sheet.steps.map(stepGrid)}</ol>` : pasted()}</section>${verdicts()}</div>
+    <div class="work"><section aria-label="Your working">${state.mode === "grids" ? html`<h2>Find</h2><p class="quiet">Fill in any cell: it is graded as you type. Write decimals, fractions, roots or powers of e, such as 0.61, 1/2, sqrt(3) or e^2, and -inf for −∞.</p><ol class="plain">${sheet.steps.map(stepGrid)}</ol>` : pasted()}</section>${verdicts()}</div>
     <p class="row"><button @click=${async () => { await paper.start(state.name, state.exercise, copy(state.exercise)); go(await paper.hash()); }}>See the solution on Paper ▸</button></p>`;
 }
 export const title = () => (state.sheet ? `${state.sheet.title} · Check` : "Check");

@@ -318,7 +318,8 @@ const fixed = (x) => x.toFixed(2).replace(/^-(0\.00)$/, "$1").replace("-", "−"
 /** @param {number[]} values */
 const vector = (values) => `(${values.map(fixed).join(", ")})`;
 /** @param {number[]} list */
-const counted = (list) => list.map((c) => c + 1).join(" and ");
+/** @param {number[]} list */
+const counted = (list) => (list.length > 1 ? `numbers ${list.map((c) => c + 1).join(" and ")} are` : `number ${list[0] + 1} is`);
 function numbers() {
   const row = state.row;
   if (!row) return html`<section class="numbers"><p class="quiet">Choose a row of the map.</p></section>`;
@@ -333,9 +334,9 @@ function numbers() {
     <p class="query"><b class="q"><i>q</i></b> = <span class="q">${shown(row.q)}</span></p>
     <div class="scroll"><table class="attend"><thead><tr><td></td><th scope="col" class="k narrow-off"><i>k</i></th><th scope="col"><i>q·k</i></th><th scope="col" class="narrow-off">${biased ? html`<i>S</i>` : html`<i>β q·k</i>`}</th><th scope="col" class="a"><i>A</i></th>${e ? html`<th scope="col" class="v"><i>v</i></th>` : nothing}</tr></thead>
     <tbody>${keys.map((key) => html`<tr><th scope="row">${readable(key.label)}</th><td class="k vec narrow-off">${shown(key.k)}</td><td>${fixed(key.product)}</td><td class="narrow-off">${fixed(key.score)}</td>${weight(key.weight)}${e ? html`<td class="v vec">${vector(key.v)}</td>` : nothing}</tr>`)}
-      ${others > 0 ? html`<tr><th scope="row" class="quiet">${others} others</th><td class="narrow-off"></td><td></td><td class="narrow-off"></td>${weight(rest, 0)}${e ? html`<td></td>` : nothing}</tr>` : nothing}</tbody></table></div>
+      ${others > 0 ? html`<tr><th scope="row" class="quiet">${others} other keys</th><td class="narrow-off"></td><td></td><td class="narrow-off"></td>${weight(rest, 0)}${e ? html`<td></td>` : nothing}</tr>` : nothing}</tbody></table></div>
     ${e ? output(row) : nothing}
-    <p class="quiet">${biased ? html`<i>S</i> = <i>β q·k</i> + the bias of this layer. ` : nothing}Of ${d} coordinates of <i>q</i> and <i>k</i>, ${counted(two.map((n) => row.coordinates[n]))} are shown, in which <i>q·k</i> is largest${e ? html`; of ${e} of <i>v</i> and <i>h</i>, ${counted(row.value_coordinates)}, in which <i>h</i> is` : nothing}.</p>
+    <p class="quiet">${biased ? html`<i>S</i> = <i>β q·k</i> + the bias of this layer. ` : nothing}<i>q</i> and <i>k</i> have ${d} coordinates; ${counted(two.map((n) => row.coordinates[n]))} shown here, where <i>q·k</i> is largest.${e ? html` <i>v</i> and <i>h</i> have ${e}; ${counted(row.value_coordinates)} shown, where <i>h</i> is largest.` : nothing}</p>
     <p><button class="primary" @click=${toPaper}>Put this row on paper ▸</button></p>
     <details><summary><i>q·k</i> by coordinate</summary><div class="scroll"><table class="plainTable"><thead><tr><th scope="col">key</th>${row.coordinates.map((c) => html`<th scope="col">${c + 1}</th>`)}<th scope="col">the other ${d - row.coordinates.length}</th><th scope="col">sum</th></tr></thead>
       <tbody>${keys.map((key) => html`<tr><th scope="row">${readable(key.label)}</th>${key.by_coordinate.map((x, n) => html`<td title=${`${short(row.q[n], 3)} · ${short(key.k[n], 3)}`}>${fixed(x)}</td>`)}<td>${fixed(key.product - key.by_coordinate.reduce((a, b) => a + b, 0))}</td><td>${fixed(key.product)}</td></tr>`)}</tbody></table></div></details>
@@ -348,7 +349,7 @@ function output(row) {
   const mean = row.h.map((x, c) => (x - kept.reduce((sum, key) => sum + key.weight * key.v[c], 0)) / left);
   const term = (share, v) => html`${share.toFixed(3).replace(/^0/, "")}·<span class="v">${vector(v)}</span>`;
   return html`<p class="output"><b class="h"><i>h</i></b> = ${kept.map((key, n) => html`${n ? " + " : ""}${term(key.weight, key.v)}`)}
-    ${total > kept.length && left > 5e-4 ? html` + ${term(left, mean)} <span class="quiet">(the mean of the other ${total - kept.length})</span>` : nothing} = <b>${vector(row.h)}</b></p>`;
+    ${total > kept.length && left > 5e-4 ? html` + ${term(left, mean)} <span class="quiet">(the mean of the ${total - kept.length} other values)</span>` : nothing} = <b>${vector(row.h)}</b></p>`;
 }
 
 function answer() {
@@ -356,8 +357,9 @@ function answer() {
   if (now.kind === "none") return nothing; // a trace without its model
   const bar = (p) => html`<svg class="bar" viewBox="0 0 100 14" preserveAspectRatio="none" aria-hidden="true"><rect width=${Math.max(0.5, 100 * Math.max(0, p))} height="14" rx="1" /></svg>`;
   const shown = (p) => (now.kind === "vector" ? p.toFixed(3).replace("-", "−") : percent(p));
+  // as the columns round them, so that the difference is that of the shown numbers
+  const difference = ({ before, after }) => { const digits = now.kind === "vector" ? 3 : 1, [a, b] = [before, after].map((p) => Number((now.kind === "vector" ? p : 100 * p).toFixed(digits))), by = Number((b - a).toFixed(digits)); return html`<td class="num ${by > 0 ? "up" : by < 0 ? "down" : ""}">${by > 0 ? "+" : by < 0 ? "−" : ""}${Math.abs(by).toFixed(digits)}</td>`; };
   const name = (text) => html`<code>${text.replaceAll("\n", "↵").replace(/\s/g, "␣").replace(/\p{C}/gu, "·") || "·"}</code>`;
-  const difference = (by) => { const size = shown(Math.abs(by)), none = size === shown(0); return html`<td class="num ${none ? "" : by > 0 ? "up" : "down"}">${none ? "" : by > 0 ? "+" : "−"}${size}</td>`; };
   // the token after a translation of the model's own is its end; after one that was given, it is what comes next
   const listed = now.options.length > 0 && (now.kind !== "text" || (state.texts[1] ?? "").trim());
   const label = now.kind !== "vector" && !look.verbs.includes("classify") ? name : (text) => text;
@@ -368,9 +370,9 @@ function answer() {
       <button class="primary" @click=${switchHead}>${state.change === "off" ? "Switch this head off" : "Change this head"}</button>
       ${changed ? html`<button @click=${() => { state.changed = null; refresh(); }}>Back to normal</button>` : nothing}</p>
     ${changed?.after.text ? html`<p class="said-text after">After: “${changed.after.text}” ${changed.after.text === changed.before.text ? html`<span class="quiet">the same</span>` : nothing}</p>` : nothing}
-    ${listed ? html`<div class="scroll"><table class="options ${changed ? "changed" : ""}"><thead><tr><th scope="col">${now.kind === "vector" ? "cosine with" : look.verbs.includes("classify") ? "class" : now.kind === "text" ? `next token after “${state.texts[1]}”` : "next token"}</th><th scope="col">${changed ? "before" : now.kind === "vector" ? "cosine" : "probability"}</th>${changed ? html`<th scope="col">after</th><th scope="col">difference</th>` : nothing}</tr></thead><tbody>
+    ${listed ? html`<div class="scroll"><table class="options ${changed ? "changed" : ""}"><thead><tr><th scope="col">${now.kind === "vector" ? "cosine with" : look.verbs.includes("classify") ? "class" : now.kind === "text" ? `next token after “${state.texts[1]}”` : "next token"}</th><th scope="col">${changed ? "before" : now.kind === "vector" ? "cosine" : "probability"}</th>${changed ? html`<th scope="col">after</th><th scope="col">difference${now.kind === "vector" ? "" : " in points"}</th>` : nothing}</tr></thead><tbody>
       ${(changed ? changed.rows : now.options.map((each) => ({ name: each.name, before: each.p }))).slice(0, 10).map((each) => html`<tr><th scope="row">${label(each.name)}</th><td class="weight">${bar(each.before)}<span class="num">${shown(each.before)}</span></td>
-        ${changed ? html`<td class="weight">${bar(each.after)}<span class="num">${shown(each.after)}</span></td>${difference(each.after - each.before)}` : nothing}</tr>`)}</tbody></table></div>` : nothing}
+        ${changed ? html`<td class="weight">${bar(each.after)}<span class="num">${shown(each.after)}</span></td>${difference(each)}` : nothing}</tr>`)}</tbody></table></div>` : nothing}
   </section>`;
 }
 

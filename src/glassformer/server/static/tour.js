@@ -27,11 +27,12 @@ const STEPS = [
     say: "Four words, and “it” asks: who am I about? Which word do you think “it” looks at most? Choose one.",
     start: () => { tour.guess = ""; },
     done: () => !!tour.guess,
+    right: () => top() === tour.guess,
     after: () => `You chose “${tour.guess}”. ${top() === tour.guess ? "Right" : "Not quite"}: “it” looks most at “${top()}”, because its key points the way the query does.`,
     guess: true,
   },
   {
-    say: "Why 61 %? Point at the 61.0 % beside “cat”, or move to it with Tab.",
+    say: "Why 61 %? Point at the 61.0 % beside “cat”, tap it, or move to it with Tab.",
     at: ".attend",
     done: () => /^A\d*\.4\.2$/.test(selection.at),
     after: () => "That is the whole secret: e to the score, divided by the sum over all words. The outlined numbers are its operands.",
@@ -78,7 +79,7 @@ const STEPS = [
     after: () => "Each head has its own queries, keys and values; their outputs are put side by side.",
   },
   {
-    say: "Now a real model. Press “This row in a real model”, then switch one head off and watch the answer change.",
+    say: "Now a real model. Press “This row in a real model”. There, further down under “Predicted next token”, press “Switch this head off” and watch the probabilities.",
     at: ".equation",
     left: true, // the link is at the right
     done: () => seen.switched,
@@ -140,7 +141,7 @@ export function card() {
     <div class="dots" aria-hidden="true">${STEPS.map((_, i) => html`<span class=${i < tour.at || (i === tour.at && tour.done) ? "full" : i === tour.at ? "now" : ""}></span>`)}</div>
     <p><b>${tour.at + 1}</b> ${step.say}</p>
     ${step.guess ? html`<p class="row">${(row()?.keys ?? []).map((word) => html`<button aria-pressed=${tour.guess === word} ?disabled=${tour.done} @click=${() => { tour.guess = word; check(); }}>${word}</button>`)}</p>` : nothing}
-    ${tour.done ? html`<p class="after">✓ ${step.after()}</p>` : nothing}
+    ${tour.done ? html`<p class="after">${step.right?.() ?? true ? "✓ " : ""}${step.after()}</p>` : nothing}
     <p class="row"><button class=${tour.done ? "primary" : ""} @click=${next}>${!tour.done ? "Skip" : tour.at + 1 === STEPS.length ? "Do one yourself ▸" : "Next ▸"}</button><span class="spacer"></span><button @click=${toggle}>End the tour</button></p>
   </section>`;
 }

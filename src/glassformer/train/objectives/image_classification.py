@@ -231,7 +231,7 @@ def build(args: TrainArgs, first: Source, second: Source | None) -> tuple[nn.Mod
         other = Images.open(second, columns, size=images.shape[1:], channels=images.channels, labels=images.labels)
     images, val, faults = split(images, other, args.seed)
     mean, std = _normalisation(base) or statistics(images)
-    usual = {"crop": max(1, images.shape[1] // 8), "flip": images.channels == 3}
+    usual: dict[str, float] = {"crop": max(1, images.shape[1] // 8), "flip": images.channels == 3}
     if base is None and min(images.shape[1:]) >= ERASED_FROM:
         usual["erase"] = 0.25
     objective = ImageClassification(
