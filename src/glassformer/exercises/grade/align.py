@@ -407,6 +407,8 @@ class Aligner:
         if found.bases[0] == "X" and target.is_name and len(target.name) > 1:  # output tokens, query tokens
             spoken = topics(statement.words.rsplit(".", 1)[-1])
             return replace(found, bases=spoken) if spoken and spoken[0] not in found.bases else found
+        if found.bases == ("V",) and re.search(r"\bweighted\s*$", statement.words):  # the sum of weighted values
+            return replace(found, bases=("H", "O"))
         return found
 
     def token_names(self, labels: Sequence[str]) -> dict[str, int]:
@@ -592,7 +594,7 @@ class Aligner:
             top = top if len(top) > 1 or max(scores) >= HALF else []
             if len(top) == 1 and max(scores) >= HALF:
                 return top[0]
-        if len(top) == 1 and max(scores) >= 0.5:
+        if len(top) == 1 and (max(scores) > HALF or (max(scores) == HALF and len(rows) == 1)):
             same = symbols == top[0].symbol
             said = _where(top[0].cells, self.by_rows).rstrip(",") if same else ""
             other = "" if same else f", not as {symbols}"

@@ -17,14 +17,15 @@ from glassformer.exercises.expression import Array, Expression, Number, Several,
 from glassformer.exercises.grade.accounting import Accounting, Ledger
 from glassformer.exercises.grade.align import (
     COUNTERS,
+    Aligner,
     Alignment,
-    align,
     is_hypothetical,
     is_parameter,
     is_sum_of_weights,
 )
 from glassformer.exercises.grade.cells import answer_of, closeness, shown
 from glassformer.exercises.grade.diagnose import Mistake, diagnose, weight_sums
+from glassformer.exercises.grade.leftovers import Leftovers
 from glassformer.exercises.grade.rubric import (
     Points,
     Rubric,
@@ -206,7 +207,12 @@ def grade(exercise: Exercise | None, reading: Reading, rubric: Rubric | None = N
         length = len(reading.text)
         return Grade(reading.name, "", None, (), (), unread, reading.notes, (), sums, (), counts, length=length)
     made = plan(exercise)
-    alignment = align(made, reading, exercise.labels)
+    aligner = Aligner(made, reading, exercise.labels)
+    alignment = aligner.run()
+    question = f"{exercise.title}\n{exercise.text or ''}"
+    trial = Ledger(reading.text)
+    _claim(trial, alignment, reading, sums)
+    Leftovers(aligner, trial).run()
     if not alignment.placed:
         _readable(reading, tuple(alignment.unread))
     exact = exact_values(made)
@@ -226,7 +232,7 @@ def grade(exercise: Exercise | None, reading: Reading, rubric: Rubric | None = N
     order = {symbol: k for k, symbol in enumerate(made.symbols)}
     every = sorted((*cells, *absent), key=lambda cell: (order[cell.symbol], cell.row, cell.column))
     written = {cell.symbol for cell in every}
-    _account(ledger, alignment, reading, sums, f"{exercise.title}\n{exercise.text or ''}", _scales(made))
+    _account(ledger, alignment, reading, sums, question, _scales(made))
     copied = list(_copied(made, alignment, follow))
     mistakes = [*(mistake for _, mistake in copied if _matters(made, mistake, cells)), *mistakes]
     notes = (*alignment.notes, *(note for note, _ in copied), *_remarks(made, follow, cells))
@@ -272,6 +278,17 @@ def _account(
     scales: Collection[Fraction] = (),
 ) -> None:
     """Claim the graded numbers, then those of the arithmetic, then the recognized ones."""
+    _claim(ledger, alignment, reading, sums)
+    entries = [] if alignment is None else [entry for each in alignment.placed for entry in each.cells.values()]
+    terms = [part for entry in entries if entry.term is not None for part in walk(entry.term)]
+    numbers = [part.value for part in terms if isinstance(part, Number)]
+    ledger.recognise(question, {*numbers, *scales})
+
+
+def _claim(
+    ledger: Ledger, alignment: Alignment | None, reading: Reading, sums: Sequence[ArithmeticFinding]
+) -> None:
+    """Claim the numbers of all statements."""
     for placed in alignment.placed if alignment is not None else ():
         given = alignment is not None and placed.symbol in alignment.given
         for entry in placed.cells.values() if placed.role != "echo" else ():
@@ -303,10 +320,6 @@ def _account(
         for link in statement.terms:
             if supposed or link.struck or not (link.numeric or any(map(_is_matrix, walk(link.term)))):
                 ledger.claim(link.term, link.line, "recognised")
-    entries = [] if alignment is None else [entry for each in alignment.placed for entry in each.cells.values()]
-    terms = [part for entry in entries if entry.term is not None for part in walk(entry.term)]
-    numbers = [part.value for part in terms if isinstance(part, Number)]
-    ledger.recognise(question, {*numbers, *scales})
 
 
 def _is_matrix(term: Expression) -> bool:
