@@ -32,6 +32,13 @@ _TOKEN = re.compile(
     r"(?:\s?,\s?(\d{1,2}))?(?![\d.])", re.I
 )  # fmt: skip
 _ORDINALS = ("first", "second", "third", "fourth", "fifth", "sixth")
+_CARDINALS = ("one", "two", "three", "four", "five", "six")
+_ORDINAL = re.compile(
+    rf"\b(?P<ordinal>{'|'.join(_ORDINALS)})\b(?:\s+(?:token|word|position|query|row|patch)\b|(?!\s+[^\W\d_]))"
+    rf"|\b(?:token|word|position|query|row|patch)\s+(?P<cardinal>{'|'.join(_CARDINALS)})\b"
+)
+_RESULT = re.compile(r"(?:[=≈→~]|->)\s*[-−]?$")  # before the result of a calculation
+_GOES_ON = re.compile(r"\s*[·*/+=≈^×⋅→~%-]|\s*\\(?:cdot|times|approx)|\d")
 _QUERY_KEY = re.compile(r"\bq\W{0,4}k\b", re.I)
 _PER_TOKEN = ("Z", "mu", "var", "muF", "varF")
 
@@ -106,28 +113,31 @@ class Leftovers:
     # -- lists -------------------------------------------------------------------------------------------------------
 
     def runs(self) -> Iterator[Run]:
-        free: dict[int, set[int]] = {}
+        free: dict[int, dict[int, bool]] = {}  # by line: where numbers begin, and whether they are checked as arithmetic
+        graded = {entry.line for each in self.aligner.alignment.placed for entry in each.cells.values()}
         for k, owner in enumerate(self.ledger.owner):
-            if owner is None and not self.ledger.is_label(k):
-                free.setdefault(self.ledger.line_of(k), set()).add(self.ledger.places[k][0])
+            checked = owner == "arithmetic" and self.ledger.line_of(k) not in graded
+            if checked or (owner is None and not self.ledger.is_label(k)):
+                free.setdefault(self.ledger.line_of(k), {})[self.ledger.places[k][0]] = owner is not None
         above: tuple[Words, ...] = ()
         header: list[tuple[str, ...]] = []
         order = count = 0
         for number, text in enumerate(self.ledger.lines, 1):
             start = self.ledger.starts[number - 1]
-            values = list(self.values(text[:LONGEST_LINE], start, free.get(number, set())))
+            values = list(self.values(text[:LONGEST_LINE], start, free.get(number, {})))
             if not values:
                 if not text.strip() or not any(map(str.isalnum, text)):
                     continue
                 words = self.words(text)
                 if header := self.header(text):
-                    words.bases = ()
+                    words = Words()
                 if any(char.isdigit() for char in text) and not words.tokens:
-                    above, order = (), 0  # read otherwise
+                    above = tuple(Words((), each.tokens) for each in above)  # a step that was read
+                    order = 0
                 elif words.bases or words.tokens:
                     above, order = (words, *above)[:3], 0
                 continue
-            at, tokens = 0, ()
+            at, tokens, own = 0, (), Words()
             columns = _columns(text, header)
             for group in (part for whole in values for part in _by_column(whole, columns)):
                 own = self.words(text[at : group[0].start()])
@@ -141,19 +151,22 @@ class Leftovers:
                     continue
                 yield Run(number, " ".join(text.split())[:200], written, own, above, order)
             order += 1
+            if tokens and own.bases and set(own.bases) <= {"X", "X0"}:  # token 1 = (1, 2, 3), above the lines about it
+                above, order = (Words((), tokens), *above)[:3], 0
 
     def header(self, text: str) -> list[tuple[str, ...]]:
         """Return the steps that the cells of a table's header name: token, q1, q2, score; [] if it is not one."""
         found = [self.words(text[low:high]).bases for low, high in _cells(text[:LONGEST_LINE])]
-        named = [bases for bases in found if bases]
-        return found if len(found) > 2 and len(set(named)) > 1 and len(named) >= len(found) - 1 else []
+        named = [bases for bases in found if bases and "X" not in bases]
+        return found if len(found) > 2 and len(set(named)) > 1 and len(named) >= len(found) - 2 else []
 
-    def values(self, text: str, start: int, free: set[int]) -> Iterator[list[re.Match[str]]]:
-        """Yield the runs of numbers of a line that are not read yet."""
+    def values(self, text: str, start: int, free: dict[int, bool]) -> Iterator[list[re.Match[str]]]:
+        """Yield the runs of numbers of a line that are not read, and results as in "mean: (1 + 2 + 3)/3 = 2"."""
         run: list[re.Match[str]] = []
         for found in _VALUE.finditer(text) if free else ():
             digit = re.search(r"\.?\d", found.group())
-            unread = digit is None or start + found.start() + digit.start() in free
+            checked = free.get(start + found.start() + digit.start()) if digit is not None else False
+            unread = checked is False or (checked is True and _is_result(text, found))
             if run and (not unread or not _SEPARATOR.fullmatch(text, run[-1].end(), found.start())):
                 yield run
                 run = []
@@ -164,12 +177,12 @@ class Leftovers:
 
     def words(self, text: str) -> Words:
         """Return the steps and tokens that the words of a line name."""
-        text = text[-200:]
+        text = text[-200:].replace("_", " ")
         names = [(found.start(), NAMES.get(found.group().lower(), ())) for found in re.finditer(r"[^\W\d_]+", text)
                  if (len(found.group()) > 1 or _is_symbol(text, found)) and not topics(found.group())]  # fmt: skip
         bases = [base for _, several in sorted(names, reverse=True) for base in several]
         if _QUERY_KEY.search(text):
-            bases = [*RAW, *bases]
+            bases = list(RAW)
         return Words(tuple(dict.fromkeys([*bases, *topics(text)])), tuple(self.tokens(text)))
 
     def tokens(self, text: str) -> Iterator[int]:
@@ -178,7 +191,10 @@ class Leftovers:
         for match in _TOKEN.finditer(text):
             found += [(match.start(k), int(match[k]) - (not zero)) for k in (1, 2) if match[k]]
         low = text.lower()
-        for word, k in (*self.aligner.tokens.items(), *((word, k) for k, word in enumerate(_ORDINALS))):
+        for match in _ORDINAL.finditer(low):
+            number = match["ordinal"] or match["cardinal"]
+            found.append((match.start(), (_ORDINALS if match["ordinal"] else _CARDINALS).index(number)))
+        for word, k in self.aligner.tokens.items():
             pattern = rf"(?<![\w]){re.escape(word)}(?![\w'’])(?! [^\W\d_])"
             found += [(match.start(), k) for match in re.finditer(pattern, low)]
         yield from (k for _, k in sorted(found))
@@ -287,6 +303,10 @@ class Leftovers:
         self.placed.append(placed)
         self.aligner.alignment.put(placed)
         self.aligner.alignment.note(block[0].line, block[0].source, f"taken as {symbol} {why}")
+
+
+def _is_result(text: str, found: re.Match[str]) -> bool:
+    return _RESULT.search(text[: found.start()]) is not None and _GOES_ON.match(text, found.end()) is None
 
 
 def _cells(text: str) -> list[tuple[int, int]]:
