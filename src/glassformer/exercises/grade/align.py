@@ -259,7 +259,7 @@ class Aligner:
             self.alignment.note(self.reading.statements[0].line, "", said)
         parts = (part for whole in self.reading.statements for part in _one_target_each(whole))
         supposed = False
-        for statement in self.exponentials(parts):
+        for statement in self.exponentials(self.stacked(parts)):
             self.context.update(statement)
             supposed = is_hypothetical(statement) or (supposed and goes_on(statement))
             if supposed:
@@ -274,6 +274,21 @@ class Aligner:
         self.recognise_raw_scores()
         self.alignment.notes += self.alignment.twice()
         return self.alignment
+
+    def stacked(self, statements: Iterable[Statement]) -> Iterator[Statement]:
+        """Join lists of one length that follow one another without words, the rows of a matrix, if a step has its size."""
+        shapes = {matrix.shape for matrix in self.exact.values()}
+        run: list[Statement] = []
+        for statement in statements:
+            width = _list_width(statement)
+            if run and (width != _list_width(run[0]) or any(map(str.isalnum, statement.words))):
+                yield from _as_matrix(run) if (len(run), _list_width(run[0])) in shapes else run
+                run = []
+            if width > 1:
+                run.append(statement)
+            else:
+                yield statement
+        yield from _as_matrix(run) if run and (len(run), _list_width(run[0])) in shapes else run
 
     def exponentials(self, statements: Iterable[Statement]) -> Iterator[Statement]:
         """Join `exp(2) = 7.389, exp(1) = 2.718`, or the numbers after "the exponentials are", to one row of E."""
@@ -352,6 +367,7 @@ class Aligner:
             return True
         option = self.choose(statement, target, options)
         if option is not None:
+            option = self.next_meaning(option, options)
             option = self.itself(statement, self.next_head(statement, option), written)
             self.keep(statement, option, target, written)
             if isinstance(target.term, Name):
@@ -608,6 +624,14 @@ class Aligner:
             return free[0]
         self.alignment.leave(statement.line, statement.source, f"it may be {symbols}: say which head or row it is")
         return None
+
+    def next_meaning(self, option: Option, options: list[Option]) -> Option:
+        """Return another meaning of the name, N of the second LayerNorm, if the first has its answer and this one agrees."""
+        if self.open(option):
+            return option
+        share = max(MOSTLY, self.agreement(option.symbol, option.cells))
+        others = [o for o in options if o.symbol != option.symbol and self.open(o)]
+        return next((o for o in others if self.agreement(o.symbol, o.cells) > share), option)
 
     def next_head(self, statement: Statement, option: Option) -> Option:
         """Return the placement in another head, if this head has its answer and the other one's values agree better.
@@ -919,7 +943,7 @@ class Aligner:
         told = told if statement.target is None and (statement.words or self.announced) else []
         agreeing = [
             option for option in options
-            if option[2] >= (HALF if option[0] in self.plan or _base(option[0]) in spoken else 1)
+            if option[2] >= (HALF if _base(option[0]) in spoken or self.is_told_by_values(option[0]) else 1)
         ]  # fmt: skip  # nobody copied a given matrix wrongly that is not named
         best = [option for option in agreeing if option[2] == max(o[2] for o in agreeing)]
         if len(best) > 1:
@@ -928,9 +952,15 @@ class Aligner:
             best = [option for option in best if option[0].endswith(str(self.context.head))] or best
         if len(best) == 2 and best[1][0] in self.plan and self.plan[best[1][0]].op == "copy":
             best = best[:1]  # the only head's H is O
+        best = [option for option in best if not self.spoils(option[0], option[1])]
         if len(best) == 1:
             self.accept(statement, best[0], "by its size and values")
-        elif not best and len(told := self.closest(told, spoken)) == 1 and not self.alignment.answered(told[0][0]):
+        elif (
+            not best
+            and len(told := self.closest(told, spoken)) == 1
+            and not self.alignment.answered(told[0][0])
+            and _base(told[0][0]) not in _PER_TOKEN
+        ):
             self.accept(statement, told[0], "by the words before it and its size")
         else:
             names = ", ".join(dict.fromkeys(symbol for symbol, _, _ in best or options))
@@ -939,6 +969,19 @@ class Aligner:
                 "more than one step has its size and values" if best else "no step of its size has half of its numbers"
             )
             self.alignment.leave(statement.line, statement.source, f"{what}, and {why} ({names})")
+
+    def is_told_by_values(self, symbol: str) -> bool:
+        """Return whether half of the numbers suffice: not for a given matrix, nor for one number of each token."""
+        return symbol in self.plan and _base(symbol) not in _PER_TOKEN
+
+    def spoils(self, symbol: str, cells: Entries) -> bool:
+        """Return whether numbers without a name would replace a right answer by another number."""
+        answers = [p.cells for p in self.alignment.placed if p.symbol == symbol and p.role == "answer"]
+        before = {at: entry for entries in answers for at, entry in entries.items()}
+        return any(
+            at in before and agrees(self.exact[symbol][at], before[at]) and not _agree(before[at], entry)
+            for at, entry in cells.items()
+        )
 
     def closest(
         self, told: list[tuple[str, Entries, float]], spoken: Sequence[str]
@@ -1120,6 +1163,20 @@ def _one_target_each(statement: Statement) -> list[Statement]:
             continue
         terms.append(link)
     return [*found, replace(statement, target=target, terms=tuple(terms))] if found else [statement]
+
+
+def _list_width(statement: Statement) -> int:
+    """Return the length of a list of numbers without a name; 0 for anything else."""
+    term = statement.terms[0].term if len(statement.terms) == 1 and statement.target is None else None
+    plain = isinstance(term, Array) and term.flat and is_literal(term) and not statement.given and not statement.crossed
+    return len(term.rows[0]) if plain and isinstance(term, Array) else 0
+
+
+def _as_matrix(run: list[Statement]) -> list[Statement]:
+    if len(run) < 2:
+        return run
+    rows = tuple(row for statement in run for row in listed(statement.terms[0].term).rows)  # type: ignore[attr-defined]
+    return [replace(run[0], terms=(Link(run[0].line, "", Array(rows)),), source="; ".join(s.source for s in run))]
 
 
 def _is_exponential(term: Expression) -> bool:

@@ -15,7 +15,8 @@ from dataclasses import dataclass, field
 
 from glassformer.exercises.expression import Array
 from glassformer.exercises.grade.accounting import Ledger
-from glassformer.exercises.grade.align import HALF, MOSTLY, Aligner, Placement
+from glassformer.exercises.grade.align import HALF, MOSTLY, Aligner, Placement, _base
+from glassformer.exercises.grade.context import heads_in
 from glassformer.exercises.grade.cells import Entries, Table, fit, table
 from glassformer.exercises.grade.vocabulary import NAMES, RAW, topics
 from glassformer.exercises.reader import Link, formula
@@ -26,7 +27,7 @@ LONGEST_LINE = 2000
 _VALUE = re.compile(
     r"(?<![\w.])[-+−]?(?:\d+(?:\.\d+)?|\.\d+)(?:[eE][-+]?\d{1,3})?(?:/\d+(?![.\d]))?(?:\s?\\?%)?(?![\w])|[-−]\s?(?:∞|inf\b)"
 )
-_SEPARATOR = re.compile(r"[\s,;|/&()\[\]{}⟨⟩]*(?:\band\b[\s(\[]*)?")
+_SEPARATOR = re.compile(r"(?:[\s,;|/&()\[\]{}⟨⟩$│]|\\[;,:! \\]|\\(?:quad|qquad|left|right|langle|rangle)\b)*(?:\band\b[\s(\[$]*)?")
 _TOKEN = re.compile(
     r"\b(?:tokens?|words?|positions?|pos|rows?|query|queries|keys?|values?|output|[qkvsaoxtzh])[\s_#(\[⟨{^,]{0,3}(\d{1,2})"
     r"(?:\s?,\s?(\d{1,2}))?(?![\d.])", re.I
@@ -61,6 +62,7 @@ class Run:
     own: Words
     above: tuple[Words, ...]
     order: int = 0  # its position among the lists below the same heading
+    head: int | None = None
 
     @property
     def length(self) -> int:
@@ -121,9 +123,11 @@ class Leftovers:
                 free.setdefault(self.ledger.line_of(k), {})[self.ledger.places[k][0]] = owner is not None
         above: tuple[Words, ...] = ()
         header: list[tuple[str, ...]] = []
+        head: int | None = None
         order = count = 0
         for number, text in enumerate(self.ledger.lines, 1):
             start = self.ledger.starts[number - 1]
+            head = heads_in(text[:LONGEST_LINE], self.aligner.heads) or head
             values = list(self.values(text[:LONGEST_LINE], start, free.get(number, {})))
             if not values:
                 if not text.strip() or not any(map(str.isalnum, text)):
@@ -149,7 +153,7 @@ class Leftovers:
                 count += 1
                 if written is None or count > MOST_LISTS or len(group) > LONGEST:
                     continue
-                yield Run(number, " ".join(text.split())[:200], written, own, above, order)
+                yield Run(number, " ".join(text.split())[:200], written, own, above, order, head)
             order += 1
             if tokens and own.bases and set(own.bases) <= {"X", "X0"}:  # token 1 = (1, 2, 3), above the lines about it
                 above, order = (Words((), tokens), *above)[:3], 0
@@ -201,10 +205,11 @@ class Leftovers:
 
     # -- placing -----------------------------------------------------------------------------------------------------
 
-    def symbols(self, bases: tuple[str, ...]) -> list[str]:
-        """Return the symbols of some bases, of the head that the context names if there are several."""
+    def symbols(self, bases: tuple[str, ...], head: int | None) -> list[str]:
+        """Return the symbols of some bases, or all; if there are several heads, those of the current one."""
         exact = self.aligner.exact
-        return [s for base in bases for s in exact if s.rstrip("0123456789") == base]
+        named = [s for base in bases for s in exact if _base(s) == base] if bases else list(exact)
+        return [s for s in named if head is None or s == _base(s) or s.endswith(str(head)) or s[-1] not in "0123456789"]
 
     def free(self, symbol: str, cells: Entries) -> bool:
         placed = self.aligner.alignment.placed
@@ -219,7 +224,7 @@ class Leftovers:
         written = Table(tuple(rows))
         for level, bases in enumerate([*block[0].levels, ()]):
             options: list[tuple[float, str, Entries]] = []
-            for symbol in self.symbols(bases) if bases else list(self.aligner.exact):
+            for symbol in self.symbols(bases, block[0].head):
                 for cells in self.fits(symbol, written):
                     if self.free(symbol, cells):
                         options.append((self.aligner.agreement(symbol, cells), symbol, cells))
@@ -246,10 +251,12 @@ class Leftovers:
     def row(self, run: Run) -> None:
         """Place one list as the row (in columns: the column) of a token."""
         token = run.token()
+        if token is None and len({entry.text for entry in run.written.rows[0] if entry is not None}) < 2:
+            return  # row sums, and other numbers that are all the same
         lines = [token] if token is not None else [run.order]
         for bases in run.levels:
             options = []
-            for symbol in self.symbols(bases):
+            for symbol in self.symbols(bases, run.head):
                 shape, by_rows = self.aligner.exact[symbol].shape, self.aligner.by_rows
                 if 1 not in shape:
                     for k in lines if token is not None else range(shape[0 if by_rows else 1]):
@@ -278,16 +285,17 @@ class Leftovers:
 
     def cells(self, runs: list[Run]) -> None:
         """Place single numbers: those of each step together, by two tokens or, for a sum or a mean, by one."""
-        found: dict[tuple[str, ...], list[Run]] = {}
+        found: dict[tuple[tuple[str, ...], int | None], list[Run]] = {}
         for run in runs:
-            found.setdefault(next((bases for bases in run.levels if bases), ()), []).append(run)
-        for bases, group in found.items():
+            if bases := next(filter(None, run.levels), ()):
+                found.setdefault((bases, run.head), []).append(run)
+        for (bases, head), group in found.items():
             options = []
-            for symbol in self.symbols(bases):
+            for symbol in self.symbols(bases, head):
                 cells: Entries = {}
                 for run in group:
                     token, pair = run.token(), run.pair()
-                    at = (token,) if symbol.rstrip("0123456789") in _PER_TOKEN else pair
+                    at = (token,) if _base(symbol) in _PER_TOKEN else pair
                     at = at[::-1] if at is not None and not self.aligner.by_rows else at
                     number = Table(run.written.rows, scalar=True)
                     here = fit(number, self.aligner.exact[symbol].shape, at, by_rows=self.aligner.by_rows) if at else {}

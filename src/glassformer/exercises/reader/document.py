@@ -344,6 +344,9 @@ def _sentence(row: str, line: int, assigned: list[Assigned]) -> Iterator[Event]:
     yield Event("words", row[at:], line)
 
 
+_SEMICOLONS = re.compile(
+    rf"(?<![\w)])((?<=:)|(?<==))(\s*{_NUMBER}(?:\s*,\s+{_NUMBER}){{1,40}}(?:\s*;\s*{_NUMBER}(?:\s*,\s+{_NUMBER}){{1,40}}){{1,40}})\s*$"
+)
 _LEAD = re.compile(r"^\s*[-*]?\s*\**\s*([A-Za-z]\S{0,20})\s*(?:=|:)\s*\**\s*$")
 _FIRST_ROW = re.compile(rf"^(\s*[A-Za-z]\S{{0,20}}\s*[=:])(\s*{_NUMBER}(?:\s+{_NUMBER})+\s*)$")
 
@@ -405,6 +408,7 @@ def _line(text: str, line: int, code: bool) -> Iterator[Event]:
         body = _AND.sub(r"\1, ", body)
         body = _divided(_DOT.sub(r"\1 · ", _TRANSPOSED.sub(r"\1^T", _PYTHON.sub("", body))))
         body = _EMPHASIS.sub(r"\1", body.replace("**", bold)).replace("<sub>", "_").replace("</sub>", "")
+        body = _SEMICOLONS.sub(_rows_as_matrix, body)
     marker = _MARKER.match(body)
     body = body[marker.end() :] if marker else body
     chunks = [(found.group(), found.start()) for found in re.finditer(r"\S+", body)]
@@ -423,6 +427,13 @@ def _line(text: str, line: int, code: bool) -> Iterator[Event]:
             at = high
     if at < len(body):
         yield Event("words", body[at:], line)
+
+
+def _rows_as_matrix(found: re.Match[str]) -> str:
+    """`scores: 1, 2 ; 3, 4`: rows of one length that semicolons divide are one matrix."""
+    rows = [row.strip() for row in found[2].split(";")]
+    widths = {row.count(",") for row in rows}
+    return found[0] if len(widths) > 1 else f"{found[1]} [{', '.join(f'[{row}]' for row in rows)}]"
 
 
 def _divided(text: str) -> str:

@@ -27,6 +27,10 @@ NOUNS = {
     "sum": r"(?:sum|denominator|normali[sz]er)\b(?! to)",
     "mean": r"means?(?= of| for|:| is| =)|mittelwerte?|moyennes?",
     "layernorm": r"layer ?norm\w*|normali[sz]ed(?= tokens?| vectors?| outputs?|:)",
+    "ffn": r"feed-?\s?forward(?: network| layer)?|ffn|mlp",
+    "hidden": r"hidden (?:layer|units|activations?)|before (?:the )?relu",
+    "relu": r"(?<!before )(?<!before the )relu",
+    "residual": r"residuals?(?: sum| connection)?",
     "variance": r"variances?|varianz(?:en)?|varianze",
     "query": r"quer(?:y|ies)|anfragen?|requêtes?|consultas?|zapytani[ae]",
     "key": r"keys?|schlüssel|chiav[ei]|clés?|claves?|klucze?",
@@ -99,6 +103,7 @@ _OPERATOR = re.compile(r"[·*×⋅+^√∑\\{}]|\d\s*/\s*\d*\.\d|\d\s-\s\d")
 _NESTED = re.compile(r"[\[(]\s*[\[(]\s*[-+−.\d]")  # [[1, 2], [3, 4]]
 _SCALARS = ("sum", "mean", "variance")  # one number for each token
 _ROWS_OF_QUERIES = ("score", "dotproduct", "weight", "exponential", "sum", "output")
+_SPECIFIC = ("ffn", "hidden", "relu", "residual", "layernorm")
 _RELATIVE = frozenset(("which", "that", "this", "so", "and", "then", "was", "che", "qui", "que"))
 _OF = ("for", "of", "für", "von", "di", "de", "per", "pour", "para")
 _ARTICLES = frozenset(("the", "a", "der", "die", "das", "il", "la", "le", "el", "of", "in", "vector", "token", "word"))
@@ -196,6 +201,7 @@ def _is_chain(text: str, found: list[Assigned]) -> bool:
 def noun_of(text: str) -> Name | None:
     """Return the quantity that a title such as "Attention weights" names; None if it names none or several."""
     parts = [part.noun for part in _parts(text) if part.kind == "noun"]
+    parts = [noun for noun in parts if noun in _SPECIFIC] or parts  # the output of the feed-forward network
     return Name(parts[0]) if len(set(parts)) == 1 else None
 
 
