@@ -271,6 +271,7 @@ class Aligner:
             elif statement.target is None or not self.named(statement, statement.target):
                 self.unnamed(statement)
             self.announced = self.announces(statement)
+        self.recognise_unmasked_scores()
         self.recognise_raw_scores()
         self.alignment.notes += self.alignment.twice()
         return self.alignment
@@ -281,7 +282,8 @@ class Aligner:
         run: list[Statement] = []
         for statement in statements:
             width = _list_width(statement)
-            if run and (width != _list_width(run[0]) or any(map(str.isalnum, statement.words))):
+            new = statement.target is not None or any(map(str.isalnum, statement.words))
+            if run and (width != _list_width(run[0]) or new):
                 yield from _as_matrix(run) if (len(run), _list_width(run[0])) in shapes else run
                 run = []
             if width > 1:
@@ -945,6 +947,7 @@ class Aligner:
             option for option in options
             if option[2] >= (HALF if _base(option[0]) in spoken or self.is_told_by_values(option[0]) else 1)
         ]  # fmt: skip  # nobody copied a given matrix wrongly that is not named
+        agreeing = [option for option in agreeing if not self.spoils(option[0], option[1])]
         best = [option for option in agreeing if option[2] == max(o[2] for o in agreeing)]
         if len(best) > 1:
             best = [option for option in best if option in told] or best
@@ -952,7 +955,6 @@ class Aligner:
             best = [option for option in best if option[0].endswith(str(self.context.head))] or best
         if len(best) == 2 and best[1][0] in self.plan and self.plan[best[1][0]].op == "copy":
             best = best[:1]  # the only head's H is O
-        best = [option for option in best if not self.spoils(option[0], option[1])]
         if len(best) == 1:
             self.accept(statement, best[0], "by its size and values")
         elif (
@@ -976,7 +978,9 @@ class Aligner:
 
     def spoils(self, symbol: str, cells: Entries) -> bool:
         """Return whether numbers without a name would replace a right answer by another number."""
-        answers = [p.cells for p in self.alignment.placed if p.symbol == symbol and p.role == "answer"]
+        same = {symbol, *(op.symbol for op in self.plan.operations if op.op == "copy" and symbol in op.inputs)}
+        same |= set(self.plan[symbol].inputs) if symbol in self.plan and self.plan[symbol].op == "copy" else set()
+        answers = [p.cells for p in self.alignment.placed if p.symbol in same and p.role == "answer"]
         before = {at: entry for entries in answers for at, entry in entries.items()}
         return any(
             at in before and agrees(self.exact[symbol][at], before[at]) and not _agree(before[at], entry)
@@ -1018,8 +1022,9 @@ class Aligner:
             if written.vector is not None and told and 1 not in shape:
                 cells = self.row_of(symbol, written, (counters or rows)[:1])
                 stale = not counters and not rows_in(statement.words)  # the row was named long before
-                if stale and cells and self.agreement(symbol, cells) < HALF:
-                    cells = self.row_of(symbol, written, []) or cells
+                other = self.row_of(symbol, written, []) if stale and cells else None
+                if other and cells and self.agreement(symbol, other) > self.agreement(symbol, cells):
+                    cells = other
             elif written.vector is not None and (counters or rows) and not told:
                 cells = None
             if cells:
@@ -1050,12 +1055,12 @@ class Aligner:
         head = self.context.head or ""
         symbol = next((s for s in (f"Z{head}", "Z") if s in self.exact), None)
         said = re.search(r"\bsum|\badds? up\b", statement.words.lower().rsplit(". ", 1)[-1])
-        if symbol is None or said is None or not self.context.rows:
+        after = self.token if self.follows_e() else None  # the row of exponentials just before
+        token = self.context.rows[0] - 1 if self.context.rows and after is None else after
+        if symbol is None or said is None or token is None:
             return
-        cells = fit(
-            written, self.exact[symbol].shape, (self.context.rows[0] - 1,), by_rows=self.by_rows
-        )
-        if cells:
+        cells = fit(written, self.exact[symbol].shape, (token,), by_rows=self.by_rows)
+        if cells and not self.spoils(symbol, cells):
             self.put(statement, symbol, cells)
             self.exponentials_set_out(statement, symbol, next(iter(cells)))
 
@@ -1118,6 +1123,16 @@ class Aligner:
                     straight, transposed = straight + upright, transposed + sideways
         return transposed >= 2 and transposed > straight
 
+    def recognise_unmasked_scores(self) -> None:
+        """Recognize scores that are written again with −∞ in them: the first ones are those before the mask."""
+        placed = self.alignment.placed
+        for symbol, before in [(s, f"Su{s[1:]}") for s in self.exact if _base(s) == "S" and f"Su{s[1:]}" in self.exact]:
+            masked = [k for k, p in enumerate(placed) if p.symbol == symbol and _has_mask(p.cells)]
+            for k, each in enumerate(placed):
+                earlier = each.symbol == symbol and not _has_mask(each.cells) and masked and k < masked[-1]
+                if earlier and not self.alignment.answered(before) and self.agreement(before, each.cells) == 1:
+                    placed[k] = replace(each, symbol=before)
+
     def recognise_raw_scores(self) -> None:
         """Recognize an S that equals QKᵀ in every cell, with right weights: it was scaled or masked in between."""
         alignment, exact = self.alignment, self.exact
@@ -1166,8 +1181,9 @@ def _one_target_each(statement: Statement) -> list[Statement]:
 
 
 def _list_width(statement: Statement) -> int:
-    """Return the length of a list of numbers without a name; 0 for anything else."""
-    term = statement.terms[0].term if len(statement.terms) == 1 and statement.target is None else None
+    """Return the length of a list of numbers without a name, or with one that has no index; 0 for anything else."""
+    indexed = statement.target is not None and (statement.target.indices or statement.target.upper)
+    term = statement.terms[0].term if len(statement.terms) == 1 and not indexed else None
     plain = isinstance(term, Array) and term.flat and is_literal(term) and not statement.given and not statement.crossed
     return len(term.rows[0]) if plain and isinstance(term, Array) else 0
 
@@ -1176,7 +1192,8 @@ def _as_matrix(run: list[Statement]) -> list[Statement]:
     if len(run) < 2:
         return run
     rows = tuple(row for statement in run for row in listed(statement.terms[0].term).rows)  # type: ignore[attr-defined]
-    return [replace(run[0], terms=(Link(run[0].line, "", Array(rows)),), source="; ".join(s.source for s in run))]
+    link = replace(run[0].terms[0], term=Array(rows))
+    return [replace(run[0], terms=(link,), source="; ".join(s.source for s in run))]
 
 
 def _is_exponential(term: Expression) -> bool:
@@ -1189,6 +1206,10 @@ def _row_of_exponentials(run: list[Statement]) -> Statement:
     row = Array((tuple(statement.terms[-1].term for statement in run),), flat=True)
     words = f"{run[0].words} exponentials".strip()
     return replace(run[0], terms=(Link(run[0].line, "", row),), words=words, source="; ".join(s.source for s in run))
+
+
+def _has_mask(cells: Entries) -> bool:
+    return any(entry.value is MASKED for entry in cells.values())
 
 
 def _is_code(item: Unread) -> bool:

@@ -22,6 +22,7 @@ from glassformer.exercises.grade.vocabulary import NAMES, RAW, topics
 from glassformer.exercises.reader import Link, formula
 
 MOST_LISTS = 400
+MOST_TRIED = 8  # blocks that are tried as a step from which others follow
 LONGEST = 64  # maximum numbers of a list
 LONGEST_LINE = 2000
 _VALUE = re.compile(
@@ -38,9 +39,12 @@ _ORDINAL = re.compile(
     rf"\b(?P<ordinal>{'|'.join(_ORDINALS)})\b(?:\s+(?:token|word|position|query|row|patch)\b|(?!\s+[^\W\d_]))"
     rf"|\b(?:token|word|position|query|row|patch)\s+(?P<cardinal>{'|'.join(_CARDINALS)})\b"
 )
+_ROOT = re.compile(r"(?:√|\\?sqrt|root of)\s*[({]?\s*$", re.I)
 _RESULT = re.compile(r"(?:[=≈→~]|->)\s*[-−]?$")  # before the result of a calculation
 _GOES_ON = re.compile(r"\s*[·*/+=≈^×⋅→~%-]|\s*\\(?:cdot|times|approx)|\d")
 _QUERY_KEY = re.compile(r"\bq\W{0,4}k\b", re.I)
+_KEY_QUERY = re.compile(r"\bk[\s_{]{0,2}(\d{1,2})\}?\s?[·.*⋅]\s?q[\s_{]{0,2}(\d{1,2})", re.I)
+_BY_TOKEN = ("X", "Q", "K", "V", "H", "O", "R", "N", "L", "F", "RF", "NF", "LF")  # of these a transpose is a layout
 _PER_TOKEN = ("Z", "mu", "var", "muF", "varF")
 
 
@@ -103,8 +107,9 @@ class Leftovers:
         scalars = [block for block in blocks if block[0].length == 1]
         for block in blocks:
             if block[0].length > 1 and not self.whole(block):
-                for item in block:
+                for item in block if len(block) == 1 or all(run.own.tokens for run in block) else ():
                     self.whole([item]) or self.row(item)
+        self.supported([block for block in blocks if block[0].length > 1])
         self.cells([item for block in scalars for item in block])
         for block, symbol, cells in self.waiting:
             if len(self.agreed - {symbol}) > 1 and not alignment.answered(symbol):
@@ -169,6 +174,8 @@ class Leftovers:
         run: list[re.Match[str]] = []
         for found in _VALUE.finditer(text) if free else ():
             digit = re.search(r"\.?\d", found.group())
+            if _ROOT.search(text[max(0, found.start() - 12) : found.start()]):
+                continue
             checked = free.get(start + found.start() + digit.start()) if digit is not None else False
             unread = checked is False or (checked is True and _is_result(text, found))
             if run and (not unread or not _SEPARATOR.fullmatch(text, run[-1].end(), found.start())):
@@ -185,13 +192,19 @@ class Leftovers:
         names = [(found.start(), NAMES.get(found.group().lower(), ())) for found in re.finditer(r"[^\W\d_]+", text)
                  if (len(found.group()) > 1 or _is_symbol(text, found)) and not topics(found.group())]  # fmt: skip
         bases = [base for _, several in sorted(names, reverse=True) for base in several]
-        if _QUERY_KEY.search(text):
+        if _QUERY_KEY.search(text) or _KEY_QUERY.search(text):
             bases = list(RAW)
-        return Words(tuple(dict.fromkeys([*bases, *topics(text)])), tuple(self.tokens(text)))
+        known = {_base(symbol) for symbol in self.aligner.exact}
+        spoken = dict.fromkeys(base for base in (*bases, *topics(text)) if base in known)
+        return Words(tuple(spoken), tuple(self.tokens(text)))
 
     def tokens(self, text: str) -> Iterator[int]:
         zero = bool(self.aligner.zero)
         found: list[tuple[int, int]] = []
+        pair = _KEY_QUERY.search(text)
+        if pair is not None:  # k1·q2, of query 2
+            yield from (int(pair[k]) - (not zero) for k in (2, 1))
+            return
         for match in _TOKEN.finditer(text):
             found += [(match.start(k), int(match[k]) - (not zero)) for k in (1, 2) if match[k]]
         low = text.lower()
@@ -212,8 +225,11 @@ class Leftovers:
         return [s for s in named if head is None or s == _base(s) or s.endswith(str(head)) or s[-1] not in "0123456789"]
 
     def free(self, symbol: str, cells: Entries) -> bool:
-        placed = self.aligner.alignment.placed
-        return not any(p.symbol == symbol and p.role == "answer" and p.cells.keys() & cells.keys() for p in placed)
+        """Return whether none of the cells has its answer; the only head's H is O."""
+        placed, plan = self.aligner.alignment.placed, self.aligner.plan
+        same = {symbol, *(op.symbol for op in plan.operations if op.op == "copy" and symbol in op.inputs)}
+        same |= set(plan[symbol].inputs) if symbol in plan and plan[symbol].op == "copy" else set()
+        return not any(p.symbol in same and p.role == "answer" and p.cells.keys() & cells.keys() for p in placed)
 
     def whole(self, block: list[Run]) -> bool:
         """Place a block of lists that is a whole matrix, as written or transposed, or a list of all its numbers."""
@@ -234,13 +250,49 @@ class Leftovers:
                 self.waiting.append((block, options[0][1], options[0][2]))
         return False
 
+    def supported(self, blocks: list[list[Run]]) -> None:
+        """Place a matrix with numbers that no step has, if a later matrix follows from it: only one step explains both."""
+        alignment = self.aligner.alignment
+        done = {entry.line for each in self.placed for entry in each.cells.values()}
+        left = [block for block in blocks if block[0].line not in done][:MOST_TRIED]
+        for k, block in enumerate(left):
+            found: list[tuple[str, Entries]] = []
+            for symbol, cells in self.candidates(block):
+                alignment.put(Placement(symbol, cells, block[0].line, block[0].source))
+                self.aligner.cached = None
+                later = any(self.following(symbol, after) for after in left[k + 1 :])
+                alignment.placed.pop()
+                self.aligner.cached = None
+                if later:
+                    found.append((symbol, cells))
+            if len(found) == 1 and not alignment.answered(found[0][0]):
+                self.put(block, *found[0], "because your later numbers follow from it")
+                for after in left[k + 1 :]:
+                    for s, cells in self.following(found[0][0], after)[:1]:
+                        self.put(after, s, cells, "because it follows from your earlier numbers")
+
+    def following(self, symbol: str, block: list[Run]) -> list[tuple[str, Entries]]:
+        """Return the later steps whose values, computed with the numbers placed so far, a block has."""
+        after = self.aligner.plan.after(symbol)
+        return [(s, c) for s, c in self.candidates(block) if s in after and self.aligner.agreement(s, c) > MOSTLY]
+
+    def candidates(self, block: list[Run]) -> Iterator[tuple[str, Entries]]:
+        """Yield the steps without an answer that have the size of a block."""
+        written = Table(tuple(run.written.rows[0] for run in block))
+        for symbol in self.symbols((), block[0].head):
+            if symbol in self.aligner.plan and not self.aligner.alignment.answered(symbol):
+                cells = next(self.fits(symbol, written), None)
+                if cells and _is_telling(cells) and self.free(symbol, cells):
+                    yield symbol, cells
+
     def fits(self, symbol: str, written: Table) -> Iterator[Entries]:
         """Yield the cells of a whole matrix: as written, transposed, and row by row on one line."""
         shape, by_rows = self.aligner.exact[symbol].shape, self.aligner.by_rows
         flat = written.rows[0] if len(written.rows) == 1 else ()
         if len(flat) == shape[0] * shape[1] and 1 not in shape:
             written = Table(tuple(flat[i * shape[1] : (i + 1) * shape[1]] for i in range(shape[0])))
-        said = [False, True] if not self.aligner.transposed else [True]
+        said = [False, True] if _base(symbol) in _BY_TOKEN or shape[0] != shape[1] else [False]
+        said = [True] if self.aligner.transposed else said
         seen = []
         for transposed in said:
             cells = fit(written, shape, (), by_rows=by_rows, transposed=transposed)
@@ -272,6 +324,8 @@ class Leftovers:
         best = [option for option in options if option[0] == max(o[0] for o in options)]
         if not best or best[0][0] < (HALF if named else 1):
             return False
+        copies = [s for _, s, _ in best if s in self.aligner.plan and self.aligner.plan[s].op == "copy"]
+        best = [option for option in best if option[1] not in copies] or best  # the only head's H is O
         if named and len(best) > 1:  # the word's first meaning, as written
             best = best[:1] if len({symbol for _, symbol, _ in best}) > 1 or best[0][0] == 1 else []
         if len(best) != 1 or not (named or _is_telling(best[0][2])):
