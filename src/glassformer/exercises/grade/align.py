@@ -56,7 +56,7 @@ from glassformer.exercises.grade.cells import (
 )
 from glassformer.exercises.grade.context import Context, counted_from_zero, rows_in
 from glassformer.exercises.grade.verdict import FollowThrough, Place, Verdicts, exact_values
-from glassformer.exercises.grade.vocabulary import PARAMETERS, RAW, SCORES, Subject, label_of, subject, topics
+from glassformer.exercises.grade.vocabulary import NORMS, PARAMETERS, RAW, SCORES, Subject, label_of, subject, topics
 from glassformer.exercises.matrix import Matrix as Values
 from glassformer.exercises.numbers import MASKED
 from glassformer.exercises.plan import Operation, Plan
@@ -149,7 +149,7 @@ class Alignment:
         for placed in (p for p in self.placed if p.role == "answer"):
             for (i, j), entry in placed.cells.items():
                 first = before.get((placed.symbol, i, j))
-                if first is not None and not _agree(first, entry):
+                if first is not None and not agree(first, entry):
                     _, said = clashes.setdefault((placed.symbol, placed.line), (placed, []))
                     said.append(f"[{i + 1},{j + 1}] {first.text} in line {first.line}, {entry.text} here")
                 before[placed.symbol, i, j] = entry
@@ -163,7 +163,7 @@ def _few(items: list[str]) -> str:
     return "; ".join(items[:2]) + (f"; and {len(items) - 2} more" if len(items) > 2 else "")
 
 
-def _agree(a: Entry, b: Entry) -> bool:
+def agree(a: Entry, b: Entry) -> bool:
     if MASKED in (a.value, b.value):
         return a.value is b.value
     return agrees(a.value, b) or agrees(b.value, a)
@@ -171,7 +171,7 @@ def _agree(a: Entry, b: Entry) -> bool:
 
 def _finer(a: Entry, b: Entry) -> bool:
     """Return whether b repeats a to fewer digits."""
-    if MASKED in (a.value, b.value) or a.places is None or not _agree(a, b):
+    if MASKED in (a.value, b.value) or a.places is None or not agree(a, b):
         return False
     return b.places < a.places if b.places is not None else b.approximate
 
@@ -249,6 +249,9 @@ class Aligner:
         self.answers: dict[int, tuple[Statement, Table | None]] = {}
         self.values: dict[Name, Table] = {}  # the latest value of each name
         self.cached: tuple[int, Verdicts] | None = None
+        queries = [m.shape[0 if self.by_rows else 1] for s, m in self.exact.items() if base_of(s) == "Q"]
+        self.one_query = bool(queries) and max(queries) == 1
+        self.keys = self.key_names()
         self.energies = self.has_energies()
         self.tokens = self.token_names(labels)
 
@@ -294,7 +297,7 @@ class Aligner:
 
     def exponentials(self, statements: Iterable[Statement]) -> Iterator[Statement]:
         """Join `exp(2) = 7.389, exp(1) = 2.718`, or the numbers after "the exponentials are", to one row of E."""
-        width = next((m.shape[1 if self.by_rows else 0] for s, m in self.exact.items() if _base(s) == "E"), 0)
+        width = next((m.shape[1 if self.by_rows else 0] for s, m in self.exact.items() if base_of(s) == "E"), 0)
         run: list[Statement] = []
         for statement in statements:
             count = len(statement.terms)
@@ -319,7 +322,7 @@ class Aligner:
         self.context.update(statement)
         written = self.written(statement)
         options = self.unnamed_options(statement, written) if written is not None else ()
-        return any(_base(symbol) == "E" and share >= HALF for symbol, _, share in options)
+        return any(base_of(symbol) == "E" and share >= HALF for symbol, _, share in options)
 
     def announces(self, statement: Statement) -> tuple[str, ...]:
         """Return the symbol of a formula without a result, `N = (X − μ)/σ`, which a table may give after it."""
@@ -396,7 +399,7 @@ class Aligner:
 
     def scale(self, term: Expression) -> Any:
         """Return the value of an expression in d_k, the width of the keys; None if it has none."""
-        keys = next((m for symbol, m in self.exact.items() if _base(symbol) == "K"), None)
+        keys = next((m for symbol, m in self.exact.items() if base_of(symbol) == "K"), None)
         if keys is None:
             return None
         width = arb(keys.shape[1 if self.by_rows else 0])
@@ -437,7 +440,7 @@ class Aligner:
         named = [
             word for target, prose in targets for index in target.indices if isinstance(index, str)
             for word in (index.lower(),)
-            if word in known or word in declared or (prose and word not in PRONOUNS and not _ROW.fullmatch(word))
+            if word in known or word in declared or (prose and word not in (*PRONOUNS, "q") and not _ROW.fullmatch(word))
         ]  # fmt: skip
         words = [word for word in declared if word in named] or list(dict.fromkeys(named))
         count = next((m.shape[0 if self.by_rows else 1] for m in self.exact.values()), 0)
@@ -446,6 +449,14 @@ class Aligner:
         said = f"the tokens are counted in the order in which you name them: {', '.join(words)}"
         self.alignment.note(self.reading.statements[0].line, "", said)
         return {word: k for k, word in enumerate(words)}
+
+    def key_names(self) -> dict[str, int]:
+        """Return the positions of the tokens of another sentence, which k_the and v_the name in their order."""
+        targets = [s.target for s in self.reading.statements if s.target is not None and s.target.name in ("k", "v")]
+        names = [i.lower() for t in targets for i in t.indices if isinstance(i, str) and len(i) > 1 and i.isalpha()]
+        words = list(dict.fromkeys(names))
+        count = next((m.shape[0 if self.by_rows else 1] for s, m in self.exact.items() if base_of(s) == "K"), 0)
+        return {word: k for k, word in enumerate(words)} if len(words) == count and "Y" in self.exact else {}
 
     def declared(self) -> list[str]:
         """Return the tokens that the text lists, as in `Tokens: the, cat, sat`."""
@@ -468,7 +479,7 @@ class Aligner:
         return scores > exponentials
 
     def occurs(self, base: str, entry: Entry) -> bool:
-        values = [m for symbol, m in self.exact.items() if _base(symbol) == base]
+        values = [m for symbol, m in self.exact.items() if base_of(symbol) == base]
         return any(agrees(x, entry) for matrix in values for _, _, x in matrix.cells())
 
     def is_counter(self, statement: Statement) -> bool:
@@ -527,6 +538,8 @@ class Aligner:
         ways = [*readings(found.indices, found.upper, self.heads)]
         ways += [*readings(found.instead, found.upper, self.heads)] if found.instead is not None else []
         one_token = bool(found.indices) and (self.heads == 1 or target.name.islower())
+        if self.one_query and written.scalar and len(found.indices) == 1 and not found.upper:
+            ways += [(None, ("q", found.indices[0]) if self.by_rows else (found.indices[0], "q"))]  # a_1, of key 1
         for (rank, base), (place, (head, cells_at)) in product(enumerate(found.bases), enumerate(ways)):
             if base in _PER_TOKEN and one_token and not written.scalar:
                 continue  # z_1 = (1.2, 0.4) is an output: a sum is one number
@@ -538,7 +551,7 @@ class Aligner:
                     cells = fit(written, self.exact[symbol].shape, at, by_rows=by_rows, transposed=transposed)
                     key = (symbol, tuple(cells or ()))
                     masked = cells and any(entry.value is MASKED for entry in cells.values())
-                    if masked and _base(symbol) != "S" and "S" in found.bases:
+                    if masked and base_of(symbol) != "S" and "S" in found.bases:
                         continue  # with −∞ in it, S̃ or QKᵀ are the masked scores
                     if cells and key not in seen:
                         seen.add(key)
@@ -576,9 +589,11 @@ class Aligner:
             elif statement.place == "prose" and index in PRONOUNS:
                 at.append(self.token)
             elif index == "q":  # weight of key 1, of the only query
-                if any(_base(s) == "Q" and m.shape[0 if self.by_rows else 1] > 1 for s, m in self.exact.items()):
+                if not self.one_query:
                     return []
                 at.append(0)
+            elif index.lower() in self.keys and (found := subject(target.term)) and found.bases[0] in ("K", "V"):
+                at.append(self.keys[index.lower()])
             elif index in fixed:
                 at.append(int(fixed[index].value) - (f"{index} =" not in self.zero))
             elif len(index) == 1 or index in ("…", ":"):
@@ -629,9 +644,10 @@ class Aligner:
 
     def next_meaning(self, option: Option, options: list[Option]) -> Option:
         """Return another meaning of the name, N of the second LayerNorm, if the first has its answer and this one agrees."""
-        if self.open(option):
+        share = self.agreement(option.symbol, option.cells)
+        if self.open(option) and (share > 0 or base_of(option.symbol) not in NORMS):
             return option
-        share = max(MOSTLY, self.agreement(option.symbol, option.cells))
+        share = max(MOSTLY, share)
         others = [o for o in options if o.symbol != option.symbol and self.open(o)]
         return next((o for o in others if self.agreement(o.symbol, o.cells) > share), option)
 
@@ -640,7 +656,7 @@ class Aligner:
 
         So `Q = …` may stand twice, once for each head, without a word about heads between them.
         """
-        base, number = _base(option.symbol), option.symbol[len(_base(option.symbol)) :]
+        base, number = base_of(option.symbol), option.symbol[len(base_of(option.symbol)) :]
         if self.heads < 2 or not number or self.open(option):
             return option
         share = self.agreement(option.symbol, option.cells)
@@ -693,7 +709,7 @@ class Aligner:
         rows = [row - 1 for row in self.context.rows]
         lines = self.exact[symbol].shape[0 if self.by_rows else 1]
         here = {at[0 if self.by_rows else 1] for at in cells}
-        self.token = next(iter(here)) if len(here) == 1 and _base(symbol) not in ("K", "V") else None
+        self.token = next(iter(here)) if len(here) == 1 and base_of(symbol) not in ("K", "V") else None
         if len(rows) > 1 and len(here) == 1 and here <= set(rows) and symbol.rstrip("0123456789") in (*SCORES, *"EZA"):
             for row in rows:
                 if row not in here and 0 <= row < lines:
@@ -821,7 +837,7 @@ class Aligner:
         """Record the scores in softmax([4.24, 4.24, 2.12]) = (0.47, 0.47, 0.06), unless they are given otherwise."""
         scores = f"S{symbol[1:]}"
         lines = {at[0 if self.by_rows else 1] for at in cells}
-        if _base(symbol) != "A" or scores not in self.exact or len(lines) != 1:
+        if base_of(symbol) != "A" or scores not in self.exact or len(lines) != 1:
             return
         calls = [part for link in (*statement.terms, *_target_link(statement)) for part in walk(link.term)
                  if isinstance(part, Call) and part.function == "softmax" and len(part.arguments) == 1]  # fmt: skip
@@ -939,19 +955,19 @@ class Aligner:
             )
             return
         spoken = (*_called(statement), *(topics(statement.words) or self.context.topics))
-        told = [option for option in options if _base(option[0]) in spoken and option[0] in self.plan]
+        told = [option for option in options if base_of(option[0]) in spoken and option[0] in self.plan]
         if len(told) != 1:
-            told = [option for option in told or options if _base(option[0]) in self.announced] or told
+            told = [option for option in told or options if base_of(option[0]) in self.announced] or told
         told = told if statement.target is None and (statement.words or self.announced) else []
         agreeing = [
             option for option in options
-            if option[2] >= (HALF if _base(option[0]) in spoken or self.is_told_by_values(option[0]) else 1)
+            if option[2] >= (HALF if base_of(option[0]) in spoken or self.is_told_by_values(option[0]) else 1)
         ]  # fmt: skip  # nobody copied a given matrix wrongly that is not named
         agreeing = [option for option in agreeing if not self.spoils(option[0], option[1])]
         best = [option for option in agreeing if option[2] == max(o[2] for o in agreeing)]
         if len(best) > 1:
             best = [option for option in best if option in told] or best
-            best = [option for option in best if _base(option[0]) in spoken[:1]] or best
+            best = [option for option in best if base_of(option[0]) in spoken[:1]] or best
             best = [option for option in best if option[0].endswith(str(self.context.head))] or best
         if len(best) == 2 and best[1][0] in self.plan and self.plan[best[1][0]].op == "copy":
             best = best[:1]  # the only head's H is O
@@ -961,7 +977,7 @@ class Aligner:
             not best
             and len(told := self.closest(told, spoken)) == 1
             and not self.alignment.answered(told[0][0])
-            and _base(told[0][0]) not in _PER_TOKEN
+            and base_of(told[0][0]) not in _PER_TOKEN
         ):
             self.accept(statement, told[0], "by the words before it and its size")
         else:
@@ -974,7 +990,7 @@ class Aligner:
 
     def is_told_by_values(self, symbol: str) -> bool:
         """Return whether half of the numbers suffice: not for a given matrix, nor for one number of each token."""
-        return symbol in self.plan and _base(symbol) not in _PER_TOKEN
+        return symbol in self.plan and base_of(symbol) not in _PER_TOKEN
 
     def spoils(self, symbol: str, cells: Entries) -> bool:
         """Return whether numbers without a name would replace a right answer by another number."""
@@ -983,7 +999,7 @@ class Aligner:
         answers = [p.cells for p in self.alignment.placed if p.symbol in same and p.role == "answer"]
         before = {at: entry for entries in answers for at, entry in entries.items()}
         return any(
-            at in before and agrees(self.exact[symbol][at], before[at]) and not _agree(before[at], entry)
+            at in before and agrees(self.exact[symbol][at], before[at]) and not agree(before[at], entry)
             for at, entry in cells.items()
         )
 
@@ -993,7 +1009,7 @@ class Aligner:
         """Return the step that the words name last; "scores" alone may be those before or after scaling."""
         if not spoken or tuple(spoken[: len(SCORES)]) == SCORES:
             return told
-        return [option for option in told if _base(option[0]) == spoken[0]] or told
+        return [option for option in told if base_of(option[0]) == spoken[0]] or told
 
     def by_values(self, statement: Statement, written: Table) -> bool:
         """Place a matrix whose name cannot be meant as it is: Y for the output of a block, after that of attention."""
@@ -1018,7 +1034,7 @@ class Aligner:
         for symbol in self.exact:
             shape = self.exact[symbol].shape
             cells = self.fitted(symbol, written)
-            told = _base(symbol) in spoken
+            told = base_of(symbol) in spoken
             if written.vector is not None and told and 1 not in shape:
                 cells = self.row_of(symbol, written, (counters or rows)[:1])
                 stale = not counters and not rows_in(statement.words)  # the row was named long before
@@ -1054,7 +1070,7 @@ class Aligner:
         """Place a number in prose, "if we sum them we get 13.8256": the sum of exponentials of the current rows."""
         head = self.context.head or ""
         symbol = next((s for s in (f"Z{head}", "Z") if s in self.exact), None)
-        said = re.search(r"\bsum|\badds? up\b", statement.words.lower().rsplit(". ", 1)[-1])
+        said = re.search(r"\bsum|\badds? up\b|\btogether\b", statement.words.lower().rsplit(". ", 1)[-1])
         after = self.token if self.follows_e() else None  # the row of exponentials just before
         token = self.context.rows[0] - 1 if self.context.rows and after is None else after
         if symbol is None or said is None or token is None:
@@ -1065,12 +1081,12 @@ class Aligner:
             self.exponentials_set_out(statement, symbol, next(iter(cells)))
 
     def follows_e(self) -> bool:
-        return bool(self.alignment.placed) and _base(self.alignment.placed[-1].symbol) == "E"
+        return bool(self.alignment.placed) and base_of(self.alignment.placed[-1].symbol) == "E"
 
     def exponentials_set_out(self, statement: Statement, symbol: str, at: tuple[int, int]) -> None:
         """Record the sum of the exponentials just before it: e^2 = 7.39, e^0.5 = 1.65, the sum is 9.04."""
         position = next(k for k, each in enumerate(self.reading.statements) if each is statement)
-        count = next(m.shape[1 if self.by_rows else 0] for s, m in self.exact.items() if _base(s) == "S")
+        count = next(m.shape[1 if self.by_rows else 0] for s, m in self.exact.items() if base_of(s) == "S")
         before = self.reading.statements[max(0, position - count) : position]
         parts = [each.terms[-1].term for each in before if len(each.terms) == 2 and _is_exponential(each.terms[0].term)]
         if len(parts) != count or not all(map(is_literal, parts)):
@@ -1126,7 +1142,7 @@ class Aligner:
     def recognise_unmasked_scores(self) -> None:
         """Recognize scores that are written again with −∞ in them: the first ones are those before the mask."""
         placed = self.alignment.placed
-        for symbol, before in [(s, f"Su{s[1:]}") for s in self.exact if _base(s) == "S" and f"Su{s[1:]}" in self.exact]:
+        for symbol, before in [(s, f"Su{s[1:]}") for s in self.exact if base_of(s) == "S" and f"Su{s[1:]}" in self.exact]:
             masked = [k for k, p in enumerate(placed) if p.symbol == symbol and _has_mask(p.cells)]
             for k, each in enumerate(placed):
                 earlier = each.symbol == symbol and not _has_mask(each.cells) and masked and k < masked[-1]
@@ -1317,7 +1333,7 @@ def _where(cells: Entries, by_rows: bool) -> str:
     return f", token {min(lines) + 1}," if len(lines) == 1 else ""
 
 
-def _base(symbol: str) -> str:
+def base_of(symbol: str) -> str:
     return symbol.rstrip("0123456789")
 
 

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 
 from glassformer.exercises.expression import Array
 from glassformer.exercises.grade.accounting import Ledger
-from glassformer.exercises.grade.align import HALF, MOSTLY, Aligner, Placement, _base
+from glassformer.exercises.grade.align import HALF, MOSTLY, Aligner, Placement, agree, base_of
 from glassformer.exercises.grade.context import heads_in
 from glassformer.exercises.grade.cells import Entries, Table, fit, table
 from glassformer.exercises.grade.vocabulary import NAMES, RAW, topics
@@ -39,6 +39,7 @@ _ORDINAL = re.compile(
     rf"\b(?P<ordinal>{'|'.join(_ORDINALS)})\b(?:\s+(?:token|word|position|query|row|patch)\b|(?!\s+[^\W\d_]))"
     rf"|\b(?:token|word|position|query|row|patch)\s+(?P<cardinal>{'|'.join(_CARDINALS)})\b"
 )
+_CODE = re.compile(r"\b[A-Za-z]\w*\.[A-Za-z]\w*\(|^\s*(?:import|from|def|for|print|return|while|if)\b.*[(:=]")
 _ROOT = re.compile(r"(?:√|\\?sqrt|root of)\s*[({]?\s*$", re.I)
 _RESULT = re.compile(r"(?:[=≈→~]|->)\s*[-−]?$")  # before the result of a calculation
 _GOES_ON = re.compile(r"\s*[·*/+=≈^×⋅→~%-]|\s*\\(?:cdot|times|approx)|\d")
@@ -107,8 +108,10 @@ class Leftovers:
         scalars = [block for block in blocks if block[0].length == 1]
         for block in blocks:
             if block[0].length > 1 and not self.whole(block):
-                for item in block if len(block) == 1 or all(run.own.tokens for run in block) else ():
-                    self.whole([item]) or self.row(item)
+                labelled = len(block) == 1 or all(run.own.tokens for run in block)
+                for item in block:
+                    if not self.whole([item]) and labelled:
+                        self.row(item)
         self.supported([block for block in blocks if block[0].length > 1])
         self.cells([item for block in scalars for item in block])
         for block, symbol, cells in self.waiting:
@@ -172,7 +175,7 @@ class Leftovers:
     def values(self, text: str, start: int, free: dict[int, bool]) -> Iterator[list[re.Match[str]]]:
         """Yield the runs of numbers of a line that are not read, and results as in "mean: (1 + 2 + 3)/3 = 2"."""
         run: list[re.Match[str]] = []
-        for found in _VALUE.finditer(text) if free else ():
+        for found in _VALUE.finditer(text) if free and not _CODE.search(text) else ():
             digit = re.search(r"\.?\d", found.group())
             if _ROOT.search(text[max(0, found.start() - 12) : found.start()]):
                 continue
@@ -194,7 +197,7 @@ class Leftovers:
         bases = [base for _, several in sorted(names, reverse=True) for base in several]
         if _QUERY_KEY.search(text) or _KEY_QUERY.search(text):
             bases = list(RAW)
-        known = {_base(symbol) for symbol in self.aligner.exact}
+        known = {base_of(symbol) for symbol in self.aligner.exact}
         spoken = dict.fromkeys(base for base in (*bases, *topics(text)) if base in known)
         return Words(tuple(spoken), tuple(self.tokens(text)))
 
@@ -221,15 +224,20 @@ class Leftovers:
     def symbols(self, bases: tuple[str, ...], head: int | None) -> list[str]:
         """Return the symbols of some bases, or all; if there are several heads, those of the current one."""
         exact = self.aligner.exact
-        named = [s for base in bases for s in exact if _base(s) == base] if bases else list(exact)
-        return [s for s in named if head is None or s == _base(s) or s.endswith(str(head)) or s[-1] not in "0123456789"]
+        named = [s for base in bases for s in exact if base_of(s) == base] if bases else list(exact)
+        return [s for s in named if head is None or s == base_of(s) or s.endswith(str(head)) or s[-1] not in "0123456789"]
 
-    def free(self, symbol: str, cells: Entries) -> bool:
-        """Return whether none of the cells has its answer; the only head's H is O."""
+    def free(self, symbol: str, cells: Entries, repeated: bool = False) -> bool:
+        """Return whether none of the cells has its answer, or all have the same one; the only head's H is O."""
         placed, plan = self.aligner.alignment.placed, self.aligner.plan
         same = {symbol, *(op.symbol for op in plan.operations if op.op == "copy" and symbol in op.inputs)}
         same |= set(plan[symbol].inputs) if symbol in plan and plan[symbol].op == "copy" else set()
-        return not any(p.symbol in same and p.role == "answer" and p.cells.keys() & cells.keys() for p in placed)
+        answers = [p for p in placed if p.symbol in same and p.role == "answer" and p.cells.keys() & cells.keys()]
+        if repeated:
+            return bool(answers) and all(
+                agree(entry, cells[at]) for p in answers for at, entry in p.cells.items() if at in cells
+            )
+        return not answers
 
     def whole(self, block: list[Run]) -> bool:
         """Place a block of lists that is a whole matrix, as written or transposed, or a list of all its numbers."""
@@ -239,14 +247,20 @@ class Leftovers:
             rows = [rows[order.index(k)] for k in range(len(block))]
         written = Table(tuple(rows))
         for level, bases in enumerate([*block[0].levels, ()]):
+            again: list[tuple[float, str, Entries]] = []  # the same answer, written again
             options: list[tuple[float, str, Entries]] = []
             for symbol in self.symbols(bases, block[0].head):
                 for cells in self.fits(symbol, written):
                     if self.free(symbol, cells):
                         options.append((self.aligner.agreement(symbol, cells), symbol, cells))
-            if self.choose(block, options, named=bool(bases)):
+                    elif self.free(symbol, cells, repeated=True):
+                        again.append((1.0, symbol, cells))
+            if self.choose(block, options, named=bool(bases)) or self.choose(block, again, named=bool(bases)):
                 return True
-            if level == 0 and bases and len({symbol for _, symbol, _ in options}) == 1 and len(block) > 1:
+            if (
+                level == 0 and bases and len({symbol for _, symbol, _ in options}) == 1 and len(block) > 1
+                and options[0][1] in self.aligner.plan
+            ):  # fmt: skip
                 self.waiting.append((block, options[0][1], options[0][2]))
         return False
 
@@ -291,7 +305,7 @@ class Leftovers:
         flat = written.rows[0] if len(written.rows) == 1 else ()
         if len(flat) == shape[0] * shape[1] and 1 not in shape:
             written = Table(tuple(flat[i * shape[1] : (i + 1) * shape[1]] for i in range(shape[0])))
-        said = [False, True] if _base(symbol) in _BY_TOKEN or shape[0] != shape[1] else [False]
+        said = [False, True] if base_of(symbol) in _BY_TOKEN or shape[0] != shape[1] else [False]
         said = [True] if self.aligner.transposed else said
         seen = []
         for transposed in said:
@@ -305,22 +319,24 @@ class Leftovers:
         token = run.token()
         if token is None and len({entry.text for entry in run.written.rows[0] if entry is not None}) < 2:
             return  # row sums, and other numbers that are all the same
-        lines = [token] if token is not None else [run.order]
         for bases in run.levels:
-            options = []
+            options, again = [], []
             for symbol in self.symbols(bases, run.head):
                 shape, by_rows = self.aligner.exact[symbol].shape, self.aligner.by_rows
                 if 1 not in shape:
-                    for k in lines if token is not None else range(shape[0 if by_rows else 1]):
+                    for k in [token] if token is not None else range(shape[0 if by_rows else 1]):
                         cells = fit(run.written, shape, (k,), by_rows=by_rows)
                         if cells and self.free(symbol, cells):
                             share = self.aligner.agreement(symbol, cells)
-                            options.append((share if k in lines or share == 1 else 0.0, symbol, cells))
-            if self.choose([run], options, named=True):
+                            options.append((share if token is not None or share == 1 else 0.0, symbol, cells))
+                        elif cells and self.free(symbol, cells, repeated=True):
+                            again.append((1.0, symbol, cells))
+            if self.choose([run], options, named=True) or self.choose([run], again, named=True):
                 return
 
     def choose(self, block: list[Run], options: list[tuple[float, str, Entries]], *, named: bool) -> bool:
         """Place the option with the highest agreement if it is unique and high enough."""
+        options = [option for option in options if option[0] == 1 or option[1] in self.aligner.plan]  # given: as it is
         best = [option for option in options if option[0] == max(o[0] for o in options)]
         if not best or best[0][0] < (HALF if named else 1):
             return False
@@ -349,15 +365,18 @@ class Leftovers:
                 cells: Entries = {}
                 for run in group:
                     token, pair = run.token(), run.pair()
-                    at = (token,) if _base(symbol) in _PER_TOKEN else pair
+                    if pair is None and token is not None and self.aligner.one_query:
+                        pair = (0, token)
+                    at = (token,) if base_of(symbol) in _PER_TOKEN else pair
+                    at = (0, 0) if self.aligner.exact[symbol].shape == (1, 1) else at
                     at = at[::-1] if at is not None and not self.aligner.by_rows else at
                     number = Table(run.written.rows, scalar=True)
                     here = fit(number, self.aligner.exact[symbol].shape, at, by_rows=self.aligner.by_rows) if at else {}
                     cells |= here or {}
-                if len(cells) > 1 and self.free(symbol, cells):
+                if cells and symbol in self.aligner.plan and self.free(symbol, cells):
                     options.append((self.aligner.agreement(symbol, cells), symbol, cells))
             best = max(options, key=lambda option: option[0], default=None)
-            if best is not None and best[0] >= MOSTLY:
+            if best is not None and best[0] >= (MOSTLY if len(best[2]) > 1 else 1):
                 self.put(group, best[1], best[2], "by the words before it and its values")
 
     def put(self, block: list[Run], symbol: str, cells: Entries, why: str) -> None:

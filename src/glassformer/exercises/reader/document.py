@@ -682,6 +682,7 @@ def _table(rows: list[list[_Cell]], line: int, source: str) -> Table:
         if cell.text and not cell.number:
             table.problems.append((cell.line, cell.text, "this cell of the table cannot be read as a number"))
     matrix = Array(tuple(tuple(cell.term if cell.number and cell.term else Blank() for cell in row) for row in cells))
+    table.formulas += [(cell.line, cell.text) for row in body for cell in row if _CALCULATED.fullmatch(cell.text)]
     corner = head[0].term if head and side and head[0].named else None
     if not matrix.rows or not matrix.rows[0]:
         return table

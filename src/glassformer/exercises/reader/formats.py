@@ -213,7 +213,7 @@ def _word_parts(element: Any) -> Iterator[str]:
 
 
 def _markdown_table(rows: list[list[str]]) -> str:
-    lines = ["| " + " | ".join(" ".join(cell.split()) for cell in row) + " |" for row in rows]
+    lines = ["| " + " | ".join(" ".join(cell.replace("|", "∣").split()) for cell in row) + " |" for row in rows]
     return "\n".join([*lines[:1], "|" + "---|" * len(rows[0]), *lines[1:]]) if rows else ""
 
 
@@ -549,7 +549,8 @@ def _unstacked(band: list[tuple[int, list[str]]]) -> list[tuple[int, list[str]]]
     if not body or not starts or (not shared and (len(starts) < 2 or starts[0] != 0)):
         return [*title, *band]
     out: list[tuple[int, list[str]]] = []
-    for start, stop in zip(starts, [*starts[1:], width], strict=True):
+    for start, after in zip(starts, [*starts[1:], width], strict=True):
+        stop = next((j for j in gaps if start < j < after), after)  # the labels of the next block follow an empty column
         block = [(line, row[start:stop]) for line, row in band]
         out += [*title, *((line, row) for line, row in block if any(row))]
         out.append((0, []))
