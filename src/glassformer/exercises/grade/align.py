@@ -10,7 +10,7 @@ words leave only one symbol of that size). Assumptions are noted, and unaligned 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from itertools import product
@@ -185,7 +185,14 @@ def used_values(table: Table) -> Values[Any] | None:
 
 
 
-_SAID_TRANSPOSED = re.compile(r"\bmy (?:tables|matrices|results) are the transposes?\b", re.I)
+_SAID_TRANSPOSED = re.compile(
+    r"\b(?:my|all|these|the) (?:my |the )?(?:tables|matrices|results) are (?:the |all )?transpose[sd]?\b", re.I
+)
+_TOKENS_AS_COLUMNS = re.compile(
+    r"\b(?:each|every|one|a) column (?:is|stands for) (?:one |a )?token\b|\bcolumns are (?:the )?tokens\b"
+    r"|\btokens? (?:are|stand|as|in) (?:in |as )?(?:the )?columns\b|\bvectors? (?:are |is )?(?:written )?as (?:a )?columns?\b",
+    re.I,
+)
 _LAYOUT_STEPS = ("X", "Q", "K", "V", "QKt", "KtQ", "S", "A", "H", "C", "O")
 _PER_TOKEN = ("Z", "mu", "var", "muF", "varF")  # one number for each token
 COUNTERS = ("i", "j", "t", "n", "k", "l", "m", "s")
@@ -259,7 +266,7 @@ class Aligner:
         self.transposed = self.is_transposed()
         if self.transposed:
             said = "your matrices are transposed relative to the exercise and are read that way"
-            self.alignment.note(self.reading.statements[0].line, "", said)
+            self.alignment.note(self.reading.statements[0].line if self.reading.statements else 1, "", said)
         parts = (part for whole in self.reading.statements for part in _one_target_each(whole))
         supposed = False
         for statement in self.exponentials(self.stacked(parts)):
@@ -284,16 +291,16 @@ class Aligner:
         shapes = {matrix.shape for matrix in self.exact.values()}
         run: list[Statement] = []
         for statement in statements:
-            width = _list_width(statement)
+            rows = _plain_rows(statement)
             new = statement.target is not None or any(map(str.isalnum, statement.words))
-            if run and (width != _list_width(run[0]) or new):
-                yield from _as_matrix(run) if (len(run), _list_width(run[0])) in shapes else run
+            if run and (not rows or len(rows[0]) != len(_plain_rows(run[0])[0]) or new):
+                yield from _as_matrix(run, shapes)
                 run = []
-            if width > 1:
+            if rows and len(rows[0]) > 1 and (run or len(rows) == 1):
                 run.append(statement)
             else:
                 yield statement
-        yield from _as_matrix(run) if run and (len(run), _list_width(run[0])) in shapes else run
+        yield from _as_matrix(run, shapes)
 
     def exponentials(self, statements: Iterable[Statement]) -> Iterator[Statement]:
         """Join `exp(2) = 7.389, exp(1) = 2.718`, or the numbers after "the exponentials are", to one row of E."""
@@ -1137,7 +1144,8 @@ class Aligner:
                 )
                 if upright != sideways:  # a symmetric matrix is uninformative
                     straight, transposed = straight + upright, transposed + sideways
-        return transposed >= 2 and transposed > straight
+        said = self.by_rows and _TOKENS_AS_COLUMNS.search(self.reading.text) is not None and not straight
+        return said or (transposed >= 2 and transposed > straight)
 
     def recognise_unmasked_scores(self) -> None:
         """Recognize scores that are written again with −∞ in them: the first ones are those before the mask."""
@@ -1196,18 +1204,18 @@ def _one_target_each(statement: Statement) -> list[Statement]:
     return [*found, replace(statement, target=target, terms=tuple(terms))] if found else [statement]
 
 
-def _list_width(statement: Statement) -> int:
-    """Return the length of a list of numbers without a name, or with one that has no index; 0 for anything else."""
+def _plain_rows(statement: Statement) -> tuple[tuple[Expression, ...], ...]:
+    """Return the rows of a list or matrix of numbers without a name, or with one that has no index; else nothing."""
     indexed = statement.target is not None and (statement.target.indices or statement.target.upper)
     term = statement.terms[0].term if len(statement.terms) == 1 and not indexed else None
-    plain = isinstance(term, Array) and term.flat and is_literal(term) and not statement.given and not statement.crossed
-    return len(term.rows[0]) if plain and isinstance(term, Array) else 0
+    plain = isinstance(term, Array) and not term.ragged and is_literal(term)
+    return term.rows if plain and isinstance(term, Array) and not (statement.given or statement.crossed) else ()
 
 
-def _as_matrix(run: list[Statement]) -> list[Statement]:
-    if len(run) < 2:
+def _as_matrix(run: list[Statement], shapes: Collection[tuple[int, int]]) -> list[Statement]:
+    rows = tuple(row for statement in run for row in _plain_rows(statement))
+    if len(run) < 2 or (len(rows), len(rows[0])) not in shapes:
         return run
-    rows = tuple(row for statement in run for row in listed(statement.terms[0].term).rows)  # type: ignore[attr-defined]
     link = replace(run[0].terms[0], term=Array(rows))
     return [replace(run[0], terms=(link,), source="; ".join(s.source for s in run))]
 

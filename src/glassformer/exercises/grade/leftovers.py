@@ -66,8 +66,8 @@ class Run:
     written: Table
     own: Words
     above: tuple[Words, ...]
-    order: int = 0  # its position among the lists below the same heading
-    head: int | None = None
+    head: int | None
+    section: int  # how many lines without lists are above it
 
     @property
     def length(self) -> int:
@@ -132,7 +132,7 @@ class Leftovers:
         above: tuple[Words, ...] = ()
         header: list[tuple[str, ...]] = []
         head: int | None = None
-        order = count = 0
+        count = section = 0
         for number, text in enumerate(self.ledger.lines, 1):
             start = self.ledger.starts[number - 1]
             head = heads_in(text[:LONGEST_LINE], self.aligner.heads) or head
@@ -140,14 +140,14 @@ class Leftovers:
             if not values:
                 if not text.strip() or not any(map(str.isalnum, text)):
                     continue
+                section += 1
                 words = self.words(text)
                 if header := self.header(text):
                     words = Words()
                 if any(char.isdigit() for char in text) and not words.tokens:
                     above = tuple(Words((), each.tokens) for each in above)  # a step that was read
-                    order = 0
                 elif words.bases or words.tokens:
-                    above, order = (words, *above)[:3], 0
+                    above = (words, *above)[:3]
                 continue
             at, tokens, own = 0, (), Words()
             columns = _columns(text, header)
@@ -161,10 +161,9 @@ class Leftovers:
                 count += 1
                 if written is None or count > MOST_LISTS or len(group) > LONGEST:
                     continue
-                yield Run(number, " ".join(text.split())[:200], written, own, above, order, head)
-            order += 1
+                yield Run(number, " ".join(text.split())[:200], written, own, above, head, section)
             if tokens and own.bases and set(own.bases) <= {"X", "X0"}:  # token 1 = (1, 2, 3), above the lines about it
-                above, order = (Words((), tokens), *above)[:3], 0
+                above = (Words((), tokens), *above)[:3]
 
     def header(self, text: str) -> list[tuple[str, ...]]:
         """Return the steps that the cells of a table's header name: token, q1, q2, score; [] if it is not one."""
@@ -458,7 +457,7 @@ def _blocks(runs: list[Run]) -> Iterator[list[Run]]:
     for run in runs:
         last = block[-1] if block else None
         joins = (
-            last is not None and run.above == last.above and run.length == last.length > 1 and run.line != last.line
+            last is not None and run.section == last.section and run.above == last.above and run.length == last.length > 1 and run.line != last.line
             and run.line <= last.line + 2 and (not run.own.bases or run.own.bases == block[0].own.bases)
         )  # fmt: skip
         if block and not joins:
