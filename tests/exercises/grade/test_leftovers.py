@@ -19,6 +19,11 @@ HEADS = load(
     "  - {WQ: [[3, 0], [0, 2]], WK: [[0, 1], [1, 0]], WV: [[0, 5], [1, 0]]}\nWO: [[1], [0], [0], [1]]\n"
 )
 
+WEIGHTS = (
+    r"$$\begin{bmatrix} 0.1636 & 0.1636 & 0.6728 \\ 0.2840 & 0.1400 & 0.5760 \\ 0.0279 & 0.0138 & 0.9583"
+    r" \end{bmatrix}$$"
+)
+
 
 def graded(text: str, name: str = "a.txt", exercise: object = EXERCISE) -> Grade:
     return grade(exercise, read(f"{text}\n", name))  # type: ignore[arg-type]
@@ -32,7 +37,8 @@ def written(found: Grade, symbol: str) -> int:
     ("name", "text", "counts"),
     [
         ("rows.txt", "scores / sqrt(2)\n    we | 1.414 | 2.828 | 4.243\n  like | 2.121 | 3.536 | 5.657", {"S": 6}),
-        ("slashes.txt", "Q: 2 0 / 2 1 / 4 1\nattn: .0454 .1867 .7679 / .0254 .1043 .8703 / .0017 .0283 .9701", {"Q": 6}),
+        ("slashes.txt", "Q: 2 0 / 2 1 / 4 1\n"
+         "attn: .0454 .1867 .7679 / .0254 .1043 .8703 / .0017 .0283 .9701", {"Q": 6}),
         ("calls.txt", "q(we) = (2, 0)   q(tea) = (4, 1)\na(we,we) = 0.045   a(we,like) = 0.187", {"Q": 4, "A": 2}),
         ("angle.txt", "k⟨1⟩ = [1, 1]\nk⟨2⟩ = [2, 1]\nk⟨3⟩ = [3, 2]", {"K": 6}),
         (
@@ -47,7 +53,8 @@ def written(found: Grade, symbol: str) -> int:
             "weight = 0.187\ntea    q.k = 6   scaled = 4.243   weight = 0.768",
             {"QKt": 3, "S": 3, "A": 3},
         ),
-        ("long.csv", "step,token,v1,v2\nquery,we,2,0\nquery,like,2,1\nquery,tea,4,1\nkey,we,1,1\nkey,like,2,1\nkey,tea,3,2",
+        ("long.csv", "step,token,v1,v2\nquery,we,2,0\n"
+         "query,like,2,1\nquery,tea,4,1\nkey,we,1,1\nkey,like,2,1\nkey,tea,3,2",
          {"Q": 6, "K": 6}),
         ("wide.csv", "token,q_1,q_2,k_1,k_2,score_we,score_like,score_tea\nwe,2,0,1,1,1.414,2.828,4.243\n"
          "like,2,1,2,1,2.121,3.536,5.657", {"Q": 4, "K": 4, "S": 6}),
@@ -55,11 +62,13 @@ def written(found: Grade, symbol: str) -> int:
         ("turned.txt", "K (transpose):\n   1  2  3\n   1  1  2", {"K": 6}),
         ("rows.txt", "query matrix = [ 2 0 ]\n[ 2 1 ]\n[ 4 1 ]", {"Q": 6}),
         ("lists.html", "<dl><dt>value vectors</dt><dd>[1, 3]<br>[3, 3]<br>[4, 6]</dd></dl>", {"V": 6}),
-        ("r.txt", "> X <- matrix(c(1,0, 1,1, 2,1), ncol = 2, byrow = TRUE)\n> (Q <- X %*% WQ)\n     [,1] [,2]\n[1,]    2    0\n"
+        ("r.txt", "> X <- matrix(c(1,0, 1,1, 2,1), ncol = 2, byrow = TRUE)\n"
+         "> (Q <- X %*% WQ)\n     [,1] [,2]\n[1,]    2    0\n"
          "[2,]    2    1\n[3,]    4    1", {"Q": 6}),
         ("sum.md", "Weights\n\n| | we | like | tea | sum |\n|---|---|---|---|---|\n| we | 0.05 | 0.19 | 0.77 | 1 |\n"
          "| like | 0.03 | 0.10 | 0.87 | 1 |\n| tea | 0.00 | 0.03 | 0.97 | 1 |", {"A": 9}),
-        ("cells.md", "| | we | like | tea |\n|---|---|---|---|\n| we | 2·1 + 0·1 = 2 | 2·2 + 0·1 = 4 | 2·3 + 0·2 = 6 |\n"
+        ("cells.md", "| | we | like | tea |\n|---|---|---|---|\n"
+         "| we | 2·1 + 0·1 = 2 | 2·2 + 0·1 = 4 | 2·3 + 0·2 = 6 |\n"
          "| like | 2·1 + 1·1 = 3 | 2·2 + 1·1 = 5 | 2·3 + 1·2 = 8 |\n"
          "| tea | 4·1 + 1·1 = 5 | 4·2 + 1·1 = 9 | 4·3 + 1·2 = 14 |", {"QKt": 9}),
         ("semicolons.txt", "- value vectors: 1, 3 ; 3, 3 ; 4, 6", {"V": 6}),
@@ -74,7 +83,10 @@ def test_every_number_is_found_and_right(name: str, text: str, counts: dict[str,
 
 
 def test_one_wrong_number_in_an_unnamed_form_is_wrong_in_its_cell() -> None:
-    found = graded("weights\n  we | 0.045 | 0.287 | 0.768\n  like | 0.025 | 0.104 | 0.870\n  tea | 0.002 | 0.028 | 0.970")
+    found = graded(
+        "weights\n  we | 0.045 | 0.287 | 0.768\n"
+        "  like | 0.025 | 0.104 | 0.870\n  tea | 0.002 | 0.028 | 0.970"
+    )
     assert [(c.symbol, c.row, c.column) for c in found.cells if c.verdict == "wrong"] == [("A", 1, 2)]
 
 
@@ -87,8 +99,8 @@ def test_heads_are_kept_apart() -> None:
 def test_a_matrix_with_wrong_numbers_is_recognised_by_what_follows_from_it() -> None:
     """Softmax over the rows, where the exercise has tokens as columns, without a single name."""
     text = (
-        r"$$\begin{bmatrix} 0.1636 & 0.1636 & 0.6728 \\ 0.2840 & 0.1400 & 0.5760 \\ 0.0279 & 0.0138 & 0.9583 \end{bmatrix}$$"
-        "\n\n" r"$$\begin{bmatrix} 0.5314 & 0.3449 & 4.1237 \\ -0.0925 & 0.0373 & 1.0552 \end{bmatrix}$$"
+        f"{WEIGHTS}\n\n"
+        r"$$\begin{bmatrix} 0.5314 & 0.3449 & 4.1237 \\ -0.0925 & 0.0373 & 1.0552 \end{bmatrix}$$"
     )
     found = graded(text, "a.md", library.get("columns"))
     assert [mistake.name for mistake in found.mistakes] == ["softargmax over the wrong axis"]
@@ -96,8 +108,7 @@ def test_a_matrix_with_wrong_numbers_is_recognised_by_what_follows_from_it() -> 
 
 
 def test_a_square_matrix_of_weights_is_not_read_as_its_transpose() -> None:
-    text = r"$$\begin{bmatrix} 0.1636 & 0.1636 & 0.6728 \\ 0.2840 & 0.1400 & 0.5760 \\ 0.0279 & 0.0138 & 0.9583 \end{bmatrix}$$"
-    found = graded(text, "a.md", library.get("columns"))
+    found = graded(WEIGHTS, "a.md", library.get("columns"))
     assert "right" not in {c.verdict for c in found.cells if c.symbol == "A"}
 
 

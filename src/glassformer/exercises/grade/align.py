@@ -190,7 +190,8 @@ _SAID_TRANSPOSED = re.compile(
 )
 _TOKENS_AS_COLUMNS = re.compile(
     r"\b(?:each|every|one|a) column (?:is|stands for) (?:one |a )?token\b|\bcolumns are (?:the )?tokens\b"
-    r"|\btokens? (?:are|stand|as|in) (?:in |as )?(?:the )?columns\b|\bvectors? (?:are |is )?(?:written )?as (?:a )?columns?\b",
+    r"|\btokens? (?:are|stand|as|in) (?:in |as )?(?:the )?columns\b"
+    r"|\bvectors? (?:are |is )?(?:written )?as (?:a )?columns?\b",
     re.I,
 )
 _LAYOUT_STEPS = ("X", "Q", "K", "V", "QKt", "KtQ", "S", "A", "H", "C", "O")
@@ -220,6 +221,7 @@ _SIGN = re.compile(r".|\\[A-Za-z]+")  # a lone sign such as \cdot in LayerNorm(\
 _CODE = re.compile(r"[@.]|\w\(\)|\w+\([A-Za-z]+\)|\w=(?:True|False|None)\b| for \w+ in ")
 _ROW = re.compile(r"row (\d+)")  # the index of "row 2" in a sentence
 MOST_TOKENS = 12
+MOST_EVALUATED = 40_000  # cells, to find out what follows from the numbers placed so far
 OTHER = 100  # the rank of a name's second meaning
 
 
@@ -256,6 +258,7 @@ class Aligner:
         self.answers: dict[int, tuple[Statement, Table | None]] = {}
         self.values: dict[Name, Table] = {}  # the latest value of each name
         self.cached: tuple[int, Verdicts] | None = None
+        self.evaluations = MOST_EVALUATED // sum(m.shape[0] * m.shape[1] for m in self.exact.values())
         queries = [m.shape[0 if self.by_rows else 1] for s, m in self.exact.items() if base_of(s) == "Q"]
         self.one_query = bool(queries) and max(queries) == 1
         self.keys = self.key_names()
@@ -287,7 +290,7 @@ class Aligner:
         return self.alignment
 
     def stacked(self, statements: Iterable[Statement]) -> Iterator[Statement]:
-        """Join lists of one length that follow one another without words, the rows of a matrix, if a step has its size."""
+        """Join lists of one length that follow one another without words, if a step has the size of that matrix."""
         shapes = {matrix.shape for matrix in self.exact.values()}
         run: list[Statement] = []
         for statement in statements:
@@ -339,8 +342,10 @@ class Aligner:
     # -- values ------------------------------------------------------------------------------------------------------
 
     def verdicts(self) -> Verdicts:
-        """Return the verdicts on everything placed so far."""
-        if self.cached is None or self.cached[0] != len(self.alignment.placed):
+        """Return the verdicts on everything placed so far; after many evaluations, those of the last one."""
+        stale = self.cached is None or (self.cached[0] != len(self.alignment.placed) and self.evaluations > 0)
+        if self.cached is None or stale:
+            self.evaluations -= 1
             self.cached = (len(self.alignment.placed), self.alignment.follow_through(self.plan, self.exact).run())
         return self.cached[1]
 
@@ -447,7 +452,8 @@ class Aligner:
         named = [
             word for target, prose in targets for index in target.indices if isinstance(index, str)
             for word in (index.lower(),)
-            if word in known or word in declared or (prose and word not in (*PRONOUNS, "q") and not _ROW.fullmatch(word))
+            if word in known or word in declared
+            or (prose and word not in (*PRONOUNS, "q") and not _ROW.fullmatch(word))
         ]  # fmt: skip
         words = [word for word in declared if word in named] or list(dict.fromkeys(named))
         count = next((m.shape[0 if self.by_rows else 1] for m in self.exact.values()), 0)
@@ -599,7 +605,7 @@ class Aligner:
                 if not self.one_query:
                     return []
                 at.append(0)
-            elif index.lower() in self.keys and (found := subject(target.term)) and found.bases[0] in ("K", "V"):
+            elif index.lower() in self.keys and target.name in ("k", "v"):
                 at.append(self.keys[index.lower()])
             elif index in fixed:
                 at.append(int(fixed[index].value) - (f"{index} =" not in self.zero))
@@ -650,12 +656,15 @@ class Aligner:
         return None
 
     def next_meaning(self, option: Option, options: list[Option]) -> Option:
-        """Return another meaning of the name, N of the second LayerNorm, if the first has its answer and this one agrees."""
+        """Return another meaning of the name, N of the next LayerNorm, if the first has its answer and this agrees."""
+        others = [o for o in options if o.symbol != option.symbol and self.open(o)]
+        is_open = self.open(option)
+        if not others or (is_open and base_of(option.symbol) not in NORMS):
+            return option
         share = self.agreement(option.symbol, option.cells)
-        if self.open(option) and (share > 0 or base_of(option.symbol) not in NORMS):
+        if is_open and share > 0:
             return option
         share = max(MOSTLY, share)
-        others = [o for o in options if o.symbol != option.symbol and self.open(o)]
         return next((o for o in others if self.agreement(o.symbol, o.cells) > share), option)
 
     def next_head(self, statement: Statement, option: Option) -> Option:
@@ -1150,7 +1159,8 @@ class Aligner:
     def recognise_unmasked_scores(self) -> None:
         """Recognize scores that are written again with −∞ in them: the first ones are those before the mask."""
         placed = self.alignment.placed
-        for symbol, before in [(s, f"Su{s[1:]}") for s in self.exact if base_of(s) == "S" and f"Su{s[1:]}" in self.exact]:
+        pairs = [(s, f"Su{s[1:]}") for s in self.exact if base_of(s) == "S"]
+        for symbol, before in [pair for pair in pairs if pair[1] in self.exact]:
             masked = [k for k, p in enumerate(placed) if p.symbol == symbol and _has_mask(p.cells)]
             for k, each in enumerate(placed):
                 earlier = each.symbol == symbol and not _has_mask(each.cells) and masked and k < masked[-1]

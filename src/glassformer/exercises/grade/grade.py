@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from fractions import Fraction
 from pathlib import Path
@@ -201,7 +201,8 @@ def grade(exercise: Exercise | None, reading: Reading, rubric: Rubric | None = N
     ledger = Ledger(reading.text)
     if exercise is None:
         _readable(reading, reading.unread)
-        _account(ledger, None, reading, sums)
+        _claim(ledger, None, reading, sums)
+        ledger.recognise()
         unread = tuple(ledger.unread(reading.unread))
         counts = ledger.counts()
         length = len(reading.text)
@@ -209,10 +210,12 @@ def grade(exercise: Exercise | None, reading: Reading, rubric: Rubric | None = N
     made = plan(exercise)
     aligner = Aligner(made, reading, exercise.labels)
     alignment = aligner.run()
-    question = f"{exercise.title}\n{exercise.text or ''}"
-    trial = Ledger(reading.text)
-    _claim(trial, alignment, reading, sums)
-    Leftovers(aligner, trial).run()
+    _claim(ledger, alignment, reading, sums)
+    leftovers = Leftovers(aligner, ledger)
+    leftovers.run()
+    if leftovers.placed:
+        ledger = Ledger(reading.text)
+        _claim(ledger, alignment, reading, sums)
     if not alignment.placed:
         _readable(reading, tuple(alignment.unread))
     exact = exact_values(made)
@@ -232,7 +235,7 @@ def grade(exercise: Exercise | None, reading: Reading, rubric: Rubric | None = N
     order = {symbol: k for k, symbol in enumerate(made.symbols)}
     every = sorted((*cells, *absent), key=lambda cell: (order[cell.symbol], cell.row, cell.column))
     written = {cell.symbol for cell in every}
-    _account(ledger, alignment, reading, sums, question, _scales(made))
+    ledger.recognise(f"{exercise.title}\n{exercise.text or ''}", {*_numbers(alignment), *_scales(made)})
     copied = list(_copied(made, alignment, follow))
     mistakes = [*(mistake for _, mistake in copied if _matters(made, mistake, cells)), *mistakes]
     notes = (*alignment.notes, *(note for note, _ in copied), *_remarks(made, follow, cells))
@@ -269,26 +272,17 @@ def _tolerated(verdicts: Verdicts, cells: Sequence[Compared]) -> Iterator[Note]:
         yield Note(within[0].entry.line, "", f"{said} ({symbols}): accepted")
 
 
-def _account(
-    ledger: Ledger,
-    alignment: Alignment | None,
-    reading: Reading,
-    sums: Sequence[ArithmeticFinding],
-    question: str = "",
-    scales: Collection[Fraction] = (),
-) -> None:
-    """Claim the graded numbers, then those of the arithmetic, then the recognized ones."""
-    _claim(ledger, alignment, reading, sums)
-    entries = [] if alignment is None else [entry for each in alignment.placed for entry in each.cells.values()]
+def _numbers(alignment: Alignment) -> set[Fraction]:
+    """Return the numbers that are graded, which sentences may repeat."""
+    entries = [entry for each in alignment.placed for entry in each.cells.values() if entry.term is not None]
     terms = [part for entry in entries if entry.term is not None for part in walk(entry.term)]
-    numbers = [part.value for part in terms if isinstance(part, Number)]
-    ledger.recognise(question, {*numbers, *scales})
+    return {part.value for part in terms if isinstance(part, Number)}
 
 
 def _claim(
     ledger: Ledger, alignment: Alignment | None, reading: Reading, sums: Sequence[ArithmeticFinding]
 ) -> None:
-    """Claim the numbers of all statements."""
+    """Claim the graded numbers, then those of the arithmetic, then those of statements that are not answers."""
     for placed in alignment.placed if alignment is not None else ():
         given = alignment is not None and placed.symbol in alignment.given
         for entry in placed.cells.values() if placed.role != "echo" else ():

@@ -1,4 +1,4 @@
-"""Leftovers: lists of numbers that were not read as a formula, a sentence or a table, placed by words, order and values.
+"""Leftovers: lists of numbers that were not read as a formula, a sentence or a table, placed by words and values.
 
 A list is a run of numbers on one line with nothing but separators between them; lists of one length on consecutive
 lines are a block. The words before a list and those of the headings above it name the step and the token. A list is
@@ -16,23 +16,29 @@ from dataclasses import dataclass, field
 from glassformer.exercises.expression import Array
 from glassformer.exercises.grade.accounting import Ledger
 from glassformer.exercises.grade.align import HALF, MOSTLY, Aligner, Placement, agree, base_of
-from glassformer.exercises.grade.context import heads_in
 from glassformer.exercises.grade.cells import Entries, Table, fit, table
+from glassformer.exercises.grade.context import heads_in
 from glassformer.exercises.grade.vocabulary import NAMES, RAW, topics
 from glassformer.exercises.reader import Link, formula
 
-MOST_LISTS = 400
+MOST_LISTS = 160
+MOST_LINES = 2000
+MOST_NUMBERS = 4000
+MOST_CELLS = 400  # of an exercise, for trying what follows from a matrix
 MOST_TRIED = 8  # blocks that are tried as a step from which others follow
 LONGEST = 64  # maximum numbers of a list
 LONGEST_LINE = 2000
 _VALUE = re.compile(
     r"(?<![\w.])[-+−]?(?:\d+(?:\.\d+)?|\.\d+)(?:[eE][-+]?\d{1,3})?(?:/\d+(?![.\d]))?(?:\s?\\?%)?(?![\w])|[-−]\s?(?:∞|inf\b)"
 )
-_SEPARATOR = re.compile(r"(?:[\s,;|/&()\[\]{}⟨⟩$│]|\\[;,:! \\]|\\(?:quad|qquad|left|right|langle|rangle)\b)*(?:\band\b[\s(\[$]*)?")
+_SEPARATOR = re.compile(
+    r"(?:[\s,;|/&()\[\]{}⟨⟩$│]|\\[;,:! \\]|\\(?:quad|qquad|left|right|langle|rangle)\b)*(?:\band\b[\s(\[$]*)?"
+)
 _TOKEN = re.compile(
     r"\b(?:tokens?|words?|positions?|pos|rows?|query|queries|keys?|values?|output|[qkvsaoxtzh])[\s_#(\[⟨{^,]{0,3}(\d{1,2})"
     r"(?:\s?,\s?(\d{1,2}))?(?![\d.])", re.I
 )  # fmt: skip
+_AFTER_SYMBOL = re.compile(r"\s*[_⟨\[({:=≈]|\d")
 _ORDINALS = ("first", "second", "third", "fourth", "fifth", "sixth")
 _CARDINALS = ("one", "two", "three", "four", "five", "six")
 _ORDINAL = re.compile(
@@ -123,17 +129,19 @@ class Leftovers:
     # -- lists -------------------------------------------------------------------------------------------------------
 
     def runs(self) -> Iterator[Run]:
-        free: dict[int, dict[int, bool]] = {}  # by line: where numbers begin, and whether they are checked as arithmetic
+        free: dict[int, dict[int, bool]] = {}  # by line: where numbers begin, and whether they are checked
         graded = {entry.line for each in self.aligner.alignment.placed for entry in each.cells.values()}
-        for k, owner in enumerate(self.ledger.owner):
+        for k, owner in enumerate(self.ledger.owner[:MOST_NUMBERS]):
             checked = owner == "arithmetic" and self.ledger.line_of(k) not in graded
             if checked or (owner is None and not self.ledger.is_label(k)):
                 free.setdefault(self.ledger.line_of(k), {})[self.ledger.places[k][0]] = owner is not None
+        if not free:
+            return
         above: tuple[Words, ...] = ()
         header: list[tuple[str, ...]] = []
         head: int | None = None
         count = section = 0
-        for number, text in enumerate(self.ledger.lines, 1):
+        for number, text in enumerate(self.ledger.lines[: min(max(free), MOST_LINES)], 1):
             start = self.ledger.starts[number - 1]
             head = heads_in(text[:LONGEST_LINE], self.aligner.heads) or head
             values = list(self.values(text[:LONGEST_LINE], start, free.get(number, {})))
@@ -149,7 +157,8 @@ class Leftovers:
                 elif words.bases or words.tokens:
                     above = (words, *above)[:3]
                 continue
-            at, tokens, own = 0, (), Words()
+            at, own = 0, Words()
+            tokens: tuple[int, ...] = ()
             columns = _columns(text, header)
             for group in (part for whole in values for part in _by_column(whole, columns)):
                 own = self.words(text[at : group[0].start()])
@@ -157,9 +166,11 @@ class Leftovers:
                 if columns:
                     own.bases = columns[_column(columns, group[0].start())][1]
                 at = group[-1].end()
-                written = _table([found.group() for found in group], number)
+                written = _table([found.group() for found in group], number) if len(group) <= LONGEST else None
                 count += 1
-                if written is None or count > MOST_LISTS or len(group) > LONGEST:
+                if count > MOST_LISTS:
+                    return
+                if written is None:
                     continue
                 yield Run(number, " ".join(text.split())[:200], written, own, above, head, section)
             if tokens and own.bases and set(own.bases) <= {"X", "X0"}:  # token 1 = (1, 2, 3), above the lines about it
@@ -224,7 +235,7 @@ class Leftovers:
         """Return the symbols of some bases, or all; if there are several heads, those of the current one."""
         exact = self.aligner.exact
         named = [s for base in bases for s in exact if base_of(s) == base] if bases else list(exact)
-        return [s for s in named if head is None or s == base_of(s) or s.endswith(str(head)) or s[-1] not in "0123456789"]
+        return [s for s in named if head is None or s == base_of(s) or s.endswith(str(head))]
 
     def free(self, symbol: str, cells: Entries, repeated: bool = False) -> bool:
         """Return whether none of the cells has its answer, or all have the same one; the only head's H is O."""
@@ -264,8 +275,10 @@ class Leftovers:
         return False
 
     def supported(self, blocks: list[list[Run]]) -> None:
-        """Place a matrix with numbers that no step has, if a later matrix follows from it: only one step explains both."""
+        """Place a matrix with numbers that no step has, if only as one step a later matrix follows from it."""
         alignment = self.aligner.alignment
+        if sum(m.shape[0] * m.shape[1] for m in self.aligner.exact.values()) > MOST_CELLS:
+            return
         done = {entry.line for each in self.placed for entry in each.cells.values()}
         left = [block for block in blocks if block[0].line not in done][:MOST_TRIED]
         for k, block in enumerate(left):
@@ -431,8 +444,8 @@ def _by_column(run: list[re.Match[str]], columns: Columns) -> Iterator[list[re.M
 
 
 def _is_symbol(text: str, found: re.Match[str]) -> bool:
-    """Return whether a letter stands for a quantity: before an index, a relation or a value, or at the line's start."""
-    return not text[: found.start()].strip(" \t-*•#(") or re.match(r"\s*[_⟨\[({:=≈]|\d", text[found.end() :]) is not None
+    """Return whether a letter stands for a quantity: before an index or a relation, or at the start of the line."""
+    return not text[: found.start()].strip(" \t-*•#(") or _AFTER_SYMBOL.match(text, found.end()) is not None
 
 
 def _is_telling(cells: Entries) -> bool:
@@ -457,7 +470,8 @@ def _blocks(runs: list[Run]) -> Iterator[list[Run]]:
     for run in runs:
         last = block[-1] if block else None
         joins = (
-            last is not None and run.section == last.section and run.above == last.above and run.length == last.length > 1 and run.line != last.line
+            last is not None and (run.section, run.above) == (last.section, last.above)
+            and run.length == last.length > 1 and run.line != last.line
             and run.line <= last.line + 2 and (not run.own.bases or run.own.bases == block[0].own.bases)
         )  # fmt: skip
         if block and not joins:

@@ -284,7 +284,7 @@ _WORDS: tuple[tuple[str, tuple[str, ...]], ...] = (
     (r"soft(?:arg)?max|weights?\b|attention(?! (?:scores?|outputs?|heads?|logits?|layer|mechanism|function))", ("A",)),
     (r"exponent|\bexp\b(?!\()", ("E",)),
     (r"\bweighted (?:sum|average|combination|mean|values?)", ("H", "O")),
-    (r"(?<!row )(?<!column )(?<!weight )(?<!weighted )(?<![.\w])sums?\b(?! (?:up )?to\b)(?! of (?:the )?weighted)", ("Z",)),
+    (r"(?<!row )(?<!column )(?<!weight )(?<!weighted )(?<![.\w])sums?\b(?! (?:up )?to\b| of (?:the )?weigh)", ("Z",)),
     (r"scal(?:e|ed|ing)\b|divid", ("S", "Su")),
     (r"mask", ("S",)),
     (r"(?<!raw )(?<!unscaled )scores?\b|confusion|similarit|logits", SCORES),

@@ -550,7 +550,7 @@ def _unstacked(band: list[tuple[int, list[str]]]) -> list[tuple[int, list[str]]]
         return [*title, *band]
     out: list[tuple[int, list[str]]] = []
     for start, after in zip(starts, [*starts[1:], width], strict=True):
-        stop = next((j for j in gaps if start < j < after), after)  # the labels of the next block follow an empty column
+        stop = next((j for j in gaps if start < j < after), after)  # before the labels of the next block
         block = [(line, row[start:stop]) for line, row in band]
         out += [*title, *((line, row) for line, row in block if any(row))]
         out.append((0, []))

@@ -34,7 +34,8 @@ _ELEMENTWISE = re.compile(r"(?<=[)\w'])\s*\.([*/^])(?=\s*[A-Za-z(])")  # exp(S).
 _BRACES = re.compile(rf"(?<=[=:≈])(\s*)(\{{[\s{{]*{_NUMBER}(?:[\s,{{}}]+{_NUMBER})*[\s}}]*\}})")
 _ROW = re.compile(rf"^[ \t]*{_NUMBER}(?:[ \t]+{_NUMBER})*[ \t]*$")
 _R_MATRIX = re.compile(
-    r"(?<![\w.])([A-Za-z]\w{0,20})[ \t]*(?:<-|=)[ \t]*matrix\(c\(([-\d., \t\n]{1,2000})\),\s*(ncol|nrow)\s*=\s*(\d{1,3})(,\s*byrow\s*=\s*T(?:RUE)?)?\)"
+    r"(?<![\w.])([A-Za-z]\w{0,20})[ \t]*(?:<-|=)[ \t]*matrix\(c\(([-\d., \t\n]{1,2000})\),\s*"
+    r"(ncol|nrow)\s*=\s*(\d{1,3})(,\s*byrow\s*=\s*T(?:RUE)?)?\)"
 )
 _R_HEAD = re.compile(r"^[ \t]+(?:\[,\d+\][ \t]*)+$")
 _R_ROW = re.compile(rf"^[ \t]*\[\d+,?\][ \t]+({_NUMBER}(?:[ \t]+{_NUMBER})*)[ \t]*$")
