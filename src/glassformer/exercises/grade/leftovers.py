@@ -86,7 +86,7 @@ class Run:
         if above and self.own.tokens and set(self.own.bases) <= {"Q", "K", "V"}:  # "query 1" below "Weights"
             yield (*above[0], *self.own.bases)
         else:
-            yield from [self.own.bases, *above]
+            yield from filter(None, [self.own.bases, *above])
 
     def token(self) -> int | None:
         named = self.own.tokens or next((words.tokens for words in self.above if words.tokens), ())
@@ -152,7 +152,7 @@ class Leftovers:
                 words = self.words(text)
                 if header := self.header(text):
                     words = Words()
-                if any(char.isdigit() for char in text) and not words.tokens:
+                if number in graded:
                     above = tuple(Words((), each.tokens) for each in above)  # a step that was read
                 elif words.bases or words.tokens:
                     above = (words, *above)[:3]
@@ -256,7 +256,10 @@ class Leftovers:
         if len(block) > 1 and sorted(order) == list(range(len(block))):
             rows = [rows[order.index(k)] for k in range(len(block))]
         written = Table(tuple(rows))
+        named = False  # whether the words name a step of this size, which then is no other one by its values
         for level, bases in enumerate([*block[0].levels, ()]):
+            if not bases and (named or block[0].own.bases):
+                return False
             again: list[tuple[float, str, Entries]] = []  # the same answer, written again
             options: list[tuple[float, str, Entries]] = []
             for symbol in self.symbols(bases, block[0].head):
@@ -267,6 +270,7 @@ class Leftovers:
                         again.append((1.0, symbol, cells))
             if self.choose(block, options, named=bool(bases)) or self.choose(block, again, named=bool(bases)):
                 return True
+            named |= bool(options)
             if (
                 level == 0 and bases and len({symbol for _, symbol, _ in options}) == 1 and len(block) > 1
                 and options[0][1] in self.aligner.plan
@@ -331,7 +335,10 @@ class Leftovers:
         token = run.token()
         if token is None and len({entry.text for entry in run.written.rows[0] if entry is not None}) < 2:
             return  # row sums, and other numbers that are all the same
-        for bases in run.levels:
+        named = bool(run.own.bases)
+        for bases in [*run.levels, ()]:
+            if not bases and (named or token is None):
+                return
             options, again = [], []
             for symbol in self.symbols(bases, run.head):
                 shape, by_rows = self.aligner.exact[symbol].shape, self.aligner.by_rows
@@ -343,8 +350,12 @@ class Leftovers:
                             options.append((share if token is not None or share == 1 else 0.0, symbol, cells))
                         elif cells and self.free(symbol, cells, repeated=True):
                             again.append((1.0, symbol, cells))
+            if not bases:  # by its token and values
+                options, again = [o for o in options if o[0] == 1], []
+                options = options if len(options) == 1 and _is_telling(options[0][2]) else []
             if self.choose([run], options, named=True) or self.choose([run], again, named=True):
                 return
+            named |= bool(options)
 
     def choose(self, block: list[Run], options: list[tuple[float, str, Entries]], *, named: bool) -> bool:
         """Place the option with the highest agreement if it is unique and high enough."""
