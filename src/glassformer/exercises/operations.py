@@ -151,13 +151,17 @@ def relu(a: Arithmetic, values: Values, params: Params) -> Matrix[Any]:
 
 
 def sinusoidal(a: Arithmetic, values: Values, params: Params) -> Matrix[Any]:
-    """PE(t, 2i) = sin(t/10000^(2i/d)), PE(t, 2i+1) = cos of the same (Vaswani et al. 2017); t counts from 0."""
+    """PE(t, 2i) = sin(t/10000^(2i/d)), PE(t, 2i+1) = cos of the same (Vaswani et al. 2017).
+
+    t counts from 0, or from `first`, if a learner did so.
+    """
 
     def wave(t: int, feature: int) -> Exact:
         angle = Exact(t) / EXACT.power(Exact(10000), *_reduced(2 * (feature // 2), params["width"]))
         return angle.cos() if feature % 2 else angle.sin()
 
-    table = Matrix.of([a.lift(wave(t, f)) for f in range(params["width"])] for t in range(params["tokens"]))
+    times = range(params.get("first", 0), params.get("first", 0) + params["tokens"])
+    table = Matrix.of([a.lift(wave(t, f)) for f in range(params["width"])] for t in times)
     return table if params["axis"] == "rows" else table.T
 
 

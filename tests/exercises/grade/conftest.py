@@ -34,7 +34,7 @@ PLAN_MISTAKES = (
     "W_O forgotten",
     "heads concatenated in the wrong order",
 )
-CELL_MISTAKES = ("two rows swapped", "a sign dropped", "one arithmetic mistake in one cell")
+CELL_MISTAKES = ("two rows swapped", "a sign dropped", "one wrong number")
 assert set(PLAN_MISTAKES) <= {kind.name for kind in CATALOGUE}
 
 

@@ -58,7 +58,7 @@ def test_points_steps_and_mistakes() -> None:
     assert [(s.step, s.lost, s.maximum, s.submissions) for s in found.steps] == [("Q", 0.375, 4, 3), ("S", 0, 6, 0)]
     counts = {m.name: m.submissions for m in found.mistakes}
     assert counts == {
-        "one arithmetic mistake in one cell": ("ben.md", "dan.md"),
+        "one wrong number": ("ben.md", "dan.md"),
         "a sign dropped": ("cleo.md",),
     }
     assert found.ungraded == {"photo.png": "photo.png is a photo"}
@@ -79,7 +79,7 @@ def test_text_and_json() -> None:
     text = summary().render("text")
     assert "Points of 10: mean 9.75, median 9.75, standard deviation 0.29, from 9.5 to 10." in text
     assert "Most points are lost in Q: 0.38 on average." in text
-    assert "Most frequent mistake: one arithmetic mistake in one cell (2 submissions)." in text
+    assert "Most frequent mistake: one wrong number (2 submissions)." in text
     assert "90–100 %     4  ████" in text
     data = json.loads(summary().render("json"))
     assert data["points"]["median"] == 9.75

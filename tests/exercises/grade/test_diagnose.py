@@ -24,7 +24,7 @@ PLAN_MISTAKES = (
     "W_O forgotten",
     "heads concatenated in the wrong order",
 )
-CELL_MISTAKES = ("two rows swapped", "a sign dropped", "one arithmetic mistake in one cell")
+CELL_MISTAKES = ("two rows swapped", "a sign dropped", "one wrong number")
 
 
 def named(maker, mistake: str, count: int) -> tuple[int, Counter[tuple[str, ...]]]:  # type: ignore[no-untyped-def]
@@ -124,7 +124,7 @@ def with_Q(Q: str) -> Grade:
         ("[[4, -5], [2, 34], [3, 43]]", "one arithmetic mistake in one cell", "Q[2,2]", "3·3 is counted twice"),
         ("[[4, -5], [2, 22], [3, 43]]", "one arithmetic mistake in one cell", "Q[2,2]", "3 and 3 are added"),
         ("[[4, -5], [10, 25], [3, 43]]", "a sign dropped", "Q[2,1]", "the product 4·-1 has the wrong sign"),
-        ("[[4, -5], [2, 99], [3, 43]]", "one arithmetic mistake in one cell", "Q[2,2]", "should be 25"),
+        ("[[4, -5], [2, 99], [3, 43]]", "one wrong number", "Q[2,2]", "should be 25"),
     ],
 )
 def test_slips_in_cells(Q: str, name: str, where: str, why: str) -> None:
@@ -167,7 +167,7 @@ def test_an_output_is_not_called_miscopied_if_nothing_was_copied() -> None:
     exercise = library.get("four-tokens")
     text = "softmax of token 1: 0.1966, 0.5344, 0.0723, 0.1966\no1 = (0, 1.3379)"
     (mistake,) = grade(exercise, read(text, "a.txt")).mistakes
-    assert mistake.name == "one arithmetic mistake in one cell"
+    assert mistake.name == "one wrong number"
     both = f"{text}\nh1 = (0, 0.6621)"
     assert "a number copied wrongly" in {one.name for one in grade(exercise, read(both, "a.txt")).mistakes}
 
@@ -191,7 +191,7 @@ def test_one_number_of_a_token_does_not_show_a_slip() -> None:
     """2 for √2 in one cell, where the others of its row are scaled: no row was left unscaled."""
     text = "QKt: [[2, 1, 2], [2, 2, 3]]\nS: [[1.4142, 0.7071, 1.4142], [2, 1.4142, 2.1213]]"
     (mistake,) = grade(library.get("cross"), read(text, "a.yaml")).mistakes
-    assert mistake.name == "one arithmetic mistake in one cell"
+    assert mistake.name == "one wrong number"
 
 
 def test_sums_of_one_term_have_none_to_leave_out() -> None:

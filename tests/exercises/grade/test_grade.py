@@ -51,7 +51,7 @@ def test_embedded_exercises_are_right(name: str, form: str) -> None:
 @settings(max_examples=6, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_one_wrong_cell_leaves_the_rest(maker, seed: int, digits: int) -> None:  # type: ignore[no-untyped-def]
     """The cell is wrong, everything after it follows, everything else is right."""
-    spoilt = maker.spoil("one arithmetic mistake in one cell", random.Random(seed), "markdown", digits)
+    spoilt = maker.spoil("one wrong number", random.Random(seed), "markdown", digits)
     if spoilt is None:
         return
     ((symbol, _),) = spoilt.given.items()
@@ -105,7 +105,7 @@ def test_a_number_used_later_as_it_should_be_is_said() -> None:
     assert "you continue with 5" in graded.mistakes[0].why
 
 
-@pytest.mark.parametrize("text", ["$$Q = 9^{9^{9^9}}$$", r"$$Q = \begin{bmatrix} 1 & 2$$", "$$Q = (((1$$"])
+@pytest.mark.parametrize("text", ["$$Q = 9^{9^{9^9}}$$", "$$Q = (((1$$"])
 def test_nothing_that_can_be_read_is_an_error_in_one_line(text: str) -> None:
     with pytest.raises(InputError) as caught:
         grade(library.get("four-tokens"), read(text))

@@ -88,7 +88,7 @@ def test_a_test_case_for_each_step() -> None:
     assert found.score == sum(case.score or 0 for case in cases) == 9.5
     assert feedback.visibility == "after_due_date"
     assert cases[2].output == "not found"
-    assert "Q[2,2]: one arithmetic mistake in one cell." in (found.output or "")
+    assert "Q[2,2]: one wrong number." in (found.output or "")
 
 
 def test_right_values_wait_for_the_due_date() -> None:

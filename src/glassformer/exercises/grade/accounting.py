@@ -134,7 +134,7 @@ class Ledger:
             elif isinstance(part, Name):
                 for index in (*part.indices, *part.upper):
                     if isinstance(index, int):
-                        self._nearest(Fraction(index), line, "recognised", 3)
+                        self._nearest(Fraction(index), line, "recognised", 3, label=True)
 
     def claim_number(self, number: Number, line: int, owner: str) -> None:
         digits = NUMBER.search(number.text)
@@ -151,10 +151,12 @@ class Ledger:
                     self.owner[k] = self.owner[k + 1] = owner
                     return
 
-    def _nearest(self, value: Fraction, line: int, owner: str, reach: int, text: str = "") -> bool:
+    def _nearest(
+        self, value: Fraction, line: int, owner: str, reach: int, text: str = "", label: bool = False
+    ) -> bool:
         """Claim the first unclaimed number of that value from `line` on, within `reach` lines.
 
-        Among those of the next lines, one that is not a label and is written as `text` comes first.
+        Among those of the next lines, one that is not a label (or is one) and is written as `text` comes first.
         """
         found = [
             k for k in self.by_value.get(value, []) if self.owner[k] is None and line <= self.line_of(k) <= line + reach
@@ -162,7 +164,7 @@ class Ledger:
         if not found:
             return False
         near = [k for k in found if self.line_of(k) <= self.line_of(found[0]) + NEAR]
-        self.owner[min(near, key=lambda k: (self.is_label(k), self.places[k][2] != text))] = owner
+        self.owner[min(near, key=lambda k: (self.is_label(k) != label, self.places[k][2] != text))] = owner
         return True
 
     def is_label(self, k: int) -> bool:

@@ -10,7 +10,7 @@ words leave only one symbol of that size). Assumptions are noted, and unaligned 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from itertools import product
@@ -56,7 +56,7 @@ from glassformer.exercises.grade.cells import (
 )
 from glassformer.exercises.grade.context import Context, counted_from_zero, rows_in
 from glassformer.exercises.grade.verdict import FollowThrough, Place, Verdicts, exact_values
-from glassformer.exercises.grade.vocabulary import PARAMETERS, RAW, SCORES, Subject, label_of, subject, topics
+from glassformer.exercises.grade.vocabulary import NORMS, PARAMETERS, RAW, SCORES, Subject, label_of, subject, topics
 from glassformer.exercises.matrix import Matrix as Values
 from glassformer.exercises.numbers import MASKED
 from glassformer.exercises.plan import Operation, Plan
@@ -149,7 +149,7 @@ class Alignment:
         for placed in (p for p in self.placed if p.role == "answer"):
             for (i, j), entry in placed.cells.items():
                 first = before.get((placed.symbol, i, j))
-                if first is not None and not _agree(first, entry):
+                if first is not None and not agree(first, entry):
                     _, said = clashes.setdefault((placed.symbol, placed.line), (placed, []))
                     said.append(f"[{i + 1},{j + 1}] {first.text} in line {first.line}, {entry.text} here")
                 before[placed.symbol, i, j] = entry
@@ -163,7 +163,7 @@ def _few(items: list[str]) -> str:
     return "; ".join(items[:2]) + (f"; and {len(items) - 2} more" if len(items) > 2 else "")
 
 
-def _agree(a: Entry, b: Entry) -> bool:
+def agree(a: Entry, b: Entry) -> bool:
     if MASKED in (a.value, b.value):
         return a.value is b.value
     return agrees(a.value, b) or agrees(b.value, a)
@@ -171,7 +171,7 @@ def _agree(a: Entry, b: Entry) -> bool:
 
 def _finer(a: Entry, b: Entry) -> bool:
     """Return whether b repeats a to fewer digits."""
-    if MASKED in (a.value, b.value) or a.places is None or not _agree(a, b):
+    if MASKED in (a.value, b.value) or a.places is None or not agree(a, b):
         return False
     return b.places < a.places if b.places is not None else b.approximate
 
@@ -185,7 +185,15 @@ def used_values(table: Table) -> Values[Any] | None:
 
 
 
-_SAID_TRANSPOSED = re.compile(r"\bmy (?:tables|matrices|results) are the transposes?\b", re.I)
+_SAID_TRANSPOSED = re.compile(
+    r"\b(?:my|all|these|the) (?:my |the )?(?:tables|matrices|results) are (?:the |all )?transpose[sd]?\b", re.I
+)
+_TOKENS_AS_COLUMNS = re.compile(
+    r"\b(?:each|every|one|a) column (?:is|stands for) (?:one |a )?token\b|\bcolumns are (?:the )?tokens\b"
+    r"|\btokens? (?:are|stand|as|in) (?:in |as )?(?:the )?columns\b"
+    r"|\bvectors? (?:are |is )?(?:written )?as (?:a )?columns?\b",
+    re.I,
+)
 _LAYOUT_STEPS = ("X", "Q", "K", "V", "QKt", "KtQ", "S", "A", "H", "C", "O")
 _PER_TOKEN = ("Z", "mu", "var", "muF", "varF")  # one number for each token
 COUNTERS = ("i", "j", "t", "n", "k", "l", "m", "s")
@@ -213,6 +221,7 @@ _SIGN = re.compile(r".|\\[A-Za-z]+")  # a lone sign such as \cdot in LayerNorm(\
 _CODE = re.compile(r"[@.]|\w\(\)|\w+\([A-Za-z]+\)|\w=(?:True|False|None)\b| for \w+ in ")
 _ROW = re.compile(r"row (\d+)")  # the index of "row 2" in a sentence
 MOST_TOKENS = 12
+MOST_EVALUATED = 40_000  # cells, to find out what follows from the numbers placed so far
 OTHER = 100  # the rank of a name's second meaning
 
 
@@ -249,6 +258,10 @@ class Aligner:
         self.answers: dict[int, tuple[Statement, Table | None]] = {}
         self.values: dict[Name, Table] = {}  # the latest value of each name
         self.cached: tuple[int, Verdicts] | None = None
+        self.evaluations = MOST_EVALUATED // sum(m.shape[0] * m.shape[1] for m in self.exact.values())
+        queries = [m.shape[0 if self.by_rows else 1] for s, m in self.exact.items() if base_of(s) == "Q"]
+        self.one_query = bool(queries) and max(queries) == 1
+        self.keys = self.key_names()
         self.energies = self.has_energies()
         self.tokens = self.token_names(labels)
 
@@ -256,10 +269,10 @@ class Aligner:
         self.transposed = self.is_transposed()
         if self.transposed:
             said = "your matrices are transposed relative to the exercise and are read that way"
-            self.alignment.note(self.reading.statements[0].line, "", said)
+            self.alignment.note(self.reading.statements[0].line if self.reading.statements else 1, "", said)
         parts = (part for whole in self.reading.statements for part in _one_target_each(whole))
         supposed = False
-        for statement in self.exponentials(parts):
+        for statement in self.exponentials(self.stacked(parts)):
             self.context.update(statement)
             supposed = is_hypothetical(statement) or (supposed and goes_on(statement))
             if supposed:
@@ -271,13 +284,30 @@ class Aligner:
             elif statement.target is None or not self.named(statement, statement.target):
                 self.unnamed(statement)
             self.announced = self.announces(statement)
+        self.recognise_unmasked_scores()
         self.recognise_raw_scores()
         self.alignment.notes += self.alignment.twice()
         return self.alignment
 
+    def stacked(self, statements: Iterable[Statement]) -> Iterator[Statement]:
+        """Join lists of one length that follow one another without words, if a step has the size of that matrix."""
+        shapes = {matrix.shape for matrix in self.exact.values()}
+        run: list[Statement] = []
+        for statement in statements:
+            rows = _plain_rows(statement)
+            new = statement.target is not None or any(map(str.isalnum, statement.words))
+            if run and (not rows or len(rows[0]) != len(_plain_rows(run[0])[0]) or new):
+                yield from _as_matrix(run, shapes)
+                run = []
+            if rows and len(rows[0]) > 1 and (run or len(rows) == 1):
+                run.append(statement)
+            else:
+                yield statement
+        yield from _as_matrix(run, shapes)
+
     def exponentials(self, statements: Iterable[Statement]) -> Iterator[Statement]:
         """Join `exp(2) = 7.389, exp(1) = 2.718`, or the numbers after "the exponentials are", to one row of E."""
-        width = next((m.shape[1 if self.by_rows else 0] for s, m in self.exact.items() if _base(s) == "E"), 0)
+        width = next((m.shape[1 if self.by_rows else 0] for s, m in self.exact.items() if base_of(s) == "E"), 0)
         run: list[Statement] = []
         for statement in statements:
             count = len(statement.terms)
@@ -302,7 +332,7 @@ class Aligner:
         self.context.update(statement)
         written = self.written(statement)
         options = self.unnamed_options(statement, written) if written is not None else ()
-        return any(_base(symbol) == "E" and share >= HALF for symbol, _, share in options)
+        return any(base_of(symbol) == "E" and share >= HALF for symbol, _, share in options)
 
     def announces(self, statement: Statement) -> tuple[str, ...]:
         """Return the symbol of a formula without a result, `N = (X − μ)/σ`, which a table may give after it."""
@@ -312,8 +342,10 @@ class Aligner:
     # -- values ------------------------------------------------------------------------------------------------------
 
     def verdicts(self) -> Verdicts:
-        """Return the verdicts on everything placed so far."""
-        if self.cached is None or self.cached[0] != len(self.alignment.placed):
+        """Return the verdicts on everything placed so far; after many evaluations, those of the last one."""
+        stale = self.cached is None or (self.cached[0] != len(self.alignment.placed) and self.evaluations > 0)
+        if self.cached is None or stale:
+            self.evaluations -= 1
             self.cached = (len(self.alignment.placed), self.alignment.follow_through(self.plan, self.exact).run())
         return self.cached[1]
 
@@ -352,6 +384,7 @@ class Aligner:
             return True
         option = self.choose(statement, target, options)
         if option is not None:
+            option = self.next_meaning(option, options)
             option = self.itself(statement, self.next_head(statement, option), written)
             self.keep(statement, option, target, written)
             if isinstance(target.term, Name):
@@ -378,7 +411,7 @@ class Aligner:
 
     def scale(self, term: Expression) -> Any:
         """Return the value of an expression in d_k, the width of the keys; None if it has none."""
-        keys = next((m for symbol, m in self.exact.items() if _base(symbol) == "K"), None)
+        keys = next((m for symbol, m in self.exact.items() if base_of(symbol) == "K"), None)
         if keys is None:
             return None
         width = arb(keys.shape[1 if self.by_rows else 0])
@@ -407,6 +440,8 @@ class Aligner:
         if found.bases[0] == "X" and target.is_name and len(target.name) > 1:  # output tokens, query tokens
             spoken = topics(statement.words.rsplit(".", 1)[-1])
             return replace(found, bases=spoken) if spoken and spoken[0] not in found.bases else found
+        if found.bases == ("V",) and re.search(r"\bweighted\s*$", statement.words):  # the sum of weighted values
+            return replace(found, bases=("H", "O"))
         return found
 
     def token_names(self, labels: Sequence[str]) -> dict[str, int]:
@@ -417,7 +452,8 @@ class Aligner:
         named = [
             word for target, prose in targets for index in target.indices if isinstance(index, str)
             for word in (index.lower(),)
-            if word in known or word in declared or (prose and word not in PRONOUNS and not _ROW.fullmatch(word))
+            if word in known or word in declared
+            or (prose and word not in (*PRONOUNS, "q") and not _ROW.fullmatch(word))
         ]  # fmt: skip
         words = [word for word in declared if word in named] or list(dict.fromkeys(named))
         count = next((m.shape[0 if self.by_rows else 1] for m in self.exact.values()), 0)
@@ -426,6 +462,14 @@ class Aligner:
         said = f"the tokens are counted in the order in which you name them: {', '.join(words)}"
         self.alignment.note(self.reading.statements[0].line, "", said)
         return {word: k for k, word in enumerate(words)}
+
+    def key_names(self) -> dict[str, int]:
+        """Return the positions of the tokens of another sentence, which k_the and v_the name in their order."""
+        targets = [s.target for s in self.reading.statements if s.target is not None and s.target.name in ("k", "v")]
+        names = [i.lower() for t in targets for i in t.indices if isinstance(i, str) and len(i) > 1 and i.isalpha()]
+        words = list(dict.fromkeys(names))
+        count = next((m.shape[0 if self.by_rows else 1] for s, m in self.exact.items() if base_of(s) == "K"), 0)
+        return {word: k for k, word in enumerate(words)} if len(words) == count and "Y" in self.exact else {}
 
     def declared(self) -> list[str]:
         """Return the tokens that the text lists, as in `Tokens: the, cat, sat`."""
@@ -448,7 +492,7 @@ class Aligner:
         return scores > exponentials
 
     def occurs(self, base: str, entry: Entry) -> bool:
-        values = [m for symbol, m in self.exact.items() if _base(symbol) == base]
+        values = [m for symbol, m in self.exact.items() if base_of(symbol) == base]
         return any(agrees(x, entry) for matrix in values for _, _, x in matrix.cells())
 
     def is_counter(self, statement: Statement) -> bool:
@@ -507,6 +551,8 @@ class Aligner:
         ways = [*readings(found.indices, found.upper, self.heads)]
         ways += [*readings(found.instead, found.upper, self.heads)] if found.instead is not None else []
         one_token = bool(found.indices) and (self.heads == 1 or target.name.islower())
+        if self.one_query and written.scalar and len(found.indices) == 1 and not found.upper:
+            ways += [(None, ("q", found.indices[0]) if self.by_rows else (found.indices[0], "q"))]  # a_1, of key 1
         for (rank, base), (place, (head, cells_at)) in product(enumerate(found.bases), enumerate(ways)):
             if base in _PER_TOKEN and one_token and not written.scalar:
                 continue  # z_1 = (1.2, 0.4) is an output: a sum is one number
@@ -518,7 +564,7 @@ class Aligner:
                     cells = fit(written, self.exact[symbol].shape, at, by_rows=by_rows, transposed=transposed)
                     key = (symbol, tuple(cells or ()))
                     masked = cells and any(entry.value is MASKED for entry in cells.values())
-                    if masked and _base(symbol) != "S" and "S" in found.bases:
+                    if masked and base_of(symbol) != "S" and "S" in found.bases:
                         continue  # with −∞ in it, S̃ or QKᵀ are the masked scores
                     if cells and key not in seen:
                         seen.add(key)
@@ -556,9 +602,11 @@ class Aligner:
             elif statement.place == "prose" and index in PRONOUNS:
                 at.append(self.token)
             elif index == "q":  # weight of key 1, of the only query
-                if any(_base(s) == "Q" and m.shape[0 if self.by_rows else 1] > 1 for s, m in self.exact.items()):
+                if not self.one_query:
                     return []
                 at.append(0)
+            elif index.lower() in self.keys and target.name in ("k", "v"):
+                at.append(self.keys[index.lower()])
             elif index in fixed:
                 at.append(int(fixed[index].value) - (f"{index} =" not in self.zero))
             elif len(index) == 1 or index in ("…", ":"):
@@ -592,7 +640,7 @@ class Aligner:
             top = top if len(top) > 1 or max(scores) >= HALF else []
             if len(top) == 1 and max(scores) >= HALF:
                 return top[0]
-        if len(top) == 1 and max(scores) >= 0.5:
+        if len(top) == 1 and (max(scores) > HALF or (max(scores) == HALF and len(rows) == 1)):
             same = symbols == top[0].symbol
             said = _where(top[0].cells, self.by_rows).rstrip(",") if same else ""
             other = "" if same else f", not as {symbols}"
@@ -607,12 +655,24 @@ class Aligner:
         self.alignment.leave(statement.line, statement.source, f"it may be {symbols}: say which head or row it is")
         return None
 
+    def next_meaning(self, option: Option, options: list[Option]) -> Option:
+        """Return another meaning of the name, N of the next LayerNorm, if the first has its answer and this agrees."""
+        others = [o for o in options if o.symbol != option.symbol and self.open(o)]
+        is_open = self.open(option)
+        if not others or (is_open and base_of(option.symbol) not in NORMS):
+            return option
+        share = self.agreement(option.symbol, option.cells)
+        if is_open and share > 0:
+            return option
+        share = max(MOSTLY, share)
+        return next((o for o in others if self.agreement(o.symbol, o.cells) > share), option)
+
     def next_head(self, statement: Statement, option: Option) -> Option:
         """Return the placement in another head, if this head has its answer and the other one's values agree better.
 
         So `Q = …` may stand twice, once for each head, without a word about heads between them.
         """
-        base, number = _base(option.symbol), option.symbol[len(_base(option.symbol)) :]
+        base, number = base_of(option.symbol), option.symbol[len(base_of(option.symbol)) :]
         if self.heads < 2 or not number or self.open(option):
             return option
         share = self.agreement(option.symbol, option.cells)
@@ -665,7 +725,7 @@ class Aligner:
         rows = [row - 1 for row in self.context.rows]
         lines = self.exact[symbol].shape[0 if self.by_rows else 1]
         here = {at[0 if self.by_rows else 1] for at in cells}
-        self.token = next(iter(here)) if len(here) == 1 and _base(symbol) not in ("K", "V") else None
+        self.token = next(iter(here)) if len(here) == 1 and base_of(symbol) not in ("K", "V") else None
         if len(rows) > 1 and len(here) == 1 and here <= set(rows) and symbol.rstrip("0123456789") in (*SCORES, *"EZA"):
             for row in rows:
                 if row not in here and 0 <= row < lines:
@@ -793,7 +853,7 @@ class Aligner:
         """Record the scores in softmax([4.24, 4.24, 2.12]) = (0.47, 0.47, 0.06), unless they are given otherwise."""
         scores = f"S{symbol[1:]}"
         lines = {at[0 if self.by_rows else 1] for at in cells}
-        if _base(symbol) != "A" or scores not in self.exact or len(lines) != 1:
+        if base_of(symbol) != "A" or scores not in self.exact or len(lines) != 1:
             return
         calls = [part for link in (*statement.terms, *_target_link(statement)) for part in walk(link.term)
                  if isinstance(part, Call) and part.function == "softmax" and len(part.arguments) == 1]  # fmt: skip
@@ -911,24 +971,30 @@ class Aligner:
             )
             return
         spoken = (*_called(statement), *(topics(statement.words) or self.context.topics))
-        told = [option for option in options if _base(option[0]) in spoken and option[0] in self.plan]
+        told = [option for option in options if base_of(option[0]) in spoken and option[0] in self.plan]
         if len(told) != 1:
-            told = [option for option in told or options if _base(option[0]) in self.announced] or told
+            told = [option for option in told or options if base_of(option[0]) in self.announced] or told
         told = told if statement.target is None and (statement.words or self.announced) else []
         agreeing = [
             option for option in options
-            if option[2] >= (HALF if option[0] in self.plan or _base(option[0]) in spoken else 1)
+            if option[2] >= (HALF if base_of(option[0]) in spoken or self.is_told_by_values(option[0]) else 1)
         ]  # fmt: skip  # nobody copied a given matrix wrongly that is not named
+        agreeing = [option for option in agreeing if not self.spoils(option[0], option[1])]
         best = [option for option in agreeing if option[2] == max(o[2] for o in agreeing)]
         if len(best) > 1:
             best = [option for option in best if option in told] or best
-            best = [option for option in best if _base(option[0]) in spoken[:1]] or best
+            best = [option for option in best if base_of(option[0]) in spoken[:1]] or best
             best = [option for option in best if option[0].endswith(str(self.context.head))] or best
         if len(best) == 2 and best[1][0] in self.plan and self.plan[best[1][0]].op == "copy":
             best = best[:1]  # the only head's H is O
         if len(best) == 1:
             self.accept(statement, best[0], "by its size and values")
-        elif not best and len(told := self.closest(told, spoken)) == 1 and not self.alignment.answered(told[0][0]):
+        elif (
+            not best
+            and len(told := self.closest(told, spoken)) == 1
+            and not self.alignment.answered(told[0][0])
+            and base_of(told[0][0]) not in _PER_TOKEN
+        ):
             self.accept(statement, told[0], "by the words before it and its size")
         else:
             names = ", ".join(dict.fromkeys(symbol for symbol, _, _ in best or options))
@@ -938,13 +1004,28 @@ class Aligner:
             )
             self.alignment.leave(statement.line, statement.source, f"{what}, and {why} ({names})")
 
+    def is_told_by_values(self, symbol: str) -> bool:
+        """Return whether half of the numbers suffice: not for a given matrix, nor for one number of each token."""
+        return symbol in self.plan and base_of(symbol) not in _PER_TOKEN
+
+    def spoils(self, symbol: str, cells: Entries) -> bool:
+        """Return whether numbers without a name would replace a right answer by another number."""
+        same = {symbol, *(op.symbol for op in self.plan.operations if op.op == "copy" and symbol in op.inputs)}
+        same |= set(self.plan[symbol].inputs) if symbol in self.plan and self.plan[symbol].op == "copy" else set()
+        answers = [p.cells for p in self.alignment.placed if p.symbol in same and p.role == "answer"]
+        before = {at: entry for entries in answers for at, entry in entries.items()}
+        return any(
+            at in before and agrees(self.exact[symbol][at], before[at]) and not agree(before[at], entry)
+            for at, entry in cells.items()
+        )
+
     def closest(
         self, told: list[tuple[str, Entries, float]], spoken: Sequence[str]
     ) -> list[tuple[str, Entries, float]]:
         """Return the step that the words name last; "scores" alone may be those before or after scaling."""
         if not spoken or tuple(spoken[: len(SCORES)]) == SCORES:
             return told
-        return [option for option in told if _base(option[0]) == spoken[0]] or told
+        return [option for option in told if base_of(option[0]) == spoken[0]] or told
 
     def by_values(self, statement: Statement, written: Table) -> bool:
         """Place a matrix whose name cannot be meant as it is: Y for the output of a block, after that of attention."""
@@ -969,12 +1050,13 @@ class Aligner:
         for symbol in self.exact:
             shape = self.exact[symbol].shape
             cells = self.fitted(symbol, written)
-            told = _base(symbol) in spoken
+            told = base_of(symbol) in spoken
             if written.vector is not None and told and 1 not in shape:
                 cells = self.row_of(symbol, written, (counters or rows)[:1])
                 stale = not counters and not rows_in(statement.words)  # the row was named long before
-                if stale and cells and self.agreement(symbol, cells) < HALF:
-                    cells = self.row_of(symbol, written, []) or cells
+                other = self.row_of(symbol, written, []) if stale and cells else None
+                if other and cells and self.agreement(symbol, other) > self.agreement(symbol, cells):
+                    cells = other
             elif written.vector is not None and (counters or rows) and not told:
                 cells = None
             if cells:
@@ -1004,23 +1086,23 @@ class Aligner:
         """Place a number in prose, "if we sum them we get 13.8256": the sum of exponentials of the current rows."""
         head = self.context.head or ""
         symbol = next((s for s in (f"Z{head}", "Z") if s in self.exact), None)
-        said = re.search(r"\bsum|\badds? up\b", statement.words.lower().rsplit(". ", 1)[-1])
-        if symbol is None or said is None or not self.context.rows:
+        said = re.search(r"\bsum|\badds? up\b|\btogether\b", statement.words.lower().rsplit(". ", 1)[-1])
+        after = self.token if self.follows_e() else None  # the row of exponentials just before
+        token = self.context.rows[0] - 1 if self.context.rows and after is None else after
+        if symbol is None or said is None or token is None:
             return
-        cells = fit(
-            written, self.exact[symbol].shape, (self.context.rows[0] - 1,), by_rows=self.by_rows
-        )
-        if cells:
+        cells = fit(written, self.exact[symbol].shape, (token,), by_rows=self.by_rows)
+        if cells and not self.spoils(symbol, cells):
             self.put(statement, symbol, cells)
             self.exponentials_set_out(statement, symbol, next(iter(cells)))
 
     def follows_e(self) -> bool:
-        return bool(self.alignment.placed) and _base(self.alignment.placed[-1].symbol) == "E"
+        return bool(self.alignment.placed) and base_of(self.alignment.placed[-1].symbol) == "E"
 
     def exponentials_set_out(self, statement: Statement, symbol: str, at: tuple[int, int]) -> None:
         """Record the sum of the exponentials just before it: e^2 = 7.39, e^0.5 = 1.65, the sum is 9.04."""
         position = next(k for k, each in enumerate(self.reading.statements) if each is statement)
-        count = next(m.shape[1 if self.by_rows else 0] for s, m in self.exact.items() if _base(s) == "S")
+        count = next(m.shape[1 if self.by_rows else 0] for s, m in self.exact.items() if base_of(s) == "S")
         before = self.reading.statements[max(0, position - count) : position]
         parts = [each.terms[-1].term for each in before if len(each.terms) == 2 and _is_exponential(each.terms[0].term)]
         if len(parts) != count or not all(map(is_literal, parts)):
@@ -1071,7 +1153,19 @@ class Aligner:
                 )
                 if upright != sideways:  # a symmetric matrix is uninformative
                     straight, transposed = straight + upright, transposed + sideways
-        return transposed >= 2 and transposed > straight
+        said = self.by_rows and _TOKENS_AS_COLUMNS.search(self.reading.text) is not None and not straight
+        return said or (transposed >= 2 and transposed > straight)
+
+    def recognise_unmasked_scores(self) -> None:
+        """Recognize scores that are written again with −∞ in them: the first ones are those before the mask."""
+        placed = self.alignment.placed
+        pairs = [(s, f"Su{s[1:]}") for s in self.exact if base_of(s) == "S"]
+        for symbol, before in [pair for pair in pairs if pair[1] in self.exact]:
+            masked = [k for k, p in enumerate(placed) if p.symbol == symbol and _has_mask(p.cells)]
+            for k, each in enumerate(placed):
+                earlier = each.symbol == symbol and not _has_mask(each.cells) and masked and k < masked[-1]
+                if earlier and not self.alignment.answered(before) and self.agreement(before, each.cells) == 1:
+                    placed[k] = replace(each, symbol=before)
 
     def recognise_raw_scores(self) -> None:
         """Recognize an S that equals QKᵀ in every cell, with right weights: it was scaled or masked in between."""
@@ -1120,6 +1214,22 @@ def _one_target_each(statement: Statement) -> list[Statement]:
     return [*found, replace(statement, target=target, terms=tuple(terms))] if found else [statement]
 
 
+def _plain_rows(statement: Statement) -> tuple[tuple[Expression, ...], ...]:
+    """Return the rows of a list or matrix of numbers without a name, or with one that has no index; else nothing."""
+    indexed = statement.target is not None and (statement.target.indices or statement.target.upper)
+    term = statement.terms[0].term if len(statement.terms) == 1 and not indexed else None
+    plain = isinstance(term, Array) and not term.ragged and is_literal(term)
+    return term.rows if plain and isinstance(term, Array) and not (statement.given or statement.crossed) else ()
+
+
+def _as_matrix(run: list[Statement], shapes: Collection[tuple[int, int]]) -> list[Statement]:
+    rows = tuple(row for statement in run for row in _plain_rows(statement))
+    if len(run) < 2 or (len(rows), len(rows[0])) not in shapes:
+        return run
+    link = replace(run[0].terms[0], term=Array(rows))
+    return [replace(run[0], terms=(link,), source="; ".join(s.source for s in run))]
+
+
 def _is_exponential(term: Expression) -> bool:
     return (isinstance(term, Power) and term.base == Constant("e")) or (
         isinstance(term, Call) and term.function == "exp" and len(term.arguments) == 1 and is_numeric(term)
@@ -1130,6 +1240,10 @@ def _row_of_exponentials(run: list[Statement]) -> Statement:
     row = Array((tuple(statement.terms[-1].term for statement in run),), flat=True)
     words = f"{run[0].words} exponentials".strip()
     return replace(run[0], terms=(Link(run[0].line, "", row),), words=words, source="; ".join(s.source for s in run))
+
+
+def _has_mask(cells: Entries) -> bool:
+    return any(entry.value is MASKED for entry in cells.values())
 
 
 def _is_code(item: Unread) -> bool:
@@ -1237,7 +1351,7 @@ def _where(cells: Entries, by_rows: bool) -> str:
     return f", token {min(lines) + 1}," if len(lines) == 1 else ""
 
 
-def _base(symbol: str) -> str:
+def base_of(symbol: str) -> str:
     return symbol.rstrip("0123456789")
 
 

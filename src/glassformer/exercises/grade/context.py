@@ -19,7 +19,7 @@ _HEAD = re.compile(
 _ASIDE = re.compile(r"(?:similar(?:ly)?(?: to)?|same as|as (?:in|for|with)|like(?: for)?|the)\s*$")
 _ROWS = re.compile(
     r"\b(?:rows?|(?:for|of)\s+(?:tokens?|quer(?:y|ies)|positions?)|(?:tokens?|quer(?:y|ies)|positions?)(?=\s+\d+\s*(?:[:=→]|gets\b|receives\b|becomes\b)))\s+"
-    r"(\d+(?:\s*(?:,|and|&)\s*\d+)*)",
+    r"(\d+(?:\s*(?:,|and|&)\s*\d+)*)(?!\d|\s*[-–]\s*\d)",
     re.I,
 )
 

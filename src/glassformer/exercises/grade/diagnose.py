@@ -157,17 +157,14 @@ class Step:
             yield Mistake(name, where, said + (f": {why}" if why else ""), place, cause=cause)
 
     def _reason(self, operation: Operation, cell: Compared, value: Any) -> tuple[str, str]:
-        generic = "one arithmetic mistake in one cell"
+        """Return the name of a mistake in one cell and what produces the number; without the latter, no cause."""
+        unexplained = "one wrong number", ""
         if cell.entry is None or value is MASKED or cell.entry.value is MASKED:
-            return generic, ""
+            return unexplained
         if _negated(value, cell.entry):
             return "a sign dropped", "the number is right, but its sign is wrong"
-        if operation.op not in ("matmul", "linear"):
-            return generic, ""
-        found = list(self._terms(operation, cell, value))
-        if len({why for _, why in found}) == 1:
-            return found[0]
-        return generic, ""
+        found = list(self._terms(operation, cell, value)) if operation.op in ("matmul", "linear") else []
+        return found[0] if len({why for _, why in found}) == 1 else unexplained
 
     def _terms(self, operation: Operation, cell: Compared, value: Any) -> Iterator[tuple[str, str]]:
         """Test one product of the sum: omitted, counted twice, with its sign lost, or added instead of multiplied."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from fractions import Fraction
 from pathlib import Path
@@ -17,14 +17,15 @@ from glassformer.exercises.expression import Array, Expression, Number, Several,
 from glassformer.exercises.grade.accounting import Accounting, Ledger
 from glassformer.exercises.grade.align import (
     COUNTERS,
+    Aligner,
     Alignment,
-    align,
     is_hypothetical,
     is_parameter,
     is_sum_of_weights,
 )
 from glassformer.exercises.grade.cells import answer_of, closeness, shown
 from glassformer.exercises.grade.diagnose import Mistake, diagnose, weight_sums
+from glassformer.exercises.grade.leftovers import Leftovers
 from glassformer.exercises.grade.rubric import (
     Points,
     Rubric,
@@ -200,13 +201,21 @@ def grade(exercise: Exercise | None, reading: Reading, rubric: Rubric | None = N
     ledger = Ledger(reading.text)
     if exercise is None:
         _readable(reading, reading.unread)
-        _account(ledger, None, reading, sums)
+        _claim(ledger, None, reading, sums)
+        ledger.recognise()
         unread = tuple(ledger.unread(reading.unread))
         counts = ledger.counts()
         length = len(reading.text)
         return Grade(reading.name, "", None, (), (), unread, reading.notes, (), sums, (), counts, length=length)
     made = plan(exercise)
-    alignment = align(made, reading, exercise.labels)
+    aligner = Aligner(made, reading, exercise.labels)
+    alignment = aligner.run()
+    _claim(ledger, alignment, reading, sums)
+    leftovers = Leftovers(aligner, ledger)
+    leftovers.run()
+    if leftovers.placed:
+        ledger = Ledger(reading.text)
+        _claim(ledger, alignment, reading, sums)
     if not alignment.placed:
         _readable(reading, tuple(alignment.unread))
     exact = exact_values(made)
@@ -226,7 +235,7 @@ def grade(exercise: Exercise | None, reading: Reading, rubric: Rubric | None = N
     order = {symbol: k for k, symbol in enumerate(made.symbols)}
     every = sorted((*cells, *absent), key=lambda cell: (order[cell.symbol], cell.row, cell.column))
     written = {cell.symbol for cell in every}
-    _account(ledger, alignment, reading, sums, f"{exercise.title}\n{exercise.text or ''}", _scales(made))
+    ledger.recognise(f"{exercise.title}\n{exercise.text or ''}", {*_numbers(alignment), *_scales(made)})
     copied = list(_copied(made, alignment, follow))
     mistakes = [*(mistake for _, mistake in copied if _matters(made, mistake, cells)), *mistakes]
     notes = (*alignment.notes, *(note for note, _ in copied), *_remarks(made, follow, cells))
@@ -263,15 +272,17 @@ def _tolerated(verdicts: Verdicts, cells: Sequence[Compared]) -> Iterator[Note]:
         yield Note(within[0].entry.line, "", f"{said} ({symbols}): accepted")
 
 
-def _account(
-    ledger: Ledger,
-    alignment: Alignment | None,
-    reading: Reading,
-    sums: Sequence[ArithmeticFinding],
-    question: str = "",
-    scales: Collection[Fraction] = (),
+def _numbers(alignment: Alignment) -> set[Fraction]:
+    """Return the numbers that are graded, which sentences may repeat."""
+    entries = [entry for each in alignment.placed for entry in each.cells.values() if entry.term is not None]
+    terms = [part for entry in entries if entry.term is not None for part in walk(entry.term)]
+    return {part.value for part in terms if isinstance(part, Number)}
+
+
+def _claim(
+    ledger: Ledger, alignment: Alignment | None, reading: Reading, sums: Sequence[ArithmeticFinding]
 ) -> None:
-    """Claim the graded numbers, then those of the arithmetic, then the recognized ones."""
+    """Claim the graded numbers, then those of the arithmetic, then those of statements that are not answers."""
     for placed in alignment.placed if alignment is not None else ():
         given = alignment is not None and placed.symbol in alignment.given
         for entry in placed.cells.values() if placed.role != "echo" else ():
@@ -303,10 +314,6 @@ def _account(
         for link in statement.terms:
             if supposed or link.struck or not (link.numeric or any(map(_is_matrix, walk(link.term)))):
                 ledger.claim(link.term, link.line, "recognised")
-    entries = [] if alignment is None else [entry for each in alignment.placed for entry in each.cells.values()]
-    terms = [part for entry in entries if entry.term is not None for part in walk(entry.term)]
-    numbers = [part.value for part in terms if isinstance(part, Number)]
-    ledger.recognise(question, {*numbers, *scales})
 
 
 def _is_matrix(term: Expression) -> bool:

@@ -255,6 +255,12 @@ def _norms(change: Callable[[Operation], Operation], *symbols: str) -> Edit:
     return edit
 
 
+def positions_from_one(plan: Plan, exercise: Exercise, heads: Sequence[str]) -> Plan | None:
+    if "PE" not in plan or plan["PE"].op != "sinusoidal":
+        return None
+    return _with(plan, [replace(plan["PE"], params={**plan["PE"].params, "first": 1})])
+
+
 def no_output_weights(plan: Plan, exercise: Exercise, heads: Sequence[str]) -> Plan | None:
     if "WO" not in plan.given:
         return None
@@ -336,6 +342,7 @@ CATALOGUE: tuple[Kind, ...] = (
         for ends in (("", "F"), ("",), ("F",))
         for name, says, base, change, telling in _NORMS
     ),
+    Kind("positions counted from 1", "The first position is 0, not 1", positions_from_one, False),
     Kind("e^0 taken as 0", "The exponential of 0 is taken as 0, but it is 1", exponential_of_zero, telling=True),
     *(
         Kind("an exponential left out of the sum", "The sum of the exponentials lacks one of them", _without(k))

@@ -49,7 +49,7 @@ TOTAL = "total"
 # mistakes that are not edits of the plan, as named by `diagnose`
 OTHER_MISTAKES = (
     "two rows swapped", "two columns swapped", "a sign dropped", "one arithmetic mistake in one cell",
-    "a number copied wrongly", "weights that do not sum to 1",
+    "one wrong number", "a number copied wrongly", "weights that do not sum to 1",
 )  # fmt: skip
 
 

@@ -233,6 +233,7 @@ _COLUMNS = {"symbol": "symbol", "name": "symbol", "quantity": "symbol", "row": "
 _NUMBER = re.compile(r"\s*(?:[-+−]?[\d.]|[-−](?:∞|inf))", re.I)
 _ASIDE_IN_TITLE = re.compile(r"\s\(([^()]*(?:\([^()]*\))?[^()]*)\)$")
 _ROW_LABEL = re.compile(r"(?:(?:tokens?|rows?|words?|positions?|quer(?:y|ies)|x|t|#)\s*_?)?\d{1,3}\.?", re.I)
+_VECTOR_LABEL = re.compile(r"(?:keys?|values?|outputs?)\s+\d{1,3}(?:\s*\([^()]*\))?", re.I)  # below a title of its own
 # names of tokens: pos 0, patch 3; under a title of its own also words alone: drink, top left
 _TOKEN_NAME = re.compile(r"([^\W\d_]{3,20}(?:[ -][^\W\d_]{1,20}){0,3})( \d{1,3})?")
 _QUANTITY = re.compile(r"heads?|kopf|out|resid|sigma|gamma|alpha|beta|concat|final|norm|matri|layer|ffn", re.I)
@@ -372,7 +373,7 @@ def _blocks(found: Answers, rows: list[Row]) -> None:
         numeric = any(_NUMBER.match(cell) for cell in row[1:]) or (bool(row) and bool(_NUMBER.match(row[0])))
         labelled = numeric and (not _NUMBER.match(row[0])) and symbol is not None and (
             headed or not row[0] or (bool(_ROW_LABEL.fullmatch(row[0])) and not _is_vector(row[0]))
-            or _names_a_token(row[0], alone)
+            or _names_a_token(row[0], alone) or (alone and _VECTOR_LABEL.fullmatch(row[0]) is not None)
         )  # fmt: skip
         same = numeric and symbol is not None and row[0] == symbol.text and len(row) > 1
         starts = bool(row) and not _NUMBER.match(row[0]) and not labelled and not same

@@ -14,6 +14,7 @@ MAX_ROWS = 100
 _LINEAR = re.compile(r"[\[(]?[■█]\(([^()\n]*(?:\([^()\n]*\)[^()\n]*)*)\)[\])]?")  # Word's linear format: [■(1&0@0&2)]
 
 _ENTRY = r"[-+−]?(?:\d+(?:\.\d+)?|∞)"
+_ENTRIES = re.compile(rf"{_ENTRY}(?:\s+{_ENTRY})*")
 _ROUND = re.compile(rf"\((\s*{_ENTRY}(?:[ \t]+{_ENTRY})+(?:\s*;\s*{_ENTRY}(?:[ \t]+{_ENTRY})+)+\s*)\)")  # (1 0; 0 2)
 
 
@@ -53,19 +54,24 @@ def _in_line(lines: list[str], row: int, line: str) -> list[_Drawn]:
 
 def _drawn(lines: list[str], row: int, column: int, middle: str, last: str, closing: str) -> _Drawn | None:
     """Return the matrix whose upper left corner is here; None if it is not closed."""
-    right = lines[row].find(closing, column)
+    right = end = lines[row].find(closing, column)
     if right < 0:
         return None
     rows = []
     for bottom in range(row, min(len(lines), row + MAX_ROWS)):
         line = lines[bottom]
-        if len(line) <= right or line[right] not in _CLOSING or (bottom > row and line[column] not in (middle, last)):
+        if len(line) <= column or (bottom > row and line[column] not in (middle, last)):
             return None
+        if len(line) <= right or line[right] not in _CLOSING:  # rows of different lengths
+            right = next((k for k in range(column, len(line)) if line[k] in _CLOSING), -1)
+            if right < 0:
+                return None
+            end = max(end, right)
         if inside := line[column + 1 : right].strip():  # SymPy puts an empty line between the rows
-            rows.append(re.split(r"\s{2,}|\t", inside))
+            rows.append(re.split(r"\s+" if _ENTRIES.fullmatch(inside) else r"\s{2,}|\t", inside))
         if line[column] == last:
             text = "[" + ", ".join(f"[{', '.join(cells)}]" for cells in rows) + "]"
-            return _Drawn(row, column, bottom, right + 1, text)
+            return _Drawn(row, column, bottom, end + 1, text)
     return None
 
 

@@ -344,6 +344,11 @@ def _sentence(row: str, line: int, assigned: list[Assigned]) -> Iterator[Event]:
     yield Event("words", row[at:], line)
 
 
+# "divided by √2 = 0.707": the result of the division, not of the root
+_DIVIDED = re.compile(r"(\bdivided by\b)(\s*(?:√\s?\d+|sqrt\(?\d+\)?|\$?\\sqrt\{?\d+\}?\$?)\s*)(?:=|≈)", re.I)
+_SEMICOLONS = re.compile(
+    rf"(?<![\w)])((?<=:)|(?<==))(\s*{_NUMBER}(?:\s*,\s+{_NUMBER}){{1,40}}(?:\s*;\s*{_NUMBER}(?:\s*,\s+{_NUMBER}){{1,40}}){{1,40}})\s*$"
+)
 _LEAD = re.compile(r"^\s*[-*]?\s*\**\s*([A-Za-z]\S{0,20})\s*(?:=|:)\s*\**\s*$")
 _FIRST_ROW = re.compile(rf"^(\s*[A-Za-z]\S{{0,20}}\s*[=:])(\s*{_NUMBER}(?:\s+{_NUMBER})+\s*)$")
 
@@ -405,6 +410,8 @@ def _line(text: str, line: int, code: bool) -> Iterator[Event]:
         body = _AND.sub(r"\1, ", body)
         body = _divided(_DOT.sub(r"\1 · ", _TRANSPOSED.sub(r"\1^T", _PYTHON.sub("", body))))
         body = _EMPHASIS.sub(r"\1", body.replace("**", bold)).replace("<sub>", "_").replace("</sub>", "")
+        body = _DIVIDED.sub(lambda found: found[1] + " " * len(found[2]) + "scaled =", body)
+        body = _SEMICOLONS.sub(_rows_as_matrix, body)
     marker = _MARKER.match(body)
     body = body[marker.end() :] if marker else body
     chunks = [(found.group(), found.start()) for found in re.finditer(r"\S+", body)]
@@ -423,6 +430,13 @@ def _line(text: str, line: int, code: bool) -> Iterator[Event]:
             at = high
     if at < len(body):
         yield Event("words", body[at:], line)
+
+
+def _rows_as_matrix(found: re.Match[str]) -> str:
+    """`scores: 1, 2 ; 3, 4`: rows of one length that semicolons divide are one matrix."""
+    rows = [row.strip() for row in found[2].split(";")]
+    widths = {row.count(",") for row in rows}
+    return found[0] if len(widths) > 1 else f"{found[1]} [{', '.join(f'[{row}]' for row in rows)}]"
 
 
 def _divided(text: str) -> str:
@@ -537,8 +551,10 @@ _TABULAR = re.compile(
 
 _TOKEN = re.compile(r"(?:(?:[Tt]oken|[Rr]ow|[Pp]osition|#)\s*)?\$?(?:[xytip]_?\{?)?(\d{1,3})\}?\$?")
 
+_CALCULATED = re.compile(r"[\d\s.+·*×⋅/()√^−-]+(?:=|≈)\s*([-−]?\d[\d.]*)")
 _TITLED = re.compile(r"\b(?:token|word|position)\s*(\d{1,2})\W*$", re.I)  # the title of a table of one token
 _SCALED = re.compile(r"\bscaled|\bdivided|√|sqrt", re.I)
+_TOTAL = re.compile(r"(?:row )?sums?|total|[Σ∑]|\$\\(?:sum|Sigma)\$|summe|somme|somma|suma", re.I)
 _PER_TOKEN = ("mean", "variance", "sum", "Z")  # one number for each token
 _COLUMN_NAMES = {
     **dict.fromkeys(("mean", "mu", "μ", r"$\mu$"), Name("mean")),
@@ -620,6 +636,8 @@ def _cell(text: str, line: int) -> _Cell:
     stripped = text.strip().strip("*").strip()
     inside = _MATH.fullmatch(stripped)
     source = (inside[1] or inside[2] or "") if inside else stripped
+    result = _CALCULATED.fullmatch(source) if not inside else None
+    source = result[1] if result is not None else source  # 1·2 + 0·0 = 2
     if not source or len(source) > 400 or (not inside and re.search(r"[A-Za-z]{3,}\s|[A-Za-z]{4,}", source)):
         return _Cell(stripped, None, line)
     read = formula(source, line)
@@ -642,6 +660,8 @@ def _table(rows: list[list[_Cell]], line: int, source: str) -> Table:
         table.problems.append((line, source.strip(), f"the rows of the table have {widths[0]} to {widths[-1]} cells"))
         return table
     head = _head(rows)
+    if head is not None and len(head) > 2 and _TOTAL.fullmatch(head[-1].text):  # a last column of sums
+        head, rows = head[:-1], [row[:-1] for row in rows]
     body = rows[1:] if head else rows
     if not body:
         table.problems.append((line, source.strip(), "a table of one row, in which not all cells are numbers"))
@@ -662,6 +682,7 @@ def _table(rows: list[list[_Cell]], line: int, source: str) -> Table:
         if cell.text and not cell.number:
             table.problems.append((cell.line, cell.text, "this cell of the table cannot be read as a number"))
     matrix = Array(tuple(tuple(cell.term if cell.number and cell.term else Blank() for cell in row) for row in cells))
+    table.formulas += [(cell.line, cell.text) for row in body for cell in row if _CALCULATED.fullmatch(cell.text)]
     corner = head[0].term if head and side and head[0].named else None
     if not matrix.rows or not matrix.rows[0]:
         return table

@@ -213,7 +213,7 @@ def _word_parts(element: Any) -> Iterator[str]:
 
 
 def _markdown_table(rows: list[list[str]]) -> str:
-    lines = ["| " + " | ".join(" ".join(cell.split()) for cell in row) + " |" for row in rows]
+    lines = ["| " + " | ".join(" ".join(cell.replace("|", "∣").split()) for cell in row) + " |" for row in rows]
     return "\n".join([*lines[:1], "|" + "---|" * len(rows[0]), *lines[1:]]) if rows else ""
 
 
@@ -265,7 +265,8 @@ class _Node:
 _VOID = frozenset(("br", "hr", "img", "input", "link", "meta", "wbr", "col", "source", "mspace"))
 _SKIPPED = frozenset(("script", "style", "head", "title", "nav", "button", "svg", "template"))
 _BLOCKS = frozenset(("p", "div", "section", "li", "ul", "ol", "h1", "h2", "h3", "h4", "tr", "br", "body", "main",
-                     "article", "details", "summary", "blockquote"))  # fmt: skip
+                     "article", "details", "summary", "blockquote", "dl", "dt", "dd", "pre", "h5", "h6", "figure",
+                     "figcaption", "caption", "header", "footer"))  # fmt: skip
 
 
 class _Tree(HTMLParser):
@@ -536,6 +537,9 @@ def side_by_side(rows: Iterable[tuple[int, list[str]]]) -> list[tuple[int, list[
 
 def _unstacked(band: list[tuple[int, list[str]]]) -> list[tuple[int, list[str]]]:
     """Split the rows between two empty ones; labels of the rows that stand beside the first block only are dropped."""
+    title: list[tuple[int, list[str]]] = []
+    if len(band) > 2 and sum(map(bool, band[0][1])) == 1 and sum(map(bool, band[1][1])) > 1 and band[0][1][0]:
+        title, band = band[:1], band[1:]  # "Head 1" above blocks side by side
     width = max((len(row) for _, row in band), default=0)
     body = [row for _, row in band[1:]]
     gaps = [j for j in range(width) if not any(j < len(row) and row[j] for row in body)]
@@ -543,10 +547,11 @@ def _unstacked(band: list[tuple[int, list[str]]]) -> list[tuple[int, list[str]]]
     starts = [j for j in range(width) if j < len(head) and head[j] and (j == 0 or j - 1 in gaps or not head[j - 1])]
     shared = starts[:1] == [1] and sum(map(bool, head)) == len(starts)  # an empty corner, then titles
     if not body or not starts or (not shared and (len(starts) < 2 or starts[0] != 0)):
-        return band
+        return [*title, *band]
     out: list[tuple[int, list[str]]] = []
-    for start, stop in zip(starts, [*starts[1:], width], strict=True):
+    for start, after in zip(starts, [*starts[1:], width], strict=True):
+        stop = next((j for j in gaps if start < j < after), after)  # before the labels of the next block
         block = [(line, row[start:stop]) for line, row in band]
-        out += [(line, row) for line, row in block if any(row)]
+        out += [*title, *((line, row) for line, row in block if any(row))]
         out.append((0, []))
     return out

@@ -33,6 +33,10 @@ _INFINITY = re.compile(
 _ELEMENTWISE = re.compile(r"(?<=[)\w'])\s*\.([*/^])(?=\s*[A-Za-z(])")  # exp(S)./sum(exp(S), 2)
 _BRACES = re.compile(rf"(?<=[=:≈])(\s*)(\{{[\s{{]*{_NUMBER}(?:[\s,{{}}]+{_NUMBER})*[\s}}]*\}})")
 _ROW = re.compile(rf"^[ \t]*{_NUMBER}(?:[ \t]+{_NUMBER})*[ \t]*$")
+_R_MATRIX = re.compile(
+    r"(?<![\w.])([A-Za-z]\w{0,20})[ \t]*(?:<-|=)[ \t]*matrix\(c\(([-\d., \t\n]{1,2000})\),\s*"
+    r"(ncol|nrow)\s*=\s*(\d{1,3})(,\s*byrow\s*=\s*T(?:RUE)?)?\)"
+)
 _R_HEAD = re.compile(r"^[ \t]+(?:\[,\d+\][ \t]*)+$")
 _R_ROW = re.compile(rf"^[ \t]*\[\d+,?\][ \t]+({_NUMBER}(?:[ \t]+{_NUMBER})*)[ \t]*$")
 _JULIA = re.compile(r"^\s*(?:\d+[×x]\d+|\d+-element) \w*(?:Matrix|Array|Vector|Adjoint|Transpose)\b.*:\s*$")
@@ -60,7 +64,7 @@ def printouts(text: str) -> str:
     """Rewrite printed and drawn arrays as assignments."""
     text = _ELEMENTWISE.sub(r"\1", _INFINITY.sub("-∞", text))
     text = _BRACES.sub(lambda found: found[1] + found[2].replace("{", "[").replace("}", "]"), text)
-    text = commented(text)
+    text = _R_MATRIX.sub(_r_matrix, commented(text))
     if _PROMPT.search(text) or _ARRAY.search(text):
         text = _python(text)
     text = _NESTED.sub(lambda found: f"\n{found[1]} = ", _MATLAB.sub(_matlab, text))
@@ -109,6 +113,19 @@ def commented(text: str) -> str:
             rest = [one[1] for one in found[1:]]
             lines[at + 1 : at + 1 + len(found)] = [f"{shown[1]} = {found[0][1].lstrip()}", *rest]
     return "\n".join(lines)
+
+
+def _r_matrix(found: re.Match[str]) -> str:
+    """Rewrite R's matrix(c(1, 2, 3, 4), ncol = 2, byrow = TRUE) as [[1, 2], [3, 4]]."""
+    cells = [cell.strip() for cell in found[2].split(",") if cell.strip()]
+    count = int(found[4])
+    if not count or len(cells) % count:
+        return found[0]
+    width = count if found[3] == "ncol" else len(cells) // count
+    height = len(cells) // width
+    at = (lambda i, j: i * width + j) if found[5] else (lambda i, j: j * height + i)
+    rows = (", ".join(cells[at(i, j)] for j in range(width)) for i in range(height))
+    return f"{found[1]} = [[{'], ['.join(rows)}]]"
 
 
 def _is_session(line: str) -> bool:

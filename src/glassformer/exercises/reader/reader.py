@@ -37,6 +37,7 @@ _REPLACED = re.compile(r"~~[ \t]*[-+−]?\d*[.,]?\d+[ \t]?%?[ \t]*~~[ \t]*(?=[-+
 LARGEST = 2_000_000  # maximum size in bytes
 MOST_FORMULAS = 8_000
 MOST_MATHEMATICS = 300_000  # maximum characters in formulas: many times the length of a long exercise
+MOST_IN_PROSE = 4  # numbers in a text without mathematics
 LONGEST_SOURCE = 400  # maximum characters of a source kept for Unread and Note
 KINDS = ("auto", "markdown", "latex", "yaml", "json", "csv")
 _SUFFIXES = {".md": "markdown", ".markdown": "markdown", ".txt": "markdown", ".tex": "latex", ".latex": "latex",
@@ -94,7 +95,7 @@ def read(
     for piece in pieces(macros.body(text)):
         collector.take(piece)
     reading = collector.reading(name, kind)
-    if not reading.statements and not reading.unread:
+    if not reading.statements and not reading.unread and len(re.findall(r"\d+", text)) < MOST_IN_PROSE:
         raise InputError(f"{name} contains no mathematics", "write formulas as $…$, or plainly as Q = [[1, 2]]")
     return replace(reading, text=text)
 

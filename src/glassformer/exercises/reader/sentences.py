@@ -26,7 +26,12 @@ NOUNS = {
     "exponential": r"exponentials?",
     "sum": r"(?:sum|denominator|normali[sz]er)\b(?! to)",
     "mean": r"means?(?= of| for|:| is| =)|mittelwerte?|moyennes?",
-    "layernorm": r"layer ?norm\w*|normali[sz]ed(?= tokens?| vectors?| outputs?|:)",
+    "layernorm": r"layer ?norm\w*|normiert\w*|normalisiert\w*|normali[sz]ed(?= tokens?| vectors?| outputs?|:)",
+    "n": r"number of patches",
+    "ffn": r"feed-?\s?forward(?: network| layer)?|ffn|mlp",
+    "hidden": r"hidden (?:layer|units|activations?)|before (?:the )?relu",
+    "relu": r"(?<!before )(?<!before the )relu",
+    "residual": r"residuals?(?: sum| connection)?",
     "variance": r"variances?|varianz(?:en)?|varianze",
     "query": r"quer(?:y|ies)|anfragen?|requêtes?|consultas?|zapytani[ae]",
     "key": r"keys?|schlüssel|chiav[ei]|clés?|claves?|klucze?",
@@ -99,6 +104,7 @@ _OPERATOR = re.compile(r"[·*×⋅+^√∑\\{}]|\d\s*/\s*\d*\.\d|\d\s-\s\d")
 _NESTED = re.compile(r"[\[(]\s*[\[(]\s*[-+−.\d]")  # [[1, 2], [3, 4]]
 _SCALARS = ("sum", "mean", "variance")  # one number for each token
 _ROWS_OF_QUERIES = ("score", "dotproduct", "weight", "exponential", "sum", "output")
+_SPECIFIC = ("ffn", "hidden", "relu", "residual", "layernorm")
 _RELATIVE = frozenset(("which", "that", "this", "so", "and", "then", "was", "che", "qui", "que"))
 _OF = ("for", "of", "für", "von", "di", "de", "per", "pour", "para")
 _ARTICLES = frozenset(("the", "a", "der", "die", "das", "il", "la", "le", "el", "of", "in", "vector", "token", "word"))
@@ -196,6 +202,7 @@ def _is_chain(text: str, found: list[Assigned]) -> bool:
 def noun_of(text: str) -> Name | None:
     """Return the quantity that a title such as "Attention weights" names; None if it names none or several."""
     parts = [part.noun for part in _parts(text) if part.kind == "noun"]
+    parts = [noun for noun in parts if noun in _SPECIFIC] or parts  # the output of the feed-forward network
     return Name(parts[0]) if len(set(parts)) == 1 else None
 
 
@@ -327,7 +334,10 @@ class _Line:
 
     def number(self, at: int, part: _Part) -> None:
         owner = self.owner_after(at)
-        if owner is not None and self.named and self.object is None and self.state.noun in ("weight", "score"):
+        if owner is not None and owner.noun == "key" and self.state.noun == "weight" and self.state.subject is None:
+            self.found.append(Assigned(part.start, part.end, Name("weight", ("q", owner.index or 0)), part.text))
+            owner.kind = "plain"  # 0.27 for the first key, of the only query
+        elif owner is not None and self.named and self.object is None and self.state.noun in ("weight", "score"):
             self.assign(part, owner.index)  # 0.61 for “sat”
             self.parts[self.parts.index(owner)].kind = "plain"
         elif self.object is not None and self.named:
@@ -348,6 +358,11 @@ class _Line:
         if before.kind == "token" and not self.fresh and self.text[before.end : part.start].strip() == ",":
             return  # first token, [1 2 3]: the token itself
         row = self.position_in_list(at)
+        several = self.tokens_before(at) if row else []
+        if len(several) > 1 and len(several) == self.length_of_list(at) and self.fresh:
+            index = several[row - 1].index or 0  # the keys of the first and second token are (2, 0) and (1, 1)
+            self.found.append(Assigned(part.start, part.end, Name(self.state.noun, (index,)), part.text))
+            return
         if row and not self.named and self.fresh:  # the keys are (2, 0), (1, 1), (2, 1)
             self.found.append(Assigned(part.start, part.end, Name(self.state.noun, (row,)), part.text))
             return
@@ -370,13 +385,31 @@ class _Line:
 
     def position_in_list(self, at: int) -> int:
         """Return the position of a vector, from 1, among several that follow one another; 0 if it stands alone."""
-        low = high = at
+        low, high = self.list_around(at)
+        kinds = [part.kind for part in self.parts[low:high]]
+        return kinds[: at - low + 1].count("vector") if kinds.count("vector") > 1 else 0
+
+    def list_around(self, at: int) -> tuple[int, int]:
+        """Return the range of parts that are vectors following one another, around the one at `at`."""
+        low, high = at, at + 1
         while low and self.parts[low - 1].kind in ("vector", "between"):
             low -= 1
-        while high + 1 < len(self.parts) and self.parts[high + 1].kind in ("vector", "between"):
+        while high < len(self.parts) and self.parts[high].kind in ("vector", "between"):
             high += 1
-        kinds = [part.kind for part in self.parts[low : high + 1]]
-        return kinds[: at - low + 1].count("vector") if kinds.count("vector") > 1 else 0
+        return low, high
+
+    def length_of_list(self, at: int) -> int:
+        low, high = self.list_around(at)
+        return sum(part.kind == "vector" for part in self.parts[low:high])
+
+    def tokens_before(self, at: int) -> list[_Part]:
+        """Return the tokens that the sentence names before a list of vectors, after the values before it."""
+        found: list[_Part] = []
+        for part in reversed(self.parts[: self.list_around(at)[0]]):
+            if part.kind == "end" or part.kind in _VALUES:
+                break
+            found += [part] if part.kind == "token" else []
+        return found[::-1]
 
     def assign(self, part: _Part, index: Index | None, noun: str = "") -> None:
         subject, noun = self.state.subject, noun or self.state.noun
