@@ -193,10 +193,13 @@ class Ledger:
             return False
         return _CELL_END.match(after) is not None or (bool(found[1]) and not after.strip())
 
-    def recognise(self, question: str = "", known: Collection[Fraction] = ()) -> None:
+    def recognise(
+        self, question: str = "", known: Collection[Fraction] = (), unread: Collection[int] = ()
+    ) -> None:
         """Recognize labels, indices, sizes, dates, markup and the exercise's own text among the unclaimed numbers.
 
-        `known` are numbers of the solution that prose may repeat: "it attends to the first token most (0.79)".
+        `known` are numbers of the solution that prose may repeat: "it attends to the first token most (0.79)"; in lines
+        that are reported as `unread` they are not taken as such.
         """
         if _CELL_TABLE.match(self.lines[0]):  # symbol,row,column,value: two indices on each line
             whole = [k for k, (_, _, number) in enumerate(self.places) if self.owner[k] is None and "." not in number]
@@ -229,7 +232,7 @@ class Ledger:
             )  # fmt: skip
             unity = Fraction(number) in (0, 1) and _UNITY.search(before)
             other = any(aside.search(before) for aside in (_ADDRESS, _UNCERTAINTY, _MARKUP, _SUPPOSED))
-            if labelled or unity or other or self.repeats(k, after, known):
+            if labelled or unity or other or (line not in unread and self.repeats(k, after, known)):
                 self.owner[k] = "recognised"
 
     def repeats(self, k: int, after: str, known: Collection[Fraction]) -> bool:

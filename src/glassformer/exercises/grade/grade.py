@@ -235,7 +235,8 @@ def grade(exercise: Exercise | None, reading: Reading, rubric: Rubric | None = N
     order = {symbol: k for k, symbol in enumerate(made.symbols)}
     every = sorted((*cells, *absent), key=lambda cell: (order[cell.symbol], cell.row, cell.column))
     written = {cell.symbol for cell in every}
-    ledger.recognise(f"{exercise.title}\n{exercise.text or ''}", {*_numbers(alignment), *_scales(made)})
+    lines = {item.line for item in alignment.unread}
+    ledger.recognise(f"{exercise.title}\n{exercise.text or ''}", {*_numbers(alignment), *_scales(made)}, lines)
     copied = list(_copied(made, alignment, follow))
     mistakes = [*(mistake for _, mistake in copied if _matters(made, mistake, cells)), *mistakes]
     notes = (*alignment.notes, *(note for note, _ in copied), *_remarks(made, follow, cells))
