@@ -20,6 +20,7 @@ from glassformer.exercises.grade.cells import Entries, Table, fit, table
 from glassformer.exercises.grade.context import heads_in
 from glassformer.exercises.grade.vocabulary import NAMES, RAW, topics
 from glassformer.exercises.reader import Link, formula
+from glassformer.exercises.reader.parser import COMMA
 
 MOST_LISTS = 160
 MOST_LINES = 2000
@@ -131,10 +132,12 @@ class Leftovers:
     def runs(self) -> Iterator[Run]:
         free: dict[int, dict[int, bool]] = {}  # by line: where numbers begin, and whether they are checked
         graded = {entry.line for each in self.aligner.alignment.placed for entry in each.cells.values()}
+        unclear = {item.line for item in self.aligner.reading.unread if item.reason == COMMA}  # 1,0: one number or two
         for k, owner in enumerate(self.ledger.owner[:MOST_NUMBERS]):
-            checked = owner == "arithmetic" and self.ledger.line_of(k) not in graded
-            if checked or (owner is None and not self.ledger.is_label(k)):
-                free.setdefault(self.ledger.line_of(k), {})[self.ledger.places[k][0]] = owner is not None
+            line = self.ledger.line_of(k)
+            checked = owner == "arithmetic" and line not in graded
+            if line not in unclear and (checked or (owner is None and not self.ledger.is_label(k))):
+                free.setdefault(line, {})[self.ledger.places[k][0]] = owner is not None
         if not free:
             return
         above: tuple[Words, ...] = ()
