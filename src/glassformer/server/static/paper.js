@@ -558,7 +558,7 @@ export function template() {
   link(view, nameOf, changed, explain);
   const { attention } = view;
   const shown = attention ? look() : null;
-  const said = state.problem ? "" : sentence(); // what is being typed may not be what was computed
+  const said = state.problem?.status === 422 ? "" : sentence(); // what is being typed may not be what was computed
   return html`<div class="room paper ${state.stale ? "stale" : ""}">
     <div class="ask"><div><h1>${view.title}</h1>${view.text ? html`<p class="text">${view.text}</p>` : nothing}</div>
       ${attention ? html`<div class="who" role="group" aria-label="Whose row is shown">${attention.queries.map((label, t) => html`<button class="token" aria-pressed=${t === state.query} @click=${() => { state.query = t; changed(); }} aria-label=${word(label)}>${/^\d+$/.test(label) ? html`<i>q</i>${index(label)}` : label}</button>`)}
