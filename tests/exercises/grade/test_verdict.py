@@ -10,7 +10,7 @@ from flint import fmpq
 
 from glassformer.exercises import library
 from glassformer.exercises.arithmetic import EXACT
-from glassformer.exercises.grade.align import align
+from glassformer.exercises.grade.align import Aligner
 from glassformer.exercises.grade.verdict import FollowThrough, exact_values
 from glassformer.exercises.numbers import Exact
 from glassformer.exercises.plan import evaluate, plan
@@ -19,7 +19,7 @@ from glassformer.exercises.reader import read
 
 def verdicts(exercise: str, text: str, name: str = "a.yaml") -> dict[tuple[str, int, int], str]:
     made = plan(library.get(exercise))
-    alignment = align(made, read(text, name))
+    alignment = Aligner(made, read(text, name)).run()
     found = FollowThrough(made, exact_values(made), alignment.entries(), alignment.used).run()
     return {(c.symbol, c.row + 1, c.column + 1): c.verdict for c in found.cells}
 

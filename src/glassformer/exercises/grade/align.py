@@ -234,11 +234,6 @@ class Option:
     cells: Entries
 
 
-def align(plan: Plan, reading: Reading, labels: Sequence[str] = ()) -> Alignment:
-    """Align a learner's work with the symbols of the plan; `labels` are the exercise's names of its tokens."""
-    return Aligner(plan, reading, labels).run()
-
-
 class Aligner:
     def __init__(self, plan: Plan, reading: Reading, labels: Sequence[str] = ()) -> None:
         self.plan, self.reading = plan, reading
