@@ -195,7 +195,7 @@ _TOKENS_AS_COLUMNS = re.compile(
     re.I,
 )
 _LAYOUT_STEPS = ("X", "Q", "K", "V", "QKt", "KtQ", "S", "A", "H", "C", "O")
-_PER_TOKEN = ("Z", "mu", "var", "muF", "varF")  # one number for each token
+PER_TOKEN = ("Z", "mu", "var", "muF", "varF")  # one number for each token
 COUNTERS = ("i", "j", "t", "n", "k", "l", "m", "s")
 _SUPPOSED = re.compile(
     r"(?:\b(?:if|suppose|supposing|assume|assuming|imagine|say|for example|for instance|e\.g\.|such as|z\.\s?B\.|"
@@ -549,7 +549,7 @@ class Aligner:
         if self.one_query and written.scalar and len(found.indices) == 1 and not found.upper:
             ways += [(None, ("q", found.indices[0]) if self.by_rows else (found.indices[0], "q"))]  # a_1, of key 1
         for (rank, base), (place, (head, cells_at)) in product(enumerate(found.bases), enumerate(ways)):
-            if base in _PER_TOKEN and one_token and not written.scalar:
+            if base in PER_TOKEN and one_token and not written.scalar:
                 continue  # z_1 = (1.2, 0.4) is an output: a sum is one number
             for symbol in self.symbols(base, head, target):
                 guessed = self.heads > 1 or head not in found.indices  # q_1 = (1, 2) is of token 1, if of any
@@ -988,7 +988,7 @@ class Aligner:
             not best
             and len(told := self.closest(told, spoken)) == 1
             and not self.alignment.answered(told[0][0])
-            and base_of(told[0][0]) not in _PER_TOKEN
+            and base_of(told[0][0]) not in PER_TOKEN
         ):
             self.accept(statement, told[0], "by the words before it and its size")
         else:
@@ -1001,7 +1001,7 @@ class Aligner:
 
     def is_told_by_values(self, symbol: str) -> bool:
         """Return whether half of the numbers suffice: not for a given matrix, nor for one number of each token."""
-        return symbol in self.plan and base_of(symbol) not in _PER_TOKEN
+        return symbol in self.plan and base_of(symbol) not in PER_TOKEN
 
     def spoils(self, symbol: str, cells: Entries) -> bool:
         """Return whether numbers without a name would replace a right answer by another number."""

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 
 from glassformer.exercises.expression import Array
 from glassformer.exercises.grade.accounting import Ledger
-from glassformer.exercises.grade.align import HALF, MOSTLY, Aligner, Placement, agree, base_of
+from glassformer.exercises.grade.align import HALF, MOSTLY, PER_TOKEN, Aligner, Placement, agree, base_of
 from glassformer.exercises.grade.cells import Entries, Table, fit, table
 from glassformer.exercises.grade.context import heads_in
 from glassformer.exercises.grade.vocabulary import NAMES, RAW, topics
@@ -53,7 +53,6 @@ _GOES_ON = re.compile(r"\s*[·*/+=≈^×⋅→~%-]|\s*\\(?:cdot|times|approx)|\d
 _QUERY_KEY = re.compile(r"\bq\W{0,4}k\b", re.I)
 _KEY_QUERY = re.compile(r"\bk[\s_{]{0,2}(\d{1,2})\}?\s?[·.*⋅]\s?q[\s_{]{0,2}(\d{1,2})", re.I)
 _BY_TOKEN = ("X", "Q", "K", "V", "H", "O", "R", "N", "L", "F", "RF", "NF", "LF")  # of these a transpose is a layout
-_PER_TOKEN = ("Z", "mu", "var", "muF", "varF")
 
 
 @dataclass(slots=True)
@@ -393,7 +392,7 @@ class Leftovers:
                     token, pair = run.token(), run.pair()
                     if pair is None and token is not None and self.aligner.one_query:
                         pair = (0, token)
-                    at = (token,) if base_of(symbol) in _PER_TOKEN else pair
+                    at = (token,) if base_of(symbol) in PER_TOKEN else pair
                     at = (0, 0) if self.aligner.exact[symbol].shape == (1, 1) else at
                     at = at[::-1] if at is not None and not self.aligner.by_rows else at
                     number = Table(run.written.rows, scalar=True)
