@@ -6,7 +6,7 @@ import pytest
 
 from glassformer.exercises import library
 from glassformer.exercises.grade import Grade, grade
-from glassformer.exercises.grade.align import Alignment, align
+from glassformer.exercises.grade.align import Aligner, Alignment
 from glassformer.exercises.grade.cells import values_of
 from glassformer.exercises.grade.vocabulary import label_of
 from glassformer.exercises.plan import plan
@@ -16,7 +16,7 @@ from glassformer.exercises.steps import name
 
 
 def placed(exercise: str, text: str, name: str = "a.md") -> Alignment:
-    return align(plan(library.get(exercise)), read(text, name))
+    return Aligner(plan(library.get(exercise)), read(text, name)).run()
 
 
 def cells(alignment: Alignment) -> dict[str, dict[tuple[int, int], str]]:
@@ -138,21 +138,21 @@ LINES = "$$Q = \\begin{{bmatrix}} 1 & 2 \\\\ 2 & {} \\\\ 0 & 1 \\\\ 1 & 1 \\end{
 
 
 def test_the_last_one_counts_and_it_is_said() -> None:
-    alignment = align(plan(library.get("four-tokens")), read((LINES + "again" + LINES).format(5, 0)))
+    alignment = Aligner(plan(library.get("four-tokens")), read((LINES + "again" + LINES).format(5, 0))).run()
     assert alignment.entries()["Q"][1, 1].text == "0"
     assert any("Q is written again" in note.assumption and "[2,2] 5" in note.assumption for note in alignment.notes)
 
 
 def test_the_same_to_fewer_digits_is_no_contradiction() -> None:
-    alignment = align(plan(library.get("four-tokens")), read("$w_{1,1} = 0.1966$ so $w_{1,1} = 0.20$"))
+    alignment = Aligner(plan(library.get("four-tokens")), read("$w_{1,1} = 0.1966$ so $w_{1,1} = 0.20$")).run()
     assert not [note for note in alignment.notes if "again" in note.assumption]
     assert alignment.entries()["A"][0, 0].text == "0.1966"
-    alignment = align(plan(library.get("four-tokens")), read("$w_{1,1} = 0.20$ so $w_{1,1} = 0.1966$"))
+    alignment = Aligner(plan(library.get("four-tokens")), read("$w_{1,1} = 0.20$ so $w_{1,1} = 0.1966$")).run()
     assert alignment.entries()["A"][0, 0].text == "0.1966"
 
 
 def test_open_cells_stay_open() -> None:
-    alignment = align(plan(library.get("four-tokens")), read("$w_{1,1} = 0.1966$"))
+    alignment = Aligner(plan(library.get("four-tokens")), read("$w_{1,1} = 0.1966$")).run()
     values = values_of(alignment.entries()["A"], (4, 4))
     assert values[0, 0] is not None
     assert values[3, 3] is None
