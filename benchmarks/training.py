@@ -123,10 +123,10 @@ def worker(steps: int = 8) -> None:
     """One process of those that torchrun has started: prints the seconds of a step, the first two left out."""
     ends: list[float] = []
 
-    def show(progress: Progress) -> None:
+    def note_time(progress: Progress) -> None:
         ends.append(time.perf_counter())
 
-    train(gpt(), NextToken(BATCH * int(os.environ["WORLD_SIZE"])), plan(steps=steps), show=show)
+    fit(gpt(), NextToken(BATCH * int(os.environ["WORLD_SIZE"])), plan(steps=steps), callbacks=[note_time])
     if os.environ["RANK"] == "0":
         print((ends[-1] - ends[1]) / (steps - 2))
 

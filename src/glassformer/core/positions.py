@@ -170,7 +170,7 @@ def t5_buckets(
     return bucket + side * (distance > 0).long() if bidirectional else bucket
 
 
-def alibi_slopes(heads: int) -> Float[Tensor, "{heads}"]:
+def alibi_slopes(heads: int) -> Float[Tensor, "{heads}"]:  # noqa: F821
     """m_i = 2^(−8 i / n) for i = 1 … n = heads, if heads is a power of two (Press et al., 2021).
 
     Otherwise the slopes of the next lower power of two, followed by every other slope of twice as many, as published.

@@ -164,7 +164,7 @@ class RecurrentStack(nn.Module):
         self.dropout = nn.Dropout(config.dropout)
 
     def forward(
-        self, X: Float[Tensor, "b t k"], states: States | None = None, lengths: Int[Tensor, "b"] | None = None
+        self, X: Float[Tensor, "b t k"], states: States | None = None, lengths: Int[Tensor, "b"] | None = None  # noqa: F821
     ) -> tuple[Float[Tensor, "b t m"], States]:
         if states is not None:
             self._check(states, len(X))
