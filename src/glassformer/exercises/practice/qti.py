@@ -5,12 +5,15 @@ https://github.com/gpoore/text2qti: the extra `lms`.
 
 from __future__ import annotations
 
+import hashlib
+import string
 from collections.abc import Iterator
 
 from glassformer.errors import InputError
 from glassformer.exercises.practice.questions import Questions
 
 SMALLEST = 1e-4  # text2qti writes bounds to four decimals, and refuses bounds closer to 0
+_ENTITIES = str.maketrans({char: f"&#{ord(char)};" for char in string.punctuation})
 
 
 def qti_zip(sheet: Questions) -> bytes:
@@ -23,7 +26,12 @@ def qti_zip(sheet: Questions) -> bytes:
         raise InputError("QTI needs the text2qti package", "install it with pip install 'glassformer[lms]'") from None
     if sheet.tolerance < SMALLEST:
         raise InputError(f"the tolerance is {sheet.tolerance:g}, and QTI has four decimals", "choose 0.0001 or more")
-    data: bytes = QTI(Quiz(quiz_text(sheet), config=Config())).zip_bytes()
+    text = quiz_text(sheet)
+    quiz = Quiz(text, config=Config())
+    for part in (quiz, *quiz.questions_and_delims):
+        # text2qti hashes the wording alone, which sheets share: Canvas could overwrite one sheet with the next
+        part.id = hashlib.sha256(f"{text}\n{part.id}".encode()).hexdigest()
+    data: bytes = QTI(quiz).zip_bytes()
     return data
 
 
@@ -68,6 +76,4 @@ def _range(value: str, tolerance: float) -> str:
 
 def _plain(text: str) -> str:
     """Escape plain text for Markdown, so that nothing in it is taken as markup or a formula."""
-    for char in "\\`*_{}[]<>$|#!~^":
-        text = text.replace(char, f"\\{char}")
-    return text
+    return text.translate(_ENTITIES)
