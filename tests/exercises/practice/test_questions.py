@@ -8,6 +8,7 @@ import re
 import sys
 import xml.etree.ElementTree as ET
 import zipfile
+from decimal import Decimal
 from fractions import Fraction
 from itertools import combinations
 from typing import Any
@@ -87,7 +88,7 @@ def test_qti_has_a_question_for_every_number_to_find(topic: str) -> None:
         assert "numerical_question" in {entry.text for entry in item.iter(f"{QTI}fieldentry")}
         low, high = (float(next(item.iter(f"{QTI}{bound}")).text or "") for bound in ("vargte", "varlte"))
         assert low < float(value) < high
-        assert high - low <= 2 * 0.001 + 2 * SMALLEST + 1e-9
+        assert high - low <= 2 * 0.001 + 2 * float(SMALLEST) + 1e-9
 
 
 def test_sheets_share_no_qti_identifier() -> None:
@@ -125,6 +126,22 @@ def test_values_near_the_bounds_that_text2qti_refuses() -> None:
     exercise = from_data({"Q": [[7, 0]], "K": [[1, 0], [0, 0]], "V": [["0.001"], ["-0.001"]], "scale": "none"})
     qti_zip(questions(exercise))
     assert "[-0.0001, 0.0020]" in quiz_text(questions(exercise))
+
+
+@pytest.mark.parametrize("tolerance", [0.0001, 0.00015, 0.0005, 0.01, 0.5, 0.999])
+def test_qti_names_no_answer_that_was_rounded_twice(tolerance: float) -> None:
+    """text2qti writes four decimals: 0.408248, given to it as 0.40825, would become 0.4083."""
+    written = ["0.408248", "0.49995", "0.0001", "0.00015", "-0.00005", "-1", "0.999", "1000000.5"]
+    exercise = from_data({"Q": [[0]], "K": [[1]], "V": [written]})
+    with zipfile.ZipFile(io.BytesIO(qti_zip(questions(exercise, tolerance)))) as archive:
+        (name,) = [name for name in archive.namelist() if re.fullmatch(r"(text2qti_assessment_\w+)/\1\.xml", name)]
+        items = list(ET.fromstring(archive.read(name)).iter(f"{QTI}item"))
+    for item, value in zip(items[-len(written) :], map(Decimal, written), strict=True):
+        low, high = (Decimal(next(item.iter(f"{QTI}{bound}")).text or "") for bound in ("vargte", "varlte"))
+        assert low <= min(value, round(value, 4))
+        assert high >= max(value, round(value, 4))
+        assert high - low <= 2 * Decimal(str(tolerance)) + Decimal("0.0003")
+        assert all(Decimal(equal.text or "") == (low + high) / 2 for equal in item.iter(f"{QTI}varequal"))
 
 
 def test_text_in_moodle_is_no_markup_and_no_field() -> None:

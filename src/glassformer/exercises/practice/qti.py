@@ -8,11 +8,12 @@ from __future__ import annotations
 import hashlib
 import string
 from collections.abc import Iterator
+from decimal import Decimal
 
 from glassformer.errors import InputError
 from glassformer.exercises.practice.questions import Questions
 
-SMALLEST = 1e-4  # text2qti writes bounds to four decimals, and refuses bounds closer to 0
+SMALLEST = Decimal("0.0001")  # text2qti writes bounds to four decimals, and refuses bounds closer to 0
 _ENTITIES = str.maketrans({char: f"&#{ord(char)};" for char in string.punctuation})
 
 
@@ -66,9 +67,11 @@ def _lines(sheet: Questions) -> Iterator[str]:
 
 
 def _range(value: str, tolerance: float) -> str:
-    low, high = float(value) - tolerance, float(value) + tolerance
-    if abs(low) >= SMALLEST and abs(high) >= SMALLEST:
-        return f"{value} +- {tolerance:.12f}".rstrip("0")
+    """Return what is accepted: the value and its margin if four decimals can express them, else the bounds."""
+    middle, margin = Decimal(value), Decimal(f"{tolerance:.12f}")
+    low, high = middle - margin, middle + margin
+    if min(abs(low), abs(high)) > SMALLEST and all(x == round(x, 4) for x in (low, middle, high)):
+        return f"{value} +- {margin.normalize():f}"
     low = -SMALLEST if abs(low) < SMALLEST else low  # the accepted range may grow by at most two ten-thousandths
     high = SMALLEST if abs(high) < SMALLEST else high
     return f"[{low:.4f}, {high:.4f}]"
