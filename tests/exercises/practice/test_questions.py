@@ -151,6 +151,9 @@ def test_text_in_moodle_is_no_markup_and_no_field() -> None:
     assert "<script>" not in text
     assert len(FIELD.findall(text)) == len(wanted(exercise))
     assert "{1:NUMERICAL:=1:1}" not in text
+    name = question.findtext("name/text") or ""
+    assert "<" not in name  # Moodle's importer removes tags from names, and would make "q 2" of "q<k and 3 > 2"
+    assert html.unescape(name) == html.unescape(HOSTILE.replace("\x00", ""))
 
 
 @pytest.mark.parametrize("tolerance", [0, -1, 1, float("nan"), 1e-12])

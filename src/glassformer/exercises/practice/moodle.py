@@ -21,7 +21,7 @@ def moodle_xml(sheets: Sequence[Questions], category: str = "Attention on paper"
     _text(folder, "category", f"$course$/top/{category.replace('/', '//')}")
     for sheet in sheets:
         question = ET.SubElement(quiz, "question", type="cloze")
-        _text(question, "name", sheet.title)
+        _text(question, "name", sheet.title.replace("<", "&#60;"))  # Moodle removes what looks like a tag
         _text(question, "questiontext", "\n".join(_question(sheet)), "html")
         _text(question, "generalfeedback", "\n".join(rf"<p>\({_safe(worked)}\)</p>" for worked in sheet.worked), "html")
         ET.SubElement(question, "penalty").text = "0.3333333"
