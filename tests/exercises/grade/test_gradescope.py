@@ -88,6 +88,7 @@ def test_a_test_case_for_each_step() -> None:
     assert found.score == sum(case.score or 0 for case in cases) == 9.5
     assert feedback.visibility == "after_due_date"
     assert cases[2].output == "not found"
+    assert (found.output or "").startswith("9.5 of 20 points")  # Gradescope hides the total with the feedback
     assert "Q[2,2]: one wrong number." in (found.output or "")
 
 
@@ -125,6 +126,8 @@ def test_what_cannot_be_graded_has_no_points_and_a_reason() -> None:
     found = valid(results([Submission(Path("photo.png"), None, "a photo")], RUBRIC))
     assert found.score == 0
     assert found.output == "photo.png could not be graded: a photo"
+    found = valid(results([Submission(Path(name), None, "a photo") for name in ("a.png", "b.png")], RUBRIC))
+    assert found.output == "a.png could not be graded: a photo\nb.png could not be graded: a photo"
 
 
 def test_the_zip_has_what_it_needs_at_its_root() -> None:
@@ -155,7 +158,7 @@ def test_an_empty_submission(tmp_path: Path) -> None:
     main([str(tmp_path)])
     found = valid(json.loads((tmp_path / "results" / "results.json").read_text(encoding="utf-8")))
     assert found.score == 0
-    assert "has no documents" in (found.output or "")
+    assert (found.output or "").startswith("The submission has no files: hand in")
 
 
 @pytest.mark.slow

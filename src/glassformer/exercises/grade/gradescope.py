@@ -2,8 +2,10 @@
 
 The format is that of https://gradescope-autograders.readthedocs.io/en/latest/specs/. Students see the points and the
 mark of every number and the name of each mistake immediately, and the right values after the due date: until then they
-may resubmit. An autograder is a zip of `setup.sh`, `run_autograder`, the exercise, the rubric, and the part of this
-package that grades, so that it grades exactly like the version that created it.
+may resubmit. Gradescope hides the total while any test case is hidden, so the output states it.
+
+An autograder is a zip of `setup.sh`, `run_autograder`, the exercise, the rubric, and the part of this package that
+grades, so that it grades exactly like the version that created it.
 
     python -m glassformer.exercises.grade.gradescope /autograder    # what run_autograder runs
 """
@@ -20,7 +22,7 @@ from pathlib import Path
 from typing import Any
 
 from glassformer import __version__
-from glassformer.errors import GlassError
+from glassformer.errors import InputError
 from glassformer.exercises.exercise import Exercise, load
 from glassformer.exercises.grade.grade import Grade
 from glassformer.exercises.grade.rubric import Rubric, load_rubric
@@ -61,10 +63,10 @@ def results(graded: Sequence[Submission], rubric: Rubric | None = None) -> dict[
     rubric = rubric or Rubric()
     best = max(graded, key=lambda item: -1.0 if item.grade is None else item.grade.score or 0.0)
     grade = best.grade
-    lines = list(_files(graded, best))
+    refused = [f"{item.path.name} could not be graded: {item.error}" for item in graded if item.error]
     if grade is None or grade.score is None:
-        lines.append(f"{best.path.name} could not be graded: {best.error}")
-        return {"score": 0.0, "output": "\n".join(lines), "output_format": "text", "tests": []}
+        return _nothing("\n".join(refused))
+    counted = [f"{best.path.name} counts, the best of {len(graded)} files."] if len(graded) > 1 else []
     score = grade.points.total if grade.points is not None else rubric.maximum * grade.score
     details = {
         "name": "Feedback with the right values",
@@ -72,19 +74,15 @@ def results(graded: Sequence[Submission], rubric: Rubric | None = None) -> dict[
     }  # fmt: skip
     return {
         "score": round(score, 4),
-        "output": "\n".join([*lines, *outline(grade)]),
+        "output": "\n".join([*counted, *refused, *outline(grade)]),
         "output_format": "text",
         "tests": [*_tests(grade, score, rubric), details],
         "extra_data": {"glassformer": __version__, "mistakes": [mistake.name for mistake in grade.mistakes]},
     }
 
 
-def _files(graded: Sequence[Submission], best: Submission) -> Iterator[str]:
-    if len(graded) > 1:
-        yield f"{best.path.name} counts, the best of {len(graded)} files."
-        for item in graded:
-            if item.grade is None:
-                yield f"{item.path.name} could not be graded: {item.error}"
+def _nothing(reason: str) -> dict[str, Any]:
+    return {"score": 0.0, "output": reason, "output_format": "text", "tests": []}
 
 
 def _tests(grade: Grade, score: float, rubric: Rubric) -> Iterator[dict[str, Any]]:
@@ -153,9 +151,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
     rubric = load_rubric(source / "rubric.yaml") if (source / "rubric.yaml").exists() else None
     try:
         paths = submissions([args.root / "submission"])
+    except InputError:
+        found = _nothing("The submission has no files: hand in a document, such as a PDF, a notebook or a text file.")
+    else:
         found = results(list(grade_all(exercise, paths, decimal_comma=args.decimal_comma, rubric=rubric)), rubric)
-    except GlassError as error:  # such as an empty submission
-        found = {"score": 0.0, "output": str(error), "output_format": "text", "tests": []}
     folder = args.root / "results"
     folder.mkdir(exist_ok=True)
     (folder / "results.json").write_text(json.dumps(found, ensure_ascii=False, indent=1) + "\n", encoding="utf-8")
