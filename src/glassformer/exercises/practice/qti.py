@@ -13,7 +13,7 @@ from decimal import Decimal
 from glassformer.errors import InputError
 from glassformer.exercises.practice.questions import Questions
 
-SMALLEST = Decimal("0.0001")  # text2qti writes bounds to four decimals, and refuses bounds closer to 0
+LAST_PLACE = Decimal("0.0001")  # text2qti writes bounds to four decimals, and refuses bounds closer to 0
 _ENTITIES = str.maketrans({char: f"&#{ord(char)};" for char in string.punctuation})
 
 
@@ -25,8 +25,6 @@ def qti_zip(sheet: Questions) -> bytes:
         from text2qti.quiz import Quiz
     except ImportError:
         raise InputError("QTI needs the text2qti package", "install it with pip install 'glassformer[lms]'") from None
-    if sheet.tolerance < SMALLEST:
-        raise InputError(f"the tolerance is {sheet.tolerance:g}, and QTI has four decimals", "choose 0.0001 or more")
     text = quiz_text(sheet)
     quiz = Quiz(text, config=Config())
     for part in (quiz, *quiz.questions_and_delims):
@@ -70,10 +68,10 @@ def _range(value: str, tolerance: float) -> str:
     """Return what is accepted: the value and its margin if four decimals can express them, else the bounds."""
     middle, margin = Decimal(value), Decimal(f"{tolerance:.12f}")
     low, high = middle - margin, middle + margin
-    if min(abs(low), abs(high)) > SMALLEST and all(x == round(x, 4) for x in (low, middle, high)):
+    if min(abs(low), abs(high)) > LAST_PLACE and all(x == round(x, 4) for x in (low, middle, high)):
         return f"{value} +- {margin.normalize():f}"
-    low = -SMALLEST if abs(low) < SMALLEST else low  # the accepted range may grow by at most two ten-thousandths
-    high = SMALLEST if abs(high) < SMALLEST else high
+    low = -LAST_PLACE if abs(low) < LAST_PLACE else low  # the accepted range may grow by at most two ten-thousandths
+    high = LAST_PLACE if abs(high) < LAST_PLACE else high
     return f"[{low:.4f}, {high:.4f}]"
 
 

@@ -6,7 +6,6 @@ than the rounding that a sheet asks for. `moodle` and `qti` write them down.
 
 from __future__ import annotations
 
-import math
 import re
 from dataclasses import dataclass
 
@@ -20,6 +19,7 @@ from glassformer.exercises.solution import given, solve
 from glassformer.exercises.steps import name
 
 TOLERANCE = 0.001
+SMALLEST = 0.0001  # an answer rounded to four decimals, as asked for, is off by up to half of this
 _CONTROL = re.compile(r"[^\t\n\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")  # what XML does not allow
 
 
@@ -47,10 +47,10 @@ class Questions:
 
 def questions(exercise: Exercise, tolerance: float = TOLERANCE) -> Questions:
     """Return the questions of an exercise; `tolerance` is the largest absolute difference that counts as right."""
-    if not 1e-9 <= tolerance < 1:
-        raise InputError(f"the tolerance is {tolerance:g}", "choose a number such as 0.001")
+    if not SMALLEST <= tolerance < 1:
+        raise InputError(f"the tolerance is {tolerance:g}, and answers have four decimals", "choose 0.0001 to 0.999")
     solution = solve(exercise)
-    digits = max(4, 1 - math.floor(math.log10(tolerance)))  # the written value is much closer than the tolerance
+    digits = 4 if tolerance >= TOLERANCE else 5  # the written value is much closer than the tolerance
     steps = tuple(
         Step(
             symbol,
