@@ -65,7 +65,7 @@ def test_2_dependent_entries_break_the_scale(stable, solved) -> None:  # type: i
     assert sum(float(x) ** 2 for row in S.rows for x in row) / 4 == pytest.approx(2)
 
 
-def test_4_noise_on_a_key_changes_other_rows(stable, solved) -> None:  # type: ignore[no-untyped-def]
+def test_4_noise_on_a_key_changes_other_columns(stable, solved) -> None:  # type: ignore[no-untyped-def]
     solution = solved(4, stable(4, "fails")[0])
     before, after = (float(solution[name][0, 1]) for name in ("A1", "A2"))
     assert after < before
@@ -133,8 +133,8 @@ def test_14_the_rule() -> None:
     result = lambda shift=0.0, **changes: {"rotary_shift": shift, "table": {**table, **changes}}
     kind, condition = judge(result())
     assert kind == "holds when"
-    assert condition.startswith("the code is relative bias, not sinusoidal or rotary")
-    assert judge(result(sinusoidal=row(1, 0.95)))[1].startswith("the code is sinusoidal or relative bias, not rotary")
+    assert condition.startswith("the encoding is relative bias, not sinusoidal or rotary")
+    assert judge(result(sinusoidal=row(1, 0.95)))[1].startswith("the encoding is sinusoidal or relative bias, not rotary")
     assert judge(result(sinusoidal=row(1, 0.95), rotary=row(1, 0.95)))[0] == "holds"
     assert judge(result(learned=row(1, 0.95)))[0] == "fails"
     assert judge(result(**{"relative bias": row(1, 0.5)}))[0] == "fails"
@@ -227,8 +227,8 @@ def gaps(first: tuple[float, float], last: tuple[float, float]) -> Result:
         ((0.10, 0.04), (0.10, 0.04), "fails: the CNN is better with the fewest images, and the gap does not close"),
         ((0.10, 0.01), (0.20, 0.01), "fails: the CNN is better with the fewest images, and the gap does not close"),
         ((0.10, 0.04), (0.08, 0.09), "fails: the CNN is better"),  # a gap that cannot be seen is not gone
-        ((0.10, 0.12), (0.00, 0.01), "fails: no gap shows with the fewest images"),
-        ((-0.1, 0.02), (0.00, 0.01), "fails: no gap shows with the fewest images"),
+        ((0.10, 0.12), (0.00, 0.01), "fails: there is no clear gap with the fewest images"),
+        ((-0.1, 0.02), (0.00, 0.01), "fails: there is no clear gap with the fewest images"),
     ],
 )
 def test_31_the_rule(first: tuple[float, float], last: tuple[float, float], verdict: str) -> None:

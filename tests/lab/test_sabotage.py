@@ -35,7 +35,7 @@ ONE_FOR_EACH_CLAIM: dict[int, tuple[str, str, str]] = {
     6: ("holds when", "wrong axis", "fails"),
     7: ("holds when", "score sign", "fails"),
     8: ("holds", "values permuted", "fails"),
-    9: ("fails: no answer is defined", "libraries that all differ", "holds"),
+    9: ("fails: no output is defined", "libraries that all differ", "holds"),
     10: ("holds when", "heads not narrower", "fails"),
     11: ("holds", "W_O forgotten", "fails"),
     12: ("holds when", "positions dropped", "fails"),
@@ -107,9 +107,9 @@ def test_a_wrong_rotary_angle_is_seen_before_any_training(monkeypatch: pytest.Mo
 
 
 @pytest.mark.usefixtures("unchecked")
-def test_one_limit_would_define_an_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_one_limit_would_define_an_output(monkeypatch: pytest.MonkeyPatch) -> None:
     SABOTAGES["one limit"](monkeypatch)
-    assert str(verdict(9)).startswith("fails: an answer is defined")
+    assert str(verdict(9)).startswith("fails: an output is defined")
 
 
 @pytest.mark.slow

@@ -34,7 +34,7 @@ def lab(
         bool, typer.Option("--no-cache", help="Ignore cached results, and do not cache new ones.")
     ] = False,
 ) -> None:
-    """Test claims about attention by experiment: each gets a verdict, a figure and, if it fails, a counterexample."""
+    """Test claims about attention. Each has a verdict, a figure and, unless it simply holds, a counterexample."""
     from rich.console import Console
 
     from glassformer.cli.output import figure_format, require_writable
@@ -134,14 +134,14 @@ def _one(console: Console, outcome: Outcome) -> None:
     say(f"rule: {verdict.rule}")
     say(f"what would change the verdict: {experiment.falsified_by}")
     if experiment.circumstances:
-        say(f"circumstances: {experiment.circumstances}")
+        say(f"scope: {experiment.circumstances}")
     values = ", ".join(f"{name}={value}" for name, value in outcome.parameters.items())
-    say(f"with {values or 'nothing to set'}, seed {outcome.seed}{', from the cache' if outcome.cached else ''}\n")
+    say(f"parameters: {values or 'none'}; seed {outcome.seed}{' (cached)' if outcome.cached else ''}\n")
     for name, value in flat(outcome.result):
         say(f"  {name}: {value}")
     example = experiment.counterexample(outcome.result)
     if example is not None:
-        say(f"\ncounterexample (glassformer solve works it out):\n{example}")
+        say(f"\ncounterexample (an exercise for glassformer solve):\n{example}")
 
 
 def _list(console: Console, number: int) -> None:

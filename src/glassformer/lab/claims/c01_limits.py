@@ -17,7 +17,7 @@ BETAS = [10.0**k for k in range(-4, 7)]
 def measure(seed: int, *, queries: int = 16, keys: int = 8, width: int = 4) -> Result:
     random = generator(seed)
     Q, K, V = random_qkv(random, queries, keys, width)
-    tied = torch.cat([K, K])  # every key twice: the largest score ties, whatever the query
+    tied = torch.cat([K, K])  # every key twice, so that the largest score is tied for every query
     hard, soft, shared, soft_at_ties = [], [], [], []
     for beta in BETAS:
         _, A, H = attend(Q, K, V, beta=beta)
@@ -49,19 +49,20 @@ def _smallest() -> dict[str, object] | None:
 def judge(result: Result) -> tuple[Kind, str]:
     hard, soft, tied = result["hard"][-1], result["soft"][0], result["tied"][-1]
     if hard > SMALL or soft > SMALL:
-        ends = f"{hard:.2g} from the hard limit at β = {BETAS[-1]:g} and {soft:.2g} from the soft one at {BETAS[0]:g}"
-        return "fails", f"A and H are up to {ends}"
-    if tied > SMALL:
-        text = "one score is strictly the largest; scores that tie share the weight"
-        return (
-            "holds when",
-            f"{text} at every β (the largest weight of some query stays {1 - tied:.2g}); β → 0 needs no condition",
+        return "fails", (
+            f"A or H is up to {hard:.2g} away from the hard limit at β = {BETAS[-1]:g}, and up to {soft:.2g} from the "
+            f"soft limit at β = {BETAS[0]:g}"
         )
-    return "holds", f"with ties and without, A is within {max(hard, soft, tied):.2g} of its limits"
+    if tied > SMALL:
+        return "holds when", (
+            f"one score is strictly the largest: with every key duplicated, the largest weight of some query is only "
+            f"{1 - tied:.2g} even at β = {BETAS[-1]:g}. The limit β → 0 needs no condition"
+        )
+    return "holds", f"A is within {max(hard, soft, tied):.2g} of its limits, with and without ties"
 
 
 def draw(result: Result) -> Figure:
-    lines = {"from one-hot": result["hard"], "from 1/m": result["soft"], "from one-hot, at ties": result["tied"]}
+    lines = {"from one-hot": result["hard"], "from 1/m": result["soft"], "from one-hot, with ties": result["tied"]}
     return plots.curves(
         result["betas"], lines, across="β", up="largest distance of A and H", title="A between its limits", log="x"
     )
@@ -70,14 +71,16 @@ def draw(result: Result) -> Figure:
 CLAIM = Experiment(
     number=1,
     name="hard and soft limits",
-    statement="As β → ∞ each query's weights become one-hot (hard attention) and its output one value vector; as β → "
-    "0 every weight becomes 1/m (soft attention) and the output the mean.",
+    statement="As β → ∞, the weights of each query become one-hot (hard attention) and its output becomes a single "
+    "value vector. As β → 0, every weight becomes 1/m (soft attention) and the output becomes the mean of the values.",
     formula="A = softargmax_β(S), lim_{β→∞} A_{ij} = [j = argmax_l S_{il}], lim_{β→0} A_{ij} = frac{1}{m}",
-    measured="How far A and H are from both limits as β goes from 10⁻⁴ to 10⁶, and A again with every key duplicated.",
-    rule=f"fails if at the ends A or H is more than {SMALL} from the hard limit without ties or from the soft limit "
-    "with or without ties; holds when nothing ties if A does not become one-hot at ties; else holds.",
-    falsified_by="Weights away from the limits at either end of β (a wrong normalisation), or tied scores that become "
-    "one-hot.",
+    measured="The largest distance of A and H from both limits for β from 10⁻⁴ to 10⁶, and of A again with every key "
+    "duplicated.",
+    rule=f"“fails” if, at the ends of this range, A or H is more than {SMALL} away from the hard limit (without ties) "
+    "or from the soft limit (with or without ties); “holds when one score is strictly the largest” if A does not "
+    "become one-hot with duplicated keys; otherwise “holds”.",
+    falsified_by="Weights that stay away from a limit at the end of the range of β (for example because of a wrong "
+    "normalisation), or tied scores that become one-hot.",
     measure=measure,
     judge=judge,
     draw=draw,

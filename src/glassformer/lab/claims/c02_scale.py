@@ -53,7 +53,7 @@ def _smallest() -> dict[str, object] | None:
         S = scores(torch.tensor(Q, dtype=torch.float64), torch.tensor(Q, dtype=torch.float64))
         if abs(float(S.var(correction=0)) - 1) > 1e-9:
             text = "Every entry of Q and K is 1 or −1, equally often: variance 1. What is the variance of S?"
-            return exercise("Entries that are all alike", text, (Q, Q, [[1], [0]]), scale="1/sqrt(dk)")
+            return exercise("All entries equal", text, (Q, Q, [[1], [0]]), scale="1/sqrt(dk)")
     return None
 
 
@@ -63,13 +63,13 @@ def judge(result: Result) -> tuple[Kind, str]:
     level = slope(result["widths"], result["gradient_scaled"])
     if variance > NEAR or falls > -NEAR or abs(level) > NEAR / 2:
         return "fails", (
-            f"the variances are up to {variance:.2g} from d and 1; ‖J‖ goes as d^{falls:.2f} without the scale and as "
-            f"d^{level:.2f} with it"
+            f"Var(q·k)/d and Var(q·k/√d) differ from 1 by up to {variance:.2g}; ‖J‖ scales as d^{falls:.2f} without "
+            f"the scale and as d^{level:.2f} with it"
         )
     found = (
-        f"the variances are within {variance:.2g} of d and 1, and ‖J‖ goes as d^{falls:.2f} without the scale, as "
-        f"d^{level:.2f} with it. Entries of mean 1 have scaled scores of variance {result['mean_one']:.3g}, entries "
-        f"that are all equal {result['alike']:.3g}"
+        f"Var(q·k)/d and Var(q·k/√d) are within {variance:.2g} of 1; ‖J‖ scales as d^{falls:.2f} without the scale and "
+        f"as d^{level:.2f} with it. The scaled scores have variance {result['mean_one']:.3g} if the entries have mean "
+        f"1, and {result['alike']:.3g} if all entries of a vector are equal"
     )
     needed = {"are independent": result["alike"], "have mean 0": result["mean_one"]}
     conditions = [condition for condition, broken in needed.items() if abs(broken - 1) > NEAR]
@@ -81,7 +81,7 @@ def draw(result: Result) -> Figure:
         "Var(q·k)/d": result["raw"],
         "Var(q·k/√d)": result["scaled"],
         "‖J‖ without the scale": result["gradient_raw"],
-        "‖J‖ with it": result["gradient_scaled"],
+        "‖J‖ with the scale": result["gradient_scaled"],
     }
     return plots.curves(result["widths"], lines, across="d", up="", title="variance and gradient as d grows", log="xy")
 
@@ -89,17 +89,18 @@ def draw(result: Result) -> Figure:
 CLAIM = Experiment(
     number=2,
     name="why divide by √d",
-    statement="With unit-variance queries and keys a dot product has variance d, and β = 1/√d brings it back to 1; "
-    "without it the softargmax saturates as d grows and its gradient vanishes.",
-    formula="Var(q^T k) = d, Var(frac{q^T k}{sqrt{d}}) = 1",
-    measured="The variance of scores with and without the scale for d = 4 … 1024, and the mean norm of the Jacobian J "
-    "= ∂A/∂S over 16 keys; at d = 64 also with entries of mean 1, and with vectors whose entries are all equal.",
-    rule=f"fails if a variance is more than {NEAR} off, or ‖J‖ does not fall as d to a power below −{NEAR} without the "
-    f"scale and stay level (±{NEAR / 2}) with it; holds when the entries are independent (have mean 0) if the "
-    "scaled scores of vectors whose entries are all equal (have mean 1) have a variance more than "
-    f"{NEAR} from 1; else holds.",
-    falsified_by="A variance of the scores away from d or 1, or a Jacobian whose norm does not fall without the "
-    "scale: for example scores that are never scaled.",
+    statement="If queries and keys have unit variance, their dot product has variance d, and β = 1/√d brings it back "
+    "to 1. Without this scale the softargmax saturates as d grows and its gradient vanishes.",
+    formula="Var(q · k) = d, Var(frac{q · k}{sqrt{d}}) = 1",
+    measured="The variance of the scores with and without the scale for d from 4 to 1024, and the mean norm of the "
+    "Jacobian J = ∂A/∂S over 16 keys. At d = 64 also the variance of the scaled scores if the entries have mean 1, "
+    "and if all entries of a vector are equal.",
+    rule=f"“fails” if Var(q·k)/d or Var(q·k/√d) differs from 1 by more than {NEAR}, if ‖J‖ falls more slowly than "
+    f"d^−{NEAR} without the scale, or if its exponent in d with the scale is not within ±{NEAR / 2}; “holds when the "
+    "entries are independent” if the scaled scores of vectors whose entries are all equal have a variance more than "
+    f"{NEAR} from 1, and “holds when the entries have mean 0” if those of entries with mean 1 do; otherwise “holds”.",
+    falsified_by="Scores whose variance is not d without the scale or not 1 with it, or a Jacobian whose norm does "
+    "not fall without the scale: for example scores that are never scaled.",
     measure=measure,
     judge=judge,
     draw=draw,

@@ -1,4 +1,4 @@
-"""argmax, large β, Gumbel noise, straight-through: four ways to hard attention, and what their gradients learn."""
+"""argmax, large β, Gumbel noise, straight-through: four forms of hard attention, and which of them can be trained."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from glassformer.lab.experiment import Experiment, Kind, Result
 from glassformer.lab.tensors import generator, normal
 
 HARD = 0.5  # one key outweighs all others together
-ERRORS = 3  # standard errors above chance that chance exceeds once in 700 tries
+ERRORS = 3  # standard errors above chance, which random choices exceed once in 700 tries
 RATE = 0.3
 Way = Callable[[Tensor], Tensor]
 
@@ -69,39 +69,39 @@ def judge(result: Result) -> tuple[Kind, str]:
     useful = [name for name, rate in rates.items() if rate > chance + ERRORS * result["error"]]
     useless = [name for name, rate in rates.items() if rate <= chance]
     if soft:
-        return "fails", f"{', '.join(soft)} not hard: the largest weight is at most {HARD} on average"
+        return "fails", f"the mean largest weight is at most {HARD} with {', '.join(soft)}"
     if useful and useless:
-        return "holds", f"learned to attend to the right key: {shown}"
-    which = "none learns more often than chance" if not useful else "none is as bad as random choice"
+        return "holds", f"fraction of the queries that learned to attend to the right key: {shown}"
+    which = "no method is clearly better than chance" if not useful else "every method is better than chance"
     return "fails", f"{which}: {shown}"
 
 
 def draw(result: Result) -> Figure:
     title = "learning through hard attention (dotted: chance)"
-    return plots.bars(result["solved"], up="share that learned", title=title, level=result["chance"])
+    return plots.bars(result["solved"], up="success rate", title=title, level=result["chance"])
 
 
 CLAIM = Experiment(
     number=3,
-    name="ways to hard attention",
-    statement="Hard attention can be obtained with argmax, a very large β, Gumbel noise, or a "
-    "straight-through estimator; only some of them pass a useful gradient.",
+    name="forms of hard attention",
+    statement="Hard attention can be obtained with argmax, a very large β, Gumbel noise, or a straight-through "
+    "estimator; only some of them provide a useful gradient.",
     formula="A = softargmax_{β→∞}(S + g), ∂A = ∂softargmax_1(S)",
-    measured="How hard each is (the mean largest weight), the median gradient at the start, and how many of several "
-    "random queries learn by gradient descent to attend to the right key.",
-    rule=f"holds if all are hard (one key outweighs all others together: its weight is above {HARD}), some learn (more "
-    f"often right than by choosing a key at random, 1/keys, by over {ERRORS} standard errors of that share) and some "
-    "do not (no more often than at random); else fails.",
-    falsified_by="A method whose largest weight stays at or below one half, all methods learning alike, or none "
-    "learning.",
+    measured="For each method, how hard it is (the mean largest weight), the median gradient norm at the start, and "
+    "the fraction of random queries that learn by gradient descent to attend to the right key.",
+    rule=f"“holds” if all methods are hard (the mean largest weight is above {HARD}, so that one key outweighs all "
+    f"others together), at least one learns (its success rate exceeds chance, 1/keys, by more than {ERRORS} standard "
+    "errors) and at least one does not (its success rate does not exceed chance); otherwise “fails”.",
+    falsified_by="A method whose mean largest weight is at most one half, or success rates that exceed chance for all "
+    "methods or for none.",
     measure=measure,
     judge=judge,
     draw=draw,
     meanings={
-        "starts": "number of random queries that are trained",
+        "starts": "number of random queries to train",
         "keys": "number of keys",
-        "steps": "steps of gradient descent",
-        "beta": "the large β, of softargmax and of Gumbel",
+        "steps": "gradient descent steps",
+        "beta": "β of the softargmax with a large β and of the Gumbel-softargmax",
     },
     least={"keys": 2, "beta": 1.0},
 )

@@ -13,13 +13,13 @@ from glassformer.lab.tensors import exercise, generator, random_qkv, slope, tens
 from glassformer.lens import Layer, noise_on_key
 
 SIGMAS = [0.25, 0.35, 0.5, 0.7]
-ERRORS = 6  # standard errors beyond which a mean is not 0
+ERRORS = 6  # a mean at least this many standard errors from 0 is not 0
 
 
 def measure(seed: int, *, queries: int = 4, keys: int = 4, width: int = 4, samples: int = 100_000) -> Result:
     layer = Layer(*random_qkv(generator(seed), queries, keys, width), width**-0.5)
     mean, predicted, spread = [], [], []
-    for sigma in SIGMAS:  # the same noise at every size, so that the sizes can be compared
+    for sigma in SIGMAS:  # the same noise, scaled by every σ
         noise = noise_on_key(layer, 0, sigma, samples=samples, generator=generator(seed + 1))
         mean.append(float(noise.measured.mean_H.norm()))
         predicted.append(float(noise.predicted.mean_H.norm()))
@@ -36,8 +36,8 @@ def _smallest() -> dict[str, object] | None:
         H = [float(attend(tensor(q), tensor([[a + e], [b]]), tensor(V), beta=1.0).H) for e in (0, 1, -1)]
         if abs((H[1] + H[2]) / 2 - H[0]) > 1e-9:
             heads = [(q, [[a + e], [b]], V) for e in (0, 1, -1)]
-            text = "Heads 2 and 3 are head 1 with +1 and −1 added to its first key. Is the mean of H2 and H3 H1?"
-            return exercise("Noise of mean 0", text, *heads)
+            text = "Heads 2 and 3 add +1 and −1 to the first key of head 1. Is the mean of H2 and H3 equal to H1?"
+            return exercise("Zero-mean noise", text, *heads)
     return None
 
 
@@ -49,29 +49,30 @@ def judge(result: Result) -> tuple[Kind, str]:
     return "fails", (
         f"at σ = {SIGMAS[-1]} the mean of H changes by {result['mean'][-1]:.2g}, {ratio:.0f} standard errors from 0 "
         f"(the second-order term is {result['predicted'][-1]:.2g}); the change grows as σ^{order:.2f} and is "
-        f"{spread:.0%} of the standard deviation of single outputs"
+        f"{spread:.0%} of the standard deviation of ΔH"
     )
 
 
 def draw(result: Result) -> Figure:
     lines = {
         "|mean ΔH|, measured": result["mean"],
-        "second order, predicted": result["predicted"],
+        "predicted to second order": result["predicted"],
         "standard error": result["error"],
-        "spread of ΔH": result["spread"],
+        "standard deviation of ΔH": result["spread"],
     }
-    title = "mean and spread of the change of H"
+    title = "mean and standard deviation of ΔH"
     return plots.curves(result["sigmas"], lines, across="σ", up="", title=title, log="xy")
 
 
 CLAIM = Experiment(
     number=5,
-    name="noise of mean zero",
+    name="zero-mean noise",
     statement="Because the noise on a key has zero mean, H does not change on average.",
     formula="E[ε] = 0 ⇒ E[ΔH] = 0",
-    measured="The mean change of H over many samples of noise on one key, at four sizes σ, beside its standard error "
-    "and the second-order term ½β²σ²‖q‖²A(1 − 2A)(v − H).",
-    rule=f"holds if the mean change at the largest σ is less than {ERRORS} standard errors from 0; else fails.",
+    measured="The mean change of H over many samples of noise on one key, for four standard deviations σ, compared "
+    "with its standard error and with the second-order term ½β²σ²‖q‖²A(1 − 2A)(v − H).",
+    rule=f"“holds” if the mean change at the largest σ is less than {ERRORS} standard errors from 0; otherwise "
+    "“fails”.",
     falsified_by=f"A mean change within {ERRORS} standard errors of 0 at the largest σ.",
     measure=measure,
     judge=judge,
@@ -80,7 +81,7 @@ CLAIM = Experiment(
         "queries": "number of queries",
         "keys": "number of keys",
         "width": "width (d)",
-        "samples": "number of draws of the noise",
+        "samples": "number of noise samples",
     },
     least={"keys": 2, "samples": 100},
 )

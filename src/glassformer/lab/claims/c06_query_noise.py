@@ -1,4 +1,4 @@
-"""q_i + ε changes h_i alone; x_i + ε changes every output, since a token is query, key and value at once."""
+"""q_i + ε changes h_i only; x_i + ε changes every output, since a token is query, key and value at once."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def _smallest() -> dict[str, object] | None:
         moved = [[X[0][0] + 1], X[1]]
         before, after = (attend(*[tensor(rows)] * 3, beta=1.0).H for rows in (X, moved))
         if largest((after - before)[1]) > NOTHING:
-            text = "Self-attention: Q = K = V. In head 2 the first token is one larger. Does the second row of H stay?"
+            text = "Self-attention: Q = K = V. Head 2 adds 1 to the first token. Does the second row of H change?"
             return exercise("A token is query, key and value", text, (X, X, X), (moved, moved, moved))
     return None
 
@@ -46,30 +46,33 @@ def _smallest() -> dict[str, object] | None:
 def judge(result: Result) -> tuple[Kind, str]:
     apart, itself = result["apart"], result["itself"]
     if apart[0] <= NOTHING or max(apart[1:]) > NOTHING:
-        return "fails", f"the outputs change by {apart[0]:.2g} (its own) and up to {max(apart[1:]):.2g} (others)"
+        return "fails", f"h_i changes by {apart[0]:.2g}, and the other outputs by up to {max(apart[1:]):.2g}"
     if max(itself[1:]) > NOTHING:
         return "holds when", (
-            f"the query alone is moved, keys and values being given: others change by {max(apart[1:]):.1g} at most. In "
-            f"self-attention the token feeds Q, K and V, and others change by up to {max(itself[1:]):.2g}"
+            f"only the query changes: with fixed keys and values the other outputs change by at most "
+            f"{max(apart[1:]):.1g}. In self-attention a token is query, key and value at once, and the other outputs "
+            f"change by up to {max(itself[1:]):.2g}"
         )
     return "holds", "in self-attention too"
 
 
 def draw(result: Result) -> Figure:
-    lines = {"query alone": result["apart"], "self-attention": result["itself"]}
+    lines = {"query only": result["apart"], "self-attention": result["itself"]}
     x = list(range(len(result["apart"])))
-    return plots.curves(x, lines, across="output j", up="|Δh_j|", title="noise on the first query, or token")
+    return plots.curves(x, lines, across="output j", up="|Δh_j|", title="noise on the first query or token")
 
 
 CLAIM = Experiment(
     number=6,
     name="noise on one query",
-    statement="Noise on one query q_i changes h_i and nothing else.",
+    statement="Noise on one query q_i changes the output h_i and no other.",
     formula="q_i → q_i + ε, Δh_j = 0 for j ≠ i",
-    measured="The change of every output when noise is added to one query; and to one token of self-attention.",
-    rule="fails if another output changes (by more than 10⁻¹²) or its own does not; holds when the query alone moves "
-    "if in self-attention others change; else holds.",
-    falsified_by="Another output that changes when one query does, or in self-attention no other output that changes.",
+    measured="The change of every output when noise is added to one query, and when it is added to one token of a "
+    "self-attention layer.",
+    rule="“fails” if h_i does not change or another output does, by more than 10⁻¹²; “holds when only the query "
+    "changes” if other outputs change in self-attention; otherwise “holds”.",
+    falsified_by="Another output that changes when one query does, or a self-attention layer in which no other output "
+    "changes.",
     measure=measure,
     judge=judge,
     draw=draw,

@@ -1,4 +1,4 @@
-"""k_i → α k_i multiplies the score q_j·k_i by α: the weight rises if that is above 0 and falls if below."""
+"""k_i → α k_i multiplies q_j·k_i by α: the weight rises if the score is positive and falls if it is negative."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def _smallest(alpha: float) -> dict[str, object] | None:
         doubled = [[2 * K[0][0]], K[1]]
         before, after = (float(attend(tensor(q), tensor(keys), tensor(V), beta=1.0).A[0, 0]) for keys in (K, doubled))
         if after < before:
-            text = "In head 2 the first key is doubled. Does its weight rise, and does H come nearer to the value 1?"
+            text = "In head 2 the first key is doubled. Does its weight rise, and does H get closer to the value 1?"
             return exercise("A doubled key that loses weight", text, (q, K, V), (q, doubled, V))
     return None
 
@@ -45,17 +45,19 @@ def judge(result: Result) -> tuple[Kind, str]:
         return "holds", f"for all {len(rows)} queries"
     if all(above) and not any(below):
         return "holds when", (
-            f"q_j·k_i > 0, which is the boundary itself: with α = {result['alpha']:g} the weight rises and the output "
-            f"comes nearer to v_i for all {len(above)} queries with a score above 0, and for none of the {len(below)} "
-            "others"
+            f"q_j·k_i > 0: with α = {result['alpha']:g} the weight rises and the output gets closer to v_i for all "
+            f"{len(above)} queries with a positive score, and for none of the {len(below)} others"
         )
-    return "fails", f"it rises for {sum(above)} of {len(above)} scores above 0, and {sum(below)} of {len(below)} below"
+    return "fails", (
+        f"the weight rises and the output gets closer to v_i for {sum(above)} of {len(above)} positive scores and for "
+        f"{sum(below)} of {len(below)} others"
+    )
 
 
 def draw(result: Result) -> Figure:
     groups = {"change of the weight A": (result["score"], result["change"])}
     title = f"one key scaled by {result['alpha']:g}"
-    return plots.points(groups, across="q·k of that key", up="ΔA", title=title, marks={"q·k = 0": 0.0})
+    return plots.points(groups, across="score q·k of the scaled key", up="ΔA", title=title, marks={"q·k = 0": 0.0})
 
 
 CLAIM = Experiment(
@@ -63,10 +65,10 @@ CLAIM = Experiment(
     name="scaling one key",
     statement="Scaling one key by α > 1 raises its weight for every query and pulls every output towards v_i.",
     formula="k_i → α k_i, α > 1 ⇒ A_{ji} rises for every j",
-    measured="For many random queries the change of the weight of the scaled key, and how much nearer to v_i the "
-    "output comes, beside the score q_j·k_i.",
-    rule="holds if weight and nearness rise for every query; holds when the score is above 0 if they do for all of "
-    "those and for none of the others; else fails.",
+    measured="For many random queries, the change in the weight of the scaled key and how much closer the output gets "
+    "to v_i, against the score q_j·k_i.",
+    rule="“holds” if the weight rises and the output gets closer to v_i for every query; “holds when q_j·k_i > 0” if "
+    "both are true of every query with a positive score and of no other query; otherwise “fails”.",
     falsified_by="A query with a positive score whose weight falls, or one with a negative score whose weight rises: "
     "for example scores with the wrong sign.",
     measure=measure,
@@ -76,7 +78,7 @@ CLAIM = Experiment(
         "queries": "number of queries",
         "keys": "number of keys",
         "width": "width (d)",
-        "alpha": "the factor, above 1",
+        "alpha": "scale factor of the key, above 1",
     },
     least={"keys": 2, "alpha": 1.0001},
 )

@@ -1,4 +1,4 @@
-"""ΔH ≈ V J (α − 1) β k_iᵀQ: the change is linear in α − 1, with an error of second order."""
+"""ΔH_j ≈ (α − 1) β (q_j·k_i) A_ji (v_i − h_j): the change is linear in α − 1, with an error of second order."""
 
 from __future__ import annotations
 
@@ -27,28 +27,29 @@ def judge(result: Result) -> tuple[Kind, str]:
     share = [e / m for e, m in zip(result["error"], result["measured"], strict=True)]
     far = next((size for size, s in zip(result["sizes"], share, strict=True) if s > 0.1), None)
     tenth = (
-        "stays below a tenth of the change" if far is None else f"exceeds a tenth of the change from α − 1 = {far:g}"
+        "stays below a tenth of the change" if far is None else f"exceeds a tenth of the change from α − 1 = {far:g} on"
     )
     if 1.8 < order < 2.2:
-        return "holds", f"the error falls as (α − 1)^{order:.2f}; it {tenth}"
-    return "fails", f"the error falls as (α − 1)^{order:.2f}, not as its square"
+        return "holds", f"the error of the prediction falls as (α − 1)^{order:.2f}; it {tenth}"
+    return "fails", f"the error of the prediction falls as (α − 1)^{order:.2f}, not as (α − 1)²"
 
 
 def draw(result: Result) -> Figure:
     lines = {"change of H": result["measured"], "error of the prediction": result["error"]}
-    return plots.curves(
-        result["sizes"], lines, across="α − 1", up="largest", title="the change of H and its prediction", log="xy"
-    )
+    title = "the change of H and its prediction"
+    return plots.curves(result["sizes"], lines, across="α − 1", up="largest entry", title=title, log="xy")
 
 
 CLAIM = Experiment(
     number=8,
     name="small scalings",
-    statement="For small α − 1 the change of H is the softargmax derivative times (α − 1)·k_iᵀQ.",
-    formula="ΔH ≈ V · ∂softargmax_β · (α − 1) k_i^T Q",
-    measured="The change of H when one key is scaled by α, and how far the prediction is off, for α − 1 = 2⁻¹⁰ … 1.",
-    rule="holds if the error falls as α − 1 to a power between 1.8 and 2.2 (over the six smallest); else fails.",
-    falsified_by="An error of the prediction that does not fall as the square of α − 1.",
+    statement="For small α − 1, the change of H is (α − 1)·Q k_iᵀ times the derivative of softargmax, times V.",
+    formula="ΔH ≈ (α − 1) Q k_i^T · ∂softargmax_β · V",
+    measured="The change of H when one key is scaled by α, and the error of the first-order prediction, for α − 1 "
+    "from 2⁻¹⁰ to 1.",
+    rule="“holds” if the error of the prediction falls as a power of α − 1 between 1.8 and 2.2, fitted to the six "
+    "smallest values; otherwise “fails”.",
+    falsified_by="A prediction whose error does not fall as the square of α − 1.",
     measure=measure,
     judge=judge,
     draw=draw,

@@ -130,20 +130,20 @@ def judge(result: Result) -> tuple[Kind, str]:
         answers.setdefault(answer, set()).add(name.partition(",")[0])
     shared = {answer: sorted(libraries) for answer, libraries in answers.items() if len(libraries) > 1}
     undefined = (
-        f"no answer is defined (two ways to −∞ end {away:.2g} apart)"
+        f"no output is defined (two ways to −∞ have limits {away:.2g} apart)"
         if away > APART
-        else f"an answer is defined (two ways to −∞ end only {away:.2g} apart)"
+        else f"an output is defined (two ways to −∞ have limits only {away:.2g} apart)"
     )
     if away > APART and not shared:
         return "holds", f"{undefined}, and all libraries differ ({shown})"
-    agree = "; ".join(f"{', '.join(libraries)} all give {answer}" for answer, libraries in shared.items())
-    second = f"but not every library answers differently: {agree}" if shared else "and all libraries differ"
+    agree = "; ".join(f"{', '.join(libraries)} return {answer}" for answer, libraries in shared.items())
+    second = f"but some libraries agree: {agree}" if shared else "and all libraries differ"
     return "fails", f"{undefined}, {second} ({shown})"
 
 
 def draw(result: Result) -> Figure:
     return plots.maps(
-        {"all scores alike": [result["limits"][0]], "each lower than the last": [result["limits"][1]]},
+        {"all scores equal": [result["limits"][0]], "each score lower than the last": [result["limits"][1]]},
         title="two limits of A as every score goes to −∞",
     )
 
@@ -151,18 +151,19 @@ def draw(result: Result) -> Figure:
 CLAIM = Experiment(
     number=9,
     name="a fully masked row",
-    statement="A fully masked row has no defined answer, and every library answers differently.",
+    statement="A fully masked row has no defined output, and every library returns something different.",
     formula="softargmax(−∞, …, −∞) = frac{0}{0}",
-    measured="The weights as all scores go to −∞ together and one faster than the other; and what glassformer, NumPy, "
-    "SciPy, torch and (if they are installed) ONNX Runtime, OpenVINO and JAX answer.",
-    rule=f"holds if the two limits differ by more than {APART}, so that there is none, and no two libraries give the "
-    "same answer; else fails.",
-    falsified_by="Libraries that all differ: two that give the same answer are enough for “fails”. One limit for both "
-    "ways of going to −∞ would refute the first half too.",
+    measured="The weights as all scores go to −∞ at the same rate, and at different rates; and what Glassformer, "
+    "NumPy, SciPy, torch and, if installed, ONNX Runtime, OpenVINO and JAX return.",
+    rule=f"“holds” if the two limits differ by more than {APART}, so that no output is defined, and no two libraries "
+    "return the same; otherwise “fails”.",
+    falsified_by="Libraries that all return something different: two that agree are enough for “fails”. A common "
+    "limit at both rates would refute the first half as well.",
     measure=measure,
     judge=judge,
     draw=draw,
     meanings={"keys": "number of keys, all masked", "width": "width (d)"},
     least={"keys": 2},
-    circumstances="TensorFlow is not included. JAX is no dependency of this package: pip install jax adds it.",
+    circumstances="TensorFlow is not included. JAX is included if it is installed (pip install jax); Glassformer does "
+    "not depend on it.",
 )

@@ -1,4 +1,4 @@
-"""h · (N² · d/h) = N² · d: more, narrower heads multiply as much, but explicit weights take h times the memory."""
+"""h · (N² · d/h) = N² · d: narrower heads need no more multiplications, but explicit weights h times the memory."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def measure(seed: int, *, tokens: int = 128, width: int = 64, most: int = 16) ->
         found["explicit_memory"].append(_peak(layer, X, explicit=True))
     few = {"Q": [[1, 0], [0, 1]], "K": [[1, 0], [0, 1]], "V": [[1, 0], [0, 1]]}
     narrow = [{name: [[row[i]] for row in rows] for name, rows in few.items()} for i in range(2)]
-    text = "Two tokens of width 2 in two heads of width 1. How many weights A are there, and how many with one head?"
+    text = "Two tokens of width 2, two heads of width 1. How many attention weights are there? How many with one head?"
     example = {"title": "Twice the weights", "text": text, "heads": narrow, "scale": "none"}
     return {"heads": counts, **found, "counterexample": example}
 
@@ -55,14 +55,14 @@ def judge(result: Result) -> tuple[Kind, str]:
     names = ("multiplications", "parameters", "fused_memory", "explicit_memory")
     ratio = {name: result[name][-1] / result[name][0] for name in names}
     shown = (
-        f"{result['heads'][-1]} heads take {ratio['multiplications']:.3g} times the multiplications of one, "
-        f"{ratio['parameters']:.3g} times the parameters, {ratio['fused_memory']:.3g} times the peak memory with the "
-        f"fused kernel and {ratio['explicit_memory']:.3g} times with A in memory"
+        f"compared with one head, {result['heads'][-1]} heads take {ratio['multiplications']:.3g} times the "
+        f"multiplications, {ratio['parameters']:.3g} times the parameters, {ratio['fused_memory']:.3g} times the peak "
+        f"memory with the fused kernel and {ratio['explicit_memory']:.3g} times with A in memory"
     )
     if max(ratio[name] for name in names[:3]) > 1 + ABOUT:
         return "fails", shown
     if ratio["explicit_memory"] > 1 + ABOUT:
-        return "holds when", f"A is not kept in memory (a fused kernel): {shown}"
+        return "holds when", f"A is not kept in memory, as in a fused kernel: {shown}"
     return "holds", shown
 
 
@@ -83,19 +83,19 @@ CLAIM = Experiment(
     name="cost of more heads",
     statement="h heads of width d/h cost about as much as one head of width d.",
     formula="h · N^2 · frac{d}{h} = N^2 d",
-    measured="Multiplications counted by torch while a layer runs, its parameters, and the peak memory of a forward "
-    "and backward pass by torch's profiler, with the fused kernel and with A in memory, for 1, 2, 4, … heads of one "
-    "total width.",
-    rule=f"fails if multiplications, parameters or the fused kernel's memory grow by more than {ABOUT:.0%}; holds when "
-    "A is not kept in memory if only the explicit layer's memory does; else holds.",
+    measured="For 1, 2, 4, … heads of one total width: the multiplications that torch counts while the layer runs, "
+    "its parameters, and the peak memory of a forward and backward pass according to torch's profiler, with the fused "
+    "kernel and with A in memory.",
+    rule=f"“fails” if multiplications, parameters or the fused kernel's memory grow by more than {ABOUT:.0%}; “holds "
+    "when A is not kept in memory” if only the memory of the explicit layer does; otherwise “holds”.",
     falsified_by="Multiplications, parameters or memory of the fused layer that grow with the number of heads "
-    "(fails), or explicit memory that does not (holds).",
+    "(“fails”), or memory of the explicit layer that does not (“holds”).",
     measure=measure,
     judge=judge,
     draw=draw,
     meanings={
         "tokens": "number of tokens (N)",
-        "width": "the layer's width (d)",
-        "most": "the largest number of heads",
+        "width": "width of the layer (d)",
+        "most": "largest number of heads",
     },
 )

@@ -37,11 +37,11 @@ def judge(result: Result) -> tuple[Kind, str]:
         above = [i for i, error in enumerate(result["error"]) if error >= EXACT]
         beta = result["betas"][above[-1] + 1 if above else 0]
         return "holds", (
-            f"{heads} heads are off by {result['error'][0]:.2g} at β = 1 and by {last:.1g} at β = "
-            f"{result['betas'][-1]:g}; below {EXACT:g} from β = {beta:g} on (the next key's score is "
+            f"the error of {heads} heads is {result['error'][0]:.2g} at β = 1 and {last:.1g} at β = "
+            f"{result['betas'][-1]:g}; it is below {EXACT:g} from β = {beta:g} on (the score of the next-best key is "
             f"{result['gap']:.3g} lower)"
         )
-    return "fails", f"{heads} heads for {cells} cells are off by {last:.2g} at β = {result['betas'][-1]:g}"
+    return "fails", f"the error of {heads} heads for {cells} kernel positions is {last:.2g} at β = {BETAS[-1]:g}"
 
 
 def draw(result: Result) -> Figure:
@@ -53,15 +53,16 @@ def draw(result: Result) -> Figure:
 CLAIM = Experiment(
     number=11,
     name="heads as filters",
-    statement="Heads are to attention what filters are to convolution: with a relative position code, k² heads "
+    statement="Heads are to attention what filters are to convolution: with a relative position encoding, k² heads "
     "reproduce any k×k convolution exactly in the limit of large β.",
     formula="O_t = Σ_{h=1}^{k^2} C_h x_{t + δ_h}",
-    measured="A layer with quadratic position codes, one head for each cell of a random kernel that mixes channels, "
-    "against torch's convolution of a random image (zeros outside), as β grows.",
-    rule=f"holds if there are k² heads, and the error falls below {EXACT:g} at β = {BETAS[-1]:g}; else fails.",
-    falsified_by="An error that stays above the tolerance as β grows, or another number of heads than k².",
+    measured="The error of a layer with quadratic position encodings and one head for each position of a random "
+    "multi-channel kernel, against torch's convolution of a random image with zero padding, as β grows.",
+    rule=f"“holds” if there are k² heads and the error falls as β grows, to below {EXACT:g} at β = {BETAS[-1]:g}; "
+    "otherwise “fails”.",
+    falsified_by="An error that stays above the tolerance as β grows, or a number of heads other than k².",
     measure=measure,
     judge=judge,
     draw=draw,
-    meanings={"kernel": "the kernel's side (k)", "size": "the image's side", "channels": "channels in and out"},
+    meanings={"kernel": "kernel size (k)", "size": "image size", "channels": "input and output channels"},
 )

@@ -1,4 +1,4 @@
-"""f(P X) = P f(X): without positions self-attention is equivariant; only a pooled output is invariant."""
+"""f(P X) = P f(X): without positions self-attention is equivariant; only its pooled output is invariant."""
 
 from __future__ import annotations
 
@@ -45,24 +45,24 @@ def _smallest() -> dict[str, object] | None:
     for X in integers((2, 1), (0, 1, 2)):
         H, H_moved = (attend(*[tensor(rows)] * 3, beta=1.0).H for rows in (X, X[::-1]))
         if largest(H - H_moved) > SAME:
-            text = "Self-attention: Q = K = V. Head 2 has the same tokens in the other order. Is its output the same?"
+            text = "Self-attention: Q = K = V. Head 2 has the same tokens in reverse order. Is its output the same?"
             return exercise("Two tokens swapped", text, (X, X, X), (X[::-1], X[::-1], X[::-1]))
     return None
 
 
 def judge(result: Result) -> tuple[Kind, str]:
     if result["pooled_with_positions"] <= SAME:
-        return "fails", "the control failed: with positions added the mean of the outputs does not see the order either"
+        return "fails", "the control failed: even with position encodings the mean output does not depend on the order"
     if result["invariant"] < SAME:
-        return "holds", "the outputs stay where they were"
+        return "holds", "the outputs do not change"
     if result["equivariant"] > SAME or result["pooled"] > SAME:
         moved, mean = result["equivariant"], result["pooled"]
-        return "fails", f"outputs moved along with the tokens differ by {moved:.2g}, and their mean by {mean:.2g}"
+        return "fails", f"the outputs are {moved:.2g} from the permuted outputs, and their mean changes by {mean:.2g}"
     return "holds when", (
-        f"the outputs are pooled over the tokens (their mean changes by {result['pooled']:.1g}). Token by token it is "
-        f"equivariant: outputs move along with the tokens (to {result['equivariant']:.1g}), so each place changes by "
-        f"up to {result['invariant']:.2g}. With sinusoidal positions even the mean changes, by "
-        f"{result['pooled_with_positions']:.2g}"
+        f"the outputs are pooled over the tokens (their mean changes by {result['pooled']:.1g}). Per token, "
+        f"self-attention is equivariant: the outputs are permuted along with the tokens (to "
+        f"{result['equivariant']:.1g}), so the output at a position changes by up to {result['invariant']:.2g}. With "
+        f"sinusoidal position encodings even the mean changes, by {result['pooled_with_positions']:.2g}"
     )
 
 
@@ -70,21 +70,22 @@ def draw(result: Result) -> Figure:
     names = {"invariant": "|f(PX) − f(X)|", "equivariant": "|f(PX) − Pf(X)|", "pooled": "pooled"}
     values = {label: result[name] for name, label in names.items()}
     values["pooled, with positions"] = result["pooled_with_positions"]
-    return plots.bars(values, up="largest change", title="the tokens in another order", log=True)
+    return plots.bars(values, up="largest change", title="permuted tokens", log=True)
 
 
 CLAIM = Experiment(
     number=12,
     name="permuted tokens",
-    statement="Without positions self-attention is permutation invariant.",
+    statement="Without position encodings, self-attention is permutation invariant.",
     formula="f(P X) = f(X)",
-    measured="The outputs of a self-attention layer for tokens in another order: against those before, against those "
-    "before moved along, and their means; the means once more with positions added.",
-    rule="fails if with positions the mean stays as well (to 10⁻¹²), since the experiment then cannot see an order; "
-    "holds if the outputs stay; holds when they are pooled if they move along with the tokens and their mean stays; "
-    "else fails.",
-    falsified_by="Outputs that stay where they were, outputs that do not move along with the tokens, or a mean that "
-    "positions do not change.",
+    measured="The outputs of a self-attention layer for permuted tokens, compared with the original outputs and with "
+    "the original outputs permuted in the same way; the change of their mean; and that of the mean with position "
+    "encodings.",
+    rule="“fails” if the mean does not change (by more than 10⁻¹²) even with position encodings, since the experiment "
+    "then cannot detect the order; “holds” if the outputs do not change; “holds when the outputs are pooled over the "
+    "tokens” if they are permuted along with the tokens and their mean does not change; otherwise “fails”.",
+    falsified_by="Outputs that do not change, outputs that are not permuted along with the tokens, or a mean that "
+    "does not change with position encodings.",
     measure=measure,
     judge=judge,
     draw=draw,

@@ -1,4 +1,4 @@
-"""E[p + s] = E[p] R_s: a shift of position rotates each (sin, cos) pair by a fixed angle."""
+"""E[p + s] = E[p] R_s: shifting the position rotates each (sin, cos) pair by a fixed angle."""
 
 from __future__ import annotations
 
@@ -36,20 +36,20 @@ def judge(result: Result) -> tuple[Kind, str]:
     error, fitted = max(result["error"]), max(result["fitted"])
     if result["formula"] > EXACT or result["moved"] <= EXACT:
         return "fails", (
-            f"the codes are not the sinusoids of the paper: they are {result['formula']:.2g} away, and neighbours "
-            f"differ by {result['moved']:.2g} at least"
+            f"the encodings are not the sinusoids of the paper: they differ from the formula by up to "
+            f"{result['formula']:.2g}, and neighbouring encodings differ by at least {result['moved']:.2g}"
         )
     if error < EXACT and fitted < EXACT:
         return "holds", (
-            f"for {len(result['shifts'])} shifts and {result['length']} positions one matrix each is right to "
-            f"{error:.1g}, a matrix fitted to the codes alone to {fitted:.1g} (neighbouring codes differ by "
-            f"{result['moved']:.2g} or more)"
+            f"for {len(result['shifts'])} shifts and {result['length']} positions, one rotation per shift is exact to "
+            f"{error:.1g}, and a matrix fitted to the encodings to {fitted:.1g} (neighbouring encodings differ by at "
+            f"least {result['moved']:.2g})"
         )
-    return "fails", f"the maps are off by {error:.2g}, the fitted ones by {fitted:.2g}"
+    return "fails", f"the error of the rotation is up to {error:.2g}, that of the fitted matrix up to {fitted:.2g}"
 
 
 def draw(result: Result) -> Figure:
-    lines = {"rotation by formula": result["error"], "fitted": result["fitted"]}
+    lines = {"rotation": result["error"], "fitted matrix": result["fitted"]}
     title = "one linear map for every position"
     return plots.curves(result["shifts"], lines, across="shift s", up="largest error", title=title, log="y")
 
@@ -57,17 +57,17 @@ def draw(result: Result) -> Figure:
 CLAIM = Experiment(
     number=13,
     name="sinusoids shift linearly",
-    statement="Sinusoidal codes: the code of position p + s is a fixed linear map of the code of p, whatever p is.",
-    formula="E_{p+s} = R_s E_p",
-    measured="For several shifts, how far the rotation is from the code over all positions; and how well a matrix "
-    "fitted by least squares does.",
-    rule="holds if the codes are those of the paper's formula, neighbouring codes differ, and both maps are right, "
-    f"all to {EXACT:g} at every position and shift; else fails.",
-    falsified_by="Codes whose shift no fixed matrix gives, codes that do not change with the position, or codes that "
-    "differ from sin and cos.",
+    statement="The sinusoidal encoding of position p + s is a fixed linear map of the encoding of p, for every p.",
+    formula="E_{p+s} = E_p R_s",
+    measured="For several shifts s, the largest error of the rotation R_s over all positions, and that of a matrix "
+    "fitted by least squares.",
+    rule=f"“holds” if the encodings equal the formula of the paper and both maps are exact, to {EXACT:g} at every "
+    "position and shift, and neighbouring encodings differ by more than that; otherwise “fails”.",
+    falsified_by="A shift that no fixed matrix reproduces, encodings that do not change with the position, or "
+    "encodings that differ from sin and cos.",
     measure=measure,
     judge=judge,
     draw=draw,
-    meanings={"width": "the code's width (even)", "length": "number of positions", "shifts": "number of shifts"},
+    meanings={"width": "width of the encoding (even)", "length": "number of positions", "shifts": "number of shifts"},
     least={"width": 2, "length": 256},
 )

@@ -79,12 +79,12 @@ def _train(config: DecoderConfig, length: int, steps: int, seed: int) -> list[fl
 
 
 def _smallest() -> dict[str, object] | None:
-    """Find the fewest tokens at which a head that locates the last one by the sine of its position finds another."""
+    """Find the fewest tokens for which a head that finds the last one by the sine of its position finds another."""
     for n in range(2, 9):
         if int(sinusoidal(n, 2)[:, 0].argmax()) != n - 1:
             text = (
-                f"A head looks for the last token by the sine of its position, which is right for up to {n - 1} "
-                f"tokens. Which of {n} does it find?"
+                f"A head finds the last token by the sine of its position, which works for up to {n - 1} tokens. Which "
+                f"of {n} tokens does it find?"
             )
             head = {"WQ": [[0], [0]], "bQ": [1], "WK": [[1], [0]], "WV": [[1], [0]]}
             parts = {"X": [[0, 0]] * n, "positions": "sinusoidal", "heads": [head], "scale": "none"}
@@ -97,48 +97,48 @@ def judge(result: Result) -> tuple[Kind, str]:
     beyond = {name: each["up to twice"] for name, each in table.items()}
     shown = ", ".join(f"{name} {each:.0%}" for name, each in beyond.items())
     far = ", ".join(f"{name} {each['up to four times']:.0%}" for name, each in table.items())
-    rest = f"up to twice the length: {shown}; up to four times: {far} (chance is {1 / TOKENS:.0%})"
+    rest = f"accuracy up to twice the length: {shown}; up to four times: {far} (chance: {1 / TOKENS:.0%})"
     if result["rotary_shift"] > SAME:
-        return (
-            "fails",
-            f"rotary scores are not relative: a common shift changes them by {result['rotary_shift']:.2g}; {rest}",
-        )
+        shift = f"shifting query and key together changes them by {result['rotary_shift']:.2g}"
+        return "fails", f"rotary scores are not relative: {shift}; {rest}"
     unlearned = [name for name, each in table.items() if each["seen"] < GOOD]
     if unlearned:
-        return "fails", f"{', '.join(unlearned)} did not learn the length that it was trained on; {rest}"
+        return "fails", f"{', '.join(unlearned)} did not learn the task at the training length; {rest}"
     good = [name for name in ("sinusoidal", "rotary", "relative bias") if beyond[name] >= GOOD]
     bad = [name for name in ("sinusoidal", "rotary", "relative bias") if beyond[name] < GOOD]
     if beyond["learned"] > BAD or not good:
         return "fails", rest
     if not bad:
         return "holds", rest
-    return "holds when", f"the code is {' or '.join(good)}, not {' or '.join(bad)}: {rest}"
+    return "holds when", f"the encoding is {' or '.join(good)}, not {' or '.join(bad)}: {rest}"
 
 
 def draw(result: Result) -> Figure:
     lines = result["accuracy"]
     x = list(range(len(next(iter(lines.values())))))
-    marks = {"trained up to here": float(result["length"])}
+    marks = {"training length": float(result["length"])}
     return plots.curves(x, lines, across="position", up="accuracy", title="trained short, tested long", marks=marks)
 
 
 CLAIM = Experiment(
     number=14,
-    name="longer than trained",
-    statement="Sinusoidal and relative codes extend beyond the training length; learned absolute codes do not.",
+    name="beyond the training length",
+    statement="Sinusoidal and relative position encodings extend beyond the training length; learned absolute ones do "
+    "not.",
     formula="p > n_{train}",
-    measured="One layer of a decoder is trained to name the previous token of short sequences, with each kind of "
-    "position code; its accuracy at every position of sequences four times as long.",
-    rule=f"fails if a common shift of query and key changes a rotary score (by more than {SAME:g}), a code did not "
-    f"learn what it was trained on ({GOOD:.0%}), learned codes stay above {BAD:.0%} up to twice the length, or no "
-    f"other code stays at {GOOD:.0%} there; holds if sinusoidal, rotary and relative bias all do; else holds when the "
-    "code is one of those that do.",
-    falsified_by="Learned positions that stay accurate beyond the training length, a relative bias that does not, or "
+    measured="The accuracy of a one-layer decoder, trained with each kind of position encoding to predict the "
+    "previous token of short sequences, at every position of sequences four times as long.",
+    rule=f"“fails” if shifting query and key together changes a rotary score (by more than {SAME:g}), if a decoder "
+    f"stays below {GOOD:.0%} at the training length, if the one with learned encodings stays above {BAD:.0%} up to "
+    f"twice that length, or if no other reaches {GOOD:.0%} there; “holds” if those with sinusoidal, rotary and "
+    "relative bias all do; otherwise “holds when the encoding is one of those that do”.",
+    falsified_by="Learned encodings that stay accurate beyond the training length, a relative bias that does not, or "
     "rotary scores that depend on more than the distance.",
     measure=measure,
     judge=judge,
     draw=draw,
-    meanings={"length": "the length trained on", "steps": "training steps"},
+    meanings={"length": "training length", "steps": "training steps"},
     least={"length": 8, "steps": 1},
-    circumstances="One task, one layer of width 32, a table of learned codes with untrained rows beyond the length.",
+    circumstances="One task and one layer of width 32. The rows of the learned table beyond the training length are "
+    "untrained.",
 )

@@ -1,4 +1,4 @@
-"""O = W_O W_V A X: with A = I and W_O W_V = I the layer returns its input."""
+"""O = A X W_V W_O: with A = I and W_V W_O = I the layer returns its input."""
 
 from __future__ import annotations
 
@@ -31,38 +31,36 @@ def measure(seed: int, *, tokens: int = 6, width: int = 8) -> Result:
         diagonal_only = layer(X, None, itself)
     return {
         "both": max(largest(both - X), largest(edited - X)),
-        "A alone": largest(diagonal_only - X),
-        "W alone": largest(inverse_only - X),
+        "only A = I": largest(diagonal_only - X),
+        "only W_V W_O = I": largest(inverse_only - X),
     }
 
 
 def judge(result: Result) -> tuple[Kind, str]:
-    alone = (
-        f"with one of the two alone it is off by {result['A alone']:.2g} (A = I) and {result['W alone']:.2g} (W_O W_V "
-        "= I)"
-    )
-    if min(result["A alone"], result["W alone"]) <= EXACT:
+    one = (result["only A = I"], result["only W_V W_O = I"])
+    alone = f"with only one condition it is off by {one[0]:.2g} (A = I) and {one[1]:.2g} (W_V W_O = I)"
+    if min(one) <= EXACT:
         return "fails", f"one condition is enough, so the experiment does not test the claim: {alone}"
     if result["both"] < EXACT:
-        return "holds", f"the output is the input to {result['both']:.1g}; {alone}"
-    return "fails", f"the output is {result['both']:.2g} from the input; {alone}"
+        return "holds", f"the output equals the input to {result['both']:.1g}; {alone}"
+    return "fails", f"the output is off by {result['both']:.2g}; {alone}"
 
 
 def draw(result: Result) -> Figure:
-    return plots.bars(result, up="|O − X|", title="A = I and W_O W_V = I", log=True)
+    return plots.bars(result, up="|O − X|", title="A = I and W_V W_O = I", log=True)
 
 
 CLAIM = Experiment(
     number=15,
     name="the identity layer",
-    statement="Self-attention is the identity layer when A = I and W_O·W_V = I.",
-    formula="A = I, W_O W_V = I ⇒ O = X",
-    measured="|O − X| of a layer whose mask leaves each token itself and whose W_O is the inverse of a random W_V; "
-    "with A put to I by an edit; and with each of the two conditions alone.",
-    rule=f"holds if with both conditions the output is the input to {EXACT:g}, and with either alone it is not; else "
-    "fails.",
-    falsified_by="An output that differs from the input although A = I and W_O W_V = I, or one that equals it with "
-    "only one of the two.",
+    statement="Self-attention is the identity layer when A = I and W_V·W_O = I.",
+    formula="A = I, W_V W_O = I ⇒ O = X",
+    measured="|O − X| of a layer whose mask lets each token attend only to itself and whose W_O is the inverse of a "
+    "random W_V; the same with A set to I by an edit; and with only one of the two conditions.",
+    rule=f"“holds” if the output equals the input (to {EXACT:g}) with both conditions, and differs with only one of "
+    "them; otherwise “fails”.",
+    falsified_by="An output that differs from the input although A = I and W_V W_O = I, or one that equals it with "
+    "only one of the two conditions.",
     measure=measure,
     judge=judge,
     draw=draw,

@@ -1,4 +1,4 @@
-"""KᵀQ = I gives A = softargmax_β(I), whose diagonal is e^β/(e^β + n − 1): the identity only as β → ∞."""
+"""QKᵀ = I gives A = softargmax_β(I), whose diagonal is e^β/(e^β + n − 1): the identity only as β → ∞."""
 
 from __future__ import annotations
 
@@ -50,19 +50,19 @@ def _smallest() -> dict[str, object] | None:
 def judge(result: Result) -> tuple[Kind, str]:
     missed = dict(zip(result["betas"], result["missed"], strict=True))
     if result["scores"] > EXACT or missed[BETAS[-1]] > EXACT:
-        return "fails", f"KᵀQ is {result['scores']:.2g} from I, and A {missed[BETAS[-1]]:.2g} at β = {BETAS[-1]:g}"
+        return "fails", f"QKᵀ is {result['scores']:.2g} from I, and A {missed[BETAS[-1]]:.2g} at β = {BETAS[-1]:g}"
     if max(result["missed"]) > EXACT:
         return "holds when", (
-            f"β → ∞. KᵀQ is I (to {result['scores']:.1g}), but at β = 1 some token gives itself a weight of only "
-            f"{1 - missed[1.0]:.3g}; it is at least {result['at_needed']:.3g} at β = {result['needed']:.3g}, and 1 to "
-            f"{EXACT:g} at β = {BETAS[-1]:g}"
+            f"β → ∞. QKᵀ is I (to {result['scores']:.1g}), but at β = 1 some token gives itself a weight of only "
+            f"{1 - missed[1.0]:.3g}. That weight is at least {result['at_needed']:.3g} at β = {result['needed']:.3g}, "
+            f"and 1 (to {EXACT:g}) at β = {BETAS[-1]:g}"
         )
     return "holds", "at every β"
 
 
 def draw(result: Result) -> Figure:
-    lines = {"weight that misses": result["missed"], "|H − V|": result["error"]}
-    marks = {"99 % of the weight": result["needed"]}
+    lines = {"weight on other tokens": result["missed"], "|H − V|": result["error"]}
+    marks = {"99 % of the weight on itself": result["needed"]}
     return plots.curves(
         result["betas"], lines, across="β", up="", title="orthogonal keys, Q = K", log="xy", marks=marks
     )
@@ -71,15 +71,16 @@ def draw(result: Result) -> Figure:
 CLAIM = Experiment(
     number=16,
     name="orthogonal keys",
-    statement="If K is orthogonal and Q = K then KᵀQ = I, and the layer is the identity.",
-    formula="K^T K = I, Q = K ⇒ A = I",
-    measured="KᵀQ of a random orthogonal K, and for β from ½ to 64 the weight that each token does not keep.",
-    rule="fails if KᵀQ is not I, or A is not at the largest β (to 10⁻¹²); holds when β → ∞ if A is not at some "
-    "smaller β; else holds.",
-    falsified_by="Scores that are not I, an A that is not I at the largest β, or one that is I already at β = 1.",
+    statement="If K is orthogonal and Q = K, then QKᵀ = I and the layer is the identity.",
+    formula="K K^T = I, Q = K ⇒ A = I",
+    measured="QKᵀ of a random orthogonal K and, for β from ½ to 64, the largest weight that a token gives to the "
+    "other tokens.",
+    rule="“fails” if QKᵀ is not I, or A is not I at the largest β (to 10⁻¹²); “holds when β → ∞” if A is not I at "
+    "some smaller β; otherwise “holds”.",
+    falsified_by="Scores other than I, an A other than I at the largest β, or an A that is I already at β = 1.",
     measure=measure,
     judge=judge,
     draw=draw,
-    meanings={"tokens": "number and width of the tokens (n)"},
+    meanings={"tokens": "number of tokens, and their width (n)"},
     least={"tokens": 2},
 )

@@ -1,4 +1,4 @@
-"""O_i = x_{π(i)}: a head that attends to position π(i), for which it needs positions."""
+"""O_i = x_{π(i)}: a head whose query i attends to position π(i), for which it needs position encodings."""
 
 from __future__ import annotations
 
@@ -57,8 +57,8 @@ def _smallest() -> dict[str, object] | None:
         alike = [(i, j) for i in range(3) for j in range(i) if X[i] == X[j] and rotated[i] != rotated[j]]
         if alike and all(torch.equal(H[i], H[j]) for i, j in alike):
             text = (
-                "Two tokens are equal, so their outputs are, whatever the weights. The rotation 3, 1, 2 wants them "
-                "apart."
+                "Two tokens are equal, so their outputs are equal for any weights. The rotation 3, 1, 2 would need "
+                "different outputs."
             )
             return exercise("A rotation without positions", text, (X, X, X))
     return None
@@ -67,20 +67,20 @@ def _smallest() -> dict[str, object] | None:
 def judge(result: Result) -> tuple[Kind, str]:
     last = result["error"][-1]
     if last > EXACT:
-        return "fails", f"some permutation is off by {last:.2g} at β = {BETAS[-1]:g}"
+        return "fails", f"the error of some permutation is {last:.2g} at β = {BETAS[-1]:g}"
     if result["blind"] > EXACT:
         return "holds when", (
-            f"the tokens carry their positions and β is large: all {result['orders']} permutations tried are right to "
-            f"{last:.1g} at β = {BETAS[-1]:g} (off by {result['error'][0]:.2g} at β = 1; the bound on the error is "
-            f"below 10⁻⁶ for β ≥ {result['needed']:.3g}). Without positions the same layer is off by "
-            f"{result['blind']:.2g} at least"
+            f"the tokens carry their positions and β is large: all {result['orders']} permutations tried are exact to "
+            f"{last:.1g} at β = {BETAS[-1]:g} (the error is {result['error'][0]:.2g} at β = 1, and bounded by 10⁻⁶ for "
+            f"β ≥ {result['needed']:.3g}). Without position encodings the error of a layer is at least "
+            f"{result['blind']:.2g}"
         )
-    return "holds", f"all {result['orders']} permutations tried are right to {last:.1g}"
+    return "holds", f"all {result['orders']} permutations tried are exact to {last:.1g}"
 
 
 def draw(result: Result) -> Figure:
     lines = {"with positions": result["error"]}
-    levels = {"without": result["blind"]}
+    levels = {"without positions": result["blind"]}
     return plots.curves(
         result["betas"], lines, across="β", up="|O − target|", title="permutations", log="xy", levels=levels
     )
@@ -91,18 +91,19 @@ CLAIM = Experiment(
     name="any permutation",
     statement="Any permutation of the tokens can be implemented by a self-attention layer.",
     formula="O_i = X_{π(i)}",
-    measured="The error of a layer built for each permutation of a few tokens, and for some of many, as β grows; and "
-    "of one whose position codes are taken away.",
-    rule=f"fails if one is off by more than {EXACT:g} at β = {BETAS[-1]:g}; holds when tokens carry positions if the "
-    "layer without them is; else holds.",
-    falsified_by="A permutation that the constructed layer does not produce, or a layer without positions that "
-    "produces it.",
+    measured="The error of layers constructed for every permutation of a few tokens and for some permutations of "
+    "many, as β grows; and that of one layer without its position encodings.",
+    rule=f"“fails” if a layer's error exceeds {EXACT:g} at β = {BETAS[-1]:g}; “holds when the tokens carry their "
+    "positions and β is large” if the error of the layer without position encodings exceeds it at every β; otherwise "
+    "“holds”.",
+    falsified_by="A permutation that the constructed layer does not produce, or a layer without position encodings "
+    "that produces one.",
     measure=measure,
     judge=judge,
     draw=draw,
     meanings={
-        "tokens": "tokens of which every permutation is tried (at most 5)",
-        "many": "tokens of the random permutations",
+        "tokens": "number of tokens of which every permutation is tried (at most 5)",
+        "many": "number of tokens in the random permutations",
     },
     least={"tokens": 2, "many": 3},
 )

@@ -1,4 +1,4 @@
-"""A = I: O_t = W_O W_V x_t, the same matrix at every position, which is a convolution with kernel size 1."""
+"""A = I: O_t = x_t W_V W_O, the same matrix at every position, which is a convolution with kernel size 1."""
 
 from __future__ import annotations
 
@@ -37,17 +37,17 @@ def measure(seed: int, *, tokens: int = 8, width: int = 6) -> Result:
 
 
 def judge(result: Result) -> tuple[Kind, str]:
-    forced = "rows of A sum to 1, so that a diagonal A is I"
-    other = f"a diagonal of other numbers, which no softargmax gives, would be off by {result['unequal']:.2g}"
+    forced = "the rows of A sum to 1, so a diagonal A is I"
+    other = f"with other entries, which no softargmax produces, it would be off by {result['unequal']:.2g}"
     if result["unequal"] <= EXACT:
-        return "fails", "the control failed: a diagonal of other numbers gives the same output"
+        return "fails", "the control failed: a diagonal A with other entries gives the same output"
     if max(result["error"], result["identity"], result["sums"]) < EXACT:
-        return "holds", f"{forced}, and the layer is the convolution with W_O W_V to {result['error']:.1g}; {other}"
-    return "fails", f"the layer is {result['error']:.2g} from the convolution, A {result['identity']:.2g} from I"
+        return "holds", f"{forced}, and the layer equals the convolution to {result['error']:.1g}; {other}"
+    return "fails", f"the layer is {result['error']:.2g} from the convolution, and A {result['identity']:.2g} from I"
 
 
 def draw(result: Result) -> Figure:
-    values = {"A = I": result["error"], "another diagonal": result["unequal"]}
+    values = {"A = I": result["error"], "other entries": result["unequal"]}
     return plots.bars(values, up="|O − convolution|", title="a diagonal A", log=True)
 
 
@@ -55,11 +55,11 @@ CLAIM = Experiment(
     number=18,
     name="a diagonal A",
     statement="A diagonal A makes the layer a convolution with kernel size 1.",
-    formula="A = I ⇒ O_t = W_O W_V X_t",
-    measured="A layer whose mask leaves each token itself, against torch's convolution with the kernel W_O W_V; and "
-    "what a diagonal of other numbers would do.",
-    rule="holds if A is I, its rows sum to 1 and the layer is the convolution, all to 10⁻¹², and a diagonal of other "
-    "numbers gives another output; else fails.",
+    formula="A = I ⇒ O_t = X_t W_V W_O",
+    measured="A layer whose mask lets each token attend only to itself, against torch's convolution with the kernel "
+    "W_V W_O; and the output for a diagonal A with other entries.",
+    rule="“holds” if A is I, its rows sum to 1 and the layer equals the convolution, all to 10⁻¹², and if a diagonal "
+    "A with other entries gives a different output; otherwise “fails”.",
     falsified_by="A layer with a diagonal A that differs from the convolution with kernel size 1.",
     measure=measure,
     judge=judge,

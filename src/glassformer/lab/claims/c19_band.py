@@ -27,7 +27,7 @@ def measure(seed: int, *, tokens: int = 10, beta: float = 60.0) -> Result:
             errors[name] = _off(made(X)[0, :, 0], X, kernel)
     zero = torch.zeros(tokens, 1, dtype=torch.float64)
     mask = window(tokens, width=3, causal=False)
-    errors["⅓ by a mask"] = _off(attend(zero, zero, X[0], mask=mask).H[:, 0], X, kernels["⅓ each"])
+    errors["⅓ each, by a mask"] = _off(attend(zero, zero, X[0], mask=mask).H[:, 0], X, kernels["⅓ each"])
     return {
         "errors": errors,
         "inside": max(max(each[1:-1]) for each in errors.values()),
@@ -50,8 +50,8 @@ def _smallest() -> dict[str, object] | None:
         H = attend(tensor(zero), tensor(zero), tensor(ones), mask=tensor(band).bool()).H[:, 0]
         if largest(H - conv1d(tensor(ones).mT[None], torch.full((1, 1, 3), 1 / 3).double(), padding=1)[0, 0]) > EXACT:
             text = (
-                "Each token sees itself and its neighbours. A convolution with ⅓ and zeros outside gives less at the "
-                "ends."
+                "Each token attends to itself and its neighbours. A convolution with ⅓ and zero padding gives less at "
+                "the ends."
             )
             return exercise("A band at the border", text, (zero, zero, ones), mask=band)
     return None
@@ -60,11 +60,11 @@ def _smallest() -> dict[str, object] | None:
 def judge(result: Result) -> tuple[Kind, str]:
     inside, border = result["inside"], result["border"]
     if inside > EXACT:
-        return "fails", f"inside, too, it is {inside:.2g} from the convolution"
+        return "fails", f"even in the interior the error is {inside:.2g}"
     if border > EXACT:
         return "holds when", (
-            f"the whole band is inside: there the error is {inside:.1g}. At the two borders it is up to {border:.2g}, "
-            "since the weights of each row sum to 1 and the part of the kernel that is left does not"
+            f"the whole band is inside the sequence: there the error is {inside:.1g}. At the borders it is up to "
+            f"{border:.2g}, since the weights of each row sum to 1 and the remaining part of the kernel does not"
         )
     return "holds", f"at the borders too, to {border:.1g}"
 
@@ -78,16 +78,17 @@ def draw(result: Result) -> Figure:
 CLAIM = Experiment(
     number=19,
     name="a banded A",
-    statement="Banded A, for instance [¼, ½, ¼] or ⅓ each, makes the layer a convolution with kernel size 3.",
+    statement="A banded A, with weights such as [¼, ½, ¼] or [⅓, ⅓, ⅓], makes the layer a convolution with kernel "
+    "size 3.",
     formula="A_{t,t+δ} = w_δ ⇒ O_t = Σ_δ w_δ X_{t+δ}",
-    measured="At every token how far a band (built with positions, and by a mask over equal scores) is from torch's "
-    "convolution with zeros outside.",
-    rule=f"fails if it differs inside by more than {EXACT:g}; holds when the band is inside if it differs at a border; "
-    "else holds.",
-    falsified_by="A difference inside the sequence, or none at its borders.",
+    measured="The error at every token of a banded A, built from position encodings or from a mask over equal scores, "
+    "against torch's convolution with zero padding.",
+    rule=f"“fails” if the error exceeds {EXACT:g} in the interior; “holds when the whole band is inside the sequence” "
+    "if it exceeds it at a border; otherwise “holds”.",
+    falsified_by="An error in the interior of the sequence, or no error at its borders.",
     measure=measure,
     judge=judge,
     draw=draw,
-    meanings={"tokens": "number of tokens", "beta": "the scale of the built band"},
+    meanings={"tokens": "number of tokens", "beta": "scale β of the constructed band"},
     least={"tokens": 3},
 )

@@ -1,4 +1,4 @@
-"""S_ts = −∞ for s > t: A is lower triangular where rows are queries, upper where columns are; no later one is seen."""
+"""S_ts = −∞ for s > t: A is lower triangular if rows are queries, upper if columns are; no output sees later inputs."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def measure(seed: int, *, tokens: int = 6, width: int = 4) -> Result:
     initialise(layer, seed)
     X = normal(random, 1, tokens, width)
     field = receptive_field(lambda x: layer(x, None, View(causal=True)), X)
-    after = lambda x: torch.where(M, attend(x, x, x).A, 0.0) @ x  # masked too late, after softargmax
+    after = lambda x: torch.where(M, attend(x, x, x).A, 0.0) @ x  # the mask is applied too late, after the softargmax
     late = receptive_field(after, X)
     masked = torch.where(M, full, 0.0)
     return {
@@ -60,25 +60,25 @@ def _example() -> dict[str, object] | None:
 def judge(result: Result) -> tuple[Kind, str]:
     if result["above_in_rows"] > NOTHING or result["later"]:
         return "fails", (
-            f"A has {result['above_in_rows']:.2g} above its diagonal where rows are queries, and {result['later']} "
-            "outputs depend on a later input"
+            f"with queries as rows, A has a weight of {result['above_in_rows']:.2g} above its diagonal, and in "
+            f"{result['later']} pairs an output depends on a later input"
         )
     if result["below_in_columns"] > NOTHING:
         below = result["below_in_columns"]
-        return "fails", f"where columns are queries, A has {below:.2g} below its diagonal: a weight of a later key"
+        return "fails", f"with queries as columns, A has a weight of {below:.2g} below its diagonal, on a later key"
     if result["masked_after"] <= NOTHING:
-        return "fails", "masking after the softargmax gives the same"
+        return "fails", "masking after the softargmax gives the same output"
     late = result["late_masked_after"]
     rest = (
-        f"no output depends on a later input. Masked after the softargmax, H is off by {result['masked_after']:.2g}, "
-        f"and in {late} pairs of an output and a later input the output still depends on it through the denominator"
+        f"no output depends on a later input. With the mask applied after the softargmax, H is off by "
+        f"{result['masked_after']:.2g}, and in {late} pairs an output depends on a later input, through the denominator"
     )
     if result["renormalised"] <= NOTHING:
-        rest += " (divided by the sum of its row, the masked A is the same again)"
+        rest += " (if each row is then divided by its sum, A is the same as with the mask applied before)"
     if result["above_in_columns"] > NOTHING:
         return "holds when", (
-            f"rows are queries; where columns are (A = softargmax of KᵀQ) A is upper triangular. Of a layer with rows "
-            f"as queries, {rest}"
+            f"rows are queries; if columns are (A = softargmax of KᵀQ), A is upper triangular. In a layer with queries "
+            f"as rows, {rest}"
         )
     return "holds", rest
 
@@ -91,16 +91,16 @@ def draw(result: Result) -> Figure:
 CLAIM = Experiment(
     number=20,
     name="the causal mask",
-    statement="Under a causal mask A is lower triangular; no output sees a later input; masking after the softargmax "
-    "instead of before it is not the same.",
+    statement="Under a causal mask A is lower triangular, no output depends on a later input, and masking after the "
+    "softargmax instead of before it is not equivalent.",
     formula="A_{ts} = 0 for s > t",
     measured="The largest weights above and below the diagonal in both layouts; which outputs change when each input "
-    "does; and what masking after the softargmax changes.",
-    rule="fails if a weight lies above the diagonal in the row layout or below it in the column layout, an output "
-    "depends on a later input, or masking after is the same; holds when rows are queries if the column layout has "
-    "weights above; else holds.",
+    "does; and how the output changes if the mask is applied after the softargmax.",
+    rule="“fails” if there is a weight above the diagonal in the row layout or below it in the column layout, if an "
+    "output depends on a later input, or if masking after the softargmax gives the same output; “holds when rows are "
+    "queries” if the column layout has weights above the diagonal; otherwise “holds”.",
     falsified_by="A weight above the diagonal in the row layout, an output that depends on a later input, or masking "
-    "afterwards giving the same output.",
+    "after the softargmax that gives the same output.",
     measure=measure,
     judge=judge,
     draw=draw,

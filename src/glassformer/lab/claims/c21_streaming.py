@@ -30,7 +30,7 @@ def measure(seed: int, *, seconds: float = 1.0, left: int = 8) -> Result:
 
 
 def _difference(model: Speech, wave: Tensor, piece: int, whole: Tensor) -> float:
-    """Return the largest difference from offline logits; −1 if the number of rows differs."""
+    """Return the largest difference from the offline logits; −1 if the number of frames differs."""
     stream = model.stream()
     rows = [stream.feed(part) for part in wave.split(piece)]
     streamed = torch.cat([*rows, stream.finish()])
@@ -39,31 +39,32 @@ def _difference(model: Speech, wave: Tensor, piece: int, whole: Tensor) -> float
 
 def judge(result: Result) -> tuple[Kind, str]:
     errors = result["errors"]
-    shown = ", ".join(f"{piece} samples at a time: {error:.1g}" for piece, error in errors.items())
+    shown = ", ".join(f"{error:.1g} with chunks of {piece} samples" for piece, error in errors.items())
     if all(0 <= error <= ROUNDING * result["largest"] for error in errors.values()):
         return "holds", (
-            f"all {result['rows']} rows arrive, and differ from those of the whole recording by no more than float32 "
-            f"rounding (the largest logit is {result['largest']:.2g}; {shown})"
+            f"all {result['rows']} frames arrive and differ from those of the whole recording by no more than float32 "
+            f"rounding ({shown}; the largest logit is {result['largest']:.2g})"
         )
-    return "fails", f"they differ by more than rounding ({shown}; −1 is another number of rows)"
+    return "fails", f"the logits differ by more than rounding ({shown}; −1 means a different number of frames)"
 
 
 def draw(result: Result) -> Figure:
     values = {f"{piece} samples": max(error, 1e-9) for piece, error in result["errors"].items()}
-    return plots.bars(values, up="largest difference", title="streamed and whole", log=True)
+    return plots.bars(values, up="largest difference", title="streamed against whole recording", log=True)
 
 
 CLAIM = Experiment(
     number=21,
-    name="frame by frame",
-    statement="A causal encoder fed frame by frame with a cache gives exactly what it gives on the whole recording.",
+    name="streaming frame by frame",
+    statement="A causal encoder that is fed frame by frame with a cache returns exactly what it returns for the whole "
+    "recording.",
     formula="f(x_1, …, x_T)_t = f(x_1, …, x_t)_t",
-    measured="The rows of logits of a small speech encoder with random weights on noise: from the whole recording, "
-    "and streamed in pieces of half a frame, a frame, three, and all.",
-    rule=f"holds if as many rows come and the largest difference is at most {ROUNDING:g} of the largest logit, which "
-    "is what float32 rounds over its layers; else fails.",
-    falsified_by="A streamed row that differs from the whole recording by more than rounding, or another number of "
-    "rows.",
+    measured="The logits of a small speech encoder with random weights on noise, for the whole recording and streamed "
+    "in chunks of half a frame, one frame, three frames and the whole length.",
+    rule=f"“holds” if streaming returns as many frames of logits and they differ by at most {ROUNDING:g} times the "
+    "largest logit, which is float32 rounding over the layers; otherwise “fails”.",
+    falsified_by="A streamed frame that differs from that of the whole recording by more than rounding, or a "
+    "different number of frames.",
     measure=measure,
     judge=judge,
     draw=draw,

@@ -57,7 +57,7 @@ def _pairs(run: Callable[[Tensor], Tensor], X: Tensor) -> list[int]:
 
 @torch.no_grad()
 def _steps(net: Recurrent, X: Tensor) -> int:
-    """Return how many steps between the first input and the last output cut all dependence if their state is lost.
+    """Return at how many steps a reset of the state disconnects the last output from the first input.
 
     Returns 0 if the last output does not depend on the first input at all.
     """
@@ -110,8 +110,8 @@ def judge(result: Result) -> tuple[Kind, str]:
     found, pairs = result["attention_pairs"][-1]
     steps = ", ".join(f"{cell} {each[-1]}" for cell, each in result["recurrent_steps"].items())
     shown = (
-        f"at n = {n[-1]} one attention layer connects {found} of {pairs} pairs; losing the state at any of this many "
-        f"steps cuts a recurrent net's first input off: {steps} of {n[-1] - 1}; {plain[-1]} plain and {dilated[-1]} "
+        f"at n = {n[-1]}, one attention layer connects {found} of {pairs} pairs; of {n[-1] - 1} recurrent steps, this "
+        f"many disconnect the first input if the state is reset there: {steps}; {plain[-1]} plain or {dilated[-1]} "
         "dilated blocks of two convolutions reach the first input"
     )
     sizes = ", ".join(f"{name} {values[-1]:.2g}" for name, values in gradient.items())
@@ -134,21 +134,21 @@ def draw(result: Result) -> Figure:
 CLAIM = Experiment(
     number=22,
     name="path length",
-    statement="The path between any two positions is 1 in self-attention, O(n) in a recurrent net, O(n/k) or O(log_k "
-    "n) in a convolutional one.",
+    statement="The path between any two positions has length 1 in self-attention, O(n) in a recurrent network, and "
+    "O(n/k) or O(log_k n) in a convolutional one.",
     formula="path = 1, n - 1, ⌈frac{n - 1}{2(k - 1)}⌉, O(log n)",
-    measured="By perturbation, with random weights in float64: which later outputs change when an input moves by 1, "
-    "for one causal attention layer; at how many steps of one recurrent layer a lost state cuts the first input off; "
-    "and the smallest number of blocks of two convolutions (kernel 3) that reach it. Gradients are reported "
-    "separately.",
-    rule="holds if one attention layer connects every pair, each of the n − 1 recurrent steps cuts the dependence, "
-    "plain blocks number ⌈(n − 1)/4⌉ and dilated ones at most 1 + log₂ n, at every n; else fails. Sizes of gradients "
-    "are not part of the rule.",
-    falsified_by="A pair that one attention layer does not connect (a window, for example), a recurrent step that can "
-    "be skipped, or convolutions that need another depth.",
+    measured="By perturbing inputs, with random weights in float64: which later outputs of a causal attention layer "
+    "change with each input; at how many steps of a recurrent layer a reset of the state disconnects the last output "
+    "from the first input; and the smallest number of blocks of two convolutions (kernel size 3) that connect the "
+    "two. Gradient norms are reported separately.",
+    rule="“holds” if, at every n, one attention layer connects every pair, a reset at any of the n − 1 recurrent "
+    "steps disconnects the first input, and the first input is reached by exactly ⌈(n − 1)/4⌉ plain and at most 1 + "
+    "log₂ n dilated blocks; otherwise “fails”. Gradient norms are not part of the rule.",
+    falsified_by="A pair that one attention layer does not connect (for example because of a window), a recurrent "
+    "step that can be skipped, or convolutions that need a different depth.",
     measure=measure,
     judge=judge,
     draw=draw,
-    meanings={"longest": "the largest n, a power of two", "width": "width of the layers"},
+    meanings={"longest": "largest n, a power of two", "width": "width of the layers"},
     least={"longest": 8},
 )

@@ -72,7 +72,7 @@ def measure(seed: int, *, width: int = 32, kernel: int = 3) -> Result:
             multiplications(each, torch.randn(1, size, d, generator=random))
             for each, d in zip(layers, widths, strict=True)
         ]
-    text = "Count the multiplications for 4 tokens of width 8. Is the part with N² the larger one?"
+    text = "Count the multiplications for 4 tokens of width 8. Is the N² term the larger one?"
     return {
         "width": width,
         "lengths": lengths,
@@ -113,19 +113,19 @@ def judge(result: Result) -> tuple[Kind, str]:
         abs(memory["fused"] - 1),
     ]
     shown = (
-        f"for n ≥ {result['lengths'][-3]} and d = {d} attention multiplies as "
-        f"n^{many:.2f}·d^{result['in_d']['self-attention']:.2f}, a recurrent layer as "
-        f"n^{linear[1]:.2f}·d^{squares[0]:.2f} and a convolution as n^{linear[3]:.2f}·d^{squares[1]:.2f}; the memory "
-        f"of attention grows as n^{memory['explicit']:.2f} with A in memory and as n^{memory['fused']:.2f} with a "
-        "fused kernel"
+        f"for n ≥ {result['lengths'][-3]} and d = {d} the multiplications of attention grow as "
+        f"n^{many:.2f}·d^{result['in_d']['self-attention']:.2f}, those of a recurrent layer as "
+        f"n^{linear[1]:.2f}·d^{squares[0]:.2f} and those of a convolution as n^{linear[3]:.2f}·d^{squares[1]:.2f}; the "
+        f"memory of attention grows as n^{memory['explicit']:.2f} with A in memory and as n^{memory['fused']:.2f} with "
+        "a fused kernel"
     )
     if max(off) > CLOSE:
         return "fails", shown
     if abs(few - 2) < CLOSE:
         return "holds", shown
     return "holds when", (
-        f"n is large against d: {shown}. For n ≤ {result['lengths'][2]} attention multiplies as n^{few:.2f}, since its "
-        f"projections, 4nd², are the larger part up to n = 2d = {2 * d}"
+        f"n is large compared with d: {shown}. For n ≤ {result['lengths'][2]} the multiplications of attention grow "
+        f"only as n^{few:.2f}, since its projections (4nd²) dominate up to n = 2d = {2 * d}"
     )
 
 
@@ -140,18 +140,19 @@ CLAIM = Experiment(
     name="cost per layer",
     statement="Cost per layer: self-attention O(n²·d), recurrent O(n·d²), convolution O(k·n·d²).",
     formula="4 n d^2 + 2 n^2 d, 2 n d^2, k n d^2",
-    measured="Multiplications that torch's counter sees while a layer of each kind runs, as n and d grow, and the "
-    "exponents fitted at small and at large n; the peak memory of attention by torch's profiler.",
-    rule=f"fails if an exponent at large n is more than {CLOSE} from the claimed one (attention: 2 in n and 1 in d, "
-    "memory 2 in n with A in memory and 1 with a fused kernel; recurrent and convolutional layers: 1 in n and 2 in "
-    f"d); holds when n is large against d if at small n attention's exponent in n is more than {CLOSE} from 2; else "
-    "holds.",
-    falsified_by="Counted operations or measured memory whose exponents are away from the claimed ones (fails), or an "
-    "exponent of 2 at small n too (holds).",
+    measured="The multiplications that torch's FLOP counter reports while a layer of each kind runs, as n and d grow, "
+    "with exponents fitted at small and at large n; and the peak memory of attention according to torch's profiler.",
+    rule=f"“fails” if an exponent at large n differs by more than {CLOSE} from the claimed one (attention: 2 in n and "
+    "1 in d; its memory: 2 in n with A in memory and 1 with a fused kernel; recurrent and convolutional layers: 1 in "
+    "n and 2 in d); “holds when n is large compared with d” if the exponent of attention in n differs from 2 by at "
+    f"least {CLOSE} at small n; otherwise “holds”.",
+    falsified_by="Exponents of the counted operations or of the measured memory that differ from the claimed ones "
+    "(“fails”), or an exponent of 2 at small n as well (“holds”).",
     measure=measure,
     judge=judge,
     draw=draw,
-    meanings={"width": "the layers' width (d), at least 16", "kernel": "the convolution's kernel (k)"},
+    meanings={"width": "width of the layers (d), at least 16", "kernel": "kernel size of the convolution (k)"},
     least={"width": 16},
-    circumstances="Counted and measured, not timed: times are in the comparison of architectures.",
+    circumstances="Operations are counted and memory is measured; nothing is timed. Times are part of the comparison "
+    "of architectures.",
 )

@@ -30,10 +30,10 @@ def judge(result: Result) -> tuple[Kind, str]:
     if wrong:
         first = wrong[0]
         sizes = f"N = {first['N']}, D = {first['D']} and {first['h']} heads"
-        return "fails", f"{sizes} take {first['counted']:,} multiplications, and the formula gives {first['formula']:,}"
+        return "fails", f"{sizes} take {first['counted']:,} multiplications; the formula gives {first['formula']:,}"
     last = result["cases"][-1]
     return "holds", (
-        f"exactly, for {len(result['cases'])} sizes: N = {last['N']}, D = {last['D']} and {last['h']} heads take "
+        f"exactly, for all {len(result['cases'])} sizes: N = {last['N']}, D = {last['D']} and {last['h']} heads take "
         f"{last['counted']:,} multiplications"
     )
 
@@ -50,8 +50,8 @@ CLAIM = Experiment(
     name="4ND² + 2N²D",
     statement="Multi-head self-attention costs 4·N·D² + 2·N²·D multiplications.",
     formula="4 N D^2 + 2 N^2 D",
-    measured="Multiplications of matrix products counted by torch while layers of random sizes run.",
-    rule="holds if every count is the formula's number exactly; else fails.",
+    measured="The multiplications of matrix products that torch counts while layers of random sizes run.",
+    rule="“holds” if every count equals the formula exactly; otherwise “fails”.",
     falsified_by="A single layer whose counted multiplications differ from the formula.",
     measure=measure,
     judge=judge,

@@ -1,4 +1,4 @@
-"""O_t = ffn(X_t), H = A V: the feed-forward net processes each position independently, and attention is linear in V."""
+"""O_t = ffn(X_t), H = A V: the feed-forward network acts on each position alone, and attention is linear in V."""
 
 from __future__ import annotations
 
@@ -45,35 +45,36 @@ def measure(seed: int, *, tokens: int = 6, width: int = 8) -> Result:
 
 def judge(result: Result) -> tuple[Kind, str]:
     worst = max(result[name] for name in ("alone", "others", "values", "frozen"))
-    shown = f"with A computed from the tokens themselves it is not linear (off by {result['free']:.2g})"
+    shown = f"with A computed from the tokens attention is not linear (off by {result['free']:.2g})"
     if result["free"] <= SAME:
         return "fails", "the control failed: attention is linear even with A computed from the tokens"
     if worst < SAME:
-        return "holds", f"to {worst:.1g}; {shown}"
-    return "fails", f"it is off by up to {worst:.2g}; {shown}"
+        return "holds", f"both are exact to {worst:.1g}; {shown}"
+    return "fails", f"the largest difference is {worst:.2g}; {shown}"
 
 
 def draw(result: Result) -> Figure:
     names = {
-        "alone": "ffn, one by one",
-        "others": "ffn, others",
+        "alone": "FFN, one by one",
+        "others": "FFN, other positions",
         "values": "linear in V",
         "frozen": "A fixed",
-        "free": "A free",
+        "free": "A from the tokens",
     }
     values = {label: result[name] for name, label in names.items()}
-    return plots.bars(values, up="largest difference", title="alone, and linear", log=True)
+    return plots.bars(values, up="largest difference", title="position-wise, and linear in V", log=True)
 
 
 CLAIM = Experiment(
     number=25,
-    name="alone, and linear",
-    statement="The feed-forward net acts on each position alone; attention is linear in V once A is fixed.",
+    name="position-wise, and linear in V",
+    statement="The feed-forward network acts on each position independently; attention is linear in V once A is fixed.",
     formula="A (a V + b V_2) = a A V + b A V_2",
-    measured="The feed-forward net on all positions and on each by itself; other positions when one moves; and how "
-    "far attention is from linear in V with its weights fixed, and not.",
-    rule="holds if all but the last differ by less than 10⁻¹², and the last (A computed from the tokens) by more; else "
-    "fails.",
+    measured="The difference between the feed-forward network on all positions and on each alone; the change at other "
+    "positions when one input changes; and how far attention is from linear in V with A fixed, and with A computed "
+    "from the tokens.",
+    rule="“holds” if all differences are below 10⁻¹², except with A computed from the tokens, where attention must "
+    "not be linear; otherwise “fails”.",
     falsified_by="A feed-forward output that depends on another position, or attention that is not linear in V with A "
     "fixed.",
     measure=measure,

@@ -1,4 +1,4 @@
-"""y = x + F(x) has the derivative 1 + F′(x), which is 0 where F′ = −1; what norms and residuals do over depth."""
+"""y = x + F(x) has the derivative 1 + F′(x), which is 0 where F′ = −1; how norms and residuals act over depth."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ from glassformer.nn import (
     initialise,
 )
 
-Step = Callable[[Block, Tensor], Tensor]
+Forward = Callable[[Block, Tensor], Tensor]
 
 
 def measure(seed: int, *, width: int = 16, tokens: int = 6, deepest: int = 32) -> Result:
     depths = [2**k for k in range(deepest.bit_length()) if 2**k <= deepest]
     X = normal(generator(seed), 1, tokens, width)
     w = normal(generator(seed + 1), 1, tokens, width)
-    ways: dict[str, tuple[str, Step]] = {
+    ways: dict[str, tuple[str, Forward]] = {
         "pre-norm, residual": ("pre", _whole),
         "post-norm, residual": ("post", _whole),
         "residual, no norm": ("pre", _without_norm),
@@ -55,7 +55,7 @@ def _without_residual(block: Block, x: Tensor) -> Tensor:
     return block.ffn(block.ffn_residual.norm(x))
 
 
-def _gradient(place: str, step: Step, X: Tensor, w: Tensor, depth: int, seed: int) -> float:
+def _gradient(place: str, step: Forward, X: Tensor, w: Tensor, depth: int, seed: int) -> float:
     """‖∂(w·y)/∂x‖ / ‖w‖ through `depth` blocks with random weights."""
     width = X.shape[-1]
     ffn = FeedForwardConfig(width=width, hidden=4 * width)
@@ -82,27 +82,27 @@ def _smallest() -> Result:
         x = torch.ones(1, 1, dtype=torch.float64, requires_grad=True)
         (slope,) = torch.autograd.grad((x + F(x)).sum(), x)
         if abs(float(slope)) < 1:
-            text = "y = x + F(x). Two tokens differ; do their outputs? What is the derivative of y?"
+            text = "y = x + F(x). The two tokens differ. Do their outputs? What is the derivative of y?"
             parts = {"X": [[1], [2]], "ffn": {"W1": [[w1]], "W2": [[w2]]}, "residual": True}
-            found = {"title": "A residual that undoes it", "text": text, **parts}
+            found = {"title": "A residual branch that cancels its input", "text": text, **parts}
             return {"least": float(slope), "F": f"{w2}·relu({w1}·x)".replace("-", "−"), "counterexample": found}
     return {"least": 1.0}
 
 
 def judge(result: Result) -> tuple[Kind, str]:
     over = {name: norms[-1] / norms[0] for name, norms in result["gradient"].items()}
-    shown = "; ".join(f"{name} {ratio:.2g}" for name, ratio in over.items())
+    shown = "; ".join(f"{name}: {ratio:.2g}" for name, ratio in over.items())
     level = 0.1 < over["pre-norm, residual"] < 10
-    rest = f"over {result['depths'][-1]} blocks against 1 the gradient's norm changes by the factors: {shown}"
+    rest = f"factors by which the gradient norm changes from 1 to {result['depths'][-1]} blocks: {shown}"
     if abs(result["least"]) < 1:
         kept = "keeps" if level else "does not keep"
-        first = f"the gradient can be below 1: at x = 1 it is {result['least']:g} for F(x) = {result['F']}"
-        return "fails", f"{first}; pre-norm {kept} its norm level with depth: {rest}"
+        first = f"the gradient can be below 1: for F(x) = {result['F']} it is {result['least']:g} at x = 1"
+        return "fails", f"{first}. Pre-norm {kept} the gradient norm stable over depth ({rest})"
     return ("holds", rest) if level else ("fails", rest)
 
 
 def draw(result: Result) -> Figure:
-    title, norms = "the gradient at the first block", result["gradient"]
+    title, norms = "gradient norm at the first block", result["gradient"]
     return plots.curves(
         result["depths"], norms, across="blocks", up="gradient norm", title=title, log="xy", floor=1e-30
     )
@@ -111,17 +111,17 @@ def draw(result: Result) -> Figure:
 CLAIM = Experiment(
     number=26,
     name="residuals and gradients",
-    statement="Residual connections make the gradient at least 1; with LayerNorm they keep gradient norms level with "
+    statement="Residual connections make the gradient at least 1; with LayerNorm they keep gradient norms stable over "
     "depth.",
     formula="y = x + F(x) ⇒ |frac{∂y}{∂x}| = |1 + frac{∂F}{∂x}| ≥ 1",
-    measured="The derivative of x + F(x) for small feed-forward nets F; and the gradient's norm at the first of 1 to "
-    "32 blocks with random weights, with and without residuals and norms, pre-norm and post-norm.",
-    rule="fails if some F has a derivative of x + F(x) below 1, or if over the depths the pre-norm gradient changes "
-    "by a factor of 10; else holds.",
-    falsified_by="No F with a derivative of x + F(x) below 1.",
+    measured="The derivative of x + F(x) for small feed-forward networks F; and the gradient norm at the first of 1 "
+    "to 32 blocks with random weights, with and without residual connections and norms, pre-norm and post-norm.",
+    rule="“fails” if the derivative of x + F(x) is below 1 for some F, or if the pre-norm gradient norm changes by a "
+    "factor of 10 or more from the smallest to the largest depth; otherwise “holds”.",
+    falsified_by="No F for which the derivative of x + F(x) is below 1.",
     measure=measure,
     judge=judge,
     draw=draw,
-    meanings={"width": "the blocks' width (even)", "tokens": "number of tokens", "deepest": "largest number of blocks"},
+    meanings={"width": "width of the blocks (even)", "tokens": "number of tokens", "deepest": "most blocks"},
     least={"width": 2, "deepest": 2},
 )

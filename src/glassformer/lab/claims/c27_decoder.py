@@ -48,7 +48,7 @@ def _changed(model: Seq2Seq, X: Tensor, Y: Tensor, real: Tensor, j: int, before:
 def judge(result: Result) -> tuple[Kind, str]:
     source, padding = result["source"], result["padding"]
     if result["again"] > 0:
-        return "fails", f"the control failed: the same input gives another output, by {result['again']:.2g}"
+        return "fails", f"the control failed: the same input gives outputs that differ by {result['again']:.2g}"
     if result["later"] or padding > 0:
         return "fails", (
             f"there are {result['later']} pairs of an output and a later target token that it depends on, and padding "
@@ -57,7 +57,7 @@ def judge(result: Result) -> tuple[Kind, str]:
     if not result["past"] or min(source) <= 0:
         return "fails", "some output does not depend on its own past or on the source"
     return "holds", (
-        "every output depends on each target token up to its own and no later one, and on each real source token "
+        "every output depends on each target token up to its own and on no later one, and on each real source token "
         f"(which changes it by at least {min(source):.1g}); padding changes no output"
     )
 
@@ -71,15 +71,15 @@ CLAIM = Experiment(
     name="what the decoder sees",
     statement="The decoder sees the encoder's output and its own past, and nothing else.",
     formula="p(y_t | y_{<t}, encoder(x))",
-    measured="Which outputs of a small encoder-decoder with random weights change when each target token, each source "
-    "token, and a padded source token does.",
-    rule="holds if no output depends on a later target token or padding, and each depends on its past and every real "
-    "source token; else fails.",
+    measured="Which outputs of a small encoder-decoder with random weights change when one target token, one source "
+    "token or a padding token of the source does.",
+    rule="“holds” if no output depends on a later target token or on padding, and each depends on every target token "
+    "up to its own and on every real source token; otherwise “fails”.",
     falsified_by="An output that depends on a later target token or on padding, or one that does not depend on its "
-    "past or on a source token.",
+    "past or on some source token.",
     measure=measure,
     judge=judge,
     draw=draw,
-    meanings={"source": "source tokens, the last of them padding", "target": "target tokens"},
+    meanings={"source": "number of source tokens, of which the last is padding", "target": "number of target tokens"},
     least={"source": 3, "target": 4},
 )

@@ -36,8 +36,8 @@ def judge(result: Result) -> tuple[Kind, str]:
         return "fails", "the control failed: a transposed kernel gives the same tokens"
     if result["error"] < SAME and result["patches"] == result["expected"]:
         return "holds", (
-            f"{shown}, and both ways agree to {result['error']:.1g} (with the kernel's rows and columns mixed up they "
-            f"would be {result['transposed']:.2g} apart)"
+            f"{shown}, and both agree to {result['error']:.1g} (with a transposed kernel they would be "
+            f"{result['transposed']:.2g} apart)"
         )
     return "fails", f"{shown}, and the two are {result['error']:.2g} apart"
 
@@ -49,21 +49,22 @@ def draw(result: Result) -> Figure:
 
 CLAIM = Experiment(
     number=28,
-    name="patches are a convolution",
-    statement="Cutting an image into 16×16 patches and projecting each is a convolution with kernel 16 and stride 16; "
-    "224×224 gives 196.",
+    name="patch embedding as a convolution",
+    statement="Cutting an image into 16×16 patches and projecting each is a convolution with kernel size 16 and "
+    "stride 16; a 224×224 image gives 196 patches.",
     formula="(frac{224}{16})^2 = 196",
-    measured="The tokens of a patch embedding with random weights against torch's convolution, and how many there are.",
-    rule="holds if both agree to 10⁻¹⁰ and there are (image/patch)² tokens, and a transposed kernel gives other "
-    "tokens; else fails.",
-    falsified_by="Tokens that differ from torch's strided convolution, or another number of patches.",
+    measured="The tokens of a patch embedding with random weights against torch's strided convolution, and their "
+    "number.",
+    rule="“holds” if both agree to 10⁻¹⁰, there are (image/patch)² tokens, and a transposed kernel gives different "
+    "tokens; otherwise “fails”.",
+    falsified_by="Tokens that differ from torch's strided convolution, or a different number of patches.",
     measure=measure,
     judge=judge,
     draw=draw,
     meanings={
-        "image": "the image's side, a multiple of the patch",
-        "patch": "the patch's side",
-        "channels": "channels of the image",
-        "width": "width of a token",
+        "image": "image size, a multiple of the patch size",
+        "patch": "patch size",
+        "channels": "image channels",
+        "width": "token width",
     },
 )

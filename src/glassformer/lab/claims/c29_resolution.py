@@ -41,7 +41,12 @@ def measure(seed: int, *, steps: int = 600, images: int = 512) -> Result:
         model.positions.zero_()
         before, after = model(X), model(shuffled)
     return {
-        "accuracy": {"as trained": own, "interpolated": interpolated, "positions mixed up": mixed, "shuffled": placed},
+        "accuracy": {
+            "as trained": own,
+            "positions interpolated": interpolated,
+            "positions shuffled": mixed,
+            "patches shuffled": placed,
+        },
         "images": images,
         "without": largest(after - before) / max(largest(before), 1e-9),
         "same_class": float((after.argmax(-1) == before.argmax(-1)).float().mean()),
@@ -80,18 +85,18 @@ def _accuracy(model: ViT, X: Tensor, y: Tensor) -> float:
 
 def judge(result: Result) -> tuple[Kind, str]:
     a = result["accuracy"]
+    good, bad = a["positions interpolated"], a["positions shuffled"]
     shown = (
-        f"accuracy is {a['as trained']:.1%} as trained, {a['interpolated']:.1%} at twice the resolution with "
-        f"interpolated positions, {a['positions mixed up']:.1%} with the same positions mixed up; without positions "
-        f"shuffled patches keep {result['same_class']:.0%} of the classes and change the logits by "
-        f"{result['without']:.1g} of the largest (with positions the accuracy on shuffled patches is "
-        f"{a['shuffled']:.1%})"
+        f"the accuracy is {a['as trained']:.1%} as trained; at twice the resolution it is {good:.1%} with interpolated "
+        f"position embeddings and {bad:.1%} with shuffled ones. Without position embeddings, shuffled patches keep "
+        f"{result['same_class']:.0%} of the predicted classes and change the logits by {result['without']:.1g} of the "
+        f"largest (with position embeddings, the accuracy on shuffled patches is {a['patches shuffled']:.1%})"
     )
     if a["as trained"] < LEARNED:
-        return "fails", f"the network did not learn the task, so nothing can be said: {shown}"
-    carried = a["interpolated"] - CHANCE >= KEPT * (a["as trained"] - CHANCE)
-    error = math.sqrt(sum(a[k] * (1 - a[k]) for k in ("interpolated", "positions mixed up")) / result["images"])
-    works = carried and a["interpolated"] - a["positions mixed up"] > ERRORS * error
+        return "fails", f"the model did not learn the task, so nothing can be concluded: {shown}"
+    carried = good - CHANCE >= KEPT * (a["as trained"] - CHANCE)
+    error = math.sqrt(sum(p * (1 - p) for p in (good, bad)) / result["images"])
+    works = carried and good - bad > ERRORS * error
     if works and result["without"] < SAME and result["same_class"] == 1:
         return "holds", shown
     return "fails", shown
@@ -103,23 +108,23 @@ def draw(result: Result) -> Figure:
 
 CLAIM = Experiment(
     number=29,
-    name="positions of patches",
-    statement="Position embeddings learned at one resolution can be interpolated to another; without any, shuffled "
-    "patches give the same class.",
+    name="position embeddings of patches",
+    statement="Position embeddings learned at one resolution can be interpolated to another; without position "
+    "embeddings, shuffled patches give the same class.",
     formula="f(P X) = f(X) if E = 0",
-    measured="The accuracy of a small vision Transformer trained to name the quarter of the image with a bright "
-    "square: as trained, on the same images at twice the resolution with its positions interpolated, and with them "
-    "mixed up; and what shuffled patches change without positions.",
-    rule=f"holds if the network learned the task ({LEARNED:.0%}), with interpolated positions keeps {KEPT:.0%} of its "
-    f"accuracy above chance (1/4) and is better than with mixed-up ones by over {ERRORS} standard errors of the "
-    f"difference, and without positions shuffled patches keep every class and the logits (to {SAME:g}, the rounding of "
-    "float32); else fails.",
-    falsified_by="Accuracy lost at the other resolution, random positions that do as well as interpolated ones, or "
-    "shuffled patches that change the logits without positions.",
+    measured="The accuracy of a small vision Transformer trained to predict which quarter of the image contains a "
+    "bright square: as trained; on the same images at twice the resolution, with interpolated and with shuffled "
+    "position embeddings; and the effect of shuffled patches without position embeddings.",
+    rule=f"“holds” if the model learned the task ({LEARNED:.0%}), if with interpolated position embeddings it keeps "
+    f"{KEPT:.0%} of its accuracy above chance (1/4) and is better than with shuffled ones by more than {ERRORS} "
+    "standard errors of the difference, and if without position embeddings shuffled patches change neither the "
+    f"predicted classes nor the logits (to {SAME:g}, float32 rounding); otherwise “fails”.",
+    falsified_by="Accuracy lost at the other resolution, shuffled position embeddings that do as well as interpolated "
+    "ones, or shuffled patches that change the logits without position embeddings.",
     measure=measure,
     judge=judge,
     draw=draw,
     meanings={"steps": "training steps", "images": "number of test images"},
-    circumstances="Generated images: a bright square in noise, 16×16; at 32×32 each pixel is repeated. Patches of "
-    "4×4, mean pooling, one layer.",
+    circumstances="Synthetic 16×16 images: a bright square in noise; at 32×32 each pixel is repeated. Patches of 4×4, "
+    "mean pooling, one layer.",
 )

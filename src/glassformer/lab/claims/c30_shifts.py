@@ -1,4 +1,4 @@
-"""f(shift x) = shift f(x): the features of a convolution move with the image by whole strides; patches do not."""
+"""f(shift x) = shift f(x): convolutional features move with the image by whole strides; those of patches do not."""
 
 from __future__ import annotations
 
@@ -75,7 +75,8 @@ def _error(features: Callable[[Tensor], Tensor], image: Tensor, by: int, stride:
 def _example() -> dict[str, object]:
     """Return an exercise with a dot moved by one pixel, whose patch no longer matches any earlier patch."""
     text = (
-        "The image has one dot. Moved one pixel to the right it stands in the second patch of the first row: as what?"
+        "The image has one dot. Shifted one pixel to the right, it is in the second patch of the first row. What does "
+        "that patch contain?"
     )
     image = [[0, 1, 0, 0], [0, 0, 0, 0], [0, 0, 0, 0], [0, 0, 0, 0]]
     return {"title": "A dot in patches", "text": text, "patches": {"size": 2, "image": image}}
@@ -84,17 +85,18 @@ def _example() -> dict[str, object]:
 def judge(result: Result) -> tuple[Kind, str]:
     errors = result["errors"]
     shown = "; ".join(f"{error:.1g} for {name.replace(': ', ', ')}" for name, error in errors.items())
-    rest = f"‖R(shift x) − shift R(x)‖ / ‖R(x)‖: {shown} (the image makes up {result['response']:.0%} of the features)"
+    share = f"the image accounts for {result['response']:.0%} of the Transformer's features"
+    rest = f"‖R(shift x) − shift R(x)‖ / ‖R(x)‖ is {shown} ({share})"
     exact = errors["convolution: stride 1, by 1"], errors["convolution: stride 2, by 2"]
     patches = errors["patches: by 1"], errors["patches: by a whole patch"]
     if max(exact) > SAME or min(patches) < CHANGED or result["response"] < CHANGED:
         return "fails", rest
     if errors["convolution: stride 2, by 1"] > CHANGED:
         alone = errors["patches, no positions: by a patch"] < SAME and errors["patches, no positions: by 1"] > CHANGED
-        also = "; patch attention commutes only without positions and by whole patches" if alone else ""
+        also = "; patch attention does only by whole patches and without position embeddings" if alone else ""
         border = errors["convolution: stride 1, by 1, at the border"] > SAME
         where = " and the content is away from the border" if border else ""
-        return "holds when", (f"the shift is a whole number of strides{where}: then convolutions commute{also}. {rest}")
+        return "holds when", f"the shift is a whole number of strides{where}: then convolutions commute{also}. {rest}"
     return "holds", rest
 
 
@@ -108,18 +110,19 @@ CLAIM = Experiment(
     name="shifted images",
     statement="Convolutions commute with shifts of the image; patch attention does not.",
     formula="f(T_s x) = T_s f(x)",
-    measured="How far the response R(x) = f(x) − f(0) to a shifted image is from the shifted response, relative to "
-    "its size, for residual convolutions with stride 1 and 2 and for a vision Transformer with random weights, with "
-    "positions as large as the embedded patches and without positions.",
-    rule=f"fails if a convolution does not commute with whole strides (to {SAME:g}), patch attention with positions "
-    f"does (its error is below {CHANGED:.0%} of the response), or the image makes up less than {CHANGED:.0%} of the "
-    "Transformer's features; holds when shifts are whole strides if by a part of one the convolution's error is above "
-    f"{CHANGED:.0%} (and away from the border if there it is above {SAME:g}); else holds.",
-    falsified_by="A convolution that does not commute with shifts by its stride, patch attention with positions that "
-    "commutes with shifts, or a network that hardly reacts to the image.",
+    measured="The difference between the response R(x) = f(x) − f(0) to a shifted image and the shifted response, "
+    "relative to the response, for residual convolutional networks with stride 1 and 2 and for a vision Transformer, "
+    "all with random weights; the latter with position embeddings as large as the patch embeddings, and without.",
+    rule=f"“fails” if a convolution does not commute with shifts by whole strides (to {SAME:g}), if patch attention "
+    f"with position embeddings does (to {CHANGED:.0%}), or if the image accounts for less than {CHANGED:.0%} of the "
+    "Transformer's features; “holds when the shift is a whole number of strides” if the error of the convolution for "
+    f"part of a stride is above {CHANGED:.0%}, with the condition “and the content is away from the border” if its "
+    f"error at the border is above {SAME:g}; otherwise “holds”.",
+    falsified_by="A convolution that does not commute with shifts by its stride, patch attention with position "
+    "embeddings that does, or a network that hardly responds to the image.",
     measure=measure,
     judge=judge,
     draw=draw,
-    meanings={"size": "the image's side, a multiple of the patch", "patch": "the patch's side"},
+    meanings={"size": "image size, a multiple of the patch size", "patch": "patch size"},
     least={"size": 40, "patch": 2},
 )

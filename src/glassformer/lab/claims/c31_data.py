@@ -69,10 +69,11 @@ def judge(result: Result) -> tuple[Kind, str]:
     narrower, half = result["narrower"]
     trend = "narrows" if narrower > half else "widens" if -narrower > half else "does not change by more than chance"
     closed = gaps[-1] <= halves[-1] and narrower > half
-    found = f"(CNN and vision Transformer) {table}; from {sizes[0]:,} to {sizes[-1]:,} images the gap {trend}"
+    change = f"from {sizes[0]:,} to {sizes[-1]:,} images the gap {trend}"
+    found = f"accuracy of the CNN and of the vision Transformer with {table}; {change}"
     if better and closed:
-        return "holds", f"the CNN is better with the fewest images, and with the most the gap is gone: {found}"
-    first = "the CNN is better with the fewest images" if better else "no gap shows with the fewest images"
+        return "holds", f"the CNN is better with the fewest images, and with the most the gap has closed: {found}"
+    first = "the CNN is better with the fewest images" if better else "there is no clear gap with the fewest images"
     second = "the gap closes" if closed else f"the gap does not close up to {sizes[-1]:,}"
     return "fails", f"{first}, and {second}: {found}"
 
@@ -88,27 +89,28 @@ def draw(result: Result) -> Figure:
 CLAIM = Experiment(
     number=31,
     name="little data",
-    statement="A convolutional net is better than a vision Transformer on little data, and the gap closes as data "
-    "grows.",
+    statement="A convolutional network is better than a vision Transformer on little data, and the gap closes as the "
+    "data grow.",
     formula="accuracy_{conv}(n) - accuracy_{ViT}(n) → 0",
-    measured="Test accuracy of both on Fashion-MNIST, of equal size, trained from scratch for as many steps, with few "
-    "training images, more, and many; the mean gap over several seeds with its 95 % interval (Student's t). Each uses "
-    "the learning rate of three that was best on validation images.",
-    rule="holds if with the fewest images the interval of the gap lies above 0, with the most it includes 0 or lies "
-    "below, and the gap got narrower by more than its interval; else fails.",
-    falsified_by="With the most images a gap whose interval includes 0, after one that did not: then it would hold, "
-    "provided that the gap narrowed by more than chance.",
+    measured="The test accuracy on Fashion-MNIST of a CNN and a vision Transformer of equal size, trained from "
+    "scratch for the same number of steps on few, more and many images. The gap is the mean over several seeds, with "
+    "its 95 % confidence interval (Student's t). Each network uses the best of three learning rates on validation "
+    "images.",
+    rule="“holds” if the confidence interval of the gap lies above 0 with the fewest images, includes 0 or lies below "
+    "it with the most, and the gap narrows by more than the confidence interval of that change; otherwise “fails”.",
+    falsified_by="With the most images, a confidence interval that includes 0, and a gap that has narrowed by more "
+    "than chance: the claim would then hold.",
     measure=measure,
     judge=judge,
     draw=draw,
     meanings={
-        "fewest": "the fewest training images",
-        "most": "the most training images; above 3,500 needs glassformer data fetch fashion-mnist",
+        "fewest": "smallest number of training images",
+        "most": "largest number of training images; more than 3,500 need glassformer data fetch fashion-mnist",
         "steps": "training steps",
         "pairs": "number of seeds, each with its own weights and images",
     },
     least={"fewest": 10, "pairs": 2},
-    circumstances="28×28 grey images; about 19,000 parameters each, batches of 64 images, no augmentation. "
-    "`glassformer compare` has more images, CIFAR-10 and the published curve, in which the gap closes between 14 and "
-    "303 million images.",
+    circumstances="28×28 greyscale images, about 19,000 parameters per network, batches of 64 images, no "
+    "augmentation. `glassformer compare` covers more images, CIFAR-10 and the published curve, in which the gap "
+    "closes between 14 and 303 million images.",
 )

@@ -36,17 +36,17 @@ def judge(result: Result) -> tuple[Kind, str]:
     gap = max(max(abs(a - b) for a, b in zip(result["area"], result[other], strict=True)) for other in ("plan", "best"))
     if gap < SAME and result["marginals"] < SAME:
         return "holds", (
-            f"for {len(result['area'])} pairs the area, the plan in order and the optimum of a network simplex agree "
-            f"to {max(gap, 1e-16):.1g}"
+            f"for {len(result['area'])} pairs the area, the cost of the order-preserving plan and the optimum of a "
+            f"network simplex agree to {max(gap, 1e-16):.1g}"
         )
     off = result["marginals"]
-    return "fails", f"area, plan and optimum differ by up to {gap:.2g}, and the plan's sums are off by {off:.2g}"
+    return "fails", f"area, plan and optimum differ by up to {gap:.2g}, and the plan's marginals are off by {off:.2g}"
 
 
 def draw(result: Result) -> Figure:
     P, Q = result["cumulative"]
     title = f"cumulative sums; the area between them is {result['area'][-1]:.3g}"
-    return plots.curves(list(range(len(P))), {"P": P, "Q": Q}, across="bin", up="mass so far", title=title)
+    return plots.curves(list(range(len(P))), {"P": P, "Q": Q}, across="bin", up="cumulative mass", title=title)
 
 
 CLAIM = Experiment(
@@ -55,14 +55,14 @@ CLAIM = Experiment(
     statement="The earth mover's distance between two one-dimensional histograms is the area between their cumulative "
     "sums, and the cheapest transport plan attains it.",
     formula="min_T Σ_{ij} T_{ij} |i - j| = Σ_k |P_k - Q_k|",
-    measured="For random pairs of histograms the area, the cost of the plan that keeps the order, and the optimum "
-    "that a network simplex finds without knowing it.",
-    rule="holds if all three agree to 10⁻⁹ and the plan's sums are p and q; else fails.",
-    falsified_by="A transport plan that is cheaper than the area between the cumulative sums, or one with wrong "
+    measured="For random pairs of histograms: the area, the cost of the order-preserving transport plan, and the "
+    "optimum found by a network simplex.",
+    rule="“holds” if all three agree to 10⁻⁹ and the plan has the marginals p and q; otherwise “fails”.",
+    falsified_by="A transport plan that is cheaper than the area between the cumulative sums, or a plan with wrong "
     "marginals.",
     measure=measure,
     judge=judge,
     draw=draw,
-    meanings={"bins": "number of bins", "pairs": "number of pairs"},
+    meanings={"bins": "number of bins", "pairs": "number of pairs of histograms"},
     least={"bins": 2},
 )
