@@ -17,7 +17,7 @@ from glassformer.core.precision import bfloat16_works
 from glassformer.errors import ConfigError, InputError, MaskError, ShapeError
 from glassformer.models.recurrent import Recurrent, RecurrentConfig, RecurrentStack, StackConfig, medium, reverse
 from glassformer.models.recurrent import tiny as recurrent_tiny
-from glassformer.models.recurrent_cells import CELLS, Cell
+from glassformer.models.recurrent_cells import CELLS, RecurrentCell
 from glassformer.models.recurrent_seq2seq import (
     RecurrentSeq2Seq,
     RecurrentSeq2SeqConfig,
@@ -276,7 +276,7 @@ def draw_recurrent_cells(*shape: int, seed: int = 0, dtype: torch.dtype = torch.
 
 def pair_recurrent_cells(
     kind: str, inputs: int = 5, width: int = 4, dtype: torch.dtype = torch.float64
-) -> tuple[Cell, nn.RNNBase]:
+) -> tuple[RecurrentCell, nn.RNNBase]:
     """Our cell and torch's, with the same weights."""
     cell, theirs = CELLS[kind](inputs, width).to(dtype), THEIRS[kind](inputs, width, batch_first=True).to(dtype)
     mine = (cell.WX.weight, cell.WH.weight, cell.WX.bias, cell.WH.bias)
@@ -291,7 +291,7 @@ def as_tuple(state: torch.Tensor | tuple[torch.Tensor, ...]) -> tuple[torch.Tens
     return state if isinstance(state, tuple) else (state,)
 
 
-def gradients(cell: Cell) -> list[torch.Tensor]:
+def gradients(cell: RecurrentCell) -> list[torch.Tensor]:
     return [cell.WX.weight.grad, cell.WH.weight.grad, cell.WX.bias.grad, cell.WH.bias.grad]
 
 

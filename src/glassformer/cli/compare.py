@@ -93,7 +93,7 @@ def _carry_out(plan: ComparisonPlan, out: Path, from_: Path | None, again: list[
     from rich.console import Console
     from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
-    from glassformer.lab.comparison import Step, carry_out, load, reopen
+    from glassformer.lab.comparison import RunProgress, carry_out, load, reopen
 
     command = shlex.join(["glassformer", *sys.argv[1:]])
     if from_ is not None:
@@ -108,7 +108,7 @@ def _carry_out(plan: ComparisonPlan, out: Path, from_: Path | None, again: list[
     with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
         task = bar.add_task("", total=None, count="")
 
-        def show(step: Step) -> None:
+        def show(step: RunProgress) -> None:
             count = f"{step.done + 1}/{step.of}"
             bar.update(task, total=step.weight, completed=step.weight_done, description=step.unit.key, count=count)
 

@@ -98,7 +98,7 @@ class Streamed(NamedTuple):
     waited: int | None
 
 
-class Reach(NamedTuple):
+class MeasuredReach(NamedTuple):
     """The largest distance over which any output depends on a frame; not `bounded` if it may extend further."""
 
     frames: int
@@ -135,29 +135,29 @@ class LeakReport:
         return not self.leaks
 
     @property
-    def ahead(self) -> Reach:
+    def ahead(self) -> MeasuredReach:
         t, r = self.field.depends.shape[1], self.field.stride
         ends = [(last - (j + 1) * r + 1, j, last) for j, last in enumerate(self.field.last) if last >= 0]
         return self._farthest(ends, t - 1)
 
     @property
-    def back(self) -> Reach:
+    def back(self) -> MeasuredReach:
         t, r = self.field.depends.shape[1], self.field.stride
         return self._farthest([(j * r - first, j, first) for j, first in enumerate(self.field.first) if first < t], 0)
 
-    def _farthest(self, ends: list[tuple[int, int, int]], edge: int) -> Reach:
+    def _farthest(self, ends: list[tuple[int, int, int]], edge: int) -> MeasuredReach:
         """Return the largest reach, bounded if an output with that reach ends before the edge without fading out."""
         most = max((frames for frames, _, _ in ends), default=0)
         ways = [(j, i) for frames, j, i in ends if frames == most]
         inside = [(j, i) for j, i in ways if i != edge]
         if ways and not inside:
-            return Reach(most, False, "to the edge of the example")
+            return MeasuredReach(most, False, "to the edge of the example")
         if inside and most > 0 and all(self.field.fades(j, i) for j, i in inside):
-            return Reach(most, False, "the effect fades below the tolerance")
-        return Reach(most, True)
+            return MeasuredReach(most, False, "the effect fades below the tolerance")
+        return MeasuredReach(most, True)
 
     @property
-    def latency(self) -> Reach:
+    def latency(self) -> MeasuredReach:
         """Frames, counted from an output's own first, that must arrive before all of its dependencies are available."""
         ahead = self.ahead
         return ahead._replace(frames=max(ahead.frames + self.field.stride, 1))

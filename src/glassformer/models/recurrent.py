@@ -17,7 +17,7 @@ from glassformer.core.attention import require_dropout
 from glassformer.core.positions import require_choice
 from glassformer.errors import ConfigError, InputError, MaskError, ShapeError
 from glassformer.models.protocols import InputKind, Reach
-from glassformer.models.recurrent_cells import CELLS, Cell, CellKind, LSTMCell, State
+from glassformer.models.recurrent_cells import CELLS, CellKind, LSTMCell, RecurrentCell, State
 from glassformer.models.registry import register
 from glassformer.models.sequence import SequenceNetwork
 from glassformer.models.sequence_io import (
@@ -193,7 +193,7 @@ def initialise_recurrent(model: nn.Module, seed: int) -> None:
     initialise(model, seed)
     random = torch.Generator().manual_seed(seed)
     for module in model.modules():
-        if not isinstance(module, Cell) or module.WH.weight.is_meta:
+        if not isinstance(module, RecurrentCell) or module.WH.weight.is_meta:
             continue
         for gate in range(module.gates):
             rows = slice(gate * module.width, (gate + 1) * module.width)

@@ -21,7 +21,7 @@ State = tuple[Tensor, ...]  # (h,), or (h, c) for the LSTM, each (b, n)
 Note = Callable[[str, Tensor], Tensor]  # takes a symbol and its value, returns the (possibly edited) value
 
 
-class Cell(nn.Module):
+class RecurrentCell(nn.Module):
     """One layer in one direction: (b, t, m) to H (b, t, n) and the last state."""
 
     gates: ClassVar[int]
@@ -115,7 +115,7 @@ def _kernel_state(state: State) -> Tensor | list[Tensor]:
     return layered if len(layered) > 1 else layered[0]
 
 
-class RNNCell(Cell):
+class RNNCell(RecurrentCell):
     """h = tanh(WX x + WH h + b). Elman 1990."""
 
     gates = 1
@@ -127,7 +127,7 @@ class RNNCell(Cell):
         return (note("h", torch.tanh(p + self.WH(h))),)
 
 
-class LSTMCell(Cell):
+class LSTMCell(RecurrentCell):
     """i, f, o = σ(WX x + WH h + b), g = tanh(…); c = f ⊙ c + i ⊙ g; h = o ⊙ tanh(c).
 
     Hochreiter, Schmidhuber 1997, with the forget gate of Gers, Schmidhuber, Cummins 2000. Gates in the order i f g o.
@@ -146,7 +146,7 @@ class LSTMCell(Cell):
         return note("h", o * c.tanh()), c
 
 
-class GRUCell(Cell):
+class GRUCell(RecurrentCell):
     """r, z = σ(WX x + WH h + b), n = tanh(WX x + r ⊙ (WH h + b)); h = (1 − z) ⊙ n + z ⊙ h.
 
     Cho et al. 2014; r after the product, as the fast kernels have it. Gates in the order r z n.
@@ -165,4 +165,4 @@ class GRUCell(Cell):
         return (note("h", (1 - z) * n + z * h),)
 
 
-CELLS: dict[CellKind, type[Cell]] = {"rnn": RNNCell, "lstm": LSTMCell, "gru": GRUCell}
+CELLS: dict[CellKind, type[RecurrentCell]] = {"rnn": RNNCell, "lstm": LSTMCell, "gru": GRUCell}

@@ -27,7 +27,7 @@ class Text:
 
 
 @dataclass(frozen=True)
-class Table:
+class TableBlock:
     """A table of cells, formatted for display."""
 
     header: list[str]
@@ -55,7 +55,7 @@ class Details:
     kind: Literal["details"] = "details"
 
 
-Block = Text | Table | Image | Details
+Block = Text | TableBlock | Image | Details
 
 
 @dataclass(frozen=True)
@@ -109,9 +109,9 @@ class Report:
         return f"<Report {self.title!r}: {', '.join(section.name for section in self.sections)}>"
 
 
-def table(header: Sequence[str], rows: Iterable[Sequence[object]]) -> Table:
+def table(header: Sequence[str], rows: Iterable[Sequence[object]]) -> TableBlock:
     """Create a table, converting each cell to text."""
-    return Table(list(header), [[str(cell) for cell in row] for row in rows])
+    return TableBlock(list(header), [[str(cell) for cell in row] for row in rows])
 
 
 def image(fig: Figure, alt: str, *, photo: bool = False) -> Image:

@@ -17,7 +17,7 @@ from glassformer.lab.comparison import results as r
 from glassformer.lab.comparison.cost import LINEAR, SQUARE
 from glassformer.lab.comparison.figures import figures
 from glassformer.lab.comparison.networks import ARCHITECTURES
-from glassformer.lab.comparison.page import circumstances, report
+from glassformer.lab.comparison.page import report, setup
 from glassformer.lab.comparison.published import FIGURE_3, FIGURE_4
 from glassformer.lab.comparison.results import Estimate, Results, estimate, load
 from glassformer.lab.comparison.tables import findings, section, summary_table, tables, update
@@ -65,13 +65,13 @@ def test_other_files_are_refused(text: str, message: str, tmp_path: Path) -> Non
         load(tmp_path / "y.json")
 
 
-def test_the_file_has_its_circumstances(results: Results) -> None:
+def test_the_file_has_its_setup(results: Results) -> None:
     data = json.loads(results.path.read_text(encoding="utf-8"))
     assert data["card"]["cores"] >= 1
     assert data["command"] == "glassformer compare"
     assert data["cpu"] > 0
     assert {"seconds", "cpu", "load", "began", "version"} <= data["units"][0].keys()
-    shown = dict(circumstances(results))
+    shown = dict(setup(results))
     assert shown["seeds"] == "0, 1"
 
 

@@ -15,7 +15,7 @@ import pytest
 from glassformer.errors import InputError
 from glassformer.lab.comparison.plan import ComparisonPlan, units
 from glassformer.lab.comparison.results import load
-from glassformer.lab.comparison.runner import Step, carry_out, reopen
+from glassformer.lab.comparison.runner import RunProgress, carry_out, reopen
 
 
 @pytest.fixture
@@ -27,7 +27,7 @@ def cheap(plan: ComparisonPlan) -> ComparisonPlan:
 
 @pytest.mark.slow
 def test_everything_is_measured_once(cheap: ComparisonPlan, tmp_path: Path) -> None:
-    seen: list[Step] = []
+    seen: list[RunProgress] = []
     path = carry_out(cheap, tmp_path, show=seen.append)
     expected = [unit.key for unit in units(cheap)]
     assert [step.unit.key for step in seen] == expected
@@ -40,7 +40,7 @@ def test_everything_is_measured_once(cheap: ComparisonPlan, tmp_path: Path) -> N
 def test_stopped_and_resumed(cheap: ComparisonPlan, tmp_path: Path) -> None:
     done: list[str] = []
 
-    def stop(step: Step) -> None:
+    def stop(step: RunProgress) -> None:
         done.append(step.unit.key)
         if len(done) == 7:
             raise KeyboardInterrupt
@@ -63,9 +63,9 @@ def test_a_part_is_measured_again_and_the_rest_is_kept(cheap: ComparisonPlan, tm
     }
     before = measured(first)
     reopen(load(first), tmp_path, ["streaming"])
-    seen: list[Step] = []
+    seen: list[RunProgress] = []
 
-    def stop(step: Step) -> None:
+    def stop(step: RunProgress) -> None:
         seen.append(step)
         if len(seen) == 2:
             raise KeyboardInterrupt
@@ -96,7 +96,7 @@ def test_measuring_again_what_is_not_there_or_in_the_way_of_another_run(cheap: C
     with pytest.raises(InputError, match=r"no unit of .* starts with 'cost'"):
         reopen(load(done), tmp_path, ["streaming", "cost"])
 
-    def stop(step: Step) -> None:
+    def stop(step: RunProgress) -> None:
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
@@ -106,7 +106,7 @@ def test_measuring_again_what_is_not_there_or_in_the_way_of_another_run(cheap: C
 
 
 def test_another_plan_is_not_mixed_in(cheap: ComparisonPlan, tmp_path: Path) -> None:
-    def stop(step: Step) -> None:
+    def stop(step: RunProgress) -> None:
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
@@ -116,7 +116,7 @@ def test_another_plan_is_not_mixed_in(cheap: ComparisonPlan, tmp_path: Path) -> 
 
 
 def test_two_at_a_time_are_refused(cheap: ComparisonPlan, tmp_path: Path) -> None:
-    def nested(step: Step) -> None:
+    def nested(step: RunProgress) -> None:
         with pytest.raises(InputError, match="locked by another process"):
             carry_out(cheap, tmp_path)
         raise KeyboardInterrupt
@@ -129,7 +129,7 @@ def test_two_at_a_time_are_refused(cheap: ComparisonPlan, tmp_path: Path) -> Non
 def test_complete_tasks_of_an_unfinished_run(cheap: ComparisonPlan, tmp_path: Path) -> None:
     first = sum(unit.task == "reach" for unit in units(cheap))
 
-    def stop(step: Step) -> None:
+    def stop(step: RunProgress) -> None:
         if step.done == first + 1:
             raise KeyboardInterrupt
 

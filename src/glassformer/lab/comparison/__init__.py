@@ -16,7 +16,7 @@ _NAMES = {
     "ComparisonPlan": "plan",
     "Estimate": "results",
     "Results": "results",
-    "Step": "runner",
+    "RunProgress": "runner",
     "Unit": "plan",
     "carry_out": "runner",
     "estimate": "results",

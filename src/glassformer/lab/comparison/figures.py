@@ -134,7 +134,7 @@ def crossing(results: Results) -> ComparisonFigure:
     places = [plan.lengths[0] / plan.widths[-1], plan.lengths[-1] / plan.widths[0]]
     ax.plot(places, [x / 2 for x in places], color="#888888", lw=1, ls="--", label="counted: n / 2d")
     ax.axhline(1, color="black", lw=0.8, ls=":")
-    _finish(ax, "n / d", "time of n² part / of projections", "where n² overtakes d²", log="xy")
+    _finish(ax, "n / d", "time of n² part / of projections", "where the n² part overtakes the projections", log="xy")
     return ComparisonFigure("crossing", "Attention's n² part against its projections over n/d", fig)
 
 
@@ -146,7 +146,7 @@ def reach(results: Results) -> ComparisonFigure:
     least = 1e-30
     mean = lambda name, n: Estimate(r.gradient(results, name, n).mean, None, 1)
     _lines(left, plan.gradients, {a: [mean(a, n) for n in plan.gradients] for a in results.architectures}, least=least)
-    title = f"gradient before training (values below {least:g} are drawn there)"
+    title = f"gradient before training (values below {least:g} are drawn at {least:g})"
     _finish(left, "distance", "‖∂y_n/∂x_1‖ / ‖∂y_n/∂x_n‖", title, log="xy", at=plan.gradients)
     count = len(results.architectures)
     for k, name in enumerate(results.architectures):
@@ -184,7 +184,7 @@ def data(results: Results) -> ComparisonFigure:
     for each in published.FIGURE_3:
         at = {"xy": (each.images, each.gap), "xytext": (0, 6), "textcoords": "offset points"}
         right.annotate(f"{each.gap:+.1f}".replace("-", "−"), **at, ha="center", fontsize=7)
-    overtakes = "published: ViT overtakes in between (Figure 4)"
+    overtakes = "published: range in which ViT overtakes (Figure 4)"
     right.axvspan(*published.FIGURE_4, color=LINES[3], alpha=0.2, lw=0, label=overtakes)
     right.axhline(0, color="black", lw=0.8, ls=":")
     right.margins(y=0.25)
@@ -200,7 +200,7 @@ def streaming(results: Results) -> ComparisonFigure:
     scaled = lambda each: estimate([1e3 * each.mean])
     _lines(ax, after, {name: [scaled(r.token_time(results, name, n)) for n in after] for name in names})
     ax.set_xlim(after[0] / 1.5, 20 * after[-1])  # space for the legend
-    _finish(ax, "tokens before", "time in ms", "one more token", log="xy", at=after)
+    _finish(ax, "tokens so far", "time in ms", "one more token", log="xy", at=after)
     return ComparisonFigure("streaming", "Time of one more token", fig)
 
 
@@ -213,8 +213,8 @@ def longer(results: Results) -> ComparisonFigure:
     ax.axvline(plan.length, color="black", lw=1, ls=":")
     ax.axhline(1 / 8, color="#888888", lw=0.8, ls="--")
     ax.set_ylim(0, 1.05)
-    title = "longer than in training (dashed: chance)"
-    _finish(ax, "length (dotted: trained)", "accuracy", title, log="x", at=plan.longer)
+    title = "sequences longer than in training (dashed: chance)"
+    _finish(ax, "length (dotted: training length)", "accuracy", title, log="x", at=plan.longer)
     return ComparisonFigure("longer", "Accuracy on sequences longer than in training", fig)
 
 

@@ -29,7 +29,7 @@ def recall(n: int, distance: int, random: torch.Generator) -> Examples:
 
 
 def previous(n: int, length: int, random: torch.Generator) -> Examples:
-    """Generate sequences of items; the label is the last item but one."""
+    """Generate sequences of items; the label is the second-to-last item."""
     X = torch.randint(0, ITEMS, (n, length), generator=random)
     return X, X[:, -2]
 

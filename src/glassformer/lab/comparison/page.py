@@ -14,10 +14,10 @@ from glassformer.templates import render
 def report(results: Results) -> str:
     """Render every figure and table of the results as one page without scripts or external files."""
     shown = [(each.caption, base64.b64encode(save(each.figure)).decode("ascii")) for each in figures(results)]
-    return render("compare.html", figures=shown, tables=tables(results), circumstances=circumstances(results))
+    return render("compare.html", figures=shown, tables=tables(results), setup=setup(results))
 
 
-def circumstances(results: Results) -> list[tuple[str, str]]:
+def setup(results: Results) -> list[tuple[str, str]]:
     """Return the machine, the duration and the load of the run."""
     loads = sorted(unit["load"] for unit in results.units)
     data = results.data

@@ -45,7 +45,7 @@ def units(plan: ComparisonPlan) -> Iterator[Unit]:
 
 
 def longer_names(architectures: Sequence[str]) -> list[str]:
-    """Return every architecture, the Transformer once for each position code."""
+    """Return every architecture, the Transformer once for each position encoding."""
     return [kind for name in architectures for kind in (VARIANTS if name == "Transformer" else [name])]
 
 
@@ -125,7 +125,7 @@ def gradient(net: LastTokenNetwork, distance: int, seed: int) -> float:
 
 
 def _longer(plan: ComparisonPlan, name: str, lr: float, seed: int, split: int) -> tuple[dict[int, Score], int]:
-    """Train to name the last token but one of short sequences; return the scores by length and the parameter count."""
+    """Train to predict the second-to-last token of short sequences; return scores by length and parameter count."""
     reach = plan.reach
     net = sequence(
         name.partition(",")[0],

@@ -50,7 +50,7 @@ SEARCHES = {  # part that trains networks -> part that found their learning rate
 }
 
 
-class Step(NamedTuple):
+class RunProgress(NamedTuple):
     """The next unit, and the progress before it in units and in rough seconds."""
 
     unit: Unit
@@ -60,7 +60,7 @@ class Step(NamedTuple):
     weight: float
 
 
-Show = Callable[[Step], None]
+Show = Callable[[RunProgress], None]
 
 
 def carry_out(plan: ComparisonPlan, folder: Path, *, command: str = "", show: Show = lambda step: None) -> Path:
@@ -74,7 +74,7 @@ def carry_out(plan: ComparisonPlan, folder: Path, *, command: str = "", show: Sh
         done = 0.0
         for number, (unit, weight) in enumerate(zip(todo, weights, strict=True)):
             if not _file(work, unit).exists():
-                show(Step(unit, number, len(todo), done, sum(weights)))
+                show(RunProgress(unit, number, len(todo), done, sum(weights)))
                 _write(_file(work, unit), _measured(plan, unit, _rate(work, unit)))
             done += weight
         return _finish(plan, work, folder, command)

@@ -18,7 +18,7 @@ from glassformer.lab.comparison.results import Estimate, Results, estimate
 from glassformer.lab.comparison.streaming import names as streaming_names
 
 
-class Table(NamedTuple):
+class ResultTable(NamedTuple):
     """A table of results; `note` describes how it was measured, `figure` names the figure that shows it as curves."""
 
     title: str
@@ -28,9 +28,9 @@ class Table(NamedTuple):
     figure: str = ""
 
 
-def tables(results: Results) -> list[Table]:
+def tables(results: Results) -> list[ResultTable]:
     """Return every table for which there are results."""
-    makers: dict[str, dict[Callable[[Results], Table], str]] = {
+    makers: dict[str, dict[Callable[[Results], ResultTable], str]] = {
         "reach": {recall: "reach", longer: "longer", gradients: "reach"},
         "bias": {shifts: "shifts", features: "shifts"},
         "streaming": {streaming: "streaming"},
@@ -56,7 +56,7 @@ def _points(change: Estimate) -> str:
     return f"{change.times(100):+.1f}".replace("-", "−").replace("+0.0 ", "0.0 ")
 
 
-def recall(results: Results) -> Table:
+def recall(results: Results) -> ResultTable:
     plan, rows = results.plan.reach, []
     for name in results.architectures:
         cells = []
@@ -65,23 +65,25 @@ def recall(results: Results) -> Table:
             cells.append(f"{r.learned(results, name, n)}/{len(found)} ({estimate(found).mean:.0%})")
         rows.append((name, *cells))
     note = (
-        f"Seeds that learned (test accuracy of at least {r.LEARNED:.0%}) to name the first token after this many "
-        f"others, and the mean accuracy; chance is 12.5 %. About {plan.budget:,} parameters each, trained on that "
-        f"distance for {plan.steps} steps of {plan.batch_size} sequences, with the learning rate that was best on "
-        f"validation sequences. The receptive field of the CNN is 253 tokens, the window of the MLP {plan.window}."
+        f"How many seeds learned to recall the first token at this distance (test accuracy of at least "
+        f"{r.LEARNED:.0%}), and the mean accuracy of all seeds; chance is 12.5 %. About {plan.budget:,} parameters "
+        f"each, trained at that distance for {plan.steps} steps with batches of {plan.batch_size} sequences, with the "
+        f"learning rate that was best on validation sequences. The receptive field of the CNN is 253 tokens, the "
+        f"window of the MLP {plan.window} tokens."
     )
-    return Table("Recall after training", ("", *(f"distance {n}" for n in plan.distances)), rows, note)
+    return ResultTable("Recall after training", ("", *(f"distance {n}" for n in plan.distances)), rows, note)
 
 
-def longer(results: Results) -> Table:
+def longer(results: Results) -> ResultTable:
     plan = results.plan.reach
     names = longer_names(results.architectures)
     rows = [(name, *(f"{r.longer(results, name, n):.0%}" for n in plan.longer)) for name in names]
     note = (
-        f"Accuracy after training to name the last token but one of sequences of {plan.length} tokens (the MLP's "
-        f"window is as long). Chance is 12.5 %; {plan.longer_steps} steps; ± 95 % over seeds.{_unsearched(results)}"
+        f"Accuracy of predicting the second-to-last token, after training on sequences of {plan.length} tokens (which "
+        f"is also the window of the MLP) for {plan.longer_steps} steps. Chance is 12.5 %; ± 95 % over seeds."
+        f"{_unsearched(results)}"
     )
-    return Table("Longer than in training", ("", *(f"length {n}" for n in plan.longer)), rows, note)
+    return ResultTable("Sequences longer than in training", ("", *(f"length {n}" for n in plan.longer)), rows, note)
 
 
 def _unsearched(results: Results) -> str:
@@ -91,17 +93,17 @@ def _unsearched(results: Results) -> str:
     return f" With the learning rate that was best for recall: {'; '.join(left)}." if left else ""
 
 
-def gradients(results: Results) -> Table:
+def gradients(results: Results) -> ResultTable:
     distances = results.plan.reach.gradients
     rows = [(name, *(f"{r.gradient(results, name, n).mean:.2g}" for n in distances)) for name in results.architectures]
     note = (
-        "‖∂y_n/∂x_1‖ / ‖∂y_n/∂x_n‖ before training, mean over seeds. It shows where training starts, not what can be "
-        "learned: compare the recall after training. 0: outside the receptive field."
+        "‖∂y_n/∂x_1‖ / ‖∂y_n/∂x_n‖ before training, mean over seeds. It describes the start of training, not what can "
+        "be learned, which is the recall after training. 0 means outside the receptive field."
     )
-    return Table("Gradient before training", ("", *(f"distance {n}" for n in distances)), rows, note)
+    return ResultTable("Gradient before training", ("", *(f"distance {n}" for n in distances)), rows, note)
 
 
-def shifts(results: Results) -> Table:
+def shifts(results: Results) -> ResultTable:
     bias, rows = results.plan.bias, []
     for name in _image_networks(results):
         for way in TRAINED:
@@ -110,16 +112,16 @@ def shifts(results: Results) -> Table:
             rows.append((f"{name}, trained on {way} images", str(stride), *cells))
     note = (
         f"Test accuracy on {bias.dataset} after training on {bias.images:,} images, with a margin of "
-        f"{max(bias.shifts)} pixels around each image so that a shift moves nothing out; ± 95 % over seeds. A CNN "
-        "commutes with shifts by its stride away from the border, but its zero padding marks the border and smaller "
-        "shifts fall between the strides; trained on centred images only, nothing teaches any network to ignore the "
-        "position."
+        f"{max(bias.shifts)} pixels around each image so that a shift moves nothing out of it; ± 95 % over seeds. A "
+        "CNN commutes with shifts by its stride away from the border, but its zero padding marks the border, and "
+        "smaller shifts fall between the strides. Training on centred images alone does not teach any network to "
+        "ignore the position."
     )
     head = ("", "stride", "centred", *(f"shifted by {by}" for by in bias.shifts))
-    return Table("Shifted images", head, rows, note)
+    return ResultTable("Shifted images", head, rows, note)
 
 
-def features(results: Results) -> Table:
+def features(results: Results) -> ResultTable:
     rows = []
     for name in WITH_FEATURES:
         if name in results.architectures:
@@ -127,31 +129,31 @@ def features(results: Results) -> Table:
             stride = results.select("bias", "features", architecture=name)[0]["stride"]
             rows.append((name, str(stride), *(f"{over(what):.2g}" for what in ("one pixel", "one stride"))))
     note = (
-        "‖f(shift x) − shift f(x)‖ / ‖f(x)‖ of features before training, images far from the border, shifted by one "
-        "pixel (the better of the two nearest shifts of the features) and by one stride."
+        "‖f(shift x) − shift f(x)‖ / ‖f(x)‖ of the features before training, for images far from the border that are "
+        "shifted by one pixel (the better of the two nearest shifts of the features) and by one stride."
     )
-    return Table("Features of shifted images", ("", "stride", "one pixel", "one stride"), rows, note)
+    return ResultTable("Features of shifted images", ("", "stride", "one pixel", "one stride"), rows, note)
 
 
 def _image_networks(results: Results) -> list[str]:
     return [name for name in results.architectures if name in NETWORKS]
 
 
-def streaming(results: Results) -> Table:
+def streaming(results: Results) -> ResultTable:
     after, rows = results.plan.streaming.after, []
     for name in streaming_names(results.architectures):
         each = (_ms(r.token_time(results, name, n)) for n in after)
         rows.append((name, *each, *(f"{r.kept(results, name, n):,}" for n in (after[0], after[-1]))))
     note = (
-        "Milliseconds of processor time for one more token, the best round of each seed, in interleaved rounds; and "
-        f"how many numbers are kept for it. About {results.plan.streaming.budget:,} parameters each; the window of the "
+        "Milliseconds of processor time for one more token, the best of interleaved rounds for each seed; and how many "
+        f"values are kept in memory for it. About {results.plan.streaming.budget:,} parameters each; the window of the "
         f"Transformer and of the MLP is {results.plan.streaming.window} tokens."
     )
     head = ("", *(f"after {n:,}" for n in after), f"kept after {after[0]:,}", f"kept after {after[-1]:,}")
-    return Table("Streaming", head, rows, note)
+    return ResultTable("Streaming", head, rows, note)
 
 
-def times(results: Results) -> Table:
+def times(results: Results) -> ResultTable:
     """Tabulate forward and backward times at the shortest, middle and longest length, at the middle width."""
     cost = results.plan.cost
     d = cost.widths[len(cost.widths) // 2]
@@ -163,14 +165,14 @@ def times(results: Results) -> Table:
         rows.append((name, f"{first['parameters'][name]:,}", *cells))
     head = [f"n = {n}, {kind}" for n in lengths for kind in ("forward", "+ backward")]
     note = (
-        "Milliseconds of processor time of one layer on one sequence, one thread, float32; the best round of each "
-        "seed, in interleaved rounds; mean ± 95 % over seeds. torch has a fused CPU kernel for the LSTM and runs the "
-        "plain RNN and the GRU step by step."
+        "Milliseconds of processor time of one layer on one sequence, with one thread in float32: the best of "
+        "interleaved rounds for each seed, mean ± 95 % over seeds. torch has a fused CPU kernel for the LSTM and runs "
+        "the plain RNN and the GRU step by step."
     )
-    return Table(f"Time of a layer, d = {d}", ("", "parameters", *head), rows, note)
+    return ResultTable(f"Time of a layer, d = {d}", ("", "parameters", *head), rows, note)
 
 
-def exponents(results: Results) -> Table:
+def exponents(results: Results) -> ResultTable:
     rows = []
     for name in results.architectures:
         n, d = r.exponent_in_n(results, name), r.exponent_in_d(results, name)
@@ -182,14 +184,14 @@ def exponents(results: Results) -> Table:
     note = (
         f"p of t ≈ c·n^p (n = {lengths}; d = {cost.widths[0]}) and of t ≈ c·d^p (d = {widths}; n = "
         f"{cost.lengths[-1]}), forward and backward. “Counted” is the same fit to the multiplications of "
-        "glassformer.core.cost, which at these sizes has not reached the limit of 2 or 1 yet. Times grow more slowly "
-        "where fixed costs of small operations are a large part of them."
+        "glassformer.core.cost, which have not yet reached their limits of 2 and 1 at these sizes. Times grow more "
+        "slowly where the overhead of small operations is a large part of them."
     )
     head = ("", "multiplications", "in n, timed", "in n, counted", "in d, timed", "in d, counted")
-    return Table("Exponents", head, rows, note)
+    return ResultTable("Exponents", head, rows, note)
 
 
-def crossings(results: Results) -> Table:
+def crossings(results: Results) -> ResultTable:
     others, rows = [name for name in results.architectures if name != "Transformer"], []
     for d in results.plan.cost.widths:
         place = r.crossing(results, d)
@@ -197,42 +199,43 @@ def crossings(results: Results) -> Table:
         cells = (f"{n:,.0f}" if n else "never" for n in overtaken)
         rows.append((str(d), str(2 * d), "outside" if place is None else f"{place:,.0f}", *cells))
     note = (
-        "The length from which the n² part of self-attention takes longer than its projections, by formula and as "
-        "timed forward; then the length from which a layer of self-attention takes longer than each other layer of as "
-        f"many parameters, forward and backward (“{results.plan.cost.lengths[0]}”: from the shortest length on)."
+        "The length from which the n² part of self-attention takes longer than its projections, by the formula and as "
+        "timed in the forward pass; and the length from which a layer of self-attention takes longer than each other "
+        "layer with as many parameters, forward and backward "
+        f"(“{results.plan.cost.lengths[0]}” means from the shortest length on)."
     )
     head = ("d", "n² part larger, counted (2d)", "n² part larger, timed", *(f"slower than {name}" for name in others))
-    return Table("The crossing n ≈ 2d", head, rows, note)
+    return ResultTable("The crossing n ≈ 2d", head, rows, note)
 
 
-def memory(results: Results) -> Table:
+def memory(results: Results) -> ResultTable:
     cost = results.plan.cost
     d, lengths, rows = cost.widths[0], cost.lengths[::2], []
     for name in results.architectures:
         peaks = [results.select("cost", "memory", n=n, d=d)[0]["peak"][name] for n in lengths]
         rows.append((name, *(f"{peak / 1e6:.3g}" for peak in peaks)))
     note = (
-        "MB that torch's allocator held at most during a forward and backward pass, beyond weights and input, from "
-        "the events of torch's profiler; it does not depend on the seed. Fused attention keeps no n × n weights."
+        "Peak memory in MB of a forward and backward pass, without weights and input, according to torch's profiler; "
+        "it does not depend on the seed. Fused attention does not store the n × n weights."
     )
-    return Table(f"Memory of a layer, d = {d}", ("", *(f"n = {n}" for n in lengths)), rows, note)
+    return ResultTable(f"Memory of a layer, d = {d}", ("", *(f"n = {n}" for n in lengths)), rows, note)
 
 
-def threads(results: Results) -> Table:
+def threads(results: Results) -> ResultTable:
     cost = results.plan.cost
     speed = lambda name: f"{r.speed_up(results, name):.2f}" if r.quiet(results) else "not measurable"
     rows = [(name, speed(name), f"{r.rate(results, name):.2g}") for name in results.architectures]
     note = (
         f"t(1 thread) / t({cost.threads[-1]} threads), forward and backward, n = {cost.thread_length}, d = "
-        f"{cost.thread_width}, wall-clock time, the best of all seeds; the lowest load of the machine was "
-        f"{r.load_when_threaded(results):.1f} (above 1.5, other processes shared the cores and it is meaningless). "
-        "And 10⁹ multiplications per second on one thread, forward, in processor time."
+        f"{cost.thread_width}, wall-clock time, the best of all seeds. The lowest load of the machine was "
+        f"{r.load_when_threaded(results):.1f}; above 1.5, other processes share the cores and the speed-up is "
+        "meaningless. Multiplications per second are those of the forward pass on one thread, in processor time."
     )
-    head = ("", f"speed-up by {cost.threads[-1]} threads", "10⁹ multiplications / s")
-    return Table("Parallelism", head, rows, note)
+    head = ("", f"speed-up with {cost.threads[-1]} threads", "10⁹ multiplications / s")
+    return ResultTable("Parallelism", head, rows, note)
 
 
-def data(results: Results) -> Table:
+def data(results: Results) -> ResultTable:
     plan, rows, notes = results.plan.data, [], []
     for dataset in plan.datasets:
         for size in plan.sizes:
@@ -241,22 +244,22 @@ def data(results: Results) -> Table:
             rows.append((dataset, f"{size:,}", *(f"{accuracy:.1%}" for accuracy in both), gap))
         notes.append(f"{dataset}: {_narrowing(results, dataset)}.")
     note = (
-        f"Test accuracy, trained from scratch, about {plan.budget:,} parameters each, {plan.steps} steps of "
-        f"{plan.batch_size} images whatever the size, no augmentation, each with the learning rate that was best on "
-        f"validation images; the gap is CNN − ViT in points; ± 95 % over seeds. {' '.join(notes)}"
+        f"Test accuracy after training from scratch: about {plan.budget:,} parameters each, {plan.steps} steps with "
+        f"batches of {plan.batch_size} images for every size, no augmentation, each with the learning rate that was "
+        f"best on validation images. The gap is CNN − ViT in points; ± 95 % over seeds. {' '.join(notes)}"
     )
-    return Table("Accuracy as the training set grows", ("dataset", "images", "ViT", "CNN", "gap"), rows, note)
+    return ResultTable("Accuracy as the training set grows", ("dataset", "images", "ViT", "CNN", "gap"), rows, note)
 
 
 def _narrowing(results: Results, dataset: str) -> str:
     change = r.narrowing(results, dataset)
     how = "narrows" if change.low > 0 else "widens" if change.high < 0 else "does not change by more than chance"
     closed = r.closes(results, dataset)
-    where = "does not close" if closed is None else f"is closed, within its interval, from {closed:,} images on"
+    where = "does not close" if closed is None else f"no longer favours the CNN from {closed:,} images on"
     return f"the gap {how} and {where}"
 
 
-def beside(results: Results) -> Table:
+def beside(results: Results) -> ResultTable:
     """Tabulate the published curve."""
     rows = [
         (
@@ -273,10 +276,10 @@ def beside(results: Results) -> Table:
     start = published.FIGURE_3[0].images / largest
     note = f"{published.NOTE} The smallest of these datasets is {start:.0f} times the largest one here."
     head = ("pre-trained on", "ViT-B/16", "ViT-L/16", "ViT-H/14", "BiT ResNet152x4", "gap")
-    return Table("The published curve", head, rows, note)
+    return ResultTable("The published curve", head, rows, note)
 
 
-def rates(results: Results) -> Table:
+def rates(results: Results) -> ResultTable:
     """Tabulate the learning rates chosen by every search."""
     rows = []
     for unit in results.units:
@@ -290,11 +293,11 @@ def rates(results: Results) -> Table:
             name = ", ".join(map(str, unit["settings"].values()))
             rows.append((f"{unit['task']}, {name}", f"{result['lr']:g}", accuracies))
     note = (
-        "The learning rate with the best mean validation accuracy (ties: the lower validation loss), and the "
-        "accuracies of all that were tried: the same rates, steps and data for every architecture, with a seed that "
-        "no measurement uses."
+        "The learning rate with the best mean validation accuracy (in a tie, the lower validation loss), and the "
+        "accuracy of every rate that was tried. Rates, steps and data are the same for all architectures, and no "
+        "measurement uses the seed of the search."
     )
-    return Table("Search for learning rates", ("", "chosen", "validation accuracy"), rows, note)
+    return ResultTable("Learning-rate search", ("", "chosen", "validation accuracy"), rows, note)
 
 
 # Findings
@@ -337,7 +340,7 @@ def _recall(results: Results) -> Iterator[str]:
     plan = results.plan.reach
     for n in plan.distances:
         shares = _each(results, lambda name, n=n: f"{r.learned(results, name, n)}/{len(results.plan.seeds)}")  # type: ignore[misc]
-        yield f"Seeds that learned to recall a token over {n} others within {plan.steps} steps: {shares}."
+        yield f"Seeds that learned to recall a token at distance {n} within {plan.steps} steps: {shares}."
 
 
 def _longer(results: Results) -> Iterator[str]:
@@ -346,7 +349,7 @@ def _longer(results: Results) -> Iterator[str]:
     both = lambda name: " → ".join(f"{r.longer(results, name, n):.0%}" for n in lengths)
     shown = ", ".join(f"{name} {both(name)}" for name in longer_names(results.architectures))
     yield (
-        f"Accuracy on sequences of {lengths[0]} tokens, the length of training, and of {lengths[1]} (chance 12.5 %): "
+        f"Accuracy at the training length of {lengths[0]} tokens → at {lengths[1]} tokens (chance is 12.5 %): "
         f"{shown}.{_unsearched(results)}"
     )
 
@@ -354,7 +357,7 @@ def _longer(results: Results) -> Iterator[str]:
 def _gradient(results: Results) -> Iterator[str]:
     far = results.plan.reach.gradients[-1]
     shown = _each(results, lambda name: r.as_power(r.gradient(results, name, far).mean))
-    yield f"Before training, the gradient of the first of {far + 1} tokens relative to the last one's: {shown}."
+    yield f"Gradient norm of the first of {far + 1} tokens relative to the last, before training: {shown}."
 
 
 def _shift(results: Results) -> Iterator[str]:
@@ -362,35 +365,36 @@ def _shift(results: Results) -> Iterator[str]:
     for way in TRAINED:
         change = lambda name, way=way: _points(r.shift_loss(results, name, way, by))
         shown = ", ".join(f"{name} {change(name)}" for name in _image_networks(results))
-        yield f"Points of accuracy by which a shift of {by} pixels changes networks trained on {way} images: {shown}."
+        yield f"Change of accuracy under a shift of {by} pixels, in points, after training on {way} images: {shown}."
 
 
 def _streaming(results: Results) -> Iterator[str]:
     first, last = results.plan.streaming.after[0], results.plan.streaming.after[-1]
     ratio = lambda name: r.token_time(results, name, last).mean / r.token_time(results, name, first).mean
     shown = _each(results, lambda name: f"{ratio(name):.1f}")
-    yield f"Time of a token after {last:,} relative to one after {first}: {shown}."
+    yield f"Time of the next token after {last:,} tokens, relative to that after {first}: {shown}."
 
 
 def _halves(results: Results) -> Iterator[str]:
     places = {d: r.crossing(results, d) for d in results.plan.cost.widths}
     known = ", ".join(f"{place.mean:,.0f} (d = {d})" for d, place in places.items() if place is not None)
     if known:
-        yield f"The n² part of self-attention takes longer than its projections from n = {known} on; by formula 2d."
+        yield f"The n² part of self-attention takes longer than its projections from n = {known} on (formula: 2d)."
 
 
 def _overtaken(results: Results) -> Iterator[str]:
     d, last = results.plan.cost.widths[-1], results.plan.cost.lengths[-1]
     places = {name: r.overtaken(results, name, d) for name in results.architectures if name != "Transformer"}
     shown = ", ".join(f"{name} {f'n = {n:,.0f}' if n else f'not up to {last:,}'}" for name, n in places.items())
-    yield f"At d = {d} self-attention takes longer than a layer of as many parameters from this length on: {shown}."
+    slower = "self-attention is slower than another layer with as many parameters from this length on"
+    yield f"At d = {d}, {slower}: {shown}."
 
 
 def _threads(results: Results) -> Iterator[str]:
     count = results.plan.cost.threads[-1]
     if r.quiet(results):
         shown = _each(results, lambda name: f"{r.speed_up(results, name):.2f}")
-        yield f"Speed-up of a layer by {count} threads: {shown}."
+        yield f"Speed-up of a layer with {count} threads: {shown}."
 
 
 def _data(results: Results) -> Iterator[str]:
@@ -416,11 +420,11 @@ def summary_table(results: Results) -> str:
         reach = plan.reach
         distances = " / ".join(map(str, reach.distances))
         columns += [
-            (f"recall over {distances} tokens", f"number of {seeds} seeds that learn to name the first token after "
-             f"that many others (test accuracy of at least {r.LEARNED:.0%}; {reach.steps} steps)", _recall_cell),
-            (f"trained on {reach.length}, tested on {reach.longer[-1]} tokens", "accuracy of naming the last token but "
-             f"one at the trained length → at the longer one ({reach.longer_steps} steps; chance is 12.5 %; the "
-             "Transformer with rotary positions)", _longer_cell),
+            (f"recall over {distances} tokens", f"how many of {seeds} seeds learn to recall the first token at "
+             f"this distance (test accuracy of at least {r.LEARNED:.0%}; {reach.steps} steps)", _recall_cell),
+            (f"trained on {reach.length}, tested on {reach.longer[-1]} tokens", "accuracy of predicting the "
+             f"second-to-last token at the first → at the second length ({reach.longer_steps} steps; chance is 12.5 %; "
+             "the Transformer has rotary positions)", _longer_cell),
         ]  # fmt: skip
     if results.has("bias"):
         columns.append(
@@ -432,19 +436,19 @@ def summary_table(results: Results) -> str:
         columns += [
             (f"time of a layer, {n:,} tokens", f"ms of processor time, forward and backward, width {d}, one thread",
              _time_cell),
-            (f"against {short:,} tokens", f"that time relative to the time for {short:,} tokens", _growth_cell),
+            (f"relative to {short:,} tokens", f"that time divided by the time for {short:,} tokens", _growth_cell),
         ]  # fmt: skip
     if results.has("streaming"):
         after = plan.streaming.after[-1]
         columns += [
             ("time of the next token", f"ms of processor time after {after:,} tokens", _token_cell),
-            ("state", "numbers kept in memory to process that token", _state_cell),
+            ("state", "values kept in memory for that token", _state_cell),
         ]
     head = f"| | {' | '.join(name for name, _, _ in columns)} |\n|---" + "|---" * len(columns) + "|"
     rows = [f"| {name} | {' | '.join(cell(results, name) for *_, cell in columns)} |" for name in results.architectures]
     legend = "\n".join(f"- *{name}*: {meaning}" for name, meaning, _ in columns)
     also = _unsearched(results).replace("With", "On longer inputs, with", 1) if results.has("reach") else ""
-    made = f"{seeds} seeds, mean ± 95 % by Student's t, equal numbers of parameters, the same search for learning rates"
+    made = f"{seeds} seeds, mean ± 95 % (Student's t), equal numbers of parameters, the same learning-rate search"
     return "\n".join([head, *rows, "", legend, "", f"{made}; {_machine(results)}.{also}{_missing(results)}"])
 
 
