@@ -109,8 +109,8 @@ def test_measure_then_show(monkeypatch: pytest.MonkeyPatch, capsys: pytest.Captu
     assert compare(monkeypatch, *shown) == 0
     tables = json.loads(capsys.readouterr().out)
     assert [table["title"] for table in tables] == [
-        "Recall after training", "Longer than in training", "Gradient before training", "Streaming",
-        "Search for learning rates",
+        "Recall after training", "Sequences longer than in training", "Gradient before training", "Streaming",
+        "Learning-rate search",
     ]  # fmt: skip
     assert "<table>" in page.read_text(encoding="utf-8")
     assert sorted(path.name for path in figures.iterdir()) == ["longer.png", "reach.png", "streaming.png"]

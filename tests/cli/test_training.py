@@ -175,7 +175,7 @@ def test_the_list_names_what_there_is(monkeypatch: Any, tmp_path: Any) -> None:
     assert {"all-minilm-l6-v2", "smollm2-135m", "librivox"} < rows.keys()
     assert rows["cifar10"].split()[1:5] == ["139", "MB", "none", "stated"]
     assert rows["cifar10"].endswith(": not fetched")
-    assert rows["fashion-mnist"].endswith(": embedded, 5,000 pictures, 500 of each class")
+    assert rows["fashion-mnist"].endswith(": embedded (5,000 images, 500 per class)")
     assert "CC BY 2.0 FR" in rows["tatoeba-en-fr"]
 
 
@@ -183,5 +183,5 @@ def test_what_is_there_is_not_fetched_again(monkeypatch: Any, tmp_path: Any) -> 
     monkeypatch.setenv("GLASSFORMER_DATA", str(tmp_path))
     (tmp_path / "stories15m").mkdir()
     assert CliRunner().invoke(build("data"), ["data", "fetch", "stories15m"]).stdout == f"{tmp_path / 'stories15m'}\n"
-    with pytest.raises(InputError, match="there is no 'x' to fetch"):
+    with pytest.raises(InputError, match="there is no dataset or model 'x' to fetch"):
         CliRunner().invoke(build("data"), ["data", "fetch", "stories15m", "x"], catch_exceptions=False)

@@ -35,12 +35,12 @@ def check(
         typer.Option(
             "--format",
             "-f",
-            help="Output format: text, markdown, html, json, or gradescope (results.json of one submission or, "
-            "without answers, an autograder written to -o FILE.zip).",
+            help="Output format: text, markdown, html, json, or gradescope: results.json of one submission, or the "
+            "autograder itself if only an exercise and -o FILE.zip are given.",
         ),
     ] = "text",
     output: Annotated[
-        Path | None, typer.Option("--output", "-o", help="File to write to, or for several documents a folder.")
+        Path | None, typer.Option("--output", "-o", help="File to write to; for several documents, the folder.")
     ] = None,
     decimal_comma: Annotated[
         bool, typer.Option("--decimal-comma", help="Read every comma between two digits as a decimal comma.")

@@ -23,7 +23,7 @@ def construct(
             help='Order of a permutation, such as 3,1,2, or kernel of a convolution, such as "[1,2,1]/4" or "3x3 blur".'
         ),
     ] = None,
-    by: Annotated[int | None, typer.Option(help="Number of tokens that shift looks back. Defaults to 1.")] = None,
+    by: Annotated[int | None, typer.Option(help="Number of tokens to shift by. Defaults to 1.")] = None,
     size: Annotated[str, typer.Option(help="Number of tokens, for example 16, or 8x8 for a grid.")] = "",
     channels: Annotated[int, typer.Option(min=1, help="Number of channels of each token.")] = 1,
     edges: Annotated[

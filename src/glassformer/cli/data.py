@@ -19,7 +19,7 @@ def listing() -> None:
     for name, item in ITEMS.items():
         size = sum(package.megabytes for package in item.packages)
         here = place_of(name, ITEMS)
-        state = f"embedded, {parts[name]}" if name in parts else "not fetched"
+        state = f"embedded ({parts[name]})" if name in parts else "not fetched"
         state = str(here) if here.is_dir() else state
         print(f"{name:17} {size:4.0f} MB  {item.licence:13}  {item.about}: {state}")
 

@@ -10,8 +10,8 @@ import typer
 from glassformer.cli.options import TRACEABLE, ConfigOption, DeviceOption, PrecisionOption, SeedOption, load_model
 
 INPUTS = (
-    "Input of the model: a text, an image file or an audio file. A text may be followed by its translation, audio for "
-    "Whisper by its transcript (the model's own by default), and an image for CLIP by texts."
+    "Input of the model: a text, an image file or an audio file. Texts may follow: the translation of a text, the "
+    "transcript of a recording for Whisper (by default the model's own), or the candidate texts of an image for CLIP."
 )
 
 

@@ -14,7 +14,7 @@ def parity(
 ) -> None:
     """Compare every quantity with Hugging Face's implementation, on the CPU in float32 and float64.
 
-    Names the first quantity that differs and exits with code 1 if one does.
+    If quantities differ, the command prints the first one and exits with code 1.
     """
     from glassformer.checkpoints import parity as compare
     from glassformer.pipelines.loading import find_model

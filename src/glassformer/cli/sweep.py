@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 def sweep(
     model: Annotated[str, typer.Argument(help=TRACEABLE)],
-    clean: Annotated[str, typer.Argument(help="Clean text, whose answer patching is to restore.")],
+    clean: Annotated[str, typer.Argument(help="Clean text, whose answer the patch should restore.")],
     corrupted: Annotated[
         str, typer.Argument(help="Corrupted text: the same number of tokens, but a different answer.")
     ],

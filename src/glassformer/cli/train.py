@@ -96,7 +96,7 @@ def _parameters() -> list[inspect.Parameter]:
             annotation = Annotated[_TYPES[kind] | None if default is None else _TYPES[kind], option]
         made.append(inspect.Parameter(one.name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=annotation))
     own: dict[str, tuple[Any, Any]] = {
-        "output": (Path, typer.Option("--output", "-o", help="Folder of the model and its run.")),
+        "output": (Path, typer.Option("--output", "-o", help="Folder for the model, its checkpoints and its logs.")),
         "config": (
             Path | None,
             typer.Option("--config", help="YAML file of options; options on the command line take precedence."),

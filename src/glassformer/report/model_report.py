@@ -26,8 +26,9 @@ def look(
 ) -> Report:
     """Create a report of `model` running on one input: attention, heads, flow, margins and trace.
 
-    The input is a text, an image file or an audio file, depending on the model. A text may be followed by its
-    translation, audio for Whisper by its transcript (both default to the model's own), an image for CLIP by texts.
+    The input is a text, an image file or an audio file, depending on the model. Texts may follow: the translation
+    of a text or the transcript of a recording for Whisper (both default to the model's own), or the candidate texts of
+    an image for CLIP.
     `note` is a sentence for the top of the page; `progress` is called with the name of each step.
 
     >>> report = gf.look(gf.load("tiny:vit"), "examples/cat.jpg")

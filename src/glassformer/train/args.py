@@ -150,14 +150,14 @@ class TrainArgs:
     label_smoothing: float | None = None
     """Label smoothing, between 0 and 1."""
     batch_size: int | None = None
-    """Batch size: images, blocks of text, target tokens (translate, embed) or seconds of audio."""
+    """Batch size, in images, blocks of text, target tokens (translate, embed) or seconds of audio."""
     grad_accum: int = 1
     """Batches to accumulate before each optimizer step."""
     epochs: float | None = None
     """Passes over the training data. Alternative to --steps."""
     steps: int | None = None
-    """Optimizer steps. Defaults to 2000, for images to at most 34 epochs (10 when fine-tuning), and for text
-    classification to 8 epochs (3 when fine-tuning)."""
+    """Optimizer steps. Defaults to 2000, but at most 34 epochs of images (10 when fine-tuning), and to 8 epochs for
+    text classification (3 when fine-tuning)."""
     lr: str | float | None = None
     """Peak learning rate, or auto to find it by a range test. Defaults to the task's own; 1e-3 from scratch."""
     schedule: str = "cosine"

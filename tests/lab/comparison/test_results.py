@@ -181,7 +181,7 @@ def test_only_measured_tasks_are_shown(results: Results) -> None:
     some = Results(results.data, results.path)
     some.plan = replace(some.plan, tasks=("reach",))
     assert [table.title for table in tables(some)][:3] == [
-        "Recall after training", "Longer than in training", "Gradient before training",
+        "Recall after training", "Sequences longer than in training", "Gradient before training",
     ]  # fmt: skip
     head = summary_table(some).splitlines()[0]
     assert head == "| | recall over 2 / 4 tokens | trained on 8, tested on 16 tokens |"
@@ -228,7 +228,7 @@ def test_the_page_stands_alone(results: Results) -> None:
     assert text.count("data:image/png;base64,") == 7
     assert "<script" not in text
     assert "http" not in re.sub(r"base64,[A-Za-z0-9+/=]+", "", text)
-    assert "Longer than in training" in text
+    assert "Sequences longer than in training" in text
 
 
 def test_sections_between_markers_are_rewritten(results: Results, tmp_path: Path) -> None:
