@@ -19,7 +19,7 @@ SRC = ROOT / "src" / "glassformer"
 
 # Lowest first: a module imports its own package and those before it.
 LAYERS = (
-    "errors", "lazy", "templates", "figures", "core", "exercises", "testing", "pytest_plugin", "nn", "models",
+    "errors", "files", "lazy", "templates", "figures", "core", "exercises", "testing", "pytest_plugin", "nn", "models",
     "decoding", "checkpoints", "runtime", "data", "pipelines", "train", "lens", "lab", "report", "server", "widget",
     "cli",
 )  # fmt: skip

@@ -4,7 +4,8 @@ import pytest
 import torch
 
 from glassformer.exercises.exercise import from_data
-from glassformer.lab.tensors import exercise, generator, integers, largest, normal, slope
+from glassformer.lab.tensors import exercise, generator, integers, largest, normal
+from glassformer.lens.perturb import fitted_exponent
 
 
 def test_the_same_seed_is_the_same_tensor() -> None:
@@ -13,7 +14,7 @@ def test_the_same_seed_is_the_same_tensor() -> None:
 
 
 def test_slope_is_the_exponent() -> None:
-    assert slope([1, 2, 4], [3, 12, 48]) == pytest.approx(2)
+    assert fitted_exponent([1, 2, 4], [3, 12, 48]) == pytest.approx(2)
 
 
 def test_small_matrices_come_first() -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 import shutil
 import stat
 from collections.abc import Callable, Iterator, Mapping
@@ -25,6 +24,7 @@ from glassformer.checkpoints.files import read_object
 from glassformer.checkpoints.origin import Origin, origin_of, with_origin
 from glassformer.checkpoints.weights import ONE, open_weights
 from glassformer.errors import CheckpointError, ConfigError
+from glassformer.files import replacing
 from glassformer.models.registry import architecture
 
 CARD = "glassformer.json"
@@ -185,14 +185,11 @@ def write_weights(path: Path, tensors: Mapping[str, Tensor], metadata: Mapping[s
 
 def replace_file(path: Path, write: Callable[[Path], Any]) -> None:
     """Replace a file atomically: an interrupted write leaves the old file intact."""
-    temporary = path.with_name(f".{path.name}.{os.getpid()}")
     try:
-        write(temporary)
-        os.replace(temporary, path)
+        with replacing(path) as part:
+            write(part)
     except (OSError, SafetensorError) as error:
         raise _not_written(path, error) from error
-    finally:
-        temporary.unlink(missing_ok=True)
 
 
 def _not_written(path: Path, error: Exception) -> CheckpointError:

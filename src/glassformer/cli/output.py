@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 from glassformer.errors import InputError
+from glassformer.files import replacing
 
 
 def figure_format(path: Path | None) -> str:
@@ -38,10 +39,8 @@ def write(text: str, path: Path | None) -> None:
 
 
 def write_bytes(data: bytes, path: Path) -> None:
-    part = path.with_name(f".{path.name}.part")
     try:
-        part.write_bytes(data)
-        os.replace(part, path)  # readers never see a partial file
+        with replacing(path) as part:
+            part.write_bytes(data)
     except OSError as error:
-        part.unlink(missing_ok=True)
         raise InputError(f"{path} cannot be written ({error.strerror})", "choose another place") from None

@@ -10,8 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from glassformer.data.columns import are_names
-from glassformer.data.faults import Faults
-from glassformer.data.rows import Row, Rows, Source, open_reader, open_rows
+from glassformer.data.rows import Row, RowDataset, Rows, Source, open_reader, open_rows
 from glassformer.errors import InputError
 
 ANSWERS = "assistant"
@@ -19,7 +18,7 @@ ROLES = {"human": "user", "gpt": ANSWERS, "bot": ANSWERS, "model": ANSWERS}  # o
 TURN = "prompt", "completion"
 
 
-class Chats:
+class Chats(RowDataset):
     """Conversation i is `messages(i)`: dictionaries with `role` and `content`, at least one by the assistant."""
 
     def __init__(self, rows: Rows) -> None:
@@ -38,13 +37,6 @@ class Chats:
                 f"{source} has no conversations", 'give JSON Lines such as {"messages": [{"role": "user", …}]}'
             )
         return cls(rows)
-
-    @property
-    def faults(self) -> Faults:
-        return self.rows.faults
-
-    def __len__(self) -> int:
-        return len(self.rows)
 
     def messages(self, i: int) -> list[dict[str, str]]:
         return _messages(self.rows[i])[0]

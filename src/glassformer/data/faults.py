@@ -24,6 +24,15 @@ class Fault(Exception):
         return f"{self.reason}: {self.place}"
 
 
+def read_each(rows: Iterable[int], read: Callable[[int], T]) -> Iterator[T | Fault]:
+    """Yield read(row) for each row, or the Fault that it raises."""
+    for row in rows:
+        try:
+            yield read(row)
+        except Fault as fault:
+            yield fault
+
+
 class Faults:
     """A tally of faults by reason and location. A location that fails again in a later epoch is listed once."""
 
@@ -59,12 +68,11 @@ class Faults:
     def each(self, rows: Iterable[int], read: Callable[[int], T]) -> list[T]:
         """[read(row) for row in rows], skipping and counting the rows that raise a Fault."""
         kept: list[T] = []
-        for row in rows:
-            try:
-                kept.append(read(row))
-            except Fault as fault:
-                self.count(fault)
+        for found in read_each(rows, read):
+            if isinstance(found, Fault):
+                self.count(found)
             else:
+                kept.append(found)
                 self.count_usable()
         return kept
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import io
 import mmap
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -15,7 +14,7 @@ from torch import Tensor
 
 from glassformer.data.faults import Fault, Faults
 from glassformer.data.packed import Strings
-from glassformer.data.rows import Row, Rows, Source, locate, open_rows
+from glassformer.data.rows import Row, RowDataset, Rows, Source, locate, open_rows
 from glassformer.errors import GlassError, InputError
 
 if TYPE_CHECKING:
@@ -24,7 +23,7 @@ if TYPE_CHECKING:
 KEEP = 1 << 30  # maximum size of the cache of decoded images, in bytes
 
 
-class Images:
+class Images(RowDataset):
     """A labelled image dataset with `label(i)` and `image(i)` for row i.
 
     `labels` are the class names; `faults` are the rows skipped when the dataset was opened.
@@ -87,17 +86,6 @@ class Images:
         images.keep = keep
         images._prepare()
         return images
-
-    @property
-    def faults(self) -> Faults:
-        return self.rows.faults
-
-    @property
-    def root(self) -> Path:
-        return self.rows.root
-
-    def __len__(self) -> int:
-        return len(self.files)
 
     @property
     def shape(self) -> tuple[int, int, int]:

@@ -10,9 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from glassformer.data.columns import is_number
-from glassformer.data.faults import Faults
 from glassformer.data.images import class_names
-from glassformer.data.rows import Row, Rows, Source, open_rows
+from glassformer.data.rows import Row, RowDataset, Rows, Source, open_rows
 from glassformer.errors import InputError
 
 Problem = Literal["single_label_classification", "multi_label_classification", "regression", "token_classification"]
@@ -27,7 +26,7 @@ Target = int | float | tuple[int, ...]
 YES, NO = ("1", "true", "yes"), ("0", "false", "no", "", "none")
 
 
-class LabelledTexts:
+class LabelledTexts(RowDataset):
     """Row i is `item(i)` with `targets[i]`: a class, several classes, a number, or a class for every word.
 
     `labels` are the names of the classes; `problem` is what kind of target they are.
@@ -104,13 +103,6 @@ class LabelledTexts:
         names = class_names({tag for tags in found for tag in tags}, labels, source, least=1 if labels else 2)
         number = {name: i for i, name in enumerate(names)}
         return cls(rows, "token_classification", names, [tuple(number[tag] for tag in tags) for tags in found])
-
-    @property
-    def faults(self) -> Faults:
-        return self.rows.faults
-
-    def __len__(self) -> int:
-        return len(self.rows)
 
     def item(self, i: int) -> Item:
         row = self.rows[i]

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Literal
 
 from glassformer.errors import CheckpointError, InputError
+from glassformer.files import user_cache
 
 Say = Callable[[str], None]
 
@@ -64,9 +65,7 @@ class Package:
 def cache() -> Path:
     """Return the cache folder: $GLASSFORMER_DATA, or glassformer in the user's cache."""
     named = os.environ.get("GLASSFORMER_DATA")
-    if named:
-        return Path(named)
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "glassformer"
+    return Path(named) if named else user_cache()
 
 
 def download(package: Package, folder: Path, say: Say = lambda _: None) -> Path:

@@ -7,14 +7,13 @@ from collections.abc import Mapping
 import numpy as np
 from numpy.typing import NDArray
 
-from glassformer.data.faults import Faults
-from glassformer.data.rows import Row, Rows, Source, open_rows
+from glassformer.data.rows import Row, RowDataset, Rows, Source, open_rows
 from glassformer.errors import InputError
 
 LONGEST = 4000  # maximum length of a sentence, in bytes
 
 
-class Pairs:
+class Pairs(RowDataset):
     """Sentence pairs with `source(i)`, `target(i)` and `length(i)`, the bytes of the longer one, for row i.
 
     `faults` are the rows skipped when the data was opened.
@@ -42,13 +41,6 @@ class Pairs:
         if not len(rows):
             raise InputError(f"{path} has no sentence pairs", "give lines of source TAB target")
         return cls(rows, np.array(sizes, dtype=np.int32))
-
-    @property
-    def faults(self) -> Faults:
-        return self.rows.faults
-
-    def __len__(self) -> int:
-        return len(self.rows)
 
     def source(self, i: int) -> str:
         return self.pair(i)[0]

@@ -7,7 +7,7 @@ from itertools import islice
 from typing import Any
 
 from glassformer.data import tables
-from glassformer.data.faults import Fault
+from glassformer.data.faults import Fault, read_each
 from glassformer.data.tables import ListTable, Reader, Values
 from glassformer.errors import InputError
 
@@ -29,11 +29,7 @@ class Indexed:
         return [row for row in islice(self.scan(), 20) if not isinstance(row, Fault)]
 
     def scan(self) -> Iterator[Values | Fault]:
-        for i in range(len(self.data)):
-            try:
-                yield self.read(i)
-            except Fault as fault:
-                yield fault
+        return read_each(range(len(self.data)), self.read)
 
     def read(self, i: int) -> Values:
         try:

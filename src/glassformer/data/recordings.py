@@ -14,15 +14,15 @@ from torch import Tensor
 
 from glassformer.core.audio import RATE
 from glassformer.data.audio import read_sound
-from glassformer.data.faults import Fault, Faults
-from glassformer.data.rows import Row, Rows, Source, locate, open_rows
+from glassformer.data.faults import Fault
+from glassformer.data.rows import Row, RowDataset, Rows, Source, locate, open_rows
 from glassformer.errors import InputError
 
 LONGEST, SHORTEST = 30.0, 0.1  # seconds
 QUIET = 1e-3  # peak amplitude below which a recording is silent: 60 dB below full scale
 
 
-class Recordings:
+class Recordings(RowDataset):
     """A speech dataset with `wave(i)` at 16 kHz, `sentence(i)` and `seconds(i)` for row i.
 
     `faults` are the rows skipped when the dataset was opened.
@@ -63,17 +63,6 @@ class Recordings:
         if not len(rows):
             raise InputError(f"{path} has no recordings", "give rows of a path and its sentence")
         return cls(rows, longest=longest, shortest=shortest, quiet=quiet)
-
-    @property
-    def faults(self) -> Faults:
-        return self.rows.faults
-
-    @property
-    def root(self) -> Path:
-        return self.rows.root
-
-    def __len__(self) -> int:
-        return len(self.rows)
 
     def part(self, rows: NDArray[np.int64]) -> Recordings:
         return Recordings(self.rows.part(rows), longest=self.longest, shortest=self.shortest, quiet=self.quiet)

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from glassformer.data import columns, tables
 from glassformer.data.archives import is_archive, unpacked
 from glassformer.data.columns import Columns
-from glassformer.data.faults import Fault, Faults
+from glassformer.data.faults import Fault, Faults, read_each
 from glassformer.data.packed import LineIndex, Strings, raw_lines
 from glassformer.data.tables import ArrowRows, Reader, Values, open_table
 from glassformer.data.webdataset import Shards, is_shard
@@ -111,6 +111,23 @@ def open_rows(
     if strict:
         faults.check(1)
     return Rows(reader, chosen, np.array(kept, dtype=np.int64), faults, root)
+
+
+class RowDataset:
+    """A dataset over `rows`; `faults` are the rows that were skipped when it was opened."""
+
+    rows: Rows
+
+    @property
+    def faults(self) -> Faults:
+        return self.rows.faults
+
+    @property
+    def root(self) -> Path:
+        return self.rows.root
+
+    def __len__(self) -> int:
+        return len(self.rows)
 
 
 class _Guess:
@@ -311,11 +328,7 @@ class TextFolders(ClassFolders):
         self.root = root
 
     def scan(self) -> Iterator[Values | Fault]:
-        for i in range(len(self.files)):
-            try:
-                yield self.read(i)
-            except Fault as fault:
-                yield fault
+        return read_each(range(len(self.files)), self.read)
 
     def read(self, i: int) -> Values:
         try:

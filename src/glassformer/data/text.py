@@ -19,9 +19,10 @@ from torch import Tensor
 from glassformer.data.archives import is_archive, unpacked
 from glassformer.data.faults import Fault, Faults
 from glassformer.data.packed import unreadable
-from glassformer.data.rows import Row, Rows, Source, open_rows
+from glassformer.data.rows import Row, RowDataset, Rows, Source, open_rows
 from glassformer.data.tables import SUFFIXES
 from glassformer.errors import InputError
+from glassformer.files import replacing
 
 PIECE = 1 << 16  # characters tokenized as one text
 AT_ONCE = 64  # pieces per call, shared by the tokenizer's threads
@@ -206,7 +207,8 @@ def blocks(text: Text, tokenizer: Any, length: int, cache: str | Path, *, end: s
             folder.mkdir(parents=True, exist_ok=True)
             said = {"tokens": _write(path, _encoded(text, tokenizer, last), kind), "bytes": text.bytes, "kind": kind}
             said["faults"] = [[fault.reason, fault.place] for fault in text.faults]
-            _replace(card, json.dumps(said).encode())
+            with replacing(card) as part:
+                part.write_text(json.dumps(said), encoding="utf-8")
         except OSError as error:
             fact = f"{folder} cannot be written ({error.strerror})"
             raise InputError(fact, "free some disk space, or choose another place") from None
@@ -246,29 +248,19 @@ def _encoded(text: Text, tokenizer: Any, last: int | None) -> Iterator[list[int]
 
 
 def _write(path: Path, ids: Iterable[list[int]], kind: str) -> int:
-    """Write to a temporary file and rename it, so that a file with the final name is always complete."""
-    beside, tokens = path.with_suffix(f".{os.getpid()}"), 0
-    try:
-        with beside.open("wb") as file:
-            for some in ids:
-                file.write(np.array(some, dtype=kind).tobytes())
-                tokens += len(some)
-        beside.replace(path)
-    finally:
-        beside.unlink(missing_ok=True)
+    """Write the ids and return their number."""
+    tokens = 0
+    with replacing(path) as part, part.open("wb") as file:
+        for some in ids:
+            file.write(np.array(some, dtype=kind).tobytes())
+            tokens += len(some)
     return tokens
-
-
-def _replace(path: Path, content: bytes) -> None:
-    beside = path.with_suffix(f".{os.getpid()}")
-    beside.write_bytes(content)
-    beside.replace(path)
 
 
 # ---- lines -----------------------------------------------------------------------------------------------------------
 
 
-class Lines:
+class Lines(RowDataset):
     """Sentences: `line(i)` for row i, and `lengths` in bytes. From a file with one per line, or a column of a table.
 
     Of files only the positions of the rows are held in memory; empty rows are counted as faults.
@@ -294,13 +286,6 @@ class Lines:
         if not len(rows):
             raise InputError(f"{path} has no lines of text", "give a file with a sentence on each line")
         return cls(rows, np.array(sizes, dtype=np.int32))
-
-    @property
-    def faults(self) -> Faults:
-        return self.rows.faults
-
-    def __len__(self) -> int:
-        return len(self.rows)
 
     def line(self, i: int) -> str:
         return str(self.rows[i]["line"]).strip()

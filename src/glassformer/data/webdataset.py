@@ -11,6 +11,7 @@ import json
 import re
 import tarfile
 from collections.abc import Iterator, Sequence
+from functools import partial
 from itertools import islice
 from pathlib import Path, PurePosixPath
 from typing import Any
@@ -18,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from glassformer.data import tables
-from glassformer.data.faults import Fault
+from glassformer.data.faults import Fault, read_each
 from glassformer.data.packed import Strings
 from glassformer.data.tables import Values
 from glassformer.errors import InputError
@@ -117,11 +118,7 @@ class Shards:
 
     def scan(self) -> Iterator[Values | Fault]:
         """Yield every example without the bytes of its image or sound, which need not be read to list it."""
-        for i in range(len(self)):
-            try:
-                yield self._values(i, files=False)
-            except Fault as fault:
-                yield fault
+        return read_each(range(len(self)), partial(self._values, files=False))
 
     def read(self, i: int) -> Values:
         return self._values(i, files=True)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 from collections.abc import Mapping
 from contextlib import suppress
 from functools import cache
@@ -12,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from glassformer import __version__
+from glassformer.files import replacing, user_cache
 
 if TYPE_CHECKING:
     from glassformer.lab.experiment import Result, Value
@@ -22,8 +22,7 @@ ABOVE = ("report", "cli", "server", "widget")  # packages that no measurement de
 
 def folder() -> Path:
     """Return the cache folder of the lab."""
-    base = os.environ.get("XDG_CACHE_HOME") or "~/.cache"
-    return Path(base).expanduser() / "glassformer" / "lab"
+    return user_cache() / "lab"
 
 
 @cache
@@ -53,11 +52,7 @@ def load(number: int, parameters: Mapping[str, Value], seed: int) -> tuple[Resul
 
 def store(number: int, parameters: Mapping[str, Value], seed: int, result: Result, seconds: float) -> None:
     path = place(number, parameters, seed)
-    part = path.with_name(f".{path.name}.{os.getpid()}.part")
-    try:
+    with suppress(OSError):  # if the cache folder is not writable, the claim is measured again next time
         path.parent.mkdir(parents=True, exist_ok=True)
-        part.write_text(json.dumps({"result": result, "seconds": seconds}), encoding="utf-8")
-        os.replace(part, path)  # atomic
-    except OSError:  # if the cache folder is not writable, the claim is measured again next time
-        with suppress(OSError):
-            part.unlink()
+        with replacing(path) as part:
+            part.write_text(json.dumps({"result": result, "seconds": seconds}), encoding="utf-8")

@@ -1,9 +1,8 @@
-"""Seeded random tensors, maxima and slopes, and small integer exercises."""
+"""Seeded random tensors, maxima, and small integer exercises."""
 
 from __future__ import annotations
 
 import itertools
-import math
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -30,12 +29,6 @@ def random_qkv(random: torch.Generator, queries: int, keys: int, width: int) -> 
 def largest(difference: Tensor) -> float:
     """max |x|."""
     return float(difference.detach().abs().max())
-
-
-def slope(x: Sequence[float], y: Sequence[float]) -> float:
-    """The exponent p of y ≈ c x^p: the slope of log y over log x."""
-    a, b = (torch.tensor([math.log(v) for v in values], dtype=torch.float64) for values in (x, y))
-    return float(((a - a.mean()) * (b - b.mean())).sum() / (a - a.mean()).square().sum())
 
 
 def integers(shape: tuple[int, int], values: Sequence[int]) -> Iterator[IntegerRows]:

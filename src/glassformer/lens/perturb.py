@@ -71,8 +71,13 @@ def order_of_error(change: Callable[[float], Change], sizes: Sequence[float]) ->
     errors = [change(size).error for size in sizes]
     if len(sizes) < 2 or min(errors) <= 0 or min(sizes) <= 0:
         raise InputError(f"sizes {list(sizes)} leave errors {errors}", "give two or more sizes > 0 that show an error")
-    x, y = (torch.tensor([math.log(value) for value in values]) for values in (sizes, errors))
-    return (((x - x.mean()) * (y - y.mean())).sum() / (x - x.mean()).square().sum()).item()
+    return fitted_exponent(sizes, errors)
+
+
+def fitted_exponent(x: Sequence[float], y: Sequence[float]) -> float:
+    """The exponent p of y ≈ c x^p: the slope of log y over log x."""
+    a, b = (torch.tensor([math.log(v) for v in values], dtype=torch.float64) for values in (x, y))
+    return float(((a - a.mean()) * (b - b.mean())).sum() / (a - a.mean()).square().sum())
 
 
 class Moments(NamedTuple):

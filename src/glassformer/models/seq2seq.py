@@ -56,12 +56,17 @@ class Seq2SeqConfig:
                 f"one table is shared by sides of {source} and {target}",
                 "give both sides one vocabulary and one width, or shared=False",
             )
-        cross = self.target.block.cross
-        if cross is None or cross.memory_width != self.source.width:
-            raise ConfigError(
-                f"the decoder's cross-attention does not take a memory of width {self.source.width}",
-                "give its block cross=heads(…, memory_width=…) of the encoder's width",
-            )
+        require_memory(self.target, self.source.width)
+
+
+def require_memory(target: TextConfig, width: int) -> None:
+    """Require that the decoder attends to a memory of the encoder's width."""
+    cross = target.block.cross
+    if cross is None or cross.memory_width != width:
+        raise ConfigError(
+            f"the decoder's cross-attention does not take a memory of width {width}",
+            "give its block cross=heads(…, memory_width=…) of the encoder's width",
+        )
 
 
 class Memory(NamedTuple):
@@ -121,8 +126,32 @@ def transformer_base() -> Seq2SeqConfig:
     return vaswani(vocabulary=37000, width=512, depth=6, count=8, hidden=2048, dropout=0.1)
 
 
+class EncoderDecoder(nn.Module):
+    """logits[t] = head(decoder(target ≤ t, memory)), where `memory` is what a subclass encodes."""
+
+    decoder: TextStack
+    word_head: WordHead
+
+    def decode(
+        self,
+        target: Int[Tensor, "b t"],
+        memory: Memory,
+        real: Bool[Tensor, "b n"] | None = None,
+        *,
+        cache: list[BlockCache] | None = None,
+    ) -> Float[Tensor, "b t v"]:
+        """Return the logits after each target token; with a cache, `target` contains only new tokens."""
+        view = View(mask=None if memory.real is None else memory.real[:, None, None, :])
+        X = self.decoder.decode(target, real, memory=memory.X, memory_view=view, cache=cache)
+        return require_finite(self.word_head(X, self.decoder.embed.table.weight), self)
+
+    def cache(self, room: int) -> list[BlockCache]:
+        """Create an empty cache for up to `room` target tokens: pass it to `decode`, then feed only new tokens."""
+        return self.decoder.cache(room)
+
+
 @register
-class Seq2Seq(nn.Module):
+class Seq2Seq(EncoderDecoder):
     """memory = encoder(source); logits[t] = head(decoder(target ≤ t, memory))."""
 
     def __init__(self, config: Seq2SeqConfig, *, seed: int = 0) -> None:
@@ -144,19 +173,6 @@ class Seq2Seq(nn.Module):
     def encode(self, source: Int[Tensor, "b s"], real: Bool[Tensor, "b s"] | None = None) -> Memory:
         return Memory(require_finite(self.encoder.encode(source, real), self), real)
 
-    def decode(
-        self,
-        target: Int[Tensor, "b t"],
-        memory: Memory,
-        real: Bool[Tensor, "b n"] | None = None,
-        *,
-        cache: list[BlockCache] | None = None,
-    ) -> Float[Tensor, "b t v"]:
-        """Return the logits after each target token; with a cache, `target` contains only new tokens."""
-        view = View(mask=None if memory.real is None else memory.real[:, None, None, :])
-        X = self.decoder.decode(target, real, memory=memory.X, memory_view=view, cache=cache)
-        return require_finite(self.word_head(X, self.decoder.embed.table.weight), self)
-
     def forward(
         self,
         source: Int[Tensor, "b s"],
@@ -165,10 +181,6 @@ class Seq2Seq(nn.Module):
         target_real: Bool[Tensor, "b t"] | None = None,
     ) -> Float[Tensor, "b t v"]:
         return self.decode(target, self.encode(source, source_real), target_real)
-
-    def cache(self, room: int) -> list[BlockCache]:
-        """Create an empty cache for up to `room` target tokens: pass it to `decode`, then feed only new tokens."""
-        return self.decoder.cache(room)
 
     # ---- capabilities ----
 

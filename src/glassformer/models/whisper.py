@@ -18,10 +18,9 @@ from glassformer.errors import ConfigError, InputError, MaskError, ShapeError
 from glassformer.models.describe import stack_size
 from glassformer.models.protocols import InputKind, Verb
 from glassformer.models.registry import register
-from glassformer.models.seq2seq import Memory
+from glassformer.models.seq2seq import EncoderDecoder, Memory, require_memory
 from glassformer.models.sessions import MemorySession
 from glassformer.nn import (
-    BlockCache,
     BlockConfig,
     FeedForwardConfig,
     FrameConfig,
@@ -65,12 +64,7 @@ class WhisperConfig:
             raise ConfigError(fact, "choose at least one position, and an even width of at least 4")
         if not isinstance(self.target.positions, Learned):
             raise ConfigError("the decoder has no learned positions", "give it positions=Learned(length=…)")
-        cross = self.target.block.cross
-        if cross is None or cross.memory_width != self.width:
-            raise ConfigError(
-                f"the decoder's cross-attention does not take a memory of width {self.width}",
-                "give its block cross=heads(…, memory_width=…) of the encoder's width",
-            )
+        require_memory(self.target, self.width)
 
     @property
     def width(self) -> int:
@@ -118,7 +112,7 @@ def tiny_en() -> WhisperConfig:
 
 
 @register
-class Whisper(nn.Module):
+class Whisper(EncoderDecoder):
     """memory = encoder(embed(frames) + E); logits[t] = head(decoder(target ≤ t, memory))."""
 
     def __init__(self, config: WhisperConfig, *, seed: int = 0) -> None:
@@ -151,19 +145,6 @@ class Whisper(nn.Module):
         X = self.encoder(X, View(mask=None if attended is None else attended[:, None, None]))
         return Memory(require_finite(X, self), attended)
 
-    def decode(
-        self,
-        target: Int[Tensor, "b t"],
-        memory: Memory,
-        real: Bool[Tensor, "b n"] | None = None,
-        *,
-        cache: list[BlockCache] | None = None,
-    ) -> Float[Tensor, "b t v"]:
-        """Return the logits after each target token; with a cache, `target` contains only new tokens."""
-        view = View(mask=None if memory.real is None else memory.real[:, None, None])
-        X = self.decoder.decode(target, real, memory=memory.X, memory_view=view, cache=cache)
-        return require_finite(self.word_head(X, self.decoder.embed.table.weight), self)
-
     def forward(
         self,
         frames: Float[Tensor, "b t bands"],
@@ -172,10 +153,6 @@ class Whisper(nn.Module):
         target_real: Bool[Tensor, "b n"] | None = None,
     ) -> Float[Tensor, "b n v"]:
         return self.decode(target, self.encode(frames, frames_real), target_real)
-
-    def cache(self, room: int) -> list[BlockCache]:
-        """Create an empty cache for up to `room` target tokens: pass it to `decode`, then feed only new tokens."""
-        return self.decoder.cache(room)
 
     def _lengths(self, real: Tensor, frames: Tensor) -> Int[Tensor, " b"]:
         if real.shape != frames.shape[:2]:

@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 import json
-import os
 import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from functools import cache
 from math import prod
-from pathlib import Path
 from statistics import median
 
 import torch
 from torch.nn.functional import linear
 
 from glassformer.core.precision import advertises_amx, runs_in_child_process
+from glassformer.files import replacing, user_cache
 from glassformer.runtime.kernels import KERNELS, PackedKernel
 from glassformer.runtime.measure import interleaved, one_thread, processor
 
@@ -61,17 +60,16 @@ def machine() -> Machine:
     """
     threads = torch.get_num_threads()
     name = f"machine-{processor()}-{threads}-{torch.__version__}.json".replace("/", "-").replace(" ", "-")
-    path = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "glassformer" / name
+    path = user_cache() / name
     with suppress(OSError, ValueError, TypeError):
         kept = Machine(**json.loads(path.read_text(encoding="utf-8")))
         if (kept.processor, kept.threads, kept.torch) == (processor(), threads, torch.__version__):
             return kept
     found = measure()
-    part = path.with_name(f".{path.name}.{os.getpid()}.part")
-    with suppress(OSError):  # a home that cannot be written to: measured again next time
+    with suppress(OSError):  # if the cache is not writable, the machine is measured again next time
         path.parent.mkdir(parents=True, exist_ok=True)
-        part.write_text(json.dumps(asdict(found), indent=1), encoding="utf-8")
-        os.replace(part, path)
+        with replacing(path) as part:
+            part.write_text(json.dumps(asdict(found), indent=1), encoding="utf-8")
     return found
 
 

@@ -9,7 +9,8 @@ from torch import Tensor
 from glassformer.core import scores, softargmax
 from glassformer.lab import plots
 from glassformer.lab.experiment import Experiment, Kind, Result
-from glassformer.lab.tensors import exercise, generator, normal, slope
+from glassformer.lab.tensors import exercise, generator, normal
+from glassformer.lens.perturb import fitted_exponent
 from glassformer.lens.sensitivity import jacobian
 
 WIDTHS = [4, 16, 64, 256, 1024]
@@ -59,8 +60,8 @@ def _smallest() -> dict[str, object] | None:
 
 def judge(result: Result) -> tuple[Kind, str]:
     variance = max(abs(v - 1) for v in (*result["raw"], *result["scaled"]))
-    falls = slope(result["widths"], result["gradient_raw"])
-    level = slope(result["widths"], result["gradient_scaled"])
+    falls = fitted_exponent(result["widths"], result["gradient_raw"])
+    level = fitted_exponent(result["widths"], result["gradient_scaled"])
     if variance > NEAR or falls > -NEAR or abs(level) > NEAR / 2:
         return "fails", (
             f"Var(q·k)/d and Var(q·k/√d) differ from 1 by up to {variance:.2g}; ‖J‖ scales as d^{falls:.2f} without "

@@ -9,8 +9,9 @@ from matplotlib.figure import Figure
 from glassformer.core import attend
 from glassformer.lab import plots
 from glassformer.lab.experiment import Experiment, Kind, Result
-from glassformer.lab.tensors import exercise, generator, random_qkv, slope, tensor
+from glassformer.lab.tensors import exercise, generator, random_qkv, tensor
 from glassformer.lens import Layer, noise_on_key
+from glassformer.lens.perturb import fitted_exponent
 
 SIGMAS = [0.25, 0.35, 0.5, 0.7]
 ERRORS = 6  # a mean at least this many standard errors from 0 is not 0
@@ -45,7 +46,7 @@ def judge(result: Result) -> tuple[Kind, str]:
     ratio, spread = result["mean"][-1] / result["error"][-1], result["mean"][-1] / result["spread"][-1]
     if ratio < ERRORS:
         return "holds", f"at σ = {SIGMAS[-1]} the mean change of H is {ratio:.2g} standard errors from 0"
-    order = slope(result["sigmas"], result["mean"])
+    order = fitted_exponent(result["sigmas"], result["mean"])
     return "fails", (
         f"at σ = {SIGMAS[-1]} the mean of H changes by {result['mean'][-1]:.2g}, {ratio:.0f} standard errors from 0 "
         f"(the second-order term is {result['predicted'][-1]:.2g}); the change grows as σ^{order:.2f} and is "

@@ -6,8 +6,9 @@ from matplotlib.figure import Figure
 
 from glassformer.lab import plots
 from glassformer.lab.experiment import Experiment, Kind, Result
-from glassformer.lab.tensors import generator, largest, random_qkv, slope
+from glassformer.lab.tensors import generator, largest, random_qkv
 from glassformer.lens import Layer, scale_key
+from glassformer.lens.perturb import fitted_exponent
 
 SIZES = [2.0**-k for k in range(10, -1, -1)]
 
@@ -23,7 +24,7 @@ def measure(seed: int, *, queries: int = 8, keys: int = 6, width: int = 4) -> Re
 
 
 def judge(result: Result) -> tuple[Kind, str]:
-    order = slope(result["sizes"][:6], result["error"][:6])
+    order = fitted_exponent(result["sizes"][:6], result["error"][:6])
     share = [e / m for e, m in zip(result["error"], result["measured"], strict=True)]
     far = next((size for size, s in zip(result["sizes"], share, strict=True) if s > 0.1), None)
     tenth = (

@@ -12,8 +12,9 @@ from glassformer.lab import plots
 from glassformer.lab.comparison.cost import peak_memory
 from glassformer.lab.counting import multiplications
 from glassformer.lab.experiment import Experiment, Kind, Result
-from glassformer.lab.tensors import generator, slope
+from glassformer.lab.tensors import generator
 from glassformer.lens import edit
+from glassformer.lens.perturb import fitted_exponent
 from glassformer.models.convolutional_sequence import DilatedConv
 from glassformer.models.recurrent import initialise_recurrent
 from glassformer.models.recurrent_cells import RNNCell
@@ -77,9 +78,14 @@ def measure(seed: int, *, width: int = 32, kernel: int = 3) -> Result:
         "width": width,
         "lengths": lengths,
         "counted": counted,
-        "in_n": {kind: [slope(lengths[:3], c[:3]), slope(lengths[-3:], c[-3:])] for kind, c in counted.items()},
-        "in_d": {kind: slope(widths, c) for kind, c in by_width.items()},
-        "memory_in_n": {name: slope(large, _memory(name, width, large, seed)) for name in ("explicit", "fused")},
+        "in_n": {
+            kind: [fitted_exponent(lengths[part], c[part]) for part in (slice(3), slice(-3, None))]
+            for kind, c in counted.items()
+        },
+        "in_d": {kind: fitted_exponent(widths, c) for kind, c in by_width.items()},
+        "memory_in_n": {
+            name: fitted_exponent(large, _memory(name, width, large, seed)) for name in ("explicit", "fused")
+        },
         "counterexample": {"title": "Few wide tokens", "text": text, "cost": {"N": 4, "D": 8}},
     }
 

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 from glassformer.errors import InputError
 from glassformer.lab.comparison.cost import LINEAR, SQUARE
 from glassformer.lab.comparison.plan import ComparisonPlan, Setting, read, units
-from glassformer.lab.tensors import slope
+from glassformer.lens.perturb import fitted_exponent
 
 LEARNED = 0.9  # test accuracy from which a network counts as having learned to recall; chance is 0.125
 
@@ -168,7 +168,7 @@ def _exponent(
     found = [results.select("cost", "layer", n=n, d=d) for n, d in places]
     seeds = zip(*([unit[kind][architecture] for unit in each] for each in found), strict=True)
     counted = [each[0]["multiplications"][architecture] for each in found]
-    return Exponent(estimate(slope(sizes, each) for each in seeds), slope(sizes, counted))
+    return Exponent(estimate(fitted_exponent(sizes, each) for each in seeds), fitted_exponent(sizes, counted))
 
 
 def crossing(results: Results, d: int) -> Estimate | None:

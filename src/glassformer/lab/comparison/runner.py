@@ -16,12 +16,15 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from filelock import FileLock, Timeout
+
 from glassformer.errors import InputError
 from glassformer.lab.cache import version
 from glassformer.lab.comparison import bias, cost, data, reach, streaming
 from glassformer.lab.comparison.plan import SEARCH_SEED, ComparisonPlan, Unit, units
 from glassformer.lab.experiment import one_thread
 from glassformer.runtime import card
+from glassformer.train.state import write_atomic
 
 if TYPE_CHECKING:
     from glassformer.lab.comparison.results import Results
@@ -142,21 +145,11 @@ def _freeze(plan: ComparisonPlan, work: Path) -> None:
             )
         return
     (work / "units").mkdir(exist_ok=True)
-    _replace(path, plan.dump())
+    write_atomic(path, plan.dump())
 
 
 def _write(path: Path, data: dict[str, Any]) -> None:
-    _replace(path, json.dumps(data, ensure_ascii=False, allow_nan=False) + "\n")
-
-
-def _replace(path: Path, text: str) -> None:
-    """Write atomically: the whole file or nothing."""
-    part = path.with_name(f".{path.name}.part")
-    with part.open("w", encoding="utf-8") as file:
-        file.write(text)
-        file.flush()
-        os.fsync(file.fileno())
-    os.replace(part, path)
+    write_atomic(path, json.dumps(data, ensure_ascii=False, allow_nan=False) + "\n")
 
 
 def gathered(plan: ComparisonPlan, work: Path, command: str) -> dict[str, Any]:
@@ -178,7 +171,7 @@ def gathered(plan: ComparisonPlan, work: Path, command: str) -> dict[str, Any]:
 def _finish(plan: ComparisonPlan, work: Path, folder: Path, command: str) -> Path:
     result = gathered(plan, work, command)
     path = folder / f"compare-{plan.name}-{result['ended'][:10]}.json"
-    _replace(path, json.dumps(result, ensure_ascii=False, indent=1) + "\n")
+    write_atomic(path, json.dumps(result, ensure_ascii=False, indent=1) + "\n")
     shutil.rmtree(work)
     return path
 
@@ -186,18 +179,15 @@ def _finish(plan: ComparisonPlan, work: Path, folder: Path, command: str) -> Pat
 @contextmanager
 def _alone(work: Path) -> Iterator[None]:
     """Hold a lock on the folder; it is released when the process ends, however it ends."""
-    import fcntl
-
+    lock = FileLock(work / "lock", timeout=0)
     try:
         work.mkdir(parents=True, exist_ok=True)
-        lock = (work / "lock").open("w")
+        lock.acquire()
+    except Timeout:
+        raise InputError(f"{work} is locked by another process", "wait for it, or choose another --output") from None
     except OSError as error:
         raise InputError(f"{work} cannot be written ({error.strerror})", "choose another --output") from None
-    with lock:
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
-            raise InputError(
-                f"{work} is locked by another process", "wait for it, or choose another --output"
-            ) from None
+    try:
         yield
+    finally:
+        lock.release()
