@@ -19,6 +19,14 @@ if TYPE_CHECKING:
 Kind = Literal["holds", "holds when", "fails"]
 Value = int | float
 Result = dict[str, Any]  # JSON-serialisable: numbers, strings and lists of them
+MEANINGS = {  # of parameters that many experiments have
+    "queries": "number of queries",
+    "keys": "number of keys",
+    "tokens": "number of tokens",
+    "width": "width (d)",
+    "sigma": "standard deviation of the noise",
+    "steps": "training steps",
+}
 
 
 class Verdict(NamedTuple):
@@ -57,8 +65,9 @@ class Experiment:
     """An experiment: `measure(seed, *, name=default, …)` returns the result; `judge` and `draw` read nothing else.
 
     `judge` applies the rule; the text it returns quotes only numbers that the rule has checked or that it names as
-    measured. `falsified_by` describes the measurement that would change the verdict. A result with a `counterexample`
-    holds the data of an exercise that `glassformer solve` can solve.
+    measured. `falsified_by` describes the measurement that would change the verdict, `circumstances` the scope of the
+    experiment, and `meanings` the parameters that are not in MEANINGS. A result with a `counterexample` holds the data
+    of an exercise that `glassformer solve` can solve.
     """
 
     number: int
@@ -81,7 +90,7 @@ class Experiment:
         found = {}
         for name, each in list(inspect.signature(self.measure).parameters.items())[1:]:
             least = self.least.get(name, 1.0 if isinstance(each.default, int) else 0.0)
-            found[name] = Parameter(default=each.default, meaning=self.meanings[name], least=least)
+            found[name] = Parameter(default=each.default, meaning=(MEANINGS | dict(self.meanings))[name], least=least)
         return found
 
     def settings(self, changes: Mapping[str, str | Value]) -> dict[str, Value]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from torch import nn
@@ -53,30 +53,15 @@ class GenerationConfig:
     repetition_penalty: float = 1.0
     max_length: int | None = None
     max_new_tokens: int | None = None
-    min_length: int = 0
     min_new_tokens: int = 0
     stop: tuple[str, ...] = ()
     start: int | None = None
     ends: tuple[int, ...] | None = None
-    no_repeat_ngram_size: int = 0
-    bad_words: tuple[tuple[int, ...], ...] = ()
-    suppress_tokens: tuple[int, ...] = ()
-    begin_suppress_tokens: tuple[int, ...] = ()
-    forced_bos_token: int | None = None
-    forced_eos_token: int | None = None
+    rules: Constraints = field(default_factory=Constraints)
 
     def constraints(self, ends: tuple[int, ...]) -> Constraints:
-        """Convert to the constraints of `decoding`; `min_length` suppresses these end tokens."""
-        return Constraints(
-            no_repeat_ngram_size=self.no_repeat_ngram_size,
-            bad_words=self.bad_words,
-            suppress_tokens=self.suppress_tokens,
-            begin_suppress_tokens=self.begin_suppress_tokens,
-            forced_bos_token=self.forced_bos_token,
-            forced_eos_token=self.forced_eos_token,
-            min_length=self.min_length,
-            ends=ends if self.min_length else (),
-        )
+        """Return the constraints; `min_length` suppresses these end tokens."""
+        return replace(self.rules, ends=ends) if self.rules.min_length else self.rules
 
 
 def generation_config_of(model: nn.Module) -> GenerationConfig:
@@ -106,17 +91,19 @@ def parse(raw: Mapping[str, Any]) -> GenerationConfig:
         repetition_penalty=read.number("repetition_penalty", 1.0, positive=True),
         max_length=read.whole("max_length", 0, low=0, high=LONGEST) or None,
         max_new_tokens=read.whole("max_new_tokens", 0, low=0, high=LONGEST) or None,
-        min_length=read.whole("min_length", 0, low=0, high=LONGEST),
         min_new_tokens=read.whole("min_new_tokens", 0, low=0, high=LONGEST),
         stop=read.texts("stop_strings"),
         start=read.token("decoder_start_token_id"),
         ends=ends or None,
-        no_repeat_ngram_size=read.whole("no_repeat_ngram_size", 0, low=0, high=LONGEST),
-        bad_words=read.words("bad_words_ids"),
-        suppress_tokens=read.tokens("suppress_tokens"),
-        begin_suppress_tokens=read.tokens("begin_suppress_tokens"),
-        forced_bos_token=read.token("forced_bos_token_id"),
-        forced_eos_token=read.token("forced_eos_token_id"),
+        rules=Constraints(
+            no_repeat_ngram_size=read.whole("no_repeat_ngram_size", 0, low=0, high=LONGEST),
+            bad_words=read.words("bad_words_ids"),
+            suppress_tokens=read.tokens("suppress_tokens"),
+            begin_suppress_tokens=read.tokens("begin_suppress_tokens"),
+            forced_bos_token=read.token("forced_bos_token_id"),
+            forced_eos_token=read.token("forced_eos_token_id"),
+            min_length=read.whole("min_length", 0, low=0, high=LONGEST),
+        ),
     )
 
 

@@ -84,5 +84,5 @@ CLAIM = Experiment(
     measure=measure,
     judge=judge,
     draw=draw,
-    meanings={"queries": "number of queries", "keys": "number of keys (m)", "width": "width (d)"},
+    meanings={"keys": "number of keys (m)"},
 )

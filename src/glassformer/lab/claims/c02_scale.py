@@ -105,6 +105,5 @@ CLAIM = Experiment(
     measure=measure,
     judge=judge,
     draw=draw,
-    meanings={"queries": "number of queries", "keys": "number of keys"},
     least={"queries": 16, "keys": 16},
 )

@@ -99,7 +99,6 @@ CLAIM = Experiment(
     draw=draw,
     meanings={
         "starts": "number of random queries to train",
-        "keys": "number of keys",
         "steps": "gradient descent steps",
         "beta": "β of the softargmax with a large β and of the Gumbel-softargmax",
     },

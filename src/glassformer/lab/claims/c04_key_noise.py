@@ -74,11 +74,5 @@ CLAIM = Experiment(
     measure=measure,
     judge=judge,
     draw=draw,
-    meanings={
-        "queries": "number of queries",
-        "keys": "number of keys",
-        "width": "width (d)",
-        "sigma": "standard deviation of the noise",
-    },
     least={"keys": 2},
 )

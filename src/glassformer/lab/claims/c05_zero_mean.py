@@ -78,11 +78,6 @@ CLAIM = Experiment(
     measure=measure,
     judge=judge,
     draw=draw,
-    meanings={
-        "queries": "number of queries",
-        "keys": "number of keys",
-        "width": "width (d)",
-        "samples": "number of noise samples",
-    },
+    meanings={"samples": "number of noise samples"},
     least={"keys": 2, "samples": 100},
 )

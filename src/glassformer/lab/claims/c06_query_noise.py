@@ -76,6 +76,5 @@ CLAIM = Experiment(
     measure=measure,
     judge=judge,
     draw=draw,
-    meanings={"tokens": "number of tokens", "width": "width (d)", "sigma": "standard deviation of the noise"},
     least={"tokens": 2},
 )

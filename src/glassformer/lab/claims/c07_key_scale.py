@@ -74,11 +74,6 @@ CLAIM = Experiment(
     measure=measure,
     judge=judge,
     draw=draw,
-    meanings={
-        "queries": "number of queries",
-        "keys": "number of keys",
-        "width": "width (d)",
-        "alpha": "scale factor of the key, above 1",
-    },
+    meanings={"alpha": "scale factor of the key, above 1"},
     least={"keys": 2, "alpha": 1.0001},
 )

@@ -54,6 +54,5 @@ CLAIM = Experiment(
     measure=measure,
     judge=judge,
     draw=draw,
-    meanings={"queries": "number of queries", "keys": "number of keys", "width": "width (d)"},
     least={"keys": 2},
 )

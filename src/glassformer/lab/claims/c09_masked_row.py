@@ -162,7 +162,7 @@ CLAIM = Experiment(
     measure=measure,
     judge=judge,
     draw=draw,
-    meanings={"keys": "number of keys, all masked", "width": "width (d)"},
+    meanings={"keys": "number of keys, all masked"},
     least={"keys": 2},
     circumstances="TensorFlow is not included. JAX is included if it is installed (pip install jax); Glassformer does "
     "not depend on it.",

@@ -137,7 +137,7 @@ CLAIM = Experiment(
     measure=measure,
     judge=judge,
     draw=draw,
-    meanings={"length": "training length", "steps": "training steps"},
+    meanings={"length": "training length"},
     least={"length": 8, "steps": 1},
     circumstances="One task and one layer of width 32. The rows of the learned table beyond the training length are "
     "untrained.",

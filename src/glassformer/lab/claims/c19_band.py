@@ -89,6 +89,6 @@ CLAIM = Experiment(
     measure=measure,
     judge=judge,
     draw=draw,
-    meanings={"tokens": "number of tokens", "beta": "scale β of the constructed band"},
+    meanings={"beta": "scale β of the constructed band"},
     least={"tokens": 3},
 )

@@ -104,6 +104,5 @@ CLAIM = Experiment(
     measure=measure,
     judge=judge,
     draw=draw,
-    meanings={"tokens": "number of tokens", "width": "width"},
     least={"tokens": 4},
 )

@@ -80,6 +80,5 @@ CLAIM = Experiment(
     measure=measure,
     judge=judge,
     draw=draw,
-    meanings={"tokens": "number of tokens", "width": "width"},
     least={"tokens": 2},
 )

@@ -122,6 +122,6 @@ CLAIM = Experiment(
     measure=measure,
     judge=judge,
     draw=draw,
-    meanings={"width": "width of the blocks (even)", "tokens": "number of tokens", "deepest": "most blocks"},
+    meanings={"width": "width of the blocks (even)", "deepest": "most blocks"},
     least={"width": 2, "deepest": 2},
 )

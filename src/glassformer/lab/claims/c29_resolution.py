@@ -124,7 +124,7 @@ CLAIM = Experiment(
     measure=measure,
     judge=judge,
     draw=draw,
-    meanings={"steps": "training steps", "images": "number of test images"},
+    meanings={"images": "number of test images"},
     circumstances="Synthetic 16×16 images: a bright square in noise; at 32×32 each pixel is repeated. Patches of 4×4, "
     "mean pooling, one layer.",
 )

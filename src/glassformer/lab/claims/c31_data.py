@@ -106,7 +106,6 @@ CLAIM = Experiment(
     meanings={
         "fewest": "smallest number of training images",
         "most": "largest number of training images; more than 3,500 need glassformer data fetch fashion-mnist",
-        "steps": "training steps",
         "pairs": "number of seeds, each with its own weights and images",
     },
     least={"fewest": 10, "pairs": 2},
