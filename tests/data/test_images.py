@@ -103,7 +103,7 @@ def test_an_image_is_read_once_and_given_as_a_copy(folder: Path, monkeypatch: py
 
 def test_without_room_nothing_is_kept(folder: Path) -> None:
     images = Images.open(folder, keep=9 * 3 * 6 * 8 - 1)
-    assert images.shelf is None
+    assert images.cache is None
     images.image(0)
     (folder / images.files[0]).unlink()
     with pytest.raises(Fault, match="missing image"):

@@ -163,7 +163,7 @@ def test_what_is_refused(tmp_path: Path, tokenizer: Any, refused: Any) -> None:
     refused(InputError, "9 of 10 cannot be used, most of them", lambda: list(Text.open(path).pieces()))
     path.write_text("the")
     open_ = lambda **more: blocks(Text.open(path), tokenizer, 9, tmp_path, **more)
-    refused(InputError, "a.txt has 1 tokens, too few for one block of 9 and its next token: give", open_)
+    refused(InputError, "a.txt has 1 tokens, too few for a block of 9 and its next token: give", open_)
     refused(InputError, "the tokenizer has no token <e>: end", lambda: open_(end="<e>"))
     refused(
         InputError,

@@ -192,8 +192,8 @@ def of_hugging_face(raw: Mapping[str, Any], usual: str = "") -> Preprocess:
         )
     if raw.get("do_pad"):
         raise ConfigError(f"do_pad is set in {FILE}", "supported: resize, center crop, rescale, normalize")
-    said = {name: value for name, value in raw.items() if value is not None}
-    given = ALWAYS | CLASSES[name] | said
+    present = {name: value for name, value in raw.items() if value is not None}
+    given = ALWAYS | CLASSES[name] | present
     mean, std = (_numbers(given, key) if given["do_normalize"] else None for key in ("image_mean", "image_std"))
     square = bool(CLASSES[name].get("default_to_square", False))
     return Preprocess(

@@ -8,7 +8,7 @@ from typing import TypeVar
 from glassformer.errors import InputError
 
 T = TypeVar("T")
-TOLD = 3  # locations listed for each reason
+LISTED = 3  # locations listed for each reason
 ENOUGH = 64  # rows read before a failure rate above one half is an error
 REMEDIES = {"not UTF-8": "save the data as UTF-8, for example with iconv -f cp1252 -t utf-8"}
 
@@ -99,8 +99,8 @@ class Faults:
 
     def _line(self, reason: str) -> str:
         places = self.places[reason]
-        named = [place for place, _ in zip(places, range(TOLD), strict=False)]
-        return f"{reason}: {len(places):,} ({', '.join(named)}{', …' if len(places) > TOLD else ''})"
+        named = [place for place, _ in zip(places, range(LISTED), strict=False)]
+        return f"{reason}: {len(places):,} ({', '.join(named)}{', …' if len(places) > LISTED else ''})"
 
     def check(self, least: int = ENOUGH) -> None:
         """Raise InputError if more than half of at least `least` rows are unusable: then the whole dataset is wrong."""

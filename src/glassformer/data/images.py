@@ -37,7 +37,7 @@ class Images(RowDataset):
         self.size: tuple[int, int] | None = None
         self.channels: int | None = None
         self.keep = KEEP
-        self.shelf: ImageCache | None = None
+        self.cache: ImageCache | None = None
 
     @classmethod
     def open(
@@ -97,11 +97,11 @@ class Images(RowDataset):
 
     def image(self, i: int) -> Tensor:
         """Return a copy of image i, (channels, rows, columns) uint8. Raises Fault if it cannot be read."""
-        if self.shelf is not None and (kept := self.shelf.get(i)) is not None:
+        if self.cache is not None and (kept := self.cache.get(i)) is not None:
             return kept
         pixels = self._read(i)
-        if self.shelf is not None and tuple(pixels.shape) == self._shape:
-            self.shelf.put(i, pixels)
+        if self.cache is not None and tuple(pixels.shape) == self._shape:
+            self.cache.put(i, pixels)
         return pixels
 
     def part(self, rows: NDArray[np.int64]) -> Images:
@@ -150,7 +150,7 @@ class Images(RowDataset):
             c, h, w = first.shape
             self._shape = (c, h, w)
             if len(self) * first.numel() <= self.keep:
-                self.shelf = ImageCache(len(self), self._shape)
+                self.cache = ImageCache(len(self), self._shape)
             return
         tally.check(1)
 

@@ -54,8 +54,8 @@ class Recordings(RowDataset):
             raise InputError(f"recordings from {shortest:g} to {longest:g} s", "choose a shortest below the longest")
 
         def check(row: Row) -> str:
-            said, sound = row["transcript"], row["audio"]
-            if not isinstance(said, str) or not said.strip():
+            sentence, sound = row["transcript"], row["audio"]
+            if not isinstance(sentence, str) or not sentence.strip():
                 return "empty sentence"
             return "empty path" if sound is None or (isinstance(sound, str) and not sound.strip()) else ""
 

@@ -354,11 +354,11 @@ class LibriSpeech:
             for number, _, line in raw_lines(text):
                 place = f"{text.relative_to(root)} line {number}"
                 try:
-                    name, _, said = line.decode("utf-8").strip().partition(" ")
+                    name, _, sentence = line.decode("utf-8").strip().partition(" ")
                 except UnicodeDecodeError:
                     self.rows.append(Fault("not UTF-8", place))
                 else:
-                    row = {"path": str((text.parent / name).relative_to(root)), "sentence": said.strip()}
+                    row = {"path": str((text.parent / name).relative_to(root)), "sentence": sentence.strip()}
                     self.rows.append(row if name else Fault("empty line", place))
                 yield place
 

@@ -201,38 +201,38 @@ def blocks(text: Text, tokenizer: Any, length: int, cache: str | Path, *, end: s
     folder, key = Path(cache), _key(text, tokenizer, end)
     card, path = folder / f"{key}.json", folder / f"{key}.ids"
     kind = "uint16" if max(tokenizer.get_vocab().values()) < 1 << 16 else "uint32"  # ids may have gaps
-    said = _known(card, path, kind)
-    if said is None:
+    counts = _known(card, path, kind)
+    if counts is None:
         try:
             folder.mkdir(parents=True, exist_ok=True)
-            said = {"tokens": _write(path, _encoded(text, tokenizer, last), kind), "bytes": text.bytes, "kind": kind}
-            said["faults"] = [[fault.reason, fault.place] for fault in text.faults]
+            counts = {"tokens": _write(path, _encoded(text, tokenizer, last), kind), "bytes": text.bytes, "kind": kind}
+            counts["faults"] = [[fault.reason, fault.place] for fault in text.faults]
             with replacing(card) as part:
-                part.write_text(json.dumps(said), encoding="utf-8")
+                part.write_text(json.dumps(counts), encoding="utf-8")
         except OSError as error:
             fact = f"{folder} cannot be written ({error.strerror})"
             raise InputError(fact, "free some disk space, or choose another place") from None
     elif not len(text.faults):
-        for reason, place in said["faults"]:  # reported again, without counting: nothing was read this time
+        for reason, place in counts["faults"]:  # reported again, without counting: nothing was read this time
             text.faults.places.setdefault(reason, {})[place] = None
-    if said["tokens"] <= length:
-        fact = f"{text.files[0].name} has {said['tokens']} tokens, too few for one block of {length} and its next token"
+    if counts["tokens"] <= length:
+        fact = f"{text.files[0].name} has {counts['tokens']} tokens, too few for a block of {length} and its next token"
         raise InputError(fact, "give more text, or choose shorter blocks")
-    return Blocks(path, kind, length, said["tokens"], said["bytes"], text.faults)
+    return Blocks(path, kind, length, counts["tokens"], counts["bytes"], text.faults)
 
 
 def _key(text: Text, tokenizer: Any, end: str | None) -> str:
     files = [(str(path.resolve()), path.stat().st_size, path.stat().st_mtime_ns) for path in text.files]
-    said = json.dumps([files, tokenizer.to_str(), end])
-    return hashlib.sha256(said.encode()).hexdigest()[:24]
+    content = json.dumps([files, tokenizer.to_str(), end])
+    return hashlib.sha256(content.encode()).hexdigest()[:24]
 
 
 def _known(card: Path, path: Path, kind: str) -> dict[str, Any] | None:
     """Return the cached metadata if the cache is complete, otherwise None."""
     try:
-        said: dict[str, Any] = json.loads(card.read_text(encoding="utf-8"))
-        whole = said["kind"] == kind and path.stat().st_size == said["tokens"] * np.dtype(kind).itemsize
-        return said if whole else None
+        counts: dict[str, Any] = json.loads(card.read_text(encoding="utf-8"))
+        whole = counts["kind"] == kind and path.stat().st_size == counts["tokens"] * np.dtype(kind).itemsize
+        return counts if whole else None
     except (OSError, ValueError, KeyError, TypeError):
         return None
 

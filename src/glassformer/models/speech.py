@@ -291,7 +291,7 @@ class SpeechStream:
         self.model, self.rate = model, rate
         self.finished = False
         self._waiting = torch.zeros(0, dtype=torch.float64)  # samples that complete no chunk yet
-        self._heard = self._chunks = 0  # samples before them, and the chunks that these completed
+        self._received = self._chunks = 0  # samples before them, and the chunks that these completed
         self._wave = log_mel_start(c.mel, 1)
         self._frames = model.embed.start()
         self._stack = StackStream(model.encoder, c.chunks)
@@ -322,13 +322,13 @@ class SpeechStream:
     def _complete(self) -> int:
         """Take the next chunks that the waiting samples complete, and return how many samples make them final."""
         c = self.config
-        vectors = ((self._heard + len(self._waiting)) // c.mel.hop - c.embed.ahead) // c.embed.factor
+        vectors = ((self._received + len(self._waiting)) // c.mel.hop - c.embed.ahead) // c.embed.factor
         chunks = min((vectors - c.chunks.right) // c.chunks.chunk, self._chunks + max(1, AT_ONCE // c.chunks.chunk))
         if chunks <= self._chunks:
             return 0
-        heard, self._chunks = self._heard, chunks
-        self._heard = ((chunks * c.chunks.chunk + c.chunks.right) * c.embed.factor + c.embed.ahead) * c.mel.hop
-        return self._heard - heard
+        received, self._chunks = self._received, chunks
+        self._received = ((chunks * c.chunks.chunk + c.chunks.right) * c.embed.factor + c.embed.ahead) * c.mel.hop
+        return self._received - received
 
     def finish(self) -> Float[Tensor, "k v"]:
         """End the stream and return all pending rows."""

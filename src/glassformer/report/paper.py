@@ -760,7 +760,7 @@ def grade(
     result = graded(from_data(data), reading)
     if answers is not None:  # grids have no lines
         result = replace(result, cells=tuple(replace(cell, line=None) for cell in result.cells))
-    said = shown(result, values=False)
+    texts = shown(result, values=False)
     cells = [
         {"address": f"{cell.symbol}.{cell.row}.{cell.column}", "given": cell.given, "verdict": cell.verdict}
         for cell in result.cells
@@ -770,14 +770,14 @@ def grade(
     misshaped = {cell.symbol for cell in result.cells if cell.verdict == "wrong" and cell.given is None}
     places: list[list[str]] = [[]] * len(misshaped)
     places += [[_address(place) for place in sorted(each.cells)] for each in result.mistakes]
-    places += [[]] * (len(said.mistakes) - len(places))
-    mistakes = [{"text": text, "cells": where} for text, where in zip(said.mistakes, places, strict=True)]
+    places += [[]] * (len(texts.mistakes) - len(places))
+    mistakes = [{"text": text, "cells": where} for text, where in zip(texts.mistakes, places, strict=True)]
     return {
         "score": result.score,
-        "summary": list(said.summary),
+        "summary": list(texts.summary),
         "cells": cells,
         "mistakes": [*([_unreadable(unread)] if unread else []), *mistakes],
-        "details": {title: list(items) for title, items in said.details if answers is None},
+        "details": {title: list(items) for title, items in texts.details if answers is None},
     }
 
 

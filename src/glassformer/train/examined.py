@@ -73,14 +73,14 @@ def class_scores(predicted: Tensor, true: Tensor, labels: Sequence[str]) -> tupl
     found = []
     for k, label in enumerate(labels):
         x, y = predicted[:, k], true[:, k]
-        right, said, there = int((x & y).sum()), int(x.sum()), int(y.sum())
+        right, positives, support = int((x & y).sum()), int(x.sum()), int(y.sum())
         found.append(
             ClassScore(
                 label=label,
-                precision=right / said if said else None,
-                recall=right / there if there else None,
-                f1=2 * right / (said + there) if said + there else 0.0,
-                count=there,
+                precision=right / positives if positives else None,
+                recall=right / support if support else None,
+                f1=2 * right / (positives + support) if positives + support else 0.0,
+                count=support,
             )
         )
     return tuple(found)
@@ -88,14 +88,14 @@ def class_scores(predicted: Tensor, true: Tensor, labels: Sequence[str]) -> tupl
 
 def examine_transcripts(pairs: Sequence[tuple[str, str]], rows: Sequence[int], recordings: Recordings) -> Examined:
     """Show the recordings whose transcripts (hypothesis, reference) have most errors for their length."""
-    rates = [error_rate([(said.split(), meant.split())]) for said, meant in pairs]
+    rates = [error_rate([(hypothesis.split(), reference.split())]) for hypothesis, reference in pairs]
     wrong = sorted((i for i, rate in enumerate(rates) if rate), key=lambda i: -rates[i])
     mistakes = []
     for i in wrong[:SHOWN]:
         wave, file = recordings.wave(rows[i]), io.BytesIO()
         soundfile.write(file, wave[: LONGEST_SOUND * RATE].numpy(), RATE, format="FLAC")
-        place, (said, meant) = recordings.name(rows[i]), pairs[i]
-        mistakes.append(Mistake(place=place, truth=meant, answer=said, score=rates[i], sound=file.getvalue()))
+        place, (hypothesis, reference) = recordings.name(rows[i]), pairs[i]
+        mistakes.append(Mistake(place=place, truth=reference, answer=hypothesis, score=rates[i], sound=file.getvalue()))
     score = "word error rate"
     return Examined(rows=len(pairs), score=score, mistakes=tuple(mistakes), mistaken=len(wrong))
 

@@ -54,9 +54,9 @@ def render_report(trained: Trained) -> str:
 
 
 def _notes(trained: Trained) -> list[str]:
-    said = getattr(trained.objective, "understood", ()), getattr(trained.objective, "notes", ())
+    understood, notes = (getattr(trained.objective, name, ()) for name in ("understood", "notes"))
     left_out = [f"left out: {line}" for line in (trained.faults.summary() if trained.faults is not None else ())]
-    return [*said[0], *left_out, *said[1]]
+    return [*understood, *left_out, *notes]
 
 
 def _view(examined: Examined) -> dict[str, Any]:

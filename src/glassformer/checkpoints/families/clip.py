@@ -52,11 +52,11 @@ def config(f: Fields) -> CLIPConfig:
     kind = f.raw.get("model_type")
     part = lambda x: f.part(f"{x}_config" if f.raw.get(f"{x}_config_dict") is None else f"{x}_config_dict")
     image = part("vision") if kind == "clip" else f if kind == "clip_vision_model" else None
-    said = part("text") if kind == "clip" else f if kind == "clip_text_model" else None
-    end = said.token("eos_token_id", 49407) if said is not None else None
+    text_fields = part("text") if kind == "clip" else f if kind == "clip_text_model" else None
+    end = text_fields.token("eos_token_id", 49407) if text_fields is not None else None
     return CLIPConfig(
         vision=vision(image) if image is not None else None,
-        text=text(said) if said is not None else None,
+        text=text(text_fields) if text_fields is not None else None,
         width=f.size("projection_dim", 512) if kind == "clip" or f.architecture.endswith("WithProjection") else 0,
         end=None if end == LEGACY else end,
     )

@@ -149,7 +149,7 @@ class CTC(TaskObjective):
         """Return word and character error rates on the validation recordings."""
         pairs, _ = transcripts(model, self.val, self.recognizer, self.faults)
         return {
-            "wer": error_rate((said.split(), meant.split()) for said, meant in pairs),
+            "wer": error_rate((hypothesis.split(), reference.split()) for hypothesis, reference in pairs),
             "cer": error_rate(pairs),
         }
 
@@ -347,7 +347,7 @@ def transcripts(
     model.eval()
     for i in range(len(recordings)):
         try:
-            meant = spoken(recordings.sentence(i), recognizer.charset, recordings.name(i))
+            reference = spoken(recordings.sentence(i), recognizer.charset, recordings.name(i))
             frames = log_mel(recordings.wave(i), recognizer.mel).float()
         except Fault as fault:
             faults.note(fault)  # not a reason to end the run
@@ -355,7 +355,7 @@ def transcripts(
         logits, _ = ctc_rows(model, frames[None], torch.tensor([len(frames)]), recognizer)
         reader = word_decoder(recognizer)
         words = [*reader.feed(LogitRows(logits[0].cpu(), len(frames) * recognizer.mel.hop)), *reader.finish(0.0)]
-        found.append((" ".join(word.text for word in words), meant))
+        found.append((" ".join(word.text for word in words), reference))
         rows.append(i)
     model.train(training)
     if not found:

@@ -119,8 +119,8 @@ class SpeechToText(TaskObjective):
             made = collated([(self.frames(self.val.wave(i)), self.tokens(self.val, i))])
             batch = {name: x.to(device_of(model)) for name, x in made.items()}
             total, count = total + float(self.loss(model, batch)), count + self.count(batch)
-        said, meant = zip(*pairs, strict=True)
-        return {"wer": word_error_rate(said, meant), "loss": total / count}
+        hypotheses, references = zip(*pairs, strict=True)
+        return {"wer": word_error_rate(hypotheses, references), "loss": total / count}
 
     def examine(self, model: nn.Module) -> Examined:
         return examine_transcripts(*self._transcripts(model), self.val)

@@ -148,14 +148,14 @@ def _examine_tags(
     logits: Sequence[Tensor], targets: Sequence[Target], encoded: Sequence[Encoded], labels: Sequence[str]
 ) -> Examined:
     """Scores of every tag, counted by words."""
-    said, meant = [], []
+    predicted, actual = [], []
     for rows, target, one in zip(logits, targets, encoded, strict=True):
         assert isinstance(target, tuple)
-        said += rows.argmax(-1).tolist()
-        meant += [tag for tag, place in zip(target, one.words, strict=True) if place is not None]
-    x, y = (torch.nn.functional.one_hot(torch.tensor(some), len(labels)).bool() for some in (said, meant))
-    wrong = sum(a != b for a, b in zip(said, meant, strict=True))
-    return Examined(rows=len(meant), score="", classes=class_scores(x, y, labels), mistaken=wrong)
+        predicted += rows.argmax(-1).tolist()
+        actual += [tag for tag, place in zip(target, one.words, strict=True) if place is not None]
+    x, y = (torch.nn.functional.one_hot(torch.tensor(some), len(labels)).bool() for some in (predicted, actual))
+    wrong = sum(a != b for a, b in zip(predicted, actual, strict=True))
+    return Examined(rows=len(actual), score="", classes=class_scores(x, y, labels), mistaken=wrong)
 
 
 def build(args: TrainArgs, first: Source, second: Source | None) -> tuple[nn.Module, TextClassification]:
