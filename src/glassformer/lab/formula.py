@@ -24,9 +24,13 @@ def mathml(text: str) -> str:
 def plain(text: str) -> str:
     """Format the formula for a terminal, without unnecessary braces."""
     text = text.replace("^T", "ᵀ")
-    text = re.sub(r"frac\{([^{}]*)\}\{([^{}]*)\}", r"\1/\2", text)
     text = re.sub(r"sqrt\{(\w+)\}", r"√\1", text)
+    text = re.sub(r"frac\{([^{}]*)\}\{([^{}]*)\}", lambda part: f"{_group(part[1])}/{_group(part[2])}", text)
     return re.sub(r"([_^])\{(\w+)\}", r"\1\2", text)
+
+
+def _group(part: str) -> str:
+    return f"({part})" if re.search(r"[ (]", part) else part
 
 
 class _Reader:

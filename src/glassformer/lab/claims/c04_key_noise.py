@@ -69,8 +69,8 @@ CLAIM = Experiment(
     "key.",
     rule="“fails” if some output does not change, or if a column of A other than i changes, by more than 10⁻¹²; "
     "otherwise “holds”.",
-    falsified_by="An output that does not change, or columns of A other than i that do not change: for example "
-    "weights that are normalised over the wrong axis.",
+    falsified_by="Columns of A other than i that do not change, for example because the weights are normalised over "
+    "the wrong axis.",
     measure=measure,
     judge=judge,
     draw=draw,
