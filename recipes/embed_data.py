@@ -1,8 +1,8 @@
 """python recipes/embed_data.py NAME…: rebuilds the embedded subsets from the fetched datasets.
 
-Whole: uci-digits, moby-dick, shakespeare, librivox. In part, chosen by hash, each thing in the same split as in the
-whole dataset: fashion-mnist, tatoeba-en-fr, asterisk-en. The same folder gives the same bytes. An archive is a solid
-.tar.xz: pictures of a few hundred bytes shrink together, and would not one by one.
+uci-digits, moby-dick, shakespeare and librivox are embedded whole; fashion-mnist, tatoeba-en-fr and asterisk-en as
+subsets, chosen by hash, in which every example keeps its split. The same folder gives the same bytes. An archive is a
+solid .tar.xz, since images of a few hundred bytes compress well only together.
 """
 
 from __future__ import annotations
@@ -88,18 +88,18 @@ def _text(folder: Path) -> Files:
 ALL = 10**9
 CHOICES: dict[str, tuple[str, Callable[[Path], Files]]] = {
     "asterisk-en": (
-        "four minutes of it, as FLAC",
+        "four minutes, as FLAC",
         partial(_speech, seconds={"train": 180, "valid": 30, "test": 30}),
     ),
-    "fashion-mnist": ("5,000 pictures, 500 of each class", partial(_pictures, each={"train": 420, "test": 80})),
-    "librivox": ("all of it, as FLAC", partial(_speech, seconds=dict.fromkeys(PARTS, 60.0))),
-    "moby-dick": ("all of it", _text),
-    "shakespeare": ("all of it", _text),
+    "fashion-mnist": ("5,000 images, 500 per class", partial(_pictures, each={"train": 420, "test": 80})),
+    "librivox": ("the whole dataset, as FLAC", partial(_speech, seconds=dict.fromkeys(PARTS, 60.0))),
+    "moby-dick": ("the whole dataset", _text),
+    "shakespeare": ("the whole dataset", _text),
     "tatoeba-en-fr": (
-        "25,000 pairs, sentences with all their translations",
+        "25,000 pairs; each sentence has all of its translations",
         partial(_pairs, most={"train": 23_000, "valid": 1_000, "test": 1_000}),
     ),
-    "uci-digits": ("all of it", partial(_pictures, each={"train": ALL, "test": ALL})),
+    "uci-digits": ("the whole dataset", partial(_pictures, each={"train": ALL, "test": ALL})),
 }
 
 
@@ -121,7 +121,7 @@ TERMS = {
     "CC BY-SA 3.0": "https://creativecommons.org/licenses/by-sa/3.0/ (share alike)",
     "CC0": "https://creativecommons.org/publicdomain/zero/1.0/",
     "MIT": MIT,
-    "public domain": "No rights are reserved where the authors' rights have run out.",
+    "public domain": "In the public domain where the authors' copyright has expired.",
 }
 
 

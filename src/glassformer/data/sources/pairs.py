@@ -42,20 +42,20 @@ NMT = Package(
     build="setuptools<70",
 )
 ORIGIN = (
-    "Contributors of tatoeba.org, each named with the number of the sentence in the third column; selected by "
-    "www.manythings.org/anki, 2020-08-23. Unchanged, split by hash of the English sentence."
+    "Written by contributors to tatoeba.org; the third column gives the number and the author of each sentence. "
+    "Selected by www.manythings.org/anki, 2020-08-23. Unchanged; split by a hash of the English sentence."
 )
 
 PAIRS: dict[str, Item] = {
     "tatoeba-en-fr": Item(
-        about="English and French sentences, 178,009 pairs",
+        about="178,009 pairs of English and French sentences",
         licence="CC BY 2.0 FR",
         origin=ORIGIN,
         packages=(NMT,),
         make=partial(_tatoeba, archive="fra-eng.zip", inside="fra.txt"),
     ),
     "tatoeba-en-es": Item(
-        about="English and Spanish sentences, 124,547 pairs",
+        about="124,547 pairs of English and Spanish sentences",
         licence="CC BY 2.0 FR",
         origin=ORIGIN,
         packages=(NMT,),

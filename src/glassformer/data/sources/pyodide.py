@@ -40,7 +40,7 @@ PYODIDE: dict[str, Item] = {
         about="Python in the browser, for glassformer site",
         licence="MPL-2.0",
         origin="The Pyodide project, MPL-2.0; python-flint and FLINT, MIT and LGPL-3.0; the other packages MIT, "
-        "BSD-3-Clause, PSF-2.0 or Apache-2.0. Unchanged but for machine code of other systems, which is left out.",
+        "BSD-3-Clause, PSF-2.0 or Apache-2.0. Unchanged, except that machine code for other platforms is left out.",
         packages=(
             Package(
                 registry="npm",

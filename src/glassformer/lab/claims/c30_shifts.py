@@ -93,7 +93,7 @@ def judge(result: Result) -> tuple[Kind, str]:
         return "fails", rest
     if errors["convolution: stride 2, by 1"] > CHANGED:
         alone = errors["patches, no positions: by a patch"] < SAME and errors["patches, no positions: by 1"] > CHANGED
-        also = "; patch attention does only by whole patches and without position embeddings" if alone else ""
+        also = "; patch attention does only for whole patches, without position embeddings" if alone else ""
         border = errors["convolution: stride 1, by 1, at the border"] > SAME
         where = " and the content is away from the border" if border else ""
         return "holds when", f"the shift is a whole number of strides{where}: then convolutions commute{also}. {rest}"
