@@ -49,7 +49,7 @@ def test_several_claims(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureF
 
 def test_lab_the_list(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     assert lab(monkeypatch, "--list") == 0
-    assert "alpha=2.0  the factor, above 1" in capsys.readouterr().out
+    assert "alpha=2.0  scale factor of the key, above 1" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(
