@@ -40,7 +40,7 @@ from glassformer.data.images import Images
 from glassformer.data.sources import open_data
 from glassformer.runtime import card as circumstances
 from glassformer.train import TrainArgs
-from glassformer.train.objectives.image_classification import Augment, ImageClassification, save_images
+from glassformer.train.objectives.image_classification import ImageAugmentation, ImageClassification, save_images
 from glassformer.train.objectives.image_models import Size, build
 
 STEPS, BATCH = 4_000, 128
@@ -134,7 +134,7 @@ def digits(out: Path, runs: Path, resume: bool) -> None:
         val=val,
         mean=(0.1307,),
         std=(0.3081,),
-        augment=Augment(affine=0.7),
+        augment=ImageAugmentation(affine=0.7),
         label_smoothing=0.05,
         seed=SEED,
     )

@@ -21,7 +21,7 @@ import torch
 from texts import Learner, teach
 
 from glassformer.checkpoints import load
-from glassformer.data.augment_audio import Augment
+from glassformer.data.augment_audio import AudioAugmentation
 from glassformer.data.packages import cache
 from glassformer.data.recordings import Recordings
 from glassformer.data.sources import open_data
@@ -57,7 +57,7 @@ def objective() -> CTC:
         part("asterisk-en", "valid"),
         RECOGNIZER,
         batch_seconds=SECONDS,
-        augment=Augment(noise=0.3),
+        augment=AudioAugmentation(noise=0.3),
         seed=SEED,
         keep=True,
     )

@@ -39,7 +39,7 @@ from glassformer.models import Hybrid, HybridConfig, StemConfig
 from glassformer.models.convolutional import BatchNorm
 from glassformer.models.hybrid import compact
 from glassformer.train import TrainArgs
-from glassformer.train.objectives.image_classification import Augment, ImageClassification, save_images
+from glassformer.train.objectives.image_classification import ImageAugmentation, ImageClassification, save_images
 from glassformer.train.objectives.image_models import Shape, initialise_small
 
 STEPS, BATCH = 13_000, 128
@@ -118,7 +118,7 @@ def objective_of(train: Images, val: Images) -> ImageClassification:
         val=val,
         mean=(0.4914, 0.4822, 0.4465),
         std=(0.2470, 0.2435, 0.2616),
-        augment=Augment(crop=4, flip=True, erase=0.5),
+        augment=ImageAugmentation(crop=4, flip=True, erase=0.5),
         label_smoothing=0.1,
         batch_size=BATCH,
         seed=SEED,

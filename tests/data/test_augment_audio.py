@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from glassformer.core.audio import MelConfig, log_mel
-from glassformer.data.augment_audio import Augment, change_speed, noisy, spec_augment, speed, white
+from glassformer.data.augment_audio import AudioAugmentation, change_speed, noisy, spec_augment, speed, white
 from glassformer.errors import ConfigError, ShapeError
 
 MEL = MelConfig(bands=16, high=4000.0)
@@ -112,22 +112,22 @@ def test_a_tilt_moves_noise_between_bands() -> None:
 
 def test_what_is_asked_for_and_no_more() -> None:
     frames = log_mel(torch.randn(16_000, generator=random(1)) / 10, MEL).float()
-    none = Augment(gain=0, noise=0, silence=0, bands=0, longest=0)
+    none = AudioAugmentation(gain=0, noise=0, silence=0, bands=0, longest=0)
     torch.testing.assert_close(none(frames, MEL, random()), frames)
-    longer = Augment(gain=0, noise=0, silence=0.5, bands=0, longest=0)(frames, MEL, random())
+    longer = AudioAugmentation(gain=0, noise=0, silence=0.5, bands=0, longest=0)(frames, MEL, random())
     assert len(frames) < len(longer) <= len(frames) + 100
     start = next(i for i in range(100) if torch.equal(longer[i : i + len(frames)], frames))
     assert (longer[:start] == QUIET).all()
-    louder = Augment(gain=1, noise=0, silence=0, bands=0, longest=0)(frames, MEL, random(2)) - frames
+    louder = AudioAugmentation(gain=1, noise=0, silence=0, bands=0, longest=0)(frames, MEL, random(2)) - frames
     assert 0 < float(louder.abs().max()) <= 0.25  # up to one bel: 4 to a unit
     assert float(louder.std()) < 1e-4
-    hidden = Augment(gain=0, noise=0, silence=0)(frames, MEL, random(3)) != frames
+    hidden = AudioAugmentation(gain=0, noise=0, silence=0)(frames, MEL, random(3)) != frames
     assert 0 < hidden.float().mean() < 0.9
 
 
 def test_the_seed_alone_decides() -> None:
     frames = log_mel(torch.randn(8_000, generator=random(1)) / 10, MEL).float()
-    one, same, other = (Augment()(frames, MEL, random(seed)) for seed in (5, 5, 6))
+    one, same, other = (AudioAugmentation()(frames, MEL, random(seed)) for seed in (5, 5, 6))
     assert torch.equal(one, same)
     assert one.shape != other.shape or not torch.equal(one, other)
     assert white(MEL) is white(MEL)

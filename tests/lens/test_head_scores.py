@@ -18,7 +18,7 @@ from glassformer.core.positions import sinusoidal_at
 from glassformer.errors import ConfigError, InputError, ShapeError
 from glassformer.lens import at_heads, edit, trace
 from glassformer.lens.construct import convolution, identity, named_kernel, plant, shift
-from glassformer.lens.head_null import AttentionRows, Found, Profile, Score, Tally
+from glassformer.lens.head_null import AttentionRows, Profile, RowStatistics, Score, Tally
 from glassformer.lens.heads import HeadScores, LayerTally, repeated, score_heads, token_targets, watch
 from glassformer.lens.heads2d import GridScores, score_image_heads
 from glassformer.lens.headtable import HeadRow, HeadTable, choose, clear
@@ -564,7 +564,7 @@ def test_a_score_reads_as_excess_and_z() -> None:
 def test_no_rows_no_score() -> None:
     zero = torch.zeros(1, 2, 3, dtype=DOUBLE)
     tally = Tally()
-    tally.add(Found(zero, zero, zero, torch.zeros(1, 2, 3, dtype=torch.bool)))
+    tally.add(RowStatistics(zero, zero, zero, torch.zeros(1, 2, 3, dtype=torch.bool)))
     assert tally.scores() == [None, None]
     assert Tally().scores() == []
 

@@ -31,7 +31,7 @@ from glassformer.pipelines import load
 from glassformer.pipelines.transcribe import transcribe
 from glassformer.pipelines.translate import translate
 from glassformer.report.answer import answer, comparison
-from glassformer.report.inputs import TITLE, Inputs, Reader, prepare, short
+from glassformer.report.inputs import TITLE, InputReader, Inputs, prepare, short
 from glassformer.report.model_report import head_table
 
 
@@ -193,7 +193,7 @@ def test_tokens_belong_to_their_stacks() -> None:
 
 
 def test_a_repeated_word_is_the_same_token() -> None:
-    reader = Reader(Decoder(decoder.tiny()), 50)
+    reader = InputReader(Decoder(decoder.tiny()), 50)
     assert reader.read("a b a") == ([3, 4, 3], ["a", "b", "a"])
     assert reader.read("b c")[0] == [4, 5]
     assert "no tokenizer.json" in reader.notes[0]

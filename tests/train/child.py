@@ -131,7 +131,7 @@ def _both(arguments: list[str]) -> None:
 def _digits() -> tuple[Objective, TrainArgs]:
     from glassformer.data import Images
     from glassformer.data.sources import open_data
-    from glassformer.train.objectives.image_classification import Augment, ImageClassification
+    from glassformer.train.objectives.image_classification import ImageAugmentation, ImageClassification
 
     folder = open_data("uci-digits")
     first = Images.open(folder / "train")
@@ -140,7 +140,7 @@ def _digits() -> tuple[Objective, TrainArgs]:
         val=Images.open(folder / "test", labels=first.labels),
         mean=(0.3,),
         std=(0.4,),
-        augment=Augment(crop=1, mixup=0.2),
+        augment=ImageAugmentation(crop=1, mixup=0.2),
         batch_size=32,
     )
     for row in range(len(objective.train)):

@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 import yaml
 
-from glassformer.data.augment_audio import Augment as AudioAugment
+from glassformer.data.augment_audio import AudioAugmentation
 from glassformer.errors import ConfigError, InputError
 from glassformer.train.args import TrainArgs, difference, fixed, help_texts
-from glassformer.train.objectives.image_classification import Augment
+from glassformer.train.objectives.image_classification import ImageAugmentation
 
 ARGS = TrainArgs(steps=100, lr=1e-3, warmup=10, eval_every=25, save_every=50)
 
@@ -129,11 +129,11 @@ def test_the_architecture_and_options_of_other_tasks(refused: Callable[..., None
 
 
 def test_strengths_of_augmentations(refused: Callable[..., None]) -> None:
-    made = lambda **more: TrainArgs(augmentation=more).augmented(Augment, crop=1)
-    assert made() == Augment(crop=1)
-    assert made(mixup=0.2, crop=0, rand=0.3) == Augment(mixup=0.2, rand=0.3)
-    assert made(rand_count=2, rand=0.3) == Augment(crop=1, rand=0.3, rand_count=2)
-    assert TrainArgs(augment=False).augmented(Augment) is None
+    made = lambda **more: TrainArgs(augmentation=more).augmented(ImageAugmentation, crop=1)
+    assert made() == ImageAugmentation(crop=1)
+    assert made(mixup=0.2, crop=0, rand=0.3) == ImageAugmentation(mixup=0.2, rand=0.3)
+    assert made(rand_count=2, rand=0.3) == ImageAugmentation(crop=1, rand=0.3, rand_count=2)
+    assert TrainArgs(augment=False).augmented(ImageAugmentation) is None
     refused(ConfigError, "--augmentation zoom is unknown: choose crop,", lambda: made(zoom=1.0))
     refused(ConfigError, "--augmentation crop=1.5 is fractional: choose a whole number", lambda: made(crop=1.5))
     refused(ConfigError, "--augmentation rand=-1 is negative", lambda: made(rand=-1.0))
@@ -143,7 +143,8 @@ def test_strengths_of_augmentations(refused: Callable[..., None]) -> None:
     refused(ConfigError, said, lambda: made(rand=0.0, rand_count=3.0))
     refused(ConfigError, "--augmentation rand=0.3 has no effect while", lambda: made(rand=0.3, rand_count=0.0))
     quiet = TrainArgs(augmentation={"bands": 0.0, "width": 4.0})
-    refused(ConfigError, "--augmentation width=4 has no effect while bands is 0", lambda: quiet.augmented(AudioAugment))
+    fact = "--augmentation width=4 has no effect while bands is 0"
+    refused(ConfigError, fact, lambda: quiet.augmented(AudioAugmentation))
 
 
 def test_a_difference_is_named_with_both_values() -> None:

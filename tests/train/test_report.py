@@ -14,14 +14,14 @@ from PIL import Image
 import glassformer as gf
 from glassformer.pipelines.calibration import calibration_error, calibration_of, fit_temperature
 from glassformer.train import TrainArgs
-from glassformer.train.examined import Mistake, examine_classes
+from glassformer.train.examined import Misprediction, examine_classes
 from glassformer.train.lr_finder import find_lr, suggestion
 from glassformer.train.measured_runs import MeasuredRun, expectation, measured_runs
 from glassformer.train.objectives import build
 
 
-def show(row: int, truth: str, answer: str, p: float) -> Mistake:
-    return Mistake(place=str(row), truth=truth, answer=answer, score=p)
+def show(row: int, truth: str, answer: str, p: float) -> Misprediction:
+    return Misprediction(place=str(row), truth=truth, answer=answer, score=p)
 
 
 def test_scores_counted_by_hand() -> None:

@@ -21,7 +21,7 @@ from glassformer.models import Decoder, ViT, decoder, vit
 from glassformer.pipelines import classify, embed, generate, transcribe, translate
 from glassformer.train import Progress, TrainArgs, Trained
 from glassformer.train.objectives import build
-from glassformer.train.objectives.image_classification import Augment
+from glassformer.train.objectives.image_classification import ImageAugmentation
 from glassformer.train.objectives.language_modeling import BLOCK
 
 
@@ -101,9 +101,9 @@ def test_lines_that_were_left_out(pairs: Path) -> None:
 
 def test_augmentation_of_images() -> None:
     augment = lambda **more: made("classify", "uci-digits", arch="mlp", **more)[1].augment
-    assert augment() == Augment(crop=1)
-    assert augment(augment=False) == Augment()
-    assert augment(augmentation={"mixup": 0.2}) == Augment(crop=1, mixup=0.2)
+    assert augment() == ImageAugmentation(crop=1)
+    assert augment(augment=False) == ImageAugmentation()
+    assert augment(augmentation={"mixup": 0.2}) == ImageAugmentation(crop=1, mixup=0.2)
 
 
 HEADLESS = [
@@ -173,13 +173,13 @@ def test_large_images_are_resized(tmp_path: Path, refused: Callable[..., None]) 
     plain = objective.save(model, tmp_path / "mlp")
     model, objective = new(small, depth=1, heads=2)
     assert (model.config.image, objective.notes) == ((48, 64), ())
-    assert objective.augment == Augment(crop=6, flip=True, erase=0.25)
+    assert objective.augment == ImageAugmentation(crop=6, flip=True, erase=0.25)
     model, objective = new(large, depth=1, heads=2, image_size=120)
     assert (model.config.image, objective.notes) == ((120, 120), ())
     for base in (folder, plain):  # fine-tuning keeps the size of the model
         _, objective = made("classify", small, from_=str(base))
         assert (objective.train.shape, objective.notes) == ((3, 72, 96), ())
-        assert objective.augment == Augment(crop=9, flip=True)
+        assert objective.augment == ImageAugmentation(crop=9, flip=True)
     said = "images of 260 × 260 in patches of 4 × 4 are 4,225 tokens, more than 4,096: choose a smaller --image-size"
     refused(ConfigError, said, lambda: new(large, image_size=260))
     refused(ConfigError, said, lambda: made("classify", large, from_=str(folder), image_size=260))

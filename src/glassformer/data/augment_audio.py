@@ -88,7 +88,7 @@ def change_speed(wave: Tensor, factor: float) -> Tensor:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Augment:
+class AudioAugmentation:
     """Augmentation of log-mel frames x with power P = 10^(4x − 4): gain is added to x, noise is added to P.
 
     `gain` is the maximum change in bels, in either direction. `noise` is the fraction of recordings with added noise,

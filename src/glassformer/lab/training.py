@@ -20,7 +20,7 @@ Logits = Callable[[Tensor], Tensor]  # inputs to logits
 
 
 @dataclass(kw_only=True)
-class Classification:
+class ClassificationObjective:
     """loss = −Σ log p(y | x) over batches {"X": inputs, "y": labels}; `epoch` and `batch` are left to subclasses."""
 
     better: Literal["higher", "lower"] = "higher"
@@ -42,7 +42,7 @@ class Classification:
 
 
 @dataclass(kw_only=True)
-class GeneratedExamples(Classification):
+class GeneratedExamples(ClassificationObjective):
     """Examples generated from the seed of each batch."""
 
     make: Make
@@ -64,7 +64,7 @@ class GeneratedExamples(Classification):
         return {"accuracy": float((self.logits(X).argmax(-1) == y).float().mean())}
 
 
-def train(model: nn.Module, objective: Classification, args: TrainArgs) -> None:
+def train(model: nn.Module, objective: ClassificationObjective, args: TrainArgs) -> None:
     """Run the training loop to its end, without checkpoints, evaluations or messages."""
     quiet = replace(args, eval_every=0, save_every=0, keep="last")
     done = run_training(model, objective, quiet, say=lambda message: None)  # messages would mix with the progress bar

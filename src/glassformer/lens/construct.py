@@ -55,9 +55,9 @@ __all__ = [
     "EDGES",
     "NAMES",
     "Certificate",
+    "CertificateRow",
     "Constructed",
     "Edges",
-    "Line",
     "Routing",
     "build",
     "certify",
@@ -291,7 +291,7 @@ def build(routing: Routing, size: Size, *, beta: float = 30.0, kind: str = "one-
 BETAS = (1.0, 2.0, 4.0, 8.0, 16.0, 32.0)
 
 
-class Line(NamedTuple):
+class CertificateRow(NamedTuple):
     """Results at one β: the largest weight that misses its target, max |O − target|, and the bounds on both."""
 
     beta: float
@@ -319,7 +319,7 @@ class Certificate:
     norm: float
     largest: float
     rounding: float
-    lines: list[Line]
+    lines: list[CertificateRow]
     tolerance: float
     beta_needed: float
 
@@ -361,7 +361,7 @@ def certify(
         with edit(made, "attention.beta", beta):
             error = float((made(X) - target).abs().max())
             missed = measured_miss(made, X[:1])
-        lines.append(Line(beta, missed, made.missed(beta), error, made.bound(beta, largest)))
+        lines.append(CertificateRow(beta, missed, made.missed(beta), error, made.bound(beta, largest)))
     # each output sums heads · channels · keys products, each accurate to one part in 2⁵²
     sums = made.routing.heads * made.routing.channels[0] + made.keys
     return Certificate(

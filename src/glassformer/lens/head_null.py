@@ -37,7 +37,7 @@ class Score(NamedTuple):
         return (self.value - self.null) / self.sd if self.sd > 0 else 0.0
 
 
-class Found(NamedTuple):
+class RowStatistics(NamedTuple):
     """The score of each row (b, h, t), its mean and variance under the null, and which rows count."""
 
     value: Tensor
@@ -58,7 +58,7 @@ class AttentionRows:
         some = self.n >= 2  # a row with a single allowed key carries no information
         self.use = some if real is None else some & real[:, None, :]
 
-    def at(self, keys: Tensor) -> Found:
+    def at(self, keys: Tensor) -> RowStatistics:
         """Score the weight on one key per query; `keys` (b or 1, t) is −1 where a query has none."""
         mass, k = self.gather(keys)
         return self.mass(mass, k)
@@ -69,18 +69,18 @@ class AttentionRows:
         k = seen & (keys >= 0)[:, None, :]
         return mass.double() * k, k
 
-    def within(self, targets: Tensor) -> Found:
+    def within(self, targets: Tensor) -> RowStatistics:
         """Score the weight on a set of keys (b or 1, t, s) per query."""
         chosen = targets[:, None] & self.allowed
         return self.mass(self.A.masked_fill(~chosen, 0).sum(-1).double(), chosen.sum(-1))
 
-    def mass(self, mass: Tensor, k: Tensor) -> Found:
+    def mass(self, mass: Tensor, k: Tensor) -> RowStatistics:
         """Score the weight on k target keys. Rows where all or none of the allowed keys are targets do not count."""
         k, n = k.double(), self.n.double()
         variance = self.spread * k * (n - k) / (n * (n - 1).clamp_min(1))
-        return Found(mass, self.total * k / n, variance, self.use & (k > 0) & (k < n))
+        return RowStatistics(mass, self.total * k / n, variance, self.use & (k > 0) & (k < n))
 
-    def entropy(self) -> Found:
+    def entropy(self) -> RowStatistics:
         """−Σ a log a / log n. The null is attention drawn uniformly from the simplex, Dirichlet(1, …, 1):
 
         E = (ψ(n+1) − ψ(2)) / log n, Var = (2/(n+1) ψ′(2) − ψ′(n+1)) / log² n (Wolpert, Wolf 1995).
@@ -90,9 +90,9 @@ class AttentionRows:
         two = torch.tensor(2.0, dtype=torch.float64, device=n.device)
         null = (torch.digamma(n + 1) - torch.digamma(two)) / log
         variance = (2 / (n + 1) * torch.polygamma(1, two) - torch.polygamma(1, n + 1)).clamp_min(0) / log.square()
-        return Found(torch.special.entr(self.A).sum(-1).double() / log, null, variance, self.use)
+        return RowStatistics(torch.special.entr(self.A).sum(-1).double() / log, null, variance, self.use)
 
-    def mean_of(self, d: Tensor, among: Tensor) -> Found:
+    def mean_of(self, d: Tensor, among: Tensor) -> RowStatistics:
         """Σ a d / Σ a over a subset of the keys (t, s). For distances d, this is the mean attention distance."""
         chosen = self.allowed & among
         n = chosen.sum(-1).double()
@@ -103,7 +103,7 @@ class AttentionRows:
         spread_d = ((d - mean[..., None]).square() * chosen).sum(-1)
         spread_a = (a.square().sum(-1) - 1 / n.clamp_min(1)).clamp_min(0)
         variance = spread_a * spread_d / (n - 1).clamp_min(1)
-        return Found((a * d).sum(-1), mean, variance, self.use & (n >= 2) & (total.squeeze(-1) > 0))
+        return RowStatistics((a * d).sum(-1), mean, variance, self.use & (n >= 2) & (total.squeeze(-1) > 0))
 
 
 def _per_head(x: Tensor, use: Tensor) -> Tensor:
@@ -116,7 +116,7 @@ class Tally:
     def __init__(self) -> None:
         self._sums: Tensor | None = None
 
-    def add(self, found: Found) -> None:
+    def add(self, found: RowStatistics) -> None:
         value, null, variance, use = torch.broadcast_tensors(*found)
         sums = torch.stack([_per_head(x, use) for x in (value, null, variance, torch.ones_like(value))])
         self._sums = sums if self._sums is None else self._sums + same_heads(self._sums, sums)

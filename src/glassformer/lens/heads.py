@@ -23,7 +23,7 @@ from torch import Tensor, nn
 
 from glassformer.core import Pattern
 from glassformer.errors import ConfigError, InputError, ShapeError
-from glassformer.lens.head_null import AttentionRows, Found, Profile, Score, Tally
+from glassformer.lens.head_null import AttentionRows, Profile, RowStatistics, Score, Tally
 from glassformer.lens.headtable import HeadRow, HeadTable, choose, clear
 from glassformer.lens.paths import layers
 from glassformer.lens.trace import Run, trace
@@ -41,7 +41,7 @@ class LayerTally:
         self.awake: dict[str, Tally] = {}  # rows that do not use the first token as a sink
         self.profile = Profile(offsets)
 
-    def add(self, name: str, found: Found, awake: Tensor | None = None) -> None:
+    def add(self, name: str, found: RowStatistics, awake: Tensor | None = None) -> None:
         self.tallies.setdefault(name, Tally()).add(found)
         if awake is not None:
             self.awake.setdefault(name, Tally()).add(found._replace(use=found.use & awake))

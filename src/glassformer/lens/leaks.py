@@ -83,7 +83,7 @@ class Leak(NamedTuple):
     effect: float  # the change, relative to the largest output
 
 
-class Streamed(NamedTuple):
+class StreamComparison(NamedTuple):
     """Result of streaming with pieces of one size: frames per piece, number of outputs, and their delay.
 
     `difference` is the largest difference from offline, relative to the largest output; `first` is the first output
@@ -124,7 +124,7 @@ class LeakReport:
     field: Field
     declared: Declared
     leaks: tuple[Leak, ...]
-    streamed: tuple[Streamed, ...]
+    streamed: tuple[StreamComparison, ...]
     seconds: float | None
     mode: str
     lengths: tuple[int, ...]
@@ -436,7 +436,9 @@ def _by_length(encoder: Encoder, example: Tensor, field: Field, declared: Declar
             return
 
 
-def _streamed(streaming: Streaming, example: Tensor, piece: int, stride: int, Y: Tensor, tolerance: float) -> Streamed:
+def _streamed(
+    streaming: Streaming, example: Tensor, piece: int, stride: int, Y: Tensor, tolerance: float
+) -> StreamComparison:
     """Feed the stream piece by piece, and record how many frames had been fed when each output was returned."""
     if piece < 1:
         raise InputError(f"chunks of {piece} frames", "stream at least 1 frame at a time")
@@ -465,10 +467,10 @@ def _streamed(streaming: Streaming, example: Tensor, piece: int, stride: int, Y:
     waits = [when - j * stride for j, when in enumerate(come) if when < t]
     difference = change.max().item() / max(size_of(Y), 1e-30) if both else 0.0
     first = wrong[0] if wrong else both if S.shape[1] != Y.shape[1] else None
-    return Streamed(piece, S.shape[1], difference, first, max(waits, default=None))
+    return StreamComparison(piece, S.shape[1], difference, first, max(waits, default=None))
 
 
-def _differs(streamed: Streamed, field: Field) -> Iterator[Leak]:
+def _differs(streamed: StreamComparison, field: Field) -> Iterator[Leak]:
     n, j = field.depends.shape[0], streamed.first
     if j is None:
         return

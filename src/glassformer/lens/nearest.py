@@ -18,7 +18,7 @@ from rich.table import Table
 from torch import Tensor, nn
 
 from glassformer.errors import InputError, ShapeError
-from glassformer.lens.head_null import AttentionRows, Found, Score, Tally
+from glassformer.lens.head_null import AttentionRows, RowStatistics, Score, Tally
 from glassformer.lens.heads import blocks, own_weights, watch
 from glassformer.lens.routing import Routing, Size
 from glassformer.lens.trace import Run, trace
@@ -108,7 +108,7 @@ class Nearness:
         return NearTable(self.routing.name, offsets, rows[:top])
 
 
-def distance(rows: AttentionRows, ideal: Tensor) -> Found:
+def distance(rows: AttentionRows, ideal: Tensor) -> RowStatistics:
     """½‖A_t − I_t‖² of each row (b, h, t), for I (t, s)."""
     n = rows.n.double()
     seen = (ideal * rows.allowed).sum(-1)
@@ -116,7 +116,7 @@ def distance(rows: AttentionRows, ideal: Tensor) -> Found:
     cross = (rows.A.double() * ideal).sum(-1)
     null = (rows.square + square) / 2 - rows.total * seen / n
     variance = rows.spread * (square - seen.square() / n).clamp_min(0) / (n - 1).clamp_min(1)
-    return Found((rows.square + square) / 2 - cross, null, variance, rows.use & (seen > 1 - 1e-9))
+    return RowStatistics((rows.square + square) / 2 - cross, null, variance, rows.use & (seen > 1 - 1e-9))
 
 
 def nearest(runs: Run | Sequence[Run], routing: Routing, *, size: Size | None = None, prefix: int = 0) -> list[Near]:

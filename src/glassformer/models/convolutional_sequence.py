@@ -138,7 +138,7 @@ def _kept(X: Tensor, real: Tensor | None) -> Tensor:
     return X if real is None else X.masked_fill(~real[..., None], 0)
 
 
-class Streamed(NamedTuple):
+class ConvolutionOutput(NamedTuple):
     logits: Float[Tensor, "..."]
     past: Past
 
@@ -170,7 +170,7 @@ class ConvNet1d(SequenceNetwork):
         zeros = self.norm.gamma.new_zeros
         return tuple(zeros(batch, reach, self.config.width) for reach in self.config.reaches)
 
-    def stream(self, X: Sequence, past: Past | None = None) -> Streamed:
+    def stream(self, X: Sequence, past: Past | None = None) -> ConvolutionOutput:
         """Process the next positions; chunks of any length give the outputs of the whole. Pass `past` back in."""
         if not self.config.causal:
             raise ConfigError("a centred convolution sees the future", "stream a causal one")
@@ -182,14 +182,14 @@ class ConvNet1d(SequenceNetwork):
             raise ShapeError(fact, "keep the batch, or start again without past")
         return self._run(X, None, past)
 
-    def _run(self, X: Tensor, real: Tensor | None, past: Past | None) -> Streamed:
+    def _run(self, X: Tensor, real: Tensor | None, past: Past | None) -> ConvolutionOutput:
         X = self.X(self.E(X))
         seen: list[Tensor] = []
         for n, block in enumerate(self.blocks):
             X, last = block(X, real, None if past is None else past[2 * n : 2 * n + 2])
             seen += last
         logits = self.logits(self.head(self.norm(X), real))
-        return Streamed(require_finite(logits, self), tuple(seen))
+        return ConvolutionOutput(require_finite(logits, self), tuple(seen))
 
     # ---- capabilities ----
 

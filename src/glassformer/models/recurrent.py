@@ -203,7 +203,7 @@ def initialise_recurrent(model: nn.Module, seed: int) -> None:
             module.WX.bias[module.width : 2 * module.width] = 1.0
 
 
-class Streamed(NamedTuple):
+class RecurrentOutput(NamedTuple):
     logits: Float[Tensor, "..."]
     states: States
 
@@ -227,7 +227,7 @@ class Recurrent(SequenceNetwork):
         self.config.reads.check(X)
         return self._run(X, real, None).logits
 
-    def stream(self, X: Sequence, states: States | None = None) -> Streamed:
+    def stream(self, X: Sequence, states: States | None = None) -> RecurrentOutput:
         """Process the next positions; chunks of any length give the outputs of the whole. Pass `states` back in."""
         if self.config.bidirectional:
             raise ConfigError("the backward direction starts at the end of the sequence", "stream one direction only")
@@ -235,14 +235,14 @@ class Recurrent(SequenceNetwork):
         self.config.reads.check(X)
         return self._run(X, None, states)
 
-    def _run(self, X: Tensor, real: Tensor | None, states: States | None) -> Streamed:
+    def _run(self, X: Tensor, real: Tensor | None, states: States | None) -> RecurrentOutput:
         lengths = None if real is None else lengths_of(real, X)
         X = self.X(X if self.E is None else self.E(X))
         H, states = self.stack(self.dropout(X) if self.E is not None else X, states, lengths)
         if self.config.pool == "last":  # the final state of each direction, which is not at a single position
             H, real = states[-1][0][:, None], None
         logits = self.logits(self.head(self.dropout(H), real))
-        return Streamed(require_finite(logits, self), states)
+        return RecurrentOutput(require_finite(logits, self), states)
 
     # ---- capabilities ----
 

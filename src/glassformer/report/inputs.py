@@ -107,7 +107,7 @@ def _attends(model: nn.Module) -> bool:
 # ---- text ------------------------------------------------------------------------------------------------------------
 
 
-class Reader:
+class InputReader:
     """Encodes texts with the model's tokenizer; without one, each new word gets the next token id."""
 
     def __init__(self, model: nn.Module, vocabulary: int | None = None) -> None:
@@ -155,7 +155,7 @@ def short(text: str) -> str:
 
 
 def _text(model: nn.Module, given: list[str]) -> Inputs:
-    reader = Reader(model)
+    reader = InputReader(model)
     ids, names = reader.read(given[0])
     stack = next(iter(lens.layers(model))).split(".")[0]
     return Inputs(tensors=(torch.tensor([ids]),), title=short(given[0]), labels={stack: names}, notes=reader.notes)
@@ -164,7 +164,7 @@ def _text(model: nn.Module, given: list[str]) -> Inputs:
 def _pair(model: nn.Module, given: list[str]) -> Inputs:
     """Prepare a text and its translation, by default the model's own."""
     assert isinstance(model, Translator)
-    reader = Reader(model)
+    reader = InputReader(model)
     source, *rest = given
     ids, names = reader.read(source)
     if not rest and reader.tokenizer is None:
@@ -263,7 +263,7 @@ def _image_and_texts(model: nn.Module, given: list[str]) -> Inputs:
 
 def _ended(model: Any, text: str) -> Inputs:
     """Prepare a text with its end token, which is added here if there is no tokenizer to add it."""
-    reader, end = Reader(model), model.config.end
+    reader, end = InputReader(model), model.config.end
     if reader.tokenizer is None and end is not None:
         reader.vocabulary = min(reader.vocabulary, end)
     ids, names = reader.read(text)
@@ -313,7 +313,7 @@ def _transcript(
     model: Any, wave: Tensor, frames: Tensor, given: Sequence[str]
 ) -> tuple[list[int], list[str], tuple[str, ...], str]:
     """Return token ids of the transcript, their names, notes, and the model's own transcript if none was passed."""
-    reader, begin = Reader(model), [model.start_token]
+    reader, begin = InputReader(model), [model.start_token]
     if reader.tokenizer is None:
         note = "There is no transcript: give one as a second input."
         ids, names = reader.read(given[0]) if given else ([], [])

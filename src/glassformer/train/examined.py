@@ -22,7 +22,7 @@ ENOUGH = 20  # validation rows from which a temperature is fitted
 
 
 @dataclass(frozen=True, kw_only=True)
-class Mistake:
+class Misprediction:
     """A wrong answer, its score (a probability, an error rate or an absolute error), and the input to look at."""
 
     place: str
@@ -61,7 +61,7 @@ class Examined:
     classes: tuple[ClassScore, ...] = ()
     confusion: tuple[tuple[int, ...], ...] = ()
     labels: tuple[str, ...] = ()
-    mistakes: tuple[Mistake, ...] = ()
+    mistakes: tuple[Misprediction, ...] = ()
     mistaken: int = 0
     """The number of all mistakes, of which the most confident are in `mistakes`."""
     temperature: float | None = None
@@ -95,7 +95,8 @@ def examine_transcripts(pairs: Sequence[tuple[str, str]], rows: Sequence[int], r
         wave, file = recordings.wave(rows[i]), io.BytesIO()
         soundfile.write(file, wave[: LONGEST_SOUND * RATE].numpy(), RATE, format="FLAC")
         place, (hypothesis, reference) = recordings.name(rows[i]), pairs[i]
-        mistakes.append(Mistake(place=place, truth=reference, answer=hypothesis, score=rates[i], sound=file.getvalue()))
+        sound = file.getvalue()
+        mistakes.append(Misprediction(place=place, truth=reference, answer=hypothesis, score=rates[i], sound=sound))
     score = "word error rate"
     return Examined(rows=len(pairs), score=score, mistakes=tuple(mistakes), mistaken=len(wrong))
 
@@ -104,7 +105,7 @@ def examine_classes(
     logits: Float[Tensor, "n classes"],
     y: Int[Tensor, " n"],
     labels: Sequence[str],
-    show: Callable[[int, str, str, float], Mistake],
+    show: Callable[[int, str, str, float], Misprediction],
 ) -> Examined:
     """Examine single-label predictions; `show(row, truth, answer, probability)` makes a mistake presentable."""
     n = len(labels)

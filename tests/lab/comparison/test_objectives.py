@@ -12,8 +12,8 @@ from glassformer.lab.comparison.objectives import (
     ITEMS,
     VALIDATION,
     VOCABULARY,
+    EvalScore,
     ImageObjective,
-    Score,
     SequenceObjective,
     fit,
     previous,
@@ -104,13 +104,13 @@ def test_shifts() -> None:
 
 def test_the_search_takes_the_best_mean_accuracy_then_the_lower_loss() -> None:
     table = {
-        (1e-3, 1): Score(1.0, 0.3),
-        (1e-3, 2): Score(0.2, 1.0),
-        (1e-2, 1): Score(0.6, 0.2),
-        (1e-2, 2): Score(0.6, 0.9),
+        (1e-3, 1): EvalScore(1.0, 0.3),
+        (1e-3, 2): EvalScore(0.2, 1.0),
+        (1e-2, 1): EvalScore(0.6, 0.2),
+        (1e-2, 2): EvalScore(0.6, 0.9),
     }
     found = search((1e-3, 1e-2), (1, 2), lambda lr, case: table[lr, case])
     assert found["lr"] == 1e-2  # a tie of accuracies
     assert len(found["trials"]) == 4
-    table[1e-3, 2] = Score(0.3, 9.0)
+    table[1e-3, 2] = EvalScore(0.3, 9.0)
     assert search((1e-3, 1e-2), (1, 2), lambda lr, case: table[lr, case])["lr"] == 1e-3

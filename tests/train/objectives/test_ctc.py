@@ -12,7 +12,7 @@ from torch.nn.functional import pad
 
 from glassformer.checkpoints import load
 from glassformer.core.audio import MelConfig
-from glassformer.data.augment_audio import Augment, silence
+from glassformer.data.augment_audio import AudioAugmentation, silence
 from glassformer.data.faults import Fault, Faults
 from glassformer.data.recordings import Recordings
 from glassformer.errors import InputError
@@ -26,7 +26,7 @@ from glassformer.train.objectives.ctc import AFTER, CTC, Part, save_speech, targ
 RATE = 16_000
 RECOGNIZER = RecognizerConfig(charset=Charset(tuple(" ab")), mel=MelConfig(bands=12, high=4000.0), stack=4)
 PITCH = {"a": 500.0, "b": 1800.0}
-MILD = Augment(gain=0.3, noise=0.2, silence=0.2, bands=1, width=2, longest=3)
+MILD = AudioAugmentation(gain=0.3, noise=0.2, silence=0.2, bands=1, width=2, longest=3)
 
 
 def tones(text: str) -> np.ndarray[Any, np.dtype[np.float32]]:

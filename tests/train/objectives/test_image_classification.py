@@ -15,7 +15,12 @@ from glassformer.data.images import Images
 from glassformer.errors import ConfigError, InputError
 from glassformer.pipelines.classify import classify
 from glassformer.train import TrainArgs, fit
-from glassformer.train.objectives.image_classification import Augment, ImageClassification, save_images, statistics
+from glassformer.train.objectives.image_classification import (
+    ImageAugmentation,
+    ImageClassification,
+    save_images,
+    statistics,
+)
 from glassformer.train.objectives.image_models import Size, build
 
 KINDS = ("vit", "hybrid", "cnn", "mlp", "rnn")
@@ -35,7 +40,7 @@ def model_of(kind: str) -> nn.Module:
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_every_kind_learns_and_is_used_by_the_same_verb(kind: str, shapes: Path, tmp_path: Path) -> None:
-    objective = lesson_of(shapes, augment=Augment(flip=True), label_smoothing=0.05)
+    objective = lesson_of(shapes, augment=ImageAugmentation(flip=True), label_smoothing=0.05)
     plan = TrainArgs(steps=25, lr=2e-2, seed=2)
     trained = fit(model_of(kind), objective, plan).model
     measured = objective.evaluate(trained)
@@ -80,7 +85,7 @@ def test_half_takes_half_the_room(shapes: Path, tmp_path: Path) -> None:
 
 
 def test_a_batch_is_a_function_of_its_rows_and_seed(shapes: Path) -> None:
-    every = Augment(crop=1, flip=True, affine=1.0, rand=0.5, rand_count=2, erase=0.5, mixup=0.2)
+    every = ImageAugmentation(crop=1, flip=True, affine=1.0, rand=0.5, rand_count=2, erase=0.5, mixup=0.2)
     objective = lesson_of(shapes, augment=every)
     again = pickle.loads(pickle.dumps(objective))
     one, same, other = objective.batch([1, 5, 80], 7), again.batch([1, 5, 80], 7), objective.batch([1, 5, 80], 8)
@@ -106,7 +111,7 @@ def test_the_loss_is_a_sum_over_images_smoothed_and_mixed(shapes: Path) -> None:
     torch.testing.assert_close(plain.loss(model, batch), own.sum())
     smooth = replace(plain, label_smoothing=0.3)
     torch.testing.assert_close(smooth.loss(model, batch), (0.7 * own - 0.3 * logp.mean(-1)).sum())
-    mixed = replace(plain, augment=Augment(mixup=1.0)).batch([0, 40, 70], 1)
+    mixed = replace(plain, augment=ImageAugmentation(mixup=1.0)).batch([0, 40, 70], 1)
     assert mixed is not None
     assert mixed["y"].shape == (3, 3)
     torch.testing.assert_close(mixed["y"].sum(-1), torch.ones(3))
@@ -156,6 +161,6 @@ def test_mistakes_are_errors(shapes: Path, tmp_path: Path) -> None:
     with pytest.raises(InputError, match="do not match"):
         replace(objective, val=Images.open(shapes / "test", size=4))
     with pytest.raises(ConfigError, match="crop is -1"):
-        Augment(crop=-1)
+        ImageAugmentation(crop=-1)
     with pytest.raises(ConfigError, match="the architecture 'gan' is unknown"):
         model_of("gan")

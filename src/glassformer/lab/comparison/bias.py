@@ -16,7 +16,7 @@ from torch.nn.functional import pad
 
 from glassformer.lab.comparison.data import ImageSplits, splits
 from glassformer.lab.comparison.networks import ImageNetwork, image, parameters
-from glassformer.lab.comparison.objectives import ImageObjective, Score, fit, score, search, shifted
+from glassformer.lab.comparison.objectives import EvalScore, ImageObjective, fit, score, search, shifted
 from glassformer.lab.comparison.plan import SEARCH_SEED, ComparisonPlan, Unit
 
 NETWORKS = ("Transformer", "CNN", "MLP")
@@ -81,7 +81,7 @@ def _trained(
     return network, parts
 
 
-def _validated(plan: ComparisonPlan, architecture: str, lr: float) -> Score:
+def _validated(plan: ComparisonPlan, architecture: str, lr: float) -> EvalScore:
     network, parts = _trained(plan, architecture, lr, SEARCH_SEED, 0)
     return score(network.net, *parts.validation)
 

@@ -13,7 +13,7 @@ from glassformer.data import Images, sources
 from glassformer.data.order import shuffled
 from glassformer.errors import InputError
 from glassformer.lab.comparison.networks import image, parameters
-from glassformer.lab.comparison.objectives import ImageObjective, Score, fit, score, search
+from glassformer.lab.comparison.objectives import EvalScore, ImageObjective, fit, score, search
 from glassformer.lab.comparison.plan import SEARCH_SEED, ComparisonPlan, DataPlan, Unit
 from glassformer.lab.training import Examples
 
@@ -71,7 +71,7 @@ def measure(plan: ComparisonPlan, unit: Unit, lr: float) -> dict[str, Any]:
 
 def trained(
     data: DataPlan, dataset: str, architecture: str, size: int, lr: float, seed: int
-) -> tuple[Score, Score, int]:
+) -> tuple[EvalScore, EvalScore, int]:
     """Train a network from scratch; return its validation score, test score and number of parameters."""
     parts = splits(dataset, data.embedded, size, seed, validation=data.validation, tests=data.tests)
     X, y = parts.train

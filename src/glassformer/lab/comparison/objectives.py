@@ -12,7 +12,7 @@ from torch.nn.functional import cross_entropy, pad
 
 from glassformer.data.order import batches
 from glassformer.lab.tensors import generator
-from glassformer.lab.training import Classification, Examples, train
+from glassformer.lab.training import ClassificationObjective, Examples, train
 from glassformer.train import Batch, TrainArgs
 
 ITEMS, NOISE = 8, 8  # tokens to recall, and noise tokens in between
@@ -34,13 +34,13 @@ def previous(n: int, length: int, random: torch.Generator) -> Examples:
     return X, X[:, -2]
 
 
-class Score(NamedTuple):
+class EvalScore(NamedTuple):
     accuracy: float
     loss: float  # mean cross-entropy
 
 
 @torch.no_grad()
-def score(model: nn.Module, X: Tensor, y: Tensor) -> Score:
+def score(model: nn.Module, X: Tensor, y: Tensor) -> EvalScore:
     """Return accuracy and mean cross-entropy over the examples, in evaluation mode."""
     training = model.training
     model.eval()
@@ -50,11 +50,11 @@ def score(model: nn.Module, X: Tensor, y: Tensor) -> Score:
         correct += int((logits.argmax(-1) == truth).sum())
         loss += float(cross_entropy(logits, truth, reduction="sum"))
     model.train(training)
-    return Score(correct / len(y), loss / len(y))
+    return EvalScore(correct / len(y), loss / len(y))
 
 
 @dataclass(kw_only=True)
-class SequenceObjective(Classification):
+class SequenceObjective(ClassificationObjective):
     """Sequences generated from the seed of each batch."""
 
     make: Callable[[int, int, torch.Generator], Examples]
@@ -74,7 +74,7 @@ class SequenceObjective(Classification):
 
 
 @dataclass(kw_only=True)
-class ImageObjective(Classification):
+class ImageObjective(ClassificationObjective):
     """Images in memory, shifted at random by up to `shift` pixels."""
 
     X: Tensor
@@ -104,12 +104,12 @@ def shifted(X: Tensor, down: int, right: int) -> Tensor:
     return moved[..., :rows, :columns]
 
 
-def fit(model: nn.Module, objective: Classification, *, steps: int, lr: float, seed: int) -> None:
+def fit(model: nn.Module, objective: ClassificationObjective, *, steps: int, lr: float, seed: int) -> None:
     """Train with AdamW, with linear warm-up over a tenth of the steps, then a cosine schedule."""
     train(model, objective, TrainArgs(steps=steps, lr=lr, warmup=steps // 10, seed=seed, weight_decay=0.01))
 
 
-def search(rates: Sequence[float], cases: Sequence[int], trial: Callable[[float, int], Score]) -> dict[str, Any]:
+def search(rates: Sequence[float], cases: Sequence[int], trial: Callable[[float, int], EvalScore]) -> dict[str, Any]:
     """Find the learning rate with the best mean validation accuracy over the cases; ties go to the lower mean loss."""
     trials = [
         {"lr": lr, "case": case, **trial(lr, case)._asdict()}

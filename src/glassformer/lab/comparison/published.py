@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 
-class Published(NamedTuple):
+class PublishedAccuracy(NamedTuple):
     """Top-1 accuracy on ImageNet in %, after pre-training on `images` and fine-tuning; None if not trained."""
 
     data: str
@@ -27,9 +27,9 @@ class Published(NamedTuple):
 
 
 FIGURE_3 = (
-    Published("ImageNet", 1.3e6, 77.91, 76.53, None, 81.30),
-    Published("ImageNet-21k", 14e6, 83.97, 85.15, 85.13, 85.39),
-    Published("JFT-300M", 303e6, 84.15, 87.12, 88.04, 87.54),
+    PublishedAccuracy("ImageNet", 1.3e6, 77.91, 76.53, None, 81.30),
+    PublishedAccuracy("ImageNet-21k", 14e6, 83.97, 85.15, 85.13, 85.39),
+    PublishedAccuracy("JFT-300M", 303e6, 84.15, 87.12, 88.04, 87.54),
 )
 
 # Section 4.3 of Figure 4: ViT-B/32 is worse than ResNet50 on the first, better on the second; L/16 and 152x2 likewise

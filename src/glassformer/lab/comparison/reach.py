@@ -13,7 +13,7 @@ from glassformer.lab.comparison.objectives import (
     TEST,
     VALIDATION,
     VOCABULARY,
-    Score,
+    EvalScore,
     SequenceObjective,
     fit,
     previous,
@@ -97,7 +97,7 @@ def _network(plan: ComparisonPlan, architecture: str, distance: int, seed: int) 
     )
 
 
-def _validated(plan: ComparisonPlan, architecture: str, lr: float, distance: int) -> Score:
+def _validated(plan: ComparisonPlan, architecture: str, lr: float, distance: int) -> EvalScore:
     reach = plan.reach
     net = _network(plan, architecture, distance, SEARCH_SEED)
     objective = SequenceObjective(make=recall, length=distance, batch_size=reach.batch_size)
@@ -124,7 +124,7 @@ def gradient(net: LastTokenNetwork, distance: int, seed: int) -> float:
     return float((slope[:, first].norm(dim=-1) / slope[:, -1].norm(dim=-1)).mean())
 
 
-def _longer(plan: ComparisonPlan, name: str, lr: float, seed: int, split: int) -> tuple[dict[int, Score], int]:
+def _longer(plan: ComparisonPlan, name: str, lr: float, seed: int, split: int) -> tuple[dict[int, EvalScore], int]:
     """Train to predict the second-to-last token of short sequences; return scores by length and parameter count."""
     reach = plan.reach
     net = sequence(

@@ -33,7 +33,7 @@ LONGEST = 1024  # tokens of a conversation unless --max-length is given
 AT_ONCE = 100  # conversations that are rendered together
 
 
-class Example(NamedTuple):
+class ChatExample(NamedTuple):
     """Token ids of a conversation, and which of them belong to an answer."""
 
     tokens: list[int]
@@ -47,7 +47,13 @@ class ChatObjective(TaskObjective):
     better: Literal["higher", "lower"] = "lower"
 
     def __init__(
-        self, examples: Sequence[Example], val: Sequence[Example], tokenizer: Any, *, batch_size: int = 8, seed: int = 0
+        self,
+        examples: Sequence[ChatExample],
+        val: Sequence[ChatExample],
+        tokenizer: Any,
+        *,
+        batch_size: int = 8,
+        seed: int = 0,
     ) -> None:
         self.examples, self.val, self.tokenizer = examples, val, tokenizer
         self.batch_size, self.seed = batch_size, seed
@@ -88,7 +94,7 @@ class ChatObjective(TaskObjective):
         return {"loss": total / count, "perplexity": math.exp(min(total / count, 700.0))}
 
 
-def collated(examples: Sequence[Example]) -> dict[str, Tensor]:
+def collated(examples: Sequence[ChatExample]) -> dict[str, Tensor]:
     """Inputs (b, t) padded on the right, where no earlier token sees them, and the targets of the answers."""
     inputs = pad_rows([one.tokens[:-1] for one in examples], 0)
     targets = [[x if own else IGNORED for x, own in zip(*one[:2], strict=True)][1:] for one in examples]
@@ -124,9 +130,9 @@ def build(args: TrainArgs, first: Source, second: Source | None) -> tuple[nn.Mod
     return base, objective
 
 
-def encode_chats(model: nn.Module, chats: Chats, length: int, faults: Faults) -> list[Example]:
+def encode_chats(model: nn.Module, chats: Chats, length: int, faults: Faults) -> list[ChatExample]:
     """Render and tokenise conversations; those that cannot be used are counted in `faults`."""
-    found: list[Example] = []
+    found: list[ChatExample] = []
     for start in range(0, len(chats), AT_ONCE):
         rows = range(start, min(start + AT_ONCE, len(chats)))
         several = [chats.messages(i) for i in rows]
@@ -176,7 +182,7 @@ def _spans(whole: str | GlassError, rest: Sequence[str | GlassError]) -> Spans |
     return text, spans
 
 
-def _example(model: nn.Module, found: Spans | GlassError | str, length: int, place: str) -> Example:
+def _example(model: nn.Module, found: Spans | GlassError | str, length: int, place: str) -> ChatExample:
     if isinstance(found, GlassError):
         raise Fault(str(found).partition(":")[0], place)
     if isinstance(found, str):
@@ -193,10 +199,10 @@ def _example(model: nn.Module, found: Spans | GlassError | str, length: int, pla
             answers[i] = not ending or i <= ending[-1]
     if not any(answers[1:length]):
         raise Fault(f"no answer within {length} tokens", place)
-    return Example(list(encoded.ids[:length]), answers[:length], len(encoded.ids) > length)
+    return ChatExample(list(encoded.ids[:length]), answers[:length], len(encoded.ids) > length)
 
 
-def _understood(train: Chats, val: Chats, examples: Sequence[Example], length: int) -> tuple[str, ...]:
+def _understood(train: Chats, val: Chats, examples: Sequence[ChatExample], length: int) -> tuple[str, ...]:
     cut = sum(one.truncated for one in examples) / len(examples)
     share = f"{cut:.0%} of the conversations are longer than {length} tokens"
     longer = [f"remark: {share} and are truncated (see --max-length)"]

@@ -19,7 +19,7 @@ from torch.nn.utils.rnn import pad_sequence
 from glassformer.checkpoints import save
 from glassformer.core.audio import MelConfig, log_mel
 from glassformer.data import remarks
-from glassformer.data.augment_audio import SPEEDS, Augment, change_speed, silence
+from glassformer.data.augment_audio import SPEEDS, AudioAugmentation, change_speed, silence
 from glassformer.data.faults import Fault, Faults
 from glassformer.data.fingerprint import of_recordings
 from glassformer.data.order import Batches, bucketed
@@ -46,7 +46,7 @@ from glassformer.train.objectives import speech_models
 
 MEL = MelConfig(bands=40, low=80.0, high=4000.0)  # telephone bandwidth, which all recordings cover
 STACK = 4  # frames per row of logits: one row every 40 ms
-AUGMENT = Augment()
+AUGMENT = AudioAugmentation()
 AFTER = 5  # rows of silence after each recording without a loss: the lookahead of chunks and convolutions
 
 
@@ -76,7 +76,7 @@ class CTC(TaskObjective):
         recognizer: RecognizerConfig | None = None,
         *,
         batch_seconds: float = 60.0,
-        augment: Augment | None = AUGMENT,
+        augment: AudioAugmentation | None = AUGMENT,
         slope: float = 0.0,
         seed: int = 0,
         keep: bool = False,
@@ -157,7 +157,7 @@ class CTC(TaskObjective):
         pairs, rows = transcripts(model, self.val, self.recognizer, self.faults)
         return examine_transcripts(pairs, rows, self.val)
 
-    def _example(self, row: int, random: torch.Generator) -> Example:
+    def _example(self, row: int, random: torch.Generator) -> SpeechExample:
         p, i = self._places[row]
         recordings, _, speeds = self.parts[p]
         factor = 1.0 if self.augment is None else speeds[int(torch.randint(len(speeds), (), generator=random))]
@@ -166,7 +166,7 @@ class CTC(TaskObjective):
         if self.augment is not None:
             frames = self.augment(frames, mel, random)
         target = target_of(recordings.sentence(i), len(frames) - after, self.recognizer, recordings.name(i))
-        return Example(frames, target)
+        return SpeechExample(frames, target)
 
     def _features(self, row: int, factor: float) -> Tensor:
         """Return log-mel frames, cached in half precision if `keep`."""
@@ -188,7 +188,7 @@ def build(
 ) -> tuple[nn.Module, CTC]:
     """Build a streaming speech recogniser, from scratch or from `base`, and its objective."""
     args.reject("a streaming speech recogniser", "language")
-    augment = args.augmented(Augment)
+    augment = args.augmented(AudioAugmentation)
     if base is not None:
         model: nn.Module = base
         recognizer = recognizer_config(base)
@@ -287,7 +287,7 @@ def early_ctc(
     return loss - gained.masked_fill(t >= rows[:, None], 0).sum()
 
 
-class Example(NamedTuple):
+class SpeechExample(NamedTuple):
     frames: Tensor
     target: Tensor
 
@@ -314,7 +314,7 @@ def target_of(sentence: str, frames: int, recognizer: RecognizerConfig, place: s
     return target
 
 
-def collated(examples: Sequence[Example]) -> Batch:
+def collated(examples: Sequence[SpeechExample]) -> Batch:
     """Collate examples into a batch, padded to the longest recording and transcript."""
     frames, targets = zip(*examples, strict=True)
     return {

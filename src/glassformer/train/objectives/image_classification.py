@@ -28,7 +28,7 @@ from glassformer.data.rows import Source
 from glassformer.errors import ConfigError, InputError
 from glassformer.models.protocols import Classifier, ImageModel, PatchModel, inputs_of, require
 from glassformer.train.args import DEFAULT_STEPS, TrainArgs
-from glassformer.train.examined import Examined, Mistake, examine_classes
+from glassformer.train.examined import Examined, Misprediction, examine_classes
 from glassformer.train.objective import Batch, TaskObjective
 from glassformer.train.objectives import image_models
 from glassformer.train.splits import base_model, split
@@ -44,7 +44,7 @@ EPOCHS, TUNING_EPOCHS = 34.0, 10.0  # from scratch and when fine-tuning, unless 
 
 
 @dataclass(frozen=True, kw_only=True)
-class Augment:
+class ImageAugmentation:
     """Image augmentations; 0 disables each of them.
 
     `crop`: random shift by up to this many pixels. `flip`: horizontal flip of half of the images. `affine`: rotation,
@@ -91,7 +91,7 @@ class ImageClassification(TaskObjective):
     val: Images
     mean: tuple[float, ...]
     std: tuple[float, ...]
-    augment: Augment = Augment()
+    augment: ImageAugmentation = ImageAugmentation()
     label_smoothing: float = 0.0
     batch_size: int = 128
     seed: int = 0
@@ -183,10 +183,10 @@ class ImageClassification(TaskObjective):
     def examine(self, model: nn.Module) -> Examined:
         logits, y, rows = self.predict(model)
 
-        def show(i: int, truth: str, answer: str, p: float) -> Mistake:
+        def show(i: int, truth: str, answer: str, p: float) -> Misprediction:
             row = rows[i]
             picture = png(self.val.image(row))
-            return Mistake(place=self.val.files[row], truth=truth, answer=answer, score=p, picture=picture)
+            return Misprediction(place=self.val.files[row], truth=truth, answer=answer, score=p, picture=picture)
 
         return examine_classes(logits, y, self.labels, show)
 
@@ -239,7 +239,7 @@ def build(args: TrainArgs, first: Source, second: Source | None) -> tuple[nn.Mod
         val=val,
         mean=mean,
         std=std,
-        augment=args.augmented(Augment, **usual) or Augment(),
+        augment=args.augmented(ImageAugmentation, **usual) or ImageAugmentation(),
         label_smoothing=0.1 if args.label_smoothing is None else args.label_smoothing,
         batch_size=args.batch_size or 64,
         seed=args.seed,

@@ -36,7 +36,7 @@ from glassformer.pipelines.text_classification import (
 )
 from glassformer.pipelines.tokenizers import JsonTokenizer, tokenizer_of
 from glassformer.train.args import TrainArgs
-from glassformer.train.examined import SHOWN, Examined, Mistake, class_scores, examine_classes
+from glassformer.train.examined import SHOWN, Examined, Misprediction, class_scores, examine_classes
 from glassformer.train.objective import Batch, TaskObjective
 from glassformer.train.objectives import mlm
 from glassformer.train.objectives.text_folder import save_text_model
@@ -119,9 +119,9 @@ class TextClassification(TaskObjective):
             return _examine_tags(logits, targets, encoded, labels)
         X, y = torch.stack(logits), targets_of(targets, self.problem, len(labels), encoded)
 
-        def show(i: int, truth: str, answer: str, score: float) -> Mistake:
+        def show(i: int, truth: str, answer: str, score: float) -> Misprediction:
             text = self.val.text(rows[i])[:SHOWN_TEXT]
-            return Mistake(place=self.val.rows.place(rows[i]), truth=truth, answer=answer, score=score, text=text)
+            return Misprediction(place=self.val.rows.place(rows[i]), truth=truth, answer=answer, score=score, text=text)
 
         if self.problem == "single_label_classification":
             return examine_classes(X, y, labels, show)
