@@ -1,7 +1,7 @@
 """A_{ij} = frac{e^{S_{ij}}}{Σ_l e^{S_{lj}}}: formulas in linear notation, converted to MathML for a page.
 
-Adjacent letters form one name, `_` and `^` take one symbol or a group in braces, ^T is a transpose; frac{…}{…} is a
-fraction and sqrt{…} a square root.
+Two adjacent letters are two symbols, more are one name; `_` and `^` take one symbol or a group in braces, ^T is a
+transpose, frac{…}{…} a fraction and sqrt{…} a square root.
 """
 
 from __future__ import annotations
@@ -11,14 +11,18 @@ from html import escape
 
 from glassformer.errors import InputError
 
+_PAIRS = {"(": ")", "[": "]", "⌈": "⌉"}
+_RELATIONS = {"=", "≈", "≥", ">", "→", "⇒", "for", "if"}
+_WORDS = {"for", "if", "rises", "every"}
+_FUNCTIONS = {"lim", "min", "argmax", "log"}
+_LIMITS = {"lim", "min", "Σ"}  # what is below and above them is written there, not beside them
 _TOKEN = re.compile(r"\s*(?:(?P<number>\d+(?:\.\d+)?)|(?P<name>[^\W\d_]+)|(?P<sign>\S))")
 
 
 def mathml(text: str) -> str:
-    """Convert the formula to one <math> element."""
-    reader = _Reader(text)
-    row = reader.row("")
-    return f'<math display="block"><mrow>{row}</mrow></math>'
+    """Convert the formula to <math> elements: one for each part, so that a line can break between them."""
+    parts = _Reader(text).parts()
+    return " ".join(f'<math displaystyle="true"><mrow>{part}</mrow></math>' for part in parts)
 
 
 def plain(text: str) -> str:
@@ -39,18 +43,29 @@ class _Reader:
         self.tokens = [(each.lastgroup or "", each[each.lastgroup or 0]) for each in _TOKEN.finditer(text)]
         self.at = 0
 
+    def parts(self) -> list[str]:
+        """Parse the whole formula; a part begins before a relation and after a comma outside brackets."""
+        parts = [""]
+        while self.at < len(self.tokens):
+            sign = self.tokens[self.at][1]
+            if sign in _RELATIONS and parts[-1]:
+                parts.append("")
+            parts[-1] += self.scripted()
+            if sign == ",":
+                parts.append("")
+        return [part for part in parts if part]
+
     def row(self, end: str) -> str:
         """Parse everything up to the closing symbol."""
         parts = []
         while self.at < len(self.tokens) and self.tokens[self.at][1] != end:
             parts.append(self.scripted())
-        if end:
-            self.expect(end)
+        self.expect(end)
         return "".join(parts)
 
     def expect(self, sign: str) -> None:
         if self.at >= len(self.tokens) or self.tokens[self.at][1] != sign:
-            raise InputError(f"the formula {self.text!r} has no {sign!r} where one is needed", "close every brace")
+            raise InputError(f"the formula {self.text!r} has no {sign!r} where one is needed", "close every bracket")
         self.at += 1
 
     def group(self) -> str:
@@ -59,6 +74,7 @@ class _Reader:
 
     def scripted(self) -> str:
         """Parse a symbol with its subscript and superscript."""
+        name = self.tokens[self.at][1]
         base, below, above = self.atom(), "", ""
         while self.at < len(self.tokens) and self.tokens[self.at][1] in "_^":
             lower = self.tokens[self.at][1] == "_"
@@ -68,12 +84,11 @@ class _Reader:
                 below = script
             else:
                 above = "<mo>⊤</mo>" if script == "<mi>T</mi>" else script
-        if below and above:
-            return f"<msubsup>{base}{below}{above}</msubsup>"
+        under, over = ("under", "over") if name in _LIMITS else ("sub", "sup")
         if below or above:
-            tag = "msub" if below else "msup"
-            return f"<{tag}>{base}{below or above}</{tag}>"
-        return base
+            tag = f"m{under if below else ''}{over if above else ''}"
+            base = f"<{tag}>{base}{below}{above}</{tag}>"
+        return base + ('<mspace width="0.17em"/>' if name in _FUNCTIONS else "")
 
     def atom(self) -> str:
         if self.at >= len(self.tokens):
@@ -88,6 +103,20 @@ class _Reader:
             return f"<mfrac>{self.group()}{self.group()}</mfrac>"
         if value == "sqrt":
             return f"<msqrt>{self.group()}</msqrt>"
+        if value in _PAIRS:
+            inner = self.row(_PAIRS[value])
+            mo = "<mo>" if "<mfrac>" in inner else '<mo stretchy="false">'
+            return f"<mrow>{mo}{value}</mo>{inner}{mo}{_PAIRS[value]}</mo></mrow>"
+        if value in _WORDS:
+            words = [value]
+            while self.at < len(self.tokens) and self.tokens[self.at][1] in _WORDS:
+                words.append(self.tokens[self.at][1])
+                self.at += 1
+            return f"<mtext>\N{NO-BREAK SPACE}{' '.join(words)}\N{NO-BREAK SPACE}</mtext>"
+        if value == "Σ":
+            return '<mo movablelimits="false">∑</mo>'
+        if kind == "name" and len(value) == 2:  # two indices, as in A_{ij}, or a difference, as ΔA
+            return "<mrow>" + "".join(f"<mi>{each}</mi>" for each in value) + "</mrow>"
         if kind == "name":
             return f"<mi>{escape(value)}</mi>"
         return f"<mo>{escape(value)}</mo>"
