@@ -233,3 +233,14 @@ def test_a_client_that_goes_away_frees_its_work(server: Server) -> None:
         time.sleep(0.3)
         connection.close()
     assert server.ask("POST", "api/paper", {"exercise": FIRST})[0] == 200
+
+
+def test_a_wrong_address_is_a_page_for_a_person_and_json_for_a_program(server: Server) -> None:
+    status, page = server.ask("GET", "nothing", headers={"Accept": "text/html,*/*"})
+    assert status == 404
+    assert "<h1>There is no such page</h1>" in page
+    assert server.ask("GET", "nothing")[1]["fact"] == "there is no such page"
+    assert server.ask("GET", "api/nothing", headers={"Accept": "text/html"})[1]["fact"] == "there is no such page"
+    answer = raw(server, "GET / HTTP/1.1\r\nHost: <b>.example\r\nAccept: text/html\r\nConnection: close\r\n\r\n")
+    assert "&lt;b&gt;.example" in answer
+    assert "<b>" not in answer

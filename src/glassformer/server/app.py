@@ -11,13 +11,14 @@ from typing import Any, TypeVar
 
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
-from fastapi.responses import JSONResponse
+from fastapi.responses import JSONResponse, Response
 from pydantic import BaseModel
 from starlette.exceptions import HTTPException
 from starlette.middleware.gzip import GZipMiddleware
 
 from glassformer import __version__
 from glassformer.errors import GlassError
+from glassformer.server.refusal import refusal
 from glassformer.server.safety import Safety
 from glassformer.server.settings import Settings
 from glassformer.server.static_files import StaticFiles
@@ -155,11 +156,11 @@ def _errors(app: FastAPI) -> None:
         return problem(400 if first["type"] == "json_invalid" else 422, *_plainly(first))
 
     @app.exception_handler(HTTPException)
-    async def _http(request: Request, error: HTTPException) -> JSONResponse:
+    async def _http(request: Request, error: HTTPException) -> Response:
         remedies = {400: "send JSON", 404: "see /api.html for the available routes", 405: "use another method"}
-        made = problem(error.status_code, str(error.detail), remedies.get(error.status_code, "try again"))
-        made.headers.update(error.headers or {})
-        return made
+        path, accept = request.url.path, request.headers.get("accept", "")
+        kind, body = refusal(path, accept, str(error.detail), remedies.get(error.status_code, "try again"))
+        return Response(body, error.status_code, error.headers, kind)
 
     @app.exception_handler(Exception)
     async def _bug(request: Request, error: Exception) -> JSONResponse:

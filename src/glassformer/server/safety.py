@@ -5,12 +5,12 @@ from __future__ import annotations
 import asyncio
 import hmac
 import ipaddress
-import json
 from collections.abc import Awaitable, Callable, MutableMapping
 from http.cookies import CookieError, SimpleCookie
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
+from glassformer.server.refusal import refusal
 from glassformer.server.settings import Settings, is_loopback
 
 Message = MutableMapping[str, Any]
@@ -43,9 +43,9 @@ class Safety:
             await self.app(scope, receive, send)
             return
         headers = {key.decode("latin-1"): value.decode("latin-1") for key, value in scope["headers"]}
-        refusal = self._refusal(scope, headers)
-        if refusal is not None:
-            await _refuse(scope, receive, send, *refusal)
+        reason = self._refusal(scope, headers)
+        if reason is not None:
+            await _refuse(scope, receive, send, *reason)
             return
         if scope["type"] == "websocket":
             await self.app(scope, receive, send)
@@ -160,8 +160,9 @@ async def _refuse(scope: Message, receive: Receive, send: Send, status: int, fac
         await receive()
         await send({"type": "websocket.close", "code": 1008, "reason": f"{fact}: {remedy}"[:120]})
         return
-    body = json.dumps({"fact": fact, "remedy": remedy}).encode()
-    headers = {"content-type": "application/json", "content-length": str(len(body)), "connection": "close", **HEADERS}
+    accept = b",".join(value for key, value in scope["headers"] if key == b"accept").decode("latin-1")
+    kind, body = refusal(scope["path"], accept, fact, remedy)
+    headers = {"content-type": kind, "content-length": str(len(body)), "connection": "close", **HEADERS}
     own = [(key.encode(), value.encode()) for key, value in headers.items()]
     await send({"type": "http.response.start", "status": status, "headers": own})
     await send({"type": "http.response.body", "body": body})

@@ -55,7 +55,7 @@ class StaticFiles:
             raise HTTPException(405, f"{method} is not allowed here", {"allow": "GET, HEAD"})
         file = self.files.get("/index.html" if path == "/" else path)
         if file is None:
-            raise HTTPException(404, "there is no such file")
+            raise HTTPException(404, "there is no such page")
         cache = "max-age=3600" if path.endswith(".svg") else "no-cache"
         own = {"cache-control": cache, "etag": file.tag, "vary": "accept-encoding"}
         if headers.get("if-none-match") == file.tag:
