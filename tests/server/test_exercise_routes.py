@@ -178,3 +178,18 @@ def test_practice_sheets_come_from_a_seed(server: Server) -> None:
     one, other = (server.post("api/practice", topic="mask", seed=seed) for seed in (1, 2))
     assert one != other
     assert one == server.post("api/practice", topic="mask", seed=1)
+
+
+@pytest.mark.parametrize(
+    "name", ["layernorm", *(pytest.param(name, marks=pytest.mark.slow) for name in ("two-heads", "block"))]
+)
+def test_one_cell_of_any_step_is_graded_alone(name: str) -> None:
+    from glassformer.report.paper import embedded, grade, sheet
+
+    data = embedded(name)
+    steps = sheet(data)["steps"]
+    for step in steps:
+        answers = {each["symbol"]: [[""] * each["columns"] for _ in range(each["rows"])] for each in steps}
+        answers[step["symbol"]][-1][-1] = "3"
+        found = [cell["address"] for cell in grade(data, answers=answers)["cells"] if cell["given"] is not None]
+        assert found == [f"{step['symbol']}.{step['rows']}.{step['columns']}"]

@@ -554,7 +554,7 @@ def _text(x: Any) -> str:
 
 def _math(x: Exact | Masked) -> str | None:
     """Return MathML of the exact form, or None if it is too long to read."""
-    return _forms(x).math if isinstance(x, Exact) else f"<math>{_drawn(mathml(x.expression))}</math>"
+    return _forms(x).math if isinstance(x, Exact) else f"<math>{drawn(mathml(x.expression))}</math>"
 
 
 class _Forms:
@@ -595,7 +595,7 @@ class _Forms:
 
     @cached_property
     def math(self) -> str | None:
-        return f"<math>{_drawn(mathml(self.expression))}</math>" if self.size <= READABLE else None
+        return f"<math>{drawn(mathml(self.expression))}</math>" if self.size <= READABLE else None
 
 
 _BY_OBJECT: dict[int, tuple[Exact, _Forms]] = {}
@@ -621,7 +621,7 @@ def _by_value(terms: frozenset[Any]) -> _Forms:
     return _Forms(Exact.of(dict(terms)))
 
 
-def _drawn(markup: str) -> str:
+def drawn(markup: str) -> str:
     """Draw roots with an explicit sign and line, since browsers without a math font omit those of msqrt."""
     markup = markup.replace("<msqrt>", '<mrow><mo stretchy="false">√</mo><mrow class="radicand">')
     return markup.replace("</msqrt>", "</mrow></mrow>")
@@ -632,7 +632,12 @@ def _drawn(markup: str) -> str:
 
 @lru_cache(maxsize=1024)
 def _markup(symbol: str) -> str:
-    return mathml(name(symbol))
+    return _indexed(mathml(name(symbol)))
+
+
+def _indexed(markup: str) -> str:
+    """Set the letter of an index in italics and its number upright, as in W_Q1; browsers set longer names upright."""
+    return re.sub(r"<mi>([A-Z])(\d+)</mi>", r"<mrow><mi>\1</mi><mn>\2</mn></mrow>", markup)
 
 
 def _marked(symbol: str) -> str:
@@ -658,7 +663,7 @@ def _formula(symbol: str, right: Expression | None, operands: tuple[str, ...]) -
     if right is None:
         return ""
     alone = right == name(symbol)  # QKᵀ, the name of a step, says what it is
-    text = _drawn(mathml(right))
+    text = _indexed(drawn(mathml(right)))
     names = sorted(dict.fromkeys(operands), key=lambda each: -len(_markup(each)))
     for at, each in enumerate(names):
         text = text.replace(_markup(each), f"\0{at}\0")
@@ -751,7 +756,7 @@ def grade(
         reading = read(_decoded(file), name)
     else:
         if text is None:
-            text, unread = _written(answers or {})
+            text, unread = _written(answers or {}, evaluate(plan(from_data(data)), FLOATS))
         if not text.strip() and not unread:
             raise InputError("there are no answers", "fill in a number, or paste your working")
         if not text.strip():
@@ -788,10 +793,8 @@ def _decoded(file: str) -> bytes:
         raise InputError("the file is not in base64", "send its bytes in base64") from None
 
 
-def _written(answers: Mapping[str, Sequence[Sequence[str]]]) -> tuple[str, list[dict[str, Any]]]:
-    """Convert grids to a document, and list the cells that are not numbers, which it leaves out.
-
-    If some cells of a grid are empty or left out, the others are written with their index."""
+def _written(answers: Mapping[str, Sequence[Sequence[str]]], values: Values) -> tuple[str, list[dict[str, Any]]]:
+    """Convert grids to a document with ? in empty cells, and list the cells that are not numbers and left out."""
     lines = []
     unread = []
     for symbol, rows in answers.items():
@@ -803,16 +806,12 @@ def _written(answers: Mapping[str, Sequence[Sequence[str]]]) -> tuple[str, list[
                 if cell and not _is_number(cell):
                     unread.append({"address": _address((symbol, i, j)), "given": cell, "verdict": "unread"})
                     row[j] = ""
-        if rows and all(cell for row in filled for cell in row):
-            body = ", ".join("[" + ", ".join(row) + "]" for row in filled)
-            lines.append(f"{symbol} = [{body}]")
-        else:
-            lines += [
-                f"{symbol}[{i},{j}] = {cell}"
-                for i, row in enumerate(filled, 1)
-                for j, cell in enumerate(row, 1)
-                if cell
-            ]
+        if any(cell for row in filled for cell in row):
+            height, width = values[symbol].shape if symbol in values else (0, 0)
+            filled += [[]] * (height - len(filled))
+            filled = [row + [""] * (width - len(row)) for row in filled]
+            body = ", ".join("[" + ", ".join(cell or "?" for cell in row) + "]" for row in filled)
+            lines.append(f"{_spoken(symbol) if 'Kt' in symbol else symbol} = [{body}]")
     return "\n".join(lines), unread
 
 

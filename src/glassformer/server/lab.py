@@ -35,6 +35,7 @@ def _claims() -> list[dict[str, Any]]:
     with importing:
         from glassformer.lab import claim, numbers
         from glassformer.lab.formula import mathml
+        from glassformer.report.paper import drawn
 
     made = []
     for number in numbers():
@@ -43,7 +44,12 @@ def _claims() -> list[dict[str, Any]]:
             {"name": name, "default": p.default, "meaning": p.meaning, "least": p.least, "most": _most(p.default)}
             for name, p in each.parameters.items()
         ]
-        about = {"number": number, "name": each.name, "statement": each.statement, "formula": mathml(each.formula)}
+        about = {
+            "number": number,
+            "name": each.name,
+            "statement": each.statement,
+            "formula": drawn(mathml(each.formula)),
+        }
         made.append(about | {"falsified_by": each.falsified_by, "parameters": parameters})
     return made
 
