@@ -67,11 +67,17 @@ def spoken(launch: Any, server: Server, tmp_path: Path) -> Any:
 def test_live_hears_the_microphone(spoken: Any, server: Server) -> None:
     spoken.goto(f"{server.address}#/live")
     spoken.get_by_role("button", name="Microphone").click()
+    rows = "document.querySelector('.live-map').width"
+    until(spoken, f"{rows} > 20 && document.querySelector('.transcript .pending')", 60)
+    early = spoken.evaluate(rows)
     until(spoken, HEARD, 60)
+    assert spoken.evaluate(rows) > early
     spoken.get_by_role("button", name="Stop").click()
     spoken.get_by_text(", complete").wait_for()
     spoken.get_by_role("button", name="Stop").wait_for(state="detached")
-    assert spoken.evaluate("document.querySelector('.live-map').width") > 20
+    seconds = spoken.get_by_text("s received").inner_text()
+    spoken.wait_for_timeout(500)
+    assert spoken.get_by_text("s received").inner_text() == seconds
 
 
 @pytest.mark.slow
@@ -85,3 +91,24 @@ def test_model_hears_the_microphone(spoken: Any, server: Server) -> None:
     spoken.get_by_role("button", name="Stop").click()
     until(spoken, f"document.querySelectorAll('.map .token').length !== {rows}", 60)
     assert "volume" in spoken.locator(".said-text").inner_text()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("flags", "fact"), [
+    ([], "no microphone was found: connect one, or"),
+    (["--use-fake-device-for-media-stream", "--deny-permission-prompts"],
+     "this page may not use the microphone: allow it in the browser, or"),
+])  # fmt: skip
+def test_a_microphone_that_cannot_be_used_is_explained(
+    launch: Any, server: Server, flags: list[str], fact: str
+) -> None:
+    page = launch(*flags).new_page()
+    for room, ready, instead in (
+        ("live", "option", "play a recording"),
+        ("model/listener", ".said-text", "choose a file"),
+    ):
+        page.goto(f"{server.address}#/{room}")
+        page.locator(ready).first.wait_for(state="attached", timeout=90_000)
+        page.get_by_role("button", name="Microphone").click()
+        page.get_by_role("alert").wait_for()
+        assert page.get_by_role("alert").inner_text() == f"{fact} {instead}"

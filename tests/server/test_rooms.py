@@ -99,36 +99,66 @@ def test_a_practice_sheet_is_made_and_worked(opened: Any, screen: Any) -> None:
     page.locator(".verdict .score").wait_for()
 
 
+UNCOVERED = """(selectors) => selectors.every((selector) => {
+  const [a, b] = [selector, "#tour-card"].map((each) => document.querySelector(each)?.getBoundingClientRect());
+  const apart = a && (a.bottom <= b.top || a.top >= b.bottom || a.right <= b.left || a.left >= b.right);
+  return apart && a.width && a.top >= 0 && a.bottom <= innerHeight && a.left >= 0 && a.right <= innerWidth; })"""
+
+
 @pytest.mark.slow
+@pytest.mark.parametrize("screen", [{"height": 650}, {"height": 800, "dark": True}, {"width": 360, "height": 740}])
 def test_the_tour_is_finished_by_doing_it(opened: Any, screen: Any) -> None:
+    """Its card never covers what an action needs, and nothing has to be scrolled before Model."""
     page = opened(**screen)
     page.get_by_role("heading", name="What does “it” look at?").wait_for()
     page.get_by_role("button", name="Tour").click()
     card = page.locator(".tour")
-    following = card.get_by_role("button", name="Next ▸")
+
+    def needs(*selectors: str) -> None:
+        until(page, f"({UNCOVERED})({list(selectors)})", 5)
+
+    def go_on() -> None:
+        card.get_by_role("button", name="Next ▸").click()
+        page.mouse.move(0, 0)
+
+    needs(".who")
     card.get_by_role("button", name="cat", exact=True).click()
-    following.click()
+    go_on()
+    needs(".attend")
     page.locator(".attend [data-at='A.4.2']").focus()
-    following.click()
+    needs(".attend", ".said")
+    go_on()
+    needs(".attend")
     page.get_by_label("k of sat, coordinate 1").fill("3")
-    following.click()
+    go_on()
+    needs(".beta", ".plane")
     page.get_by_role("button", name="β = 0").click()
     until(page, "glassformer.paper.state.view.attention.beta.value === 0")
     page.get_by_role("button", name="β = infinity").click()
-    following.click()
+    go_on()
+    needs(".tools button")
     page.get_by_role("button", name="Hide the future").click()
+    needs(".who")
     page.locator(".who").get_by_role("button", name="cat").click()
-    following.click()
+    needs(".attend")
+    go_on()
     until(page, "!glassformer.paper.state.stale && glassformer.paper.state.view.attention.mask === 'none'")
+    needs(".plane")
     page.locator("g.mark.v").nth(1).focus()
     page.keyboard.press("ArrowRight")
-    following.click()
+    go_on()
+    needs(".tools button + button")
     page.get_by_role("button", name="All rows").click()
-    following.click()
+    needs(".heat")
+    go_on()
+    needs(".tools .stepper")
     page.get_by_role("button", name="One head more").click()
-    following.click()
+    needs(".heads")
+    go_on()
+    needs(".under a")
     page.get_by_role("link", name="This row in a real model ▸").click()
     page.get_by_role("button", name="Switch this head off").click(timeout=60_000)
+    needs(".answers .row button")
     page.get_by_role("button", name="Do one yourself ▸").click(timeout=60_000)
     page.get_by_role("heading", name="One query, two keys").wait_for()
 
@@ -219,6 +249,12 @@ def test_a_translation_opens_on_the_words_it_comes_from(opened: Any) -> None:
     page.get_by_role("heading", name="(cross-attention)").wait_for(timeout=60_000)
     until(page, "document.querySelector('.side .attend tbody th')?.textContent === 'tired'", 60)
     assert page.locator(".thumb").first.get_attribute("aria-pressed") == "true"
+    page.evaluate("location.hash = '#/model/translator?t=The+cat+sat+on+the+chair+because+it+was+tired.&u=Le+chat'")
+    until(page, "document.querySelectorAll('.map .token').length === 3", 60)
+    box = page.locator("attention-map canvas").bounding_box()
+    assert box["height"] < 0.5 * box["width"], "a map of few queries is low"
+    page.mouse.click(box["x"] + 0.6 * box["width"], box["y"] + box["height"] - 5)
+    until(page, "location.hash.endsWith('q=3')")
 
 
 @pytest.mark.slow
@@ -261,6 +297,9 @@ def test_a_claim_is_guessed_and_tried(opened: Any, screen: Any) -> None:
     page.get_by_role("button", name="Run the experiment").click()
     page.locator(".verdict-line").wait_for(timeout=60_000)
     until(page, "document.querySelector('.claim figure img').naturalWidth > 100")
+    page.get_by_text("The experiment agrees").wait_for()
+    page.get_by_label("number of keys").press("ArrowRight")
+    page.get_by_text("Measured before the sliders were moved").wait_for()
 
 
 @pytest.mark.slow
@@ -300,6 +339,13 @@ def test_nothing_scrolls_sideways_at_320_pixels(opened: Any) -> None:
         page.evaluate(f"location.hash = '#/{room}'")
         settle(page, room)
         assert page.evaluate("document.documentElement.scrollWidth") <= 320, room
+    for claim in page.locator(".claims button").all():
+        claim.evaluate("(button) => button.click()")
+        page.wait_for_timeout(50)
+        right = (
+            "Math.max(...[...document.querySelectorAll('.formula math')].map((m) => m.getBoundingClientRect().right))"
+        )
+        assert page.evaluate(f"{right} <= document.querySelector('.formula').getBoundingClientRect().right"), claim
 
 
 @pytest.mark.slow
@@ -332,6 +378,9 @@ def test_the_page_stays_readable_without_its_server(browser: Any) -> None:
     assert page.locator(".attend tbody tr").count() == 4
     again = start("--port", running.address.rstrip("/").rsplit(":", 1)[1])
     page.locator(".banner").wait_for(state="detached", timeout=30_000)
+    until(
+        page, "document.querySelector('.attend tr:nth-child(3) .weight').textContent === '64.4 %'"
+    )  # follows the edit
     page.close()
     stop(again)
 

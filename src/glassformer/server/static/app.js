@@ -57,7 +57,7 @@ function header() {
     <button @click=${paper.undo} ?disabled=${!paper.state.past.length || current !== "paper"} title="Undo (Ctrl+Z)">Undo</button>
     <button @click=${paper.share} title="Copy an address that opens what you see now">Share</button>
     <button class="icon" @click=${theme} aria-label=${`Colours: ${stored("theme") ?? "auto"}. Change`} title=${`Colours: ${stored("theme") ?? "auto"}`}>◐</button></div>
-    ${gone ? html`<p class="problem banner" role="alert">The server is not responding. The page stays readable and will try again automatically.</p>` : nothing}
+    ${gone ? html`<p class="problem banner" role="alert">The server is not responding: start glassformer serve again. The page stays readable and tries again by itself.</p>` : nothing}
     ${noteOf(current) ? html`<p class="quiet banner">${noteOf(current)}</p>` : nothing}`;
 }
 const footer = () => (docsOf() ? html`<p class="quiet">Everything here runs on your machine. <a href=${docsOf()}>The same as an API</a></p>` : nothing);

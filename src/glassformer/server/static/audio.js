@@ -1,5 +1,5 @@
 // The microphone as a WAV file, or as pieces of samples.
-import { asset } from "./lib.js";
+import { asset, Problem } from "./lib.js";
 
 /** Samples of the microphone, piece by piece. @param {(piece: Float32Array, rate: number) => void} receive */
 export async function microphone(receive) {
@@ -11,6 +11,10 @@ export async function microphone(receive) {
   source.connect(node);
   return { stop() { stream.getTracks().forEach((track) => track.stop()); context.close(); } };
 }
+
+/** Why the microphone cannot be heard. @param {any} error @param {string} instead what to do without it */
+export const unheard = (error, instead) => error?.name === "NotFoundError" ? new Problem("no microphone was found", `connect one, or ${instead}`, 0)
+  : new Problem("this page may not use the microphone", `allow it in the browser, or ${instead}`, 0);
 
 /** @param {number} seconds @param {(wav: Blob) => void} done */
 export async function recordWav(seconds, done) {

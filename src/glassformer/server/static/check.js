@@ -1,5 +1,5 @@
 // Check: a learner's own working, graded as it is typed; hints in three steps; practice sheets.
-import { base64, copy, get, go, html, isAbort, nothing, pack, post, Problem, replaceHash, unpack } from "./lib.js";
+import { base64, copy, get, go, html, indexed, isAbort, nothing, pack, post, Problem, replaceHash, unpack } from "./lib.js";
 import { formula } from "./matrix.js";
 import * as paper from "./paper.js";
 
@@ -169,7 +169,7 @@ function verdicts() {
     ${state.problem ? html`<p class="problem" role="alert">${state.problem.message}</p>` : nothing}
     ${grade ? html`${graded ? html`<p class="score"><b>${Math.round(100 * grade.score)} %</b> of the whole exercise</p>` : nothing}
       ${first ? html`<p>${first}</p>` : nothing}
-      ${grade.mistakes.length ? html`<h2>What went wrong</h2><ul class="mistakes">${grade.mistakes.map((mistake) => html`<li>${mistake.text} ${mistake.cells.length && state.mode === "grids" ? html`<button @click=${() => show(mistake)}>Show me</button>` : nothing}</li>`)}</ul>` : nothing}
+      ${grade.mistakes.length ? html`<h2>What went wrong</h2><ul class="mistakes">${grade.mistakes.map((mistake) => html`<li>${indexed(mistake.text)} ${mistake.cells.length && state.mode === "grids" ? html`<button @click=${() => show(mistake)}>Show me</button>` : nothing}</li>`)}</ul>` : nothing}
       ${rest.map((text) => html`<p class="quiet">${text}</p>`)}
       ${Object.entries(grade.details).map(([title, items]) => html`<details><summary>${title}</summary><ul>${items.map((item) => html`<li>${item}</li>`)}</ul></details>`)}` : nothing}
     <p class="quiet key"><span class="right">✓ right</span> <span class="follows">→ follows from your earlier numbers</span> <span class="wrong">~ last digit</span> <span class="wrong">✗ wrong</span> <span class="wrong">? cannot be read</span></p>
@@ -229,7 +229,7 @@ export function template() {
   return html`<div class="room check">${toolbar()}${sheet ? worksheet(sheet) : html`<h1>Check</h1>${state.problem ? html`<p class="problem" role="alert">${state.problem.message}</p>` : html`<p class="quiet">Loading the exercise …</p>`}`}</div>`;
 }
 function worksheet(sheet) {
-  return html`<h1>${sheet.title}</h1>${sheet.text ? html`<p class="text quiet">${sheet.text}</p>` : nothing}
+  return html`<h1>${sheet.title}</h1>${sheet.text ? html`<p class="text quiet">${indexed(sheet.text)}</p>` : nothing}
     <section aria-label="Given"><h2>Given</h2><div class="given">${sheet.given.map((matrix) => html`<div class="step"><span class="name" .innerHTML=${matrix.name}></span><span class="eq">=</span>
       <div class="matrix" .style=${`--n: ${matrix.columns}`} role="img" aria-label=${`${matrix.spoken}: ${matrix.text.map((row) => row.join(" ")).join("; ")}`}>${matrix.text.map((row) => html`<div class="row">${row.map((cell) => html`<span class="num">${cell.replace("-", "−")}</span>`)}</div>`)}</div></div>`)}</div></section>
     <div class="work"><section aria-label="Your working">${state.mode === "grids" ? html`<h2>Find</h2><p class="quiet">Fill in any cell: it is graded as you type. Write decimals, fractions, roots or powers of e, such as 0.61, 1/2, sqrt(3) or e^2, and -inf for −∞.</p><ol class="plain">${sheet.steps.map(stepGrid)}</ol>` : pasted()}</section>${verdicts()}</div>

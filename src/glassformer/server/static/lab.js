@@ -33,22 +33,26 @@ async function run() {
   state.busy = true; state.problem = null; refresh();
   running = new AbortController();
   const parameters = Object.fromEntries(claim.parameters.filter((p) => state.values[p.name] !== p.default).map((p) => [p.name, state.values[p.name]]));
-  try { state.outcome = await post(`api/lab/${state.number}`, { parameters }, running.signal); } catch (error) { if (!isAbort(error)) state.problem = /** @type {Problem} */ (error); }
+  const values = { ...state.values };
+  try { state.outcome = { ...await post(`api/lab/${state.number}`, { parameters }, running.signal), values }; } catch (error) { if (!isAbort(error)) state.problem = /** @type {Problem} */ (error); }
   state.busy = false; refresh();
 }
 async function toPaper(exercise) { await paper.start("", exercise, structuredClone(exercise)); go(await paper.hash()); }
 
 const slider = (p) => html`<label class="slider"><span>${p.meaning} <b>${state.values[p.name]}</b></span><input type="range" aria-label=${p.meaning} min=${p.least} max=${p.most} step=${Number.isInteger(p.default) ? 1 : "any"} .value=${String(state.values[p.name])} @input=${(event) => { state.values[p.name] = Number.isInteger(p.default) ? Number(event.target.value) : Math.round(Number(event.target.value) * 1000) / 1000; refresh(); }}></label>`;
 
+/** The reader's choices, by the verdict that they predict. */
+const CHOICES = { holds: "It holds", "holds when": "Only under a condition", fails: "It fails" };
+
 function card(claim) {
   const guess = state.guesses[claim.number], outcome = state.outcome?.number === claim.number ? state.outcome : null;
-  const choices = ["It holds", "Only under a condition", "It fails"];
-  return html`<article class="claim"><p class="quiet">Claim ${claim.number}</p><h2>${claim.statement}</h2><p class="formula" tabindex="0" role="group" aria-label="Formula" .innerHTML=${claim.formula}></p>
-    <p>What do you think?</p><p class="row">${choices.map((text) => html`<button aria-pressed=${guess === text} @click=${() => { state.guesses[claim.number] = text; refresh(); }}>${text}</button>`)}</p>
+  const earlier = outcome && JSON.stringify(outcome.values) !== JSON.stringify(state.values);
+  return html`<article class="claim"><p class="quiet">Claim ${claim.number}</p><h2>${claim.statement}</h2><p class="formula" .innerHTML=${claim.formula}></p>
+    <p>What do you think?</p><p class="row">${Object.values(CHOICES).map((text) => html`<button aria-pressed=${guess === text} @click=${() => { state.guesses[claim.number] = text; refresh(); }}>${text}</button>`)}</p>
     ${guess ? html`${claim.parameters.length ? html`<div class="sliders">${claim.parameters.map(slider)}</div>` : nothing}
       <p class="row"><button class="primary" ?disabled=${state.busy} @click=${run}>${state.busy ? "Measuring …" : outcome ? "Measure again" : "Run the experiment"}</button>${state.busy ? html`<button @click=${() => running?.abort()}>Cancel</button>` : nothing}</p>` : html`<p class="quiet">Guess first: the experiment runs afterwards.</p>`}
     ${state.problem ? html`<p class="problem" role="alert">${state.problem.message}</p>` : nothing}
-    ${outcome ? html`<section aria-label="Verdict" aria-live="polite"><p class="verdict-line"><b>${outcome.verdict}</b></p><p>You thought: ${guess}.</p>
+    ${outcome ? html`<section aria-label="Verdict" aria-live="polite"><p class="verdict-line"><b>${outcome.verdict}</b></p><p>You thought: “${guess}”. ${CHOICES[outcome.kind] === guess ? html`<span class="right">✓ The experiment agrees.</span>` : `The experiment says: “${CHOICES[outcome.kind]}”.`}${earlier ? html` <span class="quiet">Measured before the sliders were moved.</span>` : nothing}</p>
       <figure tabindex="0"><img alt=${`Figure of claim ${claim.number}: ${outcome.measured}`} src=${`data:image/svg+xml;charset=utf-8,${encodeURIComponent(outcome.figure)}`}></figure>
       <p class="quiet">Measured: ${outcome.measured} Rule: ${outcome.rule} ${outcome.circumstances}</p>
       ${outcome.counterexample ? html`<p><button @click=${() => toPaper(outcome.counterexample)}>Open the counterexample on Paper ▸</button></p>` : nothing}

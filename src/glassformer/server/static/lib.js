@@ -1,5 +1,6 @@
 // Small things every room uses: requests, the state of the address, numbers, sharing.
 import { Gone, http } from "./transport.js";
+import { html } from "./vendor/lit-html.js";
 export { html, noChange, nothing, render, svg } from "./vendor/lit-html.js";
 export { Gone };
 
@@ -158,6 +159,8 @@ export const readable = (label) => (label ?? "").replaceAll("\n", "↵").trim() 
 
 /** A token in a sentence: its label, or its number where it has none. @param {string} label */
 export const word = (label) => (/^\d+$/.test(label) ? `token ${label}` : label);
+/** A sentence with its W_O and W1 as W and an index. @param {string} text */
+export const indexed = (text) => text.replace(/\b([WbQKVAHX])(\d)\b/g, "$1_$2").split(/(?<=\b[A-Za-z])_(\w+)/).map((part, n) => (n % 2 ? html`<sub>${part}</sub>` : part));
 /** A number as an index: k₁. @param {string} label */
 export const index = (label) => label.replace(/\d/g, (digit) => "₀₁₂₃₄₅₆₇₈₉"[Number(digit)]);
 

@@ -1,6 +1,6 @@
 // Live: recognition while audio plays; the spectrogram and the map of one layer grow as the audio comes in.
 import { bytes as bytesAt, connect as connectTo, get, html, isAbort, layerName, nothing, Problem } from "./lib.js";
-import { microphone } from "./audio.js";
+import { microphone, unheard } from "./audio.js";
 import { colours } from "./npy.js";
 
 export const state = {
@@ -98,7 +98,7 @@ async function listen() {
       if (!joined) { joined = connect(rate); session = { socket: joined.socket, stop() { mic.stop(); joined.socket.close(); } }; refresh(); }
       if (joined.socket.readyState === 1) { for (const each of early.splice(0)) joined.socket.send(each); joined.socket.send(piece); } else early.push(piece);
     });
-  } catch { state.problem = new Problem("the microphone cannot be used", "allow it for this page, or play a recording", 0); }
+  } catch (error) { state.problem = unheard(error, "play a recording"); }
   refresh();
 }
 /** The words so far become final. */

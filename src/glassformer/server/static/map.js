@@ -15,6 +15,7 @@ export class MapElement extends HTMLElement {
     /** @type {any} */ this.layer = null;
     this.query = 0; this.key = -1; this.queued = false;
     this.view = { x: 0, y: 0, span: 1 };
+    this.ratio = 1; // of height to width
     /** @type {HTMLCanvasElement | null} */ this.image = null;
     /** @type {{image: HTMLCanvasElement, top: number, left: number, height: number, width: number} | null} */ this.sharp = null;
     /** @type {AbortController | null} */ this.request = null;
@@ -42,6 +43,9 @@ export class MapElement extends HTMLElement {
     if (fresh) {  // at once, for this request may be aborted by the next
       this.view = { x: 0, y: 0, span: Math.max(layer.queries, layer.keys) };
       this.image = this.sharp = null;
+      const edge = this.margin / this.side;
+      this.ratio = Math.max(0.3, Math.min(1, edge + (1 - edge) * layer.queries / layer.keys)); // of fewer queries than keys
+      this.style.aspectRatio = `1 / ${this.ratio}`;
     }
     this.regionOf = (top, left, height, width) => `${base}/region.npy?${where}&top=${top}&left=${left}&height=${height}&width=${width}`;
     this.request?.abort();
@@ -60,6 +64,8 @@ export class MapElement extends HTMLElement {
   get side() { return this.canvas.clientWidth || 400; }
   /** Room for the tokens at the left and at the top, once they can be read. In CSS pixels. */
   get margin() { return this.layer && this.view.span <= LABELLED ? Math.round(Math.min(64, this.side * 0.15)) : 0; }
+  /** How many rows are visible. */
+  get rows() { const edge = this.margin / this.side; return this.view.span * (this.ratio - edge) / (1 - edge); }
   /** Draws in the next frame, however often it is asked to. */
   later() {
     if (this.queued) return;
@@ -68,18 +74,18 @@ export class MapElement extends HTMLElement {
   }
   draw() {
     if (!this.image || !this.layer || !this.isConnected) return;
-    const ratio = devicePixelRatio || 1, side = this.side, size = Math.round(side * ratio), margin = this.margin * ratio;
-    if (this.canvas.width !== size) { this.canvas.width = size; this.canvas.height = size; }
+    const ratio = devicePixelRatio || 1, side = this.side, size = Math.round(side * ratio), height = Math.round(size * this.ratio), margin = this.margin * ratio;
+    if (this.canvas.width !== size || this.canvas.height !== height) { this.canvas.width = size; this.canvas.height = height; }
     const c = /** @type {CanvasRenderingContext2D} */ (this.canvas.getContext("2d"));
     const { x, y, span } = this.view, { queries, keys } = this.layer, scale = (size - margin) / span;
     const style = getComputedStyle(this), colour = (name) => style.getPropertyValue(name);
     c.setTransform(1, 0, 0, 1, 0, 0);
     c.imageSmoothingEnabled = false;
     c.fillStyle = colour("--sunken");
-    c.fillRect(0, 0, size, size);
+    c.fillRect(0, 0, size, height);
     c.save();
     c.translate(margin, margin);
-    c.beginPath(); c.rect(0, 0, size - margin, size - margin); c.clip();
+    c.beginPath(); c.rect(0, 0, size - margin, height - margin); c.clip();
     const block = (count) => Math.ceil(count / SIDE); // rows or columns of the map in one of the overview
     c.drawImage(this.image, -x * scale, -y * scale, this.image.width * block(keys) * scale, this.image.height * block(queries) * scale);
     if (this.sharp) c.drawImage(this.sharp.image, (this.sharp.left - x) * scale, (this.sharp.top - y) * scale, this.sharp.width * scale, this.sharp.height * scale);
@@ -134,20 +140,20 @@ export class MapElement extends HTMLElement {
       this.draw();
     }, 80);
   }
-  /** Where an event is, as a share of the visible part. */
+  /** Where an event is, as a share of the visible columns; rows are as high as columns are wide. */
   share(event) {
-    const box = this.canvas.getBoundingClientRect(), margin = this.margin, width = box.width - margin, height = box.height - margin;
-    return { fx: (event.clientX - box.left - margin) / width, fy: (event.clientY - box.top - margin) / height };
+    const box = this.canvas.getBoundingClientRect(), margin = this.margin, width = box.width - margin;
+    return { fx: (event.clientX - box.left - margin) / width, fy: (event.clientY - box.top - margin) / width };
   }
   at(event) {
     const { x, y, span } = this.view, { fx, fy } = this.share(event);
     return { key: fx < 0 ? -1 : Math.floor(x + fx * span), query: fy < 0 ? -1 : Math.floor(y + fy * span) };
   }
   clamp() {
-    const most = Math.max(this.layer.queries, this.layer.keys), v = this.view;
-    v.span = Math.min(most, Math.max(4, v.span));
-    v.x = Math.max(0, Math.min(most - v.span, v.x));
-    v.y = Math.max(0, Math.min(most - v.span, v.y));
+    const { queries, keys } = this.layer, v = this.view;
+    v.span = Math.min(Math.max(queries, keys), Math.max(4, v.span));
+    v.x = Math.max(0, Math.min(keys - v.span, v.x));
+    v.y = Math.max(0, Math.min(queries - this.rows, v.y));
   }
   wheel(event) {
     if (!this.layer) return;
@@ -200,7 +206,7 @@ export class MapElement extends HTMLElement {
     event.preventDefault();
     const query = Math.max(0, Math.min(this.layer.queries - 1, this.query + by));
     if (query < this.view.y) this.view.y = query;
-    if (query > this.view.y + this.view.span - 1) this.view.y = query - this.view.span + 1;
+    if (query > this.view.y + this.rows - 1) this.view.y = query - this.rows + 1;
     this.pick({ query, key: -1 });
   }
 }

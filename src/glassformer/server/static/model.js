@@ -214,10 +214,10 @@ async function drawExample() {
 const mic = { recorder: /** @type {any} */ (null) };
 async function record() {
   if (mic.recorder) { mic.recorder.stop(); return; }
-  const { recordWav } = await import("./audio.js");
+  const { recordWav, unheard } = await import("./audio.js");
   try {
     mic.recorder = await recordWav(30, async (blob) => { mic.recorder = null; await take(blob, "microphone.wav"); });
-  } catch { state.problem = new Problem("the microphone cannot be used", "allow it for this page, or choose a file", 0); }
+  } catch (error) { state.problem = unheard(error, "choose a file"); }
   refresh();
 }
 
@@ -317,7 +317,6 @@ function image(pixels) {
 const fixed = (x) => x.toFixed(2).replace(/^-(0\.00)$/, "$1").replace("-", "−");
 /** @param {number[]} values */
 const vector = (values) => `(${values.map(fixed).join(", ")})`;
-/** @param {number[]} list */
 /** @param {number[]} list */
 const counted = (list) => (list.length > 1 ? `numbers ${list.map((c) => c + 1).join(" and ")} are` : `number ${list[0] + 1} is`);
 function numbers() {

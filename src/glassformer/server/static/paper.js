@@ -1,8 +1,8 @@
 // Paper: one exercise, all of it: the picture and the numbers of one query, then every step in order.
-import { address as page, copy, download, get, go, html, index, isAbort, noChange, nothing, pack, percent, post, Problem, replaceHash, short, toast, toNumber, unpack, word } from "./lib.js";
+import { address as page, copy, download, get, go, Gone, html, index, indexed, isAbort, noChange, nothing, pack, percent, post, Problem, replaceHash, short, toast, toNumber, unpack, word } from "./lib.js";
 import { formula, hue, inputAt, marks, matrixEditor, matrixGrid, numberAt } from "./matrix.js";
 import { plane } from "./plane.js";
-import { cellAt, link, operands, select, selection, sentence, split } from "./select.js";
+import { cellAt, isRounded, link, operands, select, selection, sentence, split } from "./select.js";
 
 export const state = {
   /** @type {any[]} */ library: [],
@@ -51,6 +51,7 @@ export async function enter(where, redraw) {
   }
   const at = where.query.get("at");
   if (where.query.has("h")) state.head = Number(where.query.get("h")) - 1 || 0;
+  if (state.stale) decimals(); // the server is back
   if (at) { chooseRowOf(at); selection.at = at; selection.pinned = true; }
   changed();
 }
@@ -107,9 +108,10 @@ function painted(callback) {
 /** @param {any} error @param {number} mine */
 function failed(error, mine) {
   if (isAbort(error) || mine !== version) return;
-  clearTimeout(staleTimer); staleTimer = 0; state.stale = false;
-  state.problem = error instanceof Problem ? error : new Problem("the server is not responding", "start glassformer serve again", 0);
-  if (state.problem.status === 422) selection.invalid = lastEdit.key;
+  clearTimeout(staleTimer); staleTimer = 0;
+  state.stale = true; // what is shown does not follow from what was typed
+  state.problem = error instanceof Problem ? error : error instanceof Gone ? null : new Problem("the page had an error", "reload it", 0);
+  if (state.problem?.status === 422) selection.invalid = lastEdit.key;
   changed();
 }
 
@@ -439,7 +441,7 @@ function panel(shown) {
           <td>${vector(K, s, `k of ${attention.keys[s]}`, used)}</td>
           <td class="product"><span class="how">${cell?.how ? `${cell.how} = ` : ""}</span>${num(product, s)}</td>
           <td class="narrow-off">${limit ? html`<span class="quiet">${weights[s] > 0 ? "largest" : "–"}</span>` : same ? html`<span class="num${marks(at, used)}" data-at=${at}>${product.decimal[place(t, s)[0]][place(t, s)[1]]}</span>` : num(scaled, s)}</td>
-          <td class="weight"><svg class="bar" viewBox="0 0 100 14" preserveAspectRatio="none" aria-hidden="true"><rect width=${Math.max(0.8, 100 * weights[s])} height="14" rx="1" /></svg><span class="num${marks(weight, used)}" data-at=${weight} tabindex="0" role="button" aria-label=${`weight of ${attention.keys[s]}: ${percent(weights[s])}`}>${percent(weights[s])}</span></td>
+          <td class="weight"><svg class="bar" viewBox="0 0 100 14" preserveAspectRatio="none" aria-hidden="true"><rect width=${weights[s] ? Math.max(0.8, 100 * weights[s]) : 0} height="14" rx="1" /></svg><span class="num${marks(weight, used)}" data-at=${weight} tabindex="0" role="button" aria-label=${`weight of ${attention.keys[s]}: ${percent(weights[s])}`}>${percent(weights[s])}</span></td>
           <td>${vector(V, s, `v of ${attention.keys[s]}`, used)}</td>
         </tr>`; })}</tbody>
     </table></div>
@@ -477,7 +479,7 @@ function equation(shown) {
   const limit = toNumber(attention.beta.value) === Infinity;
   return html`<p class="equation"><span class="a"><i>A</i></span> = softargmax(<i>β q·K</i>ᵀ)${limit ? html` <span class="quiet">for β → ∞</span>` : nothing}:
     <b>${word(attention.keys[s])}</b> ${cell?.math && cell.math.length < 900 && cell.math.split("<mfrac").length < 3 ? html`<span class="math" .innerHTML=${cell.math}></span>` : powers(shown, s)}
-    ${cell && (cell.math === null || !/^<math><mn>/.test(cell.math)) ? html`≈ ${cell.decimal}` : nothing}</p>`;
+    ${cell && (cell.math === null || !/^<math><mn>/.test(cell.math)) ? html`${isRounded(cell) ? "≈" : "="} ${cell.decimal}` : nothing}</p>`;
 }
 
 // -- the rest of the page ----------------------------------------------------------------------------------------------
@@ -558,9 +560,9 @@ export function template() {
   link(view, nameOf, changed, explain);
   const { attention } = view;
   const shown = attention ? look() : null;
-  const said = state.problem?.status === 422 ? "" : sentence(); // what is being typed may not be what was computed
+  const said = state.stale && (state.problem || cellAt(selection.at)?.matrix.path) ? "" : sentence(); // what is being typed may not be what was computed
   return html`<div class="room paper ${state.stale ? "stale" : ""}">
-    <div class="ask"><div><h1>${view.title}</h1>${view.text ? html`<p class="text">${view.text}</p>` : nothing}</div>
+    <div class="ask"><div><h1>${view.title}</h1>${view.text ? html`<p class="text">${indexed(view.text)}</p>` : nothing}</div>
       ${attention ? html`<div class="who" role="group" aria-label="Whose row is shown">${attention.queries.map((label, t) => html`<button class="token" aria-pressed=${t === state.query} @click=${() => { state.query = t; changed(); }} aria-label=${word(label)}>${/^\d+$/.test(label) ? html`<i>q</i>${index(label)}` : label}</button>`)}
         ${attention.heads.length > 1 ? html`<span class="heads" role="group" aria-label="Head">${attention.heads.map((_, h) => html`<button aria-pressed=${h === state.head} @click=${() => { state.head = h; changed(); }}>head ${h + 1}</button>`)}</span>` : nothing}</div>` : nothing}
       ${attention ? betaControl() : nothing}</div>
@@ -570,7 +572,7 @@ export function template() {
       ${state.rows === "all" ? everyRow(shown) : panel(shown)}
       <div class="under">${equation(shown)}<a class="button primary" href=${state.origin || "#/model/writer"}>${state.origin ? "Back to the model ▸" : "This row in a real model ▸"}</a></div>
     </div>` : nothing}
-    <div class="sentence" ?data-empty=${!said}><p class="hint">Point at any number: its operands are outlined and its sum is written out here. Click to select it; use the arrow keys to move, Enter to go to an operand, Backspace to go back.</p>${said ? html`<p class="said">${said}</p>` : nothing}</div>
+    <div class="sentence" ?data-empty=${!said}><p class="hint">Point at a number, or tap it: its operands are outlined and its sum is written out here.<span class="narrow-off"> Click to select it; arrow keys move, Enter goes to an operand, Backspace goes back.</span></p>${said ? html`<p class="said">${said}</p>` : nothing}</div>
     ${toolbar()}
     ${steps()}
     <p class="row"><a class="button" href="#/check" @click=${async (event) => { event.preventDefault(); go(await hash("check")); }}>Work it out yourself ▸</a> <a class="button" href="#/check?new=1">Practise like this ▸</a></p>

@@ -86,7 +86,7 @@ export function plane(data) {
   const taken = [[X(output[0]), Y(output[1]), 12], [X(q[0]), Y(q[1]), 14], ...values.map((p) => [X(p[0]), Y(p[1]), 12]), ...keys.map((p) => [X(p[0]), Y(p[1]), 10])];
   for (let n = 0.15; n < 1; n += 0.1) taken.push([X(q[0] * n), Y(q[1] * n), 5]);
   const place = (p, text, far) => {
-    const w = text.length * 7.2, cx = X(p[0]), cy = Y(p[1]);
+    const w = text.length * 7.8, cx = X(p[0]), cy = Y(p[1]);
     const tries = [[far, 4, "start"], [-far, 4, "end"], [0, -far - 3, "middle"], [0, far + 13, "middle"], [far, -far, "start"], [far, far + 10, "start"], [-far, -far, "end"], [-far, far + 10, "end"]];
     let best = { x: cx, y: cy, anchor: "start", left: cx, right: cx, mid: cy }, cost = Infinity;
     for (const [dx, dy, anchor] of tries) {

@@ -60,7 +60,7 @@ export function symbols() {
 }
 
 /** Whether the decimals of a cell are not all there is. @param {{value: any, decimal: string}} cell */
-const isRounded = ({ value, decimal }) => typeof value === "number" && /\.|·/.test(decimal) && !(Math.abs(value - Number(decimal.replace("−", "-"))) < 1e-9);
+export const isRounded = ({ value, decimal }) => typeof value === "number" && /\.|·/.test(decimal) && !(Math.abs(value - Number(decimal.replace("−", "-"))) < 1e-9);
 
 /** `q·k cat = 1·2 + 0·1 = 2` */
 export function sentence() {

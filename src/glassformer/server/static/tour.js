@@ -1,5 +1,5 @@
 // The tour: nine actions, each completed by doing it.
-import { announce, go, html, nothing, toNumber } from "./lib.js";
+import { announce, get, go, html, nothing, toNumber } from "./lib.js";
 import * as paper from "./paper.js";
 import { selection } from "./select.js";
 
@@ -19,9 +19,10 @@ function row() {
   return { weights: line.map(toNumber), keys: view.attention.keys, query: view.attention.queries[query], values: JSON.stringify(V.value) };
 }
 const top = () => { const r = row(); return r ? r.keys[r.weights.indexOf(Math.max(...r.weights))] : ""; };
+const masked = () => paper.state.view?.attention?.mask === "causal";
 const beta = () => toNumber(paper.state.view?.attention?.beta.value ?? 1);
 
-/** Each step: what to do, when it is done, and what it showed. `at` and `then` are brought into view on narrow screens. */
+/** Each step: what to do, when it is done, and what it showed. `at` and, when it is done, `then` are brought into view. */
 const STEPS = [
   {
     say: "Four words, and “it” asks: who am I about? Which word do you think “it” looks at most? Choose one.",
@@ -53,9 +54,9 @@ const STEPS = [
   },
   {
     say: "A model that writes must not see what comes next. Press “Hide the future”, then choose another word above.",
-    at: ".tools", then: ".screen .numbers",
+    at: () => (masked() ? ".ask" : ".tools"), then: ".screen .numbers",
     start: () => { tour.memory.query = paper.state.query; },
-    done: () => paper.state.view?.attention?.mask === "causal" && paper.state.query !== tour.memory.query,
+    done: () => masked() && paper.state.query !== tour.memory.query,
     after: () => "Words after the chosen one are hidden: their score is −∞ and their weight 0.",
     finish: () => { paper.state.query = 3; paper.change({ mask: "none" }); },
   },
@@ -74,14 +75,13 @@ const STEPS = [
   },
   {
     say: "One map is one way of looking. Add a second head (Heads, +).",
-    at: ".tools",
+    at: ".tools", then: ".ask",
     done: () => heads().length > 1,
     after: () => "Each head has its own queries, keys and values; their outputs are put side by side.",
   },
   {
     say: "Now a real model. Press “This row in a real model”. There, further down under “Predicted next token”, press “Switch this head off” and watch the probabilities.",
     at: ".equation",
-    left: true, // the link is at the right
     done: () => seen.switched,
     after: () => "Same letters, same arithmetic, a trained model. Now do one yourself.",
   },
@@ -94,33 +94,35 @@ export function setup(refresh) {
 }
 export function check() {
   if (!tour.on || tour.done) return;
-  if (STEPS[tour.at].done()) {
-    tour.done = true;
-    document.documentElement.classList.remove("predict");
-    announce(`Done. ${STEPS[tour.at].after()}`);
-    redraw();
-    reveal(STEPS[tour.at].then);
-  }
+  const { done, after, at, then } = STEPS[tour.at];
+  if (!done()) return reveal(typeof at === "function" ? at() : at);
+  tour.done = true;
+  document.documentElement.classList.remove("predict");
+  announce(`Done. ${after()}`);
+  redraw();
+  reveal(then);
 }
-/** @param {string | undefined} selector */
-function reveal(selector) {
-  if (selector && matchMedia("(max-width: 700px)").matches) requestAnimationFrame(() => document.querySelector(selector)?.scrollIntoView());
+let revealed = "";
+/** Brings a part of the page into view, once: to the top where the card lies over the page. @param {string} [selector] */
+function reveal(selector = "") {
+  if (selector === revealed) return;
+  revealed = selector;
+  if (selector) requestAnimationFrame(() => document.querySelector(selector)?.scrollIntoView({ block: matchMedia("(max-width: 1259px)").matches ? "start" : "nearest" }));
 }
 function begin(at) {
   tour.at = at;
   tour.done = false;
+  revealed = "";
   document.documentElement.classList.toggle("predict", !!STEPS[at].guess);
   STEPS[at].start?.();
   announce(`Step ${at + 1} of 9. ${STEPS[at].say}`);
   redraw();
-  reveal(STEPS[at].at);
   requestAnimationFrame(() => { check(); document.getElementById("tour-card")?.focus({ preventScroll: true }); });
 }
 export async function toggle() {
   tour.on = !tour.on;
   if (!tour.on) { document.documentElement.classList.remove("predict"); return redraw(); }
   seen.switched = seen.zoomed = false;
-  const { get } = await import("./lib.js");
   const exercise = await get("api/exercises/first-look");
   await paper.start("first-look", exercise, structuredClone(exercise));
   go("#/paper/first-look");
@@ -137,7 +139,7 @@ export const button = () => html`<button aria-pressed=${tour.on} @click=${toggle
 export function card() {
   if (!tour.on) return nothing;
   const step = STEPS[tour.at];
-  return html`<section class="tour ${step.left ? "left" : ""}" id="tour-card" tabindex="-1" aria-label="Tour">
+  return html`<section class="tour" id="tour-card" tabindex="-1" aria-label="Tour">
     <div class="dots" aria-hidden="true">${STEPS.map((_, i) => html`<span class=${i < tour.at || (i === tour.at && tour.done) ? "full" : i === tour.at ? "now" : ""}></span>`)}</div>
     <p><b>${tour.at + 1}</b> ${step.say}</p>
     ${step.guess ? html`<p class="row">${(row()?.keys ?? []).map((word) => html`<button aria-pressed=${tour.guess === word} ?disabled=${tour.done} @click=${() => { tour.guess = word; check(); }}>${word}</button>`)}</p>` : nothing}
