@@ -358,6 +358,16 @@ def test_with_reduced_motion_nothing_is_animated(opened: Any) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.console_error("status of 4")
+@pytest.mark.parametrize("address", ["paper/nothing", "paper?x=nothing", "check/nothing", "model/nothing", "lab/99"])
+def test_an_address_of_nothing_is_explained(opened: Any, address: str) -> None:
+    page = opened(f"#/{address}")
+    page.get_by_role("alert").wait_for(timeout=90_000)
+    page.wait_for_timeout(700)  # answers that come later leave it there
+    assert page.get_by_role("alert").count() == 1
+
+
+@pytest.mark.slow
 def test_compare_shows_the_shipped_measurements(opened: Any, screen: Any) -> None:
     page = opened("#/compare", **screen)
     page.locator(".measured td button").nth(2).click(timeout=90_000)

@@ -18,7 +18,7 @@ export async function enter(where, redraw) {
   refresh = redraw;
   try { if (!state.claims.length) state.claims = await get("api/lab"); } catch (error) { state.problem = /** @type {Problem} */ (error); }
   const number = Number(where.name) || state.number;
-  if (state.claims.length && !state.claims.some((each) => each.number === number)) { state.problem = new Problem(`there is no claim ${number}`, `choose 1 to ${state.claims.length}`, 404); state.number = 1; choose(1); return refresh(); }
+  if (state.claims.length && !state.claims.some((each) => each.number === number)) { choose(1); state.problem = new Problem(`there is no claim ${number}`, `choose 1 to ${state.claims.length}`, 404); return refresh(); }
   if (number !== state.number || !Object.keys(state.values).length) choose(number);
   refresh();
   requestAnimationFrame(() => { const now = document.querySelector(".claims [aria-current]"), list = now?.closest("ol"); if (list) list.scrollTop = /** @type {HTMLElement} */ (now).offsetTop - list.offsetTop; });

@@ -11,6 +11,7 @@ export const state = {
   /** @type {any} */ exercise: null,
   /** @type {any} */ view: null,
   /** @type {Problem | null} */ problem: null, stale: false,
+  /** Why the address could not be opened. @type {Problem | null} */ lost: null,
   query: 0, head: 0, exact: false, rows: "one",
   /** @type {any[]} */ past: [],
   /** @type {any[]} */ future: [],
@@ -28,6 +29,7 @@ const changed = (now = false) => { refresh(now); watchers.forEach((watch) => wat
 /** @param {{name: string, query: URLSearchParams}} where @param {(now?: boolean) => void} redraw */
 export async function enter(where, redraw) {
   refresh = redraw;
+  state.lost = null;
   const packed = where.query.get("x");
   if (!state.library.length) get("api/exercises").then((list) => { state.library = list; refresh(); }, () => {});
   try {
@@ -46,8 +48,9 @@ export async function enter(where, redraw) {
       if (beta && String(state.exercise.scale) !== beta) change({ scale: beta });
     }
   } catch (error) {
-    state.problem = error instanceof Problem ? error : new Problem("this address does not contain an exercise", "open one from the list", 422);
-    if (!state.exercise) { const exercise = await get("api/exercises/first-look"); const problem = state.problem; await start("first-look", exercise, copy(exercise)); state.problem = problem; }
+    if (error instanceof Gone) throw error;
+    state.lost = error instanceof Problem ? error : new Problem("this address does not contain an exercise", "open one from the list", 422);
+    if (!state.exercise) { const exercise = await get("api/exercises/first-look"); await start("first-look", exercise, copy(exercise)); }
   }
   const at = where.query.get("at");
   if (where.query.has("h")) state.head = Number(where.query.get("h")) - 1 || 0;
@@ -566,6 +569,7 @@ export function template() {
       ${attention ? html`<div class="who" role="group" aria-label="Whose row is shown">${attention.queries.map((label, t) => html`<button class="token" aria-pressed=${t === state.query} @click=${() => { state.query = t; changed(); }} aria-label=${word(label)}>${/^\d+$/.test(label) ? html`<i>q</i>${index(label)}` : label}</button>`)}
         ${attention.heads.length > 1 ? html`<span class="heads" role="group" aria-label="Head">${attention.heads.map((_, h) => html`<button aria-pressed=${h === state.head} @click=${() => { state.head = h; changed(); }}>head ${h + 1}</button>`)}</span>` : nothing}</div>` : nothing}
       ${attention ? betaControl() : nothing}</div>
+    ${state.lost ? html`<p class="problem" role="alert">${state.lost.message}</p>` : nothing}
     ${state.problem ? html`<p class="problem" role="alert">${state.problem.message} <button @click=${undo} ?disabled=${!state.past.length}>Undo</button></p>` : nothing}
     ${shown ? html`<div class="screen">
       <section class="picture" aria-label="Picture">${shown.picture}${canRelease() ? html`<p><button @click=${release}>Unlock q, k and v to drag them</button></p>` : nothing}</section>
