@@ -102,6 +102,20 @@ def test_a_skipped_step_earns_the_share_of_the_next_one() -> None:
     assert by_step(points("steps: {Q: {points: 2, required: true}, S: 4}", S)) == {"Q": 0, "S": 4}
 
 
+def test_a_skipped_step_loses_nothing_by_a_mistake_in_another_step() -> None:
+    scaled = "S: [[0.71, 1.41, 0, 0.71], [1.41, 2.83, 0, 1.41], [0, 0, 0, 0], [0.71, 1.41, 0, 0.71]]"
+    assert by_step(points("steps: {Q: 2, K: 2, S: 16}", scaled)) == {"Q": 2, "K": 2, "S": 7}
+    assert by_step(points("steps: {Q: 2, K: 2, S: 4}", S.replace("[2, 4, 0, 2]", "[-2, 4, 0, 2]"))) == {
+        "Q": 2, "K": 2, "S": 3.75,
+    }  # fmt: skip
+    # K takes part in the scores that follow from a wrong Q, and is right
+    wrong = Q.replace("[1, 2]", "[0, 2]")
+    follows = S.replace("[[1, 2, 0, 1]", "[[0, 0, 0, 0]")
+    assert by_step(points("steps: {Q: 8, K: 8, S: 16}\ncredit: {follows: 0.5}", wrong, follows)) == {
+        "Q": 7, "K": 8, "S": 14.5,
+    }  # fmt: skip
+
+
 def test_a_skipped_number_is_judged_by_its_own_token() -> None:
     found = points("steps: {Q: 4}", "S: [[1, 2, 0, 1], [null, null, null, null], [0, 0, 0, 0], [1, 2, 0, 9]]")
     assert by_step(found) == {"Q": 1 + 0 + 1 + 0.75}

@@ -29,7 +29,8 @@ class Mistake:
     """A named mistake: where it was made, the evidence, and the cells it explains (counted from 0).
 
     `cause` is the evidence without right values, if `why` has any. `values` are the unrounded values that the mistake
-    predicts for these cells; only the search needs them.
+    predicts for these cells; only the search needs them. `steps` are those that were computed wrongly, empty if that is
+    not known.
     """
 
     name: str
@@ -38,6 +39,7 @@ class Mistake:
     cells: frozenset[Place]
     values: Mapping[Place, Any] = field(default_factory=dict, compare=False, repr=False)
     cause: str | None = None
+    steps: frozenset[str] = frozenset()
 
     def to_json(self) -> dict[str, Any]:
         cells = [[symbol, i + 1, j + 1] for symbol, i, j in sorted(self.cells)]
@@ -73,8 +75,11 @@ class Step:
             return False
         return all(agrees(value[at], entry) for at, entry in self.entries.items())
 
-    def explains(self, name: str, where: str, why: str, made: Matrix[Any], cause: str | None = None) -> Mistake:
-        return Mistake(name, where, why, self.places, {(s, i, j): made[i, j] for s, i, j in self.places}, cause)
+    def explains(
+        self, name: str, where: str, why: str, made: Matrix[Any], cause: str | None = None, step: str | None = None
+    ) -> Mistake:
+        values = {(s, i, j): made[i, j] for s, i, j in self.places}
+        return Mistake(name, where, why, self.places, values, cause, frozenset({step or self.symbol}))
 
     # -- rows --------------------------------------------------------------------------------------------------------
 
@@ -129,7 +134,7 @@ class Step:
         if self.agrees(made):
             where = cell_name(name, i, j)
             why = f"{self.symbol} has the values you wrote if {where} is {shown(x)} instead of {shown(-x)}"
-            yield self.explains("a sign dropped", f"{where} in {self.symbol}", why, made)
+            yield self.explains("a sign dropped", f"{where} in {self.symbol}", why, made, step=name)
 
     # -- one cell ----------------------------------------------------------------------------------------------------
 
@@ -144,9 +149,11 @@ class Step:
             place = frozenset({(self.symbol, cell.row, cell.column)})
             if operation.op in ("copy", "concat") and self.copies:
                 why = f"{where} is miscopied: {shown(value, cell.entry)} became {cell.entry.text}"
-                yield Mistake("a number copied wrongly", where, why, place, cause=f"{cell.entry.text} is written")
+                cause = f"{cell.entry.text} is written"
+                yield Mistake("a number copied wrongly", where, why, place, {}, cause, frozenset({self.symbol}))
                 continue
             name, why = self._reason(operation, cell, value)
+            steps = frozenset({self.symbol} if why else ())
             cause = why or f"{cell.entry.text} is written"
             right = shown(value, cell.entry)
             said = f"{where} should be {right}, given your earlier numbers, but {cell.entry.text} is written"
@@ -154,7 +161,7 @@ class Step:
             if value is not MASKED and any(x is not MASKED and value.overlaps(x) for x in used):
                 why = f"you continue with {right}, so this may only be a miscopied digit"
                 cause = "you continue with another number, so this may only be a miscopied digit"
-            yield Mistake(name, where, said + (f": {why}" if why else ""), place, cause=cause)
+            yield Mistake(name, where, said + (f": {why}" if why else ""), place, {}, cause, steps)
 
     def _reason(self, operation: Operation, cell: Compared, value: Any) -> tuple[str, str]:
         """Return the name of a mistake in one cell and what produces the number; without the latter, no cause."""
@@ -293,7 +300,7 @@ class Search:
             else " and ".join(h.kind.name for h in made)
         )
         why = f"{what}{only}. {self.example(symbols[0], found)}"
-        return Mistake(name, where, why, frozenset(found), values, f"{what}{only}")
+        return Mistake(name, where, why, frozenset(found), values, f"{what}{only}", touched)
 
     def example(self, symbol: str, found: dict[Place, Any]) -> str:
         """Return an example: a learner's number with the mistake and without it."""
@@ -430,7 +437,7 @@ class Search:
             if found:
                 more = f"; and {len(said) - 3} more" if len(said) > 3 else ""
                 why = f"The weights of a token sum to 1; {'; '.join(said[:3])}{more}"
-                yield Mistake("weights that do not sum to 1", symbol, why, frozenset(found))
+                yield Mistake("weights that do not sum to 1", symbol, why, frozenset(found), steps=frozenset({symbol}))
 
     def many(self) -> bool:
         """Return whether a step has more wrong cells than separate mistakes would explain."""

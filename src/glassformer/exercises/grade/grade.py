@@ -371,13 +371,13 @@ def _copied(made: Plan, alignment: Alignment, follow: FollowThrough) -> Iterator
         said += f"; and {len(off) - 3} more" if len(off) > 3 else ""
         where = ", ".join(f"{placed.symbol}[{i + 1},{j + 1}]" for (i, j), _ in off[:3])
         why = f"In line {placed.line}, {said}. Everything after it is graded with your numbers"
-        mistake = Mistake("a given number copied wrongly", where, why, frozenset())
+        mistake = Mistake("a given number copied wrongly", where, why, frozenset(), steps=frozenset({placed.symbol}))
         yield Note(placed.line, placed.source, f"copied otherwise: {said}"), mistake
 
 
 def _matters(made: Plan, mistake: Mistake, cells: Sequence[Compared]) -> bool:
     """Return whether the step that uses a miscopied matrix (or, if it is not written, any later step) is not right."""
-    symbol = mistake.where.partition("[")[0]
+    (symbol,) = mistake.steps
     users = {operation.symbol for operation in made.operations if symbol in operation.inputs}
     written = {cell.symbol for cell in cells}
     after = users & written or set(made.after(symbol))

@@ -9,13 +9,14 @@ two names (O = H without W_O) is expected once.
 score = (right + follows + ½ rounded) / expected
 
 With a rubric, score = points / maximum. The points of a step are shared equally by its expected cells; a step that is
-skipped, while the work continues from it, earns the same share of its points as the next step that is written.
+skipped, while the work continues from it, earns the same share of its points as the next step that is written, where a
+mistake that was made in another step costs it nothing.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from pathlib import Path
@@ -305,6 +306,7 @@ class Points:
 
 
 Place = tuple[str, int, int]  # symbol, row and column from 1
+Credited = Callable[[str, "Cell"], float]
 
 
 def award(
@@ -331,7 +333,22 @@ def award(
         return 1.0 if cell.verdict == "right" else float(getattr(rubric.credit, cell.verdict))
 
     earns = {(cell.symbol, cell.row, cell.column): earned(cell) for cell in cells}
-    steps = tuple(_declared(rubric, plan, cells, earns) if rubric.steps else _shared(rubric, earns))
+    made_in: dict[Place, frozenset[str]] = {}
+    for mistake in mistakes:
+        made_in |= {(symbol, i + 1, j + 1): mistake.steps for symbol, i, j in mistake.cells}
+    wrong = {cell.symbol for cell in cells if cell.verdict == "wrong"}.union(*(m.steps for m in mistakes))
+
+    def credited(symbol: str, cell: Cell) -> float:
+        """Return what a number of `symbol` that is not written earns by a cell of a later step."""
+        place = (cell.symbol, cell.row, cell.column)
+        steps = made_in.get(place, frozenset())
+        if place in (overrides or {}):
+            return earns[place]
+        if cell.verdict == "wrong" and steps and symbol not in steps:
+            return rubric.credit.follows if steps & plan.before(symbol) else 1.0
+        return 1.0 if cell.verdict == "follows" and not wrong & plan.before(symbol) else earns[place]
+
+    steps = tuple(_declared(rubric, plan, cells, earns, credited) if rubric.steps else _shared(rubric, earns))
     return Points(rubric.rounded(math.fsum(s.points for s in steps)), rubric.maximum, steps, bool(rubric.steps))
 
 
@@ -346,13 +363,13 @@ def _shared(rubric: Rubric, earns: Mapping[Place, float]) -> Iterator[StepPoints
 
 
 def _declared(
-    rubric: Rubric, plan: Plan, cells: Sequence[Cell], earns: Mapping[Place, float]
+    rubric: Rubric, plan: Plan, cells: Sequence[Cell], earns: Mapping[Place, float], credited: Credited
 ) -> Iterator[StepPoints]:
     shapes = {symbol: matrix.shape for symbol, matrix in evaluate(plan, FLOATS).items()}
     lost = {(cell.symbol, cell.row, cell.column) for cell in cells if cell.verdict == "missing"}
     for key, symbols in rubric.symbols(plan).items():
         places = [(s, i + 1, j + 1) for s in symbols for i in range(shapes[s][0]) for j in range(shapes[s][1])]
-        later = {place: _later(plan, place, earns) for place in places if place not in earns}
+        later = {place: _later(plan, place, cells, credited) for place in places if place not in earns}
         found = math.fsum(earns[place] if place in earns else later[place][1] for place in places)
         maximum = rubric.steps[key].points
         source = next((name for name, _ in later.values() if name), "")
@@ -360,13 +377,16 @@ def _declared(
         yield StepPoints(key, maximum * found / len(places), maximum, source, written)
 
 
-def _later(plan: Plan, place: Place, earns: Mapping[Place, float]) -> tuple[str, float]:
-    """Return the next step that is written for the same token, and the mean share that it earns there."""
+def _later(plan: Plan, place: Place, cells: Sequence[Cell], credited: Credited) -> tuple[str, float]:
+    """Return the next step that is written for the same token, and the mean share that it earns this number."""
     symbol, *at = place
     axis = 0 if plan.axis == "rows" else 1
     for name in (*_same(plan, symbol), *plan.after(symbol)):
-        here = [share for (s, *other), share in earns.items()
-                if s == name and (base(symbol) in BY_KEY or other[axis] == at[axis])]  # fmt: skip
+        here = [
+            credited(symbol, cell)
+            for cell in cells
+            if cell.symbol == name and (base(symbol) in BY_KEY or (cell.row, cell.column)[axis] == at[axis])
+        ]
         if here:
             return name, math.fsum(here) / len(here)
     return "", 0.0
