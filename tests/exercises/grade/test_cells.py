@@ -39,6 +39,29 @@ def link_table(text: str) -> Table:
     return found
 
 
+@pytest.mark.parametrize(
+    ("text", "name"),
+    [
+        ("Q\n1,2\n3,4\n", "a.csv"),
+        ("Q,1,2\nQ,3,4\n", "a.csv"),
+        ("Q,,,K\n1,2,,5\n3,4,,6\n", "a.csv"),
+        ("token,q1,q2\n1,1,2\n2,3,4\n", "a.csv"),
+        ("Q:\n- [1, 2]\n- [3, 4]\n", "a.yaml"),
+    ],
+)
+def test_each_number_has_the_line_of_its_row(text: str, name: str) -> None:
+    found = table(read(text, name).statements[0].terms[-1])
+    assert found is not None
+    lines = text.split("\n")
+    assert [cell.text in lines[cell.line - 1] for _, _, cell in found.cells()] == [True] * 4
+
+
+def test_each_number_of_a_list_of_cells_has_its_own_line() -> None:
+    text = "symbol,row,column,value\nQ,1,1,7\nQ,1,2,8\nT,,,9\n"
+    cells = [cell for statement in read(text, "a.csv").statements for _, _, cell in table(statement.terms[-1]).cells()]
+    assert [(cell.text, cell.line) for cell in cells] == [("7", 2), ("8", 3), ("9", 4)]
+
+
 @given(st.fractions(-100, 100, max_denominator=997), st.integers(1, 8))
 def test_a_correctly_rounded_number_is_right_and_the_next_digit_is_not(value: Fraction, places: int) -> None:
     unit = Fraction(1, 10**places)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import statistics
+from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
@@ -84,6 +85,13 @@ def test_text_and_json() -> None:
     data = json.loads(summary().render("json"))
     assert data["points"]["median"] == 9.75
     assert data["mistakes"][0]["submissions"] == ["ben.md", "dan.md"]
+
+
+def test_mistakes_that_are_equally_frequent_are_all_named() -> None:
+    found = summary()
+    one = tuple(replace(mistake, submissions=("ben.md",)) for mistake in found.mistakes)
+    text = replace(found, mistakes=one).render("text")
+    assert "Most frequent mistakes: one wrong number, a sign dropped (1 submission each)." in text
 
 
 class Text(HTMLParser):

@@ -172,11 +172,21 @@ def table(link: Link) -> Table | None:
     if isinstance(term, Struck) or is_uncomputed(term):
         return None
     if isinstance(term, Array):
-        return _matrix(term, approximate, link.line)
+        found = _matrix(term, approximate, link.line)
+        return found and _located(found, link.lines)
     if isinstance(term, Transpose) and isinstance(term.term, Array):
         found = _matrix(term.term, approximate, link.line)
         return found if found is None or found.flat else found.T
     return _whole(term, approximate, link.line)
+
+
+def _located(table: Table, lines: tuple[tuple[int, ...], ...]) -> Table:
+    """Return the table with each entry on its own line, if there is a line for each."""
+    if [len(row) for row in table.rows] != [len(row) for row in lines]:
+        return table
+    pairs = (zip(*rows, strict=True) for rows in zip(table.rows, lines, strict=True))
+    rows = tuple(tuple(entry and replace(entry, line=line) for entry, line in row) for row in pairs)
+    return replace(table, rows=rows)
 
 
 def is_literal(term: Expression) -> bool:

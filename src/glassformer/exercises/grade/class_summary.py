@@ -190,8 +190,12 @@ def _view(summary: ClassSummary) -> dict[str, Any]:
     if worst is not None:
         sentences.append(f"Most points are lost in {shown_name(worst.step)}: {shown(worst.lost)} on average.")
     if summary.mistakes:
-        first = summary.mistakes[0]
-        sentences.append(f"Most frequent mistake: {first.name} ({_submissions(len(first.submissions))}).")
+        times = len(summary.mistakes[0].submissions)
+        names = [mistake.name for mistake in summary.mistakes if len(mistake.submissions) == times]
+        each = " each" if len(names) > 1 else ""
+        sentences.append(
+            f"Most frequent mistake{'s' if each else ''}: {', '.join(names)} ({_submissions(times)}{each})."
+        )
     most = max((count for _, count in summary.histogram), default=0)
     marked = len(summary.totals) - sum(name in summary.ungraded for name in summary.totals)
     return {

@@ -69,7 +69,8 @@ class Answers:
             return
         if isinstance(term, Array) and term.ragged:
             self.unread.append(Unread(key.line, key.text, "the rows of the matrix differ in length"))
-        self.statements.append(Statement(key.line, key.text, target, (Link(key.line, "=", term),), place="answer"))
+        link = Link(key.line, "=", term, _cell_lines(value) if isinstance(term, Array) and not term.ragged else ())
+        self.statements.append(Statement(key.line, key.text, target, (link,), place="answer"))
 
     def target(self, key: Scalar, head: int | None = None) -> Target | None:
         noun = noun_of(key.text) if len(key.text) > 3 else None
@@ -124,6 +125,13 @@ class Answers:
         if not self.statements and not self.unread:
             raise InputError(f"{name} contains no answers", 'write them by symbol, as {"Q": [[1, 2], [3, 4]]}')
         return Reading(name, kind, tuple(self.statements), tuple(self.unread), tuple(self.notes))
+
+
+def _cell_lines(value: list[Any]) -> tuple[tuple[int, ...], ...]:
+    """Return the line of each cell of a list or a matrix; () if it is nested more deeply."""
+    rows = value if all(isinstance(row, list) for row in value) else [value]
+    scalars = all(isinstance(cell, Scalar) for row in rows for cell in row)
+    return tuple(tuple(cell.line for cell in row) for row in rows) if scalars else ()
 
 
 def answers(text: str, name: str, kind: str) -> Reading:
@@ -238,6 +246,8 @@ _VECTOR_LABEL = re.compile(r"(?:keys?|values?|outputs?)\s+\d{1,3}(?:\s*\([^()]*\
 _TOKEN_NAME = re.compile(r"([^\W\d_]{3,20}(?:[ -][^\W\d_]{1,20}){0,3})( \d{1,3})?")
 _QUANTITY = re.compile(r"heads?|kopf|out|resid|sigma|gamma|alpha|beta|concat|final|norm|matri|layer|ffn", re.I)
 Row = tuple[int, list[str]]
+LocatedTerm = tuple[Expression, int]  # and its line
+Cells = dict[tuple[int, int], LocatedTerm]  # by row and column
 
 
 def csv_answers(text: str, name: str) -> Reading:
@@ -272,7 +282,7 @@ def _delimiter(text: str) -> str:
 
 def _table(found: Answers, head: list[str | None], rows: list[Row]) -> None:
     """Read one cell per line. A symbol without row and column is a single number."""
-    cells: dict[str, dict[tuple[int, int], Expression]] = {}
+    cells: dict[str, Cells] = {}
     lines: dict[str, int] = {}
     for line, row in rows:
         given = {key: cell for key, cell in zip(head, row, strict=False) if key is not None}
@@ -287,7 +297,7 @@ def _table(found: Answers, head: list[str | None], rows: list[Row]) -> None:
         if place in cells.setdefault(symbol, {}):
             found.unread.append(Unread(line, ",".join(row), "this cell was given before"))
         elif not isinstance(term, Blank):
-            cells[symbol][place] = term
+            cells[symbol][place] = (term, line)
     for symbol, given_cells in cells.items():
         _matrix(found, Scalar(symbol, lines[symbol]), given_cells)
 
@@ -300,7 +310,7 @@ def _pairs(found: Answers, rows: list[Row]) -> list[Row]:
     rest: list[Row] = []
     head: list[str] = []
     start = count = 0
-    matrices: dict[str, dict[tuple[int, int], Expression]] = {}
+    matrices: dict[str, Cells] = {}
     for line, row in [*rows, (0, [])]:
         if head and len(row) >= len(head) and any(row):
             count += 1
@@ -310,7 +320,8 @@ def _pairs(found: Answers, rows: list[Row]) -> list[Row]:
                 if row[k] and place is not None:
                     name, number = _numbered(head[k])
                     at = place if paired else (count, number)
-                    matrices.setdefault(head[k] if paired else name, {})[at] = found.scalar(Scalar(row[k], line))
+                    term = found.scalar(Scalar(row[k], line))
+                    matrices.setdefault(head[k] if paired else name, {})[at] = (term, line)
             continue
         for name, cells in matrices.items():
             raw = name in ("score", "scores", "raw score") and any("scaled" in other for other in matrices)
@@ -339,12 +350,13 @@ def _place(row: str, column: str) -> tuple[int, int] | None:
     return (numbers[0], numbers[1]) if all(1 <= n <= LARGEST for n in numbers) else None
 
 
-def _matrix(found: Answers, symbol: Scalar, cells: dict[tuple[int, int], Expression]) -> None:
+def _matrix(found: Answers, symbol: Scalar, cells: Cells) -> None:
     target = found.target(symbol)
     if target is None or not cells:
         return
     if (0, 0) in cells:
-        term: Expression = cells.pop((0, 0))
+        term, line = cells.pop((0, 0))
+        link = Link(line, "=", term)
         if cells:
             found.unread.append(Unread(symbol.line, symbol.text, "given both with and without row and column"))
     else:
@@ -352,10 +364,16 @@ def _matrix(found: Answers, symbol: Scalar, cells: dict[tuple[int, int], Express
         if height * width > 100 * len(cells) + 10_000:
             found.unread.append(Unread(symbol.line, symbol.text, f"{len(cells)} cells of a {height}×{width} matrix"))
             return
-        rows = (tuple(cells.get((i, j), Blank()) for j in range(1, width + 1)) for i in range(1, height + 1))
-        term = Array(tuple(rows))
-    link = Link(symbol.line, "=", term)
+        absent = (Blank(), symbol.line)
+        rows = [[cells.get((i, j), absent) for j in range(1, width + 1)] for i in range(1, height + 1)]
+        link = _cells_link(symbol, rows)
     found.statements.append(Statement(symbol.line, symbol.text, target, (link,), place="answer"))
+
+
+def _cells_link(symbol: Scalar, rows: Sequence[Sequence[LocatedTerm]]) -> Link:
+    """Return a matrix as the value of a symbol; ragged rows are reported elsewhere."""
+    terms = Array(tuple(tuple(term for term, _ in row) for row in rows))
+    return Link(symbol.line, "=", terms, () if terms.ragged else tuple(tuple(line for _, line in row) for row in rows))
 
 
 def _blocks(found: Answers, rows: list[Row]) -> None:
@@ -366,7 +384,7 @@ def _blocks(found: Answers, rows: list[Row]) -> None:
     symbol: Scalar | None = None
     headed = alone = False  # whether the title has column headers, and whether it has a row of its own
     title = ""  # of a sheet or a section: "Head 1"
-    body: list[tuple[Expression, ...]] = []
+    body: list[list[LocatedTerm]] = []
     for line, row in [*rows, (0, [])]:
         while row and not row[-1]:
             row = row[:-1]
@@ -395,7 +413,7 @@ def _blocks(found: Answers, rows: list[Row]) -> None:
         if symbol is None:
             found.unread.append(Unread(line, ",".join(row), "these numbers have no symbol above or before them"))
         else:
-            body.append(tuple(found.scalar(Scalar(cell, line)) for cell in values))
+            body.append([(found.scalar(Scalar(cell, line)), line) for cell in values])
 
 
 def _names_a_token(label: str, alone: bool) -> bool:
@@ -411,7 +429,7 @@ def _is_vector(label: str) -> bool:
     return label[:1].lower() in "qkvzo" and label[1:].lstrip("_").isdecimal()
 
 
-def _block(found: Answers, symbol: Scalar, body: list[tuple[Expression, ...]], title: str) -> None:
+def _block(found: Answers, symbol: Scalar, body: list[list[LocatedTerm]], title: str) -> None:
     aside = _ASIDE_IN_TITLE.search(symbol.text)
     if aside is not None and aside[1] in symbols.QUANTITIES:  # flattened patches (P)
         symbol = Scalar(aside[1], symbol.line)
@@ -420,9 +438,10 @@ def _block(found: Answers, symbol: Scalar, body: list[tuple[Expression, ...]], t
     target = found.target(symbol)
     if target is None:
         return
-    matrix = Array(tuple(body))
-    if matrix.ragged:
+    link = _cells_link(symbol, body)
+    if not link.lines:
         found.unread.append(Unread(symbol.line, symbol.text, "the rows of the matrix differ in length"))
-    term: Expression = body[0][0] if matrix.shape == (1, 1) else matrix
-    link = Link(symbol.line, "=", term)
+    if len(body) == len(body[0]) == 1:
+        (term, line) = body[0][0]
+        link = Link(line, "=", term)
     found.statements.append(Statement(symbol.line, symbol.text, target, (link,), title, title, place="answer"))

@@ -64,11 +64,15 @@ class Target:
 
 @dataclass(frozen=True, slots=True)
 class Link:
-    """One term of a chain and the relation that joins it to the preceding term ("" if there is none)."""
+    """One term of a chain and the relation that joins it to the preceding term ("" if there is none).
+
+    `lines`: the line of each cell of a matrix, if they are known.
+    """
 
     line: int
     relation: Relation
     term: Expression
+    lines: tuple[tuple[int, ...], ...] = ()
 
     @property
     def struck(self) -> bool:
