@@ -313,3 +313,11 @@ def test_less_usual_notations(text: str, cells: dict[tuple[str, int], int]) -> N
     named = [({"H": "O", "QKt": "S"}.get(cell.symbol, cell.symbol), cell.row) for cell in written]
     assert {place: named.count(place) for place in named} == cells
     assert all(one.verdict == "right" for one in found.arithmetic)
+
+
+def test_a_row_like_another_one() -> None:
+    text = "For row 1 the weights are $0.2119, 0.5761, 0, 0.2119$. Row 4 is like row 1: $0.2119, 0.5761, 0, 0.2119$."
+    found = cells(placed("four-tokens", text))["A"]
+    assert {(i, j): found[i, j] for i, j in found if i == 4} == {
+        (4, 1): "0.2119", (4, 2): "0.5761", (4, 3): "0", (4, 4): "0.2119",
+    }  # fmt: skip

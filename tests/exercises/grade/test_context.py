@@ -27,6 +27,11 @@ def test_rows(words: str, rows: tuple[int, ...]) -> None:
     assert rows_in(words) == rows
 
 
+def test_rows_that_are_only_compared_with() -> None:
+    assert rows_in("Row 4 is like row 1:") == (4,)
+    assert rows_in("Same as row 1") == (1,)
+
+
 def test_rows_end_where_the_outputs_begin() -> None:
     context = Context(1)
     for statement in read("For row 2: $[1, 2]$. If we sum them: $3$. Now the outputs: $[1, 3]$").statements:

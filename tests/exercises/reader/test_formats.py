@@ -66,6 +66,14 @@ def test_matrices_without_brackets_on_one_line_of_a_pdf(tmp_path: Path) -> None:
     assert said(read_file(tmp_path / "work.pdf")) == {"Q": "[1, 0; 4, 2]", "K": "[0, 3; 1, 5]"}
 
 
+def test_thousands_and_masked_scores_in_a_pdf(tmp_path: Path) -> None:
+    figure = Figure()
+    for row, text in enumerate(("S =  1,234.5    -infinity", "         12.25      3,000.75")):
+        figure.text(0.1, 0.9 - 0.05 * row, text, family="monospace")
+    figure.savefig(tmp_path / "work.pdf")
+    assert said(read_file(tmp_path / "work.pdf")) == {"S": "[1234.5, -∞; 12.25, 3000.75]"}
+
+
 def test_matrices_of_a_pdf_made_with_latex() -> None:
     """samples/matrices.pdf is samples/matrices.tex: tall brackets, matrices side by side, column vectors, fractions."""
     found = said(read_file(Path(__file__).parent.parent / "samples" / "matrices.pdf"))

@@ -105,6 +105,27 @@ def test_places_words_and_context() -> None:
     ]  # fmt: skip
 
 
+@pytest.mark.parametrize("infinity", ["-inf", "-infinity", "- infinity", "minus infinity", "−∞", "-oo", r"-\infty"])
+@pytest.mark.parametrize(
+    ("text", "name"),
+    [
+        ("S = [[1, {}], [2, 3]]\n", "a.md"),
+        ("S =\n 1.0  {}\n 2.0  3.0\n", "a.txt"),
+        ("S\n1,{}\n2,3\n", "a.csv"),
+        ("S: [[1, '{}'], [2, 3]]\n", "a.yaml"),
+        ("| S | k1 | k2 |\n|---|---|---|\n| q1 | 1 | {} |\n| q2 | 2 | 3 |\n", "a.md"),
+    ],
+)
+def test_minus_infinity(infinity: str, text: str, name: str) -> None:
+    (statement,) = read(text.replace("{}", infinity), name).statements
+    assert label(statement.terms[-1].term).replace(".0", "") == "[1, -∞; 2, 3]"
+
+
+def test_thousands() -> None:
+    (statement,) = read("x = 1,234.5 + 1,234,567\n").statements
+    assert label(statement.terms[-1].term) == "1234.5 + 1234567"
+
+
 def test_pictures_and_open_formulas_are_listed() -> None:
     reading = read("![my scan](a.png)\n\n$$Q = [1, 2]\n\nend")
     assert [(entry.line, entry.reason.split(":")[0]) for entry in reading.unread] == [

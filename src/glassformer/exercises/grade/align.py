@@ -991,6 +991,8 @@ class Aligner:
             and base_of(told[0][0]) not in PER_TOKEN
         ):
             self.accept(statement, told[0], "by the words before it and its size")
+        elif not best and len(again := self.like_another_row(statement, written)) == 1:
+            self.accept(statement, again[0], "because another row has the same numbers")
         else:
             names = ", ".join(dict.fromkeys(symbol for symbol, _, _ in best or options))
             what = f"no step is called {statement.target.label}" if statement.target is not None else "it has no name"
@@ -998,6 +1000,17 @@ class Aligner:
                 "more than one step has its size and values" if best else "no step of its size has half of its numbers"
             )
             self.alignment.leave(statement.line, statement.source, f"{what}, and {why} ({names})")
+
+    def like_another_row(self, statement: Statement, written: Table) -> list[tuple[str, Entries, float]]:
+        """Return the steps of which the words name a row, not written yet, and another row is the same list."""
+        rows, texts = rows_in(statement.words), [entry.text for _, _, entry in written.cells()]
+        found = {}
+        for placed in self.alignment.placed if written.vector is not None and len(rows) == 1 else ():
+            if placed.role == "answer" and [entry.text for entry in placed.cells.values()] == texts:
+                cells = self.row_of(placed.symbol, written, [rows[0] - 1])
+                if cells and not any(p.symbol == placed.symbol and p.cells.keys() & cells for p in self.alignment.placed):
+                    found[placed.symbol] = cells
+        return [(symbol, cells, 1.0) for symbol, cells in found.items()]
 
     def is_told_by_values(self, symbol: str) -> bool:
         """Return whether half of the numbers suffice: not for a given matrix, nor for one number of each token."""

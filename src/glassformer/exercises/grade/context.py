@@ -62,8 +62,9 @@ def heads_in(words: str, heads: int) -> int | None:
 
 
 def rows_in(words: str) -> tuple[int, ...]:
-    """Return the rows that the prose names: (1, 4) for "For row 1 and 4"."""
-    found = list(_ROWS.finditer(words))
+    """Return the rows that the prose names last, (1, 4) for "For row 1 and 4", not those that it only compares with."""
+    every = list(_ROWS.finditer(words))
+    found = [match for match in every if not _ASIDE.search(words[: match.start()].lower())] or every
     return tuple(int(number) for number in re.findall(r"\d+", found[-1][1])) if found else ()
 
 

@@ -30,7 +30,7 @@ MOST_TRIED = 8  # blocks that are tried as a step from which others follow
 LONGEST = 64  # maximum numbers of a list
 LONGEST_LINE = 2000
 _VALUE = re.compile(
-    r"(?<![\w.])[-+−]?(?:\d+(?:\.\d+)?|\.\d+)(?:[eE][-+]?\d{1,3})?(?:/\d+(?![.\d]))?(?:\s?\\?%)?(?![\w])|[-−]\s?(?:∞|inf\b)"
+    r"(?<![\w.])[-+−]?(?:\d+(?:\.\d+)?|\.\d+)(?:[eE][-+]?\d{1,3})?(?:/\d+(?![.\d]))?(?:\s?\\?%)?(?![\w])|[-−]∞"
 )
 _SEPARATOR = re.compile(
     r"(?:[\s,;|/&()\[\]{}⟨⟩$│]|\\[;,:! \\]|\\(?:quad|qquad|left|right|langle|rangle)\b)*(?:\band\b[\s(\[$]*)?"
@@ -470,7 +470,7 @@ def _is_telling(cells: Entries) -> bool:
 def _table(texts: list[str], line: int) -> Table | None:
     terms = []
     for text in texts:
-        read = formula(re.sub(r"[-−]\s?(?:∞|inf)", "-∞", text.replace("\\%", "%")), line)
+        read = formula(text.replace("\\%", "%"), line)
         if read.problems or len(read.drafts) != 1 or len(read.drafts[0].terms) != 1:
             return None
         terms.append(read.drafts[0].terms[0].term)

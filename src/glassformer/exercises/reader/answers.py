@@ -17,6 +17,7 @@ from glassformer.errors import InputError
 from glassformer.exercises.expression import MAX_DIGITS, Array, Blank, Expression, Name, Negative, is_numeric, number
 from glassformer.exercises.reader import symbols
 from glassformer.exercises.reader.formats import side_by_side
+from glassformer.exercises.reader.notation import MINUS_INFINITY, plain_numbers
 from glassformer.exercises.reader.sentences import noun_of
 from glassformer.exercises.reader.statements import Link, Note, Reading, Statement, Target, Unread, formula, target_of
 
@@ -29,7 +30,7 @@ _ASIDE = frozenset(
     ("steps", "title", "name", "student", "layout", "id", "comment", "comments", "notes", "exercise", "author")
 )
 _QUERIES, _KEYS = ("query", "queries", "i", "row", "token"), ("key", "keys", "j", "column")
-_INFINITE = {"inf": "∞", "-inf": "-∞", ".inf": "∞", "-.inf": "-∞", "infinity": "∞", "-infinity": "-∞"}
+_INFINITE = {"inf": "∞", ".inf": "∞", "-.inf": "-∞", "infinity": "∞"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,7 +109,7 @@ class Answers:
         text = value.text.strip()
         if text.lower() in ("", "null", "none", "~", "?", "-", "nan"):
             return Blank()
-        text = _INFINITE.get(text.lower(), text)
+        text = plain_numbers(_INFINITE.get(text.lower(), re.sub(r"^[-−]\s", "-", text)))
         if _FLOAT.fullmatch(text) and len(text) < MAX_DIGITS:  # the e of 1e-5 is not Euler's number here
             written = number(text.lstrip("+-"))
             return Negative(written) if text.startswith("-") else written
@@ -238,7 +239,7 @@ class _Nodes:
 LARGEST = 1000  # largest row or column
 _COLUMNS = {"symbol": "symbol", "name": "symbol", "quantity": "symbol", "row": "row", "i": "row", "column": "column",
             "col": "column", "j": "column", "value": "value", "given": "value", "answer": "value"}  # fmt: skip
-_NUMBER = re.compile(r"\s*(?:[-+−]?[\d.]|[-−](?:∞|inf))", re.I)
+_NUMBER = re.compile(rf"\s*(?:[-+−]?[\d.]|{MINUS_INFINITY.pattern})", re.I)
 _ASIDE_IN_TITLE = re.compile(r"\s\(([^()]*(?:\([^()]*\))?[^()]*)\)$")
 _ROW_LABEL = re.compile(r"(?:(?:tokens?|rows?|words?|positions?|quer(?:y|ies)|x|t|#)\s*_?)?\d{1,3}\.?", re.I)
 _VECTOR_LABEL = re.compile(r"(?:keys?|values?|outputs?)\s+\d{1,3}(?:\s*\([^()]*\))?", re.I)  # below a title of its own

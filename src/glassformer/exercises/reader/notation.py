@@ -23,10 +23,22 @@ _CHAT = re.compile(
 _SCANNED = re.compile(r"\bQ ?KT(?=\s*=)")  # the superscript of QKᵀ is lost in scans
 _BINOMIAL = re.compile(r"\\[dt]?binom\{([^{}\n]{1,40})\}\{([^{}\n]{1,40})\}")  # a column of two numbers
 
+MINUS_INFINITY = re.compile(
+    r"(?:(?<![\w.])[-−–]|(?<=[^\n\w.])[-−–][ ]|\b(?:minus|negative|neg)[ ])(?:(?:np|math|torch|numpy)\.)?"
+    r"(?:(?:inf(?:ini)?ty|inf|oo)\b|\\infty(?![A-Za-z])|∞)|float\(['\"]-inf['\"]\)", re.I
+)  # fmt: skip
+_THOUSANDS = re.compile(r"(?<![\w.,^{])\d{1,3}(?:,\d{3})+\.\d+(?![\d,])|(?<![\w.,^{])\d{1,3}(?:,\d{3}){2,}(?![\d,.])")
+
 _ANGLES = re.compile(r"⟨(\s*[-+−]?[\d.]+%?(?:\s*,\s*[-+−]?[\d.]+%?)+\s*)⟩")  # the vector ⟨1, −1⟩
 _INDEXED = re.compile(r"(?<![\w\\])([A-Za-zα])_(\d{1,2}),([ijk])(?![\w.])")  # a_1,j
 _DIVIDED = re.compile(r"\((?:\s*[-+−]?[\d.]+%?\s*\|)+\s*[-+−]?[\d.]+%?\s*\)")  # the vector (1 | −1)
 _BARS = re.compile(r"(?<=[)\]])[ \t]+\|[ \t]+(?=[^\W\d_]_?\{?\d{1,2}\}?\s*[=≈])")  # q1 = (1, 1) | k1 = (2, 0)
+
+
+def plain_numbers(text: str) -> str:
+    """Rewrite −∞ in words and signs as -∞, and 1,234.5 or 1,234,567 without the separators of thousands."""
+    text = MINUS_INFINITY.sub("-∞", text)
+    return _THOUSANDS.sub(lambda found: found.group().replace(",", ""), text)
 
 
 def usual_notation(text: str) -> str:

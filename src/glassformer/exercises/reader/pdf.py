@@ -14,7 +14,7 @@ from itertools import pairwise
 from statistics import median
 from typing import Any
 
-_NUMBER = re.compile(r"[-−+]?(?:\d+(?:\.\d+)?|\.\d+)(?:/\d+)?|[-−]∞")
+_NUMBER = re.compile(r"[-−+]?(?:\d{1,3}(?:,\d{3})*\.\d+|\d+(?:\.\d+)?|\.\d+)(?:/\d+)?|[-−](?:∞|inf(?:inity)?)")
 _PIECES = re.compile(r"[\uf8eb-\uf8fe⎛⎜⎝⎞⎟⎠⎡⎢⎣⎤⎥⎦]")  # of tall brackets
 _EQUATION = re.compile(r"\(\d{1,3}\)")
 _ROOT = "√"
@@ -183,7 +183,7 @@ def _render(lines: list[_Line], brackets: list[_Bracket], size: float) -> Iterat
     inserted: dict[int, list[_Word]] = {}
     used: set[int] = set()
     for stack in _stacks(runs, size):
-        rows = ", ".join("[" + ", ".join(w.text.replace("−", "-") for w in run.words) + "]" for run in stack)
+        rows = ", ".join("[" + ", ".join(w.text.replace("−", "-").replace(",", "") for w in run.words) + "]" for run in stack)
         named = _named_line(lines, stack)
         used |= {id(word) for run in stack for word in run.words}
         matrix = _Word(f"[{rows}]", stack[0].left, max(run.right for run in stack), lines[named].base, size)

@@ -27,9 +27,6 @@ _MATLAB = re.compile(
 )
 _NESTED = re.compile(r"^[ \t]*([A-Za-z]\w{0,20})[ \t]*[:=][ \t]*\n(?=[ \t]*\[\s?\[)", re.M)
 _NUMBER = r"(?:[-+−]?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][-+]?\d{1,3})?(?:/\d+|%)?|[-−]∞)"
-_INFINITY = re.compile(
-    r"(?<![\w.])[-−]\s?(?:(?:np|math|torch|numpy)\.)?(?:inf|Inf|INF|Infinity|oo)\b|float\(['\"]-inf['\"]\)"
-)
 _ELEMENTWISE = re.compile(r"(?<=[)\w'])\s*\.([*/^])(?=\s*[A-Za-z(])")  # exp(S)./sum(exp(S), 2)
 _BRACES = re.compile(rf"(?<=[=:≈])(\s*)(\{{[\s{{]*{_NUMBER}(?:[\s,{{}}]+{_NUMBER})*[\s}}]*\}})")
 _ROW = re.compile(rf"^[ \t]*{_NUMBER}(?:[ \t]+{_NUMBER})*[ \t]*$")
@@ -62,7 +59,7 @@ _BETWEEN = re.compile(r"[ \t,&]+")
 
 def printouts(text: str) -> str:
     """Rewrite printed and drawn arrays as assignments."""
-    text = _ELEMENTWISE.sub(r"\1", _INFINITY.sub("-∞", text))
+    text = _ELEMENTWISE.sub(r"\1", text)
     text = _BRACES.sub(lambda found: found[1] + found[2].replace("{", "[").replace("}", "]"), text)
     text = _R_MATRIX.sub(_r_matrix, commented(text))
     if _PROMPT.search(text) or _ARRAY.search(text):

@@ -14,7 +14,7 @@ from glassformer.exercises.reader import decimal_comma as commas
 from glassformer.exercises.reader.answers import answers
 from glassformer.exercises.reader.document import Piece, Table, latex_table, markdown_table, pieces, scan
 from glassformer.exercises.reader.encoding import decode
-from glassformer.exercises.reader.notation import usual_notation
+from glassformer.exercises.reader.notation import plain_numbers, usual_notation
 from glassformer.exercises.reader.printouts import printouts
 from glassformer.exercises.reader.statements import (
     Draft,
@@ -91,7 +91,7 @@ def read(
         notes.append(Note(line, replaced.group().strip(), "crossed out: the number after it is read"))
     text = _REPLACED.sub("", text)
     collector = Collector(notes=notes)
-    text = usual_notation(printouts(brackets.inline(text)))
+    text = usual_notation(printouts(brackets.inline(plain_numbers(text))))
     for piece in pieces(macros.body(text)):
         collector.take(piece)
     reading = collector.reading(name, kind)

@@ -52,7 +52,7 @@ _COUNTED = (
 _ORDINALS = {word: number for number, words in enumerate(_COUNTED, 1) for word in words.split()}
 _TOKEN = r"tokens?|words?|positions?|rows?|pos\.|zeile|riga|ligne|fila|parola|mot|wort|palabra|input"
 _ROW = re.compile(r"rows?|zeile|riga|ligne|fila", re.I)
-_NUMBER = r"[-+−]?(?:\d+(?:\.\d+)?|\.\d+)(?:/\d+)?(?:\s?%)?|[-−](?:∞|inf(?:inity)?\b)"
+_NUMBER = r"[-+−]?(?:\d+(?:\.\d+)?|\.\d+)(?:/\d+)?(?:\s?%)?|[-−]∞"
 _SEPARATOR = r"\s*(?:[,;|/&]|\band\b|\bund\b|\bet\b|\be\b|\by\b)\s*(?:and\s+)?|\s+"
 _VERBOSE = {name: words.replace(" ", r"\ ") for name, words in NOUNS.items()}
 _NOUN = "|".join(rf"(?P<noun_{name}>\b(?:{words})\b)" for name, words in _VERBOSE.items())
@@ -493,4 +493,4 @@ def _part(found: re.Match[str]) -> _Part | None:
 
 
 def _cell(text: str) -> str:
-    return re.sub(r"[-−](?:∞|inf(?:inity)?)$", r"-∞", text, flags=re.I).replace("−", "-").replace(" ", "")
+    return text.replace("−", "-").replace(" ", "")
