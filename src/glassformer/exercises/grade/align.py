@@ -248,6 +248,8 @@ class Aligner:
         self.zero = counted_from_zero(reading.statements)
         self.token: int | None = None  # the token whose line was written last
         self.transposed = False
+        self.scales: list[bool] = []  # for each β that is written, whether it is that of the exercise
+        self.compares = False  # whether the text is about another scale than the exercise's
         self.announced: tuple[str, ...] = ()
         self.most = 64 + 4 * max(m.shape[0] * m.shape[1] for m in self.exact.values())
         self.answers: dict[int, tuple[Statement, Table | None]] = {}
@@ -269,7 +271,8 @@ class Aligner:
         supposed = False
         for statement in self.exponentials(self.stacked(parts)):
             self.context.update(statement)
-            supposed = is_hypothetical(statement) or (supposed and goes_on(statement))
+            self.compares = self.is_comparison(statement)
+            supposed = is_hypothetical(statement) or (supposed and goes_on(statement)) or self.compares
             if supposed:
                 self.alignment.supposed.append(statement)
             if self.is_counter(statement) or supposed or is_sum_of_weights(statement):
@@ -283,6 +286,15 @@ class Aligner:
         self.recognise_raw_scores()
         self.alignment.notes += self.alignment.twice()
         return self.alignment
+
+    def is_comparison(self, statement: Statement) -> bool:
+        """Return whether a statement is about another scale: `for β = 1 the weights were …`, after the exercise's own."""
+        target, written = statement.target, self.written(statement)
+        if target is None or target.name not in ("β", "beta") or written is None or not written.scalar:
+            return self.compares
+        factor = next((op.params["factor"] for op in self.plan.operations if op.op == "scale"), 1)
+        self.scales.append(any(agrees(arb(float(factor)), entry) for _, _, entry in written.cells()))
+        return not self.scales[-1] and (any(self.scales) or any(self.alignment.answered(s) for s in self.plan.symbols))
 
     def stacked(self, statements: Iterable[Statement]) -> Iterator[Statement]:
         """Join lists of one length that follow one another without words, if a step has the size of that matrix."""
@@ -378,9 +390,9 @@ class Aligner:
                 self.misfit(statement, target, found, exact, written)
             return True
         option = self.choose(statement, target, options)
-        if option is not None:
+        if option is not None and not self.repeats_another(statement, option):
             option = self.next_meaning(option, options)
-            option = self.itself(statement, self.next_head(statement, option), written)
+            option = self.itself(statement, self.another_step(statement, option), written)
             self.keep(statement, option, target, written)
             if isinstance(target.term, Name):
                 self.values[target.term] = written
@@ -662,23 +674,35 @@ class Aligner:
         share = max(MOSTLY, share)
         return next((o for o in others if self.agreement(o.symbol, o.cells) > share), option)
 
-    def next_head(self, statement: Statement, option: Option) -> Option:
-        """Return the placement in another head, if this head has its answer and the other one's values agree better.
+    def repeats_another(self, statement: Statement, option: Option) -> bool:
+        """Return whether a sentence repeats numbers of the step for a cell that has another answer, perhaps miscounted."""
+        answers = [p.cells for p in self.alignment.placed if p.symbol == option.symbol and p.role == "answer"]
+        written = {at: entry for cells in answers for at, entry in cells.items()}
+        texts = {entry.text for entry in written.values()}
+        return statement.place == "prose" and all(
+            at in written and not agree(written[at], entry) and entry.text in texts for at, entry in option.cells.items()
+        )
 
-        So `Q = …` may stand twice, once for each head, without a word about heads between them.
+    def another_step(self, statement: Statement, option: Option) -> Option:
+        """Return the placement in another head or step, if this one has its answer and the other's values agree better.
+
+        So `Q = …` may stand twice, once for each head, without a word about heads between them, and "output" may be the
+        output of attention first and that of the block later.
         """
-        base, number = base_of(option.symbol), option.symbol[len(base_of(option.symbol)) :]
-        if self.heads < 2 or not number or self.open(option):
+        if self.open(option):
             return option
-        share = self.agreement(option.symbol, option.cells)
-        for k in range(1, self.heads + 1):
-            other = replace(option, symbol=f"{base}{k}")
-            fits = other.symbol in self.exact and self.exact[other.symbol].shape == self.exact[option.symbol].shape
-            if fits and self.open(other) and self.agreement(other.symbol, other.cells) > max(MOSTLY, share):
-                said = f"taken as {other.symbol} by its values, since {option.symbol} is written before"
-                self.alignment.note(statement.line, statement.source, said)
-                return other
-        return option
+        base, shape = base_of(option.symbol), self.exact[option.symbol].shape
+        share = max(MOSTLY, self.agreement(option.symbol, option.cells))
+        whole = len(option.cells) == shape[0] * shape[1] > 3
+        fitting = [replace(option, symbol=symbol) for symbol, matrix in self.exact.items()
+                   if matrix.shape == shape and symbol in self.plan and (base_of(symbol) == base or whole)]  # fmt: skip
+        better = [o for o in fitting if self.open(o) and self.agreement(o.symbol, o.cells) > share]
+        better = [o for o in better if base_of(o.symbol) == base] or (better if len(better) == 1 else [])
+        if not better:
+            return option
+        said = f"taken as {better[0].symbol} by its values, since {option.symbol} is written before"
+        self.alignment.note(statement.line, statement.source, said)
+        return better[0]
 
     def is_given(self, statement: Statement, target: Target) -> bool:
         """Return whether a sentence repeats a token as it is given."""
@@ -690,7 +714,13 @@ class Aligner:
         return bool(cells) and self.agreement("X", cells or {}) == 1
 
     def itself(self, statement: Statement, option: Option, written: Table) -> Option:
-        """Return the given token in place of a step, for "token 1 is (1, 2, 3)" in a text on LayerNorm."""
+        """Return the given token in place of a step, for "token 1 is (1, 2, 3)" in a text on LayerNorm.
+
+        Tokens with the numbers given are those before their positions are added.
+        """
+        before = replace(option, symbol="X0")
+        if option.symbol == "X" and "X0" in self.exact and self.agreement("X0", option.cells) == 1:
+            return before if self.agreement("X", option.cells) < 1 else option
         axis = 0 if self.by_rows else 1
         lines = {at[axis] for at in option.cells}
         if statement.place != "prose" or "X" not in self.plan.given or len(lines) != 1:

@@ -23,6 +23,7 @@ from glassformer.exercises.reader.statements import Link, Note, Reading, Stateme
 
 MOST_CELLS = 200_000
 _FLOAT = re.compile(r"[-+]?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][-+]?\d{1,2})?")
+_DATE = re.compile(r"\d{4}-\d\d-\d\d(?: 00:00:00)?")
 DEEPEST = 30
 # keys that may wrap the answers
 _WRAPPERS = ("values", "answers", "answer", "solution", "given", "results")
@@ -56,7 +57,11 @@ class Answers:
             if name.lower() in _ASIDE:
                 continue
             if depth < 3 and isinstance(value, Mapping):
-                self.mapping(value, head, depth + 1)
+                rows = _labelled_rows(value)
+                if rows:
+                    self.answer(key, rows, head)
+                else:
+                    self.mapping(value, head, depth + 1)
             elif name == "heads" and isinstance(value, list) and all(isinstance(v, Mapping) for v in value):
                 for number, entry in enumerate(value, 1):
                     self.mapping(entry, number, depth + 1)
@@ -64,21 +69,28 @@ class Answers:
                 self.answer(key, value, head)
 
     def answer(self, key: Scalar, value: Any, head: int | None) -> None:
-        target = self.target(key, head)
+        if isinstance(value, Scalar) and re.fullmatch(r"[^\W\d_]{3,}[^\d]*", value.text):
+            return  # a remark
         term = self.term(value, key.line)
-        if target is None or isinstance(term, Blank):
+        matrix = isinstance(term, Array) and len(term.rows) > 1
+        target = self.target(key, head, required=not matrix)
+        if isinstance(term, Blank) or (target is None and not matrix):
             return
         if isinstance(term, Array) and term.ragged:
             self.unread.append(Unread(key.line, key.text, "the rows of the matrix differ in length"))
         link = Link(key.line, "=", term, _cell_lines(value) if isinstance(term, Array) and not term.ragged else ())
-        self.statements.append(Statement(key.line, key.text, target, (link,), place="answer"))
+        words = "" if target is not None else key.text.replace("_", " ")
+        self.statements.append(Statement(key.line, key.text, target, (link,), words, words, place="answer"))
 
-    def target(self, key: Scalar, head: int | None = None) -> Target | None:
-        noun = noun_of(key.text) if len(key.text) > 3 else None
+    def target(self, key: Scalar, head: int | None = None, required: bool = True) -> Target | None:
+        """Return what a key names; None if it is neither a symbol nor a noun, which is reported if it is `required`."""
+        noun = noun_of(key.text.replace("_", " ")) if len(key.text) > 3 else None
         if noun is not None:
             return target_of(noun if head is None else Name(noun.name, (head,)))
         read = formula(key.text, key.line)
         terms = read.drafts[0].terms if len(read.drafts) == 1 else []
+        if not required and re.fullmatch(r"[^\W\d_]{4,}(?:[ _][^\W\d_]+)+", key.text):
+            return None
         if read.problems or not terms or (len(terms) > 1 and not isinstance(terms[0].term, Name)):
             last = key.text.split()[-1:]
             if last and len(last[0]) < 4 and last[0] != key.text:  # number of patches n
@@ -107,7 +119,7 @@ class Answers:
 
     def scalar(self, value: Scalar) -> Expression:
         text = value.text.strip()
-        if text.lower() in ("", "null", "none", "~", "?", "-", "nan"):
+        if text.lower() in ("", "null", "none", "~", "?", "-", "nan") or _DATE.fullmatch(text):
             return Blank()
         text = plain_numbers(_INFINITE.get(text.lower(), re.sub(r"^[-−]\s", "-", text)))
         if _FLOAT.fullmatch(text) and len(text) < MAX_DIGITS:  # the e of 1e-5 is not Euler's number here
@@ -128,6 +140,15 @@ class Answers:
         return Reading(name, kind, tuple(self.statements), tuple(self.unread), tuple(self.notes))
 
 
+def _labelled_rows(value: Mapping[Scalar, Any]) -> list[Any]:
+    """Return the rows of a matrix or a column that are written one by one: `pos 0: [1, 2]`; [] if they are not."""
+    keys = [key.text.strip() for key in value]
+    labels = all(_ROW_LABEL.fullmatch(key) or (_TOKEN_NAME.fullmatch(key) or ("",) * 3)[2] for key in keys)
+    rows = [row if isinstance(row, list) else [row] for row in value.values()]
+    flat = all(isinstance(cell, Scalar) for row in rows for cell in row)
+    return rows if labels and flat and len(rows) > 1 and not any(map(_is_vector, keys)) else []
+
+
 def _cell_lines(value: list[Any]) -> tuple[tuple[int, ...], ...]:
     """Return the line of each cell of a list or a matrix; () if it is nested more deeply."""
     rows = value if all(isinstance(row, list) for row in value) else [value]
@@ -141,8 +162,9 @@ def answers(text: str, name: str, kind: str) -> Reading:
         return csv_answers(text, name)
     tree = _json(text, name) if kind == "json" else _yaml(text, name)
     for _ in range(2):
-        inner = next((v for k, v in tree.items() if k.text.lower() in _WRAPPERS and isinstance(v, Mapping)), None)
-        tree = inner if inner is not None else tree
+        mappings = {key.text.lower(): value for key, value in tree.items() if isinstance(value, Mapping)}
+        inner = next((mappings[name] for name in _WRAPPERS if name in mappings), None)
+        tree = inner if inner is not None and (len(mappings) == 1 or "given" not in mappings) else tree
     found = Answers()
     found.mapping(tree)
     return found.reading(name, kind)
@@ -240,7 +262,7 @@ LARGEST = 1000  # largest row or column
 _COLUMNS = {"symbol": "symbol", "name": "symbol", "quantity": "symbol", "row": "row", "i": "row", "column": "column",
             "col": "column", "j": "column", "value": "value", "given": "value", "answer": "value"}  # fmt: skip
 _NUMBER = re.compile(rf"\s*(?:[-+−]?[\d.]|{MINUS_INFINITY.pattern})", re.I)
-_ASIDE_IN_TITLE = re.compile(r"\s\(([^()]*(?:\([^()]*\))?[^()]*)\)$")
+_ASIDE_IN_TITLE = re.compile(r"\s(?:\(([^()]*(?:\([^()]*\))?[^()]*)\)|\[([^\[\]]*)\])$")
 _ROW_LABEL = re.compile(r"(?:(?:tokens?|rows?|words?|positions?|quer(?:y|ies)|x|t|#)\s*_?)?\d{1,3}\.?", re.I)
 _VECTOR_LABEL = re.compile(r"(?:keys?|values?|outputs?)\s+\d{1,3}(?:\s*\([^()]*\))?", re.I)  # below a title of its own
 # names of tokens: pos 0, patch 3; under a title of its own also words alone: drink, top left
@@ -434,8 +456,8 @@ def _block(found: Answers, symbol: Scalar, body: list[list[LocatedTerm]], title:
     aside = _ASIDE_IN_TITLE.search(symbol.text)
     if aside is not None and aside[1] in symbols.QUANTITIES:  # flattened patches (P)
         symbol = Scalar(aside[1], symbol.line)
-    elif aside is not None:  # QK^T (head 1), scaled (/sqrt 2)
-        title, symbol = f"{title} {aside[1]}".strip(), Scalar(symbol.text[: aside.start()], symbol.line)
+    elif aside is not None:  # QK^T (head 1), scaled (/sqrt 2), concat [head 1 | head 2]
+        title, symbol = f"{title} {aside[1] or aside[2]}".strip(), Scalar(symbol.text[: aside.start()], symbol.line)
     target = found.target(symbol)
     if target is None:
         return

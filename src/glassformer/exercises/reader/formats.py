@@ -324,7 +324,7 @@ def _flow(node: _Node) -> Iterator[str]:
         elif child.tag == "img":
             yield "![image](image)"
         elif child.tag == "table":
-            rows = [[" ".join("".join(_flow(cell)).split()) for cell in row.nodes] for row in _rows(child)]
+            rows = [[text for cell in row.nodes for text in _spanned(cell)] for row in _rows(child)]
             caption = child.find("caption")
             title = "".join(_flow(caption)).strip() if caption is not None else ""
             yield f"\n\n{title}{' =' if title and ' ' not in title else ''}\n\n{_markdown_table(rows)}\n\n"
@@ -334,6 +334,15 @@ def _flow(node: _Node) -> Iterator[str]:
             yield "\n\n" if child.tag in _BLOCKS else ""
             yield from _flow(child)
             yield "\n\n" if child.tag in _BLOCKS else ""
+
+
+def _spanned(cell: _Node) -> list[str]:
+    """Return the text of a cell; that of a header over several columns is numbered: query1, query2."""
+    text, span = " ".join("".join(_flow(cell)).split()), cell.attributes.get("colspan") or "1"
+    columns = int(span) if span.isdecimal() and int(span) <= MAX_DEPTH else 1
+    if columns == 1 or not text.isalpha():
+        return [text, *[""] * (columns - 1)]
+    return [f"{text}{k}" for k in range(1, columns + 1)]
 
 
 def _rows(table: _Node) -> Iterator[_Node]:
@@ -538,6 +547,8 @@ def side_by_side(rows: Iterable[tuple[int, list[str]]]) -> list[tuple[int, list[
 def _unstacked(band: list[tuple[int, list[str]]]) -> list[tuple[int, list[str]]]:
     """Split the rows between two empty ones; labels of the rows that stand beside the first block only are dropped."""
     title: list[tuple[int, list[str]]] = []
+    empty = min((next(j for j, cell in enumerate(row) if cell) for _, row in band), default=0)  # columns to the left
+    band = [(line, row[empty:]) for line, row in band]
     if len(band) > 2 and sum(map(bool, band[0][1])) == 1 and sum(map(bool, band[1][1])) > 1 and band[0][1][0]:
         title, band = band[:1], band[1:]  # "Head 1" above blocks side by side
     width = max((len(row) for _, row in band), default=0)
