@@ -288,12 +288,13 @@ class Aligner:
         return self.alignment
 
     def is_comparison(self, statement: Statement) -> bool:
-        """Return whether a statement is about another scale: `for β = 1 the weights were …`, after the exercise's own."""
+        """Return whether a statement compares with another scale: `for β = 1 the weights were …`."""
         target, written = statement.target, self.written(statement)
         if target is None or target.name not in ("β", "beta") or written is None or not written.scalar:
             return self.compares
-        factor = next((op.params["factor"] for op in self.plan.operations if op.op == "scale"), 1)
-        self.scales.append(any(agrees(arb(float(factor)), entry) for _, _, entry in written.cells()))
+        factor = arb(float(next((op.params["factor"] for op in self.plan.operations if op.op == "scale"), 1)))
+        own = (agrees(factor, entry) or abs(entry.value - factor) < 1e-9 for _, _, entry in written.cells())
+        self.scales.append(any(own))
         return not self.scales[-1] and (any(self.scales) or any(self.alignment.answered(s) for s in self.plan.symbols))
 
     def stacked(self, statements: Iterable[Statement]) -> Iterator[Statement]:
@@ -390,7 +391,7 @@ class Aligner:
                 self.misfit(statement, target, found, exact, written)
             return True
         option = self.choose(statement, target, options)
-        if option is not None and not self.repeats_another(statement, option):
+        if option is not None and not self.is_mention(statement, option):
             option = self.next_meaning(option, options)
             option = self.itself(statement, self.another_step(statement, option), written)
             self.keep(statement, option, target, written)
@@ -674,14 +675,33 @@ class Aligner:
         share = max(MOSTLY, share)
         return next((o for o in others if self.agreement(o.symbol, o.cells) > share), option)
 
-    def repeats_another(self, statement: Statement, option: Option) -> bool:
-        """Return whether a sentence repeats numbers of the step for a cell that has another answer, perhaps miscounted."""
-        answers = [p.cells for p in self.alignment.placed if p.symbol == option.symbol and p.role == "answer"]
-        written = {at: entry for cells in answers for at, entry in cells.items()}
-        texts = {entry.text for entry in written.values()}
-        return statement.place == "prose" and all(
-            at in written and not agree(written[at], entry) and entry.text in texts for at, entry in option.cells.items()
-        )
+    def is_mention(self, statement: Statement, option: Option) -> bool:
+        """Return whether a sentence writes other numbers in cells that have their answer: it does not replace them.
+
+        Its numbers are mentioned if they are those of another cell or row; otherwise they are listed.
+        """
+        same = {option.symbol, *self.copies(option.symbol)}
+        answers = [placed for placed in self.alignment.placed if placed.role == "answer"]
+        written = {at: entry for placed in answers if placed.symbol in same for at, entry in placed.cells.items()}
+        if statement.place != "prose" or not all(
+            at in written and not agree(written[at], entry) for at, entry in option.cells.items()
+        ):
+            return False
+        texts = [entry.text for entry in option.cells.values()]
+        lists = (line for placed in answers for line in _lines_of(placed.cells))
+        if any(texts == found[k : k + len(texts)] for found in lists for k in range(len(found))):
+            self.alignment.supposed.append(statement)
+        else:
+            line = next(iter(written.values())).line
+            said = f"{option.symbol} has other numbers in line {line}, and a sentence does not replace them"
+            self.alignment.leave(statement.line, statement.source, said)
+        return True
+
+    def copies(self, symbol: str) -> set[str]:
+        """Return the other names of a matrix: the only head's H is O."""
+        same = {op.symbol for op in self.plan.operations if op.op == "copy" and symbol in op.inputs}
+        copied = symbol in self.plan and self.plan[symbol].op == "copy"
+        return same | set(self.plan[symbol].inputs if copied else ())
 
     def another_step(self, statement: Statement, option: Option) -> Option:
         """Return the placement in another head or step, if this one has its answer and the other's values agree better.
@@ -1038,7 +1058,7 @@ class Aligner:
         for placed in self.alignment.placed if written.vector is not None and len(rows) == 1 else ():
             if placed.role == "answer" and [entry.text for entry in placed.cells.values()] == texts:
                 cells = self.row_of(placed.symbol, written, [rows[0] - 1])
-                if cells and not any(p.symbol == placed.symbol and p.cells.keys() & cells for p in self.alignment.placed):
+                if cells and self.open(Option(0, placed.symbol, cells)):
                     found[placed.symbol] = cells
         return [(symbol, cells, 1.0) for symbol, cells in found.items()]
 
@@ -1048,8 +1068,7 @@ class Aligner:
 
     def spoils(self, symbol: str, cells: Entries) -> bool:
         """Return whether numbers without a name would replace a right answer by another number."""
-        same = {symbol, *(op.symbol for op in self.plan.operations if op.op == "copy" and symbol in op.inputs)}
-        same |= set(self.plan[symbol].inputs) if symbol in self.plan and self.plan[symbol].op == "copy" else set()
+        same = {symbol, *self.copies(symbol)}
         answers = [p.cells for p in self.alignment.placed if p.symbol in same and p.role == "answer"]
         before = {at: entry for entries in answers for at, entry in entries.items()}
         return any(
@@ -1327,6 +1346,15 @@ def goes_on(statement: Statement) -> bool:
 def _items(term: Expression) -> tuple[Expression, ...]:
     """Return the members of a list such as 1, 2, …, n; any other term by itself."""
     return term.rows[0] if isinstance(term, Array) and term.flat else (term,)
+
+
+def _lines_of(cells: Entries) -> Iterator[list[str]]:
+    """Yield the rows and the columns of a placement, as written."""
+    for axis in (0, 1):
+        lines: dict[int, list[str]] = {}
+        for at, entry in cells.items():
+            lines.setdefault(at[axis], []).append(entry.text)
+        yield from lines.values()
 
 
 def _target_link(statement: Statement) -> tuple[Link, ...]:

@@ -241,9 +241,8 @@ class Leftovers:
 
     def free(self, symbol: str, cells: Entries, repeated: bool = False) -> bool:
         """Return whether none of the cells has its answer, or all have the same one; the only head's H is O."""
-        placed, plan = self.aligner.alignment.placed, self.aligner.plan
-        same = {symbol, *(op.symbol for op in plan.operations if op.op == "copy" and symbol in op.inputs)}
-        same |= set(plan[symbol].inputs) if symbol in plan and plan[symbol].op == "copy" else set()
+        placed = self.aligner.alignment.placed
+        same = {symbol, *self.aligner.copies(symbol)}
         answers = [p for p in placed if p.symbol in same and p.role == "answer" and p.cells.keys() & cells.keys()]
         if repeated:
             return bool(answers) and all(

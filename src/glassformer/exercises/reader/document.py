@@ -560,6 +560,9 @@ _COLUMN_NAMES = {
     **dict.fromkeys(("mean", "mu", "μ", r"$\mu$"), Name("mean")),
     **dict.fromkeys(("variance", "sigma^2", "σ²", "σ^2", r"$\sigma^2$", "var"), Name("variance")),
 }
+_COMPONENTS = ("query", "key", "value")
+_BY_KEY = ("dotproduct", "score", "exponential", "weight")
+_INDEXED = re.compile(r"tokens?|rows?|pos(?:itions?)?|quer(?:y|ies)|patch(?:es)?|words?|#|t|i|n", re.I)  # a header
 _NO_TOKEN = "it is unclear which vectors these are: number the rows, and name the columns q, k, v"
 
 
@@ -673,10 +676,14 @@ def _table(rows: list[list[_Cell]], line: int, source: str) -> Table:
         for name, value in body:
             table.chains.append((name.line, f"{name.text} | {value.text}", name.term, value.term or Blank()))
         return table
+    if head is not None and (columns := _columns(head, body)):
+        table.chains += columns
+        table.formulas += [(row[0].line, row[0].text) for row in body if "=" in row[0].text]  # k_1 = (1, 0)
+        return table
     if any(isinstance(cell.term, Array) for row in body for cell in row):
         table.problems.append((line, source.strip(), _NO_TOKEN))
         return table
-    side = _side(body, head is not None)
+    side = _side(body, head is not None, head is not None and _INDEXED.fullmatch(head[0].text) is not None)
     cells = [row[1:] if side else row for row in body]
     for cell in (cell for row in cells for cell in row):
         if cell.text and not cell.number:
@@ -713,6 +720,43 @@ def _vectors(head: list[_Cell], body: list[list[_Cell]]) -> list[tuple[int, str,
     return found
 
 
+def _columns(head: list[_Cell], body: list[list[_Cell]]) -> list[tuple[int, str, Expression | None, Expression]]:
+    """Read a table whose columns are quantities: `key | score | exp | weight`, or components: `token | q1 | q2 | k1`.
+
+    A row of sums gives the sum of the exponentials. Empty unless at least two quantities are named, each by its column.
+    """
+    rows = [row for row in body if not _TOTAL.fullmatch(row[0].text.strip("*"))]
+    names = [_quantity(cell) for cell in head[1:]]
+    cells = [cell for row in rows for cell in row[1:]]
+    if len(set(names)) < 2 or None in names or len(rows) < 2 or not all(cell.number for cell in cells):
+        return []
+    found: list[tuple[int, str, Expression | None, Expression]] = []
+    for name in dict.fromkeys(names):
+        at = [k for k, other in enumerate(names, 1) if other == name]
+        if name in _COMPONENTS or (name not in _BY_KEY and len(at) > 1):
+            value = Array(tuple(tuple(row[k].term or Blank() for k in at) for row in rows))
+        else:  # of two columns with the weights, the second has their decimals
+            value = Array((tuple(row[at[-1]].term or Blank() for row in rows),), flat=True)
+        found.append((rows[0][0].line, f"{head[at[0]].text}: {len(rows)} rows", Name(name or ""), value))
+        total = [row[at[0]] for row in body if row not in rows and name == "exponential" and row[at[0]].number]
+        found += [(cell.line, cell.text, Name("sum"), cell.term or Blank()) for cell in total]
+    return found
+
+
+def _quantity(cell: _Cell) -> str | None:
+    """Return the name of the quantity that a column header names: `Logit 2·(q·k)`, exp, q1, query2; None if it has none."""
+    text = cell.text.strip("$ ").lower()
+    component = re.fullmatch(r"(q|k|v|query|key|value)_?\{?\d\}?", text)
+    if component:
+        return {"q": "query", "k": "key", "v": "value"}[component[1][0]]
+    if _is_dot_product(cell.term) or re.fullmatch(r"q\s*[·.*⋅]\s*k(?:_?[ij])?", text):
+        return "dotproduct"
+    if re.match(r"exp\b|e\^", text):
+        return "exponential"
+    noun = _COLUMN_NAMES.get(text) or noun_of(cell.text)
+    return noun.name if noun is not None else None
+
+
 def _is_dot_product(term: Expression | None) -> bool:
     """Return whether a column header is q·k_j."""
     return isinstance(term, Product) and [f.name for f in term.factors if isinstance(f, Name)] == ["q", "k"]
@@ -739,10 +783,10 @@ def _labelled(rows: list[list[_Cell]]) -> bool:
     return counted and not any(row[0].number for row in rows) and all(c.number for row in rows for c in row[1:])
 
 
-def _side(body: list[list[_Cell]], headed: bool) -> bool:
-    """Return whether the first column names the rows."""
+def _side(body: list[list[_Cell]], headed: bool, indexed: bool) -> bool:
+    """Return whether the first column names the rows; `indexed` if its header says so."""
     first = [row[0] for row in body]
     if not headed or len(body[0]) == 1:
         return len(body[0]) > 1 and _labelled(body)
-    counted = [cell.text for cell in first] == [str(i + 1) for i in range(len(first))]
-    return all(not cell.number for cell in first) or (counted and len(body[0]) == len(body) + 1)
+    counted = any([cell.text for cell in first] == [str(i + k) for i in range(len(first))] for k in (0, 1))
+    return all(not cell.number for cell in first) or (counted and (indexed or len(body[0]) == len(body) + 1))

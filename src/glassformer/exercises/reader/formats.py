@@ -111,7 +111,7 @@ def _cell(cell: Any) -> Iterator[str]:
     arrays = _arrays(printed)
     if names and len(arrays) == len(names):
         printed = "\n".join(f"{symbol} = {array}" for symbol, array in zip(names, arrays, strict=True))
-    elif len(names) == 1 and not arrays and "⎡" in printed:
+    elif len(names) == 1 and not arrays and (printed[:1] == " " or "⎡" in printed):  # a table has a header
         printed = f"{names[0]} =\n{printed}"
     if printed:
         yield f"```\n{bare(printed)}\n```"

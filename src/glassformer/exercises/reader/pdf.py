@@ -183,7 +183,8 @@ def _render(lines: list[_Line], brackets: list[_Bracket], size: float) -> Iterat
     inserted: dict[int, list[_Word]] = {}
     used: set[int] = set()
     for stack in _stacks(runs, size):
-        rows = ", ".join("[" + ", ".join(w.text.replace("−", "-").replace(",", "") for w in run.words) + "]" for run in stack)
+        lists = ([word.text.replace("−", "-").replace(",", "") for word in run.words] for run in stack)
+        rows = ", ".join(f"[{', '.join(numbers)}]" for numbers in lists)
         named = _named_line(lines, stack)
         used |= {id(word) for run in stack for word in run.words}
         matrix = _Word(f"[{rows}]", stack[0].left, max(run.right for run in stack), lines[named].base, size)

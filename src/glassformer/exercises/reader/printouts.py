@@ -19,7 +19,7 @@ _PROMPT = re.compile(
 _IN, _OUT = re.compile(r"^\s*In\s*\[\d*\]:(.*)$"), re.compile(r"^\s*Out\s*\[\d*\]:(.*)$")
 SHOWN = re.compile(
     r"^[ \t]*(?:(?:print|display|disp|show)\(\s*)?([A-Za-z]\w{0,20})(?:\.(?:round|evalf|n)\(\d*\))?"
-    r"[ \t]*\)?[ \t]*;?[ \t]*$"
+    r"(?:(?<=\w),[^\n()]{1,80}(?=\)))?[ \t]*\)?[ \t]*;?[ \t]*$"
 )
 _MATLAB = re.compile(
     r"^[ \t]*([A-Za-z]\w{0,20})[ \t]*=[ \t]*\n[ \t]*\n((?:[ \t]*1\.0e[+-]\d+[ \t]*\*[ \t]*\n[ \t]*\n)?)(?=[ \t]*[-\d])",
@@ -37,7 +37,7 @@ _R_MATRIX = re.compile(
 _R_HEAD = re.compile(r"^[ \t]+(?:\[,\d+\][ \t]*)+$")
 _R_ROW = re.compile(rf"^[ \t]*\[\d+,?\][ \t]+({_NUMBER}(?:[ \t]+{_NUMBER})*)[ \t]*$")
 _JULIA = re.compile(r"^\s*(?:\d+[×x]\d+|\d+-element) \w*(?:Matrix|Array|Vector|Adjoint|Transpose)\b.*:\s*$")
-_FRAME_ROW = re.compile(rf"^[ \t]*([^\s|]{{1,20}})[ \t]+({_NUMBER}(?:[ \t]+{_NUMBER})*)[ \t]*$")
+_FRAME_ROW = re.compile(rf"^[ \t]*([^\W\d_]{{2,15}} \d{{1,2}}(?=\s{{2}})|[^\s|]{{1,20}})[ \t]+({_NUMBER}(?:[ \t]+{_NUMBER})*)[ \t]*$")
 _RULE = re.compile(r"^[ \t]*\|[-:| \t]+\|[ \t]*$")  # of a Markdown table
 _ROW_NAME = re.compile(r"[xtpiXTP]\d{1,2}")  # t1, not q1, which is a vector of the exercise
 _DRAWN = re.compile(rf"^(?P<lead>[^|\[(/\\]*?)(?P<left>[|\[(/\\])[ \t]*(?P<cells>{_NUMBER}(?:[ \t,&]+{_NUMBER})*)[ \t]*(?P<right>[|\])/\\])[ \t]*[.,]?$")  # noqa: E501
@@ -68,6 +68,7 @@ def printouts(text: str) -> str:
     lines = text.split("\n")
     _r(lines)
     _julia(lines)
+    _columns(lines)
     _vectors(lines)
     _frames(lines)
     _beside(lines)
@@ -185,11 +186,20 @@ def _julia(lines: list[str]) -> None:
                 _put(lines, at, at + 1 + len(rows), [row[0] for row in rows], _named(lines, at))
 
 
+def _columns(lines: list[str]) -> None:
+    """Rewrite a column of numbers below its name, as MATLAB prints it."""
+    for at, line in enumerate(lines):
+        found = re.match(r"^[ \t]*([A-Za-z]\w{0,20})[ \t]*=[ \t]*$", line)
+        rows = [row[0] for row in _while(_ROW, lines, at + 1)] if found else []
+        if len(rows) > 1 and all(len(row.split()) == 1 for row in rows):
+            _put(lines, at + 1, at + 1 + len(rows), rows, _named(lines, at + 1))
+
+
 def _frames(lines: list[str]) -> None:
     """Rewrite tables of text, with or without a header of column names, whose rows begin with their name."""
     known: set[tuple[str, ...]] = set()  # the names of the rows of earlier tables
     for at, line in enumerate(lines[:-1]):
-        heads = line.split()
+        heads = re.split(r"\s{2,}", line.strip()) if re.search(r"\S\s{2}", line) else line.split()
         titled = line.rstrip().endswith((":", "="))
         headed = len(heads) > 1 and (line[:1].isspace() or lines[at + 1].split()[:1] == heads[:1])
         if not titled and not headed and (not known or len(heads) > 3 or any(char.isdigit() for char in line)):
@@ -208,7 +218,7 @@ def _frames(lines: list[str]) -> None:
         if len(cells[0].split()) != len(heads) or not (line[:1].isspace() or heads == names):
             continue
         if (_counted(names) and names[0] == "0") or all(not re.fullmatch(_NUMBER, name) for name in names):
-            title = lines[at - 1] if at and lines[at - 1].strip().endswith(":") else ""
+            title = lines[at - 1] if at and lines[at - 1].strip().endswith((":", "=")) else ""
             if title:
                 lines[at - 1] = ""
             lines[at : at + 1 + len(rows)] = [title, *cells]

@@ -95,7 +95,7 @@ _SEVERAL = re.compile(rf"\b(?:{_TOKEN})\s+\d+\s*(?:,|and|&)\s*\d+\b(?!\.\d)", re
 _ASIDES = re.compile(
     r"\b(?:step|part|schritt|passo|étape|paso)\s+\d{1,2}\b\s*[:.)]?|^\s*(?:>\s*)*(?:[-*+•#]+\s+|\(?(?:\d{1,2}|[a-z]|[ivx]{1,4})[.)]\s+)"
     r"|(?:(?<=\bdivided by )|(?<=\bdividing by )|(?<=\bdivide by )|(?<=\bscaled by ))\d+(?:\.\d+)?(?=[\s,:.]|$)"
-    r"|(?:√\s?|\bsqrt\s?|\b(?:square )?root of |\bwurzel (?:aus )?|\bradice (?:quadrata )?di )\(?\d+\)?", re.I
+    r"|(?:√\s?|\bsqrt\s?|\b(?:square )?root of |\bwurzel (?:aus )?|\bradice (?:quadrata )?di )\(?\d+\)?(?:\s*≈\s*\d+\.\d+)?", re.I
 )  # fmt: skip
 _VALUES = ("vector", "number", "list")
 _ARROW = re.compile(r"->|→|⇒|=>")
