@@ -387,10 +387,15 @@ class Aligner:
             return True  # a formula, or a product without a result
         options = [o for o in self.options(statement, target, found, exact, written) if o.rank < OTHER or self.open(o)]
         if not options:
-            if not self.by_values(statement, written):
+            if not self.of_token(statement, target, written) and not self.by_values(statement, written):
                 self.misfit(statement, target, found, exact, written)
             return True
         option = self.choose(statement, target, options)
+        if option is not None and self.is_unlike_given(statement, option):
+            if not self.of_token(statement, target, written):
+                said = f"it is unclear what these numbers are; {option.symbol} is given as other ones"
+                self.alignment.leave(statement.line, statement.source, said)
+            return True
         if option is not None and not self.is_mention(statement, option):
             option = self.next_meaning(option, options)
             option = self.itself(statement, self.another_step(statement, option), written)
@@ -674,6 +679,25 @@ class Aligner:
             return option
         share = max(MOSTLY, share)
         return next((o for o in others if self.agreement(o.symbol, o.cells) > share), option)
+
+    def is_unlike_given(self, statement: Statement, option: Option) -> bool:
+        """Return whether a sentence seems to be about a given matrix, but has none of its numbers."""
+        given = option.symbol in self.plan.given and option.symbol not in self.plan
+        return given and statement.place == "prose" and self.agreement(option.symbol, option.cells) == 0
+
+    def of_token(self, statement: Statement, target: Target, written: Table) -> bool:
+        """Place a vector of a token that a sentence names, if one step without an answer has just these numbers."""
+        at = self.positions(statement, target, target.indices[:1])[:1]
+        if statement.place != "prose" or written.scalar or not at or len(at[0]) != 1:
+            return False
+        fitting = {s: fit(written, self.exact[s].shape, at[0], by_rows=self.by_rows) for s in self.plan.symbols}
+        found = [(s, cells) for s, cells in fitting.items()
+                 if cells and self.open(Option(0, s, cells)) and self.agreement(s, cells) == 1]  # fmt: skip
+        found = [(s, cells) for s, cells in found if self.plan[s].op != "copy"] or found
+        if len(found) != 1:
+            return False
+        self.accept(statement, (*found[0], 1.0), "by its token and values")
+        return True
 
     def is_mention(self, statement: Statement, option: Option) -> bool:
         """Return whether a sentence writes other numbers in cells that have their answer: it does not replace them.
@@ -1086,11 +1110,12 @@ class Aligner:
 
     def by_values(self, statement: Statement, written: Table) -> bool:
         """Place a matrix whose name cannot be meant as it is: Y for the output of a block, after that of attention."""
-        if written.vector is not None or written.scalar:
+        if written.scalar or (written.vector is not None and len(written.vector) < 3):
             return False
-        options = [o for o in self.unnamed_options(statement, written) if o[2] >= HALF and o[0] in self.plan]
+        least = HALF if written.vector is None else 1.0  # for a list, all of its numbers
+        options = [o for o in self.unnamed_options(statement, written) if o[2] >= least and o[0] in self.plan]
         best = [o for o in options if o[2] == max(o[2] for o in options)]
-        if len(best) != 1 or self.alignment.answered(best[0][0]):
+        if len(best) != 1 or not self.open(Option(0, *best[0][:2])):
             return False
         self.accept(statement, best[0], "by its size and values")
         return True
@@ -1135,7 +1160,8 @@ class Aligner:
     def accept(self, statement: Statement, option: tuple[str, Entries, float], why: str) -> None:
         symbol, cells, _ = option
         self.put(statement, symbol, cells)
-        what = f"{statement.target.label} is" if statement.target is not None and not statement.given else "unnamed,"
+        named = statement.target if not statement.given else None
+        what = "unnamed," if named is None else f"{statement.source if statement.place == 'prose' else named.label} is"
         said = f"{what} taken as {symbol}{_where(cells, self.by_rows)} {why}"
         self.alignment.note(statement.line, statement.source, said)
 
@@ -1320,7 +1346,8 @@ def is_sum_of_weights(statement: Statement) -> bool:
     """Return whether a statement says that the weights sum to 1: `row sums: [1. 1. 1.]`."""
     words = f"{statement.words} {statement.target.label if statement.target is not None else ''}"
     numbers = [part for link in statement.terms for part in walk(link.term) if isinstance(part, Number)]
-    return bool(numbers) and all(n.value == 1 for n in numbers) and _SUMS.search(words) is not None
+    said = _SUMS.search(words) is not None or (statement.target is not None and statement.target.name == "sum")
+    return said and bool(numbers) and all(n.value == 1 for n in numbers)
 
 
 def _is_about_width(term: Expression) -> bool:

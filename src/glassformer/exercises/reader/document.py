@@ -12,6 +12,7 @@ from typing import Literal, TypeAlias
 
 from glassformer.exercises.expression import Array, Blank, Expression, Name, Product, is_numeric, names_in
 from glassformer.exercises.reader import symbols
+from glassformer.exercises.reader.printouts import TOTAL
 from glassformer.exercises.reader.sentences import Assigned, Sentences, noun_of
 from glassformer.exercises.reader.statements import formula, listed
 
@@ -554,7 +555,6 @@ _TOKEN = re.compile(r"(?:(?:[Tt]oken|[Rr]ow|[Pp]osition|#)\s*)?\$?(?:[xytip]_?\{
 _CALCULATED = re.compile(r"[\d\s.+·*×⋅/()√^−-]+(?:=|≈)\s*([-−]?\d[\d.]*)")
 _TITLED = re.compile(r"\b(?:token|word|position)\s*(\d{1,2})\W*$", re.I)  # the title of a table of one token
 _SCALED = re.compile(r"\bscaled|\bdivided|√|sqrt", re.I)
-_TOTAL = re.compile(r"(?:row )?sums?|total|[Σ∑]|\$\\(?:sum|Sigma)\$|summe|somme|somma|suma", re.I)
 _PER_TOKEN = ("mean", "variance", "sum", "Z")  # one number for each token
 _COLUMN_NAMES = {
     **dict.fromkeys(("mean", "mu", "μ", r"$\mu$"), Name("mean")),
@@ -663,7 +663,9 @@ def _table(rows: list[list[_Cell]], line: int, source: str) -> Table:
         table.problems.append((line, source.strip(), f"the rows of the table have {widths[0]} to {widths[-1]} cells"))
         return table
     head = _head(rows)
-    if head is not None and len(head) > 2 and _TOTAL.fullmatch(head[-1].text):  # a last column of sums
+    totals: list[_Cell] = []
+    if head is not None and len(head) > 2 and TOTAL.fullmatch(head[-1].text):  # a last column of sums
+        totals = [row[-1] for row in rows[1:]]
         head, rows = head[:-1], [row[:-1] for row in rows]
     body = rows[1:] if head else rows
     if not body:
@@ -694,6 +696,9 @@ def _table(rows: list[list[_Cell]], line: int, source: str) -> Table:
     if not matrix.rows or not matrix.rows[0]:
         return table
     table.chains.append((line, source.strip(), corner, matrix))
+    if totals and all(cell.number for cell in totals):
+        sums = Array((tuple(cell.term or Blank() for cell in totals),), flat=True)
+        table.chains.append((line, " ".join(cell.text for cell in totals), Name("sum"), sums))
     return table
 
 
@@ -725,7 +730,7 @@ def _columns(head: list[_Cell], body: list[list[_Cell]]) -> list[tuple[int, str,
 
     A row of sums gives the sum of the exponentials. Empty unless at least two quantities are named, each by its column.
     """
-    rows = [row for row in body if not _TOTAL.fullmatch(row[0].text.strip("*"))]
+    rows = [row for row in body if not TOTAL.fullmatch(row[0].text.strip("*"))]
     names = [_quantity(cell) for cell in head[1:]]
     cells = [cell for row in rows for cell in row[1:]]
     if len(set(names)) < 2 or None in names or len(rows) < 2 or not all(cell.number for cell in cells):
@@ -744,7 +749,7 @@ def _columns(head: list[_Cell], body: list[list[_Cell]]) -> list[tuple[int, str,
 
 
 def _quantity(cell: _Cell) -> str | None:
-    """Return the name of the quantity that a column header names: `Logit 2·(q·k)`, exp, q1, query2; None if it has none."""
+    """Return the quantity that a column header names: `Logit 2·(q·k)`, exp, q1, query2; None if it names none."""
     text = cell.text.strip("$ ").lower()
     component = re.fullmatch(r"(q|k|v|query|key|value)_?\{?\d\}?", text)
     if component:

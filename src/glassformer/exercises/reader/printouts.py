@@ -7,7 +7,7 @@ one line. The number of lines is preserved, so that reports name the learner's o
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 _ARRAY = re.compile(
     r"(?:\b(?:np|numpy|jnp|torch|sp|sympy)\.)?(?:tensor|array|[mM]atrix|Tensor|Array|Immutable\w*Matrix)\((?=\s*\[)"
@@ -37,7 +37,9 @@ _R_MATRIX = re.compile(
 _R_HEAD = re.compile(r"^[ \t]+(?:\[,\d+\][ \t]*)+$")
 _R_ROW = re.compile(rf"^[ \t]*\[\d+,?\][ \t]+({_NUMBER}(?:[ \t]+{_NUMBER})*)[ \t]*$")
 _JULIA = re.compile(r"^\s*(?:\d+[×x]\d+|\d+-element) \w*(?:Matrix|Array|Vector|Adjoint|Transpose)\b.*:\s*$")
-_FRAME_ROW = re.compile(rf"^[ \t]*([^\W\d_]{{2,15}} \d{{1,2}}(?=\s{{2}})|[^\s|]{{1,20}})[ \t]+({_NUMBER}(?:[ \t]+{_NUMBER})*)[ \t]*$")
+_FRAME_ROW = re.compile(
+    rf"^[ \t]*([^\W\d_]{{2,15}} \d{{1,2}}(?=\s{{2}})|[^\s|]{{1,20}})[ \t]+({_NUMBER}(?:[ \t]+{_NUMBER})*)[ \t]*$"
+)
 _RULE = re.compile(r"^[ \t]*\|[-:| \t]+\|[ \t]*$")  # of a Markdown table
 _ROW_NAME = re.compile(r"[xtpiXTP]\d{1,2}")  # t1, not q1, which is a vector of the exercise
 _DRAWN = re.compile(rf"^(?P<lead>[^|\[(/\\]*?)(?P<left>[|\[(/\\])[ \t]*(?P<cells>{_NUMBER}(?:[ \t,&]+{_NUMBER})*)[ \t]*(?P<right>[|\])/\\])[ \t]*[.,]?$")  # noqa: E501
@@ -54,6 +56,18 @@ _ANNOUNCED = re.compile(
 )  # fmt: skip
 _VECTOR_NAMES = {"query": "q", "key": "k", "value": "v", "q": "q", "k": "k", "v": "v"}
 _VECTOR_CELL = rf"{_NUMBER}(?: {_NUMBER})+"
+# q [[1., 2.], …, as print("q", q) writes it; also q @ k.T [[… and logits (/ sqrt 3) [[…
+_PRINTED_NAME = re.compile(
+    r"^([A-Za-z]\w{0,20}(?: ?@ ?[A-Za-z]\w{0,9}(?:\.T)?)?)(?: \([^()\n]{1,30}\))?[ \t]+(?=\[\s?\[)", re.M
+)
+_R_SHOWN = re.compile(
+    r"^[ \t]*>?[ \t]*(?:(?:round|print|signif)\()?([A-Za-z][\w.]{0,20}|row(?:Sums|Means)\(\w+\))(?:,[^()]*)?\)?[ \t]*$"
+)
+_R_VECTOR = re.compile(rf"^[ \t]*\[1\][ \t]+({_NUMBER}(?:[ \t]+{_NUMBER})+)[ \t]*$")
+_R_ASSIGNED = re.compile(r"^[ \t]*>?[ \t]*([A-Za-z][\w.]{0,20})[ \t]*(?:<-|=)(.*)$")
+_R_KINDS = {r"rowSums\(\w+\)": "sum", r"rowMeans\(\w+\)": "mean", r"apply\(\w+, ?1, ?var\)": "variance"}
+TOTAL = re.compile(r"(?:row )?(?:sums?|totals?)|[Σ∑]|\$\\(?:sum|Sigma)\$|summe|somme|somma|suma", re.I)  # a header
+_METHODS = re.compile(r"(?<=\])\.(?:float|double|long|int|numpy|tolist|round)\(\d*\)")
 _BETWEEN = re.compile(r"[ \t,&]+")
 
 
@@ -61,9 +75,10 @@ def printouts(text: str) -> str:
     """Rewrite printed and drawn arrays as assignments."""
     text = _ELEMENTWISE.sub(r"\1", text)
     text = _BRACES.sub(lambda found: found[1] + found[2].replace("{", "[").replace("}", "]"), text)
-    text = _R_MATRIX.sub(_r_matrix, commented(text))
+    text = _R_MATRIX.sub(_r_matrix, commented(_METHODS.sub("", text)))
     if _PROMPT.search(text) or _ARRAY.search(text):
         text = _python(text)
+    text = _PRINTED_NAME.sub(lambda found: f"{found[1].replace('@', '').replace('.T', '^T')} = ", text)
     text = _NESTED.sub(lambda found: f"\n{found[1]} = ", _MATLAB.sub(_matlab, text))
     lines = text.split("\n")
     _r(lines)
@@ -171,11 +186,32 @@ def _put(lines: list[str], start: int, stop: int, rows: list[str], lead: str) ->
 
 
 def _r(lines: list[str]) -> None:
+    kinds: dict[str, str] = {}  # quantities by the names of variables
     for at, line in enumerate(lines):
+        assigned, vector = _R_ASSIGNED.match(line[:2000]), _R_VECTOR.match(line[:2000])
+        if assigned:
+            kinds[assigned[1]] = _r_kind(assigned[2])
         if _R_HEAD.match(line):
             rows = list(_while(_R_ROW, lines, at + 1))
             if rows:
-                _put(lines, at, at + 1 + len(rows), [row[1] for row in rows], _named(lines, at))
+                lead = _named(lines, at) or _r_name(lines, at, kinds)
+                _put(lines, at, at + 1 + len(rows), [row[1] for row in rows], lead)
+        elif vector and (lead := _r_name(lines, at, kinds)):
+            lines[at] = f"{lead}({', '.join(vector[1].split())})"
+
+
+def _r_name(lines: list[str], at: int, kinds: Mapping[str, str]) -> str:
+    """Return the name of what `> round(m, 4)` or `> rowSums(E)` prints on the line `at`, and clear its line."""
+    found = _R_SHOWN.match(lines[at - 1][:200]) if at else None
+    if found is None:
+        return ""
+    lines[at - 1] = ""
+    return f"{_r_kind(found[1]) or kinds.get(found[1]) or found[1]} = "
+
+
+def _r_kind(code: str) -> str:
+    """Return the quantity that a call of R computes for each row; "" for anything else."""
+    return next((kind for call, kind in _R_KINDS.items() if re.fullmatch(call, code.strip())), "")
 
 
 def _julia(lines: list[str]) -> None:
@@ -215,9 +251,15 @@ def _frames(lines: list[str]) -> None:
         if (titled and numbered) or (not headed and tuple(names) in known):
             lines[start : start + len(rows)] = cells
             continue
-        if len(cells[0].split()) != len(heads) or not (line[:1].isspace() or heads == names):
+        totals = len(heads) > 2 and TOTAL.fullmatch(heads[-1]) is not None  # a last column of sums
+        columns = heads[:-1] if totals else heads
+        if len(cells[0].split()) != len(heads) or not (line[:1].isspace() or columns == names):
             continue
-        if (_counted(names) and names[0] == "0") or all(not re.fullmatch(_NUMBER, name) for name in names):
+        if totals:
+            matrix = [" ".join(row.split()[:-1]) for row in cells]
+            _put(lines, at, at + len(rows), matrix, "")
+            lines[at + len(rows)] = f"sum = ({', '.join(row.split()[-1] for row in cells)})"
+        elif (_counted(names) and names[0] == "0") or all(not re.fullmatch(_NUMBER, name) for name in names):
             title = lines[at - 1] if at and lines[at - 1].strip().endswith((":", "=")) else ""
             if title:
                 lines[at - 1] = ""

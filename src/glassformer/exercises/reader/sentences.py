@@ -24,7 +24,9 @@ NOUNS = {
     r"|attends?|probabilit(?:y|ies)|pes[io]\b|attenzione|(?:aufmerksamkeits)?gewichte?|aufmerksamkeit|poids|pesos?|atención"
     r"|wag[ai]",
     "exponential": r"exponentials?",
-    "sum": r"(?:sum|denominator|normali[sz]er)\b(?! to)",
+    "sum": r"(?:sum|total|denominator|normali[sz]er|summe|nenner|somme|somma|suma)\b(?! to)",
+    "nh": r"patches (?:down|per column)",
+    "nw": r"patches (?:across|per row)",
     "mean": r"means?(?= of| for|:| is| =)|mittelwerte?|moyennes?",
     "layernorm": r"layer ?norm\w*|normiert\w*|normalisiert\w*|normali[sz]ed(?= tokens?| vectors?| outputs?|:)",
     "n": r"number of patches",
@@ -95,8 +97,10 @@ _SEVERAL = re.compile(rf"\b(?:{_TOKEN})\s+\d+\s*(?:,|and|&)\s*\d+\b(?!\.\d)", re
 _ASIDES = re.compile(
     r"\b(?:step|part|schritt|passo|étape|paso)\s+\d{1,2}\b\s*[:.)]?|^\s*(?:>\s*)*(?:[-*+•#]+\s+|\(?(?:\d{1,2}|[a-z]|[ivx]{1,4})[.)]\s+)"
     r"|(?:(?<=\bdivided by )|(?<=\bdividing by )|(?<=\bdivide by )|(?<=\bscaled by ))\d+(?:\.\d+)?(?=[\s,:.]|$)"
-    r"|(?:√\s?|\bsqrt\s?|\b(?:square )?root of |\bwurzel (?:aus )?|\bradice (?:quadrata )?di )\(?\d+\)?(?:\s*≈\s*\d+\.\d+)?", re.I
+    r"|(?:√\s?|\bsqrt\s?|\b(?:square )?root of |\bwurzel (?:aus )?|\bradice (?:quadrata )?di )\(?\d+\)?"
+    r"(?:\s*≈\s*\d+\.\d+)?", re.I
 )  # fmt: skip
+_EMPHASIS = re.compile(r"(?<![\w*])(\*{1,2}|_{1,2})([^\W\d_]{1,20})\1(?![\w*])")  # the token *cat*
 _VALUES = ("vector", "number", "list")
 _ARROW = re.compile(r"->|→|⇒|=>")
 _STAGES = {"exponential": r"exp\b|exponentiate", "weight": r"normali[sz]e"}  # the verbs of a heading of a chain
@@ -147,6 +151,7 @@ class Sentences:
             if self.ended:
                 self.noun, self.subject, self.ended = "", None, False
             return []
+        text = _EMPHASIS.sub(lambda found: f"“{found[2]}”".center(len(found.group())), text)
         text = _ASIDES.sub(lambda found: " " * len(found.group()), text)
         text = _SLASHES.sub(lambda found: found.group().replace("/", ","), text)
         before = (self.noun, self.subject)
