@@ -212,3 +212,50 @@ def test_matrices_that_are_said_to_be_transposed_are_read_so() -> None:
     wrong = [(cell.symbol, cell.row, cell.column) for cell in found.cells if cell.verdict == "wrong"]
     assert wrong == [("K", 2, 3)]  # the dot products follow from it
     assert len([cell for cell in found.cells if cell.symbol == "KtQ" and cell.given is not None]) == 9
+
+
+BETA_TABLE = """The query is q = (1, 0), and β = 2.
+
+| key | q·k | logit | exp | weight |
+|---|---|---|---|---|
+| k1 | 1 | 2 | 7.3891 | 0.4683 |
+| k2 | 0 | 0 | 1 | 0.0634 |
+| k3 | 1 | 2 | 7.3891 | 0.4683 |
+| sum | | | 15.7781 | 1 |
+"""
+COMPONENTS = """<table><tr><th>token</th><th colspan=2>query</th><th colspan=2>key</th></tr>
+<tr><td>1</td><td>2</td><td>0</td><td>1</td><td>1</td></tr><tr><td>2</td><td>2</td><td>1</td><td>2</td><td>1</td></tr>
+<tr><td>3</td><td>4</td><td>1</td><td>3</td><td>2</td></tr></table>"""
+FRAME = "S:\n           to 1    to 2    to 3\ntoken 1  1.4142  2.8284  4.2426\ntoken 2  2.1213  3.5355  5.6569\n"
+FRAME += "token 3  3.5355  6.3640  9.8995\n"
+WITH_SUMS = """| exponentials | k1 | k2 | k3 | total |
+|---|---|---|---|---|
+| q1 | 4.11 | 16.92 | 69.59 | 90.62 |
+| q2 | 8.34 | 34.31 | 286.25 | 328.90 |
+| q3 | 34.31 | 580.57 | 19920.37 | 20535.25 |
+"""
+R_SESSION = "> m <- rowMeans(X)\n> m\n[1] 2 5\n> v <- apply(X, 1, var)\n> round(v, 4)\n[1] 2 18\n"
+NESTED = "queries:\n  pos 0: [2, 0]\n  pos 1: [2, 1]\n  pos 2: [4, 1]\nremarks:\n  - position 2 is longest\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "name", "exercise", "counts"),
+    [
+        (BETA_TABLE, "a.md", library.get("beta"), {"QKt": 3, "S": 3, "E": 3, "Z": 1, "A": 3}),
+        (COMPONENTS, "a.html", ONE_HEAD, {"Q": 6, "K": 6}),
+        (FRAME, "a.txt", ONE_HEAD, {"S": 9}),
+        ("q [[2., 0.],\n   [2., 1.],\n   [4., 1.]]\n", "a.txt", ONE_HEAD, {"Q": 6}),
+        (NESTED, "a.yaml", ONE_HEAD, {"Q": 6}),
+        ("W query;;;Queries;;;total\n;2;0;2;0\n;0;1;2;1\n;;;4;1\n".replace(";total", ""), "a.csv", ONE_HEAD, {"Q": 6}),
+        ("**we** attends to we with 0.045, to like with 0.187 and to tea with 0.768.\n", "a.md", ONE_HEAD, {"A": 3}),
+        ("## Token 3\n\nThe scores are $3.54, 6.36, 9.90$.\n", "a.md", ONE_HEAD, {"S": 3}),
+        ("| S | k1 | k2 | k3 | row sum |\n|---|---|---|---|---|\n| q1 | 1.41 | 2.83 | 4.24 | 8.48 |\n", "a.md", ONE_HEAD, {}),
+        ("Mixing the values, I get\n\n- we: (3.68, 5.30)\n- like: (3.82, 5.61)\n", "a.md", ONE_HEAD, {"H": 4}),
+    ],
+)  # fmt: skip
+def test_tables_printouts_and_lists(text: str, name: str, exercise: object, counts: dict[str, int]) -> None:
+    found = grade(exercise, read(text, name))  # type: ignore[arg-type]
+    cells = [cell for cell in found.cells if cell.given is not None]
+    for symbol, count in counts.items():
+        assert sum(cell.symbol == symbol for cell in cells) == count, symbol
+    assert {cell.verdict for cell in cells} <= {"right", "follows"}

@@ -25,7 +25,7 @@ _MONTHS = (
 )
 # words before a number that make it a label or an index
 _LABEL = re.compile(
-    r"(?:\b(?:tokens?|heads?|need|rows?|columns?|quer(?:y|ies)|keys?|values?|positions?|steps?|tasks?|exercises?|ex\.|slides?|grupo|gruppe|groupe|pages?|parts?|"
+    r"(?:\b(?:tokens?|heads?|need|rows?|columns?|quer(?:y|ies)|keys?|values?|pos(?:itions?)?|patch(?:es)?|bins?|steps?|tasks?|exercises?|ex\.|exercice|lecture|slides?|p\.|n°|grupo|gruppe|groupe|pages?|parts?|"
     r"questions?|homeworks?|assignments?|hw|lab|lines?|figures?|fig\.|tables?|sections?|problems?|sheet|week|layers?|chapter|group|student|id|no\.?|number|nr\.?|"
     r"eq\.?|equation|version|index|indices|d_?k|dim(?:ension)?s?|width|size|digits|decimals|places)"
     r"\s*[#:=(]*\s*(?:\d+\s*(?:,|and|&|to|of|/|-|–)\s*)*|[A-Za-z]_?\{?|\b[ijklmnst]\s*=\s*|[_^]\{?[^{}]{0,20}|#+\s*"
@@ -38,14 +38,15 @@ _ROOT = re.compile(
     r"\s*[({]?\s*$",
     re.I,
 )
-# properties of every softargmax: the rows sum to 1, each weight is between 0 and 1
+# properties of every softargmax: the rows sum to 1, each weight is between 0 and 1; and a component that is 0 or 1
 _UNITY = re.compile(
     r"\b(?:sums?|add(?:s|ing)?(?: up)?|summ(?:e|iert sich|ieren sich)|somma|suma|somme|total)\s+"
-    r"(?:up\s+)?(?:to|auf|zu|a|is|=)?\s*(?:exactly|nearly|approximately|about|always)?\s*$|\bbetween\s+(?:0\s+and\s+)?$",
+    r"(?:up\s+)?(?:to|auf|zu|a|is|=)?\s*(?:exactly|nearly|approximately|about|always)?\s*$|\bbetween\s+(?:0\s+and\s+)?$"
+    r"|\b(?:component|coordinate|column|entry)\b[^.]*\b(?:is|are|be|becomes?)\s*$",
     re.I,
 )
 _OVER_ROOT = re.compile(r"^\s*/\s*(?:√|\\?sqrt)")  # 1/√d_k
-_TITLED = re.compile(r"(?:^|[\s({\[,;:–—])([A-ZÀ-Þ][\w'’-]+)\s+$")  # Aufgabe 3, NeurIPS 30
+_TITLED = re.compile(r"(?:^|[\s({\[,;:–—*_/])([A-ZÀ-Þ][\w'’-]+)\s+$")  # Aufgabe 3, NeurIPS 30
 # keyword arguments and subscripts of code: softmax(S, dim=-1), heads[-1], A[0, :]
 _CODE = re.compile(
     r"\b(?:axis|dim|keepdims?|ddof|decimals|precision|digits)\s*=\s*[-−]?$|[A-Za-z]\w*\[(?:[-\d]*[:,]\s*)?[-−]?$"
@@ -54,8 +55,9 @@ _CODE = re.compile(
 )
 _ADDRESS = re.compile(r"(?:\b(?:https?|file)://|www\.|\w@)\S*$|^Page header or footer:.*$")
 _UNIT = re.compile(
-    rf"^(?:\s*(?:cm|mm|pt|em|px|ex|bits?|tokens?|heads?|rows?|columns?|decimals?|digits|places|points?|dimensions?|"
+    rf"^(?:\s*(?:minutes?|min|hours?|h|features|jetons?|cm|mm|pt|em|px|ex|bits?|tokens?|heads?|rows?|columns?|decimals?|digits|places|points?|dimensions?|"
     rf"parameters|layers?|patches|operations|th|st|nd|rd|a\.?m\.?|p\.?m\.?)\b|\s*(?:[x×]|\\times)\s*\d|[./:-]\d+[./:-]\d|"
+    rf"\s+as (?:the )?(?:first|second|third|last) (?:component|coordinate|entry)|"
     rf":\d\d\b|\.?\s+(?:{_MONTHS})[a-zäéû]*\b)",
     re.I,
 )
@@ -64,7 +66,7 @@ _SIZE = re.compile(r"\d\s*(?:[x×]|\\times)\s*$")
 _DATE = re.compile(r"(?:\d{1,4}[./:-]){1,2}$|:\d\d\s*[+-]$")
 _LIST_ITEM = re.compile(r"[.)](?:\*\*|__)?\s")
 _WORD_LABEL = re.compile(
-    r"\b(?:(?:tokens?|heads?|rows?|columns?|query|key|value|position|step|dim)\s+(?:\d+\s*(?:,|and|&)\s*)*|[ij]\s*=\s*"
+    r"\b(?:(?:tokens?|heads?|rows?|columns?|query|key|value|pos(?:itions?)?|step|dim)\s+(?:\d+\s*(?:,|and|&)\s*)*|[ij]\s*=\s*"
     r"|[A-Za-z]_?\{?)$", re.I
 )
 _IN_CELL = re.compile(r"(^|[,;\t]|\|\s?)([^\W\d_]{2,15})\s$")  # patch 1, in a cell of a table

@@ -391,11 +391,13 @@ class Aligner:
                 self.misfit(statement, target, found, exact, written)
             return True
         option = self.choose(statement, target, options)
-        if option is not None and self.is_unlike_given(statement, option):
-            if not self.of_token(statement, target, written):
+        if option is not None and statement.place == "prose" and not self.agreement(option.symbol, option.cells):
+            if self.of_token(statement, target, written):
+                return True
+            if option.symbol in self.plan.given:
                 said = f"it is unclear what these numbers are; {option.symbol} is given as other ones"
                 self.alignment.leave(statement.line, statement.source, said)
-            return True
+                return True
         if option is not None and not self.is_mention(statement, option):
             option = self.next_meaning(option, options)
             option = self.itself(statement, self.another_step(statement, option), written)
@@ -679,11 +681,6 @@ class Aligner:
             return option
         share = max(MOSTLY, share)
         return next((o for o in others if self.agreement(o.symbol, o.cells) > share), option)
-
-    def is_unlike_given(self, statement: Statement, option: Option) -> bool:
-        """Return whether a sentence seems to be about a given matrix, but has none of its numbers."""
-        given = option.symbol in self.plan.given and option.symbol not in self.plan
-        return given and statement.place == "prose" and self.agreement(option.symbol, option.cells) == 0
 
     def of_token(self, statement: Statement, target: Target, written: Table) -> bool:
         """Place a vector of a token that a sentence names, if one step without an answer has just these numbers."""
@@ -1314,7 +1311,7 @@ def _as_matrix(run: list[Statement], shapes: Collection[tuple[int, int]]) -> lis
 
 
 def _is_exponential(term: Expression) -> bool:
-    return (isinstance(term, Power) and term.base == Constant("e")) or (
+    return term == Constant("e") or (isinstance(term, Power) and term.base == Constant("e")) or (
         isinstance(term, Call) and term.function == "exp" and len(term.arguments) == 1 and is_numeric(term)
     )
 

@@ -289,6 +289,7 @@ def _claim(
         for entry in placed.cells.values() if placed.role != "echo" else ():
             if entry.term is not None:
                 ledger.claim(entry.term, entry.line, "recognised" if given else "graded")
+    placed_before = {(each.line, each.source) for each in (alignment.placed if alignment is not None else ())}
     lines = {id(link.term): link.line for statement in reading.statements for link in statement.terms}
     for finding in sums:
         if finding.verdict != "unread":
@@ -308,6 +309,7 @@ def _claim(
         supposed = statement.crossed or counter or example or weights or any(
             aside(statement) for aside in (is_hypothetical, is_parameter, is_sum_of_weights)
         )  # fmt: skip
+        supposed = supposed and (statement.line, statement.source) not in placed_before
         if target is not None and not isinstance(target.term, Array | Several):
             ledger.claim(target.term, statement.line, "recognised")
         for _, term in statement.given:

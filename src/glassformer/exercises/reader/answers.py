@@ -18,18 +18,21 @@ from glassformer.exercises.expression import MAX_DIGITS, Array, Blank, Expressio
 from glassformer.exercises.reader import symbols
 from glassformer.exercises.reader.formats import side_by_side
 from glassformer.exercises.reader.notation import MINUS_INFINITY, plain_numbers
+from glassformer.exercises.reader.printouts import TOTAL
 from glassformer.exercises.reader.sentences import noun_of
 from glassformer.exercises.reader.statements import Link, Note, Reading, Statement, Target, Unread, formula, target_of
 
 MOST_CELLS = 200_000
 _FLOAT = re.compile(r"[-+]?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][-+]?\d{1,2})?")
 _DATE = re.compile(r"\d{4}-\d\d-\d\d(?: 00:00:00)?")
+_WEIGHTS = re.compile(r"(?:W|weights?)[ _](query|key|value|output)", re.I)
 DEEPEST = 30
 # keys that may wrap the answers
 _WRAPPERS = ("values", "answers", "answer", "solution", "given", "results")
 _ASIDE = frozenset(
-    ("steps", "title", "name", "student", "layout", "id", "comment", "comments", "notes", "exercise", "author")
-)
+    ("steps", "title", "name", "student", "layout", "id", "comment", "comments", "note", "notes", "remark", "remarks",
+     "exercise", "author", "date")
+)  # fmt: skip
 _QUERIES, _KEYS = ("query", "queries", "i", "row", "token"), ("key", "keys", "j", "column")
 _INFINITE = {"inf": "∞", ".inf": "∞", "-.inf": "-∞", "infinity": "∞"}
 
@@ -84,6 +87,9 @@ class Answers:
 
     def target(self, key: Scalar, head: int | None = None, required: bool = True) -> Target | None:
         """Return what a key names; None if it is neither a symbol nor a noun, which is reported if it is `required`."""
+        weights = _WEIGHTS.fullmatch(key.text)
+        if weights is not None:  # W key
+            key = Scalar(f"W_{weights[1][0].upper()}", key.line)
         noun = noun_of(key.text.replace("_", " ")) if len(key.text) > 3 else None
         if noun is not None:
             return target_of(noun if head is None else Name(noun.name, (head,)))
@@ -266,7 +272,7 @@ _ASIDE_IN_TITLE = re.compile(r"\s(?:\(([^()]*(?:\([^()]*\))?[^()]*)\)|\[([^\[\]]
 _ROW_LABEL = re.compile(r"(?:(?:tokens?|rows?|words?|positions?|quer(?:y|ies)|x|t|#)\s*_?)?\d{1,3}\.?", re.I)
 _VECTOR_LABEL = re.compile(r"(?:keys?|values?|outputs?)\s+\d{1,3}(?:\s*\([^()]*\))?", re.I)  # below a title of its own
 # names of tokens: pos 0, patch 3; under a title of its own also words alone: drink, top left
-_TOKEN_NAME = re.compile(r"([^\W\d_]{3,20}(?:[ -][^\W\d_]{1,20}){0,3})( \d{1,3})?")
+_TOKEN_NAME = re.compile(r"((?:[a-z]{2}|[^\W\d_]{3,20})(?:[ -][^\W\d_]{1,20}){0,3})( \d{1,3})?")
 _QUANTITY = re.compile(r"heads?|kopf|out|resid|sigma|gamma|alpha|beta|concat|final|norm|matri|layer|ffn", re.I)
 Row = tuple[int, list[str]]
 LocatedTerm = tuple[Expression, int]  # and its line
@@ -408,6 +414,8 @@ def _blocks(found: Answers, rows: list[Row]) -> None:
     headed = alone = False  # whether the title has column headers, and whether it has a row of its own
     title = ""  # of a sheet or a section: "Head 1"
     body: list[list[LocatedTerm]] = []
+    heads: list[str] = []  # of the columns
+    sums: list[LocatedTerm] = []  # of a last column
     for line, row in [*rows, (0, [])]:
         while row and not row[-1]:
             row = row[:-1]
@@ -420,9 +428,13 @@ def _blocks(found: Answers, rows: list[Row]) -> None:
         starts = bool(row) and not _NUMBER.match(row[0]) and not labelled and not same
         if (not row or (starts and row[0])) and symbol is not None and body:
             _block(found, symbol, body, title)
-            symbol, body, headed, title = None, [], False, ""
+            if sums:
+                _block(found, Scalar("sum", symbol.line), [[term] for term in sums], title)
+            symbol, body, headed, title, sums = None, [], False, "", []
         if not row:  # column headers belong to the rows directly below them
             headed = alone = False
+            heads = []
+        heads = row if starts and not numeric else heads
         if starts and row[0]:
             if symbol is not None:
                 title = f"{title} {symbol.text}".strip()
@@ -436,7 +448,13 @@ def _blocks(found: Answers, rows: list[Row]) -> None:
         if symbol is None:
             found.unread.append(Unread(line, ",".join(row), "these numbers have no symbol above or before them"))
         else:
-            body.append([(found.scalar(Scalar(cell, line)), line) for cell in values])
+            cells = [(found.scalar(Scalar(cell, line)), line) for cell in values]
+            if TOTAL.search(row[0]) and body:  # a last row of sums
+                _block(found, Scalar("sum", line), [cells], title)
+                continue
+            if len(heads) > 2 and TOTAL.fullmatch(heads[-1]) and len(row) == len(heads):
+                sums.append(cells.pop())
+            body.append(cells)
 
 
 def _names_a_token(label: str, alone: bool) -> bool:

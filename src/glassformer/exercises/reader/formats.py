@@ -527,6 +527,9 @@ def _split(text: str, mark: str) -> list[str]:
 # -- side by side ----------------------------------------------------------------------------------------------------
 
 
+_DATE = re.compile(r"\d{1,2}[./]\d{1,2}[./]\d{2,4}|\d{4}-\d\d-\d\d(?: [\d:]+)?")
+
+
 def side_by_side(rows: Iterable[tuple[int, list[str]]]) -> list[tuple[int, list[str]]]:
     """Rearrange blocks of cells that are side by side one below the other.
 
@@ -535,6 +538,8 @@ def side_by_side(rows: Iterable[tuple[int, list[str]]]) -> list[tuple[int, list[
     out: list[tuple[int, list[str]]] = []
     band: list[tuple[int, list[str]]] = []
     for line, row in [*rows, (0, [])]:
+        if any(map(_DATE.fullmatch, row)):  # the author and the date
+            continue
         if any(row):
             band.append((line, row))
             continue
@@ -549,8 +554,8 @@ def _unstacked(band: list[tuple[int, list[str]]]) -> list[tuple[int, list[str]]]
     title: list[tuple[int, list[str]]] = []
     empty = min((next(j for j, cell in enumerate(row) if cell) for _, row in band), default=0)  # columns to the left
     band = [(line, row[empty:]) for line, row in band]
-    if len(band) > 2 and sum(map(bool, band[0][1])) == 1 and sum(map(bool, band[1][1])) > 1 and band[0][1][0]:
-        title, band = band[:1], band[1:]  # "Head 1" above blocks side by side
+    while len(band) > 2 and sum(map(bool, band[0][1])) == 1 < sum(map(bool, band[1][1])) and band[0][1][0]:
+        title, band = [*title, band[0]], band[1:]  # "Head 1" above blocks side by side
     width = max((len(row) for _, row in band), default=0)
     body = [row for _, row in band[1:]]
     gaps = [j for j in range(width) if not any(j < len(row) and row[j] for row in body)]

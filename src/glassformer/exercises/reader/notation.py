@@ -29,6 +29,11 @@ MINUS_INFINITY = re.compile(
 )  # fmt: skip
 _THOUSANDS = re.compile(r"(?<![\w.,^{])\d{1,3}(?:,\d{3})+\.\d+(?![\d,])|(?<![\w.,^{])\d{1,3}(?:,\d{3}){2,}(?![\d,.])")
 
+# ## Token 1, or \section{Token 1}: what follows is about it
+_HEADED = re.compile(
+    r"^((?:#{1,6}[ \t]|\\(?:sub)*(?:section|paragraph)\*?\{)[^\n]*?\b(?:token|query|position|word)[ \t]+\d{1,2})"
+    r"(?=[ \t]*\}?[ \t]*$)", re.M | re.I
+)
 _ANGLES = re.compile(r"⟨(\s*[-+−]?[\d.]+%?(?:\s*,\s*[-+−]?[\d.]+%?)+\s*)⟩")  # the vector ⟨1, −1⟩
 _INDEXED = re.compile(r"(?<![\w\\])([A-Za-zα])_(\d{1,2}),([ijk])(?![\w.])")  # a_1,j
 _DIVIDED = re.compile(r"\((?:\s*[-+−]?[\d.]+%?\s*\|)+\s*[-+−]?[\d.]+%?\s*\)")  # the vector (1 | −1)
@@ -44,7 +49,7 @@ def plain_numbers(text: str) -> str:
 def usual_notation(text: str) -> str:
     """Rewrite the notations of a document; lines stay lines."""
     text = _CALLED.sub(r"\1_{\2}", _SCANNED.sub("QK^T", _CHAT.sub("", text)))
-    text = _INDEXED.sub(r"\1_{\2,\3}", text)
+    text = _INDEXED.sub(r"\1_{\2,\3}", _HEADED.sub(r"\1:", text))
     text = _DIVIDED.sub(lambda found: found.group().replace("|", ","), text)
     text = _BARS.sub(" ; ", _ANGLES.sub(r"(\1)", _INNER.sub(r"\1·\2", text)))
     text = _ARROW.sub(r"\1 ; ", text)

@@ -350,6 +350,8 @@ class _Line:
             self.object = None
         elif self.state.noun in _SCALARS and self.named:
             self.assign(part, None)
+        elif self.fresh and self.state.noun in _SCALARS and at == 2 and self.parts[1].text == ":":
+            self.found.append(Assigned(part.start, part.end, Name(self.state.noun), part.text))  # normaliser: 15.78
         else:
             self.waiting = part
 
