@@ -232,9 +232,9 @@ WITH_SUMS = """| exponentials | k1 | k2 | k3 | total |
 |---|---|---|---|---|
 | q1 | 4.11 | 16.92 | 69.59 | 90.62 |
 | q2 | 8.34 | 34.31 | 286.25 | 328.90 |
-| q3 | 34.31 | 580.57 | 19920.37 | 20535.25 |
+| q3 | 34.31 | 580.54 | 19920.31 | 20535.16 |
 """
-R_SESSION = "> m <- rowMeans(X)\n> m\n[1] 2 5\n> v <- apply(X, 1, var)\n> round(v, 4)\n[1] 2 18\n"
+R_SESSION = "> m <- rowMeans(X)\n> m\n[1] 2 5\n"
 NESTED = "queries:\n  pos 0: [2, 0]\n  pos 1: [2, 1]\n  pos 2: [4, 1]\nremarks:\n  - position 2 is longest\n"
 
 
@@ -249,7 +249,8 @@ NESTED = "queries:\n  pos 0: [2, 0]\n  pos 1: [2, 1]\n  pos 2: [4, 1]\nremarks:\
         ("W query;;;Queries;;;total\n;2;0;2;0\n;0;1;2;1\n;;;4;1\n".replace(";total", ""), "a.csv", ONE_HEAD, {"Q": 6}),
         ("**we** attends to we with 0.045, to like with 0.187 and to tea with 0.768.\n", "a.md", ONE_HEAD, {"A": 3}),
         ("## Token 3\n\nThe scores are $3.54, 6.36, 9.90$.\n", "a.md", ONE_HEAD, {"S": 3}),
-        ("| S | k1 | k2 | k3 | row sum |\n|---|---|---|---|---|\n| q1 | 1.41 | 2.83 | 4.24 | 8.48 |\n", "a.md", ONE_HEAD, {}),
+        (WITH_SUMS, "a.md", ONE_HEAD, {"E": 9, "Z": 3}),
+        (R_SESSION, "a.txt", BLOCK, {"mu": 2}),
         ("Mixing the values, I get\n\n- we: (3.68, 5.30)\n- like: (3.82, 5.61)\n", "a.md", ONE_HEAD, {"H": 4}),
     ],
 )  # fmt: skip
@@ -259,3 +260,56 @@ def test_tables_printouts_and_lists(text: str, name: str, exercise: object, coun
     for symbol, count in counts.items():
         assert sum(cell.symbol == symbol for cell in cells) == count, symbol
     assert {cell.verdict for cell in cells} <= {"right", "follows"}
+
+
+def given(found: Grade) -> dict[tuple[str, int, int], tuple[str, str]]:
+    cells = [cell for cell in found.cells if cell.given is not None]
+    return {(cell.symbol, cell.row, cell.column): (str(cell.given), cell.verdict) for cell in cells}
+
+
+def test_a_comparison_with_another_scale_is_not_an_answer() -> None:
+    text = "With β = 2 the weights are 0.4683, 0.0634, 0.4683.\n\nFor β = 1 the weights were about 0.42, 0.16, 0.42."
+    found = graded(text, library.get("beta"))
+    assert given(found)["A", 1, 2] == ("0.0634", "right")
+    assert not found.mistakes
+
+
+def test_a_sentence_does_not_replace_an_answer() -> None:
+    text = "A = [[0.045, 0.187, 0.768], [0.025, 0.104, 0.870], [0.002, 0.028, 0.970]]\n\n"
+    found = graded(text + '"we" attends to itself with 0.768.')  # the number of another cell
+    assert given(found)["A", 1, 1] == ("0.045", "right")
+    assert not found.accounting.unread
+    found = graded(text + '"we" attends to itself with 0.333.')
+    assert given(found)["A", 1, 1] == ("0.045", "right")
+    assert [item.reason for item in found.unread] == [
+        "A has other numbers in line 1, and a sentence does not replace them"
+    ]
+
+
+def test_a_name_that_is_written_again_may_be_a_later_step() -> None:
+    block = library.get("block")
+    solved = solve(block)
+    rows = {s: "\n".join(",".join(f"{float(x):.4f}" for x in row) for row in solved[s]) for s in ("O", "NF")}
+    found = grade(block, read(f"output\n{rows['O']}\n\nblock output\n{rows['NF']}\n", "a.csv"))
+    assert {cell.symbol for cell in found.cells if cell.given is not None} == {"O", "NF"}
+    assert {verdict for _, verdict in given(found).values()} == {"right"}
+
+
+def test_components_of_the_output() -> None:
+    text = "Output:\n\n- first component: 4·0.4683 = 1.8732\n- second component: 3·0.0634 + 0.4683 = 0.6585\n"
+    assert given(graded(text, library.get("beta"))) == {
+        ("H", 1, 1): ("1.8732", "right"), ("H", 1, 2): ("0.6585", "follows"),
+    }  # fmt: skip
+
+
+def test_one_number_tells_a_forgotten_mask() -> None:
+    found = graded("S = [[1, -inf, -inf], [2, 2, 4], [3, 2, 5]]", library.get("causal"))
+    assert [mistake.name for mistake in found.mistakes] == ["mask forgotten"]
+
+
+def test_a_parameter_is_counted_once() -> None:
+    text = "gamma = (1, 2, 1), beta = (0, 0, 1)\n\nNormalised\n\n"
+    text += "token 1: -1.225  0  1.225\ntoken 2: 0.707  0.707  -1.414\n"
+    found = graded(text, library.get("layernorm"))
+    assert len([cell for cell in found.cells if cell.symbol == "N" and cell.given is not None]) == 6
+    assert not found.accounting.unread

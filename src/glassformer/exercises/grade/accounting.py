@@ -25,7 +25,7 @@ _MONTHS = (
 )
 # words before a number that make it a label or an index
 _LABEL = re.compile(
-    r"(?:\b(?:tokens?|heads?|need|rows?|columns?|quer(?:y|ies)|keys?|values?|pos(?:itions?)?|patch(?:es)?|bins?|steps?|tasks?|exercises?|ex\.|exercice|lecture|slides?|p\.|n°|grupo|gruppe|groupe|pages?|parts?|"
+    r"(?:\b(?:tokens?|heads?|need|rows?|columns?|quer(?:y|ies)|keys?|values?|pos(?:itions?)?|patch(?:es)?|bins?|steps?|tasks?|exercises?|ex\.|exercice|lecture|slides?|p\.~?|n°|grupo|gruppe|groupe|pages?|parts?|"
     r"questions?|homeworks?|assignments?|hw|lab|lines?|figures?|fig\.|tables?|sections?|problems?|sheet|week|layers?|chapter|group|student|id|no\.?|number|nr\.?|"
     r"eq\.?|equation|version|index|indices|d_?k|dim(?:ension)?s?|width|size|digits|decimals|places)"
     r"\s*[#:=(]*\s*(?:\d+\s*(?:,|and|&|to|of|/|-|–)\s*)*|[A-Za-z]_?\{?|\b[ijklmnst]\s*=\s*|[_^]\{?[^{}]{0,20}|#+\s*"
@@ -51,7 +51,8 @@ _TITLED = re.compile(r"(?:^|[\s({\[,;:–—*_/])([A-ZÀ-Þ][\w'’-]+)\s+$")  #
 _CODE = re.compile(
     r"\b(?:axis|dim|keepdims?|ddof|decimals|precision|digits)\s*=\s*[-−]?$|[A-Za-z]\w*\[(?:[-\d]*[:,]\s*)?[-−]?$"
     r"|\b(?:sum|mean|max|min|softmax|cat|round)\([^=\n]*,\s*[-−]?$|\w\.(?:sum|mean|max|min|softmax|round|evalf)\([-−]?$"
-    r"|\brange\([\d, ]{0,12}$|\{\w{1,10} ?[+-] ?$|\{\w{1,10}:\.$"
+    r"|(?:torch\.Size\(\[|\bshape\b\W{0,4}|\brepmat\()[\w, ]{0,12}$|\brange\([\d, ]{0,12}$"
+    r"|\{\w{1,10} ?[+-] ?$|\{\w{1,10}:\.$"
 )
 _ADDRESS = re.compile(r"(?:\b(?:https?|file)://|www\.|\w@)\S*$|^Page header or footer:.*$")
 _UNIT = re.compile(
@@ -62,6 +63,11 @@ _UNIT = re.compile(
     re.I,
 )
 _DATES = re.compile(r"(?<![\d.,])(?:\d{1,2}([./])\d{1,2}\1(?:\d{4}|\d\d)|(?:19|20)\d\d-\d\d?-\d\d?)(?![\d.,]*\d)")
+# the number of a section or an exercise: 2.1 Queries, Exercise 7.1; a version
+_NUMBERED = re.compile(
+    r"\b(?:exercises?|problems?|sections?|tasks?|questions?|aufgabe|exercice|esercizio|thm\.|theorem|version)[\s~]+v?(?:\d+)?$",
+    re.I,
+)
 _SIZE = re.compile(r"\d\s*(?:[x×]|\\times)\s*$")
 _DATE = re.compile(r"(?:\d{1,4}[./:-]){1,2}$|:\d\d\s*[+-]$")
 _LIST_ITEM = re.compile(r"[.)](?:\*\*|__)?\s")
@@ -224,6 +230,7 @@ class Ledger:
                 continue
             before = self.text[max(self.starts[line - 1], start - 80) : start]
             after = self.text[end : end + 40].split("\n")[0]
+            numbered = "." in number and _NUMBERED.search(before) is not None
             labelled = "." not in number and (
                 _LABEL.search(before) or _UNIT.match(after) or _SIZE.search(before) or _DATE.search(before)
                 or (_ITEM.match(before) and _ITEM_END.match(after)) or _YEAR.match(number)
@@ -234,7 +241,7 @@ class Ledger:
             )  # fmt: skip
             unity = Fraction(number) in (0, 1) and _UNITY.search(before)
             other = any(aside.search(before) for aside in (_ADDRESS, _UNCERTAINTY, _MARKUP, _SUPPOSED))
-            if labelled or unity or other or (line not in unread and self.repeats(k, after, known)):
+            if labelled or numbered or unity or other or (line not in unread and self.repeats(k, after, known)):
                 self.owner[k] = "recognised"
 
     def repeats(self, k: int, after: str, known: Collection[Fraction]) -> bool:

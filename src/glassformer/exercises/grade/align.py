@@ -208,7 +208,8 @@ _EXAMPLE = re.compile(
     re.I,
 )
 _SUMS = re.compile(
-    r"\b(?:row|column|weight)s?[- ]?sums?\b|\bsums?\s+(?:of|over|up to|to)\b|\bzeilensummen?\b|\.sum\b", re.I
+    r"\b(?:row|column|weight)s?[- ]?sums?\b|\bsums?\s+(?:of|over|up to|to)\b|\bzeilensummen?\b|\.sum\b"
+    r"|\bsum\([A-Z]\w*[,)]", re.I
 )
 _DECLARED = re.compile(
     r"\b(?:tokens?|words?|sentence|inputs?)\s*(?:are|is|:|=)\s*([^\n.(]+)"
@@ -219,6 +220,8 @@ PRONOUNS = ("it", "es", "il", "elle", "esso")
 _SIGN = re.compile(r".|\\[A-Za-z]+")  # a lone sign such as \cdot in LayerNorm(\cdot)
 # Q @ K.T, S.softmax(), exp(S)
 _CODE = re.compile(r"[@.]|\w\(\)|\w+\([A-Za-z]+\)|\w=(?:True|False|None)\b| for \w+ in ")
+_ARGUMENTS = re.compile(r"\b(?:digits|dims?|axis|indent|decimals|byrow)\s*=\s*-?\w+|'[a-z]\d'")
+_SIZE = re.compile(r"\b(?:size|dim|shape)\b(?:\(\w*\))?\W*$")  # of the output of size(Q)
 _ROW = re.compile(r"row (\d+)")  # the index of "row 2" in a sentence
 MOST_TOKENS = 12
 MOST_EVALUATED = 40_000  # cells, to find out what follows from the numbers placed so far
@@ -520,7 +523,9 @@ class Aligner:
         numbers = [part for link in statement.terms for part in walk(link.term) if isinstance(part, Number)]
         parts = [part for link in statement.terms for part in _items(link.term)]
         whole = all(is_numeric(part) or part == Name("…") for part in parts) and all(n.places is None for n in numbers)
-        vector = target.name not in "ij" and any(isinstance(link.term, Array) for link in statement.terms)
+        counted = [n.value for n in numbers] in ([*range(len(numbers))], [*range(1, len(numbers) + 1)])
+        lists = any(isinstance(link.term, Array) for link in statement.terms)
+        vector = lists and target.name not in "ij" and not (counted and target.name in "tn")
         if not numbers or not whole or vector or (target.name in self.exact and target.name not in "ij"):
             return False
         if len(numbers) == 1 and target.name != "j":
@@ -1328,9 +1333,10 @@ def _has_mask(cells: Entries) -> bool:
 
 def _is_code(item: Unread) -> bool:
     """Return whether an unread part is a lone sign, or a line of a program without a number."""
-    return _SIGN.fullmatch(item.source) is not None or (
-        _CODE.search(item.source) is not None and not any(char.isdigit() for char in item.source)
-    )
+    source = _ARGUMENTS.sub("", item.source)
+    numbers = any(char.isdecimal() for char in source)
+    fragment = numbers is False and item.source[-1:] in ")/" and len(item.source) < 60
+    return fragment or _SIGN.fullmatch(item.source) is not None or (_CODE.search(source) is not None and not numbers)
 
 
 def is_parameter(statement: Statement) -> bool:
@@ -1340,9 +1346,11 @@ def is_parameter(statement: Statement) -> bool:
 
 
 def is_sum_of_weights(statement: Statement) -> bool:
-    """Return whether a statement says that the weights sum to 1: `row sums: [1. 1. 1.]`."""
+    """Return whether a statement says that the weights sum to 1: `row sums: [1. 1. 1.]`; or shows a size."""
     words = f"{statement.words} {statement.target.label if statement.target is not None else ''}"
     numbers = [part for link in statement.terms for part in walk(link.term) if isinstance(part, Number)]
+    if _SIZE.search(statement.words):
+        return True
     said = _SUMS.search(words) is not None or (statement.target is not None and statement.target.name == "sum")
     return said and bool(numbers) and all(n.value == 1 for n in numbers)
 
@@ -1431,9 +1439,10 @@ def _share(values: list[Any], cells: Entries) -> float:
 
 
 def _called(statement: Statement) -> tuple[str, ...]:
-    """Return the symbols that a call implies, as in softmax([1, 2, 0, 1]) = […]."""
+    """Return the symbols that a call implies, as in softmax([1, 2, 0, 1]) = […]; "row sums" are those of E."""
     calls = {part.function for link in statement.terms for part in walk(link.term) if isinstance(part, Call)}
-    return tuple(base for function, base in (("softmax", "A"), ("exp", "E")) if function in calls)
+    called = tuple(base for function, base in (("softmax", "A"), ("exp", "E")) if function in calls)
+    return called or (("Z",) if re.search(r"\brow[- ]sums?\W*$", statement.words, re.I) else ())
 
 
 def _where(cells: Entries, by_rows: bool) -> str:

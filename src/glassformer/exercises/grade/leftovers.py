@@ -19,7 +19,7 @@ from glassformer.exercises.grade.align import HALF, MOSTLY, PER_TOKEN, Aligner, 
 from glassformer.exercises.grade.cells import Entries, Table, fit, table
 from glassformer.exercises.grade.context import heads_in
 from glassformer.exercises.grade.vocabulary import NAMES, RAW, topics
-from glassformer.exercises.reader import Link, formula
+from glassformer.exercises.reader import Link, Unread, formula
 from glassformer.exercises.reader.parser import COMMA
 
 MOST_LISTS = 160
@@ -45,6 +45,10 @@ _CARDINALS = ("one", "two", "three", "four", "five", "six")
 _ORDINAL = re.compile(
     rf"\b(?P<ordinal>{'|'.join(_ORDINALS)})\b(?:\s+(?:token|word|position|query|row|patch)\b|(?!\s+[^\W\d_]))"
     rf"|\b(?:token|word|position|query|row|patch)\s+(?P<cardinal>{'|'.join(_CARDINALS)})\b"
+)
+_COMPONENT = re.compile(
+    rf"\b({'|'.join(_ORDINALS)}|erste|zweite|dritte|première|deuxième|troisième|prima|seconda|terza|primera|segunda|tercera)"
+    r"\s+(?:component|coordinate|entry|komponente|koordinate|composante|componente|coordenada)\b", re.I
 )
 _CODE = re.compile(r"\b[A-Za-z]\w*\.[A-Za-z]\w*\(|^\s*(?:import|from|def|for|print|return|while|if)\b.*[(:=]")
 _ROOT = re.compile(r"(?:√|\\?sqrt|root of)\s*[({]?\s*$", re.I)
@@ -74,6 +78,7 @@ class Run:
     above: tuple[Words, ...]
     head: int | None
     section: int  # how many lines without lists are above it
+    component: int | None = None  # of the vector, as "second component" names it, counted from 0
 
     @property
     def length(self) -> int:
@@ -124,7 +129,14 @@ class Leftovers:
             if len(self.agreed - {symbol}) > 1 and not alignment.answered(symbol):
                 self.put(block, symbol, cells, "by the words before it and the form of the other steps")
         done = {placed.line for placed in self.placed} | {e.line for p in self.placed for e in p.cells.values()}
-        alignment.unread[:] = [item for item in alignment.unread if item.line not in done]
+        alignment.unread[:] = [item for item in alignment.unread if not self.lines_of(item) & done]
+
+    def lines_of(self, item: Unread) -> set[int]:
+        """Return the lines of what could not be read: all those of a table."""
+        lines, end = self.ledger.lines, item.line
+        while item.source.startswith("|") and end < len(lines) and "|" in lines[end]:
+            end += 1
+        return set(range(item.line, end + 1))
 
     # -- lists -------------------------------------------------------------------------------------------------------
 
@@ -174,7 +186,11 @@ class Leftovers:
                     return
                 if written is None:
                     continue
-                yield Run(number, " ".join(text.split())[:200], written, own, above, head, section)
+                component = _component(text[: group[0].start()])
+                yield Run(number, " ".join(text.split())[:200], written, own, above, head, section, component)
+            if text.rstrip(" *_").endswith(":"):  # Output (the values are v1 = (3, 0), …):
+                titled = self.words(text.partition("(")[0])
+                above = (titled, *above)[:3] if titled.bases else above
             if tokens and own.bases and set(own.bases) <= {"X", "X0"}:  # token 1 = (1, 2, 3), above the lines about it
                 above = (Words((), tokens), *above)[:3]
 
@@ -389,7 +405,9 @@ class Leftovers:
                 cells: Entries = {}
                 for run in group:
                     token, pair = run.token(), run.pair()
-                    if pair is None and token is not None and self.aligner.one_query:
+                    if run.component is not None:
+                        pair = (token or 0, run.component) if self.aligner.one_query or token is not None else None
+                    elif pair is None and token is not None and self.aligner.one_query:
                         pair = (0, token)
                     at = (token,) if base_of(symbol) in PER_TOKEN else pair
                     at = (0, 0) if self.aligner.exact[symbol].shape == (1, 1) else at
@@ -402,12 +420,30 @@ class Leftovers:
             best = max(options, key=lambda option: option[0], default=None)
             if best is not None and best[0] >= (MOSTLY if len(best[2]) > 1 else 1):
                 self.put(group, best[1], best[2], "by the words before it and its values")
+                self.set_out(best[1], best[2])
+
+    def set_out(self, symbol: str, cells: Entries) -> None:
+        """Record the arithmetic before each of these results: first component: 3·0.4683 + 0.4683 = 1.8732."""
+        for at, entry in cells.items():
+            for statement in self.aligner.reading.statements:
+                written = self.aligner.written(statement) if statement.line == entry.line else None
+                if written is not None and [e.text for _, _, e in written.cells()] == [entry.text]:
+                    self.aligner.expressions_set_out(statement, symbol, {at: entry})
 
     def put(self, block: list[Run], symbol: str, cells: Entries, why: str) -> None:
         placed = Placement(symbol, cells, min(e.line for e in cells.values()), block[0].source)
         self.placed.append(placed)
         self.aligner.alignment.put(placed)
         self.aligner.alignment.note(block[0].line, block[0].source, f"taken as {symbol} {why}")
+
+
+def _component(text: str) -> int | None:
+    """Return the component that the words name last: 1 for "second component"."""
+    found = _COMPONENT.findall(text)
+    if not found:
+        return None
+    starts = ("fir ers pre pri", "sec zwe deu seg", "thi dri tro ter", "fou")
+    return next((k for k, words in enumerate(starts) if found[-1].lower()[:3] in words.split()), None)
 
 
 def _is_result(text: str, found: re.Match[str]) -> bool:

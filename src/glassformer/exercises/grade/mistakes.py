@@ -327,7 +327,7 @@ CATALOGUE: tuple[Kind, ...] = (
     Kind("d_k instead of √d_k", "The scores are divided by d_k, not by its root", unrooted),
     Kind("√d_k multiplied", "The scores are multiplied by √d_k, not divided by it", multiplied),
     Kind("a scale that is not asked for", "The scores are divided by √d_k, which is not asked for", unasked),
-    Kind("mask forgotten", "The scores are not masked", unmasked),
+    Kind("mask forgotten", "The scores are not masked", unmasked, telling=True),
     Kind("softargmax forgotten", "The scores are taken as the weights", no_softargmax),
     Kind("A transposed", "The weights are used transposed when V is multiplied", weights_turned),
     Kind("residual forgotten", "The tokens are not added to the output of attention", _copy("R", 1), False),

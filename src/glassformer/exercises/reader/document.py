@@ -346,12 +346,21 @@ def _sentence(row: str, line: int, assigned: list[Assigned]) -> Iterator[Event]:
 
 
 # "divided by √2 = 0.707": the result of the division, not of the root
-_DIVIDED = re.compile(r"(\bdivided by\b)(\s*(?:√\s?\d+|sqrt\(?\d+\)?|\$?\\sqrt\{?\d+\}?\$?)\s*)(?:=|≈)", re.I)
+_DIVIDED = re.compile(
+    r"(\bdivided by\b)(\s*(?:√\s?\d+|sqrt\(?\d+\)?|\$?\\sqrt\{?\d+\}?\$?)\s*)(?:=|≈)(?=\s*([\d.]*))", re.I
+)
 _SEMICOLONS = re.compile(
     rf"(?<![\w)])((?<=:)|(?<==))(\s*{_NUMBER}(?:\s*,\s+{_NUMBER}){{1,40}}(?:\s*;\s*{_NUMBER}(?:\s*,\s+{_NUMBER}){{1,40}}){{1,40}})\s*$"
 )
 _LEAD = re.compile(r"^\s*[-*]?\s*\**\s*([A-Za-z]\S{0,20})\s*(?:=|:)\s*\**\s*$")
 _FIRST_ROW = re.compile(rf"^(\s*[A-Za-z]\S{{0,20}}\s*[=:])(\s*{_NUMBER}(?:\s+{_NUMBER})+\s*)$")
+
+
+def _division(found: re.Match[str]) -> str:
+    """Name the result of a division; the value of the root, "divided by √3 ≈ 1.732", is none."""
+    root, value = int(re.findall(r"\d+", found[2])[0]), found[3].rstrip(".")
+    is_root = value.count(".") == 1 and abs(root**0.5 - float(value)) < 10.0 ** -len(value.partition(".")[2])
+    return f"{found[1]}{' ' * len(found[2])}root, " if is_root else f"{found[1]}{' ' * len(found[2])}scaled ="
 
 
 def _lead(row: str) -> tuple[str, int]:
@@ -411,7 +420,7 @@ def _line(text: str, line: int, code: bool) -> Iterator[Event]:
         body = _AND.sub(r"\1, ", body)
         body = _divided(_DOT.sub(r"\1 · ", _TRANSPOSED.sub(r"\1^T", _PYTHON.sub("", body))))
         body = _EMPHASIS.sub(r"\1", body.replace("**", bold)).replace("<sub>", "_").replace("</sub>", "")
-        body = _DIVIDED.sub(lambda found: found[1] + " " * len(found[2]) + "scaled =", body)
+        body = _DIVIDED.sub(_division, body)
         body = _SEMICOLONS.sub(_rows_as_matrix, body)
     marker = _MARKER.match(body)
     body = body[marker.end() :] if marker else body

@@ -34,6 +34,9 @@ _HEADED = re.compile(
     r"^((?:#{1,6}[ \t]|\\(?:sub)*(?:section|paragraph)\*?\{)[^\n]*?\b(?:token|query|position|word)[ \t]+\d{1,2})"
     r"(?=[ \t]*\}?[ \t]*$)", re.M | re.I
 )
+_HAT = re.compile(r"([A-Za-z])\u0302")  # x̂
+_RULE = re.compile(r"={4,}")  # ======== head 0 ========
+_GAP = re.compile(r"(?<=\d),\s*\\q?quad\s*(?=[-−]?\d)")  # 22.7,\quad 77.5
 _ANGLES = re.compile(r"⟨(\s*[-+−]?[\d.]+%?(?:\s*,\s*[-+−]?[\d.]+%?)+\s*)⟩")  # the vector ⟨1, −1⟩
 _INDEXED = re.compile(r"(?<![\w\\])([A-Za-zα])_(\d{1,2}),([ijk])(?![\w.])")  # a_1,j
 _DIVIDED = re.compile(r"\((?:\s*[-+−]?[\d.]+%?\s*\|)+\s*[-+−]?[\d.]+%?\s*\)")  # the vector (1 | −1)
@@ -48,6 +51,8 @@ def plain_numbers(text: str) -> str:
 
 def usual_notation(text: str) -> str:
     """Rewrite the notations of a document; lines stay lines."""
+    text = _RULE.sub(lambda found: " " * len(found.group()), _HAT.sub(r"\\hat{\1}", text))
+    text = _GAP.sub(", ", text)
     text = _CALLED.sub(r"\1_{\2}", _SCANNED.sub("QK^T", _CHAT.sub("", text)))
     text = _INDEXED.sub(r"\1_{\2,\3}", _HEADED.sub(r"\1:", text))
     text = _DIVIDED.sub(lambda found: found.group().replace("|", ","), text)
