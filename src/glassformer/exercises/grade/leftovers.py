@@ -51,6 +51,7 @@ _COMPONENT = re.compile(
     r"\s+(?:component|coordinate|entry|komponente|koordinate|composante|componente|coordenada)\b", re.I
 )
 _CODE = re.compile(r"\b[A-Za-z]\w*\.[A-Za-z]\w*\(|^\s*(?:import|from|def|for|print|return|while|if)\b.*[(:=]")
+_ARROW = re.compile(r"\s*(?:->|→|⇒|=>)")
 _ROOT = re.compile(r"(?:√|\\?sqrt|root of)\s*[({]?\s*$", re.I)
 _RESULT = re.compile(r"(?:[=≈→~]|->)\s*[-−]?$")  # before the result of a calculation
 _GOES_ON = re.compile(r"\s*[·*/+=≈^×⋅→~%-]|\s*\\(?:cdot|times|approx)|\d")
@@ -142,7 +143,10 @@ class Leftovers:
 
     def runs(self) -> Iterator[Run]:
         free: dict[int, dict[int, bool]] = {}  # by line: where numbers begin, and whether they are checked
-        graded = {entry.line for each in self.aligner.alignment.placed for entry in each.cells.values()}
+        graded: dict[int, set[str]] = {}  # the steps that were read on a line
+        for each in self.aligner.alignment.placed:
+            for entry in each.cells.values():
+                graded.setdefault(entry.line, set()).add(base_of(each.symbol))
         unclear = {item.line for item in self.aligner.reading.unread if item.reason == COMMA}  # 1,0: one number or two
         for k, owner in enumerate(self.ledger.owner[:MOST_NUMBERS]):
             line = self.ledger.line_of(k)
@@ -155,6 +159,7 @@ class Leftovers:
         header: list[tuple[str, ...]] = []
         head: int | None = None
         count = section = 0
+        tokens: tuple[int, ...] = ()
         for number, text in enumerate(self.ledger.lines[: min(max(free), MOST_LINES)], 1):
             start = self.ledger.starts[number - 1]
             head = heads_in(text[:LONGEST_LINE], self.aligner.heads) or head
@@ -167,15 +172,18 @@ class Leftovers:
                 if header := self.header(text):
                     words = Words()
                 if number in graded:
-                    above = tuple(Words((), each.tokens) for each in above)  # a step that was read
+                    read = graded[number]  # a heading may go on to name the step that was read below it
+                    above = tuple(Words(tuple(b for b in each.bases if b in read), each.tokens) for each in above)
                 elif words.bases or words.tokens:
                     above = (words, *above)[:3]
                 continue
             at, own = 0, Words()
-            tokens: tuple[int, ...] = ()
+            tokens = tokens if _ARROW.match(text) else ()  # the line before goes on
             columns = _columns(text, header)
             for group in (part for whole in values for part in _by_column(whole, columns)):
                 own = self.words(text[at : group[0].start()])
+                if tokens and sorted(own.tokens) == list(range(len(self.aligner.tokens))):  # scores with we, like, tea:
+                    own.tokens = ()
                 tokens = own.tokens = own.tokens or tokens  # a token stands for its whole line
                 if columns:
                     own.bases = columns[_column(columns, group[0].start())][1]
