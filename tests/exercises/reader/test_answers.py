@@ -72,6 +72,10 @@ def test_cells() -> None:
     assert csv_shown(read(text, "a.csv")) == [(2, "Q", "[0.10, -3; , 1/2]"), (5, "z", "4")]
 
 
+def test_a_matrix_in_latex_as_one_value() -> None:
+    assert answers_shown(read("Q: \\begin{bmatrix}1 & 2\\end{bmatrix}\n", "a.yaml")) == [(1, "Q", "[1, 2]")]
+
+
 def test_columns_in_any_order() -> None:
     assert csv_shown(read("Value;Symbol;Col;Row\n2;Q;1;1\n", "a.csv")) == [(2, "Q", "[2]")]
 

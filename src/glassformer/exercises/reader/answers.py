@@ -81,7 +81,8 @@ class Answers:
             return
         if isinstance(term, Array) and term.ragged:
             self.unread.append(Unread(key.line, key.text, "the rows of the matrix differ in length"))
-        link = Link(key.line, "=", term, _cell_lines(value) if isinstance(term, Array) and not term.ragged else ())
+        lines = _cell_lines(value) if isinstance(value, list) and isinstance(term, Array) and not term.ragged else ()
+        link = Link(key.line, "=", term, lines)
         words = "" if target is not None else key.text.replace("_", " ")
         self.statements.append(Statement(key.line, key.text, target, (link,), words, words, place="answer"))
 
