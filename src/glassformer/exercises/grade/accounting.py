@@ -28,7 +28,7 @@ _LABEL = re.compile(
     r"(?:\b(?:tokens?|heads?|need|rows?|columns?|quer(?:y|ies)|keys?|values?|pos(?:itions?)?|patch(?:es)?|bins?|steps?|tasks?|exercises?|ex\.|exercice|lecture|slides?|p\.~?|n°|grupo|gruppe|groupe|pages?|parts?|"
     r"questions?|homeworks?|assignments?|hw|lab|lines?|figures?|fig\.|tables?|sections?|problems?|sheet|week|layers?|chapter|group|student|id|no\.?|number|nr\.?|"
     r"eq\.?|equation|version|index|indices|d_?k|dim(?:ension)?s?|width|size|digits|decimals|places)"
-    r"\s*[#:=(]*\s*(?:\d+\s*(?:,\s|and|&|to|of|/|-|–)\s*)*|[A-Za-z]_?\{?|\b[ijklmnst]\s*=\s*|[_^]\{?[^{}]{0,20}|#+\s*"
+    r"\s*[#:=(]*\s*(?:\d+\s*(?:,\s|and|&|to|of|/|-|–)\s*)*|\b(?:token|row|position)s\s+(?:\d+,)*|[A-Za-z]_?\{?|\b[ijklmnst]\s*=\s*|[_^]\{?[^{}]{0,20}|#+\s*"
     rf"|\b(?:{_MONTHS})[a-zäéû]*\.?\s+)$",
     re.I,
 )
@@ -72,7 +72,7 @@ _SIZE = re.compile(r"\d\s*(?:[x×]|\\times)\s*$")
 _DATE = re.compile(r"(?:\d{1,4}[./:-]){1,2}$|:\d\d\s*[+-]$")
 _LIST_ITEM = re.compile(r"[.)](?:\*\*|__)?\s")
 _WORD_LABEL = re.compile(
-    r"\b(?:(?:tokens?|heads?|rows?|columns?|query|key|value|pos(?:itions?)?|step|dim)\s+(?:\d+\s*(?:,\s|and|&)\s*)*|[ij]\s*=\s*"
+    r"\b(?:(?:token|row|position)s\s+(?:\d+,)*|(?:tokens?|heads?|rows?|columns?|query|key|value|pos(?:itions?)?|step|dim)\s+(?:\d+\s*(?:,\s|and|&)\s*)*|[ij]\s*=\s*"
     r"|[A-Za-z]_?\{?)$", re.I
 )
 _IN_CELL = re.compile(r"(^|[,;\t]|\|\s?)([^\W\d_]{2,15})\s$")  # patch 1, in a cell of a table
