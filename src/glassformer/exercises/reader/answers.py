@@ -275,6 +275,8 @@ _VECTOR_LABEL = re.compile(r"(?:keys?|values?|outputs?)\s+\d{1,3}(?:\s*\([^()]*\
 # names of tokens: pos 0, patch 3; under a title of its own also words alone: drink, top left
 _TOKEN_NAME = re.compile(r"((?:[a-z]{2}|[^\W\d_]{3,20})(?:[ -][^\W\d_]{1,20}){0,3})( \d{1,3})?")
 _QUANTITY = re.compile(r"heads?|kopf|out|resid|sigma|gamma|alpha|beta|concat|final|norm|matri|layer|ffn", re.I)
+_ENUMERATED = re.compile(r"\s*\(?(?:\d{1,2}|[a-h])\)\s+|\s*\d{1,2}\.\s+")  # 2) exp(S)
+_CORNER = re.compile(r"(?:[^\W\d_]{1,12}\.?\s*[\\/|→]\s*)?(?:quer(?:y|ies)|keys?|tokens?|rows?|[qki])?", re.I)
 Row = tuple[int, list[str]]
 LocatedTerm = tuple[Expression, int]  # and its line
 Cells = dict[tuple[int, int], LocatedTerm]  # by row and column
@@ -296,7 +298,7 @@ def csv_answers(text: str, name: str) -> Reading:
         if {"symbol", "value"} <= set(head):
             _table(found, head, filled[1:])
         else:
-            _blocks(found, side_by_side(_pairs(found, rows)))
+            _blocks(found, side_by_side(_counted_grids(_pairs(found, rows))))
     return replace(found.reading(name, "csv"), text=points)
 
 
@@ -348,7 +350,7 @@ def _pairs(found: Answers, rows: list[Row]) -> list[Row]:
             place = _place(row[0], row[1]) if paired else (count, 0)
             for k in range(2 if paired else 1, len(head)):
                 if row[k] and place is not None:
-                    name, number = _numbered(head[k])
+                    name, number = ("sum", 1) if TOTAL.fullmatch(head[k]) else _numbered(head[k])
                     at = place if paired else (count, number)
                     term = found.scalar(Scalar(row[k], line))
                     matrices.setdefault(head[k] if paired else name, {})[at] = (term, line)
@@ -358,11 +360,32 @@ def _pairs(found: Answers, rows: list[Row]) -> list[Row]:
             _matrix(found, Scalar("QK^T" if raw else name, start), cells)
         matrices, start, count = {}, line, 0
         head = [cell.lower() for cell in row]
-        numbered = len(head) > 2 and all(_numbered(name)[1] for name in head[1:])
+        while head and not head[-1]:
+            head.pop()
+        numbered = len(head) > 2 and all(_numbered(name)[1] or TOTAL.fullmatch(name) for name in head[1:])
         if len(head) < 3 or head[0] not in _QUERIES or not (head[1] in _KEYS or numbered):
             head = []
             rest.append((line, row))
     return rest
+
+
+def _counted_grids(rows: list[Row]) -> list[Row]:
+    r"""Rewrite grids such as `Query \ Key;1;2` over `1;0.5;0.5`, so that their labels are not taken for numbers."""
+    found: list[Row] = []
+    count = 0  # rows of the grid so far; 0 outside of one
+    for line, row in rows:
+        row = [_ENUMERATED.sub("", row[0]), *row[1:]] if row and not any(row[1:]) else row
+        filled = [cell for cell in row if cell]
+        ends = len(filled) > 2 and TOTAL.fullmatch(filled[-1]) is not None
+        columns = filled[1 : -1 if ends else None]
+        if len(columns) > 1 and columns == [str(k + 1) for k in range(len(columns))] and _CORNER.fullmatch(row[0]):
+            count, row = 1, ["", *("column" for _ in columns), *filled[len(filled) - ends :]]
+        elif count and filled and row[0] == str(count):
+            count, row = count + 1, [f"token {row[0]}", *row[1:]]
+        else:
+            count = 0
+        found.append((line, row))
+    return found
 
 
 def _numbered(name: str) -> tuple[str, int]:

@@ -42,7 +42,7 @@ _MARK = re.compile(
   | (?P<fence>^[ \t]*(?:```|~~~)[^\n]*\n)
   | (?P<grid>^[ \t]*\|[^\n]*\|[^\n]*\|[ \t]*\n[ \t]*\|[^\n]*\|[^\n]*\|[ \t]*$)
   | (?P<table>^(?:[ \t]*\|[^\n]*|[^\n|]*\|[^\n]*)\n[ \t]*\|?[ \t]*:?-{1,}:?[ \t]*(?:\|[ \t]*:?-+:?[ \t]*)*\|?[ \t]*$)
-  | (?P<tabs>^[^\n\t]+\t)
+  | (?P<tabs>^[^\n\t]+\t|^\t[^\n\t]+\t[^\n\t])
   | (?P<comment><!--)
   | (?P<display>\$\$|\\\[)
   | (?P<inline>\\\(|\$)
@@ -126,7 +126,7 @@ class _Cutter:
             case "table" | "grid":
                 return self.lines(start, lambda line: "|" in line, "table")
             case "tabs" if mark.group().strip():
-                return self.lines(start, lambda line: "\t" in line.strip(" "), "table")
+                return self.lines(start, lambda line: "\t" in line.strip(" ") and bool(line.strip()), "table")
         return None
 
     def paragraph(self, start: int) -> int:
@@ -561,6 +561,8 @@ _TABULAR = re.compile(
 
 _TOKEN = re.compile(r"(?:(?:[Tt]oken|[Rr]ow|[Pp]osition|#)\s*)?\$?(?:[xytip]_?\{?)?(\d{1,3})\}?\$?")
 
+_DEFINED = re.compile(r"\$?([A-Z])\s*=\s*[A-Z]")  # a header
+_NAMED_TOKEN = re.compile(r"[^\W\d_]{3,}")  # tok1
 _CALCULATED = re.compile(r"[\d\s.+·*×⋅/()√^−-]+(?:=|≈)\s*([-−]?\d[\d.]*)")
 _TITLED = re.compile(r"\b(?:token|word|position)\s*(\d{1,2})\W*$", re.I)  # the title of a table of one token
 _SCALED = re.compile(r"\bscaled|\bdivided|√|sqrt", re.I)
@@ -714,24 +716,37 @@ def _table(rows: list[list[_Cell]], line: int, source: str) -> Table:
 def _vectors(head: list[_Cell], body: list[list[_Cell]]) -> list[tuple[int, str, Expression | None, Expression]]:
     """`token | q | mean` over `1 | (1, 2) | 3`: q_1 = (1, 2), mean_1 = 3. Empty unless every cell has this form."""
     found: list[tuple[int, str, Expression | None, Expression]] = []
-    tokens = [_TOKEN.fullmatch(row[0].text) for row in body]
+    tokens = _tokens(body)
     for row, token in zip(body, tokens, strict=True):
         for above, cell in zip(head[1:], row[1:], strict=True):
             name = _COLUMN_NAMES.get(above.text.lower()) or above.term or noun_of(above.text)
+            if (defined := _DEFINED.match(above.text)) is not None:  # Q = X W_Q
+                name = Name(defined[1])
             if _is_dot_product(above.term):
                 name = Name("dotproduct")
             if isinstance(name, Name) and name.indices in (("i",), ("t",), ("n",)):  # q_i as the column header
                 name = Name(name.name, (), name.upper)
             vector = isinstance(cell.term, Array) and cell.term.flat and cell.number
-            if token is None or not isinstance(name, Name) or name.indices:
+            if not token or not isinstance(name, Name) or name.indices:
                 return []
             single = cell.number and name.name in _PER_TOKEN
             if cell.text and not vector and not single:
                 return []
             if cell.text and cell.term is not None:
-                target = Name(name.name, (int(token[1]),), name.upper)
+                target = Name(name.name, (token,), name.upper)
                 found.append((cell.line, f"{above.text}, {row[0].text}: {cell.text}", target, cell.term))
     return found
+
+
+def _tokens(body: list[list[_Cell]]) -> list[int]:
+    """Return the tokens of the rows: their numbers, or their order if they are words; 0 for neither."""
+    labels = [row[0].text for row in body]
+    if all(_NAMED_TOKEN.match(label) for label in labels) and len(set(labels)) == len(labels):
+        ends = [re.search(r"\d{1,3}$", label) for label in labels]
+        if all(end is None or int(end.group()) == i for i, end in enumerate(ends, 1)):
+            return list(range(1, len(body) + 1))
+    found = [_TOKEN.fullmatch(label) for label in labels]
+    return [int(token[1]) if token else 0 for token in found]
 
 
 def _columns(head: list[_Cell], body: list[list[_Cell]]) -> list[tuple[int, str, Expression | None, Expression]]:
@@ -803,4 +818,5 @@ def _side(body: list[list[_Cell]], headed: bool, indexed: bool) -> bool:
     if not headed or len(body[0]) == 1:
         return len(body[0]) > 1 and _labelled(body)
     counted = any([cell.text for cell in first] == [str(i + k) for i in range(len(first))] for k in (0, 1))
-    return all(not cell.number for cell in first) or (counted and (indexed or len(body[0]) == len(body) + 1))
+    words = all(not cell.number or _NAMED_TOKEN.match(cell.text) for cell in first)
+    return words or (counted and (indexed or len(body[0]) == len(body) + 1))

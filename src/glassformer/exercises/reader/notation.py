@@ -49,10 +49,16 @@ def plain_numbers(text: str) -> str:
     return _THOUSANDS.sub(lambda found: found.group().replace(",", ""), text)
 
 
+# "Sheet 1 - K (= X * W_K)" over a table
+_SHEET = re.compile(r"^([A-Z][a-z]+ \d{1,2}) [-–—] (?=[A-Za-z])", re.M)
+_PRODUCT_ABOVE = re.compile(r"(\b[A-Z]['′]?)[ \t]*\(=[^()\n\d=]*\)[ \t]*:?(?=\n\s{0,4}?(?:\||[^\n]*\t))")
+
+
 def usual_notation(text: str) -> str:
     """Rewrite the notations of a document; lines stay lines."""
     text = _RULE.sub(lambda found: " " * len(found.group()), _HAT.sub(r"\\hat{\1}", text))
     text = _GAP.sub(", ", text)
+    text = _PRODUCT_ABOVE.sub(r"\1 =", _SHEET.sub(r"\1: ", text))
     text = _CALLED.sub(r"\1_{\2}", _SCANNED.sub("QK^T", _CHAT.sub("", text)))
     text = _INDEXED.sub(r"\1_{\2,\3}", _HEADED.sub(r"\1:", text))
     text = _DIVIDED.sub(lambda found: found.group().replace("|", ","), text)

@@ -66,7 +66,7 @@ _R_SHOWN = re.compile(
 _R_VECTOR = re.compile(rf"^[ \t]*\[1\][ \t]+({_NUMBER}(?:[ \t]+{_NUMBER})+)[ \t]*$")
 _R_ASSIGNED = re.compile(r"^[ \t]*>?[ \t]*([A-Za-z][\w.]{0,20})[ \t]*(?:<-|=)(.*)$")
 _R_KINDS = {r"rowSums\(\w+\)": "sum", r"rowMeans\(\w+\)": "mean", r"apply\(\w+, ?1, ?var\)": "variance"}
-TOTAL = re.compile(r"(?:row )?(?:sums?|totals?)|[Σ∑]|\$\\(?:sum|Sigma)\$|summe|somme|somma|suma", re.I)  # a header
+TOTAL = re.compile(r"(?:row[ _]|exp[ _])?(?:sums?|totals?)|[Σ∑]|\$\\(?:sum|Sigma)\$|(?:zeilen)?summe|somme|somma|suma|check|kontrolle|probe", re.I)  # a header
 _METHODS = re.compile(r"(?<=[\])])\.(?:float|double|long|int|numpy|tolist|round)\(\d*\)")
 _BETWEEN = re.compile(r"[ \t,&]+")
 
