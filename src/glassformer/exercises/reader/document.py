@@ -679,6 +679,8 @@ def _table(rows: list[list[_Cell]], line: int, source: str) -> Table:
         totals = [row[-1] for row in rows[1:]]
         head, rows = head[:-1], [row[:-1] for row in rows]
     body = rows[1:] if head else rows
+    if not totals and len(body) > 2 and TOTAL.fullmatch(body[-1][0].text.strip("*")) and not _columns(head or [], body):
+        totals, body = body[-1][1:], body[:-1]  # a last row of sums
     if not body:
         table.problems.append((line, source.strip(), "a table of one row, in which not all cells are numbers"))
         return table

@@ -49,6 +49,8 @@ def plain_numbers(text: str) -> str:
     return _THOUSANDS.sub(lambda found: found.group().replace(",", ""), text)
 
 
+_OF_TOKEN = re.compile(r"(?<![\w\\])([A-Za-z])\((?:x|token )_?(\d{1,2})\)(?=\s*[=≈])")  # h(x1) =
+_WIKI_BOLD = re.compile(r"'''([^'\n]+)'''")
 # "Sheet 1 - K (= X * W_K)" over a table
 _SHEET = re.compile(r"^([A-Z][a-z]+ \d{1,2}) [-–—] (?=[A-Za-z])", re.M)
 _PRODUCT_ABOVE = re.compile(r"(\b[A-Z]['′]?)[ \t]*\(=[^()\n\d=]*\)[ \t]*:?(?=\n\s{0,4}?(?:\||[^\n]*\t))")
@@ -58,6 +60,7 @@ def usual_notation(text: str) -> str:
     """Rewrite the notations of a document; lines stay lines."""
     text = _RULE.sub(lambda found: " " * len(found.group()), _HAT.sub(r"\\hat{\1}", text))
     text = _GAP.sub(", ", text)
+    text = _WIKI_BOLD.sub(r"\1", _OF_TOKEN.sub(r"\1_{\2}", text))
     text = _PRODUCT_ABOVE.sub(r"\1 =", _SHEET.sub(r"\1: ", text))
     text = _CALLED.sub(r"\1_{\2}", _SCANNED.sub("QK^T", _CHAT.sub("", text)))
     text = _INDEXED.sub(r"\1_{\2,\3}", _HEADED.sub(r"\1:", text))

@@ -158,6 +158,9 @@ def target_of(term: Expression) -> Target:
     return Target(label(inner), (), (), term)
 
 
+_PROJECTIONS = ("Q", "K", "V")
+
+
 def settle(terms: list[Link]) -> list[tuple[Target | None, tuple[Link, ...]]]:
     """Split off the target: the first term if it names something, else a later single name. One pair per statement."""
     first = terms[0]
@@ -169,6 +172,10 @@ def settle(terms: list[Link]) -> list[tuple[Target | None, tuple[Link, ...]]]:
         matched = _one_by_one(first.term, terms[1:])
         if matched is not None:
             return matched
+    named = [link for link in terms if isinstance(link.term, Name) and link.term.name in _PROJECTIONS]
+    if len(named) > 1 and named == terms[: len(named)] and all(link.relation in ("", "=") for link in named):
+        rest = tuple(replace(link, term=listed(link.term)) for link in terms[len(named) :])  # Q = K = V = (…)
+        return [(target_of(link.term), rest) for link in named]
     terms = [replace(link, term=listed(link.term)) if position else link for position, link in enumerate(terms)]
     if first.relation == "" and len(terms) > 1 and (names_in(first.term) or _cell(first.term)):
         return [(target_of(first.term), tuple(terms[1:]))]
