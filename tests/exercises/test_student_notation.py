@@ -334,3 +334,47 @@ def test_lists_by_the_words_around_them(text: str, exercise: object, counts: dic
         assert sum(cell.symbol == symbol for cell in found.cells if cell.given is not None) == count, symbol
     assert {verdict for _, verdict in given(found).values()} <= {"right", "follows"}
     assert found.accounting.graded == sum(counts.values())
+
+
+PADDED = library.get("padding")
+FOUR = library.get("four-tokens")
+GRID = "Query \\ Key;1;2;3;4;Zeilensumme\n1;1;1;1;1;4\n2;1;2,7183;7,3891;1;12,1073\n3;1;20,0855;7,3891;2,7183;31,1929\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "name", "exercise", "counts"),
+    [
+        (f"2) exp(S);;;;;\n{GRID}4;1;7,3891;1;2,7183;12,1073\n", "a.csv", library.get("first-look"), {"E": 16, "Z": 4}),
+        (
+            "token\tq_1\tq_2\tscore_1\tscore_2\tscore_3\tscore_4\texp_sum\nt1\t1\t2\t1\t2\t0\t1\t13.8256\n"
+            "t2\t2\t0\t2\t4\t0\t2\t70.3763\nt3\t0\t1\t0\t0\t0\t0\t4\nt4\t1\t1\t1\t2\t0\t1\t13.8256\n",
+            "a.tsv", FOUR, {"Q": 8, "S": 16, "Z": 4},
+        ),
+        (
+            "Sheet 1 - K (= X * WK)\n\td1\td2\ntok1\t2\t1\ntok2\t0\t2\ntok3\t1\t2\ntok4\t0\t0\n\n"
+            "Sheet 2 - Q * K^T\n\tkey 1\tkey 2\tkey 3\tkey 4\nquery 1\t4\t0\t2\t0\nquery 2\t2\t4\t4\t0\n"
+            "query 3\t3\t2\t3\t0\nquery 4\t0\t0\t0\t0\n",
+            "a.txt", PADDED, {"K": 8, "QKt": 16},
+        ),
+        (
+            "| token | Q = X W_Q | K = X W_K |\n|---|---|---|\n| tok1 | (2, 0) | (2, 1) |\n| tok2 | (0, 2) | (0, 2) |\n"
+            "| tok3 | (1, 1) | (1, 2) |\n| PAD | (0, 0) | (0, 0) |\n",
+            "a.md", PADDED, {"Q": 8, "K": 8},
+        ),
+        (
+            "## Attention weights\n\n| | tok1 | tok2 | tok3 | PAD |\n|---|---|---|---|---|\n"
+            "| **tok1** | 0.7679 | 0.0454 | 0.1867 | 0 |\n| **tok2** | 0.1084 | 0.4458 | 0.4458 | 0 |\n"
+            "| **tok3** | 0.4011 | 0.1978 | 0.4011 | 0 |\n| **PAD** | 0.3333 | 0.3333 | 0.3333 | 0 |\n",
+            "a.md", PADDED, {"A": 16},
+        ),
+        ("Q = K = V = [[1, 1], [1.8415, 0.5403], [1.9093, -0.4161]]", "a.md", library.get("positions"),
+         {"Q": 6, "K": 6, "V": 6}),
+        ("Weighted sum of the values, H = A·V:\n\nh(x1) = (0, 0.6622)\n\nh(x3) = (0, 1)\n", "a.md", FOUR, {"H": 4}),
+    ],
+)  # fmt: skip
+def test_tables_as_they_are_pasted(text: str, name: str, exercise: object, counts: dict[str, int]) -> None:
+    found = grade(exercise, read(text, name))  # type: ignore[arg-type]
+    for symbol, count in counts.items():
+        assert sum(cell.symbol == symbol for cell in found.cells if cell.given is not None) == count, symbol
+    assert {verdict for _, verdict in given(found).values()} == {"right"}
+    assert {cell.symbol for cell in found.cells if cell.given is not None} == set(counts)

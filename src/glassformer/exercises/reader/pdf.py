@@ -38,11 +38,17 @@ class _Word:
 
 @dataclass(frozen=True, slots=True)
 class _Bracket:
-    """A tall bracket, or a piece of one, and the range of baselines that it spans."""
+    """A tall bracket, or a piece of one, and the range of baselines that it spans.
+
+    A sign = beside the middle of a matrix divides its other rows, if their numbers are at least `gap` apart and the
+    second one stands below or above the number after the sign, which begins at `column`.
+    """
 
     left: float
     low: float
     high: float
+    gap: float = 0
+    column: float | None = None
 
 
 @dataclass(slots=True)
@@ -177,8 +183,15 @@ def _decimal(before: str, char: str) -> bool:
 
 
 def _render(lines: list[_Line], brackets: list[_Bracket], size: float) -> Iterator[str]:
-    signs = [word for line in lines for word in line.words if word.text.endswith("=")]  # between rows of two matrices
-    dividers = brackets + [_Bracket(w.left, w.base - 0.9 * size, w.base + 0.9 * size) for w in signs]
+    signs = [  # between rows of two matrices
+        (word, after if after is not None and _NUMBER.fullmatch(after.text) else None)
+        for line in lines
+        for word, after in zip(line.words, [*line.words[1:], None], strict=True)
+        if word.text.endswith("=")
+    ]
+    dividers = brackets + [_Bracket(w.left, w.base - 0.9 * size, w.base + 0.9 * size) for w, _ in signs]
+    far = [(w, after) for w, after in signs if after is not None]
+    dividers += [_Bracket(w.left, w.base - 2.6 * size, w.base + 2.6 * size, 2 * size, n.left) for w, n in far]
     runs = [run for at, line in enumerate(lines) for run in _runs(at, line, dividers)]
     inserted: dict[int, list[_Word]] = {}
     used: set[int] = set()
@@ -244,7 +257,8 @@ def _runs(at: int, line: _Line, brackets: list[_Bracket]) -> Iterator[_Run]:
     for word in [*line.words, None]:
         numeric = word is not None and _NUMBER.fullmatch(word.text) is not None
         divided = last is not None and word is not None and any(
-            last.right - 1 <= b.left <= word.left + 1 and b.low < line.base < b.high for b in brackets
+            last.right - 1 <= b.left <= word.left + 1 and b.low < line.base < b.high and word.left - last.right >= b.gap
+            and (b.column is None or abs(word.left - b.column) < word.size) for b in brackets
         )  # fmt: skip
         last = word
         beside = beside and not divided

@@ -66,7 +66,10 @@ _R_SHOWN = re.compile(
 _R_VECTOR = re.compile(rf"^[ \t]*\[1\][ \t]+({_NUMBER}(?:[ \t]+{_NUMBER})+)[ \t]*$")
 _R_ASSIGNED = re.compile(r"^[ \t]*>?[ \t]*([A-Za-z][\w.]{0,20})[ \t]*(?:<-|=)(.*)$")
 _R_KINDS = {r"rowSums\(\w+\)": "sum", r"rowMeans\(\w+\)": "mean", r"apply\(\w+, ?1, ?var\)": "variance"}
-TOTAL = re.compile(r"(?:row[ _]|exp[ _])?(?:sums?|totals?)|[Σ∑]|\$\\(?:sum|Sigma)\$|(?:zeilen)?summe|somme|somma|suma|check|kontrolle|probe", re.I)  # a header
+TOTAL = re.compile(  # a header
+    r"(?:row[ _]|column[ _]|exp[ _])?(?:sums?|totals?)(?: of (?:the )?(?:row|column))?|[Σ∑]|\$\\(?:sum|Sigma)\$"
+    r"|(?:zeilen|spalten)?summe|somme|somma|suma|check|kontrolle|probe", re.I
+)  # fmt: skip
 _METHODS = re.compile(r"(?<=[\])])\.(?:float|double|long|int|numpy|tolist|round)\(\d*\)")
 _BETWEEN = re.compile(r"[ \t,&]+")
 

@@ -173,8 +173,9 @@ def settle(terms: list[Link]) -> list[tuple[Target | None, tuple[Link, ...]]]:
         if matched is not None:
             return matched
     named = [link for link in terms if isinstance(link.term, Name) and link.term.name in _PROJECTIONS]
-    if len(named) > 1 and named == terms[: len(named)] and all(link.relation in ("", "=") for link in named):
-        rest = tuple(replace(link, term=listed(link.term)) for link in terms[len(named) :])  # Q = K = V = (…)
+    rest = tuple(replace(link, term=listed(link.term)) for link in terms[len(named) :])
+    equal = len(named) > 1 and named == terms[: len(named)] and all(link.relation in ("", "=") for link in named)
+    if equal and rest and all(is_numeric(link.term) for link in rest):  # Q = K = V = [[1, 2], [3, 4]]
         return [(target_of(link.term), rest) for link in named]
     terms = [replace(link, term=listed(link.term)) if position else link for position, link in enumerate(terms)]
     if first.relation == "" and len(terms) > 1 and (names_in(first.term) or _cell(first.term)):
