@@ -373,12 +373,14 @@ def _counted_grids(rows: list[Row]) -> list[Row]:
     r"""Rewrite grids such as `Query \ Key;1;2` over `1;0.5;0.5`, so that their labels are not taken for numbers."""
     found: list[Row] = []
     count = 0  # rows of the grid so far; 0 outside of one
-    for line, row in rows:
+    firsts = [row[0] if row else "" for _, row in rows[1:]] + [""]
+    for (line, row), below in zip(rows, firsts, strict=True):
         row = [_ENUMERATED.sub("", row[0]), *row[1:]] if row and not any(row[1:]) else row
         filled = [cell for cell in row if cell]
         ends = len(filled) > 2 and TOTAL.fullmatch(filled[-1]) is not None
         columns = filled[1 : -1 if ends else None]
-        if len(columns) > 1 and columns == [str(k + 1) for k in range(len(columns))] and _CORNER.fullmatch(row[0]):
+        counted = len(columns) > 1 and columns == [str(k + 1) for k in range(len(columns))]
+        if counted and below == "1" and _CORNER.fullmatch(row[0]):
             count, row = 1, ["", *("column" for _ in columns), *filled[len(filled) - ends :]]
         elif count and filled and row[0] == str(count):
             count, row = count + 1, [f"token {row[0]}", *row[1:]]

@@ -741,11 +741,12 @@ def _vectors(head: list[_Cell], body: list[list[_Cell]]) -> list[tuple[int, str,
 
 
 def _tokens(body: list[list[_Cell]]) -> list[int]:
-    """Return the tokens of the rows: their numbers, or their order if they are words; 0 for neither."""
+    """Return the tokens of the rows: their numbers, or their order if most are numbered (tok1, tok2, PAD); else 0."""
     labels = [row[0].text for row in body]
     if all(_NAMED_TOKEN.match(label) for label in labels) and len(set(labels)) == len(labels):
         ends = [re.search(r"\d{1,3}$", label) for label in labels]
-        if all(end is None or int(end.group()) == i for i, end in enumerate(ends, 1)):
+        counted = 2 * sum(end is not None for end in ends) > len(ends)
+        if counted and all(end is None or int(end.group()) == i for i, end in enumerate(ends, 1)):
             return list(range(1, len(body) + 1))
     found = [_TOKEN.fullmatch(label) for label in labels]
     return [int(token[1]) if token else 0 for token in found]
