@@ -369,6 +369,53 @@ def test_the_program_beside_an_onnx_file_answers_as_classify_does(
     assert made.output == "class logits"
 
 
+def run_page(page: Path, text: str) -> dict[str, Any]:
+    """Run the program of the page beside an .onnx file on a text."""
+    program, names = page.read_text().split("```python\n")[1].split("```")[0], dict[str, Any]()
+    exec(program.replace("A sentence.", text), names)
+    return names
+
+
+@pytest.fixture(scope="module")
+def text_models(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Two classifiers of texts, one of words, exported to ONNX in one folder."""
+    place = tmp_path_factory.mktemp("texts")
+    said = [("good", "lovely"), ("bad", "awful")]
+    # the labels are wrong now and then, so that a temperature is fitted
+    rows = [{"text": f"a {said[i % 2][i % 4 // 2]} film {i}", "label": str((i + (i % 7 == 0)) % 2)} for i in range(60)]
+    many = [{"text": row["text"], "label": ["film", row["text"].split()[1]]} for row in rows]
+    words = [{"tokens": row["text"].split(), "tags": ["O", "B-how", "O", "O"]} for row in rows]
+    for name, data in (("rev", rows), ("multi", many), ("ner", words)):
+        options: dict[str, Any] = {"width": 16, "depth": 1, "steps": 8, "max_length": 12, "progress": False}
+        gf.train("classify", data, val=data, output=place / name, vocab_size=300 + len(name), **options)
+        export_onnx(place / name, place / f"{name}.onnx")
+    return place
+
+
+@pytest.mark.slow
+def test_models_of_one_folder_keep_their_tokenizers(text_models: Path) -> None:
+    assert not (text_models / "tokenizer.json").exists()
+    for name in ("rev", "multi", "ner"):
+        own = (text_models / name / "tokenizer.json").read_bytes()
+        assert (text_models / f"{name}.tokenizer.json").read_bytes() == own
+
+
+@pytest.mark.slow
+def test_the_page_of_a_token_classifier_has_the_rule_of_words(
+    text_models: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(text_models)
+    text = "an unbelievably awful film, a good one after all"
+    ours = gf.classify(gf.load("ner"), text)
+    names = run_page(Path("ner.md"), text)
+    assert names["words"] == [one.word for one in ours.scores]
+    assert len(names["words"]) < 10, "truncated to 12 tokens"
+    assert names["p"].max(-1).tolist() == pytest.approx([one.score for one in ours.scores], rel=1e-4)
+    page = Path("ner.md").read_text()
+    assert "of its first token" in page
+    assert "truncated to 12" in page
+
+
 @pytest.mark.slow
 def test_a_masked_language_model_gives_token_logits(tmp_path: Path) -> None:
     model = Encoder(replace(encoder.tiny(), word_head=True), seed=1).eval()

@@ -16,7 +16,7 @@ import torch
 from torch import Tensor, nn
 
 from glassformer.checkpoints.loading import load
-from glassformer.checkpoints.onnx_readme import SYMBOLS, onnx_readme
+from glassformer.checkpoints.onnx_readme import SYMBOLS, TOKENIZER, beside, onnx_readme
 from glassformer.checkpoints.origin import origin_of
 from glassformer.checkpoints.preprocess import FILE as PREPROCESSING
 from glassformer.checkpoints.preprocess import read_preprocess
@@ -155,7 +155,8 @@ class Exported(NamedTuple):
 def export_onnx(folder: str | Path, out: str | Path) -> Exported:
     """Export a folder to an .onnx file with dynamic batch size and token count; a file that differs is not kept.
 
-    NAME.md beside it documents inputs, preprocessing and labels; a tokenizer.json or symbols.json is copied along.
+    NAME.md beside it documents inputs, preprocessing and labels; a tokenizer.json or symbols.json is copied along as
+    NAME.tokenizer.json or NAME.symbols.json.
     """
     out = Path(out)
     if out.suffix != ".onnx":
@@ -183,11 +184,11 @@ def _document(out: Path, model: nn.Module, example: dict[str, Tensor], output: s
     """Write the page that says how inputs are prepared, and copy the tokenizer or the symbols if there are any."""
     origin = origin_of(model)
     assert origin is not None
-    out.with_suffix(".md").write_text(onnx_readme(out, origin, example, output), encoding="utf-8")
+    out.with_suffix(".md").write_text(onnx_readme(out, model, example, output), encoding="utf-8")
     if origin.tokenizer is not None and example.keys() & {"tokens", "source"}:
-        shutil.copyfile(origin.tokenizer, out.with_name("tokenizer.json"))
+        shutil.copyfile(origin.tokenizer, out.with_name(beside(out, TOKENIZER)))
     if (symbols := origin.file(SYMBOLS)) is not None and "frames" in example:
-        shutil.copyfile(symbols, out.with_name(SYMBOLS))
+        shutil.copyfile(symbols, out.with_name(beside(out, SYMBOLS)))
 
 
 def _put(call: Call, example: dict[str, Tensor], path: Path) -> None:

@@ -5,12 +5,16 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
-from torch import Tensor
+from torch import Tensor, nn
 
-from glassformer.checkpoints.origin import Origin
+from glassformer.checkpoints.files import read_object
+from glassformer.checkpoints.origin import Origin, origin_of
 from glassformer.checkpoints.preprocess import FILTERS, Preprocess, read_preprocess
 from glassformer.errors import GlassError
+from glassformer.models import Encoder
+from glassformer.models.protocols import context_length
 
+TOKENIZER = "tokenizer.json"
 SYMBOLS = "symbols.json"  # of a speech recogniser: the symbols of the logits, and the log-mel frames
 SIZES = {"tokens": "batch × tokens", "real": "batch × tokens", "source": "batch × tokens", "target": "batch × tokens"}
 MEANING = {
@@ -23,8 +27,16 @@ MEANING = {
 }
 
 
-def onnx_readme(path: Path, origin: Origin, example: Mapping[str, Tensor], output: str) -> str:
+def beside(path: Path, name: str) -> str:
+    """Return the name of a companion of an .onnx file: several models can be exported to one folder."""
+    return f"{path.stem}.{name}"
+
+
+def onnx_readme(path: Path, model: nn.Module, example: Mapping[str, Tensor], output: str) -> str:
     """Return the page as Markdown."""
+    origin = origin_of(model)
+    assert origin is not None
+    named = lambda text: text.replace(TOKENIZER, beside(path, TOKENIZER)).replace(SYMBOLS, beside(path, SYMBOLS))
     fixed = origin.file(SYMBOLS) is None  # Whisper's windows of 30 s
     rows = [
         f"| `{name}` | {str(x.dtype).removeprefix('torch.')} | {_shape(name, x, fixed=fixed)} | {MEANING[name]} |"
@@ -33,16 +45,19 @@ def onnx_readme(path: Path, origin: Origin, example: Mapping[str, Tensor], outpu
     parts = [
         f"# {path.name}",
         f"Output `output`: {output}, float32. Exported by Glassformer.",
-        "## Inputs\n| name | type | shape | meaning |\n|---|---|---|---|\n" + "\n".join(rows),
-        "## Preprocessing\n" + _preprocessing(origin, example),
+        named("## Inputs\n| name | type | shape | meaning |\n|---|---|---|---|\n" + "\n".join(rows)),
+        named("## Preprocessing\n" + _preprocessing(model, origin, example)),
     ]
+    if output == "class logits":
+        parts.append(f"## Probabilities\n{PROBABILITIES[_problem(model, origin)][0]}")
     labels = origin.raw.get("id2label")
     if isinstance(labels, dict) and output == "class logits":
         listed = "\n".join(f"| {i} | {label} |" for i, label in labels.items())
         parts.append(f"## Labels\n| index | label |\n|---|---|\n{listed}")
-    program = _program(path, origin, example)
+    program = _program(path, model, origin, example)
     if program:
-        parts.append(f"## Run it\n```python\n{program}```")
+        scores = PROBABILITIES[_problem(model, origin)][1] if output == "class logits" else ""
+        parts.append(f"## Run it\n```python\n{named(program)}{scores}```")
     return "\n\n".join(parts) + "\n"
 
 
@@ -52,7 +67,25 @@ def _shape(name: str, x: Tensor, *, fixed: bool) -> str:
     return SIZES.get(name) or "batch × " + " × ".join(map(str, x.shape[1:]))
 
 
-def _preprocessing(origin: Origin, example: Mapping[str, Tensor]) -> str:
+def _problem(model: nn.Module, origin: Origin) -> str:
+    """Return what the class logits are, as `classify` reads them."""
+    single = getattr(model, "classes", 0) == 1
+    default = "multi_label_classification" if single else "single_label_classification"
+    stated = origin.raw.get("problem_type")
+    return stated if stated in PROBABILITIES else default
+
+
+def _max_length(model: nn.Module, origin: Origin) -> int | None:
+    """Return the number of tokens that an encoder's texts are truncated to, special tokens included; or None."""
+    if not isinstance(model, Encoder):
+        return None
+    path = origin.file("sentence_bert_config.json")
+    stated = read_object(path).get("max_seq_length") if path is not None else None
+    limits = [n for n in (stated, context_length(model)) if isinstance(n, int)]
+    return min(limits, default=None)
+
+
+def _preprocessing(model: nn.Module, origin: Origin, example: Mapping[str, Tensor]) -> str:
     lines = []
     if "image" in example:
         try:
@@ -64,6 +97,17 @@ def _preprocessing(origin: Origin, example: Mapping[str, Tensor]) -> str:
             lines.append("Texts become token ids by the tokenizer of the model's folder.")
         else:
             lines.append("Texts become token ids, special tokens included, by `tokenizer.json` (library `tokenizers`).")
+        if "tokens" in example and (most := _max_length(model, origin)) is not None:
+            lines.append(f"Texts of more than {most} tokens, special tokens included, are truncated to {most}.")
+    if isinstance(model, Encoder) and model.config.classes:
+        if model.config.per_token:
+            lines.append(
+                r"Texts are split into words and punctuation marks by the regular expression `\w+|[^\w\s]`, which are "
+                "joined by single spaces before they become tokens. The output has a row for every token; the row of a "
+                "word is that of its first token. Rows of special tokens and of the other tokens of a word have no meaning."
+            )
+        elif model.config.text.segments > 1:
+            lines.append("The file has no input of segments: it classifies single texts, not pairs.")
     if "frames" in example and origin.file(SYMBOLS) is not None:
         lines.append(
             "Recordings of 16 kHz become log-mel frames with the parameters `mel` of `symbols.json`, as the program "
@@ -98,7 +142,7 @@ def _image_steps(p: Preprocess) -> list[str]:
     return [*steps, "Order the axes as channels × rows × columns."]
 
 
-def _program(path: Path, origin: Origin, example: Mapping[str, Tensor]) -> str:
+def _program(path: Path, model: nn.Module, origin: Origin, example: Mapping[str, Tensor]) -> str:
     """Return a program for a classifier, a text encoder or a recogniser; it needs onnxruntime but not Glassformer."""
     start = f'import numpy as np\nimport onnxruntime\n{{}}\nsession = onnxruntime.InferenceSession("{path.name}")\n'
     if example.keys() == {"image"}:
@@ -119,11 +163,45 @@ def _program(path: Path, origin: Origin, example: Mapping[str, Tensor]) -> str:
     if example.keys() == {"frames"} and origin.file(SYMBOLS) is not None:
         return start.format("import json\nimport wave\n") + SPEECH
     if example.keys() == {"tokens", "real"} and origin.tokenizer is not None:
-        return start.format("from tokenizers import Tokenizer\n") + (
-            'tokens = np.array([Tokenizer.from_file("tokenizer.json").encode("A sentence.").ids])\n'
+        most, per_token = _max_length(model, origin), bool(getattr(model, "per_token", False))
+        imports = "import re\n" * per_token + "from tokenizers import Tokenizer\n"
+        return start.format(imports) + (
+            'tokenizer = Tokenizer.from_file("tokenizer.json")\n'
+            "tokenizer.no_padding()\n"
+            + (f"tokenizer.enable_truncation({most})\n" if most is not None else "tokenizer.no_truncation()\n")
+            + (WORDS if per_token else 'found = tokenizer.encode("A sentence.")\n')
+            + "tokens = np.array([found.ids])\n"
             'output = session.run(None, {"tokens": tokens, "real": np.ones_like(tokens, dtype=bool)})[0]\n'
+            + (FIRST_TOKENS if per_token else "")
         )
     return ""
+
+
+# what the class logits mean, and lines of the program that compute it
+PROBABILITIES = {
+    "single_label_classification": (
+        "p = softmax(output) over the classes, which sum to 1.",
+        "p = np.exp(output - output.max(-1, keepdims=True))\np /= p.sum(-1, keepdims=True)\n",
+    ),
+    "multi_label_classification": (
+        "p = sigmoid(output) of every label by itself; labels with p > 0.5 apply.",
+        "p = 1 / (1 + np.exp(-output))\n",
+    ),
+    "regression": ("The output is the predicted number itself.", ""),
+}
+
+WORDS = r"""words = re.findall(r"\w+|[^\w\s]", "A sentence.")
+found = tokenizer.encode(" ".join(words))
+"""
+
+FIRST_TOKENS = """rows, at = {}, 0  # first token: index of its word
+for k, word in enumerate(words):
+    own = (i for i, (a, b) in enumerate(found.offsets) if max(a, at) < min(b, at + len(word)) and i not in rows)
+    if (first := next(own, None)) is not None:  # truncated words have none
+        rows[first] = k
+    at += len(word) + 1
+words, output = [words[k] for k in rows.values()], output[0, list(rows)]
+"""
 
 
 SPEECH = """with open("symbols.json", encoding="utf-8") as file:
