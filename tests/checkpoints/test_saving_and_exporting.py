@@ -47,6 +47,8 @@ from glassformer.models import (
 )
 from glassformer.models.convolutional_sequence import ConvNet1d
 from glassformer.models.sequence_io import Tokens
+from glassformer.pipelines.calibration import calibration_of
+from glassformer.pipelines.classify import labels_of
 from glassformer.pipelines.loading import find_model
 from glassformer.pipelines.speech.charset import recognizer_config
 from glassformer.train.objectives.language_modeling import convolutional as convolutional_lm
@@ -363,8 +365,10 @@ def test_the_program_beside_an_onnx_file_answers_as_classify_does(
     names: dict[str, Any] = {}
     exec(page.split("```python\n")[1].split("```")[0], names)
     steps = read_preprocess(origin_of(gf.load(tmp_path / "mine")))
+    assert trained.examined is not None
+    assert trained.examined.temperature is not None
     with torch.no_grad():
-        ours = trained.model.eval()(steps.batch([Image.open("picture.png")]))
+        ours = trained.model.eval()(steps.batch([Image.open("picture.png")])) / trained.examined.temperature
     torch.testing.assert_close(torch.from_numpy(names["output"]), ours, atol=1e-4, rtol=1e-3)
     assert made.output == "class logits"
 
@@ -414,6 +418,22 @@ def test_the_page_of_a_token_classifier_has_the_rule_of_words(
     page = Path("ner.md").read_text()
     assert "of its first token" in page
     assert "truncated to 12" in page
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["rev", "multi"])
+def test_an_onnx_file_gives_the_probabilities_of_classify(
+    text_models: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    monkeypatch.chdir(text_models)
+    model = gf.load(name)
+    found = calibration_of(model)
+    assert found is not None
+    assert found.temperature != 1
+    ours = {one.label: one.score for one in gf.classify(model, "a lovely film", top_k=9).scores}
+    p = run_page(Path(f"{name}.md"), "a lovely film")["p"][0].tolist()
+    assert dict(zip(labels_of(model), p, strict=True)) == pytest.approx(ours, rel=1e-4)
+    assert f"divided by the temperature {found.temperature:.4g}" in Path(f"{name}.md").read_text()
 
 
 @pytest.mark.slow

@@ -6,9 +6,11 @@ from pathlib import Path
 
 import pytest
 from huggingface_hub import ModelCard
+from PIL import Image
 
 import glassformer as gf
 from glassformer.checkpoints.export_folder import export
+from glassformer.pipelines.calibration import calibration_of
 
 
 @pytest.fixture(scope="module")
@@ -45,6 +47,16 @@ def test_a_card_without_licence_says_so(tmp_path: Path) -> None:
     gf.train("classify", "uci-digits", output=tmp_path / "mine", steps=1, arch="vit", progress=False)
     assert ModelCard.load(tmp_path / "mine" / "README.md").data.license is None
     assert "Not stated" in (tmp_path / "mine" / "README.md").read_text()
+    temperature = calibration_of(gf.load(tmp_path / "mine"))
+    assert temperature is not None
+    assert temperature.temperature != 1
     out = export(tmp_path / "mine", tmp_path / "out")
+    assert calibration_of(gf.load(out)) is None
+    Image.effect_noise((8, 8), 60).save(tmp_path / "a.png")
+    ours, theirs = (gf.classify(gf.load(folder), tmp_path / "a.png", top_k=3) for folder in (tmp_path / "mine", out))
+    assert theirs.label == ours.label
+    assert [one.score for one in theirs.scores] == pytest.approx([one.score for one in ours.scores], rel=1e-5)
+    said = f"divided by the temperature {temperature.temperature:.4g} of the calibration"
+    assert said in (out / "README.md").read_text()
     assert ModelCard.load(out / "README.md").data.library_name == "transformers"
     assert "from transformers import IJepaForImageClassification" in (out / "README.md").read_text()

@@ -14,7 +14,7 @@ from PIL import Image
 import glassformer as gf
 from glassformer.pipelines.calibration import calibration_error, calibration_of, fit_temperature
 from glassformer.train import TrainArgs
-from glassformer.train.examined import Misprediction, examine_classes
+from glassformer.train.examined import Misprediction, examine_classes, examine_labels
 from glassformer.train.lr_finder import find_lr, suggestion
 from glassformer.train.measured_runs import MeasuredRun, expectation, measured_runs
 from glassformer.train.objectives import build
@@ -95,6 +95,36 @@ def test_the_page_of_texts(tmp_path: Path) -> None:
     assert "&lt;b&gt;" in page
     assert "<b>good" not in page, "texts are escaped"
     assert "<audio" not in page
+
+
+def test_the_page_of_words() -> None:
+    rows = [{"tokens": ["see", "Rome", "now", str(i)], "tags": ["O", "B-LOC", "O", "O"]} for i in range(30)]
+    trained = gf.train("classify", rows, val=rows, steps=1, width=16, depth=1, lr=1e-9, progress=False)
+    found = trained.examined
+    assert found is not None
+    assert (found.rows, found.unit, sum(map(sum, found.confusion))) == (120, "words", 120)
+    assert sum(found.confusion[found.labels.index("B-LOC")]) == 30
+    assert found.mistaken == 120 - sum(row[i] for i, row in enumerate(found.confusion)) > 0
+    assert "[" in found.mistakes[0].text
+    page = trained.report()
+    assert "Confusion matrix" in page
+    assert "120 words" in page
+
+
+def test_the_page_of_several_labels() -> None:
+    random = torch.Generator().manual_seed(0)
+    logits = torch.randn(2000, 2, generator=random)
+    y = (torch.rand(2000, 2, generator=random) < logits.sigmoid()).float()
+    found = examine_labels(4 * logits, y, ["a", "b"], show)
+    assert found.temperature == pytest.approx(4, rel=0.1), "one temperature for all labels"
+    assert found.calibration is not None
+    assert found.calibration[1] < 0.04 < found.calibration[0]
+    few = examine_labels(torch.tensor([[1.0, 1], [-1, 1], [-1, -1]]), torch.tensor([[1.0, 0], [1, 1], [0, 0]]), "ab", show)
+    assert [one.outcomes for one in few.classes] == [(1, 0, 1, 1), (1, 1, 0, 1)]
+    rows = [{"text": f"{word} {i}", "label": [word, "film"]} for i in range(15) for word in ("good", "bad")]
+    page = gf.train("classify", rows, val=rows, steps=1, width=16, depth=1, progress=False).report()
+    assert "Confusion of each label" in page
+    assert "The saved model divides its logits by the temperature" in page
 
 
 def test_early_stopping_says_so() -> None:

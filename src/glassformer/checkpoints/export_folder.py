@@ -21,6 +21,8 @@ from glassformer.checkpoints.loading import load, open_published
 from glassformer.checkpoints.native import CARD, COMPANIONS, replace_file, write_weights
 from glassformer.checkpoints.origin import Origin, origin_of, with_origin
 from glassformer.checkpoints.sentence import PREFIX
+from glassformer.checkpoints.temperature import FILE as CALIBRATION
+from glassformer.checkpoints.temperature import FOLDED, fold_temperature, write_folded
 from glassformer.checkpoints.weights import ONE
 from glassformer.errors import ConfigError, GlassError
 
@@ -85,9 +87,11 @@ def export(folder: str | Path, out: str | Path) -> Path:
 
     A model of a published family keeps its names, and weights from a published folder their dtype; copies of tied
     weights are included. A model trained from scratch is written as the published architecture that computes the same.
+    A calibrated classifier gets its temperature folded into the last layer.
     """
     folder, out = Path(folder), Path(out)
     model = load(folder)
+    temperature = fold_temperature(model)
     origin = origin_of(model)
     assert origin is not None
     if not origin.family:
@@ -102,7 +106,7 @@ def export(folder: str | Path, out: str | Path) -> Path:
             name: weights.read(name) for name in weights if name not in tensors
         }  # copies, and tensors that are not weights
     with new_folder(out) as part:
-        _write(part, origin, tensors)
+        _write(part, origin, tensors, temperature)
         load(part)
     return out
 
@@ -145,7 +149,7 @@ def _without_dropout(config: Any) -> Any:
     return replace(config, **parts | ({"dropout": 0.0} if "dropout" in parts else {}))
 
 
-def _write(part: Path, origin: Origin, tensors: dict[str, Tensor]) -> None:
+def _write(part: Path, origin: Origin, tensors: dict[str, Tensor], temperature: float | None) -> None:
     own = {name: tensor.contiguous().clone() for name, tensor in tensors.items() if not name.startswith(PREFIX)}
     save_file(own, part / ONE, metadata={"format": "pt"})
     (part / "config.json").write_text(
@@ -157,17 +161,19 @@ def _write(part: Path, origin: Origin, tensors: dict[str, Tensor]) -> None:
     for name in ALONG:
         source = origin.file(name)
         if source is not None:
-            shutil.copyfile(source, part / name)
+            (write_folded if name == CALIBRATION else shutil.copyfile)(source, part / name)
     if (part / "README.md").is_file() and origin.raw.get("architectures"):
-        _amend_card(part / "README.md", str(origin.raw["architectures"][0]))
+        _amend_card(part / "README.md", str(origin.raw["architectures"][0]), temperature)
     _write_modules(part, origin, {name: tensor for name, tensor in tensors.items() if name.startswith(PREFIX)})
 
 
-def _amend_card(path: Path, architecture: str) -> None:
-    """Say in a card written by `train` that transformers loads the exported folder."""
+def _amend_card(path: Path, architecture: str, temperature: float | None) -> None:
+    """Say in a card written by `train` that transformers loads the exported folder, with calibrated logits."""
     text = path.read_text(encoding="utf-8")
     program = f'from transformers import {architecture}\n\n{architecture}.from_pretrained(".")  # this folder'
     use = f"```python\n{program}\n```"
+    if temperature is not None:
+        use += f"\n{FOLDED.format(temperature)}"
     text = text.replace("library_name: glassformer\n", "library_name: transformers\n", 1)
     path.write_text(text.replace("\n\n## Evaluation\n", f"\n{use}\n\n## Evaluation\n", 1), encoding="utf-8")
 

@@ -20,6 +20,7 @@ from glassformer.checkpoints.onnx_readme import SYMBOLS, TOKENIZER, beside, onnx
 from glassformer.checkpoints.origin import origin_of
 from glassformer.checkpoints.preprocess import FILE as PREPROCESSING
 from glassformer.checkpoints.preprocess import read_preprocess
+from glassformer.checkpoints.temperature import fold_temperature
 from glassformer.errors import CheckpointError, InputError
 from glassformer.models import CLIP, ConvNet1d, Decoder, Encoder, Recurrent, RecurrentSeq2Seq, Seq2Seq, Speech, Whisper
 from glassformer.models.convolutional_sequence import ConvNet1dConfig
@@ -165,6 +166,7 @@ def export_onnx(folder: str | Path, out: str | Path) -> Exported:
         raise InputError(f"{out} already exists", "choose another path, or remove it first")
     _require("onnx", "onnxscript")
     model = load(folder)
+    temperature = fold_temperature(model)
     call = Call(model, pooled=(Path(folder) / "modules.json").is_file()).eval()
     example = call.example(2, 6)
     part = out.with_name(f".{out.stem}.{os.getpid()}.onnx")
@@ -172,7 +174,7 @@ def export_onnx(folder: str | Path, out: str | Path) -> Exported:
         _put(call, example, part)
         apart = _compared(call, part)
         os.replace(part, out)
-        _document(out, model, example, call.output)
+        _document(out, model, example, call.output, temperature)
     except OSError as error:
         raise InputError(f"{out} cannot be written ({error.strerror})", "choose another place") from None
     finally:
@@ -180,11 +182,14 @@ def export_onnx(folder: str | Path, out: str | Path) -> Exported:
     return Exported(out, call.output, apart)
 
 
-def _document(out: Path, model: nn.Module, example: dict[str, Tensor], output: str) -> None:
+def _document(
+    out: Path, model: nn.Module, example: dict[str, Tensor], output: str, temperature: float | None
+) -> None:
     """Write the page that says how inputs are prepared, and copy the tokenizer or the symbols if there are any."""
     origin = origin_of(model)
     assert origin is not None
-    out.with_suffix(".md").write_text(onnx_readme(out, model, example, output), encoding="utf-8")
+    page = onnx_readme(out, model, example, output, temperature)
+    out.with_suffix(".md").write_text(page, encoding="utf-8")
     if origin.tokenizer is not None and example.keys() & {"tokens", "source"}:
         shutil.copyfile(origin.tokenizer, out.with_name(beside(out, TOKENIZER)))
     if (symbols := origin.file(SYMBOLS)) is not None and "frames" in example:

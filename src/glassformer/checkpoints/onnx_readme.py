@@ -10,6 +10,7 @@ from torch import Tensor, nn
 from glassformer.checkpoints.files import read_object
 from glassformer.checkpoints.origin import Origin, origin_of
 from glassformer.checkpoints.preprocess import FILTERS, Preprocess, read_preprocess
+from glassformer.checkpoints.temperature import FOLDED
 from glassformer.errors import GlassError
 from glassformer.models import Encoder
 from glassformer.models.protocols import context_length
@@ -32,11 +33,14 @@ def beside(path: Path, name: str) -> str:
     return f"{path.stem}.{name}"
 
 
-def onnx_readme(path: Path, model: nn.Module, example: Mapping[str, Tensor], output: str) -> str:
+def onnx_readme(
+    path: Path, model: nn.Module, example: Mapping[str, Tensor], output: str, temperature: float | None = None
+) -> str:
     """Return the page as Markdown."""
     origin = origin_of(model)
     assert origin is not None
     named = lambda text: text.replace(TOKENIZER, beside(path, TOKENIZER)).replace(SYMBOLS, beside(path, SYMBOLS))
+    problem = _problem(model, origin)
     fixed = origin.file(SYMBOLS) is None  # Whisper's windows of 30 s
     rows = [
         f"| `{name}` | {str(x.dtype).removeprefix('torch.')} | {_shape(name, x, fixed=fixed)} | {MEANING[name]} |"
@@ -49,14 +53,15 @@ def onnx_readme(path: Path, model: nn.Module, example: Mapping[str, Tensor], out
         named("## Preprocessing\n" + _preprocessing(model, origin, example)),
     ]
     if output == "class logits":
-        parts.append(f"## Probabilities\n{PROBABILITIES[_problem(model, origin)][0]}")
+        calibrated = "They are not calibrated." if temperature is None else FOLDED.format(temperature)
+        parts.append(f"## Probabilities\n{PROBABILITIES[problem][0]}{f' {calibrated}' * (problem != 'regression')}")
     labels = origin.raw.get("id2label")
     if isinstance(labels, dict) and output == "class logits":
         listed = "\n".join(f"| {i} | {label} |" for i, label in labels.items())
         parts.append(f"## Labels\n| index | label |\n|---|---|\n{listed}")
     program = _program(path, model, origin, example)
     if program:
-        scores = PROBABILITIES[_problem(model, origin)][1] if output == "class logits" else ""
+        scores = PROBABILITIES[problem][1] if output == "class logits" else ""
         parts.append(f"## Run it\n```python\n{named(program)}{scores}```")
     return "\n\n".join(parts) + "\n"
 

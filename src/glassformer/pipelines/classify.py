@@ -158,23 +158,22 @@ def _texts(model: nn.Module, item: object, top_k: int) -> Classification:
     if not isinstance(parts, tuple | list) or not all(isinstance(text, str) for text in parts):
         fact = f"a text classifier was given a {type(item).__name__}"
         raise InputError(fact, "give a text, or a pair of texts as a tuple")
-    names = labels_of(model)
+    names, calibration = labels_of(model), calibration_of(model)
+    temperature = 1.0 if calibration is None else calibration.temperature
     if getattr(model, "per_token", False):
         if pair:
             raise InputError("a token classifier was given a pair of texts", "give one text, or a list of words")
         words = split_words(str(item)) if words is None else words
         found = TextEncoding.of(model)(list(words))
         (logits,) = predict(model, [found])
-        best = logits.softmax(-1).max(-1)
+        best = (logits / temperature).softmax(-1).max(-1)
         kept = [word for word, place in zip(words, found.words, strict=True) if place is not None]
         rows = zip(best.indices.tolist(), best.values.tolist(), kept, strict=True)
         return Classification(tuple(LabelScore(names[i], score, word) for i, score, word in rows))
     if words is not None:
         raise InputError("a text classifier was given a list", "give one text, or a pair of texts as a tuple")
     (logits,) = predict(model, [TextEncoding.of(model)(item)])  # type: ignore[arg-type]
-    calibration = calibration_of(model)
-    logits = logits if calibration is None else logits / calibration.temperature
-    return _best(logits, names, top_k, problem_type_of(model))
+    return _best(logits / temperature, names, top_k, problem_type_of(model))
 
 
 def pixels(model: nn.Module, item: object) -> Tensor:

@@ -45,17 +45,21 @@ class ClassScore:
     recall: float | None
     f1: float
     count: int
+    outcomes: tuple[int, int, int, int]
+    """True positives, false positives, false negatives and true negatives."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Examined:
     """Validation results in detail. `confusion[i][j]` is the number of rows of class i that were predicted as j.
 
-    `temperature` calibrates the probabilities: softmax(logits / T). `calibration` is the expected calibration error
+    `temperature` calibrates the probabilities: softmax or sigmoid of logits / T. `calibration` is the expected calibration error
     before and after, each half of the data being measured with the temperature of the other half.
     """
 
     rows: int
+    unit: str = "rows"
+    """What is counted: rows of the data, or words."""
     score: str
     """What the score of a mistake is."""
     classes: tuple[ClassScore, ...] = ()
@@ -81,6 +85,7 @@ def class_scores(predicted: Tensor, true: Tensor, labels: Sequence[str]) -> tupl
                 recall=right / support if support else None,
                 f1=2 * right / (positives + support) if positives + support else 0.0,
                 count=support,
+                outcomes=(right, positives - right, support - right, len(x) - positives - support + right),
             )
         )
     return tuple(found)
@@ -101,6 +106,44 @@ def examine_transcripts(pairs: Sequence[tuple[str, str]], rows: Sequence[int], r
     return Examined(rows=len(pairs), score=score, mistakes=tuple(mistakes), mistaken=len(wrong))
 
 
+def calibrate(
+    logits: Float[Tensor, "n *labels classes"], y: Int[Tensor, "n *labels"]
+) -> tuple[float | None, tuple[float, float] | None]:
+    """Return the temperature and the calibration errors of `Examined`; None if there are too few rows."""
+    if len(y) < ENOUGH:
+        return None, None
+    flat = lambda x, t: (x.flatten(0, -2), t.flatten())
+    halves = [flat(logits[i::2], y[i::2]) for i in (0, 1)]
+    crossed = [halves[i][0] / fit_temperature(*halves[1 - i]) for i in (0, 1)]
+    after = calibration_error(torch.cat(crossed), torch.cat([half for _, half in halves]))
+    return fit_temperature(*flat(logits, y)), (calibration_error(*flat(logits, y)), after)
+
+
+def examine_labels(
+    logits: Float[Tensor, "n labels"],
+    y: Float[Tensor, "n labels"],
+    labels: Sequence[str],
+    show: Callable[[int, str, str, float], Misprediction],
+) -> Examined:
+    """Examine multi-label predictions. One temperature is fitted to all labels: sigmoid(x) = softmax([0, x])₁."""
+    said, meant = logits > 0, y.bool()
+    temperature, errors = calibrate(torch.stack([torch.zeros_like(logits), logits], -1), y.long())
+    sure = ((logits / (temperature or 1.0)).sigmoid() - y).abs().amax(1)  # how wrong the worst label of a row is
+    wrong = (said != meant).any(1).nonzero().flatten().tolist()
+    wrong.sort(key=lambda i: -float(sure[i]))
+    names = lambda row: ", ".join(labels[k] for k in row.nonzero().flatten().tolist()) or "none"
+    return Examined(
+        rows=len(y),
+        score="probability of the worst label",
+        classes=class_scores(said, meant, labels),
+        labels=tuple(labels),
+        mistakes=tuple(show(i, names(meant[i]), names(said[i]), float(sure[i])) for i in wrong[:SHOWN]),
+        mistaken=len(wrong),
+        temperature=temperature,
+        calibration=errors,
+    )
+
+
 def examine_classes(
     logits: Float[Tensor, "n classes"],
     y: Int[Tensor, " n"],
@@ -109,13 +152,7 @@ def examine_classes(
 ) -> Examined:
     """Examine single-label predictions; `show(row, truth, answer, probability)` makes a mistake presentable."""
     n = len(labels)
-    temperature, errors = (None, None)
-    if len(y) >= ENOUGH:
-        temperature = fit_temperature(logits, y)
-        halves = [(logits[i::2], y[i::2]) for i in (0, 1)]
-        crossed = [logits[i::2] / fit_temperature(*halves[1 - i]) for i in (0, 1)]
-        after = calibration_error(torch.cat(crossed), torch.cat([half for _, half in halves]))
-        errors = calibration_error(logits, y), after
+    temperature, errors = calibrate(logits, y)
     p, x = (logits / (temperature or 1.0)).softmax(-1).max(-1)
     counts = torch.bincount(y * n + x, minlength=n * n).reshape(n, n)
     one_hot = torch.nn.functional.one_hot

@@ -76,11 +76,13 @@ def _view(examined: Examined) -> dict[str, Any]:
         }
         for one in examined.mistakes
     ]
-    small = len(labels) <= TABLE
+    small = 0 < len(C) <= TABLE
     return {
         "rows": examined.rows,
+        "unit": examined.unit,
         "score": examined.score,
         "classes": examined.classes,
+        "outcomes": bool(examined.classes and not C),
         "labels": labels,
         "table": [(labels[i], [(n, n / max(1, sum(row))) for n in row]) for i, row in enumerate(C)] if small else [],
         "frequent": sorted(pairs, reverse=True)[:FREQUENT],

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -16,7 +17,7 @@ from glassformer.checkpoints.native import replace_file
 from glassformer.data import Faults, bpe, order, remarks
 from glassformer.data.columns import are_names
 from glassformer.data.fingerprint import of_rows, of_tokenizer
-from glassformer.data.labelled_texts import LabelledTexts, Problem, Target
+from glassformer.data.labelled_texts import LabelledTexts, Problem
 from glassformer.data.rows import Source, open_reader
 from glassformer.errors import ConfigError
 from glassformer.models import Encoder
@@ -36,7 +37,7 @@ from glassformer.pipelines.text_classification import (
 )
 from glassformer.pipelines.tokenizers import JsonTokenizer, tokenizer_of
 from glassformer.train.args import TrainArgs
-from glassformer.train.examined import SHOWN, Examined, Misprediction, class_scores, examine_classes
+from glassformer.train.examined import SHOWN, Examined, Misprediction, examine_classes, examine_labels
 from glassformer.train.objective import Batch, TaskObjective
 from glassformer.train.objectives import mlm
 from glassformer.train.objectives.text_folder import save_text_model
@@ -44,6 +45,7 @@ from glassformer.train.splits import base_model, split
 from glassformer.train.transfer import with_text_head
 
 SHOWN_TEXT = 400  # characters of a text in the report
+AROUND = 12  # words of a sentence shown on either side of a word
 LONGEST = 256  # tokens of a text unless --max-length is given
 HEADS = {"bert": "Bert", "roberta": "Roberta", "xlm-roberta": "XLMRoberta", "camembert": "Camembert"}  # model_type
 
@@ -116,7 +118,7 @@ class TextClassification(TaskObjective):
         encoded = [self.encoding(self.val.item(i)) for i in rows]
         logits, targets, labels = predict(model, encoded), [self.val.targets[i] for i in rows], self.val.labels
         if self.problem == "token_classification":
-            return _examine_tags(logits, targets, encoded, labels)
+            return self._examine_tags(logits, rows, encoded)
         X, y = torch.stack(logits), targets_of(targets, self.problem, len(labels), encoded)
 
         def show(i: int, truth: str, answer: str, score: float) -> Misprediction:
@@ -131,31 +133,22 @@ class TextClassification(TaskObjective):
             numbers = ((i, f"{float(y[i]):.4g}", f"{float(X[i, 0]):.4g}", float(errors[i])) for i in worst)
             mistakes = tuple(show(*one) for one in numbers)
             return Examined(rows=len(y), score="absolute error", mistakes=mistakes, mistaken=len(y))
-        wrong = ((X > 0) != y.bool()).any(1).nonzero().flatten().tolist()
-        sure = (X.sigmoid() - y).abs().amax(1)  # how wrong the worst label of a text is
-        names = lambda row: ", ".join(labels[k] for k in row.nonzero().flatten().tolist()) or "none"
-        wrong.sort(key=lambda i: -float(sure[i]))
-        return Examined(
-            rows=len(y),
-            score="probability of the worst label",
-            classes=class_scores(X > 0, y.bool(), labels),
-            mistakes=tuple(show(i, names(y[i] > 0), names(X[i] > 0), float(sure[i])) for i in wrong[:SHOWN]),
-            mistaken=len(wrong),
-        )
+        return examine_labels(X, y, labels, show)
 
+    def _examine_tags(self, logits: Sequence[Tensor], rows: Sequence[int], encoded: Sequence[Encoded]) -> Examined:
+        """Examine words, each shown in its sentence."""
+        words: list[tuple[int, int]] = []  # row and position of every word that has a tag
+        for row, one in zip(rows, encoded, strict=True):
+            words += [(row, k) for k, place in enumerate(one.words) if place is not None]
+        y = torch.tensor([self.val.targets[row][k] for row, k in words])  # type: ignore[index]
 
-def _examine_tags(
-    logits: Sequence[Tensor], targets: Sequence[Target], encoded: Sequence[Encoded], labels: Sequence[str]
-) -> Examined:
-    """Scores of every tag, counted by words."""
-    predicted, actual = [], []
-    for rows, target, one in zip(logits, targets, encoded, strict=True):
-        assert isinstance(target, tuple)
-        predicted += rows.argmax(-1).tolist()
-        actual += [tag for tag, place in zip(target, one.words, strict=True) if place is not None]
-    x, y = (torch.nn.functional.one_hot(torch.tensor(some), len(labels)).bool() for some in (predicted, actual))
-    wrong = sum(a != b for a, b in zip(predicted, actual, strict=True))
-    return Examined(rows=len(actual), score="", classes=class_scores(x, y, labels), mistaken=wrong)
+        def show(i: int, truth: str, answer: str, score: float) -> Misprediction:
+            row, k = words[i]
+            sentence = list(self.val.item(row))
+            text = " ".join([*sentence[max(0, k - AROUND) : k], f"[{sentence[k]}]", *sentence[k + 1 : k + 1 + AROUND]])
+            return Misprediction(place=self.val.rows.place(row), truth=truth, answer=answer, score=score, text=text)
+
+        return replace(examine_classes(torch.cat(list(logits)), y, self.val.labels, show), unit="words")
 
 
 def build(args: TrainArgs, first: Source, second: Source | None) -> tuple[nn.Module, TextClassification]:
