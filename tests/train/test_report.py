@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -18,6 +19,7 @@ from glassformer.train.examined import Misprediction, examine_classes, examine_l
 from glassformer.train.lr_finder import find_lr, suggestion
 from glassformer.train.measured_runs import MeasuredRun, expectation, measured_runs
 from glassformer.train.objectives import build
+from glassformer.train.report import figures
 
 
 def show(row: int, truth: str, answer: str, p: float) -> Misprediction:
@@ -125,6 +127,16 @@ def test_the_page_of_several_labels() -> None:
     page = gf.train("classify", rows, val=rows, steps=1, width=16, depth=1, progress=False).report()
     assert "Confusion of each label" in page
     assert "The saved model divides its logits by the temperature" in page
+
+
+@pytest.mark.parametrize("metric", ["loss", "nats", "mse"])
+def test_the_validation_loss_is_drawn_over_the_training_loss(metric: str) -> None:
+    args = TrainArgs(task="classify", data="uci-digits")
+    line = {"step": 1, "loss": 2.0, "lr": 0.1, "seconds": 1.0, "val": {"accuracy": 0.5, metric: 3.0}}
+    trained = gf.train("classify", "uci-digits", steps=1, arch="mlp", progress=False)
+    curves = figures(replace(trained, history=[line, {**line, "step": 2}], args=args))["curves"]
+    drawn = [list(one.get_ydata()) for one in curves.axes[0].get_lines()]
+    assert drawn == [[2.0, 2.0], [3.0, 3.0]]
 
 
 def test_early_stopping_says_so() -> None:

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 TABLE = 20  # classes up to which the confusion matrix is a table
 FREQUENT = 12  # confusions listed
 FILE = "report.html"
+LOSSES = ("val loss", "val nats", "val mse")  # metrics of the same unit as the training loss
 
 
 def figures(trained: Trained) -> dict[str, Figure]:
@@ -25,7 +26,7 @@ def figures(trained: Trained) -> dict[str, Figure]:
     curves = trained.curves
     if "loss" in curves:
         val = {name.replace(".", " "): curve for name, curve in curves.items() if name.startswith("val.")}
-        val_loss = val.pop("val loss", None)
+        val_loss = next((val.pop(name) for name in LOSSES if name in val), None)
         found["curves"] = learning_curves(curves["loss"], curves["lr"], val, val_loss=val_loss, title=title)
     examined = trained.examined
     if examined is not None and examined.confusion:

@@ -26,6 +26,7 @@ from glassformer.data.order import Batches, bucketed
 from glassformer.data.recordings import Recordings
 from glassformer.errors import InputError
 from glassformer.models import ConvNet1d, Recurrent, Speech
+from glassformer.models.protocols import device_of
 from glassformer.models.speech import BLANK
 from glassformer.pipelines.metrics import error_rate
 from glassformer.pipelines.speech.charset import (
@@ -146,12 +147,24 @@ class CTC(TaskObjective):
         return early_ctc(logits.float(), rows - AFTER, batch["targets"], batch["sizes"], self.slope)
 
     def evaluate(self, model: nn.Module) -> dict[str, float]:
-        """Return word and character error rates on the validation recordings."""
-        pairs, _ = transcripts(model, self.val, self.recognizer, self.faults)
+        """Return word and character error rates and the loss per letter on the validation recordings."""
+        pairs, rows = transcripts(model, self.val, self.recognizer, self.faults)
+        total = count = 0.0
+        for row in rows:
+            for example in Faults().each([row], self._val_example):  # a transcript that no alignment fits has no loss
+                batch = {name: x.to(device_of(model)) for name, x in collated([example]).items()}
+                total, count = total + float(self.loss(model, batch).detach()), count + self.count(batch)
         return {
             "wer": error_rate((hypothesis.split(), reference.split()) for hypothesis, reference in pairs),
             "cer": error_rate(pairs),
+            **({"loss": total / count} if count else {}),
         }
+
+    def _val_example(self, row: int) -> SpeechExample:
+        """Return a validation recording as in training, without augmentation."""
+        frames = log_mel(self.val.wave(row), self.recognizer.mel).float()
+        target = target_of(self.val.sentence(row), len(frames), self.recognizer, self.val.name(row))
+        return SpeechExample(self._padded(frames), target)
 
     def examine(self, model: nn.Module) -> Examined:
         pairs, rows = transcripts(model, self.val, self.recognizer, self.faults)
@@ -161,12 +174,16 @@ class CTC(TaskObjective):
         p, i = self._places[row]
         recordings, _, speeds = self.parts[p]
         factor = 1.0 if self.augment is None else speeds[int(torch.randint(len(speeds), (), generator=random))]
-        mel, after = self.recognizer.mel, AFTER * self.recognizer.stack
-        frames = pad(self._features(row, factor), (0, 0, 0, after), value=silence(mel))
+        mel, plain = self.recognizer.mel, self._features(row, factor)
+        frames = self._padded(plain)
         if self.augment is not None:
             frames = self.augment(frames, mel, random)
-        target = target_of(recordings.sentence(i), len(frames) - after, self.recognizer, recordings.name(i))
+        target = target_of(recordings.sentence(i), len(plain), self.recognizer, recordings.name(i))
         return SpeechExample(frames, target)
+
+    def _padded(self, frames: Tensor) -> Tensor:
+        """Append `AFTER` rows of silence."""
+        return pad(frames, (0, 0, 0, AFTER * self.recognizer.stack), value=silence(self.recognizer.mel))
 
     def _features(self, row: int, factor: float) -> Tensor:
         """Return log-mel frames, cached in half precision if `keep`."""
