@@ -43,6 +43,7 @@ def test_a_model_its_run_and_its_curves(tmp_path: Path) -> None:
     code, out, error = run("classify", "uci-digits", "-o", str(tmp_path / "m"), "--steps", "4", *SMALL, *options)
     assert code == 0
     assert out.strip() == str(tmp_path / "m")
+    assert error.splitlines()[-1] == f"glassformer: use it: glassformer classify … -m {tmp_path / 'm'}"
     assert "parameters" in error
     assert "accuracy" in error
     assert load(tmp_path / "m").config.classes == 10
@@ -99,7 +100,8 @@ def test_an_interrupted_run_saves_exits_with_0_and_resumes(tmp_path: Path) -> No
     _, error = child.communicate(timeout=60)
     assert child.returncode == 0
     assert "interrupted after" in error
-    assert f"the model so far: glassformer classify … -m {tmp_path / 'm'}" in error
+    assert error.index("stopping after this step and saving") < error.index("interrupted after")
+    assert error.splitlines()[-1] == f"glassformer: the model so far: glassformer classify … -m {tmp_path / 'm'}"
     assert f"continue the run: glassformer train -o {tmp_path / 'm'} --resume" in error
     assert load(tmp_path / "m").config.classes == load(tmp_path / "m" / "last").config.classes == 10
     done = subprocess.run([*command, "--resume"], capture_output=True, text=True, timeout=300)

@@ -10,12 +10,13 @@ from glassformer.train.interrupt import Interrupt
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_it_asks_and_leaves_no_trace(number: signal.Signals) -> None:
+def test_it_asks_and_leaves_no_trace(number: signal.Signals, capfd: pytest.CaptureFixture[str]) -> None:
     before = signal.getsignal(number)
     with Interrupt() as interrupt:
         assert not interrupt.requested
         os.kill(os.getpid(), number)
         assert interrupt.requested
+        assert "glassformer: stopping after this step and saving" in capfd.readouterr().err, "at once"
     assert signal.getsignal(number) == before
 
 

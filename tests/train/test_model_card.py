@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,7 @@ from PIL import Image
 import glassformer as gf
 from glassformer.checkpoints.export_folder import export
 from glassformer.pipelines.calibration import calibration_of
+from glassformer.train.model_card import model_card
 
 
 @pytest.fixture(scope="module")
@@ -33,7 +35,14 @@ def test_the_hub_reads_licence_task_and_metrics(trained_folder: Path) -> None:
 
 def test_a_card_states_data_split_arguments_and_environment(trained_folder: Path) -> None:
     text = (trained_folder / "README.md").read_text()
-    for part in ("54 texts, 6 for validation", "neg 27, pos 27", "steps: 2", "torch 2.", "Python 3."):
+    for part in (
+        "Validation: 10% of the data, which",
+        "54 texts, 6 for validation",
+        "neg 27, pos 27",
+        "steps: 2",
+        "torch 2.",
+        "Python 3.",
+    ):
         assert part in text, part
 
 
@@ -43,10 +52,20 @@ def test_a_card_reveals_neither_folders_nor_examples(trained_folder: Path) -> No
     assert "film number" not in text
 
 
+@pytest.mark.parametrize(("name", "hub"), [("all-minilm-l6-v2", "sentence-transformers/all-MiniLM-L6-v2"), ("x", None)])
+def test_the_base_model_is_an_id_of_the_hub_or_named_in_the_text(name: str, hub: str | None) -> None:
+    trained = gf.train("classify", "uci-digits", steps=1, arch="mlp", progress=False)
+    text = model_card(replace(trained, args=replace(trained.args, arch=None, from_=name)), "mine")
+    assert ModelCard(text).data.base_model == hub
+    assert f"fine-tuned from {name}" in text
+
+
 def test_a_card_without_licence_says_so(tmp_path: Path) -> None:
     gf.train("classify", "uci-digits", output=tmp_path / "mine", steps=1, arch="vit", progress=False)
     assert ModelCard.load(tmp_path / "mine" / "README.md").data.license is None
     assert "Not stated" in (tmp_path / "mine" / "README.md").read_text()
+    text = (tmp_path / "mine" / "README.md").read_text()
+    assert "Validation: its own split test." in text
     temperature = calibration_of(gf.load(tmp_path / "mine"))
     assert temperature is not None
     assert temperature.temperature != 1

@@ -121,7 +121,9 @@ def test_the_page_of_several_labels() -> None:
     assert found.temperature == pytest.approx(4, rel=0.1), "one temperature for all labels"
     assert found.calibration is not None
     assert found.calibration[1] < 0.04 < found.calibration[0]
-    few = examine_labels(torch.tensor([[1.0, 1], [-1, 1], [-1, -1]]), torch.tensor([[1.0, 0], [1, 1], [0, 0]]), "ab", show)
+    few = examine_labels(
+        torch.tensor([[1.0, 1], [-1, 1], [-1, -1]]), torch.tensor([[1.0, 0], [1, 1], [0, 0]]), "ab", show
+    )
     assert [one.outcomes for one in few.classes] == [(1, 0, 1, 1), (1, 1, 0, 1)]
     rows = [{"text": f"{word} {i}", "label": [word, "film"]} for i in range(15) for word in ("good", "bad")]
     page = gf.train("classify", rows, val=rows, steps=1, width=16, depth=1, progress=False).report()

@@ -182,9 +182,7 @@ def export_onnx(folder: str | Path, out: str | Path) -> Exported:
     return Exported(out, call.output, apart)
 
 
-def _document(
-    out: Path, model: nn.Module, example: dict[str, Tensor], output: str, temperature: float | None
-) -> None:
+def _document(out: Path, model: nn.Module, example: dict[str, Tensor], output: str, temperature: float | None) -> None:
     """Write the page that says how inputs are prepared, and copy the tokenizer or the symbols if there are any."""
     origin = origin_of(model)
     assert origin is not None

@@ -109,7 +109,7 @@ def _preprocessing(model: nn.Module, origin: Origin, example: Mapping[str, Tenso
             lines.append(
                 r"Texts are split into words and punctuation marks by the regular expression `\w+|[^\w\s]`, which are "
                 "joined by single spaces before they become tokens. The output has a row for every token; the row of a "
-                "word is that of its first token. Rows of special tokens and of the other tokens of a word have no meaning."
+                "word is that of its first token. All other rows have no meaning."
             )
         elif model.config.text.segments > 1:
             lines.append("The file has no input of segments: it classifies single texts, not pairs.")

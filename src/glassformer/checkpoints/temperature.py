@@ -13,7 +13,9 @@ from glassformer.checkpoints.weights import open_weights
 from glassformer.errors import CheckpointError
 
 FILE = "calibration.safetensors"
-FOLDED = "The last layer is divided by the temperature {:.4g} of the calibration: its logits give calibrated probabilities."
+FOLDED = (
+    "The last layer is divided by the temperature {:.4g} of the calibration: its logits give calibrated probabilities."
+)
 
 
 def fold_temperature(model: nn.Module) -> float | None:

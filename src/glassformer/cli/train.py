@@ -56,7 +56,7 @@ def _pair(text: str) -> tuple[str, float]:
 
 
 def _report(trained: Trained, output: Path) -> None:
-    """Print the skipped examples, the metrics, and the command that uses the model."""
+    """Print the skipped examples, the metrics, the folder, and last the command that uses the model."""
     from glassformer.train.distributed import is_main_process
 
     if not is_main_process():
@@ -64,14 +64,13 @@ def _report(trained: Trained, output: Path) -> None:
     for line in trained.faults.summary() if trained.faults is not None else ():
         typer.echo(f"glassformer: left out: {line}", err=True)
     typer.echo(f"glassformer: {trained}", err=True)
-    use = f"glassformer {trained.args.task} … -m {output}"
-    if trained.stopped == "interrupted":
-        typer.echo(f"glassformer: the model so far: {use}", err=True)
-        typer.echo(f"glassformer: continue the run: glassformer train -o {output} --resume", err=True)
-    else:
-        typer.echo(f"glassformer: use it: {use}", err=True)
     typer.echo(f"glassformer: curves, classes and mistakes: {output / 'report.html'}", err=True)
     typer.echo(output)
+    use = "use it"
+    if trained.stopped == "interrupted":
+        typer.echo(f"glassformer: continue the run: glassformer train -o {output} --resume", err=True)
+        use = "the model so far"
+    typer.echo(f"glassformer: {use}: glassformer {trained.args.task} … -m {output}", err=True)
 
 
 def _parameters() -> list[inspect.Parameter]:

@@ -53,8 +53,8 @@ class ClassScore:
 class Examined:
     """Validation results in detail. `confusion[i][j]` is the number of rows of class i that were predicted as j.
 
-    `temperature` calibrates the probabilities: softmax or sigmoid of logits / T. `calibration` is the expected calibration error
-    before and after, each half of the data being measured with the temperature of the other half.
+    `temperature` calibrates the probabilities: softmax or sigmoid of logits / T. `calibration` is the expected
+    calibration error before and after, each half of the data being measured with the temperature of the other half.
     """
 
     rows: int
@@ -107,7 +107,7 @@ def examine_transcripts(pairs: Sequence[tuple[str, str]], rows: Sequence[int], r
 
 
 def calibrate(
-    logits: Float[Tensor, "n *labels classes"], y: Int[Tensor, "n *labels"]
+    logits: Float[Tensor, "*n classes"], y: Int[Tensor, " *n"]
 ) -> tuple[float | None, tuple[float, float] | None]:
     """Return the temperature and the calibration errors of `Examined`; None if there are too few rows."""
     if len(y) < ENOUGH:

@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import threading
+from contextlib import suppress
 from types import FrameType, TracebackType
 from typing import Any
 
+STDERR = 2
 _SIGNALS = [getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name)]
 
 
 class Interrupt:
-    """Context manager in which the first signal sets `requested` and a second Ctrl-C interrupts immediately."""
+    """Context manager in which the first signal sets `requested` and a second Ctrl-C interrupts immediately.
 
-    def __init__(self) -> None:
-        self.requested = False
+    The first signal is answered on standard error, unless `quiet`.
+    """
+
+    def __init__(self, *, quiet: bool = False) -> None:
+        self.requested, self.quiet = False, quiet
         self._before: dict[signal.Signals, Any] = {}
 
     def __enter__(self) -> Interrupt:
@@ -29,4 +35,9 @@ class Interrupt:
     def _request(self, number: int, frame: FrameType | None) -> None:
         if self.requested and number == signal.SIGINT:
             raise KeyboardInterrupt
+        if not self.requested and not self.quiet:
+            hint = "; Ctrl-C again stops at once, without saving" if number == signal.SIGINT else ""
+            with suppress(OSError):  # the terminal may be gone
+                # not print: the signal may have interrupted one
+                os.write(STDERR, f"\nglassformer: stopping after this step and saving{hint}\n".encode())
         self.requested = True

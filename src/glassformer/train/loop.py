@@ -25,7 +25,7 @@ from glassformer.train import state
 from glassformer.train.args import AUTO, TrainArgs
 from glassformer.train.batches import Job, jobs, load_batches, mix_seeds, preserve_rng, seed_all
 from glassformer.train.device import resolve_device
-from glassformer.train.distributed import SingleProcess, process_group
+from glassformer.train.distributed import SingleProcess, is_main_process, process_group
 from glassformer.train.early_stopping import EarlyStopping
 from glassformer.train.ema import load_tensors, swapped, tensors_of
 from glassformer.train.examined import Examined
@@ -175,7 +175,7 @@ def fit(
     args = args.resolved(objective, warmup=recorded.get("warmup") if args.warmup is None else None)
     with (
         preserve_rng(),
-        Interrupt() as interrupt,
+        Interrupt(quiet=not is_main_process()) as interrupt,
         process_group(args.fsdp, device) as processes,
         locked(folder, processes),
     ):

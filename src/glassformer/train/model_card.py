@@ -16,12 +16,18 @@ from glassformer.data.faults import Faults
 from glassformer.models.protocols import TextEncoder, inputs_of
 from glassformer.runtime.measure import card as machine_card
 from glassformer.train.objective import TaskObjective
+from glassformer.train.splits import validation_source
 from glassformer.train.state import write_atomic
 
 if TYPE_CHECKING:
     from glassformer.train.loop import Trained
 
 CARD = "README.md"
+HUB_IDS = {  # of models that `glassformer data fetch` knows
+    "all-minilm-l6-v2": "sentence-transformers/all-MiniLM-L6-v2",
+    "smollm2-135m": "HuggingFaceTB/SmolLM2-135M-Instruct",
+    "whisper-tiny.en": "openai/whisper-tiny.en",
+}
 TAGS = {
     "generate": "text-generation",
     "translate": "translation",
@@ -71,8 +77,8 @@ def _metadata(trained: Trained, name: str, args: dict[str, Any]) -> dict[str, An
     tag = pipeline_tag(args["task"], trained.model)
     found: dict[str, Any] = {"license": args["license"]} if args["license"] else {}
     found |= {"library_name": "glassformer", "pipeline_tag": tag, "tags": ["glassformer"]}
-    if args["from"]:
-        found["base_model"] = args["from"]
+    if trained.args.from_ in HUB_IDS:
+        found["base_model"] = HUB_IDS[trained.args.from_]
     if trained.metrics:
         result = {
             "task": {"type": tag},
@@ -111,7 +117,7 @@ def _evaluation(trained: Trained) -> str:
 
 def _data(trained: Trained, args: dict[str, Any]) -> str:
     objective = trained.objective
-    lines = [f"Data: {args['data']}. Validation: {args['val'] or 'its own split, or 10 % of the data'}."]
+    lines = [f"Data: {args['data']}. Validation: {validation_source(trained.args)}."]
     if isinstance(objective, TaskObjective):
         lines.append(f"{objective.summary()}.")
         lines += [f"- {line}" for line in objective.understood if not line.startswith("example ")]

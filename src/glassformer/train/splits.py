@@ -58,6 +58,16 @@ def data_paths(args: TrainArgs) -> tuple[Source, Source | None]:
     return first, val or (None if _unlabelled(first, own) else own)
 
 
+def validation_source(args: TrainArgs) -> str:
+    """Say what the model was validated on, without naming folders."""
+    if args.val is not None:
+        return Path(args.val).name if isinstance(args.val, str | Path) else "rows given apart from the training data"
+    own = data_paths(args)[1] if isinstance(args.data, str | Path) else None
+    if isinstance(own, Path):
+        return f"its own split {own.name}"
+    return f"{VAL_FRACTION:.0%} of the data, which were left out of training (seed {args.seed})"
+
+
 def split_notes(args: TrainArgs) -> tuple[str, ...]:
     """Return why a split of the data is not used for validation, if there is one that is not."""
     if args.val is not None or not isinstance(args.data, str | Path):

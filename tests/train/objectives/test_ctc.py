@@ -167,7 +167,9 @@ def test_unreadable_recordings_do_not_come_together(recordings: tuple[Recordings
         assert objective.batch(batch, 0) is not None
 
 
-def test_the_validation_loss_is_that_of_training_without_augmentation(recordings: tuple[Recordings, Recordings]) -> None:
+def test_the_validation_loss_is_that_of_training_without_augmentation(
+    recordings: tuple[Recordings, Recordings],
+) -> None:
     objective = CTC([recordings[1]], recordings[1], RECOGNIZER, augment=None)
     model = Recurrent(speech_models.gru(RECOGNIZER, width=8, layers=1)).eval()
     batch = objective.batch(range(len(recordings[1])), 0)
