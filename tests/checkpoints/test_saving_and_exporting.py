@@ -47,7 +47,7 @@ from glassformer.models import (
 )
 from glassformer.models.convolutional_sequence import ConvNet1d
 from glassformer.models.sequence_io import Tokens
-from glassformer.pipelines.calibration import calibration_of
+from glassformer.pipelines.calibration import Calibration, calibration_of
 from glassformer.pipelines.classify import labels_of
 from glassformer.pipelines.loading import find_model
 from glassformer.pipelines.speech.charset import recognizer_config
@@ -306,6 +306,20 @@ def test_architectures_that_transformers_does_not_have_are_refused(
     fact = f"this {kind.__name__} differs from every published architecture"
     refused(ConfigError, fact, lambda: export(folder, tmp_path / "out"))
     assert not (tmp_path / "out").exists()
+
+
+def test_a_folded_temperature_is_not_applied_twice(tmp_path: Path) -> None:
+    """An exported folder keeps the means that tell unusual images, with temperature 1."""
+    model = ViT(vit.plain(8, 4, 16, 1, 2, classes=3), seed=1)
+    folder = save(model, tmp_path / "model")
+    Calibration(temperature=2.5, means=torch.ones(3, 16), factor=torch.eye(16), threshold=3.0).save(folder)
+    out = load(export(folder, tmp_path / "out"))
+    torch.testing.assert_close(out.head.weight, model.head.weight / 2.5)
+    torch.testing.assert_close(out.head.bias, model.head.bias / 2.5)
+    found = calibration_of(out)
+    assert found is not None
+    assert (found.temperature, found.threshold) == (1.0, 3.0)
+    assert found.means is not None
 
 
 pytestmark = pytest.mark.usefixtures("unchecked")
