@@ -69,7 +69,8 @@ PrecisionOption = Annotated[
 EngineOption = Annotated[
     Engine,
     typer.Option(
-        help="Engine that runs the Transformer blocks. onnxruntime and openvino need the extra of the same name."
+        help="Engine that runs the Transformer blocks. onnxruntime (extra onnx) and openvino (extra openvino) compute in "
+        "fp32."
     ),
 ]
 ConfigOption = Annotated[

@@ -73,8 +73,8 @@ def load(
         device: auto (a GPU if there is one), cpu, cuda or mps.
         precision: fp32, bf16, int8, or auto for the fastest that agrees with fp32 on this machine; the choice is
             printed to stderr.
-        engine: torch, or onnxruntime or openvino (extras) to compute the blocks; a layer that is traced or edited is
-            always computed by torch.
+        engine: torch, or onnxruntime or openvino (extras) to compute the blocks in fp32; a pass that is traced or
+            edited is always computed by torch.
         dtype: data type of the weights; weights stored in it stay memory-mapped.
         check: whether to check that all weights are finite, which reads all of them.
         seed: random seed of the weights of tiny:KIND.
