@@ -94,4 +94,4 @@ def load(
         return prepare(model, choice.precision)
     if engine == "torch":
         return prepare(model.to(place), precision)
-    return use_engine(prepare(model.to(place), "fp32"), engine, precision)
+    return use_engine(model.to(place), engine, precision)

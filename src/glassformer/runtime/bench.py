@@ -9,12 +9,12 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import cosine_similarity
 
-from glassformer.models.protocols import TextGenerator, can, context_length
+from glassformer.models.protocols import TextGenerator, Translator, can, context_length
 from glassformer.nn.linear import Kernel
 from glassformer.runtime.example import LENGTH, example
 from glassformer.runtime.machine import machine
 from glassformer.runtime.measure import interleaved
-from glassformer.runtime.precision import kernels_of, prepare, set_kernels, vectors
+from glassformer.runtime.precision import kernels_of, prepare, prepared, set_kernels, vectors
 
 PROMPT, ANSWER = 32, 32
 
@@ -40,10 +40,7 @@ def bench(model: nn.Module, *, batch: int = 1, length: int = LENGTH, rounds: int
     model.eval()
     forward = example(model, batch=batch, length=length, seed=seed)
     names = ["torch", *(name for name in ("fp32", "bf16", "int8") if name in machine().chosen)]
-    kernels: dict[str, list[Kernel | None]] = {}
-    for name in names:
-        prepare(model, "fp32" if name == "torch" else name)
-        kernels[name] = [None] * len(kernels_of(model)) if name == "torch" else kernels_of(model)
+    kernels: dict[str, list[Kernel | None]] = {"torch": [None] * len(kernels_of(model)), **prepared(model, names[1:])}
     outputs: dict[str, Tensor] = {}
 
     def run(name: str) -> Callable[[], None]:
@@ -73,12 +70,13 @@ def _decoding(model: nn.Module, kernels: Mapping[str, Sequence[Kernel | None]], 
     """Tokens per second after the prompt: the time of a long answer less that of a short one."""
     assert isinstance(model, TextGenerator)
     room = context_length(model) or PROMPT + ANSWER
+    unknown = isinstance(model, Translator) and model.start_token is None  # any token takes the same time
     prompt, answer = torch.ones(min(PROMPT, room // 2), dtype=torch.long), min(ANSWER, room // 2)
 
     def decode(name: str, count: int) -> Callable[[], None]:
         def run() -> None:
             set_kernels(model, kernels[name])
-            session = model.session()
+            session = model.session(start=(0,), ends=(0,)) if unknown else model.session()
             logits = session.prefill([session.prefix(prompt)], count)
             for _ in range(count - 1):
                 logits = session.step(logits.argmax(-1))

@@ -23,6 +23,7 @@ from glassformer.nn.cache import StaticCache
 from glassformer.nn.flat import FlatStack, can_run_flat, merge_view
 from glassformer.nn.stack import Stack
 from glassformer.runtime.onnx_graph import SMALL, Form, stack_graph
+from glassformer.runtime.precision import prepare
 
 ENGINES: tuple[str, ...] = ("torch", "onnxruntime", "openvino")
 
@@ -58,6 +59,7 @@ def use_engine(model: nn.Module, engine: str, precision: str = "fp32") -> nn.Mod
                 f"engine={engine!r} needs the package {name}, which is not installed",
                 f"pip install glassformer[{'onnx' if engine == 'onnxruntime' else 'openvino'}]",
             ) from None
+    prepare(model, "fp32")
     for stack in stacks:
         if not FlatStack(stack.blocks()).supported:
             raise InputError(f"engine={engine!r} cannot run the blocks of this model", "leave engine out")
@@ -90,6 +92,11 @@ class Engine:
         cache: list[BlockCache] | None,
     ) -> Tensor | None:
         """Run the blocks, or return None if torch has to."""
+        graded = X.requires_grad or any(weight.requires_grad for weight in stack.parameters())
+        if stack.training and torch.is_grad_enabled() and not graded:
+            raise InputError(
+                f"a model with engine={self.name!r} is frozen", "load it without an engine to train it"
+            )
         if not can_run_flat(stack, X, view) or not all(isinstance(one.own, StaticCache) for one in cache or ()):
             return None
         if self._flat is None:

@@ -13,12 +13,13 @@ from glassformer.models.protocols import (
     ImageTextModel,
     SpeechGenerator,
     StreamModel,
-    Translator,
+    TextModel,
     context_length,
     inputs_of,
 )
 
 LENGTH = 32
+IMAGE = (64, 64)  # for models that take any size
 
 
 def example(model: nn.Module, *, batch: int = 1, length: int = LENGTH, seed: int = 0) -> Callable[[], Tensor]:
@@ -34,15 +35,15 @@ def example(model: nn.Module, *, batch: int = 1, length: int = LENGTH, seed: int
         return lambda: model(frames, start)
     if isinstance(model, ImageTextModel):
         tower = next((part for part in model.modules() if isinstance(part, ImageModel)), None)
-        if tower is None or tower.image_size is None:
+        if tower is None:
             raise InputError("there is no example input for a text tower alone", "name a precision instead of auto")
-        pixels = torch.randn(batch, tower.channels, *tower.image_size, generator=generator)
+        pixels = torch.randn(batch, tower.channels, *(tower.image_size or IMAGE), generator=generator)
         return lambda: model.images(pixels)
-    if inputs_of(model)[:1] == ("image",) and isinstance(model, ImageModel) and model.image_size is not None:
-        pixels = torch.randn(batch, model.channels, *model.image_size, generator=generator)
+    if inputs_of(model)[:1] == ("image",) and isinstance(model, ImageModel):
+        pixels = torch.randn(batch, model.channels, *(model.image_size or IMAGE), generator=generator)
         return lambda: model(pixels)
-    if isinstance(model, Translator) and inputs_of(model) == ("text", "text"):
-        vocabulary = model.session().vocabulary
+    if isinstance(model, TextModel) and inputs_of(model) == ("text", "text"):
+        vocabulary = model.vocabulary  # tokens that both sides have
         ids = torch.randint(min(4, vocabulary - 1), vocabulary, (batch, length), generator=generator)
         return lambda: model(ids, ids[:, : max(1, length // 2)])
     if isinstance(model, StreamModel):
