@@ -10,18 +10,19 @@ from pathlib import Path
 
 import pytest
 import torch
+from torch import Tensor
 from torch.nn.functional import cosine_similarity
 
 import glassformer as gf
 from glassformer.errors import ConfigError, InputError
-from glassformer.models import seq2seq
+from glassformer.models import Decoder, seq2seq
+from glassformer.pipelines.tokenizers import tokenizer_of
 from glassformer.runtime import bench, machine, precision_of, prepare
 from glassformer.runtime.calibration import Group
 from glassformer.runtime.example import example
 from glassformer.runtime.kernels import KERNELS, Float32Kernel, Int8Kernel, Scaling
 from glassformer.runtime.precision import AGREEMENT, choose, layers
 from runtime.small_models import KINDS, TOKENS, make, tensor_of
-
 
 
 def able(precision: str) -> str:
@@ -89,8 +90,19 @@ def test_auto_takes_fp32_for_other_weights() -> None:
     for kind in ("decoder", "vit"):
         model, _ = make(kind)
         model.double()
-        assert choose(model, example(model)).precision == "fp32"
+        assert choose(model).precision == "fp32"
         assert precision_of(prepare(model, "auto")) == "fp32"
+
+
+@pytest.mark.slow
+def test_auto_compares_on_real_text(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    seen: list[Tensor] = []
+    respond = Decoder.respond
+    monkeypatch.setattr(Decoder, "respond", lambda self, X: (seen.append(X), respond(self, X))[1])
+    model = gf.load("writer", precision="auto", device="cpu")
+    assert f"precision {precision_of(model)} (" in capsys.readouterr().err
+    words = tokenizer_of(model)
+    assert any("Alice was beginning to get very tired" in words.decode(X[0].tolist()) for X in seen)
 
 
 def test_a_precision_that_does_not_work_says_why(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -69,8 +69,8 @@ PrecisionOption = Annotated[
 EngineOption = Annotated[
     Engine,
     typer.Option(
-        help="Engine that runs the Transformer blocks. onnxruntime (extra onnx) and openvino (extra openvino) compute in "
-        "fp32."
+        help="Engine that runs the Transformer blocks. onnxruntime needs the extra onnx, openvino the extra openvino; "
+        "both compute in fp32."
     ),
 ]
 ConfigOption = Annotated[

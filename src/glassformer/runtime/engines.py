@@ -39,7 +39,7 @@ def use_engine(model: nn.Module, engine: str, precision: str = "fp32") -> nn.Mod
         return model
     if precision != "fp32":
         raise ConfigError(
-            f"engine={engine!r} computes in fp32, not in precision={precision!r}", "leave the precision or the engine out"
+            f"engine={engine!r} computes in fp32, not in precision={precision!r}", "leave one of them out"
         )
     if not stacks:
         raise InputError(
@@ -94,9 +94,7 @@ class Engine:
         """Run the blocks, or return None if torch has to."""
         graded = X.requires_grad or any(weight.requires_grad for weight in stack.parameters())
         if stack.training and torch.is_grad_enabled() and not graded:
-            raise InputError(
-                f"a model with engine={self.name!r} is frozen", "load it without an engine to train it"
-            )
+            raise InputError(f"a model with engine={self.name!r} is frozen", "load it without an engine to train it")
         if not can_run_flat(stack, X, view) or not all(isinstance(one.own, StaticCache) for one in cache or ()):
             return None
         if self._flat is None:

@@ -38,12 +38,12 @@ def prepare(model: nn.Module, precision: str = "fp32") -> nn.Module:
 
     The weights stay in the model in float32 and a packed copy is made on first use, so that `save`, `export` and the
     lens see what they saw before. Only `"fp32"` can be trained or differentiated. `"auto"` takes what
-    `choose` finds on a random input.
+    `choose` finds.
     """
     if precision not in PRECISIONS:
         raise ConfigError(f"precision={precision!r} is not known", f"choose one of {', '.join(PRECISIONS)}")
     if precision == "auto":
-        return prepare(model, choose(model, example(model)).precision)
+        return prepare(model, choose(model).precision)
     if precision != "fp32" and any(isinstance(module, Stack) and module.engine for module in model.modules()):
         raise InputError(
             f"precision={precision!r} does not apply to a model with an engine, which computes in fp32",
@@ -106,7 +106,7 @@ def set_kernels(model: nn.Module, kernels: Sequence[Kernel | None]) -> None:
 
 
 def prepared(model: nn.Module, precisions: Sequence[str]) -> dict[str, list[Kernel | None]]:
-    """The kernels of each precision; the model is left prepared for fp32, in eval mode, and can be trained as before."""
+    """The kernels of each precision. The model is left prepared for fp32 in eval mode, no more frozen than before."""
     wanted = [weight.requires_grad for weight in model.parameters()]
     found = {}
     for precision in precisions:
@@ -137,13 +137,15 @@ class Choice(NamedTuple):
         return f"precision {self.precision} ({tried}; accepted from cosine {AGREEMENT})"
 
 
-def choose(model: nn.Module, run_example: Callable[[], object], *, rounds: int = 3) -> Choice:
+def choose(model: nn.Module, run_example: Callable[[], object] | None = None, *, rounds: int = 3) -> Choice:
     """The fastest precision whose outputs agree with float32; the model is left prepared for fp32.
 
-    Weights that are not float32 on the CPU have no other precision, and nothing is run.
+    They are compared on `run_example`, a call of the model; by default on a random input that int8 was not calibrated
+    on. Weights that are not float32 on the CPU have no other precision, and nothing is run.
     """
     if _kind(model) != ("cpu", torch.float32):
         return Choice("fp32", {"fp32": 1.0}, {"fp32": 1.0})
+    run_example = run_example or example(model, seed=1)
     outputs: dict[str, Tensor] = {}
     names = [name for name in ("fp32", "bf16", "int8") if name in machine().chosen]
     kernels = prepared(model, names)
