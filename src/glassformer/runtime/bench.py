@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import cosine_similarity
 
-from glassformer.models.protocols import TextGenerator, Translator, can, context_length
+from glassformer.models.protocols import TextGenerator, can, context_length
 from glassformer.nn.linear import Kernel
 from glassformer.runtime.example import LENGTH, example
 from glassformer.runtime.machine import machine
@@ -70,7 +70,7 @@ def _decoding(model: nn.Module, kernels: Mapping[str, Sequence[Kernel | None]], 
     """Tokens per second after the prompt: the time of a long answer less that of a short one."""
     assert isinstance(model, TextGenerator)
     room = context_length(model) or PROMPT + ANSWER
-    unknown = isinstance(model, Translator) and model.start_token is None  # any token takes the same time
+    unknown = getattr(model, "start_token", 0) is None  # any token takes the same time
     prompt, answer = torch.ones(min(PROMPT, room // 2), dtype=torch.long), min(ANSWER, room // 2)
 
     def decode(name: str, count: int) -> Callable[[], None]:
