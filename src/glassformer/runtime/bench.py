@@ -24,6 +24,8 @@ class Measured:
     """One precision: seconds of a forward pass, tokens per second of greedy decoding, and agreement with float32."""
 
     precision: str
+    kernel: str
+    """The kernel of its large layers, or "torch" if none is large enough to pack."""
     seconds: float
     relative: float
     """Time relative to torch's own float32 products."""
@@ -57,6 +59,7 @@ def bench(model: nn.Module, *, batch: int = 1, length: int = LENGTH, rounds: int
     return [
         Measured(
             precision=name,
+            kernel=next((type(kernel).__name__ for kernel in kernels[name] if kernel is not None), "torch"),
             seconds=times[name],
             relative=times[name] / times["torch"],
             cosine=float(cosine_similarity(outputs[name], outputs["torch"], dim=-1).min()),
