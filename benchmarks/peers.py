@@ -5,9 +5,10 @@
 
 Installs its peers (the extra `peers`) into an environment of its own, wheels only, and names those that cannot be
 installed. Every contender runs in a process of its own and waits for its turn; the best of its turns counts. Finished
-workloads are kept in results/peers-DATE.json, so an interrupted run continues there; --again measures anew. --update
-rewrites the tables in README.md and docs/runtime.md. Results are reliable on an idle machine only; on a busy one use
---threads 1 --cpu-time. --short runs every contender once on a small input, to see that it works.
+workloads are kept in results/peers-DATE.json, each with the commit and the limits of its run, so an interrupted run
+continues there; --again measures anew and tries to install missing peers. --update rewrites the tables in README.md and
+docs/runtime.md. Results are reliable on an idle machine only; on a busy one use --threads 1 --cpu-time. --short runs
+every contender once on a small input, to see that it works.
 """
 
 from __future__ import annotations
@@ -39,19 +40,27 @@ MINUTES = 25.0
 # ---- the peers' environment ------------------------------------------------------------------------------------------
 
 
-def environment() -> tuple[Path, dict[str, str]]:
-    """The interpreter that has the peers, and a reason for every one that it has not. Installed once, then kept."""
+def environment(again: bool) -> tuple[Path, dict[str, str]]:
+    """The interpreter that has the peers, and a reason for every one that it has not.
+
+    Installed once, then kept; `again` tries to install those that are missing.
+    """
     from importlib.metadata import PackageNotFoundError, version
 
     place = CACHE / "venv"
     python, log = place / "bin" / "python", CACHE / "missing.json"
+    wanted: Iterable[str] = PEERS
     if python.exists() and log.exists():
-        return python, json.loads(log.read_text(encoding="utf-8"))
-    CACHE.mkdir(parents=True, exist_ok=True)
-    subprocess.run([sys.executable, "-m", "venv", "--clear", str(place)], check=True)
-    site = next((place / "lib").glob("python*")) / "site-packages"
-    inherited = [str(Path(path).resolve()) for path in sys.path if path.endswith("site-packages")]
-    (site / "inherited.pth").write_text("\n".join(inherited) + "\n", encoding="utf-8")
+        missing = json.loads(log.read_text(encoding="utf-8"))
+        if not (missing and again):
+            return python, missing
+        wanted = missing
+    else:
+        CACHE.mkdir(parents=True, exist_ok=True)
+        subprocess.run([sys.executable, "-m", "venv", "--clear", str(place)], check=True)
+        site = next((place / "lib").glob("python*")) / "site-packages"
+        inherited = [str(Path(path).resolve()) for path in sys.path if path.endswith("site-packages")]
+        (site / "inherited.pth").write_text("\n".join(inherited) + "\n", encoding="utf-8")
     same = []
     for name in SAME:
         try:
@@ -59,7 +68,7 @@ def environment() -> tuple[Path, dict[str, str]]:
         except PackageNotFoundError:
             continue
     missing = {}
-    for name in PEERS:
+    for name in wanted:
         print(f"installing {name} …", flush=True)
         command = [str(python), "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
         try:
@@ -226,7 +235,7 @@ def limits() -> dict[str, float]:
 
 def limit_of(workload: Any, ours: str, machine: dict[str, float]) -> float | None:
     """The least time that memory and products allow, in seconds."""
-    precision = "int8" if "int8" in ours else "fp32"
+    precision = "int8" if "int8" in f"{workload.name} {ours}" else "fp32"
     parts = []
     if ours in workload.bytes_read:
         parts.append(workload.bytes_read[ours] / machine["bytes_per_second"])
@@ -241,7 +250,7 @@ def rows(results: dict[str, Any]) -> list[dict[str, Any]]:
 
     found = []
     for name, workload in every().items():
-        measured = results["workloads"].get(name, {"seconds": {}, "facts": {}})
+        measured = results["workloads"].get(name, {"seconds": {}, "facts": {}, "run": {}})
         seconds = measured["seconds"]
         peers = {peer: s for peer, s in seconds.items() if not peer.startswith("glassformer")}
         for named in dict.fromkeys(target.ours for target in workload.targets):
@@ -253,7 +262,7 @@ def rows(results: dict[str, Any]) -> list[dict[str, Any]]:
             if own is not None and workload.unit == "×":
                 ratios["real time"] = own
             ratios["the best int8 peer"] = max((r for peer, r in ratios.items() if "int8" in peer), default=None)
-            limit = None if own is None else limit_of(workload, ours, results["limits"])
+            limit = None if own is None else limit_of(workload, ours, measured["run"]["limits"])
             found.append(
                 {
                     "title": workload.title + ("" if ours.split()[-1] in workload.title else f" ({ours})"),
@@ -286,8 +295,18 @@ def markdown(columns: Sequence[str], lines: Iterable[Sequence[str]]) -> str:
 
 
 def circumstances(results: dict[str, Any]) -> str:
-    """The machine, the clock and the limits, and which peers are missing or failed."""
-    card, machine = results["card"], results["limits"]
+    """The machine, the clock and the limits of every run, and which peers are missing or failed."""
+    runs: dict[str, list[str]] = {}
+    for name, measured in results["workloads"].items():
+        card, machine = measured["run"]["card"], measured["run"]["limits"]
+        run = (
+            f"{card['processor']}, {card['threads']} threads, {measured['run']['clock']}, {card['date']}, commit "
+            f"{card['commit']}. Limits: reads of {machine['bytes_per_second'] / 1e9:.0f} GB/s, products of "
+            f"{machine['fp32_operations_per_second'] / 1e9:.0f} GFLOP/s in fp32 and "
+            f"{machine['int8_operations_per_second'] / 1e9:.0f} GOP/s in int8."
+        )
+        runs.setdefault(run, []).append(name)
+    described = " ".join(run if len(runs) == 1 else f"{', '.join(names)}: {run}" for run, names in runs.items())
     missing = "".join(f" Missing: {name} ({why})." for name, why in results["missing"].items())
     errors = "".join(
         f" {contender} did not run in {name} ({why})."
@@ -295,13 +314,25 @@ def circumstances(results: dict[str, Any]) -> str:
         for contender, why in measured["errors"].items()
     )
     loads = [measured["load"] for measured in results["workloads"].values()]
-    return (
-        f"{card['processor']}, {card['threads']} threads, {results['clock']}, {results['date']}, commit "
-        f"{card['commit']}, load average up to {max(loads, default=0):.1f}. Limits: reads of "
-        f"{machine['bytes_per_second'] / 1e9:.0f} GB/s, products of "
-        f"{machine['fp32_operations_per_second'] / 1e9:.0f} GFLOP/s in fp32 and "
-        f"{machine['int8_operations_per_second'] / 1e9:.0f} GOP/s in int8.{missing}{errors}"
-    )
+    return f"{described} Load average up to {max(loads, default=0):.1f}.{missing}{errors}"
+
+
+def read_results(path: Path) -> dict[str, Any]:
+    """What was measured before. Each workload has the circumstances of its run; older files have one for all."""
+    if not path.exists():
+        return {"workloads": {}}
+    results: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+    everywhere = {key: results.pop(key) for key in ("card", "clock", "limits") if key in results}
+    for measured in results["workloads"].values():
+        measured.setdefault("run", everywhere)
+    return results
+
+
+def run_of(results: dict[str, Any], card: dict[str, Any], clock: str, *, again: bool) -> dict[str, Any]:
+    """The circumstances of this run, with the limits that were measured before in the same ones."""
+    runs = [measured["run"] for measured in results["workloads"].values()]
+    same = [run for run in runs if (run["card"], run["clock"]) == (card, clock)]
+    return same[-1] if same and not again else {"card": card, "clock": clock, "limits": limits()}
 
 
 def summary_table(results: dict[str, Any]) -> str:
@@ -353,7 +384,7 @@ def main() -> None:
     options.add_argument("--threads", type=int, default=2, help="Threads of every contender.")
     options.add_argument("--cpu-time", action="store_true", help="Processor time instead of the clock's.")
     options.add_argument("--output", type=Path, help="Results. Defaults to results/peers-DATE.json.")
-    options.add_argument("--again", action="store_true", help="Measure workloads that already have results of today.")
+    options.add_argument("--again", action="store_true", help="Measure anew, and try to install missing peers.")
     options.add_argument("--short", action="store_true", help="Run every contender once on a small input.")
     options.add_argument("--update", action="store_true", help="Rewrite the tables in README.md and docs/runtime.md.")
     options.add_argument("--list", action="store_true", help="List the workloads and their contenders.")
@@ -368,6 +399,9 @@ def main() -> None:
         options.error("--short measures nothing that --update could write")
     from workloads import every
 
+    unknown = [one for one in wanted.only or () if not any(name.startswith(one) for name in every())]
+    if unknown:
+        options.error(f"no workload starts with {', '.join(unknown)}; --list shows them")
     names = [name for name in every() if not wanted.only or any(name.startswith(one) for one in wanted.only)]
     if wanted.list:
         for name in names:
@@ -376,23 +410,21 @@ def main() -> None:
     from glassformer.data.registry import fetch
     from glassformer.runtime import card
 
-    python, missing = environment()
+    python, missing = environment(wanted.again)
     for model in FETCHED:
         fetch(model)
     name = f"peers-{'short' if wanted.short else time.strftime('%Y-%m-%d')}.json"
     path = wanted.output or (CACHE if wanted.short else ROOT / "results") / name
-    results = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {"workloads": {}}
-    results |= {"date": time.strftime("%Y-%m-%d"), "card": card() | {"threads": wanted.threads}, "missing": missing}
-    results["clock"] = "processor time" if wanted.cpu_time else "best time by the clock"
-    results["versions"] = versions(python)
-    if "limits" not in results or wanted.again:
-        results["limits"] = limits()
+    results = read_results(path) | {"date": time.strftime("%Y-%m-%d"), "missing": missing, "versions": versions(python)}
+    clock = "processor time" if wanted.cpu_time else "best time by the clock"
+    run = run_of(results, card() | {"threads": wanted.threads}, clock, again=wanted.again)
     left = [name for name in names if wanted.again or name not in results["workloads"]]
     end = time.perf_counter() + 60 * wanted.minutes
     for i, name in enumerate(left):
         start = time.perf_counter()
         until = start + (end - start) / (len(left) - i)
-        results["workloads"][name] = found = measure(python, name, 1 if wanted.short else wanted.rounds, until)
+        found = measure(python, name, 1 if wanted.short else wanted.rounds, until)
+        results["workloads"][name] = found | {"run": run}
         part = path.with_suffix(".part")
         part.write_text(json.dumps(results, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
         os.replace(part, path)

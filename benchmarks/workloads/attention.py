@@ -6,6 +6,9 @@ from collections.abc import Callable
 from typing import Any
 
 from workloads import THREADS, Ready, Target, Workload
+from workloads.encoders import layers
+
+PRODUCT = 2 * 12 * 64 * 2048**2  # operations of Q Kᵀ, or of A V, at n = 2,048
 
 
 def qkv(n: int) -> tuple[Any, Any, Any]:
@@ -99,6 +102,7 @@ WORKLOADS = (
             Target("glassformer, one head's A", "SDPA, no weights", 1.08),
             Target("glassformer, all of A", "SDPA, no weights", 1.5),
         ),
+        operations={"glassformer, one head's A": (2 + 1 / 12) * PRODUCT, "glassformer, all of A": 3 * PRODUCT},
         limited_by="60 % are the fused kernel; for all of A, 35 % are the product that computes S again",
         rounds=9,
     ),
@@ -108,6 +112,7 @@ WORKLOADS = (
         contenders={"glassformer, window 256": windowed(8192, 256), "SDPA, causal, no window": sdpa(8192, True),
                     "SDPA, no window": sdpa(8192, False)},
         targets=(Target("glassformer, window 256", "SDPA, no window", 0.25),),
+        operations={"glassformer, window 256": 2 * 2 * 12 * 64 * 8192 * 256},
         limited_by="each chunk of queries meets twice the window's keys",
         today="SDPA, no window",
     ),
@@ -116,6 +121,7 @@ WORKLOADS = (
         title="MiniLM-L6 int8, every A watched, not read",
         contenders={"glassformer, A watched": watched(("*.A",)), "not watched": watched(())},
         targets=(Target("glassformer, A watched", "not watched", 1.02),),
+        operations={"glassformer, A watched": layers(6, 384, 128, 8)},
         limited_by="starting the trace takes 0.7 ms, 0.5 % of the pass",
         rounds=15,
     ),

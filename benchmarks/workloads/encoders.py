@@ -173,9 +173,9 @@ def workloads(
     )
 
 
-def layers(depth: int, width: int, tokens: int, batch: int) -> float:
-    """2 (12 m² n + 2 n² m) per layer and sequence."""
-    return batch * depth * 2 * (12 * width**2 * tokens + 2 * tokens**2 * width)
+def layers(depth: int, width: int, tokens: int, batch: int, *, causal: bool = False) -> float:
+    """2 (12 m² n + 2 n² m) operations per layer and sequence; causal attention needs half of n²."""
+    return batch * depth * 2 * (12 * width**2 * tokens + (1 if causal else 2) * tokens**2 * width)
 
 
 VIT = (

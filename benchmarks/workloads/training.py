@@ -7,6 +7,9 @@ from functools import partial
 from typing import Any
 
 from workloads import THREADS, Ready, Target, Workload
+from workloads.encoders import layers
+
+WORDS = 2 * 2048 * 384 * 8192  # operations of the product with the vocabulary, for 8 × 256 or 16 × 128 tokens
 
 
 def stepping(model: Any, loss: Callable[[], Any], precision: str) -> Ready:
@@ -122,7 +125,10 @@ def hf_bert(precision: str) -> Ready:
     return stepping(model, lambda: model(ids, labels=ids).loss, precision)
 
 
-def workload(name: str, title: str, ours: Callable[[str], Ready], peer: Callable[[str], Ready]) -> Workload:
+def workload(
+    name: str, title: str, ours: Callable[[str], Ready], peer: Callable[[str], Ready], forward: float
+) -> Workload:
+    """`forward`: operations of a forward pass; each product has two more in the backward pass."""
     return Workload(
         name=name,
         title=title,
@@ -134,6 +140,7 @@ def workload(name: str, title: str, ours: Callable[[str], Ready], peer: Callable
         },
         targets=(Target("the best of ours", "HF fp32", 0.8),),
         today="HF fp32",
+        operations={"glassformer fp32": 3 * forward},
         limited_by="76 % are torch's matrix products (GPT-2-like), 9 % attention: the same kernels as in the peer. "
         "oneDNN's products take 0.85 of their time without gradients; none are used for gradients",
         rounds=3,
@@ -141,7 +148,9 @@ def workload(name: str, title: str, ours: Callable[[str], Ready], peer: Callable
 
 
 WORKLOADS = (
-    workload("train-gpt", "training step, GPT-2-like 6 × 384, 8 × 256", ours_gpt, hf_gpt),
-    workload("train-vit", "training step, ViT-S/16, 4 images", ours_vit, hf_vit),
-    workload("train-bert", "training step, BERT-like 6 × 384, 16 × 128", ours_bert, hf_bert),
-)
+    workload("train-gpt", "training step, GPT-2-like 6 × 384, 8 × 256", ours_gpt, hf_gpt,
+             layers(6, 384, 256, 8, causal=True) + WORDS),
+    workload("train-vit", "training step, ViT-S/16, 4 images", ours_vit, hf_vit, layers(12, 384, 197, 4)),
+    workload("train-bert", "training step, BERT-like 6 × 384, 16 × 128", ours_bert, hf_bert,
+             layers(6, 384, 128, 16) + WORDS),
+)  # fmt: skip

@@ -1,27 +1,27 @@
-"""Every precision agrees with float32 on every architecture, with taps watched and edited; int8 refuses to train."""
+"""Choosing, preparing, saving and exporting in every precision; int8 refuses to train."""
 
 from __future__ import annotations
 
 import copy
 import pickle
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 import torch
+from torch import Tensor
 from torch.nn.functional import cosine_similarity
 
 import glassformer as gf
 from glassformer.errors import ConfigError, InputError
-from glassformer.lens import zero_head
+from glassformer.models import Decoder, seq2seq
+from glassformer.pipelines.tokenizers import tokenizer_of
 from glassformer.runtime import bench, machine, precision_of, prepare
 from glassformer.runtime.calibration import Group
 from glassformer.runtime.example import example
-from glassformer.runtime.kernels import Float32Kernel, Int8Kernel, Scaling
+from glassformer.runtime.kernels import KERNELS, Float32Kernel, Int8Kernel, Scaling
 from glassformer.runtime.precision import AGREEMENT, choose, layers
-from runtime.small_models import KINDS, make, tensor_of
-
-ATTENDING = ("decoder", "llama", "encoder", "vit")
-TOLERANCE = {"fp32": 1e-5, "bf16": 2e-2, "int8": 3e-2}
+from runtime.small_models import KINDS, TOKENS, make, tensor_of
 
 
 def able(precision: str) -> str:
@@ -30,37 +30,18 @@ def able(precision: str) -> str:
     return precision
 
 
-@pytest.mark.parametrize("precision", ["fp32", "bf16", "int8"])
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", ["decoder", "llama", "encoder", "vit"])
 @torch.no_grad()
-def test_every_precision_agrees_with_float32(kind: str, precision: str) -> None:
-    model, call = make(kind)
-    model.eval()
-    expected = tensor_of(call(model))
-    prepare(model, able(precision))
-    found = tensor_of(call(model))
-    assert precision_of(model) == (precision if list(layers(model)) else "fp32")
-    assert found.dtype == torch.float32
-    scale = expected.abs().amax()
-    assert (found - expected).abs().amax() <= TOLERANCE[precision] * scale
-
-
-@pytest.mark.parametrize("kind", ATTENDING)
-@torch.no_grad()
-def test_taps_are_watched_and_edited_in_int8(kind: str) -> None:
+def test_lazy_patterns_give_the_outputs_of_the_heads_in_int8(kind: str) -> None:
     model, call = make(kind)
     prepare(model.eval(), "int8")
-    path = next(name for name, _ in model.named_modules() if name.endswith(".0.attention.A"))
-    with gf.trace(model, path, path.removesuffix("A") + "H", path.removesuffix("A") + "V") as run:
-        plain = tensor_of(call(model))
-    A, V, H = (run[path.removesuffix("A") + name] for name in "AVH")
+    path = next(name for name, _ in model.named_modules() if name.endswith(".0.attention.A")).removesuffix("A")
+    with gf.trace(model, *(path + name for name in "AVH")) as run:
+        call(model)
+    A, V, H = (run[path + name] for name in "AVH")
     V = V.repeat_interleave(A.shape[1] // V.shape[1], dim=1)
     assert torch.allclose(A.sum(-1), torch.ones_like(A[..., 0]), atol=1e-5)
-    assert torch.allclose(A @ V, H, atol=1e-5), "A recomputed lazily gives the head outputs that the fused kernel gave"
-    with gf.edit(model, path, zero_head(0)):
-        edited = tensor_of(call(model))
-    assert not torch.equal(edited, plain)
-    assert torch.equal(tensor_of(call(model)), plain), "the model is as before"
+    assert torch.allclose(A @ V, H, atol=1e-5)
 
 
 @pytest.mark.parametrize("precision", ["bf16", "int8"])
@@ -71,6 +52,63 @@ def test_a_low_precision_refuses_gradients(precision: str) -> None:
     model.requires_grad_(True)
     with pytest.raises(InputError, match=f"prepared for {precision} has no gradients"):
         call(model)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_int8_refuses_training_mode(kind: str) -> None:
+    model, call = make(kind)
+    prepare(model, "int8").train()
+    if any(layers(model)):
+        with pytest.raises(InputError, match='int8 has no gradients: load it with precision="fp32" to train it'):
+            call(model)
+    with torch.no_grad():
+        call(model)  # dropout alone needs no gradients
+
+
+@pytest.mark.parametrize("precision", ["fp32", "bf16", "int8"])
+def test_torch_exports_a_prepared_model(precision: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("glassformer.runtime.precision.PACKED_FROM", 0)
+    model, _ = make("encoder")
+    expected = model.eval()(TOKENS)
+    prepare(model, able(precision)).requires_grad_(False)
+    program = torch.export.export(model, (TOKENS,))
+    torch.testing.assert_close(program.module()(TOKENS), expected, rtol=1e-4, atol=1e-5)
+
+
+def test_auto_does_not_freeze_a_model() -> None:
+    model, call = make("decoder")
+    model.get_submodule("decoder.embed").requires_grad_(False)
+    wanted = [weight.requires_grad for weight in model.parameters()]
+    choose(model, lambda: call(model), rounds=1)
+    assert [weight.requires_grad for weight in model.parameters()] == wanted
+    tensor_of(call(model.train())).sum().backward()
+
+
+def test_auto_takes_fp32_for_other_weights() -> None:
+    for kind in ("decoder", "vit"):
+        model, _ = make(kind)
+        model.double()
+        assert choose(model).precision == "fp32"
+        assert precision_of(prepare(model, "auto")) == "fp32"
+
+
+@pytest.mark.slow
+def test_auto_compares_on_real_text(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    seen: list[Tensor] = []
+    respond = Decoder.respond
+    monkeypatch.setattr(Decoder, "respond", lambda self, X: (seen.append(X), respond(self, X))[1])
+    model = gf.load("writer", precision="auto", device="cpu")
+    assert f"precision {precision_of(model)} (" in capsys.readouterr().err
+    words = tokenizer_of(model)
+    assert any("Alice was beginning to get very tired" in words.decode(X[0].tolist()) for X in seen)
+
+
+def test_a_precision_that_does_not_work_says_why(monkeypatch: pytest.MonkeyPatch) -> None:
+    refused = {"BFloat16Kernel": "no bfloat16 products", "OneDNNInt8Kernel": "no AMX"}
+    here = replace(machine(), chosen={"fp32": "torch", "int8": "Int8Kernel"}, refused=refused)
+    monkeypatch.setattr("glassformer.runtime.precision.machine", lambda: here)
+    with pytest.raises(InputError, match=r"on this machine \(no bfloat16 products\): use fp32 or int8$"):
+        prepare(make("decoder")[0], "bf16")
 
 
 def test_float32_still_trains_after_it_was_prepared() -> None:
@@ -118,12 +156,27 @@ def test_an_unknown_precision_is_refused() -> None:
         prepare(model, "int4")
 
 
-@pytest.mark.parametrize("kind", ["decoder", "seq2seq", "vit", "hybrid", "whisper", "speech", "clip", "recurrent"])
+@pytest.mark.parametrize("kind", KINDS)
 def test_every_kind_has_an_example(kind: str) -> None:
     model, _ = make(kind)
-    run = example(model.eval())
+    run, other = example(model.eval()), example(model, seed=1)
     with torch.no_grad():
         assert torch.equal(run(), run())
+        assert not torch.equal(run(), other())
+
+
+def test_the_example_of_two_vocabularies_has_tokens_of_both() -> None:
+    config = seq2seq.tiny()
+    config = replace(config, source=replace(config.source, vocabulary=20), shared=False)
+    with torch.no_grad():
+        example(seq2seq.Seq2Seq(config).eval(), length=64)()
+
+
+@pytest.mark.parametrize("kind", ["recurrent-seq2seq", "convnet2d"])
+def test_models_without_a_start_token_or_a_size_are_measured(kind: str) -> None:
+    model, _ = make(kind)
+    assert {row.precision for row in bench(model, rounds=1, length=8)} >= {"torch", "int8"}
+    assert precision_of(prepare(model, "int8")) == "int8"
 
 
 def test_bench_measures_every_precision_and_leaves_the_model_in_float32() -> None:
@@ -132,9 +185,19 @@ def test_bench_measures_every_precision_and_leaves_the_model_in_float32() -> Non
     rows = bench(model, rounds=1, length=8)
     assert [row.precision for row in rows] == ["torch", *(p for p in ("fp32", "bf16", "int8") if p in machine().chosen)]
     assert rows[0].relative == 1.0
+    assert [row.kernel for row in rows[:2]] == ["torch", "torch"], "no layer is large enough to pack"
+    assert rows[-1].kernel == machine().chosen["int8"]
     assert all(row.tokens_per_second and row.tokens_per_second > 0 and row.cosine > 0.99 for row in rows)
     assert precision_of(model) == "fp32"
     assert torch.allclose(tensor_of(call(model)), before, atol=1e-5)
+    assert all(weight.requires_grad for weight in model.parameters()), "it is not frozen"
+
+
+@pytest.fixture(params=KERNELS["int8"])
+def kernel(request: pytest.FixtureRequest) -> type[Int8Kernel]:
+    if request.param.__name__ in machine().refused:
+        pytest.skip(machine().refused[request.param.__name__])
+    return request.param  # type: ignore[no-any-return]
 
 
 @pytest.mark.parametrize(
@@ -144,7 +207,7 @@ def test_bench_measures_every_precision_and_leaves_the_model_in_float32() -> Non
     ids=["per row", "exact", "remainder", "both"],
 )  # fmt: skip
 @torch.no_grad()
-def test_large_channels_and_rows_do_not_drown_the_others(scaling: Scaling) -> None:
+def test_large_channels_and_rows_do_not_drown_the_others(scaling: Scaling, kernel: type[Int8Kernel]) -> None:
     generator = torch.Generator().manual_seed(0)
     x, weight = torch.randn(2, 5, 64, generator=generator), torch.randn(24, 64, generator=generator)
     bias = torch.randn(24, generator=generator)
@@ -152,22 +215,22 @@ def test_large_channels_and_rows_do_not_drown_the_others(scaling: Scaling) -> No
     if scaling.exact is not None:
         x[..., 3] *= 200
     expected = torch.nn.functional.linear(x, weight, bias)
-    found = Int8Kernel(scaling)(x, weight, bias)
+    found = kernel(scaling)(x, weight, bias)
     error = (found - expected).norm(dim=-1) / expected.norm(dim=-1)
     assert error.max() < 0.02
-    assert (Int8Kernel()(x, weight, bias) - expected).norm(dim=-1).div(expected.norm(dim=-1)).max() > 0.2
-    assert torch.equal(Int8Kernel(scaling)(x[1, 2:3] * 0, weight, None), torch.zeros(1, 24))
+    assert (kernel()(x, weight, bias) - expected).norm(dim=-1).div(expected.norm(dim=-1)).max() > 0.2
+    assert torch.equal(kernel(scaling)(x[1, 2:3] * 0, weight, None), torch.zeros(1, 24))
 
 
 @torch.no_grad()
-def test_the_remainder_leaves_the_rounding_of_the_weights() -> None:
+def test_the_remainder_leaves_the_rounding_of_the_weights(kernel: type[Int8Kernel]) -> None:
     generator = torch.Generator().manual_seed(0)
     x, weight = torch.randn(7, 64, generator=generator), torch.randn(24, 64, generator=generator)
     scale = weight.abs().amax(1, keepdim=True) / 127
     expected = x @ ((weight / scale).round() * scale).T
-    error = (Int8Kernel(Scaling(remainder=True))(x, weight, None) - expected).norm() / expected.norm()
+    error = (kernel(Scaling(remainder=True))(x, weight, None) - expected).norm() / expected.norm()
     assert error < 2e-4
-    assert (Int8Kernel(Scaling())(x, weight, None) - expected).norm() / expected.norm() > 10 * error
+    assert (kernel(Scaling())(x, weight, None) - expected).norm() / expected.norm() > 10 * error
 
 
 def with_outliers() -> gf.models.Decoder:

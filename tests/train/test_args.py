@@ -25,6 +25,7 @@ ARGS = TrainArgs(steps=100, lr=1e-3, warmup=10, eval_every=25, save_every=50)
         ("lr", 0.0, "--lr is 0.0: choose a positive number"),
         ("lr", float("nan"), "--lr is nan"),
         ("schedule", "linear", "--schedule 'linear' is unknown: choose cosine, wsd, inverse_sqrt, constant"),
+        ("precision", "int8", "--precision int8 has no gradients to train with: choose fp32, bf16, auto"),
         ("warmup", -1, "--warmup is -1: choose 0 or more"),
         ("weight_decay", -0.1, "--weight-decay is -0.1"),
         ("betas", (0.9, 1.0), "--betas is (0.9, 1.0): choose two numbers in [0, 1)"),

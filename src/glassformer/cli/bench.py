@@ -33,9 +33,8 @@ def bench(
     table = Table("precision", "kernel", "ms", "× torch fp32", "cosine to fp32", "tokens/s", title=title)
     for row in rows:
         speed = "" if row.tokens_per_second is None else f"{row.tokens_per_second:.1f}"
-        kernel = here.chosen.get(row.precision, "torch")
         numbers = (f"{1e3 * row.seconds:.2f}", f"{row.relative:.2f}", f"{row.cosine:.5f}", speed)
-        table.add_row(row.precision, kernel, *numbers)
+        table.add_row(row.precision, row.kernel, *numbers)
     console = Console()
     console.print(table)
     for name, reason in here.refused.items():

@@ -69,7 +69,8 @@ PrecisionOption = Annotated[
 EngineOption = Annotated[
     Engine,
     typer.Option(
-        help="Engine that runs the Transformer blocks. onnxruntime and openvino need the extra of the same name."
+        help="Engine that runs the Transformer blocks. onnxruntime needs the extra onnx, openvino the extra openvino; "
+        "both compute in fp32."
     ),
 ]
 ConfigOption = Annotated[

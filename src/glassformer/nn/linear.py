@@ -31,6 +31,9 @@ class Kernel(Protocol):
 
     def __call__(self, input: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor: ...
 
+    def require_differentiable(self) -> None:
+        """Raise an error if there are no gradients through this product."""
+
     def joins(self, other: Kernel | None) -> bool:
         """Whether layers with these two kernels and the same input can be one product."""
 
@@ -62,6 +65,8 @@ class Linear(nn.Linear):
                 "give it vectors of that width",
             )
         if self.kernel is not None:
+            if self.training and torch.is_grad_enabled():
+                self.kernel.require_differentiable()
             return self.kernel(input, self.weight, self.bias)
         require_runnable(self.weight.dtype)
         return nn.functional.linear(input, self.weight, self.bias)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
 import torch
@@ -11,12 +13,18 @@ from torch import nn
 from glassformer import checkpoints
 from glassformer.checkpoints.info import ModelInfo, info, info_of
 from glassformer.data.packages import cache
-from glassformer.errors import InputError
+from glassformer.errors import GlassError, InputError
+from glassformer.models.protocols import inputs_of
 from glassformer.models.tiny import tiny_model
 from glassformer.runtime import choose, prepare, use_engine
 from glassformer.runtime.device import choose_device
-from glassformer.runtime.example import example
+from glassformer.runtime.example import LENGTH, example
 
+# precision="auto" compares the answers to this text (Carroll 1865, and numbers and names as they are written today)
+CHECKED = """Alice was beginning to get very tired of sitting by her sister on the bank, and of having nothing to do: \
+once or twice she had peeped into the book her sister was reading, but it had no pictures or conversations in it, “and \
+what is the use of a book,” thought Alice, “without pictures or conversations?” In 2024 the museum in Zürich sold \
+1,250 tickets at 12.50 francs each; how much did it earn?"""
 HERE = Path(__file__).parents[1] / "checkpoints" / "shipped"
 # default model of each verb
 DEFAULTS = {
@@ -55,6 +63,17 @@ def describe(name: str | Path) -> ModelInfo:
     return info_of(tiny_model(str(name))) if str(name).startswith("tiny:") else info(find_model(name))
 
 
+def _check(model: nn.Module) -> Callable[[], object]:
+    """The call on which auto compares precisions: English text if the model has a tokenizer, else random input."""
+    from glassformer.pipelines.tokenizers import tokenizer_of
+
+    tokens: list[int] = []
+    if inputs_of(model)[:1] == ("text",):
+        with suppress(GlassError):
+            tokens = tokenizer_of(model).encode(CHECKED)
+    return example(model, length=len(tokens) or LENGTH, seed=1, tokens=tokens)  # seed 0 is that of the calibration
+
+
 def load(
     name: str | Path,
     *,
@@ -73,8 +92,8 @@ def load(
         device: auto (a GPU if there is one), cpu, cuda or mps.
         precision: fp32, bf16, int8, or auto for the fastest that agrees with fp32 on this machine; the choice is
             printed to stderr.
-        engine: torch, or onnxruntime or openvino (extras) to compute the blocks; a layer that is traced or edited is
-            always computed by torch.
+        engine: torch, or onnxruntime or openvino (extras) to compute the blocks in fp32; a pass that is traced or
+            edited is always computed by torch.
         dtype: data type of the weights; weights stored in it stay memory-mapped.
         check: whether to check that all weights are finite, which reads all of them.
         seed: random seed of the weights of tiny:KIND.
@@ -89,9 +108,9 @@ def load(
     else:
         model = checkpoints.load(find_model(name), dtype=dtype, check=check).eval()
     if engine == "torch" and precision == "auto":
-        choice = choose(model.to(place), example(model))
+        choice = choose(model.to(place), _check(model))
         print(choice, file=sys.stderr)
         return prepare(model, choice.precision)
     if engine == "torch":
         return prepare(model.to(place), precision)
-    return use_engine(prepare(model.to(place), "fp32"), engine, precision)
+    return use_engine(model.to(place), engine, precision)

@@ -14,7 +14,7 @@ from glassformer.nn.linear import Kernel
 from glassformer.runtime.example import LENGTH, example
 from glassformer.runtime.machine import machine
 from glassformer.runtime.measure import interleaved
-from glassformer.runtime.precision import kernels_of, prepare, set_kernels, vectors
+from glassformer.runtime.precision import kernels_of, prepare, prepared, set_kernels, vectors
 
 PROMPT, ANSWER = 32, 32
 
@@ -24,6 +24,8 @@ class Measured:
     """One precision: seconds of a forward pass, tokens per second of greedy decoding, and agreement with float32."""
 
     precision: str
+    kernel: str
+    """The kernel of its large layers, or "torch" if none is large enough to pack."""
     seconds: float
     relative: float
     """Time relative to torch's own float32 products."""
@@ -40,10 +42,7 @@ def bench(model: nn.Module, *, batch: int = 1, length: int = LENGTH, rounds: int
     model.eval()
     forward = example(model, batch=batch, length=length, seed=seed)
     names = ["torch", *(name for name in ("fp32", "bf16", "int8") if name in machine().chosen)]
-    kernels: dict[str, list[Kernel | None]] = {}
-    for name in names:
-        prepare(model, "fp32" if name == "torch" else name)
-        kernels[name] = [None] * len(kernels_of(model)) if name == "torch" else kernels_of(model)
+    kernels: dict[str, list[Kernel | None]] = {"torch": [None] * len(kernels_of(model)), **prepared(model, names[1:])}
     outputs: dict[str, Tensor] = {}
 
     def run(name: str) -> Callable[[], None]:
@@ -60,6 +59,7 @@ def bench(model: nn.Module, *, batch: int = 1, length: int = LENGTH, rounds: int
     return [
         Measured(
             precision=name,
+            kernel=next((type(kernel).__name__ for kernel in kernels[name] if kernel is not None), "torch"),
             seconds=times[name],
             relative=times[name] / times["torch"],
             cosine=float(cosine_similarity(outputs[name], outputs["torch"], dim=-1).min()),
@@ -73,12 +73,13 @@ def _decoding(model: nn.Module, kernels: Mapping[str, Sequence[Kernel | None]], 
     """Tokens per second after the prompt: the time of a long answer less that of a short one."""
     assert isinstance(model, TextGenerator)
     room = context_length(model) or PROMPT + ANSWER
+    unknown = getattr(model, "start_token", 0) is None  # any token takes the same time
     prompt, answer = torch.ones(min(PROMPT, room // 2), dtype=torch.long), min(ANSWER, room // 2)
 
     def decode(name: str, count: int) -> Callable[[], None]:
         def run() -> None:
             set_kernels(model, kernels[name])
-            session = model.session()
+            session = model.session(start=(0,), ends=(0,)) if unknown else model.session()
             logits = session.prefill([session.prefix(prompt)], count)
             for _ in range(count - 1):
                 logits = session.step(logits.argmax(-1))

@@ -8,7 +8,6 @@ A block that is watched or edited, and a pass that needs gradients, is computed 
 from __future__ import annotations
 
 import importlib
-import logging
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
@@ -24,12 +23,13 @@ from glassformer.nn.cache import StaticCache
 from glassformer.nn.flat import FlatStack, can_run_flat, merge_view
 from glassformer.nn.stack import Stack
 from glassformer.runtime.onnx_graph import SMALL, Form, stack_graph
+from glassformer.runtime.precision import prepare
 
 ENGINES: tuple[str, ...] = ("torch", "onnxruntime", "openvino")
 
 
 def use_engine(model: nn.Module, engine: str, precision: str = "fp32") -> nn.Module:
-    """Let an engine compute the blocks of a model, in place; "torch" undoes it. ONNX Runtime also computes in int8."""
+    """Let an engine compute the blocks of a model, in place; "torch" undoes it. Engines compute in fp32."""
     if engine not in ENGINES:
         raise ConfigError(f"engine={engine!r} is not known", f"choose one of {', '.join(ENGINES)}")
     stacks = [module for module in model.modules() if isinstance(module, Stack)]
@@ -37,9 +37,10 @@ def use_engine(model: nn.Module, engine: str, precision: str = "fp32") -> nn.Mod
         for stack in stacks:
             stack.engine = None
         return model
-    if precision not in ("fp32", "int8") or (precision, engine) == ("int8", "openvino"):
-        able = "fp32" if engine == "openvino" else "fp32 or int8"
-        raise ConfigError(f"engine={engine!r} does not compute in precision={precision!r}", f"use {able}")
+    if precision != "fp32":
+        raise ConfigError(
+            f"engine={engine!r} computes in fp32, not in precision={precision!r}", "leave one of them out"
+        )
     if not stacks:
         raise InputError(
             f"engine={engine!r} runs Transformer blocks, and a {type(model).__name__} has none", "leave engine out"
@@ -58,10 +59,11 @@ def use_engine(model: nn.Module, engine: str, precision: str = "fp32") -> nn.Mod
                 f"engine={engine!r} needs the package {name}, which is not installed",
                 f"pip install glassformer[{'onnx' if engine == 'onnxruntime' else 'openvino'}]",
             ) from None
+    prepare(model, "fp32")
     for stack in stacks:
         if not FlatStack(stack.blocks()).supported:
             raise InputError(f"engine={engine!r} cannot run the blocks of this model", "leave engine out")
-        stack.engine = Engine(engine, precision)
+        stack.engine = Engine(engine)
     model.requires_grad_(False).eval()
     return model
 
@@ -75,8 +77,8 @@ def engine_of(model: nn.Module) -> str:
 class Engine:
     """The blocks of one stack as graphs: one for passes with a cache, one with and one without a bias on the scores."""
 
-    def __init__(self, name: str, precision: str) -> None:
-        self.name, self.precision = name, precision
+    def __init__(self, name: str) -> None:
+        self.name = name
         self._graphs: dict[Form, Any] = {}
         self._flat: FlatStack | None = None
 
@@ -90,6 +92,9 @@ class Engine:
         cache: list[BlockCache] | None,
     ) -> Tensor | None:
         """Run the blocks, or return None if torch has to."""
+        graded = X.requires_grad or any(weight.requires_grad for weight in stack.parameters())
+        if stack.training and torch.is_grad_enabled() and not graded:
+            raise InputError(f"a model with engine={self.name!r} is frozen", "load it without an engine to train it")
         if not can_run_flat(stack, X, view) or not all(isinstance(one.own, StaticCache) for one in cache or ()):
             return None
         if self._flat is None:
@@ -165,15 +170,13 @@ class Engine:
         with tempfile.TemporaryDirectory() as folder:
             path = Path(folder) / "blocks.onnx"
             onnx.save_model(graph, str(path), save_as_external_data=graph.ByteSize() > SMALL)
-            if self.name == "openvino":
-                return OpenVINOGraph(path)
-            return OnnxRuntimeGraph(_quantised(path) if self.precision == "int8" else path)
+            return OpenVINOGraph(path) if self.name == "openvino" else OnnxRuntimeGraph(path)
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Engine:
-        return Engine(self.name, self.precision)  # the copy builds its own graphs
+        return Engine(self.name)  # the copy builds its own graphs
 
-    def __reduce__(self) -> tuple[type[Engine], tuple[str, str]]:
-        return Engine, (self.name, self.precision)
+    def __reduce__(self) -> tuple[type[Engine], tuple[str]]:
+        return Engine, (self.name,)
 
 
 class OnnxRuntimeGraph:
@@ -213,20 +216,6 @@ class OpenVINOGraph:
         given = {name: x.contiguous().numpy() for name, x in inputs.items() if name in self.names}
         found = self.request.infer(given, share_inputs=True)
         return [torch.from_numpy(found[port].copy()) for port in self.compiled.outputs]
-
-
-def _quantised(path: Path) -> Path:
-    """The graph with int8 weights, one scale per channel, and activations that are quantised on the way."""
-    from onnxruntime.quantization import QuantType, quantize_dynamic
-
-    out = path.with_name("int8.onnx")
-    before = logging.root.manager.disable
-    logging.disable(logging.WARNING)  # advice on preprocessing
-    try:
-        quantize_dynamic(path, out, weight_type=QuantType.QInt8, per_channel=True)
-    finally:
-        logging.disable(before)
-    return out
 
 
 def _batched(angles: Tensor, b: int) -> Tensor:

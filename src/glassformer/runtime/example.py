@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import torch
 from torch import Tensor, nn
@@ -13,18 +13,22 @@ from glassformer.models.protocols import (
     ImageTextModel,
     SpeechGenerator,
     StreamModel,
-    Translator,
+    TextModel,
     context_length,
     inputs_of,
 )
 
 LENGTH = 32
+IMAGE = (64, 64)  # for models that take any size
 
 
-def example(model: nn.Module, *, batch: int = 1, length: int = LENGTH, seed: int = 0) -> Callable[[], Tensor]:
+def example(
+    model: nn.Module, *, batch: int = 1, length: int = LENGTH, seed: int = 0, tokens: Sequence[int] = ()
+) -> Callable[[], Tensor]:
     """A function that calls the model on random tokens, pixels or frames, and returns its first output.
 
-    Random inputs show speed and rounding. How well a model answers shows on real data only.
+    `tokens`, if given, are the text of a model that reads text. Random inputs show speed and rounding; how well a model
+    answers shows on real data only.
     """
     generator = torch.Generator().manual_seed(seed)
     length = min(length, context_length(model) or length)
@@ -34,19 +38,23 @@ def example(model: nn.Module, *, batch: int = 1, length: int = LENGTH, seed: int
         return lambda: model(frames, start)
     if isinstance(model, ImageTextModel):
         tower = next((part for part in model.modules() if isinstance(part, ImageModel)), None)
-        if tower is None or tower.image_size is None:
+        if tower is None:
             raise InputError("there is no example input for a text tower alone", "name a precision instead of auto")
-        pixels = torch.randn(batch, tower.channels, *tower.image_size, generator=generator)
+        pixels = torch.randn(batch, tower.channels, *(tower.image_size or IMAGE), generator=generator)
         return lambda: model.images(pixels)
-    if inputs_of(model)[:1] == ("image",) and isinstance(model, ImageModel) and model.image_size is not None:
-        pixels = torch.randn(batch, model.channels, *model.image_size, generator=generator)
+    if inputs_of(model)[:1] == ("image",) and isinstance(model, ImageModel):
+        pixels = torch.randn(batch, model.channels, *(model.image_size or IMAGE), generator=generator)
         return lambda: model(pixels)
-    if isinstance(model, Translator) and inputs_of(model) == ("text", "text"):
-        vocabulary = model.session().vocabulary
+    if isinstance(model, TextModel) and inputs_of(model) == ("text", "text"):
+        vocabulary = model.vocabulary  # tokens that both sides have
         ids = torch.randint(min(4, vocabulary - 1), vocabulary, (batch, length), generator=generator)
+        if tokens:
+            ids = torch.tensor(tokens[:length]).clamp_max(vocabulary - 1).expand(batch, -1)
         return lambda: model(ids, ids[:, : max(1, length // 2)])
     if isinstance(model, StreamModel):
-        X = model.example(length if inputs_of(model)[:1] == ("text",) else None, generator)
-        X = X[:1].expand(batch, *X.shape[1:])
+        reads_text = inputs_of(model)[:1] == ("text",)
+        X = model.example(length if reads_text else None, generator)
+        X = torch.tensor(tokens[:length])[None] if tokens and reads_text else X[:1]
+        X = X.expand(batch, *X.shape[1:])
         return lambda: model.respond(X)
     raise InputError(f"there is no example input for a {type(model).__name__}", "name a precision instead of auto")

@@ -48,17 +48,21 @@ class PackedKernel:
         if not has_values(input):  # a compiler or an exporter is tracing: the graph gets the layer's own weights
             return linear(input, weight, bias)
         if torch.is_grad_enabled() and (input.requires_grad or weight.requires_grad):
-            if self.differentiable:
-                return linear(input, weight, bias)
-            raise InputError(
-                f"a model prepared for {self.precision} has no gradients",
-                'load it with precision="fp32" to train it or to differentiate through it',
-            )
+            self.require_differentiable()
+            return linear(input, weight, bias)
         source = (weight.data_ptr(), version_of(weight))
         kept = self._packed.get(1)
         if kept is None or kept[0] != source:
             kept = self._keep(source, [weight], [bias])
         return self.product(input, kept[1], kept[2])
+
+    def require_differentiable(self) -> None:
+        """Refuse training and gradients in a low precision."""
+        if not self.differentiable:
+            raise InputError(
+                f"a model prepared for {self.precision} has no gradients",
+                'load it with precision="fp32" to train it or to differentiate through it',
+            )
 
     def joins(self, other: Kernel | None) -> bool:
         """Whether layers with these two kernels and the same input can be one product."""
@@ -69,6 +73,8 @@ class PackedKernel:
 
         Layers must have the same kind of kernel and no forward hooks, and no gradient may be needed.
         """
+        if not has_values(input):
+            return None
         source: tuple[int, ...] = ()
         for layer in layers:
             if not self.joins(getattr(layer, "kernel", None)) or not isinstance(layer, Linear):
@@ -77,7 +83,7 @@ class PackedKernel:
                 return None
             source += (layer.weight.data_ptr(), version_of(layer.weight))
         first = layers[0].weight
-        if not has_values(input) or (torch.is_grad_enabled() and (input.requires_grad or first.requires_grad)):
+        if torch.is_grad_enabled() and (layers[0].training or input.requires_grad or first.requires_grad):
             return None
         if input.shape[-1] != first.shape[1]:
             return None  # the layer itself says what is wrong

@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from functools import cache
+from hashlib import sha256
 from math import prod
 from statistics import median
 
@@ -17,7 +18,7 @@ from torch.nn.functional import linear
 from glassformer.core.precision import advertises_amx, runs_in_child_process
 from glassformer.files import replacing, user_cache
 from glassformer.runtime.kernels import KERNELS, PackedKernel
-from glassformer.runtime.measure import interleaved, one_thread, processor
+from glassformer.runtime.measure import instructions, interleaved, one_thread, processor
 
 TORCH = "torch"  # the ordinary product, F.linear
 OUT, IN = 3072, 768  # the feed-forward net of a BERT or GPT-2
@@ -56,21 +57,26 @@ class Machine:
 def machine() -> Machine:
     """What was measured on this machine before, or is measured now (about a second).
 
-    Measurements are kept in the user's cache, one for each processor, number of threads and version of torch.
+    Measurements are kept in the user's cache, one for each processor with its instructions, number of threads, and
+    version of torch and of Glassformer.
     """
-    threads = torch.get_num_threads()
-    name = f"machine-{processor()}-{threads}-{torch.__version__}.json".replace("/", "-").replace(" ", "-")
-    path = user_cache() / name
+    path = user_cache() / f"machine-{_key()}.json"
     with suppress(OSError, ValueError, TypeError):
-        kept = Machine(**json.loads(path.read_text(encoding="utf-8")))
-        if (kept.processor, kept.threads, kept.torch) == (processor(), threads, torch.__version__):
-            return kept
+        return Machine(**json.loads(path.read_text(encoding="utf-8")))
     found = measure()
     with suppress(OSError):  # if the cache is not writable, the machine is measured again next time
         path.parent.mkdir(parents=True, exist_ok=True)
         with replacing(path) as part:
             part.write_text(json.dumps(asdict(found), indent=1), encoding="utf-8")
     return found
+
+
+def _key() -> str:
+    """A hash of what a measurement depends on."""
+    from glassformer import __version__
+
+    parts = (processor(), instructions(), str(torch.get_num_threads()), torch.__version__, __version__)
+    return sha256("\n".join(parts).encode()).hexdigest()[:16]
 
 
 def measure(rounds: int = 5) -> Machine:

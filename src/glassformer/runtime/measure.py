@@ -80,6 +80,15 @@ def processor() -> str:
     return names[0] if names else platform.machine()
 
 
+def instructions() -> str:
+    """What the processor advertises, which a hypervisor may restrict; empty where it cannot be read."""
+    try:
+        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
+    except OSError:
+        return ""
+    return next((line.partition(":")[2].strip() for line in lines if line.startswith(("flags", "Features"))), "")
+
+
 def _commit() -> str:
     """The commit measured, if this is a checkout."""
     try:

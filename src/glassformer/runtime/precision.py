@@ -10,12 +10,13 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import cosine_similarity
 
-from glassformer.errors import ConfigError, InputError
+from glassformer.errors import ConfigError, GlassError, InputError
 from glassformer.nn.linear import Kernel, Linear
+from glassformer.nn.stack import Stack
 from glassformer.nn.text import WordHead
 from glassformer.runtime.calibration import LENGTH, calibrate
 from glassformer.runtime.example import example
-from glassformer.runtime.kernels import Int8Kernel, Scaling
+from glassformer.runtime.kernels import KERNELS, Int8Kernel, Scaling
 from glassformer.runtime.machine import TORCH, machine
 from glassformer.runtime.measure import interleaved, one_thread
 
@@ -37,12 +38,17 @@ def prepare(model: nn.Module, precision: str = "fp32") -> nn.Module:
 
     The weights stay in the model in float32 and a packed copy is made on first use, so that `save`, `export` and the
     lens see what they saw before. Only `"fp32"` can be trained or differentiated. `"auto"` takes what
-    `choose` finds on a random input.
+    `choose` finds.
     """
     if precision not in PRECISIONS:
         raise ConfigError(f"precision={precision!r} is not known", f"choose one of {', '.join(PRECISIONS)}")
     if precision == "auto":
-        return prepare(model, choose(model, example(model)).precision)
+        return prepare(model, choose(model).precision)
+    if precision != "fp32" and any(isinstance(module, Stack) and module.engine for module in model.modules()):
+        raise InputError(
+            f"precision={precision!r} does not apply to a model with an engine, which computes in fp32",
+            "load it without an engine",
+        )
     device, dtype = _kind(model)
     if precision != "fp32" and (device != "cpu" or dtype != torch.float32):
         raise InputError(
@@ -55,8 +61,10 @@ def prepare(model: nn.Module, precision: str = "fp32") -> nn.Module:
         return model
     chosen = machine().chosen.get(precision)
     if chosen is None:
-        reasons = "; ".join(f"{name}: {why}" for name, why in machine().refused.items())
-        raise InputError(f"precision={precision!r} does not work on this machine ({reasons})", "use fp32 or int8")
+        names = [kernel.__name__ for kernel in KERNELS[precision]]
+        reasons = "; ".join(machine().refused[name] for name in names if name in machine().refused)
+        able = " or ".join(machine().chosen)
+        raise InputError(f"precision={precision!r} does not work on this machine ({reasons})", f"use {able}")
     kernel = machine().kernel(precision) if (device, dtype) == ("cpu", torch.float32) else None
     if precision != "fp32":
         model.requires_grad_(False).eval()
@@ -71,14 +79,13 @@ def prepare(model: nn.Module, precision: str = "fp32") -> nn.Module:
 
 
 def _calibrated(model: nn.Module) -> dict[Linear | WordHead, Scaling | None]:
-    """How each layer rounds its inputs in int8; empty for a model without an example input."""
-    try:
-        run = example(model, length=LENGTH)
-    except InputError:
-        return {}
+    """How each layer rounds its inputs in int8; empty for a model without an example that it takes."""
     for layer in layers(model):
         layer.kernel = None
-    return calibrate(model, list(layers(model)), run)
+    try:
+        return calibrate(model, list(layers(model)), example(model, length=LENGTH))
+    except GlassError:
+        return {}
 
 
 def _large(layer: Linear | WordHead) -> bool:
@@ -96,6 +103,18 @@ def set_kernels(model: nn.Module, kernels: Sequence[Kernel | None]) -> None:
     """Give each layer its kernel, in their order."""
     for layer, kernel in zip(layers(model), kernels, strict=True):
         layer.kernel = kernel
+
+
+def prepared(model: nn.Module, precisions: Sequence[str]) -> dict[str, list[Kernel | None]]:
+    """The kernels of each precision. The model is left prepared for fp32 in eval mode, no more frozen than before."""
+    wanted = [weight.requires_grad for weight in model.parameters()]
+    found = {}
+    for precision in precisions:
+        found[precision] = kernels_of(prepare(model, precision))
+    for weight, before in zip(model.parameters(), wanted, strict=True):
+        weight.requires_grad_(before)
+    prepare(model.eval(), "fp32")
+    return found
 
 
 def precision_of(model: nn.Module) -> str:
@@ -118,14 +137,18 @@ class Choice(NamedTuple):
         return f"precision {self.precision} ({tried}; accepted from cosine {AGREEMENT})"
 
 
-def choose(model: nn.Module, run_example: Callable[[], object], *, rounds: int = 3) -> Choice:
-    """The fastest precision whose outputs agree with float32; the model is left prepared for fp32."""
+def choose(model: nn.Module, run_example: Callable[[], object] | None = None, *, rounds: int = 3) -> Choice:
+    """The fastest precision whose outputs agree with float32; the model is left prepared for fp32.
+
+    They are compared on `run_example`, a call of the model; by default on a random input that int8 was not calibrated
+    on. Weights that are not float32 on the CPU have no other precision, and nothing is run.
+    """
+    if _kind(model) != ("cpu", torch.float32):
+        return Choice("fp32", {"fp32": 1.0}, {"fp32": 1.0})
+    run_example = run_example or example(model, seed=1)
     outputs: dict[str, Tensor] = {}
     names = [name for name in ("fp32", "bf16", "int8") if name in machine().chosen]
-    kernels = {}
-    for name in names:
-        prepare(model, name)
-        kernels[name] = kernels_of(model)
+    kernels = prepared(model, names)
 
     def run(name: str) -> None:
         set_kernels(model, kernels[name])

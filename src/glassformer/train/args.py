@@ -212,6 +212,8 @@ class TrainArgs:
         _ = self.column_names  # raises an error if it cannot be parsed
 
     def _check_ranges(self) -> None:
+        if self.precision == "int8":
+            raise ConfigError("--precision int8 has no gradients to train with", f"choose {', '.join(PRECISIONS)}")
         for name in CHOICES:
             value, known = getattr(self, name), CHOICES[name]
             if value is not None and value not in known:

@@ -1,0 +1,91 @@
+"""Which kernels work here, and the file in which the choice is kept."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import torch
+
+import glassformer
+from glassformer.core.precision import runs_in_child_process
+from glassformer.runtime.kernels import BFloat16Kernel, Float32Kernel, Int8Kernel, OneDNNInt8Kernel
+from glassformer.runtime.machine import _TRY, Machine, machine, why_not
+
+HERE = sys.modules[why_not.__module__]
+
+
+@pytest.fixture
+def measured(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[list[Machine]]:
+    """An empty cache, and what was measured instead of read from it."""
+    found: list[Machine] = []
+
+    def measure() -> Machine:
+        found.append(Machine(processor="p", threads=1, torch="t", chosen={"fp32": "torch"}, refused={"K": "why"}))
+        return found[-1]
+
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    monkeypatch.setattr(HERE, "measure", measure)
+    yield found
+    machine.cache_clear()
+
+
+def start() -> Machine:
+    """What a new process finds."""
+    machine.cache_clear()
+    return machine()
+
+
+def test_a_machine_is_measured_once(measured: list[Machine], tmp_path: Path) -> None:
+    assert start() == start() == measured[0]
+    assert len(measured) == 1
+    (kept,) = (tmp_path / "glassformer").iterdir()
+    kept.write_text("{", encoding="utf-8")
+    assert start() == measured[1]
+
+
+@pytest.mark.parametrize(
+    ("place", "name", "value"),
+    [(HERE, "instructions", lambda: "sse2"), (HERE, "processor", lambda: "another"), (torch, "__version__", "9.9"),
+     (torch, "get_num_threads", lambda: 77), (glassformer, "__version__", "9.9")],
+)  # fmt: skip
+def test_another_machine_or_version_is_measured_again(
+    place: object, name: str, value: object, measured: list[Machine], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    start()
+    monkeypatch.setattr(place, name, value)
+    start()
+    assert len(measured) == 2
+
+
+def test_a_cache_that_cannot_be_written_is_no_error(
+    measured: list[Machine], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "file").touch()
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "file"))
+    assert start() == measured[0]
+
+
+def test_why_a_kernel_is_not_used(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert why_not(Float32Kernel) is None
+    monkeypatch.setattr(torch.cpu, "_is_avx512_bf16_supported", lambda: False)
+    assert why_not(BFloat16Kernel) == "the processor has no bfloat16 products"
+    monkeypatch.setattr(HERE, "advertises_amx", lambda: True)
+    tried: list[str] = []
+
+    def crashes(code: str) -> bool:
+        tried.append(code)
+        return runs_in_child_process("import os; os.kill(os.getpid(), 4)")  # as an instruction that is missing does
+
+    monkeypatch.setattr(HERE, "runs_in_child_process", crashes)
+    assert why_not(OneDNNInt8Kernel) == "the processor advertises AMX and cannot run it"
+    assert tried == [_TRY.format(name="OneDNNInt8Kernel")]
+    monkeypatch.setattr(Int8Kernel, "pack", lambda *_: (_ for _ in ()).throw(RuntimeError("no engine\nmore")))
+    assert why_not(Int8Kernel) == "torch refuses it: no engine"
+
+
+@pytest.mark.slow
+def test_what_a_child_process_tries_runs() -> None:
+    assert runs_in_child_process(_TRY.format(name=Float32Kernel.__name__))
