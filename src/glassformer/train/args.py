@@ -157,7 +157,7 @@ class TrainArgs:
     """Passes over the training data. Alternative to --steps."""
     steps: int | None = None
     """Optimizer steps. Defaults to 2000, but at most 34 epochs of images (10 when fine-tuning), and to 8 epochs for
-    text classification (3 when fine-tuning)."""
+    text classification (3 when fine-tuning, except for regression)."""
     lr: str | float | None = None
     """Peak learning rate, or auto to find it by a range test. Defaults to the task's own; 1e-3 from scratch."""
     schedule: str = "cosine"

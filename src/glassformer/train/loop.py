@@ -193,6 +193,8 @@ def fit(
             stopped = run.run(interrupt, callbacks)
             run.finish()
             processes.copy_back(run.model, model)
+            if isinstance(objective, TaskObjective):
+                objective.finish(model)
             if isinstance(faults := getattr(objective, "faults", None), Faults):
                 processes.gather_faults(faults)
         finally:

@@ -41,6 +41,7 @@ from glassformer.train.objective import Batch, TaskObjective
 from glassformer.train.objectives import mlm
 from glassformer.train.objectives.text_folder import save_text_model
 from glassformer.train.splits import base_model, split
+from glassformer.train.standardised import fold_head, folded, moments, standardise_head
 from glassformer.train.transfer import with_text_head
 
 SHOWN_TEXT = 400  # characters of a text in the report
@@ -49,7 +50,10 @@ HEADS = {"bert": "Bert", "roberta": "Roberta", "xlm-roberta": "XLMRoberta", "cam
 
 
 class TextClassification(TaskObjective):
-    """Classification of texts in batches of `batch_size` rows; texts are truncated to the length of the encoding."""
+    """Classification of texts in batches of `batch_size` rows; texts are truncated to the length of the encoding.
+
+    The loss of a regression is the squared error in units of the variance of the training targets.
+    """
 
     def __init__(
         self,
@@ -65,6 +69,8 @@ class TextClassification(TaskObjective):
         self.train, self.val, self.encoding = train, val, encoding
         self.batch_size, self.label_smoothing, self.seed = batch_size, label_smoothing, seed
         self.val_rows = min(val_rows, len(val))
+        numbers = [y for y in train.targets if isinstance(y, float)]
+        self.moments = moments(numbers) if self.problem == "regression" else None
         self.faults = Faults()
 
     @property
@@ -80,13 +86,17 @@ class TextClassification(TaskObjective):
         return f"{kind}: {len(self.train):,} texts, {len(self.val):,} for validation"
 
     def save(self, model: nn.Module, folder: str | Path, *, half: bool = False) -> Path:
-        return save_text_classifier(model, folder, self.train.labels, self.problem, self.encoding, half=half)
+        return save_text_classifier(folded(model), folder, self.train.labels, self.problem, self.encoding, half=half)
+
+    def finish(self, model: nn.Module) -> None:
+        fold_head(model)
 
     def fingerprint(self) -> dict[str, Any]:
         own = {name: getattr(self, name) for name in ("batch_size", "label_smoothing", "val_rows", "seed")}
         row = lambda data: lambda i: (data.item(i), data.targets[i])
         data = {name: of_rows(len(some), row(some)) for name, some in (("data", self.train), ("val", self.val))}
         own |= {"labels": list(self.train.labels), "problem": self.problem, "max_length": self.encoding.length}
+        own |= {} if self.moments is None else {"standardised": list(self.moments)}
         return data | own | {"tokenizer": of_tokenizer(self.encoding.words.tokenizer)}
 
     def epoch(self, number: int) -> Sequence[Sequence[int]]:
@@ -106,7 +116,8 @@ class TextClassification(TaskObjective):
         return float((y != IGNORED).sum()) if self.problem == "token_classification" else float(len(y))
 
     def loss(self, model: nn.Module, batch: Batch) -> Tensor:
-        return classification_loss(batch_logits(model, dict(batch)), batch["y"], self.problem, self.label_smoothing)
+        loss = classification_loss(batch_logits(model, dict(batch)), batch["y"], self.problem, self.label_smoothing)
+        return loss if self.moments is None else loss / self.moments[1] ** 2
 
     def evaluate(self, model: nn.Module) -> dict[str, float]:
         return score_texts(model, self.val, order.spread(len(self.val), self.val_rows), self.encoding)
@@ -198,11 +209,13 @@ def build(args: TrainArgs, first: Source, second: Source | None) -> tuple[nn.Mod
         label_smoothing=args.label_smoothing or 0.0,
         seed=args.seed,
     )
+    if objective.moments is not None:
+        standardise_head(model, *objective.moments)
     objective.faults.remember(faults)
     objective.described = "texts", len(train)
     objective.understood = _understood(train, val, objective.encoding)
     objective.default_lr = 1e-3 if base is None or args.lora_rank is not None else 1e-4
-    objective.default_epochs = 8.0 if base is None else 3.0
+    objective.default_epochs = 3.0 if base is not None and objective.moments is None else 8.0
     return model, objective
 
 
