@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from typing import Any, Literal, cast
 
 import numpy as np
@@ -46,8 +46,9 @@ class LabelledTexts(RowDataset):
     ) -> LabelledTexts:
         """Open texts with labels. The problem is that of the labels unless it is given; `labels` are known classes.
 
-        Lists, or several columns of 0 and 1, are multi-label; numbers with decimals, or very many different ones, are a
-        regression; anything else is one class for each text.
+        Lists, several columns of 0 and 1, or labels such as `toxic,rude` beside `toxic` and `rude` are multi-label, and
+        a text without a label has none of them; numbers with decimals, or very many different ones, are a regression;
+        anything else is one class for each text.
         """
         if problem == "token_classification":
             return cls._open_tags(source, columns, labels)
@@ -63,7 +64,10 @@ class LabelledTexts(RowDataset):
             found.append(value)
             return ""
 
-        rows = open_rows(source, ("text", "label"), optional=("text_pair",), given=columns, check=check)
+        rows = open_rows(source, ("text", "label"), optional=("text_pair",), given=columns, check=check, strict=False)
+        if problem is None and joins_classes({value for value in found if isinstance(value, str)}):
+            return cls.open(source, columns, problem="multi_label_classification", labels=labels)
+        rows.faults.check(1)
         if not len(rows):
             raise InputError(f"{source} has no texts with labels", "give a table with the columns text and label")
         kind = problem or _problem(found)
@@ -133,8 +137,18 @@ def _label(value: Any, problem: Problem | None) -> str | tuple[str, ...]:
     if isinstance(value, list | tuple):
         return tuple(str(one).strip() for one in value)
     if problem == "multi_label_classification":
-        return tuple(part for part in re.split(r"\s*[,;|]\s*", "" if value is None else str(value).strip()) if part)
+        return split_label("" if value is None else str(value))
     return "" if value is None else str(value).strip()
+
+
+def split_label(text: str) -> tuple[str, ...]:
+    """Split `toxic, rude` into its labels, which `,`, `;` or `|` may separate."""
+    return tuple(part for part in re.split(r"\s*[,;|]\s*", text.strip()) if part)
+
+
+def joins_classes(values: Set[str]) -> bool:
+    """Return whether a value consists of several others, as `toxic,rude` does of `toxic` and `rude`."""
+    return any(len(parts) > 1 and all(part in values for part in parts) for parts in map(split_label, values))
 
 
 def _flag(value: Any) -> bool:

@@ -155,6 +155,22 @@ def test_regression_learns_by_default_whatever_the_scale(tmp_path: Path) -> None
     assert again.metrics == trained.metrics
 
 
+def test_labels_joined_in_one_column_are_several(tmp_path: Path) -> None:
+    """Most texts have no label: they are texts without any, not rows to leave out."""
+    path = tmp_path / "t.tsv"
+    path.write_text("text\tlabels\n" + f"{BAD}\ttoxic,rude\n{BAD} 2\ttoxic\n{BAD} 3\trude\n" + f"{GOOD}\t\n" * 9)
+    data = LabelledTexts.open(path)
+    assert (data.problem, data.labels, len(data)) == ("multi_label_classification", ("rude", "toxic"), 12)
+    assert data.targets[:4] == [(0, 1), (1,), (0,), ()]
+    _, objective = build(TrainArgs(task="classify", data=str(path), val=str(path), width=8, heads=2))
+    says = "remark: 'toxic,rude' is read as several labels, and 9 texts have none; to change that, add --problem-type"
+    assert f"{says} single_label_classification" in objective.understood
+    path.write_text("text\tlabels\n" + f"{BAD}\tArts, Crafts\n{GOOD}\tSports\n" * 4)
+    _, objective = build(TrainArgs(task="classify", data=str(path), val=str(path), width=8, heads=2))
+    says = "remark: 'Arts, Crafts' is read as one class; to change that, add --problem-type multi_label_classification"
+    assert says in objective.understood
+
+
 def test_words_with_tags(bert: Path, tmp_path: Path) -> None:
     lines = [
         {"tokens": ["the", "cat", "sat"], "ner_tags": ["O", "B-ANIMAL", "O"]},

@@ -16,7 +16,7 @@ from glassformer.checkpoints.native import replace_file
 from glassformer.data import Faults, bpe, order, remarks
 from glassformer.data.columns import are_names
 from glassformer.data.fingerprint import of_rows, of_tokenizer
-from glassformer.data.labelled_texts import LabelledTexts, Problem, Target
+from glassformer.data.labelled_texts import LabelledTexts, Problem, Target, split_label
 from glassformer.data.rows import Source, open_reader
 from glassformer.errors import ConfigError
 from glassformer.models import Encoder
@@ -245,6 +245,7 @@ def _understood(train: LabelledTexts, val: LabelledTexts, encoding: TextEncoding
         counts = remarks.class_counts(train.labels, (k for some in each for k in some))
     if train.problem == "token_classification":
         counts = counts[:1]  # most words are O: that is no imbalance to remark upon
+    counts += _joined_labels(train)
     return (
         train.rows.described(),
         *counts,
@@ -253,6 +254,22 @@ def _understood(train: LabelledTexts, val: LabelledTexts, encoding: TextEncoding
         *remarks.small_validation(len(val)),
         *remarks.duplicate_texts(train.text, len(train), val.text, len(val), "texts"),
     )
+
+
+def _joined_labels(train: LabelledTexts) -> list[str]:
+    """Remark on labels such as `toxic,rude`, which may be meant as one class or as several."""
+    change = "to change that, add --problem-type"
+    if train.problem == "multi_label_classification":
+        several = next((i for i, y in enumerate(train.targets) if isinstance(y, tuple) and len(y) > 1), None)
+        if several is None or not isinstance(label := train.rows[several]["label"], str):
+            return []
+        none = sum(not y for y in train.targets if isinstance(y, tuple))
+        without = f", and {none:,} texts have none" if none else ""
+        return [f"remark: {label!r} is read as several labels{without}; {change} single_label_classification"]
+    joined = next((name for name in train.labels if len(split_label(name)) > 1), None)
+    if train.problem != "single_label_classification" or joined is None:
+        return []
+    return [f"remark: {joined!r} is read as one class; {change} multi_label_classification"]
 
 
 def save_text_classifier(
