@@ -312,6 +312,16 @@ def test_a_compiled_model_learns_the_same(tmp_path: Path, unchecked: None) -> No
     load(compiled.save(tmp_path / "m"))
 
 
+def test_text_is_shown_twice_before_training(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("GLASSFORMER_DATA", str(tmp_path / "data"))
+    (tmp_path / "book.txt").write_text("".join(f"Line {i} of a book.\n" for i in range(900)))
+    understood = train("generate", tmp_path / "book.txt", width=16, depth=1, vocab_size=300).objective.understood
+    assert understood[1].startswith('example (book.txt): "Line 0 of a book. Line 1')
+    assert understood[2].startswith('example (middle of book.txt): "Line 45')
+    assert understood[3].startswith("remark: there are only ")
+    assert "validation blocks, so that metrics are rough" in understood[3]
+
+
 def test_data_from_python(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     random = torch.Generator().manual_seed(0)
     images = [(torch.rand(1, 8, 8, generator=random) / 2 + label / 2, label) for label in (0, 1) * 20]

@@ -14,7 +14,7 @@ from torch import Tensor
 
 from glassformer.data.faults import Fault, Faults
 from glassformer.data.packed import Strings
-from glassformer.data.rows import Row, RowDataset, Rows, Source, locate, open_rows
+from glassformer.data.rows import ClassFolders, Row, RowDataset, Rows, Source, locate, open_rows
 from glassformer.errors import GlassError, InputError
 
 if TYPE_CHECKING:
@@ -61,6 +61,7 @@ class Images(RowDataset):
         if size is not None and min(size if isinstance(size, tuple) else (size,)) < 1:
             raise InputError(f"image size must be at least 1, got {size}", "choose at least 1 pixel")
         files: list[str] = []
+        named_files: list[str] = []  # those without their bytes
         classes: list[str] = []
 
         def check(row: Row) -> str:
@@ -70,6 +71,8 @@ class Images(RowDataset):
             if not label or image is None or (isinstance(image, str) and not image.strip()):
                 return "empty path or label"
             files.append(name.strip() if isinstance(name, str) else "")
+            if isinstance(image, str):
+                named_files.append(image.strip())
             classes.append(label)
             return ""
 
@@ -79,6 +82,8 @@ class Images(RowDataset):
         names = class_names(set(classes), labels, path)
         number = {name: i for i, name in enumerate(names)}
         targets = np.array([number[label] for label in classes], dtype=np.int64)
+        if not isinstance(rows.reader, ClassFolders):  # whose files are those that are there
+            _note_missing(rows, named_files)
         named = Strings(file or rows.place(i) for i, file in enumerate(files))
         images = cls(rows, named, targets, names)
         images.size = (size, size) if isinstance(size, int) else size
@@ -166,6 +171,18 @@ class Images(RowDataset):
             image = image.resize(self.size[::-1], Resampling.BILINEAR)
         pixels = torch.from_numpy(np.array(image, dtype=np.uint8))
         return pixels[None] if channels == 1 else pixels.movedim(-1, 0).contiguous()
+
+
+def _note_missing(rows: Rows, files: Sequence[str]) -> None:
+    """Note the files that a table names and that are not there, so that they are reported before training starts."""
+    tally = Faults()
+    for file in files:
+        if locate(rows.root, file, "image") is None:
+            tally.count(Fault("missing image", file))
+        else:
+            tally.count_usable()
+    tally.check(1)
+    rows.faults.remember(tally)
 
 
 def image_fault(error: GlassError, name: str) -> Fault:

@@ -143,6 +143,14 @@ def _last_cut(text: str) -> int:
 # ---- blocks of tokens ------------------------------------------------------------------------------------------------
 
 
+def middle_of(path: Path, characters: int = 200) -> str:
+    """Return some text from the middle of a file, from the beginning of a line; "" if no line begins there."""
+    with path.open("rb") as file:
+        file.seek(path.stat().st_size // 2)
+        file.readline(PIECE)
+        return file.read(4 * characters).decode("utf-8", "ignore").strip()[:characters]
+
+
 class Blocks:
     """Row i is tokens[i · length : (i+1) · length + 1]: the inputs and, shifted by one, their targets.
 
