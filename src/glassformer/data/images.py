@@ -14,7 +14,7 @@ from torch import Tensor
 
 from glassformer.data.faults import Fault, Faults
 from glassformer.data.packed import Strings
-from glassformer.data.rows import ClassFolders, Row, RowDataset, Rows, Source, locate, open_rows
+from glassformer.data.rows import ClassFolders, Row, RowDataset, Rows, Source, locate, name_of, open_rows
 from glassformer.errors import GlassError, InputError
 
 if TYPE_CHECKING:
@@ -78,7 +78,7 @@ class Images(RowDataset):
 
         rows = open_rows(path, ("image", "label"), given=columns, check=check)
         if not len(rows):
-            raise InputError(f"{path} has no images", "put them in a folder for each class, as PNG, JPEG, …")
+            raise InputError(f"{name_of(path)} has no images", "put them in a folder for each class, as PNG, JPEG, …")
         names = class_names(set(classes), labels, path)
         number = {name: i for i, name in enumerate(names)}
         targets = np.array([number[label] for label in classes], dtype=np.int64)
@@ -228,10 +228,10 @@ def class_names(found: set[str], given: Sequence[str] | None, path: Source, *, l
     if given is not None:
         unknown = sorted(found - set(given))
         if unknown:
-            fact = f"{path} has the class {unknown[0]!r}, which is not one of {', '.join(given)[:80]}"
+            fact = f"{name_of(path)} has the class {unknown[0]!r}, which is not one of {', '.join(given)[:80]}"
             raise InputError(fact, "leave it out, or train with it")
         return tuple(given)
     if len(found) < least:
         only = f"only the class {min(found)!r}" if found else "no class"
-        raise InputError(f"{path} has {only}", f"give data of at least {least} classes")
+        raise InputError(f"{name_of(path)} has {only}", f"give data of at least {least} classes")
     return tuple(sorted(found, key=lambda name: (int(name), name) if name.isascii() and name.isdigit() else (-1, name)))

@@ -19,7 +19,7 @@ from torch import Tensor
 from glassformer.data.archives import is_archive, unpacked
 from glassformer.data.faults import Fault, Faults
 from glassformer.data.packed import unreadable
-from glassformer.data.rows import Row, RowDataset, Rows, Source, open_rows
+from glassformer.data.rows import Row, RowDataset, Rows, Source, name_of, open_rows
 from glassformer.data.tables import SUFFIXES
 from glassformer.errors import InputError
 from glassformer.files import replacing
@@ -292,7 +292,7 @@ class Lines(RowDataset):
 
         rows = open_rows(path, ("line",), given=columns, check=check, strict=False)
         if not len(rows):
-            raise InputError(f"{path} has no lines of text", "give a file with a sentence on each line")
+            raise InputError(f"{name_of(path)} has no lines of text", "give a file with a sentence on each line")
         return cls(rows, np.array(sizes, dtype=np.int32))
 
     def line(self, i: int) -> str:
