@@ -69,7 +69,9 @@ class LabelledTexts(RowDataset):
             return cls.open(source, columns, problem="multi_label_classification", labels=labels)
         rows.faults.check(1)
         if not len(rows):
-            raise InputError(f"{name_of(source)} has no texts with labels", "give a table with the columns text and label")
+            raise InputError(
+                f"{name_of(source)} has no texts with labels", "give a table with the columns text and label"
+            )
         kind = problem or _problem(found)
         if kind == "regression":
             return cls(rows, kind, ("value",), _numbers(found, rows))
@@ -103,7 +105,9 @@ class LabelledTexts(RowDataset):
 
         rows = open_rows(source, ("tokens", "tags"), given=columns, check=check)
         if not len(rows):
-            raise InputError(f"{name_of(source)} has no sentences with tags", "give CoNLL, or JSON Lines with tokens and tags")
+            raise InputError(
+                f"{name_of(source)} has no sentences with tags", "give CoNLL, or JSON Lines with tokens and tags"
+            )
         names = class_names({tag for tags in found for tag in tags}, labels, source, least=1 if labels else 2)
         number = {name: i for i, name in enumerate(names)}
         return cls(rows, "token_classification", names, [tuple(number[tag] for tag in tags) for tags in found])

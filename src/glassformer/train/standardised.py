@@ -10,6 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from glassformer.nn import Linear
+from glassformer.train.lora import set_class
 from glassformer.train.transfer import heads_of
 
 
@@ -38,8 +39,9 @@ def standardise_head(model: nn.Module, mean: float, std: float) -> None:
         assert isinstance(head, Linear)
         assert head.bias is not None
         head.bias.zero_()
-        head.__class__ = StandardisedLinear
-        head.mean, head.std = mean, std
+        standardised = set_class(head, StandardisedLinear)
+        assert isinstance(standardised, StandardisedLinear)
+        standardised.mean, standardised.std = mean, std
 
 
 @torch.no_grad()
@@ -50,8 +52,8 @@ def fold_head(model: nn.Module) -> nn.Module:
             assert head.bias is not None
             head.weight.mul_(head.std)
             head.bias.mul_(head.std).add_(head.mean)
-            head.__class__ = Linear
             del head.mean, head.std
+            set_class(head, Linear)
     return model
 
 
