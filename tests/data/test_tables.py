@@ -65,6 +65,32 @@ def test_headers_and_columns(tmp_path: Path, content: str, names: tuple[str, str
     assert len(rows) == content.count("\n") - header, "a header is no row, and a row is no header"
 
 
+SIDES = ("source", "target")
+SENTENCES = "the cast was dull,le jeu fut terne\nthe plot was fine,la trame fut bonne\n" * 3
+PAIR_HEADS = [
+    ("Source Sentence,Ziel\n" + SENTENCES, 1),
+    ("Original,Übersetzung\n" + SENTENCES, 1),
+    ("English sentence,French sentence\nhi,salut\n", 1),
+    ("text_en,text_fr\nhi,salut\n", 1),
+    ("sourceText,targetText\nhi,salut\n", 1),
+    (SENTENCES, 0),
+    ("source code,code source\ncat,chat\ndog,chien\none,un\ntwo,deux\nthree,trois\n", 0),
+    ("hi,salut\ndog,chien\none more,encore un\ntwo,deux\nthe,le\n", 0),
+]
+
+
+@pytest.mark.parametrize(("content", "header"), PAIR_HEADS)
+def test_headers_of_pairs_are_not_rows(tmp_path: Path, content: str, header: int) -> None:
+    (tmp_path / "t.csv").write_text(content)
+    assert len(open_rows(tmp_path / "t.csv", SIDES)) == content.count("\n") - header
+
+
+def test_a_column_is_found_by_a_word_inside_its_name(tmp_path: Path) -> None:
+    (tmp_path / "t.csv").write_text("No,Target Sentence,Source Sentence\n1,le chat,the cat\n")
+    rows = open_rows(tmp_path / "t.csv", SIDES)
+    assert rows.columns == {"source": ("Source Sentence",), "target": ("Target Sentence",)}
+
+
 def test_columns_that_are_given(tmp_path: Path, refused: Any) -> None:
     path = tmp_path / "t.csv"
     path.write_text("a,b,toxic,rude\n" + "x,y,1,0\nz,w,0,1\n" * 3)

@@ -30,6 +30,18 @@ def test_higher_and_lower() -> None:
     assert (position.best, position.best_step, position.stale, best) == (1.0, 0, 3, 0.0)
 
 
+def test_ties_are_broken_by_the_loss() -> None:
+    """The weights of the lowest loss among those with the best metric; a tie is no improvement for patience."""
+    weight = {"w": torch.zeros(())}
+    stopping, position = EarlyStopping(None, "higher", weight), Position()
+    for i, (accuracy, loss) in enumerate([(0.9, 0.5), (1.0, 0.3), (1.0, 0.1), (1.0, 0.2), (0.9, 0.0)]):
+        weight["w"].fill_(i)
+        position.step, position.val = i, {"accuracy": accuracy, "loss": loss}
+        stopping.update(position, weight)
+    assert (position.best, position.best_loss, position.best_step, position.stale) == (1.0, 0.1, 2, 3)
+    assert float(stopping.best["w"]) == 2
+
+
 def test_only_the_last_weights_and_no_patience() -> None:
     position, best, stopped = run([3.0, 2.0, 1.0], "higher", None, keep_best=False)
     assert (position.best, best, any(stopped)) == (3.0, None, False)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import unicodedata
 from collections.abc import Callable
 from pathlib import Path
@@ -291,11 +293,15 @@ def test_the_alphabet_is_learned_from_the_transcripts(italian: Path, tmp_path: P
     assert isinstance(transcribe(model, torch.randn(16_000) / 10).text, str)
 
 
-def test_fine_tuning_in_another_language_says_what_it_cannot_keep(italian: Path) -> None:
+def test_fine_tuning_in_another_language_says_what_it_cannot_keep(italian: Path, refused: Any) -> None:
+    says = "21 of 22 transcripts have letters that listener lacks (à è é ì ù): leave out --from to learn the alphabet"
+    refused(InputError, says, lambda: made("transcribe", italian, from_="listener", val=str(italian)))
+    with italian.open("a", encoding="utf-8") as file:
+        file.write("".join(f"\n{i}.wav\tla mia casa" for i in range(20)))
     _, objective = made("transcribe", italian, from_="listener", val=str(italian))
     assert objective.recognizer.ngram is None, "an English language model is not carried along"
     lacks, ngram = objective.notes
-    assert lacks.startswith("21 of 22 transcripts have letters that listener lacks (à è é ì ù) and are left out")
+    assert lacks.startswith("21 of 42 transcripts have letters that listener lacks (à è é ì ù) and are left out")
     assert ngram.startswith("the letter n-gram model of listener is not kept")
 
 
@@ -310,6 +316,45 @@ def test_a_compiled_model_learns_the_same(tmp_path: Path, unchecked: None) -> No
     assert compiled.model._compiled_call_impl is None
     assert set(plain.curves) == {"loss", "lr", "val.accuracy", "val.loss"}
     load(compiled.save(tmp_path / "m"))
+
+
+def test_what_the_machine_lacks_is_refused_before_the_data_is_read(refused: Any) -> None:
+    lazy = iter(lambda: pytest.fail("the data was read"), None)
+    run = lambda **more: lambda: train("classify", lazy, **more)
+    if not torch.cuda.is_available():
+        refused(InputError, "--device cuda is not available on this machine", run(device="cuda"))
+    refused(ConfigError, "--report-to nowhere is unknown", run(report_to="nowhere"))
+
+
+def test_data_of_python_is_named_in_words(refused: Any) -> None:
+    says = "the data has only the class 'b': give data of at least 2 classes"
+    refused(InputError, says, lambda: train("classify", [("a", "b")]))
+
+
+def test_defaults_that_depend_on_the_length_are_derived_anew(tmp_path: Path) -> None:
+    texts = tmp_path / "t.csv"
+    texts.write_text("text,label\n" + "a good film,pos\na bad film,neg\n" * 20)
+    small: dict[str, Any] = {"width": 8, "depth": 1, "heads": 2, "vocab_size": 300, "output": tmp_path / "m"}
+    stop = lambda progress: os.kill(os.getpid(), signal.SIGINT) if progress.step == 3 else None
+    first = train("classify", texts, steps=3000, callbacks=[stop], **small).args
+    assert (first.warmup, first.eval_every, first.save_every) == (150, 300, 60)
+    again = train("classify", texts, steps=40, resume=True, output=tmp_path / "m").args
+    assert (again.warmup, again.eval_every, again.save_every) == (2, 4, 20)
+    small |= {"output": tmp_path / "n", "eval_every": 7, "warmup": 4}
+    given = train("classify", texts, steps=30, callbacks=[stop], **small)
+    kept = train("classify", texts, steps=20, resume=True, output=tmp_path / "n").args
+    assert given.stopped == "interrupted"
+    assert (kept.warmup, kept.eval_every) == (4, 7), "given, not derived"
+
+
+def test_text_is_shown_twice_before_training(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("GLASSFORMER_DATA", str(tmp_path / "data"))
+    (tmp_path / "book.txt").write_text("".join(f"Line {i} of a book.\n" for i in range(900)))
+    understood = train("generate", tmp_path / "book.txt", width=16, depth=1, vocab_size=300).objective.understood
+    assert understood[1].startswith('example (book.txt): "Line 0 of a book. Line 1')
+    assert understood[2].startswith('example (middle of book.txt): "Line 45')
+    assert understood[3].startswith("remark: there are only ")
+    assert "validation blocks, so that metrics are rough" in understood[3]
 
 
 def test_data_from_python(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from glassformer.data.columns import are_names
-from glassformer.data.rows import Row, RowDataset, Rows, Source, open_reader, open_rows
+from glassformer.data.rows import Row, RowDataset, Rows, Source, name_of, open_reader, open_rows
 from glassformer.errors import InputError
 
 ANSWERS = "assistant"
@@ -34,7 +34,7 @@ class Chats(RowDataset):
         )
         if not len(rows):
             raise InputError(
-                f"{source} has no conversations", 'give JSON Lines such as {"messages": [{"role": "user", …}]}'
+                f"{name_of(source)} has no conversations", 'give JSON Lines such as {"messages": [{"role": "user", …}]}'
             )
         return cls(rows)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -39,6 +40,7 @@ LANGUAGES = frozenset((
     "korean", "norwegian", "persian", "polish", "portuguese", "romanian", "russian", "spanish", "swedish", "thai",
     "turkish", "ukrainian", "vietnamese",
 ))  # fmt: skip
+SIDES = {"source": {"source", "src"}, "target": {"target", "tgt", "translation", "translated"}}  # words inside names
 WORDS = "give them with --columns, as in"
 
 
@@ -47,14 +49,33 @@ def normal(name: str) -> str:
 
 
 def are_names(cells: Sequence[str], roles: Sequence[str]) -> bool:
-    """Return whether the cells of a first row name columns: one by a usual name for a role, or two by languages."""
+    """Return whether the cells of a first row name columns: one by a usual name for a role, or two by words inside
+    their names, as in `Source Sentence`, or by languages."""
     names = [normal(cell) for cell in cells]
     usual = any(name in NAMES[role] for name in names for role in roles)
-    return usual or ("source" in roles and sum(name in LANGUAGES for name in names) > 1)
+    return usual or named_by_words(cells, roles) > 1
 
 
-def _matches(name: str, role: str) -> bool:
-    return name in NAMES[role] or (role in ("source", "target") and name.rpartition(".")[2] in LANGUAGES)
+def named_by_words(cells: Sequence[str], roles: Sequence[str]) -> int:
+    """Return how many cells contain different words of usual names for roles, or of languages.
+
+    It is 0 if a cell cannot be a name: a file, or a text of more than three words.
+    """
+    if not all(_NAME.fullmatch(cell.strip()) and not _SUFFIX.search(cell) for cell in cells):
+        return 0
+    known = {word for role in roles for name in NAMES[role] for word in name.split("_")}
+    known |= LANGUAGES if "source" in roles else frozenset()
+    own = ([word for word in words_of(cell) if len(word) > 2 or " " not in cell.strip()] for cell in cells)
+    return len({found for words in own if (found := frozenset(known.intersection(words)))})
+
+
+_NAME = re.compile(r"[\w().:/-]{1,30}( [\w().:/-]{1,30}){0,2}")  # at most three words without other punctuation
+_SUFFIX = re.compile(r"\.(\w*[a-z]\w*\d|wav|mp3|flac|ogg|opus|m4a|png|jpe?g|gif|bmp|webp|tiff?|txt)$", re.IGNORECASE)
+
+
+def words_of(name: str) -> list[str]:
+    """Split `SourceText`, `source_text` or `Source text 2` into lower-case words without digits."""
+    return [word.lower() for word in re.findall(r"[^\W\d_]+", re.sub(r"(?<=[a-z])(?=[A-Z])", " ", name))]
 
 
 def parse(text: str) -> dict[str, str]:
@@ -105,7 +126,10 @@ def choose(
 def _usual(role: str, left: Sequence[str]) -> str | None:
     by_name = {normal(name): name for name in reversed(left)}
     exact = next((by_name[name] for name in NAMES[role] if name in by_name), None)
-    return exact or next((name for name in left if _matches(normal(name), role)), None)
+    if exact or role not in SIDES:
+        return exact
+    inside = next((name for name in left if SIDES[role].intersection(words_of(name))), None)
+    return inside or next((name for name in left if normal(name).rpartition(".")[2] in LANGUAGES), None)
 
 
 def _named(role: str, text: str, names: Sequence[str], where: str) -> tuple[str, ...]:

@@ -106,5 +106,7 @@ class Faults:
         """Raise InputError if more than half of at least `least` rows are unusable: then the whole dataset is wrong."""
         if self.tried >= least and 2 * self.failed > self.tried:
             most = max(self.places, key=lambda reason: len(self.places[reason]))
-            fact = f"{self.failed:,} of {self.tried:,} cannot be used, most of them because of {self._line(most)}"
+            again = self.failed > len(self)  # rows are read once in every epoch
+            count = f"{len(self):,}, more than half," if again else f"{self.failed:,} of {self.tried:,}"
+            fact = f"{count} cannot be used, most of them because of {self._line(most)}"
             raise InputError(fact, REMEDIES.get(most, "check the format of the data"))

@@ -14,7 +14,7 @@ from torch import Tensor
 
 from glassformer.data.faults import Fault, Faults
 from glassformer.data.packed import Strings
-from glassformer.data.rows import Row, RowDataset, Rows, Source, locate, open_rows
+from glassformer.data.rows import ClassFolders, Row, RowDataset, Rows, Source, locate, name_of, open_rows
 from glassformer.errors import GlassError, InputError
 
 if TYPE_CHECKING:
@@ -61,6 +61,7 @@ class Images(RowDataset):
         if size is not None and min(size if isinstance(size, tuple) else (size,)) < 1:
             raise InputError(f"image size must be at least 1, got {size}", "choose at least 1 pixel")
         files: list[str] = []
+        named_files: list[str] = []  # those without their bytes
         classes: list[str] = []
 
         def check(row: Row) -> str:
@@ -70,15 +71,19 @@ class Images(RowDataset):
             if not label or image is None or (isinstance(image, str) and not image.strip()):
                 return "empty path or label"
             files.append(name.strip() if isinstance(name, str) else "")
+            if isinstance(image, str):
+                named_files.append(image.strip())
             classes.append(label)
             return ""
 
         rows = open_rows(path, ("image", "label"), given=columns, check=check)
         if not len(rows):
-            raise InputError(f"{path} has no images", "put them in a folder for each class, as PNG, JPEG, …")
+            raise InputError(f"{name_of(path)} has no images", "put them in a folder for each class, as PNG, JPEG, …")
         names = class_names(set(classes), labels, path)
         number = {name: i for i, name in enumerate(names)}
         targets = np.array([number[label] for label in classes], dtype=np.int64)
+        if not isinstance(rows.reader, ClassFolders):  # whose files are those that are there
+            _note_missing(rows, named_files)
         named = Strings(file or rows.place(i) for i, file in enumerate(files))
         images = cls(rows, named, targets, names)
         images.size = (size, size) if isinstance(size, int) else size
@@ -168,6 +173,18 @@ class Images(RowDataset):
         return pixels[None] if channels == 1 else pixels.movedim(-1, 0).contiguous()
 
 
+def _note_missing(rows: Rows, files: Sequence[str]) -> None:
+    """Note the files that a table names and that are not there, so that they are reported before training starts."""
+    tally = Faults()
+    for file in files:
+        if locate(rows.root, file, "image") is None:
+            tally.count(Fault("missing image", file))
+        else:
+            tally.count_usable()
+    tally.check(1)
+    rows.faults.remember(tally)
+
+
 def image_fault(error: GlassError, name: str) -> Fault:
     """Return the reason without the file name, so that images with the same problem are reported in one line."""
     return Fault("missing image" if "there is no" in error.fact else "unreadable image", name)
@@ -211,10 +228,10 @@ def class_names(found: set[str], given: Sequence[str] | None, path: Source, *, l
     if given is not None:
         unknown = sorted(found - set(given))
         if unknown:
-            fact = f"{path} has the class {unknown[0]!r}, which is not one of {', '.join(given)[:80]}"
+            fact = f"{name_of(path)} has the class {unknown[0]!r}, which is not one of {', '.join(given)[:80]}"
             raise InputError(fact, "leave it out, or train with it")
         return tuple(given)
     if len(found) < least:
         only = f"only the class {min(found)!r}" if found else "no class"
-        raise InputError(f"{path} has {only}", f"give data of at least {least} classes")
+        raise InputError(f"{name_of(path)} has {only}", f"give data of at least {least} classes")
     return tuple(sorted(found, key=lambda name: (int(name), name) if name.isascii() and name.isdigit() else (-1, name)))

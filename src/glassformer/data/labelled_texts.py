@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from typing import Any, Literal, cast
 
 import numpy as np
@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from glassformer.data.columns import is_number
 from glassformer.data.images import class_names
-from glassformer.data.rows import Row, RowDataset, Rows, Source, open_rows
+from glassformer.data.rows import Row, RowDataset, Rows, Source, name_of, open_rows
 from glassformer.errors import InputError
 
 Problem = Literal["single_label_classification", "multi_label_classification", "regression", "token_classification"]
@@ -46,8 +46,9 @@ class LabelledTexts(RowDataset):
     ) -> LabelledTexts:
         """Open texts with labels. The problem is that of the labels unless it is given; `labels` are known classes.
 
-        Lists, or several columns of 0 and 1, are multi-label; numbers with decimals, or very many different ones, are a
-        regression; anything else is one class for each text.
+        Lists, several columns of 0 and 1, or labels such as `toxic,rude` beside `toxic` and `rude` are multi-label, and
+        a text without a label has none of them; numbers with decimals, or very many different ones, are a regression;
+        anything else is one class for each text.
         """
         if problem == "token_classification":
             return cls._open_tags(source, columns, labels)
@@ -63,9 +64,14 @@ class LabelledTexts(RowDataset):
             found.append(value)
             return ""
 
-        rows = open_rows(source, ("text", "label"), optional=("text_pair",), given=columns, check=check)
+        rows = open_rows(source, ("text", "label"), optional=("text_pair",), given=columns, check=check, strict=False)
+        if problem is None and joins_classes({value for value in found if isinstance(value, str)}):
+            return cls.open(source, columns, problem="multi_label_classification", labels=labels)
+        rows.faults.check(1)
         if not len(rows):
-            raise InputError(f"{source} has no texts with labels", "give a table with the columns text and label")
+            raise InputError(
+                f"{name_of(source)} has no texts with labels", "give a table with the columns text and label"
+            )
         kind = problem or _problem(found)
         if kind == "regression":
             return cls(rows, kind, ("value",), _numbers(found, rows))
@@ -99,7 +105,9 @@ class LabelledTexts(RowDataset):
 
         rows = open_rows(source, ("tokens", "tags"), given=columns, check=check)
         if not len(rows):
-            raise InputError(f"{source} has no sentences with tags", "give CoNLL, or JSON Lines with tokens and tags")
+            raise InputError(
+                f"{name_of(source)} has no sentences with tags", "give CoNLL, or JSON Lines with tokens and tags"
+            )
         names = class_names({tag for tags in found for tag in tags}, labels, source, least=1 if labels else 2)
         number = {name: i for i, name in enumerate(names)}
         return cls(rows, "token_classification", names, [tuple(number[tag] for tag in tags) for tags in found])
@@ -133,8 +141,18 @@ def _label(value: Any, problem: Problem | None) -> str | tuple[str, ...]:
     if isinstance(value, list | tuple):
         return tuple(str(one).strip() for one in value)
     if problem == "multi_label_classification":
-        return tuple(part for part in re.split(r"\s*[,;|]\s*", "" if value is None else str(value).strip()) if part)
+        return split_label("" if value is None else str(value))
     return "" if value is None else str(value).strip()
+
+
+def split_label(text: str) -> tuple[str, ...]:
+    """Split `toxic, rude` into its labels, which `,`, `;` or `|` may separate."""
+    return tuple(part for part in re.split(r"\s*[,;|]\s*", text.strip()) if part)
+
+
+def joins_classes(values: Set[str]) -> bool:
+    """Return whether a value consists of several others, as `toxic,rude` does of `toxic` and `rude`."""
+    return any(len(parts) > 1 and all(part in values for part in parts) for parts in map(split_label, values))
 
 
 def _flag(value: Any) -> bool:

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import numpy as np
 from numpy.typing import NDArray
 
-from glassformer.data.rows import Row, RowDataset, Rows, Source, open_rows
+from glassformer.data.rows import Row, RowDataset, Rows, Source, name_of, open_rows
 from glassformer.errors import InputError
 
 LONGEST = 4000  # maximum length of a sentence, in bytes
@@ -39,7 +39,7 @@ class Pairs(RowDataset):
 
         rows = open_rows(path, ("source", "target"), given=columns, check=check)
         if not len(rows):
-            raise InputError(f"{path} has no sentence pairs", "give lines of source TAB target")
+            raise InputError(f"{name_of(path)} has no sentence pairs", "give lines of source TAB target")
         return cls(rows, np.array(sizes, dtype=np.int32))
 
     def source(self, i: int) -> str:

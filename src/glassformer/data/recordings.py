@@ -15,7 +15,7 @@ from torch import Tensor
 from glassformer.core.audio import RATE
 from glassformer.data.audio import read_sound
 from glassformer.data.faults import Fault
-from glassformer.data.rows import Row, RowDataset, Rows, Source, locate, open_rows
+from glassformer.data.rows import Row, RowDataset, Rows, Source, locate, name_of, open_rows
 from glassformer.errors import InputError
 
 LONGEST, SHORTEST = 30.0, 0.1  # seconds
@@ -61,7 +61,7 @@ class Recordings(RowDataset):
 
         rows = open_rows(path, ("audio", "transcript"), given=columns, check=check)
         if not len(rows):
-            raise InputError(f"{path} has no recordings", "give rows of a path and its sentence")
+            raise InputError(f"{name_of(path)} has no recordings", "give rows of a path and its sentence")
         return cls(rows, longest=longest, shortest=shortest, quiet=quiet)
 
     def part(self, rows: NDArray[np.int64]) -> Recordings:

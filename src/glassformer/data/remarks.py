@@ -56,10 +56,10 @@ def class_counts(labels: Sequence[str], targets: Iterable[int]) -> list[str]:
     return lines
 
 
-def small_validation(count: int) -> list[str]:
+def small_validation(count: int, what: str = "row") -> list[str]:
     if count >= FEW:
         return []
-    rows = "is only 1 validation row" if count == 1 else f"are only {count} validation rows"
+    rows = f"is only 1 validation {what}" if count == 1 else f"are only {count} validation {what}s"
     weight = f"each is {100 / count:.0f} % of them" if count > 1 else "it decides alone"
     return [f"remark: there {rows}, so that metrics are rough ({weight}); give more with --val"]
 

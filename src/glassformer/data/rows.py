@@ -71,6 +71,13 @@ class Rows:
         return f"columns {roles}{f' (not used: {_few(others)})' if others else ''}"
 
 
+def name_of(source: Source) -> str:
+    """Name a source in messages: its path, the first of several, or "the data" of a Python object."""
+    if isinstance(source, str | Path):
+        return str(source)
+    return str(source[0]) if isinstance(source, Sequence) else "the data"
+
+
 def _few(names: Sequence[str]) -> str:
     return ", ".join(names[:8]) + (", …" if len(names) > 8 else "")
 
@@ -173,8 +180,8 @@ def open_reader(source: Source, roles: Sequence[str], given: Mapping[str, str] |
             return AlignedFiles(parts), path.parent, str(source)
         return open_table(path, roles, given), path.parent, str(path)
     if isinstance(source, Sequence):
-        return _open_files([Path(one) for one in source], roles, given), Path(source[0]).parent, str(source[0])
-    return source, Path(), "the dataset"
+        return _open_files([Path(one) for one in source], roles, given), Path(source[0]).parent, name_of(source)
+    return source, Path(), name_of(source)
 
 
 def _open_files(paths: Sequence[Path], roles: Sequence[str], given: Mapping[str, str] | None) -> Reader:

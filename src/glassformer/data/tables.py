@@ -223,14 +223,20 @@ def _delimiter(path: Path) -> str:
 
 
 def _is_header(rows: Sequence[Sequence[str]], roles: Sequence[str]) -> bool:
-    """Return whether the first row names columns: by usual names, or because a label or number is missing from it."""
+    """Return whether the first row names columns: by usual names, because a label or number is missing from it, or
+    because it has one or two words in columns of sentences."""
     first, rest = rows[0], [row for row in rows[1:] if len(row) == len(rows[0])]
     if len(set(first)) < len(first) or any(map(columns.is_number, first)):
         return False
     if columns.are_names(first, roles):
         return True
-    if "label" not in roles or len(rest) < 4:
+    if len(rest) < 4:
         return False
+    if "label" not in roles:
+        least = min(len(row[i].split()) for row in rest for i in range(len(first)) if row[i])
+        return least > max(len(name.split()) for name in first) and (
+            least > 2 or columns.named_by_words(first, roles) > 0
+        )
     for i, name in enumerate(first):
         below = [row[i] for row in rest]
         if columns.label_like(below) and name not in below and len(name) <= 40:

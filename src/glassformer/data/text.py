@@ -19,7 +19,7 @@ from torch import Tensor
 from glassformer.data.archives import is_archive, unpacked
 from glassformer.data.faults import Fault, Faults
 from glassformer.data.packed import unreadable
-from glassformer.data.rows import Row, RowDataset, Rows, Source, open_rows
+from glassformer.data.rows import Row, RowDataset, Rows, Source, name_of, open_rows
 from glassformer.data.tables import SUFFIXES
 from glassformer.errors import InputError
 from glassformer.files import replacing
@@ -141,6 +141,14 @@ def _last_cut(text: str) -> int:
 
 
 # ---- blocks of tokens ------------------------------------------------------------------------------------------------
+
+
+def middle_of(path: Path, characters: int = 200) -> str:
+    """Return some text from the middle of a file, from the beginning of a line; "" if no line begins there."""
+    with path.open("rb") as file:
+        file.seek(path.stat().st_size // 2)
+        file.readline(PIECE)
+        return file.read(4 * characters).decode("utf-8", "ignore").strip()[:characters]
 
 
 class Blocks:
@@ -284,7 +292,7 @@ class Lines(RowDataset):
 
         rows = open_rows(path, ("line",), given=columns, check=check, strict=False)
         if not len(rows):
-            raise InputError(f"{path} has no lines of text", "give a file with a sentence on each line")
+            raise InputError(f"{name_of(path)} has no lines of text", "give a file with a sentence on each line")
         return cls(rows, np.array(sizes, dtype=np.int32))
 
     def line(self, i: int) -> str:

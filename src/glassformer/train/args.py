@@ -157,7 +157,7 @@ class TrainArgs:
     """Passes over the training data. Alternative to --steps."""
     steps: int | None = None
     """Optimizer steps. Defaults to 2000, but at most 34 epochs of images (10 when fine-tuning), and to 8 epochs for
-    text classification (3 when fine-tuning)."""
+    text classification (3 when fine-tuning, except for regression)."""
     lr: str | float | None = None
     """Peak learning rate, or auto to find it by a range test. Defaults to the task's own; 1e-3 from scratch."""
     schedule: str = "cosine"
@@ -302,8 +302,9 @@ class TrainArgs:
             batches = 1 if objective is None else len(objective.epoch(0))
             steps = max(1, math.ceil(epochs * batches / self.grad_accum))
         steps = steps or DEFAULT_STEPS
+        usual = derived(steps)
         if warmup is None or warmup >= steps:
-            warmup = min(steps // 20, 500) if self.warmup is None else self.warmup
+            warmup = usual["warmup"] if self.warmup is None else self.warmup
         if self.schedule in ("cosine", "wsd") and warmup >= steps:
             raise ConfigError(f"--warmup {warmup} leaves no steps of {steps}", "choose a shorter warm-up")
         lr = getattr(objective, "default_lr", 1e-3) if self.lr is None else self.lr
@@ -313,8 +314,8 @@ class TrainArgs:
             epochs=None,
             lr=lr,
             warmup=warmup,
-            eval_every=max(1, steps // 10) if self.eval_every is None else self.eval_every,
-            save_every=max(20, steps // 50) if self.save_every is None else self.save_every,
+            eval_every=usual["eval_every"] if self.eval_every is None else self.eval_every,
+            save_every=usual["save_every"] if self.save_every is None else self.save_every,
         )
 
     @property
@@ -408,6 +409,11 @@ def help_texts() -> dict[str, str]:
             assert isinstance(after.value, ast.Constant), f"{one.target.id} has no docstring"
             texts[one.target.id] = " ".join(str(after.value.value).split())
     return texts
+
+
+def derived(steps: int) -> dict[str, int]:
+    """The defaults of a run that depend on its length."""
+    return {"warmup": min(steps // 20, 500), "eval_every": max(1, steps // 10), "save_every": max(20, steps // 50)}
 
 
 def difference(old: Mapping[str, Any], new: Mapping[str, Any], path: str = "") -> str | None:

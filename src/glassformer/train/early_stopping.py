@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Literal
 
 import torch
@@ -26,16 +27,21 @@ class EarlyStopping:
 
     @torch.no_grad()
     def update(self, position: Position, tensors: dict[str, Tensor]) -> None:
-        """Compare the latest evaluation with the best so far; NaN never counts as best."""
+        """Compare the latest evaluation with the best so far; NaN never counts as best.
+
+        Of evaluations with the same metric the one with the lowest validation loss is kept, but patience goes on.
+        """
         value = next(iter(position.val.values()), None)
         if value is None:
             return
-        if value == value and (position.best is None or self.sign * value > self.sign * position.best):
-            position.best, position.best_step, position.stale = value, position.step, 0
+        loss = position.val.get("loss")
+        better = value == value and (position.best is None or self.sign * value > self.sign * position.best)
+        tied = value == position.best and loss is not None and loss < (position.best_loss or -math.inf)
+        position.stale = 0 if better else position.stale + 1
+        if better or tied:
+            position.best, position.best_loss, position.best_step = value, loss, position.step
             for name, copy in self.best.items():
                 copy.copy_(tensors[name])
-        else:
-            position.stale += 1
 
     def should_stop(self, position: Position) -> bool:
         return self.patience is not None and position.stale >= self.patience

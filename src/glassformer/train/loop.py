@@ -22,7 +22,7 @@ from glassformer.nn.stack import Stack
 from glassformer.pipelines.calibration import FILE as CALIBRATION
 from glassformer.pipelines.calibration import Calibration
 from glassformer.train import state
-from glassformer.train.args import AUTO, TrainArgs
+from glassformer.train.args import AUTO, TrainArgs, derived
 from glassformer.train.batches import Job, jobs, load_batches, mix_seeds, preserve_rng, seed_all
 from glassformer.train.device import resolve_device
 from glassformer.train.distributed import SingleProcess, is_main_process, process_group
@@ -172,7 +172,10 @@ def fit(
     model.to(device)
     recorded = recorded_args(folder) if resume else {}
     args = _with_lr(args, recorded, model, objective, say)
-    args = args.resolved(objective, warmup=recorded.get("warmup") if args.warmup is None else None)
+    warmup = recorded.get("warmup") if args.warmup is None else None
+    if warmup is not None and warmup == derived(recorded["steps"])["warmup"]:
+        warmup = None  # derived anew, since the number of steps may have changed
+    args = args.resolved(objective, warmup=warmup)
     with (
         preserve_rng(),
         Interrupt(quiet=not is_main_process()) as interrupt,
@@ -193,6 +196,8 @@ def fit(
             stopped = run.run(interrupt, callbacks)
             run.finish()
             processes.copy_back(run.model, model)
+            if isinstance(objective, TaskObjective):
+                objective.finish(model)
             if isinstance(faults := getattr(objective, "faults", None), Faults):
                 processes.gather_faults(faults)
         finally:

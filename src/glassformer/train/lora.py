@@ -94,7 +94,7 @@ def add_adapters(model: nn.Module, lora: LoRA, *, seed: int = 0, train_head: boo
         model.get_submodule(path).requires_grad_(True)
     for layer in model.modules():
         if type(layer) is nn.BatchNorm2d:
-            _set_class(layer, FrozenBatchNorm2d).eval()
+            set_class(layer, FrozenBatchNorm2d).eval()
     generator = torch.Generator().manual_seed(seed)
     for path in paths:
         base = model.get_submodule(path)
@@ -109,7 +109,7 @@ def merge_adapters(model: nn.Module) -> nn.Module:
         _replace(model, path, layer.merged())
     for norm in model.modules():
         if isinstance(norm, FrozenBatchNorm2d):
-            _set_class(norm, nn.BatchNorm2d).train(model.training)
+            set_class(norm, nn.BatchNorm2d).train(model.training)
     return model.requires_grad_(True)
 
 
@@ -127,6 +127,6 @@ def _replace(model: nn.Module, path: str, layer: nn.Module) -> None:
     setattr(model.get_submodule(above), name, layer)
 
 
-def _set_class(layer: nn.Module, kind: type[nn.Module]) -> nn.Module:
+def set_class(layer: nn.Module, kind: type[nn.Module]) -> nn.Module:
     layer.__class__ = kind
     return layer

@@ -79,6 +79,9 @@ class TaskObjective(Objective):
         """Return validation results in detail: scores of each class, confusions, mistakes. None if there are none."""
         return None
 
+    def finish(self, model: nn.Module) -> None:
+        """Turn what only training needs into plain weights, in place, after the last step."""
+
     def save(self, model: nn.Module, folder: str | Path, *, half: bool = False) -> Path:
         """Save a folder that `load` and the task's pipeline accept; `half` stores the weights as float16."""
         raise NotImplementedError

@@ -19,7 +19,7 @@ from torch import nn
 from glassformer.checkpoints.codec import encode
 from glassformer.errors import CheckpointError, ConfigError, GlassError, InputError
 from glassformer.train import state
-from glassformer.train.args import DEFAULTS_PLAIN, TrainArgs, difference, fixed, from_python
+from glassformer.train.args import DEFAULTS_PLAIN, TrainArgs, derived, difference, fixed, from_python
 from glassformer.train.batches import Job
 from glassformer.train.distributed import SingleProcess
 from glassformer.train.ema import tensors_of
@@ -79,7 +79,9 @@ def resumed_options(folder: Path, given: Mapping[str, Any]) -> dict[str, Any]:
             del before[name]
     before.pop("warmup", None)  # `fit` keeps it, unless it no longer fits
     if {"steps", "epochs"} & given.keys():
-        before.pop("steps", None)
+        for name, value in derived(before.pop("steps", 0)).items():
+            if before.get(name) == value:
+                del before[name]
     return {**before, **given}
 
 

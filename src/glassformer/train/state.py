@@ -40,6 +40,7 @@ class Position:
     batches: int = 0  # in the epoch; a different number on resuming means different data
     seconds: float = 0.0
     best: float | None = None
+    best_loss: float | None = None  # of the best evaluation, if it has one
     best_step: int = 0
     stale: int = 0  # evaluations since the best one
     val: dict[str, float] = field(default_factory=dict)

@@ -11,7 +11,9 @@ from torch import nn
 
 from glassformer.errors import ConfigError
 from glassformer.train.args import TrainArgs, TrainOptions
+from glassformer.train.device import resolve_device
 from glassformer.train.distributed import is_main_process
+from glassformer.train.loggers import chosen
 from glassformer.train.loop import Trained, Which, fit, save_trained
 from glassformer.train.loop import say as to_stderr
 from glassformer.train.lora import LoRA, add_adapters
@@ -70,6 +72,8 @@ def run(
         raise ConfigError("resume needs an output folder", "give the folder of the run")
     if folder is not None:
         check_unused(folder / "run", resume)
+    resolve_device(args.device)  # what this machine lacks is refused before the data is read
+    chosen(args.report_to)
     model, objective = build(args)
     if args.lora_rank is not None:
         add_adapters(model, LoRA(rank=args.lora_rank, alpha=2.0 * args.lora_rank), seed=args.seed)

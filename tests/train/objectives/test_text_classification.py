@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
+import signal
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -89,11 +91,15 @@ def test_training_equals_hugging_faces(kind: str, hf: Any, still: Path, tmp_path
     if kind in PROBLEMS and kind != "pairs":
         assert theirs.config.problem_type == kind
     optimizer = torch.optim.AdamW(theirs.parameters(), lr=1e-2, weight_decay=0.0)
+    mean, std = objective.moments or (0.0, 1.0)  # a regression is trained on standardised targets
+    with torch.no_grad():
+        theirs.classifier.weight.div_(std)
+        theirs.classifier.bias.sub_(mean).div_(std)
     theirs.train()
     expected = []
     for rows in list(objective.epoch(0)) + list(objective.epoch(1))[:1]:
         batch = objective.batch(rows, 0)
-        labels = batch["y"].float()[:, None] if kind == "regression" else batch["y"]
+        labels = (batch["y"].float()[:, None] - mean) / std if kind == "regression" else batch["y"]
         out = theirs(
             input_ids=batch["tokens"],
             attention_mask=batch["real"].long(),
@@ -129,6 +135,40 @@ def test_from_scratch_and_by_lora(reviews: Path, bert: Path, tmp_path: Path) -> 
     saved = gf.load(tuned.save(tmp_path / "lora"))
     assert json.loads((tmp_path / "lora" / "config.json").read_text())["id2label"] == {"0": "bad", "1": "good"}
     assert torch.equal(saved.encoder.embed.table.weight, gf.load(bert).encoder.embed.table.weight)
+
+
+def test_regression_learns_by_default_whatever_the_scale(tmp_path: Path) -> None:
+    """Prices far from 0: the defaults learn them, a resumed run is the same, and the saved head is a plain layer."""
+    rows = [(f"{GOOD} {i}", 250_000.5 + i) if i % 2 else (f"{BAD} {i}", 90_000.5 + i) for i in range(160)]
+    data = str(table(tmp_path / "prices.csv", rows, "text,price"))
+    small = {"columns": "text=text,label=price", "width": 16, "depth": 1, "heads": 2, "vocab_size": 300, "val": data}
+    run: dict[str, Any] = {**small, "batch_size": 8, "lr": 3e-3, "progress": False}
+    trained = gf.train("classify", data, output=tmp_path / "m", **run)
+    assert trained.metrics["r2"] > 0.9
+    assert trained.history[0]["loss"] < 10, "in units of the variance"
+    assert gf.evaluate(gf.load(tmp_path / "m"), data, columns={"text": "text", "label": "price"})["r2"] > 0.9
+    assert type(trained.model.class_head) is type(gf.load(tmp_path / "m").class_head)
+    steps = trained.args.total_steps
+    stop = lambda progress: os.kill(os.getpid(), signal.SIGINT) if progress.step == steps // 2 else None
+    gf.train("classify", data, output=tmp_path / "n", callbacks=[stop], **run)
+    again = gf.train("classify", data, output=tmp_path / "n", resume=True, progress=False)
+    assert again.metrics == trained.metrics
+
+
+def test_labels_joined_in_one_column_are_several(tmp_path: Path) -> None:
+    """Most texts have no label: they are texts without any, not rows to leave out."""
+    path = tmp_path / "t.tsv"
+    path.write_text("text\tlabels\n" + f"{BAD}\ttoxic,rude\n{BAD} 2\ttoxic\n{BAD} 3\trude\n" + f"{GOOD}\t\n" * 9)
+    data = LabelledTexts.open(path)
+    assert (data.problem, data.labels, len(data)) == ("multi_label_classification", ("rude", "toxic"), 12)
+    assert data.targets[:4] == [(0, 1), (1,), (0,), ()]
+    _, objective = build(TrainArgs(task="classify", data=str(path), val=str(path), width=8, heads=2))
+    says = "remark: 'toxic,rude' is read as several labels, and 9 texts have none; to change that, add --problem-type"
+    assert f"{says} single_label_classification" in objective.understood
+    path.write_text("text\tlabels\n" + f"{BAD}\tArts, Crafts\n{GOOD}\tSports\n" * 4)
+    _, objective = build(TrainArgs(task="classify", data=str(path), val=str(path), width=8, heads=2))
+    says = "remark: 'Arts, Crafts' is read as one class; to change that, add --problem-type multi_label_classification"
+    assert says in objective.understood
 
 
 def test_words_with_tags(bert: Path, tmp_path: Path) -> None:

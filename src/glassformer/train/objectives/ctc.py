@@ -250,11 +250,11 @@ def _language_notes(args: TrainArgs, recognizer: RecognizerConfig, train: Record
     if any(unknown):
         letters = " ".join(sorted(set().union(*unknown)))
         count = sum(map(bool, unknown))
-        notes.append(
-            f"{count:,} of {len(train):,} transcripts have letters that {args.from_} lacks ({letters}) "
-            "and are left out; "
-            "leave out --from to learn the alphabet of your transcripts"
-        )
+        fact = f"{count:,} of {len(train):,} transcripts have letters that {args.from_} lacks ({letters})"
+        remedy = "leave out --from to learn the alphabet of your transcripts"
+        if 2 * count > len(train):
+            raise InputError(fact, remedy)
+        notes.append(f"{fact} and are left out; {remedy}")
     if recognizer.ngram is not None:
         notes.append(f"the letter n-gram model of {args.from_} is not kept: it was learned from other transcripts")
     return tuple(notes)

@@ -18,7 +18,7 @@ from glassformer.data.fingerprint import of_blocks, of_tokenizer
 from glassformer.data.packages import cache
 from glassformer.data.rows import Source
 from glassformer.data.tables import SUFFIXES
-from glassformer.data.text import Lines
+from glassformer.data.text import Lines, middle_of
 from glassformer.models import (
     ConvNet1d,
     ConvNet1dConfig,
@@ -117,20 +117,26 @@ def build(args: TrainArgs, first: Source, second: Source | None) -> tuple[nn.Mod
         else (whole, open_blocks(_text(second, args), tokenizer, length, place))
     )
     objective = LanguageModeling(train, val, tokenizer, batch_size=args.batch_size or 16, seed=args.seed)
-    objective.understood = _understood(text, args)
+    objective.understood = _understood(text, args, val)
     objective.default_lr = 1e-3 if base is None else 2e-4
     return model, objective
 
 
-def _understood(text: Text, args: TrainArgs) -> tuple[str, ...]:
-    """Return the files, the column of a table, and how the text begins."""
-    first, again = text.files[0], Text(text.files, text.columns)  # reading counts what is left out
+def _understood(text: Text, args: TrainArgs, val: Blocks) -> tuple[str, ...]:
+    """Return the files, the column of a table, two examples, and remarks."""
+    first = text.files[0]
     files = ", ".join(path.name for path in text.files[:8]) + (", …" if len(text.files) > 8 else "")
-    table = first.suffix.lower() in SUFFIXES
-    return (
-        f"text: {files}" + (f" ({Lines.open(first, args.column_names).rows.described()})" if table else ""),
-        f"example ({first.name}): {remarks.short(next(again.pieces_of(first), ''))}",
-    )
+    few = remarks.small_validation(len(val), "block")
+    if first.suffix.lower() in SUFFIXES:
+        lines = Lines.open(first, args.column_names)
+        shown = remarks.examples(lines.rows, lambda i: remarks.short(lines.line(i)))
+        return f"text: {files} ({lines.rows.described()})", *shown, *few
+    beginning = next(Text((first,)).pieces_of(first), "")
+    examples = [f"example ({first.name}): {remarks.short(beginning)}"]
+    other = text.files[len(text.files) // 2]
+    if middle := middle_of(other):
+        examples.append(f"example (middle of {other.name}): {remarks.short(middle)}")
+    return f"text: {files}", *examples, *few
 
 
 def _text(source: Source, args: TrainArgs) -> Text:

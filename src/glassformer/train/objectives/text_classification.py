@@ -17,7 +17,7 @@ from glassformer.checkpoints.native import replace_file
 from glassformer.data import Faults, bpe, order, remarks
 from glassformer.data.columns import are_names
 from glassformer.data.fingerprint import of_rows, of_tokenizer
-from glassformer.data.labelled_texts import LabelledTexts, Problem
+from glassformer.data.labelled_texts import LabelledTexts, Problem, split_label
 from glassformer.data.rows import Source, open_reader
 from glassformer.errors import ConfigError
 from glassformer.models import Encoder
@@ -42,6 +42,7 @@ from glassformer.train.objective import Batch, TaskObjective
 from glassformer.train.objectives import mlm
 from glassformer.train.objectives.text_folder import save_text_model
 from glassformer.train.splits import base_model, split
+from glassformer.train.standardised import fold_head, folded, moments, standardise_head
 from glassformer.train.transfer import with_text_head
 
 SHOWN_TEXT = 400  # characters of a text in the report
@@ -51,7 +52,10 @@ HEADS = {"bert": "Bert", "roberta": "Roberta", "xlm-roberta": "XLMRoberta", "cam
 
 
 class TextClassification(TaskObjective):
-    """Classification of texts in batches of `batch_size` rows; texts are truncated to the length of the encoding."""
+    """Classification of texts in batches of `batch_size` rows; texts are truncated to the length of the encoding.
+
+    The loss of a regression is the squared error in units of the variance of the training targets.
+    """
 
     def __init__(
         self,
@@ -67,6 +71,8 @@ class TextClassification(TaskObjective):
         self.train, self.val, self.encoding = train, val, encoding
         self.batch_size, self.label_smoothing, self.seed = batch_size, label_smoothing, seed
         self.val_rows = min(val_rows, len(val))
+        numbers = [y for y in train.targets if isinstance(y, float)]
+        self.moments = moments(numbers) if self.problem == "regression" else None
         self.faults = Faults()
 
     @property
@@ -82,13 +88,17 @@ class TextClassification(TaskObjective):
         return f"{kind}: {len(self.train):,} texts, {len(self.val):,} for validation"
 
     def save(self, model: nn.Module, folder: str | Path, *, half: bool = False) -> Path:
-        return save_text_classifier(model, folder, self.train.labels, self.problem, self.encoding, half=half)
+        return save_text_classifier(folded(model), folder, self.train.labels, self.problem, self.encoding, half=half)
+
+    def finish(self, model: nn.Module) -> None:
+        fold_head(model)
 
     def fingerprint(self) -> dict[str, Any]:
         own = {name: getattr(self, name) for name in ("batch_size", "label_smoothing", "val_rows", "seed")}
         row = lambda data: lambda i: (data.item(i), data.targets[i])
         data = {name: of_rows(len(some), row(some)) for name, some in (("data", self.train), ("val", self.val))}
         own |= {"labels": list(self.train.labels), "problem": self.problem, "max_length": self.encoding.length}
+        own |= {} if self.moments is None else {"standardised": list(self.moments)}
         return data | own | {"tokenizer": of_tokenizer(self.encoding.words.tokenizer)}
 
     def epoch(self, number: int) -> Sequence[Sequence[int]]:
@@ -108,7 +118,8 @@ class TextClassification(TaskObjective):
         return float((y != IGNORED).sum()) if self.problem == "token_classification" else float(len(y))
 
     def loss(self, model: nn.Module, batch: Batch) -> Tensor:
-        return classification_loss(batch_logits(model, dict(batch)), batch["y"], self.problem, self.label_smoothing)
+        loss = classification_loss(batch_logits(model, dict(batch)), batch["y"], self.problem, self.label_smoothing)
+        return loss if self.moments is None else loss / self.moments[1] ** 2
 
     def evaluate(self, model: nn.Module) -> dict[str, float]:
         return score_texts(model, self.val, order.spread(len(self.val), self.val_rows), self.encoding)
@@ -191,11 +202,13 @@ def build(args: TrainArgs, first: Source, second: Source | None) -> tuple[nn.Mod
         label_smoothing=args.label_smoothing or 0.0,
         seed=args.seed,
     )
+    if objective.moments is not None:
+        standardise_head(model, *objective.moments)
     objective.faults.remember(faults)
     objective.described = "texts", len(train)
     objective.understood = _understood(train, val, objective.encoding)
     objective.default_lr = 1e-3 if base is None or args.lora_rank is not None else 1e-4
-    objective.default_epochs = 8.0 if base is None else 3.0
+    objective.default_epochs = 3.0 if base is not None and objective.moments is None else 8.0
     return model, objective
 
 
@@ -225,6 +238,7 @@ def _understood(train: LabelledTexts, val: LabelledTexts, encoding: TextEncoding
         counts = remarks.class_counts(train.labels, (k for some in each for k in some))
     if train.problem == "token_classification":
         counts = counts[:1]  # most words are O: that is no imbalance to remark upon
+    counts += _joined_labels(train)
     return (
         train.rows.described(),
         *counts,
@@ -233,6 +247,22 @@ def _understood(train: LabelledTexts, val: LabelledTexts, encoding: TextEncoding
         *remarks.small_validation(len(val)),
         *remarks.duplicate_texts(train.text, len(train), val.text, len(val), "texts"),
     )
+
+
+def _joined_labels(train: LabelledTexts) -> list[str]:
+    """Remark on labels such as `toxic,rude`, which may be meant as one class or as several."""
+    change = "to change that, add --problem-type"
+    if train.problem == "multi_label_classification":
+        several = next((i for i, y in enumerate(train.targets) if isinstance(y, tuple) and len(y) > 1), None)
+        if several is None or not isinstance(label := train.rows[several]["label"], str):
+            return []
+        none = sum(not y for y in train.targets if isinstance(y, tuple))
+        without = f", and {none:,} texts have none" if none else ""
+        return [f"remark: {label!r} is read as several labels{without}; {change} single_label_classification"]
+    joined = next((name for name in train.labels if len(split_label(name)) > 1), None)
+    if train.problem != "single_label_classification" or joined is None:
+        return []
+    return [f"remark: {joined!r} is read as one class; {change} multi_label_classification"]
 
 
 def save_text_classifier(
