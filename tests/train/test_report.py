@@ -131,7 +131,7 @@ def test_the_page_of_several_labels() -> None:
     assert "The saved model divides its logits by the temperature" in page
 
 
-@pytest.mark.parametrize("metric", ["loss", "nats", "mse"])
+@pytest.mark.parametrize("metric", ["loss", "nats"])
 def test_the_validation_loss_is_drawn_over_the_training_loss(metric: str) -> None:
     args = TrainArgs(task="classify", data="uci-digits")
     line = {"step": 1, "loss": 2.0, "lr": 0.1, "seconds": 1.0, "val": {"accuracy": 0.5, metric: 3.0}}

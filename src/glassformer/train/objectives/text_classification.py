@@ -122,7 +122,10 @@ class TextClassification(TaskObjective):
         return loss if self.moments is None else loss / self.moments[1] ** 2
 
     def evaluate(self, model: nn.Module) -> dict[str, float]:
-        return score_texts(model, self.val, order.spread(len(self.val), self.val_rows), self.encoding)
+        found = score_texts(model, self.val, order.spread(len(self.val), self.val_rows), self.encoding)
+        if self.moments is not None:  # in the unit of the training loss
+            found["loss"] = found["mse"] / self.moments[1] ** 2
+        return found
 
     def examine(self, model: nn.Module) -> Examined | None:
         rows = order.spread(len(self.val), self.val_rows)
