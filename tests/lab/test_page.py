@@ -21,7 +21,7 @@ def test_the_page_stands_alone() -> None:
     tags = Tags()
     tags.feed(text)
     names = [tag for tag, _ in tags.found]
-    assert names.count("math") == 2
+    assert names.count("math") >= 2  # a formula of several parts breaks between them
     assert "script" not in names
     images = [attributes["src"] for tag, attributes in tags.found if tag == "img"]
     assert len(images) == 2

@@ -57,7 +57,13 @@ def test_a_trained_model_is_calibrated_and_measured(
     assert pictures.teach(learner, tmp_path / "run", True) == trained, "what was done is not done again"
     model = load(tmp_path / "run" / "model")
     made, fitted = pictures.calibrate(model, objective.train, objective.val, range(16))
-    assert fitted["cross_entropy_after"] <= fitted["cross_entropy_before"]
+    seen, y = pictures.opened(objective.val, range(16))
+    logits, _ = pictures.predicted(model, seen)
+    if bool((logits.argmax(-1) == y).all()):  # no mistake in 16 answers: (n + 1)/(n + 2)
+        confidence = (logits / fitted["temperature"]).softmax(-1).amax(-1).mean()
+        assert float(confidence) == pytest.approx(17 / 18, abs=1e-2)
+    else:
+        assert fitted["cross_entropy_after"] <= fitted["cross_entropy_before"]
     made.save(tmp_path / "run" / "model")
     shown, y = pictures.opened(objective.val, range(16))
     rates = pictures.ablations(model, shown, y)

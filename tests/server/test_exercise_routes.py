@@ -80,13 +80,11 @@ def test_working_is_graded_with_its_mistake(server: Server) -> None:
 
 def test_cells_that_cannot_be_read_are_said_to_be_so(server: Server) -> None:
     exercise = server.ask("GET", "api/exercises/one-query")[1]
-    grade = server.post(
-        "api/check/grade", exercise=exercise, answers={"S": [["1", "-infinity"]], "H": [["0.2689", "x"]]}
-    )
+    grade = server.post("api/check/grade", exercise=exercise, answers={"S": [["1", "1..2"]], "H": [["0.2689", "x"]]})
     verdicts = {cell["address"]: cell["verdict"] for cell in grade["cells"] if cell["given"] is not None}
     assert verdicts == {"S.1.1": "right", "S.1.2": "unread", "H.1.1": "right", "H.1.2": "unread"}
     assert grade["mistakes"][0]["cells"] == ["S.1.2", "H.1.2"]
-    assert "“-infinity”" in grade["mistakes"][0]["text"]
+    assert "“1..2”" in grade["mistakes"][0]["text"]
     assert "-inf." in grade["mistakes"][0]["text"]
     alone = server.post("api/check/grade", exercise=exercise, answers={"S": [["foo", ""]]})
     assert [cell["verdict"] for cell in alone["cells"]] == ["unread"]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import signal
 import unicodedata
 from collections.abc import Callable
@@ -335,7 +334,7 @@ def test_defaults_that_depend_on_the_length_are_derived_anew(tmp_path: Path) -> 
     texts = tmp_path / "t.csv"
     texts.write_text("text,label\n" + "a good film,pos\na bad film,neg\n" * 20)
     small: dict[str, Any] = {"width": 8, "depth": 1, "heads": 2, "vocab_size": 300, "output": tmp_path / "m"}
-    stop = lambda progress: os.kill(os.getpid(), signal.SIGINT) if progress.step == 3 else None
+    stop = lambda progress: signal.raise_signal(signal.SIGINT) if progress.step == 3 else None
     first = train("classify", texts, steps=3000, callbacks=[stop], **small).args
     assert (first.warmup, first.eval_every, first.save_every) == (150, 300, 60)
     again = train("classify", texts, steps=40, resume=True, output=tmp_path / "m").args
