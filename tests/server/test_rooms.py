@@ -101,7 +101,7 @@ def test_a_practice_sheet_is_made_and_worked(opened: Any, screen: Any) -> None:
 
 UNCOVERED = """(selectors) => selectors.every((selector) => {
   const [a, b] = [selector, "#tour-card"].map((each) => document.querySelector(each)?.getBoundingClientRect());
-  const apart = a && (a.bottom <= b.top || a.top >= b.bottom || a.right <= b.left || a.left >= b.right);
+  const apart = a && b && (a.bottom <= b.top || a.top >= b.bottom || a.right <= b.left || a.left >= b.right);
   return apart && a.width && a.top >= 0 && a.bottom <= innerHeight && a.left >= 0 && a.right <= innerWidth; })"""
 
 
@@ -115,7 +115,7 @@ def test_the_tour_is_finished_by_doing_it(opened: Any, screen: Any) -> None:
     card = page.locator(".tour")
 
     def needs(*selectors: str) -> None:
-        until(page, f"({UNCOVERED})({list(selectors)})", 5)
+        until(page, f"({UNCOVERED})({list(selectors)})", 20)
 
     def go_on() -> None:
         card.get_by_role("button", name="Next ▸").click()

@@ -201,7 +201,7 @@ print(done.stopped)
         process.communicate()
     assert process.returncode == 0, err
     assert out.splitlines()[-1] == "interrupted"
-    assert err == ""
+    assert err == "\nglassformer: stopping after this step and saving\n"
     assert len(states.saved(tmp_path)) == 1
 
 

@@ -145,7 +145,7 @@ def test_where_the_gap_closes(made: Results) -> None:
     ("few", "many", "text"),
     [
         (0.3, 0.1, "the gap narrows and does not close"),
-        (0.3, 0.0, "the gap narrows and is closed, within its interval, from 16 images on"),
+        (0.3, 0.0, "the gap narrows and no longer favours the CNN from 16 images on"),
         (0.1, 0.3, "the gap widens and does not close"),
         (0.1, 0.1, "does not change by more than chance"),
     ],
