@@ -13,25 +13,9 @@ import glassformer as gf
 from glassformer.errors import ConfigError, InputError
 from glassformer.models import Decoder, Seq2Seq, decoder, seq2seq
 from glassformer.runtime import engine_of, precision_of, prepare, use_engine
-from glassformer.runtime.engines import Engine
 from runtime.small_models import TOKENS, WITHOUT_BLOCKS, make, tensor_of
 
 TOLERANCE = 1e-5
-
-
-@pytest.fixture
-def runs(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
-    """For every pass through a stack with an engine, whether the engine computed it."""
-    found: list[bool] = []
-    run = Engine.run
-
-    def counting(self: Engine, *given: object) -> Tensor | None:
-        result = run(self, *given)  # type: ignore[arg-type]
-        found.append(result is not None)
-        return result
-
-    monkeypatch.setattr(Engine, "run", counting)
-    return found
 
 
 def on_engine(model: nn.Module, engine: str) -> nn.Module:
