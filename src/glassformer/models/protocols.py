@@ -259,8 +259,8 @@ class PatchModel(ImageModel, Protocol):
 
 
 @runtime_checkable
-class CellModel(PatchModel, Protocol):
-    """A Transformer over patches with attention between the cells of other grids before it."""
+class CellModel(Protocol):
+    """An image model with attention between the cells of grids of its own, before its patches."""
 
     def cell_grids(self, size: tuple[int, int]) -> dict[str, tuple[int, int]]:
         """Rows and columns of the queries of each such layer, by path; its keys are these cells and a ring of zeros."""
