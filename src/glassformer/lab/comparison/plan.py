@@ -68,7 +68,8 @@ class ReachPlan:
 class DataPlan:
     """A vision Transformer and a residual CNN of equal size, trained from scratch on training sets of growing size.
 
-    The search works as in ReachPlan, over the training set sizes `search`, for each dataset.
+    The search works as in ReachPlan, over the training set sizes `search`, for each dataset. Larger training sets are
+    trained on for more steps.
     """
 
     datasets: tuple[str, ...]
@@ -76,12 +77,20 @@ class DataPlan:
     budget: int
     sizes: tuple[int, ...]
     rates: tuple[float, ...]
-    search: tuple[int, ...]
-    steps: int
+    search: tuple[int, ...]  # some of `sizes`
+    size_steps: tuple[int, ...]  # optimizer steps for each of `sizes`
     batch_size: int
     validation: int
     tests: int
     patches: int  # along each side
+
+    def steps(self, size: int) -> int:
+        """Return the number of optimizer steps on a training set of this size."""
+        return self.size_steps[self.sizes.index(size)]
+
+    def epochs(self, size: int) -> float:
+        """Return how often each training image is seen."""
+        return self.steps(size) * min(self.batch_size, size) / size
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -180,7 +189,7 @@ def full() -> ComparisonPlan:
             sizes=(100, 1_000, 10_000),
             rates=(1e-3, 2e-3, 4e-3, 8e-3, 1.6e-2),
             search=(1_000,),
-            steps=160,  # of 64 images each, so that all 10,000 are seen
+            size_steps=(160, 400, 1_250),  # 160, 26 and 8 epochs
             batch_size=64,
             validation=1_000,
             tests=2_000,
@@ -229,7 +238,7 @@ def quick() -> ComparisonPlan:
             sizes=(40, 400, 3_000),
             rates=rates,
             search=(400,),
-            steps=60,
+            size_steps=(60, 60, 60),
             validation=500,
             tests=700,
         ),

@@ -244,11 +244,17 @@ def data(results: Results) -> ResultTable:
             rows.append((dataset, f"{size:,}", *(f"{accuracy:.1%}" for accuracy in both), gap))
         notes.append(f"{dataset}: {_narrowing(results, dataset)}.")
     note = (
-        f"Test accuracy after training from scratch: about {plan.budget:,} parameters each, {plan.steps} steps with "
-        f"batches of {plan.batch_size} images for every size, no augmentation, each with the learning rate that was "
-        f"best on validation images. The gap is CNN − ViT in points; ± 95 % over seeds. {' '.join(notes)}"
+        f"Test accuracy after training from scratch: about {plan.budget:,} parameters each, batches of "
+        f"{plan.batch_size} images, {_schedule(results)}, no augmentation, each with the learning rate that was best on "
+        f"validation images. The gap is CNN − ViT in points; ± 95 % over seeds. {' '.join(notes)}"
     )
     return ResultTable("Accuracy as the training set grows", ("dataset", "images", "ViT", "CNN", "gap"), rows, note)
+
+
+def _schedule(results: Results) -> str:
+    plan = results.plan.data
+    each = (f"{plan.steps(size):,} steps ({plan.epochs(size):,.0f} epochs) on {size:,} images" for size in plan.sizes)
+    return ", ".join(each)
 
 
 def _narrowing(results: Results, dataset: str) -> str:
@@ -323,8 +329,9 @@ def _each(results: Results, value: Callable[[str], str]) -> str:
 def _made(results: Results) -> str:
     data = results.data
     loads = sorted(unit["load"] for unit in results.units)
+    commands = ", ".join(f"`{command}`" for command in results.commands)
     return (
-        f"Measured by `{data['command']}`: {len(results.plan.seeds)} seeds, {len(results.units)} measurements, "
+        f"Measured by {commands}: {len(results.plan.seeds)} seeds, {len(results.units)} measurements, "
         f"{data['cpu'] / 60:.0f} minutes of processor time, median load {loads[len(loads) // 2]:.1f}, on "
         f"{data['card']['cores']} cores of {data['card']['processor']}.{_missing(results)}"
     )
@@ -453,7 +460,8 @@ def summary_table(results: Results) -> str:
 
 
 def _machine(results: Results) -> str:
-    return f"{results.data['card']['processor']}, {results.data['began'][:10]}"
+    began, ended = (results.data[name][:10] for name in ("began", "ended"))
+    return f"{results.data['card']['processor']}, {began}" + ("" if began == ended else f" to {ended}")
 
 
 def _sizes(results: Results) -> tuple[int, int, int]:
