@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, replace
 from typing import Any, NamedTuple
@@ -90,7 +91,7 @@ class DataPlan:
 
     def epochs(self, size: int) -> float:
         """Return how often each training image is seen."""
-        return self.steps(size) * min(self.batch_size, size) / size
+        return self.steps(size) / math.ceil(size / self.batch_size)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -189,7 +190,7 @@ def full() -> ComparisonPlan:
             sizes=(100, 1_000, 10_000),
             rates=(1e-3, 2e-3, 4e-3, 8e-3, 1.6e-2),
             search=(1_000,),
-            size_steps=(160, 400, 1_250),  # 160, 26 and 8 epochs
+            size_steps=(160, 400, 1_256),  # 80, 25 and 8 epochs
             batch_size=64,
             validation=1_000,
             tests=2_000,
