@@ -22,7 +22,7 @@ from glassformer.errors import InputError
 from glassformer.lab.cache import version
 from glassformer.lab.comparison import bias, cost, data, reach, streaming
 from glassformer.lab.comparison.plan import SEARCH_SEED, ComparisonPlan, Unit, units
-from glassformer.lab.comparison.results import read_results
+from glassformer.lab.comparison.results import Results, load
 from glassformer.lab.experiment import one_thread
 from glassformer.runtime import card
 from glassformer.train.state import write_atomic
@@ -68,9 +68,10 @@ def carry_out(plan: ComparisonPlan, folder: Path, *, command: str = "", show: Sh
     """Measure the remaining units of the plan in `folder`, and return the results file."""
     work = folder / f"compare-{plan.name}.part"
     with _alone(work):
-        data.require(plan)
-        _freeze(plan, work)
         todo = list(units(plan))
+        if not all(_file(work, unit).exists() for unit in todo):
+            data.require(plan)
+        _freeze(plan, work)
         weights = [TASKS[unit.task].weight(plan, unit) for unit in todo]
         done = 0.0
         for number, (unit, weight) in enumerate(zip(todo, weights, strict=True)):
@@ -96,12 +97,14 @@ def reuse(plan: ComparisonPlan, files: Sequence[Path], folder: Path, *, again: S
     taken: dict[str, dict[str, Any]] = {}
     sources = []
     for path in files:
-        data = _same_machine(read_results(path), path)
-        found = {key: each for key, each in _alike(plan, data).items() if key in kept - taken.keys()}
+        made = load(path)
+        _require_same_machine(made)
+        found = {key: each for key, each in _alike(plan, made).items() if key in kept - taken.keys()}
         if not found:
             raise InputError(f"{path} has no measurement of this plan that could be reused", "leave it out")
         taken |= found
-        sources += [*data.get("sources", []), {name: data[name] for name in ("command", "card", "began", "ended")}]
+        own = {name: made.data[name] for name in ("command", "card", "began", "ended")}
+        sources += [run for run in (*made.data.get("sources", []), own) if run not in sources]
     work = folder / f"compare-{plan.name}.part"
     with _alone(work):
         if (work / "plan.json").exists():
@@ -115,21 +118,19 @@ def reuse(plan: ComparisonPlan, files: Sequence[Path], folder: Path, *, again: S
         _freeze(plan, work)  # last: without a plan there is nothing to resume
 
 
-def _same_machine(data: dict[str, Any], path: Path) -> dict[str, Any]:
-    theirs, ours = data["card"]["processor"], card()["processor"]
+def _require_same_machine(made: Results) -> None:
+    theirs, ours = made.data["card"]["processor"], card()["processor"]
     if theirs != ours:
-        fact = f"{path} was measured on {theirs}, and this machine has {ours}"
+        fact = f"{made.path} was measured on {theirs}, and this machine has {ours}"
         raise InputError(fact, "measure everything on one machine: the times could not be compared")
-    return data
 
 
-def _alike(plan: ComparisonPlan, data: dict[str, Any]) -> dict[str, dict[str, Any]]:
+def _alike(plan: ComparisonPlan, made: Results) -> dict[str, dict[str, Any]]:
     """Return the measurements of tasks whose settings are those of the plan, by key."""
-    asked, made = json.loads(plan.dump()), data["plan"]
-    if made["architectures"] != asked["architectures"]:
+    if made.plan.architectures != plan.architectures:
         return {}
-    alike = {task for task in plan.tasks if made[task] == asked[task]}
-    measured = (each for each in data["units"] if each["task"] in alike)
+    alike = {task for task in plan.tasks if getattr(made.plan, task) == getattr(plan, task)}
+    measured = (each for each in made.units if each["task"] in alike)
     return {Unit(*(each[name] for name in Unit._fields)).key: each for each in measured}
 
 
