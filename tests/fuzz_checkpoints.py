@@ -25,7 +25,6 @@ import shutil
 import signal
 import sys
 import tempfile
-import time
 import traceback
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -55,7 +54,8 @@ WHOLE = (b"", b"null", b"[]", b"{}", b"3", b'"x"', b"\xff\xfe", b"[" * 5000)
 
 SIZES = {"vocab_size": 60, "hidden_size": 12, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 16}
 SIZES |= {"max_position_embeddings": 64}
-GPT2 = {"vocab_size": 60, "n_embd": 12, "n_layer": 1, "n_head": 2, "n_positions": 64, "bos_token_id": 0, "eos_token_id": 0}
+GPT2 = {"vocab_size": 60, "n_embd": 12, "n_layer": 1, "n_head": 2, "n_positions": 64}
+GPT2 |= {"bos_token_id": 0, "eos_token_id": 0}
 T5 = {"vocab_size": 60, "d_model": 12, "d_kv": 6, "d_ff": 16, "num_layers": 1, "num_heads": 2, "pad_token_id": 0}
 MARIAN = {"vocab_size": 60, "d_model": 12, "encoder_layers": 1, "decoder_layers": 1, "encoder_attention_heads": 2}
 MARIAN |= {"decoder_attention_heads": 2, "encoder_ffn_dim": 16, "decoder_ffn_dim": 16, "max_position_embeddings": 64}
@@ -304,7 +304,9 @@ def peak(*, reset: bool = False) -> float:
         return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
 
 
-def try_folders(folders: Sequence[Path], place: Path, numbers: Sequence[int], seed: int) -> dict[str, Any]:
+def try_folders(
+    folders: Sequence[Path], place: Path, numbers: Sequence[int], seed: int, *, timed: bool = True
+) -> dict[str, Any]:
     """Try some folders; the result says how many worked or were refused, and what failed."""
     counts: Counter[str] = Counter()
     failures: list[str] = []
@@ -315,7 +317,8 @@ def try_folders(folders: Sequence[Path], place: Path, numbers: Sequence[int], se
         (place / "last").write_text(f"seed {seed}, folder {number}, {', '.join(changed)}")
         gc.collect(0)
         held, began = peak(reset=True), spent()
-        signal.setitimer(signal.ITIMER_PROF, 5 * SECONDS)  # SIGPROF ends the process
+        if timed:
+            signal.setitimer(signal.ITIMER_PROF, 5 * SECONDS)  # SIGPROF ends the process
         failure = ""
         try:
             use(copy)
@@ -328,7 +331,7 @@ def try_folders(folders: Sequence[Path], place: Path, numbers: Sequence[int], se
             failure = traceback.format_exc(limit=-4)
         signal.setitimer(signal.ITIMER_PROF, 0)
         seconds, grown = spent() - began, peak() - held
-        if not failure and seconds > SECONDS:
+        if timed and not failure and seconds > SECONDS:
             failure = f"{seconds:.1f} s of processor time"
         if not failure and grown > MEGABYTES:
             failure = f"{grown:.0f} MB of memory"

@@ -237,8 +237,8 @@ def data(results: Results) -> ResultTable:
         notes.append(f"{dataset}: {_narrowing(results, dataset)}.")
     note = (
         f"Test accuracy after training from scratch: about {plan.budget:,} parameters each, batches of "
-        f"{plan.batch_size} images, {_schedule(results)}, no augmentation, each with the learning rate that was best on "
-        f"validation images. The gap is CNN − ViT in points; ± 95 % over seeds. {' '.join(notes)}"
+        f"{plan.batch_size} images, {_schedule(results)}, no augmentation, each with the learning rate that was best "
+        f"on validation images. The gap is CNN − ViT in points; ± 95 % over seeds. {' '.join(notes)}"
     )
     return ResultTable("Accuracy as the training set grows", ("dataset", "images", "ViT", "CNN", "gap"), rows, note)
 
@@ -428,8 +428,8 @@ def summary_table(results: Results) -> str:
         ]  # fmt: skip
     if results.has("bias"):
         columns.append(
-            (f"image shifted by {plan.bias.shifts[-1]} pixels", f"change of test accuracy on {plan.bias.dataset} in points, "
-             f"after training on {plan.bias.images:,} centred images / with random shifts", _shift_cell)
+            (f"image shifted by {plan.bias.shifts[-1]} pixels", f"change of test accuracy on {plan.bias.dataset} in "
+             f"points, after training on {plan.bias.images:,} centred images / with random shifts", _shift_cell)
         )  # fmt: skip
     if results.has("cost"):
         short, n, d = _sizes(results)
