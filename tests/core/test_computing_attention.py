@@ -29,7 +29,7 @@ from glassformer.core import (
     straight_through,
 )
 from glassformer.core.attention import drop, product, softargmax_
-from glassformer.core.fused import FEW_KEYS, additive, spread
+from glassformer.core.fused import FEW_KEYS, additive, repeat_kv
 from glassformer.core.masks import window
 from glassformer.core.precision import bfloat16_works
 from glassformer.core.windowed import attend_window
@@ -261,7 +261,7 @@ MISTAKES: dict[str, tuple[Callable[[], object], type[GlassError], str]] = {
     "a row that sees nothing": (
         lambda: attend(Q0, K0, V0, mask=BLIND),
         MaskError,
-        "query 2 of batch 1 may attend to nothing: let each query see at least one key, or leave it out",
+        "query 2 of batch 1 may attend to nothing: allow each query at least one key, or remove the query",
     ),
     "nothing seen by any": (
         lambda: attend(Q0, K0, V0, mask=torch.zeros(5, dtype=torch.bool)),
@@ -567,8 +567,8 @@ def test_a_mask_as_a_bias() -> None:
 
 def test_spread_repeats_each_head_for_its_group() -> None:
     K = fused_normal(2, 2, 3, 4, seed=0)
-    assert torch.equal(spread(K, 6), K.repeat_interleave(3, 1))
-    assert spread(K, 2) is K
+    assert torch.equal(repeat_kv(K, 6), K.repeat_interleave(3, 1))
+    assert repeat_kv(K, 2) is K
 
 
 @pytest.mark.parametrize("causal", [False, True])

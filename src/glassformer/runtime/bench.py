@@ -1,4 +1,4 @@
-"""What this machine does with one model: the time of a forward pass and of generated tokens, in every precision."""
+"""Benchmark of one model on this machine: time of a forward pass and tokens per second, in every precision."""
 
 from __future__ import annotations
 

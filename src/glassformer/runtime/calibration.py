@@ -26,7 +26,7 @@ LENGTH, ROWS, EXACT = 128, 64, 16
 
 
 class Group:
-    """Layers with the same input, and what was seen of it."""
+    """Layers with the same input, and statistics of that input."""
 
     def __init__(self, x: Tensor) -> None:
         self.layers: list[Layer] = []
@@ -37,13 +37,13 @@ class Group:
         self.error = 0.0
 
     def choose(self) -> None:
-        """Take the fastest way that is accurate enough."""
+        """Choose the fastest rounding that is accurate enough."""
         ways = list(self._ways())
         enough = max(TOLERANCE, RATIO * min(error for _, error in ways))
         self.scaling, self.error = next(way for way in ways if way[1] <= enough)
 
     def _ways(self) -> Iterator[tuple[Scaling | None, float]]:
-        """One scale for all rows; one per row; one per row, and the largest channels in float32."""
+        """Candidates: one scale for all rows; one per row; one per row, and the largest channels in float32."""
         weight = self.weights[0] if len(self.weights) == 1 else torch.cat(self.weights)
         self.sizes = (self.rows @ weight.T).square().sum(1).clamp_min(TINY)
         self.columns = weight.square().sum(0)
@@ -57,7 +57,7 @@ class Group:
         yield Scaling(exact=exact), self._relative(x, *_per_row(x))
 
     def remainder_error(self) -> float:
-        """The error if what rounding leaves out of the inputs is multiplied as well: that of the weights."""
+        """The error if the rounding remainder of the inputs is multiplied too: only that of the weights is left."""
         return self._relative(self.rows, None)
 
     def add_remainder(self) -> None:
@@ -85,7 +85,7 @@ def _per_row(x: Tensor) -> tuple[Tensor, float, float]:
 
 
 def calibrate(model: nn.Module, layers: Sequence[Layer], run: Callable[[], object]) -> dict[Layer, Scaling | None]:
-    """How each layer that `run`, a call of the model in float32, reaches is to round its inputs."""
+    """Choose how each layer rounds its inputs, from one call of the model in float32 (`run`)."""
     groups = observe(model, layers, run)
     for group in groups:
         group.choose()
@@ -97,7 +97,7 @@ def calibrate(model: nn.Module, layers: Sequence[Layer], run: Callable[[], objec
 
 @torch.no_grad()
 def observe(model: nn.Module, layers: Sequence[Layer], run: Callable[[], object]) -> list[Group]:
-    """The layers that a run reaches, in groups of one parent and one input."""
+    """Return the layers that a run calls, grouped by parent and input."""
     groups: list[Group] = []
     met: set[Layer] = set()
     parents = {child: module for module in model.modules() for child in module.children()}

@@ -1,7 +1,7 @@
 """Kernels for y = x Wᵀ + b on the CPU: packed float32 and bfloat16 (oneDNN), and dynamic int8 (FBGEMM or oneDNN).
 
 A kernel is set on a layer by `runtime.prepare`. It packs a copy of the layer's weight on first use, and again if the
-weight has changed since. The weight itself stays in the layer, so that saving, exporting and reading it work as ever.
+weight has changed since. The weight itself stays in the layer, so that saving, exporting and reading it work as before.
 """
 
 from __future__ import annotations
@@ -173,7 +173,7 @@ class Scaling:
     exact: Tensor | None = None
     """Input channels that are multiplied in float32 instead (Dettmers et al. 2022)."""
     remainder: bool = False
-    """What rounding has left out of the input is multiplied as well: two rows for one."""
+    """Whether the rounding remainder of the input is multiplied too, as a second row."""
 
 
 class Int8Kernel(PackedKernel):

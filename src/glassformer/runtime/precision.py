@@ -37,7 +37,7 @@ def prepare(model: nn.Module, precision: str = "fp32") -> nn.Module:
     """Make a model's linear layers compute in `precision`, in place, by the fastest kernel of this machine.
 
     The weights stay in the model in float32 and a packed copy is made on first use, so that `save`, `export` and the
-    lens see what they saw before. Only `"fp32"` can be trained or differentiated. `"auto"` takes what
+    lens are unaffected. Only `"fp32"` can be trained or differentiated. `"auto"` takes what
     `choose` finds.
     """
     if precision not in PRECISIONS:
@@ -106,7 +106,7 @@ def set_kernels(model: nn.Module, kernels: Sequence[Kernel | None]) -> None:
 
 
 def prepared(model: nn.Module, precisions: Sequence[str]) -> dict[str, list[Kernel | None]]:
-    """The kernels of each precision. The model is left prepared for fp32 in eval mode, no more frozen than before."""
+    """The kernels of each precision. The model is left prepared for fp32, in eval mode, as trainable as before."""
     wanted = [weight.requires_grad for weight in model.parameters()]
     found = {}
     for precision in precisions:

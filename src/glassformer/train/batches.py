@@ -18,7 +18,7 @@ from glassformer.train.objective import Batch, Objective
 MIN_BATCHES = 512  # per set of workers, so that short epochs do not keep restarting them
 
 
-class Job(NamedTuple):
+class BatchJob(NamedTuple):
     """One batch to load: the rows assigned to this process and their augmentation seed."""
 
     epoch: int
@@ -33,7 +33,7 @@ class Job(NamedTuple):
         return (self.epoch, self.number + 1) if self.number + 1 < self.batches else (self.epoch + 1, 0)
 
 
-def jobs(objective: Objective, seed: int, epoch: int, number: int, rank: int = 0, world: int = 1) -> Iterator[Job]:
+def jobs(objective: Objective, seed: int, epoch: int, number: int, rank: int = 0, world: int = 1) -> Iterator[BatchJob]:
     """Yield jobs endlessly, starting at batch `number` of `epoch`; process `rank` gets every `world`-th row."""
     while True:
         batches = objective.epoch(epoch)
@@ -41,13 +41,13 @@ def jobs(objective: Objective, seed: int, epoch: int, number: int, rank: int = 0
             raise InputError(f"epoch {epoch} has no batches", "give training data that is not empty")
         for i in range(number, len(batches)):
             rows = batches[i][rank::world] if world > 1 else batches[i]
-            yield Job(epoch, i, rows, mix_seeds(seed, epoch, i, rank), len(batches))
+            yield BatchJob(epoch, i, rows, mix_seeds(seed, epoch, i, rank), len(batches))
         epoch, number = epoch + 1, 0
 
 
 def load_batches(
-    objective: Objective, stream: Iterator[Job], workers: int
-) -> Generator[tuple[Job, Batch | None], None, None]:
+    objective: Objective, stream: Iterator[BatchJob], workers: int
+) -> Generator[tuple[BatchJob, Batch | None], None, None]:
     """Yield each job with its batch, loaded in this process or by workers; close the generator to stop the workers."""
     for epochs in _pieces(stream):
         full = [job for job in epochs if len(job.rows)]  # some processes get no rows of a small batch
@@ -58,9 +58,9 @@ def load_batches(
             next(batches, None)  # reports at its end if no batch was usable
 
 
-def _pieces(stream: Iterator[Job]) -> Iterator[list[Job]]:
+def _pieces(stream: Iterator[BatchJob]) -> Iterator[list[BatchJob]]:
     """Group whole epochs (the first from its starting point) into pieces of at least MIN_BATCHES batches."""
-    piece: list[Job] = []
+    piece: list[BatchJob] = []
     for job in stream:
         piece.append(job)
         if job.number + 1 == job.batches and len(piece) >= MIN_BATCHES:
