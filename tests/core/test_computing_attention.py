@@ -458,6 +458,7 @@ class Case:
         close(torch.autograd.grad((H * weights).sum(), self.parts), wanted)
 
 
+@pytest.mark.variants(60)
 @pytest.mark.parametrize("dtype", FUSED_TOLERANCE)
 @pytest.mark.parametrize("bias", [None, "fixed", "learned"])
 @pytest.mark.parametrize("mask", [None, "padding", "explicit", "both", "keys"])
@@ -526,6 +527,7 @@ def test_nothing_to_ask_is_answered_with_nothing(b: int, t: int) -> None:
     assert L is None
 
 
+@pytest.mark.variants(60)
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.bfloat16, torch.float16])
 @pytest.mark.parametrize("s", [1, 4, 15, FEW_KEYS - 1, FEW_KEYS, FEW_KEYS + 1, 100])
 @pytest.mark.parametrize("which", range(3))
@@ -571,6 +573,7 @@ def test_spread_repeats_each_head_for_its_group() -> None:
     assert repeat_kv(K, 2) is K
 
 
+@pytest.mark.variants(2)
 @pytest.mark.parametrize("causal", [False, True])
 @pytest.mark.parametrize("bias", [None, "fixed"])
 def test_second_derivatives(causal: bool, bias: str | None) -> None:
@@ -615,6 +618,7 @@ def pattern(case: Case, *, late: bool = True) -> Pattern:
     return Pattern(case.Q, case.K, L if late else None, beta=beta, **case.seen)  # type: ignore[arg-type]
 
 
+@pytest.mark.variants(40)
 @pytest.mark.parametrize("case", CASES)
 @pytest.mark.parametrize("heads", [slice(None), [2], [3, 0], slice(1, 3)])
 @pytest.mark.parametrize("rows", [slice(None), [0], slice(-1, None), [-1, 0]])

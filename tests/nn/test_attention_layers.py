@@ -92,6 +92,7 @@ def ways(layer: MultiHeadAttention, run: Callable[[], Tensor]) -> dict[str, Tens
 # ---- against torch ---------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.variants(16)
 @pytest.mark.parametrize("dtype", TOLERANCE)
 @pytest.mark.parametrize("masking", ["none", "causal", "padding", "explicit", "causal and padding"])
 @pytest.mark.parametrize(

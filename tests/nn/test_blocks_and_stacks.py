@@ -292,6 +292,7 @@ def test_rotary_positions_count_from_0_unless_given() -> None:
     torch.testing.assert_close(stack(X, positions=stretched), bare(X, View(turn=turn)))
 
 
+@pytest.mark.variants(7)
 @pytest.mark.parametrize("kind", [None, *KINDS])
 @pytest.mark.parametrize("split", [[7], [3, 4], [1] * 7, [2, 1, 4]])
 @torch.no_grad()

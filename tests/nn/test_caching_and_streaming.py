@@ -181,6 +181,7 @@ def streamed(stack: Stack, chunks: Chunks, X: Tensor, pieces: list[int]) -> Tens
     return torch.cat([*out, stream.step(X[:, fed:], end=True)], 1)
 
 
+@pytest.mark.variants(2)
 @pytest.mark.parametrize("kind", POSITIONS)
 @settings(max_examples=12)
 @given(drawn=sizes, t=st.integers(1, 40), pieces=cuts, depth=st.integers(1, 3), place=st.sampled_from(["pre", "post"]))

@@ -57,6 +57,7 @@ CONFIGS: list[dict[str, Any]] = [
 ]
 
 
+@pytest.mark.variants(4)
 @pytest.mark.parametrize("config", CONFIGS, ids=str)
 def test_generation_configs_as_hugging_face(
     hf: Any, gpt2: Path, edited: Callable[..., Path], config: dict[str, Any]
