@@ -266,7 +266,7 @@ MISTAKES: dict[str, tuple[Callable[[], object], type[GlassError], str]] = {
     "nothing seen by any": (
         lambda: attend(Q0, K0, V0, mask=torch.zeros(5, dtype=torch.bool)),
         MaskError,
-        "every query may attend to nothing: let each query",
+        "every query may attend to nothing: allow each query",
     ),
     "a mask of numbers": (
         lambda: attend(Q0, K0, V0, mask=torch.zeros(3, 5)),
@@ -747,12 +747,12 @@ FUSED_MISTAKES: dict[str, tuple[Callable[[], object], type[GlassError], str]] = 
             FUSED_Q0, FUSED_K0, FUSED_V0, mask=torch.arange(5) >= torch.tensor([0, 5])[:, None, None, None]
         ),
         MaskError,
-        "every query of batch 1 may attend to nothing: let each query see at least one key",
+        "every query of batch 1 may attend to nothing: allow each query at least one key",
     ),
     "blind by a future": (
         lambda: attend_fused(FUSED_Q0, FUSED_Q0, FUSED_Q0, mask=torch.arange(3) >= 2, causal=True),
         MaskError,
-        "query 0 may attend to nothing (and 1 more rows): let each query see at least one key",
+        "query 0 may attend to nothing (and 1 more rows): allow each query at least one key",
     ),
 }
 
