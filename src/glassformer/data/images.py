@@ -15,6 +15,7 @@ from torch import Tensor
 from glassformer.data.faults import Fault, Faults
 from glassformer.data.packed import Strings
 from glassformer.data.rows import ClassFolders, Row, RowDataset, Rows, Source, locate, name_of, open_rows
+from glassformer.data.stream import UNKNOWN_CLASS, Window
 from glassformer.errors import GlassError, InputError
 
 if TYPE_CHECKING:
@@ -70,6 +71,8 @@ class Images(RowDataset):
             name = image.get("path") if isinstance(image, dict) else image
             if not label or image is None or (isinstance(image, str) and not image.strip()):
                 return "empty path or label"
+            if isinstance(path, Window) and labels is not None and label not in labels:
+                return UNKNOWN_CLASS
             files.append(name.strip() if isinstance(name, str) else "")
             if isinstance(image, str):
                 named_files.append(image.strip())
