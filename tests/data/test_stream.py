@@ -95,7 +95,7 @@ def test_a_window_has_as_many_bytes_as_it_may(piped: Callable[..., Path]) -> Non
 def test_data_that_breaks_off(piped: Callable[..., Path], size: int) -> None:
     stream = Stream.open(piped(tar(0, 2) + tar(2, 8)[:size]))
     whole = keys(stream)[0]
-    assert "unexpected end of data" in stream.broken
+    assert stream.broken in ("unexpected end of data", "truncated header", "empty header")
     assert whole[:2] == ["0000", "0001"]
     assert len(whole) < 10
 
@@ -129,7 +129,7 @@ def test_training_streams_and_resumes(piped: Callable[..., Path], tmp_path: Path
     for i in range(12):
         place = tmp_path / "val" / COLOURS[i % 3]
         place.mkdir(parents=True, exist_ok=True)
-        (place / f"{i}.png").write_bytes(png(1000 + i))
+        (place / f"{i}.png").write_bytes(png(999 + i))
     odd = io.BytesIO()
     with webdataset.TarWriter(odd) as sink:
         sink.write({"__key__": "odd", "png": png(3), "cls": "violet"})

@@ -20,6 +20,7 @@ from typing import Any
 
 from glassformer.data import tables
 from glassformer.data.faults import Fault
+from glassformer.data.python import values_of
 from glassformer.data.tables import Values
 from glassformer.data.webdataset import COLUMNS, FILES, LARGEST, split_name, values_of_text
 from glassformer.errors import InputError
@@ -58,13 +59,14 @@ class Window:
 
 
 class Stream:
-    """Windows 0, 1, … of an iterable of examples: dictionaries with a value for every column. It is read forward only.
+    """Windows 0, 1, … of an iterable of examples, which are tuples or dictionaries. It is read forward only.
 
     `seen` is the number of examples read so far; `broken` says why the data broke off, if it did.
     """
 
-    def __init__(self, examples: Iterable[Values], *, rows: int = ROWS, bytes: int = BYTES) -> None:
-        self._begin(((row, f"example {i}", _size(row)) for i, row in enumerate(examples)), rows, bytes)
+    def __init__(self, examples: Iterable[Any], *, rows: int = ROWS, bytes: int = BYTES) -> None:
+        read = ((values_of(example), f"example {i}") for i, example in enumerate(examples))
+        self._begin(((row, place, _size(row)) for row, place in read), rows, bytes)
 
     @classmethod
     def open(cls, data: str | Path, *, rows: int = ROWS, bytes: int = BYTES) -> Stream:

@@ -68,15 +68,14 @@ def matching(pattern: str) -> list[Path]:
 
 def expand_braces(pattern: str) -> list[str]:
     """Expand `{000..099}` and `{a,b}` as a shell does: `{0..1}-{a,b}` is 0-a, 0-b, 1-a, 1-b."""
-    parts = [_alternatives(part) for part in re.split(r"(\{\d+\.\.\d+\}|\{[^{}]*,[^{}]*\})", pattern)]
+    pieces = re.split(r"(\{\d+\.\.\d+\}|\{[^{}]*,[^{}]*\})", pattern)  # every other one is in braces
+    parts = [_alternatives(piece) if i % 2 else [piece] for i, piece in enumerate(pieces)]
     if math.prod(map(len, parts)) > MOST:
         raise InputError(f"{pattern} names more than {MOST:,} files", "name fewer, or give their folder")
     return list(map("".join, product(*parts)))
 
 
 def _alternatives(part: str) -> Sequence[str]:
-    if not (part.startswith("{") and part.endswith("}")):
-        return [part]
     if "," in part:
         return part[1:-1].split(",")
     first, last = part[1:-1].split("..")

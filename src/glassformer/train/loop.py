@@ -37,6 +37,7 @@ from glassformer.train.lr_finder import find_lr
 from glassformer.train.measured_runs import expectation
 from glassformer.train.model_card import write_card
 from glassformer.train.objective import Batch, Objective, TaskObjective
+from glassformer.train.optimizer import make_contiguous
 from glassformer.train.progress import Callback, Progress, format_seconds
 from glassformer.train.run_folder import locked, open_run, recorded_args
 from glassformer.train.step import Stepper, StepResult
@@ -171,6 +172,7 @@ def fit(
     """
     device = resolve_device(args.device)
     model.to(device)
+    make_contiguous(model)
     recorded = recorded_args(folder) if resume else {}
     args = _with_lr(args, recorded, model, objective, say)
     warmup = recorded.get("warmup") if args.warmup is None else None
@@ -260,6 +262,9 @@ class _Run:
             )
         except OSError as error:
             raise state.not_written(folder or Path(), self.position.step, error) from error
+        found = getattr(objective, "faults", None)
+        self.faulty = found.counts if isinstance(found, Faults) else {}  # rows known to be unusable before training
+        self.told: set[str] = set()
         self.sums = _Sums()
         self.clock = time.perf_counter() - self.position.seconds
         self.export: Export | None = None
@@ -282,6 +287,7 @@ class _Run:
                     return self._end_of_stream(result)
                 result = self.stepper.step(position.step, loaded)
                 self._advance(loaded[-1][0], result)
+                self._say_new_faults()
                 stop = self.processes.any(interrupt.requested)
                 self._keep(result, stop)
                 if self.processes.is_main:
@@ -312,6 +318,17 @@ class _Run:
         if self.folder is not None and not self.args.saves(step):
             self._save()
         return "interrupted" if stream.broken else "finished"
+
+    def _say_new_faults(self) -> None:
+        """Name the first row that turned out to be unusable in training, for every reason; the others are counted."""
+        faults = getattr(self.objective, "faults", None)
+        if not isinstance(faults, Faults) or not self.processes.is_main:
+            return
+        for reason, places in faults.places.items():
+            if reason not in self.told and len(places) > self.faulty.get(reason, 0):
+                self.told.add(reason)
+                more = "others are counted at the end"
+                self.say(f"left out: {reason}: {next(reversed(places))}; the run goes on, and {more}")
 
     def _say_estimate(self, left: float, processor_seconds: float) -> None:
         """Say the remaining time, and what a measured run reached in as much processor time as this one will take."""
