@@ -216,9 +216,9 @@ def test_a_narrow_figure_shows_everything_below_one_another() -> None:
     fig.draw_without_rendering()
     assert fig.get_figwidth() == WIDTH
     seen = fig.get_tightbbox()
-    assert 0 <= seen.x0
+    assert seen.x0 >= 0
     assert seen.x1 <= WIDTH
-    assert 0 <= seen.y0
+    assert seen.y0 >= 0
     assert seen.y1 <= fig.get_figheight()
     for ax in (left, right):
         assert ax.get_legend().get_window_extent().y1 < ax.get_window_extent().y0

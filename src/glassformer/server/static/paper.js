@@ -293,13 +293,16 @@ function changeHeads(by) {
   change(next);
 }
 
+/** The vector of the token that is added as number n: no two of them lie on one another in the picture. */
+const FRESH = [[1, 0], [2, 0], [-1, 0], [0, 1], [1, 1], [2, -1], [-1, 1], [1, -1], [1, 2], [2, -2], [-1, 2], [1, -2]];
+
 /** @param {number} by */
 function changeTokens(by) {
   const next = copy(state.exercise), rows = (next.layout ?? "rows") === "rows";
   const grow = (holder, key) => {
     if (!isMatrix(holder?.[key])) return;
     let m = rows ? holder[key] : flip(holder[key]);
-    if (by > 0) m.push(m[0].map((_, j) => (j ? 0 : 1))); else m.pop();
+    if (by > 0) m.push(m[0].map((_, j) => FRESH[m.length]?.[j] ?? 0)); else m.pop();
     holder[key] = rows ? m : flip(m);
   };
   for (const key of ["X", "Q", "K", "V", "positions"]) grow(next, key);
