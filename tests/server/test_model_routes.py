@@ -117,7 +117,8 @@ def test_wrong_inputs_are_explained(server: Server, body: Any, words: str) -> No
 def test_a_text_beyond_the_context_is_said_to_be_so(server: Server, writer: Any) -> None:
     assert writer["notes"] == []
     look = server.post("api/models/writer/look", texts=["My cat does not like rain. " * 40])
-    assert look["notes"] == [f"The text has {look['layers'][0]['queries']} tokens; the model was trained on at most 256."]
+    tokens = look["layers"][0]["queries"]
+    assert look["notes"] == [f"The text has {tokens} tokens; the model was trained on at most 256."]
 
 
 def test_a_forgotten_run_is_explained(server: Server) -> None:
