@@ -27,6 +27,7 @@ def narrow(fig: Figure) -> Figure:
     lines = 0  # that titles and legends add
     for ax, place in zip(main, grid, strict=True):
         ax.set_subplotspec(place)
+        ax.tick_params(labelleft=True, labelbottom=True)  # those of shared axes were only beside the first
         lines += _wrap(ax.title)
         for label in (ax.xaxis.label, ax.yaxis.label):
             _wrap(label, 0.8 * (WIDTH if label is ax.xaxis.label else height))
