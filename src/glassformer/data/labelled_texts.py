@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from glassformer.data.columns import is_number
 from glassformer.data.images import class_names
 from glassformer.data.rows import Row, RowDataset, Rows, Source, name_of, open_rows
+from glassformer.data.stream import UNKNOWN_CLASS, Window
 from glassformer.errors import InputError
 
 Problem = Literal["single_label_classification", "multi_label_classification", "regression", "token_classification"]
@@ -61,6 +62,9 @@ class LabelledTexts(RowDataset):
             value = _label(row["label"], problem)
             if isinstance(value, str) and not value and problem != "multi_label_classification":
                 return "empty label"
+            several = value if isinstance(value, tuple) else (value,)
+            if isinstance(source, Window) and labels and problem != "regression" and not {*several} <= {*labels}:
+                return UNKNOWN_CLASS
             found.append(value)
             return ""
 

@@ -11,10 +11,11 @@ from torch.nn.functional import cosine_similarity
 
 from glassformer.models.protocols import TextGenerator, can, context_length
 from glassformer.nn.linear import Kernel
+from glassformer.runtime.calibration import vectors
 from glassformer.runtime.example import LENGTH, example
 from glassformer.runtime.machine import machine
 from glassformer.runtime.measure import interleaved
-from glassformer.runtime.precision import kernels_of, prepare, prepared, set_kernels, vectors
+from glassformer.runtime.precision import kernels_of, prepare, prepared, set_kernels
 
 PROMPT, ANSWER = 32, 32
 

@@ -70,7 +70,6 @@ async def try_claim(
 
 def _outcome(number: int, body: Trial) -> dict[str, Any]:
     with importing:
-        from glassformer.figures import save
         from glassformer.lab import claim, run
         from glassformer.lab.page import flat
         from glassformer.report.paper import to_data
@@ -102,7 +101,7 @@ def _outcome(number: int, body: Trial) -> dict[str, Any]:
         "seconds": round(outcome.seconds, 3),
         "command": outcome.command,
         "numbers": [[name, text] for name, text in flat(outcome.result)],
-        "figure": save(experiment.figure(outcome.result), "svg").decode(),
+        **_drawn(experiment.figure(outcome.result)),
         "counterexample": exercise,
     }
 
@@ -122,13 +121,21 @@ async def curves(models: Known, request: Request) -> list[dict[str, str]]:
 @lru_cache(maxsize=1)
 def _curves(given: FilePath | None) -> list[dict[str, str]]:
     with importing:
-        from glassformer.figures import save
         from glassformer.lab.comparison import latest, load
         from glassformer.lab.comparison.figures import figures
 
     path = given or latest()
     made = figures(load(path)) if path is not None else []
-    return [{"name": each.name, "caption": each.caption, "svg": save(each.figure, "svg").decode()} for each in made]
+    return [{"name": each.name, "caption": each.caption, **_drawn(each.figure)} for each in made]
+
+
+def _drawn(figure: Any) -> dict[str, str]:
+    """A figure as SVG, for a wide screen and for a narrow one."""
+    with importing:
+        from glassformer.figures import save
+        from glassformer.figures.narrow import narrow
+
+    return {"figure": save(figure, "svg").decode(), "narrow": save(narrow(figure), "svg").decode()}
 
 
 @lru_cache(maxsize=1)
