@@ -156,6 +156,9 @@ class SpeechGenerator(Protocol):
         """Number of mel bands of a frame."""
 
     @property
+    def vocabulary(self) -> int: ...
+
+    @property
     def start_token(self) -> int: ...
 
     @property

@@ -24,7 +24,7 @@ from glassformer.pipelines.calibration import FILE as CALIBRATION
 from glassformer.pipelines.calibration import Calibration
 from glassformer.train import state
 from glassformer.train.args import AUTO, TrainArgs, derived
-from glassformer.train.batches import Job, jobs, load_batches, mix_seeds, preserve_rng, seed_all, stream_of
+from glassformer.train.batches import BatchJob, jobs, load_batches, mix_seeds, preserve_rng, seed_all, stream_of
 from glassformer.train.device import resolve_device
 from glassformer.train.distributed import SingleProcess, is_main_process, process_group
 from glassformer.train.early_stopping import EarlyStopping
@@ -359,12 +359,12 @@ class _Run:
         elif self.ema is not None:
             load_tensors(self.model, self.ema.tensors)
 
-    def _batches(self) -> Generator[tuple[Job, Batch | None], None, None]:
+    def _batches(self) -> Generator[tuple[BatchJob, Batch | None], None, None]:
         position, processes = self.position, self.processes
         order = (self.args.seed, position.epoch, position.number, processes.rank, processes.world_size)
         return load_batches(self.objective, jobs(self.objective, *order), self.args.num_workers)
 
-    def _advance(self, job: Job, result: StepResult) -> None:
+    def _advance(self, job: BatchJob, result: StepResult) -> None:
         position = self.position
         position.step += 1
         position.epoch, position.number = job.next

@@ -63,7 +63,7 @@ def data_paths(args: TrainArgs) -> tuple[Source, Source | None]:
 def validation_source(args: TrainArgs) -> str:
     """Say what the model was validated on, without naming folders."""
     if args.val is not None:
-        return Path(args.val).name if isinstance(args.val, str | Path) else "rows given apart from the training data"
+        return Path(args.val).name if isinstance(args.val, str | Path) else "separate validation data"
     own = data_paths(args)[1] if isinstance(args.data, str | Path) else None
     if isinstance(own, Path):
         return f"its own split {own.name}"
@@ -86,7 +86,7 @@ def _unlabelled(first: Source, other: Source | None) -> str:
     if not isinstance(first, Path) or not isinstance(other, Path):
         return ""
     if first.is_file() and other.is_dir():
-        return f"{other.name}/ is no table like {first.name}"
+        return f"{other.name}/ is not a table like {first.name}"
     if first.is_dir() and other.is_dir() and any(map(Path.is_dir, first.iterdir())):
         return "" if any(map(Path.is_dir, other.iterdir())) else f"{other.name}/ has no folders like {first.name}/"
     if first.suffix.lower() not in DELIMITED or first.suffix != other.suffix:
