@@ -118,14 +118,14 @@ def test_what_is_refused(piped: Callable[..., Path], refused: Any, tmp_path: Pat
     refused(ConfigError, "training on a stream needs --val", train)
     refused(ConfigError, "training on a stream needs --steps", lambda: train(val="x"))
     refused(InputError, "--val - is a stream", lambda: gf.train("classify", "uci-digits", val="-", progress=False))
-    for url, command in (("https://x.org/a.tar", "curl -L https://x.org/a.tar"), ("pipe:aws s3 cp x -", "aws s3 cp x -")):
+    for url, command in (("https://x.org/a", "curl -L https://x.org/a"), ("pipe:aws s3 cp x -", "aws s3 cp x -")):
         with pytest.raises(InputError, match="training fetches nothing itself") as error:
             gf.train("classify", url, progress=False)
         assert f"stream it: {command} | glassformer train" in str(error.value)
 
 
 def test_training_streams_and_resumes(piped: Callable[..., Path], tmp_path: Path) -> None:
-    """Only a window is in memory, the classes are those of the validation data, and the end of the data ends the run."""
+    """The classes are those of the validation data, and the end of the data ends the run."""
     for i in range(12):
         place = tmp_path / "val" / COLOURS[i % 3]
         place.mkdir(parents=True, exist_ok=True)

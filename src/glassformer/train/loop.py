@@ -279,6 +279,9 @@ class _Run:
         args, position = self.args, self.position
         first, began, cpu_began, estimated = position.step, time.perf_counter(), time.process_time(), False
         result: StepResult | None = None
+        used = 0.0  # predictions
+        if first >= args.total_steps and self.processes.is_main:
+            self.say(f"the run is at step {first:,}, and --steps is {args.total_steps:,}: nothing is left to train")
         self.model.train()
         with closing(self._batches()) as stream:
             while position.step < args.total_steps and not self.early_stopping.should_stop(position):
@@ -286,6 +289,7 @@ class _Run:
                 if not loaded:  # only a stream ends
                     return self._end_of_stream(result)
                 result = self.stepper.step(position.step, loaded)
+                used += result.predictions
                 self._advance(loaded[-1][0], result)
                 self._say_new_faults()
                 stop = self.processes.any(interrupt.requested)
@@ -301,6 +305,10 @@ class _Run:
                         callback(Progress(*now, position.val))
                 if stop and position.step < args.total_steps:
                     return "interrupted"
+        if result is not None and not used and not first:
+            if isinstance(faults := getattr(self.objective, "faults", None), Faults):
+                faults.check(1)
+            raise InputError("no row of these steps can be used", "check the data")
         return "early" if self.early_stopping.should_stop(position) else "finished"
 
     def _end_of_stream(self, last: StepResult | None) -> Stopped:
@@ -310,7 +318,8 @@ class _Run:
         why = f"broke off ({stream.broken})" if stream.broken else "ended"
         fact = f"the stream {why} after {stream.seen:,} examples, at step {step:,} of {self.args.total_steps:,}"
         if last is None:
-            raise InputError(f"{fact}, where the run was saved", "give --resume the whole stream again, or fewer --steps")
+            remedy = "give --resume the whole stream again, or fewer --steps"
+            raise InputError(f"{fact}, where the run was saved", remedy)
         self.say(fact)
         metrics = None if self.args.evaluates(step) else self._evaluate()
         if metrics is not None:

@@ -1,4 +1,4 @@
-"""Fine-tuned published models have the losses of Hugging Face's and keep their layout, so that transformers loads them."""
+"""Fine-tuned published models have the losses of Hugging Face's, and keep a layout that transformers loads."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from glassformer.errors import ConfigError
 from glassformer.train import Batch, TrainArgs, fit
 from glassformer.train.objectives import build
 
-STILL = {  # without dropout, whose random numbers differ
-    name: 0.0
-    for name in ("resid_pdrop", "embd_pdrop", "attn_pdrop", "hidden_dropout_prob", "attention_probs_dropout_prob")
-}
+DROPOUT = ("resid_pdrop", "embd_pdrop", "attn_pdrop", "hidden_dropout_prob", "attention_probs_dropout_prob")
+STILL = dict.fromkeys(DROPOUT, 0.0)  # its random numbers differ
 
 
-def losses(theirs: torch.nn.Module, batches: Iterator[Batch], loss: Callable[[Batch], Tensor], lr: float) -> list[float]:
+def losses(
+    theirs: torch.nn.Module, batches: Iterator[Batch], loss: Callable[[Batch], Tensor], lr: float
+) -> list[float]:
     """Those of torch's AdamW on these batches."""
     optimizer = torch.optim.AdamW(theirs.parameters(), lr=lr, weight_decay=0.0)
     found = []

@@ -46,14 +46,15 @@ def _build_streaming(args: TrainArgs, module: Any) -> tuple[nn.Module, TaskObjec
             raise ConfigError(f"training on a stream needs --{name}, as {why}", f"add --{name}")
     if int(os.environ.get("WORLD_SIZE", "1")) > 1:
         raise ConfigError("a stream has one reader, but there are several processes", "give them files, or start one")
-    stream = args.data if isinstance(args.data, Stream) else Stream.open(args.data)
+    stream = args.data if isinstance(args.data, Stream) else Stream.open(str(args.data))
     window = stream.window(0)
     if window is None:
-        raise InputError(f"the stream has no examples{f' ({stream.broken})' if stream.broken else ''}", "check its data")
+        why = f" ({stream.broken})" if stream.broken else ""
+        raise InputError(f"the stream has no examples{why}", "check its data")
     model, objective = module.build(replace(args, data=window))
     if type(objective).refill is TaskObjective.refill:
         raise ConfigError(f"a {type(objective).__name__} reads no stream", "give files")
     objective.stream = stream
-    note = f"the data is a stream: these are its first {len(window):,} examples, which are shuffled like those after them"
+    note = f"the data is a stream: the above are its first {len(window):,} examples; each window is shuffled"
     objective.notes = (*objective.notes, note)
     return model, objective
