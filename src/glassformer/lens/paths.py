@@ -62,6 +62,11 @@ def layers(model: nn.Module) -> dict[str, MultiHeadAttention]:
     return {path: module for path, module in model.named_modules() if isinstance(module, MultiHeadAttention)}
 
 
+def within_sequence(layer: str) -> bool:
+    """Whether an attention layer is one of a sequence to itself, not to a memory or to a grid with its border."""
+    return layer.rpartition(".")[2] not in ("cross", "grid")
+
+
 class Names:
     """Everything that a pattern can match: paths of taps, and TransformerLens aliases.
 
@@ -170,9 +175,13 @@ def _norm_names(norm: nn.Module, path: str) -> Iterator[tuple[str, QuantityName 
 
 
 def axes_of(path: str) -> list[str]:
-    """Return the axes of a quantity, each scoped by what shares it: `encoder.t`; cross-attention keys are `memory`."""
+    """Return the axes of a quantity, each scoped by what shares it: `encoder.t`; cross-attention keys are `memory`.
+
+    The layers of a stem have grids of their own: `stem.4.t`.
+    """
     *_, place, symbol = ["", "", *path.split(".")]
-    stack = path.split(".")[0]
+    parts = path.split(".")
+    stack = ".".join(parts[: 2 if parts[0] == "stem" else 1])
     return [_scoped(axis, stack, place) for axis in AXES.get(symbol, "").split()]
 
 

@@ -8,6 +8,7 @@ import numpy as np
 
 from glassformer import figures, lens
 from glassformer.lens import HeadTable, Run
+from glassformer.lens.paths import within_sequence
 from glassformer.report.inputs import Inputs
 from glassformer.report.views import Block, Details, Paragraph, Section, image, table
 
@@ -28,12 +29,12 @@ def layer_of(path: str) -> str:
 
 def stacks_of(run: Run) -> list[str]:
     """Return the names of stacks with self-attention."""
-    return list(dict.fromkeys(path.split(".")[0] for path in weight_paths(run) if ".cross" not in path))
+    return list(dict.fromkeys(path.split(".")[0] for path in weight_paths(run) if within_sequence(layer_of(path))))
 
 
 def last_of(run: Run, stack: str) -> str:
     """Return the path of the last self-attention layer of a stack."""
-    return layer_of([p for p in weight_paths(run) if p.startswith(f"{stack}.") and ".cross" not in p][-1])
+    return layer_of([p for p in weight_paths(run) if p.startswith(f"{stack}.") and within_sequence(layer_of(p))][-1])
 
 
 def maps(run: Run, inputs: Inputs) -> list[Section]:
