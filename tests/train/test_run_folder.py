@@ -16,7 +16,7 @@ from safetensors import safe_open
 
 from glassformer.errors import CheckpointError, ConfigError
 from glassformer.models import ViT
-from glassformer.train.batches import Job
+from glassformer.train.batches import BatchJob
 from glassformer.train.distributed import SingleProcess
 from glassformer.train.objective import Objective
 from glassformer.train.run_folder import check_unused, locked, not_finite, open_run, resumed_options
@@ -157,7 +157,7 @@ def test_a_full_disk_at_the_start_is_one_line(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("count", [1, 2])
 def test_the_batch_that_broke_it_is_kept(tmp_path: Path, count: int) -> None:
-    turns = [(Job(0, i, [4 + i, 9], 77 + i, 5), {"X": torch.full((2, 3), float(i))}) for i in range(count)]
+    turns = [(BatchJob(0, i, [4 + i, 9], 77 + i, 5), {"X": torch.full((2, 3), float(i))}) for i in range(count)]
     error = not_finite(tmp_path, 12, "loss", float("nan"), turns, 0)
     path = tmp_path / "broken-step-00000012.safetensors"
     assert f"the loss of step 12 is nan; its batch is saved in {path}" in str(error)
@@ -170,7 +170,7 @@ def test_the_batch_that_broke_it_is_kept(tmp_path: Path, count: int) -> None:
 
 
 def test_nowhere_to_keep_it(tmp_path: Path) -> None:
-    job = Job(0, 0, [4, 9], 1, 5)
+    job = BatchJob(0, 0, [4, 9], 1, 5)
     assert "the loss of step 3 is inf: lower" in str(not_finite(None, 3, "loss", float("inf"), [(job, {})], 0))
     gone = not_finite(tmp_path / "no", 3, "loss", float("inf"), [(job, {"X": torch.ones(2)})], 0)
     assert "rows [[4, 9]], could not be saved" in str(gone)

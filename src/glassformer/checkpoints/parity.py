@@ -35,7 +35,7 @@ SINGLE, EXACT = 1e-3, 1e-9  # tolerances in float32 and float64; more than round
 TOKENS, LONGEST = 12, 600  # input length: default and maximum
 
 
-class Compared(NamedTuple):
+class ParityRow(NamedTuple):
     """One quantity: its name in our model and in theirs, and the difference in float32 and float64."""
 
     ours: str
@@ -54,14 +54,14 @@ class ParityReport:
 
     family: str
     peer: str
-    rows: tuple[Compared, ...]
+    rows: tuple[ParityRow, ...]
     lengths: tuple[int, ...] = ()
     """Lengths of the inputs that were compared, in tokens; () for images."""
     untried: tuple[str, ...] = ()
     """Lengths at which the model changes its behaviour and that were not tried."""
 
     @property
-    def first(self) -> Compared | None:
+    def first(self) -> ParityRow | None:
         """The first quantity that differs by more than rounding, or None."""
         return next((row for row in self.rows if row.differs), None)
 
@@ -106,7 +106,7 @@ def parity(folder: str | Path, *, seed: int = 0) -> ParityReport:
     if not exact:
         raise ConfigError(f"no quantity of {type(peer).__name__} is known", "give the family its quantities")
     whole = "output"  # the output of the model itself
-    rows = (Compared(a or whole, b or whole, single[a, b], error) for (a, b), error in exact.items())
+    rows = (ParityRow(a or whole, b or whole, single[a, b], error) for (a, b), error in exact.items())
     return ParityReport(family.name, type(peer).__name__, tuple(rows), lengths, untried)
 
 

@@ -262,6 +262,14 @@ class PatchModel(ImageModel, Protocol):
 
 
 @runtime_checkable
+class CellModel(PatchModel, Protocol):
+    """A Transformer over patches with attention between the cells of other grids before it."""
+
+    def cell_grids(self, size: tuple[int, int]) -> dict[str, tuple[int, int]]:
+        """Rows and columns of the queries of each such layer, by path; its keys are these cells and a ring of zeros."""
+
+
+@runtime_checkable
 class ImageTextModel(Protocol):
     """A model that embeds images and texts in one space; either tower may be missing."""
 

@@ -21,7 +21,7 @@ from glassformer.checkpoints.codec import encode
 from glassformer.errors import CheckpointError, ConfigError, GlassError, InputError
 from glassformer.train import state
 from glassformer.train.args import DEFAULTS_PLAIN, TrainArgs, derived, difference, fixed, from_python
-from glassformer.train.batches import Job
+from glassformer.train.batches import BatchJob
 from glassformer.train.distributed import SingleProcess
 from glassformer.train.ema import tensors_of
 from glassformer.train.objective import Batch, Fingerprinted, Objective
@@ -198,7 +198,7 @@ def _form(shape: Sequence[int], dtype: object) -> str:
 
 
 def not_finite(
-    folder: Path | None, step: int, what: str, value: float, turns: Sequence[tuple[Job, Batch | None]], rank: int
+    folder: Path | None, step: int, what: str, value: float, turns: Sequence[tuple[BatchJob, Batch | None]], rank: int
 ) -> GlassError:
     """Return the error that ends a run whose loss or gradient is not finite, after saving the batch that caused it."""
     fact = f"the {what} of step {step} is {value}"
