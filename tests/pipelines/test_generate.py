@@ -52,6 +52,7 @@ CONFIGS: list[dict[str, Any]] = [
     {"num_beams": 2, "repetition_penalty": 1.4, "renormalize_logits": True},
     {"min_length": 9},
     {"min_new_tokens": 6, "num_beams": 2},
+    {"min_new_tokens": 4, "min_length": 12},
     {"forced_eos_token_id": 7},
     {"max_length": 6},
 ]
