@@ -22,7 +22,7 @@ from glassformer.checkpoints.float64 import Float64Mode
 from glassformer.checkpoints.loading import load
 from glassformer.checkpoints.origin import origin_of
 from glassformer.checkpoints.rules import fill, layer
-from glassformer.checkpoints.samples import Sample, sample
+from glassformer.checkpoints.samples import ParitySample, sample
 from glassformer.core.fused import Pattern
 from glassformer.errors import CheckpointError, ConfigError, InputError
 from glassformer.nn.attention import weights_of
@@ -130,7 +130,9 @@ def crossing(model: nn.Module) -> tuple[tuple[int, ...], tuple[str, ...]]:
     return tuple(sorted(tried)), tuple(what for what, length in changes.items() if length > LONGEST)
 
 
-def _worst(family: Family, model: nn.Module, peer: nn.Module, tests: list[Sample]) -> dict[tuple[str, str], float]:
+def _worst(
+    family: Family, model: nn.Module, peer: nn.Module, tests: list[ParitySample]
+) -> dict[tuple[str, str], float]:
     """Return the largest difference of each quantity over all inputs; NaN propagates."""
     found: dict[tuple[str, str], float] = {}
     for test in tests:
@@ -140,7 +142,7 @@ def _worst(family: Family, model: nn.Module, peer: nn.Module, tests: list[Sample
     return found
 
 
-def _differences(family: Family, model: nn.Module, peer: nn.Module, test: Sample) -> dict[tuple[str, str], float]:
+def _differences(family: Family, model: nn.Module, peer: nn.Module, test: ParitySample) -> dict[tuple[str, str], float]:
     exact = next(model.parameters()).dtype == torch.float64
     pairs = list(paired(family, model, peer))
     exactly = Float64Mode() if exact else nullcontext()
