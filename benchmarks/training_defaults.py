@@ -156,12 +156,12 @@ def measure(name: str, place: Path, threads: int) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def measure_baselines(one: dict[str, Any], place: Path, python: Path, only: str) -> dict[str, Any]:
+def measure_baselines(one: dict[str, Any], place: Path, python: Path, threads: int, only: str) -> dict[str, Any]:
     """Run the baselines of a measured run, with its processor time as the budget of the networks."""
     train, test = RUNS[one["name"]][0](place)
     command = [str(python), __file__, "--baselines", one["kind"], str(train), str(test), str(one["processor_seconds"])]
     command += ["--baseline", only]
-    return dict(json.loads(timed(command, one["threads"])[0].splitlines()[-1]))
+    return dict(json.loads(timed(command, threads)[0].splitlines()[-1]))
 
 
 def _counted(train: Path) -> tuple[int, int]:
@@ -294,9 +294,7 @@ def _keras_texts(x: list[str], y: list[str], u: list[str], v: list[str], budget:
     model = keras.Sequential([keras.Input((longest,), dtype="int64"), *layers, keras.layers.Dense(len(names))])
     loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
     model.compile(loss=loss, optimizer="adam", metrics=["accuracy"])
-    best = keras.callbacks.EarlyStopping(
-        monitor="val_accuracy", mode="max", patience=10, restore_best_weights=True, start_from_epoch=0
-    )
+    best = keras.callbacks.EarlyStopping(monitor="val_accuracy", mode="max", patience=5, restore_best_weights=True)
     start = time.process_time()
 
     class Budget(keras.callbacks.Callback):
@@ -408,7 +406,7 @@ def main() -> None:
     for one in results["runs"] if args.peers else ():
         if one["name"] in args.only:
             place = args.place / f"{one['name'].split()[0]}-data"
-            one["baselines"] |= measure_baselines(one, place, args.peers, args.baseline)
+            one["baselines"] |= measure_baselines(one, place, args.peers, args.threads, args.baseline)
             print(one["name"], one["accuracy"], one["baselines"], flush=True)
             RESULTS.write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")
     for name in () if args.update or args.peers else args.only:

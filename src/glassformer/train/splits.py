@@ -107,14 +107,15 @@ def opened(data: Any, option: str) -> Source:
     path = Path(data)
     if path.exists():
         return unpacked(path) if is_archive(path) and not is_shard(path) else path
+    if remote := re.match(r"(pipe:|[a-z][a-z0-9+.-]*://)", str(data)):
+        what, command = ("a pipe", str(data)[5:]) if remote[1] == "pipe:" else ("a URL", "…")
+        command = f"curl -L {data}" if remote[1].startswith("http") else command
+        fact = f"{option} {data} is {what}, and training fetches nothing itself".strip()
+        raise InputError(fact, f"download it first, or stream it: {command} | glassformer train … - --val … --steps …")
     if shards := matching(str(data)):
         return shards
     if all(Path(part).is_file() for part in str(data).split(",")):
         return [Path(part) for part in str(data).split(",")]
-    if remote := re.match(r"(pipe:|[a-z][a-z0-9+.-]*://)", str(data)):
-        what, command = ("a pipe", str(data)[5:]) if remote[1] == "pipe:" else ("a URL", f"curl -L {data}")
-        fact = f"{option} {data} is {what}, and training fetches nothing itself".strip()
-        raise InputError(fact, f"download it first, or stream it: {command} | glassformer train … - --val … --steps …")
     names = ", ".join(DATASETS)
     fact = f"{option} {data} does not exist".strip()
     raise InputError(fact, f"give a folder, a file, or the name of a dataset ({names})")
