@@ -34,14 +34,14 @@ TEXTS = {
 do: once or twice she had peeped into the book her sister was reading, but it had no pictures or conversations in it, \
 “and what is the use of a book,” thought Alice, “without pictures or conversations?” In 2024 the museum in Zürich sold \
 1,250 tickets at 12.50 francs each; how much did it earn?""",
-    # Austen 1813
+    # Austen 1813, Dickens 1859
     "calibrate": """\
 It is a truth universally acknowledged, that a single man in possession of a good fortune, must be in want of a \
 wife. However little known the feelings or views of such a man may be on his first entering a neighbourhood, this \
 truth is so well fixed in the minds of the surrounding families, that he is considered the rightful property of some \
-one or other of their daughters. Water boils at 100 degrees. Please send the report by Friday, 3 May, and call me if \
-anything is unclear. Once upon a time there was a little girl who loved to play in the park with her red ball. One \
-day she saw a big dog, and she was not afraid. def area(r): return 3.14159 * r ** 2""",
+one or other of their daughters. It was the best of times, it was the worst of times, it was the age of wisdom, it \
+was the age of foolishness, it was the epoch of belief, it was the epoch of incredulity. Water boils at 100 degrees. \
+Please send the report by Friday, 3 May, and call me if anything is unclear. def area(r): return 3.14159 * r ** 2""",
 }
 
 
