@@ -7,6 +7,7 @@ OMP_NUM_THREADS=1 python recipes/digits.py [--out FOLDER] [--resume]
 from __future__ import annotations
 
 import argparse
+import itertools
 import json
 from collections.abc import Sequence
 from dataclasses import replace
@@ -44,9 +45,10 @@ from glassformer.train.objectives.image_classification import ImageAugmentation,
 from glassformer.train.objectives.image_models import Size, build
 
 STEPS, BATCH = 4_000, 128
-RATES, TRIAL, TRIAL_BATCH = (1e-3, 2e-3, 3e-3), 400, 64  # learning rates, each tried for TRIAL steps
+# Patch sizes, each tried with each learning rate for a number of steps in inverse proportion to its number of patches.
+PATCHES, RATES, TRIAL, TRIAL_BATCH = (4, 7, 14), (1e-3, 2e-3, 3e-3), 400, 64  # TRIAL steps with 16 patches
 HELD_OUT = 5_000  # training images that are held out for validation
-PATCH, SIZE = 7, Size(width=96, depth=4, heads=4)
+SIZE = Size(width=96, depth=4, heads=4)
 VARIED = 1000  # test images that are also measured inverted, enlarged and as simulated photographs
 CARD = """# digits
 
@@ -83,10 +85,14 @@ of the 60,000 training images are used for training and 5,000 for validation.
 products, label smoothing 0.05, small random rotations, translations, scalings and shears, exponential moving average of
 the weights, seed {seed}. {minutes} minutes of processor time on {machine}.
 
-The learning rate was chosen on the validation images after {trial} steps of 64 images with a cosine schedule
-({trials}). The weights are those with the best validation accuracy, and temperature and
-threshold are fitted to the validation images. The patch size of 7 was taken over from an earlier version, in which it
-was chosen in trials of 200 steps that were evaluated on half of the test images.
+Patch size and learning rate were chosen together on the validation images, with a cosine schedule and 64 images per
+step: {trial} steps with 16 patches, and for other patch sizes so many that patches × steps is the same. Validation
+accuracy:
+
+{trials}
+
+The weights are those with the best validation accuracy, and temperature and threshold are fitted to the validation
+images.
 
 ## Limitations
 One digit per image, in the style of MNIST (American handwriting of the 1990s). Lines on the paper, several digits or a
@@ -138,26 +144,30 @@ def digits(out: Path, runs: Path, resume: bool) -> None:
         label_smoothing=0.05,
         seed=SEED,
     )
-    vit = partial(build, "vit", train.shape, len(train.labels), SIZE, patch=PATCH, seed=SEED)
+    vit = partial(build, "vit", train.shape, len(train.labels), SIZE, seed=SEED)
     prepare = replace(objective().preprocess, handwriting=True)
 
-    def learner(name: str, plan: TrainArgs, batch: int) -> Learner:
-        return Learner(name=name, build=vit, objective=objective(batch_size=batch), plan=plan, preprocess=prepare)
+    def learner(name: str, patch: int, plan: TrainArgs, batch: int) -> Learner:
+        made = partial(vit, patch=patch)
+        return Learner(name=name, build=made, objective=objective(batch_size=batch), plan=plan, preprocess=prepare)
 
     trials = {}
     common = TrainArgs(weight_decay=0.05, save_every=500, seed=SEED, keep="best")
-    for rate in RATES:
-        plan = replace(common, lr=rate, steps=TRIAL, warmup=TRIAL // 4, ema=0.98, eval_every=TRIAL // 8)
-        one = learner(f"trial-{rate:g}", plan, TRIAL_BATCH)
-        trials[rate] = teach(one, runs / one.name, resume)["validation"]["accuracy"]
-    best = max(trials, key=lambda rate: trials[rate])
+    for patch, rate in itertools.product(PATCHES, RATES):
+        steps = TRIAL * 16 * patch**2 // train.shape[1] ** 2
+        plan = replace(common, lr=rate, steps=steps, warmup=steps // 4, ema=0.98, eval_every=max(1, steps // 8))
+        one = learner(f"trial-{patch}-{rate:g}", patch, plan, TRIAL_BATCH)
+        trials[patch, rate] = teach(one, runs / one.name, resume)["validation"]["accuracy"]
+    patch, rate = max(trials, key=lambda one: trials[one])
     plan = replace(
-        common, lr=best, steps=STEPS, warmup=300, schedule="wsd", ema=0.998, eval_every=500, precision="auto"
+        common, lr=rate, steps=STEPS, warmup=300, schedule="wsd", ema=0.998, eval_every=500, precision="auto"
     )
-    trained = teach(learner("digits", plan, BATCH), runs / "digits", resume)
+    trained = teach(learner("digits", patch, plan, BATCH), runs / "digits", resume)
     model = load(runs / "digits" / "model")
     save_images(model, out, train.labels, prepare, half=True)
-    described(out, train, val, trained | {"trials": {f"{rate:g}": trials[rate] for rate in RATES}})
+    described(
+        out, train, val, trained | {"trials": {f"{patch}, {rate:g}": trials[patch, rate] for patch, rate in trials}}
+    )
 
 
 def described(out: Path, train: Images, val: Images, trained: dict[str, Any]) -> None:
@@ -205,7 +215,8 @@ def described(out: Path, train: Images, val: Images, trained: dict[str, Any]) ->
         "varied": f"{len(rows):,}",
         "variations": f"| variation | correct |\n|---|---|\n{lines}",
         "trial": str(TRIAL),
-        "trials": ", ".join(f"{rate}: {percent(share)}" for rate, share in trained["trials"].items()),
+        "trials": "| patch size, learning rate | correct |\n|---|---|\n"
+        + "\n".join(f"| {which} | {percent(share)} |" for which, share in trained["trials"].items()),
     }
     write(out, measured, CARD, fields)
 

@@ -6,6 +6,7 @@ from the training split alone.
 
 from __future__ import annotations
 
+import random
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
@@ -28,6 +29,14 @@ FRENCH_DETERMINERS = frozenset((
     "le", "la", "les", "l'", "un", "une", "des", "du", "mon", "ma", "mes", "ton", "ta", "tes", "votre", "vos", "son",
     "sa", "ses", "notre", "nos", "leur", "leurs", "ce", "cet", "cette", "ces", "deux", "trois",
 ))  # fmt: skip
+# Names that replace the commonest of the data; all begin with a consonant.
+NAMES = {
+    "Tom": ("Bob", "Charles", "David", "Daniel", "Frank", "George", "Jack", "James", "Kevin", "Lucas", "Mark", "Martin",
+            "Michael", "Nick", "Paul", "Peter", "Ravi", "Sam", "Simon", "Thomas", "Victor", "Walter"),
+    "Mary": ("Barbara", "Carla", "Clara", "Diana", "Fatima", "Jane", "Julia", "Laura", "Linda", "Lisa", "Maria",
+             "Nadia", "Nina", "Paula", "Rosa", "Sarah", "Sofia", "Susan", "Tina", "Vera"),
+}  # fmt: skip
+SYLLABLES = tuple(c + v for c in "bcdfgklmnprstvz" for v in ("a", "e", "i", "o", "u"))
 
 
 def clauses(pairs: Iterable[Pair], max_words: int = 4, share: float = 0.25) -> Iterator[Pair]:
@@ -123,6 +132,21 @@ def extract(pairs: Sequence[Pair], held_out: Iterable[str]) -> list[Pair]:
     excluded = {plain(sentence) for sentence in held_out}
     found = [*fragments, *cased(words, pairs), *noun_phrases(pairs, words)]
     return [pair for pair in dict.fromkeys(found) if plain(pair[0]) not in excluded]
+
+
+def rename(source: str, target: str, rng: random.Random) -> Pair:
+    """Replace the commonest names of the data by others, so that names are copied rather than learned by heart."""
+    for known, others in NAMES.items():
+        if re.search(rf"\b{known}\b", source) and re.search(rf"\b{known}\b", target):
+            name = rng.choice(others) if rng.random() < 0.5 else invented(rng)
+            source, target = (re.sub(rf"\b{known}\b", name, text) for text in (source, target))
+    return source, target
+
+
+def invented(rng: random.Random) -> str:
+    """Return a name that nobody has. It begins with a consonant, as `de` and `que` do not change before it."""
+    syllables = rng.choices(SYLLABLES, k=rng.choice((1, 2, 2, 3)))
+    return ("".join(syllables) + rng.choice(("", "n", "r", "s", "l"))).capitalize()
 
 
 def one_word_away(sentences: Iterable[str], known: Iterable[str]) -> set[str]:

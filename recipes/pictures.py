@@ -6,6 +6,7 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +29,7 @@ from glassformer.train import TrainArgs
 from glassformer.train.device import autocast_of
 from glassformer.train.objectives.image_classification import ImageClassification, save_images
 
+FIXED = "all layers, mean over the pictures"
 FEATURES = 4000  # training images whose features the calibration is fitted to
 SAMPLES = Package(
     registry="pip",
@@ -146,15 +148,29 @@ def confused(y: Tensor, answers: Tensor, labels: Sequence[str], most: int = 3) -
 
 
 def ablations(model: nn.Module, pictures: Sequence[Image.Image], y: Tensor) -> dict[str, float]:
-    """Accuracy with attention replaced by its mean (every key weighs the same), layer by layer and everywhere."""
+    """Accuracy with attention replaced by its mean over the keys, layer by layer and everywhere.
+
+    `FIXED`: with the mean over the pictures instead, which leaves what a position attends to in every picture.
+    """
     paths = list(lens.layers(model))
+    means: dict[str, Tensor] = {}
+
+    def summed(path: str, A: Tensor) -> Tensor:
+        means[path] = means.get(path, 0) + A.sum(0) / len(pictures)
+        return A
+
     uniform = lambda A: torch.full_like(A, 1 / A.shape[-1])
-    cases = {"unchanged": [], **{path: [path] for path in paths}, "all layers": paths}
+    cases: dict[str, dict[str, Callable[[Tensor], Tensor]]] = {
+        "unchanged": {path: partial(summed, path) for path in paths},
+        **{path: {path: uniform} for path in paths},
+        "all layers": dict.fromkeys(paths, uniform),
+        FIXED: {path: lambda A, path=path: means[path].expand_as(A) for path in paths},
+    }
     found = {}
-    for name, edited in cases.items():
+    for name, edits in cases.items():
         with ExitStack() as stack:
-            for path in edited:
-                stack.enter_context(lens.edit(model, f"{path}.A", uniform))
+            for path, edit in edits.items():
+                stack.enter_context(lens.edit(model, f"{path}.A", edit))
             logits, _ = predicted(model, pictures)
         found[name] = round(float((logits.argmax(-1) == y).float().mean()), 4)
     return found

@@ -16,8 +16,8 @@ from glassformer.decoding.sampling import (
     GREEDY,
     ban,
     choose,
-    cut,
     draw,
+    filter_logits,
     generators,
     min_p,
     penalise,
@@ -295,7 +295,7 @@ def test_cuts_equal_hugging_face(seed: int, k: int, p: float, share: float, temp
         ]
     )
     sampling = Sampling(temperature=temperature, top_k=k, top_p=p, min_p=share)
-    assert torch.equal(cut(logits, sampling), all_of_them(none, logits))
+    assert torch.equal(filter_logits(logits, sampling), all_of_them(none, logits))
 
 
 @given(seeds, st.floats(0.3, 4.0), st.lists(st.integers(0, 9), min_size=1, max_size=6))

@@ -155,6 +155,7 @@ def test_clip(text: str, shown: str) -> None:
     assert clip(text) == shown
 
 
+@pytest.mark.variants(10)
 @pytest.mark.parametrize("n", [1, 2, 7, 20, 64, 500, 4096])
 @pytest.mark.parametrize("size", [(1.5, 1.5), (3, 6), (9, 2)])
 @pytest.mark.parametrize("named", [True, False])

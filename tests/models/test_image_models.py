@@ -57,6 +57,7 @@ def build_vit(**changes: object) -> ViT:
     return model
 
 
+@pytest.mark.variants(3)
 @pytest.mark.parametrize("size", VIT_PUBLISHED, ids=lambda size: size.__name__)
 def test_published_sizes_made_without_memory(size: Callable[[], ViTConfig]) -> None:
     with torch.device("meta"):
@@ -334,7 +335,8 @@ def test_another_size_has_another_grid_of_tokens() -> None:
 
 @pytest.mark.parametrize("norm", [None, BatchNorm(), GroupNorm(groups=4)], ids=str)
 def test_saved_and_loaded(norm: BatchNorm | GroupNorm | None, tmp_path: object) -> None:
-    config = replace(hybrid.tiny(), stem=StemConfig(widths=(8, 16), halves=(True, False), norm=norm))
+    stem = StemConfig(widths=(8, 16, 16), halves=(True, False, False), norm=norm, attending=1)
+    config = replace(hybrid.tiny(), stem=stem)
     model = Hybrid(config, seed=3)
     model(image_hybrid())  # running statistics, if it keeps any
     save(model.eval(), str(tmp_path))
@@ -358,8 +360,36 @@ def test_a_convolution_that_preserves_the_shape_is_residual() -> None:
         torch.testing.assert_close(run[f"stem.{i}.C"], X)
 
 
-def test_every_weight_gets_a_gradient() -> None:
-    model = Hybrid(hybrid.tiny())
+ATTENDING = StemConfig(
+    widths=(8, 16, 16, 16), halves=(True, False, True, False), norm=BatchNorm(), residual=True, attending=2
+)
+
+
+@torch.no_grad()
+def test_attention_can_be_each_convolution_of_the_stem() -> None:
+    convolved = Hybrid(replace(hybrid.tiny(), stem=replace(ATTENDING, attending=0), image=(8, 8)), seed=3).eval()
+    model = Hybrid(replace(convolved.config, stem=ATTENDING), seed=3).eval()
+    own, old = model.state_dict(), convolved.state_dict()
+    model.load_state_dict(own | {name: old[name] for name in own if name in old})
+    for layer, convolution in zip(list(model.stem)[2:], list(convolved.stem)[2:], strict=True):
+        layer.grid.WQ.weight.zero_()
+        layer.grid.WQ.bias.zero_()
+        layer.grid.WV.weight.copy_(torch.eye(16))
+        layer.grid.WO.weight.copy_(convolution.W.weight.permute(0, 2, 3, 1).flatten(1))
+        for i in range(9):
+            down, right = i // 3 - 1 + hybrid.REACH, i % 3 - 1 + hybrid.REACH
+            layer.positions[i, (2 * hybrid.REACH + 1) * down + right] = 50
+    for size in ((8, 8), (12, 10)):
+        torch.testing.assert_close(model(image_hybrid(*size)), convolved(image_hybrid(*size)))
+    with trace(model) as run:
+        model(image_hybrid(12, 10))
+    for path, (rows, columns) in model.cell_grids((12, 10)).items():
+        assert run[f"{path}.A"].shape == (2, 9, rows * columns, (rows + 2) * (columns + 2))
+
+
+@pytest.mark.parametrize("stem", [hybrid.tiny().stem, ATTENDING], ids=["convolutions", "attention"])
+def test_every_weight_gets_a_gradient(stem: StemConfig) -> None:
+    model = Hybrid(replace(hybrid.tiny(), stem=stem))
     model(image_hybrid()).square().sum().backward()
     missing = [name for name, weight in model.named_parameters() if weight.grad is None or not weight.grad.any()]
     # a bias of the pooling's scores moves all of them alike, and a bias of keys too: softargmax does not see it
@@ -373,6 +403,10 @@ def test_invalid_arguments_are_errors() -> None:
         StemConfig(widths=(4, 8), halves=(True,))
     with pytest.raises(ConfigError, match="3 groups"):
         StemConfig(widths=(4, 8), halves=(True, True), norm=GroupNorm(groups=3))
+    with pytest.raises(ConfigError, match="2 of 2 convolutions"):
+        StemConfig(widths=(8, 8), halves=(True, True), attending=2)
+    with pytest.raises(ConfigError, match="one width"):
+        StemConfig(widths=(4, 8), halves=(True, True), attending=1)
     with pytest.raises(ConfigError, match="pool"):
         replace(hybrid.tiny(), pool="cls")  # type: ignore[arg-type]
     model = Hybrid(hybrid.tiny())

@@ -11,6 +11,7 @@ import pytest
 import torch
 from PIL import Image
 
+from glassformer import lens
 from glassformer.checkpoints import load
 from glassformer.data import order
 from glassformer.data.images import Images
@@ -67,7 +68,7 @@ def test_a_trained_model_is_calibrated_and_measured(
     made.save(tmp_path / "run" / "model")
     shown, y = pictures.opened(objective.val, range(16))
     rates = pictures.ablations(model, shown, y)
-    assert list(rates) == ["unchanged", "encoder.0.attention", "all layers"]
+    assert list(rates) == ["unchanged", "encoder.0.attention", "all layers", pictures.FIXED]
     assert rates["encoder.0.attention"] == rates["all layers"]
     chessboard = Image.fromarray(np.tile(np.array([[0, 255], [255, 0]], np.uint8), (2, 2)))
     far = pictures.detection(model, made, {"chessboard": [chessboard], "validation": shown})
@@ -79,27 +80,27 @@ def test_a_trained_model_is_calibrated_and_measured(
     assert classify(load(tmp_path / "run" / "model"), shown[0]).out_of_distribution is False
 
 
-def test_a_candidate_of_objects_starts_from_the_shipped_convolutions_and_keeps_them(
-    recipe: Any, objective: ImageClassification
+def test_attention_takes_the_place_of_convolutions_and_computes_the_same(
+    recipe: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    search = recipe("objects_search")
-    teacher = load(HERE / "objects").eval()
-    model = search.candidate(teacher, 6, 1, 8)
-    assert model.config.grid == (4, 4)
-    X, y = torch.randn(2, 3, 32, 32, generator=torch.Generator().manual_seed(0)), torch.tensor([0, 1])
-    distillation = search.Distillation(
-        train=objective.train, val=objective.val, mean=objective.mean, std=objective.std, teacher=teacher
-    )
-    loss = distillation.loss(model, {"X": X, "y": y})
+    objects = recipe("objects")
+    random = torch.Generator().manual_seed(0)
+    first = objects.hybrid(objects.config((3, 32, 32), 10))
+    first(torch.randn(8, 3, 32, 32, generator=random))  # running statistics of the batch norms
+    X = torch.randn(4, 3, 32, 32, generator=random)
+    monkeypatch.setattr(objects, "SHARP", 40.0)  # heads that attend to nothing but their own offset
     with torch.no_grad():
-        expected = -(teacher(X).softmax(-1) * model(X).log_softmax(-1)).sum()
-    assert float(loss.detach()) == pytest.approx(float(expected), rel=1e-4)
-    loss.backward()
-    assert all(weight.grad is None for weight in (*model.stem.parameters(), *teacher.parameters()))
-    assert all(weight.grad is not None for weight in model.encoder.parameters())
-    for own, other in zip(model.train().stem, teacher.stem[:6], strict=True):
-        assert torch.equal(own.W.weight, other.W.weight)
-        assert not own.norm.training
+        torch.testing.assert_close(objects.recast(first.eval(), 3, 2).eval()(X), first(X), atol=1e-3, rtol=1e-3)
+    model = objects.attentive(first).train()
+    assert list(lens.layers(model)) == ["stem.4.grid", "stem.5.grid", "stem.6.grid", "encoder.0.attention"]
+    kept = {name: weight.clone() for name, weight in model.state_dict().items()}
+    empty = ImageClassification.__new__(objects.FrozenConvolutions)
+    empty.label_smoothing = 0.1
+    empty.loss(model, {"X": X, "y": torch.tensor([0, 1, 2, 3])}).backward()
+    for name, weight in model.state_dict(keep_vars=True).items():
+        frozen = name.startswith(("stem.0", "stem.1", "stem.2", "stem.3"))
+        assert not frozen or (weight.grad is None and torch.equal(weight, kept[name]))
+        assert frozen or not weight.requires_grad or weight.grad is not None
 
 
 def test_the_expected_calibration_error(recipe: Any) -> None:

@@ -23,6 +23,8 @@ SMALL = {
         "SECOND": {"schedule": "wsd", "warmup": 2},
         "THIRD_STEPS": 10,
         "THIRD": {"warmup": 2},
+        "FOURTH_STEPS": 10,
+        "FOURTH": {"schedule": "wsd", "warmup": 2},
         "TOKENS": 200,
         "PART": 2,
     },

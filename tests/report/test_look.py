@@ -19,8 +19,9 @@ from glassformer.models import ConvNet2d, Hybrid, ViT, convolutional, hybrid, vi
 from glassformer.report import Report, Section, attention, important_patches, look, patches, query
 from glassformer.report.answer import answer, card
 from glassformer.report.inputs import prepare
+from glassformer.report.model import Given, Look
 from glassformer.report.model_report import head_table, recorded
-from glassformer.report.views import Details, Image, Text, image, table
+from glassformer.report.views import Details, Image, Paragraph, image, table
 
 EVERYWHERE = ["Attention", "Heads", "Entropy", "Map of heads", "Margins", "One query", "Trace"]
 OF_KIND = {
@@ -43,7 +44,7 @@ def only(sections: list[Section]) -> Section:
 
 
 def texts(section: Section) -> str:
-    return " ".join(block.text for block in section.blocks if isinstance(block, Text))
+    return " ".join(block.text for block in section.blocks if isinstance(block, Paragraph))
 
 
 def images(section: Section) -> list[Image]:
@@ -107,7 +108,7 @@ def test_the_page_is_self_contained(model_of, given, kind: str, tmp_path: Path) 
 
 
 def test_a_report_shows_itself() -> None:
-    report = Report("A <b>model", [Section("Map of heads", [Text('"x" & <script>alert(1)</script>', note=True)])])
+    report = Report("A <b>model", [Section("Map of heads", [Paragraph('"x" & <script>alert(1)</script>', note=True)])])
     assert repr(report) == "<Report 'A <b>model': Map of heads>"
     assert report._repr_html_().startswith('<iframe title="A &lt;b&gt;model" srcdoc="&lt;!doctype html&gt;')
     assert '<h2 id="map-of-heads">Map of heads</h2>' in report.html()
@@ -145,7 +146,7 @@ def test_a_long_text_records_only_what_is_drawn(shown, monkeypatch: pytest.Monke
 def test_facts(shown) -> None:
     model, inputs, _, _ = shown("seq2seq")
     made = card(model, inputs, "random")
-    assert made.blocks[0] == Text("random", note=True)
+    assert made.blocks[0] == Paragraph("random", note=True)
     facts = dict(cells(made))
     assert facts["parameters"] == f"{sum(w.numel() for w in model.parameters()):,}"
     assert facts["cross-attention of the decoder"] == "2 layers × 2 heads, width 16"
@@ -284,6 +285,19 @@ def test_without_cls_the_pooled_vector_is_shown(files: Path) -> None:
 @pytest.mark.parametrize("model", [ViT(vit.tiny()), Hybrid(hybrid.tiny())])
 def test_important_patches_are_drawn(model: torch.nn.Module, files: Path) -> None:
     assert important_patches(model.eval(), files / "picture.png").axes
+
+
+def test_attention_of_a_stem_is_shown_on_its_own_grids(files: Path, tmp_path: Path) -> None:
+    stem = hybrid.StemConfig(widths=(16, 16, 16), halves=(True, True, False), attending=2)
+    model = Hybrid(replace(hybrid.tiny(), stem=stem)).eval()
+    look(model, files / "picture.png").save(tmp_path / "page.html")
+    assert "stem.1.grid" in (tmp_path / "page.html").read_text(encoding="utf-8")
+    shown = Look("hybrid", model, Given(file=(files / "picture.png").read_bytes(), suffix=".png"))
+    layers = {layer["path"]: layer for layer in shown.summary()["layers"]}
+    assert [layers[f"stem.{i}.grid"]["grid"] for i in (1, 2)] == [[4, 4], [2, 2]]
+    assert layers["encoder.0.attention"]["grid"] is None
+    assert layers["stem.2.grid"]["query_labels"] == ["1,1", "1,2", "2,1", "2,2"]
+    assert layers["stem.2.grid"]["key_labels"].count("border") == 12
 
 
 def test_a_convolution_has_no_patches(files: Path) -> None:

@@ -117,7 +117,7 @@ def min_p(logits: Tensor, p: float) -> Tensor:
     return logits.masked_fill(probability < p * probability.amax(-1, keepdim=True), -math.inf)
 
 
-def cut(logits: Tensor, sampling: Sampling) -> Tensor:
+def filter_logits(logits: Tensor, sampling: Sampling) -> Tensor:
     """logits / T, with −∞ outside top-k, top-p and min-p."""
     logits = logits / sampling.temperature
     if sampling.top_k is not None:
@@ -166,6 +166,6 @@ def choose(
     if bool(best.isneginf().any()):
         raise ConfigError("the constraints leave no token to choose", "ban fewer, or allow n-grams to repeat")
     if not greedy:
-        tokens = draw(cut(changed, sampling), randomness)
+        tokens = draw(filter_logits(changed, sampling), randomness)
     judged = changed if processed_logprobs else raw
     return Chosen(tokens, judged.gather(-1, tokens[:, None])[:, 0] - judged.logsumexp(-1))

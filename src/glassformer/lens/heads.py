@@ -25,7 +25,7 @@ from glassformer.core import Pattern
 from glassformer.errors import ConfigError, InputError, ShapeError
 from glassformer.lens.head_null import AttentionRows, Profile, RowStatistics, Score, Tally
 from glassformer.lens.headtable import HeadRow, HeadTable, choose, clear
-from glassformer.lens.paths import layers
+from glassformer.lens.paths import layers, within_sequence
 from glassformer.lens.trace import Run, trace
 
 Tokens = Tensor | Mapping[str, Tensor] | None
@@ -188,7 +188,7 @@ def token_targets(tokens: Tensor, where: Tensor, s: int, separators: Sequence[in
 
 def own_weights(run: Run) -> list[str]:
     """Return the paths of A of the self-attention layers in a run."""
-    paths = [path for path in run if re.search(r"(^|\.)A$", path) and not re.search(r"(^|\.)cross\.A$", path)]
+    paths = [path for path in run if path.rpartition(".")[2] == "A" and within_sequence(path.rpartition(".")[0])]
     if not paths:
         raise InputError("this run kept no A of self-attention", "trace with watch(model)")
     return paths
@@ -219,7 +219,7 @@ def _real_rows(real: Tensor, where: Tensor, s: int) -> Tensor:
 
 def watch(model: nn.Module) -> list[str]:
     """Return the paths that head scores need: S and A of every self-attention layer. Fused layers keep one for both."""
-    own = [path for path in layers(model) if path.rpartition(".")[2] != "cross"]
+    own = [path for path in layers(model) if within_sequence(path)]
     return [f"{path}.{symbol}".lstrip(".") for path in own for symbol in "SA"]
 
 

@@ -11,9 +11,9 @@ from dataclasses import dataclass, replace
 from typing import Literal, get_args
 
 import torch
-from jaxtyping import Float
+from jaxtyping import Float, Int
 from torch import Tensor, nn
-from torch.nn.functional import max_pool2d, relu
+from torch.nn.functional import max_pool2d, pad, relu
 
 from glassformer.core.positions import interpolate_2d, require_choice
 from glassformer.errors import ConfigError, InputError, ShapeError
@@ -23,11 +23,14 @@ from glassformer.models.protocols import InputKind, Verb
 from glassformer.models.registry import register
 from glassformer.models.sequence_io import require_positive
 from glassformer.nn import BlockConfig, FeedForwardConfig, Linear, NormConfig, Stack, heads
+from glassformer.nn.attention import MultiHeadAttention, View
 from glassformer.nn.finite import require_finite
 from glassformer.nn.linear import Convolution2d, initialise, normal
 from glassformer.nn.tap import Tap
 
 Pooling = Literal["attention", "mean"]
+KERNEL = 3
+REACH = 4  # cells beyond which all offsets in one direction have the same score
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -35,13 +38,16 @@ class StemConfig:
     """Config of the stem: convolution i has `widths[i]` channels and halves the resolution if `halves[i]`.
 
     The last of `widths` is the model's width. `residual`: a convolution that changes neither width nor size adds its
-    output to its input.
+    output to its input. The last `attending` of them have attention over the whole grid in place of the convolution
+    (Srinivas et al., "Bottleneck Transformers", 2021): one head per cell of a 3×3 kernel, which share keys and values.
     """
 
     widths: tuple[int, ...]
     halves: tuple[bool, ...]
     norm: BatchNorm | GroupNorm | None = None
     residual: bool = False
+    attending: int = 0
+    key_width: int = 32
 
     def __post_init__(self) -> None:
         if not self.widths or min(self.widths) < 1 or len(self.widths) != len(self.halves):
@@ -50,6 +56,11 @@ class StemConfig:
         if isinstance(self.norm, GroupNorm) and any(width % max(self.norm.groups, 1) for width in self.widths):
             fact = f"{self.norm.groups} groups do not split widths {self.widths}"
             raise ConfigError(fact, "choose groups that divide every width")
+        if not 0 <= self.attending < len(self.widths):
+            fact = f"{self.attending} of {len(self.widths)} convolutions have attention in their place"
+            raise ConfigError(fact, f"choose 0 to {len(self.widths) - 1}")
+        if self.attending and len(set(self.widths[-self.attending - 1 :])) > 1:
+            raise ConfigError(f"attention in the place of convolutions of widths {self.widths}", "give them one width")
 
     @property
     def stride(self) -> int:
@@ -144,6 +155,48 @@ class Convolve(nn.Module):
         return self.C(X + Y if self.adds else Y)
 
 
+class Attend(nn.Module):
+    """As `Convolve`, with attention to every cell of the grid and to a ring of zeros around it.
+
+    Head i can be a kernel at offset i: it attends to that offset, its W_O is the kernel's matrix there, and
+    the ring is the convolution's padding (Cordonnier et al., "On the relationship between self-attention and
+    convolutional layers", 2020). `positions` is a learned score per head and offset, clipped at REACH cells.
+    """
+
+    def __init__(self, halve: bool, stem: StemConfig) -> None:
+        super().__init__()
+        width = stem.widths[-1]
+        self.grid = MultiHeadAttention(
+            heads(width, KERNEL**2, kv_heads=1, key_width=stem.key_width, value_width=width, biases="q")
+        )
+        self.positions = nn.Parameter(torch.zeros(KERNEL**2, (2 * REACH + 1) ** 2))
+        self.norm = stem.norm.build(width) if stem.norm is not None else None
+        self.halve, self.adds = halve, stem.residual and not halve
+        self.C = Tap()
+
+    def forward(self, X: Float[Tensor, "b c H W"]) -> Float[Tensor, "b c h w"]:
+        rows, columns = X.shape[2:]
+        ring = pad(X, (1, 1, 1, 1)).flatten(2).mT
+        view = View(bias=self.bias(rows, columns).to(X))
+        Y = self.grid(X.flatten(2).mT, ring, view).mT.unflatten(2, (rows, columns))
+        Y = relu(Y if self.norm is None else self.norm(Y))
+        Y = max_pool2d(Y, 3, stride=2, padding=1) if self.halve else Y
+        return self.C(X + Y if self.adds else Y)
+
+    def bias(self, rows: int, columns: int) -> Float[Tensor, "h t s"]:
+        """The score of every cell and every cell of the grid with its ring, by the offset between them."""
+        return self.positions[:, offsets(rows, columns).to(self.positions.device)]
+
+
+def offsets(rows: int, columns: int) -> Int[Tensor, "t s"]:
+    """Return the index of the clipped offset from each cell to each cell of the grid with its ring."""
+    down = torch.arange(-1, rows + 1)[None] - torch.arange(rows)[:, None]
+    right = torch.arange(-1, columns + 1)[None] - torch.arange(columns)[:, None]
+    down, right = (some.clamp(-REACH, REACH) + REACH for some in (down, right))
+    both = (2 * REACH + 1) * down[:, None, :, None] + right[None, :, None, :]
+    return both.reshape(rows * columns, (rows + 2) * (columns + 2))
+
+
 class SequencePool(nn.Module):
     """x = aᵀ X, a = softargmax(X w): attention pooling with a learned query that is the same for every image."""
 
@@ -176,7 +229,11 @@ class Hybrid(nn.Module):
         self.config = c = config
         inputs = (c.channels, *c.stem.widths[:-1])
         plan = zip(inputs, c.stem.widths, c.stem.halves, strict=True)
-        self.stem = nn.ModuleList(Convolve(m, n, halve, c.stem) for m, n, halve in plan)
+        convolved = len(c.stem.widths) - c.stem.attending
+        self.stem = nn.ModuleList(
+            Convolve(m, n, halve, c.stem) if i < convolved else Attend(halve, c.stem)
+            for i, (m, n, halve) in enumerate(plan)
+        )
         self.positions = nn.Parameter(torch.zeros(c.grid[0] * c.grid[1], c.width))
         self.E, self.X = Tap(), Tap()
         self.encoder = Stack(c.block, c.depth, last_norm=c.last_norm)
@@ -235,6 +292,14 @@ class Hybrid(nn.Module):
 
     def patch_grid(self, size: tuple[int, int]) -> tuple[int, int]:
         return self.config.stem.grid(size)
+
+    def cell_grids(self, size: tuple[int, int]) -> dict[str, tuple[int, int]]:
+        found: dict[str, tuple[int, int]] = {}
+        for i, layer in enumerate(self.stem):
+            if isinstance(layer, Attend):
+                stride = 2 ** sum(self.config.stem.halves[:i])
+                found[f"stem.{i}.grid"] = -(-size[0] // stride), -(-size[1] // stride)
+        return found
 
     def position_table(self, grid: tuple[int, int]) -> Float[Tensor, "n m"]:
         return self.table(grid)

@@ -156,6 +156,9 @@ class SpeechGenerator(Protocol):
         """Number of mel bands of a frame."""
 
     @property
+    def vocabulary(self) -> int: ...
+
+    @property
     def start_token(self) -> int: ...
 
     @property
@@ -256,6 +259,14 @@ class PatchModel(ImageModel, Protocol):
 
     def position_table(self, grid: tuple[int, int]) -> Float[Tensor, "n m"]:
         """The learned positions, interpolated to this grid."""
+
+
+@runtime_checkable
+class CellModel(PatchModel, Protocol):
+    """A Transformer over patches with attention between the cells of other grids before it."""
+
+    def cell_grids(self, size: tuple[int, int]) -> dict[str, tuple[int, int]]:
+        """Rows and columns of the queries of each such layer, by path; its keys are these cells and a ring of zeros."""
 
 
 @runtime_checkable

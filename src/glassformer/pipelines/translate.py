@@ -60,18 +60,22 @@ def translate(
 
 
 def normalized(model: nn.Module, text: str) -> tuple[str, bool]:
-    """Write a text as a sentence if the model's config says `"normalize_source": "sentence"`.
-
-    A text in capitals is lower-cased, the first letter is capitalised, and a full stop is added where there is no final
-    punctuation. Returns the text and whether a full stop was added, which is then removed from the translation.
-    """
+    """Write a text as a sentence if the model's config says `"normalize_source": "sentence"`."""
     origin = origin_of(model)
     if origin is None or origin.raw.get("normalize_source") != "sentence" or not text.strip():
         return text, False
+    return as_sentence(text)
+
+
+def as_sentence(text: str) -> tuple[str, bool]:
+    """Lower-case a text in capitals, capitalise its first letter, and add a full stop where there is no final mark.
+
+    Returns the text and whether a full stop was added, which is then removed from the translation.
+    """
     text = text.strip()
     if text.isupper() and len(text) > ABBREVIATION:
         text = text.lower()
-    text = text[0].upper() + text[1:]
+    text = text[:1].upper() + text[1:]
     return (text, False) if FINAL.search(text) else (f"{text}.", True)
 
 

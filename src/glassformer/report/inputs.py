@@ -21,6 +21,7 @@ from glassformer.data.audio import read_sound
 from glassformer.errors import CheckpointError, InputError
 from glassformer.models.protocols import (
     AudioModel,
+    CellModel,
     ImageTextModel,
     PatchModel,
     SpeechGenerator,
@@ -44,7 +45,8 @@ class Inputs:
     """The arguments of `forward`, and names for the positions of each stack (numbered if there are none).
 
     The first `audible` encoder positions hold audio, `seconds` each. `answer` is the model's own answer to the whole
-    input. The `towers` of a model with several are shown one by one.
+    input. The `towers` of a model with several are shown one by one. `grids` are those of layers whose keys are a grid
+    of cells and the ring around it.
     """
 
     tensors: tuple[Tensor, ...]
@@ -53,6 +55,7 @@ class Inputs:
     notes: tuple[str, ...] = ()
     image: NDArray[np.float64] | None = None
     grid: tuple[int, int] | None = None
+    grids: dict[str, tuple[int, int]] = field(default_factory=dict)
     audible: int = 0
     seconds: float = 0.0
     answer: str = ""
@@ -60,7 +63,9 @@ class Inputs:
 
     def labels_of(self, path: str) -> tuple[list[str] | None, list[str] | None]:
         """Return the names of queries and keys for the path of an attention layer or of one of its quantities."""
-        stack = path.split(".")[0]
+        layer, stack = path.removesuffix(".A"), path.split(".")[0]
+        if layer in self.grids:
+            return cells(*self.grids[layer]), cells(*self.grids[layer], ring=1)
         source = "encoder" if ".cross" in path else stack
         return self.labels.get(stack), self.labels.get(source)
 
@@ -71,6 +76,13 @@ class Inputs:
             both = zip(("encoder", "decoder"), self.tensors, strict=True)
             return {stack: x for stack, x in both if not x.is_floating_point()}
         return next((x for x in self.tensors if not x.is_floating_point()), None)
+
+
+def cells(rows: int, columns: int, ring: int = 0) -> list[str]:
+    """Return the names of cells, row by row, counted from 1; those of the ring around them are borders."""
+    inside = lambda y, x: 1 <= y <= rows and 1 <= x <= columns
+    place = lambda count: range(1 - ring, count + 1 + ring)
+    return [f"{y},{x}" if inside(y, x) else "border" for y in place(rows) for x in place(columns)]
 
 
 def prepare(model: nn.Module, inputs: Sequence[str | Path]) -> Inputs:
@@ -191,7 +203,7 @@ def _image(model: nn.Module, given: list[str], origin: Origin | None = None) -> 
     how, notes = _preprocess(model, origin or origin_of(model))
     pixels = how(open_image(given[0]))[None]
     rows, columns = model.patch_grid((pixels.shape[-2], pixels.shape[-1]))
-    names = [*model.prefix_names, *(f"{y},{x}" for y in range(1, rows + 1) for x in range(1, columns + 1))]
+    names = [*model.prefix_names, *cells(rows, columns)]
     shown = pixels[0].movedim(0, -1).double()
     if how.mean is not None and how.std is not None:
         shown = shown * torch.tensor(how.std).double() + torch.tensor(how.mean).double()
@@ -203,6 +215,7 @@ def _image(model: nn.Module, given: list[str], origin: Origin | None = None) -> 
         notes=notes,
         image=shown.clamp(0, 1).numpy(),
         grid=(rows, columns),
+        grids=model.cell_grids((pixels.shape[-2], pixels.shape[-1])) if isinstance(model, CellModel) else {},
     )
 
 

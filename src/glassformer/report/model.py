@@ -186,6 +186,7 @@ class Look:
             "beta": float(self.layers[path].beta),
             "query_labels": own or [self._frame(i, queries) for i in range(queries)],
             "key_labels": others or [self._frame(i, keys) for i in range(keys)],
+            "grid": list(self.prepared.grids[path]) if path in self.prepared.grids else None,
         }
 
     def _frame(self, i: int, count: int) -> str:

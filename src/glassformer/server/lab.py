@@ -7,9 +7,10 @@ from pathlib import Path as FilePath
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Path, Request
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
 from glassformer.errors import InputError
+from glassformer.server.body import Body
 from glassformer.server.jobs import importing
 from glassformer.server.models import Known, TimeLimit
 
@@ -17,10 +18,9 @@ router = APIRouter(tags=["lab"])
 LARGEST = 4  # times its default: the page's own limit on a parameter, as a claim may take long and much memory
 
 
-class Trial(BaseModel):
+class Trial(Body):
     """Parameters that differ from their defaults, and the seed."""
 
-    model_config = ConfigDict(extra="forbid", strict=True)
     parameters: dict[Annotated[str, Field(max_length=40)], float] = Field(default_factory=dict, max_length=20)
     seed: int = Field(default=0, ge=0, le=2**31)
 

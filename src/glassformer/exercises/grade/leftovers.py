@@ -69,7 +69,7 @@ class Words:
 
 
 @dataclass(slots=True)
-class Run:
+class NumberList:
     """One list of numbers, with the words before it on its line and the headings above it."""
 
     line: int
@@ -110,7 +110,7 @@ class Leftovers:
     ledger: Ledger
     placed: list[Placement] = field(default_factory=list)
     agreed: set[str] = field(default_factory=set)
-    waiting: list[tuple[list[Run], str, Entries]] = field(default_factory=list)
+    waiting: list[tuple[list[NumberList], str, Entries]] = field(default_factory=list)
 
     def run(self) -> None:
         """Place what can be placed, and remove it from the list of what could not be read."""
@@ -141,7 +141,7 @@ class Leftovers:
 
     # -- lists -------------------------------------------------------------------------------------------------------
 
-    def runs(self) -> Iterator[Run]:
+    def runs(self) -> Iterator[NumberList]:
         free: dict[int, dict[int, bool]] = {}  # by line: where numbers begin, and whether they are checked
         graded: dict[int, set[str]] = {}  # the steps that were read on a line
         for each in self.aligner.alignment.placed:
@@ -195,7 +195,7 @@ class Leftovers:
                 if written is None:
                     continue
                 component = _component(text[: group[0].start()])
-                yield Run(number, " ".join(text.split())[:200], written, own, above, head, section, component)
+                yield NumberList(number, " ".join(text.split())[:200], written, own, above, head, section, component)
             if text.rstrip(" *_").endswith(":"):  # Output (the values are v1 = (3, 0), …):
                 titled = self.words(text.partition("(")[0])
                 above = (titled, *above)[:3] if titled.bases else above
@@ -274,7 +274,7 @@ class Leftovers:
             )
         return not answers
 
-    def whole(self, block: list[Run]) -> bool:
+    def whole(self, block: list[NumberList]) -> bool:
         """Place a block of lists that is a whole matrix, as written or transposed, or a list of all its numbers."""
         rows = [run.written.rows[0] for run in block]
         order = [run.own.tokens[-1] if run.own.tokens else -1 for run in block]
@@ -303,7 +303,7 @@ class Leftovers:
                 self.waiting.append((block, options[0][1], options[0][2]))
         return False
 
-    def supported(self, blocks: list[list[Run]]) -> None:
+    def supported(self, blocks: list[list[NumberList]]) -> None:
         """Place a matrix with numbers that no step has, if only as one step a later matrix follows from it."""
         alignment = self.aligner.alignment
         if sum(m.shape[0] * m.shape[1] for m in self.aligner.exact.values()) > MOST_CELLS:
@@ -326,12 +326,12 @@ class Leftovers:
                     for s, cells in self.following(found[0][0], after)[:1]:
                         self.put(after, s, cells, "because it follows from your earlier numbers")
 
-    def following(self, symbol: str, block: list[Run]) -> list[tuple[str, Entries]]:
+    def following(self, symbol: str, block: list[NumberList]) -> list[tuple[str, Entries]]:
         """Return the later steps whose values, computed with the numbers placed so far, a block has."""
         after = self.aligner.plan.after(symbol)
         return [(s, c) for s, c in self.candidates(block) if s in after and self.aligner.agreement(s, c) > MOSTLY]
 
-    def candidates(self, block: list[Run]) -> Iterator[tuple[str, Entries]]:
+    def candidates(self, block: list[NumberList]) -> Iterator[tuple[str, Entries]]:
         """Yield the steps without an answer that have the size of a block."""
         written = Table(tuple(run.written.rows[0] for run in block))
         for symbol in self.symbols((), block[0].head):
@@ -355,7 +355,7 @@ class Leftovers:
                 seen.append(cells)
                 yield cells
 
-    def row(self, run: Run) -> None:
+    def row(self, run: NumberList) -> None:
         """Place one list as the row (in columns: the column) of a token."""
         token = run.token()
         if token is None and len({entry.text for entry in run.written.rows[0] if entry is not None}) < 2:
@@ -382,7 +382,7 @@ class Leftovers:
                 return
             named |= bool(options)
 
-    def choose(self, block: list[Run], options: list[tuple[float, str, Entries]], *, named: bool) -> bool:
+    def choose(self, block: list[NumberList], options: list[tuple[float, str, Entries]], *, named: bool) -> bool:
         """Place the option with the highest agreement if it is unique and high enough."""
         options = [option for option in options if option[0] == 1 or option[1] in self.aligner.plan]  # given: as it is
         best = [option for option in options if option[0] == max(o[0] for o in options)]
@@ -401,9 +401,9 @@ class Leftovers:
         self.put(block, symbol, cells, why)
         return True
 
-    def cells(self, runs: list[Run]) -> None:
+    def cells(self, runs: list[NumberList]) -> None:
         """Place single numbers: those of each step together, by two tokens or, for a sum or a mean, by one."""
-        found: dict[tuple[tuple[str, ...], int | None], list[Run]] = {}
+        found: dict[tuple[tuple[str, ...], int | None], list[NumberList]] = {}
         for run in runs:
             if bases := next(filter(None, run.levels), ()):
                 found.setdefault((bases, run.head), []).append(run)
@@ -438,7 +438,7 @@ class Leftovers:
                 if written is not None and [e.text for _, _, e in written.cells()] == [entry.text]:
                     self.aligner.expressions_set_out(statement, symbol, {at: entry})
 
-    def put(self, block: list[Run], symbol: str, cells: Entries, why: str) -> None:
+    def put(self, block: list[NumberList], symbol: str, cells: Entries, why: str) -> None:
         placed = Placement(symbol, cells, min(e.line for e in cells.values()), block[0].source)
         self.placed.append(placed)
         self.aligner.alignment.put(placed)
@@ -520,9 +520,9 @@ def _table(texts: list[str], line: int) -> Table | None:
     return table(Link(line, "", Array((tuple(terms),), flat=True)))
 
 
-def _blocks(runs: list[Run]) -> Iterator[list[Run]]:
+def _blocks(runs: list[NumberList]) -> Iterator[list[NumberList]]:
     """Group lists of one length on consecutive lines without names of steps of their own."""
-    block: list[Run] = []
+    block: list[NumberList] = []
     for run in runs:
         last = block[-1] if block else None
         joins = (

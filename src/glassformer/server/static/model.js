@@ -98,8 +98,8 @@ async function shown(look, signal) {
   state.path = first.path; state.head = first.head;
   // the last token that is a word: </s> and full stops have little to show; in a translation the token that predicts it
   const word = layer.query_labels.findLastIndex((label) => /^[^<]*[\p{L}\p{N}]/u.test(label));
-  const [rows, columns] = look.grid ?? [0, 0];
-  state.query = look.grid ? look.prefix + Math.floor(rows / 2) * columns + Math.floor(columns / 2) : Math.max(word - (across.length ? 1 : 0), 0);
+  const [rows, columns] = layer.grid ?? look.grid ?? [0, 0];
+  state.query = look.grid ? (layer.grid ? 0 : look.prefix) + Math.floor(rows / 2) * columns + Math.floor(columns / 2) : Math.max(word - (across.length ? 1 : 0), 0);
   refresh();
   await Promise.all([thumbnails(signal), readRow(signal)]);
 }
@@ -298,8 +298,10 @@ function tokens(layer) {
     <p class="quiet">${state.look.inputs?.[0] === "text" ? `The model reads tokens: words, or pieces of words${layer.query_labels.some((label) => /^<0x..>$/.test(label)) ? ", and bytes such as <0xC3> where its vocabulary has neither" : ""}. ` : ""}${same ? `Shaded by the weight that “${readable(layer.query_labels[state.query])}” gives them.` : ""}</p>`;
 }
 function picture(layer) {
-  const [rows, columns] = state.look.grid, prefix = state.look.prefix, pixels = state.look.image;
-  const weights = state.row?.all ?? [];
+  const [rows, columns] = layer.grid ?? state.look.grid, prefix = layer.grid ? 0 : state.look.prefix, pixels = state.look.image;
+  // the keys of a layer with a grid of its own have a ring around them
+  const cell = (i) => (layer.grid ? (Math.floor(i / columns) + 1) * (columns + 2) + (i % columns) + 1 : i + prefix);
+  const all = state.row?.all ?? [], weights = [...all.slice(0, prefix), ...Array.from({ length: rows * columns }, (_, i) => all[cell(i)] ?? 0)];
   const top = Math.max(...weights.slice(prefix), 1e-9);
   const size = 240, h = size / rows, w = size / columns;
   const canvas = image(pixels);
