@@ -133,7 +133,8 @@ async function decimals() {
   do {
     mine = version;
     try {
-      const view = await post("api/paper", { exercise: state.exercise, exact: false, explain: needed() });
+      const { exercise } = state, view = await post("api/paper", { exercise, exact: false, explain: needed() });
+      view.exercise = exercise;
       if (!(mine === version && timing.exact)) present(view, "decimals", mine);
     } catch (error) { failed(error, mine); }
   } while (mine !== version);
@@ -146,14 +147,15 @@ function needed() {
   const { symbol } = split(selection.at), head = state.view.attention?.heads[state.head];
   return [...new Set([symbol, head?.product])].filter((each) => each && state.view.steps.some((step) => step.symbol === each));
 }
-/** @param {string} at */
-const explain = (at) => post("api/paper/cell", { exercise: state.exercise, address: at, exact: state.view.exact });
+/** The sum of a number that is shown, which may be of an exercise before the last edit. @param {string} at */
+const explain = (at) => post("api/paper/cell", { exercise: state.view.exercise, address: at, exact: state.view.exact });
 
 /** @param {number} mine */
 async function exactly(mine) {
   exactRequest = new AbortController();
   try {
-    const view = await post("api/paper", { exercise: state.exercise, exact: true }, exactRequest.signal);
+    const { exercise } = state, view = await post("api/paper", { exercise, exact: true }, exactRequest.signal);
+    view.exercise = exercise;
     if (mine !== version) return;
     present(view, "exact", mine);
     document.documentElement.dataset.exact = String(version);
