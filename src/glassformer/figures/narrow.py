@@ -25,7 +25,7 @@ def narrow(fig: Figure) -> Figure:
     height = min(TALLEST, fig.get_figheight() / len({ax.get_subplotspec().rowspan.start for ax in main}))  # type: ignore[union-attr]
     grid = GridSpec(len(main), 1, figure=fig)
     lines = 0  # that titles and legends add
-    for ax, place in zip(main, grid, strict=True):
+    for ax, place in zip(main, (grid[row] for row in range(len(main))), strict=True):
         ax.set_subplotspec(place)
         ax.tick_params(labelleft=True, labelbottom=True)  # those of shared axes were only beside the first
         lines += _wrap(ax.title)
