@@ -72,16 +72,16 @@ def _real(model: nn.Module, purpose: Purpose) -> Sample | None:
         wave, text = _speech(purpose)
         ids = torch.tensor([[model.start_token, *tokenizer_of(model).encode(text)]])
         frames = window_frames(wave, model.window, model.bands)[None]
-        return Sample(lambda: model(frames, ids), "read speech")  # type: ignore[operator]
+        return Sample(lambda: model(frames, ids), "read speech")
     if isinstance(model, ImageTextModel):
         return None
     if inputs_of(model)[:1] == ("image",) and isinstance(model, ImageModel):
         X = torch.cat([pixels(model, path) for path in _pictures(purpose)])
-        return Sample(lambda: model(X), "pictures of Fashion-MNIST")  # type: ignore[operator]
+        return Sample(lambda: model(X), "pictures of Fashion-MNIST")
     if isinstance(model, TextModel) and inputs_of(model)[:1] == ("text",):
-        ids = tokenizer_of(model).encode(TEXTS[purpose])[:TOKENS]
-        length = min(len(ids), context_length(model) or len(ids))
-        return Sample(example(model, length=length, tokens=ids), "English text")
+        words = tokenizer_of(model).encode(TEXTS[purpose])[:TOKENS]
+        length = min(len(words), context_length(model) or len(words))
+        return Sample(example(model, length=length, tokens=words), "English text")
     if isinstance(model, CTCModel) and isinstance(model, StreamModel):
         hop = model.example(None, torch.Generator()).shape[-1]
         wave = _speech(purpose)[0]
