@@ -262,8 +262,8 @@ class PatchModel(ImageModel, Protocol):
 
 
 @runtime_checkable
-class CellModel(PatchModel, Protocol):
-    """A Transformer over patches with attention between the cells of other grids before it."""
+class CellModel(Protocol):
+    """A model over images with attention between the cells of grids before its patches."""
 
     def cell_grids(self, size: tuple[int, int]) -> dict[str, tuple[int, int]]:
         """Rows and columns of the queries of each such layer, by path; its keys are these cells and a ring of zeros."""
