@@ -470,3 +470,9 @@ def test_body_is_without_the_ending() -> None:
 def test_stopping_bad_values(wrong: dict[str, object], message: str) -> None:
     with pytest.raises(ConfigError, match=message):
         Stopping(**wrong)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("token", [10, 10**9, -1])
+def test_a_penalty_on_tokens_outside_the_vocabulary(token: int) -> None:
+    with pytest.raises(InputError, match=f"token {token} is outside the vocabulary of 10"):
+        seen_by([torch.tensor([1, token])], 10)

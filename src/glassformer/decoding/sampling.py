@@ -14,7 +14,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from glassformer.errors import ConfigError
+from glassformer.errors import ConfigError, InputError
 
 Seed = int | torch.Generator | Sequence[int]
 
@@ -80,6 +80,10 @@ def seen_by(prefixes: Iterable[Tensor], vocabulary: int) -> Tensor:
     rows = list(prefixes)
     seen = torch.zeros(len(rows), vocabulary, dtype=torch.bool)
     for i, tokens in enumerate(rows):
+        outside = tokens[(tokens < 0) | (tokens >= vocabulary)]
+        if outside.numel():
+            fact = f"token {int(outside[0])} is outside the vocabulary of {vocabulary}"
+            raise InputError(fact, f"use token ids from 0 to {vocabulary - 1}")
         seen[i, tokens.cpu()] = True
     return seen
 
