@@ -61,7 +61,7 @@ DEPTH, HEADS = 2, 4
 ATTENDING = 3  # convolutions at 8 × 8 and 4 × 4 cells, whose place attention takes
 KEPT_DEPTH = 1  # of the two Transformer layers; the attention of the second changed no answer
 SHARP = 8.0  # score of a head's own offset: 97 % of its weight among 100 cells
-HELD_OUT = 500  # training images on which numbers of replaced convolutions are compared
+HELD_OUT = 64  # training images on which numbers of replaced convolutions are compared
 CARD = """# objects
 
 Classifies small photographs into ten classes ({labels}): a hybrid of
@@ -85,9 +85,9 @@ keys, so that every cell has the same weight:
 
 Where to attend is decided mostly by position. The last row replaces the weights of every layer by their mean over the
 {ablated} images, which keeps what depends on position and removes what depends on the image: that costs {content}.
-Nothing but attention transports information between cells, so uniform weights are ruinous; how much of this a
-convolution could do as well is another question, and here the model with convolutions, from which this one was made,
-reached 92.81 %.
+Nothing but attention and pooling transports information between cells, so uniform weights are ruinous. That is not
+evidence that attention is better here than convolutions: the model with seven convolutions, from which this one was
+made, classified {first_accuracy} of the test images correctly.
 
 **Probabilities** are calibrated by a temperature of {temperature}: the expected calibration error is {ece}
 ({ece_before} without).
@@ -118,9 +118,9 @@ of the weights, seed {seed}:
 
 Stem and weight decay of the first stage were chosen on 5,000 held-out training images in runs of up to 750 steps. How
 many convolutions to replace was decided without test images (`--compare`): with one, uniform attention costs about 20
-points on held-out training images, which the model had seen; with two or three about 80. Numbers of steps were fixed
-beforehand, and the last weights are kept. A second stage with a learning rate of 7e-4 was stopped after about 200
-steps, as its training loss rose; 2.5e-4 was used instead.
+points on 64 held-out training images, which the model had seen; with two or three about 80. The last weights are kept.
+A second stage with a learning rate of 7e-4 was stopped after about 200 steps, as its training loss rose; 2.5e-4 was
+used instead, planned for 1,300 steps and shortened while it ran, for want of time. Its accuracy may still grow.
 
 ## Limitations
 Images are scaled to 32 × 32 pixels, so small objects are lost. The model knows ten classes, one object per image.
@@ -277,6 +277,7 @@ def described(out: Path, train: Images, test: Images, trained: dict[str, Any]) -
         "ablated": f"{len(chosen):,}",
         "ablation": f"| mean attention in | correct |\n|---|---|\n{lines}",
         "content": f"{100 * (ablation['unchanged'] - ablation[FIXED]):.1f} points",
+        "first_accuracy": percent(trained["convolutional"]["validation"]["accuracy"], 2),
         "first_steps": f"{trained['convolutional']['steps']:,}",
         "first_minutes": f"{trained['convolutional']['processor_seconds'] / 60:.0f}",
         "calibrated": f"{len(rows):,}",

@@ -421,8 +421,9 @@ seed {seed}:
    trained for {second_steps} steps on the augmented data, warmup-stable-decay schedule, resumed once with more steps
    after 1,300. The weights with the best validation loss are kept.
 3. {third_steps} small steps on phrases of up to three words and one longer sentence in eight.
-4. {steps} steps ({epochs} epochs) on the augmented data, warmup-stable-decay schedule, resumed once with more steps
-   before the decay. The weights with the best validation loss are kept.
+4. {steps} steps ({epochs} epochs) on the augmented data, warmup-stable-decay schedule. The number of steps was changed
+   while it ran, according to the time that was left (4,000, 5,800, 4,500 and at step 3,097 the final one). The weights
+   with the best validation loss are kept; they are the last.
 
 The first three stages were run with an earlier augmentation, without names and with less normalisation (the recipe of
 commit 17408d5). The processor time went into more steps rather than into a larger model.
@@ -431,8 +432,8 @@ commit 17408d5). The processor time went into more steps rather than into a larg
 
 ## Limitations
 Training sentences have six words on average: long or literary sentences are translated badly. Rare words and names are
-often replaced by more common ones, and "you" becomes tu or vous arbitrarily. The model does not indicate
-when it is wrong.
+often replaced by more common ones (Anna becomes Ande), some single words and greetings are wrong, and "you" becomes tu
+or vous arbitrarily. The model does not indicate when it is wrong.
 """
 
 

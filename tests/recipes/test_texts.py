@@ -114,6 +114,24 @@ def test_the_translator_is_as_good_as_it_says(recipe: Any) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize(
+    ("source", "expected"),
+    {
+        "hello": {"Bonjour", "Salut"},
+        "thank you": {"Merci"},
+        "Yes": {"Oui"},
+        "dog": {"Chien", "Le chien"},
+        "Where is the station": {"Où est la gare", "Où se trouve la gare"},
+        "THE BOOK IS ON THE TABLE": {"Le livre est sur la table"},
+        "Paris is the capital of France.": {"Paris est la capitale de la France."},
+        "I am tired, but I am happy.": {"Je suis fatigué, mais je suis heureux."},
+    }.items(),
+)
+def test_the_translator_survives_ordinary_input(source: str, expected: set[str]) -> None:
+    assert translate(load(HERE / "translator"), source) in expected
+
+
+@pytest.mark.slow
 def test_the_writer_is_as_good_as_it_says(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     part = told("writer")["held_out"]
     monkeypatch.setenv("GLASSFORMER_DATA", str(tmp_path))
