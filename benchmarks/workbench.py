@@ -528,7 +528,7 @@ def main() -> None:
 
     steps = args.only.split(",")
     measured: dict[str, float | str] = {}
-    before = busy()
+    before, measured_commit = busy(), commit()
     with tempfile.TemporaryDirectory() as folder:
         process, address = start(*([large(Path(folder))] if "maps" in steps else []))
         try:
@@ -546,7 +546,7 @@ def main() -> None:
             process.terminate()
             process.wait(20)
     load = f"the processors were {before} busy in the second before the run, and {busy()} in the one after"
-    where = f"commit {commit()}, Python {platform.python_version()}, {platform.machine()}"
+    where = f"commit {measured_commit}, Python {platform.python_version()}, {platform.machine()}"
     note = f"{time.strftime('%-d %B %Y')}, {where}; {load}."
     print(note)
     if args.update:
