@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
@@ -25,6 +26,7 @@ from glassformer.exercises.grade.align import (
 )
 from glassformer.exercises.grade.cells import answer_of, closeness, shown
 from glassformer.exercises.grade.diagnose import Mistake, diagnose, weight_sums
+from glassformer.exercises.grade.evidence import Evidence
 from glassformer.exercises.grade.leftovers import Leftovers
 from glassformer.exercises.grade.rubric import (
     Points,
@@ -211,11 +213,13 @@ def grade(exercise: Exercise | None, reading: Reading, rubric: Rubric | None = N
     aligner = Aligner(made, reading, exercise.labels)
     alignment = aligner.run()
     _claim(ledger, alignment, reading, sums)
-    leftovers = Leftovers(aligner, ledger)
-    leftovers.run()
-    if leftovers.placed:
-        ledger = Ledger(reading.text)
-        _claim(ledger, alignment, reading, sums)
+    for rest in (Leftovers, Evidence) if not os.environ.get("NOLEFT") else (Evidence,):
+        if rest is Evidence and os.environ.get("NOEV"): continue
+        found = rest(exercise, aligner, ledger) if rest is Evidence else rest(aligner, ledger)
+        found.run()
+        if found.placed:
+            ledger = Ledger(reading.text)
+            _claim(ledger, alignment, reading, sums)
     if not alignment.placed:
         _readable(reading, tuple(alignment.unread))
     exact = exact_values(made)
@@ -286,9 +290,9 @@ def _claim(
     """Claim the graded numbers, then those of the arithmetic, then those of statements that are not answers."""
     for placed in alignment.placed if alignment is not None else ():
         given = alignment is not None and placed.symbol in alignment.given
-        for entry in placed.cells.values() if placed.role != "echo" else ():
+        for at, entry in placed.cells.items() if placed.role != "echo" else ():
             if entry.term is not None:
-                ledger.claim(entry.term, entry.line, "recognised" if given else "graded")
+                ledger.claim(entry.term, entry.line, "recognised" if given else "graded", (placed.symbol, *at))
     placed_before = {(each.line, each.source) for each in (alignment.placed if alignment is not None else ())}
     lines = {id(link.term): link.line for statement in reading.statements for link in statement.terms}
     for finding in sums:
