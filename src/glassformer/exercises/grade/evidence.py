@@ -54,6 +54,7 @@ MOST_STATES = 40
 MOST_PLACES = 48
 ROUNDS = 3
 JUMP = (0.02, 0.04, 0.08)  # to any cell, to the first cell of any token, to the first cell of any step
+JUMP_INSIDE = (0.0001, 0.01, 0.01)
 _VALUE = re.compile(
     r"(?<![\w.])[-+−]?(?:\d+(?:\.\d+)?|\.\d+)(?:[eE][-+]?\d{1,3})?(?:/\d+(?![.\d]))?(?:\s?\\?%)?(?![\w])|[-−]∞"
 )
@@ -80,6 +81,7 @@ _QUERY_KEY = re.compile(r"\bq\W{0,4}k\b", re.I)
 _KEY_QUERY = re.compile(r"\bk[\s_{]{0,2}(\d{1,2})\}?\s?[·.*⋅]\s?q[\s_{]{0,2}(\d{1,2})", re.I)
 
 
+SQUARE = ("S", "Su", "QKt", "KtQ", "E", "A")
 State = tuple[Place | None, bool]
 
 
@@ -104,6 +106,9 @@ class Item:
     own: Words
     above: Words
     head: int | None
+    position: int  # in its run
+    length: int  # of its run
+    matrix: bool = False  # whether its run is a row of a matrix: there are others like it next to it
     places: dict[Place, float] = field(default_factory=dict)
     agreeing: frozenset[Place] = frozenset()
     found: Place | None = None  # the cell that it agrees with
@@ -117,7 +122,9 @@ class Item:
 class Cells:
     """The cells of the solution, and how likely one is written after another."""
 
-    def __init__(self, exact: Mapping[str, Matrix[Any]], by_rows: bool, left_out: frozenset[str]) -> None:
+    def __init__(
+        self, exact: Mapping[str, Matrix[Any]], by_rows: bool, left_out: frozenset[str]
+    ) -> None:
         self.by_rows = by_rows
         self.shapes = {s: (m.shape if by_rows else m.shape[::-1]) for s, m in exact.items() if s not in left_out}
         self.order = {s: k for k, s in enumerate(self.shapes)}
@@ -136,9 +143,10 @@ class Cells:
         tokens, width = self.shapes[symbol]
         return 0 <= token < tokens and 0 <= component < width
 
-    def jump(self, place: Place) -> float:
+    def jump(self, place: Place, between: int) -> float:
+        """Return the weight of going on with any cell, which is less likely inside a run."""
         _, token, component = self.split(place)
-        anywhere, line, step = JUMP
+        anywhere, line, step = JUMP_INSIDE if between == TOGETHER else JUMP
         weight = anywhere / self.count
         weight += line / self.lines if component == 0 else 0
         return weight + (step / len(self.shapes) if token == component == 0 else 0)
@@ -184,11 +192,11 @@ class Cells:
             add(other, 0, 0, choose(0.05, 0.25) * share)
         return found
 
-    def next(self, place: Place, together: bool) -> Iterator[Place]:
+    def next(self, place: Place, between: int) -> Iterator[Place]:
         """Yield the cells that continue a row or a column."""
         symbol, t, d = self.split(place)
         tokens, width = self.shapes[symbol]
-        steps = [(t, d + 1), (t + 1, d)] if together else []
+        steps = [(t, d + 1), (t + 1, d)] if between == TOGETHER else []
         steps += [(t + 1, 0)] if d == width - 1 else []
         steps += [(0, d + 1)] if t == tokens - 1 else []
         yield from (self.place(symbol, *at) for at in dict.fromkeys(steps) if self.inside(symbol, *at))
@@ -255,6 +263,9 @@ class Evidence:
         copies = frozenset(op.symbol for op in aligner.plan.operations if op.op == "copy")  # the only head's H is O
         cells = Cells(aligner.exact, aligner.by_rows, copies)
         items = list(self.items()) if cells.count <= MOST_CELLS else []
+        for block in blocks(items):
+            for item in block:
+                item.matrix = block[0].run != block[-1].run and block[-1].own == Words()
         if not any(item.fixed is None for item in items):
             return
         self.rounds(items, cells)
@@ -275,6 +286,7 @@ class Evidence:
                     item.found = best if certain and best in item.agreeing else None
                     item.wrong = best if certain and best not in item.agreeing else None
             self.judge(items)
+            self.complete(items, cells)
             if sum(item.found is not None for item in items) == before:
                 break
             self.put(items)
@@ -316,6 +328,7 @@ class Evidence:
         graded = {ledger.line_of(k) for k in ledger.cells}
         at: dict[int, int] = {start: k for k, (start, _, _) in enumerate(ledger.places)}
         above, head, run, count = Words(), None, 0, 0
+        header: list[Words] = []
         for number, text in enumerate(ledger.lines[:MOST_LINES], 1):
             text, start = text[:LONGEST_LINE], ledger.starts[number - 1]
             head = heads_in(text, aligner.heads) or head
@@ -324,7 +337,9 @@ class Evidence:
             runs = list(self.runs(text, start, line, at, number in graded))
             if not runs and any(map(str.isalnum, text)) and number not in graded:
                 words = self.words(text)
-                above = words if words.bases or words.tokens else above
+                titles = [self.words(text[low:high]) for low, high in divided(text)]
+                header = titles if len(titles) > 1 and any(title.bases for title in titles) else []
+                above = words if (words.bases or words.tokens) and len(set(words.bases)) < 4 else above
             end, tokens = 0, ()
             for group in runs:
                 own = self.words(text[end : group[0].start()])
@@ -332,13 +347,20 @@ class Evidence:
                 end = group[-1].end()
                 entries = _entries([found.group() for found in group], number)
                 run += 1
-                for found, entry in zip(group, entries, strict=True):
+                columns = divided(text) if header else []
+                for position, (found, entry) in enumerate(zip(group, entries, strict=True)):
+                    title = Words()
+                    if len(columns) == len(header):
+                        title = next((w for (low, high), w in zip(columns, header, strict=True)
+                                      if low <= found.start() <= high), title)  # fmt: skip
                     k = at.get(start + _digit(found))
                     fixed = self.original(self.ledger.cells.get(k)) if k is not None else None
                     count += 1
                     if entry is not None and count <= MOST_ITEMS:
-                        own = Words(own.bases, tokens)
-                        yield Item(number, found.start(), run, entry, fixed, own, above, head)
+                        yield Item(
+                            number, found.start(), run, entry, fixed, Words((*title.bases, *own.bases), tokens), above,
+                            head, position, len(group),
+                        )  # fmt: skip
 
     def original(self, place: Place | None) -> Place | None:
         """Return the cell of which another is a copy: the only head's O is H."""
@@ -427,18 +449,71 @@ class Evidence:
                 continue
             rare = 1 / chance(item.entry)
             found = {
-                place: rare * close * self.hint(item, place, cells) * (0.2 if place in answered else 1)
+                place: rare * close * self.hint(item, place, cells) * (0.05 if place in answered else 1)
                 for place, close in values.of(item.entry).items()
             }
+            found = {place: weight for place, weight in found.items() if weight > 0}
             kept = sorted(found, key=lambda place: -found[place])[:MOST_PLACES]
             item.places = {place: found[place] for place in kept}
             item.agreeing = frozenset(kept)
             last = items[k - 1] if k else None
-            together = last is not None and last.run == item.run
             before = sorted(last.places, key=lambda p: -last.places[p])[:MOST_STATES // 4] if last is not None else []
             for place in before:
-                for after in cells.next(place, together):
+                for after in cells.next(place, _between(items, k)):
                     item.places.setdefault(after, WRONG)
+
+    def complete(self, items: list[Item], cells: Cells) -> None:
+        """Assign the other numbers of a block of which some rows are assigned: its columns are lines of steps.
+
+        In a block of runs of one length, each column is one component of a step, for one token after the other. A
+        number that does not agree with its cell is wrong if most of the numbers of that step in the block agree.
+        """
+        answered = self.answered()
+        for block in blocks(items):
+            rows: list[list[Item]] = []
+            for item in block:
+                if not rows or rows[-1][0].run != item.run:
+                    rows.append([])
+                rows[-1].append(item)
+            if len(rows) < 2 or len({len(row) for row in rows}) > 1:
+                continue
+            for axis in (1, 2):  # the index that counts the rows of the block
+                columns: list[set[tuple[str, int, int]]] = [set() for _ in rows[0]]
+                for r, row in enumerate(rows):
+                    for c, item in enumerate(row):
+                        if item.place is not None:
+                            columns[c].add((item.place[0], item.place[3 - axis], item.place[axis] - r))
+                if not all(len(column) == 1 for column in columns if column) or not any(columns):
+                    continue
+                for c, column in enumerate(columns):
+                    if not column and c and len(columns[c - 1]) == 1:
+                        symbol, other, offset = next(iter(columns[c - 1]))
+                        column.add((symbol, other + 1, offset))
+                self.fill(rows, columns, axis, answered)
+
+    def fill(
+        self, rows: list[list[Item]], columns: list[set[tuple[str, int, int]]], axis: int, answered: set[Place]
+    ) -> None:
+        exact, computed = self.aligner.exact, self.aligner.verdicts().computed
+        open_cells: dict[str, list[tuple[Item, Place, bool]]] = {}
+        good: dict[str, int] = {}
+        for r, row in enumerate(rows):
+            for item, column in zip(row, columns, strict=True):
+                if item.place is not None:
+                    good[item.place[0]] = good.get(item.place[0], 0) + 1
+                for symbol, other, offset in column if item.place is None else ():
+                    at = (r + offset, other) if axis == 1 else (other, r + offset)
+                    shape = exact[symbol].shape
+                    if all(0 <= k < n for k, n in zip(at, shape, strict=True)) and (symbol, *at) not in answered:
+                        values = [exact[symbol][at], *([computed[symbol][at]] if symbol in computed else [])]
+                        same = any(agrees(value, item.entry) for value in values)
+                        open_cells.setdefault(symbol, []).append((item, (symbol, *at), same))
+        for symbol, found in open_cells.items():
+            agreeing = good.get(symbol, 0) + sum(same for _, _, same in found)
+            wrong = sum(not same for _, _, same in found)
+            if agreeing > max(1, wrong) and (not wrong or symbol in self.aligner.plan):
+                for item, place, _ in found:
+                    item.found = place
 
     def judge(self, items: list[Item]) -> None:
         """Accept a wrong number where its cell is certain: in a block of runs in which most numbers agree."""
@@ -465,13 +540,20 @@ class Evidence:
         """Return how much the words around a number favour a cell."""
         symbol, token, component = cells.split(place)
         base, weight = base_of(symbol), 1.0
-        for words, strong in ((item.own, 2.0), (item.above, 1.0)):
+        for words, strong in ((item.own, 6.0), (item.above, 2.0)):
             if words.bases:
-                weight *= (1 + 2 * strong) if base in words.bases else 1 / (1 + strong)
+                weight *= strong if base in words.bases else 1 / strong
         if item.own.tokens:
-            weight *= 3.0 if item.own.tokens[0] in (token, component) else 0.3
+            weight *= 4.0 if item.own.tokens[-1] in (token, component) else 0.25
         elif item.above.tokens:
-            weight *= 1.5 if token == item.above.tokens[0] else 0.7
+            weight *= 2.0 if token == item.above.tokens[-1] else 0.5
+        tokens, width = cells.shapes[symbol]
+        if item.length > 1 and item.length in (tokens, width):  # a run as long as a line begins where the line does
+            fits = (item.length, item.position) in ((width, component), (tokens, token))
+            weight *= 2.0 if fits else 0.1
+        if item.matrix and item.length == tokens == width and base in SQUARE:
+            # the transpose of weights by query and key is another matrix, that of others only a way to write them
+            weight *= item.position == place[1 if self.aligner.transposed else 2]
         if item.head is not None and symbol != base and not symbol.endswith(str(item.head)):
             weight *= 0.1
         return weight
@@ -517,7 +599,7 @@ def decode(items: list[Item], cells: Cells) -> list[dict[Place, float]]:
         together = between[k] == TOGETHER
         ready = {state: share * _leaves(state, together) for state, share in before.items()}
         total = sum(ready.values())
-        here = {place: total * cells.jump(place) * weight for place, weight in item.places.items()}
+        here = {place: total * cells.jump(place, between[k]) * weight for place, weight in item.places.items()}
         for (last, _), share in ready.items():
             after = cells.after(last, between[k]) if last is not None else {}
             for place in item.places.keys() & after.keys():
@@ -540,7 +622,7 @@ def decode(items: list[Item], cells: Cells) -> list[dict[Place, float]]:
         onward = {place: weight * later.get((place, False), 0.0) for place, weight in item.places.items()}
         shares = moves[k].items()
         posteriors.append({place: share / scales[k] * later.get((place, False), 0.0) for place, share in shares})
-        jumps = sum(weight * cells.jump(place) for place, weight in onward.items())
+        jumps = sum(weight * cells.jump(place, between[k]) for place, weight in onward.items())
         earlier: dict[State, float] = {}
         for state in states[k]:
             after = cells.after(state[0], between[k]) if state[0] is not None else {}
@@ -583,6 +665,18 @@ def blocks(items: list[Item]) -> Iterator[list[Item]]:
             block = []
         block.append(run)
     yield [item for each in block for item in each]
+
+
+def divided(text: str) -> list[tuple[int, int]]:
+    """Return the cells of a line of a table, divided by tabs, bars, commas, semicolons or at least two spaces."""
+    divider = next((mark for mark in ("\t", "|", "&", ";", ",") if mark in text), "")
+    ends = [found.span() for found in re.finditer(re.escape(divider) if divider else r"\s{2,}", text)]
+    spans = list(zip([0, *(end for _, end in ends)], [*(start for start, _ in ends), len(text)], strict=True))
+    while spans and not text[slice(*spans[0])].strip():
+        del spans[0]
+    while spans and not text[slice(*spans[-1])].strip():
+        del spans[-1]
+    return spans
 
 
 def chance(entry: Entry) -> float:

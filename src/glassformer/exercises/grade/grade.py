@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
@@ -27,7 +26,6 @@ from glassformer.exercises.grade.align import (
 from glassformer.exercises.grade.cells import answer_of, closeness, shown
 from glassformer.exercises.grade.diagnose import Mistake, diagnose, weight_sums
 from glassformer.exercises.grade.evidence import Evidence
-from glassformer.exercises.grade.leftovers import Leftovers
 from glassformer.exercises.grade.rubric import (
     Points,
     Rubric,
@@ -213,13 +211,11 @@ def grade(exercise: Exercise | None, reading: Reading, rubric: Rubric | None = N
     aligner = Aligner(made, reading, exercise.labels)
     alignment = aligner.run()
     _claim(ledger, alignment, reading, sums)
-    for rest in (Leftovers, Evidence) if not os.environ.get("NOLEFT") else (Evidence,):
-        if rest is Evidence and os.environ.get("NOEV"): continue
-        found = rest(exercise, aligner, ledger) if rest is Evidence else rest(aligner, ledger)
-        found.run()
-        if found.placed:
-            ledger = Ledger(reading.text)
-            _claim(ledger, alignment, reading, sums)
+    evidence = Evidence(exercise, aligner, ledger)
+    evidence.run()
+    if evidence.placed:
+        ledger = Ledger(reading.text)
+        _claim(ledger, alignment, reading, sums)
     if not alignment.placed:
         _readable(reading, tuple(alignment.unread))
     exact = exact_values(made)
@@ -304,7 +300,9 @@ def _claim(
             ledger.claim(link.term, link.line, "arithmetic")
     for statement in reading.statements:
         target = statement.target
-        counter = target is not None and target.is_name and target.name in COUNTERS
+        counter = target is not None and target.is_name and target.name in COUNTERS and not any(
+            isinstance(part, Number) and part.places for link in statement.terms for part in walk(link.term)
+        )  # fmt: skip
         example = alignment is not None and statement in alignment.supposed
         named = subject(target.term) if target is not None else None
         weights = named is not None and alignment is not None and named.bases[0][0] in "Wb" and any(
