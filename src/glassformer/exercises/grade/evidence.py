@@ -108,6 +108,7 @@ class Item:
     head: int | None
     position: int  # in its run
     length: int  # of its run
+    joined: bool  # whether only separators are between its run and another one before it on the line
     matrix: bool = False  # whether its run is a row of a matrix: there are others like it next to it
     places: dict[Place, float] = field(default_factory=dict)
     agreeing: frozenset[Place] = frozenset()
@@ -285,6 +286,8 @@ class Evidence:
                     certain = posterior[best] >= CERTAIN
                     item.found = best if certain and best in item.agreeing else None
                     item.wrong = best if certain and best not in item.agreeing else None
+            for item in isolated(items):
+                item.found = None
             self.judge(items)
             self.complete(items, cells)
             if sum(item.found is not None for item in items) == before:
@@ -343,6 +346,7 @@ class Evidence:
             end, tokens = 0, ()
             for group in runs:
                 own = self.words(text[end : group[0].start()])
+                joined = end > 0 and _SEPARATOR.fullmatch(text, end, group[0].start()) is not None
                 tokens = own.tokens or tokens
                 end = group[-1].end()
                 entries = _entries([found.group() for found in group], number)
@@ -359,7 +363,7 @@ class Evidence:
                     if entry is not None and count <= MOST_ITEMS:
                         yield Item(
                             number, found.start(), run, entry, fixed, Words((*title.bases, *own.bases), tokens), above,
-                            head, position, len(group),
+                            head, position, len(group), joined,
                         )  # fmt: skip
 
     def original(self, place: Place | None) -> Place | None:
@@ -470,11 +474,7 @@ class Evidence:
         """
         answered = self.answered()
         for block in blocks(items):
-            rows: list[list[Item]] = []
-            for item in block:
-                if not rows or rows[-1][0].run != item.run:
-                    rows.append([])
-                rows[-1].append(item)
+            rows = rows_of(block)
             if len(rows) < 2 or len({len(row) for row in rows}) > 1:
                 continue
             for axis in (1, 2):  # the index that counts the rows of the block
@@ -660,7 +660,8 @@ def blocks(items: list[Item]) -> Iterator[list[Item]]:
         runs.setdefault(item.run, []).append(item)
     block: list[list[Item]] = []
     for run in runs.values():
-        if block and (len(run) != len(block[-1]) or run[0].line > block[-1][-1].line + 2):
+        beside = bool(block) and run[0].line == block[-1][-1].line and not run[0].joined
+        if block and (len(run) != len(block[-1]) or run[0].line > block[-1][-1].line + 2 or beside):
             yield [item for each in block for item in each]
             block = []
         block.append(run)
@@ -677,6 +678,36 @@ def divided(text: str) -> list[tuple[int, int]]:
     while spans and not text[slice(*spans[-1])].strip():
         del spans[-1]
     return spans
+
+
+def rows_of(block: list[Item]) -> list[list[Item]]:
+    rows: list[list[Item]] = []
+    for item in block:
+        if not rows or rows[-1][0].run != item.run:
+            rows.append([])
+        rows[-1].append(item)
+    return rows
+
+
+def isolated(items: list[Item]) -> list[Item]:
+    """Return the numbers in runs that were assigned to a cell, but none next to it to a cell next to that one."""
+    found = []
+    for block in blocks(items):
+        rows = rows_of(block)
+        for r, row in enumerate(rows):
+            for c, item in enumerate(row if len(row) > 1 else ()):
+                near = [row[k] for k in (c - 1, c + 1) if 0 <= k < len(row)]
+                near += [rows[k][c] for k in (r - 1, r + 1) if 0 <= k < len(rows) and c < len(rows[k])]
+                if item.found is not None and not any(adjacent(item.found, other.place) for other in near):
+                    found.append(item)
+    return found
+
+
+def adjacent(place: Place, other: Place | None) -> bool:
+    """Return whether two cells are neighbours in a row or a column of one step."""
+    return other is not None and place[0] == other[0] and (
+        abs(place[1] - other[1]) + abs(place[2] - other[2]) == 1
+    )  # fmt: skip
 
 
 def chance(entry: Entry) -> float:
