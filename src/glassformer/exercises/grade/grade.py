@@ -219,24 +219,21 @@ def grade(exercise: Exercise | None, reading: Reading, rubric: Rubric | None = N
     if not alignment.placed:
         _readable(reading, tuple(alignment.unread))
     exact = exact_values(made)
-    behind: dict[Place, Any] = {}
-    for _ in range(MOST_ROUNDS):  # the effect of a mistake on later numbers is known once it is identified
-        follow = alignment.follow_through(made, exact, behind)
-        verdicts = follow.run()
-        cells = (*verdicts.cells, *_misshaped(made, alignment, verdicts))
-        cells = cells if rubric is None else tolerate(cells, rubric)
-        mistakes = diagnose(exercise, follow, cells, alignment.misshaped)
-        found = {place: value for mistake in mistakes for place, value in mistake.values.items() if value is not True}
-        if set(found) <= set(behind):
-            break
-        behind |= found
+    follow, verdicts, cells, mistakes = _judge(exercise, made, alignment, exact, rubric)
+    question = f"{exercise.title}\n{exercise.text or ''}"
+    lines = {item.line for item in alignment.unread}
+    ledger.recognise(question, {*_numbers(alignment), *_scales(made)}, lines)
+    if _take_back(made, exact, alignment, ledger, cells, mistakes):
+        follow, verdicts, cells, mistakes = _judge(exercise, made, alignment, exact, rubric)
+        ledger = Ledger(reading.text)
+        _claim(ledger, alignment, reading, sums)
+        lines = {item.line for item in alignment.unread}
+        ledger.recognise(question, {*_numbers(alignment), *_scales(made)}, lines)
     required = rubric.required(made) if rubric is not None else ()
     absent = [cell for cell in missing(made, verdicts, required) if cell.symbol not in alignment.misshaped]
     order = {symbol: k for k, symbol in enumerate(made.symbols)}
     every = sorted((*cells, *absent), key=lambda cell: (order[cell.symbol], cell.row, cell.column))
     written = {cell.symbol for cell in every}
-    lines = {item.line for item in alignment.unread}
-    ledger.recognise(f"{exercise.title}\n{exercise.text or ''}", {*_numbers(alignment), *_scales(made)}, lines)
     copied = list(_copied(made, alignment, follow))
     mistakes = [*(mistake for _, mistake in copied if _matters(made, mistake, cells)), *mistakes]
     notes = (*alignment.notes, *(note for note, _ in copied), *_remarks(made, follow, cells))
@@ -261,6 +258,57 @@ def grade(exercise: Exercise | None, reading: Reading, rubric: Rubric | None = N
         return graded
     points = award(rubric, made, graded.cells, graded.mistakes)
     return replace(graded, points=points, score=points.share)
+
+
+def _judge(
+    exercise: Exercise, made: Plan, alignment: Alignment, exact: Mapping[str, Any], rubric: Rubric | None
+) -> tuple[FollowThrough, Verdicts, tuple[Compared, ...], list[Mistake]]:
+    """Decide every cell and find the mistakes, again until the effect of each mistake on later numbers is known."""
+    behind: dict[Place, Any] = {}
+    for _ in range(MOST_ROUNDS):
+        follow = alignment.follow_through(made, exact, behind)
+        verdicts = follow.run()
+        cells = (*verdicts.cells, *_misshaped(made, alignment, verdicts))
+        cells = cells if rubric is None else tolerate(cells, rubric)
+        mistakes = diagnose(exercise, follow, cells, alignment.misshaped)
+        found = {place: value for mistake in mistakes for place, value in mistake.values.items() if value is not True}
+        if set(found) <= set(behind):
+            break
+        behind |= found
+    return follow, verdicts, cells, mistakes
+
+
+def _take_back(
+    made: Plan, exact: Mapping[str, Any], alignment: Alignment, ledger: Ledger, cells: Sequence[Compared],
+    mistakes: Sequence[Mistake],
+) -> bool:  # fmt: skip
+    """Take back wrong numbers that may follow from numbers that could not be read; return whether there are any.
+
+    These are numbers that no known mistake explains, in steps whose operands are not all written, after a number of at
+    least three digits that could not be read.
+    """
+    unread = [ledger.line_of(k) for k, owner in enumerate(ledger.owner)
+              if owner is None and len(ledger.places[k][2].replace(".", "").strip("0")) > 2]  # fmt: skip
+    explained = {place for mistake in mistakes if mistake.name != "one wrong number" for place in mistake.cells}
+    written = alignment.entries()
+    sizes = {symbol: matrix.shape[0] * matrix.shape[1] for symbol, matrix in exact.items()}
+    incomplete = {op.symbol for op in made.operations if len(written.get(op.symbol, ())) < sizes[op.symbol]}
+    doubtful: dict[Place, Compared] = {}
+    for cell in cells:
+        place = (cell.symbol, cell.row, cell.column)
+        inputs = made[cell.symbol].inputs
+        if (
+            cell.verdict in ("wrong", "rounded") and cell.entry is not None and place not in explained
+            and any(symbol in incomplete for symbol in inputs) and any(line < cell.entry.line for line in unread)
+        ):  # fmt: skip
+            doubtful[place] = cell
+    for k, placed in enumerate(alignment.placed):
+        kept = {at: entry for at, entry in placed.cells.items() if (placed.symbol, *at) not in doubtful}
+        if len(kept) < len(placed.cells):
+            alignment.placed[k] = replace(placed, cells=kept)
+            said = f"it does not agree with {placed.symbol}, but may follow from numbers that could not be read"
+            alignment.leave(placed.line, placed.source, said)
+    return bool(doubtful)
 
 
 def _tolerated(verdicts: Verdicts, cells: Sequence[Compared]) -> Iterator[Note]:
