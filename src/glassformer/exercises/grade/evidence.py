@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterator, Mapping
+from collections.abc import Container, Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import islice
 from typing import Any
@@ -280,12 +280,11 @@ class Evidence:
         for _ in range(ROUNDS):
             before = sum(item.found is not None for item in items)
             self.weigh(items, cells, mistaken or {})
+            taken = self.answered() | {item.place for item in items if item.place is not None}
             for item, posterior in zip(items, decode(items, cells), strict=True):
                 if item.place is None and posterior:
-                    best = max(posterior, key=lambda place: posterior[place])
-                    certain = posterior[best] >= CERTAIN
-                    item.found = best if certain and best in item.agreeing else None
-                    item.wrong = best if certain and best not in item.agreeing else None
+                    item.found, item.wrong = settle(item, posterior, taken)
+                    taken |= {item.found} if item.found is not None else set()
             for item in isolated(items):
                 item.found = None
             self.judge(items)
@@ -661,7 +660,8 @@ def blocks(items: list[Item]) -> Iterator[list[Item]]:
     block: list[list[Item]] = []
     for run in runs.values():
         beside = bool(block) and run[0].line == block[-1][-1].line and not run[0].joined
-        if block and (len(run) != len(block[-1]) or run[0].line > block[-1][-1].line + 2 or beside):
+        if block and (len(run) != len(block[-1]) or run[0].line > block[-1][-1].line + 2 or beside
+                      or run[0].own.bases not in ((), block[0][0].own.bases)):  # fmt: skip
             yield [item for each in block for item in each]
             block = []
         block.append(run)
@@ -678,6 +678,22 @@ def divided(text: str) -> list[tuple[int, int]]:
     while spans and not text[slice(*spans[-1])].strip():
         del spans[-1]
     return spans
+
+
+def settle(item: Item, posterior: Mapping[Place, float], taken: Container[Place]) -> tuple[Place | None, Place | None]:
+    """Return the cell in which a number is right, if that is certain, and the one in which it would be wrong.
+
+    If it is certain only that the number is one of several cells of a step with that value, the likeliest free one is meant.
+    """
+    best = max(posterior, key=lambda place: posterior[place])
+    if posterior[best] >= CERTAIN:
+        return (best, None) if best in item.agreeing else (None, best)
+    base = base_of(best[0])
+    right = {p: share for p, share in posterior.items() if p in item.agreeing and base_of(p[0]) == base}
+    free = [place for place in right if place not in taken]
+    if sum(right.values()) < CERTAIN or not free:
+        return None, None
+    return max(free, key=lambda place: right[place]), None
 
 
 def rows_of(block: list[Item]) -> list[list[Item]]:

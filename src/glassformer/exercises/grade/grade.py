@@ -210,12 +210,10 @@ def grade(exercise: Exercise | None, reading: Reading, rubric: Rubric | None = N
     made = plan(exercise)
     aligner = Aligner(made, reading, exercise.labels)
     alignment = aligner.run()
+    _claim(ledger, alignment, reading, sums, asides=False)
+    Evidence(exercise, aligner, ledger).run()
+    ledger = Ledger(reading.text)
     _claim(ledger, alignment, reading, sums)
-    evidence = Evidence(exercise, aligner, ledger)
-    evidence.run()
-    if evidence.placed:
-        ledger = Ledger(reading.text)
-        _claim(ledger, alignment, reading, sums)
     if not alignment.placed:
         _readable(reading, tuple(alignment.unread))
     exact = exact_values(made)
@@ -329,9 +327,13 @@ def _numbers(alignment: Alignment) -> set[Fraction]:
 
 
 def _claim(
-    ledger: Ledger, alignment: Alignment | None, reading: Reading, sums: Sequence[ArithmeticFinding]
-) -> None:
-    """Claim the graded numbers, then those of the arithmetic, then those of statements that are not answers."""
+    ledger: Ledger, alignment: Alignment | None, reading: Reading, sums: Sequence[ArithmeticFinding],
+    *, asides: bool = True,
+) -> None:  # fmt: skip
+    """Claim the graded numbers, then those of the arithmetic, then those of statements that are not answers.
+
+    Without `asides` the decimals of statements that only look like counters or parameters stay unclaimed.
+    """
     for placed in alignment.placed if alignment is not None else ():
         given = alignment is not None and placed.symbol in alignment.given
         for at, entry in placed.cells.items() if placed.role != "echo" else ():
@@ -348,25 +350,29 @@ def _claim(
             ledger.claim(link.term, link.line, "arithmetic")
     for statement in reading.statements:
         target = statement.target
-        counter = target is not None and target.is_name and target.name in COUNTERS and not any(
-            isinstance(part, Number) and part.places for link in statement.terms for part in walk(link.term)
-        )  # fmt: skip
+        counter = target is not None and target.is_name and target.name in COUNTERS
         example = alignment is not None and statement in alignment.supposed
         named = subject(target.term) if target is not None else None
         weights = named is not None and alignment is not None and named.bases[0][0] in "Wb" and any(
             symbol.startswith(named.bases[0]) for symbol in alignment.given
         )  # fmt: skip
-        supposed = statement.crossed or counter or example or weights or any(
-            aside(statement) for aside in (is_hypothetical, is_parameter, is_sum_of_weights)
-        )  # fmt: skip
-        supposed = supposed and (statement.line, statement.source) not in placed_before
+        supposed = statement.crossed or example or weights or is_hypothetical(statement) or is_sum_of_weights(statement)
+        counter = counter or is_parameter(statement)
+        supposed, counter = (
+            said and (statement.line, statement.source) not in placed_before for said in (supposed, counter)
+        )
         if target is not None and not isinstance(target.term, Array | Several):
             ledger.claim(target.term, statement.line, "recognised")
         for _, term in statement.given:
             ledger.claim(term, statement.line, "recognised")
         for link in statement.terms:
-            if supposed or link.struck or not (link.numeric or any(map(_is_matrix, walk(link.term)))):
+            aside = counter or not (link.numeric or any(map(_is_matrix, walk(link.term))))
+            if supposed or link.struck or (aside and (asides or not _has_decimals(link.term))):
                 ledger.claim(link.term, link.line, "recognised")
+
+
+def _has_decimals(term: Expression) -> bool:
+    return any(isinstance(part, Number) and part.places for part in walk(term))
 
 
 def _is_matrix(term: Expression) -> bool:
