@@ -61,6 +61,7 @@ _VALUE = re.compile(
 _SEPARATOR = re.compile(
     r"(?:[\s,;|/&()\[\]{}⟨⟩$│]|\\[;,:! \\]|\\(?:quad|qquad|left|right|langle|rangle)\b)*(?:\band\b[\s(\[$]*)?"
 )
+_TITLE = re.compile(r"[\s#*_]*[^\W\d](?:[^\n.;|&]{0,40}):?[\s*_]*")  # a line that is only a name: Scaled scores:
 _ROW_ENDS = re.compile(r"[;/)\]}⟩]|\\\\")  # between the rows of a matrix on one line
 _TOKEN = re.compile(
     r"\b(?:tokens?|words?|positions?|pos|rows?|query|queries|keys?|values?|output|[qkvsaoxtzh])[\s_#(\[⟨{^,]{0,3}(\d{1,2})"
@@ -272,6 +273,8 @@ class Evidence:
         self.rounds(items, cells)
         if mistaken := self.mistaken(items, cells):
             self.rounds(items, cells, mistaken)
+        if self.titled(items, cells):
+            self.rounds(items, cells)
         done = {item.line for item in items if item.found is not None}
         alignment.unread[:] = [item for item in alignment.unread if not self.lines_of(item) & done]
 
@@ -285,7 +288,7 @@ class Evidence:
                 if item.place is None and posterior:
                     item.found, item.wrong = settle(item, posterior, taken)
                     taken |= {item.found} if item.found is not None else set()
-            for item in isolated(items):
+            for item in (*repeated(items), *isolated(items)):
                 item.found = None
             self.judge(items)
             self.complete(items, cells)
@@ -353,8 +356,9 @@ class Evidence:
                 columns = divided(text) if header else []
                 for position, (found, entry) in enumerate(zip(group, entries, strict=True)):
                     title = Words()
-                    if len(columns) == len(header):
-                        title = next((w for (low, high), w in zip(columns, header, strict=True)
+                    if header and len(columns) % len(header) == 0:  # Q, K, V over six columns: two for each
+                        titles = [word for word in header for _ in range(len(columns) // len(header))]
+                        title = next((w for (low, high), w in zip(columns, titles, strict=True)
                                       if low <= found.start() <= high), title)  # fmt: skip
                     k = at.get(start + _digit(found))
                     fixed = self.original(self.ledger.cells.get(k)) if k is not None else None
@@ -471,23 +475,25 @@ class Evidence:
         In a block of runs of one length, each column is one component of a step, for one token after the other. A
         number that does not agree with its cell is wrong if most of the numbers of that step in the block agree.
         """
-        answered = self.answered()
         for block in blocks(items):
             rows = rows_of(block)
             if len(rows) < 2 or len({len(row) for row in rows}) > 1:
                 continue
+            answered = self.answered() | {item.place for item in items if item.place is not None}
             for axis in (1, 2):  # the index that counts the rows of the block
                 columns: list[set[tuple[str, int, int]]] = [set() for _ in rows[0]]
                 for r, row in enumerate(rows):
                     for c, item in enumerate(row):
                         if item.place is not None:
                             columns[c].add((item.place[0], item.place[3 - axis], item.place[axis] - r))
-                if not all(len(column) == 1 for column in columns if column) or not any(columns):
+                known = [next(iter(column))[:2] for column in columns if len(column) == 1]
+                if len(known) < sum(map(bool, columns)) or not known or len(set(known)) < len(known):
                     continue
                 for c, column in enumerate(columns):
                     if not column and c and len(columns[c - 1]) == 1:
                         symbol, other, offset = next(iter(columns[c - 1]))
-                        column.add((symbol, other + 1, offset))
+                        if (symbol, other + 1) not in known:
+                            column.add((symbol, other + 1, offset))
                 self.fill(rows, columns, axis, answered)
 
     def fill(
@@ -513,6 +519,30 @@ class Evidence:
             if agreeing > max(1, wrong) and (not wrong or symbol in self.aligner.plan):
                 for item, place, _ in found:
                     item.found = place
+
+    def titled(self, items: list[Item], cells: Cells) -> bool:
+        """Assign a block of numbers of the size of the step that the line right above it names, whatever they are."""
+        found = False
+        for block in blocks(items):
+            rows, first = rows_of(block), block[0]
+            line = self.ledger.lines[first.line - 2] if first.line > 1 else ""
+            if any(item.place is not None for item in block) or len(rows) < 2 or not _TITLE.fullmatch(line):
+                continue
+            named = self.words(line).bases
+            fitting = [s for s in cells.shapes if base_of(s) in named[:1] and s in self.aligner.plan
+                       and self.aligner.exact[s].shape == (len(rows), len(rows[0])) and not self.is_answered(s)]  # fmt: skip
+            if len({len(row) for row in rows}) > 1 or len(fitting) != 1:
+                continue
+            for i, row in enumerate(rows):
+                for j, item in enumerate(row):
+                    item.found = (fitting[0], i, j)
+            found = True
+        if found:
+            self.put(items)
+        return found
+
+    def is_answered(self, symbol: str) -> bool:
+        return any(place[0] == symbol for place in self.answered())
 
     def judge(self, items: list[Item]) -> None:
         """Accept a wrong number where its cell is certain: in a block of runs in which most numbers agree."""
@@ -703,6 +733,18 @@ def rows_of(block: list[Item]) -> list[list[Item]]:
             rows.append([])
         rows[-1].append(item)
     return rows
+
+
+def repeated(items: list[Item]) -> list[Item]:
+    """Return the numbers of a block that were assigned to a cell which another number before it in the block has."""
+    found = []
+    for block in blocks(items):
+        seen: set[Place] = set()
+        for item in block:
+            if item.found is not None and item.found in seen:
+                found.append(item)
+            seen |= {item.place} if item.place is not None else set()
+    return found
 
 
 def isolated(items: list[Item]) -> list[Item]:
