@@ -25,7 +25,7 @@ from glassformer.errors import GlassError
 from glassformer.exercises.exercise import Exercise
 from glassformer.exercises.expression import Array
 from glassformer.exercises.grade.accounting import Ledger
-from glassformer.exercises.grade.align import Aligner, Placement, agree, base_of
+from glassformer.exercises.grade.align import HALF, Aligner, Placement, base_of
 from glassformer.exercises.grade.cells import Entry, agrees, closeness, table
 from glassformer.exercises.grade.context import heads_in
 from glassformer.exercises.grade.mistakes import hypotheses
@@ -115,6 +115,7 @@ class Item:
     agreeing: frozenset[Place] = frozenset()
     found: Place | None = None  # the cell that it agrees with
     wrong: Place | None = None  # the cell that it would be wrong in
+    banned: frozenset[str] = frozenset()  # steps that it cannot be in
 
     @property
     def place(self) -> Place | None:
@@ -270,6 +271,7 @@ class Evidence:
                 item.matrix = block[0].run != block[-1].run and block[-1].own == Words()
         if not any(item.fixed is None for item in items):
             return
+        self.reassign(items, cells)
         self.rounds(items, cells)
         if mistaken := self.mistaken(items, cells):
             self.rounds(items, cells, mistaken)
@@ -295,6 +297,41 @@ class Evidence:
             if sum(item.found is not None for item in items) == before:
                 break
             self.put(items)
+
+    def reassign(self, items: list[Item], cells: Cells) -> None:
+        """Take back named matrices most of whose numbers disagree, if their numbers agree with other cells.
+
+        These are cells of the same step or of one that it is not computed from; `S` with the numbers of Q·Kᵀ stays S.
+        """
+        alignment, plan = self.aligner.alignment, self.aligner.plan
+        doubtful = [
+            each for each in alignment.placed
+            if each.role == "answer" and len(each.cells) > 3 and each.symbol in plan and base_of(each.symbol) not in SQUARE
+            and self.aligner.agreement(each.symbol, each.cells) < HALF
+        ]  # fmt: skip
+        if not doubtful:
+            return
+        before, moved = list(alignment.placed), []
+        for placed in doubtful:
+            here = {self.original((placed.symbol, *at)) for at in placed.cells}
+            lines = range(placed.line, max(entry.line for entry in placed.cells.values()) + 4)
+            own = [(item, item.fixed) for item in items if item.fixed in here and item.line in lines]
+            for item, _ in own:
+                item.fixed, item.banned = None, plan.before(placed.symbol)
+            moved.append(own)
+        alignment.placed[:] = [each for each in before if each not in doubtful]
+        self.aligner.cached = None
+        self.rounds(items, cells)
+        stays = [sum(item.found is None for item, _ in own) > 0.2 * len(own) or not own for own in moved]
+        back = [placed for placed, stay in zip(doubtful, stays, strict=True) if stay]
+        alignment.placed[:] = [each for each in before if each not in doubtful or each in back]
+        for own, stay in zip(moved, stays, strict=True):
+            for item, place in own if stay else ():
+                item.fixed, item.banned = place, frozenset()
+        if back:
+            for item in items:
+                item.found = item.wrong = None
+        self.put(items)
 
     def mistaken(self, items: list[Item], cells: Cells) -> Mapping[str, Matrix[Any]]:
         """Return the values under the known mistake that explains the most of what is left, if there is one."""
@@ -459,7 +496,7 @@ class Evidence:
                 place: rare * close * self.hint(item, place, cells) * (0.05 if place in answered else 1)
                 for place, close in values.of(item.entry).items()
             }
-            found = {place: weight for place, weight in found.items() if weight > 0}
+            found = {at: weight for at, weight in found.items() if weight > 0 and at[0] not in item.banned}
             kept = sorted(found, key=lambda place: -found[place])[:MOST_PLACES]
             item.places = {place: found[place] for place in kept}
             item.agreeing = frozenset(kept)
@@ -526,23 +563,23 @@ class Evidence:
         for block in blocks(items):
             rows, first = rows_of(block), block[0]
             line = self.ledger.lines[first.line - 2] if first.line > 1 else ""
-            if any(item.place is not None for item in block) or len(rows) < 2 or not _TITLE.fullmatch(line):
+            if len(rows) < 2 or all(item.place is not None for item in block) or not _TITLE.fullmatch(line):
                 continue
             named = self.words(line).bases
             fitting = [s for s in cells.shapes if base_of(s) in named[:1] and s in self.aligner.plan
-                       and self.aligner.exact[s].shape == (len(rows), len(rows[0])) and not self.is_answered(s)]  # fmt: skip
+                       and self.aligner.exact[s].shape == (len(rows), len(rows[0]))]  # fmt: skip
             if len({len(row) for row in rows}) > 1 or len(fitting) != 1:
                 continue
-            for i, row in enumerate(rows):
-                for j, item in enumerate(row):
-                    item.found = (fitting[0], i, j)
+            wanted = {(fitting[0], i, j): item for i, row in enumerate(rows) for j, item in enumerate(row)}
+            others = self.answered() - {item.found for item in block if item.found is not None}
+            if others & wanted.keys() or any(item.place not in (None, at) for at, item in wanted.items()):
+                continue
+            for at, item in wanted.items():
+                item.found = at
             found = True
         if found:
             self.put(items)
         return found
-
-    def is_answered(self, symbol: str) -> bool:
-        return any(place[0] == symbol for place in self.answered())
 
     def judge(self, items: list[Item]) -> None:
         """Accept a wrong number where its cell is certain: in a block of runs in which most numbers agree."""
