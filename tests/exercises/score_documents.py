@@ -131,7 +131,7 @@ def main() -> None:
     parser.add_argument("--details", action="store_true", help="list every missed answer and every false verdict")
     arguments = parser.parse_args()
     scores = [score(path, key) for path, key in documents(arguments.folder)]
-    print(f"{'document':36} {'answers':>7} {'found':>6} {'false':>6} {'unread':>7}  false diagnoses, mistake → diagnosis")
+    print(f"{'document':36} answers  found  false  unread  false diagnoses | mistake → diagnosis")
     for each in scores:
         counts = f"{each.answers:7} {each.found:6} {len(each.false):6} {each.unread:7}"
         print(f"{each.name[:36]:36} {counts}  {'; '.join(each.diagnoses)} | {each.mistake} {each.error}"[:200])

@@ -306,7 +306,8 @@ class Evidence:
         alignment, plan = self.aligner.alignment, self.aligner.plan
         doubtful = [
             each for each in alignment.placed
-            if each.role == "answer" and len(each.cells) > 3 and each.symbol in plan and base_of(each.symbol) not in SQUARE
+            if each.role == "answer" and len(each.cells) > 3
+            and each.symbol in plan and base_of(each.symbol) not in SQUARE
             and self.aligner.agreement(each.symbol, each.cells) < HALF
         ]  # fmt: skip
         if not doubtful:
@@ -382,7 +383,8 @@ class Evidence:
                 titles = [self.words(text[low:high]) for low, high in divided(text)]
                 header = titles if len(titles) > 1 and any(title.bases for title in titles) else []
                 above = words if (words.bases or words.tokens) and len(set(words.bases)) < 4 else above
-            end, tokens = 0, ()
+            end = 0
+            tokens: tuple[int, ...] = ()
             for group in runs:
                 own = self.words(text[end : group[0].start()])
                 joined = end > 0 and _SEPARATOR.fullmatch(text, end, group[0].start()) is not None
@@ -522,7 +524,8 @@ class Evidence:
                 for r, row in enumerate(rows):
                     for c, item in enumerate(row):
                         if item.place is not None:
-                            columns[c].add((item.place[0], item.place[3 - axis], item.place[axis] - r))
+                            symbol, *at = item.place[0], item.place[1], item.place[2]
+                            columns[c].add((symbol, at[2 - axis], at[axis - 1] - r))
                 known = [next(iter(column))[:2] for column in columns if len(column) == 1]
                 if len(known) < sum(map(bool, columns)) or not known or len(set(known)) < len(known):
                     continue
@@ -653,8 +656,8 @@ class Evidence:
 def decode(items: list[Item], cells: Cells) -> list[dict[Place, float]]:
     """Return the posterior probability of every cell for each number, by the forward-backward algorithm.
 
-    A state is the last cell of the path, and whether numbers that are no answers follow it: in a run, all are answers or
-    none is, mostly.
+    A state is the last cell of the path, and whether numbers that are no answers follow it: in a run, mostly all
+    numbers are answers or none is.
     """
     states: list[dict[State, float]] = [{(None, False): 1.0}]
     moves: list[dict[Place, float]] = []
@@ -693,8 +696,8 @@ def decode(items: list[Item], cells: Cells) -> list[dict[Place, float]]:
         for state in states[k]:
             after = cells.after(state[0], between[k]) if state[0] is not None else {}
             moved = jumps + sum(onward[place] * after[place] for place in onward.keys() & after.keys())
-            stays = _noise(state, together, item) * later.get((state[0], True), 0.0)
-            earlier[state] = (stays + moved * _leaves(state, together)) / scales[k]
+            stayed = _noise(state, together, item) * later.get((state[0], True), 0.0)
+            earlier[state] = (stayed + moved * _leaves(state, together)) / scales[k]
         later = earlier
     return posteriors[::-1]
 
@@ -750,7 +753,7 @@ def divided(text: str) -> list[tuple[int, int]]:
 def settle(item: Item, posterior: Mapping[Place, float], taken: Container[Place]) -> tuple[Place | None, Place | None]:
     """Return the cell in which a number is right, if that is certain, and the one in which it would be wrong.
 
-    If it is certain only that the number is one of several cells of a step with that value, the likeliest free one is meant.
+    If it is certain only that it is one of several cells of a step with that value, the likeliest free one is meant.
     """
     best = max(posterior, key=lambda place: posterior[place])
     if posterior[best] >= CERTAIN:
