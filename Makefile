@@ -42,9 +42,11 @@ browser:
 thorough: $(READY)
 	OMP_NUM_THREADS=1 GLASSFORMER_PROFILE=thorough $(PY) -m pytest -n 2 --dist worksteal -m "not slow"
 
-# Random exercises, answers and documents: none may crash, abort, or take two seconds of CPU time.
+# Random exercises, answers and documents, and damaged checkpoint folders: none may crash, abort, or take two seconds of
+# CPU time.
 fuzz: $(READY)
 	OMP_NUM_THREADS=1 $(PY) tests/fuzz.py --inputs 100000 --jobs 2
+	OMP_NUM_THREADS=1 $(PY) tests/fuzz_checkpoints.py --folders 10000 --jobs 2
 
 # Slow tests may fetch pinned data from the package registries, and use both cores.
 slow: $(READY) browser

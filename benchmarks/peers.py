@@ -21,7 +21,7 @@ import sys
 import time
 import tomllib
 import traceback
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
@@ -206,13 +206,14 @@ def limits() -> dict[str, float]:
     """What the machine can do at most, by torch: bytes read per second, and operations per second of large products."""
     import torch
 
-    from glassformer.runtime import interleaved
-    from glassformer.runtime.kernels import Float32Kernel, Int8Kernel
+    from glassformer.runtime import interleaved, machine
+    from glassformer.runtime.kernels import BFloat16Kernel, Float32Kernel, Int8Kernel
 
     torch.set_num_threads(int(os.environ["OMP_NUM_THREADS"]))
     n = 2048
     block, a, b = torch.ones(1 << 27), torch.randn(n, n), torch.randn(n, n)
     kernels = {"fp32": Float32Kernel(), "int8": Int8Kernel()}
+    kernels |= {"bf16": BFloat16Kernel()} if "bf16" in machine().chosen else {}
     with torch.no_grad():
         times = interleaved(
             {
@@ -226,17 +227,20 @@ def limits() -> dict[str, float]:
     return {
         "bytes_per_second": 4 * block.numel() / times["bytes"],
         "fp32_operations_per_second": 2 * n**3 / min(times["torch"], times["fp32"]),
-        "int8_operations_per_second": 2 * n**3 / times["int8"],
+        **{f"{name}_operations_per_second": 2 * n**3 / times[name] for name in kernels if name != "fp32"},
     }
 
 
 # ---- the table -------------------------------------------------------------------------------------------------------
 
 
-def limit_of(workload: Any, ours: str, machine: dict[str, float]) -> float | None:
-    """The least time that memory and products allow, in seconds."""
-    precision = "int8" if "int8" in f"{workload.name} {ours}" else "fp32"
+def limit_of(workload: Any, ours: str, machine: dict[str, float], facts: Mapping[str, Any]) -> float | None:
+    """The least time that memory and products allow, in seconds. A contender may report its own `operations`."""
+    named = f"{workload.name} {ours}"
+    precision = next((one for one in ("int8", "bf16") if one in named), "fp32")
     parts = []
+    if "operations" in facts:
+        parts.append(facts["operations"] / machine[f"{precision}_operations_per_second"])
     if ours in workload.bytes_read:
         parts.append(workload.bytes_read[ours] / machine["bytes_per_second"])
     if ours in workload.operations:
@@ -262,7 +266,11 @@ def rows(results: dict[str, Any]) -> list[dict[str, Any]]:
             if own is not None and workload.unit == "×":
                 ratios["real time"] = own
             ratios["the best int8 peer"] = max((r for peer, r in ratios.items() if "int8" in peer), default=None)
-            limit = None if own is None else limit_of(workload, ours, measured["run"]["limits"])
+            limit = (
+                None
+                if own is None
+                else limit_of(workload, ours, measured["run"]["limits"], measured["facts"].get(ours, {}))
+            )
             found.append(
                 {
                     "title": workload.title + ("" if ours.split()[-1] in workload.title else f" ({ours})"),
@@ -303,8 +311,10 @@ def circumstances(results: dict[str, Any]) -> str:
             f"{card['processor']}, {card['threads']} threads, {measured['run']['clock']}, {card['date']}, commit "
             f"{card['commit']}. Limits: reads of {machine['bytes_per_second'] / 1e9:.0f} GB/s, products of "
             f"{machine['fp32_operations_per_second'] / 1e9:.0f} GFLOP/s in fp32 and "
-            f"{machine['int8_operations_per_second'] / 1e9:.0f} GOP/s in int8."
+            f"{machine['int8_operations_per_second'] / 1e9:.0f} GOP/s in int8"
         )
+        bf16 = machine.get("bf16_operations_per_second")
+        run += "." if bf16 is None else f", {bf16 / 1e9:.0f} GFLOP/s in bf16."
         runs.setdefault(run, []).append(name)
     described = " ".join(run if len(runs) == 1 else f"{', '.join(names)}: {run}" for run, names in runs.items())
     missing = "".join(f" Missing: {name} ({why})." for name, why in results["missing"].items())

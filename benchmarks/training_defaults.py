@@ -156,11 +156,12 @@ def measure(name: str, place: Path, threads: int) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def measure_baselines(one: dict[str, Any], place: Path, python: Path) -> dict[str, Any]:
+def measure_baselines(one: dict[str, Any], place: Path, python: Path, threads: int, only: str) -> dict[str, Any]:
     """Run the baselines of a measured run, with its processor time as the budget of the networks."""
     train, test = RUNS[one["name"]][0](place)
     command = [str(python), __file__, "--baselines", one["kind"], str(train), str(test), str(one["processor_seconds"])]
-    return dict(json.loads(timed(command, one["threads"])[0].splitlines()[-1]))
+    command += ["--baseline", only]
+    return dict(json.loads(timed(command, threads)[0].splitlines()[-1]))
 
 
 def _counted(train: Path) -> tuple[int, int]:
@@ -175,11 +176,13 @@ def _counted(train: Path) -> tuple[int, int]:
 # ---- baselines, in the peers' environment ----------------------------------------------------------------------------
 
 
-def baselines(kind: str, train: Path, test: Path, budget: float) -> dict[str, tuple[float, float]]:
-    """Accuracy and processor seconds of each baseline."""
+def baselines(kind: str, train: Path, test: Path, budget: float, only: str) -> dict[str, tuple[float, float]]:
+    """Accuracy and processor seconds of each baseline whose name contains `only`."""
     found: dict[str, tuple[float, float]] = {}
 
     def add(name: str, made: Callable[[], float]) -> None:
+        if only not in name:
+            return
         start = time.process_time()
         found[name] = made(), time.process_time() - start
 
@@ -203,6 +206,7 @@ def baselines(kind: str, train: Path, test: Path, budget: float) -> dict[str, tu
             return float(LogisticRegression(max_iter=2000, C=10.0).fit(a, y).score(b, v))
 
         add("sentence-transformers + logistic regression", embedded_lr)
+        add("Keras, CNN of its introduction to texts, stopped early", lambda: _keras_texts(x, y, u, v, budget))
         return found
     from sklearn.preprocessing import StandardScaler
     from sklearn.svm import SVC
@@ -260,6 +264,52 @@ def _keras(X: Any, y: Any, U: Any, v: Any, budget: float) -> float:
 
     model.fit(A, y, batch_size=128, epochs=10_000, verbose=0, callbacks=[Budget()])
     return float(model.evaluate(B, v, verbose=0)[1])
+
+
+def _keras_texts(x: list[str], y: list[str], u: list[str], v: list[str], budget: float) -> float:
+    """The network of "Text classification from scratch" on keras.io, with the weights of its best epoch.
+
+    A tenth of the training data chooses the epoch: after a few the network overfits. Words are split by scikit-learn,
+    as Keras's own TextVectorization needs TensorFlow.
+    """
+    import keras
+    import numpy as np
+    from sklearn.feature_extraction.text import CountVectorizer
+
+    keras.utils.set_random_seed(0)
+    words = CountVectorizer(max_features=20_000 - 2, token_pattern=r"(?u)\b\w+\b").fit(x)
+    split, known, longest = words.build_analyzer(), words.vocabulary_, 64
+
+    def ids(texts: list[str]) -> Any:
+        rows = np.zeros((len(texts), longest), dtype=np.int64)  # 0 is padding, 1 an unknown word
+        for row, text in zip(rows, texts, strict=True):
+            found = [known.get(word, -1) + 2 for word in split(text)][:longest]
+            row[: len(found)] = found
+        return rows
+
+    names = sorted(set(y))
+    conv = lambda: keras.layers.Conv1D(128, 7, padding="valid", activation="relu", strides=3)
+    layers = [keras.layers.Embedding(20_000, 128), keras.layers.Dropout(0.5), conv(), conv()]
+    layers += [keras.layers.GlobalMaxPooling1D(), keras.layers.Dense(128, activation="relu"), keras.layers.Dropout(0.5)]
+    model = keras.Sequential([keras.Input((longest,), dtype="int64"), *layers, keras.layers.Dense(len(names))])
+    loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
+    model.compile(loss=loss, optimizer="adam", metrics=["accuracy"])
+    best = keras.callbacks.EarlyStopping(monitor="val_accuracy", mode="max", patience=5, restore_best_weights=True)
+    start = time.process_time()
+
+    class Budget(keras.callbacks.Callback):
+        def on_epoch_end(self, epoch: int, logs: Any = None) -> None:
+            if time.process_time() - start > budget:
+                self.model.stop_training = True
+
+    targets, tested = (np.array([names.index(one) for one in some]) for some in (y, v))
+    held = len(x) // 10
+    A = ids(x)
+    model.fit(
+        A[held:], targets[held:], validation_data=(A[:held], targets[:held]), batch_size=32, epochs=1000, verbose=0,
+        callbacks=[best, Budget()],
+    )  # fmt: skip
+    return float(model.evaluate(ids(u), tested, verbose=0)[1])
 
 
 def _resnet(X: Any, y: Any, U: Any, v: Any, budget: float) -> float:
@@ -345,16 +395,18 @@ def main() -> None:
     parser.add_argument("--update", action="store_true", help="Write the table and measured_runs.json.")
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--peers", type=Path, help="Measure the baselines with this interpreter.")
+    parser.add_argument("--baseline", default="", help="With --peers, measure only baselines whose name contains this.")
     parser.add_argument("--baselines", nargs=4, help=argparse.SUPPRESS)
     args = parser.parse_args()
     if args.baselines:
         kind, train, test, budget = args.baselines
-        print(json.dumps(baselines(kind, Path(train), Path(test), float(budget))))
+        print(json.dumps(baselines(kind, Path(train), Path(test), float(budget), args.baseline)))
         return
     results = json.loads(RESULTS.read_text()) if RESULTS.exists() else {"runs": []}
     for one in results["runs"] if args.peers else ():
         if one["name"] in args.only:
-            one["baselines"] = measure_baselines(one, args.place / f"{one['name'].split()[0]}-data", args.peers)
+            place = args.place / f"{one['name'].split()[0]}-data"
+            one["baselines"] |= measure_baselines(one, place, args.peers, args.threads, args.baseline)
             print(one["name"], one["accuracy"], one["baselines"], flush=True)
             RESULTS.write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")
     for name in () if args.update or args.peers else args.only:

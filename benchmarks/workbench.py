@@ -484,6 +484,12 @@ def busy() -> str:
     return f"{psutil.cpu_percent(interval=1):.0f} %"
 
 
+def commit() -> str:
+    """The commit that is measured."""
+    done = subprocess.run(["git", "describe", "--always", "--dirty"], cwd=ROOT, capture_output=True, text=True)
+    return done.stdout.strip() or "unknown"
+
+
 def shown(value: float | str) -> str:
     return value if isinstance(value, str) else f"{value:.4g}"
 
@@ -522,7 +528,7 @@ def main() -> None:
 
     steps = args.only.split(",")
     measured: dict[str, float | str] = {}
-    before = busy()
+    before, measured_commit = busy(), commit()
     with tempfile.TemporaryDirectory() as folder:
         process, address = start(*([large(Path(folder))] if "maps" in steps else []))
         try:
@@ -539,8 +545,9 @@ def main() -> None:
         finally:
             process.terminate()
             process.wait(20)
-    versions = f"Python {platform.python_version()}, {platform.machine()}"
-    note = f"{versions}; the processors were {before} busy in the second before the run, and {busy()} in the one after."
+    load = f"the processors were {before} busy in the second before the run, and {busy()} in the one after"
+    where = f"commit {measured_commit}, Python {platform.python_version()}, {platform.machine()}"
+    note = f"{time.strftime('%-d %B %Y')}, {where}; {load}."
     print(note)
     if args.update:
         update(measured, note, partly=set(steps) != set(STEPS))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -15,11 +16,37 @@ from glassformer.errors import GlassError
 # Before anything imports them: the annotations of core and nn become checks.
 install_import_hook(["glassformer.core", "glassformer.nn"], "beartype.beartype")
 
+# Collecting the tests makes many objects and no garbage: none of them is looked at by later garbage collections.
+gc.disable()
+
 pytest_plugins = ["fixtures.browser", "fixtures.command_line", "fixtures.shapes", "fixtures.text_models"]
 
 settings.register_profile("glassformer", deadline=None, derandomize=True, print_blob=True, max_examples=20)
 settings.register_profile("thorough", settings.get_profile("glassformer"), max_examples=300)
 settings.load_profile(os.environ.get("GLASSFORMER_PROFILE", "glassformer"))
+
+
+@pytest.hookimpl(tryfirst=True)  # before -m selects
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """`@pytest.mark.variants(4)`: four variants of a parametrised test are fast, and the others are slow.
+
+    They are spread over the variants by the golden ratio, so that they do not all have the same value of a parameter.
+    """
+    groups: dict[tuple[str, int], list[pytest.Item]] = {}
+    for item in items:
+        marker = item.get_closest_marker("variants")
+        if marker is not None and item.get_closest_marker("slow") is None:
+            groups.setdefault((item.nodeid.partition("[")[0], marker.args[0]), []).append(item)
+    for (_, fast), group in groups.items():
+        for i in sorted(range(len(group)), key=lambda i: i * 0.6180339887 % 1)[fast:]:
+            group[i].add_marker("slow")
+
+
+def pytest_collection_finish() -> None:
+    gc.freeze()
+    gc.set_threshold(10_000, 10, 10)
+    gc.enable()
+
 
 GOLDEN = Path(__file__).parent / "golden"
 

@@ -166,6 +166,17 @@ def classes_tested_for(path: Path) -> Iterator[tuple[str, int]]:
                 yield part.attr, part.lineno
 
 
+def test_a_class_name_means_one_thing() -> None:
+    """Private classes may share a name, and so may what is the same on paper and in a model."""
+    same = {"Cost", "FeedForward", "LayerNorm", "Transport"}
+    found: dict[str, list[str]] = {}
+    for path in MODULES:
+        for node in ast.walk(tree(path)):
+            if isinstance(node, ast.ClassDef) and not node.name.startswith("_") and node.name not in same:
+                found.setdefault(node.name, []).append(f"{path.relative_to(SRC)}:{node.lineno}")
+    assert not {name: places for name, places in found.items() if len(places) > 1}
+
+
 def test_packages_export_what_they_name() -> None:
     for package in sorted(HEIGHT.keys() - {"errors", "templates", "cli"}):
         if (SRC / package).is_dir():

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from workloads import SHORT, THREADS, Ready, Target, Workload, assets, real_text
-from workloads.encoders import minilm
+from workloads.encoders import layers, minilm
 
 SENTENCES, SECONDS, TRANSLATIONS, BEAMS, ANSWER = (200, 10, 8, 4, 4) if SHORT else (10_000, 60, 200, 4, 24)
 WARM = 200  # sentences before the clock starts
@@ -20,9 +20,11 @@ WARM = 200  # sentences before the clock starts
 def ours_embed(precision: str) -> Callable[[], Ready]:
     def load() -> Ready:
         import glassformer as gf
+        from glassformer.pipelines.tokenizers import tokenizer_of
 
         model, lines = gf.load(minilm(), precision=precision), real_text.sentences(SENTENCES)
-        facts = {"characters": sum(map(len, lines))}
+        tokens = [len(tokenizer_of(model).encode(line)) for line in lines]
+        facts = {"tokens": sum(tokens), "operations": sum(layers(6, 384, n, 1) for n in tokens)}
         return Ready(lambda: gf.embed(model, lines), facts, lambda: gf.embed(model, lines[:WARM]))
 
     return load
@@ -269,6 +271,7 @@ WORKLOADS = (
         },
         today="HF fp32",
         targets=(Target("glassformer int8", "faster-whisper int8", 1.0),),
+        operations={"glassformer int8": layers(4, 384, 1500, SECONDS // 30)},  # the encoder alone
         limited_by="28 % are int8 products, 20 % attention (1,500 × 1,500 in the encoder, in float32), 8 % attention "
         "to the encoder's 1,500 keys at every token; windows run one by one, because each begins where the last ended",
         rounds=3,
@@ -283,6 +286,8 @@ WORKLOADS = (
         },
         today="HF fp32",
         targets=(Target("glassformer int8", "CTranslate2 int8", 1.0),),
+        # 14 m² of each decoder layer and the vocabulary, for every beam and token; the encoder is left out
+        operations={"glassformer int8": TRANSLATIONS * BEAMS * ANSWER * 2 * (6 * 14 * 512**2 + 58101 * 512)},
         limited_by="46 % are int8 products (the vocabulary of 58,101 for every beam), 17 % log-softmax and the best "
         "candidates over it, 8 % attention, 6 % moving the cache of beams",
         unit="s",
@@ -293,6 +298,7 @@ WORKLOADS = (
         title="streaming listener, share of real time on one core",
         contenders={"glassformer fp32": listener},
         targets=(Target("glassformer fp32", "real time", 0.03),),
+        bytes_read={"glassformer fp32": 4 * 1.75e6 / 0.12},  # all weights for every chunk of three rows
         limited_by="every 120 ms six blocks for three rows: calls of small operators take longer than their "
         "arithmetic; a fifth is the search for words with the n-gram model, in Python",
         unit="×",

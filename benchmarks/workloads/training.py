@@ -140,7 +140,7 @@ def workload(
         },
         targets=(Target("the best of ours", "HF fp32", 0.8),),
         today="HF fp32",
-        operations={"glassformer fp32": 3 * forward},
+        operations={"glassformer fp32": 3 * forward, "glassformer bf16": 3 * forward},
         limited_by="76 % are torch's matrix products (GPT-2-like), 9 % attention: the same kernels as in the peer. "
         "oneDNN's products take 0.85 of their time without gradients; none are used for gradients",
         rounds=3,

@@ -1,4 +1,4 @@
-"""What a user's mistake says: the fact with its value, then the remedy, in one line."""
+"""Errors caused by the user's input: one line with what is wrong, its value, and what to do."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ class GlassError(ValueError):
 
 
 class ShapeError(GlassError):
-    """Sizes that do not fit together."""
+    """Tensors or matrices whose shapes do not match."""
 
 
 class MaskError(GlassError):
@@ -24,7 +24,7 @@ class MaskError(GlassError):
 
 
 class ConfigError(GlassError):
-    """A configuration that describes no model."""
+    """A configuration that is incomplete or contradicts itself."""
 
 
 class InputError(GlassError):
@@ -32,4 +32,4 @@ class InputError(GlassError):
 
 
 class CheckpointError(GlassError):
-    """A file of weights that is broken, hostile, or not the weights that its model needs."""
+    """A weight file that is damaged, unsafe to load, or does not match its model."""

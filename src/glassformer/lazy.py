@@ -1,4 +1,4 @@
-"""Names that load when first used, so that a package can be imported without what is slow in it."""
+"""Lazy imports: a name is imported when it is first used, so that importing its package stays fast."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 
 def on_first_use(package: str, names: Mapping[str, str]) -> Callable[[str], Any]:
-    """A package's `__getattr__`: `names` says in which of its modules a name lives, "" that it is a module itself."""
+    """Create a package's `__getattr__`. `names` maps each name to the module that defines it, or a submodule to ""."""
 
     def find(name: str) -> Any:
         if name not in names:

@@ -9,7 +9,7 @@ import pytest
 
 @pytest.fixture(scope="session")
 def assert_working() -> Callable[..., None]:
-    """`assert_working(exercise, answers)` fails with the mistake named; see `glassformer.testing.assert_working`."""
+    """`assert_working(exercise, answers)` fails and names the mistake; see `glassformer.testing.assert_working`."""
     from glassformer.testing import assert_working
 
     return assert_working

@@ -35,7 +35,7 @@ def assert_working(
 
     `exercise`: an Exercise, a YAML file, or the name of an embedded one. `answers`: a dictionary of symbols to numbers
     (nested lists, NumPy arrays or tensors; one of shape (heads, …) stands for all heads), a document as text, or the
-    Path of a file. Steps that are not given are not missed, except those named in `require`.
+    Path of a file. Steps that are not given do not count as missing, except those named in `require`.
 
     Floating-point numbers are compared to `decimals` decimals: an error of one unit in the last of them is accepted.
     Strings such as "0.1967" and the numbers of documents are graded as written.

@@ -13,7 +13,7 @@ from torch import nn
 from torch.nn.functional import softmax
 
 import glassformer as gf
-from glassformer.checkpoints import Compared, ParityReport, parity
+from glassformer.checkpoints import ParityReport, ParityRow, parity
 from glassformer.checkpoints.float64 import Float64Mode
 from glassformer.checkpoints.parity import distance, recorded
 from glassformer.checkpoints.samples import padded, sample
@@ -130,11 +130,11 @@ def test_what_is_recorded_leaves_no_trace() -> None:
 
 
 def test_rounding_is_no_difference() -> None:
-    assert not Compared("a", "b", 1e-6, 1e-15).differs
-    assert Compared("a", "b", 1e-6, 1e-8).differs
-    assert Compared("a", "b", 1e-2, 1e-15).differs
-    assert Compared("a", "b", float("nan"), 1e-15).differs
-    assert ParityReport("f", "P", (Compared("a", "b", 1.0, 1.0),)).first is not None
+    assert not ParityRow("a", "b", 1e-6, 1e-15).differs
+    assert ParityRow("a", "b", 1e-6, 1e-8).differs
+    assert ParityRow("a", "b", 1e-2, 1e-15).differs
+    assert ParityRow("a", "b", float("nan"), 1e-15).differs
+    assert ParityReport("f", "P", (ParityRow("a", "b", 1.0, 1.0),)).first is not None
 
 
 def test_heads_that_another_class_has(hf: Any, publish: Any) -> None:

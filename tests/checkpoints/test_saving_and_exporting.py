@@ -20,7 +20,7 @@ from torch import nn
 import glassformer as gf
 from glassformer.checkpoints import load, native, onnx, origin_of, published_weights, save
 from glassformer.checkpoints.export_folder import export
-from glassformer.checkpoints.onnx import Call, explicit, export_onnx
+from glassformer.checkpoints.onnx import ExportedModel, explicit, export_onnx
 from glassformer.checkpoints.origin import Origin, with_origin
 from glassformer.checkpoints.preprocess import read_preprocess
 from glassformer.core.audio import log_mel
@@ -462,12 +462,12 @@ def test_a_masked_language_model_gives_token_logits(tmp_path: Path) -> None:
 
 def test_what_is_exported_is_stated() -> None:
     plain, words = (Encoder(replace(encoder.tiny(), word_head=head)) for head in (False, True))
-    assert [Call(plain).output, Call(words).output, Call(words, pooled=True).output] == [
+    assert [ExportedModel(plain).output, ExportedModel(words).output, ExportedModel(words, pooled=True).output] == [
         "embeddings",
         "token logits",
         "embeddings",
     ]
-    call = Call(words)
+    call = ExportedModel(words)
     assert call(*call.example(2, 5).values()).shape == (2, 5, words.config.text.vocabulary)
 
 
@@ -489,7 +489,7 @@ def test_a_file_that_is_not_equal_is_not_kept(tmp_path: Path, monkeypatch: Any, 
         def run(self, *_: Any) -> list[Any]:
             return [torch.zeros(1).numpy()]
 
-    call = Call(Decoder(decoder.tiny()).eval())
+    call = ExportedModel(Decoder(decoder.tiny()).eval())
     monkeypatch.setattr(onnxruntime, "InferenceSession", Wrong)
     refused(CheckpointError, "the ONNX file differs", lambda: onnx._compared(call, tmp_path))
 

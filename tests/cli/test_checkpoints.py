@@ -10,7 +10,7 @@ import torch
 from typer.testing import CliRunner
 
 from glassformer import checkpoints
-from glassformer.checkpoints import Compared, ParityReport, load, published_weights
+from glassformer.checkpoints import ParityReport, ParityRow, load, published_weights
 from glassformer.cli.main import build
 from glassformer.errors import InputError
 from glassformer.models import Decoder, decoder
@@ -63,7 +63,7 @@ def test_equal_is_0(writer: Path) -> None:
 
 
 def test_different_is_1(writer: Path, monkeypatch: Any) -> None:
-    report = ParityReport("gpt2", "GPT2LMHeadModel", (Compared("decoder.0.O", "transformer.h.0", 0.1, 0.1),))
+    report = ParityReport("gpt2", "GPT2LMHeadModel", (ParityRow("decoder.0.O", "transformer.h.0", 0.1, 0.1),))
     monkeypatch.setattr(checkpoints, "parity", lambda folder, seed: report)
     result = CliRunner().invoke(build("parity"), ["parity", str(writer)])
     assert result.exit_code == 1

@@ -32,6 +32,7 @@ def test_text() -> None:
     assert "0.1967~" in text
 
 
+@pytest.mark.variants(1)
 @pytest.mark.parametrize(("form", "start"), [("markdown", "# Two heads"), ("html", "<!doctype html>")])
 def test_formats(form: str, start: str) -> None:
     assert run("two-heads", str(SAMPLES / "two-heads.md"), "--format", form).startswith(start)
@@ -128,6 +129,7 @@ def test_decimal_commas_are_read_if_asked_for(tmp_path: Path) -> None:
     assert "--decimal-comma" in run("four-tokens", str(answers), code=2)
 
 
+@pytest.mark.slow
 def test_overrides_survive_a_new_exercise_and_a_new_rubric(tmp_path: Path) -> None:
     """The teacher's file is made once, then only read; the totals stay when the answer key or the rubric changes."""
     work, out, rubric = tmp_path / "work", tmp_path / "out", tmp_path / "rubric.yaml"

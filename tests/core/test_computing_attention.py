@@ -29,7 +29,7 @@ from glassformer.core import (
     straight_through,
 )
 from glassformer.core.attention import drop, product, softargmax_
-from glassformer.core.fused import FEW_KEYS, additive, spread
+from glassformer.core.fused import FEW_KEYS, additive, repeat_kv
 from glassformer.core.masks import window
 from glassformer.core.precision import bfloat16_works
 from glassformer.core.windowed import attend_window
@@ -261,12 +261,12 @@ MISTAKES: dict[str, tuple[Callable[[], object], type[GlassError], str]] = {
     "a row that sees nothing": (
         lambda: attend(Q0, K0, V0, mask=BLIND),
         MaskError,
-        "query 2 of batch 1 may attend to nothing: let each query see at least one key, or leave it out",
+        "query 2 of batch 1 may attend to nothing: allow each query at least one key, or remove the query",
     ),
     "nothing seen by any": (
         lambda: attend(Q0, K0, V0, mask=torch.zeros(5, dtype=torch.bool)),
         MaskError,
-        "every query may attend to nothing: let each query",
+        "every query may attend to nothing: allow each query",
     ),
     "a mask of numbers": (
         lambda: attend(Q0, K0, V0, mask=torch.zeros(3, 5)),
@@ -458,6 +458,7 @@ class Case:
         close(torch.autograd.grad((H * weights).sum(), self.parts), wanted)
 
 
+@pytest.mark.variants(60)
 @pytest.mark.parametrize("dtype", FUSED_TOLERANCE)
 @pytest.mark.parametrize("bias", [None, "fixed", "learned"])
 @pytest.mark.parametrize("mask", [None, "padding", "explicit", "both", "keys"])
@@ -526,6 +527,7 @@ def test_nothing_to_ask_is_answered_with_nothing(b: int, t: int) -> None:
     assert L is None
 
 
+@pytest.mark.variants(60)
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.bfloat16, torch.float16])
 @pytest.mark.parametrize("s", [1, 4, 15, FEW_KEYS - 1, FEW_KEYS, FEW_KEYS + 1, 100])
 @pytest.mark.parametrize("which", range(3))
@@ -567,10 +569,11 @@ def test_a_mask_as_a_bias() -> None:
 
 def test_spread_repeats_each_head_for_its_group() -> None:
     K = fused_normal(2, 2, 3, 4, seed=0)
-    assert torch.equal(spread(K, 6), K.repeat_interleave(3, 1))
-    assert spread(K, 2) is K
+    assert torch.equal(repeat_kv(K, 6), K.repeat_interleave(3, 1))
+    assert repeat_kv(K, 2) is K
 
 
+@pytest.mark.variants(2)
 @pytest.mark.parametrize("causal", [False, True])
 @pytest.mark.parametrize("bias", [None, "fixed"])
 def test_second_derivatives(causal: bool, bias: str | None) -> None:
@@ -615,6 +618,7 @@ def pattern(case: Case, *, late: bool = True) -> Pattern:
     return Pattern(case.Q, case.K, L if late else None, beta=beta, **case.seen)  # type: ignore[arg-type]
 
 
+@pytest.mark.variants(40)
 @pytest.mark.parametrize("case", CASES)
 @pytest.mark.parametrize("heads", [slice(None), [2], [3, 0], slice(1, 3)])
 @pytest.mark.parametrize("rows", [slice(None), [0], slice(-1, None), [-1, 0]])
@@ -743,12 +747,12 @@ FUSED_MISTAKES: dict[str, tuple[Callable[[], object], type[GlassError], str]] = 
             FUSED_Q0, FUSED_K0, FUSED_V0, mask=torch.arange(5) >= torch.tensor([0, 5])[:, None, None, None]
         ),
         MaskError,
-        "every query of batch 1 may attend to nothing: let each query see at least one key",
+        "every query of batch 1 may attend to nothing: allow each query at least one key",
     ),
     "blind by a future": (
         lambda: attend_fused(FUSED_Q0, FUSED_Q0, FUSED_Q0, mask=torch.arange(3) >= 2, causal=True),
         MaskError,
-        "query 0 may attend to nothing (and 1 more rows): let each query see at least one key",
+        "query 0 may attend to nothing (and 1 more rows): allow each query at least one key",
     ),
 }
 

@@ -177,9 +177,9 @@ def test_too_short_to_reflect_is_an_error() -> None:
 @pytest.mark.parametrize(
     ("changes", "says"),
     [
-        ({"hop": 401}, "leave samples unheard"),
-        ({"hop": 0}, "leave samples unheard"),
-        ({"high": 9000.0}, "do not fit 16000"),
+        ({"hop": 401}, "leave gaps"),
+        ({"hop": 0}, "leave gaps"),
+        ({"high": 9000.0}, "do not fit a sampling rate of 16000"),
         ({"low": 8000.0}, "do not fit"),
         ({"bands": 0}, "0 bands"),
         ({"floor": 0.0}, "floor"),

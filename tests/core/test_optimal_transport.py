@@ -147,9 +147,9 @@ half = torch.tensor([0.5, 0.5])
         ([0.5, float("nan")], [0.5, 0.5], None, InputError, "the mass nan of p at 1 is not finite"),
         ([0.5, 0.5], [0.5, float("inf")], None, InputError, "the mass inf of q at 1 is not finite"),
         ([0.0, 0.0], [0.0, 0.0], None, InputError, "p has no mass"),
-        ([], [], None, ShapeError, "p has no places: give at least one"),
+        ([], [], None, ShapeError, "p is empty: give at least one"),
         ([0.5, 0.5], [1.0], None, ShapeError, r"p of \(2,\) and q of \(1,\) must have the same shape: pad with zeros"),
-        ([0.5, 0.5], [0.5, 0.5], [1.0], ShapeError, "1 positions do not fit 2 places"),
+        ([0.5, 0.5], [0.5, 0.5], [1.0], ShapeError, "1 positions do not fit 2 masses"),
         ([0.5, 0.5], [0.5, 0.5], [1.0, float("nan")], InputError, "a position is NaN or infinite"),
     ],
 )
@@ -167,7 +167,7 @@ def test_bad_heaps_and_costs() -> None:
         emd(half, torch.tensor([1.0, 0.5]), torch.ones(2, 2))
     with pytest.raises(InputError, match="negative"):
         emd(torch.tensor([1.5, -0.5]), half, torch.ones(2, 2))
-    with pytest.raises(ShapeError, match=r"costs of \(2, 3\) do not fit 2 places of p and 2 of q"):
+    with pytest.raises(ShapeError, match=r"costs of \(2, 3\) do not fit 2 entries of p and 2 of q"):
         emd(half, half, torch.ones(2, 3))
     with pytest.raises(InputError, match="the cost matrix has a NaN or an infinity"):
         emd(half, half, torch.tensor([[0.0, 1.0], [1.0, torch.nan]]))

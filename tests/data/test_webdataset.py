@@ -17,7 +17,7 @@ from PIL import Image
 import glassformer as gf
 from glassformer.data import Images, Recordings
 from glassformer.data.rows import open_rows
-from glassformer.data.webdataset import Shards, is_shard, matching
+from glassformer.data.webdataset import Shards, expand_braces, is_shard, matching
 from glassformer.errors import InputError
 
 
@@ -84,7 +84,14 @@ def test_patterns(shards: Path) -> None:
     named = [shards / f"train-{i:04d}.tar" for i in range(3)]
     assert matching(f"{shards}/train-{{0000..0002}}.tar") == named
     assert matching(f"{shards}/train-*.tar") == named
-    assert matching("photos/") == []
+    assert matching(f"{shards}/train-{{0000,0002}}.tar") == [named[0], named[2]]
+    assert matching(f"{shards}/{{train,train}}-000[01].t?r") == [*named[:2], *named[:2]]
+    assert matching(f"{shards}/none-*.tar") == matching("photos/") == []
+    assert expand_braces("a{08..10}-{x,y}{1}") == [f"a{n}-{c}{{1}}" for n in ("08", "09", "10") for c in "xy"]
+    assert expand_braces("{2..0}") == ["2", "1", "0"]
+    for many in ("{0..9999999}", "{0..999}{0..999}{0..9}"):
+        with pytest.raises(InputError, match="more than 1,000,000 files"):
+            expand_braces(many)
     with pytest.raises(InputError, match="does not exist"):
         matching(f"{shards}/train-{{0000..0005}}.tar")
 

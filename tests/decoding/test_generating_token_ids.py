@@ -16,8 +16,8 @@ from glassformer.decoding.sampling import (
     GREEDY,
     ban,
     choose,
-    cut,
     draw,
+    filter_logits,
     generators,
     min_p,
     penalise,
@@ -295,7 +295,7 @@ def test_cuts_equal_hugging_face(seed: int, k: int, p: float, share: float, temp
         ]
     )
     sampling = Sampling(temperature=temperature, top_k=k, top_p=p, min_p=share)
-    assert torch.equal(cut(logits, sampling), all_of_them(none, logits))
+    assert torch.equal(filter_logits(logits, sampling), all_of_them(none, logits))
 
 
 @given(seeds, st.floats(0.3, 4.0), st.lists(st.integers(0, 9), min_size=1, max_size=6))
@@ -470,3 +470,9 @@ def test_body_is_without_the_ending() -> None:
 def test_stopping_bad_values(wrong: dict[str, object], message: str) -> None:
     with pytest.raises(ConfigError, match=message):
         Stopping(**wrong)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("token", [10, 10**9, -1])
+def test_a_penalty_on_tokens_outside_the_vocabulary(token: int) -> None:
+    with pytest.raises(InputError, match=f"token {token} is outside the vocabulary of 10"):
+        seen_by([torch.tensor([1, token])], 10)

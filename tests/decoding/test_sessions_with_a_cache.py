@@ -41,6 +41,7 @@ def alone(model: Any, prompt: list[int], said: list[int]) -> torch.Tensor:
 
 
 
+@pytest.mark.variants(3)
 @pytest.mark.parametrize("cached", [True, False])
 @pytest.mark.parametrize("name", ["plain", "translator", "modern", "modern_translator"])
 def test_a_session_equals_one_plain_pass(name: str, cached: bool, lively: Any, request: Any) -> None:

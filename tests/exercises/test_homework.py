@@ -14,6 +14,7 @@ def complaint(made: Measured) -> str:
     return f"{made.form}: {made.found} of {made.cells} found, {made.false} {made.error}"
 
 
+@pytest.mark.variants(18)
 @pytest.mark.parametrize("form", sorted(FORMS))
 def test_numbers_are_found_and_judged(form: str) -> None:
     made = measure(form, "small", digits=4, mistakes=2, seed=1)

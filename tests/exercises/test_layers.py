@@ -13,6 +13,7 @@ from glassformer.exercises.reader import read
 SAMPLES = Path(__file__).parent / "samples"
 
 
+@pytest.mark.variants(30)
 @pytest.mark.parametrize("name", EXERCISES)
 @pytest.mark.parametrize("form", sorted(FORMS))
 def test_every_number_is_found_and_right(form: str, name: str) -> None:
@@ -24,6 +25,7 @@ def test_every_number_is_found_and_right(form: str, name: str) -> None:
     assert made.graded.unread == ()
 
 
+@pytest.mark.variants(14)
 @pytest.mark.parametrize("name", ["columns", "causal heads"])
 @pytest.mark.parametrize("form", sorted(FORMS))
 def test_one_planted_mistake_is_wrong_and_all_that_follows_is_not(form: str, name: str) -> None:

@@ -89,7 +89,7 @@ def test_edited_plans_do_as_they_say() -> None:
     assert all(tight[i, j].overlaps(x.ball_at(128)) for i, j, x in plain.cells())
     plain_copy = FOUR.replace(Operation("A", "copy", ("E",)))
     assert evaluate(plain_copy, EXACT)["A"] == right["E"]
-    swapped = FOUR.with_given({"WQ": FOUR.given["WK"]})
+    swapped = replace(FOUR, given={**FOUR.given, "WQ": FOUR.given["WK"]})
     assert evaluate(swapped, EXACT)["Q"] == right["K"]
     with pytest.raises(InputError):
         FOUR.replace(Operation("B", "copy", ("E",)))

@@ -271,6 +271,7 @@ def test_an_endless_file_is_refused(read: Callable[[str], object]) -> None:
         read("/dev/zero")
 
 
+@pytest.mark.variants(4)
 @pytest.mark.parametrize("name", ["four-tokens", "causal", "columns", "layernorm"])
 @pytest.mark.parametrize("form", ["text", "markdown", "latex"])
 def test_a_shown_solution_is_graded_as_right(name: str, form: str) -> None:

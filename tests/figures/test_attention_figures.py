@@ -121,6 +121,7 @@ def test_all_heads_of_a_layer(golden_picture, weights) -> None:
     golden_picture("heads_of_layer", fig)
 
 
+@pytest.mark.variants(5)
 @pytest.mark.parametrize("heads", [1, 2, 5, 7, 16])
 @pytest.mark.parametrize("size", [(1, 1), (20, 40), (197, 197)])
 def test_any_number_of_heads_of_any_size(weights, heads: int, size: tuple[int, int]) -> None:

@@ -14,6 +14,7 @@ from glassformer import figures
 from glassformer.errors import InputError, ShapeError
 from glassformer.figures import style
 from glassformer.figures.labels import clip, label_axis
+from glassformer.figures.narrow import WIDTH, narrow
 from glassformer.figures.style import figure
 
 
@@ -154,6 +155,7 @@ def test_clip(text: str, shown: str) -> None:
     assert clip(text) == shown
 
 
+@pytest.mark.variants(10)
 @pytest.mark.parametrize("n", [1, 2, 7, 20, 64, 500, 4096])
 @pytest.mark.parametrize("size", [(1.5, 1.5), (3, 6), (9, 2)])
 @pytest.mark.parametrize("named", [True, False])
@@ -201,3 +203,26 @@ def test_names_are_turned_only_where_they_must_be(labels_of) -> None:
 def test_one_label_for_each(refused) -> None:
     ax = figure(2, 2).subplots()
     refused(ShapeError, "2 labels for 3 columns: give one for each", lambda: label_axis(ax, "x", ["a", "b"], 3))
+
+
+def test_a_narrow_figure_shows_everything_below_one_another() -> None:
+    fig = figure(10, 4)
+    left, right = fig.subplots(1, 2)
+    for ax in (left, right):
+        ax.plot([1, 2, 4], [1, 3, 2], label="a line with a long name beside the axes")
+        ax.set_title("a title that is far too long for the width of a telephone, and has to be broken")
+        ax.set_xticks([1, 2, 3, 4], ["1,000,000,000", "2,000,000,000", "3,000,000,000", "4,000,000,000"])
+        ax.legend(loc="center left", bbox_to_anchor=(1, 0.5))
+    assert narrow(fig) is fig
+    fig.draw_without_rendering()
+    assert fig.get_figwidth() == WIDTH
+    seen = fig.get_tightbbox()
+    assert seen.x0 >= 0
+    assert seen.x1 <= WIDTH
+    assert seen.y0 >= 0
+    assert seen.y1 <= fig.get_figheight()
+    for ax in (left, right):
+        assert ax.get_legend().get_window_extent().y1 < ax.get_window_extent().y0
+        assert "\n" in ax.get_title()
+        assert ax.get_xticklabels()[0].get_rotation() == 45
+    assert left.get_legend().get_window_extent().y0 > right.get_window_extent().y1

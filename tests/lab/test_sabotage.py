@@ -8,6 +8,7 @@ from __future__ import annotations
 import pytest
 
 from fixtures.sabotage import LISTED, SABOTAGES
+from glassformer.errors import InputError
 from glassformer.lab.claims import claim, numbers
 from glassformer.lab.experiment import Verdict
 
@@ -60,17 +61,17 @@ ONE_FOR_EACH_CLAIM: dict[int, tuple[str, str, str]] = {
     31: ("fails: the CNN is better", "CNN only on little data", "holds"),
     32: ("holds", "cumulative sum off by one", "fails"),
 }
-# Claims whose verdict each of the eight listed sabotages changes; of the QUICK claims it changes no others
-QUICK = {1, 2, 4, 6, 7, 8, 11, 12, 13, 15, 16, 18, 20, 24, 25, 28, 32}
+# Claims whose verdict each of the eight listed sabotages changes, of all that are not trained; it changes no others.
+# A sabotage that replaces the fused kernel by the explicit functions also changes what is said of its memory (10, 23).
 MATRIX: dict[str, set[int]] = {
-    "mask off by one": {19, 20, 21, 27},
+    "mask off by one": {10, 19, 20, 21, 23, 27},
     "no scale": {2},
-    "wrong axis": {1, 2, 3, 4, 6, 7, 8, 11, 12, 19, 20, 21},
-    "score sign": {1, 3, 7, 8, 11, 16, 17, 18, 19},
+    "wrong axis": {1, 2, 3, 4, 6, 7, 8, 10, 11, 12, 19, 20, 21, 23, 27},
+    "score sign": {1, 3, 7, 8, 10, 11, 16, 17, 18, 19, 23},
     "W_O forgotten": {11, 15, 18, 24},
     "positions dropped": {11, 12, 13, 17, 19},
     "wrong rotary angle": {14},
-    "values permuted": {1, 3, 7, 8, 11, 12, 15, 17, 18, 19, 20, 21, 27},
+    "values permuted": {1, 3, 7, 8, 10, 11, 12, 15, 17, 18, 19, 20, 21, 23, 27},
 }
 
 
@@ -127,8 +128,18 @@ def test_a_sabotage_changes_the_verdict_of_trained_networks(number: int, monkeyp
 @pytest.mark.usefixtures("unchecked")
 @pytest.mark.parametrize("sabotage", MATRIX)
 def test_the_matrix_of_listed_sabotages(sabotage: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    chosen = (MATRIX[sabotage] | QUICK) - {14}
-    before = {number: verdict(number, **SMALL.get(number, {})).kind for number in chosen}
+    """Every claim that is not trained, under each of the eight; claim 14 has a test of its own above."""
+
+    def verdicts() -> dict[int, str]:
+        return {number: kind(number) for number in numbers() if number not in TRAINED}
+
+    def kind(number: int) -> str:
+        try:
+            return verdict(number, **SMALL.get(number, {})).kind
+        except InputError as error:  # an experiment that cannot be carried out any more
+            return str(error)
+
+    before = verdicts()
     SABOTAGES[sabotage](monkeypatch)
-    after = {number: verdict(number, **SMALL.get(number, {})).kind for number in chosen}
-    assert {number for number in chosen if before[number] != after[number]} == MATRIX[sabotage] - {14}
+    after = verdicts()
+    assert {number for number in before if before[number] != after[number]} == MATRIX[sabotage] - {14}

@@ -14,7 +14,9 @@ from hypothesis import strategies as st
 from rich.console import Console
 from torch import Tensor, nn
 
+from glassformer.checkpoints import load
 from glassformer.core.positions import sinusoidal_at
+from glassformer.data.registry import fetch
 from glassformer.errors import ConfigError, InputError, ShapeError
 from glassformer.lens import at_heads, edit, trace
 from glassformer.lens.construct import convolution, identity, named_kernel, plant, shift
@@ -678,3 +680,24 @@ def test_a_table_is_data_and_prints_itself() -> None:
     assert "previous 0.90" in text
     assert "<td>previous</td>" in made._repr_html_()
     assert len(made) == len(list(made)) == 2
+
+
+@pytest.mark.slow
+def test_every_strong_induction_head_of_smollm_is_labelled() -> None:
+    """Strong: a mean weight of at least 0.4 on the induction key, in the attention of Hugging Face's own class."""
+    transformers = pytest.importorskip("transformers")
+    folder = fetch("smollm2-135m")
+    theirs = transformers.AutoModelForCausalLM.from_pretrained(folder, attn_implementation="eager").eval()
+    batches = repeated(theirs.config.vocab_size, seed=0, batch=2, lengths=(40, 50), first=theirs.config.bos_token_id)
+    total, count = torch.zeros(()), 0
+    with torch.no_grad():
+        for tokens in batches:
+            A = torch.stack(theirs(tokens, output_attentions=True).attentions)
+            half = tokens.shape[1] // 2
+            queries = torch.arange(1 + half, tokens.shape[1] - 1)
+            on_key = A[..., queries, queries - half + 1]  # layers, batch, heads, queries
+            total, count = total + on_key.sum((1, 3)), count + on_key.shape[1] * on_key.shape[3]
+        found = {(row.layer, row.head): row.labels for row in score_heads(load(folder), batches)}
+    heads = (total / count >= 0.4).nonzero().tolist()
+    assert len(heads) == 8  # the next has 0.28
+    assert all("induction" in found[layer, head] for layer, head in heads)

@@ -347,6 +347,7 @@ def test_the_reach_of_a_bidirectional_lstm_is_not_bounded_by_what_can_be_seen() 
 THREE, NINE = Frames(features=3), Tokens(vocabulary=9)
 
 
+@pytest.mark.variants(3)
 @pytest.mark.parametrize("seed", [0, pytest.param(1, marks=pytest.mark.slow)])
 @pytest.mark.parametrize(
     "make",

@@ -57,6 +57,7 @@ def build_vit(**changes: object) -> ViT:
     return model
 
 
+@pytest.mark.variants(3)
 @pytest.mark.parametrize("size", VIT_PUBLISHED, ids=lambda size: size.__name__)
 def test_published_sizes_made_without_memory(size: Callable[[], ViTConfig]) -> None:
     with torch.device("meta"):

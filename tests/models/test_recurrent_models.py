@@ -56,6 +56,7 @@ def pair_recurrent(config: StackConfig) -> tuple[RecurrentStack, nn.RNNBase]:
     return stack, theirs
 
 
+@pytest.mark.variants(16)
 @pytest.mark.parametrize("watched", [False, True])
 @pytest.mark.parametrize("lengths", [None, [7, 2, 5]])
 @pytest.mark.parametrize("bidirectional", [False, True])

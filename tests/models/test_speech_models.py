@@ -300,7 +300,7 @@ def test_streams_of_the_wrong_kind_are_errors() -> None:
         (torch.full((1, 9, 6), math.nan), None, InputError, "band 0 of frame 0 of recording 0 is nan"),
         (torch.zeros(9, 6), None, ShapeError, r"frames of shape \(9, 6\)"),
         (torch.zeros(1, 0, 6), None, ShapeError, "at least one frame"),
-        (torch.zeros(1, 9, 7), None, ShapeError, "7 bands came to an embedding of 6"),
+        (torch.zeros(1, 9, 7), None, ShapeError, "7 bands, the embedding expects 6"),
         (torch.zeros(2, 9, 6), [9, 0], ShapeError, r"lengths \[9, 0\] for 2 recordings of up to 9"),
         (torch.zeros(2, 9, 6), [10, 9], ShapeError, "lengths"),
         (torch.zeros(2, 9, 6), [9], ShapeError, "lengths"),
@@ -479,7 +479,9 @@ def test_inputs_that_do_not_fit(refused) -> None:  # type: ignore[no-untyped-def
     long = "21 frames exceed the model's window of 20: split the audio into windows"
     refused(ShapeError, long, lambda: model.encode(sound_whisper(21)))
     refused(ShapeError, "frames of shape (20, 6): give (batch", lambda: model.encode(sound_whisper()[0]))
-    refused(ShapeError, "frames of 5 bands came to an embedding of 6", lambda: model.encode(sound_whisper()[..., :5]))
+    refused(
+        ShapeError, "the frames have 5 bands, the embedding expects 6", lambda: model.encode(sound_whisper()[..., :5])
+    )
     real = torch.ones(2, 20, dtype=torch.bool)
     refused(ShapeError, "real is (2, 19) for frames of (2, 20, 6)", lambda: model.encode(sound_whisper(), real[:, 1:]))
     real[0, 4] = False

@@ -352,6 +352,7 @@ def renamed(ours: dict[str, Tensor]) -> dict[str, Tensor]:
     return theirs
 
 
+@pytest.mark.variants(6)
 @pytest.mark.filterwarnings("ignore:enable_nested_tensor")
 @pytest.mark.parametrize("dtype", TOLERANCE)
 @pytest.mark.parametrize("activation", ["relu", "gelu"])

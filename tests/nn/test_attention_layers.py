@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from torch.utils.flop_counter import FlopCounterMode, sdpa_flop
 
 from glassformer.core import Pattern, cost, fused, masks
-from glassformer.core.fused import spread
+from glassformer.core.fused import repeat_kv
 from glassformer.core.rotary import rotary_angles, rotate
 from glassformer.errors import ConfigError, ShapeError
 from glassformer.nn import AttentionConfig, MultiHeadAttention, Turn, View, heads
@@ -92,6 +92,7 @@ def ways(layer: MultiHeadAttention, run: Callable[[], Tensor]) -> dict[str, Tens
 # ---- against torch ---------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.variants(16)
 @pytest.mark.parametrize("dtype", TOLERANCE)
 @pytest.mark.parametrize("masking", ["none", "causal", "padding", "explicit", "causal and padding"])
 @pytest.mark.parametrize(
@@ -230,7 +231,7 @@ def test_every_symbol_of_the_equation_can_be_watched(explicit: bool) -> None:
     assert isinstance(seen["A"], Tensor if explicit else Pattern)
     S = seen["S"] if explicit else seen["S"].S()
     A = weights_of(seen["A"])
-    Q, K, V = seen["Q"], spread(seen["K"], 3), spread(seen["V"], 3)
+    Q, K, V = seen["Q"], repeat_kv(seen["K"], 3), repeat_kv(seen["V"], 3)
     close = torch.testing.assert_close
     close(S, (Q @ K.mT / math.sqrt(2)).masked_fill(torch.ones(4, 4).triu(1).bool(), -math.inf))
     close(A, torch.softmax(S, -1))
@@ -369,5 +370,5 @@ def test_inputs_that_do_not_fit(refused) -> None:  # type: ignore[no-untyped-def
         lambda: layer(X, Z[..., :5]),
     )
     refused(ShapeError, "batch and heads are (2, 2) of queries, (1, 2) of keys", lambda: layer(X, Z[:1]))
-    shape = "attention received tokens of shape (3, 8): give (batch, tokens, width)"
+    shape = "attention takes three axes, got a tensor of shape (3, 8): give (batch, tokens, width)"
     refused(ShapeError, shape, lambda: layer(X[0], Z))

@@ -292,6 +292,7 @@ def test_rotary_positions_count_from_0_unless_given() -> None:
     torch.testing.assert_close(stack(X, positions=stretched), bare(X, View(turn=turn)))
 
 
+@pytest.mark.variants(7)
 @pytest.mark.parametrize("kind", [None, *KINDS])
 @pytest.mark.parametrize("split", [[7], [3, 4], [1] * 7, [2, 1, 4]])
 @torch.no_grad()
@@ -328,12 +329,12 @@ def test_stack_mistakes(refused) -> None:  # type: ignore[no-untyped-def]
     stack, X = build_stack(depth=2), normal_stack(1, 3, 8)
     text = "1 caches for 2 blocks: make them with cache(room)"
     refused(ShapeError, text, lambda: stack(X, cache=stack.cache(4)[:1]))
-    refused(ShapeError, "the input has width 7, the norm 8: give it vectors of", lambda: stack(X[..., :7]))
+    refused(ShapeError, "the input has width 7, the norm expects 8: give it vectors of", lambda: stack(X[..., :7]))
     block = stack.get_submodule("0").config
     wide = "rotary positions rotate 6 columns of heads of width 4: rotate at most 4 columns"
     refused(ConfigError, wide, lambda: Stack(block, 1, positions=Rotary(width=6)))
     for bias in (Alibi(heads=1), Relative(heads=1)):  # a bias for one head would fit any number of them
-        text = "a relative bias for 1 heads in blocks of 2: give it as many heads as attention has"
+        text = "the relative bias has 1 heads, the attention has 2: give both the same number of heads"
         refused(ConfigError, text, lambda bias=bias: Stack(block, 1, positions=bias))
 
 
@@ -445,7 +446,7 @@ def test_feedforward_mistakes(refused) -> None:  # type: ignore[no-untyped-def]
     config = FeedForwardConfig
     activation = "there is no activation 'mish': choose one of relu, gelu, gelu_tanh, quick_gelu, silu, tanh"
     refused(ConfigError, activation, lambda: config(width=1, hidden=1, activation="mish"))  # type: ignore[arg-type]
-    size = "a feed-forward net of 4 × 0: choose widths of at least 1"
+    size = "a feed-forward network of width 4 and hidden width 0: choose widths of at least 1"
     refused(ConfigError, size, lambda: config(width=4, hidden=0))
     dropout = "dropout is 1.5: choose a probability from 0 up to, not including, 1"
     refused(ConfigError, dropout, lambda: config(width=4, hidden=4, dropout=1.5))
@@ -486,7 +487,7 @@ def test_what_a_norm_does_not_see(seed: int, width: int, scale: float, shift: fl
 
 
 def test_norm_mistakes(refused) -> None:  # type: ignore[no-untyped-def]
-    width = "the input has width 3, the norm 4: give it vectors of the model's width"
+    width = "the input has width 3, the norm expects 4: give it vectors of the model's width"
     for norm in (LayerNorm(4), RMSNorm(4)):
         refused(ShapeError, width, lambda norm=norm: norm(torch.zeros(2, 3)))
     refused(ConfigError, "there is no norm 'batch': choose layer or rms", lambda: NormConfig(kind="batch"))  # type: ignore[arg-type]

@@ -91,7 +91,11 @@ def test_tokens_that_are_mistakes(refused) -> None:  # type: ignore[no-untyped-d
         "segments were given to a model without segment embeddings: leave them out, or set segments in its config",
         lambda: TokenEmbedding(10, 6)(known, None, known),
     )
-    refused(ConfigError, "a table of 0 tokens × 6: choose at least one of each", lambda: TokenEmbedding(0, 6))
+    refused(
+        ConfigError,
+        "an embedding of 0 tokens in 6 dimensions: choose at least one of each",
+        lambda: TokenEmbedding(0, 6),
+    )
 
 
 # ---- patches ---------------------------------------------------------------------------------------------------------
@@ -139,7 +143,11 @@ def test_images_that_are_mistakes(refused) -> None:  # type: ignore[no-untyped-d
         "the image has 1 channels, the model expects 3: convert it (grey is 1 channel, RGB is 3)",
         lambda: embed(torch.zeros(1, 1, 8, 8)),
     )
-    refused(ConfigError, "patches of 0×4×3 → 8: choose sizes of at least 1", lambda: PatchEmbedding((0, 4), 3, 8))
+    refused(
+        ConfigError,
+        "an embedding of 0×4 patches with 3 channels in 8 dimensions: choose sizes of at least 1",
+        lambda: PatchEmbedding((0, 4), 3, 8),
+    )
     bytes_ = torch.zeros(1, 3, 8, 8, dtype=torch.uint8)
     refused(InputError, "pixels are uint8: give real numbers, scaled as the model was trained", lambda: embed(bytes_))
 
@@ -222,8 +230,8 @@ def test_alibi_has_no_weights() -> None:
 
 
 def test_configs_that_describe_no_positions(refused) -> None:  # type: ignore[no-untyped-def]
-    refused(ConfigError, "0 learned positions after 0 other rows: choose at least 1", lambda: Learned(length=0))
-    refused(ConfigError, "5 learned positions after -1 other rows", lambda: Learned(length=5, offset=-1))
+    refused(ConfigError, "0 learned positions at an offset of 0: choose at least 1", lambda: Learned(length=0))
+    refused(ConfigError, "5 learned positions at an offset of -1", lambda: Learned(length=5, offset=-1))
     refused(ConfigError, "layout 'half' is unknown: choose one of", lambda: Sinusoidal(layout="half"))  # type: ignore[arg-type]
     refused(ConfigError, "divisor 'd' is unknown: choose one of", lambda: Sinusoidal(divisor="d"))  # type: ignore[arg-type]
     refused(ConfigError, "layout 'half' is unknown: choose one of", lambda: Rotary(width=4, layout="half"))  # type: ignore[arg-type]
@@ -335,8 +343,8 @@ def test_gradients_reach_every_weight_and_the_frames() -> None:
     [
         ({"kernels": (3,)}, "1 kernels and 2 strides"),
         ({"kernels": (), "strides": ()}, "0 kernels"),
-        ({"strides": (2, 4)}, "leave frames unheard"),
-        ({"strides": (0, 2)}, "leave frames unheard"),
+        ({"strides": (2, 4)}, "skip frames"),
+        ({"strides": (0, 2)}, "skip frames"),
         ({"kernels": (4, 3), "centred": True}, "have no centre"),
         ({"width": 0}, "choose at least 1"),
     ],
@@ -357,5 +365,5 @@ def test_an_unknown_activation_is_an_error() -> None:
 
 def test_frames_of_another_size_are_an_error() -> None:
     embed = build(FrameConfig(bands=80, width=4))
-    with pytest.raises(ShapeError, match="frames of 3 bands came to an embedding of 80"):
+    with pytest.raises(ShapeError, match="the frames have 3 bands, the embedding expects 80"):
         embed(frames(1, 5))

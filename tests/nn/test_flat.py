@@ -66,6 +66,7 @@ def by_modules(monkeypatch):
     monkeypatch.setattr("glassformer.nn.stack.run_flat", lambda *_: None)
 
 
+@pytest.mark.variants(5)
 @pytest.mark.parametrize("keys", [1, flat.MANY_KEYS])
 @pytest.mark.parametrize("precision", ["fp32", "int8"])
 @pytest.mark.parametrize("kind", DECODERS)
@@ -82,6 +83,7 @@ def test_decoding_equals_the_modules(kind, precision, keys, monkeypatch):
     assert calls["modules"]
 
 
+@pytest.mark.variants(8)
 @pytest.mark.parametrize("rows", [1024, 50])
 @pytest.mark.parametrize("length", [40, 7])
 @pytest.mark.parametrize("precision", ["fp32", "int8"])

@@ -177,16 +177,16 @@ def test_mistakes(refused) -> None:  # type: ignore[no-untyped-def]
     stack, real = build("learned"), torch.ones(2, N, dtype=torch.bool)
     refused(
         ShapeError,
-        "real is (2, 7) for 2 × 8 tokens after a past of 0: give (2, 8): one for each token, the past's too",
+        "real is (2, 7) for 2 × 8 tokens after 0 cached ones: give (2, 8): one value per token, cached tokens included",
         lambda: stack.decode(TOKENS, real[:, :7]),
     )
     refused(MaskError, "a mask of shape (2, 1, 1, 7) does not fit scores", lambda: stack.encode(TOKENS, real[:, :7]))
     blind = real.clone()
     blind[1] = False
-    nothing = "every query of batch 1 may attend to nothing: let each query see at least one key, or leave it out"
+    nothing = "every query of batch 1 may attend to nothing: allow each query at least one key, or remove the query"
     refused(MaskError, nothing, lambda: stack.encode(TOKENS, blind))
     refused(MaskError, "the mask has dtype int64: give a boolean mask", lambda: stack.encode(TOKENS, real.long()))
-    refused(MaskError, "a mask of int64 does not say who may attend", lambda: stack.decode(TOKENS, real.long()))
+    refused(MaskError, "a mask of int64 is not boolean", lambda: stack.decode(TOKENS, real.long()))
     long = torch.zeros(1, N + 1, dtype=torch.long)
     refused(ShapeError, "position 8 is beyond the 8 learned positions: shorten", lambda: stack.encode(long))
     window = "window must be at least 1, got 0: choose at least 1, or None"

@@ -17,7 +17,7 @@ from glassformer.checkpoints import load
 from glassformer.data.registry import fetch
 from glassformer.errors import ConfigError, InputError
 from glassformer.pipelines.chat import render_chat
-from glassformer.pipelines.generate import TextFlow, cut, generate, stream
+from glassformer.pipelines.generate import TextFlow, cut_at_stop, generate, stream
 from glassformer.pipelines.tokenizers import tokenizer_of
 
 
@@ -52,11 +52,13 @@ CONFIGS: list[dict[str, Any]] = [
     {"num_beams": 2, "repetition_penalty": 1.4, "renormalize_logits": True},
     {"min_length": 9},
     {"min_new_tokens": 6, "num_beams": 2},
+    {"min_new_tokens": 4, "min_length": 12},
     {"forced_eos_token_id": 7},
     {"max_length": 6},
 ]
 
 
+@pytest.mark.variants(4)
 @pytest.mark.parametrize("config", CONFIGS, ids=str)
 def test_generation_configs_as_hugging_face(
     hf: Any, gpt2: Path, edited: Callable[..., Path], config: dict[str, Any]
@@ -174,7 +176,7 @@ def test_a_flow_tells_whole_letters_up_to_the_stop(text: str, before: str, stops
     flow = TextFlow(Letters(), list(before.encode()), tuple(stops))
     pieces = [flow.push(byte) for byte in text.encode()]
     pieces.append(flow.finish())
-    assert "".join(pieces) == cut(text, tuple(stops))
+    assert "".join(pieces) == cut_at_stop(text, tuple(stops))
     assert "�" not in "".join(pieces) or "�" in text
 
 

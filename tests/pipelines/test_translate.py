@@ -88,6 +88,7 @@ def test_as_hugging_face_by_the_folders_own_settings(hf: Any, marian: Path, t5: 
         assert translate(load(folder), TEXTS[0]) == expected[0]
 
 
+@pytest.mark.variants(2)
 @pytest.mark.parametrize(
     "config",
     [

@@ -21,7 +21,7 @@ from glassformer.report.answer import answer, card
 from glassformer.report.inputs import prepare
 from glassformer.report.model import Given, Look
 from glassformer.report.model_report import head_table, recorded
-from glassformer.report.views import Details, Image, Text, image, table
+from glassformer.report.views import Details, Image, Paragraph, image, table
 
 EVERYWHERE = ["Attention", "Heads", "Entropy", "Map of heads", "Margins", "One query", "Trace"]
 OF_KIND = {
@@ -44,7 +44,7 @@ def only(sections: list[Section]) -> Section:
 
 
 def texts(section: Section) -> str:
-    return " ".join(block.text for block in section.blocks if isinstance(block, Text))
+    return " ".join(block.text for block in section.blocks if isinstance(block, Paragraph))
 
 
 def images(section: Section) -> list[Image]:
@@ -108,7 +108,7 @@ def test_the_page_is_self_contained(model_of, given, kind: str, tmp_path: Path) 
 
 
 def test_a_report_shows_itself() -> None:
-    report = Report("A <b>model", [Section("Map of heads", [Text('"x" & <script>alert(1)</script>', note=True)])])
+    report = Report("A <b>model", [Section("Map of heads", [Paragraph('"x" & <script>alert(1)</script>', note=True)])])
     assert repr(report) == "<Report 'A <b>model': Map of heads>"
     assert report._repr_html_().startswith('<iframe title="A &lt;b&gt;model" srcdoc="&lt;!doctype html&gt;')
     assert '<h2 id="map-of-heads">Map of heads</h2>' in report.html()
@@ -146,7 +146,7 @@ def test_a_long_text_records_only_what_is_drawn(shown, monkeypatch: pytest.Monke
 def test_facts(shown) -> None:
     model, inputs, _, _ = shown("seq2seq")
     made = card(model, inputs, "random")
-    assert made.blocks[0] == Text("random", note=True)
+    assert made.blocks[0] == Paragraph("random", note=True)
     facts = dict(cells(made))
     assert facts["parameters"] == f"{sum(w.numel() for w in model.parameters()):,}"
     assert facts["cross-attention of the decoder"] == "2 layers × 2 heads, width 16"

@@ -114,6 +114,13 @@ def test_wrong_inputs_are_explained(server: Server, body: Any, words: str) -> No
     assert words in f"{problem['fact']}: {problem['remedy']}"
 
 
+def test_a_text_beyond_the_context_is_said_to_be_so(server: Server, writer: Any) -> None:
+    assert writer["notes"] == []
+    look = server.post("api/models/writer/look", texts=["My cat does not like rain. " * 40])
+    tokens = look["layers"][0]["queries"]
+    assert look["notes"] == [f"The text has {tokens} tokens; the model was trained on at most 256."]
+
+
 def test_a_forgotten_run_is_explained(server: Server) -> None:
     assert server.ask("GET", "api/looks/0123456789abcdef/row?path=x&head=0&query=0")[0] == 422
 

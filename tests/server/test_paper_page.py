@@ -159,6 +159,7 @@ def test_mask_layout_heads_tokens_and_rows(opened: Any, screen: Any) -> None:
     layout = page.get_by_role("group", name="Tokens as").get_by_role("button", name="columns")
     layout.click()
     until(page, "glassformer.paper.state.view.layout === 'columns'")
+    assert "softargmax(β Kᵀq)" in page.locator(".equation").inner_text()
     layout.and_(page.locator("[aria-pressed=true]")).wait_for()
     page.get_by_role("button", name="One head more").click()
     page.get_by_role("button", name="head 2").wait_for()
@@ -166,6 +167,10 @@ def test_mask_layout_heads_tokens_and_rows(opened: Any, screen: Any) -> None:
     page.get_by_role("button", name="word 5").first.wait_for()
     settled(page)
     assert page.locator(".problem").count() == 0
+    page.evaluate("location.hash = '#/paper/padding'")
+    page.get_by_role("heading", name="A padded sentence").wait_for()
+    page.get_by_role("button", name="Hide the future").click()  # in place of the padding
+    until(page, "glassformer.paper.state.view.attention.mask === 'causal'")
 
 
 @pytest.mark.slow
@@ -178,8 +183,17 @@ def test_nothing_is_cut_off_sideways(opened: Any, width: int, dark: bool) -> Non
 
 
 @pytest.mark.slow
+@pytest.mark.console_error("422")
 def test_open_and_export(opened: Any, screen: Any) -> None:
     page = opened(NEW, **screen)
+    page.get_by_role("button", name="Open", exact=True).click()
+    page.get_by_label("Text of the exercise").fill("")
+    page.get_by_role("dialog").get_by_role("button", name="Open", exact=True).click()
+    page.get_by_text("the exercise is empty").wait_for()
+    page.get_by_label("Text of the exercise").fill("Q: [[1]]\nK: [[1], [2]]\nV: [[1], [3]]\n")
+    page.get_by_role("dialog").get_by_role("button", name="Open", exact=True).click()
+    page.get_by_role("heading", name="Exercise", exact=True).wait_for()
+    assert page.locator("select.exercise option:checked").inner_text() == "Exercise"
     page.get_by_role("button", name="Open", exact=True).click()
     page.get_by_label("Text of the exercise").fill("title: Mine\nQ: [[1]]\nK: [[1], [2]]\nV: [[1], [3]]\n")
     page.get_by_role("dialog").get_by_role("button", name="Open", exact=True).click()

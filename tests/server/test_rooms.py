@@ -249,6 +249,7 @@ def test_a_translation_opens_on_the_words_it_comes_from(opened: Any) -> None:
     page.get_by_role("heading", name="(cross-attention)").wait_for(timeout=60_000)
     until(page, "document.querySelector('.side .attend tbody th')?.textContent === 'tired'", 60)
     assert page.locator(".thumb").first.get_attribute("aria-pressed") == "true"
+    page.get_by_text("the translation looks at its source").wait_for()
     page.evaluate("location.hash = '#/model/translator?t=The+cat+sat+on+the+chair+because+it+was+tired.&u=Le+chat'")
     until(page, "document.querySelectorAll('.map .token').length === 3", 60)
     box = page.locator("attention-map canvas").bounding_box()
@@ -297,6 +298,8 @@ def test_a_claim_is_guessed_and_tried(opened: Any, screen: Any) -> None:
     page.get_by_role("button", name="Run the experiment").click()
     page.locator(".verdict-line").wait_for(timeout=60_000)
     until(page, "document.querySelector('.claim figure img').naturalWidth > 100")
+    wide = page.viewport_size["width"] > 700
+    assert page.evaluate("document.querySelector('.claim figure img').naturalWidth > 500") is wide
     page.get_by_text("The experiment agrees").wait_for()
     page.get_by_label("number of keys").press("ArrowRight")
     page.get_by_text("Measured before the sliders were moved").wait_for()
@@ -371,8 +374,12 @@ def test_an_address_of_nothing_is_explained(opened: Any, address: str) -> None:
 def test_compare_shows_the_shipped_measurements(opened: Any, screen: Any) -> None:
     page = opened("#/compare", **screen)
     page.locator(".measured td button").nth(2).click(timeout=90_000)
+    assert page.get_by_label("Table").locator("option").count() > 10
     page.locator(".chosen-cell", has_text="Transformer, distance 64: 5/5").wait_for()
     until(page, "document.querySelector('.details figure img')?.naturalWidth > 100", 90)
+    page.get_by_label("Table").select_option(label="Streaming")
+    page.get_by_role("heading", name="Streaming").wait_for()
+    assert page.url.endswith("#/compare/6")
 
 
 @pytest.mark.slow

@@ -1,6 +1,7 @@
 """Trains a small ViT on made-up images, or on UCI's digits; run by tests in processes of their own.
 
-child.py train FOLDER OUT [resume] [fsdp] [stop=N] [few]     one run; OUT gets the weights
+child.py train FOLDER OUT [resume] [fsdp] [stop=N] [few]     one run; OUT gets the weights, FOLDER-last.pt and
+                                                              FOLDER-best.pt those of its last checkpoint
 child.py both FOLDER                                          replicated, then sharded, in the same processes
 child.py killed FOLDER KILLS SEED                             a run on digits, killed again and again
 child.py full FOLDER                                          a run whose disk fills up
@@ -100,10 +101,12 @@ def _train(arguments: list[str]) -> None:
         if progress.step == int(options.get("stop", 0)):
             os.kill(os.getpid(), signal.SIGTERM)
 
+    def export(usable: nn.Module, which: str) -> None:
+        torch.save(usable.state_dict(), f"{folder}-{which}.pt")
+
     built, objective = model(), Made(7, 3) if "few" in words else Made()
-    done = fit(
-        built, objective, replace(ARGS, fsdp="fsdp" in words), Path(folder), resume="resume" in words, callbacks=[show]
-    )
+    args = replace(ARGS, fsdp="fsdp" in words)
+    done = fit(built, objective, args, Path(folder), resume="resume" in words, callbacks=[show], export=export)
     if os.environ.get("RANK", "0") == "0":
         torch.save(built.state_dict(), out)
         print(json.dumps({"stopped": done.stopped, "history": done.history}))

@@ -7,6 +7,8 @@ import shutil
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from copy import deepcopy
+from dataclasses import replace
 from pathlib import Path
 from types import ModuleType
 
@@ -77,11 +79,21 @@ def test_saved_by_two_goes_on_with_one_or_four(
     child: ModuleType, launch: Callable[..., str], tmp_path: Path, shard: bool
 ) -> None:
     model = child.model()
-    fit(model, child.Made(), child.ARGS)
+    usable: dict[str, list[torch.nn.Module]] = {"last": [], "best": []}  # after every step
+    fit(
+        model,
+        child.Made(),
+        replace(child.ARGS, save_every=1),
+        tmp_path / "alone",
+        export=lambda now, which: usable[which].append(deepcopy(now)),
+    )
     out, words = tmp_path / "out.pt", ["fsdp"] if shard else []
     said = json.loads(launch("train", str(tmp_path / "1"), str(out), "stop=5", *words, world=2))
     assert said["stopped"] == "interrupted"
-    assert said["history"][-1]["step"] in (5, 6), "every process stops after the same step"
+    step = said["history"][-1]["step"]
+    assert step in (5, 6), "every process stops after the same step"
+    require_close(tmp_path / "1-last.pt", usable["last"][step - 1])
+    require_close(tmp_path / "1-best.pt", usable["last"][3])  # the only evaluation so far
     shutil.copytree(tmp_path / "1", tmp_path / "4")
     for world in (1, 4):
         again = ["resume", *(words if world > 1 else [])]
@@ -89,6 +101,7 @@ def test_saved_by_two_goes_on_with_one_or_four(
         assert said["stopped"] == "finished"
         assert [line["step"] for line in said["history"] if "val" in line] == [4, 8, 12]
         require_close(out, model)
+        require_close(tmp_path / f"{world}-best.pt", model)
         out.unlink()
 
 

@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 import torch
 
+from glassformer.data import Fault, Faults
 from glassformer.errors import CheckpointError, ConfigError, InputError
 from glassformer.train import Progress, TrainArgs, fit
 from glassformer.train import state as states
@@ -230,8 +231,35 @@ def test_a_run_is_extended_or_cut_short(child: ModuleType, plan: TrainArgs, tmp_
     more = fit(model, child.Made(), replace(constant, steps=18), tmp_path, resume=True)
     assert more.history[-1]["step"] == 18
     assert child.same(model, whole), "with a constant learning rate it is the longer run"
-    fewer = fit(child.model(), child.Made(), replace(constant, steps=5), tmp_path, resume=True)
+    said: list[str] = []
+    fewer = fit(child.model(), child.Made(), replace(constant, steps=5), tmp_path, resume=True, say=said.append)
     assert (fewer.stopped, fewer.history[-1]["step"]) == ("finished", 18)
+    assert said[-1] == "the run is at step 18, and --steps is 5: nothing is left to train"
+
+
+def test_rows_that_turn_out_to_be_unusable_are_named(child: ModuleType, plan: TrainArgs) -> None:
+    """The first of every reason when it is met; a run in which no row can be used is an error."""
+
+    class Faulty(child.Made):  # type: ignore[name-defined,misc]
+        def __init__(self, usable: bool) -> None:
+            super().__init__()
+            self.usable, self.faults = usable, Faults()
+            self.faults.note(Fault("broken", "known before"))
+
+        def batch(self, rows: Any, seed: int) -> Any:
+            for row in rows[:3]:
+                self.faults.note(Fault("broken", f"row {row}"))
+            return super().batch(rows, seed) if self.usable else None
+
+    said: list[str] = []
+    short = replace(plan, steps=2, warmup=0, eval_every=0)
+    done = fit(child.model(), Faulty(True), short, say=said.append)
+    assert [line.partition(": ")[2].partition(" ")[0] for line in said] == ["broken:"]
+    assert said[0].endswith("; the run goes on, and others are counted at the end")
+    assert done.faults is not None
+    assert len(done.faults) > 3
+    with pytest.raises(InputError, match="no row of these steps can be used"):
+        fit(child.model(), Faulty(False), short)
 
 
 def test_every_checkpoint_leaves_usable_weights(child: ModuleType, plan: TrainArgs, tmp_path: Path) -> None:

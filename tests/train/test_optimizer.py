@@ -27,7 +27,7 @@ from glassformer.models import (
     vit,
 )
 from glassformer.train.args import TrainArgs
-from glassformer.train.optimizer import adamw, clip_gradients, lr_at, set_lr, split
+from glassformer.train.optimizer import adamw, clip_gradients, lr_at, make_contiguous, set_lr, split
 
 MODELS = {
     "vit": lambda: ViT(vit.tiny(), seed=0),
@@ -63,6 +63,22 @@ def test_positions_and_learned_tokens_do_not_decay() -> None:
     kept = names(text, split(text)[1])
     assert any("positions" in name for name in kept), kept
     assert not any(name.endswith("embed.table.weight") for name in kept), "words are not positions"
+
+
+def test_views_with_gaps_are_trained_like_others() -> None:
+    """W_Q of GPT-2 is every third part of the rows of one matrix."""
+    whole = torch.randn(6, 12, generator=torch.Generator().manual_seed(0))
+    layer, plain = nn.Linear(6, 4), nn.Linear(6, 4)
+    layer.weight, plain.weight = nn.Parameter(whole[:, 4:8].mT), nn.Parameter(whole[:, 4:8].mT.clone())
+    plain.bias.data.copy_(layer.bias.data)
+    make_contiguous(layer)
+    before = whole.clone()
+    for model in (layer, plain):
+        model(torch.ones(2, 6)).square().sum().backward()
+    adamw(layer, TrainArgs(lr=0.1, weight_decay=0.0)).step()
+    torch.optim.AdamW(plain.parameters(), lr=0.1, weight_decay=0.0).step()
+    torch.testing.assert_close(layer.weight, plain.weight)
+    assert torch.equal(whole, before), "its neighbours are left alone"
 
 
 def test_frozen_weights_are_left_out() -> None:

@@ -16,10 +16,10 @@ from safetensors import safe_open
 
 from glassformer.errors import CheckpointError, ConfigError
 from glassformer.models import ViT
-from glassformer.train.batches import Job
+from glassformer.train.batches import BatchJob
 from glassformer.train.distributed import SingleProcess
 from glassformer.train.objective import Objective
-from glassformer.train.run_folder import check_unused, locked, not_finite, open_run
+from glassformer.train.run_folder import check_unused, locked, not_finite, open_run, resumed_options
 from glassformer.train.state import save
 
 ALONE = SingleProcess()
@@ -59,8 +59,16 @@ def test_a_run_that_is_there(child: ModuleType, tmp_path: Path, refused) -> None
         said,
         lambda: open_run(tmp_path, plan, child.model(double=False), objective, True, ALONE, noted.append),
     )
-    (tmp_path / "run.json").write_text("{", encoding="utf-8")
-    said = f"{tmp_path / 'run.json'} is not the record of a run"
+    record = tmp_path / "run.json"
+    text = record.read_text(encoding="utf-8")
+    for before, after in (('"lr": 0.01', '"lr": 0.03'), ('"steps"', '"stepx"')):
+        assert before in text
+        record.write_text(text.replace(before, after, 1), encoding="utf-8")
+        said = f"{record} is damaged (its checksum does not match): restore it"
+        refused(CheckpointError, said, lambda: resumed_options(tmp_path, {}))
+        refused(CheckpointError, said, lambda: open_run(tmp_path, plan, model, objective, True, ALONE, noted.append))
+    record.write_text("{", encoding="utf-8")
+    said = f"{record} is not the record of a run"
     refused(CheckpointError, said, lambda: open_run(tmp_path, plan, model, objective, True, ALONE, noted.append))
 
 
@@ -86,6 +94,8 @@ def test_another_lesson_or_other_heads(child: ModuleType, tmp_path: Path, refuse
     older = {part: kept for part, kept in json.loads(file.read_text()).items() if part in ("args", "model")}
     file.write_text(json.dumps(older))
     assert go(Telling(60), one)() is None
+    file.write_text(json.dumps(older).replace('"steps"', '"stepx"', 1))
+    refused(CheckpointError, f"{file} is not the record of a run", go(Telling(60), one))
 
 
 def test_two_runs_do_not_share_a_folder(tmp_path: Path, refused) -> None:  # type: ignore[no-untyped-def]
@@ -147,7 +157,7 @@ def test_a_full_disk_at_the_start_is_one_line(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("count", [1, 2])
 def test_the_batch_that_broke_it_is_kept(tmp_path: Path, count: int) -> None:
-    turns = [(Job(0, i, [4 + i, 9], 77 + i, 5), {"X": torch.full((2, 3), float(i))}) for i in range(count)]
+    turns = [(BatchJob(0, i, [4 + i, 9], 77 + i, 5), {"X": torch.full((2, 3), float(i))}) for i in range(count)]
     error = not_finite(tmp_path, 12, "loss", float("nan"), turns, 0)
     path = tmp_path / "broken-step-00000012.safetensors"
     assert f"the loss of step 12 is nan; its batch is saved in {path}" in str(error)
@@ -160,7 +170,7 @@ def test_the_batch_that_broke_it_is_kept(tmp_path: Path, count: int) -> None:
 
 
 def test_nowhere_to_keep_it(tmp_path: Path) -> None:
-    job = Job(0, 0, [4, 9], 1, 5)
+    job = BatchJob(0, 0, [4, 9], 1, 5)
     assert "the loss of step 3 is inf: lower" in str(not_finite(None, 3, "loss", float("inf"), [(job, {})], 0))
     gone = not_finite(tmp_path / "no", 3, "loss", float("inf"), [(job, {"X": torch.ones(2)})], 0)
     assert "rows [[4, 9]], could not be saved" in str(gone)

@@ -87,7 +87,7 @@ def test_a_test_split_without_labels_is_not_for_validation(tmp_path: Path) -> No
     (tmp_path / "test.csv").unlink()
     (tmp_path / "test").mkdir()
     assert data_paths(args) == (tmp_path / "train.csv", None)
-    assert split_notes(args)[0].startswith("test/ is no table like train.csv")
+    assert split_notes(args)[0].startswith("test/ is not a table like train.csv")
 
     for name in ("train/cat", "train/dog", "test"):
         (tmp_path / "photos" / name).mkdir(parents=True)

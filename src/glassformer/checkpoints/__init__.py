@@ -8,15 +8,15 @@ from glassformer.checkpoints.family import Family, Quantity
 from glassformer.checkpoints.loading import Published, load, open_published
 from glassformer.checkpoints.native import save
 from glassformer.checkpoints.origin import Origin, origin_of
-from glassformer.checkpoints.parity import Compared, ParityReport, parity
+from glassformer.checkpoints.parity import ParityReport, ParityRow, parity
 from glassformer.checkpoints.preprocess import Preprocess, open_image, read_preprocess
 
 __all__ = [
     "FAMILIES",
-    "Compared",
     "Family",
     "Origin",
     "ParityReport",
+    "ParityRow",
     "Preprocess",
     "Published",
     "Quantity",

@@ -1,4 +1,4 @@
-"""Safe reading of the small JSON files in a model folder."""
+"""Safe reading of the small text and JSON files in a model folder."""
 
 from __future__ import annotations
 
@@ -11,13 +11,22 @@ from glassformer.errors import CheckpointError
 LARGEST = 10_000_000  # bytes; published configs have a few thousand
 
 
-def read_json(path: Path, largest: int = LARGEST) -> Any:
+def read_text(path: Path, largest: int = LARGEST) -> str:
     if not path.is_file():
         raise CheckpointError(f"there is no {path}", "give a folder with config.json and model.safetensors")
     if path.stat().st_size > largest:
         raise CheckpointError(f"{path.name} has {path.stat().st_size} bytes", f"at most {largest} are read")
     try:
-        return json.loads(path.read_text(encoding="utf-8"))
+        return path.read_text(encoding="utf-8")
+    except UnicodeDecodeError:
+        raise CheckpointError(f"{path} is not UTF-8 text", "download it again") from None
+
+
+def read_json(path: Path, largest: int = LARGEST) -> Any:
+    try:
+        return json.loads(read_text(path, largest))
+    except CheckpointError:
+        raise
     except (ValueError, RecursionError):
         raise CheckpointError(f"{path} is not JSON", "download it again") from None
 

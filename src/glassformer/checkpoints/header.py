@@ -38,7 +38,7 @@ DTYPES = {
 }
 
 
-class Entry(NamedTuple):
+class TensorEntry(NamedTuple):
     """One tensor: where its bytes are in the file, and how to read them."""
 
     file: Path
@@ -51,7 +51,7 @@ class Entry(NamedTuple):
 class Header(NamedTuple):
     """All tensors by name, and the metadata saved with them."""
 
-    entries: dict[str, Entry]
+    entries: dict[str, TensorEntry]
     metadata: dict[str, str]
 
 
@@ -91,7 +91,7 @@ def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return found
 
 
-def _entry(path: Path, name: str, claim: Any, data: int) -> Entry:
+def _entry(path: Path, name: str, claim: Any, data: int) -> TensorEntry:
     """Parse the entry of one tensor and check that it is consistent in itself."""
     if not isinstance(claim, dict) or set(claim) != {"dtype", "shape", "data_offsets"}:
         raise _broken(path, f"tensor {name} in {path.name} has no dtype, shape and data_offsets")
@@ -107,14 +107,14 @@ def _entry(path: Path, name: str, claim: Any, data: int) -> Entry:
     if math.prod(shape) * dtype.itemsize != stop - start:
         fact = f"tensor {name} in {path.name} of {claim['dtype']} {_times(shape)} claims {stop - start} bytes"
         raise _broken(path, fact)
-    return Entry(path, data + start, data + stop, dtype, tuple(shape))
+    return TensorEntry(path, data + start, data + stop, dtype, tuple(shape))
 
 
 def _counts(numbers: Any) -> bool:
     return isinstance(numbers, list) and all(type(n) is int and 0 <= n < 2**63 for n in numbers)
 
 
-def _require_exact_cover(path: Path, entries: dict[str, Entry], data: int, size: int) -> None:
+def _require_exact_cover(path: Path, entries: dict[str, TensorEntry], data: int, size: int) -> None:
     """Require that the tensors cover the data contiguously: no overlap, no gap, no trailing bytes."""
     here, before = data, "the header"
     for name, entry in sorted(entries.items(), key=lambda item: item[1][1:3]):

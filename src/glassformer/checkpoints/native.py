@@ -20,7 +20,7 @@ from torch import Tensor, nn
 from glassformer.checkpoints.assemble import assign, empty, require_numbers, restore_buffers
 from glassformer.checkpoints.codec import decode, encode
 from glassformer.checkpoints.fields import DEEPEST
-from glassformer.checkpoints.files import read_object
+from glassformer.checkpoints.files import read_object, read_text
 from glassformer.checkpoints.origin import Origin, origin_of, with_origin
 from glassformer.checkpoints.weights import ONE, open_weights
 from glassformer.errors import CheckpointError, ConfigError
@@ -87,8 +87,7 @@ def save(model: nn.Module, folder: str | Path) -> Path:
 
 def load(folder: Path, *, dtype: torch.dtype | None = None, check: bool = True) -> nn.Module:
     """Load a model written by `save`; floating-point weights are converted to `dtype`, or kept as saved."""
-    text = (folder / CARD).read_text(encoding="utf-8")
-    card = read_object(folder / CARD)
+    text, card = read_text(folder / CARD), read_object(folder / CARD)
     if card.get("format") != FORMAT:
         raise CheckpointError(f"{CARD} has format {card.get('format')!r}", f"this version supports format {FORMAT}")
     build, config_class = architecture(str(card.get("kind")))

@@ -33,7 +33,7 @@ DYNAMIC = torch.export.Dim.DYNAMIC
 APART = 1e-3  # tolerance relative to the largest output; more than rounding
 
 
-class Call(nn.Module):
+class ExportedModel(nn.Module):
     """The model as a single function with named inputs and one output.
 
     An encoder returns class logits if it has classes, token logits if it has a masked-language-model head, else one
@@ -167,7 +167,7 @@ def export_onnx(folder: str | Path, out: str | Path) -> Exported:
     _require("onnx", "onnxscript")
     model = load(folder)
     temperature = fold_temperature(model)
-    call = Call(model, pooled=(Path(folder) / "modules.json").is_file()).eval()
+    call = ExportedModel(model, pooled=(Path(folder) / "modules.json").is_file()).eval()
     example = call.example(2, 6)
     part = out.with_name(f".{out.stem}.{os.getpid()}.onnx")
     try:
@@ -194,7 +194,7 @@ def _document(out: Path, model: nn.Module, example: dict[str, Tensor], output: s
         shutil.copyfile(symbols, out.with_name(beside(out, SYMBOLS)))
 
 
-def _put(call: Call, example: dict[str, Tensor], path: Path) -> None:
+def _put(call: ExportedModel, example: dict[str, Tensor], path: Path) -> None:
     with _quiet(), explicit(call):
         try:
             made = torch.onnx.export(
@@ -213,7 +213,7 @@ def _put(call: Call, example: dict[str, Tensor], path: Path) -> None:
         made.save(str(path), external_data=False)
 
 
-def _compared(call: Call, path: Path) -> float | None:
+def _compared(call: ExportedModel, path: Path) -> float | None:
     """max |theirs − ours| / max |ours| on inputs of other sizes."""
     try:
         runtime = importlib.import_module("onnxruntime")

@@ -22,7 +22,7 @@ from glassformer.checkpoints.float64 import Float64Mode
 from glassformer.checkpoints.loading import load
 from glassformer.checkpoints.origin import origin_of
 from glassformer.checkpoints.rules import fill, layer
-from glassformer.checkpoints.samples import Sample, sample
+from glassformer.checkpoints.samples import ParitySample, sample
 from glassformer.core.fused import Pattern
 from glassformer.errors import CheckpointError, ConfigError, InputError
 from glassformer.nn.attention import weights_of
@@ -35,7 +35,7 @@ SINGLE, EXACT = 1e-3, 1e-9  # tolerances in float32 and float64; more than round
 TOKENS, LONGEST = 12, 600  # input length: default and maximum
 
 
-class Compared(NamedTuple):
+class ParityRow(NamedTuple):
     """One quantity: its name in our model and in theirs, and the difference in float32 and float64."""
 
     ours: str
@@ -54,14 +54,14 @@ class ParityReport:
 
     family: str
     peer: str
-    rows: tuple[Compared, ...]
+    rows: tuple[ParityRow, ...]
     lengths: tuple[int, ...] = ()
     """Lengths of the inputs that were compared, in tokens; () for images."""
     untried: tuple[str, ...] = ()
     """Lengths at which the model changes its behaviour and that were not tried."""
 
     @property
-    def first(self) -> Compared | None:
+    def first(self) -> ParityRow | None:
         """The first quantity that differs by more than rounding, or None."""
         return next((row for row in self.rows if row.differs), None)
 
@@ -106,7 +106,7 @@ def parity(folder: str | Path, *, seed: int = 0) -> ParityReport:
     if not exact:
         raise ConfigError(f"no quantity of {type(peer).__name__} is known", "give the family its quantities")
     whole = "output"  # the output of the model itself
-    rows = (Compared(a or whole, b or whole, single[a, b], error) for (a, b), error in exact.items())
+    rows = (ParityRow(a or whole, b or whole, single[a, b], error) for (a, b), error in exact.items())
     return ParityReport(family.name, type(peer).__name__, tuple(rows), lengths, untried)
 
 
@@ -130,7 +130,9 @@ def crossing(model: nn.Module) -> tuple[tuple[int, ...], tuple[str, ...]]:
     return tuple(sorted(tried)), tuple(what for what, length in changes.items() if length > LONGEST)
 
 
-def _worst(family: Family, model: nn.Module, peer: nn.Module, tests: list[Sample]) -> dict[tuple[str, str], float]:
+def _worst(
+    family: Family, model: nn.Module, peer: nn.Module, tests: list[ParitySample]
+) -> dict[tuple[str, str], float]:
     """Return the largest difference of each quantity over all inputs; NaN propagates."""
     found: dict[tuple[str, str], float] = {}
     for test in tests:
@@ -140,7 +142,7 @@ def _worst(family: Family, model: nn.Module, peer: nn.Module, tests: list[Sample
     return found
 
 
-def _differences(family: Family, model: nn.Module, peer: nn.Module, test: Sample) -> dict[tuple[str, str], float]:
+def _differences(family: Family, model: nn.Module, peer: nn.Module, test: ParitySample) -> dict[tuple[str, str], float]:
     exact = next(model.parameters()).dtype == torch.float64
     pairs = list(paired(family, model, peer))
     exactly = Float64Mode() if exact else nullcontext()

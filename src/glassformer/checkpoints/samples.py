@@ -17,7 +17,7 @@ from glassformer.models.vit import ViT
 from glassformer.models.whisper import Whisper
 
 
-class Sample(NamedTuple):
+class ParitySample(NamedTuple):
     """A sample input. `theirs` holds the peer's arguments and `ours` runs our model on the same input.
 
     `real` maps the first part of a module path to a mask that is False at padding.
@@ -33,7 +33,7 @@ class Sample(NamedTuple):
         return {name: x.to(dtype) if x.is_floating_point() else x for name, x in self.theirs.items()}
 
 
-def sample(model: nn.Module, *, length: int = 12, seed: int = 0) -> Sample:
+def sample(model: nn.Module, *, length: int = 12, seed: int = 0) -> ParitySample:
     """Return two random inputs, one shorter and padded on the side usual for this kind of model."""
     for kind, make in MAKERS.items():
         if isinstance(model, kind):
@@ -55,7 +55,7 @@ def padded(length: int, *, left: bool) -> Tensor:
     return real
 
 
-def of_encoder(model: Encoder, length: int, generator: torch.Generator) -> Sample:
+def of_encoder(model: Encoder, length: int, generator: torch.Generator) -> ParitySample:
     text = model.config.text
     limit = getattr(text.positions, "length", length)
     ids = tokens(text.vocabulary, min(length, limit), generator)
@@ -73,33 +73,33 @@ def of_encoder(model: Encoder, length: int, generator: torch.Generator) -> Sampl
 
     ids = ids.masked_fill(~real, 0)
     theirs = {"input_ids": ids, "attention_mask": real.long(), "token_type_ids": kinds}
-    return Sample(theirs, ours, {"encoder": real, "word_head": real})
+    return ParitySample(theirs, ours, {"encoder": real, "word_head": real})
 
 
-def of_decoder(model: Decoder, length: int, generator: torch.Generator) -> Sample:
+def of_decoder(model: Decoder, length: int, generator: torch.Generator) -> ParitySample:
     ids = tokens(model.config.text.vocabulary, min(length, model.config.length), generator)
     real = padded(ids.shape[1], left=True)
     where = (real.long().cumsum(-1) - 1).clamp_min(0)
     theirs = {"input_ids": ids, "attention_mask": real.long(), "position_ids": where}
-    return Sample(theirs, lambda model: model(ids, real), {"decoder": real, "word_head": real})
+    return ParitySample(theirs, lambda model: model(ids, real), {"decoder": real, "word_head": real})
 
 
-def of_seq2seq(model: Seq2Seq, length: int, generator: torch.Generator) -> Sample:
+def of_seq2seq(model: Seq2Seq, length: int, generator: torch.Generator) -> ParitySample:
     length = min(length, model.config.length)
     source = tokens(model.config.source.vocabulary, length, generator)
     target = tokens(model.config.target.vocabulary, max(1, length - 3), generator)
     real = padded(length, left=False)
     theirs = {"input_ids": source, "attention_mask": real.long(), "decoder_input_ids": target}
-    return Sample(theirs, lambda model: model(source, target, real), {"encoder": real})
+    return ParitySample(theirs, lambda model: model(source, target, real), {"encoder": real})
 
 
-def of_vit(model: ViT, length: int, generator: torch.Generator) -> Sample:
+def of_vit(model: ViT, length: int, generator: torch.Generator) -> ParitySample:
     c = model.config
     pixels = torch.randn(2, c.channels, *c.image, generator=generator)
-    return Sample({"pixel_values": pixels}, lambda model: model(pixels.to(model.positions.dtype)), {})
+    return ParitySample({"pixel_values": pixels}, lambda model: model(pixels.to(model.positions.dtype)), {})
 
 
-def of_clip(model: CLIP, length: int, generator: torch.Generator) -> Sample:
+def of_clip(model: CLIP, length: int, generator: torch.Generator) -> ParitySample:
     c = model.config
     theirs = {}
     if c.vision is not None:
@@ -118,19 +118,20 @@ def of_clip(model: CLIP, length: int, generator: torch.Generator) -> Sample:
         else:
             model.texts(theirs["input_ids"])
 
-    return Sample(theirs, ours, {})
+    return ParitySample(theirs, ours, {})
 
 
-def of_whisper(model: Whisper, length: int, generator: torch.Generator) -> Sample:
+def of_whisper(model: Whisper, length: int, generator: torch.Generator) -> ParitySample:
     """Return a full window of frames, the only length that Hugging Face's class accepts."""
     c = model.config
     frames = torch.randn(2, c.frames, c.embed.bands, generator=generator)
     target = tokens(c.target.vocabulary, min(length, c.length), generator)
-    return Sample({"input_features": frames.mT, "decoder_input_ids": target}, lambda model: model(frames, target), {})
+    theirs = {"input_features": frames.mT, "decoder_input_ids": target}
+    return ParitySample(theirs, lambda model: model(frames, target), {})
 
 
 # register other kinds of models here
-MAKERS: dict[type[nn.Module], Callable[[Any, int, torch.Generator], Sample]] = {
+MAKERS: dict[type[nn.Module], Callable[[Any, int, torch.Generator], ParitySample]] = {
     Encoder: of_encoder,
     Decoder: of_decoder,
     Seq2Seq: of_seq2seq,

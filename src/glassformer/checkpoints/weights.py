@@ -10,7 +10,7 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from glassformer.checkpoints.header import Entry, read_header
+from glassformer.checkpoints.header import TensorEntry, read_header
 from glassformer.errors import CheckpointError
 
 ONE, INDEX = "model.safetensors", "model.safetensors.index.json"
@@ -24,7 +24,7 @@ class Weights:
     is converted to another dtype; otherwise the file would stay in memory beside the model.
     """
 
-    def __init__(self, entries: dict[str, Entry], metadata: dict[str, str] | None = None) -> None:
+    def __init__(self, entries: dict[str, TensorEntry], metadata: dict[str, str] | None = None) -> None:
         self.entries = entries
         self.metadata = metadata or {}
         self._maps: dict[Path, mmap.mmap] = {}
@@ -108,7 +108,7 @@ def _sharded(folder: Path) -> Weights:
         shards = sorted(set(places.values()))
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
         raise CheckpointError(f"{INDEX} has no weight_map from names to files", "download it again") from None
-    entries: dict[str, Entry] = {}
+    entries: dict[str, TensorEntry] = {}
     for shard in shards:
         if not isinstance(shard, str) or Path(shard).name != shard or not shard.endswith(".safetensors"):
             raise CheckpointError(f"{INDEX} points to {str(shard)!r}", "shards are safetensors of the same folder")

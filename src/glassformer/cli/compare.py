@@ -27,6 +27,13 @@ def compare(
         Path, typer.Option("--output", "-o", help="Folder for the results. An interrupted run in it is resumed.")
     ] = Path("results"),
     from_: Annotated[Path | None, typer.Option("--from", help="Show this results file instead of measuring.")] = None,
+    reuse: Annotated[
+        list[Path] | None,
+        typer.Option(
+            help="Take over the measurements of this results file that have the same settings, and measure the rest. "
+            "May be given several times."
+        ),
+    ] = None,
     again: Annotated[
         list[str] | None,
         typer.Option(help="Repeat the measurements of --from whose name starts with this, such as cost,threads."),
@@ -53,6 +60,8 @@ def compare(
     console = Console(width=None if Console().is_terminal else 160)
     if from_ is not None and (quick or only):
         raise InputError("--from cannot be combined with --quick or --only", "leave out one of them")
+    if from_ is not None and reuse:
+        raise InputError("--from cannot be combined with --reuse", "leave out one of them")
     if again and from_ is None:
         raise InputError("--again needs --from FILE", "give the results file with --from")
     plan = comparison.load(from_).plan if from_ is not None else _plan(quick, only or [])
@@ -63,7 +72,8 @@ def compare(
     require_writable(report)
     for file in readme or []:
         require_markers(file)
-    path = _carry_out(plan, output, from_, again or []) if from_ is None or again else from_
+    reused = reuse or ([from_] if from_ is not None else [])
+    path = _carry_out(plan, output, reused, again or []) if from_ is None or again else from_
     results = comparison.load(path)
     _show(console, results, json_)
     if from_ is None or again:
@@ -88,18 +98,16 @@ def _plan(quick: bool, only: list[str]) -> ComparisonPlan:
     return replace(plan, name="-".join([plan.name, *tasks]), tasks=tasks)
 
 
-def _carry_out(plan: ComparisonPlan, out: Path, from_: Path | None, again: list[str]) -> Path:
+def _carry_out(plan: ComparisonPlan, out: Path, reused: list[Path], again: list[str]) -> Path:
     """Run the plan with a progress bar; units that a results file already has are reused, except `again`."""
     from rich.console import Console
     from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
-    from glassformer.lab.comparison import RunProgress, carry_out, load, reopen
+    from glassformer.lab.comparison import RunProgress, carry_out, reuse
 
     command = shlex.join(["glassformer", *sys.argv[1:]])
-    if from_ is not None:
-        before = load(from_)
-        reopen(before, out, again)
-        command = f"{before.data['command']}; {command}"
+    if reused:
+        reuse(plan, reused, out, again=again)
     columns = (
         TextColumn("{task.fields[count]}"), BarColumn(), TextColumn("{task.percentage:.0f} %"),
         TimeElapsedColumn(), TimeRemainingColumn(), TextColumn("{task.description}"),

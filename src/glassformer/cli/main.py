@@ -77,6 +77,8 @@ def _explain(error: Any) -> str:
         better = suggest(option, [*long_options(error.ctx.command), "--help"], others)
         return f"no such option {option}{better and ': '}{better} (see {path} --help)"
     message = " ".join(error.format_message().split()).rstrip(".").replace("Value error, ", "")
+    if "unexpected extra argument" in message and path.endswith(" train"):  # the shell has expanded a pattern
+        message += ": give one source of data, and a pattern of files in quotes"
     return f"{message[:1].lower()}{message[1:]} (see {path} --help)"
 
 

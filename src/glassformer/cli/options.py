@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 Device = Literal["auto", "cpu", "cuda", "mps"]
 Precision = Literal["fp32", "bf16", "int8", "auto"]
-Engine = Literal["torch", "onnxruntime", "openvino"]
+EngineName = Literal["torch", "onnxruntime", "openvino"]
 
 
 def _read_config(context: typer.Context, path: Path | None) -> Path | None:
@@ -67,7 +67,7 @@ PrecisionOption = Annotated[
     typer.Option(help="Precision of matrix products. auto chooses the fastest that agrees with fp32 on this machine."),
 ]
 EngineOption = Annotated[
-    Engine,
+    EngineName,
     typer.Option(
         help="Engine that runs the Transformer blocks. onnxruntime needs the extra onnx, openvino the extra openvino; "
         "both compute in fp32."
@@ -96,7 +96,7 @@ def load_model(
     verb: str = "",
     device: Device = "auto",
     precision: Precision = "fp32",
-    engine: Engine = "torch",
+    engine: EngineName = "torch",
     seed: int = 0,
 ) -> nn.Module:
     """Load a model by name, or by default the shipped model for `verb`."""

@@ -1,4 +1,4 @@
-"""`glassformer serve`: the workbench, a local page on attention."""
+"""`glassformer serve`: the workbench, a local web page."""
 
 from __future__ import annotations
 

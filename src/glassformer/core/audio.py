@@ -39,10 +39,10 @@ class MelConfig:
 
     def __post_init__(self) -> None:
         if not 1 <= self.hop <= self.window:
-            fact = f"windows of {self.window} samples every {self.hop} leave samples unheard"
+            fact = f"windows of {self.window} samples every {self.hop} samples leave gaps"
             raise ConfigError(fact, "choose a hop from 1 up to the window")
         if not 0 <= self.low < self.high <= self.rate / 2:
-            fact = f"bands from {self.low} to {self.high} Hz do not fit {self.rate} samples a second"
+            fact = f"bands from {self.low} to {self.high} Hz do not fit a sampling rate of {self.rate} Hz"
             raise ConfigError(fact, f"stay within 0 to {self.rate / 2:g} Hz")
         if self.bands < 1 or not self.floor > 0:
             fact = f"{self.bands} bands with a floor of {self.floor}"
@@ -84,7 +84,7 @@ def mel_filters(mel: MelConfig) -> Float[Tensor, "bands bins"]:
         W = torch.minimum(rise, fall).clamp_min(0) * (2 / (corners[2:] - corners[:-2]))[:, None]
     deaf = (W.sum(1) == 0).nonzero().flatten().tolist()
     if deaf:
-        fact = f"mel band {deaf[0]} of {mel.bands} lies between two frequencies of a window of {mel.window} samples"
+        fact = f"mel band {deaf[0]} of {mel.bands} contains no frequency of a window of {mel.window} samples"
         raise ConfigError(fact, "choose fewer bands, or a longer window")
     return W
 
@@ -181,8 +181,8 @@ def require_wave(
     """Return the wave if it is mono, finite and has the sampling rate of `mel`; raise an error otherwise."""
     shape = tuple(wave.shape)
     if wave.dim() > 2 or (wave.dim() == 2 and 0 < shape[1] <= 8 and shape[1] < shape[0]):
-        fact = f"sound of shape {shape} looks like several channels"
-        raise ShapeError(fact, "mix them into one (their mean), and give (samples,) or (recordings, samples)")
+        fact = f"audio of shape {shape} looks like several channels"
+        raise ShapeError(fact, "average the channels, and give (samples,) or (recordings, samples)")
     if rate != mel.rate:
         raise InputError(f"the audio has {rate} samples per second, but these features need {mel.rate}", "resample it")
     if not wave.dtype.is_floating_point:

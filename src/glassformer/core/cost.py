@@ -203,4 +203,4 @@ def _each(sizes: tuple[int, ...], value: int | tuple[int, ...]) -> tuple[int, ..
 def _require(**sizes: int) -> None:
     for name, size in sizes.items():
         if size < 1:
-            raise ShapeError(f"{name} = {size} describes no layer", "choose a size of at least 1")
+            raise ShapeError(f"{name} must be at least 1, got {size}", "choose a size of at least 1")

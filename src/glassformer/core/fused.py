@@ -77,7 +77,8 @@ def attend_fused(
         checked_bias(bias, shape)
     few = has_values(Q) and (s < FEW_KEYS or Q.numel() == 0)  # no slower without the kernel
     if few or (bias is not None and bias.requires_grad):  # the kernels do not compute the gradient of a bias
-        return Fused(attend(Q, spread(K, h), spread(V, h), beta=beta, mask=mask, bias=bias, causal=causal).H, None)
+        K, V = repeat_kv(K, h), repeat_kv(V, h)
+        return Fused(attend(Q, K, V, beta=beta, mask=mask, bias=bias, causal=causal).H, None)
     if mask is not None:
         bias = additive(mask, Q) if bias is None else bias.masked_fill(~mask, -math.inf)
     if Q.device.type != "cpu":
@@ -133,7 +134,7 @@ class _Differentiated(torch.autograd.Function):
             return *found, None, None, None
         parts = [part for part in (Q, K, V) if part.requires_grad]
         h = Q.shape[1]
-        again = attend(Q, spread(K, h), spread(V, h), beta=beta, bias=bias, causal=causal).H
+        again = attend(Q, repeat_kv(K, h), repeat_kv(V, h), beta=beta, bias=bias, causal=causal).H
         back = iter(torch.autograd.grad(again, parts, gradients[0], create_graph=True))
         return *(next(back) if part.requires_grad else None for part in (Q, K, V)), None, None, None
 
@@ -176,7 +177,7 @@ def _require_fit(Q: Tensor, K: Tensor, V: Tensor) -> None:
         )
 
 
-def spread(K: Float[Tensor, "b g s d"], heads: int) -> Float[Tensor, "b h s d"]:
+def repeat_kv(K: Float[Tensor, "b g s d"], heads: int) -> Float[Tensor, "b h s d"]:
     """Repeat each key/value head for the query heads of its group."""
     return K if K.shape[1] == heads else K.repeat_interleave(heads // K.shape[1], dim=1)
 
@@ -246,7 +247,7 @@ class Pattern:
         return every if mask is None else every & mask
 
     def _rows(self, heads: slice | list[int], rows: slice | list[int]) -> tuple[Tensor, Tensor]:
-        return self.Q[:, heads][:, :, rows], spread(self.K, self.shape[1])[:, heads]
+        return self.Q[:, heads][:, :, rows], repeat_kv(self.K, self.shape[1])[:, heads]
 
     def _mask(self, heads: slice | list[int], rows: slice | list[int]) -> Tensor | None:
         """Return the mask of the requested rows only; row i of a causal layer is at key position s − t + i."""

@@ -17,7 +17,7 @@ Device = torch.device | str | None
 
 
 def causal(t: int, s: int | None = None, *, offset: int | None = None, device: Device = None) -> Bool[Tensor, "t s"]:
-    """M[p, j] = (j ≤ p): no query attends to later positions."""
+    """M[p, j] = (j ≤ p): each query attends to itself and earlier positions."""
     return relative_distance(t, s, offset=offset, device=device) <= 0
 
 
@@ -64,7 +64,7 @@ def chunked(
     the stream.
     """
     if chunk < 1 or right < 0 or (left is not None and left < 0):
-        fact = f"chunk {chunk}, left {left}, right {right} describe no window"
+        fact = f"chunk {chunk}, left {left}, right {right} are not a valid window"
         raise MaskError(fact, "count frames: a chunk of at least 1, left and right of 0 or more")
     within = None if offset is None else offset - start
     distance = relative_distance(t, s, offset=within, device=device)
@@ -94,7 +94,7 @@ def combine(*masks: Shaped[Tensor, "..."] | None) -> Bool[Tensor, "..."] | None:
         if mask is None:
             continue
         if mask.dtype != torch.bool:
-            fact = f"a mask of {str(mask.dtype).removeprefix('torch.')} does not say who may attend"
+            fact = f"a mask of {str(mask.dtype).removeprefix('torch.')} is not boolean"
             raise MaskError(fact, "give a boolean mask in which True = may attend")
         try:
             out = mask if out is None else out & mask
@@ -130,4 +130,4 @@ def require_rows(mask: Bool[Tensor, "*b t s"], where: str = "") -> Bool[Tensor, 
     more = f" (and {len(blind) - 1} more rows)" if len(blind) > 1 else ""
     place = f" in {where}" if where else ""
     fact = f"{query}{f' of {of}' if of else ''} may attend to nothing{more}{place}"
-    raise MaskError(fact, "let each query see at least one key, or leave it out")
+    raise MaskError(fact, "allow each query at least one key, or remove the query")

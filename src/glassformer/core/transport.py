@@ -77,8 +77,8 @@ def emd(
     import ot  # imported here because it takes about a second
 
     if tuple(C.shape) != (len(p), len(q)):
-        fact = f"costs of {tuple(C.shape)} do not fit {len(p)} places of p and {len(q)} of q"
-        raise ShapeError(fact, "give a row for each place of p and a column for each of q")
+        fact = f"costs of {tuple(C.shape)} do not fit {len(p)} entries of p and {len(q)} of q"
+        raise ShapeError(fact, "give a row for each entry of p and a column for each of q")
     p, q, C = _heap("p", p), _balanced(p, q), C.double()
     if not C.isfinite().all():
         raise InputError("the cost matrix has a NaN or an infinity", "give finite costs")
@@ -101,8 +101,8 @@ def _same_places(p: Tensor, q: Tensor, positions: Tensor | None) -> None:
     if p.shape != q.shape:
         raise ShapeError(f"p of {tuple(p.shape)} and q of {tuple(q.shape)} must have the same shape", "pad with zeros")
     if positions is not None and len(positions) != p.shape[-1]:
-        fact = f"{len(positions)} positions do not fit {p.shape[-1]} places"
-        raise ShapeError(fact, "give one position for each place")
+        fact = f"{len(positions)} positions do not fit {p.shape[-1]} masses"
+        raise ShapeError(fact, "give one position for each mass")
 
 
 def _line(n: int, positions: Tensor | None) -> Tensor:
@@ -115,7 +115,7 @@ def _line(n: int, positions: Tensor | None) -> Tensor:
 def _heap(name: str, p: Tensor) -> Tensor:
     """Return p in float64 after checking that its masses are finite, ≥ 0 and not all 0."""
     if p.shape[-1] == 0:
-        raise ShapeError(f"{name} has no places", "give at least one")
+        raise ShapeError(f"{name} is empty", "give at least one")
     p = p.double()
     for wrong, what in ((~p.isfinite(), "not finite"), (p < 0, "negative")):
         if wrong.any():

@@ -1,6 +1,6 @@
 """H_t = Σ_{t−w < s ≤ t} A_ts V_s: causal attention to the last w keys, in chunks of w queries.
 
-A chunk of w queries sees the w keys of its own chunk and those of the one before, so n queries cost 2·w·n products
+Each chunk of w queries attends to the w keys of its chunk and those of the one before, so n queries cost 2·w·n products
 instead of the n² of a mask over the whole square. Beltagy, Peters, Cohan, "Longformer", 2020.
 """
 

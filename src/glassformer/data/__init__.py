@@ -8,6 +8,7 @@ from glassformer.data.faults import Fault, Faults
 from glassformer.data.images import Images
 from glassformer.data.pairs import Pairs
 from glassformer.data.recordings import Recordings
+from glassformer.data.stream import Stream
 from glassformer.data.text import Blocks, Lines, Text, blocks
 from glassformer.data.workers import prefetch
 
@@ -20,6 +21,7 @@ __all__ = [
     "Lines",
     "Pairs",
     "Recordings",
+    "Stream",
     "Text",
     "augment_audio",
     "augment_images",

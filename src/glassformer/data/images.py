@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import mmap
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -13,13 +14,16 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from glassformer.data.faults import Fault, Faults
+from glassformer.data.order import spread
 from glassformer.data.packed import Strings
 from glassformer.data.rows import ClassFolders, Row, RowDataset, Rows, Source, locate, name_of, open_rows
+from glassformer.data.stream import UNKNOWN_CLASS, Window
 from glassformer.errors import GlassError, InputError
 
 if TYPE_CHECKING:
     from PIL.Image import Image
 
+HEADERS = 5000  # files whose header is read when a dataset is opened; on a network each may take milliseconds
 KEEP = 1 << 30  # maximum size of the cache of decoded images, in bytes
 
 
@@ -70,6 +74,8 @@ class Images(RowDataset):
             name = image.get("path") if isinstance(image, dict) else image
             if not label or image is None or (isinstance(image, str) and not image.strip()):
                 return "empty path or label"
+            if isinstance(path, Window) and labels is not None and label not in labels:
+                return UNKNOWN_CLASS
             files.append(name.strip() if isinstance(name, str) else "")
             if isinstance(image, str):
                 named_files.append(image.strip())
@@ -82,8 +88,7 @@ class Images(RowDataset):
         names = class_names(set(classes), labels, path)
         number = {name: i for i, name in enumerate(names)}
         targets = np.array([number[label] for label in classes], dtype=np.int64)
-        if not isinstance(rows.reader, ClassFolders):  # whose files are those that are there
-            _note_missing(rows, named_files)
+        _note_unusable(rows, named_files)
         named = Strings(file or rows.place(i) for i, file in enumerate(files))
         images = cls(rows, named, targets, names)
         images.size = (size, size) if isinstance(size, int) else size
@@ -173,12 +178,27 @@ class Images(RowDataset):
         return pixels[None] if channels == 1 else pixels.movedim(-1, 0).contiguous()
 
 
-def _note_missing(rows: Rows, files: Sequence[str]) -> None:
-    """Note the files that a table names and that are not there, so that they are reported before training starts."""
-    tally = Faults()
-    for file in files:
-        if locate(rows.root, file, "image") is None:
+def _note_unusable(rows: Rows, files: Sequence[str]) -> None:
+    """Note the files that are missing or whose header is not that of an image, to report them before training starts.
+
+    The headers of HEADERS files, evenly spaced, are read. A file that ends early is found when it is used.
+    """
+    from PIL.Image import open as open_header
+
+    tally, checked = Faults(), {*spread(len(files), HEADERS)}
+    for i, file in enumerate(files):
+        if isinstance(rows.reader, ClassFolders):  # whose files are those that are there
+            path: Path | None = rows.root / file
+        else:
+            path = locate(rows.root, file, "image")
+        if path is None:
             tally.count(Fault("missing image", file))
+            continue
+        try:
+            if i in checked:
+                open_header(path).close()
+        except Exception:  # Pillow's readers raise arbitrary errors on damaged files
+            tally.count(Fault("unreadable image", file))
         else:
             tally.count_usable()
     tally.check(1)

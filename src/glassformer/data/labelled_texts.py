@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from glassformer.data.columns import is_number
 from glassformer.data.images import class_names
 from glassformer.data.rows import Row, RowDataset, Rows, Source, name_of, open_rows
+from glassformer.data.stream import UNKNOWN_CLASS, Window
 from glassformer.errors import InputError
 
 Problem = Literal["single_label_classification", "multi_label_classification", "regression", "token_classification"]
@@ -29,7 +30,7 @@ YES, NO = ("1", "true", "yes"), ("0", "false", "no", "", "none")
 class LabelledTexts(RowDataset):
     """Row i is `item(i)` with `targets[i]`: a class, several classes, a number, or a class for every word.
 
-    `labels` are the names of the classes; `problem` is what kind of target they are.
+    `labels` are the names of the classes; `problem` is the kind of target.
     """
 
     def __init__(self, rows: Rows, problem: Problem, labels: tuple[str, ...], targets: Sequence[Target]) -> None:
@@ -61,6 +62,9 @@ class LabelledTexts(RowDataset):
             value = _label(row["label"], problem)
             if isinstance(value, str) and not value and problem != "multi_label_classification":
                 return "empty label"
+            several = value if isinstance(value, tuple) else (value,)
+            if isinstance(source, Window) and labels and problem != "regression" and not {*several} <= {*labels}:
+                return UNKNOWN_CLASS
             found.append(value)
             return ""
 
@@ -97,7 +101,7 @@ class LabelledTexts(RowDataset):
             if not isinstance(words, list) or not isinstance(tags, list) or not words:
                 return "no list of tokens and tags"
             if len(words) != len(tags):
-                return "another number of tags than of tokens"
+                return "different numbers of tokens and tags"
             if not all(isinstance(word, str) and word.strip() for word in words) or "" in tags:
                 return "empty token or tag"
             found.append(tuple(str(tag) for tag in tags))

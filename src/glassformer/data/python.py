@@ -72,7 +72,7 @@ def reader_of(data: Any) -> Reader:
 
 
 def values_of(example: Any, classes: Sequence[str] = ()) -> Values:
-    """Return the columns of an example: those of a dictionary, or "0", "1", … of a tuple; numbers become plain."""
+    """Return the columns of an example: those of a dictionary, or "0", "1", … of a tuple, with scalars as numbers."""
     if isinstance(example, Mapping):
         return tables.flat({str(name): _plain(value) for name, value in example.items()})
     parts = example if isinstance(example, tuple | list) else (example,)
@@ -83,7 +83,7 @@ def values_of(example: Any, classes: Sequence[str] = ()) -> Values:
 
 
 def _plain(value: Any) -> Any:
-    """A tensor or array of one number as that number."""
+    """Convert a tensor or array of one element to a number."""
     if getattr(value, "ndim", None) == 0 and hasattr(value, "item"):
         return value.item()
     return value

@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import glob
 import json
+import math
+import os
 import re
 import tarfile
 from collections.abc import Iterator, Sequence
 from functools import partial
-from itertools import islice
+from itertools import islice, product
 from pathlib import Path, PurePosixPath
 from typing import Any
 
@@ -33,7 +35,7 @@ COLUMNS = {
 }
 FILES = ("image", "audio")
 LARGEST = 1 << 30  # bytes of one member
-MOST = 1_000_000  # shards of one pattern
+MOST = 1_000_000  # files of one pattern
 
 
 def is_shard(path: Path) -> bool:
@@ -42,27 +44,49 @@ def is_shard(path: Path) -> bool:
         return False
     try:
         with tarfile.open(path, "r:") as archive:
-            first = [_split(member.name) for member in islice(filter(tarfile.TarInfo.isfile, archive), 2)]
+            first = [split_name(member.name) for member in islice(filter(tarfile.TarInfo.isfile, archive), 2)]
     except (tarfile.TarError, OSError, EOFError):
         return False
     return len(first) == 2 and first[0][0] == first[1][0] and first[0][1] != first[1][1]
 
 
 def matching(pattern: str) -> list[Path]:
-    """Return the shards that a pattern names, such as `train-{0000..0147}.tar` or `train-*.tar`; [] if it is none."""
-    if not pattern.lower().endswith(".tar"):
+    """Return the files that a pattern names, such as `train-{0000..0147}.tar`, `{a,b}.csv` or `train-*.parquet`.
+
+    [] if it is none. Braces name files that must exist, in their order; `*`, `?` and `[…]` those that do, sorted.
+    """
+    if not any(mark in pattern for mark in "{*?["):
         return []
-    if found := re.search(r"\{(\d+)\.\.(\d+)\}", pattern):
-        first, last = found.groups()
-        numbers = range(int(first), min(int(last), int(first) + MOST) + 1)
-        named = [Path(pattern.replace(found[0], str(n).zfill(len(first)))) for n in numbers]
-        if missing := [path for path in named if not path.is_file()]:
-            raise InputError(f"{missing[0]} of {pattern} does not exist", "name shards that exist")
-        return named
-    return sorted(map(Path, glob.glob(pattern))) if "*" in pattern else []
+    found: list[Path] = []
+    for name in expand_braces(pattern):
+        files = sorted(glob.glob(name)) if glob.has_magic(name) else [name]
+        if "{" in pattern and not all(map(os.path.isfile, files or [name])):
+            raise InputError(f"{(files or [name])[0]} of {pattern} does not exist", "name files that exist")
+        found += map(Path, files)
+    return found
 
 
-def _split(name: str) -> tuple[str, str]:
+def expand_braces(pattern: str) -> list[str]:
+    """Expand `{000..099}` and `{a,b}` as a shell does: `{0..1}-{a,b}` is 0-a, 0-b, 1-a, 1-b."""
+    pieces = re.split(r"(\{\d+\.\.\d+\}|\{[^{}]*,[^{}]*\})", pattern)  # every other one is in braces
+    parts = [_alternatives(piece) if i % 2 else [piece] for i, piece in enumerate(pieces)]
+    if math.prod(map(len, parts)) > MOST:
+        raise InputError(f"{pattern} names more than {MOST:,} files", "name fewer, or give their folder")
+    return list(map("".join, product(*parts)))
+
+
+def _alternatives(part: str) -> Sequence[str]:
+    if "," in part:
+        return part[1:-1].split(",")
+    first, last = part[1:-1].split("..")
+    numbers = range(int(first), int(last) + 1) if int(first) <= int(last) else range(int(first), int(last) - 1, -1)
+    if len(numbers) > MOST:
+        raise InputError(f"{part} names more than {MOST:,} files", "name fewer, or give their folder")
+    width = max(len(first), len(last)) if first.startswith("0") or last.startswith("0") else 0
+    return [str(number).zfill(width) for number in numbers]
+
+
+def split_name(name: str) -> tuple[str, str]:
     """Return the key and extension of a member: everything up to, and after, the first dot of its file name."""
     path = PurePosixPath(name)
     stem, _, extension = path.name.partition(".")
@@ -97,7 +121,7 @@ class Shards:
             with tarfile.open(path, "r:") as archive:
                 for member in archive:
                     if member.isfile():
-                        yield *_split(member.name), member.offset_data, member.size
+                        yield *split_name(member.name), member.offset_data, member.size
                     elif not member.isdir():
                         fact = f"{path} contains {member.name}, which is not a file"
                         raise InputError(fact, "leave out links and devices")
@@ -136,10 +160,8 @@ class Shards:
             if name in FILES:
                 path = f"{self.paths[self.shard[i]].name}/{self.keys[i]}.{extension}"
                 found[name] = {"path": path, "bytes": self._bytes(i, start, size) if files else None}
-            elif extension == "json":
-                found |= self._object(i, start, size)
             else:
-                found[name] = self._text(i, start, size)
+                found |= values_of_text(extension, self._bytes(i, start, min(size, tables.LONGEST)), self.place(i))
         return found
 
     def _bytes(self, i: int, start: int, size: int) -> bytes:
@@ -155,20 +177,22 @@ class Shards:
             raise Fault(tables.CHANGED, self.place(i))
         return data
 
-    def _text(self, i: int, start: int, size: int) -> str:
-        try:
-            return self._bytes(i, start, min(size, tables.LONGEST)).decode("utf-8").strip()
-        except UnicodeDecodeError:
-            raise Fault("not UTF-8", self.place(i)) from None
 
-    def _object(self, i: int, start: int, size: int) -> dict[str, Any]:
-        try:
-            value = json.loads(self._text(i, start, size))
-        except (ValueError, RecursionError):
-            raise Fault("not JSON", self.place(i)) from None
-        if not isinstance(value, dict):
-            raise Fault("JSON that is not an object", self.place(i))
-        return value
+def values_of_text(extension: str, content: bytes, place: str) -> dict[str, Any]:
+    """Return the columns of a member that is no image or sound: the keys of a JSON object, or one text."""
+    try:
+        text = content.decode("utf-8").strip()
+    except UnicodeDecodeError:
+        raise Fault("not UTF-8", place) from None
+    if extension != "json":
+        return {COLUMNS.get(extension, extension): text}
+    try:
+        value = json.loads(text)
+    except (ValueError, RecursionError):
+        raise Fault("not JSON", place) from None
+    if not isinstance(value, dict):
+        raise Fault("JSON that is not an object", place)
+    return value
 
 
 def _table(found: dict[int, tuple[int, int]], rows: int) -> np.ndarray[Any, np.dtype[np.int64]]:

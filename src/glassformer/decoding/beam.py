@@ -26,7 +26,7 @@ EarlyStopping = bool | Literal["never"]
 MOST_BEAMS = 1024
 
 
-class Rule(NamedTuple):
+class BeamSettings(NamedTuple):
     """Width, length penalty and stopping rule of a beam search.
 
     `early_stopping`: True stops at `width` finished answers; False stops when the best open hypothesis, were it to end
@@ -38,18 +38,18 @@ class Rule(NamedTuple):
     early_stopping: EarlyStopping
 
 
-class Hypothesis(NamedTuple):
+class Beam(NamedTuple):
     tokens: tuple[int, ...]
     logprobs: tuple[float, ...]
     total: float
 
 
-class Search:
+class BeamSearch:
     """The beams of one prompt: open hypotheses and finished answers, best first."""
 
-    def __init__(self, rule: Rule, stopping: Stopping, limit: int, ends: tuple[int, ...]) -> None:
+    def __init__(self, rule: BeamSettings, stopping: Stopping, limit: int, ends: tuple[int, ...]) -> None:
         self.rule, self.stopping, self.limit, self.ends = rule, stopping, limit, ends
-        self.open = [Hypothesis((), (), 0.0)]
+        self.open = [Beam((), (), 0.0)]
         self.finished: list[Answer] = []
 
     def advance(self, best: Sequence[tuple[Sequence[float], Sequence[int]]]) -> list[tuple[int, int]]:
@@ -65,12 +65,12 @@ class Search:
             for logprob, token in zip(logprobs, tokens, strict=True)
         ]
         candidates.sort(key=lambda one: -one[0])
-        going: list[tuple[int, Hypothesis]] = []
+        going: list[tuple[int, Beam]] = []
         for place, (total, beam, token) in enumerate(candidates[: candidate_count(width, self.ends)]):
             if total == -math.inf:
                 break
             parent = self.open[beam]
-            child = Hypothesis((*parent.tokens, token), (*parent.logprobs, total - parent.total), total)
+            child = Beam((*parent.tokens, token), (*parent.logprobs, total - parent.total), total)
             ended = self.stopping.ending(child.tokens, self.limit, self.ends)
             if ended is None and len(going) < width:
                 going.append((beam, child))
@@ -79,12 +79,12 @@ class Search:
         self.open = [] if self._over([child for _, child in going]) else [child for _, child in going]
         return [(beam, child.tokens[-1]) for beam, child in going] if self.open else []
 
-    def _finish(self, said: Hypothesis, ended: Ending) -> None:
+    def _finish(self, said: Beam, ended: Ending) -> None:
         score = said.total / len(said.tokens) ** self.rule.length_penalty
         self.finished.append(Answer(tokens=said.tokens, logprobs=said.logprobs, ended=ended, score=score))
         self.finished = sorted(self.finished, key=lambda answer: -answer.score)[: self.rule.width]
 
-    def _over(self, going: list[Hypothesis]) -> bool:
+    def _over(self, going: list[Beam]) -> bool:
         width, penalty, early = self.rule
         if not going or len(self.finished) < width:
             return not going
@@ -124,8 +124,8 @@ def beam_search(
         raise ConfigError(f"early_stopping is {early_stopping!r}", 'choose True, False or "never"')
     require_penalty(repetition_penalty)
     prepared = prepare(model, prompts, stopping, constraints.always_banned, constraints.tokens)
-    rule = Rule(num_beams, length_penalty, early_stopping)
-    searches = [Search(rule, stopping, limit, prepared.ends) for limit in prepared.limits]
+    rule = BeamSettings(num_beams, length_penalty, early_stopping)
+    searches = [BeamSearch(rule, stopping, limit, prepared.ends) for limit in prepared.limits]
     if searches:
         _search(prepared, searches, stopping, repetition_penalty, constraints, renormalize)
     return [search.finished for search in searches]
@@ -133,7 +133,7 @@ def beam_search(
 
 def _search(
     prepared: Prepared,
-    searches: list[Search],
+    searches: list[BeamSearch],
     stopping: Stopping,
     penalty: float,
     constraints: Constraints,

@@ -14,7 +14,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from glassformer.errors import ConfigError
+from glassformer.errors import ConfigError, InputError
 
 Seed = int | torch.Generator | Sequence[int]
 
@@ -80,6 +80,10 @@ def seen_by(prefixes: Iterable[Tensor], vocabulary: int) -> Tensor:
     rows = list(prefixes)
     seen = torch.zeros(len(rows), vocabulary, dtype=torch.bool)
     for i, tokens in enumerate(rows):
+        outside = tokens[(tokens < 0) | (tokens >= vocabulary)]
+        if outside.numel():
+            fact = f"token {int(outside[0])} is outside the vocabulary of {vocabulary}"
+            raise InputError(fact, f"use token ids from 0 to {vocabulary - 1}")
         seen[i, tokens.cpu()] = True
     return seen
 
@@ -117,7 +121,7 @@ def min_p(logits: Tensor, p: float) -> Tensor:
     return logits.masked_fill(probability < p * probability.amax(-1, keepdim=True), -math.inf)
 
 
-def cut(logits: Tensor, sampling: Sampling) -> Tensor:
+def filter_logits(logits: Tensor, sampling: Sampling) -> Tensor:
     """logits / T, with −∞ outside top-k, top-p and min-p."""
     logits = logits / sampling.temperature
     if sampling.top_k is not None:
@@ -166,6 +170,6 @@ def choose(
     if bool(best.isneginf().any()):
         raise ConfigError("the constraints leave no token to choose", "ban fewer, or allow n-grams to repeat")
     if not greedy:
-        tokens = draw(cut(changed, sampling), randomness)
+        tokens = draw(filter_logits(changed, sampling), randomness)
     judged = changed if processed_logprobs else raw
     return Chosen(tokens, judged.gather(-1, tokens[:, None])[:, 0] - judged.logsumexp(-1))

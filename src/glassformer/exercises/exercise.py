@@ -173,6 +173,8 @@ def load(source: str | Path) -> Exercise:
 
 def from_data(data: object) -> Exercise:
     """Build an exercise from plain dictionaries and lists."""
+    if data is None:
+        raise InputError("the exercise is empty", "give keys such as X: and heads:")
     if not isinstance(data, dict):
         raise InputError(f"{shorten(str(data))!r} is not an exercise", "give keys such as X: and heads:")
     try:

@@ -103,9 +103,6 @@ class Plan:
         """Return the plan with parameters of some operations changed, e.g. `axis`."""
         return self.replace(*(replace(self[symbol], params={**self[symbol].params, **params}) for symbol in symbols))
 
-    def with_given(self, changes: Mapping[str, Matrix[Exact]]) -> Plan:
-        return replace(self, given={**self.given, **changes})
-
     def before(self, symbol: str) -> frozenset[str]:
         """Return every symbol that `symbol` depends on, including given ones."""
         return self._before[self[symbol].symbol]

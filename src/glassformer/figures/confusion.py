@@ -1,4 +1,4 @@
-"""Confusion matrix: how often each class was taken for which."""
+"""Confusion matrix: how often each class was predicted as each other class."""
 
 from __future__ import annotations
 

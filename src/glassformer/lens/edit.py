@@ -13,7 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from glassformer.errors import InputError, ShapeError
-from glassformer.lens.paths import Name, Names, axes_of, layers, match, taps
+from glassformer.lens.paths import Names, QuantityName, axes_of, layers, match, taps
 from glassformer.lens.trace import Run
 from glassformer.nn.tap import attached
 
@@ -56,7 +56,7 @@ def _beta(model: nn.Module, pattern: str, change: Edit | Tensor | float) -> Iter
         yield
 
 
-def _checked(name: Name, change: Edit) -> Edit:
+def _checked(name: QuantityName, change: Edit) -> Edit:
     """Wrap a change to check its result. S and A are passed as they are; of other quantities the change gets a copy."""
     path, order = name
     private = path.rpartition(".")[2] in ("S", "A")

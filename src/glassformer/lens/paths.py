@@ -39,7 +39,7 @@ AXES = {
 BY_POSITION = (0, 2, 1, 3)  # TransformerLens uses (batch, position, head, width)
 
 
-class Name(NamedTuple):
+class QuantityName(NamedTuple):
     """The path of a quantity, and the axis order of the name that was requested."""
 
     path: str
@@ -73,7 +73,7 @@ class Names:
     An alias stands for a path and its axis order, or for the reason why the model has no such quantity.
     """
 
-    def __init__(self, paths: Sequence[str], aliases: Mapping[str, Name | str] | None = None) -> None:
+    def __init__(self, paths: Sequence[str], aliases: Mapping[str, QuantityName | str] | None = None) -> None:
         self.paths, self.aliases = list(paths), dict(aliases or {})
 
     @classmethod
@@ -85,22 +85,22 @@ class Names:
         kept = {alias: to for alias, to in self.aliases.items() if isinstance(to, str) or to.path in paths}
         return Names(paths, kept)
 
-    def find(self, *patterns: str) -> list[Name]:
+    def find(self, *patterns: str) -> list[QuantityName]:
         """Return the quantities that match the patterns, in model order. A pattern without a match is an error."""
-        found: dict[str, Name] = {}
+        found: dict[str, QuantityName] = {}
         for pattern in patterns:
             for name in self._find(pattern):
                 found.setdefault(name.path, name)
         return [found[path] for path in self.paths if path in found]
 
-    def _find(self, pattern: str) -> list[Name]:
+    def _find(self, pattern: str) -> list[QuantityName]:
         if not isinstance(pattern, str):
             raise InputError(f"a path cannot be {pattern!r}", 'give a string: "decoder.0.attention.A"')
-        found = [Name(path) for path in fnmatch.filter(self.paths, pattern)]
+        found = [QuantityName(path) for path in fnmatch.filter(self.paths, pattern)]
         if found:
             return found
         named = [self.aliases[alias] for alias in fnmatch.filter(self.aliases, pattern)]
-        found = [name for name in named if isinstance(name, Name)]
+        found = [name for name in named if isinstance(name, QuantityName)]
         if named and not found:
             raise InputError(f"{pattern!r} does not match anything in this model", str(named[0]))
         if not found:
@@ -114,12 +114,12 @@ def match(patterns: tuple[str, ...], known: list[str]) -> list[str]:
     return [name.path for name in Names(known).find(*patterns)]
 
 
-def transformer_lens_names(model: nn.Module) -> dict[str, Name | str]:
+def transformer_lens_names(model: nn.Module) -> dict[str, QuantityName | str]:
     """Map TransformerLens names to paths with their axis order, or to the reason why the model has no such quantity.
 
     Blocks are `blocks.0` in a model with one stack, and `encoder.0` and `decoder.0` in a model with two.
     """
-    found: dict[str, Name | str] = {}
+    found: dict[str, QuantityName | str] = {}
     modules = model.named_modules() if isinstance(model, nn.Module) else ()
     stacks = {path: module for path, module in modules if isinstance(module, Stack)}
     one = len(stacks) == 1
@@ -132,14 +132,14 @@ def transformer_lens_names(model: nn.Module) -> dict[str, Name | str]:
             found |= {f"ln_final.{alias}": name for alias, name in _norm_names(stack.norm, f"{path}.norm")}
         if one and isinstance(stack, TextStack):
             scaled = f'its tokens are scaled here: use "{path}.embed.T"'
-            found["hook_embed"] = Name(f"{path}.embed.T") if stack.config.scale == 1.0 else scaled
+            found["hook_embed"] = QuantityName(f"{path}.embed.T") if stack.config.scale == 1.0 else scaled
             added = stack.config.positions is not None
             shared = f'positions are not repeated over the batch here: use "{path}.embed.E"'
             found["hook_pos_embed"] = shared if added else "no positions are added to its tokens"
     return found
 
 
-def _block_names(block: Block, path: str, rotary: bool) -> Iterator[tuple[str, Name | str]]:
+def _block_names(block: Block, path: str, rotary: bool) -> Iterator[tuple[str, QuantityName | str]]:
     cross, post = block.config.cross is not None, block.config.place == "post"
     norms = ["attention_residual", *(["cross_residual"] if cross else []), "ffn_residual"]
     for i, residual in enumerate(norms, 1):
@@ -147,31 +147,31 @@ def _block_names(block: Block, path: str, rotary: bool) -> Iterator[tuple[str, N
             yield f"ln{i}.{alias}", name
     for alias, ours in {"attn": "attention", **({"cross_attn": "cross"} if cross else {})}.items():
         for hook, symbol in {"q": "Q0", "k": "K0", "v": "V", "z": "H", "result": "HO"}.items():
-            yield f"{alias}.hook_{hook}", Name(f"{path}.{ours}.{symbol}", BY_POSITION)
+            yield f"{alias}.hook_{hook}", QuantityName(f"{path}.{ours}.{symbol}", BY_POSITION)
         for hook, symbol in {"rot_q": "Q", "rot_k": "K"}.items():
             turned = rotary and ours == "attention"
-            name = Name(f"{path}.{ours}.{symbol}", BY_POSITION)
+            name = QuantityName(f"{path}.{ours}.{symbol}", BY_POSITION)
             yield f"{alias}.hook_{hook}", name if turned else "this layer has no rotary positions"
-        yield f"{alias}.hook_attn_scores", Name(f"{path}.{ours}.S")
-        yield f"{alias}.hook_pattern", Name(f"{path}.{ours}.A")
-        yield f"hook_{alias}_out", Name(f"{path}.{ours}.O")
-    yield "mlp.hook_pre", Name(f"{path}.ffn.P")
-    yield "mlp.hook_pre_linear", Name(f"{path}.ffn.G") if block.ffn.G is not None else "this layer is not gated"
-    yield "mlp.hook_post", Name(f"{path}.ffn.F")
-    yield "hook_mlp_out", Name(f"{path}.ffn.O")
-    yield "hook_resid_pre", Name(f"{path}.X")
+        yield f"{alias}.hook_attn_scores", QuantityName(f"{path}.{ours}.S")
+        yield f"{alias}.hook_pattern", QuantityName(f"{path}.{ours}.A")
+        yield f"hook_{alias}_out", QuantityName(f"{path}.{ours}.O")
+    yield "mlp.hook_pre", QuantityName(f"{path}.ffn.P")
+    yield "mlp.hook_pre_linear", QuantityName(f"{path}.ffn.G") if block.ffn.G is not None else "this layer is not gated"
+    yield "mlp.hook_post", QuantityName(f"{path}.ffn.F")
+    yield "hook_mlp_out", QuantityName(f"{path}.ffn.O")
+    yield "hook_resid_pre", QuantityName(f"{path}.X")
     middle = f'"{path}.R" is after {"the norm of attention" if post else "cross-attention"} here'
-    yield "hook_resid_mid", middle if post or cross else Name(f"{path}.R")
-    yield "hook_resid_mid_cross", Name(f"{path}.R") if cross and not post else middle
-    yield "hook_resid_post", f'"{path}.O" is after the last norm here' if post else Name(f"{path}.O")
+    yield "hook_resid_mid", middle if post or cross else QuantityName(f"{path}.R")
+    yield "hook_resid_mid_cross", QuantityName(f"{path}.R") if cross and not post else middle
+    yield "hook_resid_post", f'"{path}.O" is after the last norm here' if post else QuantityName(f"{path}.O")
     if post:
-        yield "hook_normalized_resid_post", Name(f"{path}.O")
+        yield "hook_normalized_resid_post", QuantityName(f"{path}.O")
 
 
-def _norm_names(norm: nn.Module, path: str) -> Iterator[tuple[str, Name | str]]:
-    yield "hook_scale", Name(f"{path}.sigma")
+def _norm_names(norm: nn.Module, path: str) -> Iterator[tuple[str, QuantityName | str]]:
+    yield "hook_scale", QuantityName(f"{path}.sigma")
     gained = f'TransformerLens has it before the gain γ: use "{path}.Y", which is after it'
-    yield "hook_normalized", Name(f"{path}.Y") if isinstance(norm, LayerNorm) else gained
+    yield "hook_normalized", QuantityName(f"{path}.Y") if isinstance(norm, LayerNorm) else gained
 
 
 def axes_of(path: str) -> list[str]:

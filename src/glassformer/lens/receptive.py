@@ -160,7 +160,8 @@ def answer(encoder: Encoder, X: Tensor) -> Tensor:
         raise InputError(fact, "give an example input that the encoder takes") from error
     Y = _first(Y)
     if Y.dim() < 3 or len(Y) != len(X) or not Y.is_floating_point():
-        fact = f"the encoder made {tuple(Y.shape)} ({str(Y.dtype).removeprefix('torch.')}) of {tuple(X.shape)}"
+        dtype = str(Y.dtype).removeprefix("torch.")
+        fact = f"the encoder returned {tuple(Y.shape)} ({dtype}) for an input of {tuple(X.shape)}"
         raise ShapeError(fact, "give an encoder that returns one vector per frame: floats (b, n, m)")
     if Y.isnan().any():
         raise InputError("the encoder's output contains NaN", "check its weights and the example for NaN")

@@ -12,7 +12,7 @@ from jaxtyping import Bool, Float
 from torch import Tensor
 
 from glassformer.core import Attended, Pattern, attend
-from glassformer.core.fused import spread
+from glassformer.core.fused import repeat_kv
 from glassformer.core.masks import causal as causal_mask
 from glassformer.core.masks import combine
 from glassformer.errors import InputError
@@ -59,7 +59,7 @@ def _head(part: Tensor | None, batch: int, head: int) -> Tensor | None:
 def layer_at(run: Run, path: str) -> Layer:
     """Return a layer whose A and V were traced, shared keys expanded: `layer_at(run, "encoder.3.attention")`."""
     layer = scores_at(run, path)
-    return layer._replace(V=spread(run[f"{path}.V"], layer.Q.shape[1]))
+    return layer._replace(V=repeat_kv(run[f"{path}.V"], layer.Q.shape[1]))
 
 
 def scores_at(run: Run, path: str) -> Layer:
@@ -74,7 +74,7 @@ def scores_at(run: Run, path: str) -> Layer:
         raise InputError(
             f"{path} ran with edited scores or with dropout", "trace the model without edits, in eval mode"
         )
-    K = spread(kept.K, kept.shape[1])
+    K = repeat_kv(kept.K, kept.shape[1])
     mask = combine(kept.mask, causal_mask(*kept.shape[2:], device=K.device) if kept.causal else None)
     return Layer(kept.Q, K, K[..., :0], kept.beta, mask, kept.bias)
 

@@ -18,7 +18,7 @@ from torch import Tensor, nn
 
 from glassformer.core import Pattern
 from glassformer.errors import InputError, ShapeError
-from glassformer.lens.paths import Name, Names, axes_of, taps
+from glassformer.lens.paths import Names, QuantityName, axes_of, taps
 from glassformer.nn.attention import HeadOutputs
 from glassformer.nn.tap import attached
 
@@ -63,7 +63,7 @@ class Run:
             raise InputError(f"{path!r} names {len(names)} quantities", "ask for one, or use run.each(pattern)")
         return self._value(names[0], heads, rows)
 
-    def _value(self, name: Name, heads: Places, rows: Places) -> Tensor:
+    def _value(self, name: QuantityName, heads: Places, rows: Places) -> Tensor:
         path, order = name
         kept = self.passes(path)[-1]
         kept = getattr(kept, "held", {}).get(_symbol(path), kept)
@@ -185,7 +185,7 @@ def _keeper(run: Run, path: str) -> Any:
     return lambda value: run.keep(path, value)
 
 
-def _reader(read: Reader, name: Name) -> Any:
+def _reader(read: Reader, name: QuantityName) -> Any:
     path, order = name
 
     def reader(kept: Kept) -> None:

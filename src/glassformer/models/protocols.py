@@ -156,6 +156,9 @@ class SpeechGenerator(Protocol):
         """Number of mel bands of a frame."""
 
     @property
+    def vocabulary(self) -> int: ...
+
+    @property
     def start_token(self) -> int: ...
 
     @property
@@ -260,7 +263,7 @@ class PatchModel(ImageModel, Protocol):
 
 @runtime_checkable
 class CellModel(Protocol):
-    """An image model with attention between the cells of grids of its own, before its patches."""
+    """A model over images with attention between the cells of grids before its patches."""
 
     def cell_grids(self, size: tuple[int, int]) -> dict[str, tuple[int, int]]:
         """Rows and columns of the queries of each such layer, by path; its keys are these cells and a ring of zeros."""

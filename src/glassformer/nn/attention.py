@@ -11,7 +11,7 @@ from jaxtyping import Bool, Float
 from torch import Tensor, is_grad_enabled, nn
 
 from glassformer.core.attention import drop, require_dropout, scores, softargmax, softargmax_
-from glassformer.core.fused import Pattern, attend_fused, spread
+from glassformer.core.fused import Pattern, attend_fused, repeat_kv
 from glassformer.core.masks import window
 from glassformer.core.rotary import rotate
 from glassformer.core.windowed import attend_window
@@ -22,7 +22,7 @@ from glassformer.nn.tap import Tap, active
 
 
 class Turn(NamedTuple):
-    """The angles by which rotary positions rotate queries and keys."""
+    """Rotary angles of the queries and of the keys."""
 
     cos: Tensor
     sin: Tensor
@@ -153,7 +153,9 @@ class MultiHeadAttention(nn.Module):
         cache: LayerCache | None = None,
     ) -> Float[Tensor, "b t m"]:
         if X.dim() != 3:
-            raise ShapeError(f"attention received tokens of shape {tuple(X.shape)}", "give (batch, tokens, width)")
+            raise ShapeError(
+                f"attention takes three axes, got a tensor of shape {tuple(X.shape)}", "give (batch, tokens, width)"
+            )
         if cache is not None and cache.complete:  # the memory was already projected
             Q, (K, V) = self.queries(self.WQ(X), view), cache.kept()
         else:
@@ -196,13 +198,11 @@ class MultiHeadAttention(nn.Module):
         return H
 
     def pattern(self, Q: Tensor, K: Tensor, L: Tensor | None, view: View) -> Pattern:
-        return Pattern(
-            Q, K, L, beta=self.beta, mask=view.mask, causal=view.causal, bias=view.bias, window=view.window
-        )
+        return Pattern(Q, K, L, beta=self.beta, mask=view.mask, causal=view.causal, bias=view.bias, window=view.window)
 
     def explicit(self, Q: Tensor, K: Tensor, V: Tensor, view: View, graded: bool = False) -> Float[Tensor, "b h t e"]:
         """H as in `gather`, with A (and S if needed) in memory, so that it can be read, edited and differentiated."""
-        K, V = spread(K, self.config.heads), spread(V, self.config.heads)
+        K, V = repeat_kv(K, self.config.heads), repeat_kv(V, self.config.heads)
         if view.window is not None:
             mask = window(Q.shape[2], K.shape[2], width=view.window, causal=True, device=Q.device)
             view = view._replace(mask=mask, causal=False, window=None)

@@ -113,7 +113,7 @@ class SlidingCache(LayerCache):
     def __init__(self, window: int) -> None:
         super().__init__()
         if window < 0:
-            raise ConfigError(f"a window of {window} positions", "choose 0 or more")
+            raise ConfigError(f"window must be at least 0, got {window}", "choose 0 or more")
         self.window = window
 
     def span(self, t: int) -> int:

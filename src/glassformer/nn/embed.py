@@ -31,7 +31,9 @@ class TokenEmbedding(nn.Module):
     ) -> None:
         super().__init__()
         if vocabulary < 1 or width < 1:
-            raise ConfigError(f"a table of {vocabulary} tokens × {width}", "choose at least one of each")
+            raise ConfigError(
+                f"an embedding of {vocabulary} tokens in {width} dimensions", "choose at least one of each"
+            )
         self.scale = scale
         self.table = Embedding(vocabulary, width)
         self.positions = positions.build(width) if positions is not None else None
@@ -103,7 +105,10 @@ class PatchEmbedding(nn.Module):
     def __init__(self, size: tuple[int, int], channels: int, width: int, *, bias: bool = True) -> None:
         super().__init__()
         if min(*size, channels, width) < 1:
-            raise ConfigError(f"patches of {size[0]}×{size[1]}×{channels} → {width}", "choose sizes of at least 1")
+            raise ConfigError(
+                f"an embedding of {size[0]}×{size[1]} patches with {channels} channels in {width} dimensions",
+                "choose sizes of at least 1",
+            )
         self.size, self.channels = size, channels
         self.W = Linear(channels * size[0] * size[1], width, bias=bias)
 

@@ -73,7 +73,7 @@ def forget(stack: Stack) -> None:
 
 
 def can_run_flat(stack: Stack, X: Tensor, view: View) -> bool:
-    """Whether only values are asked for: no gradient, no compiler, no training, and float32 on the CPU."""
+    """Whether this is plain inference: no gradient, no compiler, no training mode, float32 on the CPU."""
     if not has_values(X) or X.device.type != "cpu" or X.dtype != torch.float32 or not X.numel():
         return False
     if stack.get_submodule("0").training or view.window is not None:
@@ -287,7 +287,7 @@ def one_query(
 
 
 def _even(K: Tensor) -> bool:
-    """Whether all heads of all sequences lie at the same distance, so that they are one batch of matrices."""
+    """Whether heads and sequences have one common stride in memory, so that they form one batch of matrices."""
     return K.stride(3) == 1 and (len(K) == 1 or K.stride(0) == K.shape[1] * K.stride(1))
 
 

@@ -41,7 +41,7 @@ class FrameConfig:
             fact = f"{len(self.kernels)} kernels and {len(self.strides)} strides"
             raise ConfigError(fact, "give one of each for every convolution")
         if any(not 1 <= s <= k for k, s in pairs):
-            fact = f"kernels {self.kernels} with strides {self.strides} leave frames unheard"
+            fact = f"kernels {self.kernels} with strides {self.strides} skip frames"
             raise ConfigError(fact, "choose strides from 1 up to the kernel")
         if self.centred and any(k % 2 == 0 for k in self.kernels):
             raise ConfigError(f"kernels {self.kernels} have no centre", "choose odd kernels, or centred=False")
@@ -132,6 +132,6 @@ class FrameEmbedding(nn.Module):
 
     def fit(self, frames: Float[Tensor, "b t bands"]) -> Float[Tensor, "b t bands"]:
         if frames.shape[-1] != self.config.bands:
-            fact = f"frames of {frames.shape[-1]} bands came to an embedding of {self.config.bands}"
-            raise ShapeError(fact, "make the frames with as many bands")
+            fact = f"the frames have {frames.shape[-1]} bands, the embedding expects {self.config.bands}"
+            raise ShapeError(fact, "compute the frames with that many bands")
         return frames

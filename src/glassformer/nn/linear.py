@@ -35,7 +35,7 @@ class Kernel(Protocol):
         """Raise an error if there are no gradients through this product."""
 
     def joins(self, other: Kernel | None) -> bool:
-        """Whether layers with these two kernels and the same input can be one product."""
+        """Whether two layers with these kernels and the same input can be computed as one product."""
 
     def joint(self, input: Tensor, layers: Sequence[Linear]) -> tuple[Tensor, ...] | None:
         """Return the outputs of several layers with the same input, from one product; None if they have to be run."""
@@ -86,14 +86,14 @@ def joint(input: Tensor, *layers: Linear) -> tuple[Tensor, ...]:
 
 @torch.no_grad()
 def joined(weights: Sequence[Tensor], biases: Sequence[Tensor | None]) -> tuple[Tensor, Tensor | None]:
-    """Return the weights of layers with the same input below each other, and their biases; missing ones are 0."""
+    """Stack the weights and biases of layers with the same input; missing biases are 0."""
     some = any(bias is not None for bias in biases)
     filled = [w.new_zeros(len(w)) if b is None else b.detach() for w, b in zip(weights, biases, strict=True)]
     return torch.cat([weight.detach() for weight in weights]), torch.cat(filled) if some else None
 
 
 class Dropout(nn.Dropout):
-    """Dropout that is free of cost in eval mode, where it would be called for every token of an answer."""
+    """Dropout that costs nothing in eval mode, where it would otherwise be called for every generated token."""
 
     def __call__(self, input: Tensor) -> Tensor:
         return super().__call__(input) if self.training and self.p else input

@@ -81,5 +81,6 @@ def _root_mean_square(x: Float[Tensor, "*b m"], eps: float) -> Float[Tensor, "*b
 def _require_width(x: Tensor, gamma: Tensor) -> None:
     if x.shape[-1] != gamma.shape[0]:
         raise ShapeError(
-            f"the input has width {x.shape[-1]}, the norm {gamma.shape[0]}", "give it vectors of the model's width"
+            f"the input has width {x.shape[-1]}, the norm expects {gamma.shape[0]}",
+            "give it vectors of the model's width",
         )

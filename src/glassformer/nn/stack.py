@@ -33,7 +33,7 @@ class Engine(Protocol):
         memory_view: View,
         cache: list[BlockCache] | None,
     ) -> Tensor | None:
-        """Run the blocks, or return None if the modules have to."""
+        """Run the blocks, or return None if this engine cannot: the modules run then."""
 
 
 class Stack(nn.Module):
@@ -117,5 +117,5 @@ def _require_fit(positions: Rotary | Biased | None, attention: AttentionConfig) 
             fact = f"rotary positions rotate {positions.width} columns of heads of width {attention.key_width}"
             raise ConfigError(fact, f"rotate at most {attention.key_width} columns")
     elif positions is not None and positions.heads != attention.heads:
-        fact = f"a relative bias for {positions.heads} heads in blocks of {attention.heads}"
-        raise ConfigError(fact, "give it as many heads as attention has")
+        fact = f"the relative bias has {positions.heads} heads, the attention has {attention.heads}"
+        raise ConfigError(fact, "give both the same number of heads")

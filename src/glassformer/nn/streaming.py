@@ -33,7 +33,7 @@ class Chunks:
 
     def __post_init__(self) -> None:
         if self.chunk < 1 or self.left < 0 or self.right < 0:
-            fact = f"chunk {self.chunk}, left {self.left}, right {self.right} describe no view"
+            fact = f"chunk {self.chunk}, left {self.left}, right {self.right} are not a valid window"
             raise ConfigError(fact, "count frames: a chunk of at least 1, left and right of 0 or more")
 
     def mask(

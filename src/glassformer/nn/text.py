@@ -102,8 +102,8 @@ class TextStack(Stack):
             where = (real.long().cumsum(-1) - 1).clamp_min(0)[:, own.length :]
         else:
             raise ShapeError(
-                f"real is {tuple(real.shape)} for {b} × {t} tokens after a past of {own.length}",
-                f"give ({b}, {own.length + t}): one for each token, the past's too",
+                f"real is {tuple(real.shape)} for {b} × {t} tokens after {own.length} cached ones",
+                f"give ({b}, {own.length + t}): one value per token, cached tokens included",
             )
         view = self._past(t, own.span(t), real, tokens.device)
         X = self.embed(tokens, where)

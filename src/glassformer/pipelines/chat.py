@@ -12,12 +12,12 @@ from typing import Any, NamedTuple, TypedDict
 from torch import nn
 
 from glassformer.checkpoints import origin_of
-from glassformer.checkpoints.files import read_object
+from glassformer.checkpoints.files import read_object, read_text
 from glassformer.errors import ConfigError, GlassError, InputError
 
-LONGEST = 1_000_000  # maximum characters of a rendered chat
+LONGEST = 1_000_000  # maximum characters of a rendered chat, and bytes of a template file
 SECONDS = 20.0  # time limit of a subprocess
-AT_ONCE = 200  # conversations per subprocess
+AT_ONCE = 50  # conversations per subprocess
 
 
 class Message(TypedDict):
@@ -104,7 +104,7 @@ def _template(model: nn.Module) -> str | None:
     origin = origin_of(model)
     path = origin.file("chat_template.jinja") if origin is not None else None
     if path is not None:
-        return path.read_text(encoding="utf-8")
+        return read_text(path, LONGEST)
     found = _card(model).get("chat_template")
     if isinstance(found, list):
         named = {one.get("name"): one.get("template") for one in found if isinstance(one, dict)}

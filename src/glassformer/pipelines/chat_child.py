@@ -11,8 +11,8 @@ import json
 import sys
 from typing import Any
 
-MEMORY = 512 * 2**20  # bytes of address space
-SECONDS = 5  # of CPU time
+MEMORY = 400 * 2**20  # bytes of address space
+SECONDS = 2  # of CPU time
 
 
 def limit() -> None:
@@ -59,7 +59,7 @@ def _render_one(world: Any, template: str, values: dict[str, Any], longest: int)
             if size > longest:
                 return {"long": ""}
     except TemplateError as error:
-        return {"refused": str(error)[:100]}
+        return {"refused": " ".join(str(error).split())[:100]}
     except MemoryError:
         return {"failed": "MemoryError"}
     except Exception as error:  # untrusted code may raise anything

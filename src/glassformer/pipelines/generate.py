@@ -116,7 +116,7 @@ def stream(
             constraints=config.constraints(ends),
             renormalize=config.renormalize,
         )
-        return iter([cut(flow.text(answers[0].tokens), stop)])  # known only at the end
+        return iter([cut_at_stop(flow.text(answers[0].tokens), stop)])  # known only at the end
     sampling = Sampling(
         temperature=temperature, top_k=top_k, top_p=top_p, min_p=min_p, repetition_penalty=penalty
     )
@@ -153,10 +153,10 @@ class TextFlow:
         return "" if whole.endswith("�") else self._new(whole[: len(whole) - self._held(whole)])
 
     def finish(self) -> str:
-        return self._new(cut(self.text(self.tokens), self.stop))
+        return self._new(cut_at_stop(self.text(self.tokens), self.stop))
 
     def _new(self, text: str) -> str:
-        new = cut(text, self.stop)[self.given :]
+        new = cut_at_stop(text, self.stop)[self.given :]
         self.given += len(new)
         return new
 
@@ -166,7 +166,7 @@ class TextFlow:
         return max(sizes, default=0)
 
 
-def cut(text: str, stop: Sequence[str]) -> str:
+def cut_at_stop(text: str, stop: Sequence[str]) -> str:
     """Cut the text before the first stop string in it."""
     return text[: min((at for one in stop if (at := text.find(one)) >= 0), default=len(text))]
 

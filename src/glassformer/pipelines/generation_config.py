@@ -81,6 +81,8 @@ def parse(raw: Mapping[str, Any]) -> GenerationConfig:
         if name in raw and not any(raw[name] == value for value in neutral):
             remedy = "this is not supported; remove it from the file"
             raise ConfigError(f"{name} is {str(raw[name])[:60]} in {FILE}", remedy)
+    if raw.get("min_new_tokens") is not None:  # then Hugging Face ignores min_length
+        raw = {**raw, "min_length": None}
     read = _Reader(raw)
     ends = read.tokens("eos_token_id", one=True)
     return GenerationConfig(

@@ -4,27 +4,20 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
-from contextlib import suppress
 from pathlib import Path
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from glassformer import checkpoints
 from glassformer.checkpoints.info import ModelInfo, info, info_of
 from glassformer.data.packages import cache
-from glassformer.errors import GlassError, InputError
-from glassformer.models.protocols import inputs_of
+from glassformer.errors import InputError
 from glassformer.models.tiny import tiny_model
+from glassformer.pipelines.real_inputs import sample
 from glassformer.runtime import choose, prepare, use_engine
 from glassformer.runtime.device import choose_device
-from glassformer.runtime.example import LENGTH, example
 
-# precision="auto" compares the answers to this text (Carroll 1865, and numbers and names as they are written today)
-CHECKED = """Alice was beginning to get very tired of sitting by her sister on the bank, and of having nothing to do: \
-once or twice she had peeped into the book her sister was reading, but it had no pictures or conversations in it, “and \
-what is the use of a book,” thought Alice, “without pictures or conversations?” In 2024 the museum in Zürich sold \
-1,250 tickets at 12.50 francs each; how much did it earn?"""
 HERE = Path(__file__).parents[1] / "checkpoints" / "shipped"
 # default model of each verb
 DEFAULTS = {
@@ -63,17 +56,6 @@ def describe(name: str | Path) -> ModelInfo:
     return info_of(tiny_model(str(name))) if str(name).startswith("tiny:") else info(find_model(name))
 
 
-def _check(model: nn.Module) -> Callable[[], object]:
-    """The call on which auto compares precisions: English text if the model has a tokenizer, else random input."""
-    from glassformer.pipelines.tokenizers import tokenizer_of
-
-    tokens: list[int] = []
-    if inputs_of(model)[:1] == ("text",):
-        with suppress(GlassError):
-            tokens = tokenizer_of(model).encode(CHECKED)
-    return example(model, length=len(tokens) or LENGTH, seed=1, tokens=tokens)  # seed 0 is that of the calibration
-
-
 def load(
     name: str | Path,
     *,
@@ -108,9 +90,31 @@ def load(
     else:
         model = checkpoints.load(find_model(name), dtype=dtype, check=check).eval()
     if engine == "torch" and precision == "auto":
-        choice = choose(model.to(place), _check(model))
-        print(choice, file=sys.stderr)
-        return prepare(model, choice.precision)
+        return _fastest(model.to(place))
     if engine == "torch":
-        return prepare(model.to(place), precision)
+        return prepare(model.to(place), precision, _calibration(model) if precision == "int8" else None)
     return use_engine(model.to(place), engine, precision)
+
+
+def _fastest(model: nn.Module) -> nn.Module:
+    """Prepare a model in the fastest precision that agrees with fp32, and say which."""
+    try:
+        check = sample(model, "compare")
+    except InputError as error:
+        print(f"precision fp32 (no other was compared: {error})", file=sys.stderr)
+        return prepare(model, "fp32")
+    calibration = _calibration(model)
+    choice = choose(model, check.run, compared_on=check.described, calibrated_on=calibration)
+    print(choice, file=sys.stderr)
+    return prepare(model, choice.precision, calibration)
+
+
+def _calibration(model: nn.Module) -> Callable[[], Tensor] | None:
+    """The call that int8 is calibrated on. Says so if it is not of real input; None if the model has none."""
+    try:
+        found = sample(model, "calibrate")
+    except InputError:
+        return None  # `prepare` says so
+    if not found.real:
+        print(f"int8 is calibrated on {found.described}", file=sys.stderr)
+    return found.run

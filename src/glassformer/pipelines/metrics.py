@@ -84,7 +84,7 @@ def reciprocal_rank(scores: Sequence[float], right: Sequence[bool]) -> float:
     _require_pairs(scores, right)
     value, good = np.asarray(scores, dtype=np.float64), np.asarray(right, dtype=bool)
     if not good.any():
-        raise InputError("no candidate is correct", "give at least one that is")
+        raise InputError("no candidate is correct", "give at least one correct candidate")
     return 1 / (1 + int((value[~good] >= value[good].max()).sum()))
 
 

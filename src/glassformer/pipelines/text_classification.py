@@ -42,7 +42,7 @@ def max_length(model: nn.Module) -> int | None:
 
 
 class TextEncoding:
-    """Encodes items for a model, truncated to `length` tokens; if it is None, longer than the context is an error."""
+    """Encodes items, truncated to `length` tokens; if it is None, an item longer than the context is an error."""
 
     def __init__(self, words: JsonTokenizer, length: int | None, context: int | None) -> None:
         self.words, self.length, self.context = words, length, context
@@ -112,7 +112,7 @@ def batch_logits(model: nn.Module, batch: dict[str, Tensor]) -> Tensor:
 
 @torch.inference_mode()
 def predict(model: nn.Module, encoded: Sequence[Encoded], batch: int = BATCH) -> list[Tensor]:
-    """Logits of every input (classes,), or of every word of it (words, classes), computed in batches of like length."""
+    """Logits of every input (classes,), or of each of its words (words, classes), in batches of similar length."""
     device, order = device_of(model), sorted(range(len(encoded)), key=lambda i: len(encoded[i].tokens))
     found: dict[int, Tensor] = {}
     for start in range(0, len(order), batch):

@@ -233,7 +233,7 @@ def _decoded(
 def _spoken(
     found: Iterable[tuple[float, float, tuple[int, ...]]], words: TextTokenizer, tokens: WhisperTokens, offset: float
 ) -> Iterator[Segment]:
-    """Yield the segments that have text, `offset` seconds later."""
+    """Yield the segments that have text, with `offset` seconds added to their times."""
     for first, last, ids in found:
         text = words.decode([token for token in ids if token < tokens.end]).strip()
         if text:

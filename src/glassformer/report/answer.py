@@ -15,14 +15,14 @@ from glassformer.models.protocols import Classifier, CTCModel, ImageTextModel, S
 from glassformer.pipelines.classify import distribution_warning, image_logits, labels_of
 from glassformer.pipelines.tokenizers import optional_tokenizer, token_name
 from glassformer.report.inputs import Inputs
-from glassformer.report.views import Block, Section, Text, table
+from glassformer.report.views import Block, Paragraph, Section, table
 
 TOP = 5  # number of answers shown
 
 
 def card(model: nn.Module, inputs: Inputs, note: str) -> Section:
     """Section with architecture, origin, sizes and input, preceded by any notes."""
-    notes: list[Block] = [Text(text, note=True) for text in (note, *inputs.notes) if text]
+    notes: list[Block] = [Paragraph(text, note=True) for text in (note, *inputs.notes) if text]
     return Section("Model", [*notes, table(["", ""], _facts(model, inputs))])
 
 
@@ -47,22 +47,24 @@ def _facts(model: nn.Module, inputs: Inputs) -> Iterator[tuple[str, str]]:
 
 def answer(model: nn.Module, inputs: Inputs, out: Tensor) -> list[Section]:
     """Section with the most likely answers; empty for a model whose output is a vector."""
-    spoken: list[Block] = [Text(f"“{inputs.answer}”")] if inputs.answer else []
+    spoken: list[Block] = [Paragraph(f"“{inputs.answer}”")] if inputs.answer else []
     if isinstance(model, TextGenerator | SpeechGenerator):
         tokenizer, names = optional_tokenizer(model), {token: name for name, token in _named(inputs)}
         rows = _best(out[0, -1], lambda token: names.get(token, token_name(tokenizer, token)))
-        return [Section("Answer", [*spoken, Text("Most likely next tokens:"), table(["token", "probability"], rows)])]
+        next_tokens = table(["token", "probability"], rows)
+        return [Section("Answer", [*spoken, Paragraph("Most likely next tokens:"), next_tokens])]
     if isinstance(model, CTCModel):
         best = out[0].argmax(-1).tolist()
         symbols = " ".join("·" if symbol == 0 else str(symbol) for symbol in best[:200])
-        return [Section("Answer", spoken or [Text(f"Most likely symbol of each frame, · for the blank: {symbols}")])]
+        text = f"Most likely symbol of each frame, · for the blank: {symbols}"
+        return [Section("Answer", spoken or [Paragraph(text)])]
     if isinstance(model, Classifier) and model.classes:
         if inputs.image is None:
             logits, warning = model.class_logits(inputs.tensors[0])[0], ""
         else:
             logits, distance, threshold = image_logits(model, inputs.tensors[0])
             warning = distribution_warning(distance, threshold)
-        notes: list[Block] = [Text(f"The image is {warning}.", note=True)] if warning else []
+        notes: list[Block] = [Paragraph(f"The image is {warning}.", note=True)] if warning else []
         rows = _best(logits, labels_of(model).__getitem__)
         return [Section("Answer", [table(["class", "probability"], rows), *notes])]
     return []

@@ -10,7 +10,7 @@ from glassformer import figures, lens
 from glassformer.lens import HeadTable, Run
 from glassformer.lens.paths import within_sequence
 from glassformer.report.inputs import Inputs
-from glassformer.report.views import Block, Details, Section, Text, image, table
+from glassformer.report.views import Block, Details, Paragraph, Section, image, table
 
 NAMED = 200  # maximum number of tokens for which an axis shows names
 LINE = 60  # maximum number of tokens for which arcs are drawn
@@ -18,7 +18,7 @@ FLOWS = 32  # maximum number of tokens for which max-flow is computed
 ROWS = 8  # number of query rows in which heads are compared
 
 
-def weights_of(run: Run) -> list[str]:
+def weight_paths(run: Run) -> list[str]:
     """Return the paths of A in execution order."""
     return [path for path in run if path.rpartition(".")[2] == "A"]
 
@@ -29,18 +29,18 @@ def layer_of(path: str) -> str:
 
 def stacks_of(run: Run) -> list[str]:
     """Return the names of stacks with self-attention."""
-    return list(dict.fromkeys(path.split(".")[0] for path in weights_of(run) if within_sequence(layer_of(path))))
+    return list(dict.fromkeys(path.split(".")[0] for path in weight_paths(run) if within_sequence(layer_of(path))))
 
 
 def last_of(run: Run, stack: str) -> str:
     """Return the path of the last self-attention layer of a stack."""
-    return layer_of([p for p in weights_of(run) if p.startswith(f"{stack}.") and within_sequence(layer_of(p))][-1])
+    return layer_of([p for p in weight_paths(run) if p.startswith(f"{stack}.") and within_sequence(layer_of(p))][-1])
 
 
 def maps(run: Run, inputs: Inputs) -> list[Section]:
     """Section with A of every head of every layer; for audio without the padding."""
     shown: list[Block] = []
-    for path in weights_of(run):
+    for path in weight_paths(run):
         queries, keys = (_names(names, inputs) for names in inputs.labels_of(path))
         A = run[path][0]
         if inputs.audible and keys is None:
@@ -52,7 +52,7 @@ def maps(run: Run, inputs: Inputs) -> list[Section]:
         text += " Patches are numbered row by row."
     if inputs.audible:
         text += f" Shown are the {inputs.audible} positions with audio, {inputs.seconds:g} s each; padding follows."
-    return [Section("Attention", [Text(text), *shown])]
+    return [Section("Attention", [Paragraph(text), *shown])]
 
 
 def _names(names: list[str] | None, inputs: Inputs) -> list[str] | None:
@@ -62,12 +62,12 @@ def _names(names: list[str] | None, inputs: Inputs) -> list[str] | None:
 
 def entropies(run: Run) -> list[Section]:
     """−Σ A ln A of each head, averaged over queries, as a section."""
-    rows = [lens.entropy(run[path][0]).mean(-1).tolist() for path in weights_of(run)]
-    names = [layer_of(path) for path in weights_of(run)]
+    rows = [lens.entropy(run[path][0]).mean(-1).tolist() for path in weight_paths(run)]
+    names = [layer_of(path) for path in weight_paths(run)]
     fig = figures.head_table(_even(rows), layers=names, measure="nats", title="entropy, mean over queries")
-    most = max(math.log(run.passes(path)[-1].shape[-1]) for path in weights_of(run))
+    most = max(math.log(run.passes(path)[-1].shape[-1]) for path in weight_paths(run))
     text = f"0 for a head that attends to a single key, {most:.2f} for one that attends to all keys equally."
-    return [Section("Entropy", [Text(text), image(fig, "Entropy of each head, layers by heads")])]
+    return [Section("Entropy", [Paragraph(text), image(fig, "Entropy of each head, layers by heads")])]
 
 
 def _even(rows: list[list[float]]) -> np.ndarray[tuple[int, ...], np.dtype[np.float64]]:
@@ -95,7 +95,7 @@ def heads(found: HeadTable) -> list[Section]:
         "A single input is weak evidence: lens.score_heads takes as many as you have."
     )
     whole = Details("Every score of every head", found._repr_html_())
-    return [Section("Heads", [Text(text), image(fig, "What each head does, layers by heads"), whole])]
+    return [Section("Heads", [Paragraph(text), image(fig, "What each head does, layers by heads"), whole])]
 
 
 def map_of_heads(run: Run) -> list[Section]:
@@ -112,7 +112,7 @@ def map_of_heads(run: Run) -> list[Section]:
         title = f"{stack}: layer.head, closer if more similar ({places.kept:.0%} of the distances are preserved)"
         shown.append(image(figures.head_map(places.xy, names, places.group, title=title), f"Map of heads: {stack}"))
     text = f"Heads with similar attention lie close together (Jensen–Shannon distance over up to {ROWS} query rows)."
-    return [Section("Map of heads", [Text(text), *shown])] if shown else []
+    return [Section("Map of heads", [Paragraph(text), *shown])] if shown else []
 
 
 def flow(run: Run, inputs: Inputs) -> list[Section]:
@@ -134,7 +134,7 @@ def flow(run: Run, inputs: Inputs) -> list[Section]:
         "half through attention and half through the residual. Max-flow: the most that could reach the position; its "
         "values need not sum to 1."
     )
-    return [Section("Flow", [Text(text), *shown])] if shown else []
+    return [Section("Flow", [Paragraph(text), *shown])] if shown else []
 
 
 def arcs(run: Run, inputs: Inputs) -> list[Section]:
@@ -147,12 +147,12 @@ def arcs(run: Run, inputs: Inputs) -> list[Section]:
         title = f"{path}, mean over heads"
         shown.append(image(figures.arcs(run[f"{path}.A"][0].mean(0), names, title=title), f"Arcs: {title}"))
     text = "From each token to the tokens it attends to; thicker arcs are larger weights."
-    return [Section("Arcs", [Text(text), *shown])] if shown else []
+    return [Section("Arcs", [Paragraph(text), *shown])] if shown else []
 
 
 def alignment(run: Run, inputs: Inputs) -> list[Section]:
     """Section with cross-attention of the last layer, averaged over heads; for audio without the padding."""
-    crossing = [path for path in weights_of(run) if ".cross" in path or path == "attention.A"]
+    crossing = [path for path in weight_paths(run) if ".cross" in path or path == "attention.A"]
     if not crossing:
         return []
     A = run[crossing[-1]][0]
@@ -163,7 +163,7 @@ def alignment(run: Run, inputs: Inputs) -> list[Section]:
     title = layer_of(crossing[-1]) + (", mean over heads" if ".cross" in crossing[-1] else "")
     fig = figures.alignment(A, source, target, title=title)
     text = "The source positions that each target token (row) attends to; the largest weight of a row is framed."
-    return [Section("Alignment", [Text(text), image(fig, f"Alignment of target and source: {title}")])]
+    return [Section("Alignment", [Paragraph(text), image(fig, f"Alignment of target and source: {title}")])]
 
 
 def spectrogram(run: Run, inputs: Inputs) -> list[Section]:
@@ -176,7 +176,7 @@ def spectrogram(run: Run, inputs: Inputs) -> list[Section]:
     asked: list[tuple[str, int, int | None, str]] = [
         (path, middle, middle, f"the query at {(middle + 0.5) * inputs.seconds:.2f} s")
     ]
-    crossing = [layer_of(p) for p in weights_of(run) if ".cross" in p]
+    crossing = [layer_of(p) for p in weight_paths(run) if ".cross" in p]
     if crossing:
         names = inputs.labels["decoder"]
         asked.append((crossing[-1], len(names) - 1, None, f"the token {names[-1]!r}"))
@@ -186,4 +186,5 @@ def spectrogram(run: Run, inputs: Inputs) -> list[Section]:
         title = f"{layer}, {who}"
         fig = figures.spectrogram_attention(frames, A, query=query, seconds=inputs.seconds, title=title)
         shown.append(image(fig, f"Attention over the spectrogram: {title}"))
-    return [Section("Audio", [Text("The spectrogram, and below it the attention of each head for one query."), *shown])]
+    text = "The spectrogram, and below it the attention of each head for one query."
+    return [Section("Audio", [Paragraph(text), *shown])]

@@ -160,7 +160,10 @@ class Look:
         }
 
     def _warnings(self) -> list[str]:
-        """A warning if an image is out of distribution."""
+        """Warnings if an image is out of distribution, or a text longer than the model's context."""
+        context, longest = protocols.context_length(self.model), max(map(len, self.prepared.labels.values()), default=0)
+        if protocols.inputs_of(self.model)[:1] == ("text",) and context is not None and longest > context:
+            return [f"The text has {longest} tokens; the model was trained on at most {context}."]
         if protocols.inputs_of(self.model) != ("image",) or "classify" not in protocols.verbs(self.model):
             return []
         with torch.inference_mode():

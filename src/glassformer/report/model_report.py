@@ -15,7 +15,7 @@ from glassformer.models.protocols import ImageTextModel, PatchModel, inputs_of
 from glassformer.report import attention, patches, query
 from glassformer.report.answer import answer, card, comparison
 from glassformer.report.inputs import Inputs, prepare
-from glassformer.report.views import Details, Report, Section, Text, table
+from glassformer.report.views import Details, Paragraph, Report, Section, table
 
 WHOLE = 1024  # maximum number of tokens for which every quantity is recorded
 
@@ -92,4 +92,4 @@ def head_table(model: nn.Module, run: Run, inputs: Inputs) -> HeadTable:
 
 def _trace(run: Run) -> list[Section]:
     text = f"{len(run)} quantities by path; S and A are recomputed when they are read."
-    return [Section("Trace", [Text(text), Details("Every quantity", run._repr_html_())])]
+    return [Section("Trace", [Paragraph(text), Details("Every quantity", run._repr_html_())])]

@@ -15,7 +15,7 @@ from glassformer.models.protocols import Classifier, PatchModel
 from glassformer.pipelines.classify import labels_of
 from glassformer.report.attention import last_of
 from glassformer.report.inputs import Inputs, prepare
-from glassformer.report.views import Block, Section, Text, image
+from glassformer.report.views import Block, Paragraph, Section, image
 
 
 def overlays(model: nn.Module, run: Run, inputs: Inputs) -> list[Section]:
@@ -38,7 +38,7 @@ def overlays(model: nn.Module, run: Run, inputs: Inputs) -> list[Section]:
     if "gradient rollout" in whole:
         text += " The gradient rollout shows what mattered to the predicted class."
     blocks: list[Block] = [
-        Text(text),
+        Paragraph(text),
         image(first, f"Patches that {name} attends to through all layers", photo=True),
         image(second, f"Patches that {name} attends to in each head of {path}", photo=True),
     ]

@@ -10,7 +10,7 @@ from glassformer import figures, lens
 from glassformer.lens import Layer, Margins, Run
 from glassformer.report.attention import last_of, stacks_of
 from glassformer.report.inputs import Inputs
-from glassformer.report.views import Block, Section, Text, image, table
+from glassformer.report.views import Block, Paragraph, Section, image, table
 
 KEYS = 40  # maximum number of keys shown, by largest weight
 FACTORS = torch.linspace(0.0, 2.0, 21)
@@ -25,12 +25,12 @@ def margins(run: Run, inputs: Inputs) -> list[Section]:
         count = run.passes(f"{path}.A")[-1].shape[1]
         rows = [_row(head, lens.margins(run, path, head, query), names) for head in range(count)]
         header = ["head", "largest weight", "second", "score gap", "distance the key may move", "factor on the key"]
-        shown += [Text(f"{path}, query {_name(names, query)}:"), table(header, rows)]
+        shown += [Paragraph(f"{path}, query {_name(names, query)}:"), table(header, rows)]
     text = (
         "How far the key with the largest weight may move, as a distance in key space, and by which factor it may be "
         "scaled, before another key has the largest weight."
     )
-    return [Section("Margins", [Text(text), *shown])]
+    return [Section("Margins", [Paragraph(text), *shown])]
 
 
 def _row(head: int, found: Margins, names: list[str] | None) -> list[str]:
@@ -64,7 +64,7 @@ def one_query(run: Run, inputs: Inputs) -> list[Section]:
         "The head of the last layer with the lowest entropy: which coordinates of query and key make up its scores, "
         "and how its weights change if the key with the largest weight is scaled. Predictions are first-order."
     )
-    return [Section("One query", [Text(text), *_coordinates(layer, names, where), *_scaled(layer, names, where)])]
+    return [Section("One query", [Paragraph(text), *_coordinates(layer, names, where), *_scaled(layer, names, where)])]
 
 
 def _coordinates(layer: Layer, names: list[str] | None, where: str) -> list[Block]:
@@ -72,7 +72,8 @@ def _coordinates(layer: Layer, names: list[str] | None, where: str) -> list[Bloc
     labels = [_name(names, i) for i in best.tolist()] if names else [str(i) for i in best.tolist()]
     fig = figures.score_by_coordinate(layer.Q[0], layer.K[best], labels, beta=layer.beta, title=f"β q·k: {where}")
     few = "" if len(best) == layer.K.shape[0] else f" (the {len(best)} keys with the largest weights)"
-    return [image(fig, f"Coordinates that make the scores of {where}"), Text(f"Contribution of each coordinate{few}.")]
+    drawn = image(fig, f"Coordinates that make the scores of {where}")
+    return [drawn, Paragraph(f"Contribution of each coordinate{few}.")]
 
 
 def _scaled(layer: Layer, names: list[str] | None, where: str) -> list[Block]:

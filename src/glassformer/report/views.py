@@ -18,7 +18,7 @@ DPI = 92
 
 
 @dataclass(frozen=True)
-class Text:
+class Paragraph:
     """A paragraph; a note is visually set apart."""
 
     text: str
@@ -55,7 +55,7 @@ class Details:
     kind: Literal["details"] = "details"
 
 
-Block = Text | TableBlock | Image | Details
+Block = Paragraph | TableBlock | Image | Details
 
 
 @dataclass(frozen=True)

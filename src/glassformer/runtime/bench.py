@@ -1,4 +1,4 @@
-"""What this machine does with one model: the time of a forward pass and of generated tokens, in every precision."""
+"""Benchmark of one model on this machine: time of a forward pass and tokens per second, in every precision."""
 
 from __future__ import annotations
 
@@ -11,10 +11,11 @@ from torch.nn.functional import cosine_similarity
 
 from glassformer.models.protocols import TextGenerator, can, context_length
 from glassformer.nn.linear import Kernel
+from glassformer.runtime.calibration import vectors
 from glassformer.runtime.example import LENGTH, example
 from glassformer.runtime.machine import machine
 from glassformer.runtime.measure import interleaved
-from glassformer.runtime.precision import kernels_of, prepare, prepared, set_kernels, vectors
+from glassformer.runtime.precision import kernels_of, prepare, prepared, set_kernels
 
 PROMPT, ANSWER = 32, 32
 

@@ -63,7 +63,7 @@ def use_engine(model: nn.Module, engine: str, precision: str = "fp32") -> nn.Mod
     for stack in stacks:
         if not FlatStack(stack.blocks()).supported:
             raise InputError(f"engine={engine!r} cannot run the blocks of this model", "leave engine out")
-        stack.engine = Engine(engine)
+        stack.engine = GraphEngine(engine)
     model.requires_grad_(False).eval()
     return model
 
@@ -74,7 +74,7 @@ def engine_of(model: nn.Module) -> str:
     return found.pop() if found else "torch"
 
 
-class Engine:
+class GraphEngine:
     """The blocks of one stack as graphs: one for passes with a cache, one with and one without a bias on the scores."""
 
     def __init__(self, name: str) -> None:
@@ -172,11 +172,11 @@ class Engine:
             onnx.save_model(graph, str(path), save_as_external_data=graph.ByteSize() > SMALL)
             return OpenVINOGraph(path) if self.name == "openvino" else OnnxRuntimeGraph(path)
 
-    def __deepcopy__(self, memo: dict[int, Any]) -> Engine:
-        return Engine(self.name)  # the copy builds its own graphs
+    def __deepcopy__(self, memo: dict[int, Any]) -> GraphEngine:
+        return GraphEngine(self.name)  # the copy builds its own graphs
 
-    def __reduce__(self) -> tuple[type[Engine], tuple[str]]:
-        return Engine, (self.name,)
+    def __reduce__(self) -> tuple[type[GraphEngine], tuple[str]]:
+        return GraphEngine, (self.name,)
 
 
 class OnnxRuntimeGraph:

@@ -1,7 +1,7 @@
 """Kernels for y = x Wᵀ + b on the CPU: packed float32 and bfloat16 (oneDNN), and dynamic int8 (FBGEMM or oneDNN).
 
 A kernel is set on a layer by `runtime.prepare`. It packs a copy of the layer's weight on first use, and again if the
-weight has changed since. The weight itself stays in the layer, so that saving, exporting and reading it work as ever.
+weight has changed since. The weight itself stays in the layer, so that saving, exporting and reading it work as before.
 """
 
 from __future__ import annotations
@@ -170,22 +170,22 @@ class BFloat16Kernel(PackedKernel):
 class Scaling:
     """How the input of an int8 product is rounded. Layers with the same input share one object."""
 
-    exact: Tensor | None = None
-    """Input channels that are multiplied in float32 instead (Dettmers et al. 2022)."""
-    remainder: bool = False
-    """What rounding has left out of the input is multiplied as well: two rows for one."""
+    divisor: Tensor | None = None
+    """Each input channel is divided by this, and its weights are multiplied by it (Xiao et al. 2023, SmoothQuant)."""
+    per_row: bool = False
+    """Each row has its own scale, instead of one for all activations of a call."""
+
+
+PLAIN = Scaling()
 
 
 class Int8Kernel(PackedKernel):
-    """int8 weights, one scale per output channel. Activations are quantised on the way in.
-
-    All activations of a call have the same scale. With a `scaling`, each row has its own.
-    """
+    """int8 weights, one scale per output channel. Activations are quantised on the way in, as `scaling` says."""
 
     precision = "int8"
     engine = "fbgemm"
 
-    def __init__(self, scaling: Scaling | None = None) -> None:
+    def __init__(self, scaling: Scaling = PLAIN) -> None:
         super().__init__()
         self.scaling = scaling
 
@@ -193,13 +193,9 @@ class Int8Kernel(PackedKernel):
         return isinstance(other, Int8Kernel) and type(other) is type(self) and other.scaling is self.scaling
 
     def pack(self, weight: Tensor, bias: Tensor | None) -> Any:
-        scaling = self.scaling
-        if scaling is None:
-            return self._quantised(weight, bias)
-        if scaling.exact is None:
-            return self._quantised(weight, None), None
-        columns = weight[:, scaling.exact].T.contiguous()
-        return self._quantised(weight.index_fill(1, scaling.exact, 0.0), None), columns
+        divisor = self.scaling.divisor
+        weight, factor = (weight, None) if divisor is None else (weight * divisor, 1 / divisor)
+        return self._quantised(weight, None if self.scaling.per_row else bias), factor
 
     def _quantised(self, weight: Tensor, bias: Tensor | None) -> Any:
         scale = weight.abs().amax(1).clamp_min(TINY).double() / 127
@@ -215,23 +211,15 @@ class Int8Kernel(PackedKernel):
             torch.backends.quantized.engine = before
 
     def product(self, input: Tensor, packed: Any, bias: Tensor | None) -> Tensor:
-        scaling = self.scaling
-        if scaling is None:
-            return _int8_product(input, packed, False)
-        packed, columns = packed
-        if scaling.remainder:
-            y = _product_with_remainder(input, packed)
+        packed, factor = packed
+        x = input if factor is None else input * factor
+        if not self.scaling.per_row:
+            return _int8_product(x, packed, False)
+        if x.numel() == x.shape[-1]:  # the scale of the call is that of its only row
+            y = _int8_product(x, packed, False)
         else:
-            x = input if scaling.exact is None else input.index_fill(-1, scaling.exact, 0.0)
-            if x.numel() == x.shape[-1]:  # the scale of the call is that of its only row
-                y = _int8_product(x, packed, False)
-            else:
-                largest = x.abs().amax(-1, keepdim=True).clamp_min_(TINY)
-                y = _int8_product(x / largest, packed, False).mul_(largest)
-        if columns is not None:
-            assert scaling.exact is not None
-            large = input.index_select(-1, scaling.exact)
-            y.view(-1, y.shape[-1]).addmm_(large.view(-1, len(columns)), columns)
+            largest = x.abs().amax(-1, keepdim=True).clamp_min_(TINY)
+            y = _int8_product(x / largest, packed, False).mul_(largest)
         return y if bias is None else y.add_(bias)
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Int8Kernel:
@@ -239,24 +227,6 @@ class Int8Kernel(PackedKernel):
 
     def __reduce__(self) -> tuple[type[PackedKernel], tuple[Any, ...]]:
         return type(self), (self.scaling,)
-
-
-def _product_with_remainder(input: Tensor, packed: Any) -> Tensor:
-    """x Wᵀ with x in two parts of 8 bits, as rows of one product: first integers, then what they leave out.
-
-    The last row makes the range of the whole -128 … 127, so that the product rounds none of the integers again.
-    """
-    rows, width = input.numel() // input.shape[-1], input.shape[-1]
-    x = input.reshape(rows, width)
-    scale = x.abs().amax(-1, keepdim=True).clamp_min_(TINY) / 127
-    parts = x.new_empty(2 * rows + 1, width)
-    whole, rest, ends = parts.split([rows, rows, 1])
-    torch.div(x, scale, out=rest)
-    torch.round(rest, out=whole)
-    rest.sub_(whole).mul_(254)
-    ends.fill_(-128)[:, 0] = 127
-    y = _int8_product(parts, packed, False)
-    return torch.add(y[:rows], y[rows:-1], alpha=1 / 254).mul_(scale).view(*input.shape[:-1], -1)
 
 
 class OneDNNInt8Kernel(Int8Kernel):

@@ -55,7 +55,7 @@ class Machine:
 
 @cache
 def machine() -> Machine:
-    """What was measured on this machine before, or is measured now (about a second).
+    """Return the measurements of this machine, from the cache or made now (about a second).
 
     Measurements are kept in the user's cache, one for each processor with its instructions, number of threads, and
     version of torch and of Glassformer.

@@ -26,7 +26,7 @@ def interleaved(
 ) -> dict[str, float]:
     """The best time of each in seconds, over `rounds` rounds in which each runs once; `warm` rounds do not count.
 
-    Every other round goes backwards: one contender would else always inherit the memory that another has left warm.
+    Every other round goes backwards: otherwise a contender would always run with caches warmed by the same other one.
     What runs on one thread may be timed by `time.process_time`, which stops while others have the core.
     """
     if rounds < 1 or not contenders:
@@ -56,7 +56,7 @@ def one_thread() -> Iterator[None]:
 
 
 def card() -> dict[str, Any]:
-    """The circumstances that belong to every measurement."""
+    """Return what is recorded with every measurement: machine, threads, versions, date and commit."""
     import torch
 
     return {

@@ -22,7 +22,7 @@ SMALL = 1 << 30  # bytes; larger graphs keep their weights beside the file, sinc
 
 
 class Form(NamedTuple):
-    """What a graph takes: a key/value cache, a bias for so many heads, a memory, and a layout of rotary positions."""
+    """Inputs of a graph: a key/value cache, a bias for this many heads, a memory, a layout of rotary positions."""
 
     cached: bool
     bias_heads: int | None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+import warnings
 from collections.abc import Callable, Iterator, Sequence
 from typing import Literal, NamedTuple
 
@@ -10,11 +11,11 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import cosine_similarity
 
-from glassformer.errors import ConfigError, GlassError, InputError
+from glassformer.errors import ConfigError, InputError
 from glassformer.nn.linear import Kernel, Linear
 from glassformer.nn.stack import Stack
 from glassformer.nn.text import WordHead
-from glassformer.runtime.calibration import LENGTH, calibrate
+from glassformer.runtime.calibration import LENGTH, calibrate, vectors
 from glassformer.runtime.example import example
 from glassformer.runtime.kernels import KERNELS, Int8Kernel, Scaling
 from glassformer.runtime.machine import TORCH, machine
@@ -33,17 +34,17 @@ def layers(model: nn.Module) -> Iterator[Linear | WordHead]:
     return (module for module in model.modules() if isinstance(module, Linear | WordHead))
 
 
-def prepare(model: nn.Module, precision: str = "fp32") -> nn.Module:
+def prepare(model: nn.Module, precision: str = "fp32", run_example: Callable[[], Tensor] | None = None) -> nn.Module:
     """Make a model's linear layers compute in `precision`, in place, by the fastest kernel of this machine.
 
     The weights stay in the model in float32 and a packed copy is made on first use, so that `save`, `export` and the
-    lens see what they saw before. Only `"fp32"` can be trained or differentiated. `"auto"` takes what
-    `choose` finds.
+    lens see what they saw before. Only `"fp32"` can be trained or differentiated. `"int8"` is calibrated on
+    `run_example`, a call of the model; by default on a random input. `"auto"` takes what `choose` finds.
     """
     if precision not in PRECISIONS:
         raise ConfigError(f"precision={precision!r} is not known", f"choose one of {', '.join(PRECISIONS)}")
     if precision == "auto":
-        return prepare(model, choose(model).precision)
+        return prepare(model, choose(model, calibrated_on=run_example).precision, run_example)
     if precision != "fp32" and any(isinstance(module, Stack) and module.engine for module in model.modules()):
         raise InputError(
             f"precision={precision!r} does not apply to a model with an engine, which computes in fp32",
@@ -68,24 +69,39 @@ def prepare(model: nn.Module, precision: str = "fp32") -> nn.Module:
     kernel = machine().kernel(precision) if (device, dtype) == ("cpu", torch.float32) else None
     if precision != "fp32":
         model.requires_grad_(False).eval()
-    scalings = _calibrated(model) if precision == "int8" else {}
     for layer in layers(model):
         small = precision == "fp32" and not _large(layer)
-        if kernel is None or chosen == TORCH or small:
-            layer.kernel = None
-        else:
-            layer.kernel = kernel(scalings.get(layer)) if issubclass(kernel, Int8Kernel) else kernel()
+        layer.kernel = None if kernel is None or chosen == TORCH or small else kernel()
+    if precision == "int8":
+        _calibrate(model, run_example)
     return model
 
 
-def _calibrated(model: nn.Module) -> dict[Linear | WordHead, Scaling | None]:
-    """How each layer rounds its inputs in int8; empty for a model without an example that it takes."""
-    for layer in layers(model):
-        layer.kernel = None
+def _calibrate(model: nn.Module, run_example: Callable[[], Tensor] | None) -> None:
+    """Choose how each layer rounds its inputs in int8; layers that the example does not reach have one scale."""
     try:
-        return calibrate(model, list(layers(model)), example(model, length=LENGTH))
-    except GlassError:
-        return {}
+        run_example = run_example or example(model, length=LENGTH)
+    except InputError as error:
+        warnings.warn(f"int8 is not calibrated and may be inaccurate: {error}", stacklevel=3)
+        return
+    here = machine()
+    quick = [name for name in ("bf16", "fp32") if name in here.chosen]
+    accurate = here.kernel(min(quick, key=lambda name: here.relative.get(here.chosen[name], 1.0)))
+
+    def kernel(scaling: Scaling | None) -> Kernel | None:
+        kind = here.kernel("int8")
+        if scaling is None:
+            return None if accurate is None else accurate()
+        assert kind is not None
+        assert issubclass(kind, Int8Kernel)
+        return kind(scaling)
+
+    before = kernels_of(model)
+    set_kernels(model, [None] * len(before))
+    with torch.no_grad():
+        found = calibrate(model, list(layers(model)), run_example, kernel)
+    for layer, one in zip(layers(model), before, strict=True):
+        layer.kernel = found.get(layer, one)
 
 
 def _large(layer: Linear | WordHead) -> bool:
@@ -105,12 +121,14 @@ def set_kernels(model: nn.Module, kernels: Sequence[Kernel | None]) -> None:
         layer.kernel = kernel
 
 
-def prepared(model: nn.Module, precisions: Sequence[str]) -> dict[str, list[Kernel | None]]:
+def prepared(
+    model: nn.Module, precisions: Sequence[str], run_example: Callable[[], Tensor] | None = None
+) -> dict[str, list[Kernel | None]]:
     """The kernels of each precision. The model is left prepared for fp32 in eval mode, no more frozen than before."""
     wanted = [weight.requires_grad for weight in model.parameters()]
     found = {}
     for precision in precisions:
-        found[precision] = kernels_of(prepare(model, precision))
+        found[precision] = kernels_of(prepare(model, precision, run_example))
     for weight, before in zip(model.parameters(), wanted, strict=True):
         weight.requires_grad_(before)
     prepare(model.eval(), "fp32")
@@ -118,9 +136,9 @@ def prepared(model: nn.Module, precisions: Sequence[str]) -> dict[str, list[Kern
 
 
 def precision_of(model: nn.Module) -> str:
-    """The precision that a model was prepared for: fp32, bf16 or int8."""
+    """The precision that a model was prepared for: fp32, bf16 or int8, in which single layers may be more accurate."""
     found = {getattr(layer.kernel, "precision", "fp32") for layer in layers(model)}
-    return found.pop() if len(found) == 1 else "fp32"
+    return "int8" if "int8" in found else found.pop() if len(found) == 1 else "fp32"
 
 
 class Choice(NamedTuple):
@@ -129,26 +147,36 @@ class Choice(NamedTuple):
     precision: str
     relative_time: dict[str, float]
     cosine: dict[str, float]
+    compared_on: str
 
     def __str__(self) -> str:
         tried = ", ".join(
             f"{name} {self.relative_time[name]:.2f} × the time, cosine {self.cosine[name]:.5f}" for name in self.cosine
         )
-        return f"precision {self.precision} ({tried}; accepted from cosine {AGREEMENT})"
+        return f"precision {self.precision} ({tried}; accepted from cosine {AGREEMENT}; compared on {self.compared_on})"
 
 
-def choose(model: nn.Module, run_example: Callable[[], object] | None = None, *, rounds: int = 3) -> Choice:
+def choose(
+    model: nn.Module,
+    run_example: Callable[[], object] | None = None,
+    *,
+    compared_on: str = "an input of the caller",
+    calibrated_on: Callable[[], Tensor] | None = None,
+    rounds: int = 3,
+) -> Choice:
     """The fastest precision whose outputs agree with float32; the model is left prepared for fp32.
 
-    They are compared on `run_example`, a call of the model; by default on a random input that int8 was not calibrated
-    on. Weights that are not float32 on the CPU have no other precision, and nothing is run.
+    They are compared on `run_example`, a call of the model, which `compared_on` describes; by default on a random input
+    that int8 was not calibrated on. int8 is calibrated on `calibrated_on`. Weights that are not float32 on the CPU have
+    no other precision, and nothing is run.
     """
     if _kind(model) != ("cpu", torch.float32):
-        return Choice("fp32", {"fp32": 1.0}, {"fp32": 1.0})
-    run_example = run_example or example(model, seed=1)
+        return Choice("fp32", {"fp32": 1.0}, {"fp32": 1.0}, "nothing: the weights are not float32 on the CPU")
+    if run_example is None:
+        run_example, compared_on = example(model, seed=1), "random input"
     outputs: dict[str, Tensor] = {}
     names = [name for name in ("fp32", "bf16", "int8") if name in machine().chosen]
-    kernels = prepared(model, names)
+    kernels = prepared(model, names, calibrated_on)
 
     def run(name: str) -> None:
         set_kernels(model, kernels[name])
@@ -162,16 +190,7 @@ def choose(model: nn.Module, run_example: Callable[[], object] | None = None, *,
     agree = {name: float(cosine_similarity(outputs[name], outputs["fp32"], dim=-1).min()) for name in names}
     able = [name for name in names if name == "fp32" or agree[name] >= AGREEMENT]
     best = min(able, key=lambda name: times[name])
-    return Choice(best, {name: times[name] / times["fp32"] for name in names}, agree)
-
-
-def vectors(output: object) -> Tensor:
-    """The first tensor of a model's output, as rows."""
-    while isinstance(output, tuple):
-        output = output[0]
-    if not isinstance(output, Tensor):
-        raise TypeError(f"the model returned a {type(output).__name__}, not a tensor")
-    return output.double().flatten(0, -2) if output.dim() > 1 else output.double()[None]
+    return Choice(best, {name: times[name] / times["fp32"] for name in names}, agree, compared_on)
 
 
 def _kind(model: nn.Module) -> tuple[str, torch.dtype]:

@@ -1,4 +1,4 @@
-"""The workbench: a local web page on exercises and models. `glassformer serve` starts it.
+"""The workbench: a local web page for exercises and models. `glassformer serve` starts it.
 
 The server contains no logic: exercises are views of `report.paper`, computed in worker processes that can be
 killed; models are views of `report.model`, computed in a bounded pool of threads.

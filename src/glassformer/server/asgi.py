@@ -13,7 +13,7 @@ from urllib.parse import unquote, urlsplit
 
 
 @dataclass(frozen=True)
-class Answer:
+class Response:
     """Status and body of a response."""
 
     status: int
@@ -27,7 +27,7 @@ async def running(app: Any) -> AsyncIterator[Any]:
         yield app
 
 
-async def request(app: Any, method: str, path: str, body: str | None = None) -> Answer:
+async def request(app: Any, method: str, path: str, body: str | None = None) -> Response:
     """Send one request and return the response. Cancelling the task ends its work, as a disconnecting client does."""
     sent = [{"type": "http.request", "body": (body or "").encode(), "more_body": False}]
     never = asyncio.Event()
@@ -53,7 +53,7 @@ async def request(app: Any, method: str, path: str, body: str | None = None) -> 
         if not status:
             raise
         traceback.print_exc()
-    return Answer(status, b"".join(parts))
+    return Response(status, b"".join(parts))
 
 
 class Socket:
@@ -122,7 +122,7 @@ def _scope(kind: str, path: str) -> dict[str, Any]:
     }
 
 
-def problem_of(answer: Answer) -> str:
+def problem_of(answer: Response) -> str:
     """Return the error message of a response."""
     value = json.loads(answer.body)
     return f"{value['fact']}: {value['remedy']}"

@@ -5,10 +5,11 @@ from __future__ import annotations
 from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Depends, Path, Request, Response
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
 from glassformer.errors import InputError
 from glassformer.server.app import unless_gone
+from glassformer.server.body import Body
 from glassformer.server.workers import Pool
 
 router = APIRouter(tags=["exercises"])
@@ -19,12 +20,6 @@ Cell = Annotated[str, Field(max_length=200)]
 
 EXAMPLE = {"Q": [[1, 0]], "K": [[0, 0], [2, 1]], "V": [[1, 0], [0, "1/2"]], "scale": 1}
 ExerciseData = Annotated[dict[str, Any], Field(examples=[EXAMPLE], description="An exercise, as in its YAML file.")]
-
-
-class Body(BaseModel):
-    """Unknown keys are rejected, and so are implicit conversions: 1 for true, "1" for 1."""
-
-    model_config = ConfigDict(extra="forbid", strict=True)
 
 
 class Solve(Body):
@@ -48,7 +43,7 @@ class Export(Body):
     format: Literal["markdown", "latex", "html", "yaml"]
 
 
-class Text(Body):
+class ExerciseText(Body):
     text: str = Field(max_length=200_000)
 
 
@@ -56,7 +51,7 @@ class Sheet(Body):
     exercise: ExerciseData
 
 
-class Grade(Body):
+class GradeRequest(Body):
     exercise: ExerciseData
     answers: dict[Symbol, list[list[Cell]]] | None = None
     text: str | None = Field(default=None, max_length=200_000)
@@ -146,7 +141,7 @@ async def export(body: Export, work: Worked) -> Response:
 
 
 @router.post("/paper/parse", response_model=Data)
-async def parse(body: Text, work: Worked) -> Response:
+async def parse(body: ExerciseText, work: Worked) -> Response:
     """An exercise from its YAML or JSON text."""
     return await work.quick("parse", text=body.text)
 
@@ -158,7 +153,7 @@ async def sheet(body: Sheet, work: Worked) -> Response:
 
 
 @router.post("/check/grade", response_model=Data)
-async def grade(body: Grade, work: Worked) -> Response:
+async def grade(body: GradeRequest, work: Worked) -> Response:
     """Grade a learner's working cell by cell, and name the mistakes."""
     most = work.limits.document if body.file is not None else None
     given: dict[str, Any] = {"answers": body.answers, "text": body.text, "file": body.file, "name": body.name}

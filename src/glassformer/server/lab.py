@@ -7,9 +7,10 @@ from pathlib import Path as FilePath
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Path, Request
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
 from glassformer.errors import InputError
+from glassformer.server.body import Body
 from glassformer.server.jobs import importing
 from glassformer.server.models import Known, TimeLimit
 
@@ -17,10 +18,9 @@ router = APIRouter(tags=["lab"])
 LARGEST = 4  # times its default: the page's own limit on a parameter, as a claim may take long and much memory
 
 
-class Trial(BaseModel):
+class Trial(Body):
     """Parameters that differ from their defaults, and the seed."""
 
-    model_config = ConfigDict(extra="forbid", strict=True)
     parameters: dict[Annotated[str, Field(max_length=40)], float] = Field(default_factory=dict, max_length=20)
     seed: int = Field(default=0, ge=0, le=2**31)
 
@@ -70,7 +70,6 @@ async def try_claim(
 
 def _outcome(number: int, body: Trial) -> dict[str, Any]:
     with importing:
-        from glassformer.figures import save
         from glassformer.lab import claim, run
         from glassformer.lab.page import flat
         from glassformer.report.paper import to_data
@@ -102,7 +101,7 @@ def _outcome(number: int, body: Trial) -> dict[str, Any]:
         "seconds": round(outcome.seconds, 3),
         "command": outcome.command,
         "numbers": [[name, text] for name, text in flat(outcome.result)],
-        "figure": save(experiment.figure(outcome.result), "svg").decode(),
+        **_drawn(experiment.figure(outcome.result)),
         "counterexample": exercise,
     }
 
@@ -122,13 +121,21 @@ async def curves(models: Known, request: Request) -> list[dict[str, str]]:
 @lru_cache(maxsize=1)
 def _curves(given: FilePath | None) -> list[dict[str, str]]:
     with importing:
-        from glassformer.figures import save
         from glassformer.lab.comparison import latest, load
         from glassformer.lab.comparison.figures import figures
 
     path = given or latest()
     made = figures(load(path)) if path is not None else []
-    return [{"name": each.name, "caption": each.caption, "svg": save(each.figure, "svg").decode()} for each in made]
+    return [{"name": each.name, "caption": each.caption, **_drawn(each.figure)} for each in made]
+
+
+def _drawn(figure: Any) -> dict[str, str]:
+    """A figure as SVG, for a wide screen and for a narrow one."""
+    with importing:
+        from glassformer.figures import save
+        from glassformer.figures.narrow import narrow
+
+    return {"figure": save(figure, "svg").decode(), "narrow": save(narrow(figure), "svg").decode()}
 
 
 @lru_cache(maxsize=1)

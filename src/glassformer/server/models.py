@@ -19,10 +19,11 @@ from pathlib import Path as FilePath
 from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar
 
 from fastapi import APIRouter, Depends, Path, Query, Request, Response
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
 from glassformer.errors import InputError
 from glassformer.server.app import unless_gone
+from glassformer.server.body import Body
 from glassformer.server.jobs import Job, importing
 from glassformer.server.settings import Settings
 from glassformer.server.workers import Busy
@@ -168,11 +169,7 @@ Layer = Annotated[str, Query(max_length=120)]
 Number = Annotated[int, Query(ge=0, le=100_000)]
 
 
-class Body(BaseModel):
-    model_config = ConfigDict(extra="forbid", strict=True)
-
-
-class Inputs(Body):
+class RunInputs(Body):
     """Texts, or an image or a recording as base64."""
 
     texts: list[Annotated[str, Field(max_length=8000)]] = Field(default_factory=list, max_length=2)
@@ -180,17 +177,17 @@ class Inputs(Body):
     suffix: Literal["", ".png", ".jpg", ".wav", ".flac", ".ogg"] = ""
 
 
-class Head(Body):
+class HeadAt(Body):
     path: str = Field(max_length=120)
     head: int = Field(ge=0, le=4096)
 
 
 class Edit(Body):
-    heads: list[Head] = Field(min_length=1, max_length=64)
+    heads: list[HeadAt] = Field(min_length=1, max_length=64)
     change: Literal["off", "uniform", "self", "first"] = "off"
 
 
-class RowAt(Head):
+class RowAt(HeadAt):
     query: int = Field(ge=0, le=100_000)
     keys: int = Field(default=5, ge=1, le=10)
     coordinates: int = Field(default=2, ge=1, le=4)
@@ -240,7 +237,7 @@ def _picture(folder: FilePath) -> str:
 
 
 @router.post("/models/{name}/look")
-async def look(name: Name, body: Inputs, models: Known, request: Request) -> dict[str, Any]:
+async def look(name: Name, body: RunInputs, models: Known, request: Request) -> dict[str, Any]:
     """Run a model on one input and keep the trace."""
     models.folder(name)
     try:

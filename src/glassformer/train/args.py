@@ -258,13 +258,13 @@ class TrainArgs:
         return parse(self.columns)
 
     def one_of(self, *known: str) -> str:
-        """The architecture: the first of those that the task knows, unless another one is chosen."""
+        """Return the chosen architecture, by default the first that the task supports."""
         if self.arch is not None and self.arch not in known:
             raise ConfigError(f"--arch {self.arch} is not available for this task", f"choose {', '.join(known)}")
         return self.arch or known[0]
 
     def reject(self, what: str, *names: str) -> None:
-        """An option that has no effect on a task or an architecture is an error, not ignored."""
+        """Raise an error for an option that has no effect on the task or the architecture."""
         for name in names:
             if getattr(self, name) != DEFAULTS[name]:
                 raise ConfigError(f"{flag(name)} has no effect on {what}", f"leave out {flag(name)}")
@@ -336,7 +336,7 @@ class TrainArgs:
     # ---- files --------------------------------------------------------------------------------------------------
 
     def as_dict(self) -> dict[str, Any]:
-        """Plain values, as JSON and YAML hold them; `from_` is called `from`."""
+        """Return plain values for JSON and YAML; `from_` is called `from`."""
         plain = {one.name: getattr(self, one.name) for one in fields(self)}
         plain |= {"betas": list(self.betas), "augmentation": dict(self.augmentation)}
         for name in ("data", "val"):  # Python objects are named by their type
@@ -444,7 +444,7 @@ def _suggestion(key: str) -> str:
 
 
 def _converted(key: str, value: Any, where: str) -> Any:
-    """YAML reads 1e-3 as text; numbers are made of it, and anything else of the wrong type is refused."""
+    """Convert a YAML value to the type of its field: YAML reads 1e-3 as text. Raise an error if it does not fit."""
     kind = str(TrainArgs.__annotations__[key])
     if value is None:
         return None

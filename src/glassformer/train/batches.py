@@ -11,6 +11,7 @@ from typing import NamedTuple
 import numpy as np
 import torch
 
+from glassformer.data.stream import Stream
 from glassformer.data.workers import prefetch
 from glassformer.errors import InputError
 from glassformer.train.objective import Batch, Objective
@@ -18,7 +19,7 @@ from glassformer.train.objective import Batch, Objective
 MIN_BATCHES = 512  # per set of workers, so that short epochs do not keep restarting them
 
 
-class Job(NamedTuple):
+class BatchJob(NamedTuple):
     """One batch to load: the rows assigned to this process and their augmentation seed."""
 
     epoch: int
@@ -33,23 +34,32 @@ class Job(NamedTuple):
         return (self.epoch, self.number + 1) if self.number + 1 < self.batches else (self.epoch + 1, 0)
 
 
-def jobs(objective: Objective, seed: int, epoch: int, number: int, rank: int = 0, world: int = 1) -> Iterator[Job]:
-    """Yield jobs endlessly, starting at batch `number` of `epoch`; process `rank` gets every `world`-th row."""
+def jobs(objective: Objective, seed: int, epoch: int, number: int, rank: int = 0, world: int = 1) -> Iterator[BatchJob]:
+    """Yield jobs, starting at batch `number` of `epoch`, endlessly or until a stream ends.
+
+    Process `rank` gets every `world`-th row.
+    """
     while True:
+        if (stream := stream_of(objective)) is not None:
+            window = stream.window(epoch)
+            if window is None:
+                return
+            objective.refill(window)  # type: ignore[attr-defined]  # objectives with a stream have it
         batches = objective.epoch(epoch)
         if not len(batches):
             raise InputError(f"epoch {epoch} has no batches", "give training data that is not empty")
         for i in range(number, len(batches)):
             rows = batches[i][rank::world] if world > 1 else batches[i]
-            yield Job(epoch, i, rows, mix_seeds(seed, epoch, i, rank), len(batches))
+            yield BatchJob(epoch, i, rows, mix_seeds(seed, epoch, i, rank), len(batches))
         epoch, number = epoch + 1, 0
 
 
 def load_batches(
-    objective: Objective, stream: Iterator[Job], workers: int
-) -> Generator[tuple[Job, Batch | None], None, None]:
+    objective: Objective, stream: Iterator[BatchJob], workers: int
+) -> Generator[tuple[BatchJob, Batch | None], None, None]:
     """Yield each job with its batch, loaded in this process or by workers; close the generator to stop the workers."""
-    for epochs in _pieces(stream):
+    # the next window of a stream takes the place of the one before it
+    for epochs in _pieces(stream, MIN_BATCHES if stream_of(objective) is None else 1):
         full = [job for job in epochs if len(job.rows)]  # some processes get no rows of a small batch
         batches = prefetch(objective, [job.rows for job in full], [job.seed for job in full], workers)
         with closing(batches):
@@ -58,12 +68,17 @@ def load_batches(
             next(batches, None)  # reports at its end if no batch was usable
 
 
-def _pieces(stream: Iterator[Job]) -> Iterator[list[Job]]:
-    """Group whole epochs (the first from its starting point) into pieces of at least MIN_BATCHES batches."""
-    piece: list[Job] = []
+def stream_of(objective: Objective) -> Stream | None:
+    found = getattr(objective, "stream", None)
+    return found if isinstance(found, Stream) else None
+
+
+def _pieces(stream: Iterator[BatchJob], least: int) -> Iterator[list[BatchJob]]:
+    """Group whole epochs (the first from its starting point) into pieces of at least `least` batches."""
+    piece: list[BatchJob] = []
     for job in stream:
         piece.append(job)
-        if job.number + 1 == job.batches and len(piece) >= MIN_BATCHES:
+        if job.number + 1 == job.batches and len(piece) >= least:
             yield piece
             piece = []
 

@@ -96,7 +96,7 @@ class SingleProcess:
         yield
 
     def copy_back(self, trained: nn.Module, model: nn.Module) -> None:
-        """Copy the trained values into the model that was passed in."""
+        """Copy the trained values into the model that was passed in. All processes take part."""
 
 
 class DDP(SingleProcess):

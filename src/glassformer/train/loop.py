@@ -9,6 +9,7 @@ from collections.abc import Callable, Generator, Sequence
 from contextlib import closing
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -23,7 +24,7 @@ from glassformer.pipelines.calibration import FILE as CALIBRATION
 from glassformer.pipelines.calibration import Calibration
 from glassformer.train import state
 from glassformer.train.args import AUTO, TrainArgs, derived
-from glassformer.train.batches import Job, jobs, load_batches, mix_seeds, preserve_rng, seed_all
+from glassformer.train.batches import BatchJob, jobs, load_batches, mix_seeds, preserve_rng, seed_all, stream_of
 from glassformer.train.device import resolve_device
 from glassformer.train.distributed import SingleProcess, is_main_process, process_group
 from glassformer.train.early_stopping import EarlyStopping
@@ -36,6 +37,7 @@ from glassformer.train.lr_finder import find_lr
 from glassformer.train.measured_runs import expectation
 from glassformer.train.model_card import write_card
 from glassformer.train.objective import Batch, Objective, TaskObjective
+from glassformer.train.optimizer import make_contiguous
 from glassformer.train.progress import Callback, Progress, format_seconds
 from glassformer.train.run_folder import locked, open_run, recorded_args
 from glassformer.train.step import Stepper, StepResult
@@ -170,6 +172,7 @@ def fit(
     """
     device = resolve_device(args.device)
     model.to(device)
+    make_contiguous(model)
     recorded = recorded_args(folder) if resume else {}
     args = _with_lr(args, recorded, model, objective, say)
     warmup = recorded.get("warmup") if args.warmup is None else None
@@ -183,7 +186,7 @@ def fit(
         locked(folder, processes),
     ):
         run = _Run(model, objective, args, folder, processes, resume, say)
-        run.export = None if args.fsdp else export
+        run.export = export
         stacks = [module for module in run.model.modules() if isinstance(module, Stack)]
         try:
             if args.grad_checkpointing and not stacks:
@@ -240,7 +243,7 @@ class _Run:
         say: Say,
     ) -> None:
         self.objective, self.args, self.folder, self.processes = objective, args, folder, processes
-        self.say = say
+        self.given, self.say = model, say
         path = None if folder is None else open_run(folder, args, model, objective, resume, processes, say)
         self.stepper = Stepper(model, objective, args, processes, folder)
         self.model, self.ema = self.stepper.model, self.stepper.ema
@@ -259,6 +262,9 @@ class _Run:
             )
         except OSError as error:
             raise state.not_written(folder or Path(), self.position.step, error) from error
+        found = getattr(objective, "faults", None)
+        self.faulty = found.counts if isinstance(found, Faults) else {}  # rows known to be unusable before training
+        self.told: set[str] = set()
         self.sums = _Sums()
         self.clock = time.perf_counter() - self.position.seconds
         self.export: Export | None = None
@@ -272,12 +278,20 @@ class _Run:
     def run(self, interrupt: Interrupt, callbacks: Sequence[Callback]) -> Stopped:
         args, position = self.args, self.position
         first, began, cpu_began, estimated = position.step, time.perf_counter(), time.process_time(), False
+        result: StepResult | None = None
+        used = 0.0  # predictions
+        if first >= args.total_steps and self.processes.is_main:
+            self.say(f"the run is at step {first:,}, and --steps is {args.total_steps:,}: nothing is left to train")
         self.model.train()
         with closing(self._batches()) as stream:
             while position.step < args.total_steps and not self.early_stopping.should_stop(position):
-                loaded = [next(stream) for _ in range(args.grad_accum)]
+                loaded = list(islice(stream, args.grad_accum))
+                if not loaded:  # only a stream ends
+                    return self._end_of_stream(result)
                 result = self.stepper.step(position.step, loaded)
+                used += result.predictions
                 self._advance(loaded[-1][0], result)
+                self._say_new_faults()
                 stop = self.processes.any(interrupt.requested)
                 self._keep(result, stop)
                 if self.processes.is_main:
@@ -291,7 +305,39 @@ class _Run:
                         callback(Progress(*now, position.val))
                 if stop and position.step < args.total_steps:
                     return "interrupted"
+        if result is not None and not used and not first:
+            if isinstance(faults := getattr(self.objective, "faults", None), Faults):
+                faults.check(1)
+            raise InputError("no row of these steps can be used", "check the data")
         return "early" if self.early_stopping.should_stop(position) else "finished"
+
+    def _end_of_stream(self, last: StepResult | None) -> Stopped:
+        """Evaluate and save, as the data has ended before the last step."""
+        stream, step = stream_of(self.objective), self.position.step
+        assert stream is not None
+        why = f"broke off ({stream.broken})" if stream.broken else "ended"
+        fact = f"the stream {why} after {stream.seen:,} examples, at step {step:,} of {self.args.total_steps:,}"
+        if last is None:
+            remedy = "give --resume the whole stream again, or fewer --steps"
+            raise InputError(f"{fact}, where the run was saved", remedy)
+        self.say(fact)
+        metrics = None if self.args.evaluates(step) else self._evaluate()
+        if metrics is not None:
+            self._write(last, metrics)
+        if self.folder is not None and not self.args.saves(step):
+            self._save()
+        return "interrupted" if stream.broken else "finished"
+
+    def _say_new_faults(self) -> None:
+        """Name the first row that turned out to be unusable in training, for every reason; the others are counted."""
+        faults = getattr(self.objective, "faults", None)
+        if not isinstance(faults, Faults) or not self.processes.is_main:
+            return
+        for reason, places in faults.places.items():
+            if reason not in self.told and len(places) > self.faulty.get(reason, 0):
+                self.told.add(reason)
+                more = "others are counted at the end"
+                self.say(f"left out: {reason}: {next(reversed(places))}; the run goes on, and {more}")
 
     def _say_estimate(self, left: float, processor_seconds: float) -> None:
         """Say the remaining time, and what a measured run reached in as much processor time as this one will take."""
@@ -313,12 +359,12 @@ class _Run:
         elif self.ema is not None:
             load_tensors(self.model, self.ema.tensors)
 
-    def _batches(self) -> Generator[tuple[Job, Batch | None], None, None]:
+    def _batches(self) -> Generator[tuple[BatchJob, Batch | None], None, None]:
         position, processes = self.position, self.processes
         order = (self.args.seed, position.epoch, position.number, processes.rank, processes.world_size)
         return load_batches(self.objective, jobs(self.objective, *order), self.args.num_workers)
 
-    def _advance(self, job: Job, result: StepResult) -> None:
+    def _advance(self, job: BatchJob, result: StepResult) -> None:
         position = self.position
         position.step += 1
         position.epoch, position.number = job.next
@@ -366,22 +412,35 @@ class _Run:
         assert self.folder is not None
         self.rng.copy_(torch.get_rng_state())
         state.save(self.folder, self.position.step, self.tensors(), asdict(self.position), self.processes)
-        if self.export is None or not self.processes.is_main:
+        if self.export is None:
             return
+        with swapped(self.model, None if self.ema is None else self.ema.tensors):
+            self._export("last")
+            if not self.has_best:
+                self._export("best")
+        if self.has_best and self.exported != self.position.best_step:
+            with swapped(self.model, self.early_stopping.best):
+                self._export("best")
+            self.exported = self.position.best_step
+
+    def _export(self, which: Which) -> None:
+        """Gather the weights in every process and export them in the main one; all agree on whether it succeeded."""
+        assert self.folder is not None
+        assert self.export is not None
+        self.processes.copy_back(self.model, self.given)
+        error: OSError | None = None
         try:
-            with swapped(self.model, None if self.ema is None else self.ema.tensors):
-                self.export(self.model, "last")
-                if not self.has_best:
-                    self.export(self.model, "best")
-            if self.has_best and self.exported != self.position.best_step:
-                with swapped(self.model, self.early_stopping.best):
-                    self.export(self.model, "best")
-                self.exported = self.position.best_step
-        except OSError as error:
+            if self.processes.is_main:
+                self.export(self.given, which)
+        except OSError as caught:
+            error = caught
+        if self.processes.any(error is not None):
             raise state.not_written(self.folder, self.position.step, error) from error
 
     def _require_same_data(self) -> None:
         position = self.position
+        if stream_of(self.objective) is not None:  # its first window has been compared, and the others are yet to come
+            return
         if position.number and (now := len(self.objective.epoch(position.epoch))) != position.batches:
             fact = f"epoch {position.epoch} has {now} batches and had {position.batches} when the run was saved"
             raise InputError(fact, "resume with the data of the run")

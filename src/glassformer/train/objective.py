@@ -9,6 +9,7 @@ from typing import Any, Literal, Protocol, runtime_checkable
 from torch import Tensor, nn
 
 from glassformer.data.faults import Faults
+from glassformer.data.stream import Stream, Window
 from glassformer.train.examined import Examined
 
 Batch = Mapping[str, Tensor]
@@ -71,8 +72,15 @@ class TaskObjective(Objective):
     notes: tuple[str, ...] = ()
     """What was chosen for the user, and which option changes it."""
 
+    stream: Stream | None = None
+    """The training data if it is a stream, of which each window is an epoch."""
+
     def summary(self) -> str:
         """Describe the data in one line: its size and how much of it is used for validation."""
+        raise NotImplementedError
+
+    def refill(self, window: Window) -> None:
+        """Replace the training data by a window of a stream; labels, sizes and tokenizer stay as they are."""
         raise NotImplementedError
 
     def examine(self, model: nn.Module) -> Examined | None:

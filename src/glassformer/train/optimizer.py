@@ -32,6 +32,17 @@ def adamw(model: nn.Module, args: TrainArgs) -> torch.optim.AdamW:
     return optimizer
 
 
+@torch.no_grad()
+def make_contiguous(model: nn.Module) -> None:
+    """Give weights that are views with gaps, such as W_Q in GPT-2's c_attn, memory of their own.
+
+    The fused AdamW takes the memory of a weight for contiguous and would change its neighbours instead.
+    """
+    for weight in model.parameters():
+        if not weight.is_contiguous():
+            weight.data = weight.data.contiguous()
+
+
 def split(model: nn.Module) -> tuple[list[nn.Parameter], list[nn.Parameter]]:
     """Return trainable weights with weight decay, and those without: biases, norm gains, positions, learned tokens."""
     positions = {

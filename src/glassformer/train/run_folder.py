@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import hashlib
 import json
 import os
 import socket
@@ -20,7 +21,7 @@ from glassformer.checkpoints.codec import encode
 from glassformer.errors import CheckpointError, ConfigError, GlassError, InputError
 from glassformer.train import state
 from glassformer.train.args import DEFAULTS_PLAIN, TrainArgs, derived, difference, fixed, from_python
-from glassformer.train.batches import Job
+from glassformer.train.batches import BatchJob
 from glassformer.train.distributed import SingleProcess
 from glassformer.train.ema import tensors_of
 from glassformer.train.objective import Batch, Fingerprinted, Objective
@@ -52,7 +53,7 @@ def open_run(
             state.remove_partial(folder)
             if not started:
                 folder.mkdir(parents=True, exist_ok=True)
-                state.write_atomic(file, json.dumps(now, indent=1))
+                state.write_atomic(file, json.dumps({**now, "checksum": _checksum(now)}, indent=1))
         except OSError as error:
             wrong = _cannot_write(folder, error)
     _raise_together(wrong, folder, processes)
@@ -64,10 +65,29 @@ def open_run(
 
 def recorded_args(folder: Path | None) -> dict[str, Any]:
     """Return the arguments that a run was started with; empty if there is no run."""
-    try:
-        return dict(json.loads((folder / RECORD).read_text(encoding="utf-8"))["args"]) if folder is not None else {}
-    except (OSError, ValueError, KeyError, TypeError):
+    if folder is None or not (folder / RECORD).exists():
         return {}
+    return dict(_read_record(folder / RECORD)["args"])
+
+
+def _read_record(file: Path) -> dict[str, Any]:
+    """Read `run.json`, whose checksum must match; runs from before 2026-11-18 have none."""
+    remedy = "restore it, or start again in another folder"
+    try:
+        then = json.loads(file.read_text(encoding="utf-8"))
+        stated = then.pop("checksum", None)
+        known = then["args"].keys() <= DEFAULTS_PLAIN.keys() and isinstance(then["model"], dict)
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+        raise CheckpointError(f"{file} is not the record of a run", remedy) from error
+    if stated is not None and stated != _checksum(then):
+        raise CheckpointError(f"{file} is damaged (its checksum does not match)", remedy)
+    if not known:
+        raise CheckpointError(f"{file} is not the record of a run", remedy)
+    return dict(then)
+
+
+def _checksum(record: Mapping[str, Any]) -> str:
+    return hashlib.blake2b(json.dumps(record, sort_keys=True).encode(), digest_size=16).hexdigest()
 
 
 def resumed_options(folder: Path, given: Mapping[str, Any]) -> dict[str, Any]:
@@ -157,11 +177,7 @@ def _lock(folder: Path, file: IO[bytes]) -> ConfigError | None:
 
 
 def _require_same(folder: Path, file: Path, now: dict[str, Any]) -> None:
-    try:
-        then = json.loads(file.read_text(encoding="utf-8"))
-        then["args"].keys(), then["model"].keys()
-    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
-        raise CheckpointError(f"{file} is not the record of a run", "start again in another folder") from error
+    then = _read_record(file)
     then["args"], now = fixed(then["args"]), now | {"args": fixed(now["args"])}
     names = {
         "args": "arguments",
@@ -182,7 +198,7 @@ def _form(shape: Sequence[int], dtype: object) -> str:
 
 
 def not_finite(
-    folder: Path | None, step: int, what: str, value: float, turns: Sequence[tuple[Job, Batch | None]], rank: int
+    folder: Path | None, step: int, what: str, value: float, turns: Sequence[tuple[BatchJob, Batch | None]], rank: int
 ) -> GlassError:
     """Return the error that ends a run whose loss or gradient is not finite, after saving the batch that caused it."""
     fact = f"the {what} of step {step} is {value}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Protocol, Self, TypeVar
@@ -19,6 +20,7 @@ from glassformer.data.order import held_out
 from glassformer.data.python import reader_of
 from glassformer.data.rows import Source, find_split
 from glassformer.data.sources import DATASETS, open_data
+from glassformer.data.stream import is_stream
 from glassformer.data.tables import DELIMITED, open_table
 from glassformer.data.webdataset import is_shard, matching
 from glassformer.errors import InputError
@@ -61,7 +63,7 @@ def data_paths(args: TrainArgs) -> tuple[Source, Source | None]:
 def validation_source(args: TrainArgs) -> str:
     """Say what the model was validated on, without naming folders."""
     if args.val is not None:
-        return Path(args.val).name if isinstance(args.val, str | Path) else "rows given apart from the training data"
+        return Path(args.val).name if isinstance(args.val, str | Path) else "separate validation data"
     own = data_paths(args)[1] if isinstance(args.data, str | Path) else None
     if isinstance(own, Path):
         return f"its own split {own.name}"
@@ -84,7 +86,7 @@ def _unlabelled(first: Source, other: Source | None) -> str:
     if not isinstance(first, Path) or not isinstance(other, Path):
         return ""
     if first.is_file() and other.is_dir():
-        return f"{other.name}/ is no table like {first.name}"
+        return f"{other.name}/ is not a table like {first.name}"
     if first.is_dir() and other.is_dir() and any(map(Path.is_dir, first.iterdir())):
         return "" if any(map(Path.is_dir, other.iterdir())) else f"{other.name}/ has no folders like {first.name}/"
     if first.suffix.lower() not in DELIMITED or first.suffix != other.suffix:
@@ -100,9 +102,16 @@ def opened(data: Any, option: str) -> Source:
         return reader_of(data)
     if str(data) in DATASETS:
         return open_data(str(data))
+    if is_stream(data):  # of training data, `build` reads the windows
+        raise InputError(f"{option} {data} is a stream".strip(), "give files, which can be read more than once")
     path = Path(data)
     if path.exists():
         return unpacked(path) if is_archive(path) and not is_shard(path) else path
+    if remote := re.match(r"(pipe:|[a-z][a-z0-9+.-]*://)", str(data)):
+        what, command = ("a pipe", str(data)[5:]) if remote[1] == "pipe:" else ("a URL", "…")
+        command = f"curl -L {data}" if remote[1].startswith("http") else command
+        fact = f"{option} {data} is {what}, and training fetches nothing itself".strip()
+        raise InputError(fact, f"download it first, or stream it: {command} | glassformer train … - --val … --steps …")
     if shards := matching(str(data)):
         return shards
     if all(Path(part).is_file() for part in str(data).split(",")):

@@ -13,7 +13,7 @@ from torch.autograd.graph import increment_version
 
 from glassformer.nn.finite import unchecked_finite
 from glassformer.train.args import TrainArgs
-from glassformer.train.batches import Job, mix_seeds, seed_all
+from glassformer.train.batches import BatchJob, mix_seeds, seed_all
 from glassformer.train.device import autocast_of, device_of, to_device
 from glassformer.train.distributed import LossModule, SingleProcess
 from glassformer.train.ema import EMA, tensors_of
@@ -21,7 +21,7 @@ from glassformer.train.objective import Batch, Objective
 from glassformer.train.optimizer import adamw, clip_gradients, lr_at, set_lr
 from glassformer.train.run_folder import not_finite
 
-Loaded = Sequence[tuple[Job, Batch | None]]
+Loaded = Sequence[tuple[BatchJob, Batch | None]]
 
 
 class StepResult(NamedTuple):

@@ -12,7 +12,7 @@ from functools import cache
 from typing import Any
 
 from glassformer.server.app import create_app
-from glassformer.server.asgi import Answer, Socket, request, running
+from glassformer.server.asgi import Response, Socket, request, running
 from glassformer.server.settings import Settings
 
 
@@ -30,7 +30,7 @@ class Connection:
         self.loop.call_soon_threadsafe(self.socket.close)
 
 
-class Engine:
+class LocalServer:
     """Answers requests of widgets, with the routes, limits and worker processes of the server, without a port."""
 
     def __init__(self) -> None:
@@ -48,12 +48,12 @@ class Engine:
         """The models and runs that can be opened (`server.models.Models`)."""
         return self.app.app.state.models
 
-    def submit(self, method: str, path: str, body: str | None) -> Future[Answer]:
+    def submit(self, method: str, path: str, body: str | None) -> Future[Response]:
         """Start a request; cancelling the future frees its work."""
         return asyncio.run_coroutine_threadsafe(request(self.app, method, path, body), self.loop)
 
     def connect(self, path: str, on_message: Callable[[str], None]) -> Connection:
-        """Open a WebSocket; `on_message` receives its answers, in the engine's thread."""
+        """Open a WebSocket; `on_message` receives its answers, in the server's thread."""
         socket = Socket(self.app, path, on_message)
         asyncio.run_coroutine_threadsafe(socket.run(), self.loop)
         return Connection(self.loop, socket)
@@ -77,6 +77,6 @@ class Engine:
 
 
 @cache
-def engine() -> Engine:
-    """The engine of this process, started by the first request of a widget."""
-    return Engine()
+def engine() -> LocalServer:
+    """The server of this process, started by the first request of a widget."""
+    return LocalServer()

@@ -11,7 +11,7 @@ import anywidget
 import traitlets
 
 from glassformer.server.app import STATIC
-from glassformer.server.asgi import Answer
+from glassformer.server.asgi import Response
 from glassformer.widget.engine import Connection, engine
 
 HERE = Path(__file__).parent
@@ -38,7 +38,7 @@ class Workbench(anywidget.AnyWidget):
 
     def __init__(self, address: str, static: str = "") -> None:
         super().__init__(address=address, static=static)
-        self._running: dict[str, Future[Answer]] = {}
+        self._running: dict[str, Future[Response]] = {}
         self._sockets: dict[str, Connection] = {}
         self.on_msg(self._received)
 
@@ -61,7 +61,7 @@ class Workbench(anywidget.AnyWidget):
             case {"kind": "close", "id": key} if key in self._sockets:
                 self._sockets.pop(key).close()
 
-    def _answer(self, view: str, key: str, done: Future[Answer]) -> None:
+    def _answer(self, view: str, key: str, done: Future[Response]) -> None:
         self._running.pop(key, None)
         try:
             answer = done.result()

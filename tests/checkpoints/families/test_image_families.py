@@ -26,6 +26,7 @@ VIT_SMALL = {"hidden_size": 12, "num_hidden_layers": 2, "num_attention_heads": 3
 VIT_SMALL |= {"image_size": 8, "patch_size": 4}
 
 
+@pytest.mark.variants(2)
 @pytest.mark.parametrize(
     ("kind", "changes"),
     [
@@ -123,6 +124,7 @@ DEIT_SMALL |= {"image_size": 8, "patch_size": 4}
 TEACHER = "DeiTForImageClassificationWithTeacher"
 
 
+@pytest.mark.variants(2)
 @pytest.mark.parametrize(
     ("kind", "changes"),
     [
@@ -175,6 +177,7 @@ def build(hf: Any, kind: str, changes: dict[str, Any]) -> Any:
     return getattr(hf, kind)(config(**DINOV2_SMALL | changes))
 
 
+@pytest.mark.variants(2)
 @pytest.mark.parametrize(
     ("kind", "changes"),
     [
@@ -241,6 +244,7 @@ def both(hf: Any, vision: dict[str, Any], text: dict[str, Any], **more: Any) -> 
     return hf.CLIPModel(hf.CLIPConfig(vision_config=VISION | vision, text_config=TEXT | text, projection_dim=7, **more))
 
 
+@pytest.mark.variants(2)
 @pytest.mark.parametrize(
     ("vision", "text"),
     [
@@ -264,6 +268,7 @@ def test_the_image_tower(hf: Any, publish: Any, require_equal: Any, kind: str) -
     assert model.config.width == (5 if "Projection" in kind else 0)
 
 
+@pytest.mark.variants(2)
 @pytest.mark.parametrize("kind", ["CLIPTextModel", "CLIPTextModelWithProjection"])
 @pytest.mark.parametrize("end", [2, 29])
 def test_the_text_tower(hf: Any, publish: Any, require_equal: Any, kind: str, end: int) -> None:

@@ -22,6 +22,7 @@ SMALL |= {"encoder_ffn_dim": 20, "decoder_ffn_dim": 18, "pad_token_id": 1, "bos_
 SMALL |= {"decoder_start_token_id": 4, "suppress_tokens": [5, 6], "begin_suppress_tokens": [7, 3]}
 
 
+@pytest.mark.variants(2)
 @pytest.mark.parametrize(
     "changes",
     [

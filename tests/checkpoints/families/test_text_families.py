@@ -28,6 +28,7 @@ BERT_SMALL = {
 BERT_SMALL |= {"max_position_embeddings": 16}
 
 
+@pytest.mark.variants(2)
 @pytest.mark.parametrize(
     ("kind", "changes"),
     [
@@ -172,6 +173,7 @@ ROBERTA_SMALL = {
 ROBERTA_SMALL |= {"max_position_embeddings": 18, "type_vocab_size": 1, "layer_norm_eps": 1e-5}
 
 
+@pytest.mark.variants(2)
 @pytest.mark.parametrize(
     ("kind", "changes"),
     [
@@ -208,6 +210,7 @@ GPT2_SMALL = {"vocab_size": 30, "n_embd": 12, "n_layer": 2, "n_head": 3, "n_posi
 GPT2_SMALL |= {"bos_token_id": 0, "eos_token_id": 0}
 
 
+@pytest.mark.variants(2)
 @pytest.mark.parametrize(
     ("kind", "changes"),
     [
@@ -263,6 +266,7 @@ SCALED = {"rope_type": "llama3", "factor": 8.0, "low_freq_factor": 1.0, "high_fr
 SCALED |= {"original_max_position_embeddings": 16, "rope_theta": 100.0}
 
 
+@pytest.mark.variants(3)
 @pytest.mark.parametrize(
     ("kind", "changes"),
     [
@@ -357,6 +361,7 @@ def test_sharded(hf: Any, publish: Any, require_equal: Any) -> None:
 T5_SMALL = {"vocab_size": 30, "d_model": 12, "d_kv": 5, "d_ff": 20, "num_layers": 2, "num_heads": 3}
 
 
+@pytest.mark.variants(2)
 @pytest.mark.parametrize(
     "changes",
     [
@@ -432,6 +437,7 @@ MARIAN_SMALL |= {
 MARIAN_SMALL |= {"pad_token_id": 3, "decoder_start_token_id": 3}
 
 
+@pytest.mark.variants(2)
 @pytest.mark.parametrize(
     "changes",
     [

@@ -22,6 +22,7 @@ IMAGE |= {"image_size": 8, "patch_size": 4}
 WHISPER = MARIAN | {"num_mel_bins": 8, "max_source_positions": 10, "max_target_positions": 14, "eos_token_id": 3}
 
 
+@pytest.mark.variants(2)
 @pytest.mark.parametrize(
     ("name", "kind", "sizes"),
     [

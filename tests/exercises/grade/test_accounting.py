@@ -83,6 +83,7 @@ def test_prose_is_not_an_answer(text: str) -> None:
     assert found.accounting.unread == 0
 
 
+@pytest.mark.variants(4)
 @pytest.mark.parametrize("form", ["markdown", "latex"])
 @pytest.mark.parametrize("name", ["four-tokens", "two-heads", "layernorm", "patches", "transport"])
 def test_a_rendered_solution_leaves_nothing_unread(name: str, form: str) -> None:

@@ -40,6 +40,7 @@ def test_a_rendered_solution_is_right(maker, seed: int, form: str, digits: int) 
     assert_all_right(exercise, text, "a.md" if form == "markdown" else "a.tex")
 
 
+@pytest.mark.variants(12)
 @pytest.mark.parametrize("form", ["markdown", "latex"])
 @pytest.mark.parametrize("name", library.names())
 def test_embedded_exercises_are_right(name: str, form: str) -> None:

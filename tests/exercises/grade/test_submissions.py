@@ -10,7 +10,7 @@ import pytest
 from glassformer.errors import InputError
 from glassformer.exercises import library
 from glassformer.exercises.grade.submissions import grade_all, report_names, submissions, table
-from glassformer.exercises.grade.workers import Worker
+from glassformer.exercises.grade.workers import GradingWorker
 
 
 def pile(folder: Path) -> Path:
@@ -86,7 +86,7 @@ def test_a_worker_that_runs_for_too_long_or_aborts_is_replaced(tmp_path: Path) -
     path.write_text("$$q_1 = (1, 2)$$\n", encoding="utf-8")
     long = tmp_path / "long.md"
     long.write_text("$$w_{1,1} = 0.1967$$\n\n$$q_1 = (1, 3)$$\n\n" * 300, encoding="utf-8")
-    worker = Worker(library.get("four-tokens"), seconds=0.01)
+    worker = GradingWorker(library.get("four-tokens"), seconds=0.01)
     try:
         made, reason = worker.grade(long)
         assert made is None
@@ -105,7 +105,7 @@ def test_a_worker_that_runs_for_too_long_or_aborts_is_replaced(tmp_path: Path) -
 def test_a_worker_that_ends_by_itself_is_not_said_to_be_too_slow(tmp_path: Path) -> None:
     """The reason comes from the exit code of the process, not from the signal that cleans up after it."""
     (tmp_path / "work.md").write_text("$$q_1 = (1, 2)$$", encoding="utf-8")
-    worker = Worker(library.get("four-tokens"), megabytes=1)  # too little even to start grading
+    worker = GradingWorker(library.get("four-tokens"), megabytes=1)  # too little even to start grading
     found, reason = worker.grade(tmp_path / "work.md")
     worker.close()
     assert found is None

@@ -62,6 +62,7 @@ def test_more_sheets_than_there_are() -> None:
         sheets(ExerciseSpec(tokens=1, width=1, level="easy"), 1, 40)
 
 
+@pytest.mark.variants(8)
 @pytest.mark.parametrize("topic", ["attention", "beta", "cross"])
 @pytest.mark.parametrize("seed", range(8))
 def test_no_token_is_repeated(topic: str, seed: int) -> None:

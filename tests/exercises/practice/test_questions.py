@@ -67,6 +67,7 @@ def test_masked_scores_are_printed() -> None:
     assert text.count("−∞</td>".replace("<", "&lt;").replace(">", "&gt;")) == 3
 
 
+@pytest.mark.variants(3)
 @pytest.mark.parametrize("topic", TOPICS)
 def test_qti_has_a_question_for_every_number_to_find(topic: str) -> None:
     exercise = made(topic)

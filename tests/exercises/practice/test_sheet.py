@@ -21,6 +21,7 @@ def test_a_dumped_exercise_is_the_same_exercise(name: str) -> None:
     assert solve(load(dump(exercise) + "\n")).values == solve(exercise).values
 
 
+@pytest.mark.variants(10)
 @pytest.mark.parametrize("form", ["markdown", "latex", "html", "text"])
 @pytest.mark.parametrize("topic", TOPICS)
 def test_a_sheet_asks_and_does_not_tell(topic: str, form: str) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from glassformer.exercises.printers.text import label
-from glassformer.exercises.reader.document import Table, latex_table, markdown_table, pieces, scan
+from glassformer.exercises.reader.document import TableContents, latex_table, markdown_table, pieces, scan
 
 ONE = r"\begin{bmatrix}1\end{bmatrix}"
 
@@ -120,7 +120,7 @@ def test_words_come_before_their_formula() -> None:
     assert events == [("words", "For row 2"), ("words", "we get"), ("formula", "x = 3")]
 
 
-def shown(table: Table) -> list[tuple[int, str | None, str]]:
+def shown(table: TableContents) -> list[tuple[int, str | None, str]]:
     return [(line, label(target) if target else None, label(term)) for line, _, target, term in table.chains]
 
 

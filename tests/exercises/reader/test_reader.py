@@ -203,6 +203,7 @@ def test_random_text_never_crashes(text: str, kind: str) -> None:
     survives(text, kind)
 
 
+@pytest.mark.variants(8)
 @pytest.mark.parametrize("sample", ["four-tokens.md", "two-heads.md"])
 @pytest.mark.parametrize("seed", range(12))
 def test_spoilt_samples_never_crash(sample: str, seed: int) -> None:
@@ -220,6 +221,7 @@ HOSTILE = (
 )  # fmt: skip
 
 
+@pytest.mark.variants(8)
 @pytest.mark.parametrize("scrap", HOSTILE)
 @pytest.mark.timeout(60)
 def test_the_time_is_linear(scrap: str) -> None:

@@ -31,7 +31,7 @@ def test_the_full_plan_is_a_fair_comparison() -> None:
     for part in (plan.reach, plan.data, plan.bias):
         assert len(part.rates) >= 5
     assert plan.data.sizes[-1] >= 100 * plan.data.sizes[0]  # two decades
-    assert plan.data.steps * plan.data.batch_size >= plan.data.sizes[-1]  # every image is seen
+    assert all(plan.data.epochs(size) >= 8 for size in plan.data.sizes)
     assert set(plan.data.datasets) == {"fashion-mnist", "cifar10"}
     assert plan.streaming.after == (100, 1000, 10_000)
 

@@ -188,12 +188,6 @@ def test_only_measured_tasks_are_shown(results: Results) -> None:
     for text in (summary_table(some), findings(some)):
         assert "Not measured yet: streaming, cost, bias, data." in text
     assert "Not measured yet" not in summary_table(results)
-    assert "best for recall" not in summary_table(results)
-    data = copy.deepcopy(results.data)
-    data["units"] = [unit for unit in data["units"] if unit["part"] != "longer search"]
-    assert "With the learning rate that was best for recall: Transformer, learned;" in findings(
-        Results(data, results.path)
-    )
 
 
 def test_every_finding_has_its_numbers(results: Results) -> None:

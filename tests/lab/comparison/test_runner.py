@@ -7,15 +7,17 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from glassformer.errors import InputError
 from glassformer.lab.comparison.plan import ComparisonPlan, units
 from glassformer.lab.comparison.results import load
-from glassformer.lab.comparison.runner import RunProgress, carry_out, reopen
+from glassformer.lab.comparison.runner import RunProgress, carry_out, reuse
 
 
 @pytest.fixture
@@ -62,7 +64,7 @@ def test_a_part_is_measured_again_and_the_rest_is_kept(cheap: ComparisonPlan, tm
         (one["task"], str(one["settings"]), one["part"], one["seed"]): one for one in load(path).units
     }
     before = measured(first)
-    reopen(load(first), tmp_path, ["streaming"])
+    reuse(cheap, [first], tmp_path, again=["streaming"])
     seen: list[RunProgress] = []
 
     def stop(step: RunProgress) -> None:
@@ -72,7 +74,7 @@ def test_a_part_is_measured_again_and_the_rest_is_kept(cheap: ComparisonPlan, tm
 
     with pytest.raises(KeyboardInterrupt):
         carry_out(cheap, tmp_path, show=stop)
-    reopen(load(first), tmp_path, ["streaming"])  # the same again goes on
+    reuse(cheap, [first], tmp_path, again=["streaming"])  # the same again goes on
     path = carry_out(cheap, tmp_path, show=seen.append)
     keys = [step.unit.key for step in seen]
     assert keys[:1] + keys[2:] == [unit.key for unit in units(cheap) if unit.task == "streaming"]
@@ -83,18 +85,73 @@ def test_a_part_is_measured_again_and_the_rest_is_kept(cheap: ComparisonPlan, tm
 
 @pytest.mark.slow
 def test_a_unit_that_a_file_lacks_is_measured(cheap: ComparisonPlan, tmp_path: Path) -> None:
-    done = load(carry_out(cheap, tmp_path))
-    whole = len(done.units)
-    del done.units[0]
-    reopen(done, tmp_path, ["streaming"])
+    done = carry_out(cheap, tmp_path)
+    data = json.loads(done.read_text())
+    whole = len(data["units"])
+    del data["units"][0]
+    done.write_text(json.dumps(data))
+    reuse(cheap, [done], tmp_path)
     assert len(load(carry_out(cheap, tmp_path)).units) == whole
+
+
+def altered(path: Path, to: Path, change: Callable[[dict[str, Any]], None]) -> Path:
+    """The results file of another run."""
+    data = json.loads(path.read_text())
+    change(data)
+    to.write_text(json.dumps(data))
+    return to
+
+
+def test_runs_are_merged_by_a_command(cheap: ComparisonPlan, tmp_path: Path) -> None:
+    """Each unit comes from the first file that has it with the same settings; the commands of all runs are kept."""
+    cheap = replace(cheap, architectures=("RNN", "MLP"), seeds=(0,))
+    done = carry_out(cheap, tmp_path, command="first")
+    only = lambda task, name: altered(
+        done, tmp_path / f"{name}.json",
+        lambda data: data.update(command=name, units=[each for each in data["units"] if each["task"] == task]),
+    )  # fmt: skip
+    files = [only("reach", "a"), only("streaming", "b")]
+    seen: list[str] = []
+    reuse(cheap, files, tmp_path)
+    merged = load(carry_out(cheap, tmp_path, command="c", show=lambda step: seen.append(step.unit.key)))
+    assert not seen
+    assert merged.commands == ["a", "b", "c"]
+    assert merged.units == load(done).units
+
+    changed = replace(cheap, streaming=replace(cheap.streaming, rounds=3))
+    reuse(changed, files[:1], tmp_path)
+    carry_out(changed, tmp_path, show=lambda step: seen.append(step.unit.key))
+    assert seen == [unit.key for unit in units(cheap) if unit.task == "streaming"]
+    with pytest.raises(InputError, match=r"b\.json has no measurement of this plan"):
+        reuse(changed, files, tmp_path)
+
+    def elsewhere(data: dict[str, Any]) -> None:
+        data["card"]["processor"] = "Z80"
+
+    with pytest.raises(InputError, match="was measured on Z80, and this machine has"):
+        reuse(cheap, [altered(done, tmp_path / "z80.json", elsewhere)], tmp_path)
+
+
+def test_another_learning_rate_than_the_search_chose_is_measured_again(cheap: ComparisonPlan, tmp_path: Path) -> None:
+    cheap = replace(cheap, architectures=("RNN", "MLP"), seeds=(0,), tasks=("reach",))
+    done = carry_out(cheap, tmp_path)
+
+    def otherwise(data: dict[str, Any]) -> None:
+        for each in data["units"]:
+            if each["part"] == "longer" and each["settings"]["architecture"] == "MLP":
+                each["result"]["lr"] = 0.5
+
+    reuse(cheap, [altered(done, tmp_path / "other.json", otherwise)], tmp_path)
+    seen: list[str] = []
+    carry_out(cheap, tmp_path, show=lambda step: seen.append(step.unit.key))
+    assert seen == ["reach,longer,architecture=MLP,seed=0"]
 
 
 @pytest.mark.slow
 def test_measuring_again_what_is_not_there_or_in_the_way_of_another_run(cheap: ComparisonPlan, tmp_path: Path) -> None:
     done = carry_out(cheap, tmp_path)
     with pytest.raises(InputError, match=r"no unit of .* starts with 'cost'"):
-        reopen(load(done), tmp_path, ["streaming", "cost"])
+        reuse(cheap, [done], tmp_path, again=["streaming", "cost"])
 
     def stop(step: RunProgress) -> None:
         raise KeyboardInterrupt
@@ -102,7 +159,7 @@ def test_measuring_again_what_is_not_there_or_in_the_way_of_another_run(cheap: C
     with pytest.raises(KeyboardInterrupt):
         carry_out(cheap, tmp_path, show=stop)
     with pytest.raises(InputError, match="an unfinished run"):
-        reopen(load(done), tmp_path, ["streaming"])
+        reuse(cheap, [done], tmp_path, again=["streaming"])
 
 
 def test_another_plan_is_not_mixed_in(cheap: ComparisonPlan, tmp_path: Path) -> None:

@@ -16,6 +16,7 @@ from glassformer.exercises.expression import Expression, Name, Number, walk
 from glassformer.exercises.grade.vocabulary import topics
 from glassformer.exercises.reader import Unread
 
+Cell = tuple[str, int, int]  # symbol, row and column, counted from 0
 NUMBER = re.compile(r"\d+(?:\.\d+)?|\.\d+")
 NEAR = 30  # lines within which a number that is not a label is preferred
 MOST_LISTED = 40  # maximum number of lines with numbers listed individually
@@ -126,6 +127,7 @@ class Ledger:
         self.labels: dict[int, bool] = {}
         self.words: dict[int, int] = {}
         self.owner: list[str | None] = [None] * len(self.places)
+        self.cells: dict[int, Cell] = {}  # where the graded numbers are graded
         self.pairs = frozenset(self.indices_of_pairs())
         self.by_value: dict[Fraction, list[int]] = {}
         for k, (_, _, number) in enumerate(self.places):
@@ -134,22 +136,27 @@ class Ledger:
     def line_of(self, k: int) -> int:
         return self.line[k]
 
-    def claim(self, term: Expression, line: int, owner: str) -> None:
-        """Claim all numbers of a term located at `line` or soon after it."""
+    def claim(self, term: Expression, line: int, owner: str, cell: Cell | None = None) -> None:
+        """Claim all numbers of a term located at `line` or soon after it, for the cell that it fills."""
         for part in walk(term):
             if isinstance(part, Number):
-                self.claim_number(part, line, owner)
+                k = self.claim_number(part, line, owner)
+                if cell is not None and k is not None:
+                    self.cells[k] = cell
             elif isinstance(part, Name):
                 for index in (*part.indices, *part.upper):
                     if isinstance(index, int):
                         self._nearest(Fraction(index), line, "recognised", 3, label=True)
 
-    def claim_number(self, number: Number, line: int, owner: str) -> None:
+    def claim_number(self, number: Number, line: int, owner: str) -> int | None:
+        """Claim a number and return its position among all numbers; None if it is not there."""
         digits = NUMBER.search(number.text)
         wanted = Fraction(digits.group()) if digits else abs(number.value)
         text = digits.group() if digits else ""
-        if self._nearest(wanted, line, owner, 400, text) or self._nearest(abs(number.value), line, owner, 400):
-            return
+        for value, written in ((wanted, text), (abs(number.value), "")):
+            k = self._nearest(value, line, owner, 400, written)
+            if k is not None:
+                return k
         whole, point, after = number.text.lstrip("+-−").partition(".")
         if point and after.isdigit():  # a decimal comma: two numbers of the text form one
             for k in self.by_value.get(Fraction(whole or "0"), []):
@@ -157,11 +164,12 @@ class Ledger:
                 between = self.text[self.places[k][1] : self.places[k + 1][0]] if here else ""
                 if between in (",", "{,}") and self.places[k + 1][2] == after and self.line_of(k) >= line:
                     self.owner[k] = self.owner[k + 1] = owner
-                    return
+                    return k
+        return None
 
     def _nearest(
         self, value: Fraction, line: int, owner: str, reach: int, text: str = "", label: bool = False
-    ) -> bool:
+    ) -> int | None:
         """Claim the first unclaimed number of that value from `line` on, within `reach` lines.
 
         Among those of the next lines, one that is not a label (or is one) and is written as `text` comes first.
@@ -170,10 +178,11 @@ class Ledger:
             k for k in self.by_value.get(value, []) if self.owner[k] is None and line <= self.line_of(k) <= line + reach
         ]
         if not found:
-            return False
+            return None
         near = [k for k in found if self.line_of(k) <= self.line_of(found[0]) + NEAR]
-        self.owner[min(near, key=lambda k: (self.is_label(k) != label, self.places[k][2] != text))] = owner
-        return True
+        best = min(near, key=lambda k: (self.is_label(k) != label, self.places[k][2] != text))
+        self.owner[best] = owner
+        return best
 
     def is_label(self, k: int) -> bool:
         """Return whether a whole number directly follows a word such as "query" or "row"."""

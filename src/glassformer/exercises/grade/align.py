@@ -287,8 +287,40 @@ class Aligner:
             self.announced = self.announces(statement)
         self.recognise_unmasked_scores()
         self.recognise_raw_scores()
+        self.reconsider()
         self.alignment.notes += self.alignment.twice()
         return self.alignment
+
+    def reconsider(self) -> None:
+        """Take back what would replace numbers that agree by others that mostly do not: it is probably another step.
+
+        The next step of that size that has all of these numbers is the right one; otherwise they are listed.
+        """
+        placed = self.alignment.placed
+        before: dict[str, Entries] = {}
+        for k, each in enumerate(placed):
+            known = before.setdefault(each.symbol, {})
+            clash = {at: e for at, e in each.cells.items() if at in known and not agree(known[at], e)}
+            if each.role != "answer" or each.symbol not in self.plan:
+                continue
+            if clash and self.agreement(each.symbol, each.cells) < HALF:
+                earlier = {at: known[at] for at in each.cells if at in known}
+                if self.agreement(each.symbol, earlier) >= MOSTLY:
+                    placed[k] = replace(each, symbol=self.later_step(each), role="answer")
+                    if placed[k].symbol == each.symbol:
+                        placed[k] = replace(each, cells={})
+                        said = f"{each.symbol} has other numbers in line {next(iter(earlier.values())).line}"
+                        self.alignment.leave(each.line, each.source, f"{said}, which agree with the exercise")
+                    continue
+            known |= each.cells
+        placed[:] = [each for each in placed if each.cells]
+        self.cached = None
+
+    def later_step(self, placed: Placement) -> str:
+        """Return the step after a symbol that has all numbers of a placement; the symbol itself if there is none."""
+        size = self.exact[placed.symbol].shape
+        later = [s for s in self.plan.after(placed.symbol) if self.exact[s].shape == size]
+        return next((s for s in later if self.agreement(s, placed.cells) == 1), placed.symbol)
 
     def is_comparison(self, statement: Statement) -> bool:
         """Return whether a statement compares with another scale: `for β = 1 the weights were …`."""

@@ -46,6 +46,7 @@ Closeness: TypeAlias = Literal["right", "truncated", "rounded", "wrong"]
 BITS = 320
 MOST_DIGITS = 400  # maximum power of ten
 MOST_DIGITS_COMPARED = 14  # significant digits
+TIE = fmpq(501, 1000)  # of a unit: so close to a tie, programs in single precision may round either way
 AS_GOOD_AS_MASKED = -9999  # programs write −10⁹ for −∞
 
 
@@ -140,7 +141,7 @@ def _closeness(expected: Any, entry: Entry) -> Closeness:
         return "wrong" if off > arb(fmpq(1, 2 if units else 200)) else "right"
     extra = max(0, len(re.sub(r"\D|^[\D0]+", "", entry.text.partition("e")[0])) - MOST_DIGITS_COMPARED)
     unit = arb(fmpq(10) ** (extra - places))
-    if not off > (unit if extra else unit / 2):
+    if not off > (unit if extra else unit * TIE):
         return "right"  # programs compute with 53 bits, so only the first 14 of their 17 digits are certain
     if entry.decimals < MIN_PLACES:
         return "wrong"

@@ -50,7 +50,7 @@ def cell_name(symbol: str, row: int, column: int) -> str:
     return f"{symbol}[{row + 1},{column + 1}]"
 
 
-class Step:
+class WrongStep:
     """A step of the plan with the learner's cells, the wrong ones among them, and their expected values.
 
     `bases`: the step from the learner's own values, and from the exact ones; `used`: its values as used by the learner
@@ -396,7 +396,7 @@ class Search:
 
     # -- cells -------------------------------------------------------------------------------------------------------
 
-    def steps(self) -> Iterator[Step]:
+    def steps(self) -> Iterator[WrongStep]:
         for symbol in dict.fromkeys(s for s, _, _ in sorted(self.left, key=lambda p: self.plan.symbols.index(p[0]))):
             wrong = [c for c in self.cells if (c.symbol, c.row, c.column) in self.left and c.symbol == symbol]
             if symbol in self.entries:
@@ -408,7 +408,7 @@ class Search:
                 used = [matrices[symbol] for matrices in self.follow.used.values() if symbol in matrices]
                 made = self._computed(symbol)
                 copies = all(name in self.entries for name in made.inputs)
-                yield Step(
+                yield WrongStep(
                     self.plan, symbol, self.entries[symbol], wrong, self.follow.values, bases, used, made, copies
                 )
 
@@ -476,5 +476,5 @@ def _first_finite(ways: Sequence[Matrix[Any]]) -> Matrix[Any]:
     return best
 
 
-def _few(step: Step) -> bool:
+def _few(step: WrongStep) -> bool:
     return len(step.wrong) <= min(FEW, max(1, len(step.entries) // 3))

@@ -25,7 +25,7 @@ from glassformer.exercises.grade.align import (
 )
 from glassformer.exercises.grade.cells import answer_of, closeness, shown
 from glassformer.exercises.grade.diagnose import Mistake, diagnose, weight_sums
-from glassformer.exercises.grade.leftovers import Leftovers
+from glassformer.exercises.grade.evidence import Evidence
 from glassformer.exercises.grade.rubric import (
     Points,
     Rubric,
@@ -210,33 +210,28 @@ def grade(exercise: Exercise | None, reading: Reading, rubric: Rubric | None = N
     made = plan(exercise)
     aligner = Aligner(made, reading, exercise.labels)
     alignment = aligner.run()
+    _claim(ledger, alignment, reading, sums, asides=False)
+    Evidence(exercise, aligner, ledger).run()
+    ledger = Ledger(reading.text)
     _claim(ledger, alignment, reading, sums)
-    leftovers = Leftovers(aligner, ledger)
-    leftovers.run()
-    if leftovers.placed:
-        ledger = Ledger(reading.text)
-        _claim(ledger, alignment, reading, sums)
     if not alignment.placed:
         _readable(reading, tuple(alignment.unread))
     exact = exact_values(made)
-    behind: dict[Place, Any] = {}
-    for _ in range(MOST_ROUNDS):  # the effect of a mistake on later numbers is known once it is identified
-        follow = alignment.follow_through(made, exact, behind)
-        verdicts = follow.run()
-        cells = (*verdicts.cells, *_misshaped(made, alignment, verdicts))
-        cells = cells if rubric is None else tolerate(cells, rubric)
-        mistakes = diagnose(exercise, follow, cells, alignment.misshaped)
-        found = {place: value for mistake in mistakes for place, value in mistake.values.items() if value is not True}
-        if set(found) <= set(behind):
-            break
-        behind |= found
+    follow, verdicts, cells, mistakes = _judge(exercise, made, alignment, exact, rubric)
+    question = f"{exercise.title}\n{exercise.text or ''}"
+    lines = {item.line for item in alignment.unread}
+    ledger.recognise(question, {*_numbers(alignment), *_scales(made)}, lines)
+    if _take_back(made, exact, alignment, ledger, cells, mistakes):
+        follow, verdicts, cells, mistakes = _judge(exercise, made, alignment, exact, rubric)
+        ledger = Ledger(reading.text)
+        _claim(ledger, alignment, reading, sums)
+        lines = {item.line for item in alignment.unread}
+        ledger.recognise(question, {*_numbers(alignment), *_scales(made)}, lines)
     required = rubric.required(made) if rubric is not None else ()
     absent = [cell for cell in missing(made, verdicts, required) if cell.symbol not in alignment.misshaped]
     order = {symbol: k for k, symbol in enumerate(made.symbols)}
     every = sorted((*cells, *absent), key=lambda cell: (order[cell.symbol], cell.row, cell.column))
     written = {cell.symbol for cell in every}
-    lines = {item.line for item in alignment.unread}
-    ledger.recognise(f"{exercise.title}\n{exercise.text or ''}", {*_numbers(alignment), *_scales(made)}, lines)
     copied = list(_copied(made, alignment, follow))
     mistakes = [*(mistake for _, mistake in copied if _matters(made, mistake, cells)), *mistakes]
     notes = (*alignment.notes, *(note for note, _ in copied), *_remarks(made, follow, cells))
@@ -263,6 +258,57 @@ def grade(exercise: Exercise | None, reading: Reading, rubric: Rubric | None = N
     return replace(graded, points=points, score=points.share)
 
 
+def _judge(
+    exercise: Exercise, made: Plan, alignment: Alignment, exact: Mapping[str, Any], rubric: Rubric | None
+) -> tuple[FollowThrough, Verdicts, tuple[Compared, ...], list[Mistake]]:
+    """Decide every cell and find the mistakes, again until the effect of each mistake on later numbers is known."""
+    behind: dict[Place, Any] = {}
+    for _ in range(MOST_ROUNDS):
+        follow = alignment.follow_through(made, exact, behind)
+        verdicts = follow.run()
+        cells = (*verdicts.cells, *_misshaped(made, alignment, verdicts))
+        cells = cells if rubric is None else tolerate(cells, rubric)
+        mistakes = diagnose(exercise, follow, cells, alignment.misshaped)
+        found = {place: value for mistake in mistakes for place, value in mistake.values.items() if value is not True}
+        if set(found) <= set(behind):
+            break
+        behind |= found
+    return follow, verdicts, cells, mistakes
+
+
+def _take_back(
+    made: Plan, exact: Mapping[str, Any], alignment: Alignment, ledger: Ledger, cells: Sequence[Compared],
+    mistakes: Sequence[Mistake],
+) -> bool:  # fmt: skip
+    """Take back wrong numbers that may follow from numbers that could not be read; return whether there are any.
+
+    These are numbers that no known mistake explains, in steps whose operands are not all written, after a number of at
+    least three digits that could not be read.
+    """
+    unread = [ledger.line_of(k) for k, owner in enumerate(ledger.owner)
+              if owner is None and len(ledger.places[k][2].replace(".", "").strip("0")) > 2]  # fmt: skip
+    explained = {place for mistake in mistakes if mistake.name != "one wrong number" for place in mistake.cells}
+    written = alignment.entries()
+    sizes = {symbol: matrix.shape[0] * matrix.shape[1] for symbol, matrix in exact.items()}
+    incomplete = {op.symbol for op in made.operations if len(written.get(op.symbol, ())) < sizes[op.symbol]}
+    doubtful: dict[Place, Compared] = {}
+    for cell in cells:
+        place = (cell.symbol, cell.row, cell.column)
+        inputs = made[cell.symbol].inputs
+        if (
+            cell.verdict in ("wrong", "rounded") and cell.entry is not None and place not in explained
+            and any(symbol in incomplete for symbol in inputs) and any(line < cell.entry.line for line in unread)
+        ):  # fmt: skip
+            doubtful[place] = cell
+    for k, placed in enumerate(alignment.placed):
+        kept = {at: entry for at, entry in placed.cells.items() if (placed.symbol, *at) not in doubtful}
+        if len(kept) < len(placed.cells):
+            alignment.placed[k] = replace(placed, cells=kept)
+            said = f"it does not agree with {placed.symbol}, but may follow from numbers that could not be read"
+            alignment.leave(placed.line, placed.source, said)
+    return bool(doubtful)
+
+
 def _tolerated(verdicts: Verdicts, cells: Sequence[Compared]) -> Iterator[Note]:
     """Note the numbers that are accepted only because of the rubric's tolerance."""
     pairs = zip(verdicts.cells, cells, strict=False)  # misshaped cells come after these
@@ -281,14 +327,18 @@ def _numbers(alignment: Alignment) -> set[Fraction]:
 
 
 def _claim(
-    ledger: Ledger, alignment: Alignment | None, reading: Reading, sums: Sequence[ArithmeticFinding]
-) -> None:
-    """Claim the graded numbers, then those of the arithmetic, then those of statements that are not answers."""
+    ledger: Ledger, alignment: Alignment | None, reading: Reading, sums: Sequence[ArithmeticFinding],
+    *, asides: bool = True,
+) -> None:  # fmt: skip
+    """Claim the graded numbers, then those of the arithmetic, then those of statements that are not answers.
+
+    Without `asides` the decimals of statements that only look like counters or parameters stay unclaimed.
+    """
     for placed in alignment.placed if alignment is not None else ():
         given = alignment is not None and placed.symbol in alignment.given
-        for entry in placed.cells.values() if placed.role != "echo" else ():
+        for at, entry in placed.cells.items() if placed.role != "echo" else ():
             if entry.term is not None:
-                ledger.claim(entry.term, entry.line, "recognised" if given else "graded")
+                ledger.claim(entry.term, entry.line, "recognised" if given else "graded", (placed.symbol, *at))
     placed_before = {(each.line, each.source) for each in (alignment.placed if alignment is not None else ())}
     lines = {id(link.term): link.line for statement in reading.statements for link in statement.terms}
     for finding in sums:
@@ -306,17 +356,23 @@ def _claim(
         weights = named is not None and alignment is not None and named.bases[0][0] in "Wb" and any(
             symbol.startswith(named.bases[0]) for symbol in alignment.given
         )  # fmt: skip
-        supposed = statement.crossed or counter or example or weights or any(
-            aside(statement) for aside in (is_hypothetical, is_parameter, is_sum_of_weights)
-        )  # fmt: skip
-        supposed = supposed and (statement.line, statement.source) not in placed_before
+        supposed = statement.crossed or example or weights or is_hypothetical(statement) or is_sum_of_weights(statement)
+        counter = counter or is_parameter(statement)
+        supposed, counter = (
+            said and (statement.line, statement.source) not in placed_before for said in (supposed, counter)
+        )
         if target is not None and not isinstance(target.term, Array | Several):
             ledger.claim(target.term, statement.line, "recognised")
         for _, term in statement.given:
             ledger.claim(term, statement.line, "recognised")
         for link in statement.terms:
-            if supposed or link.struck or not (link.numeric or any(map(_is_matrix, walk(link.term)))):
+            aside = counter or not (link.numeric or any(map(_is_matrix, walk(link.term))))
+            if supposed or link.struck or (aside and (asides or not _has_decimals(link.term))):
                 ledger.claim(link.term, link.line, "recognised")
+
+
+def _has_decimals(term: Expression) -> bool:
+    return any(isinstance(part, Number) and part.places for part in walk(term))
 
 
 def _is_matrix(term: Expression) -> bool:

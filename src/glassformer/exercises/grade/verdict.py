@@ -11,6 +11,7 @@ digit by digit (`cells.closeness`). A cell is
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
@@ -72,10 +73,11 @@ class FollowThrough:
     expressions before a result, each as its value with all decimals exact and as an interval covering their rounding;
     `behind` the unrounded values of wrong cells whose mistake is known.
 
-    Every symbol has four values: `values`, the written decimals taken as exact; `corrected`, the same with wrong cells
+    Every symbol has five values: `values`, the written decimals taken as exact; `corrected`, the same with wrong cells
     replaced by their expected values (they may only be miscopied); `unrounded`, the values that the written ones are
-    roundings of, including the learner's mistakes; and `computed`, the result of the step from the earlier
-    unrounded values, whatever is written for the step itself.
+    roundings of, including the learner's mistakes; `computed`, the result of the step from the earlier
+    unrounded values, whatever is written for the step itself; and `rounded`, the written decimals and, for steps that
+    are not written, their results rounded to the digits that the learner uses.
     """
 
     def __init__(
@@ -95,9 +97,12 @@ class FollowThrough:
         self.corrected: dict[str, Matrix[Any]] = {}
         self.unrounded: dict[str, Matrix[Any]] = {}
         self.computed: dict[str, Matrix[Any]] = {}
+        self.rounded: dict[str, Matrix[Any]] = {}
         written = {symbol: values_of(cells, exact[symbol].shape) for symbol, cells in self.entries.items()}
         self.given = {symbol: self._masked(symbol, values) for symbol, values in written.items()}
         self.truncates = self._truncates()
+        digits = Counter(entry.places for cells in self.entries.values() for entry in cells.values() if entry.places)
+        self.digits = digits.most_common(1)[0][0] if digits else None
 
     def _inside(self, symbol: str, cells: Entries) -> bool:
         rows, columns = self.exact[symbol].shape
@@ -138,7 +143,7 @@ class FollowThrough:
             for symbol in self.plan.given:
                 self.computed[symbol] = self.exact[symbol]
                 own = self._filled(symbol, self.exact[symbol])
-                self.values[symbol] = self.unrounded[symbol] = self.corrected[symbol] = own
+                self.values[symbol] = self.unrounded[symbol] = self.corrected[symbol] = self.rounded[symbol] = own
             for operation in self.plan.operations:
                 symbol = operation.symbol
                 first = steps[symbol] = self._step(operation, self.values, self.given)
@@ -146,6 +151,7 @@ class FollowThrough:
                 found = list(self._symbol(operation, first))
                 self.values[symbol] = self._filled(symbol, first)
                 self.corrected[symbol] = self._corrected(operation)
+                self.rounded[symbol] = self._rounded_step(operation)
                 self.unrounded[symbol] = self._without_rounding(symbol, found)
                 cells.extend(found)
         return Verdicts(tuple(cells), self.exact, steps)
@@ -197,6 +203,12 @@ class FollowThrough:
                 rows[i][j] = _rounded(made[i, j], entry.places)
         return Matrix.of(rows)
 
+    def _rounded_step(self, operation: Operation) -> Matrix[Any]:
+        """Return the written decimals; where nothing is written, the result rounded to the digits of the others."""
+        if operation.symbol in self.given or self.digits is None:
+            return self.values[operation.symbol]
+        return self._step(operation, self.rounded, self.given).map(lambda x: _rounded(x, self.digits))
+
     def _symbol(self, operation: Operation, first: Matrix[Any]) -> Iterator[Compared]:
         symbol = operation.symbol
         ways: list[Matrix[Any]] | None = None
@@ -227,6 +239,7 @@ class FollowThrough:
         choices: list[list[tuple[str, Matrix[Any]]]] = []
         for symbol in free:
             kinds = [self.values[symbol], self.unrounded[symbol], self.corrected[symbol], self.computed[symbol]]
+            kinds.append(self.rounded[symbol])
             if symbol in used and used[symbol].shape == self.exact[symbol].shape:
                 kinds.insert(1, used[symbol])
             distinct = [kind for k, kind in enumerate(kinds) if not any(kind is other for other in kinds[:k])]

@@ -32,7 +32,7 @@ Result = tuple[Grade | None, str]
 Document = Path | tuple[str, str, str]  # a file, or a text with its name and kind
 
 
-class Worker:
+class GradingWorker:
     """One child process with its limits; `grade` returns a Grade, or None and the reason."""
 
     def __init__(
@@ -104,7 +104,7 @@ def grade_document(
     exercise: Exercise | None, document: Document, rubric: Rubric | None = None, *, decimal_comma: bool = False
 ) -> Grade:
     """Grade one document in a child process; raises InputError with the reason if that fails."""
-    worker = Worker(exercise, decimal_comma=decimal_comma, rubric=rubric)
+    worker = GradingWorker(exercise, decimal_comma=decimal_comma, rubric=rubric)
     try:
         found, reason = worker.grade(document)
     finally:
@@ -130,8 +130,8 @@ def grade_files(
 ) -> Iterator[Result]:
     """Yield the grade of each file, or the reason why there is none, in the order of the files."""
     count = min(len(paths), workers or min(4, os.cpu_count() or 1))
-    free: SimpleQueue[Worker] = SimpleQueue()
-    pool = [Worker(exercise, decimal_comma=decimal_comma, rubric=rubric) for _ in range(max(1, count))]
+    free: SimpleQueue[GradingWorker] = SimpleQueue()
+    pool = [GradingWorker(exercise, decimal_comma=decimal_comma, rubric=rubric) for _ in range(max(1, count))]
     for worker in pool:
         free.put(worker)
 

@@ -107,7 +107,7 @@ class Drill:
             return Reply(False, (str(error),))
         cells = [cell for cell in graded.cells if cell.symbol == symbol and cell.given is not None]
         if len(cells) < wanted[0] * wanted[1]:
-            reasons = [item.reason for item in graded.unread] or ["it has another size than the step"]
+            reasons = [item.reason for item in graded.unread] or ["its size differs from that of the step"]
             return Reply(False, (f"That could not be read as {text(name(symbol))}: {reasons[0]}",))
         wrong = [cell for cell in cells if cell.verdict in ("wrong", "missing")]
         self.answers = given

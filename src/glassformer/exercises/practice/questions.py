@@ -24,7 +24,7 @@ _CONTROL = re.compile(r"[^\t\n\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")  
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class QuestionStep:
     """A step to find: its symbol, as LaTeX, in words, and its values as decimals; None where a score is masked."""
 
     symbol: str
@@ -40,7 +40,7 @@ class Questions:
     title: str
     text: str
     given: tuple[str, ...]
-    steps: tuple[Step, ...]
+    steps: tuple[QuestionStep, ...]
     worked: tuple[str, ...]
     tolerance: float
 
@@ -52,7 +52,7 @@ def questions(exercise: Exercise, tolerance: float = TOLERANCE) -> Questions:
     solution = solve(exercise)
     digits = 4 if tolerance >= TOLERANCE else 5  # the written value is much closer than the tolerance
     steps = tuple(
-        Step(
+        QuestionStep(
             symbol,
             latex.latex(name(symbol)),
             words,

@@ -5,7 +5,14 @@
 
 from __future__ import annotations
 
-from glassformer.exercises.reader.equations import ArithmeticFinding, Cell, Comparison, arithmetic, compare, verdict_of
+from glassformer.exercises.reader.equations import (
+    ArithmeticFinding,
+    CellCheck,
+    Comparison,
+    arithmetic,
+    compare,
+    verdict_of,
+)
 from glassformer.exercises.reader.reader import read, read_file
 from glassformer.exercises.reader.statements import (
     Link,
@@ -21,7 +28,7 @@ from glassformer.exercises.reader.statements import (
 
 __all__ = [
     "ArithmeticFinding",
-    "Cell",
+    "CellCheck",
     "Comparison",
     "Link",
     "Note",

@@ -13,7 +13,7 @@ from typing import Literal, TypeAlias
 from glassformer.exercises.expression import Array, Blank, Expression, Name, Product, is_numeric, names_in
 from glassformer.exercises.reader import symbols
 from glassformer.exercises.reader.printouts import TOTAL
-from glassformer.exercises.reader.sentences import Assigned, Sentences, noun_of
+from glassformer.exercises.reader.sentences import Assigned, ParagraphState, noun_of
 from glassformer.exercises.reader.statements import formula, listed
 
 PieceKind: TypeAlias = Literal["prose", "inline", "display", "code", "table", "tabular", "picture", "open"]
@@ -296,7 +296,7 @@ def scan(text: str, line: int, *, code: bool = False) -> Iterator[Event]:
     """Yield the events of a passage of prose, in order."""
     rows = text.split("\n")
     index = 0
-    sentences = Sentences()
+    sentences = ParagraphState()
     while index < len(rows):
         row = rows[index]
         here = line + index
@@ -578,7 +578,7 @@ _NO_TOKEN = "it is unclear which vectors these are: number the rows, and name th
 
 
 @dataclass(slots=True)
-class Table:
+class TableContents:
     """The contents of a table: chains as (line, source, target, term), formulas in cells as (line, text), problems."""
 
     chains: list[tuple[int, str, Expression | None, Expression]] = field(default_factory=list)
@@ -602,7 +602,7 @@ class _Cell:
         return self.term is not None and bool(names_in(self.term)) and len(self.text) < 40
 
 
-def markdown_table(text: str, line: int, before: str = "") -> Table:
+def markdown_table(text: str, line: int, before: str = "") -> TableContents:
     """Parse a table; `before` are the words before it, which may name its only token."""
     rows = []
     for offset, row in enumerate(text.split("\n")):
@@ -613,7 +613,7 @@ def markdown_table(text: str, line: int, before: str = "") -> Table:
     rows = [row for row in rows if any(cell.text for cell in row)]  # an empty header
     titled = _TITLED.search(before)
     if titled is not None and (vectors := _of_token(rows, int(titled[1]))):
-        return Table(vectors)
+        return TableContents(vectors)
     return _table(rows, line, text)
 
 
@@ -634,7 +634,7 @@ def _of_token(rows: list[list[_Cell]], token: int) -> list[tuple[int, str, Expre
     return list(found.values())
 
 
-def latex_table(text: str, line: int) -> Table:
+def latex_table(text: str, line: int) -> TableContents:
     """Parse the body of a tabular, which begins with its column specification: {c|cc}."""
     text = re.sub(r"^\s*(?:\[[tbc]\])?\{[^\n]{0,80}?\}(?=\s|\\|$)", "", text, count=1)
     rows = []
@@ -660,8 +660,8 @@ def _cell(text: str, line: int) -> _Cell:
     return _Cell(stripped, listed(read.drafts[0].terms[0].term), line)
 
 
-def _table(rows: list[list[_Cell]], line: int, source: str) -> Table:
-    table = Table(words=" ".join(cell.text for cell in rows[0]) if rows else "")
+def _table(rows: list[list[_Cell]], line: int, source: str) -> TableContents:
+    table = TableContents(words=" ".join(cell.text for cell in rows[0]) if rows else "")
     numbers = sum(cell.number for row in rows for cell in row)
     filled = sum(bool(cell.text) for row in rows for cell in row)
     if not numbers or 3 * numbers < filled:
@@ -794,7 +794,7 @@ def _is_dot_product(term: Expression | None) -> bool:
     return isinstance(term, Product) and [f.name for f in term.factors if isinstance(f, Name)] == ["q", "k"]
 
 
-def _formulas(rows: list[list[_Cell]], table: Table) -> None:
+def _formulas(rows: list[list[_Cell]], table: TableContents) -> None:
     for row in rows:
         for cell in row:
             table.formulas += [(cell.line, found[1] or found[2] or "") for found in _MATH.finditer(cell.text)]

@@ -48,7 +48,7 @@ _WORST = {"right": 0, "rounded": 1, "wrong": 2}
 
 
 @dataclass(frozen=True, slots=True)
-class Cell:
+class CellCheck:
     """A compared cell: `given` as written, `expected` to the same number of digits.
 
     `strict`: also right with every written number taken as exact.
@@ -65,7 +65,7 @@ class Cell:
 @dataclass(frozen=True, slots=True)
 class Comparison:
     verdict: Literal["right", "rounded", "wrong", "shape", "unread"]
-    cells: tuple[Cell, ...] = ()
+    cells: tuple[CellCheck, ...] = ()
     reason: str = ""
 
 
@@ -159,16 +159,16 @@ class _Pair:
         worst: CellVerdict = max((cell.verdict for cell in cells), key=_WORST.__getitem__, default="right")
         return Comparison(worst, tuple(cells), reason)
 
-    def cell(self, i: int, j: int, value: Interval, exact: Interval, given: Interval, terms: Cells | None) -> Cell:
+    def cell(self, i: int, j: int, value: Interval, exact: Interval, given: Interval, terms: Cells | None) -> CellCheck:
         term = terms[i][j] if terms is not None else None
         if term is not None:
             verdict = verdict_of(value, term, approximate=self.approximate, inexact=self.inexact)
             strict = verdict == "right" and _meets(exact, term, HALF, self.approximate)
             bare = term.term if isinstance(term, Negative) else term
             places = bare.places if isinstance(bare, Number) else None
-            return Cell(i + 1, j + 1, label(term), midpoint(exact, places), verdict, strict)
+            return CellCheck(i + 1, j + 1, label(term), midpoint(exact, places), verdict, strict)
         verdict = "right" if value.overlaps(given) else "wrong"
-        return Cell(i + 1, j + 1, midpoint(given), midpoint(exact), verdict, bool(exact.overlaps(given)))
+        return CellCheck(i + 1, j + 1, midpoint(given), midpoint(exact), verdict, bool(exact.overlaps(given)))
 
     def one_of_many(self) -> Comparison:
         """0.1967·2 + … = [0; 0.6624]: a number beside a vector is compared with each of its cells."""
@@ -224,7 +224,7 @@ class ArithmeticFinding:
     left: Expression
     right: Expression
     verdict: Verdict
-    cells: tuple[Cell, ...] = ()
+    cells: tuple[CellCheck, ...] = ()
     reason: str = ""
 
 

@@ -35,7 +35,7 @@ class Token:
 
 
 @dataclass(slots=True)
-class Tokens:
+class TokenList:
     """The tokens of a formula; `match[i]` is where the bracket or environment that opens at i closes."""
 
     source: str
@@ -164,7 +164,7 @@ class Lexer:
         self.open = 0
         self.last = len(source.rstrip())
 
-    def run(self) -> Tokens:
+    def run(self) -> TokenList:
         while self.position < len(self.source):
             found = _SCAN.match(self.source, self.position)
             assert found is not None  # the last alternative matches any character
@@ -172,7 +172,7 @@ class Lexer:
             self._take(found.lastgroup or "other", found.group())
             self.line += self.source.count("\n", self.start, self.position)
         items = aligned(indexed(self.items))
-        return Tokens(self.source, items, matched(items))
+        return TokenList(self.source, items, matched(items))
 
     def add(self, kind: str, text: str) -> None:
         self.items.append(Token(kind, text, self.start, self.position, self.line, self.spaced))
@@ -302,7 +302,7 @@ class Lexer:
 
 
 
-def lex(source: str, line: int = 1) -> Tokens:
+def lex(source: str, line: int = 1) -> TokenList:
     """Tokenize `source`, reading "x" between two numbers as multiplication."""
     tokens = Lexer(source, line).run()
     items = tokens.items

@@ -36,7 +36,7 @@ from glassformer.exercises.expression import (
     product,
 )
 from glassformer.exercises.reader import symbols
-from glassformer.exercises.reader.lexer import Misread, Token, Tokens
+from glassformer.exercises.reader.lexer import Misread, Token, TokenList
 
 Range = tuple[int, int]
 
@@ -44,7 +44,7 @@ Range = tuple[int, int]
 class Lists:
     """The part of the parser that handles brackets."""
 
-    def __init__(self, tokens: Tokens) -> None:
+    def __init__(self, tokens: TokenList) -> None:
         self.tokens = tokens
         self.at, self.stop = 0, len(tokens.items)
         self.depth = 0

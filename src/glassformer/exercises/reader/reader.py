@@ -12,7 +12,7 @@ from glassformer.exercises.expression import Name
 from glassformer.exercises.reader import brackets, formats, macros
 from glassformer.exercises.reader import decimal_comma as commas
 from glassformer.exercises.reader.answers import answers
-from glassformer.exercises.reader.document import Piece, Table, latex_table, markdown_table, pieces, scan
+from glassformer.exercises.reader.document import Piece, TableContents, latex_table, markdown_table, pieces, scan
 from glassformer.exercises.reader.encoding import decode
 from glassformer.exercises.reader.notation import plain_numbers, usual_notation
 from glassformer.exercises.reader.printouts import printouts
@@ -212,7 +212,7 @@ class Collector:
     def problem(self, line: int, source: str, reason: str) -> None:
         self.unread.append(Unread(line, _short(source), reason))
 
-    def table(self, table: Table) -> None:
+    def table(self, table: TableContents) -> None:
         for line, source, target, term in table.chains:
             links = [Link(line, "", term)] if target is None else [Link(line, "", target), Link(line, "=", term)]
             draft = Draft(line, _short(source), links)

@@ -135,7 +135,7 @@ class _Part:
 
 
 @dataclass(slots=True)
-class Sentences:
+class ParagraphState:
     """The state of a paragraph: the noun and the token last mentioned, which the next lines may omit."""
 
     noun: str = ""
@@ -220,7 +220,7 @@ def _is_formula(text: str) -> bool:
 
 
 class _Line:
-    def __init__(self, state: Sentences, parts: list[_Part], text: str) -> None:
+    def __init__(self, state: ParagraphState, parts: list[_Part], text: str) -> None:
         self.state, self.parts, self.text = state, parts, text
         self.object: Index | None = None
         self.waiting: _Part | None = None  # a number whose token is named after it

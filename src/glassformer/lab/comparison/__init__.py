@@ -25,8 +25,8 @@ _NAMES = {
     "load": "results",
     "matched": "networks",
     "quick": "plan",
-    "reopen": "runner",
     "report": "page",
+    "reuse": "runner",
     "units": "plan",
 }
 

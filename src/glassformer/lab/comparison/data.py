@@ -45,8 +45,10 @@ def units(plan: ComparisonPlan) -> Iterator[Unit]:
 
 def weight(plan: ComparisonPlan, unit: Unit) -> float:
     """Return a rough duration in seconds, for the progress bar."""
-    once = plan.data.steps * (0.012 if unit.settings["architecture"] == "Transformer" else 0.055)
-    return once * len(plan.data.rates) * len(plan.data.search) if unit.part == "search" else once
+    step = 0.012 if unit.settings["architecture"] == "Transformer" else 0.055
+    if unit.part == "search":
+        return step * len(plan.data.rates) * sum(map(plan.data.steps, plan.data.search))
+    return step * plan.data.steps(int(unit.settings["size"]))
 
 
 def require(plan: ComparisonPlan) -> None:
@@ -84,7 +86,7 @@ def trained(
         classes=parts.classes,
         seed=seed,
     ).net
-    fit(net, ImageObjective(X=X, y=y, batch_size=data.batch_size, seed=seed), steps=data.steps, lr=lr, seed=seed)
+    fit(net, ImageObjective(X=X, y=y, batch_size=data.batch_size, seed=seed), steps=data.steps(size), lr=lr, seed=seed)
     return score(net, *parts.validation), score(net, *parts.test), parameters(net)
 
 

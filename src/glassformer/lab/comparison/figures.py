@@ -168,6 +168,7 @@ def data(results: Results) -> ComparisonFigure:
     plan = results.plan.data
     fig = figure(10.0, 3.8)
     left, right = fig.subplots(1, 2, width_ratios=(1, 1.4))
+    measured: dict[str, list[Estimate]] = {}
     for k, dataset in enumerate(plan.datasets):
         for name, label in (("Transformer", "ViT"), ("CNN", "CNN")):
             found = [r.accuracy(results, dataset, name, size) for size in plan.sizes]
@@ -175,8 +176,8 @@ def data(results: Results) -> ComparisonFigure:
             half = [each.half or 0.0 for each in found]
             y = [each.mean for each in found]
             left.errorbar(plan.sizes, y, yerr=half, ms=4, lw=1.3, capsize=2, label=f"{label}, {dataset}", **style)
-        gaps = [r.gap(results, dataset, size).times(100) for size in plan.sizes]
-        _lines(right, plan.sizes, {f"measured: {dataset}, CNN − ViT": gaps})
+        measured[f"measured: {dataset}, CNN − ViT"] = [r.gap(results, dataset, size).times(100) for size in plan.sizes]
+    _lines(right, plan.sizes, measured)
     _finish(left, "training images", "test accuracy", "trained from scratch", log="x", at=plan.sizes)
     label = "published: ImageNet after pre-training, BiT − best ViT"
     x, y = [each.images for each in published.FIGURE_3], [each.gap for each in published.FIGURE_3]

@@ -23,8 +23,9 @@ def setup(results: Results) -> list[tuple[str, str]]:
     data = results.data
     return [
         *((name, str(value)) for name, value in data["card"].items()),
-        ("command", data["command"]),
-        ("started", f"{data['began']} UTC"),
+        ("command", ", ".join(results.commands)),
+        ("first measurement", f"{data['began']} UTC"),
+        ("last measurement", f"{data['ended']} UTC"),
         ("duration", f"{data['seconds'] / 60:.1f} minutes, {data['cpu'] / 60:.1f} of processor time"),
         ("load", f"{loads[0]} to {loads[-1]}, median {loads[len(loads) // 2]}"),
         ("seeds", ", ".join(map(str, results.plan.seeds))),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, replace
 from typing import Any, NamedTuple
@@ -68,7 +69,8 @@ class ReachPlan:
 class DataPlan:
     """A vision Transformer and a residual CNN of equal size, trained from scratch on training sets of growing size.
 
-    The search works as in ReachPlan, over the training set sizes `search`, for each dataset.
+    The search works as in ReachPlan, over the training set sizes `search`, for each dataset. Larger training sets are
+    trained on for more steps.
     """
 
     datasets: tuple[str, ...]
@@ -76,12 +78,20 @@ class DataPlan:
     budget: int
     sizes: tuple[int, ...]
     rates: tuple[float, ...]
-    search: tuple[int, ...]
-    steps: int
+    search: tuple[int, ...]  # some of `sizes`
+    size_steps: tuple[int, ...]  # optimizer steps for each of `sizes`
     batch_size: int
     validation: int
     tests: int
     patches: int  # along each side
+
+    def steps(self, size: int) -> int:
+        """Return the number of optimizer steps on a training set of this size."""
+        return self.size_steps[self.sizes.index(size)]
+
+    def epochs(self, size: int) -> float:
+        """Return how often each training image is seen."""
+        return self.steps(size) / math.ceil(size / self.batch_size)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -139,12 +149,15 @@ def read(data: Mapping[str, Any]) -> ComparisonPlan:
         return {name: tuple(value) if isinstance(value, list) else value for name, value in part.items()}
 
     whole = fixed(data)
+    whole["data"] = dict(whole["data"])
+    if "steps" in whole["data"]:  # of a file written when every size was trained on for as many steps
+        whole["data"]["size_steps"] = [whole["data"].pop("steps")] * len(whole["data"]["sizes"])
     kinds = {"cost": CostPlan, "reach": ReachPlan, "data": DataPlan, "streaming": StreamingPlan, "bias": BiasPlan}
     return ComparisonPlan(**{**whole, **{name: kind(**fixed(whole[name])) for name, kind in kinds.items()}})
 
 
 def full() -> ComparisonPlan:
-    """Return the full plan, which takes about 25 minutes of processor time.
+    """Return the full plan, which takes about 40 minutes of processor time.
 
     It needs `glassformer data fetch` of fashion-mnist and cifar10.
     """
@@ -180,7 +193,7 @@ def full() -> ComparisonPlan:
             sizes=(100, 1_000, 10_000),
             rates=(1e-3, 2e-3, 4e-3, 8e-3, 1.6e-2),
             search=(1_000,),
-            steps=160,  # of 64 images each, so that all 10,000 are seen
+            size_steps=(160, 400, 1_256),  # 80, 25 and 8 epochs
             batch_size=64,
             validation=1_000,
             tests=2_000,
@@ -229,7 +242,7 @@ def quick() -> ComparisonPlan:
             sizes=(40, 400, 3_000),
             rates=rates,
             search=(400,),
-            steps=60,
+            size_steps=(60, 60, 60),
             validation=500,
             tests=700,
         ),

@@ -75,6 +75,11 @@ class Results:
     def architectures(self) -> tuple[str, ...]:
         return self.plan.architectures
 
+    @property
+    def commands(self) -> list[str]:
+        """Return the commands of the runs from which measurements were reused, and that of this one."""
+        return [run["command"] for run in (*self.data.get("sources", []), self.data) if run["command"]]
+
     def has(self, task: str) -> bool:
         return task in self.plan.tasks
 

@@ -14,7 +14,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from filelock import FileLock, Timeout
 
@@ -22,12 +22,10 @@ from glassformer.errors import InputError
 from glassformer.lab.cache import version
 from glassformer.lab.comparison import bias, cost, data, reach, streaming
 from glassformer.lab.comparison.plan import SEARCH_SEED, ComparisonPlan, Unit, units
+from glassformer.lab.comparison.results import Results, load
 from glassformer.lab.experiment import one_thread
 from glassformer.runtime import card
 from glassformer.train.state import write_atomic
-
-if TYPE_CHECKING:
-    from glassformer.lab.comparison.results import Results
 
 
 class Task(NamedTuple):
@@ -70,38 +68,80 @@ def carry_out(plan: ComparisonPlan, folder: Path, *, command: str = "", show: Sh
     """Measure the remaining units of the plan in `folder`, and return the results file."""
     work = folder / f"compare-{plan.name}.part"
     with _alone(work):
-        data.require(plan)
-        _freeze(plan, work)
         todo = list(units(plan))
+        if not all(_file(work, unit).exists() for unit in todo):
+            data.require(plan)
+        _freeze(plan, work)
         weights = [TASKS[unit.task].weight(plan, unit) for unit in todo]
         done = 0.0
         for number, (unit, weight) in enumerate(zip(todo, weights, strict=True)):
-            if not _file(work, unit).exists():
+            if not _done(work, unit):
                 show(RunProgress(unit, number, len(todo), done, sum(weights)))
                 _write(_file(work, unit), _measured(plan, unit, _rate(work, unit)))
             done += weight
         return _finish(plan, work, folder, command)
 
 
-def reopen(results: Results, folder: Path, again: Sequence[str]) -> None:
-    """Reopen a finished run to measure again the units whose keys start with one of `again`."""
-    plan = results.plan
-    left = [unit for unit in units(plan) if not unit.key.startswith(tuple(again))]
+def reuse(plan: ComparisonPlan, files: Sequence[Path], folder: Path, *, again: Sequence[str] = ()) -> None:
+    """Start a run in `folder` with the measurements of results files that were made as the plan says.
+
+    A unit is taken from the first file that has it, if the settings of its task, the architectures and the processor
+    are the same; units whose keys start with one of `again` are not taken. `carry_out` measures the rest, and every
+    network that was trained with another learning rate than its search chooses now.
+    """
+    todo = {unit.key for unit in units(plan)}
     for start in again:
-        if not any(unit.key.startswith(start) for unit in units(plan)):
-            raise InputError(f"no unit of {results.path} starts with {start!r}", "--list shows the units")
-    found = {Unit(*(each[name] for name in Unit._fields)).key: each for each in results.units}
+        if not any(key.startswith(start) for key in todo):
+            raise InputError(f"no unit of the plan starts with {start!r}", "--list shows the units")
+    kept = {key for key in todo if not key.startswith(tuple(again))}
+    taken: dict[str, dict[str, Any]] = {}
+    sources = []
+    for path in files:
+        made = load(path)
+        _require_same_machine(made)
+        found = {key: each for key, each in _alike(plan, made).items() if key in kept - taken.keys()}
+        if not found:
+            raise InputError(f"{path} has no measurement of this plan that could be reused", "leave it out")
+        taken |= found
+        own = {name: made.data[name] for name in ("command", "card", "began", "ended")}
+        sources += [run for run in (*made.data.get("sources", []), own) if run not in sources]
     work = folder / f"compare-{plan.name}.part"
     with _alone(work):
         if (work / "plan.json").exists():
-            if not all(_file(work, unit).exists() for unit in left if unit.key in found):
+            if not all((work / "units" / f"{key}.json").exists() for key in taken):
                 raise InputError(f"{work} is an unfinished run", "finish or remove it, or choose another --output")
-            return  # interrupted while measuring again
+            return  # interrupted while measuring the rest
         (work / "units").mkdir(exist_ok=True)
-        for unit in left:
-            if unit.key in found:  # a unit that the file lacks is measured
-                _write(_file(work, unit), found[unit.key])
+        for key, each in taken.items():
+            _write(work / "units" / f"{key}.json", each)
+        _write(work / "sources.json", {"sources": sources})
         _freeze(plan, work)  # last: without a plan there is nothing to resume
+
+
+def _require_same_machine(made: Results) -> None:
+    theirs, ours = made.data["card"]["processor"], card()["processor"]
+    if theirs != ours:
+        fact = f"{made.path} was measured on {theirs}, and this machine has {ours}"
+        raise InputError(fact, "measure everything on one machine: the times could not be compared")
+
+
+def _alike(plan: ComparisonPlan, made: Results) -> dict[str, dict[str, Any]]:
+    """Return the measurements of tasks whose settings are those of the plan, by key."""
+    if made.plan.architectures != plan.architectures:
+        return {}
+    alike = {task for task in plan.tasks if getattr(made.plan, task) == getattr(plan, task)}
+    measured = (each for each in made.units if each["task"] in alike)
+    return {Unit(*(each[name] for name in Unit._fields)).key: each for each in measured}
+
+
+def _done(work: Path, unit: Unit) -> bool:
+    """Return whether the unit is measured, with the learning rate that its search chose if it has one."""
+    if not _file(work, unit).exists():
+        return False
+    if (unit.task, unit.part) not in SEARCHES:
+        return True
+    found = json.loads(_file(work, unit).read_text(encoding="utf-8"))
+    return bool(found["result"]["lr"] == _rate(work, unit))
 
 
 def _rate(work: Path, unit: Unit) -> float:
@@ -162,10 +202,17 @@ def gathered(plan: ComparisonPlan, work: Path, command: str) -> dict[str, Any]:
         "card": card(),
         "began": min(each["began"] for each in found),
         "ended": max(each["began"] for each in found),
+        **_sources(work),
         "seconds": round(sum(each["seconds"] for each in found), 1),
         "cpu": round(sum(each["cpu"] for each in found), 1),
         "units": found,
     }
+
+
+def _sources(work: Path) -> dict[str, Any]:
+    """Return the runs from which measurements were reused, if any."""
+    path = work / "sources.json"
+    return dict(json.loads(path.read_text(encoding="utf-8"))) if path.exists() else {}
 
 
 def _finish(plan: ComparisonPlan, work: Path, folder: Path, command: str) -> Path:

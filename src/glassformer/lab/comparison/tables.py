@@ -81,16 +81,8 @@ def longer(results: Results) -> ResultTable:
     note = (
         f"Accuracy of predicting the second-to-last token, after training on sequences of {plan.length} tokens (which "
         f"is also the window of the MLP) for {plan.longer_steps} steps. Chance is 12.5 %; ± 95 % over seeds."
-        f"{_unsearched(results)}"
     )
     return ResultTable("Sequences longer than in training", ("", *(f"length {n}" for n in plan.longer)), rows, note)
-
-
-def _unsearched(results: Results) -> str:
-    """Return a sentence that names the networks whose learning rate was searched for recall, not for longer inputs."""
-    own = {unit["settings"]["architecture"] for unit in results.units if unit["part"] == "longer search"}
-    left = [name for name in longer_names(results.architectures) if name not in own]
-    return f" With the learning rate that was best for recall: {'; '.join(left)}." if left else ""
 
 
 def gradients(results: Results) -> ResultTable:
@@ -244,11 +236,17 @@ def data(results: Results) -> ResultTable:
             rows.append((dataset, f"{size:,}", *(f"{accuracy:.1%}" for accuracy in both), gap))
         notes.append(f"{dataset}: {_narrowing(results, dataset)}.")
     note = (
-        f"Test accuracy after training from scratch: about {plan.budget:,} parameters each, {plan.steps} steps with "
-        f"batches of {plan.batch_size} images for every size, no augmentation, each with the learning rate that was "
-        f"best on validation images. The gap is CNN − ViT in points; ± 95 % over seeds. {' '.join(notes)}"
+        f"Test accuracy after training from scratch: about {plan.budget:,} parameters each, batches of "
+        f"{plan.batch_size} images, {_schedule(results)}, no augmentation, each with the learning rate that was best "
+        f"on validation images. The gap is CNN − ViT in points; ± 95 % over seeds. {' '.join(notes)}"
     )
     return ResultTable("Accuracy as the training set grows", ("dataset", "images", "ViT", "CNN", "gap"), rows, note)
+
+
+def _schedule(results: Results) -> str:
+    plan = results.plan.data
+    each = (f"{plan.steps(size):,} steps ({plan.epochs(size):,.0f} epochs) on {size:,} images" for size in plan.sizes)
+    return ", ".join(each)
 
 
 def _narrowing(results: Results, dataset: str) -> str:
@@ -322,10 +320,10 @@ def _each(results: Results, value: Callable[[str], str]) -> str:
 
 def _made(results: Results) -> str:
     data = results.data
-    loads = sorted(unit["load"] for unit in results.units)
+    commands = ", ".join(f"`{command}`" for command in results.commands)
     return (
-        f"Measured by `{data['command']}`: {len(results.plan.seeds)} seeds, {len(results.units)} measurements, "
-        f"{data['cpu'] / 60:.0f} minutes of processor time, median load {loads[len(loads) // 2]:.1f}, on "
+        f"Measured by {commands}: {len(results.plan.seeds)} seeds, {len(results.units)} measurements, "
+        f"{data['cpu'] / 60:.0f} minutes of processor time, median load {_median_load(results):.1f}, on "
         f"{data['card']['cores']} cores of {data['card']['processor']}.{_missing(results)}"
     )
 
@@ -350,7 +348,7 @@ def _longer(results: Results) -> Iterator[str]:
     shown = ", ".join(f"{name} {both(name)}" for name in longer_names(results.architectures))
     yield (
         f"Accuracy at the training length of {lengths[0]} tokens → at {lengths[1]} tokens (chance is 12.5 %): "
-        f"{shown}.{_unsearched(results)}"
+        f"{shown}."
     )
 
 
@@ -398,7 +396,8 @@ def _threads(results: Results) -> Iterator[str]:
 
 
 def _data(results: Results) -> Iterator[str]:
-    sizes = results.plan.data.sizes
+    sizes, epochs = results.plan.data.sizes, results.plan.data.epochs
+    yield "Epochs of training: " + ", ".join(f"{epochs(n):,.0f} with {n:,} images" for n in sizes) + "."
     for dataset in results.plan.data.datasets:
         first, last = (_points(r.gap(results, dataset, size)) for size in (sizes[0], sizes[-1]))
         yield (
@@ -421,21 +420,22 @@ def summary_table(results: Results) -> str:
         distances = " / ".join(map(str, reach.distances))
         columns += [
             (f"recall over {distances} tokens", f"how many of {seeds} seeds learn to recall the first token at "
-             f"this distance (test accuracy of at least {r.LEARNED:.0%}; {reach.steps} steps)", _recall_cell),
+             f"this distance (test accuracy of at least {r.LEARNED:.0%}; {reach.steps} steps; the MLP reads "
+             f"{reach.window} tokens)", _recall_cell),
             (f"trained on {reach.length}, tested on {reach.longer[-1]} tokens", "accuracy of predicting the "
-             f"second-to-last token at the first → at the second length ({reach.longer_steps} steps; chance is 12.5 %; "
-             "the Transformer has rotary positions)", _longer_cell),
+             f"second-to-last token, for which two tokens are enough, at the first → at the second length "
+             f"({reach.longer_steps} steps; chance is 12.5 %; the Transformer has rotary positions)", _longer_cell),
         ]  # fmt: skip
     if results.has("bias"):
         columns.append(
-            (f"image shifted by {plan.bias.shifts[-1]} pixels", "change of test accuracy in points, after training on "
-             "centred images / with random shifts", _shift_cell)
+            (f"image shifted by {plan.bias.shifts[-1]} pixels", f"change of test accuracy on {plan.bias.dataset} in "
+             f"points, after training on {plan.bias.images:,} centred images / with random shifts", _shift_cell)
         )  # fmt: skip
     if results.has("cost"):
         short, n, d = _sizes(results)
         columns += [
-            (f"time of a layer, {n:,} tokens", f"ms of processor time, forward and backward, width {d}, one thread",
-             _time_cell),
+            (f"time of a layer, {n:,} tokens", f"ms of processor time, forward and backward, width {d}, one thread; "
+             "torch has a fused kernel for the LSTM and runs RNN and GRU step by step", _time_cell),
             (f"relative to {short:,} tokens", f"that time divided by the time for {short:,} tokens", _growth_cell),
         ]  # fmt: skip
     if results.has("streaming"):
@@ -447,13 +447,19 @@ def summary_table(results: Results) -> str:
     head = f"| | {' | '.join(name for name, _, _ in columns)} |\n|---" + "|---" * len(columns) + "|"
     rows = [f"| {name} | {' | '.join(cell(results, name) for *_, cell in columns)} |" for name in results.architectures]
     legend = "\n".join(f"- *{name}*: {meaning}" for name, meaning, _ in columns)
-    also = _unsearched(results).replace("With", "On longer inputs, with", 1) if results.has("reach") else ""
-    made = f"{seeds} seeds, mean ± 95 % (Student's t), equal numbers of parameters, the same learning-rate search"
-    return "\n".join([head, *rows, "", legend, "", f"{made}; {_machine(results)}.{also}{_missing(results)}"])
+    made = f"{seeds} seeds, mean ± 95 % (Student's t), numbers of parameters within 5 %, the same learning-rate search"
+    return "\n".join([head, *rows, "", legend, "", f"{made}; {_machine(results)}.{_missing(results)}"])
 
 
 def _machine(results: Results) -> str:
-    return f"{results.data['card']['processor']}, {results.data['began'][:10]}"
+    card, (began, ended) = results.data["card"], (results.data[name][:10] for name in ("began", "ended"))
+    dates = began if began == ended else f"{began} to {ended}"
+    return f"{card['cores']} cores of {card['processor']}, {dates}, median load {_median_load(results):.1f}"
+
+
+def _median_load(results: Results) -> float:
+    loads = sorted(unit["load"] for unit in results.units)
+    return float(loads[len(loads) // 2])
 
 
 def _sizes(results: Results) -> tuple[int, int, int]:

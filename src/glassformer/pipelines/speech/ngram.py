@@ -101,7 +101,7 @@ class CharNgram:
 
     @classmethod
     def read(cls, path: Path) -> CharNgram:
-        """Read a file that `write` made. Counts are shared by all who read the same file."""
+        """Read a file made by `write`. All readers of one file share its counts."""
         try:
             return _read(path, path.stat().st_mtime_ns)
         except (OSError, ValueError, KeyError) as error:

@@ -50,25 +50,33 @@ def whisper_tokens(model: nn.Module, words: TextTokenizer) -> WhisperTokens:
     assert isinstance(speech, SpeechGenerator)
     settings: dict[str, Any] = {**(origin.raw if origin else {}), **(origin.generation if origin else {})}
     silent = settings.get("no_timestamps_token_id") or _token(words, "<|notimestamps|>")
-    if type(silent) is not int:
+    count = speech.vocabulary
+    if type(silent) is not int or not 0 <= silent < count - 1:
         raise ConfigError("generation_config.json has no timestamp tokens", "download it again")
-    strip = lambda table: {str(name).strip("<|>"): i for name, i in (table or {}).items() if type(i) is int}
     latest = settings.get("max_initial_timestamp_index")
     return WhisperTokens(
         start=speech.start_token,
         end=speech.end_token,
         silent=silent,
-        never=_tokens(settings.get("suppress_tokens")),
-        not_first=_tokens(settings.get("begin_suppress_tokens")),
-        latest_first=latest if type(latest) is int else 50,
-        languages=strip(settings.get("lang_to_id")),
-        tasks=strip(settings.get("task_to_id")),
+        never=_tokens(settings.get("suppress_tokens"), count),
+        not_first=_tokens(settings.get("begin_suppress_tokens"), count),
+        latest_first=latest if type(latest) is int and latest >= 0 else 50,
+        languages=_named(settings, "lang_to_id", count),
+        tasks=_named(settings, "task_to_id", count),
         nothing=_token(words, "<|nospeech|>") or _token(words, "<|nocaptions|>"),
     )
 
 
-def _tokens(found: Any) -> tuple[int, ...]:
-    return tuple(i for i in found if type(i) is int and i >= 0) if isinstance(found, list) else ()
+def _tokens(found: Any, count: int) -> tuple[int, ...]:
+    return tuple(i for i in found if type(i) is int and 0 <= i < count) if isinstance(found, list) else ()
+
+
+def _named(settings: Mapping[str, Any], name: str, count: int) -> dict[str, int]:
+    """Return the tokens of a table such as {"<|en|>": 50259}, by their names without brackets."""
+    found = settings.get(name) or {}
+    if not isinstance(found, dict) or any(type(i) is not int or not 0 <= i < count for i in found.values()):
+        raise ConfigError(f"{name} in generation_config.json is no table of tokens", "download it again")
+    return {str(key).strip("<|>"): i for key, i in found.items()}
 
 
 def _token(words: TextTokenizer, name: str) -> int | None:

@@ -103,6 +103,7 @@ async function retry() {
 }
 
 address.onChange(go);
+matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => { room.recolour?.(); redraw(); }); // canvases are drawn again
 addEventListener("keydown", (event) => {
   if (!(event.ctrlKey || event.metaKey) || event.altKey || current !== "paper") return;
   const key = event.key.toLowerCase();

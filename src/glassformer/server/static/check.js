@@ -216,7 +216,7 @@ function toolbar() {
   const mode = (key, words) => html`<button aria-pressed=${state.mode === key} @click=${() => { if (state.mode === key) return; state.mode = key; state.grade = null; later(); refresh(); }}>${words}</button>`;
   return html`<div class="tools" role="toolbar" aria-label="Exercise to work on">
     <label>Exercise <select class="exercise" @change=${(event) => { go(`#/check/${event.target.value}`); }}>
-      ${state.library.some((each) => each.name === state.name) ? nothing : html`<option selected value=${state.name}>${state.exercise?.title ?? ""}</option>`}
+      ${state.library.some((each) => each.name === state.name) ? nothing : html`<option selected value=${state.name}>${state.sheet?.title ?? state.exercise?.title ?? ""}</option>`}
       ${state.library.map((each) => html`<option value=${each.name} ?selected=${each.name === state.name}>${each.title}</option>`)}</select></label>
     <span class="either">${mode("grids", "Grids")}${mode("text", "Paste or drop")}</span>
     <span class="spacer"></span>

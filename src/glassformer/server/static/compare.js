@@ -1,5 +1,5 @@
 // Compare: the measured tables of a comparison of architectures. A cell opens its curve and how it was measured.
-import { get, html, nothing, Problem } from "./lib.js";
+import { drawing, get, go, html, nothing, Problem } from "./lib.js";
 
 export const state = {
   /** @type {any} */ data: null, table: 0,
@@ -37,7 +37,7 @@ function details(table) {
   return html`<section class="details" aria-label="How it was measured" aria-live="polite">
     ${cell ? html`<p class="chosen-cell"><b>${table.rows[cell.row][0]}</b>, ${table.head[cell.column]}: <b>${table.rows[cell.row][cell.column]}</b></p>` : html`<p class="quiet">Choose a cell: it is shown with its curve and how it was measured.</p>`}
     <p>${table.note}</p>
-    ${figure ? html`<figure tabindex="0"><img alt=${figure.caption} src=${`data:image/svg+xml;charset=utf-8,${encodeURIComponent(figure.svg)}`}><figcaption class="quiet">${figure.caption}; the numbers are in the table.</figcaption></figure>` : html`<p class="quiet">${!state.figures && table.figure ? "Drawing the curve …" : "This table has no curve."}</p>`}
+    ${figure ? html`<figure>${drawing(figure, figure.caption)}<figcaption class="quiet">${figure.caption}; the numbers are in the table.</figcaption></figure>` : html`<p class="quiet">${!state.figures && table.figure ? "Drawing the curve …" : "This table has no curve."}</p>`}
   </section>`;
 }
 
@@ -56,7 +56,7 @@ export function template() {
     ${!data ? (state.problem ? nothing : html`<p class="quiet">Loading the measurements …</p>`) : !table ? html`<p>There are no measurements here. Measure the architectures on this machine, then start the workbench with the results:</p><pre tabindex="0">glassformer compare --quick -o results
 glassformer serve --results results/FILE.json</pre>` : html`
     ${findings(data.findings)}
-    <p class="row" role="group" aria-label="Table">${data.tables.map((each, i) => html`<button aria-pressed=${each === table} @click=${() => { Object.assign(state, { table: i, cell: null }); refresh(); }}>${each.title}</button>`)}</p>
+    <p><label>Table <select @change=${(event) => { go(`#/compare/${Number(event.target.value) + 1}`); }}>${data.tables.map((each, i) => html`<option value=${i} ?selected=${each === table}>${each.title}</option>`)}</select></label></p>
     <h2>${table.title}</h2>${grid(table)}${details(table)}
     <p class="quiet">From ${data.file}${data.shipped ? ", which comes with Glassformer; glassformer compare measures on your machine" : ""}.</p>`}</div>`;
 }

@@ -1,12 +1,12 @@
 // Lab: claims as cards; the reader guesses first, then the experiment runs.
-import { get, go, html, isAbort, nothing, post, Problem } from "./lib.js";
+import { drawing, get, go, html, isAbort, nothing, post, Problem } from "./lib.js";
 import * as paper from "./paper.js";
 
 export const state = {
   /** @type {any[]} */ claims: [], number: 1,
   /** @type {Record<number, string>} */ guesses: {},
   /** @type {any} */ outcome: null,
-  /** @type {Record<string, number>} */ values: {}, busy: false,
+  /** @type {Record<string, number>} */ values: {}, busy: false, /** Seconds since the experiment began. */ elapsed: 0,
   /** @type {Problem | null} */ problem: null,
 };
 let refresh = () => {};
@@ -30,11 +30,14 @@ function choose(number) {
 }
 async function run() {
   const claim = state.claims.find((each) => each.number === state.number);
-  state.busy = true; state.problem = null; refresh();
+  Object.assign(state, { busy: true, problem: null, elapsed: 0 });
+  refresh();
+  const clock = setInterval(() => { state.elapsed += 1; refresh(); }, 1000);
   running = new AbortController();
   const parameters = Object.fromEntries(claim.parameters.filter((p) => state.values[p.name] !== p.default).map((p) => [p.name, state.values[p.name]]));
   const values = { ...state.values };
   try { state.outcome = { ...await post(`api/lab/${state.number}`, { parameters }, running.signal), values }; } catch (error) { if (!isAbort(error)) state.problem = /** @type {Problem} */ (error); }
+  clearInterval(clock);
   state.busy = false; refresh();
 }
 async function toPaper(exercise) { await paper.start("", exercise, structuredClone(exercise)); go(await paper.hash()); }
@@ -50,10 +53,10 @@ function card(claim) {
   return html`<article class="claim"><p class="quiet">Claim ${claim.number}</p><h2>${claim.statement}</h2><p class="formula" .innerHTML=${claim.formula}></p>
     <p>What do you think?</p><p class="row">${Object.values(CHOICES).map((text) => html`<button aria-pressed=${guess === text} @click=${() => { state.guesses[claim.number] = text; refresh(); }}>${text}</button>`)}</p>
     ${guess ? html`${claim.parameters.length ? html`<div class="sliders">${claim.parameters.map(slider)}</div>` : nothing}
-      <p class="row"><button class="primary" ?disabled=${state.busy} @click=${run}>${state.busy ? "Measuring …" : outcome ? "Measure again" : "Run the experiment"}</button>${state.busy ? html`<button @click=${() => running?.abort()}>Cancel</button>` : nothing}</p>` : html`<p class="quiet">Guess first: the experiment runs afterwards.</p>`}
+      <p class="row"><button class="primary" ?disabled=${state.busy} @click=${run}>${state.busy ? html`Measuring … ${state.elapsed ? `${state.elapsed} s` : nothing}` : outcome ? "Measure again" : "Run the experiment"}</button>${state.busy ? html`<button @click=${() => running?.abort()}>Cancel</button>` : nothing}</p>` : html`<p class="quiet">Guess first: the experiment runs afterwards.</p>`}
     ${state.problem ? html`<p class="problem" role="alert">${state.problem.message}</p>` : nothing}
-    ${outcome ? html`<section aria-label="Verdict" aria-live="polite"><p class="verdict-line"><b>${outcome.verdict}</b></p><p>You thought: “${guess}”. ${CHOICES[outcome.kind] === guess ? html`<span class="right">✓ The experiment agrees.</span>` : `The experiment says: “${CHOICES[outcome.kind]}”.`}${earlier ? html` <span class="quiet">Measured before the sliders were moved.</span>` : nothing}</p>
-      <figure tabindex="0"><img alt=${`Figure of claim ${claim.number}: ${outcome.measured}`} src=${`data:image/svg+xml;charset=utf-8,${encodeURIComponent(outcome.figure)}`}></figure>
+    ${outcome ? html`<section class=${state.busy ? "stale" : ""} aria-label="Verdict" aria-live="polite"><p class="verdict-line"><b>${outcome.verdict}</b></p><p>You thought: “${guess}”. ${CHOICES[outcome.kind] === guess ? html`<span class="right">✓ The experiment agrees.</span>` : `The experiment says: “${CHOICES[outcome.kind]}”.`}${earlier ? html` <span class="quiet">Measured before the sliders were moved.</span>` : nothing}</p>
+      <figure>${drawing(outcome, `Figure of claim ${claim.number}: ${outcome.measured}`)}</figure>
       <p class="quiet">Measured: ${outcome.measured} Rule: ${outcome.rule} ${outcome.circumstances}</p>
       ${outcome.counterexample ? html`<p><button @click=${() => toPaper(outcome.counterexample)}>Open the counterexample on Paper ▸</button></p>` : nothing}
       <details><summary>Numbers</summary><div class="scroll"><table class="plainTable">${outcome.numbers.map(([name, text]) => html`<tr><th scope="row">${name}</th><td>${text}</td></tr>`)}</table></div><p class="quiet">${outcome.seconds} s; <code>${outcome.command}</code></p></details></section>` : nothing}</article>`;

@@ -178,6 +178,12 @@ export function base64(body) {
   return btoa(binary);
 }
 
+/** A figure of the server, drawn for wide screens and for narrow ones. @param {{figure: string, narrow: string}} figure @param {string} alt */
+export function drawing({ figure, narrow }, alt) {
+  const url = (svg) => `data:image/svg+xml;charset=utf-8,${encodeURIComponent(svg)}`;
+  return html`<picture><source media="(max-width: 700px)" srcset=${url(narrow)}><img alt=${alt} src=${url(figure)}></picture>`;
+}
+
 /** @param {any} value */
 export const copy = (value) => structuredClone(value);
 

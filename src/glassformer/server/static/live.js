@@ -16,6 +16,8 @@ map.className = "live-map"; mel.className = "live-mel";
 map.setAttribute("role", "img"); mel.setAttribute("role", "img");
 map.setAttribute("aria-label", "Attention map, growing row by row"); mel.setAttribute("aria-label", "Spectrogram");
 /** @type {Uint8Array[]} */ let rows = [];
+/** The spectrogram so far. */
+let sound = { bands: 0, frames: 0, shades: new Uint8Array() };
 
 /** @param {any} where @param {() => void} redraw */
 export async function enter(where, redraw) {
@@ -51,9 +53,13 @@ function grow(answer) {
   state.path = answer.path;
   const [count, width] = answer.size, data = bytes(answer.rows);
   for (let i = 0; i < count; i++) rows.push(data.subarray(i * width, (i + 1) * width));
-  const table = colours(), n = rows.length;
+  sound = { bands: answer.bands[0], frames: answer.bands[1], shades: bytes(answer.mel) };
+  recolour();
+}
+export function recolour() {
+  const table = colours(), n = rows.length, { bands, frames, shades } = sound;
+  if (!n) return;
   paint(map, n, n, (y, x) => table[rows[y][x] ?? 0]);
-  const [bands, frames] = answer.bands, shades = bytes(answer.mel);
   paint(mel, bands, frames, (y, x) => table[shades[(bands - 1 - y) * frames + x]]);
 }
 function paint(canvas, height, width, colour) {

@@ -79,6 +79,7 @@ async function during(words, work) {
 }
 
 async function run() {
+  if (!state.file && !state.texts.some((text) => text.trim())) { state.problem = new Problem("there is no text", "write one above", 422); return refresh(); }
   await during("Running the model", async (signal) => {
     const body = state.file ? { texts: [], file: state.file.data, suffix: state.file.suffix } : { texts: state.texts.filter((text) => text.trim()) };
     await shown(await post(`api/models/${encodeURIComponent(state.name)}/look`, body, signal), signal);
@@ -233,7 +234,7 @@ function inputs() {
   const drop = { over: (event) => event.preventDefault(), drop: (event) => { event.preventDefault(); const file = event.dataTransfer?.files[0]; if (file) take(file, file.name); } };
   const chooser = (accept) => html`<input type="file" aria-label="File" accept=${accept} @change=${(event) => { const file = event.target.files[0]; if (file) take(file, file.name); }}>`;
   if (kinds[0] === "image") return html`<div class="inputs drop" @dragover=${drop.over} @drop=${drop.drop}>
-    ${state.about.picture ? nothing : canvasOf()}<div><p>${state.about.picture ? "Drop a photograph here, or choose one." : "Draw on the black square, or drop an image."}</p>${chooser("image/png,image/jpeg")}<p class="row">${state.about.picture ? nothing : html`<button @click=${() => { clearPad(); refresh(); }}>Clear</button>`} <button @click=${useExample}>An example</button></p></div></div>`;
+    ${state.about.picture ? nothing : canvasOf()}<div><p>${state.about.picture ? "Drop a photograph here, or choose one." : "Draw on the black square, or drop an image."}</p>${chooser("image/png,image/jpeg")}<p class="row">${state.about.picture ? nothing : html`<button @click=${() => { clearPad(); Object.assign(state, { look: null, row: null, changed: null, problem: null }); refresh(); }}>Clear</button>`} <button @click=${useExample}>An example</button></p></div></div>`;
   return html`<div class="inputs drop" @dragover=${drop.over} @drop=${drop.drop}><div><label>Recording <select @change=${(event) => useClip(event.target.value)}>${state.clips.map((clip) => html`<option value=${clip.name}>${clip.text}</option>`)}</select></label>
     <p class="row">${chooser("audio/*,.wav,.flac,.ogg")}<button @click=${record} aria-pressed=${!!mic.recorder}>${mic.recorder ? "Stop" : "Microphone"}</button></p><p class="quiet">Or drop a WAV, FLAC or Ogg file of up to 30 seconds.</p></div></div>`;
 }
@@ -248,8 +249,15 @@ function heads() {
   const list = state.order === "behaviour" ? look.heads : [...index.keys()].map((key) => look.heads.find((head) => `${head.path}/${head.head}` === key));
   return html`<section class="thumbs" aria-label="Heads"><div class="row"><h2>${look.heads.length} heads</h2><span class="spacer"></span>
       <label class="quiet">by <select aria-label="Order of the heads" @change=${(event) => { state.order = event.target.value; refresh(); requestAnimationFrame(() => requestAnimationFrame(() => document.querySelector(".thumb.now")?.scrollIntoView({ block: "nearest" }))); }}><option value="behaviour" ?selected=${state.order === "behaviour"}>what they do</option><option value="layer" ?selected=${state.order === "layer"}>layer</option></select></label></div>
+    ${remark() ? html`<p class="quiet">${remark()}</p>` : nothing}
     <div class="grid">${list.map((head) => { const now = head.path === state.path && head.head === state.head; return html`<button class="thumb ${now ? "now" : ""}" aria-pressed=${now} @click=${() => pick(head.path, head.head, state.query)}
       title=${`${layerName(head.path)}, head ${head.head + 1}: ${meaningOf(head.label)}`} aria-label=${`${layerName(head.path)}, head ${head.head + 1}${head.label ? `: ${head.label}` : ""}`}>${thumb(index.get(`${head.path}/${head.head}`))}<span>${head.label || "other"}</span><small>${place(head.path)}·${head.head + 1}</small></button>`; })}</div></section>`;
+}
+/** What the reader of the maps has to know: whose they are, and why the first is the first. */
+function remark() {
+  const { look } = state;
+  if (look.heads[0]?.label === "alignment") return "Alignments come first: in these heads of the cross-attention (×) the translation looks at its source, word by word.";
+  return look.answer.kind === "vector" && look.texts.length > 1 ? "The maps are those of the first text. The second is only compared with it." : "";
 }
 const place = (path) => path.replace(/^(\w)\w*\.(\d+)\.(\w+)$/, (_, stack, number, kind) => `${stack}${Number(number) + 1}${kind === "cross" ? "×" : ""}`);
 /** What a head with this label does, in words. */
@@ -287,7 +295,7 @@ function tokens(layer) {
   const weights = state.row?.path === state.path ? state.row.all : [];
   const same = layer.queries === layer.keys;
   return html`<div class="who" role="group" aria-label="Query">${layer.query_labels.map((label, t) => html`<button class="token w${same ? Math.min(10, Math.round((weights[t] ?? 0) * 10)) : 0}" aria-pressed=${t === state.query} title=${same && weights[t] !== undefined ? percent(weights[t]) : ""} @click=${() => pick(state.path, state.head, t)}>${readable(label)}</button>`)}</div>
-    <p class="quiet">${state.look.inputs?.[0] === "text" ? "The model reads tokens: words, or pieces of words. " : ""}${same ? `Shaded by the weight that “${readable(layer.query_labels[state.query])}” gives them.` : ""}</p>`;
+    <p class="quiet">${state.look.inputs?.[0] === "text" ? `The model reads tokens: words, or pieces of words${layer.query_labels.some((label) => /^<0x..>$/.test(label)) ? ", and bytes such as <0xC3> where its vocabulary has neither" : ""}. ` : ""}${same ? `Shaded by the weight that “${readable(layer.query_labels[state.query])}” gives them.` : ""}</p>`;
 }
 function picture(layer) {
   const [rows, columns] = layer.grid ?? state.look.grid, prefix = layer.grid ? 0 : state.look.prefix, pixels = state.look.image;
@@ -377,6 +385,8 @@ function answer() {
   </section>`;
 }
 
+/** A fact about the model, such as "context 256 tokens". @param {string} key @param {string} value */
+const fact = (key, value) => key === "layers" ? value.replace(/(\d+) × (\d+)/g, "$1 layers of width $2") : key === "context" && value === "any" ? "texts of any length" : key === "vectors" ? `vectors by ${value}` : `${key} ${value}`;
 /** What the model does, in the first words of its card. */
 function does() {
   const [first] = (state.models.find((model) => model.name === state.name)?.about ?? "").split(": ");
@@ -393,7 +403,7 @@ export function template() {
   return html`<div class="room model ${state.busy ? "busy" : ""}">
     <h1 class="visually-hidden">Model: ${state.name}</h1>
     <div class="row pick" role="group" aria-label="Model">${state.models.map((model) => html`<button aria-pressed=${model.name === state.name} title=${model.about} @click=${() => { go(`#/model/${model.name}`); }}>${model.name}</button>`)}</div>
-    ${about ? html`<p class="quiet arch">${does()}<b>${about.architecture}</b>, ${about.parameters.toLocaleString("en")} parameters${Object.entries(about.facts).map(([key, value]) => html`, ${key === "layers" ? value.replace(/(\d+) × (\d+)/g, "$1 layers of width $2") : `${key} ${value}`}`)}</p>` : nothing}
+    ${about ? html`<p class="quiet arch">${does()}<b>${about.architecture}</b>, ${about.parameters.toLocaleString("en")} parameters${Object.entries(about.facts).map(([key, value]) => html`, ${fact(key, value)}`)}</p>` : nothing}
     ${inputs()}
     ${state.busy ? html`<div class="overlay"><p class="busy-line" role="status"><span class="spin" aria-hidden="true"></span>${state.busy} … <button @click=${() => { running?.abort(); }}>Cancel</button></p></div>` : nothing}
     ${state.problem ? html`<p class="problem" role="alert">${state.problem.message}</p>` : nothing}

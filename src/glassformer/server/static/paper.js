@@ -133,7 +133,8 @@ async function decimals() {
   do {
     mine = version;
     try {
-      const view = await post("api/paper", { exercise: state.exercise, exact: false, explain: needed() });
+      const { exercise } = state, view = await post("api/paper", { exercise, exact: false, explain: needed() });
+      view.exercise = exercise;
       if (!(mine === version && timing.exact)) present(view, "decimals", mine);
     } catch (error) { failed(error, mine); }
   } while (mine !== version);
@@ -146,14 +147,15 @@ function needed() {
   const { symbol } = split(selection.at), head = state.view.attention?.heads[state.head];
   return [...new Set([symbol, head?.product])].filter((each) => each && state.view.steps.some((step) => step.symbol === each));
 }
-/** @param {string} at */
-const explain = (at) => post("api/paper/cell", { exercise: state.exercise, address: at, exact: state.view.exact });
+/** The sum of a number that is shown, which may be of an exercise before the last edit. @param {string} at */
+const explain = (at) => post("api/paper/cell", { exercise: state.view.exercise, address: at, exact: state.view.exact });
 
 /** @param {number} mine */
 async function exactly(mine) {
   exactRequest = new AbortController();
   try {
-    const view = await post("api/paper", { exercise: state.exercise, exact: true }, exactRequest.signal);
+    const { exercise } = state, view = await post("api/paper", { exercise, exact: true }, exactRequest.signal);
+    view.exercise = exercise;
     if (mine !== version) return;
     present(view, "exact", mine);
     document.documentElement.dataset.exact = String(version);
@@ -293,13 +295,16 @@ function changeHeads(by) {
   change(next);
 }
 
+/** The vector of the token that is added as number n: no two of them lie on one another in the picture. */
+const FRESH = [[1, 0], [2, 0], [-1, 0], [0, 1], [1, 1], [2, -1], [-1, 1], [1, -1], [1, 2], [2, -2], [-1, 2], [1, -2]];
+
 /** @param {number} by */
 function changeTokens(by) {
   const next = copy(state.exercise), rows = (next.layout ?? "rows") === "rows";
   const grow = (holder, key) => {
     if (!isMatrix(holder?.[key])) return;
     let m = rows ? holder[key] : flip(holder[key]);
-    if (by > 0) m.push(m[0].map((_, j) => (j ? 0 : 1))); else m.pop();
+    if (by > 0) m.push(m[0].map((_, j) => FRESH[m.length]?.[j] ?? 0)); else m.pop();
     holder[key] = rows ? m : flip(m);
   };
   for (const key of ["X", "Q", "K", "V", "positions"]) grow(next, key);
@@ -314,7 +319,7 @@ function release() {
   const { attention } = state.view, next = copy(state.exercise);
   const texts = (symbol) => matrixOf(symbol).text.map((row) => [...row]);
   next.heads = attention.heads.map((head) => ({ Q: texts(head.Q), K: texts(head.K), V: texts(head.V) }));
-  for (const key of ["X", "memory", "positions", "patches"]) next[key] = undefined;
+  for (const key of ["X", "memory", "positions", "patches", "text"]) next[key] = undefined; // its text asks for them
   if (attention.heads.length === 1) { Object.assign(next, next.heads[0]); next.heads = undefined; }
   change(next);
 }
@@ -480,8 +485,8 @@ function equation(shown) {
   const s = mine ? (rows ? chosen.column : chosen.row) : weights.indexOf(Math.max(...weights));
   const cell = cellAt(addressOf(head.A, t, s));
   const limit = toNumber(attention.beta.value) === Infinity;
-  return html`<p class="equation"><span class="a"><i>A</i></span> = softargmax(<i>β q·K</i>ᵀ)${limit ? html` <span class="quiet">for β → ∞</span>` : nothing}:
-    <b>${word(attention.keys[s])}</b> ${cell?.math && cell.math.length < 900 && cell.math.split("<mfrac").length < 3 ? html`<span class="math" .innerHTML=${cell.math}></span>` : powers(shown, s)}
+  return html`<p class="equation"><span class="a"><i>A</i></span> = softargmax(${rows ? html`<i>β q·K</i>ᵀ` : html`<i>β K</i>ᵀ<i>q</i>`})${limit ? html` <span class="quiet">for β → ∞</span>` : nothing}, for <b>${word(attention.keys[s])}</b>:
+    ${cell?.math && cell.math.length < 900 && cell.math.split("<mfrac").length < 3 ? html`<span class="math" .innerHTML=${cell.math}></span>` : powers(shown, s)}
     ${cell && (cell.math === null || !/^<math><mn>/.test(cell.math)) ? html`${isRounded(cell) ? "≈" : "="} ${cell.decimal}` : nothing}</p>`;
 }
 
@@ -496,10 +501,10 @@ function toolbar() {
   const simple = attention && !e.memory && !e.patches;
   return html`<div class="tools" role="toolbar" aria-label="The exercise">
     <label>Exercise <select class="exercise" @change=${(event) => { go(`#/paper/${event.target.value}`); }}>
-      ${state.name && JSON.stringify(e) === JSON.stringify(state.original) ? nothing : html`<option selected value="">${state.name ? `✎ ${e.title}` : e.title}</option>`}
+      ${state.name && JSON.stringify(e) === JSON.stringify(state.original) ? nothing : html`<option selected value="">${state.name ? "✎ " : ""}${state.view.title}</option>`}
       ${state.library.map((each) => html`<option value=${each.name} ?selected=${each.name === state.name && JSON.stringify(e) === JSON.stringify(state.original)}>${each.title}</option>`)}</select></label>
     ${attention ? html`
-      <button aria-pressed=${attention.mask === "causal"} ?disabled=${attention.queries.length < 2 || !!e.memory} @click=${() => change({ mask: attention.mask === "none" ? "causal" : "none" })}>Hide the future</button>
+      <button aria-pressed=${attention.mask === "causal"} ?disabled=${attention.queries.length < 2 || !!e.memory} @click=${() => change({ mask: attention.mask === "causal" ? "none" : "causal" })}>Hide the future</button>
       <button aria-pressed=${state.rows === "all"} @click=${() => { state.rows = state.rows === "all" ? "one" : "all"; changed(); }}>All rows</button>
       <span class="stepper" role="group" aria-label="Heads">Heads <button aria-label="One head less" ?disabled=${heads < 2} @click=${() => changeHeads(-1)}>−</button><b>${heads}</b><button aria-label="One head more" ?disabled=${heads >= 4} @click=${() => changeHeads(1)}>+</button></span>
       ${simple ? html`<span class="stepper" role="group" aria-label="Tokens">Tokens <button aria-label="One token less" ?disabled=${tokens < 2} @click=${() => changeTokens(-1)}>−</button><b>${tokens}</b><button aria-label="One token more" ?disabled=${tokens >= 12} @click=${() => changeTokens(1)}>+</button></span>` : nothing}` : nothing}

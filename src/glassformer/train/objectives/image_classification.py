@@ -25,6 +25,7 @@ from glassformer.data.fingerprint import of_images
 from glassformer.data.images import Images
 from glassformer.data.order import batches
 from glassformer.data.rows import Source
+from glassformer.data.stream import Window
 from glassformer.errors import ConfigError, InputError
 from glassformer.models.protocols import Classifier, ImageModel, PatchModel, inputs_of, require
 from glassformer.train.args import DEFAULT_STEPS, TrainArgs
@@ -135,6 +136,12 @@ class ImageClassification(TaskObjective):
             resize=(rows, columns), resample=BILINEAR, crop=None, scale=1 / 255, mean=self.mean, std=self.std
         )
 
+    def refill(self, window: Window) -> None:
+        shape = self.train.shape
+        columns = {role: "+".join(names) for role, names in self.train.rows.columns.items()}
+        self.train = Images.open(window, columns, size=shape[1:], channels=shape[0], labels=self.labels)
+        self.faults.remember(self.train.faults)
+
     def epoch(self, number: int) -> Sequence[Sequence[int]]:
         return batches(len(self.train), self.batch_size, self.seed, number)
 
@@ -218,13 +225,14 @@ def build(args: TrainArgs, first: Source, second: Source | None) -> tuple[nn.Mod
     base = base_model(args, "an image classifier", _classifies_images)
     size, channels = _input_of(base, args.image_size)
     columns = args.column_names
-    images, notes = Images.open(first, columns, size=size, channels=channels), []
+    labels = Images.open(second, columns).labels if isinstance(first, Window) and second is not None else None
+    images, notes = Images.open(first, columns, size=size, channels=channels, labels=labels), []
     if size is None:  # all images are resized to the size of the first, unless that is large
         _, high, wide = images.shape
         size = _default_size(high, wide)
         if size != (high, wide):
             notes.append(f"images of {high} × {wide} are resized to {size[0]} × {size[1]} (see --image-size)")
-        images = Images.open(first, columns, size=size, channels=images.channels)
+        images = Images.open(first, columns, size=size, channels=images.channels, labels=labels)
     _require_few_tokens(args.one_of(*ARCHITECTURES) if base is None else base, images.shape[1:])
     other = None
     if second is not None:

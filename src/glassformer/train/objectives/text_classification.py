@@ -19,6 +19,7 @@ from glassformer.data.columns import are_names
 from glassformer.data.fingerprint import of_rows, of_tokenizer
 from glassformer.data.labelled_texts import LabelledTexts, Problem, split_label
 from glassformer.data.rows import Source, open_reader
+from glassformer.data.stream import Window
 from glassformer.errors import ConfigError
 from glassformer.models import Encoder
 from glassformer.models.protocols import TextEncoder, context_length, inputs_of
@@ -101,6 +102,11 @@ class TextClassification(TaskObjective):
         own |= {} if self.moments is None else {"standardised": list(self.moments)}
         return data | own | {"tokenizer": of_tokenizer(self.encoding.words.tokenizer)}
 
+    def refill(self, window: Window) -> None:
+        columns = {role: "+".join(names) for role, names in self.train.rows.columns.items()}
+        self.train = LabelledTexts.open(window, columns, problem=self.problem, labels=self.train.labels)
+        self.faults.remember(self.train.faults)
+
     def epoch(self, number: int) -> Sequence[Sequence[int]]:
         return order.batches(len(self.train), self.batch_size, self.seed, number)
 
@@ -169,7 +175,9 @@ def build(args: TrainArgs, first: Source, second: Source | None) -> tuple[nn.Mod
     """Build a text classifier and its objective, from scratch or from an encoder."""
     args.reject("text classification", "image_size", "augment", "augmentation")
     problem, columns = _problem(args, first), args.column_names
-    whole = LabelledTexts.open(first, columns, problem=problem)
+    known = LabelledTexts.open(second, columns, problem=problem) if isinstance(first, Window) and second else None
+    labels = None if known is None else known.labels
+    whole = LabelledTexts.open(first, columns, problem=known.problem if known else problem, labels=labels)
     other = None
     if second is not None:
         other = LabelledTexts.open(second, columns, problem=whole.problem, labels=whole.labels)

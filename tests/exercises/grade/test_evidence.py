@@ -1,4 +1,4 @@
-"""Lists that are neither a formula, a sentence nor a table are placed by words, order and values, and never guessed."""
+"""Numbers that no statement accounts for are placed by value, order and words, and never guessed."""
 
 from __future__ import annotations
 
@@ -108,8 +108,12 @@ def test_a_matrix_with_wrong_numbers_is_recognised_by_what_follows_from_it() -> 
 
 
 def test_a_square_matrix_of_weights_is_not_read_as_its_transpose() -> None:
+    """Only the numbers on the diagonal are those of the transpose; the others are wrong, and the mistake is named."""
     found = graded(WEIGHTS, "a.md", library.get("columns"))
-    assert "right" not in {c.verdict for c in found.cells if c.symbol == "A"}
+    assert {(c.row, c.column) for c in found.cells if c.symbol == "A" and c.verdict == "right"} == {
+        (1, 1), (2, 2), (3, 3)
+    }  # fmt: skip
+    assert [mistake.name for mistake in found.mistakes] == ["softargmax over the wrong axis"]
 
 
 def test_positions_counted_from_one() -> None:
