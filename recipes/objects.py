@@ -120,7 +120,7 @@ Stem and weight decay of the first stage were chosen on 5,000 held-out training 
 many convolutions to replace was decided without test images (`--compare`): with one, uniform attention costs about 20
 points on 64 held-out training images, which the model had seen; with two or three about 80. The last weights are kept.
 A second stage with a learning rate of 7e-4 was stopped after about 200 steps, as its training loss rose; 2.5e-4 was
-used instead, planned for 1,300 steps and shortened while it ran, for want of time. Its accuracy may still grow.
+used instead, planned for 1,300 steps and shortened while it ran, for want of time.
 
 ## Limitations
 Images are scaled to 32 × 32 pixels, so small objects are lost. The model knows ten classes, one object per image.
