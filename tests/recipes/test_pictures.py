@@ -161,6 +161,7 @@ def test_uniform_attention_costs_objects_what_its_card_says(recipe: Any) -> None
     said = json.loads((HERE / "objects" / "measured.json").read_text())["uniform_attention"]
     test = Images.open(fetch("cifar10") / "test", channels=3)
     shown, y = pictures.opened(test, order.spread(len(test), said.pop("images")))
+    assert said["unchanged"] - said["all layers"] >= 0.15, "attention matters"
     assert pictures.ablations(load(HERE / "objects"), shown, y) == pytest.approx(said, abs=0.002)
 
 
