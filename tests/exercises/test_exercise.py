@@ -48,7 +48,7 @@ def test_masks_lie_as_the_scores_do() -> None:
 @pytest.mark.parametrize(
     ("text", "error", "says"),
     [
-        ("", InputError, "not an exercise"),
+        ("", InputError, "the exercise is empty"),
         ("[1, 2]\n", InputError, "not an exercise"),
         ("title: nothing\n", InputError, "neither X nor"),
         ("X: [[1, 2], [3]]\n" + HEAD, ShapeError, "X: row 2"),

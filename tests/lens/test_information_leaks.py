@@ -559,7 +559,7 @@ def test_receptive_mistakes() -> None:
         receptive_field(Decoder(decoder.tiny()), torch.ones(1, 6, dtype=torch.long))
     with pytest.raises(InputError, match=r"failed on an input of shape \(1, 6, 3\) \(RuntimeError: mat1 and mat2"):
         receptive_field(nn.Linear(5, 2), frames_receptive(6))
-    with pytest.raises(ShapeError, match=r"made \(1, 3\) \(float32\) of \(1, 6, 3\)"):
+    with pytest.raises(ShapeError, match=r"returned \(1, 3\) \(float32\) for an input of \(1, 6, 3\)"):
         receptive_field(lambda X: X.mean(1), frames_receptive(6))
     with pytest.raises(ShapeError, match="the encoder returned object"):
         receptive_field(lambda X: (object(),), frames_receptive(6))

@@ -79,4 +79,4 @@ def test_every_name_that_load_takes_can_be_described() -> None:
 
 def test_auto_says_which_precision_it_chose(capsys: pytest.CaptureFixture[str]) -> None:
     chosen = precision_of(load("tiny:vit", precision="auto"))
-    assert capsys.readouterr().err.startswith(f"precision {chosen} (fp32 1.00 × the time, cosine 1.00000")
+    assert f"\nprecision {chosen} (fp32 1.00 × the time, cosine 1.00000" in f"\n{capsys.readouterr().err}"

@@ -104,8 +104,8 @@ def test_a_worker_that_runs_for_too_long_or_aborts_is_replaced(tmp_path: Path) -
 
 def test_a_worker_that_ends_by_itself_is_not_said_to_be_too_slow(tmp_path: Path) -> None:
     """The reason comes from the exit code of the process, not from the signal that cleans up after it."""
-    (tmp_path / "work.md").write_text("$$q_1 = (1, 2)$$", encoding="utf-8")
-    worker = GradingWorker(library.get("four-tokens"), megabytes=1)  # too little even to start grading
+    (tmp_path / "work.md").write_text("$$q_1 = (1, 2)$$\n" + " " * 900_000, encoding="utf-8")
+    worker = GradingWorker(library.get("four-tokens"), megabytes=1)  # too little to read it
     found, reason = worker.grade(tmp_path / "work.md")
     worker.close()
     assert found is None

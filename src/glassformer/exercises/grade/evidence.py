@@ -95,7 +95,7 @@ class Words:
 
 
 @dataclass(slots=True)
-class Item:
+class TextNumber:
     """One number of the text. `fixed`: the cell in which it is graded; `places`: how much better each cell explains it
     than chance; numbers with nothing but separators between them are one `run`."""
 
@@ -110,6 +110,7 @@ class Item:
     position: int  # in its run
     length: int  # of its run
     joined: bool  # whether only separators are between its run and another one before it on the line
+    result: bool  # of a calculation on its line, whose numbers may be rounded
     matrix: bool = False  # whether its run is a row of a matrix: there are others like it next to it
     places: dict[Place, float] = field(default_factory=dict)
     agreeing: frozenset[Place] = frozenset()
@@ -215,7 +216,7 @@ class Values:
     def __init__(self) -> None:
         self.values: list[tuple[float, Place, Any]] = []
         self.masked: list[Place] = []
-        self.cached: dict[tuple[str, bool, int | None], dict[Place, float]] = {}
+        self.cached: dict[tuple[str, bool, int | None, bool], dict[Place, float]] = {}
 
     def add(self, symbol: str, matrix: Matrix[Any], unless: Matrix[Any] | None = None) -> None:
         for i, j, value in matrix.cells():
@@ -228,27 +229,30 @@ class Values:
         self.values.sort(key=lambda item: item[0])
         self.keys = [value for value, _, _ in self.values]
 
-    def of(self, entry: Entry) -> dict[Place, float]:
-        """Return the cells that agree with a number, by how well: 1, or less if it is only truncated."""
-        key = (entry.text, entry.approximate, entry.places)
+    def of(self, entry: Entry, result: bool = False) -> dict[Place, float]:
+        """Return the cells that agree with a number, by how well: 1, or less if it is only truncated.
+
+        The result of a calculation may also be off by one unit of its last digit.
+        """
+        key = (entry.text, entry.approximate, entry.places, result)
         if key not in self.cached:
-            self.cached[key] = self._of(entry)
+            self.cached[key] = self._of(entry, ("right", "truncated", "rounded") if result else ("right", "truncated"))
         return self.cached[key]
 
-    def _of(self, entry: Entry) -> dict[Place, float]:
+    def _of(self, entry: Entry, accepted: tuple[str, ...]) -> dict[Place, float]:
         if entry.value is MASKED:
             return dict.fromkeys(self.masked, 1.0)
         if not entry.value.is_finite():
             return {}
         places = entry.places
-        reach = 0.5 if places is None and entry.approximate else 0.005 if places is None else 1.01 * 10.0**-places
+        reach = 0.5 if places is None and entry.approximate else 0.005 if places is None else 1.51 * 10.0**-places
         middle = float(entry.value)
         reach += 1e-9 * abs(middle)
         found: dict[Place, float] = {}
         for k in range(bisect_left(self.keys, middle - reach), bisect_right(self.keys, middle + reach)):
             _, place, value = self.values[k]
             close = closeness(value, entry)
-            if close in ("right", "truncated"):
+            if close in accepted:
                 found[place] = max(found.get(place, 0.0), 1.0 if close == "right" else 0.2)
         return found
 
@@ -280,7 +284,7 @@ class Evidence:
         done = {item.line for item in items if item.found is not None}
         alignment.unread[:] = [item for item in alignment.unread if not self.lines_of(item) & done]
 
-    def rounds(self, items: list[Item], cells: Cells, mistaken: Mapping[str, Matrix[Any]] | None = None) -> None:
+    def rounds(self, items: list[TextNumber], cells: Cells, mistaken: Mapping[str, Matrix[Any]] | None = None) -> None:
         """Assign numbers until no more are found: what follows from a number is known once that one is assigned."""
         for _ in range(ROUNDS):
             before = sum(item.found is not None for item in items)
@@ -298,7 +302,7 @@ class Evidence:
                 break
             self.put(items)
 
-    def reassign(self, items: list[Item], cells: Cells) -> None:
+    def reassign(self, items: list[TextNumber], cells: Cells) -> None:
         """Take back named matrices most of whose numbers disagree, if their numbers agree with other cells.
 
         These are cells of the same step or of one that it is not computed from; `S` with the numbers of Q·Kᵀ stays S.
@@ -334,7 +338,7 @@ class Evidence:
                 item.found = item.wrong = None
         self.put(items)
 
-    def mistaken(self, items: list[Item], cells: Cells) -> Mapping[str, Matrix[Any]]:
+    def mistaken(self, items: list[TextNumber], cells: Cells) -> Mapping[str, Matrix[Any]]:
         """Return the values under the known mistake that explains the most of what is left, if there is one."""
         left = [item.entry for item in items if item.place is None and chance(item.entry) < RARE]
         best: tuple[int, Mapping[str, Matrix[Any]]] = (MOST_TELLING - 1, {})
@@ -364,7 +368,7 @@ class Evidence:
 
     # -- the numbers of the text -------------------------------------------------------------------------------------
 
-    def items(self) -> Iterator[Item]:
+    def items(self) -> Iterator[TextNumber]:
         """Yield the numbers that are graded or not read, in their order."""
         ledger, aligner = self.ledger, self.aligner
         unclear = {item.line for item in aligner.reading.unread if item.reason == COMMA}  # 1,0: one number or two
@@ -403,9 +407,9 @@ class Evidence:
                     fixed = self.original(self.ledger.cells.get(k)) if k is not None else None
                     count += 1
                     if entry is not None and count <= MOST_ITEMS:
-                        yield Item(
+                        yield TextNumber(
                             number, found.start(), run, entry, fixed, Words((*title.bases, *own.bases), tokens), above,
-                            head, position, len(group), joined,
+                            head, position, len(group), joined, _is_result(text, found),
                         )  # fmt: skip
 
     def original(self, place: Place | None) -> Place | None:
@@ -477,7 +481,7 @@ class Evidence:
 
     # -- weighing ----------------------------------------------------------------------------------------------------
 
-    def weigh(self, items: list[Item], cells: Cells, mistaken: Mapping[str, Matrix[Any]]) -> None:
+    def weigh(self, items: list[TextNumber], cells: Cells, mistaken: Mapping[str, Matrix[Any]]) -> None:
         """Set how much better each cell explains each number than chance."""
         exact, computed = self.aligner.exact, self.aligner.verdicts().computed
         values = Values()
@@ -496,7 +500,7 @@ class Evidence:
             rare = 1 / chance(item.entry)
             found = {
                 place: rare * close * self.hint(item, place, cells) * (0.05 if place in answered else 1)
-                for place, close in values.of(item.entry).items()
+                for place, close in values.of(item.entry, item.result).items()
             }
             found = {at: weight for at, weight in found.items() if weight > 0 and at[0] not in item.banned}
             kept = sorted(found, key=lambda place: -found[place])[:MOST_PLACES]
@@ -508,7 +512,7 @@ class Evidence:
                 for after in cells.next(place, _between(items, k)):
                     item.places.setdefault(after, WRONG)
 
-    def complete(self, items: list[Item], cells: Cells) -> None:
+    def complete(self, items: list[TextNumber], cells: Cells) -> None:
         """Assign the other numbers of a block of which some rows are assigned: its columns are lines of steps.
 
         In a block of runs of one length, each column is one component of a step, for one token after the other. A
@@ -537,10 +541,10 @@ class Evidence:
                 self.fill(rows, columns, axis, answered)
 
     def fill(
-        self, rows: list[list[Item]], columns: list[set[tuple[str, int, int]]], axis: int, answered: set[Place]
+        self, rows: list[list[TextNumber]], columns: list[set[tuple[str, int, int]]], axis: int, answered: set[Place]
     ) -> None:
         exact, computed = self.aligner.exact, self.aligner.verdicts().computed
-        open_cells: dict[str, list[tuple[Item, Place, bool]]] = {}
+        open_cells: dict[str, list[tuple[TextNumber, Place, bool]]] = {}
         good: dict[str, int] = {}
         for r, row in enumerate(rows):
             for item, column in zip(row, columns, strict=True):
@@ -560,7 +564,7 @@ class Evidence:
                 for item, place, _ in found:
                     item.found = place
 
-    def titled(self, items: list[Item], cells: Cells) -> bool:
+    def titled(self, items: list[TextNumber], cells: Cells) -> bool:
         """Assign a block of numbers of the size of the step that the line right above it names, whatever they are."""
         found = False
         for block in blocks(items):
@@ -584,11 +588,11 @@ class Evidence:
             self.put(items)
         return found
 
-    def judge(self, items: list[Item]) -> None:
+    def judge(self, items: list[TextNumber]) -> None:
         """Accept a wrong number where its cell is certain: in a block of runs in which most numbers agree."""
         for block in blocks(items):
             good: dict[str, int] = {}
-            bad: dict[str, list[Item]] = {}
+            bad: dict[str, list[TextNumber]] = {}
             for item in block:
                 if item.place is not None:
                     good[item.place[0]] = good.get(item.place[0], 0) + 1
@@ -605,7 +609,7 @@ class Evidence:
         placed = self.aligner.alignment.placed
         return {(p.symbol, *at) for p in placed if p.role == "answer" for at in p.cells}
 
-    def hint(self, item: Item, place: Place, cells: Cells) -> float:
+    def hint(self, item: TextNumber, place: Place, cells: Cells) -> float:
         """Return how much the words around a number favour a cell."""
         symbol, token, component = cells.split(place)
         base, weight = base_of(symbol), 1.0
@@ -627,12 +631,12 @@ class Evidence:
             weight *= 0.1
         return weight
 
-    def put(self, items: list[Item]) -> None:
+    def put(self, items: list[TextNumber]) -> None:
         """Place the numbers that were assigned, those of one step that follow one another together."""
         alignment = self.aligner.alignment
         alignment.placed[:] = [each for each in alignment.placed if each not in self.placed]
         self.placed.clear()
-        group: list[Item] = []
+        group: list[TextNumber] = []
         for item in [*items, None]:
             last = group[-1] if group else None
             joins = item is not None and last is not None and item.found is not None and last.found is not None and (
@@ -646,14 +650,14 @@ class Evidence:
         alignment.placed += self.placed
         self.aligner.cached = None
 
-    def placement(self, group: list[Item]) -> Placement:
+    def placement(self, group: list[TextNumber]) -> Placement:
         symbol = group[0].found[0] if group[0].found is not None else ""
         entries = {(item.found[1], item.found[2]): item.entry for item in group if item.found is not None}
         source = " ".join(self.ledger.lines[group[0].line - 1].split())[:200]
         return Placement(symbol, entries, group[0].line, source)
 
 
-def decode(items: list[Item], cells: Cells) -> list[dict[Place, float]]:
+def decode(items: list[TextNumber], cells: Cells) -> list[dict[Place, float]]:
     """Return the posterior probability of every cell for each number, by the forward-backward algorithm.
 
     A state is the last cell of the path, and whether numbers that are no answers follow it: in a run, mostly all
@@ -702,7 +706,7 @@ def decode(items: list[Item], cells: Cells) -> list[dict[Place, float]]:
     return posteriors[::-1]
 
 
-def _noise(state: State, together: bool, item: Item) -> float:
+def _noise(state: State, together: bool, item: TextNumber) -> float:
     """Return how likely the next number is no answer."""
     if item.place is not None:
         return 1e-12
@@ -714,7 +718,7 @@ def _leaves(state: State, together: bool) -> float:
     return 1 - NOISE_GOES_ON if together and state[1] else 1.0
 
 
-def _between(items: list[Item], k: int) -> int:
+def _between(items: list[TextNumber], k: int) -> int:
     if k == 0:
         return SINGLE
     if items[k - 1].run == items[k].run:
@@ -722,12 +726,12 @@ def _between(items: list[Item], k: int) -> int:
     return APART if k > 1 and items[k - 2].run == items[k - 1].run else SINGLE
 
 
-def blocks(items: list[Item]) -> Iterator[list[Item]]:
+def blocks(items: list[TextNumber]) -> Iterator[list[TextNumber]]:
     """Yield the numbers of runs of one length on consecutive lines."""
-    runs: dict[int, list[Item]] = {}
+    runs: dict[int, list[TextNumber]] = {}
     for item in items:
         runs.setdefault(item.run, []).append(item)
-    block: list[list[Item]] = []
+    block: list[list[TextNumber]] = []
     for run in runs.values():
         beside = bool(block) and run[0].line == block[-1][-1].line and not run[0].joined
         if block and (len(run) != len(block[-1]) or run[0].line > block[-1][-1].line + 2 or beside
@@ -750,7 +754,9 @@ def divided(text: str) -> list[tuple[int, int]]:
     return spans
 
 
-def settle(item: Item, posterior: Mapping[Place, float], taken: Container[Place]) -> tuple[Place | None, Place | None]:
+def settle(
+    item: TextNumber, posterior: Mapping[Place, float], taken: Container[Place]
+) -> tuple[Place | None, Place | None]:
     """Return the cell in which a number is right, if that is certain, and the one in which it would be wrong.
 
     If it is certain only that it is one of several cells of a step with that value, the likeliest free one is meant.
@@ -766,8 +772,8 @@ def settle(item: Item, posterior: Mapping[Place, float], taken: Container[Place]
     return max(free, key=lambda place: right[place]), None
 
 
-def rows_of(block: list[Item]) -> list[list[Item]]:
-    rows: list[list[Item]] = []
+def rows_of(block: list[TextNumber]) -> list[list[TextNumber]]:
+    rows: list[list[TextNumber]] = []
     for item in block:
         if not rows or rows[-1][0].run != item.run:
             rows.append([])
@@ -775,7 +781,7 @@ def rows_of(block: list[Item]) -> list[list[Item]]:
     return rows
 
 
-def repeated(items: list[Item]) -> list[Item]:
+def repeated(items: list[TextNumber]) -> list[TextNumber]:
     """Return the numbers of a block that were assigned to a cell which another number before it in the block has."""
     found = []
     for block in blocks(items):
@@ -787,7 +793,7 @@ def repeated(items: list[Item]) -> list[Item]:
     return found
 
 
-def isolated(items: list[Item]) -> list[Item]:
+def isolated(items: list[TextNumber]) -> list[TextNumber]:
     """Return the numbers in runs that were assigned to a cell, but none next to it to a cell next to that one."""
     found = []
     for block in blocks(items):

@@ -211,7 +211,8 @@ def grade(exercise: Exercise | None, reading: Reading, rubric: Rubric | None = N
     aligner = Aligner(made, reading, exercise.labels)
     alignment = aligner.run()
     _claim(ledger, alignment, reading, sums, asides=False)
-    Evidence(exercise, aligner, ledger).run()
+    if reading.kind != "json":  # there every number has its symbol
+        Evidence(exercise, aligner, ledger).run()
     ledger = Ledger(reading.text)
     _claim(ledger, alignment, reading, sums)
     if not alignment.placed:
@@ -296,7 +297,7 @@ def _take_back(
         place = (cell.symbol, cell.row, cell.column)
         inputs = made[cell.symbol].inputs
         if (
-            cell.verdict in ("wrong", "rounded") and cell.entry is not None and place not in explained
+            cell.verdict == "wrong" and cell.entry is not None and place not in explained
             and any(symbol in incomplete for symbol in inputs) and any(line < cell.entry.line for line in unread)
         ):  # fmt: skip
             doubtful[place] = cell
@@ -332,7 +333,8 @@ def _claim(
 ) -> None:  # fmt: skip
     """Claim the graded numbers, then those of the arithmetic, then those of statements that are not answers.
 
-    Without `asides` the decimals of statements that only look like counters or parameters stay unclaimed.
+    Without `asides` the decimals of statements that only look like counters or parameters stay unclaimed, and
+    quantities that are not steps are recognised, so that they are not taken for results.
     """
     for placed in alignment.placed if alignment is not None else ():
         given = alignment is not None and placed.symbol in alignment.given
@@ -347,7 +349,7 @@ def _claim(
                 ledger.claim(term, lines.get(id(term), finding.line), "arithmetic")
     for statement in alignment.checked if alignment is not None else ():
         for link in statement.terms:
-            ledger.claim(link.term, link.line, "arithmetic")
+            ledger.claim(link.term, link.line, "arithmetic" if asides else "recognised")
     for statement in reading.statements:
         target = statement.target
         counter = target is not None and target.is_name and target.name in COUNTERS
