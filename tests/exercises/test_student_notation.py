@@ -302,6 +302,15 @@ def test_components_of_the_output() -> None:
     }  # fmt: skip
 
 
+@pytest.mark.parametrize("gap", [" ", "\n"])
+def test_names_in_running_text_belong_to_their_vectors(gap: str) -> None:
+    text = f"The queries are q1 = (1, 0) and q2 = (0, 2), keys k1 = (0, 1) and k2 = (2, 0), and the values v1 ={gap}"
+    found = given(graded(f"{text}(2, 0) and v2 = (0, 2).", library.get("residual")))
+    assert {place[0] for place in found} == {"Q", "K", "V"}
+    assert len(found) == 12
+    assert {verdict for _, verdict in found.values()} == {"right"}
+
+
 def test_one_number_tells_a_forgotten_mask() -> None:
     found = graded("S = [[1, -inf, -inf], [2, 2, 4], [3, 2, 5]]", library.get("causal"))
     assert [mistake.name for mistake in found.mistakes] == ["mask forgotten"]

@@ -12,7 +12,9 @@ _ARROW = re.compile(r"(=[ \t]*[-+−]?\d[\d./]*)[ \t]*(?:->|→|⇒|=>|\\(?:to|r
 _TOKEN = re.compile(r"\b((?:token|word|position)\s+\d{1,2})\s*=(?=\s*[\[(]\s*[-+−.\d])", re.I)
 
 # Output 1 = 0.25·(1, 0) + …
-_NUMBERED = re.compile(r"\b(output|query|key|value|context|result)\s+(\d{1,2})[ \t]*(?==)", re.I)
+_NUMBERED = re.compile(
+    r"\b(output|query|key|value|context|result)\s+(?:(?:of|for)\s+)?(?:token\s+)?(\d{1,2})[ \t]*(?==)", re.I
+)
 # weight of key 1: 7.39/10.11 = 0.73, of the only query
 _OF_KEY = re.compile(r"\b(weight|score)s?\s+(?:of|for|on|to)\s+key\s+(\d{1,2})\s*[:=](?=\s*[\d.]+\s*[/·*])", re.I)
 
@@ -54,10 +56,13 @@ _WIKI_BOLD = re.compile(r"'''([^'\n]+)'''")
 # "Sheet 1 - K (= X * W_K)" over a table
 _SHEET = re.compile(r"^([A-Z][a-z]+ \d{1,2}) [-–—] (?=[A-Za-z])", re.M)
 _PRODUCT_ABOVE = re.compile(r"(\b[A-Z]['′]?)[ \t]*\(=[^()\n\d=]*\)[ \t]*:?(?=\n\s{0,4}?(?:\||[^\n]*\t))")
+# running text whose line is broken after a relation: "…, k_2 = (0, 1) and v_1 =" and "(0, 2), v_2 = …" on the next line
+_BROKEN = re.compile(r"^([^\n$\\|]*[,;)][^\n$\\|]*[=≈])[ \t]*\n[ \t]*(\((?:[^()\n]*)\)[^\n]*)$", re.M)
 
 
 def usual_notation(text: str) -> str:
     """Rewrite the notations of a document; lines stay lines."""
+    text = _BROKEN.sub(r"\1 \2\n", text)
     text = _RULE.sub(lambda found: " " * len(found.group()), _HAT.sub(r"\\hat{\1}", text))
     text = _GAP.sub(", ", text)
     text = _WIKI_BOLD.sub(r"\1", _OF_TOKEN.sub(r"\1_{\2}", text))

@@ -65,7 +65,7 @@ _TOKENS = re.compile(
   | (?P<aside>\([^()]*(?:\([^()]*\)[^()]*)*\))
   | (?P<kind>{_TOKEN}|{_VERBOSE["query"]}|{_VERBOSE["key"]}|{_VERBOSE["value"]}|{_VERBOSE["output"]})\s*(?:vectors?\s*)?
       (?:no\.?|nr\.?|number|\#|n°)?\s*(?:[xtqkv]_?)?(?P<index>\d{{1,3}})(?![\d.,]*\d|\s*[%·*×/+-])
-  | (?P<name>(?<![\w\\])[qkvsaαzocxt]_?\{{?(?P<of>\d{{1,2}})\}}?(?![\w.(\[]))
+  | (?P<name>(?<![\w\\])(?:out|[qkvsaαzocxt])_?\{{?(?P<of>\d{{1,2}})\}}?(?![\w.(\[]))
   | (?P<symbol>(?<=\bof\ )(?-i:[QKVSAHO])\b(?=\s*[:=]|\s+is\b))
   | (?P<ordinal>\b(?:{"|".join(_ORDINALS)})\b)
       (?:\s+(?:(?:encoder|decoder|input|source|target)\s+)?(?:token|word|position|parola|mot|wort|palabra)\b
@@ -86,6 +86,7 @@ _TOKENS = re.compile(
     """,
     re.X | re.I,
 )
+_VECTOR_NAME = re.compile(r"(?:^|\s)(?:out|[^\W\d_])_?\{?\d{1,2}\}?$")  # k1, the keys k1
 _SUPPOSED = re.compile(
     r"\b(?:if|suppose|assume|imagine|for (?:example|instance)|e\.g\.|such as|could|would|might|say|means|paper"
     r"|zum beispiel|z\. ?b\.|per esempio|par exemple|por ejemplo|between 0|at (?:least|most)|dimensions?"
@@ -266,15 +267,16 @@ class _Line:
             self.set_subject(self.state.subject if word in _RELATIVE or word.endswith("ly") else word)
 
     def token(self, at: int, part: _Part) -> None:
+        equals = self.parts[at + 1 : at + 2] and self.parts[at + 1].text == "="
+        if part.noun and _VECTOR_NAME.search(part.text) and equals and self.vector_at(at + 2):
+            self.state.noun, self.fresh = part.noun, True  # Output of attention: o1 = (2, 1) and o2 = (1, 0)
+            self.set_subject(part.index)
+            return
         second = self.after(at, "between") and part.noun == "key" and self.named
         next_object = self.pointing and self.parts[at + 1 : at + 2] and self.parts[at + 1].kind == "with"
         if (self.is_pointed_to(at) or second or next_object) and self.state.subject is not None:
             self.point(part.index)
             return
-        if part.noun and part.text[1:2] in "_123456789" and self.parts[at + 1 : at + 2] and (
-            self.parts[at + 1].text == "=" and self.vector_at(at + 2)
-        ):  # Output of attention: o1 = (2, 1)
-            self.state.noun, self.fresh = part.noun, True
         title = at == 0 and part.noun == "query" and self.state.noun in _ROWS_OF_QUERIES and self.labels(at)
         if part.noun and not title and (not self.fresh or (part.noun != "value" and self.state.noun == "value")):
             self.state.noun = part.noun
