@@ -82,7 +82,7 @@ _ITEM = re.compile(r"^\s*(?:[>*#-]+\s*)?\(?$")
 _ITEM_OF_TABLE = re.compile(r"^\s*\|?\s*$")  # the number of a row
 _NEXT_CELL = re.compile(r"^\s*[&|]")
 _ITEM_END = re.compile(r"^(?:[.)]|\s*$)(?!\d)")
-_CELL_TABLE = re.compile(r"\W*(?:symbol|name|quantity)\W+(?:row|i)\W+(?:column|col|j)\W+\w+", re.I)
+_COUNTER_NAMES = ("token", "row", "column", "col", "position", "index", "head", "i", "j")
 # the head of a table with a line for each query, or each query and key; its first columns are indices
 _PAIR_TABLE = re.compile(
     r"^(?:quer(?:y|ies)|i|row|token)[,;\t]\s*(?:(?P<pair>keys?|j|column)\b|[A-Za-z ]+?[ _]?1[,;\t])", re.I
@@ -218,10 +218,8 @@ class Ledger:
         `known` are numbers of the solution that prose may repeat: "it attends to the first token most (0.79)"; in lines
         that are reported as `unread` they are not taken as such.
         """
-        if _CELL_TABLE.match(self.lines[0]):  # symbol,row,column,value: two indices on each line
-            whole = [k for k, (_, _, number) in enumerate(self.places) if self.owner[k] is None and "." not in number]
-            for k in whole[: 2 * (len(self.lines) - 1)]:
-                self.owner[k] = "recognised"
+        for k in self.counters_of_table():
+            self.owner[k] = "recognised"
         preamble = self.text.find(r"\begin{document}")
         asked = [part for part in map(_plain, re.split(r"[.?!]\s+|\n", question)) if any(map(str.isdigit, part))]
         asides = {
@@ -281,6 +279,22 @@ class Ledger:
             divided = len(re.findall(r"[&|\t]", shown)) >= len(numbers) - 1
             if counted and divided and all(self.owner[k] is None for k in found):
                 yield line
+
+    def counters_of_table(self) -> list[int]:
+        """Return as many unclaimed whole numbers as there are in columns that count tokens or cells.
+
+        Such columns are those of `symbol,row,column,value` or `step;token;…`. A cell with the same value may have
+        claimed the counter itself.
+        """
+        first = next((n for n, line in enumerate(self.lines, 1) if line.strip()), 0)
+        names = re.split(r"[,;\t]", self.lines[first - 1].lower()) if first else []
+        columns = {column for column, name in enumerate(names) if name.strip(' "') in _COUNTER_NAMES}
+        if len(names) < 3:
+            return []
+        rows = [re.split(r"[,;\t]", line) for line in self.lines[first:]]
+        count = sum(row[column].strip(' "').isdigit() for row in rows for column in columns if column < len(row))
+        whole = [k for k, (_, _, number) in enumerate(self.places) if self.owner[k] is None and "." not in number]
+        return [k for k in whole if self.line_of(k) > first][:count]
 
     def indices_of_pairs(self) -> Iterator[int]:
         """Yield the numbers that are the indices of a table by query and key, or by query."""
