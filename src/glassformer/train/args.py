@@ -137,8 +137,8 @@ class TrainArgs:
     max_length: int | None = None
     """Maximum length of a text in tokens; longer texts are truncated. Defaults to 256, or the model's context."""
     problem_type: str | None = None
-    """Kind of labels of texts: single_label_classification, multi_label_classification, regression or
-    token_classification. Defaults to what the labels look like."""
+    """Problem type of text classification: single_label_classification, multi_label_classification, regression or
+    token_classification. Inferred from the labels by default."""
     language: str | None = None
     """Language of the recordings for a multilingual Whisper, for example fr. By default the model detects it."""
     vocab_size: int | None = None
@@ -159,7 +159,7 @@ class TrainArgs:
     """Optimizer steps. Defaults to 2000, but at most 34 epochs of images (10 when fine-tuning), and to 8 epochs for
     text classification (3 when fine-tuning, except for regression)."""
     lr: str | float | None = None
-    """Peak learning rate, or auto to find it by a range test. Defaults to the task's own; 1e-3 from scratch."""
+    """Peak learning rate, or auto to find it with a range test. Defaults to the task's own; 1e-3 from scratch."""
     schedule: str = "cosine"
     """Learning rate schedule after the warm-up: cosine, wsd (constant, then linear decay), inverse_sqrt or constant."""
     warmup: int | None = None
@@ -183,7 +183,7 @@ class TrainArgs:
     save_every: int | None = None
     """Steps between checkpoints; 0 saves at the end only. Defaults to 2 % of the run, at least 20."""
     log_every: int = 10
-    """Steps between lines of the log."""
+    """Steps between log entries."""
     report_to: str = "auto"
     """Experiment trackers besides log.jsonl and log.csv: tensorboard, wandb, mlflow (comma-separated), none, or auto,
     which is TensorBoard if it is installed."""
