@@ -59,18 +59,18 @@ mass.
 
 ## Evaluation
 **{accuracy}** of MNIST's {images} test images are classified correctly (weights as shipped, float16;
-`glassformer evaluate -m digits mnist`). On {varied} of them, varied:
+`glassformer evaluate -m digits mnist`). Accuracy on variations of {varied} of them:
 
 {variations}
 
 The photographs are simulated (size, position, paper and ink colour, uneven light, blur, noise), because no dataset of
-real photographs was available. Most frequent confusions: {confused}.
+real photographs was available. The most frequent confusions are {confused}.
 
 **Probabilities** are calibrated by a temperature of {temperature}: the expected calibration error on the test images is
 {ece} ({ece_before} without).
 
 **Out-of-distribution images** are flagged if the Mahalanobis distance of the head's input exceeds that of 95 % of the
-validation images. False alarms on the test images: {false_alarms}. Detection:
+validation images. The false-alarm rate on the test images is {false_alarms}. Detection rates:
 
 {outside}
 
@@ -81,7 +81,7 @@ of the 60,000 training images are used for training and 5,000 for validation.
 ## Training
 `python recipes/digits.py`: {steps} steps of 128 images, AdamW, warmup-stable-decay schedule, {precision} matrix
 products, label smoothing 0.05, small random rotations, translations, scalings and shears, exponential moving average of
-the weights, seed {seed}. {minutes} minutes of processor time on {machine}.
+the weights, seed {seed}. Training took {minutes} minutes of processor time on {machine}.
 
 The learning rate was chosen on the validation images after {trial} steps of 64 images with a cosine schedule
 ({trials}). The weights are those with the best validation accuracy, and temperature and
@@ -89,8 +89,8 @@ threshold are fitted to the validation images. The patch size of 7 was taken ove
 was chosen in trials of 200 steps that were evaluated on half of the test images.
 
 ## Limitations
-One digit per image, in the style of MNIST (American handwriting of the 1990s). Lines on the paper, several digits or a
-busy background lead to wrong answers, not always with a warning.
+The model expects one digit per image, in the style of MNIST (American handwriting of the 1990s). Lines on the paper,
+several digits or a busy background lead to wrong answers, not always with a warning.
 """
 
 

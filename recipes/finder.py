@@ -45,8 +45,8 @@ Embeds English words and sentences: an encoder with {parameters} parameters (3 l
 positions, a byte-level BPE vocabulary of 4,000; mean pooling, unit-length embeddings).
 
 ## Evaluation
-**Mean reciprocal rank {mrr}** in finding a paraphrase among {texts} held-out sentences by cosine similarity (weights as
-shipped, float16). TF-IDF reaches {mrr_tfidf} and word counts {mrr_counts}.
+**Mean reciprocal rank: {mrr}** for finding a paraphrase among {texts} held-out sentences by cosine similarity (weights
+as shipped, float16). TF-IDF reaches {mrr_tfidf} and word counts {mrr_counts}.
 
 {table}
 
@@ -65,15 +65,15 @@ which English sentences are paraphrases (`glassformer data fetch tatoeba-en-fr`)
 `python recipes/finder.py`, two stages, AdamW, seed {seed}:
 1. Masked language modelling (15 % of the tokens, of which 80 % are masked, 10 % replaced and 10 % kept): {masked_steps}
    steps of 2,048 tokens. {masked_accuracy} of the masked tokens of held-out sentences are then predicted correctly.
-2. Contrastive fine-tuning on {pairs} pairs of paraphrases of the training clusters in both directions, each with the
-   sentence that is most similar by TF-IDF without being a paraphrase: {steps} steps of 64.
+2. Contrastive fine-tuning on {pairs} pairs of paraphrases from the training clusters, in both directions, each with a
+   hard negative (the sentence that is most similar by TF-IDF without being a paraphrase): {steps} steps of 64.
 
-{minutes} minutes of processor time for both on {machine}. The test sentences were used only for the
-evaluation above.
+Both stages took {minutes} minutes of processor time on {machine}.
+The test sentences were used only for the evaluation above.
 
 ## Limitations
 The model is limited to short, everyday English. It was not trained on longer texts, hardly distinguishes names, and
-its notion of similarity is a shared French translation.
+its notion of similarity is based on shared French translations.
 """
 
 

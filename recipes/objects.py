@@ -71,12 +71,12 @@ two over 8 × 8 and one over 4 × 4 cells, then a Transformer layer of 4 heads o
 (Hassani et al. 2021).
 
 Each of the three layers was initialised as a convolution: head i attended to offset i of a 3 × 3 kernel, by a learned
-score per offset, and its output matrix was the kernel's there (Cordonnier et al. 2020; d'Ascoli et al., "Transformed
-CNNs", 2021). Scores from queries and keys, which depend on the image, started near 0 and were learned.
+score per offset, and its output matrix was the kernel's matrix at that offset (Cordonnier et al. 2020; d'Ascoli et al.,
+"Transformed CNNs", 2021). Scores from queries and keys, which depend on the image, started near 0 and were learned.
 
 ## Evaluation
 **{accuracy}** of CIFAR-10's {images} test images are classified correctly (weights as shipped, float16;
-`glassformer evaluate -m objects cifar10`). Most frequent confusions: {confused}.
+`glassformer evaluate -m objects cifar10`). The most frequent confusions are {confused}.
 
 **What attention contributes.** Accuracy on {ablated} test images with attention weights replaced by their mean over the
 keys, so that every cell has the same weight:
@@ -85,7 +85,7 @@ keys, so that every cell has the same weight:
 
 Where to attend is decided mostly by position. The last row replaces the weights of every layer by their mean over the
 {ablated} images, which keeps what depends on position and removes what depends on the image: that costs {content}.
-Nothing but attention and pooling transports information between cells, so uniform weights are ruinous. That is not
+Only attention and pooling move information between cells, so uniform weights ruin the accuracy. That is not
 evidence that attention is better here than convolutions: the model with seven convolutions, from which this one was
 made, classified {first_accuracy} of the test images correctly.
 
@@ -93,14 +93,14 @@ made, classified {first_accuracy} of the test images correctly.
 ({ece_before} without).
 
 **Out-of-distribution images** are flagged if the Mahalanobis distance of the head's input exceeds that of 95 % of the
-calibration images. False alarms: {false_alarms}. Detection:
+calibration images. The false-alarm rate is {false_alarms}. Detection rates:
 
 {outside}
 
-The other such images get a confident label. This distance was chosen among six scores (largest probability, largest
-logit, energy, Mahalanobis distance of logits and of features, nearest neighbours) by how many of these images they
-detect with an earlier version of the model, so the rates are somewhat optimistic. All training images were used for
-training, so {calibrated} of the test images, spread over the classes, serve to fit temperature and threshold;
+The images that are not detected get a confident label. This distance was chosen among six scores (largest probability,
+largest logit, energy, Mahalanobis distance of logits and of features, nearest neighbours) by how many of these images
+they detect with an earlier version of the model, so the rates are somewhat optimistic. All training images were used
+for training, so {calibrated} of the test images, spread over the classes, serve to fit temperature and threshold;
 calibration error and false alarms are those of the other test images.
 
 ## Training data
@@ -113,17 +113,19 @@ horizontal flips and erased rectangles, batches of 128 images, {precision} matri
 of the weights, seed {seed}:
 1. {first_steps} steps of a model with seven convolutions and two Transformer layers: {first_minutes} minutes of
    processor time.
-2. {steps} steps with attention in the place of the last three convolutions and one Transformer layer: the attention of
-   the second had changed no answer. The four convolutions are not trained. {minutes} minutes on {machine}.
+2. {steps} steps with attention in place of the last three convolutions and with one Transformer layer; the second was
+   removed because its attention had changed no answer. The four convolutions are not trained. This stage took
+   {minutes} minutes on {machine}.
 
 Stem and weight decay of the first stage were chosen on 5,000 held-out training images in runs of up to 750 steps. How
 many convolutions to replace was decided without test images (`--compare`): with one, uniform attention costs about 20
 points on 64 held-out training images, which the model had seen; with two or three about 80. The last weights are kept.
-A second stage with a learning rate of 7e-4 was stopped after about 200 steps, as its training loss rose; 2.5e-4 was
-used instead, planned for 1,300 steps and shortened while it ran, for want of time.
+A second stage with a learning rate of 7e-4 was stopped after about 200 steps because its training loss rose. A run with
+2.5e-4 was used instead; it was planned for 1,300 steps and shortened while it ran, because time was short.
 
 ## Limitations
-Images are scaled to 32 × 32 pixels, so small objects are lost. The model knows ten classes, one object per image.
+Images are scaled to 32 × 32 pixels, so small objects are lost. The model knows ten classes and expects one object per
+image.
 """
 
 

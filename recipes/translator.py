@@ -392,9 +392,9 @@ Many Tatoeba sentences are variations of one another, so the last row is a bette
 stop or in lower case, questions, two clauses): {right} of {phrases} translations are among the accepted ones, ignoring
 case and punctuation. Of the {unseen} phrases that are not in the training data in any spelling, {unseen_right} are
 accepted; {extracted} others are there only as phrases extracted from longer sentences, mostly single words, of which
-{extracted_right} are accepted. The answers of the list were not used for training. But extracted words, the third
-stage and the normalisation of the input were added, and single words repeated more often, after failures on this list
-had been seen, so the list is not entirely held out.
+{extracted_right} are accepted. The answers of the list were not used for training. However, extracted words, the
+third stage and the normalisation of the input were added, and single words were repeated more often, after failures on
+this list had been seen, so the list is not entirely held out.
 
 {examples}
 
@@ -410,7 +410,7 @@ sentences can have the same translation.
 
 From the second stage on, phrases extracted from the training pairs (clauses, single words, nouns with determiners;
 `recipes/phrases.py`) are added and short pairs are repeated. At random, final punctuation is left out on both sides,
-the source is lower-cased or upper-cased, the commonest first names are replaced by others or by invented ones, and
+the source is lower-cased or upper-cased, the most common first names are replaced by others or by invented ones, and
 pairs are joined into two sentences or two clauses; nine sources in ten are then normalised as above.
 
 ## Training
@@ -422,18 +422,18 @@ seed {seed}:
    after 1,300. The weights with the best validation loss are kept.
 3. {third_steps} small steps on phrases of up to three words and one longer sentence in eight.
 4. {steps} steps ({epochs} epochs) on the augmented data, warmup-stable-decay schedule. The number of steps was changed
-   while it ran, according to the time that was left (4,000, 5,800, 4,500 and at step 3,097 the final one). The weights
-   with the best validation loss are kept; they are the last.
+   while it ran, according to the time that was left (to 4,000, 5,800, 4,500 and, at step 3,097, the final number). The
+   weights with the best validation loss, which are the last ones, are kept.
 
 The first three stages were run with an earlier augmentation, without names and with less normalisation (the recipe of
 commit 17408d5). The processor time went into more steps rather than into a larger model.
 
-{minutes} minutes of processor time on {machine}. The test split was used only for the evaluation above.
+Training took {minutes} minutes of processor time on {machine}. The test split was used only for the evaluation above.
 
 ## Limitations
-Training sentences have six words on average: long or literary sentences are translated badly. Rare words and names are
-often replaced by more common ones (Anna becomes Ande), some single words and greetings are wrong, and "you" becomes tu
-or vous arbitrarily. The model does not indicate when it is wrong.
+Training sentences have six words on average, so long or literary sentences are translated badly. Rare words and names
+are often replaced by more common ones (Anna becomes Ande), some single words and greetings are wrong, and "you" becomes
+tu or vous arbitrarily. The model does not indicate when it is wrong.
 """
 
 

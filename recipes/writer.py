@@ -42,14 +42,13 @@ A continuation of `ROMEO.` (temperature 0.8, top-p 0.95, seed 1):
 ```
 
 ## Training data
-Shakespeare's plays and poems in modern spelling, texts of Project Gutenberg, public domain (`glassformer data
-fetch shakespeare`): 4.6 MB for training, Macbeth and Twelfth Night for validation, The Tempest and Richard II for the
-test.
+Shakespeare's plays and poems in modern spelling, from Project Gutenberg, public domain (`glassformer data fetch
+shakespeare`): 4.6 MB for training, Macbeth and Twelfth Night for validation, The Tempest and Richard II for testing.
 
 ## Training
 `python recipes/writer.py`: {steps} steps of 1,024 tokens ({epochs} epochs), AdamW, warmup and cosine schedule, seed
-{seed}. {minutes} minutes of processor time on {machine}. The test plays were used only for the
-evaluation above.
+{seed}. Training took {minutes} minutes of processor time on {machine}.
+The test plays were used only for the evaluation above.
 
 ## Limitations
 The model imitates the form and sound of a play, and no more: sentences stay coherent for a line or two, scenes do not.
