@@ -25,7 +25,7 @@ from glassformer.errors import GlassError
 from glassformer.exercises.exercise import Exercise
 from glassformer.exercises.expression import Array
 from glassformer.exercises.grade.accounting import Ledger
-from glassformer.exercises.grade.align import HALF, Aligner, Placement, base_of
+from glassformer.exercises.grade.align import HALF, Aligner, Placement, agree, base_of
 from glassformer.exercises.grade.cells import Entry, agrees, closeness, table
 from glassformer.exercises.grade.context import heads_in
 from glassformer.exercises.grade.mistakes import hypotheses
@@ -305,7 +305,7 @@ class Evidence:
     def reassign(self, items: list[TextNumber], cells: Cells) -> None:
         """Take back named matrices most of whose numbers disagree, if their numbers agree with other cells.
 
-        These are cells of the same step or of one that it is not computed from; `S` with the numbers of Q·Kᵀ stays S.
+        These are cells of another step that it is not computed from; `S` with the numbers of Q·Kᵀ stays S.
         """
         alignment, plan = self.aligner.alignment, self.aligner.plan
         doubtful = [
@@ -322,7 +322,7 @@ class Evidence:
             lines = range(placed.line, max(entry.line for entry in placed.cells.values()) + 4)
             own = [(item, item.fixed) for item in items if item.fixed in here and item.line in lines]
             for item, _ in own:
-                item.fixed, item.banned = None, plan.before(placed.symbol)
+                item.fixed, item.banned = None, plan.before(placed.symbol) | {placed.symbol}
             moved.append(own)
         alignment.placed[:] = [each for each in before if each not in doubtful]
         self.aligner.cached = None
@@ -632,10 +632,18 @@ class Evidence:
         return weight
 
     def put(self, items: list[TextNumber]) -> None:
-        """Place the numbers that were assigned, those of one step that follow one another together."""
+        """Place the numbers that were assigned, those of one step that follow one another together.
+
+        A number that a statement gives for a cell is not replaced by another one.
+        """
         alignment = self.aligner.alignment
         alignment.placed[:] = [each for each in alignment.placed if each not in self.placed]
         self.placed.clear()
+        answers = [each for each in alignment.placed if each.role == "answer"]
+        stated = {(each.symbol, *at): entry for each in answers for at, entry in each.cells.items()}
+        for item in items:
+            if item.found in stated and not agree(stated[item.found], item.entry):
+                item.found = None
         group: list[TextNumber] = []
         for item in [*items, None]:
             last = group[-1] if group else None
