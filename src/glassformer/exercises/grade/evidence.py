@@ -641,9 +641,9 @@ class Evidence:
         self.placed.clear()
         answers = [each for each in alignment.placed if each.role == "answer"]
         stated = {(each.symbol, *at): entry for each in answers for at, entry in each.cells.items()}
-        for item in items:
-            if item.found in stated and not agree(stated[item.found], item.entry):
-                item.found = None
+        for number in items:
+            if number.found in stated and not agree(stated[number.found], number.entry):
+                number.found = None
         group: list[TextNumber] = []
         for item in [*items, None]:
             last = group[-1] if group else None
