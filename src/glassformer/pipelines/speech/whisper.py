@@ -55,7 +55,7 @@ def whisper_tokens(model: nn.Module, words: TextTokenizer) -> WhisperTokens:
         raise ConfigError("generation_config.json has no timestamp tokens", "download it again")
     for name, token in (("decoder_start_token_id", speech.start_token), ("eos_token_id", speech.end_token)):
         if not 0 <= token < count:
-            raise ConfigError(f"{name}={token} is not in the vocabulary of {count} tokens", "download config.json again")
+            raise ConfigError(f"{name}={token} is outside the vocabulary of {count}", "download config.json again")
     latest = settings.get("max_initial_timestamp_index")
     return WhisperTokens(
         start=speech.start_token,
