@@ -19,6 +19,7 @@ from glassformer.core.values import has_values
 from glassformer.errors import InputError
 from glassformer.nn.feedforward import ACTIVATIONS
 from glassformer.nn.linear import Kernel, Linear, joined, version_of
+from glassformer.runtime.gradients import linear_with_gradients
 
 # oneDNN lays packed weights out for an expected number of rows; this one is good from 1 row to thousands.
 EXPECTED_ROWS = 128
@@ -49,7 +50,7 @@ class PackedKernel:
             return linear(input, weight, bias)
         if torch.is_grad_enabled() and (input.requires_grad or weight.requires_grad):
             self.require_differentiable()
-            return linear(input, weight, bias)
+            return linear_with_gradients(input, weight, bias)
         source = (weight.data_ptr(), version_of(weight))
         kept = self._packed.get(1)
         if kept is None or kept[0] != source:
@@ -133,7 +134,7 @@ class PackedKernel:
 
 
 class Float32Kernel(PackedKernel):
-    """float32, by oneDNN with the weight reordered into its own blocks. Differentiated by the ordinary product."""
+    """float32, by oneDNN with the weight reordered into its own blocks. Products with gradients reorder it anew."""
 
     precision = "fp32"
     differentiable = True

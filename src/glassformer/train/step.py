@@ -12,6 +12,7 @@ from torch import Tensor, nn
 from torch.autograd.graph import increment_version
 
 from glassformer.nn.finite import unchecked_finite
+from glassformer.runtime.precision import prepare
 from glassformer.train.args import TrainArgs
 from glassformer.train.batches import BatchJob, mix_seeds, seed_all
 from glassformer.train.device import autocast_of, device_of, to_device
@@ -47,6 +48,8 @@ class Stepper:
         self.objective, self.args, self.processes, self.folder = objective, args, processes, folder
         self.device = device_of(model)
         self.autocast = autocast_of(args.precision, self.device)
+        if self.autocast is None and self.device.type == "cpu":
+            prepare(model, "fp32")
         self.task, self.model = processes.wrap(model, objective)
         self.optimizer = adamw(self.model, args)
         self.weights = [weight for weight in self.model.parameters() if weight.requires_grad]
