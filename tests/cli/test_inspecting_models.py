@@ -401,7 +401,7 @@ def test_leaks_of_tiny_models() -> None:
         (["{place}:causal"], "give --features"),
         (["{place}:causal", "--features", "0"], "features must be at least 1, got 0"),
         (["{place}:causal", "--features", "5", "--frames", "0"], "frames must be at least 4, got 0"),
-        (["tiny:decoder", "--frames", "0"], "an example of 0 frames"),
+        (["tiny:decoder", "--frames", "0"], "frames must be at least 4, got 0"),
         (["{place}:causal", "--features", "7"], "the encoder failed on an input of shape (1, 48, 7)"),
         (
             ["{place}:causal", "--features", "5", "--stream-chunks", "1,x"],

@@ -79,10 +79,10 @@ def test_speeds_are_drawn() -> None:
 
 
 def test_what_is_refused(refused: Any) -> None:
-    refused(ShapeError, "frames of shape (5,): give", lambda: spec_augment(torch.zeros(5), random()))
+    refused(ShapeError, "frames have shape (5,): give", lambda: spec_augment(torch.zeros(5), random()))
     text = "2 masks of up to 27 bands, 2 of up to 100 frames, share 2: choose"
     refused(ConfigError, text, lambda: spec_augment(torch.zeros(5, 5), random(), share=2))
-    refused(ConfigError, "speed 0: choose", lambda: change_speed(torch.zeros(5), 0))
+    refused(ConfigError, "the speed factor is 0: choose", lambda: change_speed(torch.zeros(5), 0))
     refused(ConfigError, "no speed factors were given: give", lambda: speed(torch.zeros(5), random(), factors=()))
 
 

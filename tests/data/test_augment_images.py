@@ -134,8 +134,10 @@ def test_shares_are_beta_distributed() -> None:
 
 
 def test_what_is_refused(refused: Any) -> None:
-    refused(ConfigError, "mixup with alpha 0: choose", lambda: mixup(some(), random(), alpha=0))
-    refused(ConfigError, "rand_augment of strength 2: choose", lambda: rand_augment(some(), random(), strength=2))
+    refused(ConfigError, "the alpha of mixup is 0: choose", lambda: mixup(some(), random(), alpha=0))
+    refused(
+        ConfigError, "the strength of rand_augment is 2: choose", lambda: rand_augment(some(), random(), strength=2)
+    )
 
 
 # ---- RandAugment -----------------------------------------------------------------------------------------------------

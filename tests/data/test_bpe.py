@@ -66,6 +66,8 @@ def test_the_saved_folder_is_read_by_others(tokenizer: Any, tmp_path: Path) -> N
 def test_what_is_refused(refused: Any) -> None:
     text = "a vocabulary of 258 has no room for 256 bytes and 3 special tokens: choose at least 259"
     refused(ConfigError, text, lambda: train(TEXTS, 258))
-    refused(ConfigError, "special tokens <s>, <s>: list", lambda: train(TEXTS, 300, ("<s>", "<s>")))
+    refused(
+        ConfigError, "the special tokens <s>, <s> are not distinct: list", lambda: train(TEXTS, 300, ("<s>", "<s>"))
+    )
     refused(ConfigError, "texts begin or end with <e>: choose", lambda: train(TEXTS, 300, end="<e>"))
     refused(InputError, "there is no text to train a tokenizer on: give", lambda: train(["", ""], 300))

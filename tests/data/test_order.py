@@ -101,6 +101,6 @@ def test_rows_are_learned_from_or_held_out(n: int, share: float, seed: int) -> N
 
 def test_what_is_refused(refused: Any) -> None:
     refused(InputError, "batch size must be at least 1, got 0: choose", lambda: batches(5, 0, 0, 0))
-    refused(InputError, "batches of 0 tokens, 4096 rows: choose", lambda: bucketed([1], 0, 0, 0))
+    refused(InputError, "batches have at most 0 tokens and 4096 rows: choose", lambda: bucketed([1], 0, 0, 0))
     refused(InputError, "1 row cannot be split into training and validation data: give", lambda: held_out(1, 0.5, 0))
-    refused(InputError, "seed -1, epoch 0: give", lambda: shuffled(5, -1, 0))
+    refused(InputError, "seed is -1 and epoch is 0: give", lambda: shuffled(5, -1, 0))

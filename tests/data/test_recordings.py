@@ -145,4 +145,6 @@ def test_what_is_refused(voices: Path, tmp_path: Path, refused: Any) -> None:
     (tmp_path / "bare").mkdir()
     says = f"{tmp_path / 'bare'} contains neither a table nor *.trans.txt files as in LibriSpeech: name"
     refused(InputError, says, lambda: Recordings.open(tmp_path / "bare"))
-    refused(InputError, "recordings from 2 to 1 s: choose", lambda: Recordings.open(voices, longest=1, shortest=2))
+    refused(
+        InputError, "shortest is 2 s and longest is 1 s: choose", lambda: Recordings.open(voices, longest=1, shortest=2)
+    )

@@ -178,5 +178,5 @@ def test_one_thread() -> None:
 
 
 def test_what_is_refused(refused: Any) -> None:
-    refused(ConfigError, "1 batches but 2 seeds: give", lambda: prefetch(Rows(), [[0]], [1, 2], 0))
+    refused(ConfigError, "there are 1 batches but 2 seeds: give", lambda: prefetch(Rows(), [[0]], [1, 2], 0))
     refused(ConfigError, "num_workers must be at least 0, got -1: choose", lambda: prefetch(Rows(), [[0]], [1], -1))

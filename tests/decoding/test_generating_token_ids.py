@@ -386,7 +386,7 @@ def test_seeds_of_rows() -> None:
     assert first(generators(5, 3))[1:] == first(generators(6, 2))
     together, apart = torch.Generator().manual_seed(1), torch.Generator().manual_seed(1)
     assert first(generators(together, 3)) == [first(generators(apart, 1))[0] for _ in range(3)]
-    with pytest.raises(ConfigError, match="2 seeds for 3 prompts: give one seed, or one for each"):
+    with pytest.raises(ConfigError, match="there are 2 seeds for 3 prompts: give one seed, or one for each"):
         generators([1, 2], 3)
 
 

@@ -202,7 +202,9 @@ def test_names_are_turned_only_where_they_must_be(labels_of) -> None:
 
 def test_one_label_for_each(refused) -> None:
     ax = figure(2, 2).subplots()
-    refused(ShapeError, "2 labels for 3 columns: give one for each", lambda: label_axis(ax, "x", ["a", "b"], 3))
+    refused(
+        ShapeError, "there are 2 labels for 3 columns: give one for each", lambda: label_axis(ax, "x", ["a", "b"], 3)
+    )
 
 
 def test_a_narrow_figure_shows_everything_below_one_another() -> None:

@@ -340,11 +340,11 @@ def test_mistakes() -> None:
         HeadScores().add(run)
     with trace(model, *watch(model)) as run:
         model(inputs()[0])
-    with pytest.raises(ShapeError, match="4 tokens for 20 keys"):
+    with pytest.raises(ShapeError, match="there are 4 tokens for 20 keys"):
         HeadScores().add(run, torch.ones(3, 4, dtype=torch.long))
     with pytest.raises(ShapeError, match="real covers 4"):
         HeadScores().add(run, None, torch.ones(3, 4, dtype=torch.bool))
-    with pytest.raises(InputError, match="a vocabulary of 1"):
+    with pytest.raises(InputError, match="vocabulary must be at least 2, got 1"):
         repeated(1, seed=0)
 
 

@@ -229,7 +229,7 @@ def test_random_models_are_no_nearer_than_by_chance() -> None:
 
 def test_lengths_must_agree() -> None:
     model = Encoder(encoder.tiny(), seed=0).eval()
-    with pytest.raises(ShapeError, match="a permutation of 3 tokens for 16"):
+    with pytest.raises(ShapeError, match="the permutation orders 3 tokens, but there are 16"):
         nearest_heads(model, [tokens()], permutation([3, 1, 2]))
     with pytest.raises(ShapeError, match="is for 4 tokens and the run has 16"):
         nearest_heads(model, [tokens()], shift(1), size=4)

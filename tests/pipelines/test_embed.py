@@ -76,7 +76,9 @@ def test_nearest_is_sorted_by_cosine(refused: Any) -> None:
     assert found[0].place == 7
     assert found[0].cosine == pytest.approx(1)
     assert len(nearest(query, among, 99)) == 20
-    refused(InputError, "a query of shape (5,) among vectors of (20, 6)", lambda: nearest(query[:5], among))
+    refused(
+        InputError, "the query has shape (5,) and the vectors have shape (20, 6)", lambda: nearest(query[:5], among)
+    )
     refused(InputError, "k must be at least 1, got 0", lambda: nearest(query, among, 0))
 
 

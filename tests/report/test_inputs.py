@@ -126,7 +126,7 @@ def test_mistakes(refused, files: Path) -> None:
     refused(InputError, "a Decoder takes at most 1 inputs, got 2: give one text", lambda: tried("decoder", "a", "b"))
     refused(InputError, "'' has no tokens", lambda: tried("encoder", ""))
     words = " ".join(f"w{i}" for i in range(60))
-    refused(InputError, "60 different tokens for a vocabulary of 50", lambda: tried("decoder", words))
+    refused(InputError, "the input has 60 different tokens, but the vocabulary has 50", lambda: tried("decoder", words))
     refused(InputError, f"there is no {files}/none.png", lambda: tried("vit", f"{files}/none.png"))
     refused(InputError, f"{files}/not.wav cannot be read", lambda: tried("speech", f"{files}/not.wav"))
     plain = Recurrent(recurrent.tiny(Tokens(vocabulary=9), 2))

@@ -190,7 +190,7 @@ class CTCPrefixBeam:
         self, *, width: int, blank: int = 0, candidates: int | None = None, prune: float = math.inf
     ) -> None:
         if width < 1 or (candidates is not None and candidates < 1):
-            raise ConfigError(f"a beam of width {width} over {candidates} candidates", "keep at least 1 of each")
+            raise ConfigError(f"width is {width} and candidates is {candidates}", "keep at least 1 of each")
         if not prune > 0:
             raise ConfigError(f"prune is {prune}", "choose a positive number of nats (10 is usual), or infinity")
         self.width, self.blank, self.candidates, self.prune = width, blank, candidates, prune

@@ -71,7 +71,7 @@ def generators(seed: Seed, rows: int) -> list[torch.Generator]:
     else:
         seeds = list(seed)
     if len(seeds) != rows:
-        raise ConfigError(f"{len(seeds)} seeds for {rows} prompts", "give one seed, or one for each prompt")
+        raise ConfigError(f"there are {len(seeds)} seeds for {rows} prompts", "give one seed, or one for each prompt")
     return [torch.Generator().manual_seed(s) for s in seeds]
 
 

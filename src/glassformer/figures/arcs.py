@@ -28,7 +28,7 @@ def arcs(A: ArrayLike, tokens: Sequence[str], *, least: float = 0.05, title: str
     weights = array(A, "A", 2)
     n = len(tokens)
     if weights.shape != (n, n):
-        raise ShapeError(f"weights of shape {weights.shape} for {n} tokens", "give a row and a column for each")
+        raise ShapeError(f"weights have shape {weights.shape} for {n} tokens", "give a row and a column for each")
     if not least > 0:
         raise InputError(f"least must be above 0, got {least}", "choose the weight below which arcs are omitted")
     shown = strongest(weights, least)

@@ -31,7 +31,7 @@ def sensitivity_curves(
     x = array(sizes, "sizes", 1)
     lines, marks = np.atleast_2d(array(predicted, "predicted", 1, 2)), np.atleast_2d(array(measured, "measured", 1, 2))
     if not lines.shape == marks.shape == (len(lines), len(x)):
-        fact = f"predicted {lines.shape} and measured {marks.shape} at {len(x)} sizes"
+        fact = f"predicted has shape {lines.shape} and measured {marks.shape} at {len(x)} sizes"
         raise ShapeError(fact, "give a row for each quantity and a column for each size")
     if names is not None and len(names) != len(lines):
         raise ShapeError(f"{len(names)} names for {len(lines)} quantities", "give one for each")

@@ -42,7 +42,7 @@ def head_table(
     """
     numbers = array(scores, "scores", 2, missing=True)
     if labels is not None and [len(row) for row in labels] != [numbers.shape[1]] * len(numbers):
-        fact = f"labels of {[len(row) for row in labels]} heads for scores of {numbers.shape}"
+        fact = f"there are labels for {[len(row) for row in labels]} heads, and scores of shape {numbers.shape}"
         raise ShapeError(fact, "give one for each head of each layer, empty where there is none")
     texts = None if labels is None else [["\n".join(_lines(text)) for text in row] for row in labels]
     low, high = scale_of(numbers)

@@ -53,7 +53,7 @@ def step_of(n: int, points: float, extent: float, round_steps: bool) -> int:
 def named(labels: Sequence[str] | None, n: int, what: str, most: int = 14) -> list[str]:
     """Return the names of n rows or columns, by default their positions."""
     if labels is not None and len(labels) != n:
-        raise ShapeError(f"{len(labels)} labels for {n} {what}", "give one for each")
+        raise ShapeError(f"there are {len(labels)} labels for {n} {what}", "give one for each")
     return [str(place) for place in range(n)] if labels is None else [clip(label, most) for label in labels]
 
 

@@ -30,11 +30,11 @@ def image_overlay(
     """
     picture, patches = array(image, "image", 2, 3), array(weights, "weights", 2, 3)
     if picture.ndim == 3 and picture.shape[2] not in (1, 3):
-        raise ShapeError(f"an image of shape {picture.shape}", "give (rows, columns) or (rows, columns, 3)")
+        raise ShapeError(f"the image has shape {picture.shape}", "give (rows, columns) or (rows, columns, 3)")
     if picture.min() < 0 or picture.max() > 1:
-        raise InputError(f"colours from {picture.min():g} to {picture.max():g}", "give them from 0 to 1")
+        raise InputError(f"colours range from {picture.min():g} to {picture.max():g}", "give them from 0 to 1")
     if patches.min() < 0 or patches.max() <= 0:
-        raise InputError(f"weights from {patches.min():g} to {patches.max():g}", "give weights of at least 0")
+        raise InputError(f"weights range from {patches.min():g} to {patches.max():g}", "give weights of at least 0")
     layers = patches if patches.ndim == 3 else patches[None]
     if names is not None and len(names) != len(layers):
         raise ShapeError(f"{len(names)} names for {len(layers)} maps of weights", "give one for each")

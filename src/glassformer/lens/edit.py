@@ -69,7 +69,8 @@ def _checked(name: QuantityName, change: Edit) -> Edit:
         if after.shape != value.shape:
             axes = " ".join(axis.rpartition(".")[2] for axis in axes_of(path))
             raise ShapeError(
-                f"an edit of {path} ({axes}) made {tuple(value.shape)} into {tuple(after.shape)}", "keep the shape"
+                f"an edit of {path} ({axes}) changed its shape from {tuple(value.shape)} to {tuple(after.shape)}",
+                "keep the shape",
             )
         return after if order is None else after.permute([order.index(axis) for axis in range(len(order))])
 

@@ -94,7 +94,7 @@ class HeadScores:
     ) -> None:
         if reach < 1 or any(w < 3 or w % 2 == 0 or w // 2 > reach for w in widths):
             raise ConfigError(
-                f"windows of {list(widths)} keys and offsets up to {reach}",
+                f"widths is {list(widths)} and reach is {reach}",
                 f"choose odd widths from 3 to {2 * reach + 1}, and a reach of at least 1",
             )
         self.places: list[Any] = list(range(-reach, reach + 1))
@@ -174,7 +174,9 @@ class HeadScores:
 def token_targets(tokens: Tensor, where: Tensor, s: int, separators: Sequence[int]) -> dict[str, Tensor]:
     """Return the target keys (b, t, s) of behaviours that depend on tokens: duplicate, induction, separator."""
     if tokens.shape[-1] != s:
-        raise ShapeError(f"{tokens.shape[-1]} tokens for {s} keys", "give one token for each key, including the cache")
+        raise ShapeError(
+            f"there are {tokens.shape[-1]} tokens for {s} keys", "give one token for each key, including the cache"
+        )
     own = tokens[:, where][:, :, None]
     j = torch.arange(s, device=tokens.device)
     before = j < where[:, None]
@@ -261,7 +263,7 @@ def repeated(
     is a begin-of-text token to prepend.
     """
     if vocabulary < 2:
-        raise InputError(f"a vocabulary of {vocabulary}", "choose at least 2 tokens")
+        raise InputError(f"vocabulary must be at least 2, got {vocabulary}", "choose at least 2 tokens")
     generator = torch.Generator().manual_seed(seed)
     made = []
     for length in lengths:

@@ -223,7 +223,7 @@ def leak_test(model: nn.Module, *, frames: int | None = None, seed: int = 0) -> 
     A float64 copy of the model is tested if it gives the same outputs.
     """
     if frames is not None and frames < 4:
-        raise InputError(f"an example of {frames} frames", "choose at least 4")
+        raise InputError(f"frames must be at least 4, got {frames}", "choose at least 4")
     if not isinstance(model, StreamModel):
         fact = f"a {type(model).__name__} does not declare its receptive field"
         raise InputError(fact, "call find_leaks with an encoder, an example and its declared receptive field")
@@ -441,7 +441,7 @@ def _streamed(
 ) -> StreamComparison:
     """Feed the stream piece by piece, and record how many frames had been fed when each output was returned."""
     if piece < 1:
-        raise InputError(f"chunks of {piece} frames", "stream at least 1 frame at a time")
+        raise InputError(f"the chunk size is {piece} frames", "stream at least 1 frame at a time")
     fed, t = 0, example.shape[1]
 
     def pieces() -> Iterator[Tensor]:

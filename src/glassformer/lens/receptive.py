@@ -94,7 +94,7 @@ def receptive_field(
         n, t = Y.shape[1], example.shape[1]
         stride = measured_stride(encoder, example, n) if stride is None else stride
         if stride < 1:
-            raise InputError(f"a stride of {stride}", "give the number of input frames per output, at least 1")
+            raise InputError(f"stride is {stride}", "give the number of input frames per output, at least 1")
         generator = torch.Generator().manual_seed(seed)
         effect = torch.zeros(n, t, dtype=torch.float64)
         depends = torch.zeros(n, t, dtype=torch.bool)
@@ -236,7 +236,7 @@ def _by_gradient(encoder: Encoder, example: Tensor, generator: torch.Generator) 
 def _require_example(example: Tensor) -> None:
     floating = example.is_floating_point()
     if example.dim() != (3 if floating else 2) or example.numel() == 0 or example.shape[1] < 4:
-        fact = f"an example of shape {tuple(example.shape)}"
+        fact = f"the example has shape {tuple(example.shape)}"
         raise ShapeError(fact, "give frames (b, t, f) or token ids (b, t), at least 4 of them")
     if not floating and len(example.unique()) < 2:
         raise InputError("all tokens of the example are the same", "give different tokens, because the test swaps them")

@@ -143,7 +143,8 @@ def _patch(path: str, value: Tensor, place: int) -> Edit:
 def _number(found: Tensor | float) -> float:
     if isinstance(found, Tensor) and found.numel() != 1:
         raise InputError(
-            f"the metric gave {tuple(found.shape)} numbers", "return one number, as in lambda out: out[0, -1, 9]"
+            f"the metric returned a tensor of shape {tuple(found.shape)}",
+            "return one number, as in lambda out: out[0, -1, 9]",
         )
     return float(found)
 

@@ -121,7 +121,7 @@ def nearest(query: Tensor, among: Tensor, k: int = 5) -> list[Neighbour]:
     if k < 1:
         raise InputError(f"k must be at least 1, got {k}", "ask for at least one neighbour")
     if among.dim() != 2 or query.shape != among.shape[1:]:
-        fact = f"a query of shape {tuple(query.shape)} among vectors of {tuple(among.shape)}"
+        fact = f"the query has shape {tuple(query.shape)} and the vectors have shape {tuple(among.shape)}"
         raise InputError(fact, "search with the model that made the vectors")
     cosines = normalize(among.float(), dim=-1) @ normalize(query.float(), dim=-1)
     best = cosines.topk(min(k, len(among)))

@@ -143,7 +143,9 @@ class InputReader:
         if not ids or not text.strip():  # special tokens alone are not a text
             raise InputError(f"{text!r} has no tokens", "give a text that is not empty")
         if max(ids) >= self.vocabulary:
-            fact = f"{len(self.seen) or max(ids)} different tokens for a vocabulary of {self.vocabulary}"
+            fact = (
+                f"the input has {len(self.seen) or max(ids)} different tokens, but the vocabulary has {self.vocabulary}"
+            )
             raise InputError(fact, "give a shorter text")
         return ids, names
 

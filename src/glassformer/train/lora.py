@@ -34,7 +34,7 @@ class LoRA:
 
     def __post_init__(self) -> None:
         if self.rank < 1 or not self.alpha > 0:
-            fact = f"LoRA with rank {self.rank} and alpha {self.alpha}"
+            fact = f"rank is {self.rank} and alpha is {self.alpha}"
             raise ConfigError(fact, "choose a rank of at least 1 and a positive alpha")
 
 

@@ -22,7 +22,7 @@ def retarget(
     """
     base = load(source) if isinstance(source, str | Path) else source
     if classes < 1:
-        raise InputError(f"a classification head for {classes} classes", "give at least 1")
+        raise InputError(f"classes must be at least 1, got {classes}", "give at least 1")
     if not isinstance(base, Classifier):
         raise InputError(f"a {type(base).__name__} has no classification head", "fine-tune a classifier")
     new = base.with_classes(classes, image_size=image, seed=seed).to(next(base.parameters()).dtype)

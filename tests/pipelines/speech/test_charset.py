@@ -42,8 +42,8 @@ def test_numbers_and_signs_are_spelled_out() -> None:
 
 def test_an_invalid_letter_is_an_error(refused: Any) -> None:
     refused(InputError, "'é' in 'café' is not a symbol", lambda: LETTERS.encode("café"))
-    refused(ConfigError, "symbols 'ab'", lambda: Charset(("a", "b")))  # no space: no word would end
-    refused(ConfigError, "symbols 'aa '", lambda: Charset(("a", "a", " ")))
+    refused(ConfigError, "the symbols are 'ab'", lambda: Charset(("a", "b")))  # no space: no word would end
+    refused(ConfigError, "the symbols are 'aa '", lambda: Charset(("a", "a", " ")))
 
 
 def test_the_recognizer_config_is_saved_and_loaded_with_its_model(tmp_path: Path, refused: Any) -> None:

@@ -66,6 +66,6 @@ def test_a_sentence_with_itself_differs_by_dropout(tokenizer: Any) -> None:
 def test_what_is_refused(tokenizer: Any, refused: Any) -> None:
     refused(
         ConfigError,
-        "batch_size 1 and temperature 0.05",
+        "batch_size is 1 and temperature is 0.05",
         lambda: vectors.Contrastive(TRIPLES, [], tokenizer, batch_size=1),
     )

@@ -152,7 +152,7 @@ def test_statistics_and_confusion(shapes: Path) -> None:
 
 def test_mistakes_are_errors(shapes: Path, tmp_path: Path) -> None:
     objective = lesson_of(shapes)
-    with pytest.raises(InputError, match="2 labels for 3 classes"):
+    with pytest.raises(InputError, match="there are 2 labels for 3 classes"):
         save_images(model_of("vit"), tmp_path, ["a", "b"], objective.preprocess)
     with pytest.raises(ConfigError, match="label_smoothing is 1"):
         replace(objective, label_smoothing=1.0)

@@ -113,7 +113,7 @@ class Answers:
         """Parse a number, an expression, a list or a matrix."""
         self.cells += 1
         if self.cells > MOST_CELLS:
-            raise InputError(f"more than {MOST_CELLS:,} numbers", "send fewer answers at once")
+            raise InputError(f"the answers contain more than {MOST_CELLS:,} numbers", "send fewer answers at once")
         if isinstance(value, Scalar):
             return self.scalar(value)
         if not isinstance(value, list) or depth > 4:
@@ -252,7 +252,9 @@ class _Nodes:
     def value(self, node: Any, depth: int) -> Any:
         self.count += 1
         if self.count > MOST_CELLS or depth > DEEPEST:
-            raise InputError(f"more than {MOST_CELLS:,} values or {DEEPEST} levels", "send fewer answers at once")
+            raise InputError(
+                f"the answers have more than {MOST_CELLS:,} values or {DEEPEST} levels", "send fewer answers at once"
+            )
         line = node.start_mark.line + 1
         if node.id == "scalar":
             return Scalar(node.value, line)

@@ -373,7 +373,7 @@ def save_images(
     """Save a folder that `load` and `classify` accept: weights (float16 if `half`), class names, preprocessing."""
     folder, count = Path(folder), require(model, "classify").classes
     if count != len(labels):
-        raise InputError(f"{len(labels)} labels for {count} classes", "give one for each class")
+        raise InputError(f"there are {len(labels)} labels for {count} classes", "give one for each class")
     before = origin_of(model)
     raw = {**(before.raw if before is not None and not before.family else {})}
     raw |= {"id2label": {str(i): name for i, name in enumerate(labels)}}
