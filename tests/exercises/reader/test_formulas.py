@@ -1,4 +1,4 @@
-"""Expressions of random shape, printed in three styles, read back: the value is what Python's own floats make of it."""
+"""Formulas in learners' notation: tokens, brackets, macros, symbols and their terms."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 import pytest
+import sympy
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -15,9 +16,210 @@ from glassformer.exercises.evaluation import enclose
 from glassformer.exercises.expression import Array, Call, Expression, Name, Power, Struck, Transpose, Unknown, walk
 from glassformer.exercises.matrix import Matrix
 from glassformer.exercises.printers.text import label
-from glassformer.exercises.reader.lexer import Misread, lex
+from glassformer.exercises.reader import brackets
+from glassformer.exercises.reader.lexer import Misread, closing_brace, lex
+from glassformer.exercises.reader.macros import body, is_latex
 from glassformer.exercises.reader.parser import Parser
 from glassformer.exercises.reader.statements import formula
+from glassformer.exercises.reader.symbols import GREEK, OPERATORS, RELATIONS, split_letters
+
+
+def tokens_kinds(source: str) -> list[str]:
+    return [f"{token.kind}:{token.text}" for token in lex(source).items]
+
+
+@pytest.mark.parametrize(
+    ("source", "tokens"),
+    [
+        ("0.5", ["number:0.5"]),
+        (".5", ["number:.5"]),
+        ("0{,}5", ["number:0.5"]),
+        (r"12\,000", ["number:12000"]),
+        ("2e^2", ["number:2", "name:e", "op:^", "number:2"]),
+        ("2e-05", ["number:2e-05"]),
+        (r"\frac12", ["cmd:frac", "number:1", "number:2"]),
+        ("14 x 14", ["number:14", "op:*", "number:14"]),
+        ("a ≈ b", ["name:a", "rel:≈", "name:b"]),
+        (r"\Rightarrow", ["rel:→"]),
+        ("x²", ["name:x", "op:^", "open:{", "number:2", "close:{"]),
+        ("9**2", ["number:9", "op:^", "number:2"]),
+        ("½", ["open:(", "number:1", "op:/", "number:2", "close:("]),
+        ("1 ... 4", ["number:1", "name:…", "number:4"]),
+        ("w_1,2 = 3", ["name:w", "op:_", "name:1,2", "rel:=", "number:3"]),
+    ],
+)
+def test_kinds(source: str, tokens: list[str]) -> None:
+    assert tokens_kinds(source) == tokens
+
+
+def test_lines_are_the_documents() -> None:
+    tokens = lex("a\n= \\text{so\n\n} b", line=10).items
+    assert [token.line for token in tokens] == [10, 11, 11, 13]
+
+
+def test_closing_brace_skips_escapes() -> None:
+    assert closing_brace(r"{a\}b{c}}d", 0) == 8
+    assert closing_brace("{a", 0) == -1
+
+
+def stream_kinds(source: str) -> list[str]:
+    return [f"{token.kind}:{token.text}" for token in lex(source).items]
+
+
+def test_ampersand_separates_in_matrices_aligns_at_relations_and_says_and_elsewhere() -> None:
+    assert "op:&" in stream_kinds(r"\begin{bmatrix}1 & 2\end{bmatrix}")
+    assert stream_kinds("a &= b") == ["name:a", "rel:=", "name:b"]
+    assert "words:&" in stream_kinds("a = 1 & b = 2")
+
+
+@pytest.mark.parametrize(
+    ("source", "reason"),
+    [
+        ("(1 + 2", r"\( is never closed"),
+        ("1 + 2)", r"\) closes nothing"),
+        (r"\begin{bmatrix}1", "is never closed"),
+        (r"\begin{bmatrix}1\end{pmatrix}", "is closed by"),
+        ("{1]", "is closed by"),
+        (r"\text{1", "brace"),
+        ("(" * 60 + ")" * 60, "nested"),
+    ],
+)
+def test_what_does_not_match(source: str, reason: str) -> None:
+    with pytest.raises(Misread, match=reason):
+        lex(source)
+
+
+def test_half_open_intervals_match() -> None:
+    assert lex("[0, 1)").match == {0: 4}
+
+
+def test_a_relation_in_braces_is_a_relation() -> None:
+    assert stream_kinds("a {=} b") == ["name:a", "rel:=", "name:b"]
+
+
+def commands_kinds(source: str) -> list[str]:
+    return [f"{token.kind}:{token.text}" for token in lex(source).items]
+
+
+@pytest.mark.parametrize(
+    ("source", "tokens"),
+    [
+        (r"\text{ where } x", ["words:where", "name:x"]),
+        (r"\text{out}_1", ["name:out", "op:_", "number:1"]),
+        (r"\text{softmax} \left( x \right)", ["name:softmax", "open:(", "name:x", "close:("]),
+        (r"\mathrm{head}_2", ["name:head", "op:_", "number:2"]),
+        (r"\left. x \right|", ["name:x", "op:|"]),
+        (r"\textcolor{red}{3}", ["open:{", "number:3", "close:{"]),
+        (r"1 \label{eq:1} + 2 \tag{3} \nonumber", ["number:1", "op:+", "number:2"]),
+        (r"1 \\[2pt] 2", ["number:1", "row:\\\\", "number:2"]),
+        (r"\begin{array}{c|c} 1 \end{array}", ["begin:array", "number:1", "end:array"]),
+        (r"\dfrac{1}{2}", ["cmd:frac", "open:{", "number:1", "close:{", "open:{", "number:2", "close:{"]),
+        (r"a \quad b", ["name:a", "gap:quad", "name:b"]),
+        (r"50\%", ["number:50", "op:%"]),
+        (r"\overset{!}{=}", ["rel:="]),
+        (r"a \xrightarrow{\text{softmax}} b", ["name:a", "rel:→", "name:b"]),
+        ("x = 0.53 rounded", ["name:x", "rel:=", "number:0.53", "words:rounded"]),
+        ("x = 0.53 (rounded)", ["name:x", "rel:=", "number:0.53", "words:(rounded)"]),
+        ("for i", ["words:for", "name:i"]),
+        ("out_1", ["name:out", "op:_", "number:1"]),
+    ],
+)
+def test_commands(source: str, tokens: list[str]) -> None:
+    assert commands_kinds(source) == tokens
+
+
+def test_matrices_are_put_on_the_line_of_their_equation() -> None:
+    text = "\n".join(["Title", "           ⎡1  0⎤", "S = √2/2 · ⎢0  1⎥ = [5]", "           ⎣1  2⎦", "", "end"])
+    inlined = brackets.inline(text).split("\n")
+    assert inlined == ["Title", "", "S = √2/2 · [[1, 0], [0, 1], [1, 2]] = [5]", "", "", "end"]
+
+
+def test_equations_under_each_other_stay_apart() -> None:
+    text = "Q = ⎡1⎤\n    ⎣2⎦\n  = ⎡3⎤\n    ⎣4⎦"
+    assert brackets.inline(text).split("\n") == ["Q = [[1], [2]]", "", "  = [[3], [4]]", ""]
+
+
+def test_what_is_not_closed_is_left_alone() -> None:
+    text = "⎡1  2⎤\n⎢3  4\n⎣"
+    assert brackets.inline(text) == text
+
+
+@given(st.lists(st.lists(st.integers(-99, 99), min_size=2, max_size=2), min_size=2, max_size=5))
+def test_matrices_that_sympy_prints(rows: list[list[int]]) -> None:
+    drawn = sympy.pretty(sympy.Matrix(rows), use_unicode=True)
+    shown = [line for line in brackets.inline(drawn).split("\n") if line]
+    assert shown == [str(rows)]
+
+
+@given(st.text("⎡⎢⎣⎤⎥⎦⎛⎜⎝⎞⎟⎠ 1\n", max_size=60))
+def test_any_text_keeps_its_lines(text: str) -> None:
+    assert brackets.inline(text).count("\n") == text.count("\n")
+
+
+FILE = r"""\documentclass{article}
+\newcommand{\R}{\mathbb{R}}
+\newcommand{\mat}[1]{\begin{bmatrix} #1 \end{bmatrix}}
+\def\two{2}
+\DeclareMathOperator{\soft}{softmax}
+\begin{document}
+$x$ % not $y$
+$\mat{1 & \two}$ and $\soft(S)$, 50\% of $\R$
+\end{document}
+$z$
+"""
+
+
+def test_body() -> None:
+    lines = body(FILE).split("\n")
+    assert lines[6] == "$x$ "
+    assert lines[7] == r"$\begin{bmatrix} 1 & 2 \end{bmatrix}$ and $\operatorname{softmax}(S)$, 50\% of $\mathbb{R}$"
+    assert "z" not in "".join(lines[5:])
+    assert is_latex(FILE)
+
+
+def test_markdown_keeps_its_percent_signs() -> None:
+    assert body("50% of $x$") == "50% of $x$"
+    assert not is_latex("50% of $x$")
+
+
+def test_commands_that_use_themselves_end() -> None:
+    text = r"\newcommand{\a}{\b\b\b\b}\newcommand{\b}{\a\a\a\a}" + r"$\a$ " * 2000
+    assert len(body(text)) < 5_000_000
+
+
+def test_a_use_without_its_argument_stays() -> None:
+    assert body(r"\newcommand{\f}[1]{(#1)} $\f$") == r" $\f$"
+
+
+@pytest.mark.parametrize(
+    ("run", "pieces"),
+    [
+        ("Q", ["Q"]),
+        ("QK", ["Q", "K"]),
+        ("XWQ", ["X", "WQ"]),
+        ("AV", ["A", "V"]),
+        ("qk", ["q", "k"]),
+        ("out", ["out"]),
+        ("scores", ["scores"]),
+        ("softmax", ["softmax"]),
+        ("Attention", ["Attention"]),
+        ("FFN", ["FFN"]),
+        ("ND", ["N", "D"]),
+        ("dk", ["dk"]),
+    ],
+)
+def test_split(run: str, pieces: list[str]) -> None:
+    assert split_letters(run) == pieces
+    assert "".join(split_letters(run)) == run
+
+
+def test_greek_has_both_cases() -> None:
+    assert GREEK["Omega"] == "Ω"
+    assert GREEK["beta"] == "β"
+
+
+def test_no_sign_is_both_relation_and_operator() -> None:
+    assert not set(RELATIONS) & set(OPERATORS)
 
 
 @dataclass(frozen=True)

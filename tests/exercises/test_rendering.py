@@ -1,19 +1,28 @@
-"""Expressions as text, LaTeX and MathML."""
+"""Solutions and questions as text, Markdown, LaTeX, MathML, HTML and words."""
 
 from __future__ import annotations
 
+import json
 import shutil
 import subprocess
+from collections.abc import Callable
+from math import log2
 from pathlib import Path
+from typing import Any
 from xml.etree import ElementTree
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from scipy.stats import entropy as scipy_entropy
 
+import glassformer as gf
+from glassformer.errors import InputError
 from glassformer.exercises import library
 from glassformer.exercises.arithmetic import EXACT
+from glassformer.exercises.description import describe, entropy, say
 from glassformer.exercises.evaluation import evaluate
+from glassformer.exercises.exercise import from_data
 from glassformer.exercises.expression import (
     Array,
     Constant,
@@ -32,8 +41,9 @@ from glassformer.exercises.expression import (
 from glassformer.exercises.numbers import MASKED, Exact
 from glassformer.exercises.printers import latex, mathml
 from glassformer.exercises.printers.text import beside, block, code, equation, label, text
+from glassformer.exercises.question import question
 from glassformer.exercises.reader.statements import formula
-from glassformer.exercises.solution import render, solve
+from glassformer.exercises.solution import FORMATS, render, solve
 
 ROOT3 = Exact(3).sqrt()
 E = Exact(1).exp()
@@ -231,3 +241,136 @@ def test_labels_keep_structure() -> None:
     assert label_of("1 - (2 - 3)") == "1 - (2 - 3)"
     assert label_of("X'") == "X'"  # alone it may be another X; in a product it is a transpose
     assert label_of("(QK^T)_{1,2}") == "(QK^T)_{1,2}"
+
+
+@pytest.mark.golden
+@pytest.mark.parametrize("form", ["text", "markdown", "latex", "html"])
+@pytest.mark.parametrize("name", ["four-tokens", "columns", "two-heads", "transport"])
+def test_pages_are_as_they_were(name: str, form: str, golden: Callable[[str, str], None]) -> None:
+    ending = {"text": "txt", "markdown": "md", "latex": "tex", "html": "html"}[form]
+    golden(f"solve/{name}.{ending}", render(solve(name), form))
+
+
+def test_one_step_alone() -> None:
+    assert render(solve("four-tokens"), only="A").startswith("Weights")
+    both = render(solve("two-heads"), only="A")
+    assert "A1 =" in both
+    assert "A2 =" in both
+    assert "A2 =" not in render(solve("two-heads"), only="A1")
+
+
+def test_digits() -> None:
+    assert "0.196612" in render(solve("four-tokens"), only="A", digits=6)
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        ({"form": "word"}, "there is no format 'word': choose one of text, markdown, latex, html, json"),
+        ({"only": "B"}, "this exercise has no step 'B': choose one of Q, K, V, S, E, Z, A, H, O"),
+        ({"digits": 0}, "digits must be between 1 and 50, got 0: choose 1 to 50"),
+    ],
+)
+def test_mistakes(options: dict[str, object], says: str) -> None:
+    with pytest.raises(InputError) as error:
+        render(solve("four-tokens"), **options)  # type: ignore[arg-type]
+    assert str(error.value) == says
+
+
+def test_a_page_needs_nothing_from_outside() -> None:
+    page = render(solve("block"), "html")
+    assert "<script" not in page
+    assert "http" not in page
+
+
+def test_json_is_what_to_json_gives() -> None:
+    solution = solve("four-tokens")
+    assert json.loads(render(solution, "json")) == json.loads(json.dumps(solution.to_json()))
+    assert [step["symbol"] for step in json.loads(render(solution, "json", only="A"))["steps"]] == ["A"]
+
+
+def test_a_name_a_path_and_an_exercise_are_solved_alike(tmp_path: Path) -> None:
+    path = tmp_path / "mine.yaml"
+    path.write_text(library.text("four-tokens"), encoding="utf-8")
+    one, two, three = gf.solve("four-tokens"), solve(str(path)), solve(library.get("four-tokens"))
+    assert one.values == two.values == three.values
+    with pytest.raises(InputError, match="no-such"):
+        solve("no-such")
+
+
+def test_a_solution_shows_itself(tmp_path: Path) -> None:
+    solution = solve("four-tokens")
+    assert str(solution) == render(solution)
+    shown = solution._repr_html_()
+    assert "<math" in shown
+    assert "<html" not in shown
+    for suffix, form in zip((".txt", ".md", ".tex", ".html", ".json"), FORMATS, strict=True):
+        assert solution.save(tmp_path / f"solution{suffix}").read_text(encoding="utf-8") == render(solution, form)
+    with pytest.raises(InputError, match=r"end its name in one of \.txt"):
+        solution.save(tmp_path / "solution.docx")
+
+
+def test_entropy_is_scipys() -> None:
+    weights = [0.5, 0.25, 0.2, 0.05, 0.0]
+    assert entropy(weights) == pytest.approx(scipy_entropy(weights, base=2))
+    assert entropy([1.0]) == 0.0
+    assert entropy([0.25] * 4) == pytest.approx(log2(4))
+
+
+def test_what_four_tokens_say() -> None:
+    said = describe(solve("four-tokens").step("A"))
+    assert said[0].startswith("Token 1 attends most to token 2, 53.4 %")
+    assert said[2].startswith("Token 3 attends evenly to all 4 tokens it sees (25.0 % each")
+
+
+def test_ties_and_what_is_masked() -> None:
+    half = Exact(1) / 2
+    quarter = Exact(1) / 4
+    assert say([quarter, half, quarter]).startswith("attends most to token 2, 50.0 %")
+    third = Exact(2) / 5
+    assert "tokens 1 and 3, which tie at 40.0 % each" in say([third, Exact(1) / 5, third])
+    assert say([Exact(1), Exact(0)]) == "attends to token 1 alone: it sees no other."
+
+
+def test_columns_are_read_by_column() -> None:
+    assert len(describe(solve("columns").step("A"))) == solve(library.get("columns"))["A"].shape[1]
+
+
+def test_what_is_tiny_is_still_seen() -> None:
+    tiny = Exact(-1000).exp()
+    assert say([Exact(1) - tiny, tiny]).startswith("attends most to token 1, 100.0 %")
+
+
+QKV = {"Q": [[1, 0]], "K": [[1, 0], [0, 1]], "V": [[1], [2]]}
+X = [[1, 0, 0, 1], [0, 1, 1, 0]]
+
+
+@pytest.mark.parametrize(
+    ("data", "said"),
+    [
+        (QKV, "Scale the scores by β: divide them by √d_k with d_k = 2."),
+        (QKV | {"scale": "none"}, "Do not scale the scores."),
+        (QKV | {"scale": 1}, "Do not scale the scores."),
+        (QKV | {"scale": "2/3"}, "Scale the scores by β = 2/3."),
+        (QKV | {"scale": "1/sqrt(d)"}, "Scale the scores by β: divide them by √d with d = 2."),
+        (QKV | {"scale": "1/d_k"}, "β = 1/d_k with d_k = 2."),
+        (QKV | {"mask": [[1, 0]]}, "the scores for key 2 are −∞"),
+        (QKV | {"Q": [[1, 0], [1, 1]], "mask": [[1, 0], [1, 1]]}, "that it may attend to: 1·; 11."),
+        ({"layout": "columns", "X": [[1, 0], [0, 1]], "layernorm": True}, "Tokens are columns."),
+        ({"X": X, "layernorm": {"eps": "1/100"}}, "plus ε = 1/100. There is no γ"),
+        ({"X": X, "layernorm": True}, "deviations. There is no γ and no β"),
+        ({"X": X, "positions": "sinusoidal", "layernorm": True}, "sin(t/10000^(2i/d))"),
+        ({"X": [[1], [2]], "ffn": {"W1": [[1]], "W2": [[1]], "b2": [1]}}, "applies W1, ReLU, then W2 and b2."),
+        ({"transport": {"p": [1, 0], "q": [0, 1], "positions": [0, "5/2"]}}, "The bins are at the positions 0, 5/2."),
+    ],
+)
+def test_what_is_needed_is_said(data: dict[str, Any], said: str) -> None:
+    asked = question(from_data({"text": "Why?", **data}))
+    assert asked.startswith("Why? ")
+    assert said in asked
+
+
+def test_the_limit_has_no_finite_scale() -> None:
+    asked = question(from_data(QKV), limit=True)
+    assert "β is infinite" in asked
+    assert "√" not in asked
