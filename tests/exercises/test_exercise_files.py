@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from glassformer.errors import GlassError, InputError, MaskError, ShapeError
 from glassformer.exercises import library
-from glassformer.exercises.exercise import from_data, load, schema
+from glassformer.exercises.exercise import from_data, load_exercise, schema
 from glassformer.exercises.fields import to_count, to_matrix, to_number, to_vector
 from glassformer.exercises.numbers import Exact
 from glassformer.exercises.safe_yaml import load_yaml, read_text
@@ -27,8 +27,8 @@ GOOD = "X: [[1, 2], [3, 4]]\n" + HEAD
 def test_reads_text_and_files(tmp_path: Path) -> None:
     path = tmp_path / "exercise.yaml"
     path.write_text(GOOD, encoding="utf-8")
-    exercise = load(path)
-    assert exercise == load(str(path)) == load(GOOD)
+    exercise = load_exercise(path)
+    assert exercise == load_exercise(str(path)) == load_exercise(GOOD)
     assert exercise.X[1, 0] == 3
     assert exercise.kind == "attention"
     assert exercise.scale == "1/sqrt(dk)"
@@ -36,7 +36,7 @@ def test_reads_text_and_files(tmp_path: Path) -> None:
 
 def test_scale() -> None:
     def beta(scale: str) -> Exact:
-        return load(GOOD + f"scale: {scale}").beta(4, 16)
+        return load_exercise(GOOD + f"scale: {scale}").beta(4, 16)
 
     assert beta("none") == 1
     assert beta("1/sqrt(dk)") == Exact(1) / 2
@@ -47,12 +47,12 @@ def test_scale() -> None:
 
 
 def test_masks_lie_as_the_scores_do() -> None:
-    rows = load(GOOD + "mask: causal")
-    columns = load(GOOD + "mask: causal\nlayout: columns")
+    rows = load_exercise(GOOD + "mask: causal")
+    columns = load_exercise(GOOD + "mask: causal\nlayout: columns")
     assert rows.allowed(2, 2) == ((True, False), (True, True))
     assert columns.allowed(2, 2) == ((True, True), (False, True))
-    assert load(GOOD + "mask: [[1, 1], [0, 1]]").allowed(2, 2) == ((True, True), (False, True))
-    assert load(GOOD + "mask: none").allowed(2, 2) is None
+    assert load_exercise(GOOD + "mask: [[1, 1], [0, 1]]").allowed(2, 2) == ((True, True), (False, True))
+    assert load_exercise(GOOD + "mask: none").allowed(2, 2) is None
 
 
 @pytest.mark.parametrize(
@@ -86,7 +86,7 @@ def test_masks_lie_as_the_scores_do() -> None:
 @pytest.mark.timeout(60)
 def test_one_clear_line(text: str, error: type[GlassError], says: str) -> None:
     with pytest.raises(error, match=says) as caught:
-        load(text + "\n")
+        load_exercise(text + "\n")
     assert "\n" not in str(caught.value)
     assert len(str(caught.value)) < 400
 
@@ -304,7 +304,7 @@ def test_at_least_twelve_of_every_kind() -> None:
 @pytest.mark.parametrize("name", library.names())
 def test_every_one_is_solved(name: str) -> None:
     assert solve(library.get(name)).steps
-    assert load(library.text(name)) == library.get(name)
+    assert load_exercise(library.text(name)) == library.get(name)
 
 
 def test_unknown_names_list_the_known_ones() -> None:

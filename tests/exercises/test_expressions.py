@@ -17,7 +17,16 @@ from scipy import special
 
 from glassformer.errors import InputError
 from glassformer.exercises.arithmetic import EXACT, FLOATS, INTERVALS, Mismatch, Unevaluated, interval, midpoint
-from glassformer.exercises.evaluation import Axis, Value, add, blocks, enclose, evaluate, multiply, shape_text
+from glassformer.exercises.evaluation import (
+    Axis,
+    Value,
+    add,
+    block_matrix,
+    enclose,
+    evaluate_expression,
+    multiply,
+    shape_text,
+)
 from glassformer.exercises.expression import (
     Array,
     Blank,
@@ -39,7 +48,7 @@ from glassformer.exercises.expression import (
 )
 from glassformer.exercises.matrix import Matrix
 from glassformer.exercises.numbers import Exact
-from glassformer.exercises.reader.statements import formula
+from glassformer.exercises.reader.statements import parse_formula
 
 GOOD = [
     ("1/2", 0.5),
@@ -99,18 +108,18 @@ BAD = [
 @pytest.mark.parametrize(("text", "value"), GOOD)
 def test_values_in_every_arithmetic(text: str, value: float) -> None:
     tree = parse(text)
-    exact = evaluate(tree, EXACT, {"dk": Exact(4)})
+    exact = evaluate_expression(tree, EXACT, {"dk": Exact(4)})
     assert float(exact) == pytest.approx(value, rel=1e-14)
-    assert evaluate(tree, FLOATS, {"dk": 4.0}) == pytest.approx(value, rel=1e-14)
+    assert evaluate_expression(tree, FLOATS, {"dk": 4.0}) == pytest.approx(value, rel=1e-14)
     with INTERVALS.precision():
-        assert evaluate(tree, INTERVALS, {"dk": INTERVALS.rational(4)}).overlaps(exact.ball_at(128))
+        assert evaluate_expression(tree, INTERVALS, {"dk": INTERVALS.rational(4)}).overlaps(exact.ball_at(128))
 
 
 @pytest.mark.parametrize("text", BAD, ids=lambda text: text[:12] or "empty")
 @pytest.mark.timeout(60)
 def test_hostile_texts_are_refused_at_once(text: str) -> None:
     with pytest.raises(InputError) as caught:
-        evaluate(parse(text), EXACT)
+        evaluate_expression(parse(text), EXACT)
     assert "\n" not in str(caught.value)
     assert len(str(caught.value)) < 250
 
@@ -124,7 +133,7 @@ def test_tree() -> None:
 
 def test_unknown_name_lists_the_known_ones() -> None:
     with pytest.raises(InputError, match="dk"):
-        evaluate(parse("1/sqrt(dq)"), EXACT, {"dk": Exact(2)})
+        evaluate_expression(parse("1/sqrt(dq)"), EXACT, {"dk": Exact(2)})
 
 
 trees = st.recursive(
@@ -143,16 +152,16 @@ def test_agrees_with_sympy_on_rationals(text: str) -> None:
     wanted = sympy.sympify(text.replace("^", "**"), rational=True)
     if not wanted.is_Rational or wanted in (sympy.zoo, sympy.nan):
         with pytest.raises(InputError):
-            evaluate(parse(text), EXACT)
+            evaluate_expression(parse(text), EXACT)
         return
-    q = evaluate(parse(text), EXACT).rational()
+    q = evaluate_expression(parse(text), EXACT).rational()
     assert (int(q.p), int(q.q)) == (wanted.p, wanted.q)
 
 
 @given(st.text(max_size=60))
 def test_any_text_parses_or_is_refused(text: str) -> None:
     with contextlib.suppress(InputError):
-        assert isinstance(evaluate(parse(text), EXACT), Exact)
+        assert isinstance(evaluate_expression(parse(text), EXACT), Exact)
 
 
 @pytest.mark.parametrize(
@@ -212,11 +221,11 @@ def call(function: str, *values: Value, axis: Axis | None = None) -> Value:
     """A function of values that are looked up by name."""
     names = {f"x_{i}": value for i, value in enumerate(values)}
     arguments = tuple(Name("x", (i,)) for i in range(len(values)))
-    return evaluate(Call(function, arguments), INTERVALS, names, axis=axis)
+    return evaluate_expression(Call(function, arguments), INTERVALS, names, axis=axis)
 
 
 def value_of(source: str, **options: object) -> Value:
-    return enclose(formula(source).drafts[0].terms[0].term, **options)  # type: ignore[arg-type]
+    return enclose(parse_formula(source).drafts[0].terms[0].term, **options)  # type: ignore[arg-type]
 
 
 def ends(value: arb) -> tuple[float, float]:
@@ -389,7 +398,7 @@ def test_what_does_not_fit_says_so() -> None:
     with pytest.raises(Mismatch, match="division by a matrix"):
         value_of("1 / [[1, 2]]")
     with pytest.raises(Mismatch, match="2 and 1 rows"):
-        blocks([[grid([[1], [2]]), grid([[1]])]])
+        block_matrix([[grid([[1], [2]]), grid([[1]])]])
 
 
 def test_a_bias_is_added_to_every_row_or_column() -> None:
@@ -398,7 +407,7 @@ def test_a_bias_is_added_to_every_row_or_column() -> None:
 
 
 def test_blocks() -> None:
-    assert numbers(blocks([[grid([[1], [2]]), grid([[3, 4], [5, 6]])]])) == [[1, 3, 4], [2, 5, 6]]
+    assert numbers(block_matrix([[grid([[1], [2]]), grid([[3, 4], [5, 6]])]])) == [[1, 3, 4], [2, 5, 6]]
 
 
 @pytest.mark.parametrize(

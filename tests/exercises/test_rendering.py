@@ -20,8 +20,8 @@ import glassformer as gf
 from glassformer.errors import InputError
 from glassformer.exercises import library
 from glassformer.exercises.arithmetic import EXACT
-from glassformer.exercises.description import describe, entropy, say
-from glassformer.exercises.evaluation import evaluate
+from glassformer.exercises.description import describe, describe_row, entropy
+from glassformer.exercises.evaluation import evaluate_expression
 from glassformer.exercises.exercise import from_data
 from glassformer.exercises.expression import (
     Array,
@@ -40,9 +40,9 @@ from glassformer.exercises.expression import (
 )
 from glassformer.exercises.numbers import MASKED, Exact
 from glassformer.exercises.printers import latex, mathml
-from glassformer.exercises.printers.text import beside, block, code, equation, label, text
+from glassformer.exercises.printers.text import ascii_code, block, equation, label, side_by_side, text
 from glassformer.exercises.question import question
-from glassformer.exercises.reader.statements import formula
+from glassformer.exercises.reader.statements import parse_formula
 from glassformer.exercises.solution import FORMATS, render, solve
 
 ROOT3 = Exact(3).sqrt()
@@ -51,7 +51,7 @@ E = Exact(1).exp()
 
 def exact(source: str) -> Expression:
     """The expression of an exact number."""
-    value: Exact = evaluate(parse(source), EXACT)
+    value: Exact = evaluate_expression(parse(source), EXACT)
     return value.expression
 
 
@@ -75,7 +75,7 @@ def test_exact_numbers_are_expressions(x: Exact, shown: Expression) -> None:
 
 def test_masked_scores() -> None:
     shown = MASKED.expression
-    assert (code(shown), text(shown), latex.latex(shown)) == ("-inf", "−∞", r"-\infty")
+    assert (ascii_code(shown), text(shown), latex.latex(shown)) == ("-inf", "−∞", r"-\infty")
 
 
 @pytest.mark.parametrize(
@@ -97,7 +97,7 @@ def test_masked_scores() -> None:
     ids=str,
 )
 def test_code_reads_back_as_the_same_number(x: Exact) -> None:
-    assert evaluate(parse(str(x)), EXACT) == x
+    assert evaluate_expression(parse(str(x)), EXACT) == x
 
 
 coefficients = st.integers(-4, 4).map(Exact)
@@ -110,7 +110,7 @@ sums = st.lists(terms, min_size=1, max_size=3).map(lambda many: sum(many, Exact(
 @given(sums, sums.filter(bool), sums)
 def test_any_quotient_reads_back(a: Exact, b: Exact, c: Exact) -> None:
     x = a / b + c
-    assert evaluate(parse(str(x)), EXACT) == x
+    assert evaluate_expression(parse(str(x)), EXACT) == x
 
 
 @pytest.mark.parametrize(
@@ -150,7 +150,7 @@ def test_nothing_is_wider_than_the_page(name: str) -> None:
 
 def test_blocks_of_unequal_height_meet_in_the_middle() -> None:
     tall = block(Array(tuple((number(str(i)),) for i in range(5))))
-    assert beside(block(Name("x")), tall, " = ").lines[tall.middle].startswith("x = ")
+    assert side_by_side(block(Name("x")), tall, " = ").lines[tall.middle].startswith("x = ")
 
 
 @pytest.mark.parametrize(
@@ -214,7 +214,7 @@ def test_numbers_as_mathml() -> None:
 
 
 def label_of(source: str) -> str:
-    return label(formula(source).drafts[0].terms[0].term)
+    return label(parse_formula(source).drafts[0].terms[0].term)
 
 
 @pytest.mark.parametrize(
@@ -326,10 +326,10 @@ def test_what_four_tokens_say() -> None:
 def test_ties_and_what_is_masked() -> None:
     half = Exact(1) / 2
     quarter = Exact(1) / 4
-    assert say([quarter, half, quarter]).startswith("attends most to token 2, 50.0 %")
+    assert describe_row([quarter, half, quarter]).startswith("attends most to token 2, 50.0 %")
     third = Exact(2) / 5
-    assert "tokens 1 and 3, which tie at 40.0 % each" in say([third, Exact(1) / 5, third])
-    assert say([Exact(1), Exact(0)]) == "attends to token 1 alone: it sees no other."
+    assert "tokens 1 and 3, which tie at 40.0 % each" in describe_row([third, Exact(1) / 5, third])
+    assert describe_row([Exact(1), Exact(0)]) == "attends to token 1 alone: it sees no other."
 
 
 def test_columns_are_read_by_column() -> None:
@@ -338,7 +338,7 @@ def test_columns_are_read_by_column() -> None:
 
 def test_what_is_tiny_is_still_seen() -> None:
     tiny = Exact(-1000).exp()
-    assert say([Exact(1) - tiny, tiny]).startswith("attends most to token 1, 100.0 %")
+    assert describe_row([Exact(1) - tiny, tiny]).startswith("attends most to token 1, 100.0 %")
 
 
 QKV = {"Q": [[1, 0]], "K": [[1, 0], [0, 1]], "V": [[1], [2]]}

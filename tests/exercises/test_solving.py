@@ -25,7 +25,7 @@ from glassformer.exercises.grade import grade
 from glassformer.exercises.matrix import Matrix
 from glassformer.exercises.numbers import MASKED, Exact
 from glassformer.exercises.operations import OPS
-from glassformer.exercises.plan import Operation, evaluate, plan
+from glassformer.exercises.plan import Operation, evaluate_plan, plan
 from glassformer.exercises.printers.text import text
 from glassformer.exercises.reader import read as read_document
 from glassformer.exercises.reader import read_file
@@ -55,7 +55,7 @@ def test_symbols_and_operations() -> None:
 def test_every_arithmetic_agrees(name: str) -> None:
     """Balls, which take the tight way, enclose the exact values; floats are near."""
     made = plan(library.get(name))
-    values, balls, floats = (evaluate(made, arithmetic) for arithmetic in (EXACT, INTERVALS, FLOATS))
+    values, balls, floats = (evaluate_plan(made, arithmetic) for arithmetic in (EXACT, INTERVALS, FLOATS))
     for symbol in made.symbols:
         for i, j, x in values[symbol].cells():
             if x is MASKED:
@@ -69,15 +69,15 @@ def test_every_arithmetic_agrees(name: str) -> None:
 def test_given_values_carry_through() -> None:
     """A wrong S changes A and H as if it were right, and leaves Q alone."""
     wrong = exact([[0, 0, 0, 0]] * 4)
-    values = evaluate(FOUR, EXACT, {"S": wrong})
+    values = evaluate_plan(FOUR, EXACT, {"S": wrong})
     assert values["A"] == Matrix.of([[Exact(1) / 4] * 4] * 4)
     assert values["H"][0, 1] == 1
-    assert values["Q"] == evaluate(FOUR, EXACT)["Q"]
+    assert values["Q"] == evaluate_plan(FOUR, EXACT)["Q"]
 
 
 def test_cells_left_open_are_computed() -> None:
     row = Matrix.of([[None, Exact(0), None, None]] + [[None] * 4] * 3)
-    values = evaluate(FOUR, EXACT, {"S": row})
+    values = evaluate_plan(FOUR, EXACT, {"S": row})
     assert values["S"].rows[0] == (Exact(1), Exact(0), Exact(0), Exact(1))
     assert values["S"].rows[1] == (Exact(2), Exact(4), Exact(0), Exact(2))
 
@@ -85,31 +85,31 @@ def test_cells_left_open_are_computed() -> None:
 def test_written_sums_are_used_where_there_are_any() -> None:
     """With balls the weights come from S; a written Z or E takes over."""
     Z = Matrix.of([[arb(10)]] * 4)
-    values = evaluate(FOUR, INTERVALS, {"Z": Z})
+    values = evaluate_plan(FOUR, INTERVALS, {"Z": Z})
     assert values["A"][0, 2].overlaps(arb(fmpq(1, 10)))
     E = Matrix.of([[arb(1)] * 4] * 4)
-    values = evaluate(FOUR, INTERVALS, {"E": E})
+    values = evaluate_plan(FOUR, INTERVALS, {"E": E})
     assert values["A"][0, 1].overlaps(arb(fmpq(1, 4)))
 
 
 def test_until_stops() -> None:
-    assert "A" not in evaluate(FOUR, EXACT, until=lambda symbol: symbol == "S")
+    assert "A" not in evaluate_plan(FOUR, EXACT, until=lambda symbol: symbol == "S")
 
 
 def test_edited_plans_do_as_they_say() -> None:
     """Slips are edits: K not transposed, softargmax over columns, exponentials not normalised, other weights."""
-    right = evaluate(FOUR, EXACT)
+    right = evaluate_plan(FOUR, EXACT)
     by_column = FOUR.with_params(["Z", "A"], axis="columns")
     for arithmetic in (EXACT, INTERVALS):
-        values = evaluate(by_column, arithmetic)
+        values = evaluate_plan(by_column, arithmetic)
         assert float(sum((row[0] for row in values["A"]), arithmetic.rational(0))) == pytest.approx(1)
     only_sum = FOUR.with_params(["Z"], axis="columns")  # Z is now a row under E
-    tight, plain = evaluate(only_sum, INTERVALS)["A"], evaluate(only_sum, EXACT)["A"]
+    tight, plain = evaluate_plan(only_sum, INTERVALS)["A"], evaluate_plan(only_sum, EXACT)["A"]
     assert all(tight[i, j].overlaps(x.ball_at(128)) for i, j, x in plain.cells())
     plain_copy = FOUR.replace(Operation("A", "copy", ("E",)))
-    assert evaluate(plain_copy, EXACT)["A"] == right["E"]
+    assert evaluate_plan(plain_copy, EXACT)["A"] == right["E"]
     swapped = replace(FOUR, given={**FOUR.given, "WQ": FOUR.given["WK"]})
-    assert evaluate(swapped, EXACT)["Q"] == right["K"]
+    assert evaluate_plan(swapped, EXACT)["Q"] == right["K"]
     with pytest.raises(InputError):
         FOUR.replace(Operation("B", "copy", ("E",)))
 

@@ -8,12 +8,12 @@ from xml.etree import ElementTree
 import pytest
 
 from glassformer.errors import InputError
-from glassformer.figures import save
+from glassformer.figures import to_bytes
 from glassformer.lab import plots
 from glassformer.lab.claims import claim, numbers
-from glassformer.lab.experiment import run
-from glassformer.lab.formula import mathml, plain
-from glassformer.lab.page import flat, report
+from glassformer.lab.experiment import run_claim
+from glassformer.lab.formula import formula_mathml, formula_text
+from glassformer.lab.page import claims_page, flatten_result
 
 
 class Tags(HTMLParser):
@@ -26,8 +26,8 @@ class Tags(HTMLParser):
 
 
 def test_the_page_stands_alone() -> None:
-    outcomes = [run(7, keep=False, queries=20), run(8, keep=False)]
-    text = report(outcomes)
+    outcomes = [run_claim(7, keep=False, queries=20), run_claim(8, keep=False)]
+    text = claims_page(outcomes)
     tags = Tags()
     tags.feed(text)
     names = [tag for tag, _ in tags.found]
@@ -43,48 +43,49 @@ def test_the_page_stands_alone() -> None:
 
 
 def test_long_lists_are_cut_and_exercises_left_out() -> None:
-    rows = dict(flat({"a": [1.0] * 20, "b": {"c": 2}, "counterexample": {}}, most=2))
+    rows = dict(flatten_result({"a": [1.0] * 20, "b": {"c": 2}, "counterexample": {}}, most=2))
     assert rows == {"a": "[1, 1, …]", "b: c": "2"}
 
 
 def test_scripts_fractions_and_roots() -> None:
-    made = mathml("A_{ij} = frac{q^T k}{sqrt{d}}")
+    made = formula_mathml("A_{ij} = frac{q^T k}{sqrt{d}}")
     assert "<msub><mi>A</mi><mrow><mrow><mi>i</mi><mi>j</mi></mrow></mrow></msub>" in made
     assert "<mfrac><mrow><msup><mi>q</mi><mo>⊤</mo></msup><mi>k</mi></mrow><mrow><msqrt><mrow><mi>d</mi>" in made
 
 
 def test_both_scripts() -> None:
-    assert "<msubsup><mi>x</mi><mn>1</mn><mn>2</mn></msubsup>" in mathml("x_1^2")
-    assert "</mo><mi>h</mi><mn>9</mn></munderover>" in mathml("Σ_h^9 x")
+    assert "<msubsup><mi>x</mi><mn>1</mn><mn>2</mn></msubsup>" in formula_mathml("x_1^2")
+    assert "</mo><mi>h</mi><mn>9</mn></munderover>" in formula_mathml("Σ_h^9 x")
 
 
 def test_a_line_can_break_before_a_relation_and_after_a_comma_outside_brackets() -> None:
     texts = [
-        "".join(part.itertext()) for part in ElementTree.fromstring(f"<p>{mathml('A = f(a, b), [i = j] ⇒ c')}</p>")
+        "".join(part.itertext())
+        for part in ElementTree.fromstring(f"<p>{formula_mathml('A = f(a, b), [i = j] ⇒ c')}</p>")
     ]
     assert texts == ["A", "=f(a,b),", "[i=j]", "⇒c"]
 
 
 def test_words_keep_their_spaces() -> None:
-    assert "<mtext>\N{NO-BREAK SPACE}rises for every\N{NO-BREAK SPACE}</mtext><mi>j</mi>" in mathml(
+    assert "<mtext>\N{NO-BREAK SPACE}rises for every\N{NO-BREAK SPACE}</mtext><mi>j</mi>" in formula_mathml(
         "A rises for every j"
     )
 
 
 @pytest.mark.parametrize("number", numbers())
 def test_every_claims_formula_is_well_formed(number: int) -> None:
-    ElementTree.fromstring(f"<p>{mathml(claim(number).formula)}</p>")
+    ElementTree.fromstring(f"<p>{formula_mathml(claim(number).formula)}</p>")
 
 
 def test_plain() -> None:
-    assert plain("A_{ij} = frac{q^T k}{sqrt{d}}") == "A_ij = (qᵀ k)/√d"
-    assert all("frac" not in plain(claim(number).formula) for number in numbers())
+    assert formula_text("A_{ij} = frac{q^T k}{sqrt{d}}") == "A_ij = (qᵀ k)/√d"
+    assert all("frac" not in formula_text(claim(number).formula) for number in numbers())
 
 
 @pytest.mark.parametrize("text", ["frac{1", "x_", "a^{b"])
 def test_broken(text: str) -> None:
     with pytest.raises(InputError):
-        mathml(text)
+        formula_mathml(text)
 
 
 def test_curves() -> None:
@@ -101,13 +102,13 @@ def test_curves() -> None:
     ax = fig.axes[0]
     assert (ax.get_xscale(), ax.get_yscale()) == ("log", "log")
     assert ax.get_legend_handles_labels()[1] == ["a", "b", "here", "at"]
-    assert save(fig)
+    assert to_bytes(fig)
 
 
 def test_axes_are_in_plain_numbers() -> None:
     """4, 8, 16, 32 on a logarithmic axis: 2 × 10¹ and 3 × 10¹ would run into each other."""
     fig = plots.curves([4, 8, 16, 32], {"a": [1, 2, 3, 4]}, across="n", up="y", title="t", log="x")
-    save(fig)
+    to_bytes(fig)
     shown = [label.get_text() for which in (False, True) for label in fig.axes[0].get_xticklabels(minor=which)]
     assert "10" in shown
     assert "20" in shown
@@ -122,15 +123,15 @@ def test_small_numbers_fit_their_cells() -> None:
 def test_bars() -> None:
     fig = plots.bars({"a": 1, "b": 2}, up="y", title="t", level=1.0)
     assert [patch.get_height() for patch in fig.axes[0].patches] == [1, 2]
-    assert save(fig)
+    assert to_bytes(fig)
 
 
 def test_points() -> None:
     fig = plots.points({"a": ([1, 2], [3, 4])}, across="x", up="y", title="t", marks={"0": 0.0})
-    assert save(fig)
+    assert to_bytes(fig)
 
 
 def test_maps_write_their_numbers() -> None:
     fig = plots.maps({"a": [[0.5, 0.25]], "b": [[0.0, 0.0]]}, title="t")
     assert [text.get_text() for text in fig.axes[0].texts] == ["0.5", "0.25"]
-    assert save(fig)
+    assert to_bytes(fig)

@@ -10,7 +10,7 @@ import torch
 from glassformer.errors import InputError
 from glassformer.lab import cache
 from glassformer.lab.claims import claim, numbers
-from glassformer.lab.experiment import Verdict, run
+from glassformer.lab.experiment import Verdict, run_claim
 
 
 @pytest.mark.parametrize("number", numbers())
@@ -67,7 +67,7 @@ def _home(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 
 
 def test_a_run_is_kept_by_parameters_and_seed() -> None:
-    first, again, other, seeded = run(7), run(7), run(7, alpha=3.0), run(7, seed=1)
+    first, again, other, seeded = run_claim(7), run_claim(7), run_claim(7, alpha=3.0), run_claim(7, seed=1)
     assert not first.cached
     assert again.cached
     assert again[:5] == first[:5]
@@ -77,18 +77,18 @@ def test_a_run_is_kept_by_parameters_and_seed() -> None:
 
 
 def test_without_the_cache_nothing_is_kept(tmp_path: Path) -> None:
-    assert not run(7, keep=False).cached
+    assert not run_claim(7, keep=False).cached
     assert not list(tmp_path.rglob("*.json"))
 
 
 def test_the_number_of_threads_is_restored() -> None:
     before = torch.get_num_threads()
-    run(7, keep=False)
+    run_claim(7, keep=False)
     assert torch.get_num_threads() == before
 
 
 def test_how_to_repeat_it() -> None:
-    outcome = run(7, seed=2, alpha="3", queries=20)
+    outcome = run_claim(7, seed=2, alpha="3", queries=20)
     assert outcome.command == "glassformer lab 7 --set queries=20 --set alpha=3.0 --seed 2"
     scope: dict[str, object] = {}
     exec(outcome.code, scope)  # the page's own promise

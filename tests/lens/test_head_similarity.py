@@ -29,7 +29,7 @@ from glassformer.lens.distances import (
 )
 from glassformer.lens.head_null import AttentionRows
 from glassformer.lens.heads import watch
-from glassformer.lens.nearest import distance, nearest, nearest_heads
+from glassformer.lens.nearest import distance, nearest_heads, nearest_pairs
 from glassformer.lens.routing import Routing
 from glassformer.lens.trace import Run
 from glassformer.models import Decoder, Encoder, Seq2Seq, ViT, decoder, encoder, seq2seq, vit
@@ -177,9 +177,9 @@ def test_each_tap_of_a_convolution_finds_its_head() -> None:
         trace(model, *watch(model)) as run,
     ):
         model(tokens())
-    near = nearest(run, taps)
+    near = nearest_pairs(run, taps)
     assert {(n.path, n.head, n.part) for n in near[:2]} == {("encoder.0.attention.A", h, 2 * h) for h in (0, 1)}
-    assert nearest([run, run], taps)[0].distance.rows == 2 * near[0].distance.rows
+    assert nearest_pairs([run, run], taps)[0].distance.rows == 2 * near[0].distance.rows
 
 
 def test_a_whole_kernel_in_one_head() -> None:

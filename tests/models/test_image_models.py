@@ -15,7 +15,7 @@ from torch.nn.functional import conv2d, interpolate, max_pool2d
 from torch.utils.flop_counter import FlopCounterMode
 from transformers import ResNetConfig, ResNetForImageClassification
 
-from glassformer.checkpoints import load, save
+from glassformer.checkpoints import load_folder, save
 from glassformer.core import cost
 from glassformer.errors import ConfigError, InputError, ShapeError
 from glassformer.lens import edit, trace
@@ -340,7 +340,7 @@ def test_saved_and_loaded(norm: BatchNorm | GroupNorm | None, tmp_path: object) 
     model = Hybrid(config, seed=3)
     model(image_hybrid())  # running statistics, if it keeps any
     save(model.eval(), str(tmp_path))
-    again = load(str(tmp_path))
+    again = load_folder(str(tmp_path))
     assert isinstance(again, Hybrid)
     assert again.config == config
     assert torch.equal(again(image_hybrid()), model(image_hybrid()))

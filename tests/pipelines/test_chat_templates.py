@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from glassformer.checkpoints import load
+from glassformer.checkpoints import load_folder
 from glassformer.errors import ConfigError, InputError
 from glassformer.pipelines.chat import has_template, render_chat
 
@@ -27,16 +27,16 @@ def test_as_hugging_face_renders_it(hf: Any, gpt2: Path, edited: Callable[..., P
         (folder / "chat_template.jinja").write_text(TEMPLATE)
     theirs = hf.PreTrainedTokenizerFast(tokenizer_file=str(gpt2 / "tokenizer.json"), bos_token="<|end|>")
     expected = theirs.apply_chat_template(CHAT, chat_template=TEMPLATE, tokenize=False, add_generation_prompt=True)
-    model = load(folder)
+    model = load_folder(folder)
     assert has_template(model)
     assert render_chat(model, CHAT) == expected
 
 
 def test_what_is_refused(gpt2: Path, edited: Callable[..., Path], refused: Any) -> None:
-    plain = load(gpt2)
+    plain = load_folder(gpt2)
     assert not has_template(plain)
     refused(InputError, "the model's folder has no chat template", lambda: render_chat(plain, CHAT))
-    model = load(edited(gpt2, tokenizer_config={"chat_template": TEMPLATE}))
+    model = load_folder(edited(gpt2, tokenizer_config={"chat_template": TEMPLATE}))
     late = lambda: render_chat(model, CHAT[::-1])
     refused(InputError, "the chat template rejects these messages (system comes first)", late)
     refused(InputError, "the chat has no messages", lambda: render_chat(model, []))
@@ -51,7 +51,7 @@ def test_what_is_refused(gpt2: Path, edited: Callable[..., Path], refused: Any) 
     ],
 )
 def test_a_template_stays_in_its_box(gpt2: Path, edited: Callable[..., Path], program: str) -> None:
-    model = load(edited(gpt2, tokenizer_config={"chat_template": program}))
+    model = load_folder(edited(gpt2, tokenizer_config={"chat_template": program}))
     with pytest.raises((InputError, ConfigError), match="the chat template"):
         render_chat(model, CHAT)
 
@@ -72,6 +72,6 @@ def test_a_template_stays_in_its_box(gpt2: Path, edited: Callable[..., Path], pr
 def test_a_template_is_bounded_in_time_and_memory(
     gpt2: Path, edited: Callable[..., Path], program: str, message: str
 ) -> None:
-    model = load(edited(gpt2, tokenizer_config={"chat_template": program}))
+    model = load_folder(edited(gpt2, tokenizer_config={"chat_template": program}))
     with pytest.raises((InputError, ConfigError), match=message):
         render_chat(model, CHAT)

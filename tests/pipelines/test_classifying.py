@@ -13,7 +13,7 @@ from PIL import Image
 from tokenizers import Tokenizer
 
 import glassformer as gf
-from glassformer.checkpoints import load
+from glassformer.checkpoints import load_folder
 from glassformer.errors import ConfigError, InputError
 from glassformer.models import Decoder, ViT, decoder, vit
 from glassformer.pipelines.classify import Classification, LabelScore, classify
@@ -42,7 +42,7 @@ def seer(hf: Any, tmp_path: Path) -> Path:
 
 
 def test_texts_as_hugging_face(hf: Any, bert: Path) -> None:
-    model = load(bert)
+    model = load_folder(bert)
     text = "the cat sat on the mat"
     with torch.no_grad():
         peer = hf.BertForSequenceClassification.from_pretrained(bert)
@@ -80,7 +80,7 @@ def test_scores_are_those_of_hugging_faces_pipeline(
     for item in ("the cat sat", ("the cat", "it was soft")):
         given = item if isinstance(item, str) else {"text": item[0], "text_pair": item[1]}
         expected = {one["label"]: one["score"] for one in _flat(pipe(given, top_k=None))}
-        found = classify(load(tmp_path / "m"), item)
+        found = classify(load_folder(tmp_path / "m"), item)
         assert {one.label: one.score for one in found} == pytest.approx(expected, abs=1e-5)
         assert found.problem_type == (problem or ("multi" if count == 1 else "single") + "_label_classification")
 
@@ -102,12 +102,12 @@ def test_images_as_hugging_face(hf: Any, seer: Path, picture: Path) -> None:
     peer = hf.ViTForImageClassification.from_pretrained(seer)
     with torch.no_grad(), Image.open(picture) as image:
         expected = peer(**processor(image, return_tensors="pt")).logits[0].softmax(-1)
-    found = classify(load(seer), picture, top_k=2)
+    found = classify(load_folder(seer), picture, top_k=2)
     best = expected.topk(2)
     assert [guess.label for guess in found] == [("cat", "dog", "fish")[i] for i in best.indices]
     np.testing.assert_allclose([guess.score for guess in found], best.values, atol=0.02)
     with Image.open(picture) as image:
-        assert classify(load(seer), image, top_k=2) == found
+        assert classify(load_folder(seer), image, top_k=2) == found
 
 
 def test_clip_by_texts(hf: Any, byte_words: Tokenizer, tmp_path: Path, picture: Path) -> None:
@@ -135,7 +135,7 @@ def test_clip_by_texts(hf: Any, byte_words: Tokenizer, tmp_path: Path, picture: 
     )
     words.save(str(folder / "tokenizer.json"))
     labels = ["the cat", "the dog sat in the garden"]
-    found = classify(load(folder), picture, labels=labels)
+    found = classify(load_folder(folder), picture, labels=labels)
     with torch.no_grad(), Image.open(picture) as image:
         pixels = processor(image, return_tensors="pt")["pixel_values"]
         scores = [
@@ -149,12 +149,12 @@ def test_clip_by_texts(hf: Any, byte_words: Tokenizer, tmp_path: Path, picture: 
 
 
 def test_labels_without_names(bert: Path, edited: Callable[..., Path]) -> None:
-    model = load(edited(bert, config={"id2label": None}))
+    model = load_folder(edited(bert, config={"id2label": None}))
     assert {guess.label for guess in classify(model, "the cat")} == {"LABEL_0", "LABEL_1"}
 
 
 def test_what_is_refused(bert: Path, seer: Path, picture: Path, tmp_path: Path, refused: Any) -> None:
-    model = load(seer)
+    model = load_folder(seer)
     refused(InputError, f"there is no {tmp_path / 'x.png'}", lambda: classify(model, tmp_path / "x.png"))
     (tmp_path / "b.png").write_text("no picture")
     refused(InputError, f"{tmp_path / 'b.png'} cannot be read", lambda: classify(model, tmp_path / "b.png"))
@@ -163,10 +163,10 @@ def test_what_is_refused(bert: Path, seer: Path, picture: Path, tmp_path: Path, 
     refused(InputError, own, lambda: classify(model, picture, labels=["a"]))
     refused(InputError, "this Decoder cannot assign classes", lambda: classify(Decoder(decoder.tiny()), "a"))
     refused(InputError, "this model was not loaded", lambda: classify(ViT(vit.tiny()), picture))
-    refused(InputError, "a text classifier was given a PosixPath", lambda: classify(load(bert), picture))
+    refused(InputError, "a text classifier was given a PosixPath", lambda: classify(load_folder(bert), picture))
     refused(InputError, "an image classifier was given a tuple", lambda: classify(model, ("a", "b")))
 
 
 def test_an_unknown_problem_type_is_refused(bert: Path, edited: Callable[..., Path], refused: Any) -> None:
-    model = load(edited(bert, config={"problem_type": "ranking"}))
+    model = load_folder(edited(bert, config={"problem_type": "ranking"}))
     refused(ConfigError, "problem_type is 'ranking': it must be one of", lambda: classify(model, "the cat"))

@@ -12,7 +12,7 @@ import pytest
 import torch
 
 import glassformer as gf
-from glassformer.checkpoints import load
+from glassformer.checkpoints import load_folder
 from glassformer.data.registry import fetch
 from glassformer.errors import InputError
 from glassformer.models import Decoder, decoder
@@ -42,7 +42,7 @@ def by_hand(hf: Any, folder: Path, tokens: list[int]) -> torch.Tensor:
 
 
 def test_as_by_hand_in_any_batch(hf: Any, sentence: Path) -> None:
-    model = load(sentence)
+    model = load_folder(sentence)
     words = tokenizer_of(model)
     expected = torch.stack([by_hand(hf, sentence, words.encode(text)) for text in TEXTS])
     for batch in (1, 2, 32):
@@ -51,7 +51,7 @@ def test_as_by_hand_in_any_batch(hf: Any, sentence: Path) -> None:
 
 
 def test_texts_are_truncated_at_the_max_seq_length_of_the_folder(hf: Any, sentence: Path) -> None:
-    model = load(sentence)
+    model = load_folder(sentence)
     long = "the cat sat on the mat because it was soft and warm"
     tokens = tokenizer_of(model).encode(long)
     found = tokenize(model, long)
@@ -61,7 +61,7 @@ def test_texts_are_truncated_at_the_max_seq_length_of_the_folder(hf: Any, senten
 
 
 def test_elsewhere_it_is_refused(bert: Path, refused: Any) -> None:
-    model = load(bert)
+    model = load_folder(bert)
     refused(InputError, "a text of ", lambda: embed(model, "the cat sat on the mat " * 10))
     refused(InputError, "no texts were given", lambda: embed(model, []))
     refused(InputError, "this Decoder cannot embed texts", lambda: embed(Decoder(decoder.tiny()), "a"))
@@ -85,7 +85,7 @@ def test_nearest_is_sorted_by_cosine(refused: Any) -> None:
 @pytest.mark.slow
 def test_minilm_is_hugging_faces(hf: Any) -> None:
     folder = fetch("all-minilm-l6-v2")
-    model = load(folder)
+    model = load_folder(folder)
     texts = [
         "A man is eating food.",
         "Someone is having a meal.",

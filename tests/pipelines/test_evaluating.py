@@ -13,7 +13,7 @@ import pytest
 import torch
 from torch.nn.functional import cross_entropy
 
-from glassformer.checkpoints import load
+from glassformer.checkpoints import load_folder
 from glassformer.data import Faults, Images, Recordings
 from glassformer.data.sources import open_data
 from glassformer.errors import InputError
@@ -34,7 +34,7 @@ def cached(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyP
 
 def made(task: str, folder: Path, **args: object) -> torch.nn.Module:
     model, objective = build(TrainArgs(task=task, **args))  # type: ignore[arg-type]
-    return load(objective.save(model.eval(), folder))
+    return load_folder(objective.save(model.eval(), folder))
 
 
 def test_images(tmp_path: Path) -> None:
@@ -98,7 +98,7 @@ def test_a_sentence_that_is_too_long_is_counted(tmp_path: Path, refused: Callabl
 
 
 def test_a_paraphrase_that_is_too_long_is_counted(bert: Path, tmp_path: Path, refused: Callable[..., None]) -> None:
-    model = load(bert)
+    model = load_folder(bert)
     (tmp_path / "some.tsv").write_text(f"the cat\ta dog\n{'cat ' * 40}\tlong\nthe mat\t{'mat ' * 40}\n")
     faults = Faults()
     found = evaluate(model, tmp_path / "some.tsv", faults=faults)
@@ -152,7 +152,7 @@ def test_words_left_out_of_sentences(tmp_path: Path, refused: Callable[..., None
     (tmp_path / "text.txt").write_text("the cat sat on the mat\n\nthe dog ran\n" * 20)
     text = str(tmp_path / "text.txt")
     own, objective = build(TrainArgs(task="embed", data=text, val=text, width=16, depth=1))
-    model = load(objective.save(own.eval(), tmp_path / "m"))
+    model = load_folder(objective.save(own.eval(), tmp_path / "m"))
     faults = Faults()
     found = evaluate(model, tmp_path / "text.txt", faults=faults)
     assert found == {**objective.evaluate(own), "sentences": 40}

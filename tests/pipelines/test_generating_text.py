@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import glassformer as gf
-from glassformer.checkpoints import load
+from glassformer.checkpoints import load_folder
 from glassformer.data.registry import fetch
 from glassformer.errors import ConfigError, InputError
 from glassformer.pipelines.chat import render_chat
@@ -23,7 +23,7 @@ from glassformer.pipelines.tokenizers import tokenizer_of
 
 def theirs(hf: Any, folder: Path, text: str, **how: Any) -> str:
     peer = hf.GPT2LMHeadModel.from_pretrained(folder)
-    words = tokenizer_of(load(folder))
+    words = tokenizer_of(load_folder(folder))
     tokens = torch.tensor([words.encode(text)])
     real = torch.ones_like(tokens)
     said = peer.generate(tokens, attention_mask=real, pad_token_id=0, do_sample=False, **how)[0].tolist()
@@ -32,7 +32,7 @@ def theirs(hf: Any, folder: Path, text: str, **how: Any) -> str:
 
 @pytest.mark.parametrize("text", ["the cat", "naïve café!", "a man is"])
 def test_greedy_and_beam_as_hugging_face(hf: Any, gpt2: Path, text: str) -> None:
-    model = load(gpt2)
+    model = load_folder(gpt2)
     assert generate(model, text, max_new_tokens=12) == theirs(hf, gpt2, text, max_new_tokens=12)
     assert generate(model, text, max_new_tokens=8, num_beams=3) == theirs(hf, gpt2, text, max_new_tokens=8, num_beams=3)
     assert gf.generate(model, text, max_new_tokens=12) == generate(model, text, max_new_tokens=12)
@@ -40,7 +40,7 @@ def test_greedy_and_beam_as_hugging_face(hf: Any, gpt2: Path, text: str) -> None
 
 @cache
 def first_tokens(hf: Any, folder: Path, text: str) -> list[int]:
-    return tokenizer_of(load(folder)).encode(theirs(hf, folder, text, max_new_tokens=9))
+    return tokenizer_of(load_folder(folder)).encode(theirs(hf, folder, text, max_new_tokens=9))
 
 
 CONFIGS: list[dict[str, Any]] = [
@@ -74,7 +74,7 @@ def test_generation_configs_as_hugging_face(
         }
         for added in ({}, {"eos_token_id": first[2]}, tokens) if text == "the cat" else (tokens,):
             folder = edited(gpt2, generation_config=config | added)
-            assert generate(load(folder), text, max_new_tokens=None if "max_length" in config else 9) == theirs(
+            assert generate(load_folder(folder), text, max_new_tokens=None if "max_length" in config else 9) == theirs(
                 hf, folder, text, **({} if "max_length" in config else {"max_new_tokens": 9})
             )
 
@@ -102,13 +102,13 @@ def test_generation_configs_as_hugging_face(
 def test_absurd_generation_configs_are_refused(
     gpt2: Path, edited: Callable[..., Path], config: dict[str, Any], message: str
 ) -> None:
-    model = load(edited(gpt2, generation_config=config))
+    model = load_folder(edited(gpt2, generation_config=config))
     with pytest.raises(ConfigError, match=message):
         generate(model, "the cat", max_new_tokens=3)
 
 
 def test_pieces_are_the_whole(gpt2: Path) -> None:
-    model = load(gpt2)
+    model = load_folder(gpt2)
     pieces = list(stream(model, "the cat", temperature=1.0, seed=3))
     assert len(pieces) > 5
     assert "".join(pieces) == generate(model, "the cat", temperature=1.0, seed=3)
@@ -116,7 +116,7 @@ def test_pieces_are_the_whole(gpt2: Path) -> None:
 
 
 def test_a_stop_is_not_printed(gpt2: Path) -> None:
-    model = load(gpt2)
+    model = load_folder(gpt2)
     whole = generate(model, "the cat", max_new_tokens=20)
     stop = whole[6:9]
     assert generate(model, "the cat", max_new_tokens=20, stop=(stop,)) == whole[: whole.index(stop)]
@@ -124,17 +124,17 @@ def test_a_stop_is_not_printed(gpt2: Path) -> None:
 
 
 def test_ends_are_those_of_the_folder(gpt2: Path, edited: Callable[..., Path]) -> None:
-    model = load(gpt2)
+    model = load_folder(gpt2)
     words = tokenizer_of(model)
     first = generate(model, "the cat", max_new_tokens=1)
     (token,) = words.encode(first)
-    ended = load(edited(gpt2, generation_config={"eos_token_id": [token, 0]}))
+    ended = load_folder(edited(gpt2, generation_config={"eos_token_id": [token, 0]}))
     assert generate(ended, "the cat", max_new_tokens=5) == first
 
 
 def test_a_chat_model_is_asked(gpt2: Path, edited: Callable[..., Path]) -> None:
     template = "{% for m in messages %}<|{{ m['role'] }}|>{{ m['content'] }}<|end|>{% endfor %}<|assistant|>"
-    plain, chat = load(gpt2), load(edited(gpt2, tokenizer_config={"chat_template": template}))
+    plain, chat = load_folder(gpt2), load_folder(edited(gpt2, tokenizer_config={"chat_template": template}))
     asked = generate(plain, "<|user|>the cat<|end|><|assistant|>", max_new_tokens=6)
     assert generate(chat, "the cat", max_new_tokens=6) == asked
     assert generate(chat, [{"role": "user", "content": "the cat"}], max_new_tokens=6) == asked
@@ -142,7 +142,7 @@ def test_a_chat_model_is_asked(gpt2: Path, edited: Callable[..., Path]) -> None:
 
 
 def test_what_is_refused(gpt2: Path, bert: Path, refused: Any) -> None:
-    model = load(gpt2)
+    model = load_folder(gpt2)
     long = lambda: stream(model, "the cat " * 100)  # told at once, before any token is asked for
     refused(InputError, "a prompt of ", long)
     refused(
@@ -151,7 +151,7 @@ def test_what_is_refused(gpt2: Path, bert: Path, refused: Any) -> None:
         lambda: stream(model, "the cat", max_new_tokens=47),
     )
     refused(InputError, "the prompt has no tokens", lambda: generate(model, ""))
-    refused(InputError, "this Encoder cannot generate text", lambda: generate(load(bert), "a"))
+    refused(InputError, "this Encoder cannot generate text", lambda: generate(load_folder(bert), "a"))
     refused(
         ConfigError,
         "num_beams=2 cannot be combined with sampling",
@@ -182,7 +182,7 @@ def test_a_flow_tells_whole_letters_up_to_the_stop(text: str, before: str, stops
 
 @pytest.mark.slow
 def test_generated_stories_are_fluent_english() -> None:
-    story = generate(load(fetch("stories15m")), "Once upon a time", max_new_tokens=80)
+    story = generate(load_folder(fetch("stories15m")), "Once upon a time", max_new_tokens=80)
     assert story.startswith(", there was a little girl named Lily.")
     assert story.count(".") >= 4
     assert "�" not in story
@@ -190,7 +190,7 @@ def test_generated_stories_are_fluent_english() -> None:
 
 @pytest.mark.slow
 def test_smollm_answers_a_chat_sensibly() -> None:
-    model = load(fetch("smollm2-135m"))
+    model = load_folder(fetch("smollm2-135m"))
     assert "Paris" in generate(model, "What is the capital of France?", max_new_tokens=40)
     assert "4" in generate(model, [{"role": "user", "content": "What is 2 + 2?"}], max_new_tokens=40)
     assert "sky" in generate(model, "Why is the sky blue? Answer in one sentence.", max_new_tokens=60).lower()
@@ -203,5 +203,5 @@ def test_smollms_words_and_chat_are_hugging_faces(hf: Any) -> None:
     theirs = hf.AutoTokenizer.from_pretrained(folder)
     messages: Any = [{"role": "user", "content": "Hi, it's 2024! naïve"}]
     expected = theirs.apply_chat_template(messages, add_generation_prompt=True, return_dict=False)
-    model = load(folder)
+    model = load_folder(folder)
     assert tokenizer_of(model).encode(render_chat(model, messages), special=False) == expected

@@ -10,7 +10,7 @@ import torch
 
 from glassformer.errors import InputError
 from glassformer.models import ViT
-from glassformer.pipelines.loading import DEFAULTS, HERE, describe, find_model, load, shipped
+from glassformer.pipelines.loading import DEFAULTS, HERE, describe_model, find_model, load, shipped
 from glassformer.runtime import precision_of
 
 
@@ -68,8 +68,8 @@ def test_a_device_must_be_there(refused: Callable[..., None], monkeypatch: pytes
 
 
 def test_every_name_that_load_takes_can_be_described() -> None:
-    assert describe("digits").verbs == ("classify",)
-    small = describe("tiny:decoder")
+    assert describe_model("digits").verbs == ("classify",)
+    small = describe_model("tiny:decoder")
     assert small.folder is None
     assert small.facts["model"] == "Decoder"
     assert small.facts["tokenizer"] == "none"

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from glassformer.checkpoints import load, save
+from glassformer.checkpoints import load_folder, save
 from glassformer.errors import CheckpointError, InputError
 from glassformer.models import Decoder, decoder
 from glassformer.pipelines.tokenizers import (
@@ -23,7 +23,7 @@ from glassformer.pipelines.tokenizers import (
 
 
 def test_tokenizer_json_neither_pads_nor_cuts(bert: Path) -> None:
-    words = tokenizer_of(load(bert))
+    words = tokenizer_of(load_folder(bert))
     tokens = words.encode("the cat sat on the mat because it was soft")
     assert len(tokens) > 8
     assert (tokens[0], tokens[-1]) == (2, 3)
@@ -39,8 +39,8 @@ def test_merges_as_hugging_face_reads_them(hf: Any, gpt2: Path, tmp_path: Path) 
     (folder / "tokenizer.json").unlink()
     (folder / "vocab.json").write_text(json.dumps(model["vocab"]))
     (folder / "merges.txt").write_text("#version: 0.2\n" + "\n".join(" ".join(pair) for pair in model["merges"]))
-    words = tokenizer_of(load(folder))
-    theirs = tokenizer_of(load(gpt2))
+    words = tokenizer_of(load_folder(folder))
+    theirs = tokenizer_of(load_folder(gpt2))
     for text in ("the cat sat", " naïve  café\n12"):
         assert words.encode(text) == theirs.encode(text)
         assert words.decode(words.encode(text)) == text
@@ -52,7 +52,7 @@ def test_vocab_txt(hf: Any, bert: Path, tmp_path: Path) -> None:
     shutil.copytree(bert, folder)
     (folder / "tokenizer.json").unlink()
     (folder / "vocab.txt").write_text("\n".join(sorted(vocabulary, key=vocabulary.__getitem__)))
-    words, theirs = tokenizer_of(load(folder)), tokenizer_of(load(bert))
+    words, theirs = tokenizer_of(load_folder(folder)), tokenizer_of(load_folder(bert))
     assert words.encode("The cat") == theirs.encode("the cat")
     assert words.encode_all(["The cat", "the dog"]) == theirs.encode_all(["the cat", "the dog"])
     assert isinstance(words, JsonTokenizer)
@@ -110,12 +110,14 @@ def test_what_is_refused(gpt2: Path, tmp_path: Path, refused: Any) -> None:
     folder = tmp_path / "bare"
     shutil.copytree(gpt2, folder)
     (folder / "tokenizer.json").write_text("{}")
-    refused(CheckpointError, f"{folder / 'tokenizer.json'} cannot be read", lambda: tokenizer_of(load(folder)))
+    refused(CheckpointError, f"{folder / 'tokenizer.json'} cannot be read", lambda: tokenizer_of(load_folder(folder)))
     (folder / "tokenizer.json").unlink()
-    refused(InputError, f"{folder} has no tokenizer.json", lambda: tokenizer_of(load(folder)))
+    refused(InputError, f"{folder} has no tokenizer.json", lambda: tokenizer_of(load_folder(folder)))
     (folder / "spiece.model").write_bytes(b"nothing")
     refused(
-        CheckpointError, f"{folder / 'spiece.model'} is not a sentencepiece model", lambda: tokenizer_of(load(folder))
+        CheckpointError,
+        f"{folder / 'spiece.model'} is not a sentencepiece model",
+        lambda: tokenizer_of(load_folder(folder)),
     )
 
 
@@ -138,7 +140,7 @@ def test_with_words_text_is_text(tmp_path: Path) -> None:
     tokenizer.pre_tokenizer = pre_tokenizers.Whitespace()
     tokenizer.add_special_tokens(["<end>"])
     tokenizer.save(str(tmp_path / "m" / "tokenizer.json"))
-    model = load(tmp_path / "m")
+    model = load_folder(tmp_path / "m")
     assert tokens_of(model, "the cat").tolist() == [[1, 2]]
     assert [token_name(optional_tokenizer(model), i) for i in (2, 3)] == ["cat", "<end>"]
     with pytest.raises(InputError, match="has no tokens"):

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 import torch
 
-from glassformer.checkpoints import load
+from glassformer.checkpoints import load_folder
 from glassformer.data.audio import read_sound
 from glassformer.data.registry import fetch
 from glassformer.data.sources.table import fetch as fetch_data
@@ -86,7 +86,7 @@ def clips() -> list[tuple[Path, str]]:
 
 @pytest.mark.slow
 def test_five_clips_with_at_most_two_errors_in_each() -> None:
-    model = load(fetch("whisper-tiny.en"))
+    model = load_folder(fetch("whisper-tiny.en"))
     for path, text in clips():
         found = transcribe(model, path)
         assert errors(words(found.text), words(text)) <= 2, found.text
@@ -101,7 +101,7 @@ def test_the_tokens_of_hugging_face() -> None:
     from glassformer.core.audio import whisper_log_mel
 
     folder = fetch("whisper-tiny.en")
-    model = load(folder)
+    model = load_folder(folder)
     assert isinstance(model, Whisper)
     peer = transformers.WhisperForConditionalGeneration.from_pretrained(folder, dtype=torch.float32)
     for path, _ in clips():
@@ -117,7 +117,7 @@ def test_the_tokens_of_hugging_face() -> None:
 @pytest.mark.slow
 def test_a_long_recording_in_windows() -> None:
     """The clips one after the other, twice: more than one window, and still nearly every word in its place."""
-    model = load(fetch("whisper-tiny.en"))
+    model = load_folder(fetch("whisper-tiny.en"))
     pause = torch.zeros(8000)
     parts = [part for path, _ in [*clips(), *clips()] for part in (read_sound(path), pause)]
     found = transcribe(model, torch.cat(parts))
@@ -177,7 +177,7 @@ def small(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_a_long_recording_is_transcribed_to_its_end(small: Path) -> None:
-    model = load(small)
+    model = load_folder(small)
     wave = 0.1 * torch.randn(7 * 16000, generator=torch.Generator().manual_seed(1))  # four windows of 2 s
     found = transcribe(model, wave)
     assert found.language in ("en", "fr")
@@ -193,7 +193,7 @@ def test_a_long_recording_is_transcribed_to_its_end(small: Path) -> None:
 
 def test_greedy_words_are_the_models_own(small: Path) -> None:
     """Without times: argmax of the model's logits, step by step."""
-    model = load(small)
+    model = load_folder(small)
     wave = 0.1 * torch.randn(2 * 16000, generator=torch.Generator().manual_seed(2))
     from glassformer.core.audio import whisper_log_mel
     from glassformer.pipelines.tokenizers import tokenizer_of
@@ -217,7 +217,7 @@ def test_greedy_words_are_the_models_own(small: Path) -> None:
 
 def test_a_stream_of_a_small_whisper_ends_and_forgets_what_is_final(small: Path) -> None:
     """More audio than a window holds: the buffer stays within one window, and times never exceed what was heard."""
-    model = load(small)
+    model = load_folder(small)
     wave = 0.1 * torch.randn(5 * 16000, generator=torch.Generator().manual_seed(1))
     buffer = WhisperBuffer(model)
     found = []
@@ -238,7 +238,7 @@ def test_whisper_transcribes_a_recording_that_is_played_as_live() -> None:
     """The first three clips through the pipe of `transcribe --live`, in blocks of 40 ms."""
     waves = [(read_sound(path), text) for path, text in clips()[:3]]
     wave, text = torch.cat([wave for wave, _ in waves]), " ".join(text for _, text in waves)
-    found = list(transcribe_stream(load(fetch("whisper-tiny.en")), wave.split(640)))
+    found = list(transcribe_stream(load_folder(fetch("whisper-tiny.en")), wave.split(640)))
     expected = words(text)
     assert errors(words(" ".join(word.text for word in found)), expected) <= 0.1 * len(expected), found
     early = [word for word in found if word.known < len(wave) / 16000]

@@ -10,12 +10,12 @@ import pytest
 import torch
 from tokenizers import Tokenizer
 
-from glassformer.checkpoints import load
+from glassformer.checkpoints import load_folder
 from glassformer.errors import InputError
 from glassformer.models import Decoder, RecurrentSeq2Seq, Tokens, decoder, recurrent_seq2seq
 from glassformer.pipelines.loading import find_model
 from glassformer.pipelines.tokenizers import tokenizer_of
-from glassformer.pipelines.translate import _looked, aligned, normalized, translate
+from glassformer.pipelines.translate import _looked, normalized, translate, translate_aligned
 from glassformer.train.objectives.translation import save_translator
 
 TEXTS = ["the cat sat", "a man is eating food", "the dog"]
@@ -73,7 +73,7 @@ def t5(hf: Any, byte_words: Tokenizer, tmp_path_factory: pytest.TempPathFactory)
 
 
 def theirs(peer: Any, folder: Path, text: str, **how: Any) -> str:
-    words = tokenizer_of(load(folder))
+    words = tokenizer_of(load_folder(folder))
     tokens = torch.tensor([words.encode(text)])
     said = peer.from_pretrained(folder).generate(tokens, attention_mask=torch.ones_like(tokens), **how)[0]
     known = words.encode("") + [token for token in said.tolist()[1:] if token != 0]
@@ -83,9 +83,9 @@ def theirs(peer: Any, folder: Path, text: str, **how: Any) -> str:
 def test_as_hugging_face_by_the_folders_own_settings(hf: Any, marian: Path, t5: Path) -> None:
     for peer, folder in ((hf.MarianMTModel, marian), (hf.T5ForConditionalGeneration, t5)):
         expected = [theirs(peer, folder, text) for text in TEXTS]
-        assert translate(load(folder), TEXTS) == expected
+        assert translate(load_folder(folder), TEXTS) == expected
         assert len(set(expected)) > 1
-        assert translate(load(folder), TEXTS[0]) == expected[0]
+        assert translate(load_folder(folder), TEXTS[0]) == expected[0]
 
 
 @pytest.mark.variants(2)
@@ -103,22 +103,22 @@ def test_generation_configs_as_hugging_face(
     hf: Any, marian: Path, edited: Callable[..., Path], config: dict[str, Any]
 ) -> None:
     folder = edited(marian, generation_config=config)
-    assert translate(load(folder), TEXTS) == [theirs(hf.MarianMTModel, folder, text) for text in TEXTS]
+    assert translate(load_folder(folder), TEXTS) == [theirs(hf.MarianMTModel, folder, text) for text in TEXTS]
 
 
 def test_other_beams_and_lengths(hf: Any, marian: Path, t5: Path) -> None:
     for peer, folder in ((hf.MarianMTModel, marian), (hf.T5ForConditionalGeneration, t5)):
         expected = [theirs(peer, folder, text, num_beams=2, max_length=8) for text in TEXTS]
-        assert translate(load(folder), TEXTS, num_beams=2, max_new_tokens=7) == expected
+        assert translate(load_folder(folder), TEXTS, num_beams=2, max_new_tokens=7) == expected
 
 
 def test_a_prefix_stands_before_each(marian: Path) -> None:
-    model = load(marian)
+    model = load_folder(marian)
     assert translate(model, "cat sat", prefix="the ") == translate(model, "the cat sat")
 
 
 def test_a_batch_equals_one_by_one(marian: Path) -> None:
-    model = load(marian)
+    model = load_folder(marian)
     many = [text[: 4 + i % 9] for i, text in enumerate(TEXTS * 25)]
     alone = [translate(model, text, num_beams=1) for text in many[:9]]
     assert translate(model, many, num_beams=1) == alone + translate(model, many[9:], num_beams=1)
@@ -126,7 +126,7 @@ def test_a_batch_equals_one_by_one(marian: Path) -> None:
 
 def test_what_a_token_looked_at_is_hugging_faces_cross_attention(hf: Any, marian: Path, t5: Path) -> None:
     for peer, folder in ((hf.MarianMTModel, marian), (hf.T5ForConditionalGeneration, t5)):
-        model = load(folder)
+        model = load_folder(folder)
         source, target = tokenizer_of(model).encode(TEXTS[1]), [5, 17, 9, 30]
         theirs_ = peer.from_pretrained(folder, attn_implementation="eager")
         before = torch.tensor([[theirs_.config.decoder_start_token_id, *target[:-1]]])
@@ -136,8 +136,8 @@ def test_what_a_token_looked_at_is_hugging_faces_cross_attention(hf: Any, marian
 
 
 def test_a_translation_word_by_word(marian: Path) -> None:
-    model = load(marian)
-    found = aligned(model, "the cat sat on")
+    model = load_folder(marian)
+    found = translate_aligned(model, "the cat sat on")
     assert found.text == translate(model, "the cat sat on")
     assert found.source == ("the", "cat", "sat", "on")
     assert found.A.shape == (len(found.target), 4) == (len(found.text.split()), 4)
@@ -151,16 +151,18 @@ def test_a_translation_word_by_word(marian: Path) -> None:
 def test_an_lstm_translates_with_attention_to_look_at(byte_words: Tokenizer, tmp_path: Path, refused: Any) -> None:
     size = byte_words.get_vocab_size()
     config = recurrent_seq2seq.tiny(Tokens(vocabulary=size), size)
-    model = load(save_translator(RecurrentSeq2Seq(config, seed=3), tmp_path / "m", byte_words, beams=2, max_length=9))
+    model = load_folder(
+        save_translator(RecurrentSeq2Seq(config, seed=3), tmp_path / "m", byte_words, beams=2, max_length=9)
+    )
     said = translate(model, TEXTS)
     assert len(said) == 3
     assert said[0] == translate(model, TEXTS[0])
-    found = aligned(model, "the cat sat", max_new_tokens=4)
+    found = translate_aligned(model, "the cat sat", max_new_tokens=4)
     assert found.A.shape == (len(found.target), 3)
     assert torch.allclose(_looked(model, [5, 6, 7], [8, 9]).sum(1), torch.ones(2))
     deaf = recurrent_seq2seq.tiny(Tokens(vocabulary=size), size, attention=False)
-    model = load(save_translator(RecurrentSeq2Seq(deaf, seed=3), tmp_path / "deaf", byte_words, max_length=9))
-    refused(InputError, "this model translates without attention", lambda: aligned(model, "the cat"))
+    model = load_folder(save_translator(RecurrentSeq2Seq(deaf, seed=3), tmp_path / "deaf", byte_words, max_length=9))
+    refused(InputError, "this model translates without attention", lambda: translate_aligned(model, "the cat"))
     bare = RecurrentSeq2Seq(config)
     bare.__dict__["origin"] = model.__dict__["origin"].__class__(folder=tmp_path / "m")
     refused(InputError, "the start token of this", lambda: translate(bare, "the cat"))
@@ -168,8 +170,8 @@ def test_an_lstm_translates_with_attention_to_look_at(byte_words: Tokenizer, tmp
 
 def test_what_is_refused(marian: Path, refused: Any) -> None:
     refused(InputError, "this Decoder cannot translate", lambda: translate(Decoder(decoder.tiny()), "a"))
-    refused(InputError, "a source of ", lambda: translate(load(marian), "the cat " * 30))
-    refused(InputError, "a source is empty", lambda: translate(load(marian), ""))
+    refused(InputError, "a source of ", lambda: translate(load_folder(marian), "the cat " * 30))
+    refused(InputError, "a source is empty", lambda: translate(load_folder(marian), ""))
 
 
 @pytest.mark.parametrize(
@@ -186,13 +188,13 @@ def test_what_is_refused(marian: Path, refused: Any) -> None:
 def test_a_source_is_written_as_a_sentence_if_the_config_says_so(
     text: str, sentence: str, added: bool, marian: Path
 ) -> None:
-    shipped = load(find_model("translator"))
+    shipped = load_folder(find_model("translator"))
     assert normalized(shipped, text) == (sentence, added)
-    assert normalized(load(marian), text) == (text, False)
+    assert normalized(load_folder(marian), text) == (text, False)
 
 
 def test_the_shipped_translator_takes_single_words_without_capital_and_full_stop() -> None:
-    shipped = load(find_model("translator"))
+    shipped = load_folder(find_model("translator"))
     assert translate(shipped, ["hello", "Yes", "no", "thank you"]) == ["Salut", "Oui", "Non", "Merci"]
     assert translate(shipped, "Yes.") == "Oui."
-    assert aligned(shipped, "yes").text == "Oui"
+    assert translate_aligned(shipped, "yes").text == "Oui"

@@ -30,9 +30,9 @@ from glassformer.models.tiny import tiny_model
 from glassformer.pipelines import load
 from glassformer.pipelines.transcribe import transcribe
 from glassformer.pipelines.translate import translate
-from glassformer.report.answer import answer, comparison
-from glassformer.report.inputs import TITLE, InputReader, Inputs, prepare, short
-from glassformer.report.model_report import head_table
+from glassformer.report.answer import answer, compare_texts
+from glassformer.report.inputs import TITLE, InputReader, Inputs, prepare_inputs, short_title
+from glassformer.report.model_report import score_run_heads
 
 
 def test_without_a_tokenizer_each_new_word_is_the_next_token(shown) -> None:
@@ -51,7 +51,7 @@ def test_a_tokenizer_is_used_if_there_is_one(tmp_path: Path) -> None:
     tokenizer.pre_tokenizer = Whitespace()
     gf.save(Decoder(decoder.tiny(), seed=1), tmp_path / "mine")
     tokenizer.save(str(tmp_path / "mine" / "tokenizer.json"))
-    inputs = prepare(gf.load(tmp_path / "mine"), ["a b c"])
+    inputs = prepare_inputs(gf.load(tmp_path / "mine"), ["a b c"])
     assert inputs.tensors[0].tolist() == [[7, 9, 0]]
     assert inputs.labels == {"decoder": ["a", "b", "<unk>"]}
     assert inputs.notes == ()
@@ -71,12 +71,12 @@ def test_shipped_models_supply_their_own_answer(tmp_path: Path) -> None:
     """The translation or transcript that is not given."""
     source = "I have a dog."
     model = load("translator")
-    inputs = prepare(model, [source])
+    inputs = prepare_inputs(model, [source])
     assert inputs.answer == translate(model, source)
     assert "".join(inputs.labels["decoder"][1:]).replace(" ", "").startswith(inputs.answer.replace(" ", "")[:3])
-    assert prepare(model, [source, "Un chat."]).answer == ""
+    assert prepare_inputs(model, [source, "Un chat."]).answer == ""
     soundfile.write(tmp_path / "noise.wav", 0.1 * torch.randn(8000, generator=torch.Generator().manual_seed(0)), 8000)
-    heard = prepare(load("listener"), [str(tmp_path / "noise.wav")])
+    heard = prepare_inputs(load("listener"), [str(tmp_path / "noise.wav")])
     assert heard.answer == transcribe(load("listener"), tmp_path / "noise.wav").text
 
 
@@ -92,14 +92,16 @@ def test_an_image_is_resized_to_the_models_size(shown) -> None:
 
 def test_the_tokens_of_a_hybrid_are_a_grid(files: Path) -> None:
     model = Hybrid(hybrid.tiny()).eval()
-    inputs = prepare(model, [str(files / "picture.png")])
+    inputs = prepare_inputs(model, [str(files / "picture.png")])
     assert inputs.tensors[0].shape == (1, 3, 8, 8)
     assert inputs.grid == (2, 2)
     assert inputs.labels["encoder"] == ["1,1", "1,2", "2,1", "2,2"]
     with torch.no_grad(), lens.trace(model) as run:
         out = model(*inputs.tensors)
     assert "LABEL_4" in str(answer(model, inputs, out))
-    assert {row.path for row in head_table(model, run, inputs).rows} == {f"encoder.{i}.attention.A" for i in range(2)}
+    assert {row.path for row in score_run_heads(model, run, inputs).rows} == {
+        f"encoder.{i}.attention.A" for i in range(2)
+    }
 
 
 def test_audio_is_resampled_to_the_models_rate(shown, files: Path) -> None:
@@ -113,7 +115,7 @@ def test_audio_is_resampled_to_the_models_rate(shown, files: Path) -> None:
 def test_mistakes(refused, files: Path) -> None:
 
     def tried(kind: str, *inputs: str) -> None:
-        prepare(tiny_model(kind), inputs)
+        prepare_inputs(tiny_model(kind), inputs)
 
     refused(InputError, "there is no translation of 'a': give it as a second input", lambda: tried("seq2seq", "a"))
     refused(
@@ -130,9 +132,11 @@ def test_mistakes(refused, files: Path) -> None:
     refused(InputError, f"there is no {files}/none.png", lambda: tried("vit", f"{files}/none.png"))
     refused(InputError, f"{files}/not.wav cannot be read", lambda: tried("speech", f"{files}/not.wav"))
     plain = Recurrent(recurrent.tiny(Tokens(vocabulary=9), 2))
-    refused(InputError, "this Recurrent has no attention to show: gf.trace(model)", lambda: prepare(plain, ["a"]))
+    refused(
+        InputError, "this Recurrent has no attention to show: gf.trace(model)", lambda: prepare_inputs(plain, ["a"])
+    )
     silent = RecurrentSeq2Seq(recurrent_seq2seq.tiny(Tokens(vocabulary=9), 9, attention=False))
-    refused(InputError, "this RecurrentSeq2Seq has no attention to show", lambda: prepare(silent, ["a", "b"]))
+    refused(InputError, "this RecurrentSeq2Seq has no attention to show", lambda: prepare_inputs(silent, ["a", "b"]))
 
 
 def test_audio_and_its_transcript(shown, files: Path) -> None:
@@ -147,7 +151,7 @@ def test_audio_and_its_transcript(shown, files: Path) -> None:
 
 def test_audio_longer_than_a_window(tmp_path: Path) -> None:
     soundfile.write(tmp_path / "long.wav", np.sin(np.arange(24000) / 5), 16000)
-    inputs = prepare(tiny_model("whisper"), [tmp_path / "long.wav"])
+    inputs = prepare_inputs(tiny_model("whisper"), [tmp_path / "long.wav"])
     assert inputs.tensors[1].shape == (1, 1)
     assert "give one as a second input" in inputs.notes[0]
     assert "The first 1 s are shown" in inputs.notes[1]
@@ -159,7 +163,7 @@ def test_an_image_and_texts(shown) -> None:
     assert [name for name, _, _ in inputs.towers] == ["Image", "Text"]
     assert inputs.title == "picture.png and a cat & a dog and a house"
     assert inputs.towers[1][2].labels["text"] == ["a", "cat", "&", "a", "dog", "<end>"]
-    rows = comparison(model, inputs)
+    rows = compare_texts(model, inputs)
     wanted = torch.cat([model(inputs.tensors[0], ids) for ids in inputs.tensors[1:]], 1)[0]
     assert [row[0] for row in rows] == ["a cat & a dog", "a house"]
     assert [float(row[1]) for row in rows] == pytest.approx(wanted.softmax(-1).tolist(), abs=1e-3)
@@ -169,19 +173,21 @@ def test_an_image_and_texts(shown) -> None:
 def test_one_tower_is_enough(files: Path) -> None:
     model = tiny_model("clip")
     for given, name in ((["a house"], "Text"), ([str(files / "picture.png")], "Image")):
-        inputs = prepare(model, given)
+        inputs = prepare_inputs(model, given)
         assert [tower for tower, _, _ in inputs.towers] == [name]
-        assert comparison(model, inputs) == []
+        assert compare_texts(model, inputs) == []
         assert torch.equal(inputs.towers[0][1](*inputs.towers[0][2].tensors), inputs.towers[0][1](*inputs.tensors))
 
 
 def test_too_many_inputs_and_missing_towers(refused, files: Path) -> None:
     picture = str(files / "picture.png")
-    refused(InputError, "a CLIP takes 1 image, got 2", lambda: prepare(tiny_model("clip"), [picture, picture]))
+    refused(InputError, "a CLIP takes 1 image, got 2", lambda: prepare_inputs(tiny_model("clip"), [picture, picture]))
     no_text = CLIP(replace(clip.tiny(), text=None))
-    refused(InputError, "this CLIP has no text tower for 'a'", lambda: prepare(no_text, ["a"]))
-    refused(InputError, "a Whisper takes at most 2 inputs", lambda: prepare(tiny_model("whisper"), ["a", "b", "c"]))
-    refused(InputError, "no input was given", lambda: prepare(tiny_model("decoder"), []))
+    refused(InputError, "this CLIP has no text tower for 'a'", lambda: prepare_inputs(no_text, ["a"]))
+    refused(
+        InputError, "a Whisper takes at most 2 inputs", lambda: prepare_inputs(tiny_model("whisper"), ["a", "b", "c"])
+    )
+    refused(InputError, "no input was given", lambda: prepare_inputs(tiny_model("decoder"), []))
 
 
 def test_tokens_belong_to_their_stacks() -> None:
@@ -200,5 +206,5 @@ def test_a_repeated_word_is_the_same_token() -> None:
 
 
 def test_long_titles_are_shortened() -> None:
-    assert short("a" * TITLE) == "a" * TITLE
-    assert short("a" * 99) == "a" * (TITLE - 1) + "…"
+    assert short_title("a" * TITLE) == "a" * TITLE
+    assert short_title("a" * 99) == "a" * (TITLE - 1) + "…"

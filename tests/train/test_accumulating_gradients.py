@@ -15,7 +15,7 @@ from glassformer.errors import InputError
 from glassformer.train import Batch, TrainArgs
 from glassformer.train.batches import jobs
 from glassformer.train.distributed import SingleProcess
-from glassformer.train.objectives.image_models import Size, build
+from glassformer.train.objectives.image_models import Size, build_image_model
 from glassformer.train.step import Stepper, StepResult
 
 
@@ -116,7 +116,7 @@ def test_a_model_that_looks_at_its_own_output_leaves_it_to_the_loss(
     objective = child.Made()
     objective.X[objective.epoch(0)[0][3]] = math.nan
     objective.loss = lambda model, batch: cross_entropy(model.class_logits(batch["X"]), batch["y"], reduction="sum")
-    model = build(kind, (1, 8, 8), 4, Size(width=8, depth=1, heads=2), patch=4, seed=0).double()
+    model = build_image_model(kind, (1, 8, 8), 4, Size(width=8, depth=1, heads=2), patch=4, seed=0).double()
     ours = Stepper(model, objective, child.ARGS, SingleProcess(), tmp_path)
     with pytest.raises(InputError, match="the loss of step 1 is nan; its batch is saved in "):
         ours.step(0, take(objective, 1))

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from glassformer.errors import ConfigError
-from glassformer.train.log import Log, flat, read
+from glassformer.train.log import Log, flatten_metrics, read
 
 LINES = [{"step": i, "loss": 1 / i, **({"val": {"accuracy": i / 10}} if i % 2 == 0 else {})} for i in range(1, 6)]
 
@@ -29,7 +29,7 @@ def test_both_forms_say_the_same(tmp_path: Path) -> None:
         rows = list(csv.DictReader(file))
     assert list(rows[0]) == ["step", "loss", "val.accuracy"], "a column that comes later is a column of all"
     for row, line in zip(rows, LINES, strict=True):
-        assert {name: float(text) for name, text in row.items() if text} == flat(line)
+        assert {name: float(text) for name, text in row.items() if text} == flatten_metrics(line)
 
 
 def test_opened_again_it_forgets_what_came_after(tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import nn
 
-from glassformer.checkpoints import load, save
+from glassformer.checkpoints import load_folder, save
 from glassformer.core.positions import interpolate_2d
 from glassformer.data.images import Images
 from glassformer.errors import ConfigError, InputError
@@ -21,8 +21,8 @@ from glassformer.pipelines.classify import classify
 from glassformer.train import TrainArgs, fit
 from glassformer.train.lora import LoRA, LoRALinear, adapters, add_adapters, merge_adapters
 from glassformer.train.objectives.image_classification import ImageClassification, save_images, statistics
-from glassformer.train.objectives.image_models import Size, build
-from glassformer.train.transfer import heads_of, retarget
+from glassformer.train.objectives.image_models import Size, build_image_model
+from glassformer.train.transfer import classifier_heads, retarget
 
 EVERY = LoRA(rank=2, alpha=4.0, layers=("encoder.*",))
 
@@ -66,7 +66,7 @@ def test_only_low_rank_weights_and_the_head_learn(shapes: Path) -> None:
     mean, std = statistics(opened)
     held = Images.open(shapes / "test", labels=opened.labels)
     objective = ImageClassification(train=opened, val=held, mean=mean, std=std, batch_size=16)
-    model = build("vit", (1, 8, 8), 3, Size(width=16, depth=2, heads=2), patch=2)
+    model = build_image_model("vit", (1, 8, 8), 3, Size(width=16, depth=2, heads=2), patch=2)
     before = {name: weight.detach().clone() for name, weight in model.named_parameters()}
     paths = add_adapters(model, LoRA(rank=2))
     assert paths == [f"encoder.{i}.attention.{name}" for i in range(2) for name in ("WQ", "WV")]
@@ -83,7 +83,7 @@ def test_only_low_rank_weights_and_the_head_learn(shapes: Path) -> None:
 
 
 def test_statistics_of_norms_rest_too() -> None:
-    model = build("hybrid", (3, 8, 8), 3, Size(width=16, depth=1, heads=2))
+    model = build_image_model("hybrid", (3, 8, 8), 3, Size(width=16, depth=1, heads=2))
     before = {name: buffer.clone() for name, buffer in model.named_buffers()}
     assert before
     add_adapters(model, LoRA(rank=1))
@@ -102,7 +102,7 @@ def test_a_tuned_model_is_saved_and_loaded_like_any_other(tmp_path: Path) -> Non
         layer.B.normal_(generator=torch.Generator().manual_seed(1))
     expected = model(image())
     save(merge_adapters(model), tmp_path)
-    torch.testing.assert_close(load(tmp_path)(image()), expected, rtol=1e-4, atol=1e-5)
+    torch.testing.assert_close(load_folder(tmp_path)(image()), expected, rtol=1e-4, atol=1e-5)
 
 
 def test_words_are_adapters_too() -> None:
@@ -134,18 +134,18 @@ def test_from_a_folder_to_other_classes(kind: str, shapes: Path, tmp_path: Path)
     mean, std = statistics(opened)
     held = Images.open(shapes / "test", labels=opened.labels)
     objective = ImageClassification(train=opened, val=held, mean=mean, std=std)
-    five = build(kind, (1, 8, 8), 5, Size(width=16, depth=1, heads=2))
+    five = build_image_model(kind, (1, 8, 8), 5, Size(width=16, depth=1, heads=2))
     save_images(five, tmp_path / "five", list("abcde"), objective.preprocess)
     three = retarget(tmp_path / "five", classes=3)
     own, new = five.state_dict(), three.state_dict()
     assert own.keys() == new.keys()
-    head = heads_of(three)
+    head = classifier_heads(three)
     assert head
     for name in own:
         assert (name.split(".")[0] in head) == (own[name].shape != new[name].shape), name
         assert name.split(".")[0] in head or torch.equal(own[name], new[name])
     save_images(three, tmp_path / "three", objective.labels, objective.preprocess)
-    found = classify(load(tmp_path / "three"), shapes / "test/down/0.png")
+    found = classify(load_folder(tmp_path / "three"), shapes / "test/down/0.png")
     assert {guess.label for guess in found} == set(objective.labels)
 
 

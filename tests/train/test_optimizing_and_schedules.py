@@ -27,7 +27,7 @@ from glassformer.models import (
     vit,
 )
 from glassformer.train.args import TrainArgs
-from glassformer.train.optimizer import adamw, clip_gradients, lr_at, make_contiguous, set_lr, split
+from glassformer.train.optimizer import adamw, clip_gradients, lr_at, make_contiguous, set_lr, split_by_decay
 
 MODELS = {
     "vit": lambda: ViT(vit.tiny(), seed=0),
@@ -42,7 +42,7 @@ MODELS = {
 @pytest.mark.parametrize("name", MODELS)
 def test_every_weight_is_in_one_group(name: str) -> None:
     model = MODELS[name]()
-    decayed, others = split(model)
+    decayed, others = split_by_decay(model)
     assert {id(weight) for weight in (*decayed, *others)} == {id(weight) for weight in model.parameters()}
     assert len(decayed) + len(others) == len(list(model.parameters()))
     assert all(weight.dim() >= 2 for weight in decayed)
@@ -56,11 +56,11 @@ def names(model: nn.Module, weights: list[nn.Parameter]) -> set[str]:
 
 def test_positions_and_learned_tokens_do_not_decay() -> None:
     model = ViT(vit.tiny(), seed=0)
-    rests = names(model, split(model)[1])
+    rests = names(model, split_by_decay(model)[1])
     assert {"positions", "prefix"} <= rests
     assert not any(name.endswith("WQ.weight") for name in rests)
     text = Encoder(encoder.tiny(), seed=0)
-    kept = names(text, split(text)[1])
+    kept = names(text, split_by_decay(text)[1])
     assert any("positions" in name for name in kept), kept
     assert not any(name.endswith("embed.table.weight") for name in kept), "words are not positions"
 
@@ -84,7 +84,7 @@ def test_views_with_gaps_are_trained_like_others() -> None:
 def test_frozen_weights_are_left_out() -> None:
     model = nn.Linear(3, 2)
     model.bias.requires_grad_(False)
-    assert names(model, [weight for group in split(model) for weight in group]) == {"weight"}
+    assert names(model, [weight for group in split_by_decay(model) for weight in group]) == {"weight"}
 
 
 def test_a_few_steps_are_torchs_own() -> None:

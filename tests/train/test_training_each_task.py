@@ -13,7 +13,7 @@ import torch
 from PIL import Image
 
 import glassformer as gf
-from glassformer.checkpoints import load, origin_of, read_preprocess, save
+from glassformer.checkpoints import load_folder, origin_of, read_preprocess, save
 from glassformer.data import Recordings
 from glassformer.data.sources import open_data
 from glassformer.errors import ConfigError, InputError
@@ -61,7 +61,7 @@ def test_image_classification(arch: str, tmp_path: Path) -> None:
     trained = train("classify", "uci-digits", arch=arch, width=16, batch_size=8, **size)
     assert set(trained.metrics) == {"accuracy", "loss"}
     image = sorted((open_data("uci-digits") / "test" / "3").iterdir())[0]
-    assert len(classify(load(trained.save(tmp_path / "m")), image)) == 5
+    assert len(classify(load_folder(trained.save(tmp_path / "m")), image)) == 5
 
 
 def test_training_from_python(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -76,7 +76,7 @@ def test_training_from_python(tmp_path: Path, capsys: pytest.CaptureFixture[str]
     folder = trained.save(tmp_path / "m")
     assert TrainArgs.from_dict(TrainArgs.read(tmp_path / "m" / "train.yaml")) == trained.args
     again = gf.train("classify", "uci-digits", progress=False, epochs=0.1, **small)
-    for one, two in zip(load(folder).parameters(), again.model.parameters(), strict=True):
+    for one, two in zip(load_folder(folder).parameters(), again.model.parameters(), strict=True):
         assert torch.equal(one, two), "the same seed gives the same model"
     capsys.readouterr()
 
@@ -191,11 +191,11 @@ def test_fine_tuning_at_another_image_size_with_lora(tmp_path: Path) -> None:
     vit = {"arch": "vit", "width": 16, "depth": 1, "heads": 2, "batch_size": 8}
     folder = train("classify", "uci-digits", **vit).save(tmp_path / "small")
     _, objective = made("classify", "uci-digits", from_=str(folder))
-    assert read_preprocess(origin_of(load(folder))).mean == objective.mean, "its normalisation is kept"
+    assert read_preprocess(origin_of(load_folder(folder))).mean == objective.mean, "its normalisation is kept"
     assert objective.default_lr < 1e-3
     tuned = train("classify", "uci-digits", from_=str(folder), image_size=16, lora_rank=2, batch_size=8)
     frozen = {name: weight for name, weight in tuned.model.named_parameters() if not weight.requires_grad}
-    model = load(tuned.save(tmp_path / "large"))
+    model = load_folder(tuned.save(tmp_path / "large"))
     assert model.config.image == (16, 16)
     for name, weight in model.named_parameters():
         if name in frozen and ".WQ." not in name and ".WV." not in name:
@@ -206,7 +206,7 @@ def test_fine_tuning_at_another_image_size_with_lora(tmp_path: Path) -> None:
 def test_translation(arch: str, tmp_path: Path, pairs: Path) -> None:
     trained = train("translate", pairs, arch=arch, width=16, depth=1, vocab_size=300, batch_size=64)
     folder = trained.save(tmp_path / "m")
-    assert isinstance(translate(load(folder), "the cat sat a", max_new_tokens=3), str)
+    assert isinstance(translate(load_folder(folder), "the cat sat a", max_new_tokens=3), str)
     train("translate", pairs, from_=str(folder), batch_size=64)
 
 
@@ -214,9 +214,9 @@ def test_translation(arch: str, tmp_path: Path, pairs: Path) -> None:
 def test_language_modeling(arch: str, tmp_path: Path, text: Path) -> None:
     folder = train("generate", text, arch=arch, width=16, depth=1, vocab_size=300, batch_size=2).save(tmp_path / "m")
     if arch == "transformer":
-        assert generate(load(folder), "the cat", max_new_tokens=4)
+        assert generate(load_folder(folder), "the cat", max_new_tokens=4)
         train("generate", text, from_=str(folder), lora_rank=1, batch_size=2).save(tmp_path / "again")
-        load(tmp_path / "again")
+        load_folder(tmp_path / "again")
 
 
 def test_the_end_of_a_text_is_for_validation_unless_another_text_is_given(text: Path, tmp_path: Path) -> None:
@@ -234,7 +234,7 @@ def test_masked_language_modeling(tmp_path: Path, text: Path) -> None:
     trained = train("embed", text, width=16, depth=1, vocab_size=300, batch_size=64)
     assert trained.objective.summary() == "360 sentences, 40 for validation"
     folder = trained.save(tmp_path / "m")
-    assert embed(load(folder), "the cat").shape == (16,)
+    assert embed(load_folder(folder), "the cat").shape == (16,)
     train("embed", text, from_=str(folder), batch_size=64)
 
 
@@ -244,7 +244,7 @@ def test_masked_language_modeling(tmp_path: Path, text: Path) -> None:
 def test_speech_recognition(arch: str, tmp_path: Path) -> None:
     trained = train("transcribe", "librivox", steps=1, arch=arch, width=16, depth=1, batch_size=4)
     wave = Recordings.open(open_data("librivox") / "test.tsv").wave(0)
-    assert isinstance(transcribe(load(trained.save(tmp_path / "m")), wave[:16000]).text, str)
+    assert isinstance(transcribe(load_folder(trained.save(tmp_path / "m")), wave[:16000]).text, str)
 
 
 def test_models_that_do_not_suit_the_task(
@@ -287,7 +287,7 @@ def test_the_alphabet_is_learned_from_the_transcripts(italian: Path, tmp_path: P
         "transcript with digits or symbols, which are spelled out in English only: write them as words: 1 (21.wav)"
     ]
     assert (tmp_path / "out" / "run" / "left-out.tsv").read_text().endswith("write them as words\t21.wav\n")
-    model = load(trained.save(tmp_path / "m"))
+    model = load_folder(trained.save(tmp_path / "m"))
     assert isinstance(transcribe(model, torch.randn(16_000) / 10).text, str)
 
 
@@ -313,7 +313,7 @@ def test_a_compiled_model_learns_the_same(tmp_path: Path, unchecked: None) -> No
     )
     assert compiled.model._compiled_call_impl is None
     assert set(plain.curves) == {"loss", "lr", "val.accuracy", "val.loss"}
-    load(compiled.save(tmp_path / "m"))
+    load_folder(compiled.save(tmp_path / "m"))
 
 
 def test_what_the_machine_lacks_is_refused_before_the_data_is_read(refused: Any) -> None:
@@ -361,7 +361,7 @@ def test_data_from_python(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
     assert trained.metrics["accuracy"] > 0.9
     assert trained.args.as_dict()["data"] == "a DataLoader from Python"
     folder = trained.save(tmp_path / "m")
-    assert gf.evaluate(load(folder), images)["accuracy"] == trained.metrics["accuracy"]
+    assert gf.evaluate(load_folder(folder), images)["accuracy"] == trained.metrics["accuracy"]
     texts = [{"text": f"{word} word {i}", "label": word} for i, word in enumerate(("good", "bad") * 10)]
     assert train("classify", iter(texts), width=8, depth=1, heads=2, vocab_size=300).objective.train.labels == (
         "bad",

@@ -10,7 +10,7 @@ from huggingface_hub import ModelCard
 from PIL import Image
 
 import glassformer as gf
-from glassformer.checkpoints.export_folder import export
+from glassformer.checkpoints.export_folder import export_model
 from glassformer.pipelines.calibration import calibration_of
 from glassformer.train.model_card import model_card
 
@@ -69,7 +69,7 @@ def test_a_card_without_licence_says_so(tmp_path: Path) -> None:
     temperature = calibration_of(gf.load(tmp_path / "mine"))
     assert temperature is not None
     assert temperature.temperature != 1
-    out = export(tmp_path / "mine", tmp_path / "out")
+    out = export_model(tmp_path / "mine", tmp_path / "out")
     assert calibration_of(gf.load(out)) is None
     Image.effect_noise((8, 8), 60).save(tmp_path / "a.png")
     ours, theirs = (gf.classify(gf.load(folder), tmp_path / "a.png", top_k=3) for folder in (tmp_path / "mine", out))

@@ -101,7 +101,7 @@ class Path(NamedTuple):
 NO_PATH = Path()
 
 
-def merged(one: Path, two: Path) -> Path:
+def merge_paths(one: Path, two: Path) -> Path:
     """log(eᵃ + eᵇ) of the totals, and the better of the two best alignments."""
     if two is NO_PATH:
         return one
@@ -124,7 +124,7 @@ class Beams(NamedTuple):
 
     @property
     def all(self) -> Path:
-        return merged(self.blank, self.token)
+        return merge_paths(self.blank, self.token)
 
     @property
     def total(self) -> float:
@@ -162,7 +162,7 @@ def extend(
         if old is None:
             following[prefix] = Beams(blank, token)
         else:
-            following[prefix] = Beams(merged(old.blank, blank), merged(old.token, token))
+            following[prefix] = Beams(merge_paths(old.blank, blank), merge_paths(old.token, token))
 
     for prefix, beams in prefixes.items():
         either, last = beams.all, prefix[-1] if prefix else before

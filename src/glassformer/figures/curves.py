@@ -9,7 +9,7 @@ from matplotlib.figure import Figure
 from numpy.typing import ArrayLike
 
 from glassformer.errors import ShapeError
-from glassformer.figures.labels import clip
+from glassformer.figures.labels import shorten_label
 from glassformer.figures.style import DASHES, LINES, MARKERS, array, figure
 
 
@@ -38,7 +38,7 @@ def sensitivity_curves(
     fig = figure(6.4, 4.0)
     ax = fig.subplots()
     for k, (line, mark) in enumerate(zip(lines, marks, strict=True)):
-        name = f"{clip(names[k], 30)}: " if names else ""
+        name = f"{shorten_label(names[k], 30)}: " if names else ""
         colour = LINES[k % len(LINES)]
         ax.plot(x, line, ls=DASHES[k % len(DASHES)], color=colour, lw=1.6, label=f"{name}predicted")
         ax.plot(x, mark, MARKERS[k % len(MARKERS)], color=colour, ms=5, mfc="white", label=f"{name}measured")
@@ -46,7 +46,7 @@ def sensitivity_curves(
         ax.axvline(margin, color="black", lw=1, ls=":", label="the largest weight moves")
     ax.axhline(0, color="#888888", lw=0.6, zorder=0)
     ax.set(xlabel=across, ylabel=up)
-    ax.set_title(clip(title, 80), fontsize=10)
+    ax.set_title(shorten_label(title, 80), fontsize=10)
     ax.tick_params(labelsize=8)
     ax.spines[["right", "top"]].set_visible(False)
     ax.legend(fontsize=7, frameon=False, loc="center left", bbox_to_anchor=(1.0, 0.5))

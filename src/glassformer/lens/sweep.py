@@ -19,7 +19,7 @@ from torch import Tensor, nn
 
 from glassformer.errors import InputError, ShapeError
 from glassformer.lens.edit import Edit, at_heads, edit, replace
-from glassformer.lens.paths import AXES, Names, layers, taps
+from glassformer.lens.paths import AXES, Names, attention_layers, taps
 from glassformer.lens.receptive import Progress
 from glassformer.lens.trace import Run, trace
 
@@ -110,7 +110,7 @@ def site_paths(model: nn.Module, site: str) -> list[str]:
         if site not in AXES:
             raise InputError(f"there is no quantity {site}", f"choose one of {', '.join(AXES)}, or a pattern")
         if _has_heads(site):
-            known = [f"{path}.{site}".lstrip(".") for path in layers(model)]
+            known = [f"{path}.{site}".lstrip(".") for path in attention_layers(model)]
         else:
             known = [path for path in known if re.fullmatch(rf".*\.\d+(\.ffn)?\.{site}", path)]
             known = [path for path in known if ("ffn" in path) == (site in "PF")]

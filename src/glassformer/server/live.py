@@ -36,7 +36,7 @@ class LiveTranscript:
         recognizer = recognizer_config(model)
         self.stream, self.decoder = CTCStream(model, recognizer), word_decoder(recognizer)
         self.resampler = Resampler(rate, self.stream.rate)
-        self.path = list(lens.layers(model))[-1]
+        self.path = list(lens.attention_layers(model))[-1]
         self.waves: list[Any] = []
         self.rows, self.looked = 0, 0.0
 

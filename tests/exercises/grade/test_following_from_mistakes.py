@@ -13,7 +13,7 @@ from glassformer.exercises.arithmetic import EXACT
 from glassformer.exercises.grade.align import Aligner
 from glassformer.exercises.grade.verdict import FollowThrough, exact_values
 from glassformer.exercises.numbers import Exact
-from glassformer.exercises.plan import evaluate, plan
+from glassformer.exercises.plan import evaluate_plan, plan
 from glassformer.exercises.reader import read
 
 
@@ -40,7 +40,7 @@ def test_what_was_right_all_along_stays_right_after_a_mistake() -> None:
 def test_a_number_that_follows_from_what_should_have_been_written() -> None:
     """The weights are right, H is miscopied in a cell, O follows from the H that was meant."""
     made = plan(library.get("two-heads"))
-    right = evaluate(made, EXACT)
+    right = evaluate_plan(made, EXACT)
     H = [[x.decimal(3) for x in row] for row in right["H2"]]
     H[1][2] = "9.195"
     O = [[x.decimal(3) for x in row] for row in right["O"]]
@@ -77,7 +77,7 @@ def test_correctly_rounded_is_right_and_one_unit_off_is_not(maker, seed: int) ->
     rng = random.Random(seed)
     exercise = maker.exercise(rng)
     made = plan(exercise)
-    right = evaluate(made, EXACT)
+    right = evaluate_plan(made, EXACT)
     A = next(s for s in made.symbols if s[0] == "A")
     places = [[rng.randint(2, 8) for _ in row] for row in right[A]]
     cells = [[x.decimal(p) for x, p in zip(*pair, strict=True)] for pair in zip(right[A], places, strict=True)]

@@ -8,7 +8,7 @@ from collections import Counter
 import pytest
 
 from glassformer.exercises import library
-from glassformer.exercises.exercise import from_data, load
+from glassformer.exercises.exercise import from_data, load_exercise
 from glassformer.exercises.grade import Grade, grade
 from glassformer.exercises.reader import read
 
@@ -89,14 +89,14 @@ def test_two_slips_between_which_nothing_is_written() -> None:
     """Weights of unscaled scores, never divided by their sum."""
     text = "QKt: [[1, 0], [0, 2]]"
     exercise = "Q: [[1, 0], [0, 1]]\nK: [[1, 0], [0, 2]]\nV: [[1, 2], [3, 4]]\n"
-    graded = grade(load(exercise), read(f"{text}\nA: [[2.71828, 1.00000], [1.00000, 7.38906]]", "a.yaml"))
+    graded = grade(load_exercise(exercise), read(f"{text}\nA: [[2.71828, 1.00000], [1.00000, 7.38906]]", "a.yaml"))
     (mistake,) = graded.mistakes
     assert mistake.name == "no √d_k and exponentials not normalised"
 
 
 def test_an_output_of_the_wrong_size() -> None:
     exercise = "Q: [[1, 0]]\nK: [[1, 0], [0, 2]]\nV: [[1, 2], [3, 4]]\nWO: [[1], [2]]\nscale: none\n"
-    graded = grade(load(exercise), read("H: [[1.538, 2.538]]\nO: [[1.538, 2.538]]", "a.yaml"))
+    graded = grade(load_exercise(exercise), read("H: [[1.538, 2.538]]\nO: [[1.538, 2.538]]", "a.yaml"))
     assert [mistake.name for mistake in graded.mistakes] == ["W_O forgotten"]
     assert [(c.symbol, c.verdict) for c in graded.cells if c.verdict != "right"] == [("O", "wrong")]
 

@@ -5,15 +5,15 @@ from __future__ import annotations
 import pytest
 
 from glassformer.exercises import library
-from glassformer.exercises.exercise import load
+from glassformer.exercises.exercise import load_exercise
 from glassformer.exercises.grade import Grade, grade
 from glassformer.exercises.reader import read
 
-EXERCISE = load(
+EXERCISE = load_exercise(
     "labels: [we, like, tea]\nX: [[1, 0], [1, 1], [2, 1]]\n"
     "heads: [{WQ: [[2, 0], [0, 1]], WK: [[1, 1], [1, 0]], WV: [[1, 3], [2, 0]]}]\n"
 )
-HEADS = load(
+HEADS = load_exercise(
     "X: [[1, 0], [0, 1]]\nheads:\n"
     "  - {WQ: [[1, 0], [0, 1]], WK: [[1, 1], [0, 1]], WV: [[1, 0], [2, 1]]}\n"
     "  - {WQ: [[3, 0], [0, 2]], WK: [[0, 1], [1, 0]], WV: [[0, 5], [1, 0]]}\nWO: [[1], [0], [0], [1]]\n"

@@ -12,16 +12,16 @@ from glassformer.exercises.exercise import Exercise, from_data
 from glassformer.exercises.grade.mistakes import CATALOGUE, changed, hypotheses
 from glassformer.exercises.matrix import Matrix, hstack
 from glassformer.exercises.numbers import Exact
-from glassformer.exercises.plan import evaluate, plan
+from glassformer.exercises.plan import evaluate_plan, plan
 
 
 def made_with(exercise: Exercise, name: str) -> list[dict[str, Matrix[Exact]]]:
     found = [h for h in hypotheses(plan(exercise), exercise) if h.kind.name == name]
-    return [evaluate(h.plan, EXACT) for h in found]
+    return [evaluate_plan(h.plan, EXACT) for h in found]
 
 
 def test_no_root() -> None:
-    right = evaluate(plan(library.get("two-heads")), EXACT)
+    right = evaluate_plan(plan(library.get("two-heads")), EXACT)
     both, first, second = made_with(library.get("two-heads"), "no √d_k")
     assert both["S1"] == right["QKt1"]
     assert both["S2"] == right["QKt2"]
@@ -49,7 +49,7 @@ def test_k_not_transposed() -> None:
 
 def test_masks() -> None:
     exercise = library.get("causal")
-    right = evaluate(plan(exercise), EXACT)
+    right = evaluate_plan(plan(exercise), EXACT)
     (late,) = made_with(exercise, "mask after the softargmax")
     assert late["A"][0, 1] == 0
     assert sum(late["A"].rows[0], Exact(0)) != 1
@@ -68,7 +68,7 @@ def test_weights() -> None:
 
 def test_heads_and_output() -> None:
     exercise = library.get("two-heads")
-    right = evaluate(plan(exercise), EXACT)
+    right = evaluate_plan(plan(exercise), EXACT)
     assert made_with(exercise, "W_O forgotten")[0]["O"] == right["C"]
     (order,) = made_with(exercise, "heads concatenated in the wrong order")
     assert order["C"] == hstack([right["H2"], right["H1"]])
@@ -85,7 +85,7 @@ def test_order_of_products() -> None:
 
 def test_layer_norm() -> None:
     exercise = library.get("layernorm")
-    right = evaluate(plan(exercise), EXACT)
+    right = evaluate_plan(plan(exercise), EXACT)
     for wrong in made_with(exercise, "variance divided by d − 1"):
         assert [row[0] for row in wrong["var"]] == [Exact(1), Exact(3)]
     for wrong in made_with(exercise, "β forgotten"):
@@ -109,7 +109,7 @@ def test_residuals() -> None:
 
 def test_exponentials() -> None:
     exercise = library.get("patches")
-    right = evaluate(plan(exercise), EXACT)
+    right = evaluate_plan(plan(exercise), EXACT)
     (zero,) = made_with(exercise, "e^0 taken as 0")
     assert zero["E"][0, 2] == 0
     assert zero["E"][0, 1] == right["E"][0, 1]

@@ -10,9 +10,9 @@ import pytest
 
 from glassformer.errors import InputError
 from glassformer.exercises import library
-from glassformer.exercises.exercise import load
+from glassformer.exercises.exercise import load_exercise
 from glassformer.exercises.numbers import Masked
-from glassformer.exercises.practice import LEVELS, TOPICS, ExerciseSpec, dump, key, make, sheet, sheets
+from glassformer.exercises.practice import LEVELS, TOPICS, ExerciseSpec, answer_key, exercise_yaml, make, sheet, sheets
 from glassformer.exercises.practice.sheet import asked
 from glassformer.exercises.printers import latex
 from glassformer.exercises.solution import solve
@@ -84,7 +84,7 @@ def test_no_token_is_repeated(topic: str, seed: int) -> None:
 @pytest.mark.parametrize("name", library.names())
 def test_a_dumped_exercise_is_the_same_exercise(name: str) -> None:
     exercise = library.get(name)
-    assert solve(load(dump(exercise) + "\n")).values == solve(exercise).values
+    assert solve(load_exercise(exercise_yaml(exercise) + "\n")).values == solve(exercise).values
 
 
 @pytest.mark.variants(10)
@@ -92,7 +92,7 @@ def test_a_dumped_exercise_is_the_same_exercise(name: str) -> None:
 @pytest.mark.parametrize("topic", TOPICS)
 def test_a_sheet_asks_and_does_not_tell(topic: str, form: str) -> None:
     exercise = make(ExerciseSpec(topic=topic), 5)  # type: ignore[arg-type]
-    question, answer = sheet(exercise, form), key(exercise, form)
+    question, answer = sheet(exercise, form), answer_key(exercise, form)
     assert (latex.escape(exercise.title) if form == "latex" else exercise.title) in question
     assert len(answer) > len(question)
     assert "\\approx" not in question

@@ -20,7 +20,7 @@ from glassformer.exercises.reader import brackets
 from glassformer.exercises.reader.lexer import Misread, closing_brace, lex
 from glassformer.exercises.reader.macros import body, is_latex
 from glassformer.exercises.reader.parser import Parser
-from glassformer.exercises.reader.statements import formula
+from glassformer.exercises.reader.statements import parse_formula
 from glassformer.exercises.reader.symbols import GREEK, OPERATORS, RELATIONS, split_letters
 
 
@@ -302,7 +302,7 @@ expressions = st.recursive(
 
 
 def value_of(source: str) -> float:
-    parse_read = formula(source)
+    parse_read = parse_formula(source)
     assert not parse_read.problems, parse_read.problems
     value = enclose(parse_read.drafts[0].terms[0].term, slack=Fraction(0))
     assert not isinstance(value, Matrix)
@@ -338,7 +338,7 @@ def test_any_matrix_in_nine_styles(rows: list[list[int]], style: str) -> None:
         source = "[" + "\n ".join("[" + " ".join(map(str, row)) + "]" for row in rows) + "]"
     else:
         source = rf"\begin{{{style}}} {body} \end{{{style}}}"
-    parse_read = formula(source)
+    parse_read = parse_formula(source)
     assert not parse_read.problems
     value = enclose(parse_read.drafts[0].terms[0].term)
     grid = value if isinstance(value, Matrix) else Matrix(((value,),))
@@ -390,7 +390,7 @@ def test_precedence_and_functions(source: str, value: float) -> None:
     ],
 )
 def test_what_is_not_read_says_why(source: str, reason: str) -> None:
-    parse_read = formula(source)
+    parse_read = parse_formula(source)
     assert any(re.search(reason, problem[2]) for problem in parse_read.problems), parse_read.problems
 
 
@@ -409,7 +409,7 @@ def test_within_wants_all_of_the_range() -> None:
 
 
 def scripts_read(source: str) -> Expression:
-    found = formula(source)
+    found = parse_formula(source)
     assert not found.problems, found.problems
     return found.drafts[0].terms[0].term
 
@@ -481,7 +481,7 @@ def test_what_underbrace_says_is_left_out() -> None:
 
 
 def lists_read(source: str) -> tuple[Expression, list[str], list[str]]:
-    found = formula(source)
+    found = parse_formula(source)
     return found.drafts[0].terms[0].term, [p[2] for p in found.problems], [n[2] for n in found.notes]
 
 
@@ -520,18 +520,18 @@ def test_a_list_is_flat_and_a_matrix_is_not() -> None:
     ["x = 0,1967", "[0,1967]", r"\begin{bmatrix} 0,053 \end{bmatrix}"],
 )
 def test_a_comma_that_may_be_decimal_is_not_guessed(source: str) -> None:
-    assert any("decimal comma" in problem for problem in [p[2] for p in formula(source).problems])
+    assert any("decimal comma" in problem for problem in [p[2] for p in parse_formula(source).problems])
 
 
 @pytest.mark.parametrize("source", ["[1,2]", "(1,2,3)", "x = 0{,}1967", "i = 1, 2", "x = 521,428,992"])
 def test_commas_that_are_plain(source: str) -> None:
-    assert not formula(source).problems
+    assert not parse_formula(source).problems
 
 
 def test_assumptions_are_noted() -> None:
     assert "subtraction" in lists_read("[1 -2]")[2][0]
     assert "row separators" in lists_read("(0,5; 0,25)")[2][0]
-    assert [n[2] for n in formula("x = 521,428,992").notes] == ["read as the number 521428992"]
+    assert [n[2] for n in parse_formula("x = 521,428,992").notes] == ["read as the number 521428992"]
 
 
 def test_ragged_rows_are_kept_and_reported() -> None:
@@ -543,4 +543,4 @@ def test_ragged_rows_are_kept_and_reported() -> None:
 
 @pytest.mark.parametrize("source", ["[]", r"\begin{bmatrix}\end{bmatrix}", "{}"])
 def test_nothing_in_brackets(source: str) -> None:
-    assert any("nothing" in p[2] or "empty" in p[2] for p in formula(source).problems)
+    assert any("nothing" in p[2] or "empty" in p[2] for p in parse_formula(source).problems)

@@ -14,8 +14,8 @@ from glassformer.exercises.arithmetic import interval
 from glassformer.exercises.expression import Call, Name, Negative, Product, Struck, Transpose, number
 from glassformer.exercises.printers.text import label
 from glassformer.exercises.reader import ArithmeticFinding, arithmetic, read, read_file
-from glassformer.exercises.reader.equations import Comparison, compare, verdict_of
-from glassformer.exercises.reader.statements import Link, Statement, formula, settle, target_of
+from glassformer.exercises.reader.equations import Comparison, compare_sides, verdict_of
+from glassformer.exercises.reader.statements import Link, Statement, parse_formula, split_target, target_of
 
 
 def test_targets() -> None:
@@ -46,8 +46,8 @@ def test_numeric_terms_are_those_without_names() -> None:
 
 
 def settled(source: str) -> list[tuple[str | None, list[str]]]:
-    (draft,) = formula(source).drafts
-    pairs = settle(draft.terms)
+    (draft,) = parse_formula(source).drafts
+    pairs = split_target(draft.terms)
     return [(target.label if target else None, [label(link.term) for link in links]) for target, links in pairs]
 
 
@@ -69,8 +69,8 @@ def test_several_one_by_one() -> None:
 
 def test_cells_as_programs_and_functions_write_them() -> None:
     for source in ("A[1,2] = 0.5", "A[1][2] = 0.5", "A_{1,2} = 0.5", "A(1,2) = 0.5"):
-        (draft,) = formula(source).drafts
-        ((target, _),) = settle(draft.terms)
+        (draft,) = parse_formula(source).drafts
+        ((target, _),) = split_target(draft.terms)
         assert target is not None
         assert (target.name, target.indices) == ("A", (1, 2)), source
 
@@ -85,8 +85,8 @@ Read = list[tuple[str | None, list[str]]]
 def chains(source: str) -> Read:
     return [
         (target.label if target else None, [f"{link.relation}{label(link.term)}" for link in terms])
-        for draft in formula(source).drafts
-        for target, terms in settle(draft.terms)
+        for draft in parse_formula(source).drafts
+        for target, terms in split_target(draft.terms)
     ]
 
 
@@ -123,50 +123,50 @@ def test_chains(source: str, expected: Read) -> None:
 
 
 def test_words_and_what_is_given() -> None:
-    (draft,) = formula(r"i = 0 \text{ scores to } j \rightarrow [1 \cdot 1, 1 \cdot 2]").drafts
+    (draft,) = parse_formula(r"i = 0 \text{ scores to } j \rightarrow [1 \cdot 1, 1 \cdot 2]").drafts
     assert draft.words == "scores to"
     assert [(name, label(value)) for name, value in draft.given] == [("i", "0")]
     assert draft.terms[1].relation == "→"
 
 
 def test_crossed_out_chains() -> None:
-    (draft,) = formula(r"\cancel{1 + 1 = 3}").drafts
+    (draft,) = parse_formula(r"\cancel{1 + 1 = 3}").drafts
     assert draft.crossed
-    left, right = formula(r"\cancel{\begin{bmatrix} 78 \end{bmatrix}} = 78").drafts[0].terms
+    left, right = parse_formula(r"\cancel{\begin{bmatrix} 78 \end{bmatrix}} = 78").drafts[0].terms
     assert (left.struck, right.struck) == (True, False)
 
 
 def test_leading_and_dangling_relations() -> None:
-    assert formula("= 3").drafts[0].leading
-    assert formula("Q =").drafts[0].dangling == "="
+    assert parse_formula("= 3").drafts[0].leading
+    assert parse_formula("Q =").drafts[0].dangling == "="
 
 
 def test_a_segment_that_is_not_read_leaves_the_chain() -> None:
-    found = formula(r"Q = \foo \bar{} = [1, 2]")
+    found = parse_formula(r"Q = \foo \bar{} = [1, 2]")
     assert found.problems
     assert label(found.drafts[0].terms[-1].term) == "[1, 2]"
 
 
 @pytest.mark.parametrize("source", [r"\cdot", r"^\top", "-", r"\times", r"\surd", ""])
 def test_a_sign_alone_says_nothing(source: str) -> None:
-    found = formula(source)
+    found = parse_formula(source)
     assert not found.drafts
     assert not found.problems
 
 
 def test_lines_within_a_formula() -> None:
-    (draft,) = formula("a\n= 1\n= 2", line=7).drafts
+    (draft,) = parse_formula("a\n= 1\n= 2", line=7).drafts
     assert [link.line for link in draft.terms] == [7, 8, 9]
 
 
 def test_endless_chains_and_problems_are_cut_short() -> None:
-    assert "more than 200 terms" in formula("1=" * 300 + "1").problems[0][2]
-    assert len(formula(r"\foo" * 500).problems) == 21
+    assert "more than 200 terms" in parse_formula("1=" * 300 + "1").problems[0][2]
+    assert len(parse_formula(r"\foo" * 500).problems) == 21
 
 
 def compared(source: str) -> Comparison:
-    left, right = formula(source).drafts[0].terms
-    return compare(left.term, right.relation, right.term)
+    left, right = parse_formula(source).drafts[0].terms
+    return compare_sides(left.term, right.relation, right.term)
 
 
 @given(st.fractions(-50, 50), st.integers(1, 6), st.integers(-3, 3))

@@ -5,13 +5,13 @@ from dataclasses import replace
 
 from glassformer.lab.comparison import plan as plans
 from glassformer.lab.comparison.networks import ARCHITECTURES
-from glassformer.lab.comparison.plan import SEARCH_SEED, ComparisonPlan, full, quick, read, units
+from glassformer.lab.comparison.plan import SEARCH_SEED, ComparisonPlan, full, quick, read_plan, units
 from glassformer.lab.comparison.runner import SEARCHES, TASKS
 
 
 def test_a_plan_is_read_as_it_was_written() -> None:
     for plan in (quick(), full()):
-        assert read(json.loads(plan.dump())) == plan
+        assert read_plan(json.loads(plan.dump())) == plan
 
 
 def test_units_have_unique_keys_and_a_weight() -> None:

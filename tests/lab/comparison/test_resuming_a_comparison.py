@@ -16,7 +16,7 @@ import pytest
 
 from glassformer.errors import InputError
 from glassformer.lab.comparison.plan import ComparisonPlan, units
-from glassformer.lab.comparison.results import load
+from glassformer.lab.comparison.results import load_results
 from glassformer.lab.comparison.runner import RunProgress, carry_out, reuse
 
 
@@ -61,7 +61,7 @@ def test_stopped_and_resumed(cheap: ComparisonPlan, tmp_path: Path) -> None:
 def test_a_part_is_measured_again_and_the_rest_is_kept(cheap: ComparisonPlan, tmp_path: Path) -> None:
     first = carry_out(cheap, tmp_path, command="first")
     measured = lambda path: {
-        (one["task"], str(one["settings"]), one["part"], one["seed"]): one for one in load(path).units
+        (one["task"], str(one["settings"]), one["part"], one["seed"]): one for one in load_results(path).units
     }
     before = measured(first)
     reuse(cheap, [first], tmp_path, again=["streaming"])
@@ -91,7 +91,7 @@ def test_a_unit_that_a_file_lacks_is_measured(cheap: ComparisonPlan, tmp_path: P
     del data["units"][0]
     done.write_text(json.dumps(data))
     reuse(cheap, [done], tmp_path)
-    assert len(load(carry_out(cheap, tmp_path)).units) == whole
+    assert len(load_results(carry_out(cheap, tmp_path)).units) == whole
 
 
 def altered(path: Path, to: Path, change: Callable[[dict[str, Any]], None]) -> Path:
@@ -113,10 +113,10 @@ def test_runs_are_merged_by_a_command(cheap: ComparisonPlan, tmp_path: Path) -> 
     files = [only("reach", "a"), only("streaming", "b")]
     seen: list[str] = []
     reuse(cheap, files, tmp_path)
-    merged = load(carry_out(cheap, tmp_path, command="c", show=lambda step: seen.append(step.unit.key)))
+    merged = load_results(carry_out(cheap, tmp_path, command="c", show=lambda step: seen.append(step.unit.key)))
     assert not seen
     assert merged.commands == ["a", "b", "c"]
-    assert merged.units == load(done).units
+    assert merged.units == load_results(done).units
 
     changed = replace(cheap, streaming=replace(cheap.streaming, rounds=3))
     reuse(changed, files[:1], tmp_path)
@@ -192,7 +192,7 @@ def test_complete_tasks_of_an_unfinished_run(cheap: ComparisonPlan, tmp_path: Pa
 
     with pytest.raises(KeyboardInterrupt):
         carry_out(cheap, tmp_path, show=stop)
-    part = load(tmp_path / "compare-cheap.part")
+    part = load_results(tmp_path / "compare-cheap.part")
     assert part.plan.tasks == ("reach",)
     assert {unit["task"] for unit in part.units} == {"reach"}
 

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from glassformer.checkpoints import load, save
+from glassformer.checkpoints import load_folder, save
 from glassformer.core.audio import MelConfig
 from glassformer.errors import CheckpointError, ConfigError, InputError
 from glassformer.models import Speech, speech
@@ -52,9 +52,9 @@ def test_the_recognizer_config_is_saved_and_loaded_with_its_model(tmp_path: Path
     refused(InputError, f"a Speech has no {FILE}", lambda: recognizer_config(model))
     save(model, tmp_path / "one")
     recognizer.save(tmp_path / "one")
-    loaded = load(tmp_path / "one")
+    loaded = load_folder(tmp_path / "one")
     assert recognizer_config(loaded) == recognizer
-    assert recognizer_config(load(save(loaded, tmp_path / "two"))) == recognizer  # it goes along
+    assert recognizer_config(load_folder(save(loaded, tmp_path / "two"))) == recognizer  # it goes along
     (tmp_path / "one" / FILE).write_text("{}")
     with pytest.raises(CheckpointError, match="cannot be read"):
         recognizer_config(loaded)

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from glassformer.checkpoints import load, origin_of
+from glassformer.checkpoints import load_folder, origin_of
 from glassformer.data import bpe
 from glassformer.models import Decoder, decoder
 from glassformer.pipelines.tokenizers import tokenizer_of
@@ -20,7 +20,7 @@ def test_there_and_back(tmp_path: Path, half: bool) -> None:
     model = Decoder(decoder.modern(tokenizer.get_vocab_size(), 16, 1, 2, 8, kv_heads=2, hidden=16), seed=1)
     said = {"config": {"a": 1}, "generation": {"eos_token_id": 2}}
     folder = save_text_model(model, tmp_path / "m", tokenizer, **said, half=half)
-    kept = load(folder)
+    kept = load_folder(folder)
     origin = origin_of(kept)
     assert origin is not None
     assert origin.raw == {"a": 1}

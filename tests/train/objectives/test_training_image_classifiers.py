@@ -10,7 +10,7 @@ import torch
 from torch import nn
 from torch.nn.functional import cross_entropy, log_softmax
 
-from glassformer.checkpoints import load, open_image, origin_of
+from glassformer.checkpoints import load_folder, open_image, origin_of
 from glassformer.data.images import Images
 from glassformer.errors import ConfigError, InputError
 from glassformer.pipelines.classify import classify
@@ -21,7 +21,7 @@ from glassformer.train.objectives.image_classification import (
     save_images,
     statistics,
 )
-from glassformer.train.objectives.image_models import Size, build
+from glassformer.train.objectives.image_models import Size, build_image_model
 
 KINDS = ("vit", "hybrid", "cnn", "mlp", "rnn")
 
@@ -35,7 +35,7 @@ def lesson_of(shapes: Path, **changes: object) -> ImageClassification:
 
 
 def model_of(kind: str) -> nn.Module:
-    return build(kind, (1, 8, 8), 3, Size(width=16, depth=1, heads=2), patch=4, seed=1)
+    return build_image_model(kind, (1, 8, 8), 3, Size(width=16, depth=1, heads=2), patch=4, seed=1)
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -47,7 +47,7 @@ def test_every_kind_learns_and_is_used_by_the_same_verb(kind: str, shapes: Path,
     assert measured["accuracy"] > 0.6, "a third is chance"
     for half in (False, True):
         folder = save_images(trained, tmp_path / str(half), objective.labels, objective.preprocess, half=half)
-        model = load(folder)
+        model = load_folder(folder)
         assert {weight.dtype for weight in model.parameters()} == {torch.float32}
         again = objective.evaluate(model)
         assert again["loss"] == pytest.approx(measured["loss"], rel=1e-5 if not half else 0.02)
@@ -63,13 +63,15 @@ def test_the_folder_shows_a_picture_to_the_model_as_the_lesson_did(shapes: Path,
     objective, model = lesson_of(shapes), model_of("vit").eval()
     save_images(model, tmp_path, objective.labels, objective.preprocess)
     logits, y, _ = objective.predict(model)
-    found = {guess.label: guess.score for guess in classify(load(tmp_path), shapes / "test" / "across" / "0.png")}
+    found = {
+        guess.label: guess.score for guess in classify(load_folder(tmp_path), shapes / "test" / "across" / "0.png")
+    }
     assert y[0] == 0
     expected = logits[0].softmax(-1).tolist()
     assert [found[label] for label in objective.labels] == pytest.approx(expected, abs=1e-6)
     config = json.loads((tmp_path / "preprocessor_config.json").read_text())
     assert config["size"] == {"height": 8, "width": 8}
-    origin = origin_of(load(tmp_path))
+    origin = origin_of(load_folder(tmp_path))
     assert origin is not None
     assert origin.raw["id2label"] == {"0": "across", "1": "block", "2": "down"}
 

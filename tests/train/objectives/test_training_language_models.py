@@ -14,7 +14,7 @@ import torch
 from tokenizers import Tokenizer, normalizers, pre_tokenizers
 from tokenizers import models as models_
 
-from glassformer.checkpoints import load
+from glassformer.checkpoints import load_folder
 from glassformer.data import Faults, Text, blocks, bpe
 from glassformer.errors import ConfigError, InputError
 from glassformer.models import MLP, ConvNet1d, Decoder, Recurrent
@@ -161,7 +161,7 @@ def test_a_character_without_a_token_is_reported_and_not_counted(pieces: Tokeniz
 def test_saved_it_writes(made: tuple[Any, Any], kind: str, tmp_path: Path) -> None:
     _, tokenizer = made
     model, _ = models(tokenizer.get_vocab_size())[kind]
-    kept = load(t.save_language_model(model, tmp_path / kind, tokenizer, half=kind == "lstm"))
+    kept = load_folder(t.save_language_model(model, tmp_path / kind, tokenizer, half=kind == "lstm"))
     said = generate(kept, "the rat", max_new_tokens=5)
     assert said == generate(kept, "the rat", max_new_tokens=5)
     assert said

@@ -10,7 +10,7 @@ import soundfile
 import torch
 from torch.nn.functional import pad
 
-from glassformer.checkpoints import load
+from glassformer.checkpoints import load_folder
 from glassformer.core.audio import MelConfig
 from glassformer.data.augment_audio import AudioAugmentation, silence
 from glassformer.data.faults import Fault, Faults
@@ -72,7 +72,7 @@ def test_it_learns_to_read_tones(recordings: tuple[Recordings, Recordings], tmp_
     speech_models.normalise_stem(model, some["frames"])
     fit(model, objective, TrainArgs(steps=45, lr=5e-3, warmup=5, betas=(0.9, 0.98), eval_every=45, save_every=45))
     assert objective.evaluate(model)["wer"] < 0.15
-    loaded = load(save_speech(model.eval(), tmp_path / "model", RECOGNIZER, half=True))
+    loaded = load_folder(save_speech(model.eval(), tmp_path / "model", RECOGNIZER, half=True))
     assert (tmp_path / "model" / "model.safetensors").stat().st_size < 3 * sum(p.numel() for p in model.parameters())
     right = 0
     for i in range(len(held)):

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import torch
 
-from glassformer.checkpoints import load
+from glassformer.checkpoints import load_folder
 from glassformer.data import bpe
 from glassformer.errors import ConfigError
 from glassformer.models import Encoder
@@ -59,7 +59,7 @@ def test_learned_from_both_sides(tokenizer: Any, tmp_path: Path) -> None:
     model = Encoder(m.transformer(tokenizer.get_vocab_size(), 32, 1, 2, 64), seed=1)
     done = fit(model, objective, TrainArgs(steps=60, lr=1e-2, warmup=5))
     assert done.history[-1]["val"]["nats"] < 1.2
-    kept = load(m.save_encoder(model.eval(), tmp_path / "f", tokenizer, half=True))
+    kept = load_folder(m.save_encoder(model.eval(), tmp_path / "f", tokenizer, half=True))
     tokens = torch.tensor([tokenizer.encode("the cat saw the bone").ids])
     place = 2
     tokens[0, place] = e.MASK

@@ -10,7 +10,7 @@ import pytest
 import torch
 from torch.nn.functional import cross_entropy
 
-from glassformer.checkpoints import load
+from glassformer.checkpoints import load_folder
 from glassformer.data import Pairs, bpe
 from glassformer.errors import ConfigError
 from glassformer.models import RecurrentSeq2Seq, Seq2Seq
@@ -108,7 +108,7 @@ def test_learned_saved_and_translated(objective: p.Translation, kind: str, tmp_p
     done = fit(model, whole, TrainArgs(steps=steps, lr=rate, warmup=5))
     assert done.history[-1]["val"]["accuracy"] > 0.95
     folder = p.save_translator(model.eval(), tmp_path / "m", objective.tokenizer, languages=("en", "fr"), half=True)
-    kept = load(folder)
+    kept = load_folder(folder)
     assert next(kept.parameters()).dtype == torch.float32
     assert next(model.parameters()).dtype == torch.float32
     said = translate(kept, ["the dog sings .", "the horse waits ."])

@@ -20,7 +20,16 @@ from glassformer.exercises.reader.formats import side_by_side
 from glassformer.exercises.reader.notation import MINUS_INFINITY, plain_numbers
 from glassformer.exercises.reader.printouts import TOTAL
 from glassformer.exercises.reader.sentences import noun_of
-from glassformer.exercises.reader.statements import Link, Note, Reading, Statement, Target, Unread, formula, target_of
+from glassformer.exercises.reader.statements import (
+    Link,
+    Note,
+    Reading,
+    Statement,
+    Target,
+    Unread,
+    parse_formula,
+    target_of,
+)
 
 MOST_CELLS = 200_000
 _FLOAT = re.compile(r"[-+]?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][-+]?\d{1,2})?")
@@ -94,7 +103,7 @@ class Answers:
         noun = noun_of(key.text.replace("_", " ")) if len(key.text) > 3 else None
         if noun is not None:
             return target_of(noun if head is None else Name(noun.name, (head,)))
-        read = formula(key.text, key.line)
+        read = parse_formula(key.text, key.line)
         terms = read.drafts[0].terms if len(read.drafts) == 1 else []
         if not required and re.fullmatch(r"[^\W\d_]{4,}(?:[ _][^\W\d_]+)+", key.text):
             return None
@@ -132,7 +141,7 @@ class Answers:
         if _FLOAT.fullmatch(text) and len(text) < MAX_DIGITS:  # the e of 1e-5 is not Euler's number here
             written = number(text.lstrip("+-"))
             return Negative(written) if text.startswith("-") else written
-        read = formula(text.strip("$"), value.line)
+        read = parse_formula(text.strip("$"), value.line)
         single = len(read.drafts) == 1 and len(read.drafts[0].terms) == 1 and not read.problems
         if single and is_numeric(read.drafts[0].terms[0].term):
             self.notes += [Note(*note) for note in read.notes]

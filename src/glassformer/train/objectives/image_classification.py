@@ -301,7 +301,7 @@ def _new_model(args: TrainArgs, shape: image_models.Shape, classes: int) -> nn.M
     depth = args.depth or (2 if arch == "hybrid" else 4)
     size = image_models.Size(width=args.width or 64, depth=depth, heads=args.heads or 4)
     patch = _patch(shape[1], shape[2]) if arch == "vit" else STRIDE
-    return image_models.build(arch, shape, classes, size, patch=patch, seed=args.seed)
+    return image_models.build_image_model(arch, shape, classes, size, patch=patch, seed=args.seed)
 
 
 def _default_size(rows: int, columns: int) -> tuple[int, int]:
