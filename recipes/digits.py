@@ -34,14 +34,14 @@ from pictures import (
 from PIL import Image, ImageFilter, ImageOps
 from shared import FOLDER, SEED
 
-from glassformer.checkpoints import load
+from glassformer.checkpoints import load_folder
 from glassformer.data import order
 from glassformer.data.images import Images
 from glassformer.data.sources import open_data
 from glassformer.runtime import card as circumstances
 from glassformer.train import TrainArgs
 from glassformer.train.objectives.image_classification import ImageAugmentation, ImageClassification, save_images
-from glassformer.train.objectives.image_models import Size, build
+from glassformer.train.objectives.image_models import Size, build_image_model
 
 STEPS, BATCH = 4_000, 128
 RATES, TRIAL, TRIAL_BATCH = (1e-3, 2e-3, 3e-3), 400, 64  # learning rates, each tried for TRIAL steps
@@ -138,7 +138,7 @@ def digits(out: Path, runs: Path, resume: bool) -> None:
         label_smoothing=0.05,
         seed=SEED,
     )
-    vit = partial(build, "vit", train.shape, len(train.labels), SIZE, patch=PATCH, seed=SEED)
+    vit = partial(build_image_model, "vit", train.shape, len(train.labels), SIZE, patch=PATCH, seed=SEED)
     prepare = replace(objective().preprocess, handwriting=True)
 
     def learner(name: str, plan: TrainArgs, batch: int) -> Learner:
@@ -155,14 +155,14 @@ def digits(out: Path, runs: Path, resume: bool) -> None:
         common, lr=best, steps=STEPS, warmup=300, schedule="wsd", ema=0.998, eval_every=500, precision="auto"
     )
     trained = teach(learner("digits", plan, BATCH), runs / "digits", resume)
-    model = load(runs / "digits" / "model")
+    model = load_folder(runs / "digits" / "model")
     save_images(model, out, train.labels, prepare, half=True)
     described(out, train, val, trained | {"trials": {f"{rate:g}": trials[rate] for rate in RATES}})
 
 
 def described(out: Path, train: Images, val: Images, trained: dict[str, Any]) -> None:
     """Calibrate the model in `out` on the validation images, measure it on the test images, and write its card."""
-    model = load(out)
+    model = load_folder(out)
     test = Images.open(open_data("mnist") / "test", channels=1, labels=train.labels)
     calibration, fitted = calibrate(model, train, val, range(len(val)))
     calibration.save(out)

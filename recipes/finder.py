@@ -26,7 +26,7 @@ from shared import SEED, arguments
 from texts import Learner, card_fields, minutes, ship, table, teach
 from torch import nn
 
-from glassformer.checkpoints import load
+from glassformer.checkpoints import load_folder
 from glassformer.data import Pairs, bpe
 from glassformer.data.sources import open_data
 from glassformer.models import Encoder
@@ -136,7 +136,7 @@ def stages(data: Path, runs: Path) -> tuple[Learner, Learner]:
 
     def pretrained() -> Encoder:
         model = Encoder(transformer(VOCABULARY, **SIZE, dropout=0.1), seed=SEED)
-        model.load_state_dict(load(runs / "words" / "model").state_dict())
+        model.load_state_dict(load_folder(runs / "words" / "model").state_dict())
         return model
 
     sizes = {

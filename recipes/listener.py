@@ -20,7 +20,7 @@ from typing import Literal
 import torch
 from texts import Learner, teach
 
-from glassformer.checkpoints import load
+from glassformer.checkpoints import load_folder
 from glassformer.data.augment_audio import AudioAugmentation
 from glassformer.data.packages import cache
 from glassformer.data.recordings import Recordings
@@ -97,7 +97,7 @@ def stages(objective: CTC, runs: Path) -> list[tuple[Path, Learner]]:
     build = partial(initial_model, objective)
     hear = both(name=first.name, build=build, objective=objective, plan=plan(FIRST, WARM, "constant"))
     plan_2 = plan(SECOND, WARM // 4, "cosine")
-    hurry = both(name=second.name, build=lambda: load(first / "model"), objective=early, plan=plan_2)
+    hurry = both(name=second.name, build=lambda: load_folder(first / "model"), objective=early, plan=plan_2)
     return [(first, hear), (second, hurry)]
 
 

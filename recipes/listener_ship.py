@@ -26,7 +26,7 @@ from texts import minutes, table
 from torch import nn
 from word_ends import word_ends
 
-from glassformer.checkpoints import load
+from glassformer.checkpoints import load_folder
 from glassformer.core.audio import log_mel
 from glassformer.data.recordings import Recordings
 from glassformer.data.sources import open_data
@@ -100,7 +100,7 @@ def first_words(heard: list[Told], recordings: Recordings) -> dict[str, float]:
 
 
 def measured(run: Path, recognizer: RecognizerConfig) -> tuple[dict[str, Any], RecognizerConfig]:
-    model = load(run / SECOND_STAGE / "model")
+    model = load_folder(run / SECOND_STAGE / "model")
     recognizer = searched(model, recognizer)
     test = part("asterisk-en", "test")
     heard = told(model, test, recognizer)
@@ -146,8 +146,8 @@ def clips() -> list[Recordings]:
 def ship(run: Path, folder: Path = HERE / "listener") -> dict[str, Any]:
     torch.set_num_threads(1)
     ours, own = measured(run, reading())
-    save_speech(load(run / SECOND_STAGE / "model"), folder, own, half=True)
-    model = load(folder)
+    save_speech(load_folder(run / SECOND_STAGE / "model"), folder, own, half=True)
+    model = load_folder(folder)
     assert isinstance(model, Speech)
     result = {
         "model": "listener",
@@ -163,7 +163,7 @@ def ship(run: Path, folder: Path = HERE / "listener") -> dict[str, Any]:
 
 def describe(folder: Path, result: dict[str, Any]) -> dict[str, Any]:
     """Measure the word error rates of the model in the folder, and write measured.json and card.md."""
-    model = load(folder)
+    model = load_folder(folder)
     result["held_out"] = result["held_out"] | word_error_rates(model)
     result["librivox"]["wer"] = word_error_rates(model, clips())["wer"]
     result["examples"] = examples(model)

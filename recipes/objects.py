@@ -37,7 +37,7 @@ from pictures import (
 from shared import FOLDER, SEED
 from torch import Tensor, nn
 
-from glassformer.checkpoints import load
+from glassformer.checkpoints import load_folder
 from glassformer.data import order
 from glassformer.data.images import Images
 from glassformer.data.sources import open_data
@@ -224,19 +224,19 @@ def objects(out: Path, runs: Path, resume: bool) -> None:
     before = teach(first, runs / first.name, resume)
     second = Learner(
         name="objects",
-        build=lambda: attentive(cast(Hybrid, load(runs / first.name / "model").float())),
+        build=lambda: attentive(cast(Hybrid, load_folder(runs / first.name / "model").float())),
         objective=objective_of(train, test, FrozenConvolutions),
         plan=replace(plan(RECAST_STEPS), lr=RECAST_LR, warmup=50, ema=0.998, eval_every=0, save_every=50),
         preprocess=objective.preprocess,
     )
     trained = teach(second, runs / second.name, resume)
-    save_images(load(runs / second.name / "model"), out, train.labels, objective.preprocess, half=True)
+    save_images(load_folder(runs / second.name / "model"), out, train.labels, objective.preprocess, half=True)
     described(out, train, test, trained | {"convolutional": before})
 
 
 def described(out: Path, train: Images, test: Images, trained: dict[str, Any]) -> None:
     """Calibrate and measure the model in `out`, and write its card."""
-    model = load(out)
+    model = load_folder(out)
     rows = order.spread(len(test), CALIBRATED)
     calibration, fitted = calibrate(model, train, test, rows)
     calibration.save(out)
@@ -308,7 +308,7 @@ def compare(model: Hybrid) -> None:
         for attending in range(ATTENDING + 1):
             made = recast(model, attending, KEPT_DEPTH)
             save_images(made, folder, train.labels, objective_of(train, train).preprocess)
-            rates = ablations(load(folder), pictures, y)
+            rates = ablations(load_folder(folder), pictures, y)
             print(attending, *(f"{name}: {percent(share)}" for name, share in rates.items()), sep="\n  ", flush=True)
 
 
@@ -321,7 +321,7 @@ if __name__ == "__main__":
     parser.add_argument("--compare", type=Path, metavar="FOLDER", help="Only compare models recast from this one.")
     given = parser.parse_args()
     if given.compare:
-        compare(cast(Hybrid, load(given.compare)))
+        compare(cast(Hybrid, load_folder(given.compare)))
     elif given.describe:
         describe(given.out)
     else:

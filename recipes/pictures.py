@@ -152,7 +152,7 @@ def ablations(model: nn.Module, pictures: Sequence[Image.Image], y: Tensor) -> d
 
     `FIXED`: with the mean over the pictures instead, which leaves what a position attends to in every picture.
     """
-    paths = list(lens.layers(model))
+    paths = list(lens.attention_layers(model))
     means: dict[str, Tensor] = {}
 
     def summed(path: str, A: Tensor) -> Tensor:

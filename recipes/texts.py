@@ -11,7 +11,7 @@ from typing import Any
 from shared import SEED, learn, machine
 from torch import nn
 
-from glassformer.checkpoints import load
+from glassformer.checkpoints import load_folder
 from glassformer.runtime import card as circumstances
 from glassformer.train import Objective, TrainArgs
 
@@ -38,7 +38,7 @@ def teach(learner: Learner, folder: Path, resume: bool, *, measured: bool = True
         _train(learner, folder, model_folder, resume)
     if not measured:
         return {}
-    model = load(model_folder)
+    model = load_folder(model_folder)
     trained = json.loads((folder / "trained.json").read_text(encoding="utf-8"))
     trained["epochs"] = round(learner.plan.steps / len(learner.objective.epoch(0)), 2)
     found = {
@@ -66,7 +66,7 @@ def _train(learner: Learner, folder: Path, model_folder: Path, resume: bool) -> 
 def ship(learner: Learner, runs: Path, out: Path, resume: bool) -> dict[str, Any]:
     """Train and measure a model, save it in `out`, and return the contents of its measured.json."""
     found = teach(learner, runs / learner.name, resume)
-    learner.save(load(runs / learner.name / "model"), out)
+    learner.save(load_folder(runs / learner.name / "model"), out)
     return {"model": learner.name, "seed": SEED, "machine": circumstances(), **found}
 
 

@@ -20,7 +20,7 @@ from shared import SEED, arguments, learn
 from texts import Learner, card_fields, minutes, ship, teach
 from torch import nn
 
-from glassformer.checkpoints import load
+from glassformer.checkpoints import load_folder
 from glassformer.data import Pairs, bpe
 from glassformer.data.sources import open_data
 from glassformer.data.sources.split import plain
@@ -277,7 +277,7 @@ def translator(out: Path, runs: Path, resume: bool) -> None:
     second = Learner(
         name="grown",
         what="5 + 4 layers",
-        build=lambda: grow(load(runs / first.name / "model").float()),
+        build=lambda: grow(load_folder(runs / first.name / "model").float()),
         objective=Augmented(training_pairs(data, runs), valid, tokenizer, **settings),
         plan=plan(STEPS[-1], **SECOND),
         save=save,
@@ -292,7 +292,7 @@ def translator(out: Path, runs: Path, resume: bool) -> None:
     third = Learner(
         name="short",
         what="5 + 4 layers",
-        build=lambda: load(runs / second.name / "model").float(),
+        build=lambda: load_folder(runs / second.name / "model").float(),
         objective=Augmented(short_pairs(data, runs), valid, tokenizer, **settings | {"batch_tokens": THIRD_TOKENS}),
         plan=plan(THIRD_STEPS, **THIRD),
         save=save,
@@ -302,7 +302,7 @@ def translator(out: Path, runs: Path, resume: bool) -> None:
     fourth = Learner(
         name="translator",
         what="encoder-decoder Transformer",
-        build=lambda: load(runs / third.name / "model").float(),
+        build=lambda: load_folder(runs / third.name / "model").float(),
         objective=Augmented(training_pairs(data, runs), valid, tokenizer, **settings | {"seed": SEED + 1}),
         plan=plan(FOURTH_STEPS, **FOURTH),
         save=save,
@@ -319,12 +319,12 @@ def describe(out: Path) -> None:
     data = open_data("tatoeba-en-fr")
     train, test = (Pairs.open(data / f"{part}.tsv") for part in ("train", "test"))
     measured = json.loads((out / "measured.json").read_text(encoding="utf-8"))
-    write(out, measured | {"held_out": measure(load(out), train, test)})
+    write(out, measured | {"held_out": measure(load_folder(out), train, test)})
 
 
 def write(out: Path, measured: dict[str, Any]) -> None:
     (out / "measured.json").write_text(json.dumps(measured, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
-    (out / "card.md").write_text(CARD.format(**fields(measured, load(out))), encoding="utf-8")
+    (out / "card.md").write_text(CARD.format(**fields(measured, load_folder(out))), encoding="utf-8")
     print(f"translator: BLEU {measured['held_out']['bleu']:.1f} in {out}", flush=True)
 
 

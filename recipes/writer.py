@@ -13,7 +13,7 @@ from typing import Any
 from shared import SEED, arguments
 from texts import Learner, card_fields, ship
 
-from glassformer.checkpoints import load
+from glassformer.checkpoints import load_folder
 from glassformer.data import Text, blocks, bpe
 from glassformer.data.sources import open_data
 from glassformer.models import Decoder
@@ -87,7 +87,7 @@ def learner(data: Path, cache: Path) -> Learner:
 def writer(out: Path, runs: Path, resume: bool) -> None:
     measured = ship(learner(open_data("shakespeare"), runs / "tokens"), runs, out, resume)
     most = min(120, LENGTH // 2)
-    sample = PROMPT + generate(load(out), PROMPT, temperature=0.8, top_p=0.95, seed=1, max_new_tokens=most)
+    sample = PROMPT + generate(load_folder(out), PROMPT, temperature=0.8, top_p=0.95, seed=1, max_new_tokens=most)
     measured["sample"] = sample
     (out / "measured.json").write_text(json.dumps(measured, indent=1) + "\n", encoding="utf-8")
     (out / "card.md").write_text(CARD.format(**fields(measured)), encoding="utf-8")

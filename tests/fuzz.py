@@ -36,7 +36,7 @@ from hypothesis import strategies as st
 
 from glassformer.errors import GlassError
 from glassformer.exercises import library
-from glassformer.exercises.exercise import load
+from glassformer.exercises.exercise import load_exercise
 from glassformer.exercises.grade import grade
 from glassformer.exercises.grade.view import FORMATS
 from glassformer.exercises.reader import read
@@ -170,7 +170,7 @@ def grade_answers(text: str, name: str) -> None:
 
 
 def solve_exercise(text: str, form: str) -> None:
-    render(solve(load(text + "\n")), form)
+    render(solve(load_exercise(text + "\n")), form)
 
 
 def grade_file(name: str, text: str) -> None:

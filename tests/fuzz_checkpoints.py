@@ -36,7 +36,7 @@ os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
 
 import torch
 
-from glassformer.checkpoints import load, save
+from glassformer.checkpoints import load_folder, save
 from glassformer.checkpoints.info import verbs_of
 from glassformer.errors import GlassError
 from glassformer.models import Decoder, decoder
@@ -265,7 +265,7 @@ def use(folder: Path) -> None:
     """Load the folder and use its model by every verb that it has, on a small input."""
     from PIL import Image
 
-    model = load(folder).eval()
+    model = load_folder(folder).eval()
     generation_config_of(model)
     if "text" in inputs_of(model):
         tokenizer_of(model).decode(tokenizer_of(model).encode_all([TEXT])[0])

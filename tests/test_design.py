@@ -213,7 +213,7 @@ def test_exercises_never_loads_torch() -> None:
 def test_help_loads_nothing_heavy() -> None:
     """Why `glassformer --help` answers in well under half a second."""
     heavy = "[m for m in ('torch', 'numpy', 'sympy', 'matplotlib', 'flint') if m in sys.modules]"
-    assert run_python(f"import sys, glassformer.cli.main as c; c.build(); print({heavy})").strip() == "[]"
+    assert run_python(f"import sys, glassformer.cli.main as c; c.build_app(); print({heavy})").strip() == "[]"
 
 
 def test_no_generator_suspends_in_a_gradient_mode() -> None:

@@ -48,7 +48,7 @@ def assert_working(
     from glassformer.exercises.plan import plan
 
     if not 0 <= decimals <= 12:
-        raise InputError(f"{decimals} decimals", "choose 0 to 12")
+        raise InputError(f"decimals is {decimals}", "choose 0 to 12")
     found = find_exercise(exercise)
     steps = {key: StepRubric(points=1) for key in ([require] if isinstance(require, str) else require)}
     wanted = [symbol for symbols in Rubric(steps=steps).symbols(plan(found)).values() for symbol in symbols]

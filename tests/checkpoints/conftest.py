@@ -16,11 +16,11 @@ import torch
 from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
-from glassformer.checkpoints import FAMILIES, load, open_published, origin_of, parity, published_weights
+from glassformer.checkpoints import FAMILIES, load_folder, open_published, origin_of, parity, published_weights
 from glassformer.checkpoints.bind import bind
 from glassformer.checkpoints.float64 import Float64Mode
-from glassformer.checkpoints.parity import hugging_face, paired, recorded
-from glassformer.checkpoints.samples import sample
+from glassformer.checkpoints.parity import hugging_face, paired, record_values
+from glassformer.checkpoints.samples import random_sample
 from glassformer.models import Decoder, decoder
 
 HEADS = ("word_head", "class_head", "pooler", "head", "head_hidden", "teacher_head", "")
@@ -94,29 +94,29 @@ def require_equal(hf: Any) -> Callable[[Path], nn.Module]:
         assert max(row.single for row in report.rows) < 1e-4, str(report)
         require_equal_gradients(hf, folder)
         require_round_trip(folder)
-        return load(folder)
+        return load_folder(folder)
 
     return check
 
 
 def require_equal_gradients(hf: Any, folder: Path) -> None:
     """∂ Σ y² / ∂ W of the last quantities y, mapped back to their names, is theirs in float64."""
-    model = load(folder, dtype=torch.float64).requires_grad_()  # a table that is not trained too
+    model = load_folder(folder, dtype=torch.float64).requires_grad_()  # a table that is not trained too
     origin = origin_of(model)
     assert origin is not None
     family = FAMILIES[origin.family]
-    test = sample(model)
+    test = random_sample(model)
     with Float64Mode():
         peer = hugging_face(hf, origin.raw, folder, torch.float64)
         pairs = list(paired(family, model, peer))
         ends = [pair for pair in pairs if pair.ours in HEADS]
         ends += [pair for pair in pairs if pair.ours.endswith(".O")][-1:]  # the last block
-        with recorded(peer, [(pair.theirs, pair.item) for pair in ends]) as theirs:
+        with record_values(peer, [(pair.theirs, pair.item) for pair in ends]) as theirs:
             peer(**test.given(peer))
         ends = [pair for pair in ends if (pair.theirs, pair.item) in theirs]
         loss = sum(energy(theirs[pair.theirs, pair.item], test.real.get(pair.ours.partition(".")[0])) for pair in ends)
         loss.backward()
-    with recorded(model, [(pair.ours, 0) for pair in ends]) as ours:
+    with record_values(model, [(pair.ours, 0) for pair in ends]) as ours:
         test.ours(model)
     sum(energy(ours[pair.ours, 0], test.real.get(pair.ours.partition(".")[0])) for pair in ends).backward()
     gradients = {name: zeros_for_none(weight) for name, weight in model.named_parameters()}
@@ -155,7 +155,7 @@ def energy(y: Tensor, real: Tensor | None) -> Tensor:
 def require_round_trip(folder: Path) -> None:
     """What goes out is what came in, name for name and bit for bit; copies and buffers aside."""
     published = open_published(folder)
-    given = published_weights(load(folder))
+    given = published_weights(load_folder(folder))
     assert given.keys() <= set(published.weights)
     for name, tensor in given.items():
         assert torch.equal(tensor, published.weights.read(name)), name

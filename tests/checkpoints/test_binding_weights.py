@@ -12,13 +12,13 @@ import torch
 from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
-from glassformer.checkpoints import FAMILIES, load, recognise
+from glassformer.checkpoints import FAMILIES, load_folder, recognise
 from glassformer.checkpoints.assemble import assign, empty, require_numbers, restore_buffers
 from glassformer.checkpoints.bind import bind
 from glassformer.checkpoints.families.dinov2 import DINOV2
 from glassformer.checkpoints.families.gpt2 import GPT2
 from glassformer.checkpoints.family import Family
-from glassformer.checkpoints.rules import fill, layer, linear, norm, same, skeleton
+from glassformer.checkpoints.rules import fill, layer_index, linear, norm, same, skeleton
 from glassformer.errors import CheckpointError, ConfigError
 from glassformer.models import Decoder, Seq2Seq, ViT, decoder, seq2seq, vit
 
@@ -73,16 +73,16 @@ def test_bad_weights_are_named(tiny: Path, change: Callable[[dict[str, Tensor]],
     change(tensors)
     save_file(tensors, tiny / "model.safetensors")
     with pytest.raises(CheckpointError, match=said):
-        load(tiny)
+        load_folder(tiny)
 
 
 def test_a_tied_weight_under_its_other_name(tiny: Path) -> None:
     """Some files keep the head and leave out the table."""
     tensors = load_file(tiny / "model.safetensors")
-    plain = load(tiny)
+    plain = load_folder(tiny)
     tensors["lm_head.weight"] = tensors.pop("transformer.wte.weight")
     save_file(tensors, tiny / "model.safetensors")
-    assert torch.equal(load(tiny).decoder.embed.table.weight, plain.decoder.embed.table.weight)
+    assert torch.equal(load_folder(tiny).decoder.embed.table.weight, plain.decoder.embed.table.weight)
 
 
 def test_a_rule_for_two_weights_needs_both() -> None:
@@ -258,7 +258,7 @@ def test_a_weight_without_a_rule_is_said() -> None:
     ],
 )
 def test_layer(template: str, name: str, expected: str | None) -> None:
-    assert layer(template, name) == expected
+    assert layer_index(template, name) == expected
     if expected and "*" not in template:
         assert fill(template, expected) == name
         assert skeleton(template) == skeleton(name)

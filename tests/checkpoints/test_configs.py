@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 import torch
 
-from glassformer.checkpoints.architecture import heads_of, parsed, places, pooled, require_shown, shape
+from glassformer.checkpoints.architecture import head_names_of, parsed, places, pooling_of, require_shown, shape
 from glassformer.checkpoints.codec import decode, encode
 from glassformer.checkpoints.fields import DEEPEST, Fields
 from glassformer.checkpoints.files import LARGEST, inside, read_json, read_object
@@ -198,7 +198,7 @@ def of_architecture(table: int = 5, fc_norm: bool = False, **raw: Any) -> Fields
 )
 def test_names(name: str, width: int, heads: int) -> None:
     found = parsed(name)
-    assert heads_of(of_architecture(architecture=name), width) == heads
+    assert head_names_of(of_architecture(architecture=name), width) == heads
     assert (found["distilled"] is not None) == ("distilled" in name)
     assert (found["clip"] is not None, found["quick"] is not None) == ("clip" in name, "quickgelu" in name)
 
@@ -223,8 +223,8 @@ def test_other_names_are_refused(name: object) -> None:
 
 def test_heads_are_never_guessed() -> None:
     with pytest.raises(ConfigError, match=r"timm's 'base' models do not have width 896: set model_args\.num_heads"):
-        heads_of(of_architecture(architecture="vit_base_patch16_240"), 896)
-    assert heads_of(of_architecture(architecture="vit_base_patch16_240", model_args={"num_heads": 14}), 896) == 14
+        head_names_of(of_architecture(architecture="vit_base_patch16_240"), 896)
+    assert head_names_of(of_architecture(architecture="vit_base_patch16_240", model_args={"num_heads": 14}), 896) == 14
 
 
 def test_arguments_that_do_not_show() -> None:
@@ -262,16 +262,16 @@ def test_grids_that_do_not_fit() -> None:
 
 
 def test_pooling() -> None:
-    assert pooled(of_architecture(), 1) == "token"
+    assert pooling_of(of_architecture(), 1) == "token"
     assert (
-        pooled(of_architecture(), 0)
-        == pooled(of_architecture(fc_norm=True), 1)
-        == pooled(of_architecture(global_pool="avg"), 1)
+        pooling_of(of_architecture(), 0)
+        == pooling_of(of_architecture(fc_norm=True), 1)
+        == pooling_of(of_architecture(global_pool="avg"), 1)
         == "avg"
     )
-    assert pooled(of_architecture(global_pool="avg", model_args={"global_pool": "token"}), 1) == "token"
+    assert pooling_of(of_architecture(global_pool="avg", model_args={"global_pool": "token"}), 1) == "token"
     with pytest.raises(ConfigError, match="global_pool is 'map'"):
-        pooled(of_architecture(global_pool="map"), 1)
+        pooling_of(of_architecture(global_pool="map"), 1)
 
 
 # Small JSON files: read, or refused in one line.

@@ -17,7 +17,7 @@ from torch import nn
 
 import glassformer as gf
 from fuzz_checkpoints import make_folders, try_folders, use
-from glassformer.checkpoints import load, open_published, origin_of, save
+from glassformer.checkpoints import load_folder, open_published, origin_of, save
 from glassformer.checkpoints.assemble import empty
 from glassformer.checkpoints.info import info, verbs_of
 from glassformer.checkpoints.sentence import read_sentence
@@ -276,7 +276,7 @@ def test_no_list_of_modules(tmp_path: Path, text: str) -> None:
 def test_what_came_with_it(tiny: Path) -> None:
     (tiny / "generation_config.json").write_text('{"eos_token_id": 0}')
     (tiny / "tokenizer.json").write_text("{}")
-    model = load(tiny)
+    model = load_folder(tiny)
     origin = origin_of(model)
     assert origin is not None
     assert origin is model.origin

@@ -15,8 +15,8 @@ from torch.nn.functional import softmax
 import glassformer as gf
 from glassformer.checkpoints import ParityReport, ParityRow, parity
 from glassformer.checkpoints.float64 import Float64Mode
-from glassformer.checkpoints.parity import distance, recorded
-from glassformer.checkpoints.samples import padded, sample
+from glassformer.checkpoints.parity import record_values, relative_error
+from glassformer.checkpoints.samples import padded, random_sample
 from glassformer.errors import CheckpointError, ConfigError, InputError
 from glassformer.models import (
     CLIP,
@@ -105,23 +105,23 @@ def test_distance_passes_over_padding() -> None:
     b = a.clone()
     b[0], b[1, 2] = 2.0, 9.0
     real = torch.tensor([[True] * 3, [True, True, False]])
-    assert distance(b, b, real) == 0
-    assert distance(a, b, real) == 1
+    assert relative_error(b, b, real) == 0
+    assert relative_error(a, b, real) == 1
     b[0] = 0
     a[0, 0, 0] = b[0, 0, 0] = 4.0
-    assert distance(a, b, real) == 0
-    assert distance(a, b, None) == 1
-    assert distance(a, b[:, :2], real) == float("inf")
+    assert relative_error(a, b, real) == 0
+    assert relative_error(a, b, None) == 1
+    assert relative_error(a, b[:, :2], real) == float("inf")
     A = torch.zeros(2, 5, 3, 3)
     A[1, :, 2] = 1
     A[0, 0, 0, 0] = 1
-    assert distance(torch.where(A == 1, A, 0.5 * 0), A, real) == 0
-    assert not distance(torch.full_like(a, torch.nan), b, real) <= 1
+    assert relative_error(torch.where(A == 1, A, 0.5 * 0), A, real) == 0
+    assert not relative_error(torch.full_like(a, torch.nan), b, real) <= 1
 
 
 def test_what_is_recorded_leaves_no_trace() -> None:
     model = Decoder(decoder.tiny(), seed=0)
-    with recorded(model, [("decoder.0.attention.A", 0), ("word_head", 0)]) as found:
+    with record_values(model, [("decoder.0.attention.A", 0), ("word_head", 0)]) as found:
         logits = model(torch.arange(6)[None])
     assert torch.equal(found["word_head", 0], logits)
     torch.testing.assert_close(found["decoder.0.attention.A", 0].sum(-1), torch.ones(1, 2, 6))
@@ -179,7 +179,7 @@ def test_requests_for_float32_get_float64() -> None:
     ],
 )
 def test_samples_run(model: nn.Module, left: bool) -> None:
-    one, same = sample(model, seed=1), sample(model, seed=1)
+    one, same = random_sample(model, seed=1), random_sample(model, seed=1)
     assert all(torch.equal(one.theirs[name], same.theirs[name]) for name in one.theirs)
     mask = one.theirs["attention_mask"]
     assert mask[0].all()
@@ -190,7 +190,7 @@ def test_samples_run(model: nn.Module, left: bool) -> None:
 
 def test_pictures() -> None:
     model = ViT(vit.tiny()).double()
-    one = sample(model)
+    one = random_sample(model)
     assert one.theirs["pixel_values"].shape == (2, 3, 8, 8)
     assert one.given(model)["pixel_values"].dtype == torch.float64
     one.ours(model)
@@ -202,14 +202,14 @@ def test_pictures() -> None:
 )
 def test_pictures_and_texts(changes: dict[str, None], names: set[str]) -> None:
     model = CLIP(replace(clip.tiny(), **changes))  # type: ignore[arg-type]
-    one = sample(model)
+    one = random_sample(model)
     assert set(one.theirs) == names
     one.ours(model)
 
 
 def test_sounds() -> None:
     model = Whisper(whisper.tiny()).double()
-    one = sample(model)
+    one = random_sample(model)
     assert one.theirs["input_features"].shape == (2, 6, 20)
     assert one.theirs["decoder_input_ids"].shape == (2, 12)
     one.ours(model)
@@ -217,10 +217,10 @@ def test_sounds() -> None:
 
 def test_short_models_get_short_inputs() -> None:
     config = decoder.plain(5, 8, 1, 2, length=1)
-    assert sample(Decoder(config)).theirs["input_ids"].shape == (2, 1)
+    assert random_sample(Decoder(config)).theirs["input_ids"].shape == (2, 1)
     assert padded(1, left=True).all()
 
 
 def test_other_models_are_named() -> None:
     with pytest.raises(ConfigError, match="Linear"):
-        sample(nn.Linear(2, 2))
+        random_sample(nn.Linear(2, 2))

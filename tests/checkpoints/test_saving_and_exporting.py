@@ -18,8 +18,8 @@ from safetensors.torch import load_file, save_file
 from torch import nn
 
 import glassformer as gf
-from glassformer.checkpoints import load, native, onnx, origin_of, published_weights, save
-from glassformer.checkpoints.export_folder import export
+from glassformer.checkpoints import load_folder, native, onnx, origin_of, published_weights, save
+from glassformer.checkpoints.export_folder import export_model
 from glassformer.checkpoints.onnx import ExportedModel, explicit, export_onnx
 from glassformer.checkpoints.origin import Origin, with_origin
 from glassformer.checkpoints.preprocess import read_preprocess
@@ -180,7 +180,7 @@ def test_weights_are_reproducible_and_have_the_mode_of_other_files(tmp_path: Pat
 def test_as_it_came(tiny: Path) -> None:
     tensors = {name.removeprefix("transformer."): t for name, t in load_file(tiny / "model.safetensors").items()}
     save_file(tensors, tiny / "model.safetensors")
-    given = published_weights(load(tiny))
+    given = published_weights(load_folder(tiny))
     assert given.keys() == tensors.keys()
     assert all(torch.equal(given[name], tensor) for name, tensor in tensors.items())
 
@@ -214,24 +214,24 @@ def test_bit_for_bit(tmp_path: Path, write_gpt2: Callable[..., Path], dtype: tor
     save_file(tensors, folder / "model.safetensors")  # a copy of a tied weight, and a buffer
     (folder / "generation_config.json").write_text('{"eos_token_id": 3}')
     (folder / "tokenizer.json").write_text("{}")
-    out = export(folder, tmp_path / "out")
+    out = export_model(folder, tmp_path / "out")
     require_same(out / "model.safetensors", folder / "model.safetensors")
     for name in ("config.json", "generation_config.json", "tokenizer.json"):
         assert json.loads((out / name).read_text()) == json.loads((folder / name).read_text())
 
 
 def test_from_our_own_format(tiny: Path, tmp_path: Path) -> None:
-    save(load(tiny), tmp_path / "ours")
-    out = export(tmp_path / "ours", tmp_path / "out")
+    save(load_folder(tiny), tmp_path / "ours")
+    out = export_model(tmp_path / "ours", tmp_path / "out")
     require_same(out / "model.safetensors", tiny / "model.safetensors")
     assert json.loads((out / "config.json").read_text()) == json.loads((tiny / "config.json").read_text())
 
 
 def test_hugging_face_reads_it(hf: Any, tiny: Path, tmp_path: Path) -> None:
-    peer = hf.GPT2LMHeadModel.from_pretrained(export(tiny, tmp_path / "out"))
+    peer = hf.GPT2LMHeadModel.from_pretrained(export_model(tiny, tmp_path / "out"))
     tokens = torch.tensor([[3, 1, 4, 1, 5]])
     with torch.no_grad():
-        torch.testing.assert_close(peer(tokens).logits, load(tiny)(tokens), atol=1e-5, rtol=1e-5)
+        torch.testing.assert_close(peer(tokens).logits, load_folder(tiny)(tokens), atol=1e-5, rtol=1e-5)
 
 
 def test_a_sentence_encoder_with_its_dense_layer(hf: Any, publish: Callable[..., Path], tmp_path: Path) -> None:
@@ -246,11 +246,11 @@ def test_a_sentence_encoder_with_its_dense_layer(hf: Any, publish: Callable[...,
     (folder / "2_Dense" / "config.json").write_text('{"out_features": 5, "bias": true}')
     dense = {"linear.weight": torch.randn(5, 12), "linear.bias": torch.randn(5)}
     save_file(dense, folder / "2_Dense" / "model.safetensors")
-    out = export(folder, tmp_path / "out")
+    out = export_model(folder, tmp_path / "out")
     for name in (".", "2_Dense"):
         require_same(out / name / "model.safetensors", folder / name / "model.safetensors")
     tokens = torch.tensor([[5, 6, 7]])
-    one, other = load(folder), load(out)
+    one, other = load_folder(folder), load_folder(out)
     assert torch.equal(one.sentences(one(tokens)), other.sentences(other(tokens)))
 
 
@@ -273,7 +273,7 @@ def test_transformers_loads_what_was_trained_from_scratch(
 ) -> None:
     origin = Origin(folder=tmp_path, raw={}, generation={"eos_token_id": 7})
     model = with_origin(kind(config, seed=3).eval(), origin)
-    out = export(save(model, tmp_path / "ours"), tmp_path / "out")
+    out = export_model(save(model, tmp_path / "ours"), tmp_path / "out")
     peer = getattr(hf, name).from_pretrained(out).eval()
     assert peer.config.architectures == [name]
     if isinstance(model, ViT):
@@ -304,7 +304,7 @@ def test_architectures_that_transformers_does_not_have_are_refused(
 ) -> None:
     folder = save(kind(config), tmp_path / "ours")
     fact = f"this {kind.__name__} differs from every published architecture"
-    refused(ConfigError, fact, lambda: export(folder, tmp_path / "out"))
+    refused(ConfigError, fact, lambda: export_model(folder, tmp_path / "out"))
     assert not (tmp_path / "out").exists()
 
 
@@ -313,7 +313,7 @@ def test_a_folded_temperature_is_not_applied_twice(tmp_path: Path) -> None:
     model = ViT(vit.plain(8, 4, 16, 1, 2, classes=3), seed=1)
     folder = save(model, tmp_path / "model")
     Calibration(temperature=2.5, means=torch.ones(3, 16), factor=torch.eye(16), threshold=3.0).save(folder)
-    out = load(export(folder, tmp_path / "out"))
+    out = load_folder(export_model(folder, tmp_path / "out"))
     torch.testing.assert_close(out.head.weight, model.head.weight / 2.5)
     torch.testing.assert_close(out.head.bias, model.head.bias / 2.5)
     found = calibration_of(out)
@@ -511,7 +511,7 @@ def test_the_program_beside_a_speech_recogniser_hears_what_the_model_hears(
     soundfile.write("recording.wav", wave.numpy(), 16_000, subtype="PCM_16")
     names: dict[str, Any] = {}
     exec((tmp_path / "listener.md").read_text().split("```python\n")[1].split("```")[0], names)
-    model = load(find_model("listener"))
+    model = load_folder(find_model("listener"))
     heard = torch.from_numpy(soundfile.read("recording.wav", dtype="float32")[0])
     with torch.no_grad():
         ours = model.eval()(log_mel(heard, recognizer_config(model).mel)[None].float())

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from glassformer.cli import main as cli
-from glassformer.exercises.exercise import load
+from glassformer.exercises.exercise import load_exercise
 from glassformer.lab import comparison
 
 
@@ -36,7 +36,7 @@ def test_one_claim(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixtur
     assert "A doubled key that loses weight" in out
     assert figure.read_text(encoding="utf-8").startswith("<?xml")
     assert "<math" in page.read_text(encoding="utf-8")
-    assert load(example).heads
+    assert load_exercise(example).heads
 
 
 def test_several_claims(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:

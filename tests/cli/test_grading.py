@@ -11,14 +11,14 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from glassformer.cli.main import build
+from glassformer.cli.main import build_app
 from glassformer.errors import GlassError
 
 SAMPLES = Path(__file__).parents[1] / "exercises" / "samples"
 
 
 def run(*arguments: str, code: int = 0) -> str:
-    result = CliRunner().invoke(build("check"), ["check", *arguments])
+    result = CliRunner().invoke(build_app("check"), ["check", *arguments])
     if isinstance(result.exception, GlassError):
         assert code == 2
         return str(result.exception)

@@ -64,7 +64,7 @@ def test_a_mistake_of_ours_is_not_hidden(monkeypatch: pytest.MonkeyPatch) -> Non
 
 
 def test_every_command_has_a_module_and_a_line_of_help() -> None:
-    app = cli.build()
+    app = cli.build_app()
     groups = {group.name: group.typer_instance for group in app.registered_groups}
     assert [command.name for command in app.registered_commands] == [name for name in COMMANDS if name not in groups]
     assert groups.keys() < set(COMMANDS)

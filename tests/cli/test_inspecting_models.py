@@ -13,8 +13,8 @@ from safetensors.torch import load_file
 from typer.testing import CliRunner
 
 from fixtures.command_line import Glassformer
-from glassformer.checkpoints import load, save
-from glassformer.cli.main import build
+from glassformer.checkpoints import load_folder, save
+from glassformer.cli.main import build_app
 from glassformer.errors import GlassError, InputError
 from glassformer.lens import construct as c
 from glassformer.lens import sweep
@@ -38,7 +38,7 @@ from glassformer.pipelines.tokenizers import tokens_of
 
 def test_it_writes_the_page(tmp_path: Path) -> None:
     path = tmp_path / "report.html"
-    done = CliRunner().invoke(build("look"), ["look", "tiny:decoder", "a b a b", "-o", str(path), "--seed", "4"])
+    done = CliRunner().invoke(build_app("look"), ["look", "tiny:decoder", "a b a b", "-o", str(path), "--seed", "4"])
     assert done.exit_code == 0, done.output
     assert done.stdout.startswith(f"{path}: 0.")
     text = path.read_text(encoding="utf-8")
@@ -49,10 +49,10 @@ def test_it_writes_the_page(tmp_path: Path) -> None:
 
 def test_mistakes_write_nothing(tmp_path: Path) -> None:
     path = tmp_path / "report.html"
-    done = CliRunner().invoke(build("look"), ["look", "tiny:cat", "a", "-o", str(path)])
+    done = CliRunner().invoke(build_app("look"), ["look", "tiny:cat", "a", "-o", str(path)])
     assert isinstance(done.exception, InputError)
     assert not path.exists()
-    done = CliRunner().invoke(build("look"), ["look", "tiny:vit", str(tmp_path / "none.png"), "-o", str(path)])
+    done = CliRunner().invoke(build_app("look"), ["look", "tiny:vit", str(tmp_path / "none.png"), "-o", str(path)])
     assert isinstance(done.exception, InputError)
     assert not path.exists()
 
@@ -74,7 +74,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def run_sweep(*words: str) -> str:
-    done = CliRunner().invoke(build("sweep"), ["sweep", *words])
+    done = CliRunner().invoke(build_app("sweep"), ["sweep", *words])
     if done.exception is not None and not isinstance(done.exception, SystemExit):
         raise done.exception
     assert done.exit_code == 0, done.output
@@ -82,7 +82,7 @@ def run_sweep(*words: str) -> str:
 
 
 def test_the_table_is_that_of_the_function(folder: Path) -> None:
-    model = load(folder / "d")
+    model = load_folder(folder / "d")
     made = sweep(
         model, torch.tensor([[3, 1, 4, 1, 5, 9, 2]]), torch.tensor([[3, 1, 4, 7, 5, 9, 2]]),
         lambda out: out[0, -1, 8] - out[0, -1, 20], site="A",
@@ -94,7 +94,7 @@ def test_the_table_is_that_of_the_function(folder: Path) -> None:
 
 
 def test_answers_are_the_models_own_unless_given(folder: Path) -> None:
-    model = load(folder / "d")
+    model = load_folder(folder / "d")
     with torch.no_grad():
         own = [int(model(tokens_of(model, text))[0, -1].argmax()) for text in (CLEAN, CORRUPTED)]
     if own[0] == own[1]:
@@ -145,7 +145,7 @@ def test_a_space_before_an_answer_is_not_the_answer(folder: Path) -> None:
     words = {" ": 1, "she": 2, "he": 3, "a": 4, "b": 5}
     tokenizer = Tokenizer(WordLevel(words, unk_token=" "))
     tokenizer.pre_tokenizer = Split(Regex(" "), "isolated")
-    place = save(load(folder / "d"), folder / "spaced")
+    place = save(load_folder(folder / "d"), folder / "spaced")
     tokenizer.save(str(place / "tokenizer.json"))
     text = run_sweep(str(place), "a b", "b a", "--answer", " she", "--wrong", " he")
     assert "metric: logit of 'she' − logit of 'he'" in text
@@ -153,7 +153,7 @@ def test_a_space_before_an_answer_is_not_the_answer(folder: Path) -> None:
 
 def run_construct(*words: str) -> str:
     """In this process, for speed; a mistake comes out as the error that `main` prints."""
-    done = CliRunner().invoke(build("construct"), ["construct", *words])
+    done = CliRunner().invoke(build_app("construct"), ["construct", *words])
     if done.exception is not None and not isinstance(done.exception, SystemExit):
         raise done.exception
     assert done.exit_code == 0, done.output
@@ -318,7 +318,7 @@ def place(tmp_path: Path) -> str:
 
 
 def run_leaks(*words: str) -> tuple[int, str]:
-    done = CliRunner().invoke(build("leaks"), ["leaks", *words])
+    done = CliRunner().invoke(build_app("leaks"), ["leaks", *words])
     if isinstance(done.exception, InputError):
         return 2, str(done.exception)  # as the command line's main makes of it
     return done.exit_code, done.output
@@ -401,7 +401,7 @@ def test_leaks_of_tiny_models() -> None:
         (["{place}:causal"], "give --features"),
         (["{place}:causal", "--features", "0"], "features must be at least 1, got 0"),
         (["{place}:causal", "--features", "5", "--frames", "0"], "frames must be at least 4, got 0"),
-        (["tiny:decoder", "--frames", "0"], "an example of 0 frames"),
+        (["tiny:decoder", "--frames", "0"], "frames must be at least 4, got 0"),
         (["{place}:causal", "--features", "7"], "the encoder failed on an input of shape (1, 48, 7)"),
         (
             ["{place}:causal", "--features", "5", "--stream-chunks", "1,x"],

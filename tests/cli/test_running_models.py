@@ -16,9 +16,9 @@ import torch
 from PIL import Image
 from typer.testing import CliRunner
 
-from glassformer.checkpoints import Preprocess, load, save
+from glassformer.checkpoints import Preprocess, load_folder, save
 from glassformer.cli.classify import _shown as shown_classes
-from glassformer.cli.main import build
+from glassformer.cli.main import build_app
 from glassformer.cli.transcribe import _clock
 from glassformer.cli.transcribe import _shown as shown_transcript
 from glassformer.core.audio import MelConfig, log_mel
@@ -30,12 +30,12 @@ from glassformer.pipelines import (
     LabelScore,
     Segment,
     Transcript,
-    aligned,
     classify,
     embed,
     evaluate,
     generate,
     translate,
+    translate_aligned,
 )
 from glassformer.pipelines.speech.charset import RecognizerConfig
 from glassformer.train.objectives import speech_models
@@ -45,12 +45,12 @@ from glassformer.train.objectives.image_models import Size, mlp_config
 
 
 def run_classify(*arguments: str, text: bytes = b"") -> tuple[int, str, str]:
-    result = CliRunner().invoke(build("classify"), ["classify", *arguments], input=text, catch_exceptions=False)
+    result = CliRunner().invoke(build_app("classify"), ["classify", *arguments], input=text, catch_exceptions=False)
     return result.exit_code, result.stdout, result.stderr
 
 
 def test_classify_lines(reader: Path) -> None:
-    model = load(reader)
+    model = load_folder(reader)
     code, out, error = run_classify("-m", str(reader), "-k", "1", text=b"the cat\nthe \xff\nthe dog\n")
     best = [classify(model, text, top_k=1)[0] for text in ("the cat", "the dog")]
     shown = [f"{text}\t{one.label} {one.score:.4f}" for text, one in zip(("the cat", "the dog"), best, strict=True)]
@@ -108,19 +108,19 @@ def test_bars_on_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def run_generate(*arguments: str, text: str = "") -> tuple[int, str, str]:
-    result = CliRunner().invoke(build("generate"), ["generate", *arguments], input=text, catch_exceptions=False)
+    result = CliRunner().invoke(build_app("generate"), ["generate", *arguments], input=text, catch_exceptions=False)
     return result.exit_code, result.stdout, result.stderr
 
 
 def test_prompts_as_arguments_or_lines(writer: Path) -> None:
-    model = load(writer)
+    model = load_folder(writer)
     expected = "".join(generate(model, text, max_new_tokens=6) + "\n" for text in ("ab", "cd"))
     assert run_generate("-m", str(writer), "ab", "cd", "--max-new-tokens", "6") == (0, expected, "")
     assert run_generate("-m", str(writer), "--max-new-tokens", "6", text="ab\ncd\n") == (0, expected, "")
 
 
 def test_every_option_has_its_effect(writer: Path) -> None:
-    model = load(writer)
+    model = load_folder(writer)
     sampled = generate(model, "ab", max_new_tokens=9, temperature=1.5, top_k=9, top_p=0.9, min_p=0.01, seed=3)
     options = ["-t", "1.5", "--top-k", "9", "--top-p", "0.9", "--min-p", "0.01", "--seed", "3", "--max-new-tokens", "9"]
     assert run_generate("-m", str(writer), "ab", *options)[1] == sampled + "\n"
@@ -162,9 +162,9 @@ def folder(writer: Path, tmp_path: Path) -> Path:
 
 
 def test_translate_lines(folder: Path) -> None:
-    model = load(folder)
+    model = load_folder(folder)
     call = ["translate", "-m", str(folder), "--max-new-tokens", "4", "--num-beams", "2", "--prefix", "x: "]
-    result = CliRunner().invoke(build(), call, input=b"ab\n\xff\n\ncd\n", catch_exceptions=False)
+    result = CliRunner().invoke(build_app(), call, input=b"ab\n\xff\n\ncd\n", catch_exceptions=False)
     both = translate(model, ["ab", "cd"], num_beams=2, max_new_tokens=4, prefix="x: ")
     first, last = (" ".join(text.splitlines()) for text in both)
     assert result.stdout == f"{first}\n\n\n{last}\n"  # a line for a line: what fails and what is empty has its own
@@ -173,29 +173,29 @@ def test_translate_lines(folder: Path) -> None:
 
 
 def test_which_word_looked_at_which(folder: Path, tmp_path: Path) -> None:
-    found = aligned(load(folder), "ab cd", max_new_tokens=4)
+    found = translate_aligned(load_folder(folder), "ab cd", max_new_tokens=4)
     call = ["translate", "-m", str(folder), "--max-new-tokens", "4", "ab cd"]
     drawn = [*call, "--align", "--figure", str(tmp_path / "a.png")]
-    result = CliRunner().invoke(build(), drawn, catch_exceptions=False)
+    result = CliRunner().invoke(build_app(), drawn, catch_exceptions=False)
     first, *rows = result.stdout.removesuffix("\n").split("\n")
     assert first == found.text
     assert len(rows) == len(found.target)
     assert all(" ← " in row for row in rows)
     assert (tmp_path / "a.png").exists() == bool(found.target)
     with pytest.raises(InputError, match="--figure draws one text, got 2"):
-        CliRunner().invoke(build("translate"), [*call, "ef", "--figure", "a.png"], catch_exceptions=False)
+        CliRunner().invoke(build_app("translate"), [*call, "ef", "--figure", "a.png"], catch_exceptions=False)
 
 
 TEXTS = ["the cat sat", "the market fell", "the dog sat the cat sat"]
 
 
 def run_embed(*arguments: str, text: str | bytes = "") -> tuple[int, str, str]:
-    result = CliRunner().invoke(build("embed"), ["embed", *arguments], input=text, catch_exceptions=False)
+    result = CliRunner().invoke(build_app("embed"), ["embed", *arguments], input=text, catch_exceptions=False)
     return result.exit_code, result.stdout, result.stderr
 
 
 def test_lines_to_vectors(reader: Path, tmp_path: Path) -> None:
-    expected = embed(load(reader), TEXTS)
+    expected = embed(load_folder(reader), TEXTS)
     (tmp_path / "lines.txt").write_text("\n".join(TEXTS))
     call = ["-m", str(reader), str(tmp_path / "lines.txt"), "-o", str(tmp_path / "v.npy"), "--batch-size", "2"]
     assert run_embed(*call) == (0, "", "")
@@ -276,10 +276,10 @@ def test_a_file_and_the_same_sound_live(listener: Path, tmp_path: Path) -> None:
     soundfile.write(tmp_path / "a.wav", SOUND, 16_000, subtype="PCM_16")
     plain = ["-m", str(listener), "-f", "plain"]
     told = CliRunner().invoke(
-        build("transcribe"), ["transcribe", str(tmp_path / "a.wav"), *plain], catch_exceptions=False
+        build_app("transcribe"), ["transcribe", str(tmp_path / "a.wav"), *plain], catch_exceptions=False
     )
     live = CliRunner().invoke(
-        build("transcribe"), ["transcribe", "--live", *plain], input=SOUND.tobytes(), catch_exceptions=False
+        build_app("transcribe"), ["transcribe", "--live", *plain], input=SOUND.tobytes(), catch_exceptions=False
     )
     assert len(told.stdout) > 5
     assert live.stdout.split() == told.stdout.split()
@@ -304,7 +304,7 @@ def test_control_c_ends_with_the_rest_and_zero(listener: Path) -> None:
 
 
 def test_incompatible_options_are_errors(listener: Path) -> None:
-    run = lambda *given: CliRunner().invoke(build("transcribe"), ["transcribe", *given], catch_exceptions=False)
+    run = lambda *given: CliRunner().invoke(build_app("transcribe"), ["transcribe", *given], catch_exceptions=False)
     assert "'doc' is not one of" in run("a.wav", "-f", "doc").output
     with pytest.raises(InputError, match="no recordings were given"):
         run()
@@ -319,19 +319,19 @@ def test_incompatible_options_are_errors(listener: Path) -> None:
 
 
 def test_a_model_that_cannot_transcribe_is_an_error(writer: Path, tmp_path: Path) -> None:
-    result = CliRunner().invoke(build("transcribe"), ["transcribe", "-m", str(writer), str(tmp_path / "a.wav")])
+    result = CliRunner().invoke(build_app("transcribe"), ["transcribe", "-m", str(writer), str(tmp_path / "a.wav")])
     assert result.exit_code == 2
     assert "this Decoder cannot transcribe speech" in result.stderr
 
 
 def test_the_default_model_warns_that_it_is_a_demonstration(tmp_path: Path) -> None:
-    result = CliRunner().invoke(build("transcribe"), ["transcribe", str(tmp_path / "missing.wav")])
+    result = CliRunner().invoke(build_app("transcribe"), ["transcribe", str(tmp_path / "missing.wav")])
     assert "the listener that comes with Glassformer is a small demonstration model" in result.stderr
     assert "glassformer data fetch whisper-tiny.en" in result.stderr
 
 
 def run_evaluate(*arguments: str) -> tuple[int, str, str]:
-    result = CliRunner().invoke(build("evaluate"), ["evaluate", *arguments], catch_exceptions=False)
+    result = CliRunner().invoke(build_app("evaluate"), ["evaluate", *arguments], catch_exceptions=False)
     return result.exit_code, result.stdout, result.stderr
 
 
@@ -342,7 +342,7 @@ def test_a_dataset_by_name_or_a_folder(
     how = Preprocess(resize=(8, 8), resample=2, crop=None, scale=1 / 255, mean=(0.5,), std=(0.5,))
     model = MLP(mlp_config((1, 8, 8), 10, Size(width=8, depth=1)))
     folder = save_images(model, tmp_path / "m", [str(i) for i in range(10)], how)
-    expected = evaluate(load(folder), open_data("uci-digits") / "test", limit=50)
+    expected = evaluate(load_folder(folder), open_data("uci-digits") / "test", limit=50)
     code, out, error = run_evaluate("uci-digits", "-m", str(folder), "--limit", "50", "--json")
     assert (code, error) == (0, "")
     assert json.loads(out) == expected

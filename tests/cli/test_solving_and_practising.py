@@ -11,12 +11,12 @@ from typer.testing import CliRunner
 
 from fixtures.command_line import Glassformer
 from glassformer.cli.drill import drill
-from glassformer.cli.exercise import find
-from glassformer.cli.main import build
+from glassformer.cli.exercise import find_exercise
+from glassformer.cli.main import build_app
 from glassformer.cli.tour import SENTENCE, shaded, tour, traced
 from glassformer.errors import InputError
 from glassformer.exercises import library
-from glassformer.exercises.exercise import load
+from glassformer.exercises.exercise import load_exercise
 
 SHEET = """
 title: Two tokens
@@ -70,28 +70,28 @@ def test_mistakes_are_one_line_and_exit_2(words: tuple[str, ...], says: str, gla
 
 def test_sheets_keys_and_exercises_in_a_folder(tmp_path: Path) -> None:
     words = ["practice", "--heads", "2", "--seed", "7", "--sheets", "3", "-o", str(tmp_path / "a")]
-    assert CliRunner().invoke(build("practice"), words).exit_code == 0
+    assert CliRunner().invoke(build_app("practice"), words).exit_code == 0
     names = sorted(path.name for path in (tmp_path / "a").iterdir())
     assert names == [
         *(f"exercise-0{i}.yaml" for i in (1, 2, 3)),
         *(f"key-0{i}.md" for i in (1, 2, 3)),
         *(f"sheet-0{i}.md" for i in (1, 2, 3)),
     ]
-    assert len(load(tmp_path / "a" / "exercise-02.yaml").all_heads) == 2
+    assert len(load_exercise(tmp_path / "a" / "exercise-02.yaml").all_heads) == 2
     words[-1] = str(tmp_path / "b")
-    CliRunner().invoke(build("practice"), words)
+    CliRunner().invoke(build_app("practice"), words)
     for name in names:
         assert (tmp_path / "a" / name).read_bytes() == (tmp_path / "b" / name).read_bytes()
 
 
 def test_without_a_folder_the_sheet_is_printed() -> None:
-    done = CliRunner().invoke(build("practice"), ["practice", "--topic", "transport", "--format", "text"])
+    done = CliRunner().invoke(build_app("practice"), ["practice", "--topic", "transport", "--format", "text"])
     assert done.output.startswith("Earth mover’s distance, sheet 1")
 
 
 def test_mistakes() -> None:
     for words in (["--sheets", "0"], ["--format", "pdf"], ["--tokens", "99"], ["--topic", "poetry"]):
-        assert isinstance(CliRunner().invoke(build("practice"), ["practice", *words]).exception, InputError)
+        assert isinstance(CliRunner().invoke(build_app("practice"), ["practice", *words]).exception, InputError)
 
 
 def played(*answers: str) -> list[str]:
@@ -126,15 +126,15 @@ def test_end_of_input_is_good_bye() -> None:
 
 
 def test_by_name_and_by_file(tmp_path: Path) -> None:
-    assert find("four-tokens").title == "Four tokens"
+    assert find_exercise("four-tokens").title == "Four tokens"
     sheet = tmp_path / "four-tokens.yaml"
     sheet.write_text("title: mine\nQ: [[1]]\nK: [[1]]\nV: [[2]]\n")
-    assert find(str(sheet)).title == "mine"
+    assert find_exercise(str(sheet)).title == "mine"
 
 
 def test_what_is_neither_is_an_error_that_lists_the_names() -> None:
     with pytest.raises(InputError, match="there is no file 'nothing': give a YAML file, or one of the embedded"):
-        find("nothing")
+        find_exercise("nothing")
 
 
 def test_it_shows_an_exercise_and_a_model(capsys: pytest.CaptureFixture[str]) -> None:
@@ -162,9 +162,9 @@ def test_questions_for_learning_management_systems(tmp_path: Path) -> None:
         ("qti", ["exercise-01.yaml", "exercise-02.yaml", "key-01.html", "key-02.html", "quiz-01.zip", "quiz-02.zip"]),
     ):
         words = ["practice", "--topic", "patches", "--sheets", "2", "-f", form, "-o", str(tmp_path / form)]
-        assert CliRunner().invoke(build(), words).exit_code == 0
+        assert CliRunner().invoke(build_app(), words).exit_code == 0
         assert sorted(path.name for path in (tmp_path / form).iterdir()) == names
-    printed = CliRunner().invoke(build(), ["practice", "-f", "moodle", "--tolerance", "0.01"]).output
+    printed = CliRunner().invoke(build_app(), ["practice", "-f", "moodle", "--tolerance", "0.01"]).output
     assert printed.count(":0.01}") == 4 * 6 + 3 * 9  # Q, K, V and H; QKᵀ, S and A
     for faulty in (["-f", "qti"], ["-f", "text", "--tolerance", "0.1"], ["-f", "moodle", "--tolerance", "2"]):
-        assert isinstance(CliRunner().invoke(build(), ["practice", *faulty]).exception, InputError)
+        assert isinstance(CliRunner().invoke(build_app(), ["practice", *faulty]).exception, InputError)

@@ -17,8 +17,8 @@ from PIL import Image
 from torch import nn
 from typer.testing import CliRunner
 
-from glassformer.checkpoints import load
-from glassformer.cli.main import build
+from glassformer.checkpoints import load_folder
+from glassformer.cli.main import build_app
 from glassformer.errors import ConfigError, InputError
 from glassformer.train import TrainArgs, Trained
 
@@ -34,7 +34,7 @@ def cached(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyP
 
 
 def run(*arguments: str) -> tuple[int, str, str]:
-    result = CliRunner().invoke(build("train"), ["train", *arguments], catch_exceptions=False)
+    result = CliRunner().invoke(build_app("train"), ["train", *arguments], catch_exceptions=False)
     return result.exit_code, result.stdout, result.stderr
 
 
@@ -46,7 +46,7 @@ def test_a_model_its_run_and_its_curves(tmp_path: Path) -> None:
     assert error.splitlines()[-1] == f"glassformer: use it: glassformer classify … -m {tmp_path / 'm'}"
     assert "parameters" in error
     assert "accuracy" in error
-    assert load(tmp_path / "m").config.classes == 10
+    assert load_folder(tmp_path / "m").config.classes == 10
     assert (tmp_path / "m" / "curves.png").is_file()
     assert (tmp_path / "m" / "run" / "log.csv").is_file()
     with pytest.raises(ConfigError, match="add --resume to continue it, or choose another folder"):
@@ -71,7 +71,7 @@ def test_options_from_a_file_and_from_the_command_line(tmp_path: Path) -> None:
     assert (kept["steps"], kept["lr"], kept["arch"], kept["data"]) == (2, 0.01, "mlp", "uci-digits")
     code, _, _ = run("--config", str(tmp_path / "m" / "train.yaml"), "-o", str(tmp_path / "again"))
     assert code == 0
-    one, two = (load(tmp_path / name).state_dict() for name in ("m", "again"))
+    one, two = (load_folder(tmp_path / name).state_dict() for name in ("m", "again"))
     assert all(torch.equal(tensor, two[name]) for name, tensor in one.items())
     config.write_text("learning-rate: 1")
     with pytest.raises(ConfigError, match=r"mine\.yaml: there is no option 'learning-rate': did you mean lr\?"):
@@ -103,7 +103,7 @@ def test_an_interrupted_run_saves_exits_with_0_and_resumes(tmp_path: Path) -> No
     assert error.index("stopping after this step and saving") < error.index("interrupted after")
     assert error.splitlines()[-1] == f"glassformer: the model so far: glassformer classify … -m {tmp_path / 'm'}"
     assert f"continue the run: glassformer train -o {tmp_path / 'm'} --resume" in error
-    assert load(tmp_path / "m").config.classes == load(tmp_path / "m" / "last").config.classes == 10
+    assert load_folder(tmp_path / "m").config.classes == load_folder(tmp_path / "m" / "last").config.classes == 10
     done = subprocess.run([*command, "--resume"], capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stderr
     assert (tmp_path / "m" / "model.safetensors").exists()
@@ -170,7 +170,7 @@ def test_curves_of_a_log() -> None:
 def test_the_list_names_what_there_is(monkeypatch: Any, tmp_path: Any) -> None:
     monkeypatch.setenv("GLASSFORMER_DATA", str(tmp_path))
     (tmp_path / "stories15m").mkdir()
-    shown = CliRunner().invoke(build("data"), ["data", "list"]).stdout
+    shown = CliRunner().invoke(build_app("data"), ["data", "list"]).stdout
     rows = {line.split()[0]: line for line in shown.splitlines()}
     assert rows["stories15m"].split()[-1] == str(tmp_path / "stories15m")
     assert rows["whisper-tiny.en"].endswith(": not fetched")
@@ -184,6 +184,8 @@ def test_the_list_names_what_there_is(monkeypatch: Any, tmp_path: Any) -> None:
 def test_what_is_there_is_not_fetched_again(monkeypatch: Any, tmp_path: Any) -> None:
     monkeypatch.setenv("GLASSFORMER_DATA", str(tmp_path))
     (tmp_path / "stories15m").mkdir()
-    assert CliRunner().invoke(build("data"), ["data", "fetch", "stories15m"]).stdout == f"{tmp_path / 'stories15m'}\n"
+    assert (
+        CliRunner().invoke(build_app("data"), ["data", "fetch", "stories15m"]).stdout == f"{tmp_path / 'stories15m'}\n"
+    )
     with pytest.raises(InputError, match="there is no dataset or model 'x' to fetch"):
-        CliRunner().invoke(build("data"), ["data", "fetch", "stories15m", "x"], catch_exceptions=False)
+        CliRunner().invoke(build_app("data"), ["data", "fetch", "stories15m", "x"], catch_exceptions=False)

@@ -314,11 +314,15 @@ MISTAKES: dict[str, tuple[Callable[[], object], type[GlassError], str]] = {
         ShapeError,
         "batch and heads are (2, 1) of queries, (2, 1) of keys and (3, 3) of values",
     ),
-    "a key without a value": (lambda: attend(Q0, K0, V0[..., 1:, :]), ShapeError, "5 keys but 4 values: give each key"),
+    "a key without a value": (
+        lambda: attend(Q0, K0, V0[..., 1:, :]),
+        ShapeError,
+        "there are 5 keys but 4 values: give each key",
+    ),
     "a column without a value": (
         lambda: attend_columns(Q0.mT, K0.mT, V0[..., 1:, :].mT),
         ShapeError,
-        "5 keys but 4 values: give each key one value",
+        "there are 5 keys but 4 values: give each key one value",
     ),
     "no keys": (
         lambda: attend(Q0, K0[..., :0, :], V0[..., :0, :]),
@@ -705,7 +709,7 @@ FUSED_MISTAKES: dict[str, tuple[Callable[[], object], type[GlassError], str]] = 
     "pairs": (
         lambda: attend_fused(FUSED_Q0, FUSED_K0, FUSED_V0[:, :, 1:]),
         ShapeError,
-        "5 keys but 4 values: give each key one value",
+        "there are 5 keys but 4 values: give each key one value",
     ),
     "batch": (
         lambda: attend_fused(FUSED_Q0, FUSED_K0[:1], FUSED_V0[:1]),

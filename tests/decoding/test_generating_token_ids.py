@@ -11,12 +11,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from glassformer.decoding import Sampling, Stopping, beam_search, generate_ids, generate_steps, stream_ids
-from glassformer.decoding.prepare import prepare, session_of
+from glassformer.decoding.prepare import as_session, prepare_decoding
 from glassformer.decoding.sampling import (
     GREEDY,
     ban,
-    choose,
-    draw,
+    choose_tokens,
+    draw_tokens,
     filter_logits,
     generators,
     min_p,
@@ -213,18 +213,18 @@ def test_tensors_and_no_prompts(plain: Decoder) -> None:
 def test_limits(plain: Decoder, translator: Seq2Seq) -> None:
     """All the room of the context, unless a number is given."""
     prompts = [[1, 2, 3], [4]]
-    assert prepare(plain, prompts, Stopping(), ()).limits == [13, 15]
-    assert prepare(plain, prompts, Stopping(max_new_tokens=5), ()).limits == [5, 5]
-    plan = prepare(translator, prompts, Stopping(), ())
+    assert prepare_decoding(plain, prompts, Stopping(), ()).limits == [13, 15]
+    assert prepare_decoding(plain, prompts, Stopping(max_new_tokens=5), ()).limits == [5, 5]
+    plan = prepare_decoding(translator, prompts, Stopping(), ())
     assert plan.limits == [511, 511]
     assert plan.ends == (translator.config.end,)
-    assert prepare(translator, prompts, Stopping(ends=()), ()).ends == ()
+    assert prepare_decoding(translator, prompts, Stopping(ends=()), ()).ends == ()
 
 
 def test_a_speaker_is_itself(plain: Decoder) -> None:
     session = plain.session(ends=(3,))
-    assert session_of(session) is session
-    assert prepare(session, [[1]], Stopping(), ()).ends == (3,)
+    assert as_session(session) is session
+    assert prepare_decoding(session, [[1]], Stopping(), ()).ends == (3,)
 
 
 @pytest.mark.parametrize(
@@ -245,7 +245,7 @@ def test_what_cannot_end_well_does_not_begin(
     plain: Decoder, prompt: Any, stopping: Any, banned: Any, kind: type[GlassError], message: str
 ) -> None:
     with pytest.raises(kind, match=message):
-        prepare(plain, [[1], prompt], Stopping(**stopping), banned)
+        prepare_decoding(plain, [[1], prompt], Stopping(**stopping), banned)
 
 
 def test_errors_come_before_any_work(plain: Decoder) -> None:
@@ -345,7 +345,7 @@ def test_draws_follow_the_probabilities() -> None:
     """Frequencies of 20,000 draws by χ²; what was cut is never drawn."""
     logits = torch.tensor([[0.0, 1.0, -math.inf, 2.0, -1.0, 0.5, -math.inf]], dtype=torch.float64)
     n = 20_000
-    tokens = draw(logits.expand(n, -1), [torch.Generator().manual_seed(7)] * n)
+    tokens = draw_tokens(logits.expand(n, -1), [torch.Generator().manual_seed(7)] * n)
     counts = torch.bincount(tokens, minlength=7).double()
     expected = n * logits.softmax(-1)[0]
     assert counts[2] == counts[6] == 0
@@ -356,8 +356,8 @@ def test_draws_follow_the_probabilities() -> None:
 
 def test_greedy_is_the_limit_of_low_temperature() -> None:
     logits = logits_of(1, 5, 20)
-    cold = choose(logits, Sampling(temperature=1e-6), generators(0, 5))
-    greedy = choose(logits, GREEDY, [])
+    cold = choose_tokens(logits, Sampling(temperature=1e-6), generators(0, 5))
+    greedy = choose_tokens(logits, GREEDY, [])
     assert torch.equal(cold.tokens, greedy.tokens)
     assert torch.equal(greedy.tokens, logits.argmax(-1))
     torch.testing.assert_close(greedy.logprobs, logits.log_softmax(-1).amax(-1))
@@ -367,14 +367,14 @@ def test_logprobs_are_the_models_own() -> None:
     """Whatever the choice did to the logits."""
     logits = logits_of(2, 3, 10)
     changed = Sampling(temperature=0.0, banned=tuple(logits.argmax(-1).tolist()), repetition_penalty=3.0)
-    tokens, logprobs = choose(logits, changed, [], seen=torch.ones(3, 10, dtype=torch.bool), banned=(9,))
+    tokens, logprobs = choose_tokens(logits, changed, [], seen=torch.ones(3, 10, dtype=torch.bool), banned=(9,))
     assert not set(tokens.tolist()) & {*changed.banned, 9}
     torch.testing.assert_close(logprobs, logits.log_softmax(-1).gather(1, tokens[:, None])[:, 0])
 
 
 def test_half_precision_draws_as_its_value_does() -> None:
     logits = logits_of(3, 4, 50).bfloat16()
-    one, two = (choose(l, Sampling(), generators(5, 4)).tokens for l in (logits, logits.double()))
+    one, two = (choose_tokens(l, Sampling(), generators(5, 4)).tokens for l in (logits, logits.double()))
     assert torch.equal(one, two)
 
 
@@ -386,7 +386,7 @@ def test_seeds_of_rows() -> None:
     assert first(generators(5, 3))[1:] == first(generators(6, 2))
     together, apart = torch.Generator().manual_seed(1), torch.Generator().manual_seed(1)
     assert first(generators(together, 3)) == [first(generators(apart, 1))[0] for _ in range(3)]
-    with pytest.raises(ConfigError, match="2 seeds for 3 prompts: give one seed, or one for each"):
+    with pytest.raises(ConfigError, match="there are 2 seeds for 3 prompts: give one seed, or one for each"):
         generators([1, 2], 3)
 
 

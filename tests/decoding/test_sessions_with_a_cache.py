@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from glassformer.decoding import Sampling, Stopping, beam_search, generate_ids
-from glassformer.decoding.prepare import as_prompts, session_of
+from glassformer.decoding.prepare import as_prompts, as_session
 from glassformer.errors import ConfigError, InputError
 from glassformer.models import (
     Decoder,
@@ -81,7 +81,7 @@ def test_sounds_are_sources(cached: bool, lively: Any) -> None:
     model = lively(Whisper(whisper.tiny()))
     generator = torch.Generator().manual_seed(0)
     sounds = [torch.randn(t, 6, generator=generator, dtype=torch.float64) for t in (20, 7, 12)]
-    session = session_of(model) if cached else model.session(cached=False)
+    session = as_session(model) if cached else model.session(cached=False)
     assert isinstance(session, MemorySession)
     assert (session.vocabulary, session.context, session.ends) == (20, 12, (1,))
     logits, rows = session.prefill(sounds, 3), [0, 1, 2]

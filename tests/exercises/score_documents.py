@@ -17,7 +17,7 @@ from typing import Any
 
 from glassformer.errors import GlassError
 from glassformer.exercises import library
-from glassformer.exercises.exercise import Exercise, from_data, load
+from glassformer.exercises.exercise import Exercise, from_data, load_exercise
 from glassformer.exercises.grade import Grade, grade
 from glassformer.exercises.plan import plan
 from glassformer.exercises.reader import read_file
@@ -57,7 +57,7 @@ def exercise_of(key: Mapping[str, Any], folder: Path) -> Exercise:
     if named in library.names():
         return library.get(named)
     path = next(p for p in (folder / named, folder / f"{named}.yaml", Path(named)) if p.exists())
-    return load(path)
+    return load_exercise(path)
 
 
 def score(path: Path, key: Mapping[str, Any]) -> Score:

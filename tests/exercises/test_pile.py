@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from glassformer.exercises import library
-from glassformer.exercises.exercise import load
+from glassformer.exercises.exercise import load_exercise
 from glassformer.exercises.grade import grade
 from glassformer.exercises.grade.rubric import essential
 from glassformer.exercises.plan import plan
@@ -28,7 +28,7 @@ EXPECTED = {row["submission"]: row for row in csv.DictReader(TABLE)}
 def graded(name: str, reading: Reading) -> dict[str, str]:
     folder = PILE / name.partition("/")[0]
     path = folder.with_suffix(".yaml")
-    found = grade(load(path) if path.exists() else library.get(folder.name), reading)
+    found = grade(load_exercise(path) if path.exists() else library.get(folder.name), reading)
     counts, accounts = found.count(), found.accounting
     assert accounts.total == accounts.graded + accounts.arithmetic + accounts.recognised + accounts.unread
     assert len(found.render("text")) <= max(1500, found.length)
@@ -55,5 +55,5 @@ def test_windows_1252_is_read_and_said() -> None:
 
 
 def test_the_pile_covers_every_essential_step() -> None:
-    exercises = [load(path) for path in PILE.glob("*.yaml")]
+    exercises = [load_exercise(path) for path in PILE.glob("*.yaml")]
     assert {"Q", "K", "V", "S", "A", "O"} <= {symbol for exercise in exercises for symbol in essential(plan(exercise))}

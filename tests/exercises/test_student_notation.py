@@ -5,22 +5,22 @@ from __future__ import annotations
 import pytest
 
 from glassformer.exercises import library
-from glassformer.exercises.exercise import load
+from glassformer.exercises.exercise import load_exercise
 from glassformer.exercises.grade import Grade, grade
 from glassformer.exercises.reader import read
 from glassformer.exercises.solution import render, solve
 
-ONE_HEAD = load(
+ONE_HEAD = load_exercise(
     "labels: [we, like, tea]\nX: [[1, 0], [1, 1], [2, 1]]\n"
     "heads: [{WQ: [[2, 0], [0, 1]], WK: [[1, 1], [1, 0]], WV: [[1, 3], [2, 0]]}]\n"
 )
-TWO_HEADS = load(
+TWO_HEADS = load_exercise(
     "X: [[1, 0], [0, 1]]\nheads:\n"
     "  - {WQ: [[1, 0], [0, 1]], WK: [[1, 1], [0, 1]], WV: [[1, 0], [2, 1]]}\n"
     "  - {WQ: [[3, 0], [0, 2]], WK: [[0, 1], [1, 0]], WV: [[0, 5], [1, 0]]}\nWO: [[1], [0], [0], [1]]\n"
 )
-CAUSAL = load("Q: [[1, 1], [2, 0]]\nK: [[1, 0], [1, 1]]\nV: [[1, 2], [3, 4]]\nmask: causal\n")
-BLOCK = load("X: [[1, 3], [2, 8]]\nlayernorm: true\n")
+CAUSAL = load_exercise("Q: [[1, 1], [2, 0]]\nK: [[1, 0], [1, 1]]\nV: [[1, 2], [3, 4]]\nmask: causal\n")
+BLOCK = load_exercise("X: [[1, 3], [2, 8]]\nlayernorm: true\n")
 
 
 def graded(text: str, exercise: object = ONE_HEAD) -> Grade:
@@ -108,7 +108,7 @@ def test_numbers_that_are_no_answers_are_recognised(text: str) -> None:
 
 
 def test_the_sum_of_written_exponentials_follows() -> None:
-    exercise = load("Q: [[2, 0]]\nK: [[1, 0], [1/4, 1]]\nV: [[1, 2], [3, 4]]\nscale: none\n")
+    exercise = load_exercise("Q: [[2, 0]]\nK: [[1, 0], [1/4, 1]]\nV: [[1, 2], [3, 4]]\nscale: none\n")
     text = "Softmax for query 1: e^2 = 7.38, e^0.5 = 1.64, the sum is 9.02. So the weights are 0.82 and 0.18."
     found = graded(text, exercise)
     written = {(cell.symbol, cell.verdict) for cell in found.cells if cell.given is not None}
@@ -146,7 +146,9 @@ def test_numbers_of_no_known_cell_are_not_graded(text: str) -> None:
     assert not [cell for cell in found.cells if cell.given is not None]
 
 
-BUS = load("X: [[1, 0], [1, 2], [0, 1]]\nheads: [{WQ: [[1, 1], [0, 1]], WK: [[2, 0], [0, 1]], WV: [[1, 0], [1, 2]]}]\n")
+BUS = load_exercise(
+    "X: [[1, 0], [1, 2], [0, 1]]\nheads: [{WQ: [[1, 1], [0, 1]], WK: [[2, 0], [0, 1]], WV: [[1, 0], [1, 2]]}]\n"
+)
 STAGES = "**Attention** – dot products → divide by √2 → exp → normalise\n\n"
 CHAIN = "- token 1: [2, 4, 1] → [1.414, 2.828, 0.707] → [4.113, 16.919, 2.028] → [0.178, 0.734, 0.088]\n"
 

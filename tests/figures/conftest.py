@@ -14,7 +14,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from PIL import Image
 
-from glassformer.figures import save
+from glassformer.figures import to_bytes
 
 PICTURES = Path(__file__).parent.parent / "golden" / "figures"
 TOLERANCE = 1.5  # of 255, the mean over all pixels and colours
@@ -30,7 +30,7 @@ def golden_picture() -> Callable[[str, Figure], None]:
     """`golden_picture("name", fig)`: like golden/figures/name.png, which `make golden` rewrites."""
 
     def compare(name: str, fig: Figure) -> None:
-        made, path = save(fig, dpi=50, few_colours=True), PICTURES / f"{name}.png"
+        made, path = to_bytes(fig, dpi=50, few_colours=True), PICTURES / f"{name}.png"
         if os.environ.get("GLASSFORMER_GOLDEN") == "rewrite":
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_bytes(made)

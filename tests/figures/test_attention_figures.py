@@ -78,7 +78,7 @@ def test_alignment_frames_the_strongest(golden_picture, labels_of, weights) -> N
 
 def test_mistakes(refused) -> None:
     refused(ShapeError, "A has 3 axes, (1, 1, 1): give 2", lambda: attention_map(np.ones((1, 1, 1))))
-    refused(ShapeError, "1 labels for 2 rows: give one for each", lambda: attention_map(np.eye(2), ["a"]))
+    refused(ShapeError, "there are 1 labels for 2 rows: give one for each", lambda: attention_map(np.eye(2), ["a"]))
     with pytest.raises(GlassError):
         alignment(np.eye(3), ["a"], ["b"])
 
@@ -146,7 +146,7 @@ def test_masked_scores_are_hatched() -> None:
 
 def test_layer_mistakes(refused) -> None:
     refused(ShapeError, "A has 2 axes", lambda: heads_of_layer(np.eye(2)))
-    refused(ShapeError, "1 labels for 2 columns", lambda: heads_of_layer(np.ones((1, 2, 2)), None, ["a"]))
+    refused(ShapeError, "there are 1 labels for 2 columns", lambda: heads_of_layer(np.ones((1, 2, 2)), None, ["a"]))
 
 
 ARCS_WORDS = ["The", "quick", "brown", "fox", "jumps", "over", "it", "."]
@@ -187,7 +187,7 @@ def test_words_do_not_touch(weights, n: int) -> None:
 
 
 def test_arcs_mistakes(refused) -> None:
-    refused(ShapeError, "weights of shape (2, 2) for 1 tokens", lambda: arcs(np.eye(2), ["a"]))
+    refused(ShapeError, "weights have shape (2, 2) for 1 tokens", lambda: arcs(np.eye(2), ["a"]))
     refused(InputError, "least must be above 0", lambda: arcs(np.eye(1), ["a"], least=0))
 
 
@@ -265,9 +265,9 @@ def test_spectrogram(golden_picture, labels_of, weights) -> None:
 
 
 def test_pictures_mistakes(refused) -> None:
-    refused(InputError, "colours from 0 to 255", lambda: image_overlay([[0, 255]], BUMP))
-    refused(InputError, "weights from 0 to 0", lambda: image_overlay(PICTURE, np.zeros((2, 2))))
-    refused(ShapeError, "an image of shape (2, 2, 4)", lambda: image_overlay(np.zeros((2, 2, 4)), BUMP))
+    refused(InputError, "colours range from 0 to 255", lambda: image_overlay([[0, 255]], BUMP))
+    refused(InputError, "weights range from 0 to 0", lambda: image_overlay(PICTURE, np.zeros((2, 2))))
+    refused(ShapeError, "the image has shape (2, 2, 4)", lambda: image_overlay(np.zeros((2, 2, 4)), BUMP))
     refused(ShapeError, "1 names for 2 maps", lambda: image_overlay(PICTURE, np.ones((2, 2, 2)), ["a"]))
     refused(InputError, "there is no query 3", lambda: spectrogram_attention(np.ones((9, 2)), np.ones((1, 3)), query=3))
     refused(

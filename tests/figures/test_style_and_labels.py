@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from glassformer import figures
 from glassformer.errors import InputError, ShapeError
 from glassformer.figures import style
-from glassformer.figures.labels import clip, label_axis
+from glassformer.figures.labels import label_axis, shorten_label
 from glassformer.figures.narrow import WIDTH, narrow
 from glassformer.figures.style import figure
 
@@ -88,12 +88,12 @@ def test_scale() -> None:
     [(0.25, ".25"), (-0.5, "−.50"), (1, "1.0"), (0.999, "1.0"), (12.3, "12"), (-0.001, ".00"), (-3.14159, "−3.1")],
 )
 def test_short_numbers(value: float, text: str) -> None:
-    assert style.short(value) == text
+    assert style.short_number(value) == text
 
 
 def test_the_same_picture_is_the_same_file() -> None:
     for kind, start in (("png", b"\x89PNG"), ("svg", b"<?xml")):
-        one, other = (figures.save(figures.attention_map([[1.0, 0.0], [0.5, 0.5]]), kind) for _ in range(2))
+        one, other = (figures.to_bytes(figures.attention_map([[1.0, 0.0], [0.5, 0.5]]), kind) for _ in range(2))
         assert one == other
         assert one.startswith(start)
 
@@ -105,14 +105,14 @@ def test_few_colours_is_smaller_and_as_large_in_pixels() -> None:
 
     fig = figures.attention_map(np.random.default_rng(0).random((40, 40)))
     for dpi in (50, 72, 110):
-        full, few = figures.save(fig, dpi=dpi), figures.save(fig, dpi=dpi, few_colours=True)
+        full, few = figures.to_bytes(fig, dpi=dpi), figures.to_bytes(fig, dpi=dpi, few_colours=True)
         assert Image.open(io.BytesIO(full)).size == Image.open(io.BytesIO(few)).size
         assert len(few) < len(full)
 
 
 def test_no_other_kinds(refused) -> None:
     fig = figures.attention_map([[1.0]])
-    refused(InputError, "a figure cannot be saved as 'gif': choose png or svg", lambda: figures.save(fig, "gif"))
+    refused(InputError, "a figure cannot be saved as 'gif': choose png or svg", lambda: figures.to_bytes(fig, "gif"))
 
 
 def test_drawing_leaves_pyplot_alone() -> None:
@@ -134,7 +134,7 @@ def test_a_figure_displays_itself_in_a_notebook() -> None:
 
     make = lambda: figures.attention_map([[1.0, 0.0], [0.5, 0.5]])
     shown, _ = DisplayFormatter().format(make(), include=["image/png"])
-    assert shown == {"image/png": figures.save(make())}
+    assert shown == {"image/png": figures.to_bytes(make())}
 
 
 @pytest.mark.parametrize(
@@ -152,7 +152,7 @@ def test_a_figure_displays_itself_in_a_notebook() -> None:
     ],
 )
 def test_clip(text: str, shown: str) -> None:
-    assert clip(text) == shown
+    assert shorten_label(text) == shown
 
 
 @pytest.mark.variants(10)
@@ -202,7 +202,9 @@ def test_names_are_turned_only_where_they_must_be(labels_of) -> None:
 
 def test_one_label_for_each(refused) -> None:
     ax = figure(2, 2).subplots()
-    refused(ShapeError, "2 labels for 3 columns: give one for each", lambda: label_axis(ax, "x", ["a", "b"], 3))
+    refused(
+        ShapeError, "there are 2 labels for 3 columns: give one for each", lambda: label_axis(ax, "x", ["a", "b"], 3)
+    )
 
 
 def test_a_narrow_figure_shows_everything_below_one_another() -> None:

@@ -67,8 +67,10 @@ def test_signs_survive_grey_print() -> None:
 
 
 def test_mistakes(refused) -> None:
-    refused(ShapeError, "labels of [1] heads for scores of (1, 2)", lambda: head_table([[1, 2]], [["a"]]))
-    refused(ShapeError, "1 labels for 2 rows", lambda: patching_sweep(np.eye(2), ["a"]))
+    refused(
+        ShapeError, "there are labels for [1] heads, and scores of shape (1, 2)", lambda: head_table([[1, 2]], [["a"]])
+    )
+    refused(ShapeError, "there are 1 labels for 2 rows", lambda: patching_sweep(np.eye(2), ["a"]))
 
 
 @pytest.mark.golden
@@ -102,8 +104,8 @@ def test_distances_are_drawn_as_they_are() -> None:
 
 
 def test_plane_mistakes(refused) -> None:
-    refused(ShapeError, "places of shape (2, 2), 1 names and 2 groups", lambda: head_map(np.eye(2), ["a"]))
-    refused(ShapeError, "places of shape (2, 3)", lambda: head_map(np.ones((2, 3)), ["a", "b"]))
+    refused(ShapeError, "places have shape (2, 2), 1 names and 2 groups", lambda: head_map(np.eye(2), ["a"]))
+    refused(ShapeError, "places have shape (2, 3)", lambda: head_map(np.ones((2, 3)), ["a", "b"]))
 
 
 @pytest.mark.golden
@@ -129,7 +131,7 @@ def test_one_curve() -> None:
 
 
 def test_curves_mistakes(refused) -> None:
-    says = "predicted (1, 2) and measured (1, 3) at 2 sizes"
+    says = "predicted has shape (1, 2) and measured (1, 3) at 2 sizes"
     refused(ShapeError, says, lambda: sensitivity_curves([1, 2], [1, 2], [1, 2, 3]))
     refused(ShapeError, "2 names for 1 quantities", lambda: sensitivity_curves([1], [1], [1], ["a", "b"]))
 

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from glassformer.exercises.exercise import load
+from glassformer.exercises.exercise import load_exercise
 from glassformer.exercises.solution import Solution, solve
-from glassformer.figures import save
+from glassformer.figures import to_bytes
 from glassformer.lab.claims import claim
 from glassformer.lab.experiment import Result
 
@@ -34,8 +34,8 @@ def stable() -> Stable:
             expected = counterexample and kind != "holds"
             assert (text is not None) == expected, "a claim that does not simply hold has a counterexample"
             if text is not None:
-                assert solve(load(text)).steps
-        assert save(experiment.figure(results[0])).startswith(b"\x89PNG")
+                assert solve(load_exercise(text)).steps
+        assert to_bytes(experiment.figure(results[0])).startswith(b"\x89PNG")
         return results
 
     return check
@@ -48,6 +48,6 @@ def solved() -> Callable[[int, Result], Solution]:
     def work(number: int, result: Result) -> Solution:
         text = claim(number).counterexample(result)
         assert text is not None
-        return solve(load(text))
+        return solve(load_exercise(text))
 
     return work

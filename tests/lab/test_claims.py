@@ -8,7 +8,7 @@ import math
 import pytest
 
 from glassformer.errors import InputError
-from glassformer.figures import save
+from glassformer.figures import to_bytes
 from glassformer.lab.claims import claim
 from glassformer.lab.experiment import Result
 
@@ -121,7 +121,7 @@ def test_14_an_untrained_network_is_no_evidence(solved) -> None:  # type: ignore
     verdict = experiment.verdict(result)
     assert verdict.kind == "fails"
     assert "learned, sinusoidal, rotary, relative bias did not learn" in verdict.condition
-    assert save(experiment.figure(result))
+    assert to_bytes(experiment.figure(result))
     A = solved(14, result)["A"].rows
     assert max(range(len(A)), key=lambda j: float(A[0][j])) != len(A) - 1
 
@@ -194,7 +194,7 @@ def test_29_an_untrained_network_is_no_evidence() -> None:
     assert "did not learn the task" in verdict.condition
     assert result["same_class"] == 1
     assert result["without"] < 1e-5
-    assert save(experiment.figure(result))
+    assert to_bytes(experiment.figure(result))
 
 
 def test_30_shifts_by_strides_and_patches(stable, solved) -> None:  # type: ignore[no-untyped-def]
@@ -234,7 +234,7 @@ def gaps(first: tuple[float, float], last: tuple[float, float]) -> Result:
 def test_31_the_rule(first: tuple[float, float], last: tuple[float, float], verdict: str) -> None:
     result = gaps(first, last)
     assert str(claim(31).verdict(result)).startswith(verdict)
-    assert save(claim(31).figure(result)).startswith(b"\x89PNG")
+    assert to_bytes(claim(31).figure(result)).startswith(b"\x89PNG")
 
 
 def test_31_a_growing_gap_is_said_to_widen() -> None:

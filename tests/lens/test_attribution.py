@@ -156,7 +156,7 @@ def test_mistakes() -> None:
     with pytest.raises(InputError, match=r"names layers of decoder and encoder: follow one stack"):
         rollout(run)
     assert rollout(run, "encoder.*.attention.A").shape == (1, 5, 5)
-    with pytest.raises(ShapeError, match=r"weights of shape \(1, 2, 3, 5\)"):
+    with pytest.raises(ShapeError, match=r"weights have shape \(1, 2, 3, 5\)"):
         rollout(run, "decoder.*.cross.A")
     with pytest.raises(InputError, match="no layers"):
         rollout([])

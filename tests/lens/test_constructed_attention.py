@@ -195,7 +195,10 @@ def test_a_planted_head_does_it() -> None:
 def test_plant_needs_a_sequence_that_attends_to_itself() -> None:
     model = Seq2Seq(seq2seq.tiny()).eval()
     pair = torch.ones(1, 5, dtype=torch.long), torch.ones(1, 3, dtype=torch.long)
-    with pytest.raises(ShapeError, match="3 queries and 5 keys"), edit(model, "decoder.0.cross.S", plant(shift(1), 0)):
+    with (
+        pytest.raises(ShapeError, match="the layer has 3 queries and 5 keys"),
+        edit(model, "decoder.0.cross.S", plant(shift(1), 0)),
+    ):
         model(*pair)
 
 
@@ -365,11 +368,11 @@ def test_routing_mistakes() -> None:
         convolution(torch.ones(2, 2, 3), edges="renormalised")
     with pytest.raises(ConfigError, match="edges are 'mirror'"):
         shift(1, edges="mirror")  # type: ignore[arg-type]
-    with pytest.raises(ShapeError, match="a permutation of 3 tokens for 4"):
+    with pytest.raises(ShapeError, match="the permutation orders 3 tokens, but there are 4"):
         permutation([3, 1, 2]).places(4)
     with pytest.raises(ShapeError, match="in 1 dimension"):
         shift(1).places((3, 3))
-    with pytest.raises(ShapeError, match="a kernel of shape"):
+    with pytest.raises(ShapeError, match="the kernel has shape"):
         convolution(torch.ones(1, 1, 1, 1, 1))
     with pytest.raises(InputError, match="has zero weights only"):
         convolution([1, 0, 0], edges="renormalised").ideal(3)

@@ -284,7 +284,7 @@ def test_sweep_mistakes(model_sweep: Decoder) -> None:
         sweep(model_sweep, CLEAN, CORRUPTED, metric, site="decoder.0.*")
     with pytest.raises(InputError, match="patch a quantity with heads or tokens"):
         sweep(model_sweep, CLEAN, CORRUPTED, metric, site="decoder.embed.E")
-    with pytest.raises(InputError, match=r"the metric gave \(1, 7, 50\) numbers: return one number"):
+    with pytest.raises(InputError, match=r"the metric returned a tensor of shape \(1, 7, 50\): return one number"):
         sweep(model_sweep, CLEAN, CORRUPTED, lambda out: out)
     same = sweep(model_sweep, CLEAN, CLEAN, metric)
     with pytest.raises(InputError, match="on both inputs"):

@@ -14,16 +14,16 @@ from hypothesis import strategies as st
 from rich.console import Console
 from torch import Tensor, nn
 
-from glassformer.checkpoints import load
+from glassformer.checkpoints import load_folder
 from glassformer.core.positions import sinusoidal_at
 from glassformer.data.registry import fetch
 from glassformer.errors import ConfigError, InputError, ShapeError
 from glassformer.lens import at_heads, edit, trace
 from glassformer.lens.construct import convolution, identity, named_kernel, plant, shift
 from glassformer.lens.head_null import AttentionRows, Profile, RowStatistics, Score, Tally
-from glassformer.lens.heads import HeadScores, LayerTally, repeated, score_heads, token_targets, watch
+from glassformer.lens.heads import HeadScores, LayerTally, repeated_tokens, score_heads, token_targets, watch
 from glassformer.lens.heads2d import GridScores, score_image_heads
-from glassformer.lens.headtable import HeadRow, HeadTable, choose, clear
+from glassformer.lens.headtable import HeadRow, HeadTable, choose_behaviour, clear
 from glassformer.lens.routing import Routing
 from glassformer.models import Decoder, Encoder, Seq2Seq, ViT, decoder, encoder, seq2seq, vit
 
@@ -73,7 +73,11 @@ def test_a_planted_sink_is_found(kind: str) -> None:
 
 def test_induction_is_not_hidden_by_a_sink() -> None:
     """A head that does induction at every third place where it could, and otherwise rests on the first token."""
-    model, path, batches = make("decoder"), HEADS_PATH["decoder"], repeated(50, seed=0, lengths=(20, 24), batch=6)
+    model, path, batches = (
+        make("decoder"),
+        HEADS_PATH["decoder"],
+        repeated_tokens(50, seed=0, lengths=(20, 24), batch=6),
+    )
     current: list[Tensor] = []
 
     def change(S: Tensor) -> Tensor:
@@ -100,7 +104,7 @@ def test_rows_without_a_sink_are_judged_even_if_the_head_has_no_label() -> None:
     name = "induction"
     score = lambda value, rows: Score(value, 0.05, 0.01, rows)
     scores = {"first": score(0.38, 90), name: score(0.36, 90)}
-    assert choose(scores, HeadScores().groups()) == ""
+    assert choose_behaviour(scores, HeadScores().groups()) == ""
     assert HeadScores().beside_sink(scores, {name: score(0.55, 60)}) == name
     layer = LayerTally(HeadScores().places)
     table = HeadScores()
@@ -114,7 +118,7 @@ def test_planted_induction_and_duplicates_are_found(name: str, back: int) -> Non
     """On repeated random sequences of several lengths, so that no fixed offset looks the same."""
     model = make("decoder")
     path = HEADS_PATH["decoder"]
-    for tokens in (batches := repeated(50, seed=3, lengths=(9, 13, 17))):
+    for tokens in (batches := repeated_tokens(50, seed=3, lengths=(9, 13, 17))):
         assert (tokens[:, : tokens.shape[1] // 2] == tokens[:, tokens.shape[1] // 2 :]).all()
     scores = HeadScores()
     for tokens in batches:
@@ -228,7 +232,7 @@ def test_heads_random_models_score_at_the_null(kind: str) -> None:
     labels, z, peaks = [], [], []
     for seed in range(12):
         model = sharp_heads(kind, seed)
-        batches = repeated(50, seed=seed, lengths=(9, 12, 15), batch=6)
+        batches = repeated_tokens(50, seed=seed, lengths=(9, 12, 15), batch=6)
         with torch.no_grad(), trace(model, "*.attention.A") as run:
             model(batches[0])
         peaks += [A.amax(-1).mean().item() for _, A in run.each("*.A")]
@@ -258,7 +262,7 @@ def test_uniform_attention_scores_exactly_the_null() -> None:
 def test_scores_stream_over_inputs_and_rows(monkeypatch: pytest.MonkeyPatch) -> None:
     """One batch at a time or all at once, in blocks of rows or whole: the same numbers."""
     model = sharp_heads("decoder", 4)
-    tokens = repeated(50, seed=0, lengths=(12,), batch=6)[0]
+    tokens = repeated_tokens(50, seed=0, lengths=(12,), batch=6)[0]
     whole = score_heads(model, [tokens])
     monkeypatch.setattr("glassformer.lens.heads._BLOCK", 200)
     parts = score_heads(model, [tokens[:2], tokens[2:3], tokens[3:]])
@@ -340,16 +344,16 @@ def test_mistakes() -> None:
         HeadScores().add(run)
     with trace(model, *watch(model)) as run:
         model(inputs()[0])
-    with pytest.raises(ShapeError, match="4 tokens for 20 keys"):
+    with pytest.raises(ShapeError, match="there are 4 tokens for 20 keys"):
         HeadScores().add(run, torch.ones(3, 4, dtype=torch.long))
     with pytest.raises(ShapeError, match="real covers 4"):
         HeadScores().add(run, None, torch.ones(3, 4, dtype=torch.bool))
-    with pytest.raises(InputError, match="a vocabulary of 1"):
-        repeated(1, seed=0)
+    with pytest.raises(InputError, match="vocabulary must be at least 2, got 1"):
+        repeated_tokens(1, seed=0)
 
 
 def test_repeated_sequences_may_begin_with_a_token() -> None:
-    (tokens,) = repeated(50, seed=0, lengths=(6,), batch=2, first=49)
+    (tokens,) = repeated_tokens(50, seed=0, lengths=(6,), batch=2, first=49)
     assert tokens.shape == (2, 13)
     assert (tokens[:, 0] == 49).all()
     assert torch.equal(tokens[:, 1:7], tokens[:, 7:])
@@ -642,12 +646,12 @@ def test_clear_needs_size_and_certainty() -> None:
 
 
 def test_the_plain_wins_where_it_says_nearly_all() -> None:
-    assert choose({"previous": sure(0.8), "local 3": sure(0.95)}, GROUPS) == "previous"
-    assert choose({"previous": sure(0.5), "local 3": sure(0.95)}, GROUPS) == "local 3"
-    assert choose({"self": sure(0.7), "previous": sure(0.8)}, GROUPS) == "previous"
-    assert choose({"diffuse": sure(0.8)}, GROUPS) == "diffuse"
-    assert choose({"self": sure(0.1)}, GROUPS) == ""
-    assert choose({}, GROUPS) == ""
+    assert choose_behaviour({"previous": sure(0.8), "local 3": sure(0.95)}, GROUPS) == "previous"
+    assert choose_behaviour({"previous": sure(0.5), "local 3": sure(0.95)}, GROUPS) == "local 3"
+    assert choose_behaviour({"self": sure(0.7), "previous": sure(0.8)}, GROUPS) == "previous"
+    assert choose_behaviour({"diffuse": sure(0.8)}, GROUPS) == "diffuse"
+    assert choose_behaviour({"self": sure(0.1)}, GROUPS) == ""
+    assert choose_behaviour({}, GROUPS) == ""
 
 
 def table() -> HeadTable:
@@ -688,7 +692,9 @@ def test_every_strong_induction_head_of_smollm_is_labelled() -> None:
     transformers = pytest.importorskip("transformers")
     folder = fetch("smollm2-135m")
     theirs = transformers.AutoModelForCausalLM.from_pretrained(folder, attn_implementation="eager").eval()
-    batches = repeated(theirs.config.vocab_size, seed=0, batch=2, lengths=(40, 50), first=theirs.config.bos_token_id)
+    batches = repeated_tokens(
+        theirs.config.vocab_size, seed=0, batch=2, lengths=(40, 50), first=theirs.config.bos_token_id
+    )
     total, count = torch.zeros(()), 0
     with torch.no_grad():
         for tokens in batches:
@@ -697,7 +703,7 @@ def test_every_strong_induction_head_of_smollm_is_labelled() -> None:
             queries = torch.arange(1 + half, tokens.shape[1] - 1)
             on_key = A[..., queries, queries - half + 1]  # layers, batch, heads, queries
             total, count = total + on_key.sum((1, 3)), count + on_key.shape[1] * on_key.shape[3]
-        found = {(row.layer, row.head): row.labels for row in score_heads(load(folder), batches)}
+        found = {(row.layer, row.head): row.labels for row in score_heads(load_folder(folder), batches)}
     heads = (total / count >= 0.4).nonzero().tolist()
     assert len(heads) == 8  # the next has 0.28
     assert all("induction" in found[layer, head] for layer, head in heads)

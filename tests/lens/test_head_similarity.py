@@ -29,7 +29,7 @@ from glassformer.lens.distances import (
 )
 from glassformer.lens.head_null import AttentionRows
 from glassformer.lens.heads import watch
-from glassformer.lens.nearest import distance, nearest, nearest_heads
+from glassformer.lens.nearest import distance, nearest_heads, nearest_pairs
 from glassformer.lens.routing import Routing
 from glassformer.lens.trace import Run
 from glassformer.models import Decoder, Encoder, Seq2Seq, ViT, decoder, encoder, seq2seq, vit
@@ -177,9 +177,9 @@ def test_each_tap_of_a_convolution_finds_its_head() -> None:
         trace(model, *watch(model)) as run,
     ):
         model(tokens())
-    near = nearest(run, taps)
+    near = nearest_pairs(run, taps)
     assert {(n.path, n.head, n.part) for n in near[:2]} == {("encoder.0.attention.A", h, 2 * h) for h in (0, 1)}
-    assert nearest([run, run], taps)[0].distance.rows == 2 * near[0].distance.rows
+    assert nearest_pairs([run, run], taps)[0].distance.rows == 2 * near[0].distance.rows
 
 
 def test_a_whole_kernel_in_one_head() -> None:
@@ -229,7 +229,7 @@ def test_random_models_are_no_nearer_than_by_chance() -> None:
 
 def test_lengths_must_agree() -> None:
     model = Encoder(encoder.tiny(), seed=0).eval()
-    with pytest.raises(ShapeError, match="a permutation of 3 tokens for 16"):
+    with pytest.raises(ShapeError, match="the permutation orders 3 tokens, but there are 16"):
         nearest_heads(model, [tokens()], permutation([3, 1, 2]))
     with pytest.raises(ShapeError, match="is for 4 tokens and the run has 16"):
         nearest_heads(model, [tokens()], shift(1), size=4)

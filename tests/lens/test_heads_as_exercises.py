@@ -140,7 +140,7 @@ def test_mistakes(refused: Any) -> None:
     path = "decoder.0.attention"
     refused(InputError, "there is no query 3: choose one from 0 to 2", lambda: on_paper(run, path, 0, 3))
     refused(InputError, "there is no head 9", lambda: on_paper(run, path, 9, 0))
-    refused(InputError, "keys=0: choose from 1 to 32", lambda: on_paper(run, path, 0, 0, keys=0))
+    refused(InputError, "keys is 0: choose from 1 to 32", lambda: on_paper(run, path, 0, 0, keys=0))
     with trace(model, f"{path}.A") as less:
         model(tokens)
     refused(InputError, f'the run has no values of {path}: trace "{path}.V" too', lambda: on_paper(less, path, 0, 0))

@@ -267,7 +267,7 @@ def test_leaks_mistakes() -> None:
         Declared(stride=0)
     with pytest.raises(InputError, match="chunks of 3 frames are not a multiple of the stride 2"):
         find_leaks(lambda X: X[:, ::2], frames_leaks(), declared=Declared(chunk=3))
-    with pytest.raises(InputError, match="chunks of 0 frames"):
+    with pytest.raises(InputError, match="the chunk size is 0 frames"):
         find_leaks(nn.Identity(), frames_leaks(), streaming=iter, pieces=(0,))
     with pytest.raises(InputError, match=r"the stream failed when fed 5 frames at a time \(TypeError"):
         find_leaks(nn.Identity(), frames_leaks(), streaming=lambda pieces: (None + p for p in pieces), pieces=(5,))  # type: ignore[operator]
@@ -432,7 +432,7 @@ def test_models_that_cannot_be_tested() -> None:
         leak_test(nn.Linear(2, 2))
     with pytest.raises(InputError, match="answers once, pooled by last"):
         leak_test(Recurrent(recurrent.tiny(NINE, 4, "last")))
-    with pytest.raises(InputError, match="an example of 0 frames"):
+    with pytest.raises(InputError, match="frames must be at least 4, got 0"):
         leak_test(Decoder(decoder.tiny()), frames=0)
 
 
@@ -553,7 +553,7 @@ def test_receptive_mistakes() -> None:
     random = nn.Dropout(0.5)
     with pytest.raises(InputError, match="two runs of the encoder on the same input differ"):
         receptive_field(lambda X: random(X), frames_receptive(6))
-    with pytest.raises(ShapeError, match=r"an example of shape \(6, 3\)"):
+    with pytest.raises(ShapeError, match=r"the example has shape \(6, 3\)"):
         receptive_field(nn.Identity(), torch.zeros(6, 3))
     with pytest.raises(InputError, match="all tokens of the example are the same"):
         receptive_field(Decoder(decoder.tiny()), torch.ones(1, 6, dtype=torch.long))
@@ -567,7 +567,7 @@ def test_receptive_mistakes() -> None:
         receptive_field(lambda X: X * torch.nan, frames_receptive(6))
     with pytest.raises(InputError, match="not finite"):
         receptive_field(nn.Identity(), torch.full((1, 6, 3), torch.inf))
-    with pytest.raises(InputError, match="a stride of 0"):
+    with pytest.raises(InputError, match="stride is 0"):
         receptive_field(nn.Identity(), frames_receptive(6), stride=0)
     pooled = ConvNet1d(convolutional_sequence.tiny(Frames(features=3), 4))
     with pytest.raises(ShapeError, match=r"frames have shape \(1, 6, 2\)"):

@@ -17,7 +17,7 @@ from glassformer.core import Pattern, attend
 from glassformer.core.memory import MAPPED
 from glassformer.errors import InputError, ShapeError
 from glassformer.lens import edit, replace, trace
-from glassformer.lens.paths import Names, axes_of, layers, match, taps
+from glassformer.lens.paths import Names, attention_layers, axes_of, match, taps
 from glassformer.models import Decoder, DecoderConfig, Encoder, Seq2Seq, ViT, decoder, encoder, seq2seq, vit
 from glassformer.nn import BlockConfig, FeedForwardConfig, MultiHeadAttention, NormConfig, Rotary, heads
 from glassformer.nn.linear import initialise
@@ -324,7 +324,7 @@ def llama() -> Decoder:
 
 def test_paths_read_like_the_model() -> None:
     assert "decoder.1.attention.A" in KNOWN
-    assert list(layers(Seq2Seq(seq2seq.tiny()))) == [
+    assert list(attention_layers(Seq2Seq(seq2seq.tiny()))) == [
         "encoder.0.attention",
         "encoder.1.attention",
         "decoder.0.attention",

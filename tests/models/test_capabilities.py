@@ -15,7 +15,7 @@ from typer.testing import CliRunner
 
 import glassformer as gf
 from glassformer import models
-from glassformer.cli.main import build
+from glassformer.cli.main import build_app
 from glassformer.errors import ConfigError, InputError
 from glassformer.models import Frames, ImageInput, Tokens, TokenWindow
 from glassformer.models.protocols import (
@@ -275,7 +275,7 @@ def test_save_and_load(toy: Toy, folder: Path) -> None:
 
 
 def test_info(folder: Path) -> None:
-    shown = CliRunner().invoke(build("info"), ["info", str(folder)], catch_exceptions=False).stdout
+    shown = CliRunner().invoke(build_app("info"), ["info", str(folder)], catch_exceptions=False).stdout
     assert "Toy" in shown
     assert "16×16" in shown
     assert shown.splitlines()[-1].split() == ["verbs", "classify"]
@@ -288,7 +288,7 @@ def test_classify(folder: Path, picture: Path) -> None:
     assert sorted(one.label for one in found) == ["LABEL_0", "LABEL_1", "LABEL_2"]
     assert sum(one.score for one in found) == pytest.approx(1)
     words = ["classify", "-m", str(folder), str(picture)]
-    shown = CliRunner().invoke(build("classify"), words, catch_exceptions=False).stdout
+    shown = CliRunner().invoke(build_app("classify"), words, catch_exceptions=False).stdout
     assert f"{found.label} {found.score:.4f}" in shown
 
 

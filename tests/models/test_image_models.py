@@ -15,7 +15,7 @@ from torch.nn.functional import conv2d, interpolate, max_pool2d
 from torch.utils.flop_counter import FlopCounterMode
 from transformers import ResNetConfig, ResNetForImageClassification
 
-from glassformer.checkpoints import load, save
+from glassformer.checkpoints import load_folder, save
 from glassformer.core import cost
 from glassformer.errors import ConfigError, InputError, ShapeError
 from glassformer.lens import edit, trace
@@ -247,7 +247,7 @@ def test_vit_configs_that_describe_no_model(refused) -> None:  # type: ignore[no
     refused(ConfigError, cls, lambda: replace(vit.tiny(), prefix=0))
     pool = "there is no pooling 'max': choose first (CLS), mean (of the patches) or both"
     refused(ConfigError, pool, lambda: replace(vit.tiny(), pool="max"))
-    teacher = "a teacher's head on 1 prefix tokens, pool='first', 5 classes: choose prefix=2, pool='first', hidden=0"
+    teacher = "the teacher's head has prefix=1, pool='first' and classes=5: choose prefix=2, pool='first', hidden=0"
     refused(ConfigError, teacher, lambda: replace(vit.tiny(), teacher=True))
 
 
@@ -257,7 +257,7 @@ def test_images_that_do_not_fit(refused) -> None:  # type: ignore[no-untyped-def
     refused(ShapeError, tiled, lambda: model(image_vit(9, 8)))
     channels = "the image has 1 channels, the model expects 3: convert it (grey is 1 channel, RGB is 3)"
     refused(ShapeError, channels, lambda: model(image_vit()[:, :1]))
-    shape = "an image of shape (3, 8, 8): give (batch, channels, height, width)"
+    shape = "the image has shape (3, 8, 8): give (batch, channels, height, width)"
     refused(ShapeError, shape, lambda: model(image_vit()[0]))
     bad = image_vit()
     bad[1, 0, 0, 0] = math.nan
@@ -340,7 +340,7 @@ def test_saved_and_loaded(norm: BatchNorm | GroupNorm | None, tmp_path: object) 
     model = Hybrid(config, seed=3)
     model(image_hybrid())  # running statistics, if it keeps any
     save(model.eval(), str(tmp_path))
-    again = load(str(tmp_path))
+    again = load_folder(str(tmp_path))
     assert isinstance(again, Hybrid)
     assert again.config == config
     assert torch.equal(again(image_hybrid()), model(image_hybrid()))

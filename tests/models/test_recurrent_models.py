@@ -598,7 +598,7 @@ def test_mistakes() -> None:
         build(width=7, bidirectional=True)
     model = build()
     X, Y = ids_recurrent_seq2seq(2, 6), ids_recurrent_seq2seq(2, 4, below=9)
-    with pytest.raises(ShapeError, match="3 targets for 2 sources: give one each"):
+    with pytest.raises(ShapeError, match="there are 3 targets for 2 sources: give one each"):
         model.decode(ids_recurrent_seq2seq(3, 4, below=9), model.encode(X))
     with pytest.raises(InputError, match="token id 9 is outside the vocabulary of 9"):
         model(X, torch.full((2, 4), 9))

@@ -269,7 +269,7 @@ def test_a_stream_continues_after_a_rejected_chunk() -> None:
     out = [stream.feed(wave[:300])]
     bad: list[tuple[Tensor, type[GlassError], str]] = [
         (torch.tensor([0.1, math.nan]), InputError, "sample 1 is nan"),
-        (torch.zeros(2, 100), ShapeError, r"audio of shape \(2, 100\): give one channel"),
+        (torch.zeros(2, 100), ShapeError, r"the audio has shape \(2, 100\): give one channel"),
         (torch.zeros(100, dtype=torch.int16), InputError, "int16"),
     ]
     for piece, kind, says in bad:
@@ -298,7 +298,7 @@ def test_streams_of_the_wrong_kind_are_errors() -> None:
     ("frames", "lengths", "kind", "says"),
     [
         (torch.full((1, 9, 6), math.nan), None, InputError, "band 0 of frame 0 of recording 0 is nan"),
-        (torch.zeros(9, 6), None, ShapeError, r"frames of shape \(9, 6\)"),
+        (torch.zeros(9, 6), None, ShapeError, r"frames have shape \(9, 6\)"),
         (torch.zeros(1, 0, 6), None, ShapeError, "at least one frame"),
         (torch.zeros(1, 9, 7), None, ShapeError, "7 bands, the embedding expects 6"),
         (torch.zeros(2, 9, 6), [9, 0], ShapeError, r"lengths \[9, 0\] for 2 recordings of up to 9"),
@@ -338,9 +338,9 @@ def test_a_broken_weight_is_named() -> None:
 @pytest.mark.parametrize(
     ("changes", "says"),
     [
-        ({"mel": MelConfig()}, "frames of 80 bands, and an embedding of 6"),
+        ({"mel": MelConfig()}, "mel has 80 bands, but embed has 6"),
         ({"embed": FrameConfig(bands=6, width=4)}, "4 wide, the blocks 8"),
-        ({"vocabulary": 0}, "a vocabulary of 0"),
+        ({"vocabulary": 0}, "vocabulary must be at least 1, got 0"),
         ({"depth": 0}, "depth must be at least 1"),
     ],
 )
@@ -463,7 +463,7 @@ def test_configs_that_describe_no_model(refused) -> None:  # type: ignore[no-unt
     wide = "the embedding is 12 wide, the encoder's blocks 16: give both the encoder's width"
     wider = whisper.plain(6, 16, 1, 2, vocabulary=20, places=10, length=12, start=2, end=1)
     refused(ConfigError, wide, lambda: replace(tiny, block=wider.block))
-    refused(ConfigError, "0 sinusoidal positions of width 12: choose", lambda: replace(tiny, places=0))
+    refused(ConfigError, "there are 0 sinusoidal positions of width 12: choose", lambda: replace(tiny, places=0))
     learned = "the decoder has no learned positions: give it"
     refused(ConfigError, learned, lambda: replace(tiny, target=replace(tiny.target, positions=Sinusoidal())))
     memory = replace(tiny.target.block, cross=heads(12, 3, memory_width=8))
@@ -478,7 +478,7 @@ def test_inputs_that_do_not_fit(refused) -> None:  # type: ignore[no-untyped-def
     model = build_whisper()
     long = "21 frames exceed the model's window of 20: split the audio into windows"
     refused(ShapeError, long, lambda: model.encode(sound_whisper(21)))
-    refused(ShapeError, "frames of shape (20, 6): give (batch", lambda: model.encode(sound_whisper()[0]))
+    refused(ShapeError, "frames have shape (20, 6): give (batch", lambda: model.encode(sound_whisper()[0]))
     refused(
         ShapeError, "the frames have 5 bands, the embedding expects 6", lambda: model.encode(sound_whisper()[..., :5])
     )

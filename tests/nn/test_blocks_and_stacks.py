@@ -327,7 +327,7 @@ def test_weights_can_be_put_into_a_stack_made_on_the_meta_device(kind: str) -> N
 def test_stack_mistakes(refused) -> None:  # type: ignore[no-untyped-def]
     refused(ConfigError, "depth must be at least 1, got 0: choose at least one block", lambda: build_stack(depth=0))
     stack, X = build_stack(depth=2), normal_stack(1, 3, 8)
-    text = "1 caches for 2 blocks: make them with cache(room)"
+    text = "there are 1 caches for 2 blocks: make them with cache(room)"
     refused(ShapeError, text, lambda: stack(X, cache=stack.cache(4)[:1]))
     refused(ShapeError, "the input has width 7, the norm expects 8: give it vectors of", lambda: stack(X[..., :7]))
     block = stack.get_submodule("0").config
@@ -446,7 +446,7 @@ def test_feedforward_mistakes(refused) -> None:  # type: ignore[no-untyped-def]
     config = FeedForwardConfig
     activation = "there is no activation 'mish': choose one of relu, gelu, gelu_tanh, quick_gelu, silu, tanh"
     refused(ConfigError, activation, lambda: config(width=1, hidden=1, activation="mish"))  # type: ignore[arg-type]
-    size = "a feed-forward network of width 4 and hidden width 0: choose widths of at least 1"
+    size = "width is 4 and hidden is 0: choose widths of at least 1"
     refused(ConfigError, size, lambda: config(width=4, hidden=0))
     dropout = "dropout is 1.5: choose a probability from 0 up to, not including, 1"
     refused(ConfigError, dropout, lambda: config(width=4, hidden=4, dropout=1.5))

@@ -84,7 +84,7 @@ def test_tokens_that_are_mistakes(refused) -> None:  # type: ignore[no-untyped-d
         "segment ids have shape (1, 1), token ids (1, 2): give",
         lambda: embed(known, None, torch.tensor([[0]])),
     )
-    refused(ShapeError, "tokens of shape (2,): give (batch, tokens)", lambda: embed(torch.tensor([1, 2])))
+    refused(ShapeError, "tokens have shape (2,): give (batch, tokens)", lambda: embed(torch.tensor([1, 2])))
     refused(InputError, "tokens are float32: give int64 or int32", lambda: embed(torch.tensor([[1.0]])))
     refused(
         ConfigError,
@@ -93,7 +93,7 @@ def test_tokens_that_are_mistakes(refused) -> None:  # type: ignore[no-untyped-d
     )
     refused(
         ConfigError,
-        "an embedding of 0 tokens in 6 dimensions: choose at least one of each",
+        "the embedding has 0 tokens and width 6: choose at least one of each",
         lambda: TokenEmbedding(0, 6),
     )
 
@@ -145,7 +145,7 @@ def test_images_that_are_mistakes(refused) -> None:  # type: ignore[no-untyped-d
     )
     refused(
         ConfigError,
-        "an embedding of 0×4 patches with 3 channels in 8 dimensions: choose sizes of at least 1",
+        "the embedding has 0×4 patches, 3 channels and width 8: choose sizes of at least 1",
         lambda: PatchEmbedding((0, 4), 3, 8),
     )
     bytes_ = torch.zeros(1, 3, 8, 8, dtype=torch.uint8)
@@ -230,8 +230,8 @@ def test_alibi_has_no_weights() -> None:
 
 
 def test_configs_that_describe_no_positions(refused) -> None:  # type: ignore[no-untyped-def]
-    refused(ConfigError, "0 learned positions at an offset of 0: choose at least 1", lambda: Learned(length=0))
-    refused(ConfigError, "5 learned positions at an offset of -1", lambda: Learned(length=5, offset=-1))
+    refused(ConfigError, "length is 0 and offset is 0: choose at least 1", lambda: Learned(length=0))
+    refused(ConfigError, "length is 5 and offset is -1", lambda: Learned(length=5, offset=-1))
     refused(ConfigError, "layout 'half' is unknown: choose one of", lambda: Sinusoidal(layout="half"))  # type: ignore[arg-type]
     refused(ConfigError, "divisor 'd' is unknown: choose one of", lambda: Sinusoidal(divisor="d"))  # type: ignore[arg-type]
     refused(ConfigError, "layout 'half' is unknown: choose one of", lambda: Rotary(width=4, layout="half"))  # type: ignore[arg-type]
@@ -341,7 +341,7 @@ def test_gradients_reach_every_weight_and_the_frames() -> None:
 @pytest.mark.parametrize(
     ("changes", "says"),
     [
-        ({"kernels": (3,)}, "1 kernels and 2 strides"),
+        ({"kernels": (3,)}, "there are 1 kernels but 2 strides"),
         ({"kernels": (), "strides": ()}, "0 kernels"),
         ({"strides": (2, 4)}, "skip frames"),
         ({"strides": (0, 2)}, "skip frames"),

@@ -85,13 +85,13 @@ def test_reciprocal_rank() -> None:
 
 
 def test_what_is_refused(refused: Any) -> None:
-    refused(InputError, "2 predictions for 1 references", lambda: metrics.word_error_rate(["a", "b"], ["a"]))
-    refused(InputError, "0 predictions", lambda: metrics.bleu([], []))
+    refused(InputError, "there are 2 predictions for 1 references", lambda: metrics.word_error_rate(["a", "b"], ["a"]))
+    refused(InputError, "there are 0 predictions", lambda: metrics.bleu([], []))
     refused(InputError, "an answer has 0 references", lambda: metrics.bleu(["a"], [[]]))
     refused(InputError, "the references have no words", lambda: metrics.word_error_rate(["a"], [""]))
     refused(InputError, "no candidate is correct", lambda: metrics.reciprocal_rank([1.0], [False]))
-    refused(InputError, "a text of 0 bytes", lambda: metrics.bits_per_byte(1.0, 0))
-    refused(InputError, "0 predictions", lambda: metrics.perplexity(1.0, 0))
+    refused(InputError, "the text has 0 bytes", lambda: metrics.bits_per_byte(1.0, 0))
+    refused(InputError, "there are 0 predictions", lambda: metrics.perplexity(1.0, 0))
 
 
 texts = st.lists(st.sampled_from("abc"), max_size=6)

@@ -12,7 +12,7 @@ import torch
 from PIL import Image
 
 from glassformer import lens
-from glassformer.checkpoints import load
+from glassformer.checkpoints import load_folder
 from glassformer.data import order
 from glassformer.data.images import Images
 from glassformer.data.sources import fetch
@@ -22,7 +22,7 @@ from glassformer.pipelines.classify import classify
 from glassformer.pipelines.loading import HERE
 from glassformer.train import TrainArgs
 from glassformer.train.objectives.image_classification import ImageClassification
-from glassformer.train.objectives.image_models import Size, build
+from glassformer.train.objectives.image_models import Size, build_image_model
 
 RECIPES = Path(__file__).parents[2] / "recipes"
 
@@ -48,7 +48,7 @@ def test_a_trained_model_is_calibrated_and_measured(
     pictures = recipe("pictures")
     learner = pictures.Learner(
         name="vit",
-        build=lambda: build("vit", (1, 4, 4), 2, Size(width=8, depth=1, heads=2), patch=2, seed=1),
+        build=lambda: build_image_model("vit", (1, 4, 4), 2, Size(width=8, depth=1, heads=2), patch=2, seed=1),
         objective=objective,
         plan=TrainArgs(steps=40, lr=1e-2, save_every=20),
         preprocess=objective.preprocess,
@@ -56,7 +56,7 @@ def test_a_trained_model_is_calibrated_and_measured(
     trained = pictures.teach(learner, tmp_path / "run", False)
     assert trained["images_seen"] == 160
     assert pictures.teach(learner, tmp_path / "run", True) == trained, "what was done is not done again"
-    model = load(tmp_path / "run" / "model")
+    model = load_folder(tmp_path / "run" / "model")
     made, fitted = pictures.calibrate(model, objective.train, objective.val, range(16))
     seen, y = pictures.opened(objective.val, range(16))
     logits, _ = pictures.predicted(model, seen)
@@ -74,10 +74,10 @@ def test_a_trained_model_is_calibrated_and_measured(
     far = pictures.detection(model, made, {"chessboard": [chessboard], "validation": shown})
     assert far["chessboard"]["detected"] == 1.0
     assert far["validation"]["detected"] <= 0.1
-    found = classify(load(tmp_path / "run" / "model"), chessboard)
+    found = classify(load_folder(tmp_path / "run" / "model"), chessboard)
     assert found.out_of_distribution
     assert "unlike the images the model was trained on" in str(found)
-    assert classify(load(tmp_path / "run" / "model"), shown[0]).out_of_distribution is False
+    assert classify(load_folder(tmp_path / "run" / "model"), shown[0]).out_of_distribution is False
 
 
 def test_attention_takes_the_place_of_convolutions_and_computes_the_same(
@@ -92,7 +92,7 @@ def test_attention_takes_the_place_of_convolutions_and_computes_the_same(
     with torch.no_grad():
         torch.testing.assert_close(objects.recast(first.eval(), 3, 2).eval()(X), first(X), atol=1e-3, rtol=1e-3)
     model = objects.attentive(first).train()
-    assert list(lens.layers(model)) == ["stem.4.grid", "stem.5.grid", "stem.6.grid", "encoder.0.attention"]
+    assert list(lens.attention_layers(model)) == ["stem.4.grid", "stem.5.grid", "stem.6.grid", "encoder.0.attention"]
     kept = {name: weight.clone() for name, weight in model.state_dict().items()}
     empty = ImageClassification.__new__(objects.FrozenConvolutions)
     empty.label_smoothing = 0.1
@@ -115,7 +115,7 @@ def test_the_expected_calibration_error(recipe: Any) -> None:
 
 def answered(name: str, data: str, limit: int | None = None) -> tuple[dict[str, float], dict[str, Any]]:
     """What `evaluate` finds, and what the model says of itself."""
-    found = evaluate(load(HERE / name), fetch(data), limit=limit)
+    found = evaluate(load_folder(HERE / name), fetch(data), limit=limit)
     return found, json.loads((HERE / name / "measured.json").read_text())
 
 
@@ -129,7 +129,7 @@ def test_digits_is_as_good_as_its_card_says(recipe: Any) -> None:
     test = Images.open(fetch("mnist") / "test", channels=1)
     shown, y = pictures.opened(test, order.spread(len(test), said["held_out"]["varied"]["images"]))
     for name, varied in module.variations(shown).items():
-        share = float((pictures.predicted(load(HERE / "digits"), varied)[0].argmax(-1) == y).float().mean())
+        share = float((pictures.predicted(load_folder(HERE / "digits"), varied)[0].argmax(-1) == y).float().mean())
         assert share == pytest.approx(said["held_out"]["varied"][name], abs=0.005)
 
 
@@ -139,7 +139,7 @@ def test_digits_is_selected_and_calibrated_on_training_images_that_are_held_out(
     train, val = recipe("digits").parts()
     assert {len(train), len(val)} == {55_000, 5_000}
     assert not set(train.files) & set(val.files)
-    pictures, model = recipe("pictures"), load(HERE / "digits")
+    pictures, model = recipe("pictures"), load_folder(HERE / "digits")
     calibration, fitted = pictures.calibrate(model, train, val, range(len(val)))
     assert fitted == pytest.approx(said["calibration"], abs=0.01)
     shipped = calibration_of(model)
@@ -162,14 +162,14 @@ def test_uniform_attention_costs_objects_what_its_card_says(recipe: Any) -> None
     test = Images.open(fetch("cifar10") / "test", channels=3)
     shown, y = pictures.opened(test, order.spread(len(test), said.pop("images")))
     assert said["unchanged"] - said["all layers"] >= 0.15, "attention matters"
-    assert pictures.ablations(load(HERE / "objects"), shown, y) == pytest.approx(said, abs=0.002)
+    assert pictures.ablations(load_folder(HERE / "objects"), shown, y) == pytest.approx(said, abs=0.002)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("name", "own", "other"), [("digits", "mnist", "fashion"), ("objects", "cifar10", "mnist")])
 def test_unknown_pictures_are_detected_as_often_as_the_card_says(name: str, own: str, other: str, recipe: Any) -> None:
     pictures = recipe("pictures")
-    model, said = load(HERE / name), json.loads((HERE / name / "measured.json").read_text())
+    model, said = load_folder(HERE / name), json.loads((HERE / name / "measured.json").read_text())
     calibration = calibration_of(model)
     assert calibration is not None
     label, folder = {"fashion": ("Fashion-MNIST", "fashion-mnist"), "mnist": ("MNIST", "mnist")}[other]

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from glassformer.checkpoints import load
+from glassformer.checkpoints import load_folder
 from glassformer.data import Pairs
 from glassformer.data.sources import fetch, unpack
 from glassformer.pipelines import embed, evaluate, generate, translate
@@ -67,7 +67,7 @@ def test_a_recipe_leaves_a_model_its_numbers_and_a_card(
     before = contents(out)
     getattr(module, name)(out, runs, True)  # everything is done: nothing is trained again, and the folder is the same
     assert contents(out) == before
-    model = load(out)
+    model = load_folder(out)
     match name:
         case "translator":
             assert isinstance(translate(model, "one 1 two"), str)
@@ -80,7 +80,7 @@ def test_a_recipe_leaves_a_model_its_numbers_and_a_card(
 def contents(folder: Path) -> dict[str, Any]:
     """The files of a folder; weights by their values, for the order of names in their file is free."""
     files = {path.name: path.read_bytes() for path in folder.iterdir() if path.suffix != ".safetensors"}
-    return files | {name: weight.tolist() for name, weight in load(folder).state_dict().items()}
+    return files | {name: weight.tolist() for name, weight in load_folder(folder).state_dict().items()}
 
 
 def told(name: str) -> dict[str, Any]:
@@ -99,7 +99,7 @@ def test_what_is_shipped_is_small_and_says_what_it_is(name: str) -> None:
 
 @pytest.mark.slow
 def test_the_translator_is_as_good_as_it_says(recipe: Any) -> None:
-    said, model, data = told("translator")["held_out"], load(HERE / "translator"), fetch("tatoeba-en-fr")
+    said, model, data = told("translator")["held_out"], load_folder(HERE / "translator"), fetch("tatoeba-en-fr")
     found = evaluate(model, data, limit=said["sentences"])
     assert found["sentences"] == said["sentences"]
     assert found["bleu"] == pytest.approx(said["bleu"], abs=0.5)
@@ -128,14 +128,14 @@ def test_the_translator_is_as_good_as_it_says(recipe: Any) -> None:
     }.items(),
 )
 def test_the_translator_survives_ordinary_input(source: str, expected: set[str]) -> None:
-    assert translate(load(HERE / "translator"), source) in expected
+    assert translate(load_folder(HERE / "translator"), source) in expected
 
 
 @pytest.mark.slow
 def test_the_writer_is_as_good_as_it_says(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     part = told("writer")["held_out"]
     monkeypatch.setenv("GLASSFORMER_DATA", str(tmp_path))
-    found = evaluate(load(HERE / "writer"), unpack("shakespeare"))
+    found = evaluate(load_folder(HERE / "writer"), unpack("shakespeare"))
     assert found["bits_per_byte"] == pytest.approx(part["bits_per_byte"], abs=1e-3)
     assert found["perplexity_per_byte"] == pytest.approx(part["perplexity_per_byte"], abs=5e-3)
 
@@ -144,7 +144,7 @@ def test_the_writer_is_as_good_as_it_says(tmp_path: Path, monkeypatch: pytest.Mo
 def test_the_finder_beats_bags_of_words(recipe: Any) -> None:
     measured = told("finder")
     made = recipe("finder").Prepared(fetch("tatoeba-en-fr"))
-    found, bag = made.judge(load(HERE / "finder")), made.bag()
+    found, bag = made.judge(load_folder(HERE / "finder")), made.bag()
     for part in ("all", "hard"):
         rank = found[part]["mean_reciprocal_rank"]
         assert rank == pytest.approx(measured["held_out"][part]["mean_reciprocal_rank"], abs=0.003)

@@ -13,7 +13,7 @@ from PIL import Image
 
 from glassformer import lens
 from glassformer.models.tiny import tiny_model
-from glassformer.report.inputs import Inputs, prepare
+from glassformer.report.inputs import Inputs, prepare_inputs
 
 TEXT = "the quick brown fox saw the quick brown dog"
 
@@ -73,7 +73,7 @@ def shown(given: dict[str, list[str]], model_of: Callable[[str], torch.nn.Module
         if kind not in made:
             model = model_of(kind)
             with torch.no_grad():
-                inputs = prepare(model, given[kind])
+                inputs = prepare_inputs(model, given[kind])
                 with lens.trace(model) as run:
                     out = model(*inputs.tensors[:2])
             made[kind] = model, inputs, run, out

@@ -18,10 +18,10 @@ from glassformer.figures import attention_map
 from glassformer.models import ConvNet2d, Hybrid, ViT, convolutional, hybrid, vit
 from glassformer.report import Report, Section, attention, important_patches, look, patches, query
 from glassformer.report.answer import answer, card
-from glassformer.report.inputs import prepare
+from glassformer.report.inputs import prepare_inputs
 from glassformer.report.model import Given, Look
-from glassformer.report.model_report import head_table, recorded
-from glassformer.report.views import Details, Image, Paragraph, image, table
+from glassformer.report.model_report import paths_to_record, score_run_heads
+from glassformer.report.views import Details, Image, Paragraph, embed_figure, table
 
 EVERYWHERE = ["Attention", "Heads", "Entropy", "Map of heads", "Margins", "One query", "Trace"]
 OF_KIND = {
@@ -124,7 +124,7 @@ def test_a_report_is_saved_as_html_only(refused, tmp_path: Path) -> None:
 
 
 def test_an_image_has_a_description_and_its_size() -> None:
-    made = image(attention_map([[1.0, 0.0], [0.5, 0.5]]), 'A of "one" head')
+    made = embed_figure(attention_map([[1.0, 0.0], [0.5, 0.5]]), 'A of "one" head')
     assert base64.b64decode(made.png).startswith(b"\x89PNG")
     assert 'alt="A of &#34;one&#34; head"' in Report("x", [Section("y", [made])]).html()
     assert made.width > 0 < made.height
@@ -132,9 +132,9 @@ def test_an_image_has_a_description_and_its_size() -> None:
 
 def test_a_long_text_records_only_what_is_drawn(shown, monkeypatch: pytest.MonkeyPatch) -> None:
     model, inputs, run, _ = shown("decoder")
-    assert recorded(inputs) == []
-    monkeypatch.setitem(recorded.__globals__, "WHOLE", 4)
-    with torch.no_grad(), lens.trace(model, *recorded(inputs)) as less:
+    assert paths_to_record(inputs) == []
+    monkeypatch.setitem(paths_to_record.__globals__, "WHOLE", 4)
+    with torch.no_grad(), lens.trace(model, *paths_to_record(inputs)) as less:
         model(*inputs.tensors)
     assert len(less) == 6 < len(run)
     assert query.one_query(less, inputs) == query.one_query(run, inputs)  # and it is enough
@@ -196,7 +196,7 @@ def test_entropies(shown) -> None:
 
 def test_heads(shown) -> None:
     model, inputs, run, _ = shown("decoder")
-    found = head_table(model, run, inputs)
+    found = score_run_heads(model, run, inputs)
     made = only(attention.heads(found))
     assert len(images(made)) == 1
     assert made.blocks[-1] == Details("Every score of every head", found._repr_html_())
@@ -276,7 +276,7 @@ def test_overlays(shown, kind: str) -> None:
 def test_without_cls_the_pooled_vector_is_shown(files: Path) -> None:
     for pool, name in (("mean", "the pooled vector"), ("first", "CLS")):
         model = ViT(replace(vit.tiny(), prefix=1 if pool == "first" else 0, pool=pool)).eval()
-        inputs = prepare(model, [files / "picture.png"])
+        inputs = prepare_inputs(model, [files / "picture.png"])
         with torch.no_grad(), lens.trace(model) as run:
             model(*inputs.tensors)
             assert f"Patches that {name} attends to" in images(only(patches.overlays(model, run, inputs)))[0].alt

@@ -15,7 +15,7 @@ from torch.nn.functional import cosine_similarity
 import glassformer as gf
 from glassformer.errors import ConfigError, InputError
 from glassformer.models import Decoder, seq2seq
-from glassformer.pipelines.real_inputs import sample
+from glassformer.pipelines.real_inputs import real_sample
 from glassformer.pipelines.tokenizers import tokenizer_of
 from glassformer.runtime import bench, machine, precision_of, prepare
 from glassformer.runtime.calibration import Group
@@ -322,5 +322,5 @@ def test_calibration_and_comparison_have_different_inputs() -> None:
     for name in ("digits", "listener", "finder"):
         model = gf.load(name, device="cpu")
         with torch.no_grad():
-            one, other = (sample(model, purpose).run() for purpose in ("calibrate", "compare"))
+            one, other = (real_sample(model, purpose).run() for purpose in ("calibrate", "compare"))
         assert one.shape != other.shape or not torch.allclose(one, other)

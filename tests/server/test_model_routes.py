@@ -48,10 +48,10 @@ def test_weights_are_those_of_the_model(server: Server, writer: Any) -> None:
     import torch
 
     from glassformer import lens, load
-    from glassformer.report.inputs import prepare
+    from glassformer.report.inputs import prepare_inputs
 
     model = load("writer").eval()
-    seen = prepare(model, [TEXT])
+    seen = prepare_inputs(model, [TEXT])
     with torch.no_grad(), lens.trace(model, "*.A", "*.V", "*.H") as run:
         model(*seen.tensors)
     layer = writer["layers"][2]

@@ -39,7 +39,7 @@ def require_shown(f: Fields) -> None:
         raise ConfigError(f"config.json has {spare[:60]!r} in model_args", f"supported: {', '.join(SHOWN)}")
 
 
-def heads_of(f: Fields, width: int) -> int:
+def head_names_of(f: Fields, width: int) -> int:
     args, size = f.part("model_args"), parsed(f.raw.get("architecture"))["size"]
     if "num_heads" in args.raw:
         return args.size("num_heads")
@@ -78,7 +78,7 @@ def places(f: Fields, prefix: int, patch: tuple[int, int]) -> tuple[tuple[int, i
     raise ConfigError(f"pos_embed has {n} positions, which do not fit {image}", "set model_args.img_size")
 
 
-def pooled(f: Fields, prefix: int) -> str:
+def pooling_of(f: Fields, prefix: int) -> str:
     """Return the pooling mode, token or avg, from config.json or from the default of the known architectures."""
     usual = "token" if prefix and not f.has("fc_norm.weight") else "avg"
     how = f.part("model_args").raw.get("global_pool", f.raw.get("global_pool", usual))

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from glassformer.checkpoints.family import Family
 from glassformer.checkpoints.layouts import Layout
-from glassformer.checkpoints.rules import Rule, fill, layer
+from glassformer.checkpoints.rules import Rule, fill, layer_index
 from glassformer.errors import CheckpointError
 
 WEIGHTS = (torch.float64, torch.float32, torch.float16, torch.bfloat16)
@@ -82,7 +82,7 @@ def _rule(family: Family, name: str, own: set[str]) -> tuple[Rule, str]:
     """Return the first rule for this name whose other names also exist in the model: W1 alone, or W1 and W3 joined."""
     for rule in family.rules:
         for template in rule.ours:
-            i = layer(template, name)
+            i = layer_index(template, name)
             if i is not None and all(fill(one, i) in own for one in rule.ours):
                 return rule, i
     raise CheckpointError(
@@ -115,7 +115,7 @@ def require_no_spare(
     """Require that any additional weight in the file is an exact copy of one of the model's weights."""
     needed = {name for one in binding.bound for name in one.theirs}
     for name in present:
-        if name in needed or any(layer(one, name) is not None for one in family.unused):
+        if name in needed or any(layer_index(one, name) is not None for one in family.unused):
             continue
         twins = [one for group in family.copies if name in group for one in group if one in needed]
         if not any(_equal(read(name), read(twin)) for twin in twins):

@@ -17,7 +17,7 @@ from glassformer.checkpoints.bind import bind
 from glassformer.checkpoints.convert.folder import new_folder
 from glassformer.checkpoints.families import FAMILIES
 from glassformer.checkpoints.fields import Fields
-from glassformer.checkpoints.loading import load, open_published
+from glassformer.checkpoints.loading import load_folder, open_published
 from glassformer.checkpoints.native import CARD, COMPANIONS, replace_file, write_weights
 from glassformer.checkpoints.origin import Origin, origin_of, with_origin
 from glassformer.checkpoints.sentence import PREFIX
@@ -82,7 +82,7 @@ def _replace_json(path: Path, content: Mapping[str, Any]) -> None:
     replace_file(path, lambda place: place.write_text(text, encoding="utf-8"))
 
 
-def export(folder: str | Path, out: str | Path) -> Path:
+def export_model(folder: str | Path, out: str | Path) -> Path:
     """Write a model to `out` in the Hugging Face layout.
 
     A model of a published family keeps its names, and weights from a published folder their dtype; copies of tied
@@ -90,12 +90,12 @@ def export(folder: str | Path, out: str | Path) -> Path:
     A calibrated classifier gets its temperature folded into the last layer.
     """
     folder, out = Path(folder), Path(out)
-    model = load(folder)
+    model = load_folder(folder)
     temperature = fold_temperature(model)
     origin = origin_of(model)
     assert origin is not None
     if not origin.family:
-        model = with_origin(model, describe(model, origin))
+        model = with_origin(model, published_origin(model, origin))
         origin = origin_of(model)
         assert origin is not None
     tensors = published_weights(model)
@@ -107,11 +107,11 @@ def export(folder: str | Path, out: str | Path) -> Path:
         }  # copies, and tensors that are not weights
     with new_folder(out) as part:
         _write(part, origin, tensors, temperature)
-        load(part)
+        load_folder(part)
     return out
 
 
-def describe(model: nn.Module, origin: Origin) -> Origin:
+def published_origin(model: nn.Module, origin: Origin) -> Origin:
     """Return the origin that a model of ours would have had it been loaded from a published folder.
 
     The family is one whose config.json for this model reads back as the model's own config, dropout aside.

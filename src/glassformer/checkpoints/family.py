@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 from torch import nn
 
 from glassformer.checkpoints.fields import Fields
-from glassformer.checkpoints.rules import Rule, layer, skeleton
+from glassformer.checkpoints.rules import Rule, layer_index, skeleton
 from glassformer.errors import CheckpointError, ConfigError
 
 
@@ -69,10 +69,12 @@ class Family:
         return found
 
     def _skipped(self, name: str) -> bool:
-        return any(layer(one, name) is not None or layer(one, self.prefix + name) is not None for one in self.skip)
+        return any(
+            layer_index(one, name) is not None or layer_index(one, self.prefix + name) is not None for one in self.skip
+        )
 
     def _known(self, name: str) -> bool:
-        return any(layer(one, name) is not None for one in self._templates.get(skeleton(name), ()))
+        return any(layer_index(one, name) is not None for one in self._templates.get(skeleton(name), ()))
 
     @cached_property
     def _templates(self) -> dict[str, list[str]]:

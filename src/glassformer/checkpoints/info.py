@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from torch import nn
 
-from glassformer.checkpoints.loading import load
+from glassformer.checkpoints.loading import load_folder
 from glassformer.checkpoints.origin import origin_of
 from glassformer.models.protocols import inputs_of, sizes_of, verbs
 
@@ -29,7 +29,7 @@ class ModelInfo(NamedTuple):
 
 def info(folder: str | Path) -> ModelInfo:
     """Return the facts about a model folder, without reading its weights."""
-    return info_of(load(folder, check=False))
+    return info_of(load_folder(folder, check=False))
 
 
 def info_of(model: nn.Module) -> ModelInfo:

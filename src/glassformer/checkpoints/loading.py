@@ -32,7 +32,7 @@ class Published(NamedTuple):
     usual: Mapping[str, str]  # the family's usual name of each weight → its name in the file
 
 
-def load(folder: str | Path, *, dtype: torch.dtype = torch.float32, check: bool = True) -> nn.Module:
+def load_folder(folder: str | Path, *, dtype: torch.dtype = torch.float32, check: bool = True) -> nn.Module:
     """Load a model from a published folder or file, or from a folder written by `save`, in eval mode.
 
     `model.origin` records where it came from. Weights already in `dtype` are not copied: they stay memory-mapped from
@@ -40,7 +40,7 @@ def load(folder: str | Path, *, dtype: torch.dtype = torch.float32, check: bool 
     """
     folder = Path(folder)
     if (folder / native.CARD).is_file():
-        return native.load(folder, dtype=dtype, check=check)
+        return native.load_native(folder, dtype=dtype, check=check)
     published = open_published(folder)
     model = empty(published.family.model, published.config)
     binding = bind(published.family, model, published.config, published.usual)

@@ -85,7 +85,7 @@ def save(model: nn.Module, folder: str | Path) -> Path:
     return folder
 
 
-def load(folder: Path, *, dtype: torch.dtype | None = None, check: bool = True) -> nn.Module:
+def load_native(folder: Path, *, dtype: torch.dtype | None = None, check: bool = True) -> nn.Module:
     """Load a model written by `save`; floating-point weights are converted to `dtype`, or kept as saved."""
     text, card = read_text(folder / CARD), read_object(folder / CARD)
     if card.get("format") != FORMAT:

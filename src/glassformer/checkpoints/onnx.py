@@ -15,8 +15,8 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor, nn
 
-from glassformer.checkpoints.loading import load
-from glassformer.checkpoints.onnx_readme import SYMBOLS, TOKENIZER, beside, onnx_readme
+from glassformer.checkpoints.loading import load_folder
+from glassformer.checkpoints.onnx_readme import SYMBOLS, TOKENIZER, companion_name, onnx_readme
 from glassformer.checkpoints.origin import origin_of
 from glassformer.checkpoints.preprocess import FILE as PREPROCESSING
 from glassformer.checkpoints.preprocess import read_preprocess
@@ -165,7 +165,7 @@ def export_onnx(folder: str | Path, out: str | Path) -> Exported:
     if out.exists():
         raise InputError(f"{out} already exists", "choose another path, or remove it first")
     _require("onnx", "onnxscript")
-    model = load(folder)
+    model = load_folder(folder)
     temperature = fold_temperature(model)
     call = ExportedModel(model, pooled=(Path(folder) / "modules.json").is_file()).eval()
     example = call.example(2, 6)
@@ -189,9 +189,9 @@ def _document(out: Path, model: nn.Module, example: dict[str, Tensor], output: s
     page = onnx_readme(out, model, example, output, temperature)
     out.with_suffix(".md").write_text(page, encoding="utf-8")
     if origin.tokenizer is not None and example.keys() & {"tokens", "source"}:
-        shutil.copyfile(origin.tokenizer, out.with_name(beside(out, TOKENIZER)))
+        shutil.copyfile(origin.tokenizer, out.with_name(companion_name(out, TOKENIZER)))
     if (symbols := origin.file(SYMBOLS)) is not None and "frames" in example:
-        shutil.copyfile(symbols, out.with_name(beside(out, SYMBOLS)))
+        shutil.copyfile(symbols, out.with_name(companion_name(out, SYMBOLS)))
 
 
 def _put(call: ExportedModel, example: dict[str, Tensor], path: Path) -> None:

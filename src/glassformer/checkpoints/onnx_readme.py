@@ -28,7 +28,7 @@ MEANING = {
 }
 
 
-def beside(path: Path, name: str) -> str:
+def companion_name(path: Path, name: str) -> str:
     """Return the name of a companion of an .onnx file: several models can be exported to one folder."""
     return f"{path.stem}.{name}"
 
@@ -39,7 +39,9 @@ def onnx_readme(
     """Return the page as Markdown."""
     origin = origin_of(model)
     assert origin is not None
-    named = lambda text: text.replace(TOKENIZER, beside(path, TOKENIZER)).replace(SYMBOLS, beside(path, SYMBOLS))
+    named = lambda text: text.replace(TOKENIZER, companion_name(path, TOKENIZER)).replace(
+        SYMBOLS, companion_name(path, SYMBOLS)
+    )
     problem = _problem(model, origin)
     fixed = origin.file(SYMBOLS) is None  # Whisper's windows of 30 s
     rows = [

@@ -19,10 +19,10 @@ from torch import Tensor, nn
 from glassformer.checkpoints.families import FAMILIES
 from glassformer.checkpoints.family import Family, Quantity
 from glassformer.checkpoints.float64 import Float64Mode
-from glassformer.checkpoints.loading import load
+from glassformer.checkpoints.loading import load_folder
 from glassformer.checkpoints.origin import origin_of
-from glassformer.checkpoints.rules import fill, layer
-from glassformer.checkpoints.samples import ParitySample, sample
+from glassformer.checkpoints.rules import fill, layer_index
+from glassformer.checkpoints.samples import ParitySample, random_sample
 from glassformer.core.fused import Pattern
 from glassformer.errors import CheckpointError, ConfigError, InputError
 from glassformer.nn.attention import weights_of
@@ -89,7 +89,7 @@ class ParityReport:
 def parity(folder: str | Path, *, seed: int = 0) -> ParityReport:
     """Compare our model of a published folder with Hugging Face's class for it."""
     transformers = _transformers()
-    model = load(folder)
+    model = load_folder(folder)
     origin = origin_of(model)
     if origin is None or origin.family not in FAMILIES:
         raise ConfigError(f"{folder} does not belong to a published family", "compare a published folder")
@@ -97,12 +97,12 @@ def parity(folder: str | Path, *, seed: int = 0) -> ParityReport:
     if not family.architectures:
         fact = f"transformers has no class for the family {family.name}"
         raise ConfigError(fact, "compare a folder that Hugging Face's own class reads")
-    lengths, untried = crossing(model)
-    tests = [sample(model, length=length, seed=seed) for length in lengths or (TOKENS,)]
+    lengths, untried = lengths_to_compare(model)
+    tests = [random_sample(model, length=length, seed=seed) for length in lengths or (TOKENS,)]
     single = _worst(family, model, hugging_face(transformers, origin.raw, folder, torch.float32), tests)
     with Float64Mode():
         peer = hugging_face(transformers, origin.raw, folder, torch.float64)
-    exact = _worst(family, load(folder, dtype=torch.float64, check=False), peer, tests)
+    exact = _worst(family, load_folder(folder, dtype=torch.float64, check=False), peer, tests)
     if not exact:
         raise ConfigError(f"no quantity of {type(peer).__name__} is known", "give the family its quantities")
     whole = "output"  # the output of the model itself
@@ -110,7 +110,7 @@ def parity(folder: str | Path, *, seed: int = 0) -> ParityReport:
     return ParityReport(family.name, type(peer).__name__, tuple(rows), lengths, untried)
 
 
-def crossing(model: nn.Module) -> tuple[tuple[int, ...], tuple[str, ...]]:
+def lengths_to_compare(model: nn.Module) -> tuple[tuple[int, ...], tuple[str, ...]]:
     """Return input lengths that cover each change in a text model's behaviour, and the changes too long to try.
 
     A sliding window hides earlier tokens; distances beyond T5's limit share a bucket; learned positions end.
@@ -146,19 +146,19 @@ def _differences(family: Family, model: nn.Module, peer: nn.Module, test: Parity
     exact = next(model.parameters()).dtype == torch.float64
     pairs = list(paired(family, model, peer))
     exactly = Float64Mode() if exact else nullcontext()
-    with torch.no_grad(), recorded(peer, [(theirs, item) for _, theirs, item in pairs]) as given, exactly:
+    with torch.no_grad(), record_values(peer, [(theirs, item) for _, theirs, item in pairs]) as given, exactly:
         try:
             peer(**test.given(peer))
         except Exception as error:  # theirs
             raise _failed(type(peer).__name__, error) from error
-    with torch.no_grad(), recorded(model, [(ours, 0) for ours, *_ in pairs]) as own:
+    with torch.no_grad(), record_values(model, [(ours, 0) for ours, *_ in pairs]) as own:
         test.ours(model)
     found = {}
     for ours, value in own.items():  # in the order of computation
         for name, theirs, item in pairs:
             if (name, 0) == ours and (theirs, item) in given:
                 real = test.real.get(name.partition(".")[0])
-                found[name, theirs] = distance(value, given[theirs, item], real)
+                found[name, theirs] = relative_error(value, given[theirs, item], real)
     return found
 
 
@@ -167,7 +167,7 @@ def paired(family: Family, model: nn.Module, peer: nn.Module) -> Iterator[Quanti
     ours, theirs = dict(model.named_modules()), dict(peer.named_modules())
     for quantity in family.quantities:
         for name in ours:
-            i = layer(quantity.ours, name)
+            i = layer_index(quantity.ours, name)
             if i is None:
                 continue
             other = fill(quantity.theirs, i)
@@ -178,7 +178,7 @@ def paired(family: Family, model: nn.Module, peer: nn.Module) -> Iterator[Quanti
 
 
 @contextmanager
-def recorded(model: nn.Module, wanted: Iterable[Key]) -> Iterator[dict[Key, Tensor]]:
+def record_values(model: nn.Module, wanted: Iterable[Key]) -> Iterator[dict[Key, Tensor]]:
     """Record the values of the named taps and module outputs while the model runs: (name, item) → value."""
     found: dict[Key, Tensor] = {}
     modules = dict(model.named_modules())
@@ -204,7 +204,7 @@ def recorded(model: nn.Module, wanted: Iterable[Key]) -> Iterator[dict[Key, Tens
             hook.remove()
 
 
-def distance(ours: Tensor, theirs: Tensor, real: Tensor | None) -> float:
+def relative_error(ours: Tensor, theirs: Tensor, real: Tensor | None) -> float:
     """max |ours − theirs| / max |theirs| over rows that are not padding; NaN if either contains NaN."""
     if ours.shape != theirs.shape:
         return float("inf")

@@ -151,7 +151,7 @@ def image_of(value: Any) -> Image.Image:
     elif x.dtype == np.uint16:
         x = np.rint(x / 257)
     elif x.dtype.kind not in "biu" or (x.size and not 0 <= int(x.min()) <= int(x.max()) <= 255):
-        raise InputError(f"an image of {x.dtype}", "give integers from 0 to 255 or floats from 0 to 1")
+        raise InputError(f"the image has dtype {x.dtype}", "give integers from 0 to 255 or floats from 0 to 1")
     return Image.fromarray(x.astype(np.uint8) * (255 if x.dtype == bool else 1))
 
 

@@ -49,7 +49,7 @@ def pattern(template: str) -> re.Pattern[str]:
     return re.compile(text)
 
 
-def layer(template: str, name: str) -> str | None:
+def layer_index(template: str, name: str) -> str | None:
     """Return the layer index of a name that matches the template ('' if the template has none), or None."""
     found = pattern(template).fullmatch(name)
     if found is None:

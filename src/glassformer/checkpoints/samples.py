@@ -33,7 +33,7 @@ class ParitySample(NamedTuple):
         return {name: x.to(dtype) if x.is_floating_point() else x for name, x in self.theirs.items()}
 
 
-def sample(model: nn.Module, *, length: int = 12, seed: int = 0) -> ParitySample:
+def random_sample(model: nn.Module, *, length: int = 12, seed: int = 0) -> ParitySample:
     """Return two random inputs, one shorter and padded on the side usual for this kind of model."""
     for kind, make in MAKERS.items():
         if isinstance(model, kind):

@@ -95,14 +95,14 @@ def _gradescope(sources: list[str], rubric: Rubric | None, output: Path | None, 
     """Write results.json for the documents, which are one submission; without documents, the autograder."""
     import json
 
-    from glassformer.cli.exercise import find
+    from glassformer.cli.exercise import find_exercise
     from glassformer.cli.output import require_writable, write, write_bytes
     from glassformer.errors import InputError
     from glassformer.exercises.grade.gradescope import autograder, results
     from glassformer.exercises.grade.rubric import Rubric, shown
     from glassformer.exercises.grade.submissions import grade_all, submissions
 
-    exercise = find(sources[0])
+    exercise = find_exercise(sources[0])
     if len(sources) > 1:
         paths = submissions(Path(source) for source in sources[1:])
         graded = list(grade_all(exercise, paths, decimal_comma=decimal_comma, rubric=rubric))
@@ -118,14 +118,14 @@ def _gradescope(sources: list[str], rubric: Rubric | None, output: Path | None, 
 
 def _split(sources: list[str]) -> tuple[Exercise | None, list[Path]]:
     """Return the exercise, if the first source is one, and the documents."""
-    from glassformer.cli.exercise import find
+    from glassformer.cli.exercise import find_exercise
     from glassformer.exercises import library
 
     paths = [Path(source) for source in sources]
     if sources[0] not in library.names() and (paths[0].is_dir() or paths[0].suffix.lower() in DOCUMENTS):
         return None, paths
     if len(sources) > 1:
-        return find(sources[0]), paths[1:]
+        return find_exercise(sources[0]), paths[1:]
     if sources[0] in library.names() and not Path(sources[0]).exists():
         from glassformer.errors import InputError
 

@@ -88,7 +88,7 @@ def _shown(name: str, guesses: Classification) -> str:
 def _draw(net: nn.Module, image: Path, figure: Path, drawn: set[Path]) -> None:
     """Draw to `figure`, or into that folder under the image's name, numbered if it is taken (x/1.png and y/1.png)."""
     from glassformer.cli.output import write_bytes
-    from glassformer.figures import save
+    from glassformer.figures import to_bytes
     from glassformer.report import important_patches
 
     names = (image.stem if i == 1 else f"{image.stem}-{i}" for i in count(1))
@@ -96,7 +96,7 @@ def _draw(net: nn.Module, image: Path, figure: Path, drawn: set[Path]) -> None:
     if not figure.suffix and target.stem != image.stem:
         print(f"glassformer: {image} was drawn to {target}", file=sys.stderr)
     drawn.add(target)
-    write_bytes(save(important_patches(net, image)), target)
+    write_bytes(to_bytes(important_patches(net, image)), target)
 
 
 def _make(folder: Path) -> None:

@@ -64,7 +64,7 @@ def compare(
         raise InputError("--from cannot be combined with --reuse", "leave out one of them")
     if again and from_ is None:
         raise InputError("--again needs --from FILE", "give the results file with --from")
-    plan = comparison.load(from_).plan if from_ is not None else _plan(quick, only or [])
+    plan = comparison.load_results(from_).plan if from_ is not None else _plan(quick, only or [])
     if list_:
         for unit in comparison.units(plan):
             console.print(unit.key, markup=False, highlight=False)
@@ -74,7 +74,7 @@ def compare(
         require_markers(file)
     reused = reuse or ([from_] if from_ is not None else [])
     path = _carry_out(plan, output, reused, again or []) if from_ is None or again else from_
-    results = comparison.load(path)
+    results = comparison.load_results(path)
     _show(console, results, json_)
     if from_ is None or again:
         console.print(f"{path}", style="bold", markup=False, highlight=False)
@@ -152,10 +152,10 @@ def _write(results: Results, report: Path | None, folder: Path | None, readme: l
     from glassformer.lab.comparison.tables import update
 
     if report is not None:
-        write(page.report(results), report)
+        write(page.comparison_page(results), report)
     if folder is not None:
         folder.mkdir(parents=True, exist_ok=True)
         for each in drawn.figures(results):
-            write_bytes(figures.save(each.figure), folder / f"{each.name}.png")
+            write_bytes(figures.to_bytes(each.figure), folder / f"{each.name}.png")
     for path in readme:
         update(results, path)

@@ -38,7 +38,7 @@ def embed(
     """Embed each line of the input with the model's own pooling and normalisation."""
     from glassformer.cli.items import Failures, each, progress, read_items
     from glassformer.errors import InputError
-    from glassformer.pipelines.embed import batches, nearest, tokenize, vectors
+    from glassformer.pipelines.embed import batches_by_length, embed_batches, nearest, tokenize
     from glassformer.pipelines.embed import embed as one
 
     if output is not None and output.suffix not in (".npy", ".jsonl", ".parquet"):
@@ -52,8 +52,8 @@ def embed(
         print(f"glassformer: {cut} of {len(lines)} lines were truncated to the model's maximum length", file=sys.stderr)
     found: dict[int, Tensor] = {}
     ids = [tokens.tokens for _, tokens in texts]
-    found_batches = vectors(net, ids, batch_size)
-    for _ in progress(batches(ids, batch_size), what="Embedding"):
+    found_batches = embed_batches(net, ids, batch_size)
+    for _ in progress(batches_by_length(ids, batch_size), what="Embedding"):
         places, some = next(found_batches)
         found |= dict(zip(places, some, strict=True))
     kept, rows = [line for line, _ in texts], [found[i] for i in range(len(texts))]

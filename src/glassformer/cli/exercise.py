@@ -7,12 +7,12 @@ from pathlib import Path
 
 from glassformer.errors import InputError
 from glassformer.exercises import library
-from glassformer.exercises.exercise import Exercise, load
+from glassformer.exercises.exercise import Exercise, load_exercise
 
 
-def find(source: str) -> Exercise:
+def find_exercise(source: str) -> Exercise:
     if source == "-":
-        return load(sys.stdin.read(2_000_000) + "\n")
+        return load_exercise(sys.stdin.read(2_000_000) + "\n")
     if source in library.names():
         return library.get(source)
     path = Path(source)
@@ -20,4 +20,4 @@ def find(source: str) -> Exercise:
         raise InputError(
             f"there is no file {source!r}", f"give a YAML file, or one of the embedded {', '.join(library.names())}"
         )
-    return load(path)
+    return load_exercise(path)

@@ -19,7 +19,7 @@ def export(
     ] = False,
 ) -> None:
     """Export a model as a Hugging Face folder, or as an ONNX file with --onnx."""
-    from glassformer.checkpoints.export_folder import export as export_folder
+    from glassformer.checkpoints.export_folder import export_model as export_folder
     from glassformer.checkpoints.onnx import export_onnx
     from glassformer.pipelines.loading import find_model
 

@@ -16,12 +16,12 @@ def info(
     ] = False,
 ) -> None:
     """Show a model's family, sizes, parameters, context and tokenizer, and the commands that take it."""
-    from glassformer.pipelines.loading import describe
+    from glassformer.pipelines.loading import describe_model
     from glassformer.runtime import machine as here
 
     if model is None and not machine:
         raise typer.BadParameter("no model was given: give one, or use --machine")
     if model is not None:
-        print(describe(model))
+        print(describe_model(model))
     if machine:
         print(here())

@@ -90,7 +90,7 @@ def _run(chosen: list[int], seed: int, changes: dict[str, str | int | float], ke
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-    from glassformer.lab import claim, run
+    from glassformer.lab import claim, run_claim
 
     columns = TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn()
     outcomes = []
@@ -99,7 +99,7 @@ def _run(chosen: list[int], seed: int, changes: dict[str, str | int | float], ke
         task = bar.add_task("claims", total=len(chosen))
         for number in chosen:
             bar.update(task, description=f"{number}: {claim(number).name}")
-            outcomes.append(run(number, seed=seed, keep=keep, **changes))
+            outcomes.append(run_claim(number, seed=seed, keep=keep, **changes))
             bar.advance(task)
     return outcomes
 
@@ -122,13 +122,13 @@ def _table(console: Console, outcomes: list[Outcome]) -> None:
 
 
 def _one(console: Console, outcome: Outcome) -> None:
-    from glassformer.lab.formula import plain
-    from glassformer.lab.page import flat
+    from glassformer.lab.formula import formula_text
+    from glassformer.lab.page import flatten_result
 
     experiment, verdict = outcome.experiment, outcome.verdict
     say = lambda text, style="": console.print(text, style=style, markup=False, highlight=False)
     say(f"{experiment.number}. {experiment.statement}", "bold")
-    say(f"   {plain(experiment.formula)}\n")
+    say(f"   {formula_text(experiment.formula)}\n")
     say(str(verdict), _COLOURS[verdict.kind])
     say(f"\nmeasured: {experiment.measured}")
     say(f"rule: {verdict.rule}")
@@ -137,7 +137,7 @@ def _one(console: Console, outcome: Outcome) -> None:
         say(f"scope: {experiment.circumstances}")
     values = ", ".join(f"{name}={value}" for name, value in outcome.parameters.items())
     say(f"parameters: {values or 'none'}; seed {outcome.seed}{' (cached)' if outcome.cached else ''}\n")
-    for name, value in flat(outcome.result):
+    for name, value in flatten_result(outcome.result):
         say(f"  {name}: {value}")
     example = experiment.counterexample(outcome.result)
     if example is not None:
@@ -172,7 +172,7 @@ def _write(
     from glassformer import figures
     from glassformer.cli.output import write, write_bytes
     from glassformer.errors import InputError
-    from glassformer.lab import report as page
+    from glassformer.lab import claims_page as page
 
     first = outcomes[0]
     if counterexample is not None:
@@ -181,6 +181,6 @@ def _write(
             raise InputError(f"claim {first.experiment.number} has no counterexample", "leave out --counterexample")
         write(text, counterexample)
     if figure is not None:
-        write_bytes(figures.save(first.experiment.figure(first.result), kind), figure)
+        write_bytes(figures.to_bytes(first.experiment.figure(first.result), kind), figure)
     if report is not None:
         write(page(outcomes), report)

@@ -22,7 +22,7 @@ def _version(wanted: bool) -> None:
         raise typer.Exit
 
 
-def build(*names: str) -> typer.Typer:
+def build_app(*names: str) -> typer.Typer:
     """Build the application with these commands, by default with all of them."""
     app = typer.Typer(
         name="glassformer",
@@ -50,7 +50,7 @@ def build(*names: str) -> typer.Typer:
 
 def commands(group: Any = None, path: str = "") -> dict[str, Any]:
     """Return every command by its path, such as "data fetch", as an object with `params`."""
-    group = typer.main.get_command(build()) if group is None else group
+    group = typer.main.get_command(build_app()) if group is None else group
     found: dict[str, Any] = {}
     for name, command in group.commands.items():
         found |= commands(command, f"{path}{name} ") if hasattr(command, "commands") else {f"{path}{name}": command}
@@ -91,7 +91,7 @@ def main() -> None:
     try:
         try:
             # outside of standalone mode typer raises errors instead of printing them in a box
-            code = build(*called)(prog_name="glassformer", standalone_mode=False) or 0
+            code = build_app(*called)(prog_name="glassformer", standalone_mode=False) or 0
         finally:
             sys.stdout.flush()  # a closed pipe can be handled here, but not at exit
     except GlassError as error:

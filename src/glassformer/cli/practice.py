@@ -81,8 +81,8 @@ def _write(made: list[Exercise], form: str, folder: Path) -> None:
         raise InputError(f"there is no format {form!r}", f"choose one of {', '.join((*ENDINGS, *LMS))}")
     for number, exercise in _numbered(made, folder):
         write(make.sheet(exercise, form), folder / f"sheet-{number}.{ENDINGS[form]}")
-        write(make.key(exercise, form), folder / f"key-{number}.{ENDINGS[form]}")
-        write(make.dump(exercise), folder / f"exercise-{number}.yaml")
+        write(make.answer_key(exercise, form), folder / f"key-{number}.{ENDINGS[form]}")
+        write(make.exercise_yaml(exercise), folder / f"exercise-{number}.yaml")
     typer.echo(f"{len(made)} {'sheet' if len(made) == 1 else 'sheets'} with keys in {folder}")
 
 
@@ -104,8 +104,8 @@ def _for_lms(made: list[Exercise], form: str, folder: Path | None, tolerance: fl
     for (number, exercise), sheet in zip(_numbered(made, folder), sheets, strict=True):
         if form == "qti":
             write_bytes(qti_zip(sheet), folder / f"quiz-{number}.zip")
-        write(make.key(exercise, "html"), folder / f"key-{number}.html")
-        write(make.dump(exercise), folder / f"exercise-{number}.yaml")
+        write(make.answer_key(exercise, "html"), folder / f"key-{number}.html")
+        write(make.exercise_yaml(exercise), folder / f"exercise-{number}.yaml")
     if form == "moodle":
         write(moodle_xml(sheets), folder / "questions.xml")
     kind = ("quiz", "quizzes") if form == "qti" else ("question", "questions")

@@ -26,7 +26,7 @@ def solve(
     ] = None,
 ) -> None:
     """Solve an exercise: every step, exactly, in its own layout and symbols."""
-    from glassformer.cli.exercise import find
+    from glassformer.cli.exercise import find_exercise
     from glassformer.cli.output import write
     from glassformer.exercises import library
 
@@ -37,6 +37,6 @@ def solve(
     from glassformer.exercises.solution import render
     from glassformer.exercises.solution import solve as solved
 
-    solution = solved(find(exercise))
+    solution = solved(find_exercise(exercise))
     width = shutil.get_terminal_size((100, 24)).columns if sys.stdout.isatty() else 100
     write(render(solution, format_, digits=digits, only=step, width=width), output)

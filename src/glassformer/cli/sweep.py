@@ -70,4 +70,4 @@ def _draw(made: Sweep, output: Path, kind: str, tokens: list[str]) -> None:
 
     layers = [path.rpartition(".")[0].removesuffix(".attention") for path in made.paths]
     places = None if made.axis == "head" else tokens
-    write_bytes(figures.save(figures.patching_sweep(made.recovered.numpy(), layers, places), kind), output)
+    write_bytes(figures.to_bytes(figures.patching_sweep(made.recovered.numpy(), layers, places), kind), output)

@@ -24,7 +24,7 @@ def train(ctx: typer.Context, output: Path, config: Path | None, resume: bool, *
     The output folder contains a usable model from the first checkpoint on: pass it to the other commands with -m.
     Ctrl-C saves and stops; `glassformer train -o FOLDER --resume` continues, with more or fewer --steps if you like.
     """
-    from glassformer.train import run
+    from glassformer.train import run_training
     from glassformer.train.run_folder import resumed_options
 
     options = TrainArgs.read(config) if config is not None else {}
@@ -35,7 +35,7 @@ def train(ctx: typer.Context, output: Path, config: Path | None, resume: bool, *
     if resume:
         options = resumed_options(output / "run", options)
     args = TrainArgs.from_dict(options, str(config) if config is not None else "the command line")
-    trained = run(args, output, resume=resume)
+    trained = run_training(args, output, resume=resume)
     _report(trained, output)
 
 

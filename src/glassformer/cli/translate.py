@@ -39,8 +39,8 @@ def translate(
     """Translate each line of the input. The output has one line per input line, empty where translation failed."""
     from glassformer.cli.items import Failures, progress, read_items
     from glassformer.errors import GlassError, InputError
-    from glassformer.pipelines import aligned
     from glassformer.pipelines import translate as translated
+    from glassformer.pipelines import translate_aligned
 
     lines = read_items(items or [], empty=True)
     texts = sum(bool(line.data.strip()) for line in lines)
@@ -53,7 +53,7 @@ def translate(
     def one(text: str) -> str:
         if not align and figure is None:
             return " ".join(str(translated(net, text, **options)).splitlines())  # a line, whatever the model says
-        found = aligned(net, text, **options)
+        found = translate_aligned(net, text, **options)
         if figure is not None:
             _draw(found, figure)
         return "\n".join([found.text, *_alignment_lines(found)]) if align else found.text
@@ -77,6 +77,6 @@ def _alignment_lines(found: Aligned) -> list[str]:
 
 def _draw(found: Aligned, path: Path) -> None:
     from glassformer.cli.output import write_bytes
-    from glassformer.figures import alignment, save
+    from glassformer.figures import alignment, to_bytes
 
-    write_bytes(save(alignment(found.A.numpy(), found.source, found.target, title=found.text)), path)
+    write_bytes(to_bytes(alignment(found.A.numpy(), found.source, found.target, title=found.text)), path)

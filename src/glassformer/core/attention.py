@@ -184,7 +184,7 @@ def require_match(Q: Tensor, K: Tensor) -> None:
 
 def require_pairs(K: Tensor, V: Tensor) -> None:
     if K.shape[-2] != V.shape[-2]:
-        raise ShapeError(f"{K.shape[-2]} keys but {V.shape[-2]} values", "give each key one value")
+        raise ShapeError(f"there are {K.shape[-2]} keys but {V.shape[-2]} values", "give each key one value")
 
 
 def require_batch(Q: Tensor, K: Tensor, V: Tensor) -> None:

@@ -45,7 +45,7 @@ class MelConfig:
             fact = f"bands from {self.low} to {self.high} Hz do not fit a sampling rate of {self.rate} Hz"
             raise ConfigError(fact, f"stay within 0 to {self.rate / 2:g} Hz")
         if self.bands < 1 or not self.floor > 0:
-            fact = f"{self.bands} bands with a floor of {self.floor}"
+            fact = f"bands is {self.bands} and floor is {self.floor}"
             raise ConfigError(fact, "choose at least 1 band and a floor above 0")
 
     @property
@@ -181,7 +181,7 @@ def require_wave(
     """Return the wave if it is mono, finite and has the sampling rate of `mel`; raise an error otherwise."""
     shape = tuple(wave.shape)
     if wave.dim() > 2 or (wave.dim() == 2 and 0 < shape[1] <= 8 and shape[1] < shape[0]):
-        fact = f"audio of shape {shape} looks like several channels"
+        fact = f"the audio has shape {shape}, which looks like several channels"
         raise ShapeError(fact, "average the channels, and give (samples,) or (recordings, samples)")
     if rate != mel.rate:
         raise InputError(f"the audio has {rate} samples per second, but these features need {mel.rate}", "resample it")
@@ -189,7 +189,7 @@ def require_wave(
         kind = str(wave.dtype).removeprefix("torch.")
         raise InputError(f"samples are {kind}", "give numbers from −1 to 1 (16-bit samples divided by 32768)")
     if not empty and not wave.numel():
-        raise InputError(f"audio of shape {shape} is empty", "give at least one sample")
+        raise InputError(f"the audio is empty: its shape is {shape}", "give at least one sample")
     wrong = (~torch.isfinite(wave)).nonzero()
     if len(wrong):
         at = wrong[0].tolist()

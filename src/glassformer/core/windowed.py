@@ -32,7 +32,9 @@ def attend_window(
         raise ConfigError(f"width={width} leaves no key to attend to", "choose a window of at least 1")
     b, n = len(Q), Q.shape[2]
     if K.shape[2] != n:
-        raise ShapeError(f"{n} queries and {K.shape[2]} keys", "give as many keys as queries, without a cache")
+        raise ShapeError(
+            f"there are {n} queries and {K.shape[2]} keys", "give as many keys as queries, without a cache"
+        )
     if n <= 2 * width:
         mask = window(n, n, width=width, causal=True, device=Q.device)
         return attend_fused(Q, K, V, beta=beta, mask=mask)

@@ -42,7 +42,7 @@ def spec_augment(
             frames[None], random, lengths, bands=bands, width=width, spans=spans, longest=longest, share=share
         )[0]
     if frames.dim() != 3:
-        raise ShapeError(f"frames of shape {tuple(frames.shape)}", "give (recordings, frames, bands)")
+        raise ShapeError(f"frames have shape {tuple(frames.shape)}", "give (recordings, frames, bands)")
     if not 0 <= share <= 1 or min(bands, width, spans, longest) < 0:
         fact = f"{bands} masks of up to {width} bands, {spans} of up to {longest} frames, share {share}"
         raise ConfigError(fact, "choose sizes of at least 0, and a share from 0 to 1")
@@ -79,7 +79,7 @@ def change_speed(wave: Tensor, factor: float) -> Tensor:
     from scipy.signal import resample_poly
 
     if not 0.25 <= factor <= 4:
-        raise ConfigError(f"speed {factor}", "choose a factor from 0.25 to 4")
+        raise ConfigError(f"the speed factor is {factor}", "choose a factor from 0.25 to 4")
     ratio = Fraction(factor).limit_denominator(100)
     if ratio == 1:
         return wave

@@ -106,7 +106,7 @@ class Mixed(NamedTuple):
 def mixup(images: Tensor, random: torch.Generator, *, alpha: float = 0.2) -> Mixed:
     """x′ = λ x + (1 − λ) x[partner], y likewise; λ ~ Beta(α, α) for each image. Zhang et al., "mixup", 2017."""
     if not alpha > 0:
-        raise ConfigError(f"mixup with alpha {alpha}", "choose a number above 0, such as 0.2, or leave out mixup")
+        raise ConfigError(f"the alpha of mixup is {alpha}", "choose a number above 0, such as 0.2, or leave out mixup")
     partner = torch.randperm(len(images), generator=random)
     draw = np.random.default_rng(int(torch.randint(2**62, (1,), generator=random)))
     share = torch.from_numpy(draw.beta(alpha, alpha, len(images))).to(images.dtype)
@@ -131,7 +131,7 @@ def rand_augment(
     Cubuk et al., "RandAugment", 2019; the operations are batched tensor operations and do not use Pillow.
     """
     if not 0 <= strength <= 1:
-        raise ConfigError(f"rand_augment of strength {strength}", "choose a number from 0 to 1")
+        raise ConfigError(f"the strength of rand_augment is {strength}", "choose a number from 0 to 1")
     b = len(images)
     for _ in range(count):
         which = torch.randint(len(CHANGES), (b,), generator=random)

@@ -81,7 +81,7 @@ def _check(vocabulary: int, specials: Sequence[str], begin: str | None, end: str
         fact = f"a vocabulary of {vocabulary} has no room for 256 bytes and {len(specials)} special tokens"
         raise ConfigError(fact, f"choose at least {least}")
     if len(set(specials)) < len(specials):
-        raise ConfigError(f"special tokens {', '.join(specials)}", "list each once")
+        raise ConfigError(f"the special tokens {', '.join(specials)} are not distinct", "list each once")
     for token in (begin, end):
         if token is not None and token not in specials:
             raise ConfigError(f"texts begin or end with {token}", f"choose one of the specials: {', '.join(specials)}")

@@ -16,7 +16,7 @@ POOL = 100  # batches per pool sorted by length: enough for little padding, few 
 def random_of(seed: int, epoch: int, stream: int = 0) -> np.random.Generator:
     """Return a random generator that is independent for each seed and epoch."""
     if seed < 0 or epoch < 0:
-        raise InputError(f"seed {seed}, epoch {epoch}", "give whole numbers from 0")
+        raise InputError(f"seed is {seed} and epoch is {epoch}", "give whole numbers from 0")
     return np.random.Generator(np.random.PCG64(np.random.SeedSequence((seed, epoch, stream))))
 
 
@@ -64,7 +64,7 @@ def bucketed(
     row that exceeds the budget alone forms its own batch.
     """
     if tokens_per_batch < 1 or most < 1:
-        raise InputError(f"batches of {tokens_per_batch} tokens, {most} rows", "choose at least 1 of each")
+        raise InputError(f"batches have at most {tokens_per_batch} tokens and {most} rows", "choose at least 1 of each")
     sizes = np.maximum(np.asarray(lengths, dtype=np.int64), 1)
     random = random_of(seed, epoch, 1)
     rows = random.permutation(len(sizes)).astype(np.int64)

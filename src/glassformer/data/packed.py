@@ -34,7 +34,7 @@ class Strings:
 
     def __getitem__(self, i: int) -> str:
         if not 0 <= i < len(self):
-            raise IndexError(f"{i} of {len(self)}")
+            raise IndexError(f"row {i} is out of range: there are {len(self)}")
         return self.text[self.ends[i] : self.ends[i + 1]].decode("utf-8", "surrogateescape")
 
 
@@ -85,7 +85,7 @@ class LineIndex:
     def __getitem__(self, i: int) -> str:
         """Read row i. The file is opened for each row, so processes have no handle to share, inherit or close."""
         if not 0 <= i < len(self):
-            raise IndexError(f"{i} of {len(self)}")
+            raise IndexError(f"row {i} is out of range: there are {len(self)}")
         try:
             with self.path.open("rb") as file:
                 file.seek(int(self.offsets[i]))

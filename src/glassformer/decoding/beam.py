@@ -14,9 +14,9 @@ from typing import Literal, NamedTuple
 import torch
 from torch import Tensor, nn
 
-from glassformer.decoding.constraints import Constraints, LogitsProcessor, Row, apply
+from glassformer.decoding.constraints import Constraints, LogitsProcessor, Row, apply_processors
 from glassformer.decoding.generate import NO_CONSTRAINTS
-from glassformer.decoding.prepare import Prepared, Prompt, prepare
+from glassformer.decoding.prepare import Prepared, Prompt, prepare_decoding
 from glassformer.decoding.sampling import ban, penalise, require_penalty, seen_by
 from glassformer.decoding.stopping import UNTIL_THE_END, Answer, Ending, Stopping
 from glassformer.errors import ConfigError
@@ -123,7 +123,7 @@ def beam_search(
     if early_stopping not in (True, False, "never"):
         raise ConfigError(f"early_stopping is {early_stopping!r}", 'choose True, False or "never"')
     require_penalty(repetition_penalty)
-    prepared = prepare(model, prompts, stopping, constraints.always_banned, constraints.tokens)
+    prepared = prepare_decoding(model, prompts, stopping, constraints.always_banned, constraints.tokens)
     rule = BeamSettings(num_beams, length_penalty, early_stopping)
     searches = [BeamSearch(rule, stopping, limit, prepared.ends) for limit in prepared.limits]
     if searches:
@@ -159,7 +159,7 @@ def _search(
                 logprobs = penalise(logprobs, seen, penalty)
             logprobs = ban(logprobs, banned)
             state = [Row(prefixes[id(one)], open.tokens, one.limit) for one in searches for open in one.open]
-            logprobs = apply(logprobs, processors, lambda state=state: state)  # type: ignore[misc]
+            logprobs = apply_processors(logprobs, processors, lambda state=state: state)  # type: ignore[misc]
             logprobs = logprobs.log_softmax(-1) if renormalize else logprobs
             logprobs, tokens_of = logprobs.topk(min(count, logprobs.shape[-1]))
         candidates = list(zip(logprobs.tolist(), tokens_of.tolist(), strict=True))

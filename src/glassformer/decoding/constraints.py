@@ -119,7 +119,9 @@ def _repeats(whole: Sequence[int], n: int) -> Iterable[int]:
             yield whole[i + n - 1]
 
 
-def apply(scores: Tensor, processors: Sequence[LogitsProcessor], rows: Callable[[], Sequence[Row]]) -> Tensor:
+def apply_processors(
+    scores: Tensor, processors: Sequence[LogitsProcessor], rows: Callable[[], Sequence[Row]]
+) -> Tensor:
     """Apply all processors in order; `rows` is called only if there is at least one."""
     if processors:
         given = rows()

@@ -101,7 +101,7 @@ class Path(NamedTuple):
 NO_PATH = Path()
 
 
-def merged(one: Path, two: Path) -> Path:
+def merge_paths(one: Path, two: Path) -> Path:
     """log(eᵃ + eᵇ) of the totals, and the better of the two best alignments."""
     if two is NO_PATH:
         return one
@@ -124,7 +124,7 @@ class Beams(NamedTuple):
 
     @property
     def all(self) -> Path:
-        return merged(self.blank, self.token)
+        return merge_paths(self.blank, self.token)
 
     @property
     def total(self) -> float:
@@ -162,7 +162,7 @@ def extend(
         if old is None:
             following[prefix] = Beams(blank, token)
         else:
-            following[prefix] = Beams(merged(old.blank, blank), merged(old.token, token))
+            following[prefix] = Beams(merge_paths(old.blank, blank), merge_paths(old.token, token))
 
     for prefix, beams in prefixes.items():
         either, last = beams.all, prefix[-1] if prefix else before
@@ -190,7 +190,7 @@ class CTCPrefixBeam:
         self, *, width: int, blank: int = 0, candidates: int | None = None, prune: float = math.inf
     ) -> None:
         if width < 1 or (candidates is not None and candidates < 1):
-            raise ConfigError(f"a beam of width {width} over {candidates} candidates", "keep at least 1 of each")
+            raise ConfigError(f"width is {width} and candidates is {candidates}", "keep at least 1 of each")
         if not prune > 0:
             raise ConfigError(f"prune is {prune}", "choose a positive number of nats (10 is usual), or infinity")
         self.width, self.blank, self.candidates, self.prune = width, blank, candidates, prune

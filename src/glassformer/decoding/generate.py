@@ -8,9 +8,9 @@ from typing import NamedTuple
 import torch
 from torch import Tensor, nn
 
-from glassformer.decoding.constraints import Constraints, LogitsProcessor, Row, apply
-from glassformer.decoding.prepare import Prepared, Prompt, prepare
-from glassformer.decoding.sampling import GREEDY, Sampling, Seed, choose, generators, seen_by
+from glassformer.decoding.constraints import Constraints, LogitsProcessor, Row, apply_processors
+from glassformer.decoding.prepare import Prepared, Prompt, prepare_decoding
+from glassformer.decoding.sampling import GREEDY, Sampling, Seed, choose_tokens, generators, seen_by
 from glassformer.decoding.stopping import UNTIL_THE_END, Answer, Ending, Stopping
 from glassformer.models.sessions import Session
 
@@ -42,7 +42,7 @@ def generate_steps(
     `processed_logprobs`: return log-probabilities after constraints and processors instead of the model's own.
     """
     banned = {*sampling.banned, *constraints.always_banned}
-    prepared = prepare(model, prompts, stopping, banned, constraints.tokens)
+    prepared = prepare_decoding(model, prompts, stopping, banned, constraints.tokens)
     every = (*((constraints,) if constraints else ()), *processors)
     return _steps(prepared, sampling, stopping, every, processed_logprobs, generators(seed, len(prepared.prompts)))
 
@@ -64,13 +64,13 @@ def _steps(
     seen = seen_by(prepared.prefixes, session.vocabulary) if sampling.repetition_penalty != 1 else None
     logits = session.prefill(prepared.prompts, max(prepared.limits))
     while True:
-        tokens, logprobs = choose(
+        tokens, logprobs = choose_tokens(
             logits,
             sampling,
             [randomness[row] for row in rows],
             seen=seen,
             banned=prepared.early_ends(stopping, len(answers[rows[0]])),
-            process=lambda scores: apply(scores, processors, state),
+            process=lambda scores: apply_processors(scores, processors, state),
             processed_logprobs=processed_logprobs,
         )
         going = []

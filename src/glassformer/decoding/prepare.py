@@ -30,7 +30,7 @@ class Prepared(NamedTuple):
         return self.ends if length < stopping.min_new_tokens else ()
 
 
-def session_of(model: nn.Module | Session) -> Session:
+def as_session(model: nn.Module | Session) -> Session:
     """Return a new session of a model; a session is returned as is."""
     if isinstance(model, nn.Module) and isinstance(model, TextGenerator | SpeechGenerator):
         return model.session()
@@ -40,7 +40,7 @@ def session_of(model: nn.Module | Session) -> Session:
     raise ConfigError(fact, "give a model with session(), or a session of yours (see models.sessions.Session)")
 
 
-def prepare(
+def prepare_decoding(
     model: nn.Module | Session,
     prompts: Sequence[Prompt] | Tensor,
     stopping: Stopping,
@@ -51,7 +51,7 @@ def prepare(
 
     `banned` tokens are never chosen; `named` tokens occur in some other constraint and must be in the vocabulary.
     """
-    session = session_of(model)
+    session = as_session(model)
     tensors = as_prompts(prompts)
     prefixes = [session.prefix(prompt) for prompt in tensors]
     limits = [_limit(len(prefix), session.context, stopping) for prefix in prefixes]

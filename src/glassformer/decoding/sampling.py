@@ -71,7 +71,7 @@ def generators(seed: Seed, rows: int) -> list[torch.Generator]:
     else:
         seeds = list(seed)
     if len(seeds) != rows:
-        raise ConfigError(f"{len(seeds)} seeds for {rows} prompts", "give one seed, or one for each prompt")
+        raise ConfigError(f"there are {len(seeds)} seeds for {rows} prompts", "give one seed, or one for each prompt")
     return [torch.Generator().manual_seed(s) for s in seeds]
 
 
@@ -131,7 +131,7 @@ def filter_logits(logits: Tensor, sampling: Sampling) -> Tensor:
     return min_p(logits, sampling.min_p) if sampling.min_p > 0 else logits
 
 
-def draw(logits: Tensor, randomness: Sequence[torch.Generator]) -> Tensor:
+def draw_tokens(logits: Tensor, randomness: Sequence[torch.Generator]) -> Tensor:
     """token = the first at which Σ p exceeds u, u uniform on [0, 1), with a separate generator for each row."""
     sums = logits.softmax(-1).cumsum(-1)
     u = torch.stack([torch.rand((), generator=g, dtype=logits.dtype) for g in randomness])[:, None]
@@ -147,7 +147,7 @@ class Chosen(NamedTuple):
     logprobs: Tensor
 
 
-def choose(
+def choose_tokens(
     logits: Tensor,
     sampling: Sampling,
     randomness: Sequence[torch.Generator],
@@ -170,6 +170,6 @@ def choose(
     if bool(best.isneginf().any()):
         raise ConfigError("the constraints leave no token to choose", "ban fewer, or allow n-grams to repeat")
     if not greedy:
-        tokens = draw(filter_logits(changed, sampling), randomness)
+        tokens = draw_tokens(filter_logits(changed, sampling), randomness)
     judged = changed if processed_logprobs else raw
     return Chosen(tokens, judged.gather(-1, tokens[:, None])[:, 0] - judged.logsumexp(-1))

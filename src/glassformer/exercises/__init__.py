@@ -20,7 +20,7 @@ _NAMES = {
     "Plan": "plan",
     "Solution": "solution",
     "Step": "solution",
-    "load": "exercise",
+    "load_exercise": "exercise",
     "render": "solution",
     "schema": "exercise",
     "solve": "solution",

@@ -23,7 +23,7 @@ from glassformer.exercises.expression import (
     product,
     whole,
 )
-from glassformer.exercises.printers.text import code
+from glassformer.exercises.printers.text import ascii_code
 from glassformer.exercises.ring import NO_ATOMS, Base, Exponent, Key, Terms
 
 
@@ -40,7 +40,7 @@ def expression(terms: Terms) -> Expression:
 def _order(key: Key) -> tuple[object, ...]:
     """Sort key: simple groups first; within a group the largest exponent first, rational before root."""
     n, s, atoms = key
-    names = sorted((b.kind, p, len(b.argument), b.index, code(expression(b.argument))) for b, p in atoms)
+    names = sorted((b.kind, p, len(b.argument), b.index, ascii_code(expression(b.argument))) for b, p in atoms)
     return (len(names), names, -_value(s), n)
 
 

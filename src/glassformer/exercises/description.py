@@ -14,10 +14,10 @@ def describe(step: Step) -> list[str]:
     if step.operation.op != "softargmax":
         return []
     rows = step.value if step.operation.params["axis"] == "rows" else step.value.T
-    return [f"Token {t} {say(row)}" for t, row in enumerate(rows, 1)]
+    return [f"Token {t} {describe_row(row)}" for t, row in enumerate(rows, 1)]
 
 
-def say(row: Sequence[Exact]) -> str:
+def describe_row(row: Sequence[Exact]) -> str:
     """Describe one token's attention weights: the largest, ties, and the entropy in bits."""
     seen = [weight for weight in row if not weight.is_zero()]  # exact test: as a float, e⁻¹⁰⁰⁰ would be 0
     bits = entropy([float(weight) for weight in row])

@@ -53,7 +53,7 @@ MAX_PRODUCTS = 2_000_000  # scalar multiplications in one matrix product
 MIN_PLACES = 2  # an integer beside decimals of at least this many places is a decimal with its trailing zeros omitted
 
 
-def evaluate(
+def evaluate_expression(
     expression: Expression, arithmetic: Arithmetic = EXACT, names: Names | None = None, *, axis: Axis | None = None
 ) -> Value:
     """Evaluate an expression. `names` maps names to values, `axis` is the axis of softargmax in a matrix.
@@ -69,7 +69,7 @@ def enclose(
     """Return the interval, or Matrix of intervals, that the written numbers allow: each ± `slack` of its last digit."""
     arithmetic = IntervalArithmetic(BITS, slack, MAX_BITS)
     with ctx.workprec(BITS):
-        value = evaluate(expression, arithmetic, names or (lambda name: None), axis=axis)
+        value = evaluate_expression(expression, arithmetic, names or (lambda name: None), axis=axis)
         if any(cell.is_nan() for row in as_matrix(value) for cell in row):
             raise Unevaluated(f"{shorten(label(expression), 60)} has no value")
         return value
@@ -163,7 +163,7 @@ class _Evaluator:
         places = zeros_left_out(array)
         rows = [[self.value(_padded(cell, places)) for cell in row] for row in array.rows]
         if any(isinstance(cell, Matrix) for row in rows for cell in row):
-            return blocks(rows)
+            return block_matrix(rows)
         return Matrix(tuple(map(tuple, rows)), array.flat)
 
     def call(self, function: str, arguments: list[Value]) -> Value:
@@ -177,7 +177,7 @@ class _Evaluator:
             case "softmax":
                 return self.softargmax(first if len(arguments) == 1 else Matrix((tuple(arguments),), flat=True))
             case "concat":
-                return blocks([list(arguments)])
+                return block_matrix([list(arguments)])
             case "hadamard" if len(arguments) == 2:
                 return _hadamard(*arguments)
             case "inner" if len(arguments) == 2:
@@ -351,7 +351,7 @@ def multiply(a: Value, b: Value) -> Value:
     return Matrix((left @ right).rows, a.flat and left is a)
 
 
-def blocks(rows: list[list[Value]]) -> Matrix[Any]:
+def block_matrix(rows: list[list[Value]]) -> Matrix[Any]:
     """Assemble a block matrix."""
     bands: list[tuple[tuple[Any, ...], ...]] = []
     for row in rows:

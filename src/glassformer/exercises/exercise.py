@@ -15,7 +15,7 @@ from pydantic import Field, ValidationError, model_validator
 
 from glassformer.errors import GlassError, InputError, MaskError, ShapeError
 from glassformer.exercises.arithmetic import EXACT
-from glassformer.exercises.evaluation import evaluate
+from glassformer.exercises.evaluation import evaluate_expression
 from glassformer.exercises.expression import parse, shorten
 from glassformer.exercises.fields import (
     MAX_SIDE,
@@ -152,7 +152,7 @@ class Exercise(Strict):
         if self.scale == "none":
             return Exact(1)
         names = {"dk": Exact(dk), "d_k": Exact(dk), "d": Exact(d), "D": Exact(d)}
-        result: Exact = evaluate(parse(str(self.scale)), EXACT, names)
+        result: Exact = evaluate_expression(parse(str(self.scale)), EXACT, names)
         return result
 
     def allowed(self, queries: int, keys: int) -> tuple[tuple[bool, ...], ...] | None:
@@ -165,7 +165,7 @@ class Exercise(Strict):
         return (seen if self.rows else seen.T).rows
 
 
-def load(source: str | Path) -> Exercise:
+def load_exercise(source: str | Path) -> Exercise:
     """Load an exercise from a path, or from YAML text (recognized by a line break or a colon)."""
     is_text = isinstance(source, str) and ("\n" in source or (":" in source and not Path(source).exists()))
     return from_data(load_yaml(str(source) if is_text else read_text(source)))

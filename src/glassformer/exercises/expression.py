@@ -1,8 +1,8 @@
 """The expression tree: numbers in their written form, names with indices, matrices, operations.
 
 All code that handles formulas shares these nodes: exercise files (`parse`), exact values (`Exact.expression`), the
-equations of a solution (`render.steps`) and the work that learners submit (`reader`). `evaluate` computes their value
-in any arithmetic, and `render` prints them as text, LaTeX and MathML.
+equations of a solution (`steps`) and the work that learners submit (`reader`). `evaluate_expression` computes their
+value in any arithmetic, and `printers` formats them as text, LaTeX and MathML.
 
 A decimal keeps its digits: 0.1967 stands for every number that rounds to it, [0.19665, 0.19675]. Whole numbers and
 fractions of whole numbers are exact.

@@ -13,7 +13,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, PlainValidator, Wit
 
 from glassformer.errors import InputError, ShapeError
 from glassformer.exercises.arithmetic import EXACT
-from glassformer.exercises.evaluation import evaluate
+from glassformer.exercises.evaluation import evaluate_expression
 from glassformer.exercises.expression import parse, shorten
 from glassformer.exercises.matrix import Matrix
 from glassformer.exercises.numbers import Exact
@@ -41,7 +41,7 @@ def to_number(value: object) -> Exact:
 @lru_cache(maxsize=1024)
 def _parsed(text: str) -> Exact:
     """Parse a number. An exercise is solved again after each edit, and all but one of its numbers are the same."""
-    result: Exact = evaluate(parse(text), EXACT)
+    result: Exact = evaluate_expression(parse(text), EXACT)
     return result
 
 

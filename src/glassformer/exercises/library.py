@@ -6,7 +6,7 @@ from functools import cache
 from pathlib import Path
 
 from glassformer.errors import InputError
-from glassformer.exercises.exercise import Exercise, load
+from glassformer.exercises.exercise import Exercise, load_exercise
 
 FOLDER = Path(__file__).parent / "embedded"
 
@@ -24,7 +24,7 @@ def names() -> tuple[str, ...]:
 @cache
 def get(name: str) -> Exercise:
     """Return an embedded exercise by name."""
-    return load(_path(name))
+    return load_exercise(_path(name))
 
 
 def text(name: str) -> str:

@@ -16,7 +16,7 @@ from flint import arb, ctx, fmpq, fmpq_mat
 from glassformer.errors import InputError
 from glassformer.exercises import closed_form, ring, rounding
 from glassformer.exercises.expression import Constant, Expression, Negative
-from glassformer.exercises.printers.text import code
+from glassformer.exercises.printers.text import ascii_code
 from glassformer.exercises.ring import Base, Terms
 
 Rows: TypeAlias = "tuple[tuple[Exact, ...], ...]"
@@ -238,7 +238,7 @@ class Exact:
 
     def __str__(self) -> str:
         """Format in the syntax of glassformer.exercises.expression: 2*sqrt(3)/3, e^2/(e^2 + 2*e + 1)."""
-        return code(self.expression)
+        return ascii_code(self.expression)
 
     def __repr__(self) -> str:
         return f"Exact({self})"

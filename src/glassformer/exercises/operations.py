@@ -12,7 +12,7 @@ from flint import arb, fmpq
 
 from glassformer.errors import InputError
 from glassformer.exercises.arithmetic import EXACT, Arithmetic
-from glassformer.exercises.evaluation import evaluate
+from glassformer.exercises.evaluation import evaluate_expression
 from glassformer.exercises.matrix import Matrix, hstack, vstack
 from glassformer.exercises.numbers import MASKED, Exact
 from glassformer.exercises.printers.text import text
@@ -181,7 +181,7 @@ def cut(_: Arithmetic, values: Values, params: Params) -> Matrix[Any]:
 def count(a: Arithmetic, values: Values, params: Params) -> Matrix[Any]:
     """Compute a number from numbers, by an expression in their names."""
     names = {name: value[0, 0] for name, value in zip(params["names"], values, strict=True)}
-    return Matrix(((evaluate(params["expression"], a, names),),))
+    return Matrix(((evaluate_expression(params["expression"], a, names),),))
 
 
 def cumulate(_: Arithmetic, values: Values, params: Params) -> Matrix[Any]:

@@ -17,8 +17,8 @@ Symbols, in order (with several heads those up to H are numbered: Q1, WQ1, …; 
     p, q, F, G, D, Wc, T, m1 …, W    transport: running sums, |F − G|, its cost Σ D·gaps; plan, moves, their cost
     N, D, QKV, S, H, O, total        a cost count
 
-An operand `K^T` is K transposed. `evaluate` runs a plan in any arithmetic; values in `given` override computed ones
-for all later operations, which implements follow-through marking.
+An operand `K^T` is K transposed. `evaluate_plan` runs a plan in any arithmetic; values in `given` override computed
+ones for all later operations, which implements follow-through marking.
 """
 
 from __future__ import annotations
@@ -115,7 +115,7 @@ class Plan:
 Given = Mapping[str, "Matrix[Any]"]
 
 
-def evaluate(
+def evaluate_plan(
     plan: Plan, arithmetic: Arithmetic, given: Given | None = None, until: Callable[[str], bool] | None = None
 ) -> dict[str, Matrix[Any]]:
     """Compute all values by symbol. None cells of `given` use the computed value; `until(symbol)` stops after it."""
@@ -385,7 +385,7 @@ def _transport(work: Builder, transport: Transport) -> None:
     gaps = (*(b - a for a, b in pairwise(places)), Exact(0))
     work.do("Wc", "weigh", "D", weights=gaps)
     work.do("T", "monotone", "F", "G")
-    T = evaluate(work.done(), EXACT)["T"]
+    T = evaluate_plan(work.done(), EXACT)["T"]
     moves = [
         work.do(f"m{k}", "move", "T", source=i, target=j, distance=abs(places[i] - places[j]))
         for k, (i, j) in enumerate(((i, j) for i, j, mass in T.cells() if mass and i != j), 1)

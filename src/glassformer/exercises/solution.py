@@ -21,9 +21,9 @@ from glassformer.errors import InputError
 from glassformer.exercises import library
 from glassformer.exercises.arithmetic import EXACT
 from glassformer.exercises.description import describe
-from glassformer.exercises.exercise import Exercise, load
+from glassformer.exercises.exercise import Exercise, load_exercise
 from glassformer.exercises.matrix import Matrix
-from glassformer.exercises.plan import Plan, evaluate, plan
+from glassformer.exercises.plan import Plan, evaluate_plan, plan
 from glassformer.exercises.printers import latex, mathml, text
 from glassformer.exercises.question import question
 from glassformer.exercises.steps import Sides, Step, decimals, exact_array, name
@@ -84,9 +84,9 @@ def solve(exercise: Exercise | str | Path) -> Solution:
     PosixPath('solution.tex')
     """
     if not isinstance(exercise, Exercise):
-        exercise = library.get(exercise) if exercise in library.names() else load(exercise)
+        exercise = library.get(exercise) if exercise in library.names() else load_exercise(exercise)
     made = plan(exercise)
-    values = evaluate(made, EXACT)
+    values = evaluate_plan(made, EXACT)
     steps = tuple(
         Step(
             operation.symbol,

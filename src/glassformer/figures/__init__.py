@@ -12,7 +12,7 @@ from glassformer.figures.learning import learning_curves
 from glassformer.figures.pictures import image_overlay, spectrogram_attention
 from glassformer.figures.plane import head_map
 from glassformer.figures.scores import score_by_coordinate
-from glassformer.figures.style import save
+from glassformer.figures.style import to_bytes
 
 __all__ = [
     "alignment",
@@ -25,8 +25,8 @@ __all__ = [
     "image_overlay",
     "learning_curves",
     "patching_sweep",
-    "save",
     "score_by_coordinate",
     "sensitivity_curves",
     "spectrogram_attention",
+    "to_bytes",
 ]

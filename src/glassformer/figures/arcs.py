@@ -12,7 +12,7 @@ from matplotlib.patches import Arc
 from numpy.typing import ArrayLike
 
 from glassformer.errors import InputError, ShapeError
-from glassformer.figures.labels import LETTER, LINE, clip
+from glassformer.figures.labels import LETTER, LINE, shorten_label
 from glassformer.figures.style import LINES, Array, array, figure
 
 MOST_ARCS = 200  # only the strongest are drawn, to stay readable
@@ -28,12 +28,12 @@ def arcs(A: ArrayLike, tokens: Sequence[str], *, least: float = 0.05, title: str
     weights = array(A, "A", 2)
     n = len(tokens)
     if weights.shape != (n, n):
-        raise ShapeError(f"weights of shape {weights.shape} for {n} tokens", "give a row and a column for each")
+        raise ShapeError(f"weights have shape {weights.shape} for {n} tokens", "give a row and a column for each")
     if not least > 0:
         raise InputError(f"least must be above 0, got {least}", "choose the weight below which arcs are omitted")
     shown = strongest(weights, least)
     back, ahead = (max((side * (i - j) for i, j in shown), default=0) for side in (1, -1))
-    names = [clip(token) for token in tokens]
+    names = [shorten_label(token) for token in tokens]
     width = max(5.0, min(WIDEST, 0.5 * n + 0.6))
     unit = (width - 0.4) / n
     letters = max(map(len, names)) * SIZE * LETTER / 72
@@ -51,7 +51,7 @@ def arcs(A: ArrayLike, tokens: Sequence[str], *, least: float = 0.05, title: str
         ax.text(place, 0, names[place], ha="center", va="center", fontsize=SIZE, rotation=90 if turned else 0)
     ax.set(xlim=(-0.7, n - 0.3), ylim=(-below, above))
     ax.set_axis_off()
-    ax.set_title(f"{clip(title, 70)} (weights of {least:g} and more)", fontsize=10)
+    ax.set_title(f"{shorten_label(title, 70)} (weights of {least:g} and more)", fontsize=10)
     note = "looking back above" + (", looking ahead below" if ahead else "") + "; a dot: at itself"
     ax.text(1, 1, note, transform=ax.transAxes, ha="right", va="top", fontsize=7, color="#444444")
     return fig

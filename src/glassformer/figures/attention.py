@@ -13,8 +13,8 @@ from matplotlib.image import AxesImage
 from matplotlib.patches import Rectangle
 from numpy.typing import ArrayLike
 
-from glassformer.figures.labels import clip, label_axis
-from glassformer.figures.style import MOST_CELLS, Array, array, cells, figure, ink, scale_of, short, shrink
+from glassformer.figures.labels import label_axis, shorten_label
+from glassformer.figures.style import MOST_CELLS, Array, array, draw_cells, figure, ink, scale_of, short_number, shrink
 
 WRITTEN = 12  # rows and columns up to which each cell shows its number
 
@@ -37,12 +37,12 @@ def _map(
     fig = figure(_side(s) + 1.9, _side(t) + 1.1)
     ax = fig.subplots()
     small, down_by, across_by = shrink(A)
-    image = cells(ax, small, *scale_of(small))
+    image = draw_cells(ax, small, *scale_of(small))
     label_axis(ax, "y", queries, t, down_by)
     label_axis(ax, "x", keys, s, across_by)
     if max(t, s) <= WRITTEN:
         _write(ax, image, A)
-    ax.set_title(clip(title, 80), fontsize=10)
+    ax.set_title(shorten_label(title, 80), fontsize=10)
     ax.set_xlabel(across)
     ax.set_ylabel(down)
     fig.colorbar(image, ax=ax, shrink=0.8, label=meaning(A), extend=beyond(small, image.get_clim()[1]))
@@ -63,7 +63,7 @@ def beyond(A: Array, high: float) -> Literal["neither", "max"]:
 def _write(ax: Axes, image: AxesImage, A: Array) -> None:
     for i, j in np.ndindex(A.shape):
         value = float(A[i, j])
-        text, colour = (short(value), ink(image, value)) if np.isfinite(value) else ("−∞", "black")
+        text, colour = (short_number(value), ink(image, value)) if np.isfinite(value) else ("−∞", "black")
         ax.text(j, i, text, ha="center", va="center", color=colour, fontsize=8)
 
 

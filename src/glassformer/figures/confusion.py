@@ -9,7 +9,7 @@ from matplotlib.figure import Figure
 from numpy.typing import ArrayLike
 
 from glassformer.errors import ShapeError
-from glassformer.figures.labels import clip
+from glassformer.figures.labels import shorten_label
 from glassformer.figures.style import SEQUENTIAL, array, figure, ink
 
 WRITTEN = 20  # classes up to which the counts are written into the cells
@@ -25,7 +25,7 @@ def confusion_matrix(counts: ArrayLike, labels: Sequence[str], *, title: str = "
     ax = fig.subplots()
     share = C / np.maximum(C.sum(1, keepdims=True), 1)
     image = ax.imshow(share, cmap=SEQUENTIAL, vmin=0, vmax=1)
-    places, names = range(len(labels)), [clip(label, 14) for label in labels]
+    places, names = range(len(labels)), [shorten_label(label, 14) for label in labels]
     ax.set_xticks(places, names, rotation=90, fontsize=7)
     ax.set_yticks(places, names, fontsize=7)
     ax.set_xlabel("predicted", fontsize=8)
@@ -34,5 +34,5 @@ def confusion_matrix(counts: ArrayLike, labels: Sequence[str], *, title: str = "
         for j in places:
             if C[i, j]:
                 ax.text(j, i, f"{C[i, j]:.0f}", ha="center", va="center", fontsize=7, color=ink(image, share[i, j]))
-    fig.suptitle(clip(title, 60), fontsize=10)
+    fig.suptitle(shorten_label(title, 60), fontsize=10)
     return fig

@@ -11,18 +11,18 @@ from matplotlib.image import AxesImage
 from numpy.typing import ArrayLike
 
 from glassformer.errors import ShapeError
-from glassformer.figures.labels import clip, label_axis
+from glassformer.figures.labels import label_axis, shorten_label
 from glassformer.figures.style import (
     DIVERGING,
     SEQUENTIAL,
     Array,
     array,
-    cells,
+    draw_cells,
     figure,
     ink,
     mark_negative,
     scale_of,
-    short,
+    short_number,
 )
 
 WRITTEN = 24  # columns up to which each cell shows its number
@@ -42,7 +42,7 @@ def head_table(
     """
     numbers = array(scores, "scores", 2, missing=True)
     if labels is not None and [len(row) for row in labels] != [numbers.shape[1]] * len(numbers):
-        fact = f"labels of {[len(row) for row in labels]} heads for scores of {numbers.shape}"
+        fact = f"there are labels for {[len(row) for row in labels]} heads, and scores of shape {numbers.shape}"
         raise ShapeError(fact, "give one for each head of each layer, empty where there is none")
     texts = None if labels is None else [["\n".join(_lines(text)) for text in row] for row in labels]
     low, high = scale_of(numbers)
@@ -67,7 +67,7 @@ def patching_sweep(
 
 def _lines(text: str, width: int = 11) -> list[str]:
     found = textwrap.wrap(text.replace(", ", ","), width)[:2]
-    return [clip(line, width) for line in found]
+    return [shorten_label(line, width) for line in found]
 
 
 def _grid(
@@ -84,18 +84,18 @@ def _grid(
     width = 0.42 if texts is None else 0.8
     fig = figure(min(12.0, max(3.0, width * columns)) + 2.4, min(9.0, max(1.2, 0.36 * rows)) + 1.2)
     ax = fig.subplots()
-    image = cells(ax, numbers, *scale, cmap=cmap)
+    image = draw_cells(ax, numbers, *scale, cmap=cmap)
     label_axis(ax, "y", layers, rows, most=32)
     label_axis(ax, "x", places, columns)
     ax.set_ylabel("" if layers else "layer")
     ax.set_xlabel("" if places else "head")
-    ax.set_title(clip(title, 80), fontsize=10)
+    ax.set_title(shorten_label(title, 80), fontsize=10)
     fig.colorbar(image, ax=ax, label=measure)
     if columns <= WRITTEN and rows <= WRITTEN:
         _write(image, numbers, texts)
     elif cmap == DIVERGING:
         mark_negative(image, numbers)
-        ax.set_title(f"{clip(title, 80)} (– below 0)", fontsize=10)
+        ax.set_title(f"{shorten_label(title, 80)} (– below 0)", fontsize=10)
     return fig
 
 
@@ -103,6 +103,6 @@ def _write(image: AxesImage, numbers: Array, texts: Sequence[Sequence[str]] | No
     for i, j in np.ndindex(numbers.shape):
         value = float(numbers[i, j])
         if np.isfinite(value):
-            text = short(value) if texts is None else texts[i][j]
+            text = short_number(value) if texts is None else texts[i][j]
             size = 7.5 if texts is None else 6.5
             image.axes.text(j, i, text, ha="center", va="center", fontsize=size, color=ink(image, value), linespacing=1)

@@ -38,10 +38,10 @@ class Places(Locator):
         box, fig = self.ax.get_window_extent(), self.ax.get_figure(root=True)
         assert fig is not None
         points = (box.width if self.side == "x" else box.height) * 72 / fig.dpi
-        return step_of(self.n, points, self.extent, self.round_steps)
+        return tick_step(self.n, points, self.extent, self.round_steps)
 
 
-def step_of(n: int, points: float, extent: float, round_steps: bool) -> int:
+def tick_step(n: int, points: float, extent: float, round_steps: bool) -> int:
     """Return the smallest step at which labels of this extent do not touch; for positions one of 1, 2, 5, 10, …"""
     least = math.ceil(n / max(1, math.floor(points / extent)))
     if not round_steps:
@@ -50,11 +50,11 @@ def step_of(n: int, points: float, extent: float, round_steps: bool) -> int:
     return next(step for step in (*(k * power for k in NUMBERS), 10 * power) if step >= least)
 
 
-def named(labels: Sequence[str] | None, n: int, what: str, most: int = 14) -> list[str]:
+def axis_names(labels: Sequence[str] | None, n: int, what: str, most: int = 14) -> list[str]:
     """Return the names of n rows or columns, by default their positions."""
     if labels is not None and len(labels) != n:
-        raise ShapeError(f"{len(labels)} labels for {n} {what}", "give one for each")
-    return [str(place) for place in range(n)] if labels is None else [clip(label, most) for label in labels]
+        raise ShapeError(f"there are {len(labels)} labels for {n} {what}", "give one for each")
+    return [str(place) for place in range(n)] if labels is None else [shorten_label(label, most) for label in labels]
 
 
 def label_axis(
@@ -71,7 +71,7 @@ def label_axis(
 
     Names along x are rotated where a cell is too narrow for them.
     """
-    names = named(labels, n, "rows" if axis == "y" else "columns", most)
+    names = axis_names(labels, n, "rows" if axis == "y" else "columns", most)
     wide = max(map(len, names), default=1)
     flat = axis == "x" and (labels is None or wide * size * LETTER <= _nominal(ax) * 72 / n)
     extent = size * ((wide + 1.2) * LETTER if flat and labels is None else LINE)
@@ -89,7 +89,7 @@ def _nominal(ax: Axes) -> float:
     return float(ax.get_position().width * fig.get_size_inches()[0])
 
 
-def clip(text: str, most: int = 14) -> str:
+def shorten_label(text: str, most: int = 14) -> str:
     """Shorten a label to one line of glyphs that the font has, with `$` escaped, since it would start a formula."""
     shown = "".join(map(_spelled, text.strip(" "))) or "␣" * len(text)
     shown = shown if len(shown) <= most else shown[: most - 1] + "…"

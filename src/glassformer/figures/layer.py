@@ -14,7 +14,7 @@ from matplotlib.patches import Rectangle
 from numpy.typing import ArrayLike
 
 from glassformer.figures.attention import beyond, meaning
-from glassformer.figures.labels import LETTER, LINE, clip, named, step_of
+from glassformer.figures.labels import LETTER, LINE, axis_names, shorten_label, tick_step
 from glassformer.figures.style import HATCHED, SEQUENTIAL, array, colours, figure, scale_of, shrink
 
 SIZE = 7.0  # font size of labels, in points
@@ -34,7 +34,7 @@ def heads_of_layer(
     columns = h if h <= 4 else 3 if h in (5, 6) else 4 if h <= 8 else 6
     rows = math.ceil(h / columns)
     side = 2.3 if columns <= 4 else 1.7
-    down, across = named(queries, t, "rows"), named(keys, s, "columns")
+    down, across = axis_names(queries, t, "rows"), axis_names(keys, s, "columns")
     left, bottom = (max(map(len, names)) * SIZE * LETTER / 72 + 0.15 for names in (down, across))
     wide, high = columns * side + (columns - 1) * GAP[0], rows * side + (rows - 1) * GAP[1]
     fig = figure(left + wide + RIGHT, bottom + high + TOP)
@@ -63,7 +63,7 @@ def heads_of_layer(
         if head + columns >= h:
             _label(ax, "x", across, x, y + side, side, round_steps=keys is None)
     ax.set(xlim=(-left, page[0] - left), ylim=(page[1] - TOP, -TOP))
-    ax.text(wide / 2, 0.04 - TOP, clip(title, 80), ha="center", va="top", fontsize=10)
+    ax.text(wide / 2, 0.04 - TOP, shorten_label(title, 80), ha="center", va="top", fontsize=10)
     corner, size = (left + wide + 0.15, bottom + 0.1 * high) / page, (0.14, 0.8 * high) / page
     bar = fig.add_axes((*corner, *size))
     fig.colorbar(image, cax=bar, label=meaning(weights[0]), extend=beyond(small, norm.vmax or 0.0))
@@ -78,7 +78,7 @@ def _label(
     n, letters = len(names), max(map(len, names)) * SIZE * LETTER
     flat = axis == "y" or letters * (1.2 if not round_steps else 1) <= side * 72 / n or round_steps
     extent = letters + SIZE if axis == "x" and flat and round_steps else SIZE * LINE
-    for place in range(0, n, step_of(n, side * 72, extent, round_steps)):
+    for place in range(0, n, tick_step(n, side * 72, extent, round_steps)):
         at = (place + 0.5) * side / n
         if axis == "y":
             ax.text(x - 0.05, y + at, names[place], ha="right", va="center", fontsize=SIZE, gid="y")

@@ -10,7 +10,7 @@ from matplotlib.figure import Figure
 from numpy.typing import ArrayLike
 
 from glassformer.errors import ShapeError
-from glassformer.figures.labels import clip
+from glassformer.figures.labels import shorten_label
 from glassformer.figures.style import DASHES, LINES, MARKERS, array, figure
 
 Curve = tuple[ArrayLike, ArrayLike]  # steps, values
@@ -47,7 +47,7 @@ def learning_curves(
         _draw(panels[i], name, *_curve(curve, name), i)
     for ax in panels[1 + len(held) :]:
         ax.set_axis_off()
-    fig.suptitle(clip(title, 80), fontsize=10)
+    fig.suptitle(shorten_label(title, 80), fontsize=10)
     return fig
 
 
@@ -56,7 +56,7 @@ def _draw(ax: Axes, name: str, steps: ArrayLike, values: ArrayLike, k: int) -> N
     mark = MARKERS[k % len(MARKERS)] if few else None
     ax.plot(steps, values, color=LINES[k % len(LINES)], ls=DASHES[0], lw=1.4, marker=mark, ms=3)
     ax.set_xlabel("step", fontsize=8)
-    ax.set_ylabel(clip(name, 30), fontsize=8)
+    ax.set_ylabel(shorten_label(name, 30), fontsize=8)
     ax.tick_params(labelsize=7)
     ax.spines["top"].set_visible(False)
 

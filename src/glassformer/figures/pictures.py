@@ -14,8 +14,8 @@ from matplotlib.figure import Figure
 from numpy.typing import ArrayLike
 
 from glassformer.errors import InputError, ShapeError
-from glassformer.figures.labels import clip, label_axis
-from glassformer.figures.style import LINES, MOST_CELLS, Array, array, cells, figure, scale_of, shrink
+from glassformer.figures.labels import label_axis, shorten_label
+from glassformer.figures.style import LINES, MOST_CELLS, Array, array, draw_cells, figure, scale_of, shrink
 
 DIMMED = 0.2  # brightness of the image where the weight is 0
 HALF = 0.5  # fraction of the total weight inside the outline
@@ -30,11 +30,11 @@ def image_overlay(
     """
     picture, patches = array(image, "image", 2, 3), array(weights, "weights", 2, 3)
     if picture.ndim == 3 and picture.shape[2] not in (1, 3):
-        raise ShapeError(f"an image of shape {picture.shape}", "give (rows, columns) or (rows, columns, 3)")
+        raise ShapeError(f"the image has shape {picture.shape}", "give (rows, columns) or (rows, columns, 3)")
     if picture.min() < 0 or picture.max() > 1:
-        raise InputError(f"colours from {picture.min():g} to {picture.max():g}", "give them from 0 to 1")
+        raise InputError(f"colours range from {picture.min():g} to {picture.max():g}", "give them from 0 to 1")
     if patches.min() < 0 or patches.max() <= 0:
-        raise InputError(f"weights from {patches.min():g} to {patches.max():g}", "give weights of at least 0")
+        raise InputError(f"weights range from {patches.min():g} to {patches.max():g}", "give weights of at least 0")
     layers = patches if patches.ndim == 3 else patches[None]
     if names is not None and len(names) != len(layers):
         raise ShapeError(f"{len(names)} names for {len(layers)} maps of weights", "give one for each")
@@ -45,9 +45,11 @@ def image_overlay(
     axes[0].set_title("the picture", fontsize=9)
     for i, ax in enumerate(axes[1:]):
         _lit(ax, picture, layers[i])
-        ax.set_title(clip(names[i], 24) if names else f"head {i}" if patches.ndim == 3 else "lit by weight", fontsize=9)
+        ax.set_title(
+            shorten_label(names[i], 24) if names else f"head {i}" if patches.ndim == 3 else "lit by weight", fontsize=9
+        )
     wide, high = fig.get_size_inches().tolist()
-    fig.text(0.5, 1 - 0.08 / high, clip(title, 80), fontsize=10, ha="center", va="top")
+    fig.text(0.5, 1 - 0.08 / high, shorten_label(title, 80), fontsize=10, ha="center", va="top")
     bar = fig.add_axes((1 - 0.8 / wide, 0.15, 0.15 / wide, 0.6))
     fig.colorbar(ScalarMappable(Normalize(0, 1), "gray"), cax=bar, label="weight / largest")
     bar.tick_params(labelsize=7)
@@ -125,9 +127,9 @@ def spectrogram_attention(
     step = math.ceil(len(sound) / (2 * MOST_CELLS))
     top.imshow(sound[::step].T, origin="lower", aspect="auto", cmap="gray", extent=(0, total, 0, sound.shape[1]))
     top.set_ylabel("band")
-    top.set_title(clip(title, 80), fontsize=10)
+    top.set_title(shorten_label(title, 80), fontsize=10)
     small, _, _ = shrink(weights)
-    image = cells(ax, small, *scale_of(small))
+    image = draw_cells(ax, small, *scale_of(small))
     image.set_extent((0, total, len(small) - 0.5, -0.5))
     label_axis(ax, "y", None, heads)
     ax.set_ylabel("head")

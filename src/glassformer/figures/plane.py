@@ -9,7 +9,7 @@ from matplotlib.figure import Figure
 from numpy.typing import ArrayLike
 
 from glassformer.errors import ShapeError
-from glassformer.figures.labels import LETTER, LINE, clip
+from glassformer.figures.labels import LETTER, LINE, shorten_label
 from glassformer.figures.style import LINES, MARKERS, array, figure
 
 SIZE = 7.0  # font size of labels, in points
@@ -36,7 +36,7 @@ def head_map(
     ax.set_xlim(centre[0] - reach[0], centre[0] + reach[0])
     ax.set_ylim(centre[1] - reach[1], centre[1] + reach[1])
     ax.set(xticks=[], yticks=[])
-    fig.suptitle(clip(title, 80), fontsize=10)
+    fig.suptitle(shorten_label(title, 80), fontsize=10)
     for k in sorted(set(groups)):
         chosen = places[[g == k for g in groups]]
         marks = ax.plot(*chosen.T, MARKERS[k % len(MARKERS)], ms=6, mec="white", mew=0.6, label=f"group {k}")
@@ -44,9 +44,9 @@ def head_map(
     if group is not None:
         ax.legend(fontsize=7, loc="lower center", bbox_to_anchor=(0.5, 1), ncols=8, frameon=False)
     points = (places - centre + reach) / (2 * reach) * inches * 72
-    for i, (x, y), side in fitting(points, [clip(name) for name in names], inches * 72):
+    for i, (x, y), side in fitting(points, [shorten_label(name) for name in names], inches * 72):
         ax.annotate(
-            clip(names[i]), places[i], (x, y), textcoords="offset points", fontsize=SIZE, ha=side, va="center"
+            shorten_label(names[i]), places[i], (x, y), textcoords="offset points", fontsize=SIZE, ha=side, va="center"
         )
     return fig
 

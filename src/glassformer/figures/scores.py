@@ -9,8 +9,18 @@ from matplotlib.figure import Figure
 from numpy.typing import ArrayLike
 
 from glassformer.errors import InputError, ShapeError
-from glassformer.figures.labels import clip, label_axis
-from glassformer.figures.style import DIVERGING, LINES, array, cells, figure, ink, mark_negative, short, shrink
+from glassformer.figures.labels import label_axis, shorten_label
+from glassformer.figures.style import (
+    DIVERGING,
+    LINES,
+    array,
+    draw_cells,
+    figure,
+    ink,
+    mark_negative,
+    short_number,
+    shrink,
+)
 
 
 def score_by_coordinate(
@@ -30,18 +40,18 @@ def score_by_coordinate(
     ax, bars = fig.subplots(1, 2, sharey=True, width_ratios=(min(9.0, max(2.4, 0.42 * d)), 1.6))
     small, down, across = shrink(parts)
     most = max(1e-12, float(np.abs(small).max()))
-    image = cells(ax, small, -most, most, cmap=DIVERGING)
+    image = draw_cells(ax, small, -most, most, cmap=DIVERGING)
     label_axis(ax, "x", None, d, across)
     label_axis(ax, "y", keys, s, down)
     ax.set(xlabel="coordinate", ylabel="key")
-    ax.set_title(clip(title, 80), fontsize=10)
+    ax.set_title(shorten_label(title, 80), fontsize=10)
     if max(s, d) <= 12:
         for i, c in np.ndindex(s, d):
             part = float(parts[i, c])
-            ax.text(c, i, short(part), ha="center", va="center", fontsize=8, color=ink(image, part))
+            ax.text(c, i, short_number(part), ha="center", va="center", fontsize=8, color=ink(image, part))
     else:
         mark_negative(image, small)
-        ax.set_title(f"{clip(title, 80)} (– below 0)", fontsize=10)
+        ax.set_title(f"{shorten_label(title, 80)} (– below 0)", fontsize=10)
     bars.barh(np.arange(len(small)), small.sum(1) * across, color=LINES[0], height=0.8)
     bars.axvline(0, color="black", lw=0.8)
     bars.tick_params(axis="y", labelleft=False, left=False)

@@ -36,7 +36,7 @@ class NotebookFigure(Figure):
     """A matplotlib figure that displays itself in a notebook, whatever the backend."""
 
     def _repr_png_(self) -> bytes:
-        return save(self)
+        return to_bytes(self)
 
 
 def figure(width: float, height: float) -> Figure:
@@ -48,7 +48,7 @@ def figure(width: float, height: float) -> Figure:
 
 def array(values: ArrayLike, name: str, *dims: int, masked: bool = False, missing: bool = False) -> Array:
     """Validate values as a finite array whose ndim is one of `dims`; `masked` allows −∞, `missing` allows NaN."""
-    out = numbers(values, name)
+    out = as_floats(values, name)
     if out.ndim not in dims:
         raise ShapeError(f"{name} has {out.ndim} axes, {tuple(out.shape)}", f"give {' or '.join(map(str, dims))}")
     if out.size == 0:
@@ -64,7 +64,7 @@ def array(values: ArrayLike, name: str, *dims: int, masked: bool = False, missin
     return out
 
 
-def numbers(values: ArrayLike, name: str) -> Array:
+def as_floats(values: ArrayLike, name: str) -> Array:
     """Convert lists, arrays and tensors to floats; tensors are detached and moved to the CPU."""
     leave = getattr(values, "detach", None)
     if leave is not None:
@@ -118,7 +118,7 @@ def scale_of(A: Array) -> tuple[float, float]:
     return (low, high) if high > low else (low, low + 1e-12)
 
 
-def cells(
+def draw_cells(
     ax: Axes, A: Array, low: float, high: float, *, cmap: str = SEQUENTIAL, aspect: Literal["auto", "equal"] = "auto"
 ) -> AxesImage:
     """Draw numbers as colours; masked and missing values are hatched grey."""
@@ -149,7 +149,7 @@ def mark_negative(image: AxesImage, A: Array) -> None:
         image.axes.plot(columns, rows, "_", ms=3.5, mew=0.9, color=colour, zorder=2)
 
 
-def short(value: float) -> str:
+def short_number(value: float) -> str:
     """Format a number with two digits and no leading 0: .25, −.50, 1.0, 12."""
     if abs(value) >= 9.95:
         return f"{value:.0f}".replace("-", "−")
@@ -159,7 +159,7 @@ def short(value: float) -> str:
     return text if value >= 0 or text == ".00" else f"−{text}"
 
 
-def save(fig: Figure, kind: str = "png", *, dpi: float = DPI, few_colours: bool = False) -> bytes:
+def to_bytes(fig: Figure, kind: str = "png", *, dpi: float = DPI, few_colours: bool = False) -> bytes:
     """Return the figure as PNG or SVG bytes without dates or random ids, so that equal figures give equal files.
 
     `few_colours` writes a PNG with 256 colours, at a third of the size.

@@ -1,7 +1,7 @@
 """Claims about attention, each tested by an experiment whose verdict follows a stated rule; architecture comparisons.
 
-    from glassformer.lab import run
-    outcome = run(7, seed=1, alpha=3.0)
+    from glassformer.lab import run_claim
+    outcome = run_claim(7, seed=1, alpha=3.0)
     outcome.verdict, outcome.result
 
 Names are imported lazily.
@@ -19,8 +19,8 @@ _NAMES = {
     "Verdict": "experiment",
     "claim": "claims",
     "numbers": "claims",
-    "report": "page",
-    "run": "experiment",
+    "claims_page": "page",
+    "run_claim": "experiment",
 }
 
 __all__ = list(_NAMES)

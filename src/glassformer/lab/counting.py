@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from glassformer.lens import edit, layers
+from glassformer.lens import attention_layers, edit
 
 
 def multiplications(model: nn.Module, *inputs: Any) -> int:
@@ -16,7 +16,7 @@ def multiplications(model: nn.Module, *inputs: Any) -> int:
     from torch.utils.flop_counter import FlopCounterMode  # imported here because it takes seconds
 
     with ExitStack() as stack:
-        for path in layers(model):
+        for path in attention_layers(model):
             stack.enter_context(edit(model, f"{path}.A".removeprefix("."), lambda A: A))
         counter = FlopCounterMode(display=False)
         stack.enter_context(torch.no_grad())

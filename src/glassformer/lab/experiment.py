@@ -124,10 +124,10 @@ class Experiment:
     def counterexample(self, result: Result) -> str | None:
         """Return the exercise file of the counterexample, if there is one."""
         from glassformer.exercises.exercise import from_data
-        from glassformer.exercises.practice.sheet import dump
+        from glassformer.exercises.practice.sheet import exercise_yaml
 
         data = result.get("counterexample")
-        return None if data is None else dump(from_data(data))
+        return None if data is None else exercise_yaml(from_data(data))
 
 
 class Outcome(NamedTuple):
@@ -150,7 +150,7 @@ class Outcome(NamedTuple):
     def code(self) -> str:
         """The Python code that reproduces the run."""
         arguments = ", ".join([str(self.experiment.number), f"seed={self.seed}", *self._set("")])
-        return f"from glassformer.lab import run\n\noutcome = run({arguments})\nprint(outcome.verdict)"
+        return f"from glassformer.lab import run_claim\n\noutcome = run_claim({arguments})\nprint(outcome.verdict)"
 
     def _set(self, prefix: str) -> list[str]:
         defaults = self.experiment.settings({})
@@ -170,7 +170,7 @@ def one_thread() -> Iterator[None]:
         torch.set_num_threads(threads)
 
 
-def run(number: int, *, seed: int = 0, keep: bool = True, **changes: str | Value) -> Outcome:
+def run_claim(number: int, *, seed: int = 0, keep: bool = True, **changes: str | Value) -> Outcome:
     """Run one claim and return its outcome; `keep=False` neither reads nor writes the cache."""
     from glassformer.lab.claims import claim
 

@@ -19,13 +19,13 @@ _LIMITS = {"lim", "min", "Σ"}  # what is below and above them is written there,
 _TOKEN = re.compile(r"\s*(?:(?P<number>\d+(?:\.\d+)?)|(?P<name>[^\W\d_]+)|(?P<sign>\S))")
 
 
-def mathml(text: str) -> str:
+def formula_mathml(text: str) -> str:
     """Convert the formula to <math> elements: one for each part, so that a line can break between them."""
     parts = _Reader(text).parts()
     return " ".join(f'<math displaystyle="true"><mrow>{part}</mrow></math>' for part in parts)
 
 
-def plain(text: str) -> str:
+def formula_text(text: str) -> str:
     """Format the formula for a terminal, without unnecessary braces."""
     text = text.replace("^T", "ᵀ")
     text = re.sub(r"sqrt\{(\w+)\}", r"√\1", text)

@@ -8,14 +8,14 @@ from typing import Any
 
 from markupsafe import Markup
 
-from glassformer.figures import save
+from glassformer.figures import to_bytes
 from glassformer.lab.experiment import Outcome
-from glassformer.lab.formula import mathml
+from glassformer.lab.formula import formula_mathml
 from glassformer.runtime import card
 from glassformer.templates import render
 
 
-def report(outcomes: Sequence[Outcome]) -> str:
+def claims_page(outcomes: Sequence[Outcome]) -> str:
     """Render the outcomes as one page without scripts or external files."""
     return render("lab.html", sections=[_section(outcome) for outcome in outcomes], card=card())
 
@@ -27,14 +27,14 @@ def _section(outcome: Outcome) -> dict[str, Any]:
     return {
         "outcome": outcome,
         "experiment": experiment,
-        "formula": Markup(mathml(experiment.formula)),
-        "png": base64.b64encode(save(experiment.figure(outcome.result))).decode("ascii"),
-        "numbers": [*settings, ("seed", str(outcome.seed)), *flat(outcome.result)],
+        "formula": Markup(formula_mathml(experiment.formula)),
+        "png": base64.b64encode(to_bytes(experiment.figure(outcome.result))).decode("ascii"),
+        "numbers": [*settings, ("seed", str(outcome.seed)), *flatten_result(outcome.result)],
         "counterexample": experiment.counterexample(outcome.result),
     }
 
 
-def flat(result: dict[str, Any], most: int = 12) -> Iterator[tuple[str, str]]:
+def flatten_result(result: dict[str, Any], most: int = 12) -> Iterator[tuple[str, str]]:
     """Yield the result as names and short texts; long lists are truncated to their first elements."""
     for name, value in result.items():
         if name == "counterexample":

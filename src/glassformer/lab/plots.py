@@ -15,7 +15,7 @@ Numbers = Sequence[float]
 FLOOR = 1e-17  # drawn instead of 0 on a logarithmic axis
 
 
-def plain(axis: Axis) -> None:
+def plain_ticks(axis: Axis) -> None:
     """Label a logarithmic axis 0.2, 0.5, 1 instead of 2 × 10⁻¹ …; between powers of ten only if there are few."""
     low, high = axis.get_view_interval()
     few = high / low < 100
@@ -50,10 +50,10 @@ def curves(
         ax.axhline(height, color="#888888", lw=0.8, ls="--", label=name)
     if "x" in log:
         ax.set_xscale("log")
-        plain(ax.xaxis)
+        plain_ticks(ax.xaxis)
     if "y" in log:
         ax.set_yscale("log")
-        plain(ax.yaxis)
+        plain_ticks(ax.yaxis)
     _finish(ax, across, up, title)
     return fig
 

@@ -16,14 +16,14 @@ from glassformer.lens.distances import (
 from glassformer.lens.edit import at_heads, edit, freeze, patch, replace, zero, zero_head
 from glassformer.lens.flow import cls_to_patches, gradient_rollout, max_flow, rollout
 from glassformer.lens.head_null import Score
-from glassformer.lens.heads import HeadScores, repeated, score_heads, watch
+from glassformer.lens.heads import HeadScores, repeated_tokens, score_heads, watch
 from glassformer.lens.heads2d import GridScores, score_image_heads
 from glassformer.lens.headtable import HeadRow, HeadTable
 from glassformer.lens.leaks import Declared, Leak, LeakReport, LeakTest, find_leaks, leak_test
 from glassformer.lens.margin import Margins, margins, margins_of, smallest_change
-from glassformer.lens.nearest import Near, NearTable, nearest, nearest_heads
+from glassformer.lens.nearest import Near, NearTable, nearest_heads, nearest_pairs
 from glassformer.lens.on_paper import PaperRow, on_paper, paper_row
-from glassformer.lens.paths import AXES, layers, taps
+from glassformer.lens.paths import AXES, attention_layers, taps
 from glassformer.lens.perturb import (
     Change,
     Moments,
@@ -66,6 +66,7 @@ __all__ = [
     "Score",
     "Sweep",
     "at_heads",
+    "attention_layers",
     "cls_to_patches",
     "construct",
     "edit",
@@ -78,15 +79,14 @@ __all__ = [
     "jacobians",
     "jensen_shannon",
     "layer_at",
-    "layers",
     "leak_test",
     "margins",
     "margins_of",
     "max_flow",
     "move_key",
     "move_query",
-    "nearest",
     "nearest_heads",
+    "nearest_pairs",
     "noise_on_key",
     "noise_on_query",
     "on_grid",
@@ -96,7 +96,7 @@ __all__ = [
     "paper_row",
     "patch",
     "receptive_field",
-    "repeated",
+    "repeated_tokens",
     "replace",
     "rollout",
     "scale_key",

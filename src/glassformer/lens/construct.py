@@ -400,7 +400,7 @@ def plant(routing: Routing, *heads: int, size: Size | None = None, prefix: int =
     def change(S: Tensor) -> Tensor:
         t, s = S.shape[-2:]
         if t != s:
-            raise ShapeError(f"{t} queries and {s} keys", "choose a self-attention layer")
+            raise ShapeError(f"the layer has {t} queries and {s} keys", "choose a self-attention layer")
         ideal = routing.ideal(s - prefix if size is None else size).to(S)
         bonus = torch.zeros(s, s, dtype=S.dtype, device=S.device)
         bonus[prefix:, prefix:] = torch.where(ideal > 0, beta + ideal.log(), 0)

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from glassformer.errors import InputError, ShapeError
-from glassformer.lens.paths import Names, QuantityName, axes_of, layers, match, taps
+from glassformer.lens.paths import Names, QuantityName, attention_layers, axes_of, match, taps
 from glassformer.lens.trace import Run
 from glassformer.nn.tap import attached
 
@@ -50,7 +50,7 @@ def edit(model: nn.Module, pattern: str, change: Edit | Tensor | float) -> Itera
 def _beta(model: nn.Module, pattern: str, change: Edit | Tensor | float) -> Iterator[None]:
     if not isinstance(change, int | float):
         raise InputError(f"β of {pattern} cannot be replaced by a {type(change).__name__}", "give a number")
-    known = {f"{path}.beta": layer for path, layer in layers(model).items()}
+    known = {f"{path}.beta": layer for path, layer in attention_layers(model).items()}
     places = [known[path].beta_editors for path in match((pattern,), list(known))]
     with attached((editors, lambda _: float(change)) for editors in places):
         yield
@@ -69,7 +69,8 @@ def _checked(name: QuantityName, change: Edit) -> Edit:
         if after.shape != value.shape:
             axes = " ".join(axis.rpartition(".")[2] for axis in axes_of(path))
             raise ShapeError(
-                f"an edit of {path} ({axes}) made {tuple(value.shape)} into {tuple(after.shape)}", "keep the shape"
+                f"an edit of {path} ({axes}) changed its shape from {tuple(value.shape)} to {tuple(after.shape)}",
+                "keep the shape",
             )
         return after if order is None else after.permute([order.index(axis) for axis in range(len(order))])
 

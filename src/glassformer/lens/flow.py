@@ -32,9 +32,11 @@ def mixed(
     `discard` is the share of the fused weights to set to 0, the smallest of each input's matrix first.
     """
     if A.dim() != 4 or A.shape[-2] != A.shape[-1]:
-        raise ShapeError(f"weights of shape {tuple(A.shape)}", "give a layer's attention to itself, (b, h, t, t)")
+        raise ShapeError(f"weights have shape {tuple(A.shape)}", "give a layer's attention to itself, (b, h, t, t)")
     if not 0 <= discard < 1 or not 0 <= residual < 1:
-        raise InputError(f"discard {discard} and residual {residual}", "choose fractions of at least 0 and below 1")
+        raise InputError(
+            f"discard is {discard} and residual is {residual}", "choose fractions of at least 0 and below 1"
+        )
     match fusion:
         case "mean":
             one = A.mean(1)

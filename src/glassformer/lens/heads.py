@@ -24,8 +24,8 @@ from torch import Tensor, nn
 from glassformer.core import Pattern
 from glassformer.errors import ConfigError, InputError, ShapeError
 from glassformer.lens.head_null import AttentionRows, Profile, RowStatistics, Score, Tally
-from glassformer.lens.headtable import HeadRow, HeadTable, choose, clear
-from glassformer.lens.paths import layers, within_sequence
+from glassformer.lens.headtable import HeadRow, HeadTable, choose_behaviour, clear
+from glassformer.lens.paths import attention_layers, within_sequence
 from glassformer.lens.trace import Run, trace
 
 Tokens = Tensor | Mapping[str, Tensor] | None
@@ -94,7 +94,7 @@ class HeadScores:
     ) -> None:
         if reach < 1 or any(w < 3 or w % 2 == 0 or w // 2 > reach for w in widths):
             raise ConfigError(
-                f"windows of {list(widths)} keys and offsets up to {reach}",
+                f"widths is {list(widths)} and reach is {reach}",
                 f"choose odd widths from 3 to {2 * reach + 1}, and a reach of at least 1",
             )
         self.places: list[Any] = list(range(-reach, reach + 1))
@@ -110,7 +110,7 @@ class HeadScores:
         for path in own_weights(run):
             layer = self._layers.setdefault(path, LayerTally(self.places))
             ids = tokens.get(path.split(".")[0]) if isinstance(tokens, Mapping) else tokens
-            for rows in blocks(run, path, real):
+            for rows in query_blocks(run, path, real):
                 self.observe(layer, rows, ids, real)
 
     def observe(self, layer: LayerTally, rows: AttentionRows, tokens: Tensor | None, real: Tensor | None) -> None:
@@ -143,7 +143,7 @@ class HeadScores:
                     fit = layer.profile.explained(h, window)
                     if fit is not None:
                         scores[f"explained by {name}"] = fit
-                behind, kernel = choose(scores, self.groups()), layer.profile.kernel(h)
+                behind, kernel = choose_behaviour(scores, self.groups()), layer.profile.kernel(h)
                 label = behind
                 if behind in self.windows:
                     kernel = {o: w for o, w in kernel.items() if o in self.windows[behind]}
@@ -161,7 +161,7 @@ class HeadScores:
     def beside_sink(self, scores: Mapping[str, Score], awake: Mapping[str, Score]) -> str:
         """Return the label of a head over the rows without a sink, if those are at least a twentieth of all rows."""
         enough = {name: score for name, score in awake.items() if score.rows >= max(8, scores[name].rows / 20)}
-        return choose(enough, [[name for name in self.groups()[0] if name != "first"]])
+        return choose_behaviour(enough, [[name for name in self.groups()[0] if name != "first"]])
 
     def local_label(self, window: str, explained: bool, kernel: Mapping[Any, float]) -> str:
         """Return "convolution k" if one kernel explains the window; else "local k", where weights depend on the tokens.
@@ -174,7 +174,9 @@ class HeadScores:
 def token_targets(tokens: Tensor, where: Tensor, s: int, separators: Sequence[int]) -> dict[str, Tensor]:
     """Return the target keys (b, t, s) of behaviours that depend on tokens: duplicate, induction, separator."""
     if tokens.shape[-1] != s:
-        raise ShapeError(f"{tokens.shape[-1]} tokens for {s} keys", "give one token for each key, including the cache")
+        raise ShapeError(
+            f"there are {tokens.shape[-1]} tokens for {s} keys", "give one token for each key, including the cache"
+        )
     own = tokens[:, where][:, :, None]
     j = torch.arange(s, device=tokens.device)
     before = j < where[:, None]
@@ -194,7 +196,7 @@ def own_weights(run: Run) -> list[str]:
     return paths
 
 
-def blocks(run: Run, path: str, real: Tensor | None) -> Iterator[AttentionRows]:
+def query_blocks(run: Run, path: str, real: Tensor | None) -> Iterator[AttentionRows]:
     """Yield every pass of one layer in blocks of query rows, which bounds the size of A in memory."""
     scores_path = path.removesuffix("A") + "S"
     for i, kept in enumerate(run.passes(path)):
@@ -219,7 +221,7 @@ def _real_rows(real: Tensor, where: Tensor, s: int) -> Tensor:
 
 def watch(model: nn.Module) -> list[str]:
     """Return the paths that head scores need: S and A of every self-attention layer. Fused layers keep one for both."""
-    own = [path for path in layers(model) if within_sequence(path)]
+    own = [path for path in attention_layers(model) if within_sequence(path)]
     return [f"{path}.{symbol}".lstrip(".") for path in own for symbol in "SA"]
 
 
@@ -252,7 +254,7 @@ def score_heads(
     return table
 
 
-def repeated(
+def repeated_tokens(
     vocabulary: int, *, seed: int, lengths: Sequence[int] = (12, 15, 19), batch: int = 4, first: int | None = None
 ) -> list[Tensor]:
     """Return inputs for the standard induction test: random tokens followed by the same tokens; one batch per length.
@@ -261,7 +263,7 @@ def repeated(
     is a begin-of-text token to prepend.
     """
     if vocabulary < 2:
-        raise InputError(f"a vocabulary of {vocabulary}", "choose at least 2 tokens")
+        raise InputError(f"vocabulary must be at least 2, got {vocabulary}", "choose at least 2 tokens")
     generator = torch.Generator().manual_seed(seed)
     made = []
     for length in lengths:

@@ -37,7 +37,7 @@ class GridScores(HeadScores):
     ) -> None:
         super().__init__(reach=reach, widths=widths)
         if min(*grid, *patch) < 1 or prefix < 0:
-            raise ConfigError(f"a grid of {grid} after {prefix} tokens", "choose sizes of at least 1")
+            raise ConfigError(f"grid is {grid} and prefix is {prefix}", "choose sizes of at least 1")
         self.grid, self.prefix, self.patch = grid, prefix, patch
         span = range(-reach, reach + 1)
         self.places = [(dy, dx) for dy in span for dx in span]
@@ -55,7 +55,9 @@ class GridScores(HeadScores):
         (height, width), start = self.grid, self.prefix
         s = rows.A.shape[-1]
         if s != start + height * width:
-            raise ShapeError(f"{s} keys, but {start} + {height} × {width} places", "give the grid of these images")
+            raise ShapeError(
+                f"there are {s} keys, but {start} + {height} × {width} positions", "give the grid of these images"
+            )
         rows.use = rows.use & (rows.where >= start)
         y, x = self._yx(rows.where)
         layer.offsets(rows, {o: self._key(y + o[0], x + o[1])[None] for o in self.places}, self.windows)
@@ -101,7 +103,7 @@ def score_image_heads(
             prefix, patch = len(model.prefix_names), model.patch_size
             scores = GridScores(grid, prefix=prefix, patch=patch, reach=reach, widths=widths)
         elif grid != scores.grid:
-            raise ShapeError(f"images of {scores.grid} and of {grid} patches", "score one size at a time")
+            raise ShapeError(f"the images have {scores.grid} and {grid} patches", "score one size at a time")
         with trace(model, *watch(model)) as run:
             model(image)
         scores.add(run)

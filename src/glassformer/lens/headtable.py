@@ -21,7 +21,7 @@ def clear(score: Score | None) -> bool:
     return score is not None and score.excess >= CLEAR_EXCESS and score.z >= CLEAR_Z
 
 
-def choose(scores: Mapping[str, Score], groups: Sequence[Sequence[str]]) -> str:
+def choose_behaviour(scores: Mapping[str, Score], groups: Sequence[Sequence[str]]) -> str:
     """Return the name of the behaviour, or "". Groups go from narrow (one key) to wide (a window, all keys).
 
     A wide behaviour contains narrow ones, so it always scores at least as much: the label is the best behaviour of the

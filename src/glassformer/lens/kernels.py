@@ -61,7 +61,7 @@ def named_kernel(name: str, sizes: tuple[int, ...], *, channels: int = 1, seed: 
         return torch.randn(channels, channels, *sizes, dtype=torch.float64, generator=generator)
     if name in _FIXED:
         if sizes != (3, 3):
-            raise InputError(f"{name} of {'x'.join(map(str, sizes))}", "ask for 3x3")
+            raise InputError(f"{name} is not defined for {'x'.join(map(str, sizes))}", "ask for 3x3")
         return torch.tensor(_FIXED[name], dtype=torch.float64)
     if name not in _NAMED:
         raise InputError(f"there is no kernel {name!r}", f"choose one of {', '.join(NAMES)}, or {_HOW}")
@@ -76,7 +76,7 @@ def read_kernel(words: Sequence[str], *, channels: int = 1, seed: int = 0) -> Te
         raise InputError(f"there is no kernel in {text!r}", _HOW)
     sizes = tuple(int(k) for k in re.split("[x×]", parts[1])) if parts[1] else ()
     if any(k < 1 for k in sizes):
-        raise InputError(f"a kernel of {parts[1]}", "choose sizes of at least 1")
+        raise InputError(f"the size of the kernel is {parts[1]}", "choose sizes of at least 1")
     if re.fullmatch(r"[a-z-]+", parts[2]):
         if not sizes:
             raise InputError(f"{parts[2]} has no size", f"add one: 3x3 {parts[2]}, or 5 {parts[2]} in one dimension")
@@ -84,7 +84,7 @@ def read_kernel(words: Sequence[str], *, channels: int = 1, seed: int = 0) -> Te
     kernel = read_numbers(parts[2])
     if sizes and kernel.shape[-len(sizes) :] != sizes:
         if kernel.dim() != 1 or kernel.numel() != math.prod(sizes):
-            raise InputError(f"a kernel of shape {tuple(kernel.shape)} is not {parts[1]}", _HOW)
+            raise InputError(f"the kernel has shape {tuple(kernel.shape)} instead of {parts[1]}", _HOW)
         kernel = kernel.reshape(sizes)
     return kernel
 

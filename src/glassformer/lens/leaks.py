@@ -23,12 +23,12 @@ from glassformer.lens.receptive import (
     Encoder,
     Field,
     Progress,
-    answer,
     change_of,
-    changed,
     in_eval_mode,
     module_of,
     noise_of,
+    outputs_of,
+    perturbed,
     receptive_field,
     rounding,
     size_of,
@@ -223,7 +223,7 @@ def leak_test(model: nn.Module, *, frames: int | None = None, seed: int = 0) -> 
     A float64 copy of the model is tested if it gives the same outputs.
     """
     if frames is not None and frames < 4:
-        raise InputError(f"an example of {frames} frames", "choose at least 4")
+        raise InputError(f"frames must be at least 4, got {frames}", "choose at least 4")
     if not isinstance(model, StreamModel):
         fact = f"a {type(model).__name__} does not declare its receptive field"
         raise InputError(fact, "call find_leaks with an encoder, an example and its declared receptive field")
@@ -249,7 +249,7 @@ def in_float64(encoder: Encoder, example: Tensor) -> tuple[Encoder, Tensor] | No
             twin = module if plain else copy.deepcopy(module).double()
             wide = twin if module is encoder else getattr(twin, encoder.__name__)
         with in_eval_mode(encoder), in_eval_mode(wide):
-            Y, Y64 = answer(encoder, example), answer(wide, X)
+            Y, Y64 = outputs_of(encoder, example), outputs_of(wide, X)
     except Exception:  # user code may raise anything: measure it as it is
         return None
     if Y64.dtype != torch.float64 or Y64.shape != Y.shape or size_of(change_of(Y64, Y.double())) > 1e-3 * size_of(Y):
@@ -286,7 +286,7 @@ def find_leaks(
         outputs, tolerance = field.outputs, field.tolerance
         if outputs.dtype != example.dtype and wide is not encoder:  # the stream is not in float64
             with in_eval_mode(encoder):
-                outputs = answer(encoder, example)
+                outputs = outputs_of(encoder, example)
                 noise = noise_of(encoder, example, outputs, torch.Generator().manual_seed(seed))
             tolerance = rounding(outputs, units=SHAPES) + 16 * noise
         for piece in pieces:
@@ -370,7 +370,7 @@ def _by_cuts(
     encoder: Encoder, X: Tensor, field: Field, declared: Declared, generator: torch.Generator
 ) -> tuple[list[Leak], tuple[int, int]]:
     """Outputs whose view ends before (or begins after) a cut must not change when all frames beyond the cut do."""
-    Y, t, r = answer(encoder, X), X.shape[1], field.stride
+    Y, t, r = outputs_of(encoder, X), X.shape[1], field.stride
     n = Y.shape[1]
     views = [declared.view(j, r, t) for j in range(n)]
     worst: dict[Kind, tuple[int, Leak]] = {}
@@ -382,7 +382,7 @@ def _by_cuts(
                 if getattr(declared, kind) is None:
                     continue
                 beyond = slice(cut, t) if kind == "lookahead" else slice(0, cut)
-                change = change_of(answer(encoder, changed(X, beyond, strength, generator)), Y).amax((0, 2))
+                change = change_of(outputs_of(encoder, perturbed(X, beyond, strength, generator)), Y).amax((0, 2))
                 moved = (change > rounding(Y, size_of(change)) + 16 * field.noise).nonzero().flatten().tolist()
                 for j in moved:
                     if kind == "lookahead":
@@ -420,7 +420,7 @@ def _by_length(encoder: Encoder, example: Tensor, field: Field, declared: Declar
     for cut in sorted({t // 2, t // 2 + 1, 3 * t // 4}):
         try:
             with in_eval_mode(encoder):
-                shorter = answer(encoder, example[:, :cut])
+                shorter = outputs_of(encoder, example[:, :cut])
         except GlassError:  # the model takes a fixed length only: nothing to compare
             continue
         ends = [max(field.last[j], declared.view(j, field.stride, t)[1]) for j in range(Y.shape[1])]
@@ -441,7 +441,7 @@ def _streamed(
 ) -> StreamComparison:
     """Feed the stream piece by piece, and record how many frames had been fed when each output was returned."""
     if piece < 1:
-        raise InputError(f"chunks of {piece} frames", "stream at least 1 frame at a time")
+        raise InputError(f"the chunk size is {piece} frames", "stream at least 1 frame at a time")
     fed, t = 0, example.shape[1]
 
     def pieces() -> Iterator[Tensor]:

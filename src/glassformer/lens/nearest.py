@@ -19,7 +19,7 @@ from torch import Tensor, nn
 
 from glassformer.errors import InputError, ShapeError
 from glassformer.lens.head_null import AttentionRows, RowStatistics, Score, Tally
-from glassformer.lens.heads import blocks, own_weights, watch
+from glassformer.lens.heads import own_weights, query_blocks, watch
 from glassformer.lens.routing import Routing, Size
 from glassformer.lens.trace import Run, trace
 
@@ -75,7 +75,7 @@ class Nearness:
     def add(self, run: Run, real: Tensor | None = None) -> None:
         for path in own_weights(run):
             ideals: dict[int, list[Tensor]] = {}
-            for rows in blocks(run, path, real):
+            for rows in query_blocks(run, path, real):
                 s = rows.A.shape[-1]
                 if s not in ideals:
                     ideals[s] = [self._ideal(s, part) for part in range(self.routing.heads)]
@@ -119,7 +119,9 @@ def distance(rows: AttentionRows, ideal: Tensor) -> RowStatistics:
     return RowStatistics((rows.square + square) / 2 - cross, null, variance, rows.use & (seen > 1 - 1e-9))
 
 
-def nearest(runs: Run | Sequence[Run], routing: Routing, *, size: Size | None = None, prefix: int = 0) -> list[Near]:
+def nearest_pairs(
+    runs: Run | Sequence[Run], routing: Routing, *, size: Size | None = None, prefix: int = 0
+) -> list[Near]:
     """Compare every head of the runs with every head of the construct, and return the nearest pairs first."""
     near = Nearness(routing, size=size, prefix=prefix)
     for run in [runs] if isinstance(runs, Run) else runs:

@@ -79,7 +79,7 @@ def paper_row(
     path = path.removesuffix(".A")
     for name, count in (("keys", keys), ("coordinates", coordinates)):
         if not 1 <= count <= MOST:
-            raise InputError(f"{name}={count}", f"choose from 1 to {MOST}")
+            raise InputError(f"{name} is {count}", f"choose from 1 to {MOST}")
     if f"{path}.V" not in trace and f"{path}.A" in trace:
         raise InputError(f"the run has no values of {path}", f'trace "{path}.V" too')
     layer = layer_at(trace, path).head(batch, head)

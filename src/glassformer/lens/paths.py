@@ -57,7 +57,7 @@ def taps(model: nn.Module) -> dict[str, Tap]:
     return found
 
 
-def layers(model: nn.Module) -> dict[str, MultiHeadAttention]:
+def attention_layers(model: nn.Module) -> dict[str, MultiHeadAttention]:
     """Return every attention layer of the model by path, in the order of execution."""
     return {path: module for path, module in model.named_modules() if isinstance(module, MultiHeadAttention)}
 

@@ -86,21 +86,21 @@ def receptive_field(
     """
     _require_example(example)
     with in_eval_mode(encoder):
-        Y = answer(encoder, example)
-        again = size_of(answer(encoder, example) - Y)
+        Y = outputs_of(encoder, example)
+        again = size_of(outputs_of(encoder, example) - Y)
         if again > 1e-3 * size_of(Y):
             fact = f"two runs of the encoder on the same input differ (by {again:.2g})"
             raise InputError(fact, "remove randomness, and state kept between calls")
         n, t = Y.shape[1], example.shape[1]
         stride = measured_stride(encoder, example, n) if stride is None else stride
         if stride < 1:
-            raise InputError(f"a stride of {stride}", "give the number of input frames per output, at least 1")
+            raise InputError(f"stride is {stride}", "give the number of input frames per output, at least 1")
         generator = torch.Generator().manual_seed(seed)
         effect = torch.zeros(n, t, dtype=torch.float64)
         depends = torch.zeros(n, t, dtype=torch.bool)
         for i in range(t):
             for strength in strengths:
-                change = change_of(answer(encoder, changed(example, i, strength, generator)), Y).amax((0, 2))
+                change = change_of(outputs_of(encoder, perturbed(example, i, strength, generator)), Y).amax((0, 2))
                 depends[:, i] |= (change > rounding(Y, size_of(change)) + 4 * again).cpu()
                 effect[:, i] = torch.maximum(effect[:, i], change.double().cpu() / max(size_of(Y), 1e-30))
             progress(i + 1, t)
@@ -148,7 +148,7 @@ def module_of(encoder: Encoder) -> nn.Module | None:
     return owner if isinstance(owner, nn.Module) else None
 
 
-def answer(encoder: Encoder, X: Tensor) -> Tensor:
+def outputs_of(encoder: Encoder, X: Tensor) -> Tensor:
     """Return the encoder's outputs (b, n, m), the first element if it returns several."""
     try:
         Y = encoder(X)
@@ -183,13 +183,13 @@ def measured_stride(encoder: Encoder, example: Tensor, n: int) -> int:
     """Input frames per output, from the number of outputs lost when the input is halved; t / n if that fails."""
     t = example.shape[1]
     try:
-        fewer = n - answer(encoder, example[:, : t - t // 2]).shape[1]
+        fewer = n - outputs_of(encoder, example[:, : t - t // 2]).shape[1]
     except GlassError:
         fewer = 0
     return max(1, round(t // 2 / fewer) if fewer > 0 else round(t / n))
 
 
-def changed(example: Tensor, i: int | slice, strength: float, generator: torch.Generator) -> Tensor:
+def perturbed(example: Tensor, i: int | slice, strength: float, generator: torch.Generator) -> Tensor:
     """Perturb frame i of the example, or a range, by noise; token ids are replaced by others of the example."""
     X = example.clone()
     if not X.is_floating_point():
@@ -208,7 +208,7 @@ def noise_of(encoder: Encoder, example: Tensor, Y: Tensor, generator: torch.Gene
     if not example.is_floating_point():
         return 0.0
     ulp = torch.finfo(example.dtype).eps * torch.randn(example.shape, generator=generator).to(example)
-    return size_of(change_of(answer(encoder, example * (1 + ulp)), Y))
+    return size_of(change_of(outputs_of(encoder, example * (1 + ulp)), Y))
 
 
 def _by_gradient(encoder: Encoder, example: Tensor, generator: torch.Generator) -> Tensor | None:
@@ -236,7 +236,7 @@ def _by_gradient(encoder: Encoder, example: Tensor, generator: torch.Generator) 
 def _require_example(example: Tensor) -> None:
     floating = example.is_floating_point()
     if example.dim() != (3 if floating else 2) or example.numel() == 0 or example.shape[1] < 4:
-        fact = f"an example of shape {tuple(example.shape)}"
+        fact = f"the example has shape {tuple(example.shape)}"
         raise ShapeError(fact, "give frames (b, t, f) or token ids (b, t), at least 4 of them")
     if not floating and len(example.unique()) < 2:
         raise InputError("all tokens of the example are the same", "give different tokens, because the test swaps them")

@@ -68,9 +68,11 @@ class Routing:
         """Return the size as (n,) or (rows, columns); in two dimensions one number means a square."""
         grid = (size,) * self.dims if isinstance(size, int) else tuple(size)
         if len(grid) != self.dims or min(grid) < 1:
-            raise ShapeError(f"a size of {size} in {self.dims} dimension(s)", "give one positive number for each")
+            raise ShapeError(f"size is {size} for {self.dims} dimension(s)", "give one positive number for each")
         if self.order is not None and grid != (len(self.order),):
-            raise ShapeError(f"a permutation of {len(self.order)} tokens for {grid[0]}", "give as many as it orders")
+            raise ShapeError(
+                f"the permutation orders {len(self.order)} tokens, but there are {grid[0]}", "give as many as it orders"
+            )
         return grid
 
     def places(self, size: Size) -> Tensor:
@@ -151,7 +153,7 @@ def convolution(kernel: Tensor | Sequence[object], *, channels: int = 1, edges: 
     """
     W = torch.as_tensor(kernel, dtype=torch.float64)
     if not 1 <= W.dim() <= 4 or W.numel() == 0:
-        raise ShapeError(f"a kernel of shape {tuple(W.shape)}", "give (k), (k, k), (out, in, k) or (out, in, k, k)")
+        raise ShapeError(f"the kernel has shape {tuple(W.shape)}", "give (k), (k, k), (out, in, k) or (out, in, k, k)")
     if W.dim() <= 2:
         W = torch.eye(channels, dtype=torch.float64)[(...,) + (None,) * W.dim()] * W
     sizes = W.shape[2:]

@@ -19,7 +19,7 @@ from torch import Tensor, nn
 
 from glassformer.errors import InputError, ShapeError
 from glassformer.lens.edit import Edit, at_heads, edit, replace
-from glassformer.lens.paths import AXES, Names, layers, taps
+from glassformer.lens.paths import AXES, Names, attention_layers, taps
 from glassformer.lens.receptive import Progress
 from glassformer.lens.trace import Run, trace
 
@@ -110,7 +110,7 @@ def site_paths(model: nn.Module, site: str) -> list[str]:
         if site not in AXES:
             raise InputError(f"there is no quantity {site}", f"choose one of {', '.join(AXES)}, or a pattern")
         if _has_heads(site):
-            known = [f"{path}.{site}".lstrip(".") for path in layers(model)]
+            known = [f"{path}.{site}".lstrip(".") for path in attention_layers(model)]
         else:
             known = [path for path in known if re.fullmatch(rf".*\.\d+(\.ffn)?\.{site}", path)]
             known = [path for path in known if ("ffn" in path) == (site in "PF")]
@@ -143,7 +143,8 @@ def _patch(path: str, value: Tensor, place: int) -> Edit:
 def _number(found: Tensor | float) -> float:
     if isinstance(found, Tensor) and found.numel() != 1:
         raise InputError(
-            f"the metric gave {tuple(found.shape)} numbers", "return one number, as in lambda out: out[0, -1, 9]"
+            f"the metric returned a tensor of shape {tuple(found.shape)}",
+            "return one number, as in lambda out: out[0, -1, 9]",
         )
     return float(found)
 

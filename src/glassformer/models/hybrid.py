@@ -60,7 +60,9 @@ class StemConfig:
             fact = f"{self.attending} of {len(self.widths)} convolutions have attention in their place"
             raise ConfigError(fact, f"choose 0 to {len(self.widths) - 1}")
         if self.attending and len(set(self.widths[-self.attending - 1 :])) > 1:
-            raise ConfigError(f"attention in the place of convolutions of widths {self.widths}", "give them one width")
+            raise ConfigError(
+                f"attention cannot replace convolutions of different widths {self.widths}", "give them one width"
+            )
 
     @property
     def stride(self) -> int:

@@ -160,7 +160,7 @@ class RecurrentSeq2Seq(nn.Module):
         """Return the logits after each target token and the states to continue from; `states` of None starts anew."""
         self.config.writes.check(target)
         if len(target) != len(memory.X):
-            fact = f"{len(target)} targets for {len(memory.X)} sources"
+            fact = f"there are {len(target)} targets for {len(memory.X)} sources"
             raise ShapeError(fact, "give one each; memory.select repeats them")
         h, states = self.decoder(self.dropout(self.E_target(target)), memory.states if states is None else states)
         O = h if self.attention is None else self.attention(h, memory.X, memory.real)

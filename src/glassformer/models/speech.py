@@ -56,7 +56,7 @@ class SpeechConfig:
 
     def __post_init__(self) -> None:
         if self.embed.bands != self.mel.bands:
-            fact = f"frames of {self.mel.bands} bands, and an embedding of {self.embed.bands}"
+            fact = f"mel has {self.mel.bands} bands, but embed has {self.embed.bands}"
             raise ConfigError(fact, "give both the same number of bands")
         if self.embed.width != self.width:
             fact = f"the embedding is {self.embed.width} wide, the blocks {self.width}"
@@ -64,7 +64,9 @@ class SpeechConfig:
         if self.block.cross is not None:
             raise ConfigError("the blocks of a speech encoder have cross-attention", "choose cross=None")
         if self.vocabulary < 1:
-            raise ConfigError(f"a vocabulary of {self.vocabulary}", "choose at least one symbol besides the blank")
+            raise ConfigError(
+                f"vocabulary must be at least 1, got {self.vocabulary}", "choose at least one symbol besides the blank"
+            )
 
     @property
     def width(self) -> int:
@@ -173,14 +175,14 @@ class Speech(nn.Module):
 
     def _checked(self, frames: Tensor, lengths: Tensor | None) -> Tensor:
         if frames.dim() != 3 or not frames.shape[1]:
-            raise ShapeError(f"frames of shape {tuple(frames.shape)}", "give (batch, at least one frame, bands)")
+            raise ShapeError(f"frames have shape {tuple(frames.shape)}", "give (batch, at least one frame, bands)")
         if not has_values(frames):
             return frames
         b, t, _ = frames.shape
         good = torch.isfinite(frames)
         if lengths is not None:
             if lengths.shape != (b,) or bool(((lengths < 1) | (lengths > t)).any()):
-                fact = f"lengths {lengths.tolist()} for {b} recordings of up to {t} frames"
+                fact = f"lengths are {lengths.tolist()} for {b} recordings of up to {t} frames"
                 raise ShapeError(fact, "give the number of frames of each recording, at least 1")
             good |= (torch.arange(t, device=frames.device) >= lengths[:, None])[..., None]
         if not good.all():
@@ -309,7 +311,7 @@ class SpeechStream:
         """Take one channel of samples in [−1, 1], of any length."""
         self._require_open()
         if wave.dim() != 1:
-            fact = f"audio of shape {tuple(wave.shape)}"
+            fact = f"the audio has shape {tuple(wave.shape)}"
             raise ShapeError(fact, "give one channel; average several channels")
         wave = require_wave(wave, self.config.mel, self.rate, empty=True)
         self._waiting = torch.cat([self._waiting, wave.to(self._waiting)])

@@ -74,7 +74,7 @@ class ViTConfig:
         if self.pool != "mean" and self.prefix < 1:
             raise ConfigError(f"pool={self.pool!r} needs a CLS token and prefix is 0", "choose prefix=1 or pool='mean'")
         if self.teacher and (self.prefix < 2 or self.pool != "first" or not self.classes or self.hidden):
-            fact = f"a teacher's head on {self.prefix} prefix tokens, pool={self.pool!r}, {self.classes} classes"
+            fact = f"the teacher's head has prefix={self.prefix}, pool={self.pool!r} and classes={self.classes}"
             raise ConfigError(fact, "choose prefix=2, pool='first', hidden=0 and at least one class")
 
     @property
@@ -223,7 +223,7 @@ class ViT(nn.Module):
     ) -> Float[Tensor, "b n m"]:
         """Every token after the last norm: prefix, registers, patches in row-major order."""
         if image.dim() != 4:
-            raise ShapeError(f"an image of shape {tuple(image.shape)}", "give (batch, channels, height, width)")
+            raise ShapeError(f"the image has shape {tuple(image.shape)}", "give (batch, channels, height, width)")
         return require_finite(self.encoder(self.tokens(image, hidden)), self)
 
     def pool(self, X: Float[Tensor, "b n m"]) -> Float[Tensor, "b k"]:

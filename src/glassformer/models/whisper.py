@@ -60,7 +60,7 @@ class WhisperConfig:
             fact = f"the embedding is {self.embed.width} wide, the encoder's blocks {self.width}"
             raise ConfigError(fact, "give both the encoder's width")
         if self.places < 1 or self.width % 2 or self.width < 4:
-            fact = f"{self.places} sinusoidal positions of width {self.width}"
+            fact = f"there are {self.places} sinusoidal positions of width {self.width}"
             raise ConfigError(fact, "choose at least one position, and an even width of at least 4")
         if not isinstance(self.target.positions, Learned):
             raise ConfigError("the decoder has no learned positions", "give it positions=Learned(length=…)")
@@ -167,7 +167,7 @@ class Whisper(EncoderDecoder):
 
     def _fit(self, frames: Tensor) -> Tensor:
         if frames.dim() != 3 or not frames.shape[1]:
-            raise ShapeError(f"frames of shape {tuple(frames.shape)}", "give (batch, at least one frame, bands)")
+            raise ShapeError(f"frames have shape {tuple(frames.shape)}", "give (batch, at least one frame, bands)")
         if frames.shape[1] > self.config.frames:
             fact = f"{frames.shape[1]} frames exceed the model's window of {self.config.frames}"
             raise ShapeError(fact, "split the audio into windows")

@@ -32,7 +32,7 @@ class TokenEmbedding(nn.Module):
         super().__init__()
         if vocabulary < 1 or width < 1:
             raise ConfigError(
-                f"an embedding of {vocabulary} tokens in {width} dimensions", "choose at least one of each"
+                f"the embedding has {vocabulary} tokens and width {width}", "choose at least one of each"
             )
         self.scale = scale
         self.table = Embedding(vocabulary, width)
@@ -77,7 +77,7 @@ class TokenEmbedding(nn.Module):
 
 def _require_known(what: str, tokens: Tensor, table: Embedding) -> None:
     if tokens.dim() != 2:
-        raise ShapeError(f"{what}s of shape {tuple(tokens.shape)}", "give (batch, tokens)")
+        raise ShapeError(f"{what}s have shape {tuple(tokens.shape)}", "give (batch, tokens)")
     if tokens.dtype not in (torch.int32, torch.int64):
         raise InputError(f"{what}s are {str(tokens.dtype).removeprefix('torch.')}", "give int64 or int32")
     n = table.num_embeddings
@@ -106,7 +106,7 @@ class PatchEmbedding(nn.Module):
         super().__init__()
         if min(*size, channels, width) < 1:
             raise ConfigError(
-                f"an embedding of {size[0]}×{size[1]} patches with {channels} channels in {width} dimensions",
+                f"the embedding has {size[0]}×{size[1]} patches, {channels} channels and width {width}",
                 "choose sizes of at least 1",
             )
         self.size, self.channels = size, channels

@@ -44,7 +44,7 @@ class FeedForwardConfig:
             raise ConfigError(f"there is no activation {self.activation!r}", f"choose one of {', '.join(ACTIVATIONS)}")
         if self.width < 1 or self.hidden < 1:
             raise ConfigError(
-                f"a feed-forward network of width {self.width} and hidden width {self.hidden}",
+                f"width is {self.width} and hidden is {self.hidden}",
                 "choose widths of at least 1",
             )
         require_dropout(self.dropout)

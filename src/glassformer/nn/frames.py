@@ -38,7 +38,7 @@ class FrameConfig:
     def __post_init__(self) -> None:
         pairs = list(zip(self.kernels, self.strides, strict=False))
         if len(self.kernels) != len(self.strides) or not pairs:
-            fact = f"{len(self.kernels)} kernels and {len(self.strides)} strides"
+            fact = f"there are {len(self.kernels)} kernels but {len(self.strides)} strides"
             raise ConfigError(fact, "give one of each for every convolution")
         if any(not 1 <= s <= k for k, s in pairs):
             fact = f"kernels {self.kernels} with strides {self.strides} skip frames"
@@ -48,7 +48,7 @@ class FrameConfig:
         if self.activation not in ACTIVATIONS:
             raise ConfigError(f"there is no activation {self.activation!r}", f"choose one of {', '.join(ACTIVATIONS)}")
         if self.bands < 1 or self.width < 1:
-            raise ConfigError(f"frames of {self.bands} bands → {self.width}", "choose at least 1 of each")
+            raise ConfigError(f"bands is {self.bands} and width is {self.width}", "choose at least 1 of each")
 
     def before(self, i: int) -> int:
         """Return the number of zeros padded before the first input of convolution i."""

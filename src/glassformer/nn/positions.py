@@ -36,7 +36,7 @@ class Learned:
 
     def __post_init__(self) -> None:
         if self.length < 1 or self.offset < 0:
-            fact = f"{self.length} learned positions at an offset of {self.offset}"
+            fact = f"length is {self.length} and offset is {self.offset}"
             raise ConfigError(fact, "choose at least 1 position, and an offset of 0 or more")
 
     def build(self, width: int) -> LearnedPositions:

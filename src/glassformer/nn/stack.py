@@ -90,7 +90,7 @@ class Stack(nn.Module):
     ) -> Float[Tensor, "b t m"]:
         """Run the blocks. `positions` of X default to counting from 0, or from the length of the cache."""
         if cache is not None and len(cache) != self.depth:
-            raise ShapeError(f"{len(cache)} caches for {self.depth} blocks", "make them with cache(room)")
+            raise ShapeError(f"there are {len(cache)} caches for {self.depth} blocks", "make them with cache(room)")
         own = cache[0].own if cache is not None else LayerCache()
         t = X.shape[1]
         if self.rotary is not None:

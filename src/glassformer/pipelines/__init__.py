@@ -12,7 +12,7 @@ from glassformer.pipelines.loading import find_model, load
 from glassformer.pipelines.speech.words import Word
 from glassformer.pipelines.tokenizers import TextTokenizer, tokenizer_of
 from glassformer.pipelines.transcribe import Segment, Transcript, transcribe, transcribe_stream
-from glassformer.pipelines.translate import Aligned, aligned, translate
+from glassformer.pipelines.translate import Aligned, translate, translate_aligned
 
 __all__ = [
     "Aligned",
@@ -24,7 +24,6 @@ __all__ = [
     "TextTokenizer",
     "Transcript",
     "Word",
-    "aligned",
     "classify",
     "embed",
     "evaluate",
@@ -40,4 +39,5 @@ __all__ = [
     "transcribe",
     "transcribe_stream",
     "translate",
+    "translate_aligned",
 ]

@@ -66,7 +66,7 @@ def _max_seq_length(model: nn.Module) -> int | None:
     return found if type(found) is int and found > 2 else None
 
 
-def batches(texts: Sequence[Sequence[int]], batch_size: int | None = None) -> list[list[int]]:
+def batches_by_length(texts: Sequence[Sequence[int]], batch_size: int | None = None) -> list[list[int]]:
     """Return batches of indices of texts of similar length, to minimise padding.
 
     A batch has `batch_size` texts, or as many as fit `TOKENS` tokens.
@@ -80,12 +80,12 @@ def batches(texts: Sequence[Sequence[int]], batch_size: int | None = None) -> li
     return found
 
 
-def vectors(
+def embed_batches(
     model: nn.Module, texts: Sequence[Sequence[int]], batch_size: int | None = None
 ) -> Iterator[tuple[list[int], Tensor]]:
     """Embed tokenized texts and yield (indices, vectors), batch by batch."""
     embedder, device = require(model, "embed"), device_of(model)
-    for places in batches(texts, batch_size):
+    for places in batches_by_length(texts, batch_size):
         longest = len(texts[places[-1]])
         tokens = torch.tensor([[*texts[i], *[0] * (longest - len(texts[i]))] for i in places], device=device)
         lengths = torch.tensor([len(texts[i]) for i in places], device=device)
@@ -109,7 +109,7 @@ def embed(model: nn.Module, texts: str | Sequence[str], *, batch_size: int | Non
     several = [texts] if isinstance(texts, str) else list(texts)
     if not several:
         raise InputError("no texts were given", "give at least one")
-    found = list(vectors(model, [text.tokens for text in tokenize_all(model, several)], batch_size))
+    found = list(embed_batches(model, [text.tokens for text in tokenize_all(model, several)], batch_size))
     whole = torch.empty(len(several), found[0][1].shape[1])
     for places, rows in found:
         whole[places] = rows
@@ -121,7 +121,7 @@ def nearest(query: Tensor, among: Tensor, k: int = 5) -> list[Neighbour]:
     if k < 1:
         raise InputError(f"k must be at least 1, got {k}", "ask for at least one neighbour")
     if among.dim() != 2 or query.shape != among.shape[1:]:
-        fact = f"a query of shape {tuple(query.shape)} among vectors of {tuple(among.shape)}"
+        fact = f"the query has shape {tuple(query.shape)} and the vectors have shape {tuple(among.shape)}"
         raise InputError(fact, "search with the model that made the vectors")
     cosines = normalize(among.float(), dim=-1) @ normalize(query.float(), dim=-1)
     best = cosines.topk(min(k, len(among)))

@@ -312,7 +312,7 @@ def token_nats(model: nn.Module, tokens: Tensor, before: int = 0) -> Tensor:
     context, target = tokens[:, :-1], tokens[:, before + 1 :]
     if isinstance(model, WindowModel):
         if model.context_length != before + 1:
-            fact = f"a {type(model).__name__} with a window of {model.context_length} tokens, and {before} before them"
+            fact = f"the {type(model).__name__} has a window of {model.context_length} tokens, and before is {before}"
             raise ConfigError(fact, "give before=… one less than the length of its window")
         logits = model.slide(context).flatten(0, 1)
     else:

@@ -99,7 +99,7 @@ def stream(
     words, tokens = _read(model, prompt, chat)
     stop = (stop,) if isinstance(stop, str) else (*stop, *config.stop)
     flow = TextFlow(words, [] if _separate(model) else tokens, stop)
-    session = session_of(model, config)
+    session = decoding_session(model, config)
     ends = config.ends or session.ends
     penalty = config.repetition_penalty if repetition_penalty is None else repetition_penalty
     stopping = _stopping(model, tokens, flow, config, max_new_tokens, ends)
@@ -201,7 +201,7 @@ def start_of(model: nn.Module, config: GenerationConfig) -> tuple[int, ...]:
     return (found,)
 
 
-def session_of(model: nn.Module, config: GenerationConfig) -> Session:
+def decoding_session(model: nn.Module, config: GenerationConfig) -> Session:
     """Create a decoding session with the folder's start and end tokens."""
     start = start_of(model, config)
     if start and getattr(model, "start_token", None) is None and config.ends is None:

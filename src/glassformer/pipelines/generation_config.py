@@ -72,10 +72,10 @@ def generation_config_of(model: nn.Module) -> GenerationConfig:
     given = origin.generation or origin.raw
     ends = origin.generation.get("eos_token_id", origin.raw.get("eos_token_id"))
     start = origin.generation.get("decoder_start_token_id", origin.raw.get("decoder_start_token_id"))
-    return parse(dict(given) | {"eos_token_id": ends, "decoder_start_token_id": start})
+    return parse_generation_config(dict(given) | {"eos_token_id": ends, "decoder_start_token_id": start})
 
 
-def parse(raw: Mapping[str, Any]) -> GenerationConfig:
+def parse_generation_config(raw: Mapping[str, Any]) -> GenerationConfig:
     """Validate every key; unsupported keys that would change the output are rejected by name."""
     for name, neutral in REFUSED.items():
         if name in raw and not any(raw[name] == value for value in neutral):

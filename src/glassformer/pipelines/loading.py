@@ -14,7 +14,7 @@ from glassformer.checkpoints.info import ModelInfo, info, info_of
 from glassformer.data.packages import cache
 from glassformer.errors import InputError
 from glassformer.models.tiny import tiny_model
-from glassformer.pipelines.real_inputs import sample
+from glassformer.pipelines.real_inputs import real_sample
 from glassformer.runtime import choose, prepare, use_engine
 from glassformer.runtime.device import choose_device
 
@@ -51,7 +51,7 @@ def find_model(name: str | Path) -> Path:
     )
 
 
-def describe(name: str | Path) -> ModelInfo:
+def describe_model(name: str | Path) -> ModelInfo:
     """Return the facts about a model by any name that `load` takes, without reading its weights."""
     return info_of(tiny_model(str(name))) if str(name).startswith("tiny:") else info(find_model(name))
 
@@ -88,7 +88,7 @@ def load(
     if str(name).startswith("tiny:"):
         model = tiny_model(str(name), seed=seed)
     else:
-        model = checkpoints.load(find_model(name), dtype=dtype, check=check).eval()
+        model = checkpoints.load_folder(find_model(name), dtype=dtype, check=check).eval()
     if engine == "torch" and precision == "auto":
         return _fastest(model.to(place))
     if engine == "torch":
@@ -99,7 +99,7 @@ def load(
 def _fastest(model: nn.Module) -> nn.Module:
     """Prepare a model in the fastest precision that agrees with fp32, and say which."""
     try:
-        check = sample(model, "compare")
+        check = real_sample(model, "compare")
     except InputError as error:
         print(f"precision fp32 (no other was compared: {error})", file=sys.stderr)
         return prepare(model, "fp32")
@@ -112,7 +112,7 @@ def _fastest(model: nn.Module) -> nn.Module:
 def _calibration(model: nn.Module) -> Callable[[], Tensor] | None:
     """The call that int8 is calibrated on. Says so if it is not of real input; None if the model has none."""
     try:
-        found = sample(model, "calibrate")
+        found = real_sample(model, "calibrate")
     except InputError:
         return None  # `prepare` says so
     if not found.real:

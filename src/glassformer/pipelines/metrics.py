@@ -68,14 +68,14 @@ def error_rate(pairs: Iterable[tuple[Sequence[str], Sequence[str]]]) -> float:
 def bits_per_byte(nats: float, size: int) -> float:
     """Σ −log₂ p / bytes: the cost in bits of a byte of text under the model."""
     if size < 1:
-        raise InputError(f"a text of {size} bytes", "give at least one")
+        raise InputError(f"the text has {size} bytes", "give at least one")
     return nats / math.log(2) / size
 
 
 def perplexity(nats: float, count: int) -> float:
     """e^{nats/count}: the effective number of equally likely choices per prediction."""
     if count < 1:
-        raise InputError(f"{count} predictions", "give at least one")
+        raise InputError(f"there are {count} predictions", "give at least one")
     return math.exp(nats / count)
 
 
@@ -90,7 +90,9 @@ def reciprocal_rank(scores: Sequence[float], right: Sequence[bool]) -> float:
 
 def _require_pairs(predictions: Sequence[Any], references: Sequence[Any]) -> None:
     if len(predictions) != len(references) or not len(predictions):
-        raise InputError(f"{len(predictions)} predictions for {len(references)} references", "give one for each")
+        raise InputError(
+            f"there are {len(predictions)} predictions for {len(references)} references", "give one for each"
+        )
 
 
 def _columns(predictions: Sequence[str], references: References) -> Any:

@@ -53,7 +53,7 @@ class Sample(NamedTuple):
     real: bool = True
 
 
-def sample(model: nn.Module, purpose: Purpose) -> Sample:
+def real_sample(model: nn.Module, purpose: Purpose) -> Sample:
     """Real input for a model that is prepared like its users' input, or random input, with the reason.
 
     The two purposes have different inputs. Raises InputError for models that have no example input.

@@ -92,7 +92,7 @@ def transcribe(
     transcriber = require(model, "transcribe")
     wave = audio if isinstance(audio, Tensor) else read_sound(audio)
     if wave.dim() != 1 or not len(wave):
-        raise InputError(f"audio of shape {tuple(wave.shape)}", "give (samples,), at least one")
+        raise InputError(f"the audio has shape {tuple(wave.shape)}", "give (samples,), at least one")
     if isinstance(transcriber, CTCModel):
         if language is not None or task != "transcribe":
             raise InputError(

@@ -19,7 +19,7 @@ from glassformer.models.protocols import context_length, device_of, require
 from glassformer.models.sessions import inference
 from glassformer.nn.attention import weights_of
 from glassformer.nn.tap import attached
-from glassformer.pipelines.generate import session_of, start_of
+from glassformer.pipelines.generate import decoding_session, start_of
 from glassformer.pipelines.generation_config import generation_config_of
 from glassformer.pipelines.tokenizers import TextTokenizer, tokenizer_of
 
@@ -91,7 +91,7 @@ def _searched(
     if max_new_tokens is None:
         longest = min(config.max_length or context or LONGEST, context or LONGEST) - 1
         max_new_tokens = max(1, min(longest, config.max_new_tokens or longest))
-    ends = config.ends or session_of(model, config).ends
+    ends = config.ends or decoding_session(model, config).ends
     found: dict[int, tuple[int, ...]] = {}
     order = sorted(range(len(sources)), key=lambda i: len(sources[i]))
     beams = config.num_beams if num_beams is None else num_beams
@@ -99,7 +99,7 @@ def _searched(
     stopping = Stopping(max_new_tokens=max_new_tokens, min_new_tokens=least, ends=ends)
     for start in range(0, len(order), AT_ONCE):
         places = order[start : start + AT_ONCE]
-        session, prompts = session_of(model, config), [sources[i] for i in places]
+        session, prompts = decoding_session(model, config), [sources[i] for i in places]
         if beams == 1:
             greedy = Sampling(temperature=0.0, repetition_penalty=config.repetition_penalty)
             best = generate_ids(
@@ -143,7 +143,7 @@ class Aligned:
         return tuple(self.A.argmax(1).tolist()) if self.source else ()
 
 
-def aligned(
+def translate_aligned(
     model: nn.Module, text: str, *, num_beams: int | None = None, max_new_tokens: int | None = None, prefix: str = ""
 ) -> Aligned:
     """Translate a text and return A, the last layer's cross-attention averaged over heads, at each word's generation.

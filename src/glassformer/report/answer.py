@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from torch.nn.functional import normalize
 
 from glassformer.checkpoints import origin_of
-from glassformer.lens import layers
+from glassformer.lens import attention_layers
 from glassformer.models.protocols import Classifier, CTCModel, ImageTextModel, SpeechGenerator, TextGenerator
 from glassformer.pipelines.classify import distribution_warning, image_logits, labels_of
 from glassformer.pipelines.tokenizers import optional_tokenizer, token_name
@@ -33,7 +33,7 @@ def _facts(model: nn.Module, inputs: Inputs) -> Iterator[tuple[str, str]]:
         yield "from", str(origin.folder.name) + (f", family {origin.family}" if origin.family else "")
     yield "parameters", f"{sum(weight.numel() for weight in model.parameters()):,}"
     stacks: dict[str, list[Any]] = {}
-    for path, layer in layers(model).items():
+    for path, layer in attention_layers(model).items():
         kind = "cross-attention" if ".cross" in path else "attention"
         stacks.setdefault(f"{kind} of the {path.split('.')[0]}", []).append(layer.config)
     for stack, configs in stacks.items():
@@ -70,7 +70,7 @@ def answer(model: nn.Module, inputs: Inputs, out: Tensor) -> list[Section]:
     return []
 
 
-def comparison(model: ImageTextModel, inputs: Inputs) -> list[tuple[str, str, str]]:
+def compare_texts(model: ImageTextModel, inputs: Inputs) -> list[tuple[str, str, str]]:
     """Return (text, probability, cosine) of each text for the image; empty without an image."""
     texts = inputs.labels["texts"]
     if len(inputs.tensors) == len(texts) or not texts:

@@ -10,7 +10,7 @@ from glassformer import figures, lens
 from glassformer.lens import HeadTable, Run
 from glassformer.lens.paths import within_sequence
 from glassformer.report.inputs import Inputs
-from glassformer.report.views import Block, Details, Paragraph, Section, image, table
+from glassformer.report.views import Block, Details, Paragraph, Section, embed_figure, table
 
 NAMED = 200  # maximum number of tokens for which an axis shows names
 LINE = 60  # maximum number of tokens for which arcs are drawn
@@ -46,7 +46,7 @@ def maps(run: Run, inputs: Inputs) -> list[Section]:
         if inputs.audible and keys is None:
             A = A[:, : None if queries else inputs.audible, : inputs.audible]
         fig = figures.heads_of_layer(A, queries, keys, title=layer_of(path))
-        shown.append(image(fig, f"Attention weights of every head of {layer_of(path)}"))
+        shown.append(embed_figure(fig, f"Attention weights of every head of {layer_of(path)}"))
     text = "A row for each query, a column for each key; every row of weights sums to 1."
     if inputs.grid is not None:
         text += " Patches are numbered row by row."
@@ -67,7 +67,7 @@ def entropies(run: Run) -> list[Section]:
     fig = figures.head_table(_even(rows), layers=names, measure="nats", title="entropy, mean over queries")
     most = max(math.log(run.passes(path)[-1].shape[-1]) for path in weight_paths(run))
     text = f"0 for a head that attends to a single key, {most:.2f} for one that attends to all keys equally."
-    return [Section("Entropy", [Paragraph(text), image(fig, "Entropy of each head, layers by heads")])]
+    return [Section("Entropy", [Paragraph(text), embed_figure(fig, "Entropy of each head, layers by heads")])]
 
 
 def _even(rows: list[list[float]]) -> np.ndarray[tuple[int, ...], np.dtype[np.float64]]:
@@ -95,7 +95,7 @@ def heads(found: HeadTable) -> list[Section]:
         "A single input is weak evidence: lens.score_heads takes as many as you have."
     )
     whole = Details("Every score of every head", found._repr_html_())
-    return [Section("Heads", [Paragraph(text), image(fig, "What each head does, layers by heads"), whole])]
+    return [Section("Heads", [Paragraph(text), embed_figure(fig, "What each head does, layers by heads"), whole])]
 
 
 def map_of_heads(run: Run) -> list[Section]:
@@ -110,7 +110,9 @@ def map_of_heads(run: Run) -> list[Section]:
         places = lens.head_map(apart.D)
         names = [f"{path.split('.')[1]}.{head}" for path, head in apart.names]
         title = f"{stack}: layer.head, closer if more similar ({places.kept:.0%} of the distances are preserved)"
-        shown.append(image(figures.head_map(places.xy, names, places.group, title=title), f"Map of heads: {stack}"))
+        shown.append(
+            embed_figure(figures.head_map(places.xy, names, places.group, title=title), f"Map of heads: {stack}")
+        )
     text = f"Heads with similar attention lie close together (Jensen–Shannon distance over up to {ROWS} query rows)."
     return [Section("Map of heads", [Paragraph(text), *shown])] if shown else []
 
@@ -124,7 +126,7 @@ def flow(run: Run, inputs: Inputs) -> list[Section]:
         R = lens.rollout(run, f"{stack}.*.attention.A")[0]
         names = _names(inputs.labels.get(stack), inputs)
         fig = figures.attention_map(R, names, names, title=f"rollout of the {stack}")
-        shown.append(image(fig, f"Attention rollout of the {stack}"))
+        shown.append(embed_figure(fig, f"Attention rollout of the {stack}"))
         if names and len(names) <= FLOWS:
             most = lens.max_flow(run, len(names) - 1, f"{stack}.*.attention.A")[0].tolist()
             rows = [(name, f"{r:.3f}", f"{f:.3f}") for name, r, f in zip(names, R[-1].tolist(), most, strict=True)]
@@ -145,7 +147,7 @@ def arcs(run: Run, inputs: Inputs) -> list[Section]:
         if inputs.grid is not None or names is None or len(names) > LINE:
             continue
         title = f"{path}, mean over heads"
-        shown.append(image(figures.arcs(run[f"{path}.A"][0].mean(0), names, title=title), f"Arcs: {title}"))
+        shown.append(embed_figure(figures.arcs(run[f"{path}.A"][0].mean(0), names, title=title), f"Arcs: {title}"))
     text = "From each token to the tokens it attends to; thicker arcs are larger weights."
     return [Section("Arcs", [Paragraph(text), *shown])] if shown else []
 
@@ -163,7 +165,7 @@ def alignment(run: Run, inputs: Inputs) -> list[Section]:
     title = layer_of(crossing[-1]) + (", mean over heads" if ".cross" in crossing[-1] else "")
     fig = figures.alignment(A, source, target, title=title)
     text = "The source positions that each target token (row) attends to; the largest weight of a row is framed."
-    return [Section("Alignment", [Paragraph(text), image(fig, f"Alignment of target and source: {title}")])]
+    return [Section("Alignment", [Paragraph(text), embed_figure(fig, f"Alignment of target and source: {title}")])]
 
 
 def spectrogram(run: Run, inputs: Inputs) -> list[Section]:
@@ -185,6 +187,6 @@ def spectrogram(run: Run, inputs: Inputs) -> list[Section]:
         A = run.part(f"{layer}.A", rows=[row])[0, :, 0, :audible]
         title = f"{layer}, {who}"
         fig = figures.spectrogram_attention(frames, A, query=query, seconds=inputs.seconds, title=title)
-        shown.append(image(fig, f"Attention over the spectrogram: {title}"))
+        shown.append(embed_figure(fig, f"Attention over the spectrogram: {title}"))
     text = "The spectrogram, and below it the attention of each head for one query."
     return [Section("Audio", [Paragraph(text), *shown])]

@@ -11,7 +11,7 @@ from glassformer.lens import NearTable, nearest_heads
 from glassformer.lens.construct import Routing
 from glassformer.models.protocols import PatchModel, inputs_of
 from glassformer.pipelines.tokenizers import tokens_of
-from glassformer.report.inputs import prepare
+from glassformer.report.inputs import prepare_inputs
 
 
 def closest_heads(model: nn.Module, routing: Routing, texts: Sequence[str], images: Sequence[str]) -> NearTable:
@@ -24,7 +24,7 @@ def closest_heads(model: nn.Module, routing: Routing, texts: Sequence[str], imag
         raise InputError(f"a {name} takes only {kinds[0]} input", f"give some with --{kinds[0]}")
     if not isinstance(model, PatchModel):
         return nearest_heads(model, [tokens_of(model, text) for text in texts], routing)
-    given = [prepare(model, [path]) for path in images]
+    given = [prepare_inputs(model, [path]) for path in images]
     return nearest_heads(
         model,
         [x for one in given for x in one.tensors],

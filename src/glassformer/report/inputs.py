@@ -65,7 +65,7 @@ class Inputs:
         """Return the names of queries and keys for the path of an attention layer or of one of its quantities."""
         layer, stack = path.removesuffix(".A"), path.split(".")[0]
         if layer in self.grids:
-            return cells(*self.grids[layer]), cells(*self.grids[layer], ring=1)
+            return cell_names(*self.grids[layer]), cell_names(*self.grids[layer], ring=1)
         source = "encoder" if ".cross" in path else stack
         return self.labels.get(stack), self.labels.get(source)
 
@@ -78,14 +78,14 @@ class Inputs:
         return next((x for x in self.tensors if not x.is_floating_point()), None)
 
 
-def cells(rows: int, columns: int, ring: int = 0) -> list[str]:
+def cell_names(rows: int, columns: int, ring: int = 0) -> list[str]:
     """Return the names of cells, row by row, counted from 1; those of the ring around them are borders."""
     inside = lambda y, x: 1 <= y <= rows and 1 <= x <= columns
     place = lambda count: range(1 - ring, count + 1 + ring)
     return [f"{y},{x}" if inside(y, x) else "border" for y in place(rows) for x in place(columns)]
 
 
-def prepare(model: nn.Module, inputs: Sequence[str | Path]) -> Inputs:
+def prepare_inputs(model: nn.Module, inputs: Sequence[str | Path]) -> Inputs:
     """Convert texts, image files or audio files to the model's inputs, on the model's device."""
     given = [str(one) for one in inputs]
     if not given:
@@ -111,7 +111,7 @@ def prepare(model: nn.Module, inputs: Sequence[str | Path]) -> Inputs:
 
 
 def _attends(model: nn.Module) -> bool:
-    if lens.layers(model):
+    if lens.attention_layers(model):
         return True
     return isinstance(model, Translator) and model.cross_attention() is not None
 
@@ -143,7 +143,9 @@ class InputReader:
         if not ids or not text.strip():  # special tokens alone are not a text
             raise InputError(f"{text!r} has no tokens", "give a text that is not empty")
         if max(ids) >= self.vocabulary:
-            fact = f"{len(self.seen) or max(ids)} different tokens for a vocabulary of {self.vocabulary}"
+            fact = (
+                f"the input has {len(self.seen) or max(ids)} different tokens, but the vocabulary has {self.vocabulary}"
+            )
             raise InputError(fact, "give a shorter text")
         return ids, names
 
@@ -161,7 +163,7 @@ def is_file(text: str) -> bool:
         return False
 
 
-def short(text: str) -> str:
+def short_title(text: str) -> str:
     """Shorten a text to fit a title."""
     return text if len(text) <= TITLE else text[: TITLE - 1] + "…"
 
@@ -169,8 +171,10 @@ def short(text: str) -> str:
 def _text(model: nn.Module, given: list[str]) -> Inputs:
     reader = InputReader(model)
     ids, names = reader.read(given[0])
-    stack = next(iter(lens.layers(model))).split(".")[0]
-    return Inputs(tensors=(torch.tensor([ids]),), title=short(given[0]), labels={stack: names}, notes=reader.notes)
+    stack = next(iter(lens.attention_layers(model))).split(".")[0]
+    return Inputs(
+        tensors=(torch.tensor([ids]),), title=short_title(given[0]), labels={stack: names}, notes=reader.notes
+    )
 
 
 def _pair(model: nn.Module, given: list[str]) -> Inputs:
@@ -180,13 +184,13 @@ def _pair(model: nn.Module, given: list[str]) -> Inputs:
     source, *rest = given
     ids, names = reader.read(source)
     if not rest and reader.tokenizer is None:
-        raise InputError(f"there is no translation of {short(source)!r}", "give it as a second input")
+        raise InputError(f"there is no translation of {short_title(source)!r}", "give it as a second input")
     target = rest[0] if rest else str(translate(model, source))
     start = [] if model.start_token is None else [model.start_token]
     produced, called = reader.read(target, special=False)
     return Inputs(
         tensors=(torch.tensor([ids]), torch.tensor([[*start, *produced]])),
-        title=f"{short(source)} → {short(target)}",
+        title=f"{short_title(source)} → {short_title(target)}",
         labels={"encoder": names, "decoder": [*("<start>" for _ in start), *called]},
         notes=reader.notes,
         answer="" if rest else target,
@@ -203,7 +207,7 @@ def _image(model: nn.Module, given: list[str], origin: Origin | None = None) -> 
     how, notes = _preprocess(model, origin or origin_of(model))
     pixels = how(open_image(given[0]))[None]
     rows, columns = model.patch_grid((pixels.shape[-2], pixels.shape[-1]))
-    names = [*model.prefix_names, *cells(rows, columns)]
+    names = [*model.prefix_names, *cell_names(rows, columns)]
     shown = pixels[0].movedim(0, -1).double()
     if how.mean is not None and how.std is not None:
         shown = shown * torch.tensor(how.std).double() + torch.tensor(how.mean).double()
@@ -267,7 +271,7 @@ def _image_and_texts(model: nn.Module, given: list[str]) -> Inputs:
     images = tuple(x for _, _, inputs in towers[: len(files)] for x in inputs.tensors)
     return Inputs(
         tensors=images + tuple(inputs.tensors[0] for inputs in read),
-        title=" and ".join(short(Path(one).name if one in files else one) for one in given),
+        title=" and ".join(short_title(Path(one).name if one in files else one) for one in given),
         labels={"texts": texts},
         notes=tuple(dict.fromkeys(n for n in (note, *(n for _, _, one in towers for n in one.notes)) if n)),
         towers=tuple((name, tower, replace(inputs, notes=())) for name, tower, inputs in towers),
@@ -282,7 +286,7 @@ def _ended(model: Any, text: str) -> Inputs:
     ids, names = reader.read(text)
     if reader.tokenizer is None and end is not None:
         ids, names = [*ids, end], [*names, "<end>"]
-    return Inputs(tensors=(torch.tensor([ids]),), title=short(text), labels={"text": names}, notes=reader.notes)
+    return Inputs(tensors=(torch.tensor([ids]),), title=short_title(text), labels={"text": names}, notes=reader.notes)
 
 
 # ---- audio -----------------------------------------------------------------------------------------------------------

@@ -29,8 +29,8 @@ from glassformer.pipelines.classify import distribution_warning, image_logits, l
 from glassformer.pipelines.tokenizers import optional_tokenizer, token_name
 from glassformer.pipelines.transcribe import transcribe
 from glassformer.pipelines.translate import translate
-from glassformer.report.inputs import Inputs, is_file, prepare
-from glassformer.report.model_report import head_table
+from glassformer.report.inputs import Inputs, is_file, prepare_inputs
+from glassformer.report.model_report import score_run_heads
 from glassformer.report.paper import to_data
 
 THUMB = 48
@@ -85,7 +85,7 @@ class Given:
 
     @contextmanager
     def arguments(self) -> Iterator[list[str]]:
-        """Yield the arguments of `prepare`; a temporary file exists only within the context."""
+        """Yield the arguments of `prepare_inputs`; a temporary file exists only within the context."""
         if self.file is None:
             yield list(self.texts)
             return
@@ -112,11 +112,11 @@ class Look:
         self._largest: dict[tuple[str, int], float] = {}
         self._last: tuple[tuple[str, int], NDArray[np.float32]] | None = None
         with torch.inference_mode(), given.arguments() as arguments:
-            self.prepared: Inputs = prepare(model, arguments[:1] if self._compares else arguments)
+            self.prepared: Inputs = prepare_inputs(model, arguments[:1] if self._compares else arguments)
             longest = max(x.shape[1] for x in self.prepared.tensors if x.dim() == 2) if self._is_text else 0
             if longest > most_tokens:
                 raise InputError(f"the text has {longest:,} tokens", f"give at most {most_tokens:,}")
-            watched = [f"{path}.{symbol}" for path in lens.layers(model) for symbol in "QKVSAH"]
+            watched = [f"{path}.{symbol}" for path in lens.attention_layers(model) for symbol in "QKVSAH"]
             if not watched:
                 raise InputError(f"a {type(model).__name__} has no attention to show", "choose another model")
             with lens.trace(model, *watched) as self.run:
@@ -134,7 +134,7 @@ class Look:
     @cached_property
     def layers(self) -> dict[str, Any]:
         """Attention layers that were executed, by path."""
-        return {path: layer for path, layer in lens.layers(self.model).items() if f"{path}.A" in self.run}
+        return {path: layer for path, layer in lens.attention_layers(self.model).items() if f"{path}.A" in self.run}
 
     def summary(self) -> dict[str, Any]:
         """Return architecture, input, layers, heads sorted by what they do, and the answer."""
@@ -229,7 +229,7 @@ class Look:
         return [float(x) for x in A[:, :, words or slice(None)].amax(1).mean(-1)]
 
     def _scored(self) -> HeadTable:
-        return head_table(self.model, self.run, self.prepared)
+        return score_run_heads(self.model, self.run, self.prepared)
 
     # -- arrays --------------------------------------------------------------------------------------------------------
 

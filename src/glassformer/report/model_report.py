@@ -13,8 +13,8 @@ from glassformer import lens
 from glassformer.lens import GridScores, HeadScores, HeadTable, Run
 from glassformer.models.protocols import ImageTextModel, PatchModel, inputs_of
 from glassformer.report import attention, patches, query
-from glassformer.report.answer import answer, card, comparison
-from glassformer.report.inputs import Inputs, prepare
+from glassformer.report.answer import answer, card, compare_texts
+from glassformer.report.inputs import Inputs, prepare_inputs
 from glassformer.report.views import Details, Paragraph, Report, Section, table
 
 WHOLE = 1024  # maximum number of tokens for which every quantity is recorded
@@ -36,9 +36,9 @@ def look(
     PosixPath('report.html')
     """
     progress("preparing the input")
-    given = prepare(model, inputs)
+    given = prepare_inputs(model, inputs)
     parts = [card(model, given, note)]
-    if isinstance(model, ImageTextModel) and (rows := comparison(model, given)):
+    if isinstance(model, ImageTextModel) and (rows := compare_texts(model, given)):
         parts.append(Section("Answer", [table(["text", "probability", "cosine"], rows)]))
     for name, tower, own in given.towers or (("", model, given),):
         own = replace(own, tensors=tuple(x.to(given.tensors[0].device) for x in own.tensors))
@@ -49,7 +49,7 @@ def look(
 def _run(model: nn.Module, inputs: Inputs, progress: Callable[[str], None]) -> Iterator[Section]:
     """Yield the sections of one run."""
     progress("running the model")
-    with lens.trace(model, *recorded(inputs)) as run:
+    with lens.trace(model, *paths_to_record(inputs)) as run:
         out = model(*inputs.tensors)
     yield from answer(model, inputs, out)
     makers: dict[str, Callable[[], list[Section]]] = {
@@ -59,27 +59,27 @@ def _run(model: nn.Module, inputs: Inputs, progress: Callable[[str], None]) -> I
         "audio": lambda: attention.spectrogram(run, inputs) if inputs_of(model)[:1] == ("audio",) else [],
         "arcs": lambda: attention.arcs(run, inputs),
         "flow": lambda: attention.flow(run, inputs),
-        "heads": lambda: attention.heads(head_table(model, run, inputs)),
+        "heads": lambda: attention.heads(score_run_heads(model, run, inputs)),
         "entropy": lambda: attention.entropies(run),
         "map of heads": lambda: attention.map_of_heads(run),
         "margins": lambda: query.margins(run, inputs),
         "one query": lambda: query.one_query(run, inputs),
         "trace": lambda: _trace(run),
     }
-    if not lens.layers(model):  # recurrent: attention to the source only
+    if not lens.attention_layers(model):  # recurrent: attention to the source only
         makers = {name: makers[name] for name in ("alignment", "trace")}
     for name, make in makers.items():
         progress(name)
         yield from make()
 
 
-def recorded(inputs: Inputs) -> list[str]:
+def paths_to_record(inputs: Inputs) -> list[str]:
     """Return the paths to record: everything, or for a long input only what is drawn, to limit memory use."""
     long = inputs.grid is None and max(x.shape[1] for x in inputs.tensors) > WHOLE
     return ["*.A", "*.S", "*.V"] if long else []
 
 
-def head_table(model: nn.Module, run: Run, inputs: Inputs) -> HeadTable:
+def score_run_heads(model: nn.Module, run: Run, inputs: Inputs) -> HeadTable:
     """Score the heads of this run, over a sequence or over the grid of patches."""
     if isinstance(model, PatchModel) and inputs.grid is not None:
         prefix = len(model.prefix_names)

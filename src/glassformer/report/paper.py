@@ -19,12 +19,12 @@ from typing import Any
 from glassformer.errors import InputError
 from glassformer.exercises import library
 from glassformer.exercises.arithmetic import EXACT, FLOATS, Arithmetic
-from glassformer.exercises.description import say
+from glassformer.exercises.description import describe_row
 from glassformer.exercises.exercise import Exercise, from_data
 from glassformer.exercises.expression import Expression, shorten, substitute
 from glassformer.exercises.matrix import Matrix
 from glassformer.exercises.numbers import MASKED, READABLE, Exact, Masked
-from glassformer.exercises.plan import Operation, Plan, evaluate, plan
+from glassformer.exercises.plan import Operation, Plan, evaluate_plan, plan
 from glassformer.exercises.printers import text as printed
 from glassformer.exercises.printers.mathml import mathml
 from glassformer.exercises.question import question
@@ -63,14 +63,14 @@ def parse(text: str) -> dict[str, Any]:
 
 def to_data(exercise: Exercise) -> dict[str, Any]:
     """Convert an exercise to dictionaries, lists and strings; integers stay numbers."""
-    from glassformer.exercises.practice import dump
+    from glassformer.exercises.practice import exercise_yaml
 
-    return _whole(load_yaml(dump(exercise)))
+    return _whole(load_yaml(exercise_yaml(exercise)))
 
 
 def dump(data: dict[str, Any]) -> str:
     """Return an exercise as YAML text."""
-    from glassformer.exercises.practice import dump as written
+    from glassformer.exercises.practice import exercise_yaml as written
 
     return written(from_data(data))
 
@@ -128,7 +128,7 @@ class _Work:
         self.limit = str(data.get("scale", "")).strip().lower() in ("inf", "infinity", "∞")
         self.exercise = from_data({**data, "scale": "none"} if self.limit else data)
         self.plan: Plan = plan(self.exercise)
-        self.values: Values = evaluate(self.plan, arithmetic)
+        self.values: Values = evaluate_plan(self.plan, arithmetic)
         numbers = sum(math.prod(matrix.shape) for matrix in self.values.values())
         if numbers > MOST_NUMBERS:
             remedy = f"the page shows at most {MOST_NUMBERS:,}; use glassformer solve"
@@ -138,7 +138,7 @@ class _Work:
             if not weights:
                 raise InputError("scale is inf in an exercise without attention", "leave scale out")
             hard = {op.symbol: self._hard(op) for op in weights}
-            self.values = evaluate(self.plan, arithmetic, hard)
+            self.values = evaluate_plan(self.plan, arithmetic, hard)
         self._put: dict[str, list[list[str]]] = {}
         hidden = {name for op in self.plan.operations if op.op == "softargmax" for name in op.inputs[1:]}
         self.shown = [op for op in self.plan.operations if not (self.limit and op.symbol in hidden)]
@@ -218,7 +218,7 @@ class _Work:
             made["cells"] = [[self.explain(operation, i, j) for j in range(width)] for i in range(height)]
         if operation.op == "softargmax" and self.arithmetic is EXACT:
             turned = value if operation.params["axis"] == "rows" else value.T
-            made["sentences"] = [f"Token {t} {say(row)}" for t, row in enumerate(turned, 1)]
+            made["sentences"] = [f"Token {t} {describe_row(row)}" for t, row in enumerate(turned, 1)]
         return made
 
     def _title(self, operation: Operation) -> str:
@@ -591,7 +591,7 @@ class _Forms:
 
     @cached_property
     def text(self) -> str:
-        return printed.code(self.expression) if self.size <= READABLE else self.number.significant(17)
+        return printed.ascii_code(self.expression) if self.size <= READABLE else self.number.significant(17)
 
     @cached_property
     def math(self) -> str | None:
@@ -756,7 +756,7 @@ def grade(
         reading = read(_decoded(file), name)
     else:
         if text is None:
-            text, unread = _written(answers or {}, evaluate(plan(from_data(data)), FLOATS))
+            text, unread = _written(answers or {}, evaluate_plan(plan(from_data(data)), FLOATS))
         if not text.strip() and not unread:
             raise InputError("there are no answers", "fill in a number, or paste your working")
         if not text.strip():

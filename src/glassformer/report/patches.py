@@ -14,8 +14,8 @@ from glassformer.lens import Run
 from glassformer.models.protocols import Classifier, PatchModel
 from glassformer.pipelines.classify import labels_of
 from glassformer.report.attention import last_of
-from glassformer.report.inputs import Inputs, prepare
-from glassformer.report.views import Block, Paragraph, Section, image
+from glassformer.report.inputs import Inputs, prepare_inputs
+from glassformer.report.views import Block, Paragraph, Section, embed_figure
 
 
 def overlays(model: nn.Module, run: Run, inputs: Inputs) -> list[Section]:
@@ -39,8 +39,8 @@ def overlays(model: nn.Module, run: Run, inputs: Inputs) -> list[Section]:
         text += " The gradient rollout shows what mattered to the predicted class."
     blocks: list[Block] = [
         Paragraph(text),
-        image(first, f"Patches that {name} attends to through all layers", photo=True),
-        image(second, f"Patches that {name} attends to in each head of {path}", photo=True),
+        embed_figure(first, f"Patches that {name} attends to through all layers", photo=True),
+        embed_figure(second, f"Patches that {name} attends to in each head of {path}", photo=True),
     ]
     return [Section("Patches", blocks)]
 
@@ -65,7 +65,7 @@ def important_patches(model: nn.Module, path: str | Path) -> Figure:
     if not isinstance(model, PatchModel) or not isinstance(model, Classifier) or not model.classes:
         fact = f"a {type(model).__name__} does not classify images by patches"
         raise InputError(fact, "leave out --figure, or use a vision Transformer")
-    inputs = prepare(model, [path])
+    inputs = prepare_inputs(model, [path])
     assert inputs.image is not None
     with torch.no_grad():
         best = int(model.class_logits(inputs.tensors[0])[0].argmax())

@@ -10,7 +10,7 @@ from glassformer import figures, lens
 from glassformer.lens import Layer, Margins, Run
 from glassformer.report.attention import last_of, stacks_of
 from glassformer.report.inputs import Inputs
-from glassformer.report.views import Block, Paragraph, Section, image, table
+from glassformer.report.views import Block, Paragraph, Section, embed_figure, table
 
 KEYS = 40  # maximum number of keys shown, by largest weight
 FACTORS = torch.linspace(0.0, 2.0, 21)
@@ -72,7 +72,7 @@ def _coordinates(layer: Layer, names: list[str] | None, where: str) -> list[Bloc
     labels = [_name(names, i) for i in best.tolist()] if names else [str(i) for i in best.tolist()]
     fig = figures.score_by_coordinate(layer.Q[0], layer.K[best], labels, beta=layer.beta, title=f"β q·k: {where}")
     few = "" if len(best) == layer.K.shape[0] else f" (the {len(best)} keys with the largest weights)"
-    drawn = image(fig, f"Coordinates that make the scores of {where}")
+    drawn = embed_figure(fig, f"Coordinates that make the scores of {where}")
     return [drawn, Paragraph(f"Contribution of each coordinate{few}.")]
 
 
@@ -98,4 +98,4 @@ def _scaled(layer: Layer, names: list[str] | None, where: str) -> list[Block]:
         across=f"factor on the key of {_name(names, best)}",
         title=where,
     )
-    return [image(fig, f"Change of the weights of {where}: measured, and predicted to first order")]
+    return [embed_figure(fig, f"Change of the weights of {where}: measured, and predicted to first order")]

@@ -114,8 +114,8 @@ def table(header: Sequence[str], rows: Iterable[Sequence[object]]) -> TableBlock
     return TableBlock(list(header), [[str(cell) for cell in row] for row in rows])
 
 
-def image(fig: Figure, alt: str, *, photo: bool = False) -> Image:
+def embed_figure(fig: Figure, alt: str, *, photo: bool = False) -> Image:
     """Embed a figure in a page; a `photo` keeps all of its colours."""
-    data = base64.b64encode(figures.save(fig, dpi=DPI, few_colours=not photo)).decode()
+    data = base64.b64encode(figures.to_bytes(fig, dpi=DPI, few_colours=not photo)).decode()
     width, height = (round(side * DPI) for side in fig.get_size_inches())
     return Image(data, alt, width, height)

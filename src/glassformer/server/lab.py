@@ -34,7 +34,7 @@ async def claims(models: Known, request: Request) -> list[dict[str, Any]]:
 def _claims() -> list[dict[str, Any]]:
     with importing:
         from glassformer.lab import claim, numbers
-        from glassformer.lab.formula import mathml
+        from glassformer.lab.formula import formula_mathml
         from glassformer.report.paper import drawn
 
     made = []
@@ -48,7 +48,7 @@ def _claims() -> list[dict[str, Any]]:
             "number": number,
             "name": each.name,
             "statement": each.statement,
-            "formula": drawn(mathml(each.formula)),
+            "formula": drawn(formula_mathml(each.formula)),
         }
         made.append(about | {"falsified_by": each.falsified_by, "parameters": parameters})
     return made
@@ -70,8 +70,8 @@ async def try_claim(
 
 def _outcome(number: int, body: Trial) -> dict[str, Any]:
     with importing:
-        from glassformer.lab import claim, run
-        from glassformer.lab.page import flat
+        from glassformer.lab import claim, run_claim
+        from glassformer.lab.page import flatten_result
         from glassformer.report.paper import to_data
 
     experiment = claim(number)
@@ -84,7 +84,7 @@ def _outcome(number: int, body: Trial) -> dict[str, Any]:
         name: int(value) if whole.get(name) and value == int(value) else value
         for name, value in body.parameters.items()
     }
-    outcome = run(number, seed=body.seed, **changes)
+    outcome = run_claim(number, seed=body.seed, **changes)
     data = outcome.result.get("counterexample")
     exercise = None
     if data is not None:
@@ -100,7 +100,7 @@ def _outcome(number: int, body: Trial) -> dict[str, Any]:
         "circumstances": experiment.circumstances,
         "seconds": round(outcome.seconds, 3),
         "command": outcome.command,
-        "numbers": [[name, text] for name, text in flat(outcome.result)],
+        "numbers": [[name, text] for name, text in flatten_result(outcome.result)],
         **_drawn(experiment.figure(outcome.result)),
         "counterexample": exercise,
     }
@@ -121,33 +121,33 @@ async def curves(models: Known, request: Request) -> list[dict[str, str]]:
 @lru_cache(maxsize=1)
 def _curves(given: FilePath | None) -> list[dict[str, str]]:
     with importing:
-        from glassformer.lab.comparison import latest, load
+        from glassformer.lab.comparison import latest, load_results
         from glassformer.lab.comparison.figures import figures
 
     path = given or latest()
-    made = figures(load(path)) if path is not None else []
+    made = figures(load_results(path)) if path is not None else []
     return [{"name": each.name, "caption": each.caption, **_drawn(each.figure)} for each in made]
 
 
 def _drawn(figure: Any) -> dict[str, str]:
     """A figure as SVG, for a wide screen and for a narrow one."""
     with importing:
-        from glassformer.figures import save
+        from glassformer.figures import to_bytes
         from glassformer.figures.narrow import narrow
 
-    return {"figure": save(figure, "svg").decode(), "narrow": save(narrow(figure), "svg").decode()}
+    return {"figure": to_bytes(figure, "svg").decode(), "narrow": to_bytes(narrow(figure), "svg").decode()}
 
 
 @lru_cache(maxsize=1)
 def _comparison(given: FilePath | None) -> dict[str, Any]:
     with importing:
-        from glassformer.lab.comparison import latest, load
+        from glassformer.lab.comparison import latest, load_results
         from glassformer.lab.comparison.tables import findings, tables
 
     path = given or latest()
     if path is None:
         return {"file": None, "findings": "", "tables": []}
-    results = load(path)
+    results = load_results(path)
     return {
         "file": path.name,
         "shipped": given is None,

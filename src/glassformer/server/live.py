@@ -36,7 +36,7 @@ class LiveTranscript:
         recognizer = recognizer_config(model)
         self.stream, self.decoder = CTCStream(model, recognizer), word_decoder(recognizer)
         self.resampler = Resampler(rate, self.stream.rate)
-        self.path = list(lens.layers(model))[-1]
+        self.path = list(lens.attention_layers(model))[-1]
         self.waves: list[Any] = []
         self.rows, self.looked = 0, 0.0
 
@@ -131,7 +131,7 @@ async def live(socket: WebSocket) -> None:
                 return
             data = message.get("bytes")
             if data is not None and (len(data) > PIECE or len(data) % 4):
-                raise InputError(f"a chunk of {len(data):,} bytes", f"send float32 samples, at most {PIECE:,} bytes")
+                raise InputError(f"the chunk has {len(data):,} bytes", f"send float32 samples, at most {PIECE:,} bytes")
             answer = await loop.run_in_executor(models.threads, recognizer.feed, data)
             await socket.send_json(answer)
             if answer["end"]:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from glassformer.train.loop import Trained, fit
     from glassformer.train.objective import Batch, Objective, TaskObjective
     from glassformer.train.progress import Progress, progress_bar
-    from glassformer.train.trainer import run, train
+    from glassformer.train.trainer import run_training, train
 
 _NAMES = {
     "Batch": "objective",
@@ -28,11 +28,12 @@ _NAMES = {
     "Trained": "loop",
     "fit": "loop",
     "progress_bar": "progress",
-    "run": "trainer",
+    "run_training": "trainer",
     "train": "trainer",
 }
 __all__ = [
-    "Batch", "Objective", "Progress", "TaskObjective", "TrainArgs", "Trained", "fit", "progress_bar", "run", "train",
+    "Batch", "Objective", "Progress", "TaskObjective", "TrainArgs", "Trained", "fit", "progress_bar", "run_training",
+    "train",
 ]  # fmt: skip
 __getattr__ = on_first_use(__name__, _NAMES)
 

@@ -106,7 +106,7 @@ def examine_transcripts(pairs: Sequence[tuple[str, str]], rows: Sequence[int], r
     return Examined(rows=len(pairs), score=score, mistakes=tuple(mistakes), mistaken=len(wrong))
 
 
-def calibrate(
+def measure_calibration(
     logits: Float[Tensor, "*n classes"], y: Int[Tensor, " *n"]
 ) -> tuple[float | None, tuple[float, float] | None]:
     """Return the temperature and the calibration errors of `Examined`; None if there are too few rows."""
@@ -127,7 +127,7 @@ def examine_labels(
 ) -> Examined:
     """Examine multi-label predictions. One temperature is fitted to all labels: sigmoid(x) = softmax([0, x])₁."""
     said, meant = logits > 0, y.bool()
-    temperature, errors = calibrate(torch.stack([torch.zeros_like(logits), logits], -1), y.long())
+    temperature, errors = measure_calibration(torch.stack([torch.zeros_like(logits), logits], -1), y.long())
     sure = ((logits / (temperature or 1.0)).sigmoid() - y).abs().amax(1)  # how wrong the worst label of a row is
     wrong = (said != meant).any(1).nonzero().flatten().tolist()
     wrong.sort(key=lambda i: -float(sure[i]))
@@ -152,7 +152,7 @@ def examine_classes(
 ) -> Examined:
     """Examine single-label predictions; `show(row, truth, answer, probability)` makes a mistake presentable."""
     n = len(labels)
-    temperature, errors = calibrate(logits, y)
+    temperature, errors = measure_calibration(logits, y)
     p, x = (logits / (temperature or 1.0)).softmax(-1).max(-1)
     counts = torch.bincount(y * n + x, minlength=n * n).reshape(n, n)
     one_hot = torch.nn.functional.one_hot

@@ -46,7 +46,7 @@ class Log:
             return
         with open(self.folder / "log.jsonl", "a", encoding="utf-8") as file:
             file.write(json.dumps(line) + "\n")
-        row = flat(line)
+        row = flatten_metrics(line)
         if any(name not in self._columns for name in row):
             self._rewrite_csv()
         else:
@@ -62,7 +62,7 @@ class Log:
 
     def _rewrite_csv(self) -> None:
         assert self.folder is not None
-        rows = [flat(line) for line in self.lines]
+        rows = [flatten_metrics(line) for line in self.lines]
         self._columns = list(dict.fromkeys(name for row in rows for name in row))
         table = io.StringIO(newline="")
         writer = csv.DictWriter(table, self._columns)
@@ -84,7 +84,7 @@ def read(path: Path) -> list[Line]:
     return lines
 
 
-def flat(line: Line) -> dict[str, float]:
+def flatten_metrics(line: Line) -> dict[str, float]:
     """Flatten nested metrics: `val: {accuracy: 0.9}` becomes `val.accuracy: 0.9`."""
     row: dict[str, float] = {}
     for name, value in line.items():

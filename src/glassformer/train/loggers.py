@@ -25,10 +25,10 @@ class Logger(Protocol):
 def open_loggers(names: str, folder: Path, args: Mapping[str, Any], step: int) -> list[Logger]:
     """Open the trackers of a run. `auto` is TensorBoard if it is installed; `none` is none of them."""
     kinds: dict[str, Any] = {"tensorboard": TensorBoard, "wandb": WandB, "mlflow": MLflow}
-    return [kinds[name](folder, args, step) for name in chosen(names)]
+    return [kinds[name](folder, args, step) for name in parse_trackers(names)]
 
 
-def chosen(names: str) -> Sequence[str]:
+def parse_trackers(names: str) -> Sequence[str]:
     """Parse `tensorboard,wandb`, and require that each tracker is installed."""
     if names == "none":
         return ()

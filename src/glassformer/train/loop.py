@@ -31,8 +31,8 @@ from glassformer.train.early_stopping import EarlyStopping
 from glassformer.train.ema import load_tensors, swapped, tensors_of
 from glassformer.train.examined import Examined
 from glassformer.train.interrupt import Interrupt
-from glassformer.train.log import Line, Log, flat
-from glassformer.train.lora import merged
+from glassformer.train.log import Line, Log, flatten_metrics
+from glassformer.train.lora import merged_model
 from glassformer.train.lr_finder import find_lr
 from glassformer.train.measured_runs import expectation
 from glassformer.train.model_card import write_card
@@ -87,7 +87,7 @@ class Trained:
         """Steps and values of the loss, the learning rate and each validation metric (`val.accuracy`), to plot."""
         found: dict[str, tuple[list[int], list[float]]] = {}
         for line in self.history:
-            for name, value in flat(line).items():
+            for name, value in flatten_metrics(line).items():
                 if name in ("loss", "lr") or name.startswith("val."):
                     steps, values = found.setdefault(name, ([], []))
                     if value is not None:
@@ -121,7 +121,7 @@ class Trained:
 
     def save(self, folder: str | Path) -> Path:
         """Save the model, its preprocessing, calibration, `train.yaml`, model card (README.md) and `report.html`."""
-        from glassformer.figures import save as draw
+        from glassformer.figures import to_bytes as draw
         from glassformer.train.report import FILE
 
         path = save_trained(self.model, self.objective, self.args, folder)
@@ -148,7 +148,7 @@ def save_trained(model: nn.Module, objective: Objective, args: TrainArgs, folder
     if not isinstance(objective, TaskObjective):
         fact = f"a {type(objective).__name__} does not define how to save its model"
         raise ConfigError(fact, "call glassformer.save(model, folder)")
-    path = objective.save(merged(model), folder)
+    path = objective.save(merged_model(model), folder)
     for name in (CALIBRATION, "report.html"):  # those of earlier weights
         (path / name).unlink(missing_ok=True)
     state.write_atomic(Path(folder) / "train.yaml", args.to_yaml())

@@ -19,7 +19,7 @@ from torch.nn.functional import linear
 
 from glassformer.errors import ConfigError
 from glassformer.nn import Linear
-from glassformer.train.transfer import heads_of
+from glassformer.train.transfer import classifier_heads
 
 ATTENTION = ("*.WQ", "*.WV")  # what the paper adapts
 
@@ -34,7 +34,7 @@ class LoRA:
 
     def __post_init__(self) -> None:
         if self.rank < 1 or not self.alpha > 0:
-            fact = f"LoRA with rank {self.rank} and alpha {self.alpha}"
+            fact = f"rank is {self.rank} and alpha is {self.alpha}"
             raise ConfigError(fact, "choose a rank of at least 1 and a positive alpha")
 
 
@@ -90,7 +90,7 @@ def add_adapters(model: nn.Module, lora: LoRA, *, seed: int = 0, train_head: boo
         fact = f"no linear layer matches {' or '.join(lora.layers)}"
         raise ConfigError(fact, f"the model has {', '.join(known[:4])}, …")
     model.requires_grad_(False)
-    for path in heads_of(model) if train_head else ():
+    for path in classifier_heads(model) if train_head else ():
         model.get_submodule(path).requires_grad_(True)
     for layer in model.modules():
         if type(layer) is nn.BatchNorm2d:
@@ -113,7 +113,7 @@ def merge_adapters(model: nn.Module) -> nn.Module:
     return model.requires_grad_(True)
 
 
-def merged(model: nn.Module) -> nn.Module:
+def merged_model(model: nn.Module) -> nn.Module:
     """Return a copy with merged adapters, or the model itself if it has none."""
     return merge_adapters(deepcopy(model)) if next(adapters(model), None) is not None else model
 

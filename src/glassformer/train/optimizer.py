@@ -21,7 +21,7 @@ _NOT_DECAYED = ("positions", "prefix", "registers", "mask")
 
 def adamw(model: nn.Module, args: TrainArgs) -> torch.optim.AdamW:
     """Build AdamW with its moments already allocated, so that they can be loaded before the first step."""
-    decayed, others = split(model)
+    decayed, others = split_by_decay(model)
     groups = [{"params": decayed, "weight_decay": args.weight_decay}, {"params": others, "weight_decay": 0.0}]
     optimizer = torch.optim.AdamW(
         [group for group in groups if group["params"]], lr=args.peak_lr, betas=args.betas, fused=True
@@ -43,7 +43,7 @@ def make_contiguous(model: nn.Module) -> None:
             weight.data = weight.data.contiguous()
 
 
-def split(model: nn.Module) -> tuple[list[nn.Parameter], list[nn.Parameter]]:
+def split_by_decay(model: nn.Module) -> tuple[list[nn.Parameter], list[nn.Parameter]]:
     """Return trainable weights with weight decay, and those without: biases, norm gains, positions, learned tokens."""
     positions = {
         id(weight)

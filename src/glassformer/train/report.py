@@ -5,7 +5,7 @@ from __future__ import annotations
 from base64 import b64encode
 from typing import TYPE_CHECKING, Any
 
-from glassformer.figures import confusion_matrix, learning_curves, save
+from glassformer.figures import confusion_matrix, learning_curves, to_bytes
 from glassformer.templates import render
 from glassformer.train.examined import Examined
 
@@ -38,7 +38,7 @@ def render_report(trained: Trained) -> str:
     """Return the report as an HTML page without references to other files."""
     examined = trained.examined
     drawn = trained.figures
-    images = {name: b64encode(save(figure)).decode() for name, figure in drawn.items()}
+    images = {name: b64encode(to_bytes(figure)).decode() for name, figure in drawn.items()}
     plain = {name: value for name, value in trained.args.as_dict().items() if value not in (None, {}, "")}
     return render(
         "training.html",

@@ -12,7 +12,7 @@ import torch
 from numpy.typing import NDArray
 from torch import nn
 
-from glassformer.checkpoints import load
+from glassformer.checkpoints import load_folder
 from glassformer.data.archives import is_archive, unpacked
 from glassformer.data.columns import NAMES
 from glassformer.data.faults import Faults
@@ -136,7 +136,7 @@ def base_model(args: TrainArgs, what: str, suits: Callable[[nn.Module], bool]) -
     """Return the model to fine-tune, or None to train from scratch. `what` describes the models that suit the task."""
     if args.from_ is None:
         return None
-    model = load(find_model(args.from_), dtype=torch.float32)
+    model = load_folder(find_model(args.from_), dtype=torch.float32)
     if not suits(model):
         raise InputError(f"--from {args.from_} is a {type(model).__name__}", f"fine-tune {what}")
     model.requires_grad_(True)

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from glassformer.nn import Linear
 from glassformer.train.lora import set_class
-from glassformer.train.transfer import heads_of
+from glassformer.train.transfer import classifier_heads
 
 
 class StandardisedLinear(Linear):
@@ -34,7 +34,7 @@ def moments(targets: Sequence[float]) -> tuple[float, float]:
 @torch.no_grad()
 def standardise_head(model: nn.Module, mean: float, std: float) -> None:
     """Make the model's regression head start at the mean and learn in units of the standard deviation, in place."""
-    for path in heads_of(model):
+    for path in classifier_heads(model):
         head = model.get_submodule(path)
         assert isinstance(head, Linear)
         assert head.bias is not None

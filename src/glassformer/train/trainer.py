@@ -13,7 +13,7 @@ from glassformer.errors import ConfigError
 from glassformer.train.args import TrainArgs, TrainOptions
 from glassformer.train.device import resolve_device
 from glassformer.train.distributed import is_main_process
-from glassformer.train.loggers import chosen
+from glassformer.train.loggers import parse_trackers
 from glassformer.train.loop import Trained, Which, fit, save_trained
 from glassformer.train.loop import say as to_stderr
 from glassformer.train.lora import LoRA, add_adapters
@@ -51,10 +51,10 @@ def train(
     given: dict[str, Any] = {**args, "task": task, "data": data}
     if resume and output is not None:
         given = resumed_options(Path(output) / "run", given)
-    return run(TrainArgs.from_dict(given), output, resume=resume, progress=progress, callbacks=callbacks)
+    return run_training(TrainArgs.from_dict(given), output, resume=resume, progress=progress, callbacks=callbacks)
 
 
-def run(
+def run_training(
     args: TrainArgs,
     output: str | Path | None = None,
     *,
@@ -73,7 +73,7 @@ def run(
     if folder is not None:
         check_unused(folder / "run", resume)
     resolve_device(args.device)  # what this machine lacks is refused before the data is read
-    chosen(args.report_to)
+    parse_trackers(args.report_to)
     model, objective = build(args)
     if args.lora_rank is not None:
         add_adapters(model, LoRA(rank=args.lora_rank, alpha=2.0 * args.lora_rank), seed=args.seed)

@@ -14,10 +14,10 @@ import torch
 from safetensors.torch import load_file
 from tokenizers import Tokenizer
 
-from glassformer.checkpoints import load
+from glassformer.checkpoints import load_folder
 from glassformer.checkpoints.convert import convert, kind_of
 from glassformer.checkpoints.convert.folder import Converted, new_folder, optional, write_folder
-from glassformer.checkpoints.convert.llama2c import sizes_of
+from glassformer.checkpoints.convert.llama2c import llama2c_sizes
 from glassformer.checkpoints.convert.pickled import SHARDS
 from glassformer.checkpoints.convert.whisper import is_whisper, read_whisper, renamed, special_tokens
 from glassformer.data.packages import download, extract
@@ -98,7 +98,7 @@ def test_the_same_logits_as_hugging_face(tmp_path: Path, quantised: bool, tied: 
     missing = peer.load_state_dict(theirs, strict=False).missing_keys
     assert missing == (["lm_head.weight"] if tied else [])
     with torch.no_grad():
-        torch.testing.assert_close(load(folder)(tokens), peer(tokens).logits, atol=1e-4, rtol=1e-4)
+        torch.testing.assert_close(load_folder(folder)(tokens), peer(tokens).logits, atol=1e-4, rtol=1e-4)
 
 
 def test_the_words_and_the_chat_come_along(tmp_path: Path) -> None:
@@ -106,7 +106,7 @@ def test_the_words_and_the_chat_come_along(tmp_path: Path) -> None:
     words = Tokenizer.from_file(str(folder / "tokenizer.json"))
     assert words.encode("ab ab").tokens == ["ab", "Ġab"]
     assert words.encode("</s>").ids == [2]
-    model = load(folder)
+    model = load_folder(folder)
     assert model.origin.generation["eos_token_id"] == 2
     assert model.origin.raw["rms_norm_eps"] == 1e-5
     assert "messages[0]" in (folder / "tokenizer_config.json").read_text()
@@ -142,7 +142,7 @@ def test_the_same_logits_as_a_plain_numpy_run(
 ) -> None:
     path = llama2c(tied=tied)
     assert kind_of(path) == "llama2.c"
-    model = load(convert(path, tmp_path / "out"), dtype=torch.float64)
+    model = load_folder(convert(path, tmp_path / "out"), dtype=torch.float64)
     assert model.config.tied is tied
     assert model.config.text.block.attention.kv_heads == 1
     tokens = [1, 70, 200, 5, 261]
@@ -170,7 +170,7 @@ def test_llama2c_what_is_refused(tmp_path: Path, llama2c: Callable[..., Path], r
     words.unlink()
     refused(InputError, f"there is no {words}: give llama2.c's", lambda: convert(path, tmp_path / "out"))
     path.write_bytes(path.read_bytes()[:-4])
-    assert sizes_of(path) is None
+    assert llama2c_sizes(path) is None
     refused(InputError, f"{path} is neither a PyTorch file", lambda: convert(path, tmp_path / "out"))
     assert not (tmp_path / "out").exists()
 
@@ -189,7 +189,7 @@ def test_stories_go_on_as_in_numpy(tmp_path: Path, numpy_logits: Any) -> None:
     tokens = list(prompt)
     for _ in range(40):
         tokens.append(int(numpy_logits(tmp_path / "stories15M.bin", tokens).argmax()))
-    (answer,) = generate_ids(load(folder), [prompt], stopping=Stopping(max_new_tokens=40))
+    (answer,) = generate_ids(load_folder(folder), [prompt], stopping=Stopping(max_new_tokens=40))
     assert list(answer.tokens) == tokens[len(prompt) :]
     assert words.decode(tokens).startswith("Once upon a time, there was a little girl named Lily.")
 
@@ -207,7 +207,7 @@ def pickled(tiny: Path, tmp_path: Path) -> Path:
 
 
 def require_same(one: Path, other: Path) -> None:
-    ours, theirs = load(one).state_dict(), load(other).state_dict()
+    ours, theirs = load_folder(one).state_dict(), load_folder(other).state_dict()
     assert ours.keys() == theirs.keys()
     assert all(torch.equal(ours[name], theirs[name]) for name in ours)
 
@@ -371,9 +371,9 @@ def test_the_vocabulary_is_tiktokens_and_silence_is_hugging_faces(tmp_path: Path
 
 @pytest.mark.slow
 def test_the_real_one_loads() -> None:
-    from glassformer.checkpoints import load
+    from glassformer.checkpoints import load_folder
 
-    assert load(fetch("whisper-tiny.en")).origin.family == "whisper"
+    assert load_folder(fetch("whisper-tiny.en")).origin.family == "whisper"
 
 
 def test_all_or_nothing(tmp_path: Path) -> None:

@@ -17,7 +17,7 @@ from glassformer.exercises.grade import Grade, grade
 from glassformer.exercises.grade.mistakes import CATALOGUE, hypotheses
 from glassformer.exercises.matrix import Matrix
 from glassformer.exercises.numbers import Exact, Masked
-from glassformer.exercises.plan import Plan, evaluate, plan
+from glassformer.exercises.plan import Plan, evaluate_plan, plan
 from glassformer.exercises.reader import read
 from glassformer.exercises.solution import Solution, Step, render
 from glassformer.exercises.steps import decimal_array
@@ -80,7 +80,7 @@ class Maker:
 
     def solution(self, exercise: Exercise, made: Plan, given: dict[str, Matrix[Any]] | None = None) -> Solution:
         """The plan's values under the formulas that the exercise asks for: nobody writes a mistake down."""
-        values = evaluate(made, EXACT, given)
+        values = evaluate_plan(made, EXACT, given)
         steps = []
         for op in plan(exercise).operations:
             names = made[op.symbol].operands
@@ -99,7 +99,7 @@ class Maker:
         """A fresh exercise with the mistake made in it; None where that exercise does not allow it."""
         exercise = self.exercise(rng, **_needed(mistake, rng))
         made = plan(exercise)
-        right = evaluate(made, EXACT)
+        right = evaluate_plan(made, EXACT)
         given: dict[str, Matrix[Any]] = {}
         edited = made
         if mistake in PLAN_MISTAKES:
@@ -113,7 +113,7 @@ class Maker:
             if found is None:
                 return None
             given = dict([found])
-        wrong = evaluate(edited, EXACT, given)
+        wrong = evaluate_plan(edited, EXACT, given)
         text = self.document(self.solution(exercise, edited, given), form, digits)
         changes = any(_differ(right[s], wrong[s], digits) for s in made.symbols)
         return Spoilt(exercise, edited, given, text, changes)
@@ -161,7 +161,7 @@ def _operand(values: dict[str, Matrix[Any]], name: str) -> Matrix[Any]:
 
 def _possible(made: Plan) -> bool:
     try:
-        evaluate(made, EXACT)
+        evaluate_plan(made, EXACT)
     except GlassError:
         return False
     return True

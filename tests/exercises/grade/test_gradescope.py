@@ -16,7 +16,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from glassformer.errors import InputError
 from glassformer.exercises import library
-from glassformer.exercises.exercise import Exercise, load
+from glassformer.exercises.exercise import Exercise, load_exercise
 from glassformer.exercises.grade.grade import Grade, grade
 from glassformer.exercises.grade.gradescope import PACKAGE, PARTS, autograder, main, results
 from glassformer.exercises.grade.rubric import Rubric, load_rubric
@@ -139,7 +139,7 @@ def test_the_zip_has_what_it_needs_at_its_root() -> None:
         for name in ("setup.sh", "run_autograder"):
             assert archive.getinfo(name).external_attr >> 16 & 0o111 == 0o111
             assert archive.read(name).startswith(b"#!/usr/bin/env bash\n")
-        assert solve(load(archive.read("exercise.yaml").decode())).values == solve(EXERCISE).values
+        assert solve(load_exercise(archive.read("exercise.yaml").decode())).values == solve(EXERCISE).values
         assert load_rubric(archive.read("rubric.yaml").decode()) == RUBRIC
     sources = {path for part in PARTS for path in [PACKAGE / part, *(PACKAGE / part).rglob("*")] if path.is_file()}
     wanted = {f"glassformer/{path.relative_to(PACKAGE).as_posix()}" for path in sources if path.suffix != ".pyc"}

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from glassformer.lab.comparison.plan import BiasPlan, ComparisonPlan, CostPlan, DataPlan, ReachPlan, StreamingPlan
-from glassformer.lab.comparison.results import Results, load
+from glassformer.lab.comparison.results import Results, load_results
 from glassformer.lab.comparison.runner import carry_out
 
 
@@ -68,7 +68,7 @@ def plan() -> ComparisonPlan:
 def results(plan: ComparisonPlan, tmp_path_factory: pytest.TempPathFactory) -> Results:
     """The small plan carried out, once for all tests."""
     folder: Path = tmp_path_factory.mktemp("comparison")
-    return load(carry_out(plan, folder, command="glassformer compare"))
+    return load_results(carry_out(plan, folder, command="glassformer compare"))
 
 
 @pytest.hookimpl(tryfirst=True)

@@ -11,8 +11,8 @@ import torch
 from glassformer.core import cost as formulas
 from glassformer.errors import InputError
 from glassformer.lab.comparison import cost
-from glassformer.lab.comparison.data import require, splits
-from glassformer.lab.comparison.networks import ARCHITECTURES, LastTokenNetwork, layer, sequence
+from glassformer.lab.comparison.data import require_datasets, splits
+from glassformer.lab.comparison.networks import ARCHITECTURES, LastTokenNetwork, build_layer, build_sequence_network
 from glassformer.lab.comparison.plan import ComparisonPlan, full, quick, units
 from glassformer.lab.comparison.reach import gradient
 from glassformer.lab.comparison.results import Results, kept
@@ -24,7 +24,7 @@ from glassformer.lab.comparison.streaming import WINDOWED
 def test_the_formula_counts_what_torch_counts(architecture: str) -> None:
     from torch.utils.flop_counter import FlopCounterMode
 
-    each = layer(architecture, 32, seed=0)
+    each = build_layer(architecture, 32, seed=0)
     with FlopCounterMode(display=False) as counter, torch.no_grad():
         each.run(torch.randn(1, 8, 32))
     assert counter.get_total_flops() == each.count(8).flops
@@ -32,7 +32,7 @@ def test_the_formula_counts_what_torch_counts(architecture: str) -> None:
 
 def test_only_attention_multiplies_more_than_4nd2() -> None:
     n, d = 64, 64
-    counts = {name: layer(name, d, seed=0).count(n).multiplications for name in ARCHITECTURES}
+    counts = {name: build_layer(name, d, seed=0).count(n).multiplications for name in ARCHITECTURES}
     assert counts.pop("Transformer") == formulas.self_attention(n, d).multiplications == 4 * n * d**2 + 2 * n**2 * d
     for count in counts.values():
         assert count == pytest.approx(4 * n * d**2, rel=0.03)
@@ -43,7 +43,7 @@ def test_half_open_gates_explain_the_gradient_of_an_untrained_gru() -> None:
 
     def kept_per_step(architecture: str) -> float:
         first, last = (
-            gradient(sequence(architecture, 4_000, vocabulary=17, length=n + 1, window=8, seed=0), n, 0)
+            gradient(build_sequence_network(architecture, 4_000, vocabulary=17, length=n + 1, window=8, seed=0), n, 0)
             for n in (16, 48)
         )
         return float((last / first) ** (1 / 32))
@@ -101,7 +101,9 @@ def test_peak_memory_of_explicit_and_fused_attention() -> None:
 
 
 def network(name: str, distance: int) -> LastTokenNetwork:
-    return sequence(name, 4_000, vocabulary=17, length=distance + 1, window=8, seed=0, positions="sinusoidal")
+    return build_sequence_network(
+        name, 4_000, vocabulary=17, length=distance + 1, window=8, seed=0, positions="sinusoidal"
+    )
 
 
 def test_the_gradient_is_0_outside_the_receptive_field() -> None:
@@ -160,7 +162,7 @@ def test_validation_images_are_not_trained_on() -> None:
 
 
 def test_the_quick_plan_needs_no_download() -> None:
-    require(quick())
+    require_datasets(quick())
 
 
 def test_a_dataset_that_is_too_small_is_refused_before_anything_is_measured(
@@ -170,7 +172,7 @@ def test_a_dataset_that_is_too_small_is_refused_before_anything_is_measured(
     with pytest.raises(InputError, match="glassformer data fetch fashion-mnist"):
         carry_out(large, tmp_path)
     assert not list(tmp_path.rglob("*.json"))
-    require(replace(large, tasks=("cost",)))  # needs no images
+    require_datasets(replace(large, tasks=("cost",)))  # needs no images
 
 
 def test_a_convolution_commutes_with_its_stride_and_patches_do_not(results: Results) -> None:
@@ -192,7 +194,7 @@ def test_accuracy_on_shifted_images_after_both_trainings(results: Results) -> No
 @torch.inference_mode()
 def test_a_stream_answers_as_the_whole_sequence_does(name: str) -> None:
     attends = 8 if name == WINDOWED else None
-    net = sequence(
+    net = build_sequence_network(
         name.partition(",")[0], 4_000, vocabulary=17, length=40, window=8, seed=0, positions="rotary", attends=attends
     ).eval()
     X = torch.randint(0, 17, (1, 30))

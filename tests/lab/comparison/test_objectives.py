@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from glassformer.lab.comparison.networks import sequence
+from glassformer.lab.comparison.networks import build_sequence_network
 from glassformer.lab.comparison.objectives import (
     ASK,
     ITEMS,
@@ -15,12 +15,12 @@ from glassformer.lab.comparison.objectives import (
     EvalScore,
     ImageObjective,
     SequenceObjective,
-    fit,
     previous,
     recall,
     score,
     search,
     shifted,
+    train_network,
 )
 from glassformer.lab.tensors import generator
 
@@ -53,10 +53,10 @@ def test_batches_are_a_function_of_their_seed() -> None:
 
 
 def test_a_network_learns() -> None:
-    net = sequence("MLP", 4_000, vocabulary=VOCABULARY, length=3, window=3, seed=0)
+    net = build_sequence_network("MLP", 4_000, vocabulary=VOCABULARY, length=3, window=3, seed=0)
     objective = SequenceObjective(make=recall, length=2, batch_size=16)
     before = score(net, *objective.examples(64, 0))
-    fit(net, objective, steps=60, lr=2e-2, seed=0)
+    train_network(net, objective, steps=60, lr=2e-2, seed=0)
     after = score(net, *objective.examples(64, 0))
     assert before.accuracy < 0.6
     assert after.accuracy > 0.95
@@ -64,7 +64,7 @@ def test_a_network_learns() -> None:
 
 
 def test_an_interrupted_training_is_not_a_measurement() -> None:
-    net = sequence("MLP", 4_000, vocabulary=VOCABULARY, length=3, window=3, seed=0)
+    net = build_sequence_network("MLP", 4_000, vocabulary=VOCABULARY, length=3, window=3, seed=0)
 
     class Interrupted(SequenceObjective):
         def batch(self, rows, seed):  # type: ignore[no-untyped-def]
@@ -72,7 +72,7 @@ def test_an_interrupted_training_is_not_a_measurement() -> None:
             return super().batch(rows, seed)
 
     with pytest.raises(KeyboardInterrupt):
-        fit(net, Interrupted(make=recall, length=2, batch_size=4), steps=50, lr=1e-2, seed=0)
+        train_network(net, Interrupted(make=recall, length=2, batch_size=4), steps=50, lr=1e-2, seed=0)
 
 
 class Brightest(nn.Module):

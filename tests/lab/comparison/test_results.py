@@ -12,14 +12,14 @@ from typing import Any
 import pytest
 
 from glassformer.errors import InputError
-from glassformer.figures import save
+from glassformer.figures import to_bytes
 from glassformer.lab.comparison import results as r
 from glassformer.lab.comparison.cost import LINEAR, SQUARE
 from glassformer.lab.comparison.figures import figures
 from glassformer.lab.comparison.networks import ARCHITECTURES
-from glassformer.lab.comparison.page import report, setup
+from glassformer.lab.comparison.page import comparison_page, setup
 from glassformer.lab.comparison.published import FIGURE_3, FIGURE_4
-from glassformer.lab.comparison.results import Estimate, Results, estimate, load
+from glassformer.lab.comparison.results import Estimate, Results, estimate, load_results
 from glassformer.lab.comparison.tables import findings, section, summary_table, tables, update
 
 
@@ -60,9 +60,9 @@ def test_other_files_are_refused(text: str, message: str, tmp_path: Path) -> Non
     path = tmp_path / "x.json"
     path.write_text(text)
     with pytest.raises(InputError, match=message):
-        load(path)
+        load_results(path)
     with pytest.raises(InputError, match="cannot be read"):
-        load(tmp_path / "y.json")
+        load_results(tmp_path / "y.json")
 
 
 def test_the_file_has_its_setup(results: Results) -> None:
@@ -212,13 +212,13 @@ def test_threads_are_reported_only_if_the_machine_was_quiet(results: Results) ->
 def test_every_figure_is_drawn(results: Results) -> None:
     made = {each.name: each for each in figures(results)}
     assert list(made) == ["reach", "longer", "shifts", "streaming", "cost", "crossing", "data"]
-    assert all(save(each.figure).startswith(b"\x89PNG") for each in made.values())
+    assert all(to_bytes(each.figure).startswith(b"\x89PNG") for each in made.values())
     shown = [text.get_text() for text in made["cost"].figure.axes[0].get_legend().get_texts()]
     assert shown == list(ARCHITECTURES)
 
 
 def test_the_page_stands_alone(results: Results) -> None:
-    text = report(results)
+    text = comparison_page(results)
     assert text.count("data:image/png;base64,") == 7
     assert "<script" not in text
     assert "http" not in re.sub(r"base64,[A-Za-z0-9+/=]+", "", text)
@@ -251,7 +251,7 @@ def test_the_published_pages_show_the_published_results() -> None:
         text = path.read_text(encoding="utf-8")
         shown = text.partition(f"<!-- {name} -->\n")[2].partition(f"<!-- /{name} -->")[0]
         if found:
-            assert shown == section(load(found[-1]), name, path)
+            assert shown == section(load_results(found[-1]), name, path)
         else:
             assert not any(c.isdigit() for c in shown), "numbers without results"
 

@@ -8,7 +8,7 @@ from typing import Literal
 
 from glassformer.checkpoints.convert.folder import Converted, write_folder
 from glassformer.checkpoints.convert.gguf import MAGIC, read_gguf
-from glassformer.checkpoints.convert.llama2c import read_llama2c, sizes_of
+from glassformer.checkpoints.convert.llama2c import llama2c_sizes, read_llama2c
 from glassformer.checkpoints.convert.pickled import SHARDS, read_pickled, read_shards, unpickled
 from glassformer.checkpoints.convert.whisper import is_whisper, read_whisper
 from glassformer.errors import InputError
@@ -26,7 +26,7 @@ def kind_of(source: Path) -> Kind:
         start = file.read(16)
     if start.startswith(MAGIC):
         return "gguf"
-    if sizes_of(source) is not None:
+    if llama2c_sizes(source) is not None:
         return "llama2.c"
     if zipfile.is_zipfile(source) or start[:1] == b"\x80":  # torch.save: a zip since 1.6, a pickle before
         return "torch"

@@ -15,7 +15,7 @@ from typing import Any
 from safetensors.torch import save_file
 from torch import Tensor
 
-from glassformer.checkpoints.loading import load
+from glassformer.checkpoints.loading import load_folder
 from glassformer.checkpoints.weights import ONE
 from glassformer.errors import InputError
 
@@ -39,7 +39,7 @@ def write_folder(found: Converted, folder: Path) -> Path:
             (part / name).write_text(text, encoding="utf-8")
         for path in found.copies:
             shutil.copyfile(path, part / path.name)
-        load(part)
+        load_folder(part)
     return folder
 
 

@@ -62,7 +62,7 @@ class Sizes(NamedTuple):
         return parts if self.tied else parts | {"head": parts["table"]}
 
 
-def sizes_of(path: Path) -> Sizes | None:
+def llama2c_sizes(path: Path) -> Sizes | None:
     """Return the sizes if the file has exactly the length they imply, else None: it is another format."""
     with path.open("rb") as file:
         start = file.read(HEADER.size)
@@ -76,7 +76,7 @@ def sizes_of(path: Path) -> Sizes | None:
 
 
 def read_llama2c(path: Path, tokenizer: Path | None) -> Converted:
-    sizes = sizes_of(path)
+    sizes = llama2c_sizes(path)
     if sizes is None:
         raise CheckpointError(f"the size of {path} does not match its header", "download the file again")
     vocabulary = tokenizer or path.with_name("tokenizer.bin")

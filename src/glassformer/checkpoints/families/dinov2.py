@@ -23,7 +23,7 @@ def config(
     return ViTConfig(
         **image,
         depth=f.depth("num_hidden_layers", 12),
-        block=BlockConfig(ffn=feed_forward(f), gain=f.number("layerscale_value", 1.0), **parts),
+        block=BlockConfig(ffn=hidden_width(f), gain=f.number("layerscale_value", 1.0), **parts),
         classes=classes,
         registers=registers,
         masked=f.has(f"{root}embeddings.mask_token"),
@@ -39,7 +39,7 @@ def with_registers(f: Fields) -> ViTConfig:
     return config(f, root=root, registers=count, patch=16, resize=Resize(antialias=True))
 
 
-def feed_forward(f: Fields) -> FeedForwardConfig:
+def hidden_width(f: Fields) -> FeedForwardConfig:
     """hidden = mlp_ratio · width; if gated, two thirds of that, rounded up to a multiple of 8."""
     width = f.size("hidden_size", 768)
     hidden = int(width * f.number("mlp_ratio", 4))

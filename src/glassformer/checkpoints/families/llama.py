@@ -50,7 +50,7 @@ def config(f: Fields) -> DecoderConfig:
         block=block,
         relative=rotary(f, each, length),
         last_norm=eps,
-        window=window(f, kind),
+        window=sliding_window(f, kind),
     )
     return DecoderConfig(text=text, length=length, tied=f.tied(HEAD, TABLE, default=False))
 
@@ -88,7 +88,7 @@ def _absent(f: Fields, name: str) -> bool:
     return name not in f.raw
 
 
-def window(f: Fields, kind: str) -> int | None:
+def sliding_window(f: Fields, kind: str) -> int | None:
     """Return the sliding window: 4,096 by default for Mistral, where null disables it."""
     if kind == "mistral":
         return 4096 if _absent(f, "sliding_window") else f.optional_count("sliding_window")

@@ -19,7 +19,7 @@ def config(f: Fields) -> Seq2SeqConfig:
     width, count, dropout = f.size("d_model"), f.size("num_heads"), f.number("dropout_rate", 0.1)
     eps = NormConfig(kind="rms", eps=f.number("layer_norm_epsilon", 1e-6))
     attention = heads(width, count, key_width=f.size("d_kv", 64), beta=1.0, biases="", dropout=dropout)
-    ffn = feed_forward(f, width, dropout)
+    ffn = feed_forward_of(f, width, dropout)
 
     def side(depth: int, *, encodes: bool) -> TextConfig:
         cross = None if encodes else attention
@@ -48,7 +48,7 @@ def config(f: Fields) -> Seq2SeqConfig:
     )
 
 
-def feed_forward(f: Fields, width: int, dropout: float) -> FeedForwardConfig:
+def feed_forward_of(f: Fields, width: int, dropout: float) -> FeedForwardConfig:
     """Parse feed_forward_proj: `relu`, or `gated-gelu`, which uses the tanh approximation of GELU."""
     words = str(f.raw.get("feed_forward_proj", "relu")).split("-")
     if len(words) > 2 or (len(words) == 2 and words[0] != "gated"):

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from glassformer.checkpoints.architecture import heads_of, parsed, places, pooled, require_shown, shape
+from glassformer.checkpoints.architecture import head_names_of, parsed, places, pooling_of, require_shown, shape
 from glassformer.checkpoints.family import Family
 from glassformer.checkpoints.fields import Fields
 from glassformer.checkpoints.layouts import Joined, Reshaped, RowRange
-from glassformer.checkpoints.rules import Rule, layer, linear, norm, same
+from glassformer.checkpoints.rules import Rule, layer_index, linear, norm, same
 from glassformer.errors import CheckpointError
 from glassformer.models.vit import Resize, ViT, ViTConfig
 from glassformer.nn import BlockConfig, FeedForwardConfig, NormConfig, heads
@@ -25,7 +25,7 @@ def config(f: Fields) -> ViTConfig:
     gated = shape(f, "blocks.0.mlp.fc1.weight", 2)[0] == 2 * hidden
     activation: Activation = "silu" if gated else "quick_gelu" if name["quick"] else "gelu"
     block = BlockConfig(
-        attention=heads(width, heads_of(f, width), biases="qkvo" if f.has("blocks.0.attn.qkv.bias") else "o"),
+        attention=heads(width, head_names_of(f, width), biases="qkvo" if f.has("blocks.0.attn.qkv.bias") else "o"),
         ffn=FeedForwardConfig(width=width, hidden=hidden, activation=activation, gated=gated),
         norm=eps,
         gain=1e-5 if f.has("blocks.0.ls1.gamma") else None,
@@ -35,7 +35,7 @@ def config(f: Fields) -> ViTConfig:
     head = f.shapes.get("head.weight")
     if head is None and f.raw.get("num_classes"):
         raise CheckpointError("head.weight is missing, and config.json has num_classes", "download all files")
-    blocks = sum(layer("blocks.{i}.norm1.weight", one) is not None for one in f.shapes)
+    blocks = sum(layer_index("blocks.{i}.norm1.weight", one) is not None for one in f.shapes)
     return ViTConfig(
         image=(grid[0] * tile[0], grid[1] * tile[1]),
         patch=tile,
@@ -45,7 +45,7 @@ def config(f: Fields) -> ViTConfig:
         classes=head[0] if head else 0,
         prefix=prefix,
         registers=shape(f, "reg_token", 3)[1] if f.has("reg_token") else 0,
-        pool="mean" if pooled(f, prefix) == "avg" else "first",
+        pool="mean" if pooling_of(f, prefix) == "avg" else "first",
         resize=Resize(antialias=True),
         first_norm=eps if f.has("norm_pre.weight") else None,
         last_norm=eps if f.has("norm.weight") else None,

@@ -33,8 +33,8 @@ from glassformer.exercises.grade.verdict import ARITHMETIC, Place
 from glassformer.exercises.grade.vocabulary import NAMES, RAW, topics
 from glassformer.exercises.matrix import Matrix
 from glassformer.exercises.numbers import MASKED
-from glassformer.exercises.plan import evaluate
-from glassformer.exercises.reader import Link, Unread, formula
+from glassformer.exercises.plan import evaluate_plan
+from glassformer.exercises.reader import Link, Unread, parse_formula
 from glassformer.exercises.reader.parser import COMMA
 
 CERTAIN = 0.9
@@ -346,7 +346,7 @@ class Evidence:
             return {}
         for hypothesis in islice(hypotheses(self.aligner.plan, self.exercise), MOST_HYPOTHESES):
             try:
-                made = evaluate(hypothesis.plan, ARITHMETIC)
+                made = evaluate_plan(hypothesis.plan, ARITHMETIC)
             except (GlassError, ZeroDivisionError):
                 continue
             values = Values()
@@ -855,7 +855,7 @@ def _entries(texts: list[str], line: int) -> list[Entry | None]:
     """Return the numbers of a run as entries; None where one cannot be read."""
     terms = []
     for text in texts:
-        read = formula(text.replace("\\%", "%"), line)
+        read = parse_formula(text.replace("\\%", "%"), line)
         if read.problems or len(read.drafts) != 1 or len(read.drafts[0].terms) != 1:
             return [None] * len(texts)
         terms.append(read.drafts[0].terms[0].term)

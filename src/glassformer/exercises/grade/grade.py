@@ -12,7 +12,7 @@ from typing import Any
 
 from glassformer.errors import InputError
 from glassformer.exercises import library
-from glassformer.exercises.exercise import Exercise, load
+from glassformer.exercises.exercise import Exercise, load_exercise
 from glassformer.exercises.expression import Array, Expression, Number, Several, walk
 from glassformer.exercises.grade.accounting import Accounting, Ledger
 from glassformer.exercises.grade.align import (
@@ -190,7 +190,11 @@ def find_exercise(exercise: Exercise | Path | str) -> Exercise:
     """Return the exercise of a name or a YAML file; an Exercise is returned as it is."""
     if isinstance(exercise, Exercise):
         return exercise
-    return library.get(exercise) if isinstance(exercise, str) and exercise in library.names() else load(Path(exercise))
+    return (
+        library.get(exercise)
+        if isinstance(exercise, str) and exercise in library.names()
+        else load_exercise(Path(exercise))
+    )
 
 
 def grade(exercise: Exercise | None, reading: Reading, rubric: Rubric | None = None) -> Grade:

@@ -23,13 +23,13 @@ from typing import Any
 
 from glassformer import __version__
 from glassformer.errors import InputError
-from glassformer.exercises.exercise import Exercise, load
+from glassformer.exercises.exercise import Exercise, load_exercise
 from glassformer.exercises.grade.grade import Grade
 from glassformer.exercises.grade.rubric import Rubric, load_rubric
 from glassformer.exercises.grade.submissions import Submission, grade_all, submissions
 from glassformer.exercises.grade.view import marked, outline, shown_name
 from glassformer.exercises.plan import plan
-from glassformer.exercises.practice.sheet import dump
+from glassformer.exercises.practice.sheet import exercise_yaml
 
 PACKAGE = Path(__file__).parents[2]
 PARTS = ("__init__.py", "errors.py", "lazy.py", "templates", "exercises")
@@ -115,7 +115,7 @@ def autograder(exercise: Exercise, rubric: Rubric | None = None, *, decimal_comm
         "setup.sh": SETUP.encode(),
         "run_autograder": (RUN % (" --decimal-comma" if decimal_comma else "")).encode(),
         "requirements.txt": "".join(f"{_pinned(name)}\n" for name in REQUIREMENTS).encode(),
-        "exercise.yaml": dump(exercise).encode(),
+        "exercise.yaml": exercise_yaml(exercise).encode(),
     }
     if rubric is not None:  # JSON is YAML
         files["rubric.yaml"] = rubric.model_dump_json(indent=1, exclude_unset=True).encode() + b"\n"
@@ -147,7 +147,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--decimal-comma", action="store_true")
     args = parser.parse_args(arguments)
     source = args.root / "source"
-    exercise = load(source / "exercise.yaml")
+    exercise = load_exercise(source / "exercise.yaml")
     rubric = load_rubric(source / "rubric.yaml") if (source / "rubric.yaml").exists() else None
     try:
         paths = submissions([args.root / "submission"])

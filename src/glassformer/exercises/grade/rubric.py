@@ -34,7 +34,7 @@ from glassformer.exercises.grade.cells import BITS
 from glassformer.exercises.grade.mistakes import CATALOGUE
 from glassformer.exercises.grade.verdict import Compared, Verdict, Verdicts
 from glassformer.exercises.numbers import MASKED
-from glassformer.exercises.plan import Plan, evaluate
+from glassformer.exercises.plan import Plan, evaluate_plan
 from glassformer.exercises.safe_yaml import load_yaml, read_text
 
 if TYPE_CHECKING:
@@ -365,7 +365,7 @@ def _shared(rubric: Rubric, earns: Mapping[Place, float]) -> Iterator[StepPoints
 def _declared(
     rubric: Rubric, plan: Plan, cells: Sequence[Cell], earns: Mapping[Place, float], credited: Credited
 ) -> Iterator[StepPoints]:
-    shapes = {symbol: matrix.shape for symbol, matrix in evaluate(plan, FLOATS).items()}
+    shapes = {symbol: matrix.shape for symbol, matrix in evaluate_plan(plan, FLOATS).items()}
     lost = {(cell.symbol, cell.row, cell.column) for cell in cells if cell.verdict == "missing"}
     for key, symbols in rubric.symbols(plan).items():
         places = [(s, i + 1, j + 1) for s in symbols for i in range(shapes[s][0]) for j in range(shapes[s][1])]

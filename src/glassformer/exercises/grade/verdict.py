@@ -25,7 +25,7 @@ from glassformer.exercises.arithmetic import IntervalArithmetic
 from glassformer.exercises.grade.cells import AS_GOOD_AS_MASKED, BITS, Entries, Entry, closeness, values_of
 from glassformer.exercises.matrix import Matrix
 from glassformer.exercises.numbers import MASKED
-from glassformer.exercises.plan import Operation, Plan, compute, evaluate
+from glassformer.exercises.plan import Operation, Plan, compute, evaluate_plan
 
 ARITHMETIC = IntervalArithmetic(BITS)  # 4 digits after the point of e^150 need 230 bits
 MOST_WAYS = 40
@@ -63,7 +63,7 @@ class Verdicts:
 
 
 def exact_values(plan: Plan) -> dict[str, Matrix[Any]]:
-    return evaluate(plan, ARITHMETIC)
+    return evaluate_plan(plan, ARITHMETIC)
 
 
 class FollowThrough:

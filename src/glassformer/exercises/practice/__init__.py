@@ -3,6 +3,6 @@
 from __future__ import annotations
 
 from glassformer.exercises.practice.make import LEVELS, TOPICS, ExerciseSpec, make, sheets
-from glassformer.exercises.practice.sheet import dump, key, sheet
+from glassformer.exercises.practice.sheet import answer_key, exercise_yaml, sheet
 
-__all__ = ["LEVELS", "TOPICS", "ExerciseSpec", "dump", "key", "make", "sheet", "sheets"]
+__all__ = ["LEVELS", "TOPICS", "ExerciseSpec", "answer_key", "exercise_yaml", "make", "sheet", "sheets"]

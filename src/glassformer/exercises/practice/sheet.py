@@ -22,7 +22,7 @@ from glassformer.exercises.steps import name
 ENDINGS = {"markdown": "md", "latex": "tex", "html": "html", "text": "txt"}
 
 
-def key(exercise: Exercise, form: str) -> str:
+def answer_key(exercise: Exercise, form: str) -> str:
     """Return the worked solution."""
     return render(solve(exercise), form)
 
@@ -73,7 +73,7 @@ def _repeats(op: str) -> bool:
     return op == "copy"
 
 
-def dump(exercise: Exercise) -> str:
+def exercise_yaml(exercise: Exercise) -> str:
     """Serialize the exercise to YAML that `glassformer solve` and `check` can read."""
     data = {key: _plain(value) for key, value in exercise if key in exercise.model_fields_set}
     return yaml.safe_dump(data, sort_keys=False, allow_unicode=True, default_flow_style=None, width=100)

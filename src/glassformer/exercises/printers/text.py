@@ -1,4 +1,4 @@
-"""Prints expressions as plain text: `label` (one canonical line), `code` (exercise file syntax), `block` (terminals).
+"""Prints expressions as text: `label` (one canonical line), `ascii_code` (exercise file syntax), `block` (terminals).
 
 A block draws matrices with multi-line brackets, side by side.
 """
@@ -202,7 +202,7 @@ def label(node: Expression) -> str:
     return _LABEL.show(node)
 
 
-def code(node: Expression) -> str:
+def ascii_code(node: Expression) -> str:
     """Return ASCII that `expression.parse` parses to the same number: 2*sqrt(3)/3, e^2/(e^2 + 2*e + 1), -inf."""
     return _CODE.show(node)
 
@@ -235,16 +235,16 @@ def block(node: Expression) -> TextBlock:
         case Product(factors) if any(map(_tall, factors)):
             out = block(factors[0])
             for before, factor in pairwise(factors):
-                out = beside(out, block(factor), _between(before, factor) or "·")
+                out = side_by_side(out, block(factor), _between(before, factor) or "·")
             return out
         case Sum(terms) if any(map(_tall, terms)):
             out = block(terms[0])
             for term in terms[1:]:
                 inner, sign = (term.term, " − ") if isinstance(term, Negative) else (term, " + ")
-                out = beside(out, block(inner), sign)
+                out = side_by_side(out, block(inner), sign)
             return out
         case Transpose(inner) if _tall(inner):
-            return beside(block(inner), TextBlock(("ᵀ",)))
+            return side_by_side(block(inner), TextBlock(("ᵀ",)))
     return TextBlock((_UNICODE.show(node),))
 
 
@@ -270,7 +270,7 @@ def _grid(cells: list[list[str]]) -> TextBlock:
     return TextBlock(tuple(a + line + b for a, line, b in zip(left, body, right, strict=True)), last // 2)
 
 
-def beside(a: TextBlock, b: TextBlock, between: str = "") -> TextBlock:
+def side_by_side(a: TextBlock, b: TextBlock, between: str = "") -> TextBlock:
     """Place two blocks side by side with their middle lines aligned and `between` on that line."""
     middle = max(a.middle, b.middle)
     below = max(len(a.lines) - a.middle, len(b.lines) - b.middle)
@@ -294,10 +294,10 @@ def equation(sides: list[tuple[str, Expression]], width: int = 100) -> str:
         part = block(expression)
         if part.width > width - 4 and [later for later, _ in sides[at + 1 :]] == ["≈"]:
             continue  # too wide to read; its decimals follow
-        joined = part if current is None else beside(current, part, f" {relation} ")
+        joined = part if current is None else side_by_side(current, part, f" {relation} ")
         if current is not None and joined.width > width:
             lines.extend(current.lines)
-            joined = beside(TextBlock((f"  {relation} ",)), part)
+            joined = side_by_side(TextBlock((f"  {relation} ",)), part)
         current = joined
     if current is not None:
         lines.extend(current.lines)

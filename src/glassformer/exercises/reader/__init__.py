@@ -10,7 +10,7 @@ from glassformer.exercises.reader.equations import (
     CellCheck,
     Comparison,
     arithmetic,
-    compare,
+    compare_sides,
     verdict_of,
 )
 from glassformer.exercises.reader.reader import read, read_file
@@ -21,8 +21,8 @@ from glassformer.exercises.reader.statements import (
     Statement,
     Target,
     Unread,
-    formula,
     listed,
+    parse_formula,
     target_of,
 )
 
@@ -37,9 +37,9 @@ __all__ = [
     "Target",
     "Unread",
     "arithmetic",
-    "compare",
-    "formula",
+    "compare_sides",
     "listed",
+    "parse_formula",
     "read",
     "read_file",
     "target_of",

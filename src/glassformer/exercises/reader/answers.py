@@ -20,7 +20,16 @@ from glassformer.exercises.reader.formats import side_by_side
 from glassformer.exercises.reader.notation import MINUS_INFINITY, plain_numbers
 from glassformer.exercises.reader.printouts import TOTAL
 from glassformer.exercises.reader.sentences import noun_of
-from glassformer.exercises.reader.statements import Link, Note, Reading, Statement, Target, Unread, formula, target_of
+from glassformer.exercises.reader.statements import (
+    Link,
+    Note,
+    Reading,
+    Statement,
+    Target,
+    Unread,
+    parse_formula,
+    target_of,
+)
 
 MOST_CELLS = 200_000
 _FLOAT = re.compile(r"[-+]?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][-+]?\d{1,2})?")
@@ -94,7 +103,7 @@ class Answers:
         noun = noun_of(key.text.replace("_", " ")) if len(key.text) > 3 else None
         if noun is not None:
             return target_of(noun if head is None else Name(noun.name, (head,)))
-        read = formula(key.text, key.line)
+        read = parse_formula(key.text, key.line)
         terms = read.drafts[0].terms if len(read.drafts) == 1 else []
         if not required and re.fullmatch(r"[^\W\d_]{4,}(?:[ _][^\W\d_]+)+", key.text):
             return None
@@ -113,7 +122,7 @@ class Answers:
         """Parse a number, an expression, a list or a matrix."""
         self.cells += 1
         if self.cells > MOST_CELLS:
-            raise InputError(f"more than {MOST_CELLS:,} numbers", "send fewer answers at once")
+            raise InputError(f"the answers contain more than {MOST_CELLS:,} numbers", "send fewer answers at once")
         if isinstance(value, Scalar):
             return self.scalar(value)
         if not isinstance(value, list) or depth > 4:
@@ -132,7 +141,7 @@ class Answers:
         if _FLOAT.fullmatch(text) and len(text) < MAX_DIGITS:  # the e of 1e-5 is not Euler's number here
             written = number(text.lstrip("+-"))
             return Negative(written) if text.startswith("-") else written
-        read = formula(text.strip("$"), value.line)
+        read = parse_formula(text.strip("$"), value.line)
         single = len(read.drafts) == 1 and len(read.drafts[0].terms) == 1 and not read.problems
         if single and is_numeric(read.drafts[0].terms[0].term):
             self.notes += [Note(*note) for note in read.notes]
@@ -252,7 +261,9 @@ class _Nodes:
     def value(self, node: Any, depth: int) -> Any:
         self.count += 1
         if self.count > MOST_CELLS or depth > DEEPEST:
-            raise InputError(f"more than {MOST_CELLS:,} values or {DEEPEST} levels", "send fewer answers at once")
+            raise InputError(
+                f"the answers have more than {MOST_CELLS:,} values or {DEEPEST} levels", "send fewer answers at once"
+            )
         line = node.start_mark.line + 1
         if node.id == "scalar":
             return Scalar(node.value, line)

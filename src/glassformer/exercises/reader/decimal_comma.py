@@ -15,7 +15,7 @@ _NUMBER = r"(?:[-+−]?\d+(?:,\d+)?|[-−](?:∞|inf))"
 _SEMICOLONS = re.compile(rf"[\[(⟨]\s*{_NUMBER}\s*(?:;\s*{_NUMBER}\s*)+[\])⟩]")
 
 
-def find(text: str) -> bool:
+def has_decimal_commas(text: str) -> bool:
     """Return whether the commas between digits can only be decimal commas.
 
     This is the case if no number has a decimal point, no list is written without spaces (1,2,3), most fractions
@@ -30,7 +30,7 @@ def find(text: str) -> bool:
     return sure and 5 * len(long) >= 4 * len(pairs)
 
 
-def convert(text: str, *, every: bool, lists: bool = False) -> str:
+def to_decimal_points(text: str, *, every: bool, lists: bool = False) -> str:
     """Replace decimal commas by points: those in braces, 0{,}47, and if `every` is set those between two digits.
 
     With `lists` the semicolons of a list of single numbers, [0,47; 0,53], become commas.

@@ -14,7 +14,7 @@ from glassformer.exercises.expression import Array, Blank, Expression, Name, Pro
 from glassformer.exercises.reader import symbols
 from glassformer.exercises.reader.printouts import TOTAL
 from glassformer.exercises.reader.sentences import Assigned, ParagraphState, noun_of
-from glassformer.exercises.reader.statements import formula, listed
+from glassformer.exercises.reader.statements import listed, parse_formula
 
 PieceKind: TypeAlias = Literal["prose", "inline", "display", "code", "table", "tabular", "picture", "open"]
 
@@ -654,7 +654,7 @@ def _cell(text: str, line: int) -> _Cell:
     source = result[1] if result is not None else source  # 1·2 + 0·0 = 2
     if not source or len(source) > 400 or (not inside and re.search(r"[A-Za-z]{3,}\s|[A-Za-z]{4,}", source)):
         return _Cell(stripped, None, line)
-    read = formula(source, line)
+    read = parse_formula(source, line)
     if read.problems or len(read.drafts) != 1 or len(read.drafts[0].terms) != 1:
         return _Cell(stripped, None, line)
     return _Cell(stripped, listed(read.drafts[0].terms[0].term), line)

@@ -8,7 +8,7 @@ _CONTROLS = frozenset(range(32)) - frozenset(b"\t\n\v\f\r\x1a\x1b")
 _MOST_ACCENTS = 0.3  # of the bytes of a text in Windows-1252; binary data has about half
 
 
-def decode(data: bytes, name: str) -> tuple[str, str]:
+def decode_text(data: bytes, name: str) -> tuple[str, str]:
     """Return the text and a note on its encoding, empty for Unicode. Raises InputError if it is not text."""
     encoding = "utf-16" if data[:2] in (b"\xff\xfe", b"\xfe\xff") else "utf-8-sig"
     try:

@@ -95,7 +95,7 @@ def _meets(value: Interval, given: Expression, slack: Fraction, approximate: boo
     return not (value < interval(middle - slack * unit)) and not (value > interval(middle + slack * unit))
 
 
-def compare(left: Expression, relation: str, right: Expression) -> Comparison:
+def compare_sides(left: Expression, relation: str, right: Expression) -> Comparison:
     """Check left = right. A softargmax of a matrix is tried over rows and over columns."""
     axes: tuple[Axis | None, ...] = (None,)
     if any(isinstance(part, Call) and part.function == "softmax" for part in walk(left)):
@@ -261,7 +261,7 @@ def _chain(statement: Statement) -> Iterator[ArithmeticFinding]:
 def _finding(
     statement: Statement, relation: Relation, left: Expression, link: Link, origin: Product | None
 ) -> ArithmeticFinding:
-    found = compare(left, relation, link.term)
+    found = compare_sides(left, relation, link.term)
     reason = found.reason
     if found.verdict in ("wrong", "shape") and origin is not None:
         reason = _without_one(origin, relation, link.term) or reason
@@ -285,7 +285,7 @@ def _without_one(origin: Product, relation: Relation, right: Expression) -> str:
         return ""
     best, said = 0, ""
     for skipped in range(len(factors)):
-        found = compare(Product(factors[:skipped] + factors[skipped + 1 :]), relation, right)
+        found = compare_sides(Product(factors[:skipped] + factors[skipped + 1 :]), relation, right)
         agreeing, every = sum(cell.verdict != "wrong" for cell in found.cells), len(found.cells)
         if found.verdict in ("right", "rounded", "wrong") and agreeing > best and 2 * agreeing >= every:
             count = "it agrees" if agreeing == every else f"{agreeing} of {every} cells agree"
@@ -312,7 +312,7 @@ def _summed(before: Statement | None, here: Statement) -> Iterator[ArithmeticFin
         return
     total = Sum(items.rows[0]) if len(items.rows[0]) > 1 else items.rows[0][0]
     link = here.terms[0]
-    found = compare(total, "≈", link.term)
+    found = compare_sides(total, "≈", link.term)
     reason = found.reason or f"the sum of {label(items)}"
     yield ArithmeticFinding(link.line, here.words[-80:] + " " + here.source, "≈", total, link.term, found.verdict,
                             found.cells, reason)  # fmt: skip

@@ -18,7 +18,7 @@ from typing import Any
 from zipfile import BadZipFile, ZipFile
 
 from glassformer.errors import InputError
-from glassformer.exercises.reader.encoding import decode
+from glassformer.exercises.reader.encoding import decode_text
 from glassformer.exercises.reader.pdf import join_pages, page_text
 from glassformer.exercises.reader.printouts import SHOWN, bare, commented
 
@@ -296,7 +296,7 @@ class _Tree(HTMLParser):
 
 def _html(data: bytes, name: str) -> str:
     tree = _Tree()
-    tree.feed(decode(data, name)[0])
+    tree.feed(decode_text(data, name)[0])
     return re.sub(r"\n\s*\n\s*", "\n\n", "".join(_flow(tree.root)))
 
 
@@ -442,7 +442,7 @@ _GREEK = "alpha|beta|gamma|delta|epsilon|lambda|mu|sigma|tau|phi|omega|theta|pi"
 
 
 def _typst(data: bytes, name: str) -> str:
-    text = decode(data, name)[0]
+    text = decode_text(data, name)[0]
     text = re.sub(r"^(=+) ", lambda found: "#" * len(found[1]) + " ", text, flags=re.M)
     text = re.sub(r"^#(?:set|import|let|show)\b[^\n]*$|(?<!:)//[^\n]*$", "", text, flags=re.M)
     return re.sub(r"\$([^$]+)\$", lambda found: f"${_typst_formula(found[1])}$", _typst_tables(text))

@@ -66,7 +66,7 @@ def indexed(items: list[Token]) -> list[Token]:
     return kept
 
 
-def aligned(items: list[Token]) -> list[Token]:
+def resolve_alignment(items: list[Token]) -> list[Token]:
     """Resolve &: outside matrices, next to a relation it only aligns formulas; elsewhere it means "and"."""
     kept: list[Token] = []
     inside: list[bool] = [False]  # whether inside a matrix or bracket, where & separates cells
@@ -85,7 +85,7 @@ def aligned(items: list[Token]) -> list[Token]:
     return kept
 
 
-def matched(items: list[Token]) -> dict[int, int]:
+def match_brackets(items: list[Token]) -> dict[int, int]:
     """Match brackets and environments. Unmatched brackets are left out, and reported as a mistake later."""
     match: dict[int, int] = {}
     stack: list[int] = []
@@ -171,8 +171,8 @@ class Lexer:
             self.start, self.position = self.position, found.end()
             self._take(found.lastgroup or "other", found.group())
             self.line += self.source.count("\n", self.start, self.position)
-        items = aligned(indexed(self.items))
-        return TokenList(self.source, items, matched(items))
+        items = resolve_alignment(indexed(self.items))
+        return TokenList(self.source, items, match_brackets(items))
 
     def add(self, kind: str, text: str) -> None:
         self.items.append(Token(kind, text, self.start, self.position, self.line, self.spaced))

@@ -13,7 +13,7 @@ from glassformer.exercises.reader import brackets, formats, macros
 from glassformer.exercises.reader import decimal_comma as commas
 from glassformer.exercises.reader.answers import answers
 from glassformer.exercises.reader.document import Piece, TableContents, latex_table, markdown_table, pieces, scan
-from glassformer.exercises.reader.encoding import decode
+from glassformer.exercises.reader.encoding import decode_text
 from glassformer.exercises.reader.notation import plain_numbers, usual_notation
 from glassformer.exercises.reader.printouts import printouts
 from glassformer.exercises.reader.statements import (
@@ -24,9 +24,9 @@ from glassformer.exercises.reader.statements import (
     Reading,
     Statement,
     Unread,
-    formula,
     listed,
-    settle,
+    parse_formula,
+    split_target,
     target_of,
 )
 
@@ -73,7 +73,7 @@ def read(
     if converted is not None:
         (text, kind), encoding = converted, ""
     else:
-        text, encoding = decode(data, name)
+        text, encoding = decode_text(data, name)
         text = formats.plain(text, name)
     text = text.translate(_PLAIN).replace("\r\n", "\n").replace("\r", "\n")
     notes = [Note(1, "", encoding)] if encoding else []
@@ -82,8 +82,8 @@ def read(
     if kind in ("yaml", "json", "csv"):
         reading = answers(text, name, kind)
         return replace(reading, text=reading.text or text, notes=(*notes, *reading.notes))
-    found = not decimal_comma and commas.find(text)
-    text = commas.convert(text, every=decimal_comma or found, lists=found)
+    found = not decimal_comma and commas.has_decimal_commas(text)
+    text = commas.to_decimal_points(text, every=decimal_comma or found, lists=found)
     if found:
         notes.append(Note(1, "", "commas between digits are read as decimal commas"))
     for replaced in _REPLACED.finditer(text):
@@ -177,7 +177,7 @@ class Collector:
 
     def formula(self, source: str, line: int, place: Place, crossed: bool) -> None:
         self.count(source)
-        found = formula(source, line)
+        found = parse_formula(source, line)
         for position, draft in enumerate(found.drafts):
             last = self.kept[-1].draft if self.kept else None
             joins = position == 0 and not self.words and not draft.words and last is not None
@@ -192,7 +192,7 @@ class Collector:
     def assigned(self, source: str, line: int, target: Name, crossed: bool) -> None:
         """Keep a value that a sentence assigns to a quantity and its tokens."""
         self.count(source)
-        for draft in formula(source, line).drafts[:1]:
+        for draft in parse_formula(source, line).drafts[:1]:
             value = listed(draft.terms[0].term)
             links = [Link(line, "", target), Link(line, "=", value)]
             self.keep(Draft(line, source, links), "prose", crossed)
@@ -230,7 +230,7 @@ class Collector:
         statements: list[Statement] = []
         for kept in self.kept:
             draft = kept.draft
-            for target, terms in settle(draft.terms):
+            for target, terms in split_target(draft.terms):
                 if target is None and len(terms) == 1 and draft.dangling and terms[0].relation == "":
                     target, terms = target_of(terms[0].term), ()
                 statements.append(

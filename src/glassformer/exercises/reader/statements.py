@@ -161,7 +161,7 @@ def target_of(term: Expression) -> Target:
 _PROJECTIONS = ("Q", "K", "V")
 
 
-def settle(terms: list[Link]) -> list[tuple[Target | None, tuple[Link, ...]]]:
+def split_target(terms: list[Link]) -> list[tuple[Target | None, tuple[Link, ...]]]:
     """Split off the target: the first term if it names something, else a later single name. One pair per statement."""
     first = terms[0]
     values = [listed(link.term) for link in terms]
@@ -255,7 +255,7 @@ class Formula:
     notes: list[tuple[int, str, str]] = field(default_factory=list)
 
 
-def formula(source: str, line: int = 1) -> Formula:
+def parse_formula(source: str, line: int = 1) -> Formula:
     """Parse one formula; never raises."""
     try:
         tokens = lex(source, line)

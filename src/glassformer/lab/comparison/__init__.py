@@ -1,7 +1,7 @@
 """Comparison of Transformer, RNN, LSTM, GRU, CNN and MLP at equal size: cost, reach, data, streaming, inductive bias.
 
-    from glassformer.lab.comparison import carry_out, load, quick
-    results = load(carry_out(quick(), Path("results")))
+    from glassformer.lab.comparison import carry_out, load_results, quick
+    results = load_results(carry_out(quick(), Path("results")))
 
 Names are imported lazily.
 """
@@ -22,10 +22,10 @@ _NAMES = {
     "estimate": "results",
     "full": "plan",
     "latest": "results",
-    "load": "results",
-    "matched": "networks",
+    "load_results": "results",
+    "matched_width": "networks",
     "quick": "plan",
-    "report": "page",
+    "comparison_page": "page",
     "reuse": "runner",
     "units": "plan",
 }

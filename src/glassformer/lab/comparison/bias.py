@@ -15,8 +15,8 @@ from torch import Tensor
 from torch.nn.functional import pad
 
 from glassformer.lab.comparison.data import ImageSplits, splits
-from glassformer.lab.comparison.networks import ImageNetwork, image, parameters
-from glassformer.lab.comparison.objectives import EvalScore, ImageObjective, fit, score, search, shifted
+from glassformer.lab.comparison.networks import ImageNetwork, build_image_network, parameters
+from glassformer.lab.comparison.objectives import EvalScore, ImageObjective, score, search, shifted, train_network
 from glassformer.lab.comparison.plan import SEARCH_SEED, ComparisonPlan, Unit
 
 NETWORKS = ("Transformer", "CNN", "MLP")
@@ -67,7 +67,9 @@ def _parts(plan: ComparisonPlan, seed: int) -> ImageSplits:
 
 def _network(plan: ComparisonPlan, architecture: str, X: Tensor, classes: int, seed: int) -> ImageNetwork:
     shape = {"size": X.shape[-1], "channels": X.shape[1]}
-    return image(architecture, plan.bias.budget, **shape, patches=plan.bias.patches, classes=classes, seed=seed)
+    return build_image_network(
+        architecture, plan.bias.budget, **shape, patches=plan.bias.patches, classes=classes, seed=seed
+    )
 
 
 def _trained(
@@ -77,7 +79,7 @@ def _trained(
     X, y = parts.train
     network = _network(plan, architecture, X, parts.classes, seed)
     objective = ImageObjective(X=X, y=y, batch_size=bias.batch_size, seed=seed, shift=shift)
-    fit(network.net, objective, steps=bias.steps, lr=lr, seed=seed)
+    train_network(network.net, objective, steps=bias.steps, lr=lr, seed=seed)
     return network, parts
 
 

@@ -17,7 +17,7 @@ from torch import Tensor
 from torch.profiler import ProfilerActivity, profile
 
 from glassformer.core.fused import attend_fused
-from glassformer.lab.comparison.networks import LayerUnderTest, layer, parameters
+from glassformer.lab.comparison.networks import LayerUnderTest, build_layer, parameters
 from glassformer.lab.comparison.plan import ComparisonPlan, Unit
 from glassformer.lab.tensors import generator
 from glassformer.nn import View
@@ -58,7 +58,7 @@ def _turns(plan: ComparisonPlan, n: int, d: int) -> tuple[int, int]:
 
 def measure(plan: ComparisonPlan, unit: Unit, lr: float) -> dict[str, Any]:
     n, d = int(unit.settings["n"]), int(unit.settings["d"])
-    layers = {name: layer(name, d, seed=unit.seed) for name in plan.architectures}
+    layers = {name: build_layer(name, d, seed=unit.seed) for name in plan.architectures}
     X = torch.randn(1, n, d, generator=generator(unit.seed))
     match unit.part:
         case "threads":

@@ -12,8 +12,8 @@ from torch import Tensor
 from glassformer.data import Images, sources
 from glassformer.data.order import shuffled
 from glassformer.errors import InputError
-from glassformer.lab.comparison.networks import image, parameters
-from glassformer.lab.comparison.objectives import EvalScore, ImageObjective, fit, score, search
+from glassformer.lab.comparison.networks import build_image_network, parameters
+from glassformer.lab.comparison.objectives import EvalScore, ImageObjective, score, search, train_network
 from glassformer.lab.comparison.plan import SEARCH_SEED, ComparisonPlan, DataPlan, Unit
 from glassformer.lab.training import Examples
 
@@ -51,7 +51,7 @@ def weight(plan: ComparisonPlan, unit: Unit) -> float:
     return step * plan.data.steps(int(unit.settings["size"]))
 
 
-def require(plan: ComparisonPlan) -> None:
+def require_datasets(plan: ComparisonPlan) -> None:
     """Check that every dataset is large enough before anything is measured."""
     data, bias = plan.data, plan.bias
     if "data" in plan.tasks:
@@ -77,7 +77,7 @@ def trained(
     """Train a network from scratch; return its validation score, test score and number of parameters."""
     parts = splits(dataset, data.embedded, size, seed, validation=data.validation, tests=data.tests)
     X, y = parts.train
-    net = image(
+    net = build_image_network(
         architecture,
         data.budget,
         size=X.shape[-1],
@@ -86,7 +86,9 @@ def trained(
         classes=parts.classes,
         seed=seed,
     ).net
-    fit(net, ImageObjective(X=X, y=y, batch_size=data.batch_size, seed=seed), steps=data.steps(size), lr=lr, seed=seed)
+    train_network(
+        net, ImageObjective(X=X, y=y, batch_size=data.batch_size, seed=seed), steps=data.steps(size), lr=lr, seed=seed
+    )
     return score(net, *parts.validation), score(net, *parts.test), parameters(net)
 
 

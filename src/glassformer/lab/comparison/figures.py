@@ -16,8 +16,8 @@ from glassformer.lab.comparison.cost import LINEAR, SQUARE
 from glassformer.lab.comparison.networks import ARCHITECTURES
 from glassformer.lab.comparison.reach import longer_names
 from glassformer.lab.comparison.results import Estimate, Results, estimate
-from glassformer.lab.comparison.streaming import names as streaming_names
-from glassformer.lab.plots import plain
+from glassformer.lab.comparison.streaming import streaming_architectures as streaming_names
+from glassformer.lab.plots import plain_ticks
 
 Lines = Mapping[str, Sequence[Estimate]]
 
@@ -67,7 +67,7 @@ def _finish(
         ax.minorticks_off()
     if "y" in log:
         ax.set_yscale("log")
-        plain(ax.yaxis)
+        plain_ticks(ax.yaxis)
     ax.set(xlabel=across, ylabel=up)
     ax.set_title(title, fontsize=10)
     ax.tick_params(labelsize=8, which="both")

@@ -58,7 +58,7 @@ def parameters(module: nn.Module) -> int:
     return sum(weight.numel() for weight in module.parameters())
 
 
-def matched(build: Callable[[int], nn.Module], budget: int, *, step: int = 1) -> int:
+def matched_width(build: Callable[[int], nn.Module], budget: int, *, step: int = 1) -> int:
     """Return the width, a multiple of `step`, whose number of parameters is closest to the budget."""
 
     def size(width: int) -> int:
@@ -88,7 +88,7 @@ class LayerUnderTest:
     count: Callable[[int], cost.Cost]
 
 
-def layer(architecture: str, d: int, *, seed: int) -> LayerUnderTest:
+def build_layer(architecture: str, d: int, *, seed: int) -> LayerUnderTest:
     """Build one layer of the architecture with input (b, n, d)."""
     budget = parameters(MultiHeadAttention(heads(d, 1)))
     net: nn.Module
@@ -105,13 +105,13 @@ def layer(architecture: str, d: int, *, seed: int) -> LayerUnderTest:
             count = lambda n: cost.convolution((n + LAYER_KERNEL - 1,), d, d, LAYER_KERNEL)
             return LayerUnderTest(net=net, run=convolve, count=count)
         case "MLP":
-            hidden = matched(lambda w: FeedForward(FeedForwardConfig(width=d, hidden=w)), budget)
+            hidden = matched_width(lambda w: FeedForward(FeedForwardConfig(width=d, hidden=w)), budget)
             net = FeedForward(FeedForwardConfig(width=d, hidden=hidden))
             initialise(net, seed)
             return LayerUnderTest(net=net, run=net, count=lambda n: cost.feed_forward(n, d, hidden))
         case _:
             kind = RECURRENT[architecture]
-            width = matched(lambda w: CELLS[kind](d, w), budget)
+            width = matched_width(lambda w: CELLS[kind](d, w), budget)
             net = CELLS[kind](d, width)
             initialise_recurrent(net, seed)
             recur = lambda X: net(X)[0]
@@ -180,7 +180,7 @@ class _Window(LastTokenNetwork):
         return lambda: self(window), window.numel()
 
 
-def sequence(
+def build_sequence_network(
     architecture: str,
     budget: int,
     *,
@@ -214,7 +214,7 @@ def sequence(
             cell = RECURRENT[architecture]
             shape = {"reads": reads, "classes": vocabulary, "pool": "last", "layers": 1, "cell": cell}
             make = lambda w: _Recurrent(Recurrent(RecurrentConfig(width=w, **shape), seed=seed))  # type: ignore[arg-type]
-    return make(matched(make, budget, step=step))
+    return make(matched_width(make, budget, step=step))
 
 
 def _decoder(width: int, vocabulary: int, length: int, seed: int, positions: Positions, attends: int | None) -> Decoder:
@@ -241,7 +241,7 @@ class ImageNetwork:
     stride: int
 
 
-def image(
+def build_image_network(
     architecture: str, budget: int, *, size: int, channels: int, patches: int, classes: int, seed: int
 ) -> ImageNetwork:
     """Build a vision Transformer of two blocks, a residual CNN of three stages, or an MLP of two hidden layers.
@@ -252,7 +252,7 @@ def image(
         case "Transformer":
             patch = size // patches
             build_vit = lambda w: _vit(w, size, channels, patch, classes, seed)
-            vit_net = build_vit(matched(build_vit, budget, step=2))
+            vit_net = build_vit(matched_width(build_vit, budget, step=2))
             grid = lambda X: vit_net.features(X).mT.unflatten(-1, (X.shape[-2] // patch, X.shape[-1] // patch))
             return ImageNetwork(net=vit_net, features=grid, stride=patch)
         case "CNN":
@@ -260,12 +260,12 @@ def image(
                 ConvNet2dConfig(channels=channels, classes=classes, widths=_stages(w), depths=(1, 1, 1), stem="small"),
                 seed=seed,
             )
-            cnn = build_cnn(matched(build_cnn, budget))
+            cnn = build_cnn(matched_width(build_cnn, budget))
             return ImageNetwork(net=cnn, features=cnn.features, stride=cnn.config.stride)
         case "MLP":
             reads = ImageInput(channels=channels, height=size, width=size)
             build_mlp = lambda w: MLP(MLPConfig(reads=reads, widths=(w, w), classes=classes), seed=seed)
-            return ImageNetwork(net=build_mlp(matched(build_mlp, budget)), features=None, stride=size)
+            return ImageNetwork(net=build_mlp(matched_width(build_mlp, budget)), features=None, stride=size)
     raise InputError(f"architecture={architecture!r} does not read images", "choose Transformer, CNN or MLP")
 
 

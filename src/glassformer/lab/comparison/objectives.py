@@ -104,7 +104,7 @@ def shifted(X: Tensor, down: int, right: int) -> Tensor:
     return moved[..., :rows, :columns]
 
 
-def fit(model: nn.Module, objective: ClassificationObjective, *, steps: int, lr: float, seed: int) -> None:
+def train_network(model: nn.Module, objective: ClassificationObjective, *, steps: int, lr: float, seed: int) -> None:
     """Train with AdamW, with linear warm-up over a tenth of the steps, then a cosine schedule."""
     train(model, objective, TrainArgs(steps=steps, lr=lr, warmup=steps // 10, seed=seed, weight_decay=0.01))
 

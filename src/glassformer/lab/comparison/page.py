@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import base64
 
-from glassformer.figures import save
+from glassformer.figures import to_bytes
 from glassformer.lab.comparison.figures import figures
 from glassformer.lab.comparison.results import Results
 from glassformer.lab.comparison.tables import tables
 from glassformer.templates import render
 
 
-def report(results: Results) -> str:
+def comparison_page(results: Results) -> str:
     """Render every figure and table of the results as one page without scripts or external files."""
-    shown = [(each.caption, base64.b64encode(save(each.figure)).decode("ascii")) for each in figures(results)]
+    shown = [(each.caption, base64.b64encode(to_bytes(each.figure)).decode("ascii")) for each in figures(results)]
     return render("compare.html", figures=shown, tables=tables(results), setup=setup(results))
 
 

@@ -142,7 +142,7 @@ class ComparisonPlan:
         return json.dumps(asdict(self), indent=1, ensure_ascii=False) + "\n"
 
 
-def read(data: Mapping[str, Any]) -> ComparisonPlan:
+def read_plan(data: Mapping[str, Any]) -> ComparisonPlan:
     """Read a plan written by `dump`."""
 
     def fixed(part: Mapping[str, Any]) -> dict[str, Any]:

@@ -8,18 +8,18 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from glassformer.lab.comparison.networks import LastTokenNetwork, parameters, sequence
+from glassformer.lab.comparison.networks import LastTokenNetwork, build_sequence_network, parameters
 from glassformer.lab.comparison.objectives import (
     TEST,
     VALIDATION,
     VOCABULARY,
     EvalScore,
     SequenceObjective,
-    fit,
     previous,
     recall,
     score,
     search,
+    train_network,
 )
 from glassformer.lab.comparison.plan import SEARCH_SEED, ComparisonPlan, Unit
 from glassformer.lab.tensors import generator
@@ -80,13 +80,13 @@ def measure(plan: ComparisonPlan, unit: Unit, lr: float) -> dict[str, Any]:
     if unit.part == "gradient":
         return {"gradient": gradient(net, distance, unit.seed), "parameters": parameters(net)}
     objective = SequenceObjective(make=recall, length=distance, batch_size=reach.batch_size)
-    fit(net, objective, steps=reach.steps, lr=lr, seed=unit.seed)
+    train_network(net, objective, steps=reach.steps, lr=lr, seed=unit.seed)
     accuracy = score(net, *objective.examples(reach.tests, unit.seed)).accuracy
     return {"accuracy": accuracy, "lr": lr, "parameters": parameters(net)}
 
 
 def _network(plan: ComparisonPlan, architecture: str, distance: int, seed: int) -> LastTokenNetwork:
-    return sequence(
+    return build_sequence_network(
         architecture,
         plan.reach.budget,
         vocabulary=VOCABULARY,
@@ -101,7 +101,7 @@ def _validated(plan: ComparisonPlan, architecture: str, lr: float, distance: int
     reach = plan.reach
     net = _network(plan, architecture, distance, SEARCH_SEED)
     objective = SequenceObjective(make=recall, length=distance, batch_size=reach.batch_size)
-    fit(net, objective, steps=reach.steps, lr=lr, seed=SEARCH_SEED)
+    train_network(net, objective, steps=reach.steps, lr=lr, seed=SEARCH_SEED)
     return score(net, *objective.examples(reach.tests, SEARCH_SEED, split=VALIDATION))
 
 
@@ -127,7 +127,7 @@ def gradient(net: LastTokenNetwork, distance: int, seed: int) -> float:
 def _longer(plan: ComparisonPlan, name: str, lr: float, seed: int, split: int) -> tuple[dict[int, EvalScore], int]:
     """Train to predict the second-to-last token of short sequences; return scores by length and parameter count."""
     reach = plan.reach
-    net = sequence(
+    net = build_sequence_network(
         name.partition(",")[0],
         reach.budget,
         vocabulary=VOCABULARY,
@@ -137,6 +137,6 @@ def _longer(plan: ComparisonPlan, name: str, lr: float, seed: int, split: int) -
         positions=VARIANTS.get(name, "learned"),  # type: ignore[arg-type]
     )
     objective = SequenceObjective(make=previous, length=reach.length, batch_size=reach.batch_size)
-    fit(net, objective, steps=reach.longer_steps, lr=lr, seed=seed)
+    train_network(net, objective, steps=reach.longer_steps, lr=lr, seed=seed)
     scores = {n: score(net, *objective.examples(reach.tests, seed, length=n, split=split)) for n in reach.longer}
     return scores, parameters(net)

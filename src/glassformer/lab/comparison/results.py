@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 from glassformer.errors import InputError
 from glassformer.lab.comparison.cost import LINEAR, SQUARE
-from glassformer.lab.comparison.plan import ComparisonPlan, Setting, read, units
+from glassformer.lab.comparison.plan import ComparisonPlan, Setting, read_plan, units
 from glassformer.lens.perturb import fitted_exponent
 
 LEARNED = 0.9  # test accuracy from which a network counts as having learned to recall; chance is 0.125
@@ -68,7 +68,7 @@ class Results:
 
     def __init__(self, data: dict[str, Any], path: Path) -> None:
         self.path, self.data = path, data
-        self.plan: ComparisonPlan = read(data["plan"])
+        self.plan: ComparisonPlan = read_plan(data["plan"])
         self.units: list[dict[str, Any]] = data["units"]
 
     @property
@@ -107,7 +107,7 @@ def latest() -> Path | None:
     return max(found, key=lambda path: path.name, default=None)
 
 
-def load(path: Path) -> Results:
+def load_results(path: Path) -> Results:
     """Load the file of a finished run, or the complete tasks from the folder of an unfinished one."""
     try:
         data = _unfinished(path) if path.is_dir() else json.loads(path.read_text(encoding="utf-8"))
@@ -126,7 +126,7 @@ def load(path: Path) -> Results:
 def _unfinished(folder: Path) -> dict[str, Any]:
     from glassformer.lab.comparison.runner import gathered
 
-    plan = read(json.loads((folder / "plan.json").read_text(encoding="utf-8")))
+    plan = read_plan(json.loads((folder / "plan.json").read_text(encoding="utf-8")))
     files = {path.stem for path in (folder / "units").glob("*.json")}
     complete = tuple(task for task in plan.tasks if all(u.key in files for u in units(replace(plan, tasks=(task,)))))
     if not complete:

@@ -22,7 +22,7 @@ from glassformer.errors import InputError
 from glassformer.lab.cache import version
 from glassformer.lab.comparison import bias, cost, data, reach, streaming
 from glassformer.lab.comparison.plan import SEARCH_SEED, ComparisonPlan, Unit, units
-from glassformer.lab.comparison.results import Results, load
+from glassformer.lab.comparison.results import Results, load_results
 from glassformer.lab.experiment import one_thread
 from glassformer.runtime import card
 from glassformer.train.state import write_atomic
@@ -70,7 +70,7 @@ def carry_out(plan: ComparisonPlan, folder: Path, *, command: str = "", show: Sh
     with _alone(work):
         todo = list(units(plan))
         if not all(_file(work, unit).exists() for unit in todo):
-            data.require(plan)
+            data.require_datasets(plan)
         _freeze(plan, work)
         weights = [TASKS[unit.task].weight(plan, unit) for unit in todo]
         done = 0.0
@@ -97,7 +97,7 @@ def reuse(plan: ComparisonPlan, files: Sequence[Path], folder: Path, *, again: S
     taken: dict[str, dict[str, Any]] = {}
     sources = []
     for path in files:
-        made = load(path)
+        made = load_results(path)
         _require_same_machine(made)
         found = {key: each for key, each in _alike(plan, made).items() if key in kept - taken.keys()}
         if not found:

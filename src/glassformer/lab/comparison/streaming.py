@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 
-from glassformer.lab.comparison.networks import parameters, sequence
+from glassformer.lab.comparison.networks import build_sequence_network, parameters
 from glassformer.lab.comparison.objectives import VOCABULARY
 from glassformer.lab.comparison.plan import ComparisonPlan, Unit
 from glassformer.lab.tensors import generator
@@ -17,7 +17,7 @@ from glassformer.runtime import interleaved
 WINDOWED = "Transformer, window"
 
 
-def names(architectures: tuple[str, ...]) -> list[str]:
+def streaming_architectures(architectures: tuple[str, ...]) -> list[str]:
     """Return every architecture, plus a Transformer with windowed attention."""
     return [*architectures, *([WINDOWED] if "Transformer" in architectures else [])]
 
@@ -39,8 +39,8 @@ def measure(plan: ComparisonPlan, unit: Unit, lr: float) -> dict[str, Any]:
     X = torch.randint(0, VOCABULARY, (1, after), generator=generator(unit.seed))
     runs: dict[str, Callable[[], object]] = {}
     kept, sizes = {}, {}
-    for name in names(plan.architectures):
-        net = sequence(
+    for name in streaming_architectures(plan.architectures):
+        net = build_sequence_network(
             name.partition(",")[0],
             streaming.budget,
             vocabulary=VOCABULARY,

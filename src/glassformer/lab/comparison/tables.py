@@ -15,7 +15,7 @@ from glassformer.lab.comparison.bias import NETWORKS, TRAINED, WITH_FEATURES
 from glassformer.lab.comparison.plan import TASKS
 from glassformer.lab.comparison.reach import longer_names
 from glassformer.lab.comparison.results import Estimate, Results, estimate
-from glassformer.lab.comparison.streaming import names as streaming_names
+from glassformer.lab.comparison.streaming import streaming_architectures as streaming_names
 
 
 class ResultTable(NamedTuple):
@@ -35,7 +35,7 @@ def tables(results: Results) -> list[ResultTable]:
         "bias": {shifts: "shifts", features: "shifts"},
         "streaming": {streaming: "streaming"},
         "cost": {times: "cost", exponents: "cost", crossings: "crossing", memory: "cost", threads: ""},
-        "data": {data: "data", beside: "data"},
+        "data": {data: "data", published_gap: "data"},
     }
     found = [
         make(results)._replace(figure=figure)
@@ -257,7 +257,7 @@ def _narrowing(results: Results, dataset: str) -> str:
     return f"the gap {how} and {where}"
 
 
-def beside(results: Results) -> ResultTable:
+def published_gap(results: Results) -> ResultTable:
     """Tabulate the published curve."""
     rows = [
         (

@@ -34,7 +34,7 @@ class Charset:
     def __post_init__(self) -> None:
         wrong = [name for name in self.names if len(name) != 1]
         if wrong or len(set(self.names)) < len(self.names) or SPACE not in self.names:
-            fact = f"symbols {''.join(self.names[:40])!r}"
+            fact = f"the symbols are {''.join(self.names[:40])!r}"
             raise ConfigError(fact, "give distinct single characters that include the space")
 
     def __len__(self) -> int:

@@ -15,7 +15,7 @@ TAIL = 4  # last final words that are looked for in a new transcript
 SHIFT = 3  # places by which they may have moved
 
 
-def key(text: str) -> str:
+def normalized_words(text: str) -> str:
     """Return the text without case and punctuation, in which transcripts of one recording often differ."""
     return re.sub(r"[^\w']", "", text.casefold()) or text
 
@@ -31,7 +31,7 @@ class LocalAgreement:
         """Return the words that this transcript and the previous one agree on, and that were not final yet."""
         agreed: list[Word] = []
         for old, new in zip(self._rest(self.before), self._rest(words), strict=False):
-            if key(old.text) != key(new.text):
+            if normalized_words(old.text) != normalized_words(new.text):
                 break
             agreed.append(new._replace(known=known))
         self.final += agreed
@@ -52,9 +52,9 @@ class LocalAgreement:
         count = len(self.final)
         if not count:
             return words
-        tail = [key(word.text) for word in self.final[-TAIL:]]
+        tail = [normalized_words(word.text) for word in self.final[-TAIL:]]
         for shift in sorted(range(-SHIFT, SHIFT + 1), key=abs):
             end = count + shift
-            if end >= len(tail) and [key(word.text) for word in words[end - len(tail) : end]] == tail:
+            if end >= len(tail) and [normalized_words(word.text) for word in words[end - len(tail) : end]] == tail:
                 return words[end:]
         return words[count:]

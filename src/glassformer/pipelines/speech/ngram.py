@@ -53,7 +53,7 @@ class CharNgram:
 
     def __init__(self, order: int, symbols: int, counts: dict[int, int]) -> None:
         if order < 1 or symbols < 1:
-            raise ConfigError(f"an n-gram order of {order} over {symbols} characters", "choose at least 1 of each")
+            raise ConfigError(f"order is {order} and symbols is {symbols}", "choose at least 1 of each")
         self.order, self.symbols, self.counts = order, symbols, counts
         self._base = symbols + 1
         self._whole: defaultdict[int, int] = defaultdict(int)

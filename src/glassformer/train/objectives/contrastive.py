@@ -51,7 +51,7 @@ class Contrastive(TaskObjective):
         seed: int = 0,
     ) -> None:
         if batch_size < 2 or temperature <= 0:
-            fact = f"batch_size {batch_size} and temperature {temperature}"
+            fact = f"batch_size is {batch_size} and temperature is {temperature}"
             raise ConfigError(fact, "choose at least 2 pairs per batch, and a positive temperature such as 0.05")
         self.triples, self.val, self.tokenizer = triples, val, tokenizer
         self.words = JsonTokenizer(tokenizer)

@@ -301,7 +301,7 @@ def _new_model(args: TrainArgs, shape: image_models.Shape, classes: int) -> nn.M
     depth = args.depth or (2 if arch == "hybrid" else 4)
     size = image_models.Size(width=args.width or 64, depth=depth, heads=args.heads or 4)
     patch = _patch(shape[1], shape[2]) if arch == "vit" else STRIDE
-    return image_models.build(arch, shape, classes, size, patch=patch, seed=args.seed)
+    return image_models.build_image_model(arch, shape, classes, size, patch=patch, seed=args.seed)
 
 
 def _default_size(rows: int, columns: int) -> tuple[int, int]:
@@ -373,7 +373,7 @@ def save_images(
     """Save a folder that `load` and `classify` accept: weights (float16 if `half`), class names, preprocessing."""
     folder, count = Path(folder), require(model, "classify").classes
     if count != len(labels):
-        raise InputError(f"{len(labels)} labels for {count} classes", "give one for each class")
+        raise InputError(f"there are {len(labels)} labels for {count} classes", "give one for each class")
     before = origin_of(model)
     raw = {**(before.raw if before is not None and not before.family else {})}
     raw |= {"id2label": {str(i): name for i, name in enumerate(labels)}}

@@ -86,7 +86,9 @@ def initialise_small(model: P, seed: int) -> P:
     return model
 
 
-def build(arch: str, shape: Shape, classes: int, size: Size = SMALL, *, patch: int = 4, seed: int = 0) -> nn.Module:
+def build_image_model(
+    arch: str, shape: Shape, classes: int, size: Size = SMALL, *, patch: int = 4, seed: int = 0
+) -> nn.Module:
     """Build a vit, hybrid, cnn, mlp or rnn (over rows of pixels) for images of this shape."""
     makers: dict[str, Callable[[], nn.Module]] = {
         "vit": lambda: initialise_small(ViT(vit_config(shape, classes, size, patch=patch), seed=seed), seed),
@@ -117,6 +119,6 @@ def rnn_config(shape: Shape, classes: int, width: int) -> RecurrentConfig:
     return RecurrentConfig(reads=reads, classes=classes, pool="mean", width=width, layers=2, bidirectional=True)
 
 
-def fit(parameters: int, config: Callable[[int], ConvNet2dConfig | MLPConfig | RecurrentConfig]) -> int:
+def fit_width(parameters: int, config: Callable[[int], ConvNet2dConfig | MLPConfig | RecurrentConfig]) -> int:
     """Return the width (a multiple of 4) whose model is closest to this number of parameters."""
     return min(range(4, 4096, 4), key=lambda width: abs(config(width).parameters - parameters))
