@@ -56,7 +56,7 @@ class Augmented(Translation):
     """Translation with random casing and punctuation of the source, and sentences joined in pairs."""
 
     def batch(self, rows: Sequence[int], seed: int) -> Batch | None:
-        both = self.faults.each(rows, self.pairs.pair)
+        both = self.faults.each(rows, self.train.pair)
         return self._batch(augment(both, random.Random(seed))) if both else None
 
     def fingerprint(self) -> dict[str, Any]:

@@ -19,7 +19,7 @@ install_import_hook(["glassformer.core", "glassformer.nn"], "beartype.beartype")
 # Collecting the tests makes many objects and no garbage: none of them is looked at by later garbage collections.
 gc.disable()
 
-pytest_plugins = ["fixtures.browser", "fixtures.command_line", "fixtures.shapes", "fixtures.text_models"]
+pytest_plugins = [f"fixtures.{name}" for name in ("browser", "command_line", "shapes", "streams", "text_models")]
 
 settings.register_profile("glassformer", deadline=None, derandomize=True, print_blob=True, max_examples=20)
 settings.register_profile("thorough", settings.get_profile("glassformer"), max_examples=300)

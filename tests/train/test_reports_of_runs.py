@@ -180,3 +180,15 @@ def test_what_to_expect(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None
     assert said == f"for comparison, many (9,000 rows, 2 classes) {reached}"
     assert expectation("images", 5000, "objects", 15) == expectation("texts", 5, None, 15) == ""
     measured_runs.cache_clear()
+
+
+def test_the_remaining_time_is_estimated_once(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("glassformer.train.loop.MINUTE", 0.0)
+    gf.train("classify", "uci-digits", steps=3, arch="mlp", progress=False)
+    said = capsys.readouterr().err
+    assert said.count("left for 2 steps") == 1
+    assert "for comparison, uci-digits (1,451 rows, 10 classes) reached a validation accuracy" in said
+    gf.train("classify", "uci-digits", steps=1, arch="mlp", progress=False)
+    assert "left for" not in capsys.readouterr().err

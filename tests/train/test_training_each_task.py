@@ -252,7 +252,7 @@ def test_models_that_do_not_suit_the_task(
 ) -> None:
     image, mute = save(ViT(vit.tiny()), tmp_path / "vit"), save(Decoder(decoder.tiny()), tmp_path / "mute")
     for task, data, what in (
-        ("translate", pairs, "a translator"),
+        ("translate", pairs, "a translator that `glassformer train` made"),
         ("generate", text, "a language model"),
         ("embed", text, "an encoder"),
     ):
@@ -368,7 +368,7 @@ def test_data_from_python(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
         "good",
     )
     pairs = ((f"the cat {i}", f"le chat {i}") for i in range(20))
-    assert len(train("translate", pairs, width=16, depth=1, vocab_size=300).objective.pairs) == 18
+    assert len(train("translate", pairs, width=16, depth=1, vocab_size=300).objective.train) == 18
     monkeypatch.setenv("GLASSFORMER_DATA", str(tmp_path / "data"))
     stories = train("generate", (f"Once upon a time there were {i} cats." for i in range(400)), width=16, depth=1)
     assert stories.objective.understood[0].endswith("(columns line=text)")

@@ -11,7 +11,6 @@ from numpy.typing import NDArray
 
 from glassformer.data.columns import are_names
 from glassformer.data.rows import Row, RowDataset, Rows, Source, name_of, open_reader, open_rows
-from glassformer.errors import InputError
 
 ANSWERS = "assistant"
 ROLES = {"human": "user", "gpt": ANSWERS, "bot": ANSWERS, "model": ANSWERS}  # other names of the usual roles
@@ -32,10 +31,9 @@ class Chats(RowDataset):
         rows = open_rows(
             source, roles, optional=("context",) if one_turn else (), given=columns, check=lambda row: _messages(row)[1]
         )
-        if not len(rows):
-            raise InputError(
-                f"{name_of(source)} has no conversations", 'give JSON Lines such as {"messages": [{"role": "user", …}]}'
-            )
+        rows.require_some(
+            f"{name_of(source)} has no conversations", 'give JSON Lines such as {"messages": [{"role": "user", …}]}'
+        )
         return cls(rows)
 
     def messages(self, i: int) -> list[dict[str, str]]:
@@ -43,6 +41,9 @@ class Chats(RowDataset):
 
     def part(self, rows: NDArray[np.int64]) -> Chats:
         return Chats(self.rows.part(rows))
+
+    def like(self, source: Source) -> Chats:
+        return Chats.open(source, self.rows.given)
 
 
 def is_chat(source: Source, columns: Mapping[str, str] | None, roles: Sequence[str] = ("messages", *TURN)) -> bool:

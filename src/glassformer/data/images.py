@@ -17,7 +17,7 @@ from glassformer.data.faults import Fault, Faults
 from glassformer.data.order import spread
 from glassformer.data.packed import Strings
 from glassformer.data.rows import ClassFolders, Row, RowDataset, Rows, Source, locate, name_of, open_rows
-from glassformer.data.stream import UNKNOWN_CLASS, Window
+from glassformer.data.stream import UNKNOWN_CLASS, Window, is_later_window
 from glassformer.errors import GlassError, InputError
 
 if TYPE_CHECKING:
@@ -83,8 +83,7 @@ class Images(RowDataset):
             return ""
 
         rows = open_rows(path, ("image", "label"), given=columns, check=check)
-        if not len(rows):
-            raise InputError(f"{name_of(path)} has no images", "put them in a folder for each class, as PNG, JPEG, …")
+        rows.require_some(f"{name_of(path)} has no images", "put them in a folder for each class, as PNG, JPEG, …")
         names = class_names(set(classes), labels, path)
         number = {name: i for i, name in enumerate(names)}
         targets = np.array([number[label] for label in classes], dtype=np.int64)
@@ -121,6 +120,12 @@ class Images(RowDataset):
         images.size, images.channels, images.keep = self.size, self.channels, self.keep
         images._prepare()
         return images
+
+    def like(self, source: Source) -> Images:
+        channels, *size = self.shape
+        return Images.open(
+            source, self.rows.given, size=(size[0], size[1]), channels=channels, labels=self.labels, keep=self.keep
+        )
 
     def picture(self, i: int) -> Image:
         """Return image i as a Pillow image. Raises Fault if it cannot be read."""
@@ -162,6 +167,9 @@ class Images(RowDataset):
             if len(self) * first.numel() <= self.keep:
                 self.cache = ImageCache(len(self), self._shape)
             return
+        if is_later_window(self.rows.reader) and self.channels is not None and self.size is not None:
+            self._shape = (self.channels, *self.size)  # whatever is unreadable is counted when it is used
+            return
         tally.check(1)
 
     def _read(self, i: int) -> Tensor:
@@ -201,7 +209,8 @@ def _note_unusable(rows: Rows, files: Sequence[str]) -> None:
             tally.count(Fault("unreadable image", file))
         else:
             tally.count_usable()
-    tally.check(1)
+    if not is_later_window(rows.reader):
+        tally.check(1)
     rows.faults.remember(tally)
 
 

@@ -62,20 +62,18 @@ class LabelledTexts(RowDataset):
             value = _label(row["label"], problem)
             if isinstance(value, str) and not value and problem != "multi_label_classification":
                 return "empty label"
-            several = value if isinstance(value, tuple) else (value,)
-            if isinstance(source, Window) and labels and problem != "regression" and not {*several} <= {*labels}:
-                return UNKNOWN_CLASS
+            if isinstance(source, Window) and (reason := _unlike(value, problem, labels)):
+                return reason
             found.append(value)
             return ""
 
         rows = open_rows(source, ("text", "label"), optional=("text_pair",), given=columns, check=check, strict=False)
         if problem is None and joins_classes({value for value in found if isinstance(value, str)}):
             return cls.open(source, columns, problem="multi_label_classification", labels=labels)
-        rows.faults.check(1)
-        if not len(rows):
-            raise InputError(
-                f"{name_of(source)} has no texts with labels", "give a table with the columns text and label"
-            )
+        rows.require_half()
+        rows.require_some(
+            f"{name_of(source)} has no texts with labels", "give a table with the columns text and label"
+        )
         kind = problem or _problem(found)
         if kind == "regression":
             return cls(rows, kind, ("value",), _numbers(found, rows))
@@ -104,14 +102,15 @@ class LabelledTexts(RowDataset):
                 return "different numbers of tokens and tags"
             if not all(isinstance(word, str) and word.strip() for word in words) or "" in tags:
                 return "empty token or tag"
+            if isinstance(source, Window) and labels and not {*map(str, tags)} <= {*labels}:
+                return UNKNOWN_CLASS
             found.append(tuple(str(tag) for tag in tags))
             return ""
 
         rows = open_rows(source, ("tokens", "tags"), given=columns, check=check)
-        if not len(rows):
-            raise InputError(
-                f"{name_of(source)} has no sentences with tags", "give CoNLL, or JSON Lines with tokens and tags"
-            )
+        rows.require_some(
+            f"{name_of(source)} has no sentences with tags", "give CoNLL, or JSON Lines with tokens and tags"
+        )
         names = class_names({tag for tags in found for tag in tags}, labels, source, least=1 if labels else 2)
         number = {name: i for i, name in enumerate(names)}
         return cls(rows, "token_classification", names, [tuple(number[tag] for tag in tags) for tags in found])
@@ -136,6 +135,19 @@ class LabelledTexts(RowDataset):
 
     def part(self, rows: NDArray[np.int64]) -> LabelledTexts:
         return LabelledTexts(self.rows.part(rows), self.problem, self.labels, [self.targets[int(i)] for i in rows])
+
+    def like(self, source: Source) -> LabelledTexts:
+        return LabelledTexts.open(source, self.rows.given, problem=self.problem, labels=self.labels)
+
+
+def _unlike(value: str | tuple[str, ...], problem: Problem | None, labels: Sequence[str] | None) -> str:
+    """Return why the label of a row in a stream does not suit the validation data; "" if it does."""
+    several = value if isinstance(value, tuple) else (value,)
+    if problem == "regression":
+        return "" if len(several) == 1 and is_number(several[0]) and np.isfinite(float(several[0])) else "not a number"
+    if problem == "single_label_classification" and len(several) != 1:
+        return "several labels"
+    return UNKNOWN_CLASS if labels and not {*several} <= {*labels} else ""
 
 
 def _label(value: Any, problem: Problem | None) -> str | tuple[str, ...]:

@@ -8,7 +8,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from glassformer.data.rows import Row, RowDataset, Rows, Source, name_of, open_rows
-from glassformer.errors import InputError
 
 LONGEST = 4000  # maximum length of a sentence, in bytes
 
@@ -38,8 +37,7 @@ class Pairs(RowDataset):
             return ""
 
         rows = open_rows(path, ("source", "target"), given=columns, check=check)
-        if not len(rows):
-            raise InputError(f"{name_of(path)} has no sentence pairs", "give lines of source TAB target")
+        rows.require_some(f"{name_of(path)} has no sentence pairs", "give lines of source TAB target")
         return cls(rows, np.array(sizes, dtype=np.int32))
 
     def source(self, i: int) -> str:
@@ -63,3 +61,6 @@ class Pairs(RowDataset):
 
     def part(self, rows: NDArray[np.int64]) -> Pairs:
         return Pairs(self.rows.part(rows), self.sizes[rows])
+
+    def like(self, source: Source) -> Pairs:
+        return Pairs.open(source, self.rows.given)

@@ -68,7 +68,7 @@ def reader_of(data: Any) -> Reader:
     rows = [values_of(example) for example in data]
     if not rows:
         raise InputError("the data has 0 examples", EXAMPLES)
-    return ListTable(rows, "the data,", unit="example")
+    return ListTable(rows, (f"the data, example {i + 1}" for i in range(len(rows))))
 
 
 def values_of(example: Any, classes: Sequence[str] = ()) -> Values:

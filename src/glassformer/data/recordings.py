@@ -62,12 +62,15 @@ class Recordings(RowDataset):
             return "empty path" if sound is None or (isinstance(sound, str) and not sound.strip()) else ""
 
         rows = open_rows(path, ("audio", "transcript"), given=columns, check=check)
-        if not len(rows):
-            raise InputError(f"{name_of(path)} has no recordings", "give rows of a path and its sentence")
+        rows.require_some(f"{name_of(path)} has no recordings", "give rows of a path and its sentence")
         return cls(rows, longest=longest, shortest=shortest, quiet=quiet)
 
     def part(self, rows: NDArray[np.int64]) -> Recordings:
         return Recordings(self.rows.part(rows), longest=self.longest, shortest=self.shortest, quiet=self.quiet)
+
+    def like(self, source: Source) -> Recordings:
+        limits = {"longest": self.longest, "shortest": self.shortest, "quiet": self.quiet}
+        return Recordings.open(source, self.rows.given, **limits)
 
     def name(self, i: int) -> str:
         """Return the name of the audio file of row i as the data states it, or the location of a row without one."""

@@ -8,7 +8,7 @@ import re
 from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,8 +18,9 @@ from glassformer.data.archives import is_archive, unpacked
 from glassformer.data.columns import Columns
 from glassformer.data.faults import Fault, Faults, read_each
 from glassformer.data.packed import LineIndex, Strings, raw_lines
-from glassformer.data.tables import ArrowRows, Reader, Values, open_table
-from glassformer.data.webdataset import Shards, is_shard
+from glassformer.data.stream import is_later_window
+from glassformer.data.tables import ArrowRows, ListTable, Reader, Values, open_table
+from glassformer.data.webdataset import Shards, is_shard, shards_of
 from glassformer.errors import InputError
 
 Row = dict[str, Any]  # role → value
@@ -62,6 +63,21 @@ class Rows:
     def part(self, rows: NDArray[np.int64]) -> Rows:
         """Return the subset of these rows, in this order."""
         return Rows(self.reader, self.columns, self.index[rows], Faults(), self.root)
+
+    def require_half(self) -> None:
+        """Raise InputError if more than half of the rows were left out."""
+        if not is_later_window(self.reader):
+            self.faults.check(1)
+
+    def require_some(self, missing: str, remedy: str) -> None:
+        """Raise InputError if there are no rows."""
+        if not len(self) and not is_later_window(self.reader):
+            raise InputError(missing, remedy)
+
+    @property
+    def given(self) -> dict[str, str]:
+        """The columns as `open_rows` takes them, to open other data in the same way."""
+        return {role: "+".join(names) for role, names in self.columns.items()}
 
     def described(self) -> str:
         """Return which columns were used for what, and which were not used."""
@@ -115,15 +131,20 @@ def open_rows(
         else:
             faults.count_usable()
             kept.append(i)
+    rows = Rows(reader, chosen, np.array(kept, dtype=np.int64), faults, root)
     if strict:
-        faults.check(1)
-    return Rows(reader, chosen, np.array(kept, dtype=np.int64), faults, root)
+        rows.require_half()
+    return rows
 
 
 class RowDataset:
     """A dataset over `rows`; `faults` are the rows that were skipped when it was opened."""
 
     rows: Rows
+
+    def like(self, source: Source) -> Self:
+        """Open other data, such as the next window of a stream, with the columns, classes and sizes of this."""
+        raise NotImplementedError
 
     @property
     def faults(self) -> Faults:
@@ -201,8 +222,7 @@ def _open_folder(folder: Path, roles: Sequence[str], given: Mapping[str, str] | 
     if (folder / "state.json").is_file() and (arrows := sorted(folder.glob("*.arrow"))):
         return ArrowRows(_in_order(folder, arrows), _saved_features(folder)), folder, where
     files = [path for path in sorted(folder.iterdir()) if path.is_file() and not path.name.startswith(".")]
-    shards = [path for path in files if path.suffix.lower() == ".tar"]
-    if shards and all(map(is_shard, shards)):
+    if shards := shards_of(folder):
         return Shards(shards), folder, where
     found = [path for path in files if path.suffix.lower() in tables.SUFFIXES and path.name not in _NOT_TABLES]
     describing = [path for path in found if path.stem.lower() in DESCRIBING]
@@ -347,42 +367,25 @@ class TextFolders(ClassFolders):
             raise Fault("unreadable text", self.files[i]) from None
 
 
-class LibriSpeech:
+class LibriSpeech(ListTable):
     """84/121123/84-121123.trans.txt has lines "84-121123-0000 GO DO YOU HEAR"; the audio is 84-121123-0000.flac."""
 
-    names = ("path", "sentence")
-
     def __init__(self, root: Path, texts: Sequence[Path]) -> None:
-        self.rows: list[Values | Fault] = []
-        self.places = Strings(self._read(root, texts))
-
-    def _read(self, root: Path, texts: Sequence[Path]) -> Iterator[str]:
+        rows: list[Values | Fault] = []
+        places: list[str] = []
         for text in texts:
             for number, _, line in raw_lines(text):
                 place = f"{text.relative_to(root)} line {number}"
                 try:
                     name, _, sentence = line.decode("utf-8").strip().partition(" ")
                 except UnicodeDecodeError:
-                    self.rows.append(Fault("not UTF-8", place))
+                    rows.append(Fault("not UTF-8", place))
                 else:
                     row = {"path": str((text.parent / name).relative_to(root)), "sentence": sentence.strip()}
-                    self.rows.append(row if name else Fault("empty line", place))
-                yield place
-
-    def sample(self) -> Sequence[Values]:
-        return [row for row in self.rows[: tables.SAMPLE] if not isinstance(row, Fault)]
-
-    def scan(self) -> Iterator[Values | Fault]:
-        return iter(self.rows)
-
-    def read(self, i: int) -> Values:
-        row = self.rows[i]
-        if isinstance(row, Fault):
-            raise row
-        return row
-
-    def place(self, i: int) -> str:
-        return self.places[i]
+                    rows.append(row if name else Fault("empty line", place))
+                places.append(place)
+        super().__init__(rows, places)
+        self.names = ("path", "sentence")
 
 
 class AlignedFiles:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import gzip
 import io
-import json
 import sys
 import tarfile
 import zlib
@@ -18,10 +17,9 @@ from itertools import groupby
 from pathlib import Path
 from typing import Any
 
-from glassformer.data import tables
 from glassformer.data.faults import Fault
 from glassformer.data.python import values_of
-from glassformer.data.tables import Values
+from glassformer.data.tables import LONGEST, ListTable, Values, parse_object
 from glassformer.data.webdataset import COLUMNS, FILES, LARGEST, split_name, values_of_text
 from glassformer.errors import InputError
 
@@ -32,30 +30,21 @@ BLOCK = tarfile.BLOCKSIZE
 Example = tuple[Values | Fault, str, int]  # with its place and its size in bytes
 
 
-class Window:
-    """Consecutive examples of a stream, in memory: a table that is shuffled and trained on once."""
+class Window(ListTable):
+    """Consecutive examples of a stream, in memory: a table that is shuffled and trained on once.
 
-    def __init__(self, rows: Sequence[Values | Fault], places: Sequence[str]) -> None:
-        self.rows, self.places = rows, places
-        self.names = list(dict.fromkeys(name for row in self.sample() for name in row))
+    It has the columns of the windows before it, and its `number` in the stream.
+    """
 
-    def __len__(self) -> int:
-        return len(self.rows)
+    def __init__(self, rows: Sequence[Values | Fault], places: Sequence[str], before: Window | None = None) -> None:
+        super().__init__(rows, places)
+        self.number: int = 0 if before is None else before.number + 1
+        self.names = list(dict.fromkeys((*(() if before is None else before.names), *self.names)))
 
-    def sample(self) -> Sequence[Values]:
-        return [row for row in self.rows[: tables.SAMPLE] if not isinstance(row, Fault)]
 
-    def scan(self) -> Iterator[Values | Fault]:
-        return iter(self.rows)
-
-    def read(self, i: int) -> Values:
-        row = self.rows[i]
-        if isinstance(row, Fault):
-            raise row
-        return row
-
-    def place(self, i: int) -> str:
-        return self.places[i]
+def is_later_window(data: Any) -> bool:
+    """Return whether data continues a stream: then the run judges whether too many of its rows are unusable."""
+    return isinstance(data, Window) and data.number > 0
 
 
 class Stream:
@@ -79,18 +68,17 @@ class Stream:
 
     def _begin(self, examples: Iterator[Example], rows: int, bytes: int) -> None:
         self._examples, self._rows, self._bytes = examples, rows, bytes
-        self._number, self._window = -1, Window([], [])
+        self._window: Window | None = None
         self.seen, self.broken = 0, ""
 
     def window(self, number: int) -> Window | None:
         """Return a window, reading past those before it; None if the stream ends before it."""
-        if number < self._number:
+        window = self._next() if self._window is None else self._window
+        if number < window.number:
             raise InputError(f"window {number} of a stream has passed", "read a stream forward only")
-        while self._number < number:
-            self._window, self._number = self._next(), self._number + 1
-            if not len(self._window):
-                return None
-        return self._window if len(self._window) else None
+        while window.number < number and len(window):
+            window = self._next()
+        return window if len(window) else None
 
     def _next(self) -> Window:
         rows: list[Values | Fault] = []
@@ -108,7 +96,8 @@ class Stream:
             places.append(place)
             size += more
         self.seen += len(rows)
-        return Window(rows, places)
+        self._window = Window(rows, places, self._window)
+        return self._window
 
 
 def is_stream(data: Any) -> bool:
@@ -154,17 +143,10 @@ def _buffered(file: Any) -> io.BufferedReader:
 
 def _json_lines(source: io.BufferedReader) -> Iterator[Example]:
     number = 0
-    while line := source.readline(tables.LONGEST):
+    while line := source.readline(LONGEST + 1):
         number += 1
-        place = f"line {number}"
-        row: Values | Fault = Fault("not JSON", place)
-        try:
-            value = json.loads(line)
-            row = tables.flat(value) if isinstance(value, dict) else Fault("JSON that is not an object", place)
-        except (ValueError, RecursionError):
-            if not line.strip():
-                row = Fault("empty line", place)
-        yield row, place, len(line)
+        place, row = f"line {number}", parse_object(line)
+        yield Fault(row, place) if isinstance(row, str) else row, place, len(line)
 
 
 def _tars(source: io.BufferedReader) -> Iterator[Example]:

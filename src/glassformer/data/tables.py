@@ -10,7 +10,7 @@ import csv
 import json
 from array import array
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from importlib import import_module
 from itertools import chain, islice
 from pathlib import Path
@@ -20,7 +20,7 @@ import numpy as np
 
 from glassformer.data import columns
 from glassformer.data.faults import Fault
-from glassformer.data.packed import LineIndex, raw_lines, unreadable
+from glassformer.data.packed import LineIndex, Strings, raw_lines, unreadable
 from glassformer.errors import InputError
 
 Values = Mapping[str, Any]  # column name → value
@@ -291,7 +291,7 @@ class JsonLines:
             raise InputError(f"{path} is empty", "give a JSON object on every line")
 
     def sample(self) -> Sequence[Values]:
-        rows = (_object(line) for _, _, line in islice(raw_lines(self.path, LONGEST), SAMPLE))
+        rows = (parse_object(line) for _, _, line in islice(raw_lines(self.path, LONGEST), SAMPLE))
         return [row for row in rows if not isinstance(row, str)]
 
     def scan(self) -> Iterator[Values | Fault]:
@@ -299,14 +299,14 @@ class JsonLines:
             self.starts.append(start)
             self.sizes.append(len(line))
             self.numbers.append(number)
-            row = _object(line)
+            row = parse_object(line)
             yield Fault(row, f"{self.path.name} line {number}") if isinstance(row, str) else row
 
     def read(self, i: int) -> Values:
         try:
             with self.path.open("rb") as file:
                 file.seek(self.starts[i])
-                row = _object(file.read(self.sizes[i]))
+                row = parse_object(file.read(self.sizes[i]))
         except OSError:
             row = CHANGED
         if isinstance(row, str):
@@ -317,7 +317,7 @@ class JsonLines:
         return f"{self.path.name} line {self.numbers[i]}"
 
 
-def _object(line: bytes) -> Values | str:
+def parse_object(line: bytes) -> Values | str:
     """Parse a line to the values of its row, or return the reason why it has none."""
     if not line.strip():
         return "empty line"
@@ -348,23 +348,29 @@ def flat(row: Mapping[str, Any]) -> dict[str, Any]:
 
 
 class ListTable:
-    """Rows in memory, such as those of a .json file or a CoNLL file."""
+    """Rows in memory with their locations, such as those of a .json file; a `Fault` is a row that cannot be used."""
 
-    def __init__(self, rows: Sequence[Values], where: str, *, unit: str = "row") -> None:
-        self.rows, self.where, self.unit = rows, where, unit
-        self.names = list(dict.fromkeys(name for row in rows[:SAMPLE] for name in row))
+    def __init__(self, rows: Sequence[Values | Fault], places: Iterable[str]) -> None:
+        self.rows, self.places = rows, Strings(places)
+        self.names: Sequence[str] = list(dict.fromkeys(name for row in self.sample() for name in row))
+
+    def __len__(self) -> int:
+        return len(self.rows)
 
     def sample(self) -> Sequence[Values]:
-        return self.rows[:SAMPLE]
+        return [row for row in self.rows[:SAMPLE] if not isinstance(row, Fault)]
 
     def scan(self) -> Iterator[Values | Fault]:
-        yield from self.rows
+        return iter(self.rows)
 
     def read(self, i: int) -> Values:
-        return self.rows[i]
+        row = self.rows[i]
+        if isinstance(row, Fault):
+            raise row
+        return row
 
     def place(self, i: int) -> str:
-        return f"{self.where} {self.unit} {i + 1}"
+        return self.places[i]
 
 
 def _is_list(path: Path) -> bool:
@@ -397,7 +403,7 @@ def _json_rows(path: Path) -> ListTable:
         raise InputError(f"{path} does not contain a list of rows", "give a list of objects, or JSON Lines (.jsonl)")
     if not all(isinstance(row, dict) for row in lists[0]):
         raise InputError(f"{path} has rows that are not objects", 'write each as {"text": …, "label": …}')
-    return ListTable([flat(row) for row in lists[0]], path.name)
+    return ListTable([flat(row) for row in lists[0]], (f"{path.name} row {i + 1}" for i in range(len(lists[0]))))
 
 
 # ---- CoNLL -----------------------------------------------------------------------------------------------------------
@@ -408,7 +414,7 @@ class Conll(ListTable):
 
     def __init__(self, path: Path) -> None:
         rows: list[Values] = []
-        self.lines: list[int] = []
+        lines: list[int] = []
         tokens: list[str] = []
         tags: list[str] = []
         began = 1
@@ -420,18 +426,15 @@ class Conll(ListTable):
                 tags.append(parts[-1] if len(parts) > 1 else "")
             elif tokens:
                 rows.append({"tokens": tokens, "tags": tags})
-                self.lines.append(began)
+                lines.append(began)
                 tokens, tags = [], []
         if tokens:
             rows.append({"tokens": tokens, "tags": tags})
-            self.lines.append(began)
+            lines.append(began)
         if len(rows) == 1 and len(rows[0]["tokens"]) > SAMPLE // 2:
             fact = f"{path} is neither a table nor CoNLL, which has an empty line after each sentence"
             raise InputError(fact, "give a .csv, .tsv or .jsonl file with columns such as text and label")
-        super().__init__(rows, path.name)
-
-    def place(self, i: int) -> str:
-        return f"{self.where} line {self.lines[i]}"
+        super().__init__(rows, (f"{path.name} line {number}" for number in lines))
 
 
 # ---- Parquet and Arrow -----------------------------------------------------------------------------------------------

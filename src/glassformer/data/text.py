@@ -21,10 +21,12 @@ from glassformer.data.faults import Fault, Faults
 from glassformer.data.packed import unreadable
 from glassformer.data.rows import Row, RowDataset, Rows, Source, name_of, open_rows
 from glassformer.data.tables import SUFFIXES
+from glassformer.data.webdataset import is_shard, shards_of
 from glassformer.errors import InputError
 from glassformer.files import replacing
 
 PIECE = 1 << 16  # characters tokenized as one text
+LINE, DOCUMENT = 1 << 20, 1 << 24  # longest line and longest document of a table, in bytes
 AT_ONCE = 64  # pieces per call, shared by the tokenizer's threads
 CUT = re.compile(r"(?<=\S\n)(?=\S)")  # where words, and so tokens, end in any context
 ESCAPED = re.compile("[\udc80-\udcff]")  # bytes that are not valid UTF-8
@@ -83,9 +85,9 @@ class Text:
 
     def _documents(self, path: Path, faults: Faults) -> Iterator[str]:
         """Yield the text of every row of a table, each on lines of its own."""
-        lines = Lines.open(path, self.columns, longest=1 << 24)
+        lines = Lines.open(path, self.columns, longest=DOCUMENT)
         faults.merge(lines.faults)
-        return (lines.line(i) + "\n" for i in range(len(lines)))
+        return lines.pieces()
 
     def pieces(self, size: int = PIECE) -> Iterator[str]:
         """Yield the whole text in pieces of about `size` characters, cut between lines, to train a tokenizer on."""
@@ -128,6 +130,20 @@ class Text:
         return ESCAPED.sub("\ufffd", part)
 
 
+def is_table(source: Source) -> bool:
+    """Return whether data has rows, and is not plain text."""
+    if isinstance(source, str | Path):
+        path = Path(source)
+        if is_shard(path) or (path.is_dir() and shards_of(path)):
+            return True
+        if path.is_dir():  # plain text if it has any, else shards of a table
+            return not any(path.rglob("*.txt")) and any(one.suffix.lower() in SUFFIXES for one in path.iterdir())
+        return path.suffix.lower() in SUFFIXES
+    if isinstance(source, list | tuple):
+        return all(is_table(one) for one in source)
+    return True  # rows of a Python object
+
+
 def _last_cut(text: str) -> int:
     """Return the last cut, or 0 if there is none. Searches backwards in steps: most texts have one near the end."""
     end, step = len(text), 4096
@@ -154,18 +170,29 @@ def middle_of(path: Path, characters: int = 200) -> str:
 class Blocks:
     """Row i is tokens[i · length : (i+1) · length + 1]: the inputs and, shifted by one, their targets.
 
-    `tokens` and `bytes` count the whole text: nats per token × tokens / bytes / ln 2 are bits per byte.
+    `tokens` and `bytes` count the whole text: nats per token × tokens / bytes / ln 2 are bits per byte. The ids are
+    those of a memory-mapped file, or in memory (`of`).
     """
 
     def __init__(
-        self, path: Path, kind: str, length: int, tokens: int, size: int, faults: Faults, *, first: int = 0
+        self, path: Path | None, kind: str, length: int, tokens: int, size: int, faults: Faults, *, first: int = 0
     ) -> None:
         self.path, self.kind, self.length, self.tokens, self.bytes = path, kind, length, tokens, size
         self.faults, self.first = faults, first
         self._mapped: NDArray[Any] | None = None
 
+    @classmethod
+    def of(cls, lines: Lines, tokenizer: Any, length: int) -> Blocks:
+        """Tokenize lines into blocks in memory: those of a stream, of which nothing is kept on the disk."""
+        texts = list(lines.pieces())
+        encoded = tokenizer.encode_batch_fast(texts, add_special_tokens=False)
+        ids = np.array([i for one in encoded for i in one.ids], dtype=np.uint32)
+        blocks = cls(None, "uint32", length, len(ids), sum(len(text.encode()) for text in texts), lines.faults)
+        blocks._mapped = ids
+        return blocks
+
     def __len__(self) -> int:
-        return (self.tokens - 1) // self.length
+        return max(0, self.tokens - 1) // self.length
 
     def block(self, i: int) -> Tensor:
         """Return row i, (length + 1,) int64."""
@@ -175,9 +202,10 @@ class Blocks:
 
     def ids(self, start: int, stop: int) -> Tensor:
         """Return any slice of the tokens, for windows that are not aligned to blocks."""
-        if self._mapped is None:
+        if self._mapped is None and self.path is not None:
             whole = np.memmap(self.path, dtype=self.kind, mode="r")
             self._mapped = whole[self.first : self.first + self.tokens]
+        assert self._mapped is not None
         return torch.from_numpy(self._mapped[start:stop].astype(np.int64))
 
     def cut(self, share: float) -> tuple[Blocks, Blocks]:
@@ -195,7 +223,8 @@ class Blocks:
         return Blocks(self.path, self.kind, self.length, tokens, size, self.faults, first=first)
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "_mapped": None}  # memory-mapped again in the receiving process
+        # a file is memory-mapped again in the receiving process
+        return self.__dict__ if self.path is None else {**self.__dict__, "_mapped": None}
 
 
 def blocks(text: Text, tokenizer: Any, length: int, cache: str | Path, *, end: str | None = None) -> Blocks:
@@ -274,11 +303,11 @@ class Lines(RowDataset):
     Of files only the positions of the rows are held in memory; empty rows are counted as faults.
     """
 
-    def __init__(self, rows: Rows, lengths: NDArray[np.int32]) -> None:
-        self.rows, self.lengths = rows, lengths
+    def __init__(self, rows: Rows, lengths: NDArray[np.int32], longest: int = LINE) -> None:
+        self.rows, self.lengths, self.longest = rows, lengths, longest
 
     @classmethod
-    def open(cls, path: Source, columns: Mapping[str, str] | None = None, *, longest: int = 1 << 20) -> Lines:
+    def open(cls, path: Source, columns: Mapping[str, str] | None = None, *, longest: int = LINE) -> Lines:
         sizes: list[int] = []
 
         def check(row: Row) -> str:
@@ -291,12 +320,18 @@ class Lines(RowDataset):
             return ""
 
         rows = open_rows(path, ("line",), given=columns, check=check, strict=False)
-        if not len(rows):
-            raise InputError(f"{name_of(path)} has no lines of text", "give a file with a sentence on each line")
-        return cls(rows, np.array(sizes, dtype=np.int32))
+        rows.require_some(f"{name_of(path)} has no lines of text", "give a file with a sentence on each line")
+        return cls(rows, np.array(sizes, dtype=np.int32), longest)
 
     def line(self, i: int) -> str:
         return str(self.rows[i]["line"]).strip()
 
+    def pieces(self) -> Iterator[str]:
+        """Yield every row on lines of its own, to tokenize."""
+        return (self.line(i) + "\n" for i in range(len(self)))
+
     def part(self, rows: NDArray[np.int64]) -> Lines:
-        return Lines(self.rows.part(rows), self.lengths[rows])
+        return Lines(self.rows.part(rows), self.lengths[rows], self.longest)
+
+    def like(self, source: Source) -> Lines:
+        return Lines.open(source, self.rows.given, longest=self.longest)

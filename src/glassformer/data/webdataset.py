@@ -7,7 +7,6 @@ shard, and an example is read where it lies, so that nothing is unpacked and the
 from __future__ import annotations
 
 import glob
-import json
 import math
 import os
 import re
@@ -48,6 +47,12 @@ def is_shard(path: Path) -> bool:
     except (tarfile.TarError, OSError, EOFError):
         return False
     return len(first) == 2 and first[0][0] == first[1][0] and first[0][1] != first[1][1]
+
+
+def shards_of(folder: Path) -> list[Path]:
+    """Return the shards in a folder, in the order of their names; [] if it has none, or other tar files."""
+    found = sorted(path for path in folder.iterdir() if path.suffix.lower() == ".tar" and not path.name.startswith("."))
+    return found if all(map(is_shard, found)) else []
 
 
 def matching(pattern: str) -> list[Path]:
@@ -186,13 +191,10 @@ def values_of_text(extension: str, content: bytes, place: str) -> dict[str, Any]
         raise Fault("not UTF-8", place) from None
     if extension != "json":
         return {COLUMNS.get(extension, extension): text}
-    try:
-        value = json.loads(text)
-    except (ValueError, RecursionError):
-        raise Fault("not JSON", place) from None
-    if not isinstance(value, dict):
-        raise Fault("JSON that is not an object", place)
-    return value
+    row = tables.parse_object(content)
+    if isinstance(row, str):
+        raise Fault(row, place)
+    return dict(row)
 
 
 def _table(found: dict[int, tuple[int, int]], rows: int) -> np.ndarray[Any, np.dtype[np.int64]]:

@@ -32,22 +32,29 @@ class BatchReader(Protocol):
 
 
 def prefetch(
-    objective: BatchReader, batches: Sequence[Sequence[int]], seeds: Sequence[int], workers: int = 0
+    objective: BatchReader,
+    batches: Sequence[Sequence[int]],
+    seeds: Sequence[int],
+    workers: int = 0,
+    *,
+    require_some: bool = True,
 ) -> Stream:
     """Iterate over batches: batch i is made from batches[i] and seeds[i], or None if all of its rows are faulty.
 
     With 0 workers, this process reads the data. Otherwise workers are forked where the system supports it, so that
     they share what is already in memory. They stop when the iterator is closed or exhausted, or on an error; they
-    ignore Ctrl-C, which this process handles.
+    ignore Ctrl-C, which this process handles. With `require_some`, it is an error if no batch has a usable row.
     """
     if len(batches) != len(seeds):
         raise ConfigError(f"there are {len(batches)} batches but {len(seeds)} seeds", "give a seed for each batch")
     if workers < 0:
         raise ConfigError(f"num_workers must be at least 0, got {workers}", "choose 0 (load in this process) or more")
-    return _checked(objective, batches, seeds, workers)
+    return _checked(objective, batches, seeds, workers, require_some)
 
 
-def _checked(objective: BatchReader, batches: Sequence[Sequence[int]], seeds: Sequence[int], workers: int) -> Stream:
+def _checked(
+    objective: BatchReader, batches: Sequence[Sequence[int]], seeds: Sequence[int], workers: int, require_some: bool
+) -> Stream:
     made = _here(objective, batches, seeds) if workers == 0 else _there(objective, batches, seeds, workers)
     tally, some = _tally(objective), False
     try:
@@ -58,7 +65,7 @@ def _checked(objective: BatchReader, batches: Sequence[Sequence[int]], seeds: Se
             yield batch
     finally:
         made.close()
-    if len(batches) and not some:
+    if require_some and len(batches) and not some:
         if tally is not None:
             tally.check(1)
         raise InputError(f"none of {len(batches):,} batches has a row that can be used", "check the data")

@@ -34,19 +34,27 @@ class BatchJob(NamedTuple):
         return (self.epoch, self.number + 1) if self.number + 1 < self.batches else (self.epoch + 1, 0)
 
 
-def jobs(objective: Objective, seed: int, epoch: int, number: int, rank: int = 0, world: int = 1) -> Iterator[BatchJob]:
-    """Yield jobs, starting at batch `number` of `epoch`, endlessly or until a stream ends.
+def jobs(
+    objective: Objective,
+    seed: int,
+    epoch: int,
+    number: int,
+    rank: int = 0,
+    world: int = 1,
+    stream: Stream | None = None,
+) -> Iterator[BatchJob]:
+    """Yield jobs, starting at batch `number` of `epoch`, endlessly or until the stream ends, if the data is one.
 
     Process `rank` gets every `world`-th row.
     """
     while True:
-        if (stream := stream_of(objective)) is not None:
+        if stream is not None:
             window = stream.window(epoch)
             if window is None:
                 return
             objective.refill(window)  # type: ignore[attr-defined]  # objectives with a stream have it
         batches = objective.epoch(epoch)
-        if not len(batches):
+        if not len(batches) and stream is None:
             raise InputError(f"epoch {epoch} has no batches", "give training data that is not empty")
         for i in range(number, len(batches)):
             rows = batches[i][rank::world] if world > 1 else batches[i]
@@ -58,10 +66,11 @@ def load_batches(
     objective: Objective, stream: Iterator[BatchJob], workers: int
 ) -> Generator[tuple[BatchJob, Batch | None], None, None]:
     """Yield each job with its batch, loaded in this process or by workers; close the generator to stop the workers."""
-    # the next window of a stream takes the place of the one before it
-    for epochs in _pieces(stream, MIN_BATCHES if stream_of(objective) is None else 1):
+    in_windows = stream_of(objective) is not None  # each takes the place of the one before it, and may be unusable
+    for epochs in _pieces(stream, 1 if in_windows else MIN_BATCHES):
         full = [job for job in epochs if len(job.rows)]  # some processes get no rows of a small batch
-        batches = prefetch(objective, [job.rows for job in full], [job.seed for job in full], workers)
+        rows, seeds = [job.rows for job in full], [job.seed for job in full]
+        batches = prefetch(objective, rows, seeds, workers, require_some=not in_windows)
         with closing(batches):
             for job in epochs:
                 yield job, next(batches) if len(job.rows) else None

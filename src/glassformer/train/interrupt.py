@@ -9,7 +9,7 @@ from contextlib import suppress
 from types import FrameType, TracebackType
 from typing import Any
 
-STDERR = 2
+STDOUT, STDERR = 1, 2
 _SIGNALS = [getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name)]
 
 
@@ -37,7 +37,18 @@ class Interrupt:
             raise KeyboardInterrupt
         if not self.requested and not self.quiet:
             hint = "; Ctrl-C again stops at once, without saving" if number == signal.SIGINT else ""
-            with suppress(OSError):  # the terminal may be gone
-                # not print: the signal may have interrupted one
+            try:  # not print: the signal may have interrupted one
                 os.write(STDERR, f"\nglassformer: stopping after this step and saving{hint}\n".encode())
+            except OSError:
+                _discard_output()
         self.requested = True
+
+
+def _discard_output() -> None:
+    """Write nothing more to a terminal that is gone: later messages would end the run before it has saved."""
+    null = os.open(os.devnull, os.O_WRONLY)
+    with suppress(OSError):
+        if os.path.sameopenfile(STDOUT, STDERR):
+            os.dup2(null, STDOUT)
+        os.dup2(null, STDERR)
+    os.close(null)

@@ -297,7 +297,7 @@ class _Run:
                 if self.processes.is_main:
                     elapsed = time.perf_counter() - began
                     left = (args.total_steps - position.step) * elapsed / (position.step - first)
-                    if elapsed > MINUTE and not estimated:
+                    if elapsed > MINUTE and not estimated and position.step < args.total_steps:
                         estimated = True
                         self._say_estimate(left, (time.process_time() - cpu_began) * (1 + left / elapsed))
                     now = (position.step, args.total_steps, result.mean, result.lr, position.seconds, left)
@@ -362,7 +362,8 @@ class _Run:
     def _batches(self) -> Generator[tuple[BatchJob, Batch | None], None, None]:
         position, processes = self.position, self.processes
         order = (self.args.seed, position.epoch, position.number, processes.rank, processes.world_size)
-        return load_batches(self.objective, jobs(self.objective, *order), self.args.num_workers)
+        stream = stream_of(self.objective)
+        return load_batches(self.objective, jobs(self.objective, *order, stream), self.args.num_workers)
 
     def _advance(self, job: BatchJob, result: StepResult) -> None:
         position = self.position

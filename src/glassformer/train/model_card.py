@@ -119,7 +119,10 @@ def _data(trained: Trained, args: dict[str, Any]) -> str:
     objective = trained.objective
     lines = [f"Data: {args['data']}. Validation: {validation_source(trained.args)}."]
     if isinstance(objective, TaskObjective):
-        lines.append(f"{objective.summary()}.")
+        if (stream := objective.stream) is None:
+            lines.append(f"{objective.summary()}.")
+        else:
+            lines.append(f"A stream, of which {stream.seen:,} examples were read. Of the first window:")
         lines += [f"- {line}" for line in objective.understood if not line.startswith("example ")]
     if isinstance(trained.faults, Faults):
         lines += [f"- left out: {line}" for line in trained.faults.summary()]

@@ -79,9 +79,14 @@ class TaskObjective(Objective):
         """Describe the data in one line: its size and how much of it is used for validation."""
         raise NotImplementedError
 
+    train: Any
+    """The training data: a `RowDataset`, if the task can be trained on a stream."""
+
     def refill(self, window: Window) -> None:
-        """Replace the training data by a window of a stream; labels, sizes and tokenizer stay as they are."""
-        raise NotImplementedError
+        """Replace the training data by a window of a stream; columns, labels, sizes and tokenizer stay as they are."""
+        self.train = self.train.like(window)
+        self.faults.merge(self.train.faults)
+        self.faults.check()
 
     def examine(self, model: nn.Module) -> Examined | None:
         """Return validation results in detail: scores of each class, confusions, mistakes. None if there are none."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import io
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -9,10 +11,11 @@ import numpy as np
 import pytest
 import soundfile
 import torch
+import webdataset
 from tokenizers import Tokenizer, models
 
 import glassformer as gf
-from glassformer.train import TrainArgs, fit
+from glassformer.train import TrainArgs, Trained, fit
 from glassformer.train.objectives import build
 
 
@@ -100,3 +103,12 @@ def test_lora_and_the_language(whisper: Path, clips: Path, tmp_path: Path, capsy
     assert set(trained.metrics) == {"wer", "loss"}
     model = gf.load(trained.save(tmp_path / "m"))
     assert isinstance(gf.transcribe(model, clips / "0.wav").text, str)
+
+
+def test_a_stream_of_recordings(whisper: Path, clips: Path, streams_like_files: Callable[..., Trained]) -> None:
+    file = io.BytesIO()
+    with webdataset.TarWriter(file) as sink:
+        for i in range(6):
+            sink.write({"__key__": str(i), "wav": (clips / f"{i}.wav").read_bytes(), "txt": "ciao bella"})
+    same: dict[str, Any] = {"from_": str(whisper), "language": "it", "batch_size": 1, "lr": 1e-2}
+    streams_like_files("transcribe", file.getvalue(), ".tar", rows=2, **same)

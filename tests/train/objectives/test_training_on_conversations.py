@@ -13,7 +13,7 @@ import torch
 import glassformer as gf
 from glassformer.data.chats import Chats
 from glassformer.errors import ConfigError
-from glassformer.train import TrainArgs, fit
+from glassformer.train import TrainArgs, Trained, fit
 from glassformer.train.objectives import build
 
 TEMPLATE = (
@@ -98,6 +98,11 @@ def test_lora_and_what_is_said(llama: Path, chats: Path, tmp_path: Path, capsys:
     assert set(trained.metrics) == {"loss", "perplexity"}
     model = gf.load(trained.save(tmp_path / "m"))
     assert isinstance(gf.generate(model, [{"role": "user", "content": "is the mat soft?"}], max_new_tokens=4), str)
+
+
+def test_a_stream_of_conversations(llama: Path, streams_like_files: Callable[..., Trained]) -> None:
+    content = "".join(json.dumps({"messages": one}) + "\n" for one in [*CHATS, *CHATS])
+    streams_like_files("generate", content.encode(), ".jsonl", rows=5, from_=str(llama), batch_size=2, lr=1e-2)
 
 
 def test_other_formats(tmp_path: Path) -> None:

@@ -60,7 +60,7 @@ def test_batches_have_like_lengths_and_every_pair_once(objective: p.Translation)
         assert batch is not None
         assert batch["target"].numel() <= 60
         text = objective.tokenizer.decode(batch["source"][0].tolist())
-        assert text == objective.pairs.source(rows[0])
+        assert text == objective.train.source(rows[0])
     again = pickle.loads(pickle.dumps(objective))
     assert torch.equal(again.batch([3, 4], 0)["source"], objective.batch([3, 4], 0)["source"])
 
@@ -103,7 +103,7 @@ def test_the_loss_is_a_sum_and_padding_is_nothing(objective: p.Translation, kind
 @pytest.mark.parametrize("kind", ["transformer", pytest.param("lstm", marks=pytest.mark.slow)])
 def test_learned_saved_and_translated(objective: p.Translation, kind: str, tmp_path: Path) -> None:
     model = build(kind, size(objective))
-    whole = p.Translation(objective.pairs, objective.pairs, objective.tokenizer, batch_tokens=400)
+    whole = p.Translation(objective.train, objective.train, objective.tokenizer, batch_tokens=400)
     steps, rate = (200, 2e-2) if kind == "lstm" else (40, 1e-2)
     done = fit(model, whole, TrainArgs(steps=steps, lr=rate, warmup=5))
     assert done.history[-1]["val"]["accuracy"] > 0.95

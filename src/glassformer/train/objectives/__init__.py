@@ -39,21 +39,20 @@ def build(args: TrainArgs) -> tuple[nn.Module, TaskObjective]:
 
 
 def _build_streaming(args: TrainArgs, module: Any) -> tuple[nn.Module, TaskObjective]:
-    """Build from the first window of a stream, whose classes are those of the validation data."""
+    """Build from the first window of a stream; classes are those of the validation data."""
     for name, value in (("val", args.val), ("steps", args.steps)):
         if value is None:
-            why = "its classes and metrics come from other data" if name == "val" else "its length is not known"
+            why = "it is not read twice" if name == "val" else "its length is not known"
             raise ConfigError(f"training on a stream needs --{name}, as {why}", f"add --{name}")
     if int(os.environ.get("WORLD_SIZE", "1")) > 1:
-        raise ConfigError("a stream has one reader, but there are several processes", "give them files, or start one")
+        fact = "a stream has one reader, but there are several processes"
+        raise ConfigError(fact, "give them shards as files, which they share, or start one process")
     stream = args.data if isinstance(args.data, Stream) else Stream.open(str(args.data))
     window = stream.window(0)
     if window is None:
         why = f" ({stream.broken})" if stream.broken else ""
         raise InputError(f"the stream has no examples{why}", "check its data")
     model, objective = module.build(replace(args, data=window))
-    if type(objective).refill is TaskObjective.refill:
-        raise ConfigError(f"a {type(objective).__name__} reads no stream", "give files")
     objective.stream = stream
     note = f"the data is a stream: the above are its first {len(window):,} examples; each window is shuffled"
     objective.notes = (*objective.notes, note)

@@ -7,7 +7,8 @@ before it and the end of its message: the text of the answer and the token that 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
@@ -19,6 +20,7 @@ from glassformer.data.chats import ANSWERS, Chats
 from glassformer.data.faults import Fault
 from glassformer.data.fingerprint import of_rows, of_tokenizer
 from glassformer.data.rows import Source
+from glassformer.data.stream import Window
 from glassformer.errors import ConfigError, GlassError, InputError
 from glassformer.models.protocols import can, context_length, device_of, inputs_of
 from glassformer.pipelines.chat import Message, Rendering, has_template, render_chats
@@ -58,6 +60,15 @@ class ChatObjective(TaskObjective):
         self.examples, self.val, self.tokenizer = examples, val, tokenizer
         self.batch_size, self.seed = batch_size, seed
         self.faults = Faults()
+        self.encode: Callable[..., list[ChatExample]] | None = None  # of a stream: the conversations of a window
+
+    def refill(self, window: Window) -> None:
+        super().refill(window)
+        assert self.encode is not None
+        self.examples = self.encode(self.train, faults=self.faults)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return self.__dict__ | {"encode": None}  # workers take examples that are encoded
 
     def summary(self) -> str:
         answers = sum(sum(one.answers) for one in self.examples)
@@ -122,9 +133,13 @@ def build(args: TrainArgs, first: Source, second: Source | None) -> tuple[nn.Mod
     chats = Chats.open(first, args.column_names)
     other = None if second is None else Chats.open(second, args.column_names)
     train, rest, faults = split(chats, other, args.seed)
-    examples, val = (encode_chats(base, some, length, faults) for some in (train, rest))
+    encode = partial(encode_chats, base, length=length)
+    examples, val = (encode(some, faults=faults) for some in (train, rest))
+    if not examples or not val:
+        raise InputError("none of the conversations can be used", "; ".join(faults.summary()))
     objective = ChatObjective(examples, val, raw_tokenizer(base), batch_size=args.batch_size or 8, seed=args.seed)
     objective.faults.remember(faults)
+    objective.train, objective.encode = train, encode
     objective.understood = _understood(train, rest, examples, length)
     objective.default_lr, objective.default_epochs = (1e-3 if args.lora_rank is not None else 2e-5), 3.0
     return base, objective
@@ -142,8 +157,6 @@ def encode_chats(model: nn.Module, chats: Chats, length: int, faults: Faults) ->
                 found.append(_example(model, spans, length, chats.rows.place(i)))
             except Fault as fault:
                 faults.count(fault)
-    if not found:
-        raise InputError("none of the conversations can be used", "; ".join(faults.summary()))
     return found
 
 

@@ -5,18 +5,20 @@ van den Oord et al. 2018 (InfoNCE); Gao, Yao, Chen, "SimCSE", 2021: a sentence p
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy, normalize
 
 from glassformer.data import Faults, order, remarks
 from glassformer.data.fingerprint import of_rows, of_tokenizer
-from glassformer.data.rows import Row, Rows, Source, open_rows
-from glassformer.errors import ConfigError, InputError
+from glassformer.data.rows import RowDataset, Rows, Source, name_of, open_rows
+from glassformer.errors import ConfigError
 from glassformer.models.protocols import Embedder, can, context_length, device_of
 from glassformer.pipelines.evaluate import PAD, pad_rows
 from glassformer.pipelines.tokenizers import JsonTokenizer, raw_tokenizer
@@ -30,6 +32,33 @@ LONGEST = 128  # tokens of a sentence unless --max-length is given
 Triple = tuple[str, str, str | None]  # anchor, positive, hard negative
 
 
+class SentenceTriples(RowDataset):
+    """Pairs of sentences with the same meaning, each with a hard negative if the data has one."""
+
+    def __init__(self, rows: Rows) -> None:
+        self.rows = rows
+
+    @classmethod
+    def open(cls, source: Source, columns: Mapping[str, str] | None = None) -> SentenceTriples:
+        roles = ("text", "text_pair", "negative")
+        whole = lambda row: all(isinstance(row[role], str) and row[role].strip() for role in roles if role in row)
+        check = lambda row: "" if whole(row) else "empty sentence"
+        rows = open_rows(source, roles[:2], optional=roles[2:], given=columns, check=check)
+        remedy = "give a table with the columns text and text_pair"
+        rows.require_some(f"{name_of(source)} has no pairs of sentences", remedy)
+        return cls(rows)
+
+    def __getitem__(self, i: int) -> Triple:
+        row = self.rows[i]
+        return row["text"], row["text_pair"], row.get("negative")
+
+    def part(self, rows: NDArray[np.int64]) -> SentenceTriples:
+        return SentenceTriples(self.rows.part(rows))
+
+    def like(self, source: Source) -> SentenceTriples:
+        return SentenceTriples.open(source, self.rows.given)
+
+
 class Contrastive(TaskObjective):
     """Contrastive objective on pairs of sentences with the same meaning, each with an optional hard negative.
 
@@ -41,7 +70,7 @@ class Contrastive(TaskObjective):
 
     def __init__(
         self,
-        triples: Sequence[Triple],
+        triples: Sequence[Triple] | SentenceTriples,
         val: Sequence[tuple[str, str]],
         tokenizer: Any,
         *,
@@ -53,7 +82,7 @@ class Contrastive(TaskObjective):
         if batch_size < 2 or temperature <= 0:
             fact = f"batch_size is {batch_size} and temperature is {temperature}"
             raise ConfigError(fact, "choose at least 2 pairs per batch, and a positive temperature such as 0.05")
-        self.triples, self.val, self.tokenizer = triples, val, tokenizer
+        self.train, self.val, self.tokenizer = triples, val, tokenizer
         self.words = JsonTokenizer(tokenizer)
         self.max_tokens = max_tokens
         self.batch_size, self.temperature, self.seed = batch_size, temperature, seed
@@ -61,16 +90,19 @@ class Contrastive(TaskObjective):
 
     def fingerprint(self) -> dict[str, Any]:
         own = {"batch_size": self.batch_size, "temperature": self.temperature, "seed": self.seed}
-        both = (("data", self.triples), ("val", self.val))
+        both = (("data", self.train), ("val", self.val))
         data = {name: of_rows(len(some), some.__getitem__) for name, some in both}
         return data | own | {"tokenizer": of_tokenizer(self.tokenizer)}
 
     def epoch(self, number: int) -> Sequence[Sequence[int]]:
-        return order.batches(len(self.triples), min(self.batch_size, len(self.triples)), self.seed, number, whole=True)
+        n = len(self.train)
+        return order.batches(n, max(1, min(self.batch_size, n)), self.seed, number, whole=True)
 
     def batch(self, rows: Sequence[int], seed: int) -> Batch | None:
         """Return anchors, then positives, then hard negatives in one batch; `pairs` is the number of anchors."""
-        some = [self.triples[row] for row in rows]
+        some: list[Triple] = self.faults.each(rows, self.train.__getitem__)
+        if not some:
+            return None
         alike = [third for _, _, third in some if third is not None]
         texts = [*(first for first, _, _ in some), *(second for _, second, _ in some), *alike]
         return {**self._encoded(texts), "pairs": torch.tensor(len(some))}
@@ -83,7 +115,7 @@ class Contrastive(TaskObjective):
         return {"tokens": tokens, "real": torch.arange(tokens.shape[1]) < torch.tensor([[len(row)] for row in rows])}
 
     def summary(self) -> str:
-        return f"{len(self.triples):,} pairs of sentences, {len(self.val):,} for validation"
+        return f"{len(self.train):,} pairs of sentences, {len(self.val):,} for validation"
 
     def save(self, model: nn.Module, folder: str | Path, *, half: bool = False) -> Path:
         return save_text_model(model, folder, self.tokenizer, half=half)
@@ -121,42 +153,23 @@ def build(args: TrainArgs, first: Source, second: Source | None) -> tuple[nn.Mod
     base = base_model(args, "a sentence encoder", lambda model: can(model, "embed"))
     if base is None:
         raise ConfigError("training on sentence pairs needs an encoder to fine-tune", "add --from all-minilm-l6-v2")
-    whole = _open(first, args)
-    rows, rest, faults = split(whole, None if second is None else _open(second, args), args.seed)
-    triples = [_triple(rows[i]) for i in range(len(rows))]
-    val = [_triple(rest[i])[:2] for i in range(len(rest))]
+    columns = args.column_names
+    other = None if second is None else SentenceTriples.open(second, columns)
+    train, rest, faults = split(SentenceTriples.open(first, columns), other, args.seed)
+    val = [rest[i][:2] for i in range(len(rest))]
     length = min(args.max_length or LONGEST, context_length(base) or args.max_length or LONGEST)
     objective = Contrastive(
-        triples, val, raw_tokenizer(base), batch_size=args.batch_size or 32, max_tokens=length, seed=args.seed
+        train, val, raw_tokenizer(base), batch_size=args.batch_size or 32, max_tokens=length, seed=args.seed
     )
     objective.faults.remember(faults)
     objective.understood = (
-        rows.described(),
-        *remarks.examples(rows, lambda i: " ~ ".join(map(remarks.short, triples[i][:2]))),
+        train.rows.described(),
+        *remarks.examples(train.rows, lambda i: " ~ ".join(map(remarks.short, train[i][:2]))),
         *remarks.small_validation(len(val)),
-        *remarks.duplicate_texts(lambda i: triples[i][0], len(triples), lambda i: val[i][0], len(val), "sentences"),
+        *remarks.duplicate_texts(lambda i: train[i][0], len(train), lambda i: val[i][0], len(val), "sentences"),
     )
     objective.default_lr, objective.default_epochs = (1e-3 if args.lora_rank is not None else 5e-5), 1.0
     return base, objective
-
-
-def _open(source: Source, args: TrainArgs) -> Rows:
-    roles = ("text", "text_pair", "negative")
-    whole = lambda row: all(isinstance(row[role], str) and row[role].strip() for role in roles if role in row)
-    found = open_rows(
-        source,
-        roles[:2],
-        optional=roles[2:],
-        given=args.column_names,
-        check=lambda row: "" if whole(row) else "empty sentence",
-    )
-    if not len(found):
-        raise InputError(f"{source} has no pairs of sentences", "give a table with the columns text and text_pair")
-    return found
-
-
-def _triple(row: Row) -> Triple:
-    return row["text"], row["text_pair"], row.get("negative")
 
 
 def vectors(model: nn.Module, tokens: Tensor, real: Tensor) -> Tensor:

@@ -24,6 +24,7 @@ from glassformer.data.faults import Fault, Faults
 from glassformer.data.fingerprint import of_recordings
 from glassformer.data.order import Batches, bucketed
 from glassformer.data.recordings import Recordings
+from glassformer.data.stream import Window
 from glassformer.errors import InputError
 from glassformer.models import ConvNet1d, Recurrent, Speech
 from glassformer.models.protocols import device_of
@@ -82,16 +83,22 @@ class CTC(TaskObjective):
         seed: int = 0,
         keep: bool = False,
     ) -> None:
-        self.parts = [part if isinstance(part, Part) else Part(part) for part in parts]
         self.val, self.batch_seconds, self.augment, self.seed, self.keep = val, batch_seconds, augment, seed, keep
         self.slope = slope
         self.recognizer = RecognizerConfig(mel=MEL, stack=STACK) if recognizer is None else recognizer
         self.faults = Faults()
-        self._kept: dict[tuple[int, float], Tensor] = {}
-        self._places = [(p, i) for p, part in enumerate(self.parts) for i in range(len(part.recordings))]
+        self._use([part if isinstance(part, Part) else Part(part) for part in parts])
         if not self._places:
             raise InputError("there are no training recordings", "give recordings with transcripts")
-        frames = np.concatenate([part.recordings.lengths for part in self.parts])
+        if not self._rows:
+            fact = f"none of the {len(self._places):,} recordings can be used"
+            raise InputError(fact, "; ".join(self.faults.summary()))
+
+    def _use(self, parts: Sequence[Part]) -> None:
+        self.parts = parts
+        self._kept: dict[tuple[int, float], Tensor] = {}
+        self._places = [(p, i) for p, part in enumerate(self.parts) for i in range(len(part.recordings))]
+        frames = np.concatenate([np.zeros(0, dtype=np.int32), *(part.recordings.lengths for part in self.parts)])
         self._leave_out(np.flatnonzero(frames == 0))
         self._rows = [row for row, (p, _) in enumerate(self._places) if frames[row] for _ in range(self.parts[p].times)]
         self._frames = frames[self._rows]
@@ -102,9 +109,10 @@ class CTC(TaskObjective):
         for p, i in (self._places[row] for row in rows):
             self.faults.each([i], self.parts[p].recordings.wave)
         self.faults.check()
-        if len(rows) == len(self._places):
-            fact = f"none of the {len(rows):,} recordings can be used"
-            raise InputError(fact, "; ".join(self.faults.summary()))
+
+    def refill(self, window: Window) -> None:
+        super().refill(window)
+        self._use([Part(self.train)])
 
     def summary(self) -> str:
         return f"{len(self._places):,} recordings, {len(self.val):,} for validation"
@@ -229,7 +237,7 @@ def build(
         *remarks.small_validation(len(val)),
         *remarks.duplicate_files(train, val, "recordings"),
     )
-    objective.notes = notes
+    objective.train, objective.notes = train, notes
     objective.default_lr = 1e-3 if base is None else 2e-4
     return model, objective
 

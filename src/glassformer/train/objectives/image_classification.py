@@ -136,12 +136,6 @@ class ImageClassification(TaskObjective):
             resize=(rows, columns), resample=BILINEAR, crop=None, scale=1 / 255, mean=self.mean, std=self.std
         )
 
-    def refill(self, window: Window) -> None:
-        shape = self.train.shape
-        columns = {role: "+".join(names) for role, names in self.train.rows.columns.items()}
-        self.train = Images.open(window, columns, size=shape[1:], channels=shape[0], labels=self.labels)
-        self.faults.remember(self.train.faults)
-
     def epoch(self, number: int) -> Sequence[Sequence[int]]:
         return batches(len(self.train), self.batch_size, self.seed, number)
 

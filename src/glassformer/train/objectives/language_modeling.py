@@ -17,8 +17,10 @@ from glassformer.data import blocks as open_blocks
 from glassformer.data.fingerprint import of_blocks, of_tokenizer
 from glassformer.data.packages import cache
 from glassformer.data.rows import Source
+from glassformer.data.stream import Window
 from glassformer.data.tables import SUFFIXES
-from glassformer.data.text import Lines, middle_of
+from glassformer.data.text import DOCUMENT, Lines, is_table, middle_of
+from glassformer.data.webdataset import is_shard
 from glassformer.models import (
     ConvNet1d,
     ConvNet1dConfig,
@@ -67,6 +69,10 @@ class LanguageModeling(TaskObjective):
         self.tokenizer = tokenizer
         self.faults = blocks.faults
 
+    def refill(self, window: Window) -> None:
+        super().refill(window)
+        self.blocks = Blocks.of(self.train, self.tokenizer, self.blocks.length)
+
     def summary(self) -> str:
         return f"{self.blocks.tokens:,} tokens of text, {self.val.tokens:,} for validation"
 
@@ -80,6 +86,8 @@ class LanguageModeling(TaskObjective):
 
     def epoch(self, number: int) -> Sequence[Sequence[int]]:
         """Return batches of rows; a row is the position in the text at which a block begins."""
+        if not len(self.blocks):  # the end of a stream
+            return []
         length, some = self.blocks.length, max(1, len(self.blocks) - 1)  # one fewer, to allow for the shift
         shift = int(order.random_of(self.seed, number, 3).integers(0, self.blocks.tokens - some * length))
         return [[shift + length * i for i in rows] for rows in order.batches(some, self.batch_size, self.seed, number)]
@@ -101,48 +109,59 @@ def build(args: TrainArgs, first: Source, second: Source | None) -> tuple[nn.Mod
     """Build a language model and its objective from plain text."""
     args.reject("language modeling", "image_size", "augment", "augmentation", "label_smoothing")
     args.reject("language modeling", "max_length", "problem_type")
-    text = _text(first, args)
+    if isinstance(first, Window):  # documents of a stream, which are kept in memory
+        documents: Text | Lines = Lines.open(first, args.column_names, longest=DOCUMENT)
+    else:
+        documents = _text(first, args)
     base = base_model(args, "a language model", lambda model: can(model, "generate") and inputs_of(model) == ("text",))
     if base is not None:
         model, tokenizer = base, raw_tokenizer(base)
     else:
-        tokenizer = bpe.train(text.pieces(), args.vocab_size or 2048, specials=("<|endoftext|>",))
+        tokenizer = bpe.train(documents.pieces(), args.vocab_size or 2048, specials=("<|endoftext|>",))
         model = _new_model(args, tokenizer.get_vocab_size())
     length = min(BLOCK, context_length(model) or BLOCK)
     place = cache() / "tokens"
-    whole = open_blocks(text, tokenizer, length, place)
+    if isinstance(documents, Lines):
+        whole = Blocks.of(documents, tokenizer, length)
+    else:
+        whole = open_blocks(documents, tokenizer, length, place)
     train, val = (
         whole.cut(VAL_FRACTION)
         if second is None
         else (whole, open_blocks(_text(second, args), tokenizer, length, place))
     )
     objective = LanguageModeling(train, val, tokenizer, batch_size=args.batch_size or 16, seed=args.seed)
-    objective.understood = _understood(text, args, val)
+    objective.train = documents
+    objective.understood = *_shown(documents, args), *remarks.small_validation(len(val), "block")
     objective.default_lr = 1e-3 if base is None else 2e-4
     return model, objective
 
 
-def _understood(text: Text, args: TrainArgs, val: Blocks) -> tuple[str, ...]:
-    """Return the files, the column of a table, two examples, and remarks."""
+def _shown(text: Text | Lines, args: TrainArgs) -> tuple[str, ...]:
+    """Return the files, the column of a table, and two examples."""
+    if isinstance(text, Lines):
+        return text.rows.described(), *remarks.examples(text.rows, lambda i: remarks.short(text.line(i)))
     first = text.files[0]
     files = ", ".join(path.name for path in text.files[:8]) + (", …" if len(text.files) > 8 else "")
-    few = remarks.small_validation(len(val), "block")
     if first.suffix.lower() in SUFFIXES:
-        lines = Lines.open(first, args.column_names)
-        shown = remarks.examples(lines.rows, lambda i: remarks.short(lines.line(i)))
-        return f"text: {files} ({lines.rows.described()})", *shown, *few
+        columns, *shown = _shown(Lines.open(first, args.column_names), args)
+        return f"text: {files} ({columns})", *shown
     beginning = next(Text((first,)).pieces_of(first), "")
     examples = [f"example ({first.name}): {remarks.short(beginning)}"]
     other = text.files[len(text.files) // 2]
     if middle := middle_of(other):
         examples.append(f"example (middle of {other.name}): {remarks.short(middle)}")
-    return f"text: {files}", *examples, *few
+    return f"text: {files}", *examples
 
 
 def _text(source: Source, args: TrainArgs) -> Text:
-    if isinstance(source, str | Path | Sequence):
+    """Open plain text or files of tables; the rows of folders, shards and Python objects are copied to a file."""
+    if isinstance(source, str | Path):
+        if Path(source).suffix.lower() in SUFFIXES or not is_table(source):
+            return Text.open(source, args.column_names)
+    elif isinstance(source, list | tuple) and not all(map(is_shard, source)):
         return Text.open(source, args.column_names)
-    return Text.of(Lines.open(source, args.column_names), cache() / "texts")
+    return Text.of(Lines.open(source, args.column_names, longest=DOCUMENT), cache() / "texts")
 
 
 def _new_model(args: TrainArgs, vocabulary: int) -> nn.Module:

@@ -15,6 +15,7 @@ from torch.nn.functional import cross_entropy
 
 from glassformer.data import Fault, Faults, Lines, bpe, order, remarks
 from glassformer.data.fingerprint import of_rows, of_tokenizer
+from glassformer.data.stream import Window
 from glassformer.errors import ConfigError
 from glassformer.models import Encoder, EncoderConfig
 from glassformer.models.encoder import Pooling
@@ -89,26 +90,26 @@ class MaskedLM(TaskObjective):
         require_specials(tokenizer)
         if not 0 < mask_rate < 1:
             raise ConfigError(f"mask_rate is {mask_rate}", "choose a number between 0 and 1, such as 0.15")
-        self.sentences, self.val, self.tokenizer = sentences, val, tokenizer
+        self.train, self.val, self.tokenizer = sentences, val, tokenizer
         self.batch_tokens, self.mask_rate, self.max_tokens, self.seed = batch_tokens, mask_rate, max_tokens, seed
         self.val_rows, self.vocabulary = min(val_rows, len(val)), int(tokenizer.get_vocab_size())
         self.faults = Faults()
         self.lengths: np.ndarray[Any, Any] | None = None
 
     def summary(self) -> str:
-        return f"{len(self.sentences):,} sentences, {len(self.val):,} for validation"
+        return f"{len(self.train):,} sentences, {len(self.val):,} for validation"
 
     def save(self, model: nn.Module, folder: str | Path, *, half: bool = False) -> Path:
         return save_encoder(model, folder, self.tokenizer, half=half)
 
     def fingerprint(self) -> dict[str, Any]:
         own = {name: getattr(self, name) for name in ("batch_tokens", "mask_rate", "max_tokens", "val_rows", "seed")}
-        data = {name: of_rows(len(some), some.line) for name, some in (("data", self.sentences), ("val", self.val))}
+        data = {name: of_rows(len(some), some.line) for name, some in (("data", self.train), ("val", self.val))}
         return data | own | {"tokenizer": of_tokenizer(self.tokenizer)}
 
     def epoch(self, number: int) -> Sequence[Sequence[int]]:
         if self.lengths is None:
-            self.lengths = token_lengths(self.tokenizer, self.sentences)
+            self.lengths = token_lengths(self.tokenizer, self.train)
             for i in np.flatnonzero(self.lengths > self.max_tokens):
                 self.faults.count(Fault(f"sentence of more than {self.max_tokens} tokens", f"sentence {i}"))
             self.faults.count_usable(int((self.lengths <= self.max_tokens).sum()))
@@ -116,8 +117,12 @@ class MaskedLM(TaskObjective):
         batches = order.bucketed(self.lengths[rows], self.batch_tokens, self.seed, number)
         return [[int(row) for row in rows[batch]] for batch in batches]
 
+    def refill(self, window: Window) -> None:
+        super().refill(window)
+        self.lengths = None
+
     def batch(self, rows: Sequence[int], seed: int) -> Batch | None:
-        texts = self.faults.each(rows, self.sentences.line)
+        texts = self.faults.each(rows, self.train.line)
         return self._batch(texts, seed) if texts else None
 
     def _batch(self, texts: Sequence[str], seed: int) -> Batch:

@@ -102,11 +102,6 @@ class TextClassification(TaskObjective):
         own |= {} if self.moments is None else {"standardised": list(self.moments)}
         return data | own | {"tokenizer": of_tokenizer(self.encoding.words.tokenizer)}
 
-    def refill(self, window: Window) -> None:
-        columns = {role: "+".join(names) for role, names in self.train.rows.columns.items()}
-        self.train = LabelledTexts.open(window, columns, problem=self.problem, labels=self.train.labels)
-        self.faults.remember(self.train.faults)
-
     def epoch(self, number: int) -> Sequence[Sequence[int]]:
         return order.batches(len(self.train), self.batch_size, self.seed, number)
 
@@ -175,7 +170,9 @@ def build(args: TrainArgs, first: Source, second: Source | None) -> tuple[nn.Mod
     """Build a text classifier and its objective, from scratch or from an encoder."""
     args.reject("text classification", "image_size", "augment", "augmentation")
     problem, columns = _problem(args, first), args.column_names
-    known = LabelledTexts.open(second, columns, problem=problem) if isinstance(first, Window) and second else None
+    known = None
+    if isinstance(first, Window) and second is not None:
+        known = LabelledTexts.open(second, columns, problem=problem)
     labels = None if known is None else known.labels
     whole = LabelledTexts.open(first, columns, problem=known.problem if known else problem, labels=labels)
     other = None

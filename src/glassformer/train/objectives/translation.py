@@ -11,8 +11,10 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
+from glassformer.checkpoints import FAMILIES, origin_of
 from glassformer.data import Fault, Faults, Pairs, bpe, order, remarks
 from glassformer.data.fingerprint import of_rows, of_tokenizer
+from glassformer.data.stream import Window
 from glassformer.errors import ConfigError
 from glassformer.models import RecurrentSeq2Seq, RecurrentSeq2SeqConfig, Seq2Seq, Seq2SeqConfig, Tokens
 from glassformer.models.protocols import can
@@ -53,7 +55,7 @@ class Translation(TaskObjective):
     ) -> None:
         if tokenizer.token_to_id("</s>") != END:
             raise ConfigError("the tokenizer's ids of <pad>, <s>, </s> are not 0, 1, 2", "train it with bpe.train")
-        self.pairs, self.val, self.tokenizer = pairs, val, tokenizer
+        self.train, self.val, self.tokenizer = pairs, val, tokenizer
         self.batch_tokens, self.label_smoothing, self.max_tokens = batch_tokens, label_smoothing, max_tokens
         self.seed = seed
         self.val_rows = min(val_rows, len(val))
@@ -62,7 +64,7 @@ class Translation(TaskObjective):
         self.lengths: np.ndarray[Any, Any] | None = None
 
     def summary(self) -> str:
-        return f"{len(self.pairs):,} sentence pairs, {len(self.val):,} for validation"
+        return f"{len(self.train):,} sentence pairs, {len(self.val):,} for validation"
 
     def save(self, model: nn.Module, folder: str | Path, *, half: bool = False) -> Path:
         return save_translator(model, folder, self.tokenizer, half=half)
@@ -71,7 +73,7 @@ class Translation(TaskObjective):
         own = {
             name: getattr(self, name) for name in ("batch_tokens", "label_smoothing", "max_tokens", "val_rows", "seed")
         }
-        data = {name: of_rows(len(some), some.pair) for name, some in (("data", self.pairs), ("val", self.val))}
+        data = {name: of_rows(len(some), some.pair) for name, some in (("data", self.train), ("val", self.val))}
         return data | own | {"tokenizer": of_tokenizer(self.tokenizer)}
 
     def epoch(self, number: int) -> Sequence[Sequence[int]]:
@@ -81,20 +83,24 @@ class Translation(TaskObjective):
         batches = order.bucketed(self.lengths[rows], self.batch_tokens, self.seed, number)
         return [[int(row) for row in rows[batch]] for batch in batches]
 
+    def refill(self, window: Window) -> None:
+        super().refill(window)
+        self.lengths = None
+
     def _count(self) -> np.ndarray[Any, Any]:
         """Return the number of tokens of the longer side of each pair."""
         sizes: list[int] = []
-        for start in range(0, len(self.pairs), CHUNK):
-            both = [self.pairs.pair(i) for i in range(start, min(start + CHUNK, len(self.pairs)))]
+        for start in range(0, len(self.train), CHUNK):
+            both = [self.train.pair(i) for i in range(start, min(start + CHUNK, len(self.train)))]
             sides = [self.tokenizer.encode_batch_fast([pair[side] for pair in both]) for side in (0, 1)]
             sizes += [max(len(x.ids), len(y.ids)) for x, y in zip(*sides, strict=True)]
         for i in np.flatnonzero(np.array(sizes) > self.max_tokens):
-            self.faults.count(Fault(f"sentence of more than {self.max_tokens} tokens", self.pairs.rows.place(int(i))))
+            self.faults.count(Fault(f"sentence of more than {self.max_tokens} tokens", self.train.rows.place(int(i))))
         self.faults.count_usable(sum(size <= self.max_tokens for size in sizes))
         return np.array(sizes, dtype=np.int32)
 
     def batch(self, rows: Sequence[int], seed: int) -> Batch | None:
-        both = self.faults.each(rows, self.pairs.pair)
+        both = self.faults.each(rows, self.train.pair)
         return self._batch(both) if both else None
 
     def _batch(self, both: Sequence[tuple[str, str]]) -> Batch:
@@ -134,7 +140,7 @@ def build(args: TrainArgs) -> tuple[nn.Module, Translation]:
     columns = args.column_names
     whole = Pairs.open(first, columns)
     train, val, faults = split(whole, None if second is None else Pairs.open(second, columns), args.seed)
-    base = base_model(args, "a translator", lambda model: can(model, "translate"))
+    base = base_model(args, "a translator that `glassformer train` made", _is_own_translator)
     if base is not None:
         model: nn.Module = base
         tokenizer = raw_tokenizer(base)
@@ -162,6 +168,12 @@ def build(args: TrainArgs) -> tuple[nn.Module, Translation]:
     )
     objective.default_lr = 1e-3 if base is None else 2e-4
     return model, objective
+
+
+def _is_own_translator(model: nn.Module) -> bool:
+    """Return whether a translator has the tokenizer of `build`; those of published families have other tokens."""
+    origin = origin_of(model)
+    return can(model, "translate") and origin is not None and origin.family not in FAMILIES
 
 
 def _logits(model: nn.Module, batch: Batch) -> Tensor:
