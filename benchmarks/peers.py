@@ -281,7 +281,8 @@ def rows(results: dict[str, Any]) -> list[dict[str, Any]]:
                     "today": workload.today if own is not None and workload.today in peers else None,
                     "limit": None if own is None or limit is None else own / limit,
                     "targets": [(t.peer, t.ratio, ratios.get(t.peer)) for t in wanted],
-                    "cosine": measured["facts"].get(ours, {}).get("cosine"),
+                    "cosines": {one: facts["cosine"] for one, facts in measured["facts"].items() if "cosine" in facts},
+                    "ours": ours,
                     "limited_by": workload.limited_by,
                 }
             )
@@ -296,6 +297,14 @@ def shown(seconds: float | None, unit: str) -> str:
 
 def verdict(ratio: float | None, wanted: float) -> str:
     return "not measured" if ratio is None else "met" if ratio <= wanted else f"missed by {ratio / wanted - 1:.0%}"
+
+
+def accuracy(row: dict[str, Any]) -> str:
+    """Mean cosine to fp32 of our contender, then of every peer that was compared with it: speed at another accuracy."""
+    cosines = dict(row["cosines"])
+    own = cosines.pop(row["ours"], None)
+    peers = "".join(f"; {peer} {cosine:.4f}" for peer, cosine in cosines.items() if not peer.startswith("glassformer"))
+    return "" if own is None else f"{own:.4f}{peers}"
 
 
 def markdown(columns: Sequence[str], lines: Iterable[Sequence[str]]) -> str:
@@ -359,12 +368,15 @@ def summary_table(results: dict[str, Any]) -> str:
                 row["title"],
                 shown(row["seconds"], row["unit"]),
                 "–" if best is None else f"{ratios[best]:.2f} ({best})",
+                accuracy(row),
                 "–" if today is None else f"{ratios[today]:.2f} ({today})",
                 "–" if row["limit"] is None else f"{row['limit']:.1f}",
                 targets,
             )
         )
-    columns = ("workload", "ours", "× fastest peer", "× what people use today", "× machine's limit", "target")
+    columns = (
+        "workload", "ours", "× fastest peer", "cosine to fp32", "× what people use today", "× machine's limit", "target"
+    )  # fmt: skip
     return f"{markdown(columns, lines)}\n\n{circumstances(results)} Below 1 is faster than the peer."
 
 
@@ -374,8 +386,9 @@ def limits_table(results: dict[str, Any]) -> str:
     for row in rows(results):
         for peer, wanted, ratio in row["targets"]:
             measured = "not measured" if ratio is None else f"{ratio:.2f} × {peer}"
-            cosine = "" if row["cosine"] is None else f"{row['cosine']:.5f}"
-            lines.append((row["title"], measured, f"{wanted:g}", verdict(ratio, wanted), cosine, row["limited_by"]))
+            lines.append(
+                (row["title"], measured, f"{wanted:g}", verdict(ratio, wanted), accuracy(row), row["limited_by"])
+            )
     columns = ("workload", "time", "target", "", "cosine to fp32", "what limits it")
     return f"{markdown(columns, lines)}\n\n{circumstances(results)}"
 

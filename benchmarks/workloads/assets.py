@@ -121,23 +121,23 @@ def onnx_int8(name: str, folder: Path) -> Path:
     return made(f"{name}-int8.onnx", make)
 
 
-def openvino_int8(name: str, folder: Path, example: dict[str, Any]) -> Path:
-    """The same as OpenVINO's own quantiser (NNCF) makes it, calibrated on one example, as a folder."""
+def openvino_int8(name: str, folder: Path, examples: list[dict[str, Any]]) -> Path:
+    """The same as OpenVINO's own quantiser (NNCF) makes it, calibrated on the examples, as a folder."""
 
     def make(part: Path) -> None:
         import nncf
         import openvino
 
         model = openvino.Core().read_model(onnx(name, folder))
-        data = nncf.Dataset([{key: x.numpy() for key, x in example.items()}])
+        data = nncf.Dataset([{key: x.numpy() for key, x in example.items()} for example in examples])
         fewer = nncf.AdvancedQuantizationParameters(disable_bias_correction=True)  # minutes, without effect on speed
         small = nncf.quantize(
-            model, data, model_type=nncf.ModelType.TRANSFORMER, subset_size=1, advanced_parameters=fewer
+            model, data, model_type=nncf.ModelType.TRANSFORMER, subset_size=len(examples), advanced_parameters=fewer
         )
         part.mkdir()
         openvino.save_model(small, part / "model.xml", compress_to_fp16=False)
 
-    return made(f"{name}-nncf-int8", make) / "model.xml"
+    return made(f"{name}-nncf-int8-{len(examples)}", make) / "model.xml"
 
 
 def ctranslate2(name: str, folder: Path, precision: str) -> Path:

@@ -31,6 +31,28 @@ def sentences(batch: int, length: int) -> dict[str, Any]:
 
 Inputs = Callable[[], dict[str, Any]]
 COMPARED = 400  # sentences on which int8 is compared with fp32
+CALIBRATED = 64  # other sentences of the novel, on which OpenVINO is calibrated
+
+
+def tokenised(model: Any, lines: list[str], longest: int) -> list[dict[str, Any]]:
+    """Sentences one by one, as the contenders take them."""
+    import torch
+
+    from glassformer.pipelines.tokenizers import tokenizer_of
+
+    tokens = [torch.tensor([tokenizer_of(model).encode(line)[:longest]]) for line in lines]
+    return [{"tokens": ids, "real": torch.ones_like(ids, dtype=torch.bool)} for ids in tokens]
+
+
+def calibration(folder: Path, inputs: Inputs) -> list[dict[str, Any]]:
+    """Real sentences, or the random images timed."""
+    import glassformer as gf
+
+    given = inputs()
+    if "tokens" not in given:
+        return [given]
+    lines = real_text.of_the_novel()[5000 : 5000 + CALIBRATED]
+    return tokenised(gf.load(folder), lines, 128)
 
 
 def agreement(folder: Path, inputs: Inputs, call: Callable[[dict[str, Any]], Any]) -> dict[str, Any]:
@@ -38,13 +60,10 @@ def agreement(folder: Path, inputs: Inputs, call: Callable[[dict[str, Any]], Any
     import torch
 
     import glassformer as gf
-    from glassformer.pipelines.tokenizers import tokenizer_of
 
     model, given, facts = gf.load(folder), [inputs()], {}
     if "tokens" in given[0]:
-        tokenizer, lines = tokenizer_of(model), real_text.sentences(COMPARED)
-        tokens = [torch.tensor([tokenizer.encode(line)[: given[0]["tokens"].shape[1]]]) for line in lines]
-        given = [{"tokens": ids, "real": torch.ones_like(ids, dtype=torch.bool)} for ids in tokens]
+        given = tokenised(model, real_text.sentences(COMPARED), given[0]["tokens"].shape[1])
         facts["compared on"] = f"{COMPARED} sentences of a novel and a phrase collection"
     expected = torch.cat([forward(model, x) for x in given]).double()
     found = torch.cat([torch.as_tensor(call(x)) for x in given]).double()
@@ -91,7 +110,9 @@ def openvino(name: str, folder: Callable[[], Path], inputs: Inputs, precision: s
 
         feeds = {key: x.numpy() for key, x in inputs().items()}
         int8 = precision == "int8"
-        path = assets.openvino_int8(name, folder(), inputs()) if int8 else assets.onnx(name, folder())
+        path = (
+            assets.openvino_int8(name, folder(), calibration(folder(), inputs)) if int8 else assets.onnx(name, folder())
+        )
         core = openvino.Core()
         model = core.read_model(path)
         options = {"INFERENCE_NUM_THREADS": THREADS, "PERFORMANCE_HINT": "LATENCY", "INFERENCE_PRECISION_HINT": "f32"}

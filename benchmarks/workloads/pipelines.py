@@ -102,9 +102,34 @@ def ours_transcribe(precision: str) -> Callable[[], Ready]:
         import glassformer as gf
 
         model, wave = gf.load(whisper(), precision=precision), speech()
-        return Ready(lambda: gf.transcribe(model, wave), {"text": gf.transcribe(model, wave).text[:200]})
+        text = gf.transcribe(model, wave).text
+        facts = {"text": text[:200]} | ({} if precision == "fp32" else _speech_agreement(model, wave, text))
+        return Ready(lambda: gf.transcribe(model, wave), facts)
 
     return load
+
+
+def _speech_agreement(model: Any, wave: Any, text: str) -> dict[str, float]:
+    """Cosines of the logits to fp32's: the first window of the speech, and the words that the model found in it."""
+    import torch
+
+    import glassformer as gf
+    from glassformer.pipelines.tokenizers import tokenizer_of
+    from glassformer.pipelines.transcribe import window_frames
+
+    frames = window_frames(wave[: 30 * 16000], model.window, model.bands)[None]
+    ids = torch.tensor([[model.start_token, *tokenizer_of(model).encode(text)][: 64 * min(SECONDS, 30) // 30]])
+    return cosines(lambda one: one(frames, ids), gf.load(whisper()), model)
+
+
+def cosines(call: Callable[[Any], Any], plain: Any, model: Any) -> dict[str, float]:
+    """The mean and the least cosine between the outputs of a model and those in fp32."""
+    import torch
+
+    with torch.no_grad():
+        expected, found = (call(one).double() for one in (plain, model))
+    agree = torch.nn.functional.cosine_similarity(found, expected, dim=-1)
+    return {"cosine": float(agree.mean()), "least cosine": float(agree.min())}
 
 
 def faster_whisper() -> Ready:
@@ -154,6 +179,8 @@ def ours_translate(precision: str) -> Callable[[], Ready]:
     """Every answer has the same length: random weights would hardly ever end one."""
 
     def load() -> Ready:
+        import torch
+
         import glassformer as gf
         from glassformer.decoding import Stopping, beam_search
         from glassformer.pipelines.translate import AT_ONCE
@@ -166,7 +193,9 @@ def ours_translate(precision: str) -> Callable[[], Ready]:
                 session = model.session(start=(58100,), ends=(0,))
                 beam_search(session, given[start : start + AT_ONCE], num_beams=BEAMS, stopping=stopping)
 
-        return Ready(run, warm=lambda: run(given[:8]))
+        ids = torch.tensor([given[-1]])  # the answer is read as any tokens would be
+        facts = {} if precision == "fp32" else cosines(lambda m: m(ids, ids), gf.load(assets.marian()), model)
+        return Ready(run, facts, warm=lambda: run(given[:8]))
 
     return load
 

@@ -14,7 +14,16 @@ import glassformer as gf
 from glassformer.models import registry
 from glassformer.nn import Tap
 from glassformer.runtime import engine_of, machine, precision_of, prepare, use_engine
-from glassformer.runtime.kernels import KERNELS, BFloat16Kernel, Float32Kernel, PackedKernel
+from glassformer.runtime.kernels import (
+    KERNELS,
+    AccurateKernel,
+    Float32Kernel,
+    HalfKernel,
+    Int8Kernel,
+    PackedKernel,
+    Scaling,
+)
+from glassformer.runtime.machine import why_not
 from glassformer.runtime.precision import layers
 from runtime.small_models import KINDS, WITHOUT_BLOCKS, make, tensor_of
 
@@ -82,10 +91,25 @@ def test_every_kernel(kind: str, kernel: type[PackedKernel], packing: Callable[[
     plain = copy.deepcopy(model).eval()
     name = packing(kernel)
     prepare(model.eval(), name)
-    accurate = {BFloat16Kernel, Float32Kernel, type(None)} if name == "int8" else set()  # for single layers
+    accurate = {AccurateKernel, Float32Kernel, HalfKernel, type(None)} if name == "int8" else set()  # for single layers
     assert {type(layer.kernel) for layer in layers(model)} <= {kernel, *accurate}
     assert precision_of(model) == (name if any(layers(model)) else "fp32")
     agree(model, plain, call, TOLERANCE[name])
+
+
+@pytest.mark.parametrize("kernel", [HalfKernel(), Int8Kernel(Scaling(exact=torch.tensor([0, 2]), per_row=True))])
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.variants(6)
+def test_kernels_of_single_layers(kind: str, kernel: PackedKernel) -> None:
+    """What calibration may choose for a layer, in all of them."""
+    if (reason := why_not(type(kernel))) is not None:
+        pytest.skip(reason)
+    model, call = make(kind)
+    plain = copy.deepcopy(model).eval()
+    model.eval().requires_grad_(False)
+    for layer in layers(model):
+        layer.kernel = copy.deepcopy(kernel)
+    agree(model, plain, call, 2e-3 if isinstance(kernel, HalfKernel) else TOLERANCE["int8"])
 
 
 @pytest.mark.parametrize("engine", ["onnxruntime", "openvino"])

@@ -18,9 +18,10 @@ from glassformer.models import Decoder, seq2seq
 from glassformer.pipelines.real_inputs import real_sample
 from glassformer.pipelines.tokenizers import tokenizer_of
 from glassformer.runtime import bench, machine, precision_of, prepare
-from glassformer.runtime.calibration import Group
+from glassformer.runtime.calibration import Group, one_by_one
 from glassformer.runtime.example import example
-from glassformer.runtime.kernels import KERNELS, PLAIN, Float32Kernel, Int8Kernel, Scaling
+from glassformer.runtime.kernels import KERNELS, PLAIN, Float32Kernel, HalfKernel, Int8Kernel, Scaling
+from glassformer.runtime.machine import why_not
 from glassformer.runtime.precision import AGREEMENT, choose, layers
 from runtime.small_models import KINDS, TOKENS, make, tensor_of
 
@@ -279,13 +280,71 @@ def test_errors_of_the_ways_to_round() -> None:
     for x in (even, channel, row):
         group = Group(x)
         group.weights.append(weight)
-        one, divided, per_row, exact = group.ways()
-        assert one.time < divided.time < per_row.time < exact.time
+        one, divided, per_row, outliers, both, exact = group.ways()
+        assert one.time < divided.time < per_row.time < both.time < exact.time
+        assert divided.time < outliers.time < both.time
         assert exact.scaling is None
-        found.append([one.error, divided.error, per_row.error])
+        assert 7 in outliers.scaling.exact or x is not channel  # type: ignore[union-attr]
+        found.append([one.error, divided.error, per_row.error, outliers.error])
     assert found[0][0] < 0.02
     assert found[1][1] < 0.3 * found[1][0], "divisors help against a large channel"
+    assert found[1][3] < 0.8 * found[1][1], "and float32 for it even more"
     assert found[2][2] < 0.1 * found[2][1], "and a scale for each row against a large row"
+
+
+@pytest.mark.parametrize("per_row", [False, True])
+@torch.no_grad()
+def test_exact_channels_are_not_rounded(per_row: bool, kernel: type[Int8Kernel]) -> None:
+    """With all but one channel exact, and nothing in that one, the product is that of float32."""
+    generator = torch.Generator().manual_seed(0)
+    x, weight = torch.randn(2, 5, 64, generator=generator), torch.randn(24, 64, generator=generator)
+    bias, divisor = torch.randn(24, generator=generator), torch.rand(64, generator=generator) + 0.5
+    x[..., 3] = 0
+    x[0, 1] *= 1e20
+    exact = torch.tensor([i for i in range(64) if i != 3])
+    for one in (None, divisor):
+        chosen = kernel(Scaling(divisor=one, exact=exact, per_row=per_row))
+        expected = torch.nn.functional.linear(x, weight, bias)
+        torch.testing.assert_close(chosen(x, weight, bias), expected, rtol=1e-4, atol=1e-4)
+        assert torch.equal(chosen(x[:, :0], weight, bias), expected[:, :0]), "no rows"
+        assert torch.equal(chosen(x * 0, weight, None), torch.zeros(2, 5, 24))
+        strided = x.transpose(0, 1)
+        torch.testing.assert_close(chosen(strided, weight, bias), expected.transpose(0, 1), rtol=1e-4, atol=1e-4)
+    rounded = kernel(Scaling(exact=exact[:8], per_row=True))(x[1], weight, bias)
+    expected = torch.nn.functional.linear(x[1], weight, bias)
+    assert 0 < (rounded - expected).norm() / expected.norm() < 0.02
+
+
+@torch.no_grad()
+def test_float16_weights_are_nearly_exact() -> None:
+    if why_not(HalfKernel) is not None:
+        pytest.skip(str(why_not(HalfKernel)))
+    generator = torch.Generator().manual_seed(0)
+    x, weight = torch.randn(2, 5, 64, generator=generator), torch.randn(24, 64, generator=generator)
+    x[0, 1] *= 1e20  # activations stay float32
+    bias = torch.randn(24, generator=generator)
+    expected = torch.nn.functional.linear(x, weight.half().float(), bias)
+    torch.testing.assert_close(HalfKernel()(x, weight, bias), expected, rtol=1e-4, atol=1e-4)
+    assert HalfKernel()(x[:, :0], weight, bias).shape == (2, 0, 24)
+    first, second = (gf.nn.Linear(64, 24) for _ in range(2))
+    for layer in (first, second):
+        layer.weight.normal_(generator=generator)
+        layer.kernel = HalfKernel()
+    joint = first.kernel.joint(x, (first, second))
+    assert torch.equal(joint[1], second(x))
+    again = pickle.loads(pickle.dumps(copy.deepcopy(second)))
+    assert torch.equal(again(x), second(x))
+
+
+def test_layers_that_generators_give_one_row_at_a_time() -> None:
+    assert one_by_one(make("encoder")[0]) == set()
+    assert set(layers(make("llama")[0])) <= one_by_one(make("llama")[0])
+    for kind in ("seq2seq", "whisper"):
+        model, _ = make(kind)
+        found = {name for name, layer in model.named_modules() if layer in one_by_one(model)}
+        assert "decoder.0.attention.WK" in found
+        assert "decoder.0.cross.WQ" in found
+        assert not {name for name in found if name.startswith("encoder") or name.endswith(("cross.WK", "cross.WV"))}
 
 
 @torch.no_grad()

@@ -6,7 +6,7 @@ all, the others are rounded to a few levels, or to 0.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cache
 from typing import NamedTuple
 
@@ -14,6 +14,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import cosine_similarity
 
+from glassformer.models.protocols import SpeechGenerator, can
+from glassformer.nn.blocks import Block
 from glassformer.nn.linear import Kernel, Linear
 from glassformer.nn.text import WordHead
 from glassformer.runtime.kernels import PLAIN, TINY, Scaling
@@ -25,14 +27,34 @@ AIM = 0.9993
 RATES = (0.3, 0.1, 0.06, 0.04, 0.03, 0.02, 0.013, 0.009, 0.006, 0.004, 0.0025, 0.001)
 # Divisors of channels: their largest value to this power, divided by their largest weight to the rest.
 POWERS = (0.35, 0.5, 0.65)
-# Time of a product relative to one scale per call: with divisors, with a scale per row, and not in int8.
-DIVIDED, PER_ROW, EXACT = 1.06, 1.15, 2.5
+# The channels with the largest values, which may be multiplied in float32.
+OUTLIERS = 8
 # Tokens of the example, and rows of each input and outputs of each layer that errors are computed on.
 LENGTH, ROWS, OUTPUTS = 128, 64, 4096
 
 
+class Cost(NamedTuple):
+    """Microseconds of a product of one row: for each call, for each million weights in int8, and if not in int8.
+
+    Measured on one thread of an AMD EPYC with AVX-512 VNNI, with weights that are not in a cache; only ratios matter.
+    """
+
+    call: float
+    int8: float
+    exact: float
+    divided: float
+    """More for divisors, for a scale for each row and for channels in float32."""
+    per_row: float
+    outliers: float
+
+
+# A row for itself, with float16 for what is not in int8; and one of about a thousand rows, with bfloat16.
+ONE_ROW = Cost(call=5, int8=57, exact=83, divided=4, per_row=0, outliers=12)
+MANY_ROWS = Cost(call=0, int8=6.2, exact=10.5, divided=0.04, per_row=0.25, outliers=0.3)
+
+
 class Way(NamedTuple):
-    """One way to compute a product: its scaling (None: not in int8), its relative error and its relative time."""
+    """One way to compute a product: its scaling (None: not in int8), its relative error and its time."""
 
     scaling: Scaling | None
     error: float
@@ -40,51 +62,62 @@ class Way(NamedTuple):
 
 
 class Group:
-    """Layers with the same input, and statistics of that input."""
+    """Layers with the same input, and statistics of that input. `alone`: a generator gives them one row at a time."""
 
-    def __init__(self, x: Tensor) -> None:
+    def __init__(self, x: Tensor, *, alone: bool = False) -> None:
         self.layers: list[Layer] = []
         self.weights: list[Tensor] = []
+        self.alone = alone
+        self.count = len(x)
         self.peaks = x.abs().amax(0)
         self.rows = x[:: -(-len(x) // ROWS)].clone()
 
     def ways(self) -> Iterator[Way]:
-        """One scale for all rows, or one for each with divisors of the channels, and not in int8."""
+        """One scale for all rows, or one for each, with divisors and with channels in float32, and not in int8."""
         weight = self.weights[0] if len(self.weights) == 1 else torch.cat(self.weights)
+        cost, millions = ONE_ROW if self.alone else MANY_ROWS, weight.numel() / 1e6
         weight = weight[:: -(-len(weight) // OUTPUTS)]
         sizes = (self.rows @ weight.T).square().sum(1).clamp_min(TINY)
-        columns, largest = weight.square().sum(0), weight.abs().amax(0).clamp_min(TINY)
+        largest = weight.abs().amax(0).clamp_min(TINY)
 
-        def error(divisor: Tensor | None) -> tuple[float, float]:
-            """With one scale for all rows, and with one for each."""
-            x = self.rows if divisor is None else self.rows / divisor
-            scaled = weight if divisor is None else weight * divisor
-            squares = columns if divisor is None else columns * divisor.square()
-            return tuple(_relative_error(x, scaled, squares, sizes, per_row=each) for each in (False, True))  # type: ignore[return-value]
+        def time(scaling: Scaling) -> float:
+            more = cost.divided * (scaling.divisor is not None) + cost.per_row * scaling.per_row
+            more += cost.outliers * (scaling.exact is not None)
+            return self.count * (cost.call + cost.int8 * millions + more)
 
-        yield Way(PLAIN, error(None)[0], 1.0)
+        def error(scaling: Scaling) -> float:
+            x, w = self.rows, weight
+            if scaling.divisor is not None:
+                x, w = x / scaling.divisor, w * scaling.divisor
+            if scaling.exact is not None:
+                x, w = (one.index_fill(1, scaling.exact, 0.0) for one in (x, w))
+            return _relative_error(x, w, sizes, per_row=scaling.per_row)
+
+        def way(scalings: Iterable[Scaling]) -> Way:
+            """The most accurate of these."""
+            errors = {scaling: error(scaling) for scaling in scalings}
+            best = min(errors, key=lambda scaling: errors[scaling])
+            return Way(best, errors[best], time(best))
+
+        yield way([PLAIN])
         peaks = self.peaks.clamp_min(float(self.peaks.median()) + TINY)  # a channel that was small here may not stay so
         largest = largest.clamp_min(float(largest.median()))
         divisors = [(peaks**power / largest ** (1 - power)).clamp(1e-5, 1e5) for power in POWERS]
-        errors = [error(divisor) for divisor in divisors]
-        for per_row in (False, True):
-            best = min(range(len(divisors)), key=lambda k: errors[k][per_row])
-            scaling = Scaling(divisor=divisors[best], per_row=per_row)
-            yield Way(scaling, errors[best][per_row], PER_ROW if per_row else DIVIDED)
-        yield Way(None, 0.0, EXACT)
-
-    def size(self) -> int:
-        return sum(weight.numel() for weight in self.weights)
+        outliers = self.peaks.topk(min(OUTLIERS, len(self.peaks) - 1)).indices
+        for exact in (None, outliers):
+            for per_row in (False, True):
+                yield way(Scaling(divisor=one, exact=exact, per_row=per_row) for one in divisors)
+        yield Way(None, 0.0, self.count * (cost.call + cost.exact * millions))
 
 
-def _relative_error(x: Tensor, weight: Tensor, columns: Tensor, sizes: Tensor, *, per_row: bool) -> float:
+def _relative_error(x: Tensor, weight: Tensor, sizes: Tensor, *, per_row: bool) -> float:
     """The root mean square over rows of |error of W x| / |W x|, if the rounding errors of channels are independent."""
     error = x.square().sum(1) * ((weight.abs().amax(1) / 127).square().sum() / 12)
     if per_row:
         step = x.abs().amax(1, keepdim=True).clamp_min(TINY) / 127
     else:
         step = ((x.max().clamp_min(0) - x.min().clamp_max(0)) / 255).clamp_min(TINY)
-    error += ((x / step).round() * step - x).square() @ columns
+    error += ((x / step).round() * step - x).square() @ weight.square().sum(0)
     return float((error / sizes).mean().sqrt())
 
 
@@ -92,28 +125,28 @@ def calibrate(
     model: nn.Module,
     layers: Sequence[Layer],
     run: Callable[[], Tensor],
-    kernel: Callable[[Scaling | None], Kernel | None],
+    kernel: Callable[[Scaling | None, bool], Kernel | None],
 ) -> dict[Layer, Kernel | None]:
     """Give each layer that `run`, a call of the model, reaches the kernel that it is to have in int8.
 
-    `kernel` makes the kernel of a scaling, or that of a layer that is not in int8 for None. Of the exchange rates
-    between time and accuracy, the largest is taken with which the outputs of `run` agree with those in float32.
+    `kernel` makes the kernel of a scaling, or for None that of a layer that is not in int8; its second argument says
+    whether a generator gives the layer one row at a time. Of the exchange rates between time and accuracy, the largest
+    is taken with which the outputs of `run` agree with those in float32.
     """
     groups, expected = observe(model, layers, run)
     if not groups:
         return {}
-    total = sum(group.size() for group in groups)
     ways = [list(group.ways()) for group in groups]
+    total = sum(way[0].time for way in ways)
 
     @cache
     def made(group: int, way: int) -> list[Kernel | None]:
-        return [kernel(ways[group][way].scaling) for _ in groups[group].layers]
+        return [kernel(ways[group][way].scaling, groups[group].alone) for _ in groups[group].layers]
 
     def use(rate: float) -> dict[Layer, Kernel | None]:
         found: dict[Layer, Kernel | None] = {}
         for i, group in enumerate(groups):
-            share = rate * group.size() / total
-            best = min(range(len(ways[i])), key=lambda k: ways[i][k].error ** 2 + share * ways[i][k].time)
+            best = min(range(len(ways[i])), key=lambda k: ways[i][k].error ** 2 + rate * ways[i][k].time / total)
             found |= dict(zip(group.layers, made(i, best), strict=True))
         for layer, one in found.items():
             layer.kernel = one
@@ -134,6 +167,7 @@ def observe(model: nn.Module, layers: Sequence[Layer], run: Callable[[], Tensor]
     groups: list[Group] = []
     met: set[Layer] = set()
     parents = {child: module for module in model.modules() for child in module.children()}
+    alone = one_by_one(model)
     before: list[Tensor] = []
 
     def see(layer: Layer, given: tuple[Tensor, ...]) -> None:
@@ -141,7 +175,7 @@ def observe(model: nn.Module, layers: Sequence[Layer], run: Callable[[], Tensor]
         if layer in met or not X.numel():
             return
         if not (before and before[0] is X and parents.get(groups[-1].layers[0]) is parents.get(layer)):
-            groups.append(Group(X.reshape(-1, X.shape[-1])))
+            groups.append(Group(X.reshape(-1, X.shape[-1]), alone=layer in alone))
         before[:] = [X]
         met.add(layer)
         weight = layer.weight if isinstance(layer, Linear) else given[1] if layer.W is None else layer.W.weight
@@ -155,6 +189,18 @@ def observe(model: nn.Module, layers: Sequence[Layer], run: Callable[[], Tensor]
         for hook in hooks:
             hook.remove()
     return groups, output
+
+
+def one_by_one(model: nn.Module) -> set[nn.Module]:
+    """Layers to which a generator gives one row at a time: all, or the decoder of an encoder and a decoder."""
+    if not any(can(model, verb) for verb in ("generate", "translate")) and not isinstance(model, SpeechGenerator):
+        return set()
+    crossed = [block for block in model.modules() if isinstance(block, Block) and block.config.cross is not None]
+    if not crossed:
+        return set(model.modules())
+    found = {module for block in crossed for module in block.modules()}
+    found |= {module for module in model.modules() if isinstance(module, WordHead)}
+    return found - {layer for block in crossed for layer in (block.cross.WK, block.cross.WV)}  # of the memory
 
 
 def vectors(output: object) -> Tensor:

@@ -1,4 +1,4 @@
-"""Kernels for y = x Wᵀ + b on the CPU: packed float32 and bfloat16 (oneDNN), and dynamic int8 (FBGEMM or oneDNN).
+"""Kernels for y = x Wᵀ + b on the CPU: packed float32, bfloat16 (oneDNN), float16 and dynamic int8 (FBGEMM, oneDNN).
 
 A kernel is set on a layer by `runtime.prepare`. It packs a copy of the layer's weight on first use, and again if the
 weight has changed since. The weight itself stays in the layer, so that saving, exporting and reading it work as before.
@@ -9,7 +9,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -28,11 +28,19 @@ EXPECTED_ROWS = 128
 FUSED = {"relu": ("relu", ""), "gelu": ("gelu", "none"), "gelu_tanh": ("gelu", "tanh"), "silu": ("swish", ""),
          "tanh": ("tanh", "")}  # fmt: skip
 
+IN_PLACE: dict[str, Callable[[Tensor], Tensor]] = {
+    "relu": torch.relu_,
+    "gelu": torch.ops.aten.gelu_.default._op,
+    "silu": torch.ops.aten.silu_.default._op,
+    "tanh": torch.tanh_,
+}
+
 TINY = torch.finfo(torch.float32).tiny
 
 # The operators themselves: torch's wrapper around them inspects the arguments, which takes as long as a small layer.
 _float_product = torch.ops.mkldnn._linear_pointwise.default._op
 _int8_product = torch.ops.quantized.linear_dynamic.default._op
+_half_product = torch.ops.quantized.linear_dynamic_fp16.default._op
 
 
 class PackedKernel:
@@ -105,8 +113,8 @@ class PackedKernel:
         return self.activated(activation, weight, bias)
 
     def activated(self, activation: str, packed: Any, bias: Tensor | None) -> Callable[[Tensor], Tensor]:
-        """Return φ(x Wᵀ + b)."""
-        function = ACTIVATIONS[activation]
+        """Return φ(x Wᵀ + b). Where torch can, φ overwrites its argument, which saves a pass through memory."""
+        function = IN_PLACE.get(activation, ACTIVATIONS[activation])
         return lambda x: function(self.product(x, packed, bias))
 
     @torch.no_grad()
@@ -167,17 +175,56 @@ class BFloat16Kernel(PackedKernel):
         return output.float() if bias is None else output.float() + bias
 
 
+class AccurateKernel(BFloat16Kernel):
+    """The same for single layers of a model in int8, which is what its errors name."""
+
+    precision = "int8"
+
+
+class HalfKernel(PackedKernel):
+    """float16 weights, float32 activations and sums (FBGEMM): half the bytes of float32, and nearly as exact.
+
+    For a few rows, whose time is that of reading the weights, it is the fastest product that is not int8; for many, it
+    is as slow as float32. Models in int8 use it for single layers.
+    """
+
+    precision = "int8"
+
+    def pack(self, weight: Tensor, bias: Tensor | None) -> Any:
+        before = torch.backends.quantized.engine
+        torch.backends.quantized.engine = "fbgemm"
+        try:
+            return torch.ops.quantized.linear_prepack_fp16(weight.contiguous(), bias)
+        finally:
+            torch.backends.quantized.engine = before
+
+    def product(self, input: Tensor, packed: Any, bias: Tensor | None) -> Tensor:
+        return _half_product(input, packed)
+
+
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Scaling:
     """How the input of an int8 product is rounded. Layers with the same input share one object."""
 
     divisor: Tensor | None = None
     """Each input channel is divided by this, and its weights are multiplied by it (Xiao et al. 2023, SmoothQuant)."""
+    exact: Tensor | None = None
+    """Input channels that are multiplied in float32 instead (Dettmers et al. 2022, LLM.int8())."""
     per_row: bool = False
     """Each row has its own scale, instead of one for all activations of a call."""
 
 
 PLAIN = Scaling()
+
+
+class PackedInt8(NamedTuple):
+    """A weight as an int8 product takes it."""
+
+    weight: Any
+    factor: Tensor | None
+    """What the input is multiplied by: the inverse of the divisor, and 0 for exact channels."""
+    exact: Tensor | None
+    """The float32 weights of the exact channels, (channels, outputs)."""
 
 
 class Int8Kernel(PackedKernel):
@@ -193,10 +240,16 @@ class Int8Kernel(PackedKernel):
     def joins(self, other: Kernel | None) -> bool:
         return isinstance(other, Int8Kernel) and type(other) is type(self) and other.scaling is self.scaling
 
-    def pack(self, weight: Tensor, bias: Tensor | None) -> Any:
-        divisor = self.scaling.divisor
-        weight, factor = (weight, None) if divisor is None else (weight * divisor, 1 / divisor)
-        return self._quantised(weight, None if self.scaling.per_row else bias), factor
+    def pack(self, weight: Tensor, bias: Tensor | None) -> PackedInt8:
+        scaling, factor, exact = self.scaling, None, None
+        if scaling.divisor is not None:
+            weight, factor = weight * scaling.divisor, 1 / scaling.divisor
+        if scaling.exact is not None:
+            factor = torch.ones(weight.shape[1]) if factor is None else factor
+            exact = (weight * factor)[:, scaling.exact].T.contiguous()
+            weight = weight.index_fill(1, scaling.exact, 0.0)
+            factor = factor.index_fill(0, scaling.exact, 0.0)
+        return PackedInt8(self._quantised(weight, None if scaling.per_row else bias), factor, exact)
 
     def _quantised(self, weight: Tensor, bias: Tensor | None) -> Any:
         scale = weight.abs().amax(1).clamp_min(TINY).double() / 127
@@ -211,17 +264,25 @@ class Int8Kernel(PackedKernel):
         finally:
             torch.backends.quantized.engine = before
 
-    def product(self, input: Tensor, packed: Any, bias: Tensor | None) -> Tensor:
-        packed, factor = packed
+    def product(self, input: Tensor, packed: PackedInt8, bias: Tensor | None) -> Tensor:
+        weight, factor, exact = packed
         x = input if factor is None else input * factor
         if not self.scaling.per_row:
-            return _int8_product(x, packed, False)
-        if x.numel() == x.shape[-1]:  # the scale of the call is that of its only row
-            y = _int8_product(x, packed, False)
+            y = _int8_product(x, weight, False)
         else:
-            largest = x.abs().amax(-1, keepdim=True).clamp_min_(TINY)
-            y = _int8_product(x / largest, packed, False).mul_(largest)
-        return y if bias is None else y.add_(bias)
+            y = self._row_by_row(x, weight)
+            y = y if bias is None else y.add_(bias)
+        if exact is not None:
+            rows = input.reshape(-1, input.shape[-1]).index_select(1, self.scaling.exact)
+            y.view(-1, y.shape[-1]).addmm_(rows, exact)
+        return y
+
+    @staticmethod
+    def _row_by_row(x: Tensor, weight: Any) -> Tensor:
+        if x.numel() == x.shape[-1]:  # the scale of the call is that of its only row
+            return _int8_product(x, weight, False)
+        largest = x.abs().amax(-1, keepdim=True).clamp_min_(TINY)
+        return _int8_product(x / largest, weight, False).mul_(largest)
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Int8Kernel:
         return type(self)(self.scaling)  # layers with the same input go on sharing it

@@ -17,8 +17,8 @@ from glassformer.nn.stack import Stack
 from glassformer.nn.text import WordHead
 from glassformer.runtime.calibration import LENGTH, calibrate, vectors
 from glassformer.runtime.example import example
-from glassformer.runtime.kernels import KERNELS, Int8Kernel, Scaling
-from glassformer.runtime.machine import TORCH, machine
+from glassformer.runtime.kernels import KERNELS, AccurateKernel, BFloat16Kernel, HalfKernel, Int8Kernel, Scaling
+from glassformer.runtime.machine import TORCH, machine, why_not
 from glassformer.runtime.measure import interleaved, one_thread
 
 Precision = Literal["fp32", "bf16", "int8", "auto"]
@@ -87,9 +87,13 @@ def _calibrate(model: nn.Module, run_example: Callable[[], Tensor] | None) -> No
     here = machine()
     quick = [name for name in ("bf16", "fp32") if name in here.chosen]
     accurate = here.kernel(min(quick, key=lambda name: here.relative.get(here.chosen[name], 1.0)))
+    accurate = AccurateKernel if accurate is BFloat16Kernel else accurate
+    half = why_not(HalfKernel) is None
 
-    def kernel(scaling: Scaling | None) -> Kernel | None:
+    def kernel(scaling: Scaling | None, alone: bool) -> Kernel | None:
         kind = here.kernel("int8")
+        if scaling is None and alone and half:
+            return HalfKernel()
         if scaling is None:
             return None if accurate is None else accurate()
         assert kind is not None
