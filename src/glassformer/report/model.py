@@ -29,6 +29,7 @@ from glassformer.pipelines.classify import distribution_warning, image_logits, l
 from glassformer.pipelines.tokenizers import optional_tokenizer, token_name
 from glassformer.pipelines.transcribe import transcribe
 from glassformer.pipelines.translate import translate
+from glassformer.progress import report
 from glassformer.report.inputs import Inputs, is_file, prepare
 from glassformer.report.model_report import head_table
 from glassformer.report.paper import to_data
@@ -111,6 +112,7 @@ class Look:
         self.name, self.model, self.given = name, model, given
         self._largest: dict[tuple[str, int], float] = {}
         self._last: tuple[tuple[str, int], NDArray[np.float32]] | None = None
+        report("Running the model")
         with torch.inference_mode(), given.arguments() as arguments:
             self.prepared: Inputs = prepare(model, arguments[:1] if self._compares else arguments)
             longest = max(x.shape[1] for x in self.prepared.tensors if x.dim() == 2) if self._is_text else 0
@@ -176,7 +178,8 @@ class Look:
         return len(self.prepared.labels.get("encoder", [])) - rows * columns
 
     def _layer(self, path: str) -> dict[str, Any]:
-        _, heads, queries, keys = self.run.passes(f"{path}.A")[-1].shape
+        weights = self.run.passes(f"{path}.A")[-1]
+        _, heads, queries, keys = weights.shape
         own, others = self.prepared.labels_of(path)
         return {
             "path": path,
@@ -184,6 +187,7 @@ class Look:
             "queries": queries,
             "keys": keys,
             "beta": float(self.layers[path].beta),
+            "causal": bool(getattr(weights, "causal", False)),
             "query_labels": own or [self._frame(i, queries) for i in range(queries)],
             "key_labels": others or [self._frame(i, keys) for i in range(keys)],
             "grid": list(self.prepared.grids[path]) if path in self.prepared.grids else None,
@@ -196,6 +200,7 @@ class Look:
         """Return every head with what it does: those that align two sequences, then the clearest of each kind, those
         without a label, and last those that attend to everything almost evenly."""
         found: dict[tuple[str, int], tuple[str, float]] = {}
+        report("Sorting the heads")
         try:
             for row in self._scored():
                 found[row.path.removesuffix(".A"), row.head] = (row.label, row.score.excess if row.score else 0.0)
@@ -364,6 +369,7 @@ class Look:
         """Return the answer and the probability (or cosine) of every candidate; `edited` edits heads."""
         model: Any = self.model
         verbs = protocols.verbs(model)
+        report("Running the model with the change" if edited else "Computing the answer")
         with torch.inference_mode(), edited() if edited else torch.no_grad():
             if "transcribe" in verbs:
                 text = self._transcript() if edited or not self.prepared.answer else self.prepared.answer
@@ -452,9 +458,9 @@ def _named(logits: Tensor, name: Callable[[int], str]) -> dict[str, float]:
 def _finite(number: int | str) -> int | str:
     """Write a fraction as a decimal if that is exact: -2.905 rather than -581/200."""
     parts = re.fullmatch(r"(-?\d+)/(\d+)", str(number))
-    if parts is None or 10**6 % int(parts[2]):
+    if parts is None or 10**12 % int(parts[2]):
         return number
-    return f"{int(parts[1]) / int(parts[2]):.6f}".rstrip("0")
+    return f"{int(parts[1]) / int(parts[2]):.12f}".rstrip("0")
 
 
 def _word(label: str) -> str:

@@ -25,7 +25,7 @@ HERE = Path(__file__).parent
 PACKAGE = HERE.parents[1]
 WASM = "pyodide.asm.wasm"
 # What the exercise engine needs: it never imports torch.
-PARTS = ("__init__.py", "errors.py", "lazy.py", "templates", "exercises", "report", "server")
+PARTS = ("__init__.py", "errors.py", "lazy.py", "progress.py", "templates", "exercises", "report", "server")
 POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data: blob:; media-src 'self' blob:; "
     "connect-src 'self'; worker-src 'self'; base-uri 'none'; form-action 'none'"

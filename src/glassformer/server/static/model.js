@@ -1,5 +1,5 @@
 // Model: a real model at work on one input; its heads as small maps, one of them large, one of its rows in numbers.
-import { address as page, announce, base64, bytes, get, go, html, isAbort, layerName, nothing, percent, post, Problem, readable, replaceHash, short } from "./lib.js";
+import { address as page, announce, base64, bytes, get, go, html, isAbort, layerName, LongWork, nothing, percent, post, Problem, readable, replaceHash, short } from "./lib.js";
 import "./map.js";
 import { colours, npy, toImage } from "./npy.js";
 import * as paper from "./paper.js";
@@ -14,13 +14,12 @@ export const state = {
   /** @type {any} */ row: null,
   /** @type {any} */ changed: null, change: "off",
   path: "", head: 0, query: 0, hover: "", order: "behaviour",
-  /** @type {Problem | null} */ problem: null, busy: "",
+  /** @type {Problem | null} */ problem: null,
   /** @type {any[]} */ clips: [],
   /** @type {HTMLCanvasElement[]} */ thumbs: [],
 };
 let refresh = () => {};
-/** @type {AbortController | null} */
-let running = null;
+const work = new LongWork(() => refresh());
 
 /** @param {{name: string, query: URLSearchParams}} where @param {() => void} redraw */
 export async function enter(where, redraw) {
@@ -43,11 +42,11 @@ export async function enter(where, redraw) {
 /** @param {string} name @param {string[]} texts */
 async function choose(name, texts) {
   Object.assign(state, { name, about: null, look: null, row: null, changed: null, problem: null, file: null, thumbs: [] });
-  await during("Loading the model", async () => {
-    state.about = await get(`api/models/${encodeURIComponent(name)}`);
+  await during("Loading the model", async (signal, progress) => {
+    state.about = await get(`api/models/${encodeURIComponent(name)}`, signal, progress);
     state.texts = texts.length ? texts : state.about.example.length ? [...state.about.example] : [""];
     if (state.about.look) return;
-    if (state.about.inputs[0] === "audio") { state.clips = await get("api/clips"); }
+    if (state.about.inputs[0] === "audio") { state.clips = await get("api/clips", signal); }
   });
   if (state.about?.look) await open(name, state.about.look); // a recorded run
   else if (state.about?.inputs[0] === "text" && state.texts[0]) await run();
@@ -58,31 +57,25 @@ async function choose(name, texts) {
 /** A run that was made elsewhere: in a notebook. @param {string} name @param {string} id */
 async function open(name, id) {
   Object.assign(state, { name, about: null, look: null, row: null, changed: null, problem: null, file: null, thumbs: [] });
-  await during("Loading the run", async (signal) => {
-    const look = await get(`api/looks/${encodeURIComponent(id)}`, signal);
+  await during("Loading the run", async (signal, progress) => {
+    const look = await get(`api/looks/${encodeURIComponent(id)}`, signal, progress);
     if (look.inputs.length) state.about = await get(`api/models/${encodeURIComponent(name)}`, signal);
     state.texts = look.texts;
     await shown(look, signal);
   });
 }
 
-/** @param {string} words @param {(signal: AbortSignal) => Promise<void>} work */
-async function during(words, work) {
-  running?.abort();
-  const mine = (running = new AbortController());
-  state.busy = words;
+/** @param {string} words @param {(signal: AbortSignal, progress: import("./lib.js").OnProgress) => Promise<void>} steps */
+async function during(words, steps) {
   state.problem = null;
-  refresh();
-  try { await work(mine.signal); }
-  catch (error) { if (!isAbort(error)) state.problem = /** @type {Problem} */ (error); }
-  finally { if (running === mine) { state.busy = ""; refresh(); } }
+  try { await work.run(words, steps); } catch (error) { state.problem = /** @type {Problem} */ (error); refresh(); }
 }
 
 async function run() {
   if (!state.file && !state.texts.some((text) => text.trim())) { state.problem = new Problem("there is no text", "write one above", 422); return refresh(); }
-  await during("Running the model", async (signal) => {
+  await during("Running the model", async (signal, progress) => {
     const body = state.file ? { texts: [], file: state.file.data, suffix: state.file.suffix } : { texts: state.texts.filter((text) => text.trim()) };
-    await shown(await post(`api/models/${encodeURIComponent(state.name)}/look`, body, signal), signal);
+    await shown(await post(`api/models/${encodeURIComponent(state.name)}/look`, body, signal, progress), signal);
   });
 }
 /** @param {any} look @param {AbortSignal} signal */
@@ -145,15 +138,15 @@ function address() {
 const layerNow = () => state.look.layers.find((each) => each.path === state.path);
 
 async function switchHead() {
-  await during("Running the model without this head", async (signal) => {
-    state.changed = await post(`api/looks/${state.look.id}/change`, { heads: [{ path: state.path, head: state.head }], change: state.change }, signal);
+  await during("Running the model with the change", async (signal, progress) => {
+    state.changed = await post(`api/looks/${state.look.id}/change`, { heads: [{ path: state.path, head: state.head }], change: state.change }, signal, progress);
     tour.seen.switched = true;
     tour.check();
   });
 }
 async function toPaper() {
-  await during("Writing the row down", async () => {
-    const { exercise } = await post(`api/looks/${state.look.id}/paper`, { path: state.path, head: state.head, query: state.query });
+  await during("Writing the row as an exercise", async (signal) => {
+    const { exercise } = await post(`api/looks/${state.look.id}/paper`, { path: state.path, head: state.head, query: state.query }, signal);
     const here = page.get();
     await paper.start("", exercise, structuredClone(exercise));
     paper.state.origin = here;
@@ -285,7 +278,7 @@ function bigMap() {
   return html`<section class="map" aria-label="Attention map"><h2><i>A</i> of ${layerName(state.path)}, head ${state.head + 1} <span class="tag">${label || "other"}</span></h2>
     <p class="quiet meaning">This head ${meaningOf(label ?? "")}. ${state.path.endsWith(".cross") ? "Each row predicts the token after its own. " : ""}<code>${state.path}</code></p>
     <attention-map @row=${(event) => pick(state.path, state.head, event.detail.query)} @cell=${(event) => { const { query, key } = event.detail; state.hover = `${readable(layer.query_labels[query])} → ${readable(layer.key_labels[key])}`; refresh(); }}></attention-map>
-    <p class="legend">0 <span class="ramp" aria-hidden="true"></span> ${state.row?.path === state.path && state.row.head === state.head ? largest(state.row.largest) : "the largest weight"} <span>weight, square-root scale; the upper end is this head's largest. Rows are queries, columns keys. Scroll or press + and − to zoom, drag to move.</span></p>
+    <p class="legend">0 <span class="ramp" aria-hidden="true"></span> ${state.row?.path === state.path && state.row.head === state.head ? largest(state.row.largest) : "the largest weight"} <span>weight, square-root scale; the upper end is this head's largest. Rows are queries, columns keys${layer.causal ? "; hatched keys are masked" : ""}. Scroll or press + and − to zoom, drag to move.</span></p>
     <p class="hover quiet">${state.hover || "\u00a0"}</p>
     ${state.look.grid ? picture(layer) : tokens(layer)}</section>`;
 }
@@ -400,14 +393,14 @@ function empty() {
 
 export function template() {
   const { look, about } = state;
-  return html`<div class="room model ${state.busy ? "busy" : ""}">
+  return html`<div class="room model ${work.busy ? "busy" : ""}">
     <h1 class="visually-hidden">Model: ${state.name}</h1>
     <div class="row pick" role="group" aria-label="Model">${state.models.map((model) => html`<button aria-pressed=${model.name === state.name} title=${model.about} @click=${() => { go(`#/model/${model.name}`); }}>${model.name}</button>`)}</div>
     ${about ? html`<p class="quiet arch">${does()}<b>${about.architecture}</b>, ${about.parameters.toLocaleString("en")} parameters${Object.entries(about.facts).map(([key, value]) => html`, ${fact(key, value)}`)}</p>` : nothing}
     ${inputs()}
-    ${state.busy ? html`<div class="overlay"><p class="busy-line" role="status"><span class="spin" aria-hidden="true"></span>${state.busy} … <button @click=${() => { running?.abort(); }}>Cancel</button></p></div>` : nothing}
+    ${work.busy ? html`<div class="overlay">${work.template()}</div>` : nothing}
     ${state.problem ? html`<p class="problem" role="alert">${state.problem.message}</p>` : nothing}
-    ${look ? html`${look.notes.map((note) => html`<p class="quiet">${note}</p>`)}<div class="inside">${heads()}${bigMap()}<div class="side">${numbers()}${answer()}</div></div>` : about && !state.busy && !state.problem ? empty() : nothing}
+    ${look ? html`${look.notes.map((note) => html`<p class="quiet">${note}</p>`)}<div class="inside">${heads()}${bigMap()}<div class="side">${numbers()}${answer()}</div></div>` : about && !work.busy && !state.problem ? empty() : !about && state.name && !work.busy ? html`<p>${state.problem ? nothing : "The model was not loaded. "}<button @click=${() => choose(state.name, [])}>Load it</button></p>` : nothing}
   </div>`;
 }
 export function recolour() {
