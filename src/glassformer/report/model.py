@@ -39,7 +39,7 @@ THUMB = 48
 BEST = 8
 """Answers that are listed."""
 ALIGNED = 0.5
-"""Coverage of the source from which a head of cross-attention is called an alignment."""
+"""Weight from which a head is called an alignment, or is named after the neighbour that it attends to."""
 AUDIO = (".wav", ".flac", ".ogg", ".oga")
 Change = Literal["off", "uniform", "self", "first"]
 CHANGES: dict[Change, str] = {
@@ -209,10 +209,13 @@ class Look:
         made: list[dict[str, Any]] = []
         for path in self.layers:
             covers = self._coverage(path) if ".cross" in path else []
+            neighbours = self._neighbours(path) if path in self.prepared.grids else []
             for head in range(self.run.passes(f"{path}.A")[-1].shape[1]):
                 label, excess = found.get((path, head), ("", 0.0))
                 if covers and not label:
                     label, excess = "alignment" if covers[head] >= ALIGNED else "", covers[head]
+                if neighbours and not label:
+                    label, excess = neighbours[head]
                 made.append({"path": path, "head": head, "label": label, "score": round(excess, 3)})
         clearest: dict[str, float] = {}
         for each in made:
@@ -232,6 +235,23 @@ class Look:
         words = [i for i, label in enumerate(labels) if _word(label)[0] != "<" and any(map(str.isalnum, label))]
         A = self.run.part(f"{path}.A")[0].float()
         return [float(x) for x in A[:, :, words or slice(None)].amax(1).mean(-1)]
+
+    def _neighbours(self, path: str) -> list[tuple[str, float]]:
+        """Return, for each head on a grid of cells with a ring around it, the neighbour that gets most of the weight of
+        every cell, and how much: "above left", or "self"."""
+        rows, columns = self.prepared.grids[path]
+        A = self.run.part(f"{path}.A")[0].float().unflatten(-1, (rows + 2, columns + 2)).unflatten(1, (rows, columns))
+        cell, line = torch.arange(columns), torch.arange(rows)[:, None]
+        made = []
+        for head in A:
+            mean = {
+                " ".join(filter(None, (vertical, side))) or "self": float(head[line, cell, line + i, cell + j].mean())
+                for i, vertical in enumerate(("above", "", "below"))
+                for j, side in enumerate(("left", "", "right"))
+            }
+            best = max(mean, key=lambda name: mean[name])
+            made.append((best, mean[best]) if mean[best] >= ALIGNED else ("", 0.0))
+        return made
 
     def _scored(self) -> HeadTable:
         return head_table(self.model, self.run, self.prepared)
@@ -361,9 +381,13 @@ class Look:
 
     # -- answers -------------------------------------------------------------------------------------------------------
 
-    def answer(self, edited: Callable[[], Any] | None = None) -> dict[str, Any]:
+    def answer(self) -> dict[str, Any]:
         """Return the model's answer: classes, next tokens, a translation, a transcript, or similar texts."""
-        return self._answer(edited)[0]
+        return self._unedited[0]
+
+    @cached_property
+    def _unedited(self) -> tuple[dict[str, Any], dict[str, float]]:
+        return self._answer()
 
     def _answer(self, edited: Callable[[], Any] | None = None) -> tuple[dict[str, Any], dict[str, float]]:
         """Return the answer and the probability (or cosine) of every candidate; `edited` edits heads."""
@@ -430,7 +454,7 @@ class Look:
                     stack.enter_context(lens.edit(self.model, f"{path}.{symbol}", edit))
                 yield
 
-        (before, then), (after, now) = self._answer(), self._answer(edited)
+        (before, then), (after, now) = self._unedited, self._answer(edited)
         names = dict.fromkeys(each["name"] for each in (*before["options"], *after["options"]))
         rows = [{"name": name, "before": then[name], "after": now[name]} for name in names]
         return {"change": change, "before": before, "after": after, "rows": rows}

@@ -763,8 +763,12 @@ def grade(
             return {"score": None, "summary": [], "cells": unread, "mistakes": [_unreadable(unread)], "details": {}}
         reading = read(text, "your working")
     result = graded(from_data(data), reading)
+    steps = plan(from_data(data))
+    asked = {each.symbol: each.inputs[0] for each in steps.operations if each.op == "copy"}  # H in place of O
+    named = [replace(c, symbol=asked.get(c.symbol, c.symbol)) if c.verdict == "missing" else c for c in result.cells]
     if answers is not None:  # grids have no lines
-        result = replace(result, cells=tuple(replace(cell, line=None) for cell in result.cells))
+        named = [replace(cell, line=None) for cell in named]
+    result = replace(result, cells=tuple(named))
     texts = shown(result, values=False)
     cells = [
         {"address": f"{cell.symbol}.{cell.row}.{cell.column}", "given": cell.given, "verdict": cell.verdict}

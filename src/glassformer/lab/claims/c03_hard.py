@@ -29,7 +29,7 @@ def measure(seed: int, *, starts: int = 24, keys: int = 6, steps: int = 200, bet
         "Gumbel": partial(gumbel_softargmax, beta=beta, generator=generator(seed + 1)),
         "straight-through": straight_through,
     }
-    names = tracked(ways, "Training by each method")
+    names = tracked(ways, "Training by method")
     found = {name: _learn(ways[name], generator(seed), starts, keys, steps) for name in names}
     return {
         "chance": 1 / keys,

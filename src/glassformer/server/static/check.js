@@ -211,7 +211,7 @@ function toolbar() {
   const set = (key, number = true) => (event) => { state.practice[key] = number ? Number(event.target.value) : event.target.value; };
   const pick = (key, options) => html`<select class=${key} aria-label=${key} @change=${set(key, false)}>${(options ?? [state.practice[key]]).map((name) => html`<option ?selected=${state.practice[key] === name}>${name}</option>`)}</select>`;
   const count = (key, most) => html`<label>${key} <input class="num box" type="number" min="1" max=${most} .value=${String(state.practice[key])} @change=${set(key)}></label>`;
-  const mode = (key, words) => html`<button aria-pressed=${state.mode === key} @click=${() => { if (state.mode === key) return; state.mode = key; state.grade = null; gradeSoon(); refresh(); }}>${words}</button>`;
+  const mode = (key, words) => html`<button aria-pressed=${state.mode === key} @click=${() => { if (state.mode === key) return; Object.assign(state, { mode: key, grade: null, hints: {} }); gradeSoon(); refresh(); }}>${words}</button>`;
   return html`<div class="tools" role="toolbar" aria-label="Exercise to work on">
     <label>Exercise <select class="exercise" @change=${(event) => { go(`#/check/${event.target.value}`); }}>
       ${state.library.some((each) => each.name === state.name) ? nothing : html`<option selected value=${state.name}>${state.sheet?.title ?? state.exercise?.title ?? ""}</option>`}

@@ -266,6 +266,7 @@ function meaningOf(label) {
   if (!label) return "fits none of the named patterns on this input";
   const near = label.match(/^(local|convolution) ([\d×]+)$/), far = label.match(/^offset (.+)$/);
   if (near) return `attends within a window of ${near[2]}, ${near[1] === "convolution" ? "by position alone" : "depending on the content"}`;
+  if (/^(above|below|left|right)/.test(label)) return `attends to the cell ${label.replace("above", "above it").replace("below", "below it").replace(/ it (\w+)/, " it on the $1").replace(/^(left|right)/, "on its $1")}`;
   return far ? `attends to the token ${far[1]} positions away` : label.split(", ").map((part) => MEANINGS[part] ?? part).join(", ");
 }
 /** @param {number} i */
@@ -332,8 +333,7 @@ function numbers() {
   const [d, e] = [row.width, row.value_width];
   const two = [0, 1].slice(0, row.coordinates.length).sort((a, b) => row.coordinates[a] - row.coordinates[b]), shown = (values) => vector(two.map((n) => values[n]));
   return html`<section class="numbers" aria-label="One row in numbers">
-    <p class="query">“<b>${state.look.grid && /^\d/.test(row.label) ? "patch " : ""}${readable(row.label)}</b>” asks <span class="quiet">query ${row.query + 1} of head ${row.head + 1}, <i>β</i> = ${short(row.beta, 4)}</span></p>
-    <p class="query"><b class="q"><i>q</i></b> = <span class="q">${shown(row.q)}</span></p>
+    <p class="query"><b class="q"><i>q</i></b> = <span class="q">${shown(row.q)}</span> <span class="quiet">the query of <b>“${state.look.grid && /^\d/.test(row.label) ? "patch " : ""}${readable(row.label)}”</b>, number ${row.query + 1} of ${layerNow().queries}; <i>β</i> = ${short(row.beta, 4)}</span></p>
     <div class="scroll"><table class="attend"><thead><tr><td></td><th scope="col" class="k narrow-off"><i>k</i></th><th scope="col"><i>q·k</i></th><th scope="col" class="narrow-off">${biased ? html`<i>S</i>` : html`<i>β q·k</i>`}</th><th scope="col" class="a"><i>A</i></th>${e ? html`<th scope="col" class="v"><i>v</i></th>` : nothing}</tr></thead>
     <tbody>${keys.map((key) => html`<tr><th scope="row">${readable(key.label)}</th><td class="k vec narrow-off">${shown(key.k)}</td><td>${fixed(key.product)}</td><td class="narrow-off">${fixed(key.score)}</td>${weight(key.weight)}${e ? html`<td class="v vec">${vector(key.v)}</td>` : nothing}</tr>`)}
       ${others > 0 ? html`<tr><th scope="row" class="quiet">${others} other keys</th><td class="narrow-off"></td><td></td><td class="narrow-off"></td>${weight(rest, 0)}${e ? html`<td></td>` : nothing}</tr>` : nothing}</tbody></table></div>
@@ -379,7 +379,7 @@ function answer() {
 }
 
 /** A fact about the model, such as "context 256 tokens". @param {string} key @param {string} value */
-const fact = (key, value) => key === "layers" ? value.replace(/(\d+) × (\d+)/g, "$1 layers of width $2") : key === "context" && value === "any" ? "texts of any length" : key === "vectors" ? `vectors by ${value}` : `${key} ${value}`;
+const fact = (key, value) => key === "layers" ? value.replace(/(\d+) × (\d+)/g, (_, count, width) => `${count} layer${count === "1" ? "" : "s"} of width ${width}`) : key === "context" && value === "any" ? "texts of any length" : key === "vectors" ? `vectors by ${value}` : `${key} ${value}`;
 /** What the model does, in the first words of its card. */
 function does() {
   const [first] = (state.models.find((model) => model.name === state.name)?.about ?? "").split(": ");

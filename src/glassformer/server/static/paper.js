@@ -10,7 +10,7 @@ export const state = {
   /** @type {any} */ original: null,
   /** @type {any} */ exercise: null,
   /** @type {any} */ view: null,
-  /** @type {Problem | null} */ problem: null, stale: false, /** Exact values take long. */ slow: false,
+  /** @type {Problem | null} */ problem: null, /** Why there are only decimals. */ inexact: "", stale: false, /** Exact values take long. */ slow: false,
   /** Why the address could not be opened. @type {Problem | null} */ lost: null,
   query: 0, head: 0, exact: false, rows: "one",
   /** @type {any[]} */ past: [],
@@ -95,7 +95,7 @@ export const timing = { edited: 0, decimals: 0, exact: 0 };
 
 /** @param {any} view @param {"decimals" | "exact"} lane @param {number} mine */
 function present(view, lane, mine) {
-  Object.assign(state, { view, problem: null });
+  Object.assign(state, { view, problem: null, inexact: "" });
   selection.invalid = "";
   if (mine === version) { clearTimeout(staleTimer); staleTimer = 0; state.stale = false; }
   settle();
@@ -161,7 +161,10 @@ async function exactly(mine) {
     if (mine !== version) return;
     present(view, "exact", mine);
     document.documentElement.dataset.exact = String(version);
-  } catch (error) { failed(error, mine); }
+  } catch (error) {
+    if (error instanceof Problem && error.status === 422 && mine === version && timing.decimals) { state.inexact = error.fact; changed(); } // the decimals are right
+    else failed(error, mine);
+  }
   finally { clearTimeout(slow); if (state.slow) { state.slow = false; changed(); } }
 }
 
@@ -385,7 +388,7 @@ function betaControl() {
     <button class="end" @click=${() => set(Infinity)} aria-label="β = infinity">∞</button>
     <input class="num box" aria-label="β, a number, an expression in dk, or ∞" .value=${typingBeta ? noChange : text === "inf" ? "∞" : text === "none" ? "1" : text} size=${Math.max(3, Math.min(10, text.length))}
       @input=${() => { typingBeta = true; }} @blur=${() => { typingBeta = false; }} @change=${(event) => { typingBeta = false; const t = event.target.value.trim(); change({ scale: /^(∞|inf.*)$/i.test(t) ? "inf" : /^\d+(\.\d+)?$/.test(t) ? Number(t) : t || "none" }); }}>
-    ${Number.isFinite(value) && !/^[\d.]*$/.test(text) && text !== "none" ? html`<span class="quiet">= ${short(value, 3)}</span>` : nothing}
+    ${Number.isFinite(value) && Number.isNaN(Number(text)) && text !== "none" ? html`<span class="quiet">= ${short(value, 3)}</span>` : nothing}
   </div>`;
 }
 
@@ -580,6 +583,7 @@ export function template() {
         ${attention.heads.length > 1 ? html`<span class="heads" role="group" aria-label="Head">${attention.heads.map((_, h) => html`<button aria-pressed=${h === state.head} @click=${() => { state.head = h; changed(); }}>head ${h + 1}</button>`)}</span>` : nothing}</div>` : nothing}
       ${attention ? betaControl() : nothing}</div>
     ${state.lost ? html`<p class="problem" role="alert">${state.lost.message}</p>` : nothing}
+    ${state.inexact ? html`<p class="quiet note" role="status">Only decimals are shown; exact values cannot be computed: ${state.inexact}.</p>` : nothing}
     ${state.problem ? html`<p class="problem" role="alert">${state.problem.message} <button @click=${undo} ?disabled=${!state.past.length}>Undo</button></p>` : nothing}
     ${shown ? html`<div class="screen">
       <section class="picture" aria-label="Picture">${shown.picture}${canRelease() ? html`<p><button @click=${release}>Unlock q, k and v to drag them</button></p>` : nothing}</section>
