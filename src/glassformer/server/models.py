@@ -240,7 +240,8 @@ async def get_model(name: Name, models: Known, request: Request) -> dict[str, An
         }
 
     models.folder(name)
-    return await models.run(request, facts)
+    limit = TimeLimit(models.limits.load_seconds, f"loading {name}", "try again when the machine is less busy")
+    return await models.run(request, facts, limit)
 
 
 def _picture(folder: FilePath) -> str:

@@ -88,7 +88,7 @@ def write_site(
 
 async def _record(recordings: ResponseBundles, models: Sequence[str], lab: bool, results: Path | None) -> None:
     # nobody waits for a single answer, so that none is left out on a slow machine
-    patient = Limits(model_seconds=3600, lab_seconds=6 * 3600)
+    patient = Limits(load_seconds=3600, model_seconds=3600, lab_seconds=6 * 3600)
     async with running(create_app(Settings(results=results, limits=patient))) as app:
         recorder = Recorder(app, recordings)
         await recorder.exercises()
