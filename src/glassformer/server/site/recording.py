@@ -111,7 +111,10 @@ class Recorder:
                 self.kept.end(f"model {each['name']}")
 
     async def model(self, name: str, clips: list[dict[str, str]]) -> None:
-        about = json.loads((await request(self.app, "GET", f"api/models/{name}")).body)
+        loaded = await request(self.app, "GET", f"api/models/{name}")
+        if loaded.status != 200:
+            raise InputError(f"{name} cannot be recorded", problem_of(loaded))
+        about = json.loads(loaded.body)
         body = await self._input(about, clips)
         answer = await request(self.app, "POST", f"api/models/{name}/look", json.dumps(body))
         if answer.status != 200:
