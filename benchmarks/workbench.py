@@ -186,7 +186,7 @@ def _edited(page: Any, where: float) -> dict[str, float] | None:
 
 def wait(page: Any, expression: str, seconds: float = 60) -> None:
     """Wait until an expression is truthy. The page itself looks every 20 ms, which costs it less than being asked."""
-    expression = expression.replace("problem()", "document.querySelector('.problem')")
+    expression = expression.replace("problem()", "document.querySelector('.problem, .note')")
     found = page.evaluate(f"""async () => {{
       const until = performance.now() + {1000 * seconds};
       while (!({expression})) {{

@@ -87,9 +87,15 @@ def test_the_exercise_solves_to_the_weights_of_the_head(
         assert min(A[s].item() for s in row.keys) >= max(
             A[s].item() for s in range(n) if s not in row.keys
         )  # the heaviest are kept
+    assert [round(w, 3) for w in weights] == [round(w, 3) for w in row.weights]  # what a page shows
     V = run["0.attention.V"]
     for c, h in zip(row.value_coordinates, output, strict=True):
         assert h == pytest.approx(H[c].item(), abs=1e-3 + 1e-3 * V.abs().max().item())
+        assert round(h, 2) == round(H[c].item(), 2)
+    assert row.exercise.V is not None
+    kv = V[0, head * V.shape[1] // 4]
+    for s, values in zip(row.keys, row.exercise.V.rows, strict=False):
+        assert [round(float(v), 2) for v in values] == [round(kv[s, c].item(), 2) for c in row.value_coordinates]
 
 
 @torch.no_grad()

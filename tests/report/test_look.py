@@ -300,6 +300,19 @@ def test_attention_of_a_stem_is_shown_on_its_own_grids(files: Path, tmp_path: Pa
     assert layers["stem.2.grid"]["key_labels"].count("border") == 12
 
 
+def test_heads_on_a_grid_are_named_after_the_neighbour_they_attend_to() -> None:
+    """The shipped stem began as a 3 × 3 convolution: head n of it attends to cell n of the window."""
+    import glassformer as gf
+    from glassformer.pipelines.loading import find_model
+
+    picture = (find_model("objects") / "example.jpg").read_bytes()
+    made = Look("objects", gf.load("objects"), Given(file=picture, suffix=".jpg"))
+    labels = {each["head"]: each["label"] for each in made.heads() if each["path"] == "stem.4.grid"}
+    rows, sides = ("above", "", "below"), ("left", "", "right")
+    wanted = [" ".join(filter(None, (row, side))) or "self" for row in rows for side in sides]
+    assert [labels[head] for head in range(9)] == wanted
+
+
 def test_a_convolution_has_no_patches(files: Path) -> None:
     with pytest.raises(InputError, match="a ConvNet2d does not classify images by patches"):
         important_patches(ConvNet2d(convolutional.tiny()), files / "picture.png")

@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import importlib
+import sys
+import threading
 import time
 from collections.abc import Coroutine
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -14,6 +18,7 @@ from starlette.requests import Request
 
 from glassformer.errors import InputError
 from glassformer.runtime import precision_of
+from glassformer.server.jobs import Abandoned, Job
 from glassformer.server.models import Models
 from glassformer.server.settings import Limits, Settings
 
@@ -35,6 +40,28 @@ def run(coroutine: Coroutine[Any, Any, int]) -> int:
     """In a thread of its own: a browser of other tests may keep the event loop of this one running."""
     with ThreadPoolExecutor(1) as thread:
         return thread.submit(asyncio.run, coroutine).result()
+
+
+def test_work_is_not_ended_in_the_middle_of_an_import(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A module that was imported in part would fail every later request."""
+    source = "import time\nfor _ in range(300):\n    time.sleep(0.001)\ncomplete = True\n"
+    (tmp_path / "slowly_imported.py").write_text(source, encoding="utf-8")
+    monkeypatch.syspath_prepend(tmp_path)
+    began = threading.Event()
+
+    def work() -> None:
+        began.set()
+        importlib.import_module("slowly_imported")
+        forever()
+
+    job = Job(work)
+    with ThreadPoolExecutor(1) as thread:
+        future = thread.submit(job)
+        began.wait()
+        time.sleep(0.05)
+        job.abandon()
+        assert isinstance(future.exception(30), Abandoned)
+    assert sys.modules["slowly_imported"].complete
 
 
 def test_models_are_loaded_in_the_precision_of_the_settings() -> None:

@@ -253,3 +253,19 @@ def test_a_number_is_dragged_sideways(opened: Any) -> None:
     until(page, "document.querySelector(\"[aria-label='k of cat, coordinate 1']\").value === '4'")
     page.keyboard.press("Control+z")
     until(page, "glassformer.paper.state.exercise.K[1][0] === 2")
+
+
+@pytest.mark.slow
+@pytest.mark.console_error("422")
+def test_decimals_stay_where_exact_values_cannot_be_computed(opened: Any) -> None:
+    page = opened("#/paper/first-look")
+    page.locator(".equation math").wait_for()
+    box = page.locator(".beta input.box")
+    box.fill("1e9")
+    box.press("Enter")
+    page.get_by_text("Only decimals are shown; exact values cannot be computed").wait_for()
+    assert page.locator(".attend [data-at='A.4.2']").inner_text() == "100.0 %"
+    assert page.locator(".problem, .stale").count() == 0
+    box.fill("1e400")
+    box.press("Enter")
+    page.locator(".problem", has_text="too large").wait_for()

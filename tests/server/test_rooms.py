@@ -64,6 +64,9 @@ def test_pasted_working_is_graded_with_the_mistake_named(opened: Any, screen: An
     )
     page.get_by_text("What went wrong").wait_for()
     assert "K[4,2]" in page.locator(".mistakes").inner_text()
+    assert "all 8 of H" in page.locator(".verdict").inner_text()  # as the grid calls it
+    page.get_by_role("button", name="Show me").click()
+    page.locator(".answer.flat.shown", has_text="9").wait_for()
 
 
 @pytest.mark.slow

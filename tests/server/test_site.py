@@ -106,3 +106,21 @@ def test_every_room_works_without_a_server(site: str, browser: Any) -> None:
     page.get_by_text("this was not recorded").wait_for()
     context.close()
     assert not wrong, wrong
+
+
+def test_an_interrupted_recording_is_continued(tmp_path: Path) -> None:
+    from glassformer.server.site.recording import ResponseBundles
+
+    said: list[str] = []
+    parts = tmp_path / "recorded", tmp_path / "unfinished.json"
+    first = ResponseBundles(*parts, "1", said.append)
+    assert first.begin("model writer")
+    first.keep("writer", "GET row", "QQ==")
+    first.end("model writer")
+    first.keep("lab", "GET claim", "Qg==")  # a part that was not completed is recorded again
+    again = ResponseBundles(*parts, "1", said.append)
+    assert not again.begin("model writer")
+    assert again.bundles == {"writer": {"GET row": "QQ=="}}
+    assert said == ["model writer", "model writer: recorded before"]
+    with pytest.raises(InputError, match="begun by another version: choose a new folder"):
+        ResponseBundles(*parts, "2", said.append)

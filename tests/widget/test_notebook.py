@@ -69,7 +69,7 @@ def hosted(browser: Any) -> Any:
             widget._received(widget, message, [memoryview(base64.b64decode(data))] if data else [])
             wait(list(widget._running.values()))
             answered = message["kind"] == "request" or data or '"end"' in message.get("text", "")
-            while answered and not heard:
+            while answered and all(content["kind"] == "progress" for content, _ in heard):
                 time.sleep(0.002)
             return heard
 

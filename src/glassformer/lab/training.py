@@ -11,8 +11,10 @@ from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
 from glassformer.lab.tensors import generator
+from glassformer.progress import report
 from glassformer.train import Batch, TrainArgs
 from glassformer.train import fit as run_training
+from glassformer.train.progress import Callback
 
 Examples = tuple[Tensor, Tensor]  # inputs and labels
 Make = Callable[[torch.Generator], Examples]
@@ -64,10 +66,11 @@ class GeneratedExamples(ClassificationObjective):
         return {"accuracy": float((self.logits(X).argmax(-1) == y).float().mean())}
 
 
-def train(model: nn.Module, objective: ClassificationObjective, args: TrainArgs) -> None:
+def train(model: nn.Module, objective: ClassificationObjective, args: TrainArgs, *callbacks: Callback) -> None:
     """Run the training loop to its end, without checkpoints, evaluations or messages."""
     quiet = replace(args, eval_every=0, save_every=0, keep="last")
-    done = run_training(model, objective, quiet, say=lambda message: None)  # messages would mix with the progress bar
+    silent = lambda message: None  # messages would mix with the progress bar
+    done = run_training(model, objective, quiet, callbacks=callbacks, say=silent)
     if done.stopped == "interrupted":  # a partially trained network is not a measurement
         raise KeyboardInterrupt
 
@@ -76,5 +79,5 @@ def fit(model: nn.Module, make: Make, *, steps: int, lr: float, seed: int, logit
     """Train with Adam at a constant learning rate and return the final accuracy."""
     objective = GeneratedExamples(make=make, logits=model if logits is None else logits)
     constant = TrainArgs(steps=steps, lr=lr, schedule="constant", weight_decay=0.0, grad_clip=0.0, seed=seed, warmup=0)
-    train(model, objective, constant)
+    train(model, objective, constant, lambda now: report("Training step", now.step, now.steps))
     return objective.evaluate(model)["accuracy"]

@@ -7,7 +7,7 @@ The keys with the largest weights are kept and all others are merged into one; t
     Σ_others exp(S_s) = exp(β r),                        r = logsumexp_others(S) / β, its value Σ A_s v_s / Σ A_s.
 
 Numbers are rounded to as many decimals as the weights need to stay within `TOLERANCE`; r is computed after q and k are
-rounded, so that their rounding errors cancel.
+rounded, so that their rounding errors cancel. The exercise shows the same two decimals as the head.
 """
 
 from __future__ import annotations
@@ -117,9 +117,7 @@ def paper_row(
             "scale": f"1/sqrt({width})" if plain else repr(layer.beta),
         }
     )
-    return PaperRow(
-        exercise, tuple(chosen.tolist()), len(rest), tuple(kept), tuple(shown), tuple(weights.tolist())
-    )
+    return PaperRow(exercise, tuple(chosen.tolist()), len(rest), tuple(kept), tuple(shown), tuple(weights.tolist()))
 
 
 def _split(S: Tensor, A: Tensor, keys: int) -> tuple[Tensor, Tensor]:
@@ -134,21 +132,55 @@ def _largest(size: Tensor, count: int) -> list[int]:
 
 
 def _rounded(q: Tensor, K: Tensor, sums: Tensor, V: Tensor, weights: Tensor, beta: float) -> dict[str, Any]:
-    """Round Q, K and V to the fewest decimals that keep every weight within the tolerance."""
+    """Write Q, K and V with as few decimals as keep every weight within the tolerance.
+
+    A page shows these numbers and those of the head with two decimals, weights with three. More decimals are kept
+    where rounding twice, first here and then on the page, would show another number than that of the head.
+    """
+    output = weights @ V
+    possible: list[tuple[list[str], list[list[str]], list[str], list[list[str]]]] = []
     for decimals in DECIMALS:
-        short = lambda x, decimals=decimals: torch.round(x, decimals=decimals)
-        near, far = short(q), short(K)
-        rest = short(sums - far @ near)
-        solved = softargmax(beta * (far @ near + rest))
-        if (solved - weights).abs().max() <= TOLERANCE / 2:
+        near, far, values = (_written(x, decimals) for x in (q, K, V))
+        products = _numbers(far) @ _numbers(near)
+        for digits in range(decimals, DECIMALS.stop):
+            rest = _written(sums - products, digits)
+            scored = products + _numbers(rest)
+            solved = softargmax(beta * scored)
+            if (solved - weights).abs().max() > TOLERANCE / 2:
+                continue
+            possible.append((near, far, rest, values))
+            shown = ((scored, sums, 2), (beta * scored, beta * sums, 2), (solved, weights, 3))
+            if all(_looks_alike(*each) for each in (*shown, (solved @ _numbers(values), output, 2))):
+                return _exercise_data(*possible[-1])
+    return _exercise_data(*possible[0])  # a number of the head lies halfway between two decimals
+
+
+def _exercise_data(near: list[str], far: list[list[str]], rest: list[str], values: list[list[str]]) -> dict[str, Any]:
+    return {"Q": [[*near, "1"]], "K": [[*row, r] for row, r in zip(far, rest, strict=True)], "V": values}
+
+
+def _written(x: Tensor, decimals: int) -> Any:
+    """Return the numbers of a tensor as texts with this many decimals. A text such as 0.125 has more, so that rounding
+    it to two decimals gives the same as rounding the number itself."""
+    if x.dim():
+        return [_written(each, decimals) for each in x]
+    text = ""
+    for digits in range(decimals, DECIMALS.stop):
+        text = f"{x.item():.{digits}f}".rstrip("0").rstrip(".")
+        if text[-4:-3] != "." or text[-1] != "5":
             break
-    text = lambda x: f"{x:.{decimals}f}".rstrip("0").rstrip(".") if x else "0"
-    rows = [[*row, r] for row, r in zip(far.tolist(), rest.tolist(), strict=True)]
-    return {
-        "Q": [[*map(text, near.tolist()), "1"]],
-        "K": [list(map(text, row)) for row in rows],
-        "V": [list(map(text, row)) for row in short(V).tolist()],
-    }
+    return "0" if text == "-0" else text
+
+
+def _numbers(texts: list[Any]) -> Tensor:
+    numbers = [[float(x) for x in row] if isinstance(row, list) else float(row) for row in texts]
+    return torch.tensor(numbers, dtype=torch.float64)
+
+
+def _looks_alike(a: Tensor, b: Tensor, decimals: int) -> bool:
+    """Return whether both tensors round to the same numbers of this many decimals, and no number of `a` is halfway."""
+    shown = lambda x: [round(each, decimals) for each in x.flatten().tolist()]
+    return shown(a - 1e-9) == shown(a + 1e-9) == shown(b)
 
 
 def _name(s: int, tokens: Sequence[str] | None) -> str:

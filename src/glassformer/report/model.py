@@ -29,6 +29,7 @@ from glassformer.pipelines.classify import distribution_warning, image_logits, l
 from glassformer.pipelines.tokenizers import optional_tokenizer, token_name
 from glassformer.pipelines.transcribe import transcribe
 from glassformer.pipelines.translate import translate
+from glassformer.progress import report
 from glassformer.report.inputs import Inputs, is_file, prepare_inputs
 from glassformer.report.model_report import score_run_heads
 from glassformer.report.paper import to_data
@@ -38,7 +39,7 @@ THUMB = 48
 BEST = 8
 """Answers that are listed."""
 ALIGNED = 0.5
-"""Coverage of the source from which a head of cross-attention is called an alignment."""
+"""Weight from which a head is called an alignment, or is named after the neighbour that it attends to."""
 AUDIO = (".wav", ".flac", ".ogg", ".oga")
 Change = Literal["off", "uniform", "self", "first"]
 CHANGES: dict[Change, str] = {
@@ -111,6 +112,7 @@ class Look:
         self.name, self.model, self.given = name, model, given
         self._largest: dict[tuple[str, int], float] = {}
         self._last: tuple[tuple[str, int], NDArray[np.float32]] | None = None
+        report("Running the model")
         with torch.inference_mode(), given.arguments() as arguments:
             self.prepared: Inputs = prepare_inputs(model, arguments[:1] if self._compares else arguments)
             longest = max(x.shape[1] for x in self.prepared.tensors if x.dim() == 2) if self._is_text else 0
@@ -176,7 +178,8 @@ class Look:
         return len(self.prepared.labels.get("encoder", [])) - rows * columns
 
     def _layer(self, path: str) -> dict[str, Any]:
-        _, heads, queries, keys = self.run.passes(f"{path}.A")[-1].shape
+        weights = self.run.passes(f"{path}.A")[-1]
+        _, heads, queries, keys = weights.shape
         own, others = self.prepared.labels_of(path)
         return {
             "path": path,
@@ -184,6 +187,7 @@ class Look:
             "queries": queries,
             "keys": keys,
             "beta": float(self.layers[path].beta),
+            "causal": bool(getattr(weights, "causal", False)),
             "query_labels": own or [self._frame(i, queries) for i in range(queries)],
             "key_labels": others or [self._frame(i, keys) for i in range(keys)],
             "grid": list(self.prepared.grids[path]) if path in self.prepared.grids else None,
@@ -196,6 +200,7 @@ class Look:
         """Return every head with what it does: those that align two sequences, then the clearest of each kind, those
         without a label, and last those that attend to everything almost evenly."""
         found: dict[tuple[str, int], tuple[str, float]] = {}
+        report("Sorting the heads")
         try:
             for row in self._scored():
                 found[row.path.removesuffix(".A"), row.head] = (row.label, row.score.excess if row.score else 0.0)
@@ -204,10 +209,13 @@ class Look:
         made: list[dict[str, Any]] = []
         for path in self.layers:
             covers = self._coverage(path) if ".cross" in path else []
+            neighbours = self._neighbours(path) if path in self.prepared.grids else []
             for head in range(self.run.passes(f"{path}.A")[-1].shape[1]):
                 label, excess = found.get((path, head), ("", 0.0))
                 if covers and not label:
                     label, excess = "alignment" if covers[head] >= ALIGNED else "", covers[head]
+                if neighbours and not label:
+                    label, excess = neighbours[head]
                 made.append({"path": path, "head": head, "label": label, "score": round(excess, 3)})
         clearest: dict[str, float] = {}
         for each in made:
@@ -227,6 +235,23 @@ class Look:
         words = [i for i, label in enumerate(labels) if _word(label)[0] != "<" and any(map(str.isalnum, label))]
         A = self.run.part(f"{path}.A")[0].float()
         return [float(x) for x in A[:, :, words or slice(None)].amax(1).mean(-1)]
+
+    def _neighbours(self, path: str) -> list[tuple[str, float]]:
+        """Return, for each head on a grid of cells with a ring around it, the neighbour that gets most of the weight of
+        every cell, and how much: "above left", or "self"."""
+        rows, columns = self.prepared.grids[path]
+        A = self.run.part(f"{path}.A")[0].float().unflatten(-1, (rows + 2, columns + 2)).unflatten(1, (rows, columns))
+        cell, line = torch.arange(columns), torch.arange(rows)[:, None]
+        made = []
+        for head in A:
+            mean = {
+                " ".join(filter(None, (vertical, side))) or "self": float(head[line, cell, line + i, cell + j].mean())
+                for i, vertical in enumerate(("above", "", "below"))
+                for j, side in enumerate(("left", "", "right"))
+            }
+            best = max(mean, key=lambda name: mean[name])
+            made.append((best, mean[best]) if mean[best] >= ALIGNED else ("", 0.0))
+        return made
 
     def _scored(self) -> HeadTable:
         return score_run_heads(self.model, self.run, self.prepared)
@@ -356,14 +381,19 @@ class Look:
 
     # -- answers -------------------------------------------------------------------------------------------------------
 
-    def answer(self, edited: Callable[[], Any] | None = None) -> dict[str, Any]:
+    def answer(self) -> dict[str, Any]:
         """Return the model's answer: classes, next tokens, a translation, a transcript, or similar texts."""
-        return self._answer(edited)[0]
+        return self._unedited[0]
+
+    @cached_property
+    def _unedited(self) -> tuple[dict[str, Any], dict[str, float]]:
+        return self._answer()
 
     def _answer(self, edited: Callable[[], Any] | None = None) -> tuple[dict[str, Any], dict[str, float]]:
         """Return the answer and the probability (or cosine) of every candidate; `edited` edits heads."""
         model: Any = self.model
         verbs = protocols.verbs(model)
+        report("Running the model with the change" if edited else "Computing the answer")
         with torch.inference_mode(), edited() if edited else torch.no_grad():
             if "transcribe" in verbs:
                 text = self._transcript() if edited or not self.prepared.answer else self.prepared.answer
@@ -424,7 +454,7 @@ class Look:
                     stack.enter_context(lens.edit(self.model, f"{path}.{symbol}", edit))
                 yield
 
-        (before, then), (after, now) = self._answer(), self._answer(edited)
+        (before, then), (after, now) = self._unedited, self._answer(edited)
         names = dict.fromkeys(each["name"] for each in (*before["options"], *after["options"]))
         rows = [{"name": name, "before": then[name], "after": now[name]} for name in names]
         return {"change": change, "before": before, "after": after, "rows": rows}
@@ -452,9 +482,9 @@ def _named(logits: Tensor, name: Callable[[int], str]) -> dict[str, float]:
 def _finite(number: int | str) -> int | str:
     """Write a fraction as a decimal if that is exact: -2.905 rather than -581/200."""
     parts = re.fullmatch(r"(-?\d+)/(\d+)", str(number))
-    if parts is None or 10**6 % int(parts[2]):
+    if parts is None or 10**12 % int(parts[2]):
         return number
-    return f"{int(parts[1]) / int(parts[2]):.6f}".rstrip("0")
+    return f"{int(parts[1]) / int(parts[2]):.12f}".rstrip("0")
 
 
 def _word(label: str) -> str:

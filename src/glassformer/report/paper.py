@@ -133,6 +133,8 @@ class _Work:
         if numbers > MOST_NUMBERS:
             remedy = f"the page shows at most {MOST_NUMBERS:,}; use glassformer solve"
             raise InputError(f"this exercise has {numbers:,} numbers", remedy)
+        if any(isinstance(x, float) and math.isnan(x) for m in self.values.values() for row in m for x in row):
+            raise InputError("these numbers are too large to compute with", "use smaller numbers, or β = ∞")
         if self.limit:
             weights = [op for op in self.plan.operations if op.op == "softargmax"]
             if not weights:
@@ -763,8 +765,12 @@ def grade(
             return {"score": None, "summary": [], "cells": unread, "mistakes": [_unreadable(unread)], "details": {}}
         reading = read(text, "your working")
     result = graded(from_data(data), reading)
+    steps = plan(from_data(data))
+    asked = {each.symbol: each.inputs[0] for each in steps.operations if each.op == "copy"}  # H in place of O
+    named = [replace(c, symbol=asked.get(c.symbol, c.symbol)) if c.verdict == "missing" else c for c in result.cells]
     if answers is not None:  # grids have no lines
-        result = replace(result, cells=tuple(replace(cell, line=None) for cell in result.cells))
+        named = [replace(cell, line=None) for cell in named]
+    result = replace(result, cells=tuple(named))
     texts = shown(result, values=False)
     cells = [
         {"address": f"{cell.symbol}.{cell.row}.{cell.column}", "given": cell.given, "verdict": cell.verdict}
@@ -776,7 +782,10 @@ def grade(
     places: list[list[str]] = [[]] * len(misshaped)
     places += [[_address(place) for place in sorted(each.cells)] for each in result.mistakes]
     places += [[]] * (len(texts.mistakes) - len(places))
-    mistakes = [{"text": text, "cells": where} for text, where in zip(texts.mistakes, places, strict=True)]
+    mistakes = [
+        {"text": text, "cells": where or _unexplained(text, cells)}
+        for text, where in zip(texts.mistakes, places, strict=True)
+    ]
     return {
         "score": result.score,
         "summary": list(texts.summary),
@@ -784,6 +793,13 @@ def grade(
         "mistakes": [*([_unreadable(unread)] if unread else []), *mistakes],
         "details": {title: list(items) for title, items in texts.details if answers is None},
     }
+
+
+def _unexplained(text: str, cells: list[dict[str, Any]]) -> list[str]:
+    """Return the wrong cells of "H: 2 wrong numbers; no common mistake explains them"."""
+    found = re.match(r"(\w+): \d+ wrong numbers", text)
+    wrong = [cell["address"] for cell in cells if cell["verdict"] == "wrong" and cell["given"] is not None]
+    return [address for address in wrong if found and address.startswith(f"{found[1]}.")]
 
 
 def _decoded(file: str) -> bytes:

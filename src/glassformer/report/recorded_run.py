@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from functools import cached_property
 from types import SimpleNamespace
@@ -71,7 +71,7 @@ class RecordedRun(Look):
         scores = self.run.passes(f"{path}.A")[-1].S([head], [query])[0, 0, 0]
         return scores, layer.Q[query], layer.K, layer.V  # V has width 0 if it was not traced
 
-    def answer(self, edited: Callable[[], Any] | None = None) -> dict[str, Any]:
+    def answer(self) -> dict[str, Any]:
         return dict(EMPTY)
 
     def changed(self, heads: Sequence[tuple[str, int]], change: Change) -> dict[str, Any]:

@@ -18,6 +18,7 @@ from starlette.middleware.gzip import GZipMiddleware
 
 from glassformer import __version__
 from glassformer.errors import GlassError
+from glassformer.server.events import Events
 from glassformer.server.refusal import refusal
 from glassformer.server.safety import Safety
 from glassformer.server.settings import Settings
@@ -99,6 +100,7 @@ def create_app(settings: Settings | None = None) -> Any:
     _errors(app)
     _rooms(app)
     app.mount("/", StaticFiles(STATIC), name="static")
+    app.add_middleware(Events)
     app.add_middleware(GZipMiddleware, minimum_size=1000, compresslevel=1)
     return Safety(app, settings)
 

@@ -11,6 +11,8 @@ from dataclasses import dataclass
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
+from glassformer.server.events import WorkStatus
+
 
 @dataclass(frozen=True)
 class Response:
@@ -27,11 +29,16 @@ async def running(app: Any) -> AsyncIterator[Any]:
         yield app
 
 
-async def request(app: Any, method: str, path: str, body: str | None = None) -> Response:
-    """Send one request and return the response. Cancelling the task ends its work, as a disconnecting client does."""
+async def request(
+    app: Any, method: str, path: str, body: str | None = None, status: WorkStatus | None = None
+) -> Response:
+    """Send one request and return the response. Cancelling the task ends its work, as a disconnecting client does.
+
+    `status` receives the progress of long work.
+    """
     sent = [{"type": "http.request", "body": (body or "").encode(), "more_body": False}]
     never = asyncio.Event()
-    status = 0
+    code = 0
     parts: list[bytes] = []
 
     async def receive() -> dict[str, Any]:
@@ -41,19 +48,19 @@ async def request(app: Any, method: str, path: str, body: str | None = None) -> 
         return {"type": "http.disconnect"}
 
     async def send(message: Any) -> None:
-        nonlocal status
+        nonlocal code
         if message["type"] == "http.response.start":
-            status = message["status"]
+            code = message["status"]
         elif message["type"] == "http.response.body":
             parts.append(message.get("body", b""))
 
     try:
-        await app(_scope("http", path) | {"method": method}, receive, send)
+        await app(_scope("http", path) | {"method": method, "status": status}, receive, send)
     except Exception:  # a bug, which the application has answered with 500: print it for the developer
-        if not status:
+        if not code:
             raise
         traceback.print_exc()
-    return Response(status, b"".join(parts))
+    return Response(code, b"".join(parts))
 
 
 class Socket:

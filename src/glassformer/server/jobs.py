@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import ctypes
+import sys
 import threading
+import time
 from collections.abc import Callable
 from typing import Generic, TypeVar
 
 Result = TypeVar("Result")
+WAIT = 0.02  # seconds until an import is looked at again
 importing = threading.Lock()  # held while modules are imported, so that no thread sees a partially initialised module
 
 
@@ -40,11 +43,33 @@ class Job(Generic[Result]):
                 _interrupt(self.thread, None)  # it came too late: the thread is already doing other work
 
     def abandon(self) -> None:
-        """End the work, but not in the middle of an import."""
+        """End the work, but not in the middle of an import, which would leave a partially initialised module behind."""
+        while not self._abandoned():
+            time.sleep(WAIT)
+
+    def _abandoned(self) -> bool:
+        interval = sys.getswitchinterval()
         with importing, self.lock:
-            if self.thread is not None and not self.ended:
-                _interrupt(self.thread, Abandoned)
-            self.ended = True
+            try:
+                sys.setswitchinterval(10)  # seconds: the thread stays where it is while this one looks
+                if self.thread is not None and not self.ended:
+                    if _imports(self.thread):
+                        return False
+                    _interrupt(self.thread, Abandoned)
+                self.ended = True
+            finally:
+                sys.setswitchinterval(interval)
+        return True
+
+
+def _imports(thread: int) -> bool:
+    """Return whether a thread is importing a module: torch and others import some on first use."""
+    frame = sys._current_frames().get(thread)
+    while frame is not None:
+        if frame.f_code.co_filename.startswith("<frozen importlib"):
+            return True
+        frame = frame.f_back
+    return False
 
 
 def _interrupt(thread: int, error: type[BaseException] | None) -> None:

@@ -22,8 +22,10 @@ from fastapi import APIRouter, Depends, Path, Query, Request, Response
 from pydantic import Field
 
 from glassformer.errors import InputError
+from glassformer.progress import listening, report
 from glassformer.server.app import unless_gone
 from glassformer.server.body import Body
+from glassformer.server.events import WorkStatus
 from glassformer.server.jobs import Job, importing
 from glassformer.server.settings import Settings
 from glassformer.server.workers import Busy
@@ -73,6 +75,7 @@ class Models:
         self.looks: OrderedDict[str, Look] = OrderedDict()
         self.pinned: dict[str, Look] = {}  # never evicted: a notebook's own runs
         self.lock = threading.Lock()
+        self.loading = threading.Lock()
         self.ready = False
 
     def warm(self) -> None:
@@ -93,6 +96,7 @@ class Models:
     def imported(self, work: Callable[[], Result]) -> Result:
         """Run `work` once torch and the models are imported."""
         if not self.ready:
+            report("Importing torch")
             self._import()
         return work()
 
@@ -106,8 +110,9 @@ class Models:
         from glassformer.pipelines.loading import load
 
         folder = self.folder(name)
-        with self.lock:
+        with self.loading:
             if name not in self.loaded:
+                report("Loading the weights")
                 self.loaded[name] = load(folder, device="cpu", precision=self.precision).eval()
             return self.loaded[name]
 
@@ -142,9 +147,17 @@ class Models:
         if self.waiting >= self.limits.waiting:
             raise Busy(self.waiting)
         self.waiting += 1
+        status: WorkStatus = request.scope.get("status") or WorkStatus()
+        status.update("Waiting for other work to finish", 0, 0)
         job = Job(work)
+
+        def reported() -> Result:
+            with listening(status.update):
+                report("")
+                return self.imported(job)
+
         try:
-            future = asyncio.wrap_future(self.threads.submit(self.imported, job))
+            future = asyncio.wrap_future(self.threads.submit(reported))
             return await unless_gone(request, asyncio.wait_for(future, limit.seconds))
         except TimeoutError:
             raise InputError(f"{limit.what} takes longer than {limit.seconds:g} seconds", limit.remedy) from None
@@ -227,7 +240,8 @@ async def get_model(name: Name, models: Known, request: Request) -> dict[str, An
         }
 
     models.folder(name)
-    return await models.run(request, facts)
+    limit = TimeLimit(models.limits.load_seconds, f"loading {name}", "try again when the machine is less busy")
+    return await models.run(request, facts, limit)
 
 
 def _picture(folder: FilePath) -> str:

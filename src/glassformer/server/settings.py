@@ -35,6 +35,8 @@ class Limits:
     """Time for decimal values."""
     exact_seconds: float = 20.0
     """Time for exact values, grading and practice sheets."""
+    load_seconds: float = 300.0
+    """Time for loading a model."""
     model_seconds: float = 60.0
     """Time for one run of a model."""
     lab_seconds: float = 600.0

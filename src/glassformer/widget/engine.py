@@ -13,6 +13,7 @@ from typing import Any
 
 from glassformer.server.app import create_app
 from glassformer.server.asgi import Response, Socket, request, running
+from glassformer.server.events import WorkStatus
 from glassformer.server.settings import Settings
 
 
@@ -48,9 +49,9 @@ class LocalServer:
         """The models and runs that can be opened (`server.models.Models`)."""
         return self.app.app.state.models
 
-    def submit(self, method: str, path: str, body: str | None) -> Future[Response]:
-        """Start a request; cancelling the future frees its work."""
-        return asyncio.run_coroutine_threadsafe(request(self.app, method, path, body), self.loop)
+    def submit(self, method: str, path: str, body: str | None, status: WorkStatus | None = None) -> Future[Response]:
+        """Start a request; cancelling the future frees its work. `status` receives the progress of long work."""
+        return asyncio.run_coroutine_threadsafe(request(self.app, method, path, body, status), self.loop)
 
     def connect(self, path: str, on_message: Callable[[str], None]) -> Connection:
         """Open a WebSocket; `on_message` receives its answers, in the server's thread."""

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import time
+from collections.abc import Callable
 from concurrent.futures import CancelledError, Future
+from dataclasses import asdict
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -12,6 +15,7 @@ import traitlets
 
 from glassformer.server.app import STATIC
 from glassformer.server.asgi import Response
+from glassformer.server.events import EVERY, WorkStatus
 from glassformer.widget.engine import Connection, engine
 
 HERE = Path(__file__).parent
@@ -23,6 +27,21 @@ def files() -> dict[str, str]:
     found = [*STATIC.glob("*.js"), *STATIC.glob("vendor/*.js"), *(STATIC / n for n in ("style.css", "icon.svg"))]
     made = {path.relative_to(STATIC).as_posix(): path.read_text(encoding="utf-8") for path in found}
     return made | {"notebook.js": (HERE / "notebook.js").read_text(encoding="utf-8")}
+
+
+class SentStatus(WorkStatus):
+    """Progress of long work that is sent on, at most a few times a second."""
+
+    def __init__(self, send: Callable[[dict[str, Any]], None]) -> None:
+        super().__init__()
+        self._send, self._sent = send, 0.0
+
+    def update(self, what: str, done: int, total: int) -> None:
+        known = what == self.what
+        super().update(what, done, total)
+        if not known or time.monotonic() - self._sent > EVERY:
+            self._sent = time.monotonic()
+            self._send(asdict(self))
 
 
 class Workbench(anywidget.AnyWidget):
@@ -47,7 +66,9 @@ class Workbench(anywidget.AnyWidget):
             case {"kind": "open", "view": view}:
                 self.send({"kind": "page", "view": view, "files": files()})
             case {"kind": "request", "view": view, "id": key, "method": method, "path": path}:
-                future = engine().submit(method, path, message.get("body"))
+                send = lambda now: self.send({"kind": "progress", "view": view, "id": key, **now})
+                status = SentStatus(send) if message.get("progress") else None
+                future = engine().submit(method, path, message.get("body"), status)
                 self._running[key] = future
                 future.add_done_callback(lambda done: self._answer(view, key, done))
             case {"kind": "abort", "id": key} if key in self._running:

@@ -14,6 +14,7 @@ from glassformer.core import attend, gumbel_softargmax, hardargmax, softargmax, 
 from glassformer.lab import plots
 from glassformer.lab.experiment import Experiment, Kind, Result
 from glassformer.lab.tensors import generator, normal
+from glassformer.progress import tracked
 
 HARD = 0.5  # one key outweighs all others together
 ERRORS = 3  # standard errors above chance, which random choices exceed once in 700 tries
@@ -28,7 +29,8 @@ def measure(seed: int, *, starts: int = 24, keys: int = 6, steps: int = 200, bet
         "Gumbel": partial(gumbel_softargmax, beta=beta, generator=generator(seed + 1)),
         "straight-through": straight_through,
     }
-    found = {name: _learn(way, generator(seed), starts, keys, steps) for name, way in ways.items()}
+    names = tracked(ways, "Training by method")
+    found = {name: _learn(ways[name], generator(seed), starts, keys, steps) for name in names}
     return {
         "chance": 1 / keys,
         "error": math.sqrt((1 - 1 / keys) / keys / starts),

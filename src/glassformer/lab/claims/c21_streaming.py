@@ -13,6 +13,7 @@ from glassformer.lab.tensors import generator
 from glassformer.models import Speech
 from glassformer.models.speech import tiny
 from glassformer.nn import Chunks
+from glassformer.progress import tracked
 
 ROUNDING = 1e-4  # of the largest logit, in float32
 
@@ -25,7 +26,8 @@ def measure(seed: int, *, seconds: float = 1.0, left: int = 8) -> Result:
     with torch.no_grad():
         whole = model(log_mel(wave[None], model.config.mel))[0]
     hop = model.config.mel.hop
-    errors = {str(piece): _difference(model, wave, piece, whole) for piece in (hop // 2, hop, 3 * hop, len(wave))}
+    sizes = tracked((hop // 2, hop, 3 * hop, len(wave)), "Streaming with chunks of each size")
+    errors = {str(piece): _difference(model, wave, piece, whole) for piece in sizes}
     return {"rows": len(whole), "largest": float(whole.abs().max()), "errors": errors}
 
 

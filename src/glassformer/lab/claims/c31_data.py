@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from itertools import count
+
 from matplotlib.figure import Figure
 
 from glassformer.errors import InputError
 from glassformer.lab import plots
 from glassformer.lab.comparison.data import trained
-from glassformer.lab.comparison.objectives import search
+from glassformer.lab.comparison.objectives import EvalScore, search
 from glassformer.lab.comparison.plan import SEARCH_SEED, DataPlan
 from glassformer.lab.comparison.results import estimate
 from glassformer.lab.experiment import Experiment, Kind, Result
+from glassformer.progress import report
 
 NAMES = {"CNN": "CNN", "vision Transformer": "Transformer"}
 DATASET, EMBEDDED, VALIDATION = "fashion-mnist", 3_500, 500
@@ -37,10 +40,16 @@ def measure(seed: int, *, fewest: int = 40, most: int = 3_000, steps: int = 100,
     )
     seeds = [pairs * seed + k for k in range(pairs)]
     rates, counts, every = {}, {}, {}
-    for name, architecture in NAMES.items():
-        run = lambda n, lr, each, kind=architecture: trained(data, DATASET, kind, n, lr, each)
-        rates[name] = search(RATES, data.search, lambda lr, n, run=run: run(n, lr, SEARCH_SEED + seed)[0])["lr"]  # type: ignore[misc]
-        found = [[run(n, rates[name], each) for each in seeds] for n in sizes]
+    runs, done = len(NAMES) * (len(RATES) + len(sizes) * len(seeds)), count()
+
+    def run(kind: str, n: int, lr: float, each: int) -> tuple[EvalScore, EvalScore, int]:
+        report("Training run", next(done), runs)
+        return trained(data, DATASET, kind, n, lr, each)
+
+    for name, kind in NAMES.items():
+        trial = lambda lr, n, kind=kind: run(kind, n, lr, SEARCH_SEED + seed)[0]
+        rates[name] = search(RATES, data.search, trial)["lr"]
+        found = [[run(kind, n, rates[name], each) for each in seeds] for n in sizes]
         every[name] = [[test.accuracy for _, test, _ in row] for row in found]
         counts[name] = found[0][0][2]
     gaps = [[a - b for a, b in zip(*each, strict=True)] for each in zip(*every.values(), strict=True)]

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import gzip
+import hashlib
 import shutil
 import zipfile
 from collections.abc import Callable, Sequence
@@ -19,13 +20,14 @@ from glassformer.errors import InputError
 from glassformer.server.app import STATIC, create_app
 from glassformer.server.asgi import running
 from glassformer.server.settings import Limits, Settings
-from glassformer.server.site.recording import Recorder
+from glassformer.server.site.recording import Recorder, ResponseBundles
 
 HERE = Path(__file__).parent
 PACKAGE = HERE.parents[1]
 WASM = "pyodide.asm.wasm"
+UNFINISHED = "unfinished.json"  # which parts of the site are recorded
 # What the exercise engine needs: it never imports torch.
-PARTS = ("__init__.py", "errors.py", "lazy.py", "templates", "exercises", "report", "server")
+PARTS = ("__init__.py", "errors.py", "lazy.py", "progress.py", "templates", "exercises", "report", "server")
 POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data: blob:; media-src 'self' blob:; "
     "connect-src 'self'; worker-src 'self'; base-uri 'none'; form-action 'none'"
@@ -49,7 +51,10 @@ def write_site(
     results: Path | None = None,
     say: Callable[[str], None] = lambda _: None,
 ) -> Site:
-    """Write the site. `models` are the shipped models to record, by default all of them."""
+    """Write the site. `models` are the shipped models to record, by default all of them.
+
+    A site that was interrupted is continued where it was, if the package has not changed.
+    """
     from glassformer.data.registry import place_of
     from glassformer.data.sources import ITEMS
 
@@ -58,10 +63,11 @@ def write_site(
         raise InputError(
             "Pyodide, which runs the exercises in the browser, is missing", "glassformer data fetch pyodide"
         )
-    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())) and not (folder / UNFINISHED).is_file():
         raise InputError(f"{folder} is not empty", "choose a new folder")
+    recordings = ResponseBundles(folder / "recorded", folder / UNFINISHED, _version(), say)
     with ThreadPoolExecutor(1) as thread:  # also where an event loop runs already, as in a notebook
-        recorder = thread.submit(lambda: asyncio.run(_record(models, lab, results, say))).result()
+        thread.submit(lambda: asyncio.run(_record(recordings, models, lab, results))).result()
     say("writing the files")
     shutil.copytree(STATIC, folder, dirs_exist_ok=True, ignore=shutil.ignore_patterns("api.*"))
     for name in ("site.js", "worker.js"):
@@ -75,26 +81,30 @@ def write_site(
     # in .gz in different ways, so its name does not.
     (folder / "pyodide" / f"{WASM}.packed").write_bytes(gzip.compress((pyodide / WASM).read_bytes(), mtime=0))
     _zip(folder / "glassformer.zip")
-    recorder.write(folder / "recorded")
+    (folder / UNFINISHED).unlink()
     size = sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
-    return Site(folder, size / 1e6, recorder.refused)
+    return Site(folder, size / 1e6, recordings.refused)
 
 
-async def _record(models: Sequence[str], lab: bool, results: Path | None, say: Callable[[str], None]) -> Recorder:
+async def _record(recordings: ResponseBundles, models: Sequence[str], lab: bool, results: Path | None) -> None:
     # nobody waits for a single answer, so that none is left out on a slow machine
-    patient = Limits(model_seconds=3600, lab_seconds=6 * 3600)
+    patient = Limits(load_seconds=3600, model_seconds=3600, lab_seconds=6 * 3600)
     async with running(create_app(Settings(results=results, limits=patient))) as app:
-        recorder = Recorder(app, say)
-        say("exercises")
+        recorder = Recorder(app, recordings)
         await recorder.exercises()
         await recorder.models(models)
-        say("live recognition")
         await recorder.live()
         if lab:
             await recorder.lab()
-        await recorder.ask("compare", "GET", "api/compare")
-        await recorder.ask("compare", "GET", "api/compare/figures")
-        return recorder
+        await recorder.comparison()
+
+
+def _version() -> str:
+    """A digest of the package, since recordings of another version cannot be continued."""
+    digest = hashlib.sha256()
+    for path in sorted(PACKAGE.rglob("*.py")):
+        digest.update(path.read_bytes())
+    return digest.hexdigest()[:16]
 
 
 def _zip(target: Path) -> None:

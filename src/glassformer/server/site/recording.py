@@ -10,6 +10,7 @@ from typing import Any
 from urllib.parse import quote
 
 from glassformer.errors import InputError
+from glassformer.files import replacing
 from glassformer.server.asgi import exchange, problem_of, request
 
 Say = Callable[[str], None]
@@ -18,20 +19,60 @@ MANY = 60  # queries above which only one row of each head is put on paper
 PIECE = 0.12  # seconds of audio that the page sends at once
 
 
-class Recorder:
-    """Sends requests to the application and keeps the responses in bundles that become files."""
+class ResponseBundles:
+    """Responses in bundles, each a file of `folder`. `record` lists the parts that are complete, to continue later."""
 
-    def __init__(self, app: Any, say: Say) -> None:
-        self.app, self.say = app, say
+    def __init__(self, folder: Path, record: Path, version: str, say: Say) -> None:
+        self.folder, self.record, self.version, self.say = folder, record, version, say
         self.bundles: dict[str, dict[str, str]] = {}
+        self.unwritten: set[str] = set()
+        self.done: list[str] = []
         self.refused: list[str] = []
+        if record.is_file():
+            self._continue()
+
+    def _continue(self) -> None:
+        known = json.loads(self.record.read_text(encoding="utf-8"))
+        if known["version"] != self.version:
+            raise InputError(f"{self.record.parent} was begun by another version", "choose a new folder")
+        self.done, self.refused = known["done"], known["refused"]
+        for path in self.folder.glob("*.json"):
+            self.bundles[path.stem] = json.loads(path.read_text(encoding="utf-8"))
+
+    def begin(self, part: str) -> bool:
+        """Announce a part; return False if it is complete already."""
+        self.say(f"{part}: recorded before" if part in self.done else part)
+        return part not in self.done
+
+    def keep(self, bundle: str, key: str, answer: str) -> None:
+        self.bundles.setdefault(bundle, {})[key] = answer
+        self.unwritten.add(bundle)
+
+    def end(self, part: str) -> None:
+        """Write the bundles that have changed, and then that the part is complete."""
+        self.folder.mkdir(parents=True, exist_ok=True)
+        for name in self.unwritten:
+            with replacing(self.folder / f"{name}.json") as file:
+                file.write_text(json.dumps(self.bundles[name], ensure_ascii=False), encoding="utf-8")
+        self.unwritten.clear()
+        self.done.append(part)
+        known = {"version": self.version, "done": self.done, "refused": self.refused}
+        with replacing(self.record) as file:
+            file.write_text(json.dumps(known), encoding="utf-8")
+
+
+class Recorder:
+    """Sends requests to the application and keeps the responses."""
+
+    def __init__(self, app: Any, kept: ResponseBundles) -> None:
+        self.app, self.kept = app, kept
 
     async def ask(self, bundle: str, method: str, path: str, body: Any = None) -> Any:
         """Record and return the response; None if the request was rejected, which is noted."""
         written = None if body is None else json.dumps(body, ensure_ascii=False)
         answer = await request(self.app, method, path, written)
         if answer.status != 200:
-            self.refused.append(f"{method} {path}: {problem_of(answer)}")
+            self.kept.refused.append(f"{method} {path}: {problem_of(answer)}")
             return None
         self.keep(bundle, method, path, body, answer.body)
         return json.loads(answer.body) if answer.body[:1] in b"[{" else answer.body
@@ -39,16 +80,19 @@ class Recorder:
     def keep(self, bundle: str, method: str, path: str, body: Any, answer: bytes) -> None:
         """Store a response under the key that `site.js` derives from the request."""
         key = "" if body is None else json.dumps(body, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
-        self.bundles.setdefault(bundle, {})[f"{method} {path} {key}"] = base64.b64encode(answer).decode()
+        self.kept.keep(bundle, f"{method} {path} {key}", base64.b64encode(answer).decode())
 
     async def exercises(self) -> None:
         """First screens: every embedded exercise with its decimal and its exact values, and its sheet."""
+        if not self.kept.begin("exercises"):
+            return
         await self.ask("exercises", "GET", "api/practice")
         for each in await self.ask("exercises", "GET", "api/exercises"):
             data = await self.ask("exercises", "GET", f"api/exercises/{each['name']}")
             await self.ask("exercises", "POST", "api/paper", {"exercise": data, "exact": False})
             await self.ask("exercises", "POST", "api/paper", {"exercise": data, "exact": True})
             await self.ask("exercises", "POST", "api/check/sheet", {"exercise": data})
+        self.kept.end("exercises")
 
     async def models(self, names: Sequence[str]) -> None:
         """One run of each model: every map and row, and every change of every head."""
@@ -62,11 +106,15 @@ class Recorder:
         self.keep("models", "GET", "api/models", None, json.dumps(kept).encode())
         clips = await self.ask("models", "GET", "api/clips")
         for each in chosen:
-            self.say(f"{each['name']}: running and recording")
-            await self.model(each["name"], clips)
+            if self.kept.begin(f"model {each['name']}"):
+                await self.model(each["name"], clips)
+                self.kept.end(f"model {each['name']}")
 
     async def model(self, name: str, clips: list[dict[str, str]]) -> None:
-        about = json.loads((await request(self.app, "GET", f"api/models/{name}")).body)
+        loaded = await request(self.app, "GET", f"api/models/{name}")
+        if loaded.status != 200:
+            raise InputError(f"{name} cannot be recorded", problem_of(loaded))
+        about = json.loads(loaded.body)
         body = await self._input(about, clips)
         answer = await request(self.app, "POST", f"api/models/{name}/look", json.dumps(body))
         if answer.status != 200:
@@ -120,6 +168,8 @@ class Recorder:
 
         import soundfile
 
+        if not self.kept.begin("live transcription"):
+            return
         for clip in json.loads((await request(self.app, "GET", "api/clips")).body):
             await self.ask("models", "GET", f"api/clips/{clip['name']}")
             sound = (await request(self.app, "GET", f"api/clips/{clip['name']}")).body
@@ -127,21 +177,23 @@ class Recorder:
             step = round(rate * PIECE)
             pieces = [samples[at : at + step].tobytes() for at in range(0, len(samples), step)]
             messages: list[str | bytes] = [json.dumps({"rate": rate}), *pieces, json.dumps({"end": True})]
-            self.bundles.setdefault("live", {})[clip["name"]] = json.dumps(
-                await exchange(self.app, "api/live", messages)
-            )
+            answers = await exchange(self.app, "api/live", messages)
+            self.kept.keep("live", clip["name"], json.dumps(answers))
+        self.kept.end("live transcription")
 
     async def lab(self) -> None:
         """Every claim with its default parameters."""
         for each in await self.ask("lab", "GET", "api/lab"):
-            self.say(f"claim {each['number']}: {each['name']}")
-            await self.ask("lab", "POST", f"api/lab/{each['number']}", {"parameters": {}})
+            part = f"claim {each['number']}: {each['name']}"
+            if self.kept.begin(part):
+                await self.ask("lab", "POST", f"api/lab/{each['number']}", {"parameters": {}})
+                self.kept.end(part)
 
-    def write(self, folder: Path) -> None:
-        """One file for each bundle."""
-        folder.mkdir(parents=True, exist_ok=True)
-        for name, answers in self.bundles.items():
-            (folder / f"{name}.json").write_text(json.dumps(answers, ensure_ascii=False), encoding="utf-8")
+    async def comparison(self) -> None:
+        """The measured tables and their curves."""
+        await self.ask("compare", "GET", "api/compare")
+        await self.ask("compare", "GET", "api/compare/figures")
+        self.kept.end("comparison")
 
 
 def _drawing() -> bytes:

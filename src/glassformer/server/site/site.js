@@ -1,6 +1,6 @@
 // Starts the page without a server: exercises are worked out by Python in a worker, models replay what was recorded.
 import { useTransport } from "./lib.js";
-import { Gone } from "./transport.js";
+import { Unreachable } from "./transport.js";
 
 const SECONDS = 60; // after which the worker is ended, as the server ends its processes
 
@@ -8,7 +8,7 @@ const SECONDS = 60; // after which the worker is ended, as the server ends its p
 const bundles = new Map();
 /** @param {string} name */
 function bundle(name) {
-  if (!bundles.has(name)) bundles.set(name, fetch(`recorded/${encodeURIComponent(name)}.json`).then((response) => (response.ok ? response.json() : {}), () => { bundles.delete(name); throw new Gone("the site is not responding"); }));
+  if (!bundles.has(name)) bundles.set(name, fetch(`recorded/${encodeURIComponent(name)}.json`).then((response) => (response.ok ? response.json() : {}), () => { bundles.delete(name); throw new Unreachable("the site is not responding"); }));
   return /** @type {Promise<Record<string, string>>} */ (bundles.get(name));
 }
 /** JSON with sorted keys, so that equal requests have equal keys. @param {any} value @returns {string} */

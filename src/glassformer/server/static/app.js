@@ -60,7 +60,7 @@ function header() {
     ${gone ? html`<p class="problem banner" role="alert">The server is not responding: start glassformer serve again. The page stays readable and tries again by itself.</p>` : nothing}
     ${noteOf(current) ? html`<p class="quiet banner">${noteOf(current)}</p>` : nothing}`;
 }
-const footer = () => (docsOf() ? html`<p class="quiet">Everything here runs on your machine. <a href=${docsOf()}>The same as an API</a></p>` : nothing);
+const footer = () => (docsOf() ? html`<p class="quiet">Everything here runs on your machine. <a href=${docsOf()}>API reference</a></p>` : nothing);
 
 async function go() {
   const where = route();

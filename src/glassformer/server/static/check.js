@@ -1,5 +1,5 @@
 // Check: a learner's own working, graded as it is typed; hints in three steps; practice sheets.
-import { base64, copy, get, go, html, indexed, isAbort, nothing, pack, post, Problem, replaceHash, unpack } from "./lib.js";
+import { base64, copy, get, go, html, indexed, LongWork, nothing, pack, post, Problem, replaceHash, unpack } from "./lib.js";
 import { formula } from "./matrix.js";
 import * as paper from "./paper.js";
 
@@ -10,12 +10,12 @@ export const state = {
   /** @type {Record<string, string[][]>} */ answers: {}, mode: "grids", text: "",
   /** A document that is not plain text. @type {{name: string, data: string} | null} */ file: null,
   /** @type {any} */ grade: null,
-  /** @type {Problem | null} */ problem: null, waiting: false,
+  /** @type {Problem | null} */ problem: null,
   /** @type {Record<string, any>} */ hints: {},
   /** @type {Set<string>} */ shown: new Set(),
   /** @type {any[]} */ library: [],
   /** @type {any} */ options: null,
-  wish: { topic: "attention", level: "easy", tokens: 3, width: 2, heads: 1, seed: Math.floor(Math.random() * 1e6) },
+  practice: { topic: "attention", level: "easy", tokens: 3, width: 2, heads: 1, seed: Math.floor(Math.random() * 1e6) },
 };
 let refresh = () => {};
 
@@ -26,7 +26,7 @@ export async function enter(where, redraw) {
   get("api/practice").then((options) => { state.options = options; refresh(); }, () => {});
   try {
     const packed = where.query.get("x");
-    if (where.query.get("new")) { likeThis(); await fresh(); }
+    if (where.query.get("new")) { likeThis(); await newExercise(); }
     else if (packed) { const exercise = JSON.parse(await unpack(packed)); if (JSON.stringify(exercise) !== JSON.stringify(state.exercise)) await open("", exercise); const work = where.query.get("a"); if (work) { fill(JSON.parse(await unpack(work))); await grade(); } }
     else if (where.name || !state.exercise) {
       const name = where.name || "four-tokens";
@@ -59,32 +59,29 @@ function fill({ text, answers }) {
 function likeThis() {
   const e = paper.state.exercise ?? {};
   const heads = e.heads?.length ?? 1;
-  state.wish.topic = e.transport ? "transport" : e.patches ? "patches" : e.memory ? "cross" : heads > 1 ? "heads" : e.mask && e.mask !== "none" ? "mask" : e.layernorm ? "layernorm" : "attention";
-  state.wish.heads = Math.min(2, heads);
-  state.wish.seed = Math.floor(Math.random() * 1e6);
+  state.practice.topic = e.transport ? "transport" : e.patches ? "patches" : e.memory ? "cross" : heads > 1 ? "heads" : e.mask && e.mask !== "none" ? "mask" : e.layernorm ? "layernorm" : "attention";
+  state.practice.heads = Math.min(2, heads);
+  state.practice.seed = Math.floor(Math.random() * 1e6);
 }
-async function fresh() {
-  const wish = { ...state.wish, heads: state.wish.topic === "heads" ? Math.max(2, state.wish.heads) : state.wish.heads, width: state.wish.topic === "heads" ? Math.max(state.wish.width, 2) : state.wish.width };
-  const exercise = await post("api/practice", wish);
+async function newExercise() {
+  const settings = { ...state.practice, heads: state.practice.topic === "heads" ? Math.max(2, state.practice.heads) : state.practice.heads, width: state.practice.topic === "heads" ? Math.max(state.practice.width, 2) : state.practice.width };
+  const exercise = await post("api/practice", settings);
   await open("", exercise);
   replaceHash(`#/check?x=${await pack(JSON.stringify(exercise))}`);
 }
 
 let timer = 0;
-/** @type {AbortController | null} */
-let request = null;
-function later() { clearTimeout(timer); timer = setTimeout(grade, 250); }
+const work = new LongWork(() => refresh());
+function gradeSoon() { clearTimeout(timer); timer = setTimeout(grade, 250); }
 async function grade() {
-  request?.abort();
-  request = new AbortController();
   const body = state.mode === "grids" ? { exercise: state.exercise, answers: state.answers } : state.file ? { exercise: state.exercise, file: state.file.data, name: state.file.name } : { exercise: state.exercise, text: state.text };
   const empty = state.mode === "grids" ? !Object.values(state.answers).some((rows) => rows.some((row) => row.some((cell) => cell.trim()))) : !state.file && !state.text.trim();
-  if (empty) { state.grade = null; state.problem = null; return refresh(); }
-  state.waiting = true;
-  refresh();
-  try { state.grade = await post("api/check/grade", body, request.signal); state.problem = null; }
-  catch (error) { if (isAbort(error)) return; state.problem = /** @type {Problem} */ (error); state.grade = null; }
-  state.waiting = false;
+  if (empty) { work.cancel(); state.grade = null; state.problem = null; return refresh(); }
+  try {
+    const grade = await work.run("Grading", (signal) => post("api/check/grade", body, signal));
+    if (!grade) return; // cancelled, or something newer is graded
+    Object.assign(state, { grade, problem: null });
+  } catch (error) { Object.assign(state, { grade: null, problem: error }); }
   refresh();
   // on narrow screens the verdict lies over the page: the cell that is being typed stays above it
   if (document.activeElement?.closest(".answer")) document.activeElement.scrollIntoView({ block: "nearest" });
@@ -117,7 +114,7 @@ function cellInput(step, i, j) {
   const label = `${step.spoken} row ${i + 1} column ${j + 1}${verdict ? `: ${MEANS[verdict.verdict]}` : ""}`;
   return html`<span class="answer ${verdict && text.trim() ? verdict.verdict : ""} ${state.shown.has(at) ? "shown" : ""}">
     <input class="num" id=${`answer-${at}`} aria-label=${label} autocomplete="off" spellcheck="false" .value=${text} size=${Math.max(4, Math.min(12, text.length))}
-      @input=${(event) => { state.answers[step.symbol][i][j] = event.target.value; event.target.size = Math.max(4, Math.min(12, event.target.value.length)); later(); }}
+      @input=${(event) => { state.answers[step.symbol][i][j] = event.target.value; event.target.size = Math.max(4, Math.min(12, event.target.value.length)); gradeSoon(); }}
       @keydown=${(event) => walk(event, step, i, j)} @paste=${(event) => paste(event, step, i, j)}>
     <span class="glyph" aria-hidden="true">${verdict && text.trim() ? GLYPHS[verdict.verdict] : ""}</span></span>`;
 }
@@ -132,7 +129,7 @@ function paste(event, step, i, j) {
   if (rows.length < 2 && rows[0].length < 2) return;
   event.preventDefault();
   rows.forEach((row, di) => row.forEach((cell, dj) => { if (i + di < step.rows && j + dj < step.columns) state.answers[step.symbol][i + di][j + dj] = cell.trim(); }));
-  later();
+  gradeSoon();
   refresh();
 }
 
@@ -165,11 +162,12 @@ function show(mistake) {
 function verdicts() {
   const grade = state.grade, graded = grade?.score !== null;
   const [first, ...rest] = grade ? grade.summary.slice(graded ? 1 : 0).filter((text) => state.mode === "text" || !/ not found: |^Of the /.test(text)) : [];
-  return html`<aside class="verdict ${state.waiting ? "stale" : ""} ${grade || state.problem ? "graded" : ""}" aria-label="Grade" aria-live="polite">
+  return html`<aside class="verdict ${work.busy ? "stale" : ""} ${grade || state.problem ? "graded" : ""}" aria-label="Grade" aria-live="polite">
+    ${work.busy ? html`<div class="overlay">${work.template()}</div>` : nothing}
     ${state.problem ? html`<p class="problem" role="alert">${state.problem.message}</p>` : nothing}
     ${grade ? html`${graded ? html`<p class="score"><b>${Math.round(100 * grade.score)} %</b> of the whole exercise</p>` : nothing}
       ${first ? html`<p>${first}</p>` : nothing}
-      ${grade.mistakes.length ? html`<h2>What went wrong</h2><ul class="mistakes">${grade.mistakes.map((mistake) => html`<li>${indexed(mistake.text)} ${mistake.cells.length && state.mode === "grids" ? html`<button @click=${() => show(mistake)}>Show me</button>` : nothing}</li>`)}</ul>` : nothing}
+      ${grade.mistakes.length ? html`<h2>What went wrong</h2><ul class="mistakes">${grade.mistakes.map((mistake) => html`<li>${indexed(mistake.text)} ${mistake.cells.length ? html`<button @click=${() => show(mistake)}>Show me</button>` : nothing}</li>`)}</ul>` : nothing}
       ${rest.map((text) => html`<p class="quiet">${text}</p>`)}
       ${Object.entries(grade.details).map(([title, items]) => html`<details><summary>${title}</summary><ul>${items.map((item) => html`<li>${item}</li>`)}</ul></details>`)}` : nothing}
     <p class="quiet key"><span class="right">✓ right</span> <span class="follows">→ follows from your earlier numbers</span> <span class="wrong">~ last digit</span> <span class="wrong">✗ wrong</span> <span class="wrong">? cannot be read</span></p>
@@ -181,7 +179,7 @@ function readMatrix(symbol, cells) {
   const step = state.sheet.steps.find((each) => each.symbol === symbol);
   const found = new Map(cells.map((cell) => [cell.address, cell]));
   const [rows, columns] = [1, 2].map((part) => Math.max(...cells.map((cell) => Number(cell.address.split(".")[part]))));
-  const draw = (cell) => (cell ? html`<span class="answer flat ${cell.verdict}" title=${MEANS[cell.verdict]}>${cell.given}<span class="glyph">${GLYPHS[cell.verdict]}</span></span>` : html`<span></span>`);
+  const draw = (cell) => (cell ? html`<span class="answer flat ${cell.verdict} ${state.shown.has(cell.address) ? "shown" : ""}" id=${`answer-${cell.address}`} tabindex="-1" title=${MEANS[cell.verdict]}>${cell.given}<span class="glyph">${GLYPHS[cell.verdict]}</span></span>` : html`<span></span>`);
   return html`<div class="found"><div class="step">${step ? html`<span class="name" .innerHTML=${step.name}></span>` : html`<span class="name">${symbol}</span>`}<span class="eq">=</span>
     <div class="matrix" .style=${`--n: ${columns}`} role="group" aria-label=${symbol}>${range(rows).map((i) => html`<div class="row">${range(columns).map((j) => draw(found.get(`${symbol}.${i + 1}.${j + 1}`)))}</div>`)}</div>${step ? hintButton(step) : nothing}</div>${step ? hintText(step) : nothing}</div>`;
 }
@@ -195,14 +193,14 @@ function pasted() {
     if (event.dataTransfer && chooser instanceof HTMLInputElement) chooser.files = event.dataTransfer.files; // it names the file
     const plain = /\.(md|markdown|txt|tex)$/i.test(file.name) && file.size <= 200_000; // is shown, and can be changed
     Object.assign(state, { text: plain ? await file.text() : "", file: plain ? null : { name: file.name, data: base64(await file.arrayBuffer()) } });
-    later();
+    gradeSoon();
     refresh();
   };
   const marks = state.grade?.cells.filter((cell) => cell.given !== null) ?? [];
   const symbols = [...new Set(marks.map((cell) => cell.address.split(".")[0]))];
   return html`<div class="drop" @dragover=${(event) => event.preventDefault()} @drop=${take}>
     <label for="working">Paste your working (Markdown, LaTeX or plain text), or drop a file: these, PDF, Word, Excel or a notebook</label>
-    <textarea id="working" rows="12" spellcheck="false" .value=${state.text} placeholder="Q = [[1, 2], [2, 0], [0, 1], [1, 1]]&#10;S = Q K^T = ..." @input=${(event) => { state.text = event.target.value; state.file = null; later(); }}></textarea>
+    <textarea id="working" rows="12" spellcheck="false" .value=${state.text} placeholder="Q = [[1, 2], [2, 0], [0, 1], [1, 1]]&#10;S = Q K^T = ..." @input=${(event) => { state.text = event.target.value; state.file = null; gradeSoon(); }}></textarea>
     <p class="row"><input type="file" accept=".md,.txt,.tex,.csv,.yaml,.json,.pdf,.docx,.xlsx,.ipynb,.html,.typ,text/*" aria-label="File with your working" @change=${take}>${state.file && state.grade ? html`<span>${state.file.name} is graded.</span>` : nothing}</p>
     <div class="given">${symbols.map((symbol) => readMatrix(symbol, marks.filter((cell) => cell.address.startsWith(`${symbol}.`))))}</div>
   </div>`;
@@ -210,10 +208,10 @@ function pasted() {
 
 /** Complete at the first drawing, with fixed widths, above everything that arrives later: nothing moves under a click. */
 function toolbar() {
-  const set = (key, number = true) => (event) => { state.wish[key] = number ? Number(event.target.value) : event.target.value; };
-  const pick = (key, options) => html`<select class=${key} aria-label=${key} @change=${set(key, false)}>${(options ?? [state.wish[key]]).map((name) => html`<option ?selected=${state.wish[key] === name}>${name}</option>`)}</select>`;
-  const count = (key, most) => html`<label>${key} <input class="num box" type="number" min="1" max=${most} .value=${String(state.wish[key])} @change=${set(key)}></label>`;
-  const mode = (key, words) => html`<button aria-pressed=${state.mode === key} @click=${() => { if (state.mode === key) return; state.mode = key; state.grade = null; later(); refresh(); }}>${words}</button>`;
+  const set = (key, number = true) => (event) => { state.practice[key] = number ? Number(event.target.value) : event.target.value; };
+  const pick = (key, options) => html`<select class=${key} aria-label=${key} @change=${set(key, false)}>${(options ?? [state.practice[key]]).map((name) => html`<option ?selected=${state.practice[key] === name}>${name}</option>`)}</select>`;
+  const count = (key, most) => html`<label>${key} <input class="num box" type="number" min="1" max=${most} .value=${String(state.practice[key])} @change=${set(key)}></label>`;
+  const mode = (key, words) => html`<button aria-pressed=${state.mode === key} @click=${() => { if (state.mode === key) return; Object.assign(state, { mode: key, grade: null, hints: {} }); gradeSoon(); refresh(); }}>${words}</button>`;
   return html`<div class="tools" role="toolbar" aria-label="Exercise to work on">
     <label>Exercise <select class="exercise" @change=${(event) => { go(`#/check/${event.target.value}`); }}>
       ${state.library.some((each) => each.name === state.name) ? nothing : html`<option selected value=${state.name}>${state.sheet?.title ?? state.exercise?.title ?? ""}</option>`}
@@ -221,7 +219,7 @@ function toolbar() {
     <span class="either">${mode("grids", "Grids")}${mode("text", "Paste or drop")}</span>
     <span class="spacer"></span>
     <span class="row" role="group" aria-label="Practice">Practise ${pick("topic", state.options?.topics)}${pick("level", state.options?.levels)}${count("tokens", 8)}${count("width", 8)}
-      <button class="primary" @click=${async () => { state.wish.seed = Math.floor(Math.random() * 1e6); try { await fresh(); } catch (error) { state.problem = /** @type {Problem} */ (error); refresh(); } }}>New exercise</button></span></div>`;
+      <button class="primary" @click=${async () => { state.practice.seed = Math.floor(Math.random() * 1e6); try { await newExercise(); } catch (error) { state.problem = /** @type {Problem} */ (error); refresh(); } }}>New exercise</button></span></div>`;
 }
 
 export function template() {

@@ -35,7 +35,7 @@ function details(table) {
   const figure = state.figures?.find((each) => each.name === table.figure);
   const { cell } = state;
   return html`<section class="details" aria-label="How it was measured" aria-live="polite">
-    ${cell ? html`<p class="chosen-cell"><b>${table.rows[cell.row][0]}</b>, ${table.head[cell.column]}: <b>${table.rows[cell.row][cell.column]}</b></p>` : html`<p class="quiet">Choose a cell: it is shown with its curve and how it was measured.</p>`}
+    ${cell ? html`<p class="chosen-cell"><b>${table.rows[cell.row][0]}</b>, ${table.head[cell.column]}: <b>${table.rows[cell.row][cell.column]}</b></p>` : nothing}
     <p>${table.note}</p>
     ${figure ? html`<figure>${drawing(figure, figure.caption)}<figcaption class="quiet">${figure.caption}; the numbers are in the table.</figcaption></figure>` : html`<p class="quiet">${!state.figures && table.figure ? "Drawing the curve …" : "This table has no curve."}</p>`}
   </section>`;
@@ -45,7 +45,7 @@ function details(table) {
 function findings(text) {
   const [first, ...items] = text.split(/\n\n?- /);
   const plain = (line) => line.replaceAll("`", "").trim();
-  return html`<p>${plain(first)}</p>${items.length ? html`<details><summary>Findings in sentences</summary><ul>${items.map((item) => html`<li>${plain(item)}</li>`)}</ul></details>` : nothing}`;
+  return { how: plain(first), list: items.length ? html`<details><summary>Findings in sentences</summary><ul>${items.map((item) => html`<li>${plain(item)}</li>`)}</ul></details>` : nothing };
 }
 
 export function template() {
@@ -55,9 +55,10 @@ export function template() {
     ${state.problem ? html`<p class="problem" role="alert">${state.problem.message}</p>` : nothing}
     ${!data ? (state.problem ? nothing : html`<p class="quiet">Loading the measurements …</p>`) : !table ? html`<p>There are no measurements here. Measure the architectures on this machine, then start the workbench with the results:</p><pre tabindex="0">glassformer compare --quick -o results
 glassformer serve --results results/FILE.json</pre>` : html`
-    ${findings(data.findings)}
+    <p>The same small tasks, the same training, and about as many parameters each. Click a number to see its curve and how it was measured.</p>
+    ${findings(data.findings).list}
     <p><label>Table <select @change=${(event) => { go(`#/compare/${Number(event.target.value) + 1}`); }}>${data.tables.map((each, i) => html`<option value=${i} ?selected=${each === table}>${each.title}</option>`)}</select></label></p>
     <h2>${table.title}</h2>${grid(table)}${details(table)}
-    <p class="quiet">From ${data.file}${data.shipped ? ", which comes with Glassformer; glassformer compare measures on your machine" : ""}.</p>`}</div>`;
+    <p class="quiet">${findings(data.findings).how} From ${data.file}${data.shipped ? ", which comes with Glassformer; glassformer compare measures on your machine" : ""}.</p>`}</div>`;
 }
 export const title = () => "Compare";

@@ -1,17 +1,16 @@
 // Lab: claims as cards; the reader guesses first, then the experiment runs.
-import { drawing, get, go, html, isAbort, nothing, post, Problem } from "./lib.js";
+import { drawing, get, go, html, LongWork, nothing, post, Problem } from "./lib.js";
 import * as paper from "./paper.js";
 
 export const state = {
   /** @type {any[]} */ claims: [], number: 1,
   /** @type {Record<number, string>} */ guesses: {},
   /** @type {any} */ outcome: null,
-  /** @type {Record<string, number>} */ values: {}, busy: false, /** Seconds since the experiment began. */ elapsed: 0,
+  /** @type {Record<string, number>} */ values: {},
   /** @type {Problem | null} */ problem: null,
 };
 let refresh = () => {};
-/** @type {AbortController | null} */
-let running = null;
+const work = new LongWork(() => refresh());
 
 /** @param {{name: string}} where @param {() => void} redraw */
 export async function enter(where, redraw) {
@@ -26,19 +25,19 @@ export async function enter(where, redraw) {
 function choose(number) {
   const claim = state.claims.find((each) => each.number === number);
   if (!claim) return;
+  work.cancel();
   Object.assign(state, { number, outcome: null, problem: null, values: Object.fromEntries(claim.parameters.map((p) => [p.name, p.default])) });
 }
 async function run() {
   const claim = state.claims.find((each) => each.number === state.number);
-  Object.assign(state, { busy: true, problem: null, elapsed: 0 });
-  refresh();
-  const clock = setInterval(() => { state.elapsed += 1; refresh(); }, 1000);
-  running = new AbortController();
+  state.problem = null;
   const parameters = Object.fromEntries(claim.parameters.filter((p) => state.values[p.name] !== p.default).map((p) => [p.name, state.values[p.name]]));
   const values = { ...state.values };
-  try { state.outcome = { ...await post(`api/lab/${state.number}`, { parameters }, running.signal), values }; } catch (error) { if (!isAbort(error)) state.problem = /** @type {Problem} */ (error); }
-  clearInterval(clock);
-  state.busy = false; refresh();
+  try {
+    const outcome = await work.run("Measuring", (signal, progress) => post(`api/lab/${claim.number}`, { parameters }, signal, progress));
+    if (outcome) state.outcome = { ...outcome, values };
+  } catch (error) { state.problem = /** @type {Problem} */ (error); }
+  refresh();
 }
 async function toPaper(exercise) { await paper.start("", exercise, structuredClone(exercise)); go(await paper.hash()); }
 
@@ -53,9 +52,9 @@ function card(claim) {
   return html`<article class="claim"><p class="quiet">Claim ${claim.number}</p><h2>${claim.statement}</h2><p class="formula" .innerHTML=${claim.formula}></p>
     <p>What do you think?</p><p class="row">${Object.values(CHOICES).map((text) => html`<button aria-pressed=${guess === text} @click=${() => { state.guesses[claim.number] = text; refresh(); }}>${text}</button>`)}</p>
     ${guess ? html`${claim.parameters.length ? html`<div class="sliders">${claim.parameters.map(slider)}</div>` : nothing}
-      <p class="row"><button class="primary" ?disabled=${state.busy} @click=${run}>${state.busy ? html`Measuring … ${state.elapsed ? `${state.elapsed} s` : nothing}` : outcome ? "Measure again" : "Run the experiment"}</button>${state.busy ? html`<button @click=${() => running?.abort()}>Cancel</button>` : nothing}</p>` : html`<p class="quiet">Guess first: the experiment runs afterwards.</p>`}
+      ${work.busy ? work.template() : html`<p class="row"><button class="primary" @click=${run}>${outcome ? "Measure again" : "Run the experiment"}</button></p>`}` : html`<p class="quiet">Guess first: the experiment runs afterwards.</p>`}
     ${state.problem ? html`<p class="problem" role="alert">${state.problem.message}</p>` : nothing}
-    ${outcome ? html`<section class=${state.busy ? "stale" : ""} aria-label="Verdict" aria-live="polite"><p class="verdict-line"><b>${outcome.verdict}</b></p><p>You thought: “${guess}”. ${CHOICES[outcome.kind] === guess ? html`<span class="right">✓ The experiment agrees.</span>` : `The experiment says: “${CHOICES[outcome.kind]}”.`}${earlier ? html` <span class="quiet">Measured before the sliders were moved.</span>` : nothing}</p>
+    ${outcome ? html`<section class=${work.busy ? "stale" : ""} aria-label="Verdict" aria-live="polite"><p class="verdict-line"><b>${outcome.verdict}</b></p><p>You thought: “${guess}”. ${CHOICES[outcome.kind] === guess ? html`<span class="right">✓ The experiment agrees.</span>` : `The experiment says: “${CHOICES[outcome.kind]}”.`}${earlier ? html` <span class="quiet">Measured before the sliders were moved.</span>` : nothing}</p>
       <figure>${drawing(outcome, `Figure of claim ${claim.number}: ${outcome.measured}`)}</figure>
       <p class="quiet">Measured: ${outcome.measured} Rule: ${outcome.rule} ${outcome.circumstances}</p>
       ${outcome.counterexample ? html`<p><button @click=${() => toPaper(outcome.counterexample)}>Open the counterexample on Paper ▸</button></p>` : nothing}

@@ -1,8 +1,8 @@
 // Small things every room uses: requests, the state of the address, numbers, sharing.
-import { Gone, http } from "./transport.js";
+import { http, Unreachable } from "./transport.js";
 import { html } from "./vendor/lit-html.js";
 export { html, noChange, nothing, render, svg } from "./vendor/lit-html.js";
-export { Gone };
+export { Unreachable };
 
 /** A refusal of the server: what is wrong, and what to do. */
 export class Problem extends Error {
@@ -37,13 +37,14 @@ const listeners = new Set();
 export function onServer(listener) { listeners.add(listener); }
 const say = (gone) => listeners.forEach((listener) => listener(gone));
 
-/** The body of the answer. @param {string} method @param {string} path @param {any} [body] @param {AbortSignal} [signal] */
-async function request(method, path, body, signal) {
+/** @typedef {(now: import("./transport.js").Progress) => void} OnProgress */
+/** The body of the answer. @param {string} method @param {string} path @param {any} [body] @param {AbortSignal} [signal] @param {OnProgress} [progress] */
+async function request(method, path, body, signal, progress) {
   let answer;
   try {
-    answer = await transport.request(method, path, body === undefined ? undefined : JSON.stringify(body), signal);
+    answer = await transport.request(method, path, body === undefined ? undefined : JSON.stringify(body), signal, progress);
   } catch (error) {
-    if (error instanceof Gone) say(true);
+    if (error instanceof Unreachable) say(true);
     throw error;
   }
   say(false);
@@ -54,10 +55,38 @@ async function request(method, path, body, signal) {
 }
 /** @param {ArrayBuffer} body */
 const parse = (body) => JSON.parse(new TextDecoder().decode(body));
-/** @param {string} path @param {AbortSignal} [signal] */
-export const get = async (path, signal) => parse(await request("GET", path, undefined, signal));
-/** @param {string} path @param {any} body @param {AbortSignal} [signal] */
-export const post = async (path, body, signal) => parse(await request("POST", path, body, signal));
+/** @param {string} path @param {AbortSignal} [signal] @param {OnProgress} [progress] */
+export const get = async (path, signal, progress) => parse(await request("GET", path, undefined, signal, progress));
+/** @param {string} path @param {any} body @param {AbortSignal} [signal] @param {OnProgress} [progress] */
+export const post = async (path, body, signal, progress) => parse(await request("POST", path, body, signal, progress));
+
+/** Long work with its progress and Cancel. One piece of work at a time: the next one aborts it. */
+export class LongWork {
+  words = ""; seconds = 0;
+  /** @type {import("./transport.js").Progress} */ now = { what: "", done: 0, total: 0 };
+  /** @type {AbortController | null} */ #running = null;
+  /** @param {() => void} redraw */
+  constructor(redraw) { this.redraw = redraw; }
+  get busy() { return !!this.#running; }
+  cancel() { this.#running?.abort(); }
+  /** Returns the result of the work, or undefined if it was cancelled. @template T @param {string} words @param {(signal: AbortSignal, progress: OnProgress) => Promise<T>} work */
+  async run(words, work) {
+    this.cancel();
+    const mine = (this.#running = new AbortController());
+    Object.assign(this, { words, seconds: 0, now: { what: "", done: 0, total: 0 } });
+    const clock = setInterval(() => { if (this.#running === mine) { this.seconds += 1; this.redraw(); } }, 1000);
+    this.redraw();
+    try { return await work(mine.signal, (now) => { if (this.#running === mine) { this.now = now; this.redraw(); } }); }
+    catch (error) { if (!isAbort(error)) throw error; }
+    finally { clearInterval(clock); if (this.#running === mine) { this.#running = null; this.redraw(); } }
+  }
+  /** What is being done, for how long, how much of it is done, and a button that ends it. */
+  template() {
+    const { what, done, total } = this.now;
+    return html`<p class="busy-line" role="status"><span class="spin" aria-hidden="true"></span><span>${what || this.words}<span aria-hidden="true">${total ? ` ${done} of ${total}` : ""} …${this.seconds ? ` ${this.seconds} s` : ""}</span></span>
+      ${total ? html`<progress aria-label="Progress" max=${total} .value=${done}></progress>` : ""}<button @click=${() => this.cancel()}>Cancel</button></p>`;
+  }
+}
 /** @param {string} path @param {AbortSignal} [signal] */
 export const bytes = (path, signal) => request("GET", path, undefined, signal);
 

@@ -89,6 +89,7 @@ export class MapElement extends HTMLElement {
     const block = (count) => Math.ceil(count / SIDE); // rows or columns of the map in one of the overview
     c.drawImage(this.image, -x * scale, -y * scale, this.image.width * block(keys) * scale, this.image.height * block(queries) * scale);
     if (this.sharp) c.drawImage(this.sharp.image, (this.sharp.left - x) * scale, (this.sharp.top - y) * scale, this.sharp.width * scale, this.sharp.height * scale);
+    if (this.layer.causal) this.hatch(c, scale, size, colour("--muted"));
     const line = Math.max(1.5, scale);
     c.strokeStyle = colour("--q-fill");
     c.lineWidth = 2 * ratio;
@@ -97,6 +98,21 @@ export class MapElement extends HTMLElement {
     c.restore();
     if (margin) this.names(c, margin, scale, ratio, colour);
     this.sharpen();
+  }
+  /** The keys after a query of a causal layer are masked. */
+  hatch(c, scale, size, colour) {
+    const { x, y } = this.view, { queries, keys } = this.layer, end = (keys - x) * scale;
+    c.beginPath();
+    c.moveTo(end, -y * scale);
+    for (let i = 0; i < queries; i++) for (const row of [i, i + 1]) c.lineTo((keys - queries + i + 1 - x) * scale, (row - y) * scale);
+    c.closePath();
+    c.save();
+    c.clip();
+    c.beginPath();
+    for (let at = -size; at < size; at += 8) { c.moveTo(at, size); c.lineTo(at + size, 0); }
+    c.strokeStyle = colour; c.globalAlpha = 0.3; c.lineWidth = 1;
+    c.stroke();
+    c.restore();
   }
   /** The tokens: queries at the left, keys at the top. */
   names(c, margin, scale, ratio, colour) {

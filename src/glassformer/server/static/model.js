@@ -1,5 +1,5 @@
 // Model: a real model at work on one input; its heads as small maps, one of them large, one of its rows in numbers.
-import { address as page, announce, base64, bytes, get, go, html, isAbort, layerName, nothing, percent, post, Problem, readable, replaceHash, short } from "./lib.js";
+import { address as page, announce, base64, bytes, get, go, html, isAbort, layerName, LongWork, nothing, percent, post, Problem, readable, replaceHash, short } from "./lib.js";
 import "./map.js";
 import { colours, npy, toImage } from "./npy.js";
 import * as paper from "./paper.js";
@@ -14,13 +14,12 @@ export const state = {
   /** @type {any} */ row: null,
   /** @type {any} */ changed: null, change: "off",
   path: "", head: 0, query: 0, hover: "", order: "behaviour",
-  /** @type {Problem | null} */ problem: null, busy: "",
+  /** @type {Problem | null} */ problem: null,
   /** @type {any[]} */ clips: [],
   /** @type {HTMLCanvasElement[]} */ thumbs: [],
 };
 let refresh = () => {};
-/** @type {AbortController | null} */
-let running = null;
+const work = new LongWork(() => refresh());
 
 /** @param {{name: string, query: URLSearchParams}} where @param {() => void} redraw */
 export async function enter(where, redraw) {
@@ -43,11 +42,11 @@ export async function enter(where, redraw) {
 /** @param {string} name @param {string[]} texts */
 async function choose(name, texts) {
   Object.assign(state, { name, about: null, look: null, row: null, changed: null, problem: null, file: null, thumbs: [] });
-  await during("Loading the model", async () => {
-    state.about = await get(`api/models/${encodeURIComponent(name)}`);
+  await during("Loading the model", async (signal, progress) => {
+    state.about = await get(`api/models/${encodeURIComponent(name)}`, signal, progress);
     state.texts = texts.length ? texts : state.about.example.length ? [...state.about.example] : [""];
     if (state.about.look) return;
-    if (state.about.inputs[0] === "audio") { state.clips = await get("api/clips"); }
+    if (state.about.inputs[0] === "audio") { state.clips = await get("api/clips", signal); }
   });
   if (state.about?.look) await open(name, state.about.look); // a recorded run
   else if (state.about?.inputs[0] === "text" && state.texts[0]) await run();
@@ -58,31 +57,25 @@ async function choose(name, texts) {
 /** A run that was made elsewhere: in a notebook. @param {string} name @param {string} id */
 async function open(name, id) {
   Object.assign(state, { name, about: null, look: null, row: null, changed: null, problem: null, file: null, thumbs: [] });
-  await during("Loading the run", async (signal) => {
-    const look = await get(`api/looks/${encodeURIComponent(id)}`, signal);
+  await during("Loading the run", async (signal, progress) => {
+    const look = await get(`api/looks/${encodeURIComponent(id)}`, signal, progress);
     if (look.inputs.length) state.about = await get(`api/models/${encodeURIComponent(name)}`, signal);
     state.texts = look.texts;
     await shown(look, signal);
   });
 }
 
-/** @param {string} words @param {(signal: AbortSignal) => Promise<void>} work */
-async function during(words, work) {
-  running?.abort();
-  const mine = (running = new AbortController());
-  state.busy = words;
+/** @param {string} words @param {(signal: AbortSignal, progress: import("./lib.js").OnProgress) => Promise<void>} steps */
+async function during(words, steps) {
   state.problem = null;
-  refresh();
-  try { await work(mine.signal); }
-  catch (error) { if (!isAbort(error)) state.problem = /** @type {Problem} */ (error); }
-  finally { if (running === mine) { state.busy = ""; refresh(); } }
+  try { await work.run(words, steps); } catch (error) { state.problem = /** @type {Problem} */ (error); refresh(); }
 }
 
 async function run() {
   if (!state.file && !state.texts.some((text) => text.trim())) { state.problem = new Problem("there is no text", "write one above", 422); return refresh(); }
-  await during("Running the model", async (signal) => {
+  await during("Running the model", async (signal, progress) => {
     const body = state.file ? { texts: [], file: state.file.data, suffix: state.file.suffix } : { texts: state.texts.filter((text) => text.trim()) };
-    await shown(await post(`api/models/${encodeURIComponent(state.name)}/look`, body, signal), signal);
+    await shown(await post(`api/models/${encodeURIComponent(state.name)}/look`, body, signal, progress), signal);
   });
 }
 /** @param {any} look @param {AbortSignal} signal */
@@ -145,15 +138,15 @@ function address() {
 const layerNow = () => state.look.layers.find((each) => each.path === state.path);
 
 async function switchHead() {
-  await during("Running the model without this head", async (signal) => {
-    state.changed = await post(`api/looks/${state.look.id}/change`, { heads: [{ path: state.path, head: state.head }], change: state.change }, signal);
+  await during("Running the model with the change", async (signal, progress) => {
+    state.changed = await post(`api/looks/${state.look.id}/change`, { heads: [{ path: state.path, head: state.head }], change: state.change }, signal, progress);
     tour.seen.switched = true;
     tour.check();
   });
 }
 async function toPaper() {
-  await during("Writing the row down", async () => {
-    const { exercise } = await post(`api/looks/${state.look.id}/paper`, { path: state.path, head: state.head, query: state.query });
+  await during("Writing the row as an exercise", async (signal) => {
+    const { exercise } = await post(`api/looks/${state.look.id}/paper`, { path: state.path, head: state.head, query: state.query }, signal);
     const here = page.get();
     await paper.start("", exercise, structuredClone(exercise));
     paper.state.origin = here;
@@ -273,6 +266,7 @@ function meaningOf(label) {
   if (!label) return "fits none of the named patterns on this input";
   const near = label.match(/^(local|convolution) ([\d×]+)$/), far = label.match(/^offset (.+)$/);
   if (near) return `attends within a window of ${near[2]}, ${near[1] === "convolution" ? "by position alone" : "depending on the content"}`;
+  if (/^(above|below|left|right)/.test(label)) return `attends to the cell ${label.replace("above", "above it").replace("below", "below it").replace(/ it (\w+)/, " it on the $1").replace(/^(left|right)/, "on its $1")}`;
   return far ? `attends to the token ${far[1]} positions away` : label.split(", ").map((part) => MEANINGS[part] ?? part).join(", ");
 }
 /** @param {number} i */
@@ -285,7 +279,7 @@ function bigMap() {
   return html`<section class="map" aria-label="Attention map"><h2><i>A</i> of ${layerName(state.path)}, head ${state.head + 1} <span class="tag">${label || "other"}</span></h2>
     <p class="quiet meaning">This head ${meaningOf(label ?? "")}. ${state.path.endsWith(".cross") ? "Each row predicts the token after its own. " : ""}<code>${state.path}</code></p>
     <attention-map @row=${(event) => pick(state.path, state.head, event.detail.query)} @cell=${(event) => { const { query, key } = event.detail; state.hover = `${readable(layer.query_labels[query])} → ${readable(layer.key_labels[key])}`; refresh(); }}></attention-map>
-    <p class="legend">0 <span class="ramp" aria-hidden="true"></span> ${state.row?.path === state.path && state.row.head === state.head ? largest(state.row.largest) : "the largest weight"} <span>weight, square-root scale; the upper end is this head's largest. Rows are queries, columns keys. Scroll or press + and − to zoom, drag to move.</span></p>
+    <p class="legend">0 <span class="ramp" aria-hidden="true"></span> ${state.row?.path === state.path && state.row.head === state.head ? largest(state.row.largest) : "the largest weight"} <span>weight, square-root scale; the upper end is this head's largest. Rows are queries, columns keys${layer.causal ? "; hatched keys are masked" : ""}. Scroll or press + and − to zoom, drag to move.</span></p>
     <p class="hover quiet">${state.hover || "\u00a0"}</p>
     ${state.look.grid ? picture(layer) : tokens(layer)}</section>`;
 }
@@ -339,8 +333,7 @@ function numbers() {
   const [d, e] = [row.width, row.value_width];
   const two = [0, 1].slice(0, row.coordinates.length).sort((a, b) => row.coordinates[a] - row.coordinates[b]), shown = (values) => vector(two.map((n) => values[n]));
   return html`<section class="numbers" aria-label="One row in numbers">
-    <p class="query">“<b>${state.look.grid && /^\d/.test(row.label) ? "patch " : ""}${readable(row.label)}</b>” asks <span class="quiet">query ${row.query + 1} of head ${row.head + 1}, <i>β</i> = ${short(row.beta, 4)}</span></p>
-    <p class="query"><b class="q"><i>q</i></b> = <span class="q">${shown(row.q)}</span></p>
+    <p class="query"><b class="q"><i>q</i></b> = <span class="q">${shown(row.q)}</span> <span class="quiet">the query of <b>“${state.look.grid && /^\d/.test(row.label) ? "patch " : ""}${readable(row.label)}”</b>, number ${row.query + 1} of ${layerNow().queries}; <i>β</i> = ${short(row.beta, 4)}</span></p>
     <div class="scroll"><table class="attend"><thead><tr><td></td><th scope="col" class="k narrow-off"><i>k</i></th><th scope="col"><i>q·k</i></th><th scope="col" class="narrow-off">${biased ? html`<i>S</i>` : html`<i>β q·k</i>`}</th><th scope="col" class="a"><i>A</i></th>${e ? html`<th scope="col" class="v"><i>v</i></th>` : nothing}</tr></thead>
     <tbody>${keys.map((key) => html`<tr><th scope="row">${readable(key.label)}</th><td class="k vec narrow-off">${shown(key.k)}</td><td>${fixed(key.product)}</td><td class="narrow-off">${fixed(key.score)}</td>${weight(key.weight)}${e ? html`<td class="v vec">${vector(key.v)}</td>` : nothing}</tr>`)}
       ${others > 0 ? html`<tr><th scope="row" class="quiet">${others} other keys</th><td class="narrow-off"></td><td></td><td class="narrow-off"></td>${weight(rest, 0)}${e ? html`<td></td>` : nothing}</tr>` : nothing}</tbody></table></div>
@@ -386,7 +379,7 @@ function answer() {
 }
 
 /** A fact about the model, such as "context 256 tokens". @param {string} key @param {string} value */
-const fact = (key, value) => key === "layers" ? value.replace(/(\d+) × (\d+)/g, "$1 layers of width $2") : key === "context" && value === "any" ? "texts of any length" : key === "vectors" ? `vectors by ${value}` : `${key} ${value}`;
+const fact = (key, value) => key === "layers" ? value.replace(/^(.*) \+ (.*)$/, "encoder: $1, decoder: $2").replace(/(\d+) × (\d+)/g, (_, count, width) => `${count} layer${count === "1" ? "" : "s"} of width ${width}`) : key === "context" && value === "any" ? "texts of any length" : { vectors: `vectors by ${value}`, classes: `${value} classes`, symbols: `${value} symbols`, vocabulary: `${value} tokens in the vocabulary`, image: `images of ${value.replace(" in ", " pixels in patches of ")}` }[key] ?? `${key} ${value}`;
 /** What the model does, in the first words of its card. */
 function does() {
   const [first] = (state.models.find((model) => model.name === state.name)?.about ?? "").split(": ");
@@ -400,14 +393,14 @@ function empty() {
 
 export function template() {
   const { look, about } = state;
-  return html`<div class="room model ${state.busy ? "busy" : ""}">
+  return html`<div class="room model ${work.busy ? "busy" : ""}">
     <h1 class="visually-hidden">Model: ${state.name}</h1>
     <div class="row pick" role="group" aria-label="Model">${state.models.map((model) => html`<button aria-pressed=${model.name === state.name} title=${model.about} @click=${() => { go(`#/model/${model.name}`); }}>${model.name}</button>`)}</div>
     ${about ? html`<p class="quiet arch">${does()}<b>${about.architecture}</b>, ${about.parameters.toLocaleString("en")} parameters${Object.entries(about.facts).map(([key, value]) => html`, ${fact(key, value)}`)}</p>` : nothing}
     ${inputs()}
-    ${state.busy ? html`<div class="overlay"><p class="busy-line" role="status"><span class="spin" aria-hidden="true"></span>${state.busy} … <button @click=${() => { running?.abort(); }}>Cancel</button></p></div>` : nothing}
+    ${work.busy ? html`<div class="overlay">${work.template()}</div>` : nothing}
     ${state.problem ? html`<p class="problem" role="alert">${state.problem.message}</p>` : nothing}
-    ${look ? html`${look.notes.map((note) => html`<p class="quiet">${note}</p>`)}<div class="inside">${heads()}${bigMap()}<div class="side">${numbers()}${answer()}</div></div>` : about && !state.busy && !state.problem ? empty() : nothing}
+    ${look ? html`${look.notes.map((note) => html`<p class="quiet">${note}</p>`)}<div class="inside">${heads()}${bigMap()}<div class="side">${numbers()}${answer()}</div></div>` : about && !work.busy && !state.problem ? empty() : !about && state.name && !work.busy ? html`<p>${state.problem ? nothing : "The model was not loaded. "}<button @click=${() => choose(state.name, [])}>Load it</button></p>` : nothing}
   </div>`;
 }
 export function recolour() {

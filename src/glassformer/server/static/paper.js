@@ -1,8 +1,8 @@
 // Paper: one exercise, all of it: the picture and the numbers of one query, then every step in order.
-import { address as page, copy, download, get, go, Gone, html, index, indexed, isAbort, noChange, nothing, pack, percent, post, Problem, replaceHash, short, toast, toNumber, unpack, word } from "./lib.js";
+import { address as page, copy, download, get, go, html, index, indexed, isAbort, noChange, nothing, pack, percent, post, Problem, replaceHash, short, toast, toNumber, Unreachable, unpack, word } from "./lib.js";
 import { formula, hue, inputAt, marks, matrixEditor, matrixGrid, numberAt } from "./matrix.js";
 import { plane } from "./plane.js";
-import { cellAt, isRounded, link, operands, select, selection, sentence, split } from "./select.js";
+import { cellAt, isRounded, link, operands, select, selection, sentence, split, symbols } from "./select.js";
 
 export const state = {
   /** @type {any[]} */ library: [],
@@ -10,7 +10,7 @@ export const state = {
   /** @type {any} */ original: null,
   /** @type {any} */ exercise: null,
   /** @type {any} */ view: null,
-  /** @type {Problem | null} */ problem: null, stale: false,
+  /** @type {Problem | null} */ problem: null, /** Why there are only decimals. */ inexact: "", stale: false, /** Exact values take long. */ slow: false,
   /** Why the address could not be opened. @type {Problem | null} */ lost: null,
   query: 0, head: 0, exact: false, rows: "one",
   /** @type {any[]} */ past: [],
@@ -48,7 +48,7 @@ export async function enter(where, redraw) {
       if (beta && String(state.exercise.scale) !== beta) change({ scale: beta });
     }
   } catch (error) {
-    if (error instanceof Gone) throw error;
+    if (error instanceof Unreachable) throw error;
     state.lost = error instanceof Problem ? error : new Problem("this address does not contain an exercise", "open one from the list", 422);
     if (!state.exercise) { const exercise = await get("api/exercises/first-look"); await start("first-look", exercise, copy(exercise)); }
   }
@@ -86,6 +86,7 @@ function chooseRowOf(at) {
 
 const IDLE = 120; // ms without an edit before exact values are asked for
 const STALE = 300; // ms after which the last result is dimmed
+const SLOW = 1000; // ms after which the page says that exact values are still being computed
 let busy = false, exactTimer = 0, staleTimer = 0, version = 0;
 /** @type {AbortController | null} */
 let exactRequest = null;
@@ -94,7 +95,7 @@ export const timing = { edited: 0, decimals: 0, exact: 0 };
 
 /** @param {any} view @param {"decimals" | "exact"} lane @param {number} mine */
 function present(view, lane, mine) {
-  Object.assign(state, { view, problem: null });
+  Object.assign(state, { view, problem: null, inexact: "" });
   selection.invalid = "";
   if (mine === version) { clearTimeout(staleTimer); staleTimer = 0; state.stale = false; }
   settle();
@@ -113,7 +114,7 @@ function failed(error, mine) {
   if (isAbort(error) || mine !== version) return;
   clearTimeout(staleTimer); staleTimer = 0;
   state.stale = true; // what is shown does not follow from what was typed
-  state.problem = error instanceof Problem ? error : error instanceof Gone ? null : new Problem("the page had an error", "reload it", 0);
+  state.problem = error instanceof Problem ? error : error instanceof Unreachable ? null : new Problem("the page had an error", "reload it", 0);
   if (state.problem?.status === 422) selection.invalid = lastEdit.key;
   changed();
 }
@@ -152,14 +153,19 @@ const explain = (at) => post("api/paper/cell", { exercise: state.view.exercise, 
 
 /** @param {number} mine */
 async function exactly(mine) {
-  exactRequest = new AbortController();
+  const mineRequest = (exactRequest = new AbortController());
+  const slow = setTimeout(() => { state.slow = true; changed(); }, SLOW);
   try {
-    const { exercise } = state, view = await post("api/paper", { exercise, exact: true }, exactRequest.signal);
+    const { exercise } = state, view = await post("api/paper", { exercise, exact: true }, mineRequest.signal);
     view.exercise = exercise;
     if (mine !== version) return;
     present(view, "exact", mine);
     document.documentElement.dataset.exact = String(version);
-  } catch (error) { failed(error, mine); }
+  } catch (error) {
+    if (error instanceof Problem && error.status === 422 && mine === version && timing.decimals) { state.inexact = error.fact; changed(); } // the decimals are right
+    else failed(error, mine);
+  }
+  finally { clearTimeout(slow); if (state.slow) { state.slow = false; changed(); } }
 }
 
 function settle() {
@@ -382,7 +388,7 @@ function betaControl() {
     <button class="end" @click=${() => set(Infinity)} aria-label="β = infinity">∞</button>
     <input class="num box" aria-label="β, a number, an expression in dk, or ∞" .value=${typingBeta ? noChange : text === "inf" ? "∞" : text === "none" ? "1" : text} size=${Math.max(3, Math.min(10, text.length))}
       @input=${() => { typingBeta = true; }} @blur=${() => { typingBeta = false; }} @change=${(event) => { typingBeta = false; const t = event.target.value.trim(); change({ scale: /^(∞|inf.*)$/i.test(t) ? "inf" : /^\d+(\.\d+)?$/.test(t) ? Number(t) : t || "none" }); }}>
-    ${Number.isFinite(value) && !/^[\d.]*$/.test(text) && text !== "none" ? html`<span class="quiet">= ${short(value, 3)}</span>` : nothing}
+    ${Number.isFinite(value) && Number.isNaN(Number(text)) && text !== "none" ? html`<span class="quiet">= ${short(value, 3)}</span>` : nothing}
   </div>`;
 }
 
@@ -485,7 +491,9 @@ function equation(shown) {
   const s = mine ? (rows ? chosen.column : chosen.row) : weights.indexOf(Math.max(...weights));
   const cell = cellAt(addressOf(head.A, t, s));
   const limit = toNumber(attention.beta.value) === Infinity;
-  return html`<p class="equation"><span class="a"><i>A</i></span> = softargmax(${rows ? html`<i>β q·K</i>ᵀ` : html`<i>β K</i>ᵀ<i>q</i>`})${limit ? html` <span class="quiet">for β → ∞</span>` : nothing}, for <b>${word(attention.keys[s])}</b>:
+  const used = symbols(), letter = (text, symbol, colour) => html`<i class="sym ${colour} ${used.has(symbol) ? "used" : ""}">${text}</i>`;
+  const q = letter("q", head.Q, "q"), K = letter("K", head.K, "k");
+  return html`<p class="equation">${letter("A", head.A, "a")} = softargmax(<i>β</i> ${rows ? html`${q}·${K}ᵀ` : html`${K}ᵀ${q}`})${limit ? html` <span class="quiet">for β → ∞</span>` : nothing}, for <b>${word(attention.keys[s])}</b>:
     ${cell?.math && cell.math.length < 900 && cell.math.split("<mfrac").length < 3 ? html`<span class="math" .innerHTML=${cell.math}></span>` : powers(shown, s)}
     ${cell && (cell.math === null || !/^<math><mn>/.test(cell.math)) ? html`${isRounded(cell) ? "≈" : "="} ${cell.decimal}` : nothing}</p>`;
 }
@@ -575,6 +583,7 @@ export function template() {
         ${attention.heads.length > 1 ? html`<span class="heads" role="group" aria-label="Head">${attention.heads.map((_, h) => html`<button aria-pressed=${h === state.head} @click=${() => { state.head = h; changed(); }}>head ${h + 1}</button>`)}</span>` : nothing}</div>` : nothing}
       ${attention ? betaControl() : nothing}</div>
     ${state.lost ? html`<p class="problem" role="alert">${state.lost.message}</p>` : nothing}
+    ${state.inexact ? html`<p class="quiet note" role="status">Only decimals are shown; exact values cannot be computed: ${state.inexact}.</p>` : nothing}
     ${state.problem ? html`<p class="problem" role="alert">${state.problem.message} <button @click=${undo} ?disabled=${!state.past.length}>Undo</button></p>` : nothing}
     ${shown ? html`<div class="screen">
       <section class="picture" aria-label="Picture">${shown.picture}${canRelease() ? html`<p><button @click=${release}>Unlock q, k and v to drag them</button></p>` : nothing}</section>
@@ -582,6 +591,7 @@ export function template() {
       <div class="under">${equation(shown)}<a class="button primary" href=${state.origin || "#/model/writer"}>${state.origin ? "Back to the model ▸" : "This row in a real model ▸"}</a></div>
     </div>` : nothing}
     <div class="sentence" ?data-empty=${!said}><p class="hint">Point at a number, or tap it: its operands are outlined and its sum is written out here.<span class="narrow-off"> Click to select it; arrow keys move, Enter goes to an operand, Backspace goes back.</span></p>${said ? html`<p class="said">${said}</p>` : nothing}</div>
+    ${state.slow ? html`<div class="overlay"><p class="busy-line" role="status"><span class="spin" aria-hidden="true"></span>Computing exact values; decimals are shown meanwhile … <button @click=${() => exactRequest?.abort()}>Cancel</button></p></div>` : nothing}
     ${toolbar()}
     ${steps()}
     <p class="row"><a class="button" href="#/check" @click=${async (event) => { event.preventDefault(); go(await hash("check")); }}>Work it out yourself ▸</a> <a class="button" href="#/check?new=1">Practise like this ▸</a></p>

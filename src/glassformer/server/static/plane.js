@@ -16,6 +16,8 @@ function frame(points) {
   return { x0: (low[0] + high[0] - span) / 2, y0: (low[1] + high[1] - span) / 2, span };
 }
 
+/** A number at a grid line. @param {number} value */
+const tick = (value) => (Math.abs(value) >= 1e5 ? value.toExponential().replace("e+", "e").replace("-", "−") : short(value));
 const nice = (span) => { const raw = span / 5, ten = 10 ** Math.floor(Math.log10(raw)); return [1, 2, 5, 10].map((n) => n * ten).find((n) => n >= raw) ?? raw; };
 
 /**
@@ -35,8 +37,8 @@ export function plane(data) {
   const chosen = (at, i) => [selection.at, ...used].some((each) => split(each).symbol === split(at).symbol && split(each)[data.rows ? "row" : "column"] === i) || selection.at === data.addresses.a[i];
   const step = nice(span);
   const lines = [];
-  for (let n = Math.ceil(x0 / step); n * step <= x0 + span; n++) lines.push(svg`<line class="grid" x1=${X(n * step)} x2=${X(n * step)} y1="0" y2=${SIZE} /><text class="tick" x=${X(n * step) + 3} y=${SIZE - 5}>${short(n * step)}</text>`);
-  for (let n = Math.ceil(y0 / step); n * step <= y0 + span; n++) lines.push(svg`<line class="grid" y1=${Y(n * step)} y2=${Y(n * step)} x1="0" x2=${SIZE} /><text class="tick" y=${Y(n * step) - 3} x="4">${short(n * step)}</text>`);
+  for (let n = Math.ceil(x0 / step); n * step <= x0 + span; n++) lines.push(svg`<line class="grid" x1=${X(n * step)} x2=${X(n * step)} y1="0" y2=${SIZE} /><text class="tick" x=${X(n * step) + 3} y=${SIZE - 5}>${tick(n * step)}</text>`);
+  for (let n = Math.ceil(y0 / step); n * step <= y0 + span; n++) lines.push(svg`<line class="grid" y1=${Y(n * step)} y2=${Y(n * step)} x1="0" x2=${SIZE} /><text class="tick" y=${Y(n * step) - 3} x="4">${tick(n * step)}</text>`);
 
   const begin = (kind, index, point) => (event) => {
     const { move } = data;
