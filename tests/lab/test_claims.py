@@ -142,8 +142,14 @@ def test_14_the_rule() -> None:
     assert judge(result(shift=0.1))[0] == "fails"
 
 
-def test_16_the_identity_needs_a_large_beta(stable, solved) -> None:  # type: ignore[no-untyped-def]
+def test_16_the_identity_needs_a_large_beta_and_values_that_return_the_input(stable, solved) -> None:  # type: ignore[no-untyped-def]
     results = stable(16, "holds when")
+    for result in results:
+        assert claim(16).judge(result)[1].startswith("β → ∞ and W_V W_O = I. QKᵀ is I")
+    values_do_not_matter = {**results[0], "other_values": 0.0}
+    assert claim(16).judge(values_do_not_matter)[1].startswith("β → ∞. QKᵀ is I")
+    assert claim(16).judge({**values_do_not_matter, "missed": [0.0] * 8})[0] == "holds"
+    assert claim(16).judge({**results[0], "error": [1.0] * 8})[0] == "fails"
     assert float(solved(16, results[0])["A"][0, 0]) == pytest.approx(math.e / (math.e + 1))
 
 
