@@ -50,7 +50,6 @@ from glassformer.train.objectives.image_models import Shape, initialise_small
 
 STEPS, BATCH = 13_000, 128
 RECAST_STEPS, RECAST_LR = 640, 2.5e-4
-TUNING_STEPS, TUNING_LR = 220, 2e-4
 CALIBRATED, ABLATED = 2000, 1000  # test images for the calibration and for the ablation
 STEM = StemConfig(
     widths=(32, 64, 64, 256, 256, 256, 256),
@@ -109,23 +108,20 @@ CIFAR-10: Alex Krizhevsky, Vinod Nair, Geoffrey Hinton; published for research w
 training and 10,000 test images as published (`glassformer data fetch cifar10`). No image is part of this package.
 
 ## Training
-`python recipes/objects.py`, three stages, AdamW, cosine schedules, weight decay 0.3, label smoothing 0.1, random crops,
+`python recipes/objects.py`, two stages, AdamW, cosine schedules, weight decay 0.3, label smoothing 0.1, random crops,
 horizontal flips and erased rectangles, batches of 128 images, {precision} matrix products, exponential moving average
 of the weights, seed {seed}:
 1. {first_steps} steps of a model with seven convolutions and two Transformer layers: {first_minutes} minutes of
    processor time.
-2. {recast_steps} steps with attention in place of the last three convolutions and with one Transformer layer; the
-   second was removed because its attention had changed no answer. The four convolutions are not trained.
-   {recast_minutes} minutes of processor time.
-3. {steps} more steps with a new schedule and without erased rectangles, so that the last batch statistics are those of
-   whole images: {minutes} minutes of processor time on {machine}.
+2. {steps} steps with attention in place of the last three convolutions and with one Transformer layer; the second was
+   removed because its attention had changed no answer. The four convolutions are not trained. This stage took
+   {minutes} minutes on {machine}.
 
 Stem and weight decay of the first stage were chosen on 5,000 held-out training images in runs of up to 750 steps. How
 many convolutions to replace was decided without test images (`--compare`): with one, uniform attention costs about 20
-points on 64 held-out training images, which the model had seen; with two or three about 80. A second stage with a
-learning rate of 7e-4 was stopped after about 200 steps because its training loss rose. A run with 2.5e-4 was used
-instead; it was planned for 1,300 steps and shortened while it ran, because time was short. Steps and learning rate of
-the third stage were fixed before it ran. The last weights of each stage are kept.
+points on 64 held-out training images, which the model had seen; with two or three about 80. The last weights are kept.
+A second stage with a learning rate of 7e-4 was stopped after about 200 steps because its training loss rose. A run with
+2.5e-4 was used instead; it was planned for 1,300 steps and shortened while it ran, because time was short.
 
 ## Limitations
 Images are scaled to 32 × 32 pixels, so small objects are lost. The model knows ten classes and expects one object per
@@ -145,14 +141,14 @@ def hybrid(made: HybridConfig) -> nn.Module:
 
 
 def objective_of(
-    train: Images, val: Images, kind: type[ImageClassification] = ImageClassification, *, erase: float = 0.5
+    train: Images, val: Images, kind: type[ImageClassification] = ImageClassification
 ) -> ImageClassification:
     return kind(
         train=train,
         val=val,
         mean=(0.4914, 0.4822, 0.4465),
         std=(0.2470, 0.2435, 0.2616),
-        augment=ImageAugmentation(crop=4, flip=True, erase=erase),
+        augment=ImageAugmentation(crop=4, flip=True, erase=0.5),
         label_smoothing=0.1,
         batch_size=BATCH,
         seed=SEED,
@@ -206,14 +202,10 @@ class FrozenConvolutions(ImageClassification):
 
 def attentive(model: Hybrid) -> Hybrid:
     """The model of the second stage as it starts: its convolutions are not trained."""
-    return frozen(recast(model, ATTENDING, KEPT_DEPTH))
-
-
-def frozen(model: Hybrid) -> Hybrid:
-    """The same model; its convolutions are not trained."""
-    for layer in model.stem:
+    made = recast(model, ATTENDING, KEPT_DEPTH)
+    for layer in made.stem:
         layer.requires_grad_(isinstance(layer, Attend))
-    return model
+    return made
 
 
 def objects(out: Path, runs: Path, resume: bool) -> None:
@@ -237,17 +229,9 @@ def objects(out: Path, runs: Path, resume: bool) -> None:
         plan=replace(plan(RECAST_STEPS), lr=RECAST_LR, warmup=50, ema=0.998, eval_every=0, save_every=50),
         preprocess=objective.preprocess,
     )
-    recast_run = teach(second, runs / second.name, resume)
-    third = Learner(
-        name="tuned",
-        build=lambda: frozen(cast(Hybrid, load(runs / second.name / "model").float())),
-        objective=objective_of(train, test, FrozenConvolutions, erase=0.0),  # images as they are when it is used
-        plan=replace(second.plan, steps=TUNING_STEPS, lr=TUNING_LR, warmup=20),
-        preprocess=objective.preprocess,
-    )
-    trained = teach(third, runs / third.name, resume)
-    save_images(load(runs / third.name / "model"), out, train.labels, objective.preprocess, half=True)
-    described(out, train, test, trained | {"convolutional": before, "recast": recast_run})
+    trained = teach(second, runs / second.name, resume)
+    save_images(load(runs / second.name / "model"), out, train.labels, objective.preprocess, half=True)
+    described(out, train, test, trained | {"convolutional": before})
 
 
 def described(out: Path, train: Images, test: Images, trained: dict[str, Any]) -> None:
@@ -298,8 +282,6 @@ def described(out: Path, train: Images, test: Images, trained: dict[str, Any]) -
         "first_accuracy": percent(trained["convolutional"]["validation"]["accuracy"], 2),
         "first_steps": f"{trained['convolutional']['steps']:,}",
         "first_minutes": f"{trained['convolutional']['processor_seconds'] / 60:.0f}",
-        "recast_steps": f"{trained['recast']['steps']:,}",
-        "recast_minutes": f"{trained['recast']['processor_seconds'] / 60:.0f}",
         "calibrated": f"{len(rows):,}",
     }
     write(out, measured, CARD, fields)
