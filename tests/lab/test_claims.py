@@ -142,8 +142,14 @@ def test_14_the_rule() -> None:
     assert judge(result(shift=0.1))[0] == "fails"
 
 
-def test_16_the_identity_needs_a_large_beta(stable, solved) -> None:  # type: ignore[no-untyped-def]
+def test_16_the_identity_needs_a_large_beta_and_values_that_return_the_input(stable, solved) -> None:  # type: ignore[no-untyped-def]
     results = stable(16, "holds when")
+    for result in results:
+        assert claim(16).judge(result)[1].startswith("β → ∞ and W_V W_O = I. QKᵀ is I")
+    values_do_not_matter = {**results[0], "other_values": 0.0}
+    assert claim(16).judge(values_do_not_matter)[1].startswith("β → ∞. QKᵀ is I")
+    assert claim(16).judge({**values_do_not_matter, "missed": [0.0] * 8})[0] == "holds"
+    assert claim(16).judge({**results[0], "error": [1.0] * 8})[0] == "fails"
     assert float(solved(16, results[0])["A"][0, 0]) == pytest.approx(math.e / (math.e + 1))
 
 
@@ -203,6 +209,10 @@ def test_30_shifts_by_strides_and_patches(stable, solved) -> None:  # type: igno
         assert result["errors"]["patches, no positions: by a patch"] < 1e-9
         assert result["errors"]["patches, no positions: by 1"] > 0.05
         assert result["response"] > 0.05
+        condition = claim(30).judge(result)[1].partition(": ")[0]
+        assert "strides, the content is away from the border, patches have position embeddings" in condition
+    errors = {**results[0]["errors"], "patches, no positions: by a patch": 1.0}
+    assert "position embeddings" not in claim(30).judge({**results[0], "errors": errors})[1]
     assert solved(30, results[0]).steps
 
 

@@ -71,7 +71,7 @@ MATRIX: dict[str, set[int]] = {
     "W_O forgotten": {11, 15, 18, 24},
     "positions dropped": {11, 12, 13, 17, 19},
     "wrong rotary angle": {14},
-    "values permuted": {1, 3, 7, 8, 10, 11, 12, 15, 17, 18, 19, 20, 21, 23, 27},
+    "values permuted": {1, 3, 7, 8, 10, 11, 12, 15, 16, 17, 18, 19, 20, 21, 23, 27},
 }
 
 

@@ -235,6 +235,15 @@ def test_norms_and_head_outputs_and_logits_are_what_their_equations_say(model_tr
     assert torch.equal(run["word_head.logits"], out)
 
 
+def test_what_is_recomputed_after_a_pass_without_gradients_has_none(model_trace: Decoder) -> None:
+    with torch.no_grad(), trace(model_trace) as run:
+        model_trace(TOKENS)
+    assert not any(value.requires_grad for _, value in run.each("*"))
+    with trace(model_trace, "*.HO") as graded:
+        model_trace(TOKENS)
+    assert graded["decoder.0.attention.HO"].requires_grad
+
+
 @torch.no_grad()
 @pytest.mark.parametrize("path", ["decoder.0.attention.HO", "decoder.0.attention_residual.norm.sigma"])
 def test_quantities_computed_only_when_watched_can_be_edited(model_trace: Decoder, path: str) -> None:

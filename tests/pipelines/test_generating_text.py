@@ -18,6 +18,7 @@ from glassformer.data.registry import fetch
 from glassformer.errors import ConfigError, InputError
 from glassformer.pipelines.chat import render_chat
 from glassformer.pipelines.generate import TextFlow, cut_at_stop, generate, stream
+from glassformer.pipelines.generation_config import parse
 from glassformer.pipelines.tokenizers import tokenizer_of
 
 
@@ -77,6 +78,31 @@ def test_generation_configs_as_hugging_face(
             assert generate(load_folder(folder), text, max_new_tokens=None if "max_length" in config else 9) == theirs(
                 hf, folder, text, **({} if "max_length" in config else {"max_new_tokens": 9})
             )
+
+
+# keys of Hugging Face's GenerationConfig that do not change the tokens of greedy decoding or beam search
+SAMPLING = "do_sample epsilon_cutoff eta_cutoff min_p temperature top_h top_k top_p typical_p"
+SPECULATION = (
+    "assistant_confidence_threshold assistant_early_exit assistant_ensemble_weight assistant_lookbehind is_assistant "
+    "max_matching_ngram_size num_assistant_tokens num_assistant_tokens_schedule prompt_lookup_num_tokens "
+    "speculation_type target_lookbehind use_mtp"
+)
+MEMORY = (
+    "cache_config cache_implementation compile_config continuous_batching_config disable_compile low_memory "
+    "max_cache_len prefill_chunk_size use_cache"
+)
+RETURNED = "output_attentions output_hidden_states output_logits output_scores return_dict_in_generate"
+OTHER = "bos_token_id pad_token_id remove_invalid_values _from_model_config transformers_version"
+WITHOUT_EFFECT = {key for keys in (SAMPLING, SPECULATION, MEMORY, RETURNED, OTHER) for key in keys.split()}
+
+
+def test_every_key_of_hugging_faces_generation_config_is_honoured_or_refused_by_name(hf: Any) -> None:
+    keys = {key for key in vars(hf.GenerationConfig()) if key != "_commit_hash"} - WITHOUT_EFFECT
+    assert {"num_beams", "repetition_penalty", "token_healing", "max_time", "num_return_sequences"} <= keys
+    for key in sorted(keys):
+        with pytest.raises(ConfigError, match=f"^{key} "):  # an impossible value is noticed: the key is read
+            parse({key: {"impossible": True}})
+    parse(dict.fromkeys(keys))  # None is what Hugging Face writes for a key that is not set
 
 
 @pytest.mark.parametrize(

@@ -99,14 +99,18 @@ class HeadOutputs:
     """Cⁱ = W_Oⁱ Hⁱ, the contribution of each head to O, computed lazily; O = Σ_i Cⁱ + b."""
 
     def __init__(self, H: Float[Tensor, "b h t e"], WO: Any) -> None:
-        self._H, self._WO = H, WO
+        self._H, self._WO, self._graded = H, WO, is_grad_enabled()
 
     @property
     def shape(self) -> tuple[int, int, int, int]:
         return (*self._H.shape[:3], self._WO.out_features)
 
     def HO(self, heads: slice | list[int] = slice(None), rows: slice | list[int] = slice(None)) -> Tensor:
-        """Return C for the requested heads and query rows."""
+        """Return C for the requested heads and query rows; it requires gradients only if the pass recorded them."""
+        with torch.set_grad_enabled(self._graded and is_grad_enabled()):
+            return self._contributions(heads, rows)
+
+    def _contributions(self, heads: slice | list[int], rows: slice | list[int]) -> Tensor:
         h, e = self._H.shape[1], self._H.shape[3]
         chosen = torch.arange(h)[heads].tolist()
         H = self._H[:, :, rows]

@@ -35,9 +35,12 @@ REFUSED: dict[str, tuple[Any, ...]] = {
     "force_words_ids": (None,),
     "forced_decoder_ids": (None,),
     "guidance_scale": (None, 1, 1.0),
+    "max_time": (None,),
     "num_beam_groups": (None, 1),
+    "num_return_sequences": (None, 1),
     "penalty_alpha": (None, 0, 0.0),
     "sequence_bias": (None,),
+    "token_healing": (None, False),
     "watermarking_config": (None,),
 }
 

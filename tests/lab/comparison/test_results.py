@@ -75,6 +75,12 @@ def test_the_file_has_its_setup(results: Results) -> None:
     assert shown["seeds"] == "0, 1"
 
 
+def test_the_median_of_an_even_number_of_loads_lies_between_the_middle_two(results: Results) -> None:
+    data = copy.deepcopy(results.data)
+    data["units"] = [unit | {"load": load} for unit, load in zip(data["units"][:2], (1.0, 2.0), strict=True)]
+    assert dict(setup(Results(data, results.path)))["load"] == "1.0 to 2.0, median 1.50"
+
+
 @pytest.fixture
 def made(results: Results) -> Results:
     """Known numbers: t = n² for the Transformer and n for the others, both times d."""

@@ -40,6 +40,8 @@ def measure(seed: int, *, keys: int = 4, width: int = 4) -> Result:
     if find_spec("jax"):
         asked["JAX, nn.softmax"] = lambda: _jax_softmax(blind) @ V
         asked["JAX, nn.dot_product_attention"] = lambda: _jax_attention(Q, K, V, none)
+    if find_spec("tensorflow"):
+        asked["TensorFlow, nn.softmax"] = lambda: _tensorflow(blind) @ V
     depth = torch.tensor([1e6], dtype=torch.float64)
     equal = softargmax(-depth.expand(keys))  # both rows go to −∞ everywhere as the depth grows
     apart = softargmax(-depth * torch.arange(1, keys + 1))
@@ -108,6 +110,12 @@ def _jax_attention(Q: Tensor, K: Tensor, V: Tensor, mask: Tensor) -> Tensor:
     return torch.tensor(np.asarray(H[:, 0]), dtype=torch.float64)
 
 
+def _tensorflow(S: Tensor) -> Tensor:
+    import tensorflow
+
+    return torch.tensor(tensorflow.nn.softmax(S.numpy(), -1).numpy(), dtype=torch.float64)
+
+
 def _answer(way: Callable[[], Tensor], V: Tensor) -> str:
     try:
         H = way()
@@ -154,7 +162,7 @@ CLAIM = Experiment(
     statement="A fully masked row has no defined output, and every library returns something different.",
     formula="softargmax(−∞, …, −∞) = frac{0}{0}",
     measured="The weights as all scores go to −∞ at the same rate, and at different rates; and what Glassformer, "
-    "NumPy, SciPy, torch and, if installed, ONNX Runtime, OpenVINO and JAX return.",
+    "NumPy, SciPy, torch and, if installed, ONNX Runtime, OpenVINO, JAX and TensorFlow return.",
     rule=f"“holds” if the two limits differ by more than {APART}, so that no output is defined, and no two libraries "
     "return the same; otherwise “fails”.",
     falsified_by="Libraries that all return something different: two that agree are enough for “fails”. A common "
@@ -164,6 +172,5 @@ CLAIM = Experiment(
     draw=draw,
     meanings={"keys": "number of keys, all masked"},
     least={"keys": 2},
-    circumstances="TensorFlow is not included. JAX is included if it is installed (pip install jax); Glassformer does "
-    "not depend on it.",
+    circumstances="JAX and TensorFlow are included if they are installed; Glassformer does not depend on them.",
 )

@@ -92,11 +92,12 @@ def judge(result: Result) -> tuple[Kind, str]:
     if max(exact) > SAME or min(patches) < CHANGED or result["response"] < CHANGED:
         return "fails", rest
     if errors["convolution: stride 2, by 1"] > CHANGED:
-        alone = errors["patches, no positions: by a patch"] < SAME and errors["patches, no positions: by 1"] > CHANGED
-        also = "; patch attention does only for whole patches, without position embeddings" if alone else ""
-        border = errors["convolution: stride 1, by 1, at the border"] > SAME
-        where = " and the content is away from the border" if border else ""
-        return "holds when", f"the shift is a whole number of strides{where}: then convolutions commute{also}. {rest}"
+        conditions = ["the shift is a whole number of strides"]
+        if errors["convolution: stride 1, by 1, at the border"] > SAME:
+            conditions.append("the content is away from the border")
+        if errors["patches, no positions: by a patch"] < SAME:
+            conditions.append("patches have position embeddings (without them, attention commutes with whole patches)")
+        return "holds when", f"{', '.join(conditions)}: {rest}"
     return "holds", rest
 
 
@@ -116,8 +117,9 @@ CLAIM = Experiment(
     rule=f"“fails” if a convolution does not commute with shifts by whole strides (to {SAME:g}), if patch attention "
     f"with position embeddings does (to {CHANGED:.0%}), or if the image accounts for less than {CHANGED:.0%} of the "
     "Transformer's features; “holds when the shift is a whole number of strides” if the error of the convolution for "
-    f"part of a stride is above {CHANGED:.0%}, with the condition “and the content is away from the border” if its "
-    f"error at the border is above {SAME:g}; otherwise “holds”.",
+    f"part of a stride is above {CHANGED:.0%}, with the conditions “the content is away from the border” if its error "
+    f"at the border is above {SAME:g} and “patches have position embeddings” if without them the error for a whole "
+    f"patch is below {SAME:g}; otherwise “holds”.",
     falsified_by="A convolution that does not commute with shifts by its stride, patch attention with position "
     "embeddings that does, or a network that hardly responds to the image.",
     measure=measure,

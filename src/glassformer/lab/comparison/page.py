@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+from statistics import median
 
 from glassformer.figures import to_bytes
 from glassformer.lab.comparison.figures import figures
@@ -19,7 +20,7 @@ def comparison_page(results: Results) -> str:
 
 def setup(results: Results) -> list[tuple[str, str]]:
     """Return the machine, the duration and the load of the run."""
-    loads = sorted(unit["load"] for unit in results.units)
+    loads = [unit["load"] for unit in results.units]
     data = results.data
     return [
         *((name, str(value)) for name, value in data["card"].items()),
@@ -27,6 +28,6 @@ def setup(results: Results) -> list[tuple[str, str]]:
         ("first measurement", f"{data['began']} UTC"),
         ("last measurement", f"{data['ended']} UTC"),
         ("duration", f"{data['seconds'] / 60:.1f} minutes, {data['cpu'] / 60:.1f} of processor time"),
-        ("load", f"{loads[0]} to {loads[-1]}, median {loads[len(loads) // 2]}"),
+        ("load", f"{min(loads)} to {max(loads)}, median {median(loads):.2f}"),
         ("seeds", ", ".join(map(str, results.plan.seeds))),
     ]

@@ -6,6 +6,7 @@ import os
 import re
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
+from statistics import median
 from typing import NamedTuple
 
 from glassformer.errors import InputError
@@ -458,8 +459,7 @@ def _machine(results: Results) -> str:
 
 
 def _median_load(results: Results) -> float:
-    loads = sorted(unit["load"] for unit in results.units)
-    return float(loads[len(loads) // 2])
+    return float(median(unit["load"] for unit in results.units))
 
 
 def _sizes(results: Results) -> tuple[int, int, int]:
