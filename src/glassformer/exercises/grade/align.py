@@ -80,13 +80,17 @@ class Found:
 
 @dataclass(frozen=True, slots=True)
 class Placement:
-    """Entries of a symbol from one statement. A `factor` occurs inside a product: it was used, not answered."""
+    """Entries of a symbol from one statement. A `factor` occurs inside a product: it was used, not answered.
+
+    `certain`: the statement names the symbol and the cells itself; otherwise words, size or values tell them.
+    """
 
     symbol: str
     cells: Entries
     line: int
     source: str
     role: Literal["answer", "factor", "echo"] = "answer"
+    certain: bool = False
 
 
 @dataclass(slots=True)
@@ -576,7 +580,7 @@ class Aligner:
                 options = list(self.options(statement, again, subject(term), self.labels.get(again.label), written))
                 option = self.choose(statement, again, options) if options else None
                 if option is not None:
-                    self.put(statement, option.symbol, option.cells)
+                    self.put(statement, option.symbol, option.cells, certain=option.rank < OTHER)
 
     def open(self, option: Option) -> bool:
         """Return whether a placement is free: second meanings fill only empty cells (an O may not be a second H)."""
@@ -812,15 +816,15 @@ class Aligner:
         return replace(option, symbol="X", cells=cells)
 
     def keep(self, statement: Statement, option: Option, target: Target, written: Table) -> None:
-        self.put(statement, option.symbol, option.cells)
+        self.put(statement, option.symbol, option.cells, certain=option.rank < OTHER and statement.place != "prose")
         if self.from_zero(target) and target.indices:
             self.alignment.note(statement.line, statement.source, f"the indices of {target.name} are counted from 0")
         self.operands_set_out(statement, option.symbol)
 
-    def put(self, statement: Statement, symbol: str, cells: Entries) -> None:
+    def put(self, statement: Statement, symbol: str, cells: Entries, *, certain: bool = False) -> None:
         """Place the cells, also for other rows that the prose names: "for row 1 and 4"."""
         line = next(iter(cells.values())).line
-        self.alignment.put(Placement(symbol, cells, line, statement.source))
+        self.alignment.put(Placement(symbol, cells, line, statement.source, certain=certain))
         self.expressions_set_out(statement, symbol, cells)
         self.weights_set_out(statement, symbol, cells)
         self.scores_set_out(statement, symbol, cells)
@@ -944,7 +948,7 @@ class Aligner:
                 name = next(n for n in operation.inputs if n != weights)
                 if used and name in self.plan:
                     self.alignment.put(Placement(name, used, link.line, statement.source, "factor"))
-                self.alignment.put(Placement(weights, found, link.line, statement.source, "factor"))
+                self.alignment.put(Placement(weights, found, link.line, statement.source, "factor", certain=True))
                 return
 
     def value_set_out(self, link: Link, value: Expression, key: int, columns: list[int]) -> Entries:

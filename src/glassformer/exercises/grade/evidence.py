@@ -26,7 +26,7 @@ from glassformer.exercises.exercise import Exercise
 from glassformer.exercises.expression import Array
 from glassformer.exercises.grade.accounting import Ledger
 from glassformer.exercises.grade.align import HALF, Aligner, Placement, agree, base_of
-from glassformer.exercises.grade.cells import Entry, agrees, closeness, table
+from glassformer.exercises.grade.cells import Entry, agrees, chance, closeness, table
 from glassformer.exercises.grade.context import heads_in
 from glassformer.exercises.grade.mistakes import hypotheses
 from glassformer.exercises.grade.verdict import ARITHMETIC, Place
@@ -820,16 +820,6 @@ def adjacent(place: Place, other: Place | None) -> bool:
     return other is not None and place[0] == other[0] and (
         abs(place[1] - other[1]) + abs(place[2] - other[2]) == 1
     )  # fmt: skip
-
-
-def chance(entry: Entry) -> float:
-    """Return how probable it is that a number is written by chance: less for more digits."""
-    text = re.sub(r"[eE].*|[%\\\s]", "", entry.text)
-    if entry.value is MASKED:
-        return 0.05
-    digits = re.sub(r"\D", "", text)
-    digits = (digits.rstrip("0") if "." in text else digits).lstrip("0")
-    return 0.08 * 10.0 ** -max(0, min(len(digits), 5) - 1) * (0.5 if "." in text or "-" in text else 1)
 
 
 def _same(a: Any, b: Any) -> bool:
