@@ -72,9 +72,9 @@ class Misreadings:
             others = list(self.other_readings(symbol, group, wrong)) if 2 * len(wrong) >= count else []
             if others:
                 found = self.read_as(group, others) or found
-            elif any(not each.certain for each in group) and self.is_guess(symbol):
+            elif guessed := self.guessed(group, wrong):
                 said = f"it does not agree with {symbol}, and may be another step"
-                found = self.remove([each for each in group if not each.certain], wrong, said) or found
+                found = self.remove([each for each in group if not each.certain], guessed, said) or found
             else:
                 said = f"it does not agree with {symbol}, but may follow from numbers that could not be read"
                 doubtful = [at for at, entry in wrong.items() if self.may_follow(symbol, entry)]
@@ -116,12 +116,16 @@ class Misreadings:
         rows, columns = self.exact[symbol].shape
         return sum(place[0] == symbol for place in (*self.good, *self.wrong)) < rows * columns
 
-    def is_guess(self, symbol: str) -> bool:
-        """Return whether most numbers of the step that were placed without a name of their own are wrong."""
+    def guessed(self, group: Sequence[Placement], wrong: Entries) -> list[At]:
+        """Return the wrong cells without a name, if most numbers that were placed so, or on their line, are wrong."""
+        symbol = group[0].symbol
         alike = [each for each in self.alignment.placed if each.symbol == symbol and not each.certain]
-        wrong = sum(self.is_wrong(each, at) for each in alike for at in each.cells)
-        good = sum((symbol, *at) in self.good for each in alike for at in each.cells)
-        return good < FEW or good <= wrong
+        bad = [each.cells[at].line for each in alike for at in each.cells if self.is_wrong(each, at)]
+        good = [each.cells[at].line for each in alike for at in each.cells if (symbol, *at) in self.good]
+        mine = [at for each in group if not each.certain for at in each.cells if at in wrong]
+        if len(good) < FEW or len(good) <= len(bad):
+            return mine
+        return [at for at in mine if bad.count(wrong[at].line) > max(1, good.count(wrong[at].line))]
 
     # -- contradicted by later numbers --------------------------------------------------------------------------------
 
