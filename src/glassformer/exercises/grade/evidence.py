@@ -407,6 +407,8 @@ class Evidence:
                 words = self.words(text)
                 titles = [self.words(text[low:high]) for low, high in divided(text)]
                 header = titles if len(titles) > 1 and any(title.bases for title in titles) else []
+                names = [self.words(found) for found in re.findall(r"(?<!\S)[^\W\d_]_?\d{1,2}(?!\S)", text)]
+                header = names if len(names) > 1 and all(name.bases and name.tokens for name in names) else header
                 above = words if (words.bases or words.tokens) and len(set(words.bases)) < 4 else above
             end = 0
             tokens: tuple[int, ...] = ()
@@ -429,7 +431,8 @@ class Evidence:
                     count += 1
                     if entry is not None and count <= MOST_ITEMS:
                         yield TextNumber(
-                            number, found.start(), run, entry, fixed, Words((*title.bases, *own.bases), tokens), above,
+                            number, found.start(), run, entry, fixed,
+                            Words((*title.bases, *own.bases), tokens or title.tokens), above,
                             head, position, len(group), joined, _is_result(text, found),
                         )  # fmt: skip
 

@@ -7,9 +7,9 @@ produces are taken back if one of the following holds:
     such reading, and its cells are free, they are read that way;
 - **their place is a guess**: the statement does not name it, and most of the numbers placed like them are wrong too;
 - **they may follow from unread numbers**: an operand of their step is not written, and numbers before them are unread.
-Whether or not a known mistake produces them, numbers are also taken back if
-- **later numbers contradict them**: most numbers of a step are wrong, and the numbers computed from it are right, which
-    they would not be if these had been used.
+Numbers that a known mistake produces are taken back if
+- **later numbers contradict the mistake**: most numbers of a step are wrong, and those computed from it are right,
+    which they would not be if the mistake had been made.
 What is taken back is listed as unread, with the reason.
 """
 
@@ -64,13 +64,14 @@ class Misreadings:
             symbol = group[0].symbol
             wrong = {at: each.cells[at] for each in group for at in each.cells if self.is_wrong(each, at)}
             count = sum(len(each.cells) for each in group)
-            if self.contradicted(symbol, wrong, count):
+            contradicted = self.contradicted(symbol, wrong, count)
+            if not contradicted:
+                wrong = {at: entry for at, entry in wrong.items() if (symbol, *at) not in self.explained}
+            others = list(self.other_readings(symbol, group, wrong)) if 2 * len(wrong) >= count else []
+            if contradicted and not others:
                 said = f"these are not the numbers of {symbol}, but what is computed from {symbol} is right"
                 found = self.remove(group, [at for each in group for at in each.cells], said) or found
-                continue
-            wrong = {at: entry for at, entry in wrong.items() if (symbol, *at) not in self.explained}
-            others = list(self.other_readings(symbol, group, wrong)) if 2 * len(wrong) >= count else []
-            if others:
+            elif others:
                 found = self.read_as(group, others) or found
             elif guessed := self.guessed(group, wrong):
                 said = f"it does not agree with {symbol}, and may be another step"
@@ -130,8 +131,8 @@ class Misreadings:
     # -- contradicted by later numbers --------------------------------------------------------------------------------
 
     def contradicted(self, symbol: str, wrong: Collection[At], count: int) -> bool:
-        """Return whether numbers computed from the step are right, though they do not follow from what is written."""
-        if len(wrong) < FEW or 2 * len(wrong) <= count:
+        """Return whether numbers computed from the step are right, though they would not be with a known mistake."""
+        if len(wrong) < FEW or 2 * len(wrong) <= count or not {(symbol, *at) for at in wrong} <= self.explained:
             return False
         axis = 0 if self.plan.axis == "rows" else 1
         lines, every = {at[axis] for at in wrong}, base_of(symbol) in ("K", "V")  # every query depends on these
