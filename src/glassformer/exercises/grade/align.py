@@ -62,7 +62,7 @@ from glassformer.exercises.numbers import MASKED
 from glassformer.exercises.plan import Operation, Plan
 from glassformer.exercises.printers.text import label
 from glassformer.exercises.reader import Link, Note, Reading, Statement, Target, Unread, listed
-from glassformer.exercises.reader.sentences import declared_tokens
+from glassformer.exercises.reader.sentences import PRONOUNS, declared_tokens
 
 HALF = 0.5
 MOSTLY = 0.7
@@ -218,7 +218,6 @@ _SUMS = re.compile(
 )
 _TOTALS = re.compile(r"\bsum|\badds? up\b|\btogether\b|\bdenominator|\bnormali[sz]er|\bnenner|\bsomm[ea]\b", re.I)
 _WIDTHS = ("d_k", "dk")
-PRONOUNS = ("it", "es", "il", "elle", "esso")
 _SIGN = re.compile(r".|\\[A-Za-z]+")  # a lone sign such as \cdot in LayerNorm(\cdot)
 # Q @ K.T, S.softmax(), exp(S)
 _CODE = re.compile(r"[@.]|\w\(\)|\w+\([A-Za-z]+\)|\w=(?:True|False|None)\b| for \w+ in ")
@@ -437,6 +436,7 @@ class Aligner:
                 return True
         if option is not None and not self.is_mention(statement, option):
             option = self.next_meaning(option, options)
+            option = self.before_mask(target, option)
             option = self.itself(statement, self.another_step(statement, option), written)
             self.keep(statement, option, target, written)
             if isinstance(target.term, Name):
@@ -605,7 +605,9 @@ class Aligner:
         one_token = bool(found.indices) and (self.heads == 1 or target.name.islower())
         if self.one_query and written.scalar and len(found.indices) == 1 and not found.upper:
             ways += [(None, ("q", found.indices[0]) if self.by_rows else (found.indices[0], "q"))]  # a_1, of key 1
-        for (rank, base), (place, (head, cells_at)) in product(enumerate(found.bases), enumerate(ways)):
+        known = {base_of(symbol) for symbol in self.exact}
+        bases = [base for base in found.bases if base in known]
+        for (rank, base), (place, (head, cells_at)) in product(enumerate(bases), enumerate(ways)):
             if base in PER_TOKEN and one_token and not written.scalar:
                 continue  # z_1 = (1.2, 0.4) is an output: a sum is one number
             for symbol in self.symbols(base, head, target):
@@ -709,6 +711,15 @@ class Aligner:
             return free[0]
         self.alignment.leave(statement.line, statement.source, f"it may be {symbols}: say which head or row it is")
         return None
+
+    def before_mask(self, target: Target, option: Option) -> Option:
+        """Return the scores before the mask for "scores" without −∞ that are right as such, but not after the mask."""
+        masked = option.symbol in self.plan and self.plan[option.symbol].op == "mask"
+        if not masked or len(target.name) < 2 or _has_mask(option.cells):
+            return option
+        before = replace(option, symbol=self.plan[option.symbol].inputs[0])
+        right = _share([self.exact[before.symbol]], option.cells) == 1 and self.open(before)
+        return before if right and _share([self.exact[option.symbol]], option.cells) < 1 else option
 
     def is_beside(self, statement: Statement, option: Option) -> bool:
         """Return whether a placement is free, and of the token that the statement before it on its line is about."""

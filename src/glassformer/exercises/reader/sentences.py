@@ -25,6 +25,7 @@ NOUNS = {
     r"|wag[ai]",
     "exponential": r"exponentials?",
     "sum": r"(?:sum|total|denominator|normali[sz]er|summe|nenner|somme|somma|suma)\b(?! to)",
+    "patch": r"patch",
     "nh": r"patches (?:down|per column)",
     "nw": r"patches (?:across|per row)",
     "mean": r"means?(?= of| for|:| is| =)|mittelwerte?|moyennes?",
@@ -63,8 +64,8 @@ _TOKENS = re.compile(
     (?P<vector>[\[(⟨<{{]\s*(?:{_NUMBER})(?:(?:{_SEPARATOR})(?:{_NUMBER}))+\s*[\])⟩>}}](?:\^?(?:T\b|⊤|ᵀ))?)
   | (?P<single>\(\s*(?:[≈~=]\s*)?(?P<inside>[-−]?\d*\.\d+(?:\s?%)?|\d+\s?%)\s*\))
   | (?P<aside>\([^()]*(?:\([^()]*\)[^()]*)*\))
-  | (?P<kind>{_TOKEN}|{_VERBOSE["query"]}|{_VERBOSE["key"]}|{_VERBOSE["value"]}|{_VERBOSE["output"]})\s*(?:vectors?\s*)?
-      (?:no\.?|nr\.?|number|\#|n°)?\s*(?:[xtqkv]_?)?(?P<index>\d{{1,3}})(?![\d.,]*\d|\s*[%·*×/+-])
+  | (?P<kind>{_TOKEN}|patch|{_VERBOSE["query"]}|{_VERBOSE["key"]}|{_VERBOSE["value"]}|{_VERBOSE["output"]})
+      \s*(?:vectors?\s*)?(?:no\.?|nr\.?|number|\#|n°)?\s*(?:[xtqkv]_?)?(?P<index>\d{{1,3}})(?![\d.,]*\d|\s*[%·*×/+-])
   | (?P<name>(?<![\w\\])(?:out|[qkvsaαzocxt])_?\{{?(?P<of>\d{{1,2}})\}}?(?![\w.(\[]))
   | (?P<symbol>(?<=\bof\ )(?-i:[QKVSAHO])\b(?=\s*[:=]|\s+is\b))
   | (?P<ordinal>\b(?:{"|".join(_ORDINALS)})\b)
@@ -103,6 +104,7 @@ _ASIDES = re.compile(
 )  # fmt: skip
 _EMPHASIS = re.compile(r"(?<![\w*])(\*{1,2}|_{1,2})([^\W\d_]{1,20})\1(?![\w*])")  # the token *cat*
 _VALUES = ("vector", "number", "list")
+_PUTS = re.compile(r"pay|look|put|place|spend|focus", re.I)  # attention
 _DECLARED = re.compile(
     r"\b(?:tokens?|words?|sentence|inputs?)\s*(?:are|is|:|=)\s*([^\n.(]+)"
     r"|\btokens ((?:[^\W\d_]+, ?){1,20}[^\W\d_]+)", re.I
@@ -121,6 +123,7 @@ _SCALARS = ("sum", "mean", "variance")  # one number for each token
 _ROWS_OF_QUERIES = ("score", "dotproduct", "weight", "exponential", "sum", "output")
 _SPECIFIC = ("ffn", "hidden", "relu", "residual", "layernorm")
 _RELATIVE = frozenset(("which", "that", "this", "so", "and", "then", "was", "che", "qui", "que"))
+PRONOUNS = ("it", "es", "il", "elle", "esso")
 _OF = ("for", "of", "für", "von", "di", "de", "per", "pour", "para")
 _ARTICLES = frozenset(("the", "a", "der", "die", "das", "il", "la", "le", "el", "of", "in", "vector", "token", "word"))
 
@@ -272,7 +275,7 @@ class _Line:
                 case "noun":
                     self.noun(part)
                 case "verb":
-                    self.state.noun = self.state.noun if self.fresh else "weight"
+                    self.state.noun = self.state.noun if self.fresh and not _PUTS.match(part.text) else "weight"
                     self.subject_before(at)
                 case "token":
                     self.token(at, part)
@@ -300,7 +303,8 @@ class _Line:
         """Take the word before a verb as its token: cat attends to …; but "which gives" refers to the same token."""
         if self.after(at, "plain"):
             word = self.parts[at - 1].text.lower()
-            self.set_subject(self.state.subject if word in _RELATIVE or word.endswith("ly") else word)
+            same = word in _RELATIVE or word.endswith("ly") or (word in PRONOUNS and self.named)
+            self.set_subject(self.state.subject if same else word)
 
     def token(self, at: int, part: _Part) -> None:
         equals = self.parts[at + 1 : at + 2] and self.parts[at + 1].text == "="
@@ -316,6 +320,8 @@ class _Line:
         if (self.is_pointed_to(at) or second or next_object) and self.state.subject is not None:
             self.point(part.index)
             return
+        if part.noun == "patch" and (self.state.noun or self.fresh):
+            part.noun = ""  # the query of patch 1
         title = at == 0 and part.noun == "query" and self.state.noun in _ROWS_OF_QUERIES and self.labels(at)
         if part.noun and not title and (not self.fresh or (part.noun != "value" and self.state.noun == "value")):
             self.state.noun = part.noun
@@ -519,7 +525,7 @@ def _part(found: re.Match[str]) -> _Part | None:
     if found["aside"] is not None:
         return None
     if found["index"] is not None:
-        nouns = ("query", "key", "value", "output")
+        nouns = ("query", "key", "value", "output", "patch")
         noun = next((name for name in nouns if re.fullmatch(NOUNS[name], found["kind"], re.I)), "")
         number = int(found["index"])
         index = f"row {number}" if _ROW.fullmatch(found["kind"]) else number  # in columns, a row is not a token
