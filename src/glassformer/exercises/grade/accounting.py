@@ -317,6 +317,11 @@ class Ledger:
                 found.setdefault(self.line_of(k), []).append(self.places[k][2])
         yield from found.items()
 
+    def telling(self) -> list[int]:
+        """Return the lines of unread numbers of at least three digits, which may be steps."""
+        return [self.line_of(k) for k, owner in enumerate(self.owner)
+                if owner is None and len(self.places[k][2].replace(".", "").strip("0")) > 2]  # fmt: skip
+
     def counts(self) -> Accounting:
         of = {name: sum(owner == name for owner in self.owner) for name in ("graded", "arithmetic", "recognised")}
         return Accounting(**of, unread=sum(owner is None for owner in self.owner))

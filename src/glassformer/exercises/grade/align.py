@@ -62,6 +62,7 @@ from glassformer.exercises.numbers import MASKED
 from glassformer.exercises.plan import Operation, Plan
 from glassformer.exercises.printers.text import label
 from glassformer.exercises.reader import Link, Note, Reading, Statement, Target, Unread, listed
+from glassformer.exercises.reader.sentences import PRONOUNS, declared_tokens
 
 HALF = 0.5
 MOSTLY = 0.7
@@ -80,13 +81,17 @@ class Found:
 
 @dataclass(frozen=True, slots=True)
 class Placement:
-    """Entries of a symbol from one statement. A `factor` occurs inside a product: it was used, not answered."""
+    """Entries of a symbol from one statement. A `factor` occurs inside a product: it was used, not answered.
+
+    `certain`: the statement names the symbol and the cells itself; otherwise words, size or values tell them.
+    """
 
     symbol: str
     cells: Entries
     line: int
     source: str
     role: Literal["answer", "factor", "echo"] = "answer"
+    certain: bool = False
 
 
 @dataclass(slots=True)
@@ -211,12 +216,8 @@ _SUMS = re.compile(
     r"\b(?:row|column|weight)s?[- ]?sums?\b|\bsums?\s+(?:of|over|up to|to)\b|\bzeilensummen?\b|\.sum\b"
     r"|\bsum\([A-Z]\w*[,)]", re.I
 )
-_DECLARED = re.compile(
-    r"\b(?:tokens?|words?|sentence|inputs?)\s*(?:are|is|:|=)\s*([^\n.(]+)"
-    r"|\btokens ((?:[^\W\d_]+, ?){1,20}[^\W\d_]+)", re.I
-)
+_TOTALS = re.compile(r"\bsum|\badds? up\b|\btogether\b|\bdenominator|\bnormali[sz]er|\bnenner|\bsomm[ea]\b", re.I)
 _WIDTHS = ("d_k", "dk")
-PRONOUNS = ("it", "es", "il", "elle", "esso")
 _SIGN = re.compile(r".|\\[A-Za-z]+")  # a lone sign such as \cdot in LayerNorm(\cdot)
 # Q @ K.T, S.softmax(), exp(S)
 _CODE = re.compile(r"[@.]|\w\(\)|\w+\([A-Za-z]+\)|\w=(?:True|False|None)\b| for \w+ in ")
@@ -435,6 +436,7 @@ class Aligner:
                 return True
         if option is not None and not self.is_mention(statement, option):
             option = self.next_meaning(option, options)
+            option = self.before_mask(target, option)
             option = self.itself(statement, self.another_step(statement, option), written)
             self.keep(statement, option, target, written)
             if isinstance(target.term, Name):
@@ -500,7 +502,7 @@ class Aligner:
     def token_names(self, labels: Sequence[str]) -> dict[str, int]:
         """Return the positions of tokens that sentences name: by the exercise's labels, else by their order there."""
         known = {label.lower(): k for k, label in enumerate(labels) if labels.count(label) == 1}
-        declared = self.declared()
+        declared = declared_tokens(self.reading.text)
         targets = [(s.target, s.place == "prose") for s in self.reading.statements if s.target is not None]
         named = [
             word for target, prose in targets for index in target.indices if isinstance(index, str)
@@ -523,11 +525,6 @@ class Aligner:
         words = list(dict.fromkeys(names))
         count = next((m.shape[0 if self.by_rows else 1] for s, m in self.exact.items() if base_of(s) == "K"), 0)
         return {word: k for k, word in enumerate(words)} if len(words) == count and "Y" in self.exact else {}
-
-    def declared(self) -> list[str]:
-        """Return the tokens that the text lists, as in `Tokens: the, cat, sat`."""
-        found = _DECLARED.search(self.reading.text)
-        return re.findall(r"[^\W\d_]+", (found[1] or found[2]).lower()) if found else []
 
     def has_energies(self) -> bool:
         """Return whether e_ij is an energy, as in Bahdanau's notation: by the document's words or by its numbers."""
@@ -576,7 +573,7 @@ class Aligner:
                 options = list(self.options(statement, again, subject(term), self.labels.get(again.label), written))
                 option = self.choose(statement, again, options) if options else None
                 if option is not None:
-                    self.put(statement, option.symbol, option.cells)
+                    self.put(statement, option.symbol, option.cells, certain=option.rank < OTHER)
 
     def open(self, option: Option) -> bool:
         """Return whether a placement is free: second meanings fill only empty cells (an O may not be a second H)."""
@@ -608,7 +605,9 @@ class Aligner:
         one_token = bool(found.indices) and (self.heads == 1 or target.name.islower())
         if self.one_query and written.scalar and len(found.indices) == 1 and not found.upper:
             ways += [(None, ("q", found.indices[0]) if self.by_rows else (found.indices[0], "q"))]  # a_1, of key 1
-        for (rank, base), (place, (head, cells_at)) in product(enumerate(found.bases), enumerate(ways)):
+        known = {base_of(symbol) for symbol in self.exact}
+        bases = [base for base in found.bases if base in known]
+        for (rank, base), (place, (head, cells_at)) in product(enumerate(bases), enumerate(ways)):
             if base in PER_TOKEN and one_token and not written.scalar:
                 continue  # z_1 = (1.2, 0.4) is an output: a sum is one number
             for symbol in self.symbols(base, head, target):
@@ -703,12 +702,32 @@ class Aligner:
                 statement.line, statement.source, f"taken as {top[0].symbol}{said} by its values{other}"
             )
             return top[0]
+        beside = [option for option in close if self.is_beside(statement, option)]
+        if len(beside) == 1:
+            return beside[0]
         free = [option for option in close if not self.alignment.answered(option.symbol)]
         if len(free) == 1:
             self.alignment.note(statement.line, statement.source, f"taken as {free[0].symbol}, which had no answer yet")
             return free[0]
         self.alignment.leave(statement.line, statement.source, f"it may be {symbols}: say which head or row it is")
         return None
+
+    def before_mask(self, target: Target, option: Option) -> Option:
+        """Return the scores before the mask for "scores" without −∞ that are right as such, but not after the mask."""
+        masked = option.symbol in self.plan and self.plan[option.symbol].op == "mask"
+        if not masked or len(target.name) < 2 or _has_mask(option.cells):
+            return option
+        before = replace(option, symbol=self.plan[option.symbol].inputs[0])
+        right = _share([self.exact[before.symbol]], option.cells) == 1 and self.open(before)
+        return before if right and _share([self.exact[option.symbol]], option.cells) < 1 else option
+
+    def is_beside(self, statement: Statement, option: Option) -> bool:
+        """Return whether a placement is free, and of the token that the statement before it on its line is about."""
+        last = self.alignment.placed[-1] if self.alignment.placed else None
+        if last is None or self.token is None or not self.open(option):
+            return False
+        lines = {at[0 if self.by_rows else 1] for at in option.cells}
+        return lines == {self.token} and {entry.line for entry in last.cells.values()} == {statement.line}
 
     def next_meaning(self, option: Option, options: list[Option]) -> Option:
         """Return another meaning of the name, N of the next LayerNorm, if the first has its answer and this agrees."""
@@ -812,15 +831,16 @@ class Aligner:
         return replace(option, symbol="X", cells=cells)
 
     def keep(self, statement: Statement, option: Option, target: Target, written: Table) -> None:
-        self.put(statement, option.symbol, option.cells)
+        named = statement.place != "prose" or base_of(option.symbol) in topics(statement.words)
+        self.put(statement, option.symbol, option.cells, certain=option.rank < OTHER and named)
         if self.from_zero(target) and target.indices:
             self.alignment.note(statement.line, statement.source, f"the indices of {target.name} are counted from 0")
         self.operands_set_out(statement, option.symbol)
 
-    def put(self, statement: Statement, symbol: str, cells: Entries) -> None:
+    def put(self, statement: Statement, symbol: str, cells: Entries, *, certain: bool = False) -> None:
         """Place the cells, also for other rows that the prose names: "for row 1 and 4"."""
         line = next(iter(cells.values())).line
-        self.alignment.put(Placement(symbol, cells, line, statement.source))
+        self.alignment.put(Placement(symbol, cells, line, statement.source, certain=certain))
         self.expressions_set_out(statement, symbol, cells)
         self.weights_set_out(statement, symbol, cells)
         self.scores_set_out(statement, symbol, cells)
@@ -944,7 +964,7 @@ class Aligner:
                 name = next(n for n in operation.inputs if n != weights)
                 if used and name in self.plan:
                     self.alignment.put(Placement(name, used, link.line, statement.source, "factor"))
-                self.alignment.put(Placement(weights, found, link.line, statement.source, "factor"))
+                self.alignment.put(Placement(weights, found, link.line, statement.source, "factor", certain=True))
                 return
 
     def value_set_out(self, link: Link, value: Expression, key: int, columns: list[int]) -> Entries:
@@ -1101,7 +1121,8 @@ class Aligner:
             and not self.alignment.answered(told[0][0])
             and base_of(told[0][0]) not in PER_TOKEN
         ):
-            self.accept(statement, told[0], "by the words before it and its size")
+            named = base_of(told[0][0]) in topics(statement.words)
+            self.accept(statement, told[0], "by the words before it and its size", certain=named)
         elif not best and len(again := self.like_another_row(statement, written)) == 1:
             self.accept(statement, again[0], "because another row has the same numbers")
         else:
@@ -1194,9 +1215,11 @@ class Aligner:
                 found = [(k, cells) for k, cells in found if k == self.token + 1]
         return found[0][1] if len(found) == 1 else None
 
-    def accept(self, statement: Statement, option: tuple[str, Entries, float], why: str) -> None:
+    def accept(
+        self, statement: Statement, option: tuple[str, Entries, float], why: str, *, certain: bool = False
+    ) -> None:
         symbol, cells, _ = option
-        self.put(statement, symbol, cells)
+        self.put(statement, symbol, cells, certain=certain)
         named = statement.target if not statement.given else None
         what = "unnamed," if named is None else f"{statement.source if statement.place == 'prose' else named.label} is"
         said = f"{what} taken as {symbol}{_where(cells, self.by_rows)} {why}"
@@ -1206,7 +1229,7 @@ class Aligner:
         """Place a number in prose, "if we sum them we get 13.8256": the sum of exponentials of the current rows."""
         head = self.context.head or ""
         symbol = next((s for s in (f"Z{head}", "Z") if s in self.exact), None)
-        said = re.search(r"\bsum|\badds? up\b|\btogether\b", statement.words.lower().rsplit(". ", 1)[-1])
+        said = _TOTALS.search(statement.words.rsplit(". ", 1)[-1])
         after = self.token if self.follows_e() else None  # the row of exponentials just before
         token = self.context.rows[0] - 1 if self.context.rows and after is None else after
         if symbol is None or said is None or token is None:

@@ -156,6 +156,16 @@ def agrees(expected: Any, entry: Entry) -> bool:
     return closeness(expected, entry) in ("right", "truncated")
 
 
+def chance(entry: Entry) -> float:
+    """Return how probable it is that a number is written by chance: less for more digits."""
+    text = re.sub(r"[eE].*|[%\\\s]", "", entry.text)
+    if entry.value is MASKED:
+        return 0.05
+    digits = re.sub(r"\D", "", text)
+    digits = (digits.rstrip("0") if "." in text else digits).lstrip("0")
+    return 0.08 * 10.0 ** -max(0, min(len(digits), 5) - 1) * (0.5 if "." in text or "-" in text else 1)
+
+
 def shown(expected: Any, entry: Entry | None = None, places: int = 4) -> str:
     """Format the expected value to as many digits as the learner wrote; integers stay integers."""
     if expected is MASKED:

@@ -18,6 +18,7 @@ import re
 from bisect import bisect_left, bisect_right
 from collections.abc import Container, Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import lru_cache
 from itertools import islice
 from typing import Any
 
@@ -26,14 +27,14 @@ from glassformer.exercises.exercise import Exercise
 from glassformer.exercises.expression import Array
 from glassformer.exercises.grade.accounting import Ledger
 from glassformer.exercises.grade.align import HALF, Aligner, Placement, agree, base_of
-from glassformer.exercises.grade.cells import Entry, agrees, closeness, table
+from glassformer.exercises.grade.cells import Entry, agrees, chance, closeness, table
 from glassformer.exercises.grade.context import heads_in
 from glassformer.exercises.grade.mistakes import hypotheses
-from glassformer.exercises.grade.verdict import ARITHMETIC, Place
+from glassformer.exercises.grade.verdict import ARITHMETIC, Place, exact_values
 from glassformer.exercises.grade.vocabulary import NAMES, RAW, topics
 from glassformer.exercises.matrix import Matrix
 from glassformer.exercises.numbers import MASKED
-from glassformer.exercises.plan import evaluate_plan
+from glassformer.exercises.plan import evaluate_plan, plan
 from glassformer.exercises.reader import Link, Unread, parse_formula
 from glassformer.exercises.reader.parser import COMMA
 
@@ -52,6 +53,7 @@ MOST_HYPOTHESES = 60
 LONGEST_RUN = 64
 MOST_STATES = 40
 MOST_PLACES = 48
+MOST_CACHED = 2000  # numbers whose cells are kept
 ROUNDS = 3
 JUMP = (0.02, 0.04, 0.08)  # to any cell, to the first cell of any token, to the first cell of any step
 JUMP_INSIDE = (0.0001, 0.01, 0.01)
@@ -126,11 +128,9 @@ class TextNumber:
 class Cells:
     """The cells of the solution, and how likely one is written after another."""
 
-    def __init__(
-        self, exact: Mapping[str, Matrix[Any]], by_rows: bool, left_out: frozenset[str]
-    ) -> None:
+    def __init__(self, shapes: tuple[tuple[str, tuple[int, int]], ...], by_rows: bool) -> None:
         self.by_rows = by_rows
-        self.shapes = {s: (m.shape if by_rows else m.shape[::-1]) for s, m in exact.items() if s not in left_out}
+        self.shapes = {symbol: (shape if by_rows else shape[::-1]) for symbol, shape in shapes}
         self.order = {s: k for k, s in enumerate(self.shapes)}
         self.count = sum(a * b for a, b in self.shapes.values())
         self.lines = sum(a for a, _ in self.shapes.values())
@@ -210,6 +210,12 @@ class Cells:
         return 1 / (1 + distance) if distance > 0 else 0.3 / (1 - distance)
 
 
+@lru_cache(maxsize=16)
+def cells_of(shapes: tuple[tuple[str, tuple[int, int]], ...], by_rows: bool) -> Cells:
+    """Return the cells of steps of these shapes; a pile has the same ones for every document."""
+    return Cells(shapes, by_rows)
+
+
 class Values:
     """The values that the cells may have, sorted, to find the cells that agree with a number."""
 
@@ -236,6 +242,8 @@ class Values:
         """
         key = (entry.text, entry.approximate, entry.places, result)
         if key not in self.cached:
+            if len(self.cached) >= MOST_CACHED:
+                self.cached.clear()
             self.cached[key] = self._of(entry, ("right", "truncated", "rounded") if result else ("right", "truncated"))
         return self.cached[key]
 
@@ -257,6 +265,26 @@ class Values:
         return found
 
 
+@lru_cache(maxsize=16)
+def mistaken_values(exercise: Exercise) -> list[tuple[Mapping[str, Matrix[Any]], Values]]:
+    """Return the values of all steps under each known mistake, and those of them that differ from the exact ones."""
+    made, found = plan(exercise), []
+    exact = exact_values(made)
+    for hypothesis in islice(hypotheses(made, exercise), MOST_HYPOTHESES):
+        try:
+            steps = evaluate_plan(hypothesis.plan, ARITHMETIC)
+        except (GlassError, ZeroDivisionError):
+            continue
+        values = Values()
+        for operation in made.operations:
+            symbol = operation.symbol
+            if operation.op != "copy" and symbol in steps and steps[symbol].shape == exact[symbol].shape:
+                values.add(symbol, steps[symbol], unless=exact[symbol])
+        values.sort()
+        found.append((steps, values))
+    return found
+
+
 @dataclass(slots=True)
 class Evidence:
     exercise: Exercise
@@ -268,7 +296,9 @@ class Evidence:
         """Assign what can be assigned, and remove it from the list of what could not be read."""
         aligner, alignment = self.aligner, self.aligner.alignment
         copies = frozenset(op.symbol for op in aligner.plan.operations if op.op == "copy")  # the only head's H is O
-        cells = Cells(aligner.exact, aligner.by_rows, copies)
+        shapes = tuple((symbol, matrix.shape) for symbol, matrix in aligner.exact.items() if symbol not in copies)
+        few = sum(rows * columns for _, (rows, columns) in shapes) <= MOST_TRIED
+        cells = (cells_of if few else Cells)(shapes, aligner.by_rows)
         items = list(self.items()) if cells.count <= MOST_CELLS else []
         for block in blocks(items):
             for item in block:
@@ -344,16 +374,7 @@ class Evidence:
         best: tuple[int, Mapping[str, Matrix[Any]]] = (MOST_TELLING - 1, {})
         if len(left) < MOST_TELLING or cells.count > MOST_TRIED:
             return {}
-        for hypothesis in islice(hypotheses(self.aligner.plan, self.exercise), MOST_HYPOTHESES):
-            try:
-                made = evaluate_plan(hypothesis.plan, ARITHMETIC)
-            except (GlassError, ZeroDivisionError):
-                continue
-            values = Values()
-            for symbol in cells.shapes:
-                if symbol in made and made[symbol].shape == self.aligner.exact[symbol].shape:
-                    values.add(symbol, made[symbol], unless=self.aligner.exact[symbol])
-            values.sort()
+        for made, values in mistaken_values(self.exercise):
             count = len({entry.text for entry in left if values.of(entry)})
             if count > best[0]:
                 best = (count, made)
@@ -386,6 +407,8 @@ class Evidence:
                 words = self.words(text)
                 titles = [self.words(text[low:high]) for low, high in divided(text)]
                 header = titles if len(titles) > 1 and any(title.bases for title in titles) else []
+                names = [self.words(found) for found in re.findall(r"(?<!\S)[^\W\d_]_?\d{1,2}(?!\S)", text)]
+                header = names if len(names) > 1 and all(name.bases and name.tokens for name in names) else header
                 above = words if (words.bases or words.tokens) and len(set(words.bases)) < 4 else above
             end = 0
             tokens: tuple[int, ...] = ()
@@ -408,7 +431,8 @@ class Evidence:
                     count += 1
                     if entry is not None and count <= MOST_ITEMS:
                         yield TextNumber(
-                            number, found.start(), run, entry, fixed, Words((*title.bases, *own.bases), tokens), above,
+                            number, found.start(), run, entry, fixed,
+                            Words((*title.bases, *own.bases), tokens or title.tokens), above,
                             head, position, len(group), joined, _is_result(text, found),
                         )  # fmt: skip
 
@@ -820,16 +844,6 @@ def adjacent(place: Place, other: Place | None) -> bool:
     return other is not None and place[0] == other[0] and (
         abs(place[1] - other[1]) + abs(place[2] - other[2]) == 1
     )  # fmt: skip
-
-
-def chance(entry: Entry) -> float:
-    """Return how probable it is that a number is written by chance: less for more digits."""
-    text = re.sub(r"[eE].*|[%\\\s]", "", entry.text)
-    if entry.value is MASKED:
-        return 0.05
-    digits = re.sub(r"\D", "", text)
-    digits = (digits.rstrip("0") if "." in text else digits).lstrip("0")
-    return 0.08 * 10.0 ** -max(0, min(len(digits), 5) - 1) * (0.5 if "." in text or "-" in text else 1)
 
 
 def _same(a: Any, b: Any) -> bool:

@@ -26,6 +26,7 @@ from glassformer.exercises.grade.align import (
 from glassformer.exercises.grade.cells import answer_of, closeness, shown
 from glassformer.exercises.grade.diagnose import Mistake, diagnose, weight_sums
 from glassformer.exercises.grade.evidence import Evidence
+from glassformer.exercises.grade.misreadings import Misreadings
 from glassformer.exercises.grade.rubric import (
     Points,
     Rubric,
@@ -36,7 +37,7 @@ from glassformer.exercises.grade.rubric import (
     score,
     tolerate,
 )
-from glassformer.exercises.grade.verdict import Compared, FollowThrough, Place, Verdict, Verdicts, exact_values
+from glassformer.exercises.grade.verdict import Compared, FollowThrough, Place, Verdict, Verdicts
 from glassformer.exercises.grade.vocabulary import subject
 from glassformer.exercises.plan import Plan, plan
 from glassformer.exercises.printers.text import label
@@ -221,12 +222,14 @@ def grade(exercise: Exercise | None, reading: Reading, rubric: Rubric | None = N
     _claim(ledger, alignment, reading, sums)
     if not alignment.placed:
         _readable(reading, tuple(alignment.unread))
-    exact = exact_values(made)
+    exact = aligner.exact
     follow, verdicts, cells, mistakes = _judge(exercise, made, alignment, exact, rubric)
     question = f"{exercise.title}\n{exercise.text or ''}"
     lines = {item.line for item in alignment.unread}
     ledger.recognise(question, {*_numbers(alignment), *_scales(made)}, lines)
-    if _take_back(made, exact, alignment, ledger, cells, mistakes):
+    for _ in range(MOST_ROUNDS if reading.kind not in ("json", "yaml") else 0):  # there every number has its symbol
+        if not Misreadings(made, exact, alignment, cells, mistakes, ledger.telling()).take_back():
+            break
         follow, verdicts, cells, mistakes = _judge(exercise, made, alignment, exact, rubric)
         ledger = Ledger(reading.text)
         _claim(ledger, alignment, reading, sums)
@@ -279,39 +282,6 @@ def _judge(
             break
         behind |= found
     return follow, verdicts, cells, mistakes
-
-
-def _take_back(
-    made: Plan, exact: Mapping[str, Any], alignment: Alignment, ledger: Ledger, cells: Sequence[Compared],
-    mistakes: Sequence[Mistake],
-) -> bool:  # fmt: skip
-    """Take back wrong numbers that may follow from numbers that could not be read; return whether there are any.
-
-    These are numbers that no known mistake explains, in steps whose operands are not all written, after a number of at
-    least three digits that could not be read.
-    """
-    unread = [ledger.line_of(k) for k, owner in enumerate(ledger.owner)
-              if owner is None and len(ledger.places[k][2].replace(".", "").strip("0")) > 2]  # fmt: skip
-    explained = {place for mistake in mistakes if mistake.name != "one wrong number" for place in mistake.cells}
-    written = alignment.entries()
-    sizes = {symbol: matrix.shape[0] * matrix.shape[1] for symbol, matrix in exact.items()}
-    incomplete = {op.symbol for op in made.operations if len(written.get(op.symbol, ())) < sizes[op.symbol]}
-    doubtful: dict[Place, Compared] = {}
-    for cell in cells:
-        place = (cell.symbol, cell.row, cell.column)
-        inputs = made[cell.symbol].inputs
-        if (
-            cell.verdict == "wrong" and cell.entry is not None and place not in explained
-            and any(symbol in incomplete for symbol in inputs) and any(line < cell.entry.line for line in unread)
-        ):  # fmt: skip
-            doubtful[place] = cell
-    for k, placed in enumerate(alignment.placed):
-        kept = {at: entry for at, entry in placed.cells.items() if (placed.symbol, *at) not in doubtful}
-        if len(kept) < len(placed.cells):
-            alignment.placed[k] = replace(placed, cells=kept)
-            said = f"it does not agree with {placed.symbol}, but may follow from numbers that could not be read"
-            alignment.leave(placed.line, placed.source, said)
-    return bool(doubtful)
 
 
 def _tolerated(verdicts: Verdicts, cells: Sequence[Compared]) -> Iterator[Note]:

@@ -277,8 +277,16 @@ class _Nodes:
 
 
 LARGEST = 1000  # largest row or column
-_COLUMNS = {"symbol": "symbol", "name": "symbol", "quantity": "symbol", "row": "row", "i": "row", "column": "column",
-            "col": "column", "j": "column", "value": "value", "given": "value", "answer": "value"}  # fmt: skip
+_COLUMNS = {
+    word: meaning
+    for meaning, words in {
+        "symbol": "symbol name quantity matrix step tensor variable array what größe matrice matriz",
+        "row": "row i r query line zeile ligne riga fila",
+        "column": "column col j c key component spalte colonne colonna columna",
+        "value": "value given answer number val entry result wert valeur valore valor",
+    }.items()
+    for word in words.split()
+}
 _NUMBER = re.compile(rf"\s*(?:[-+−]?[\d.]|{MINUS_INFINITY.pattern})", re.I)
 _ASIDE_IN_TITLE = re.compile(r"\s(?:\(([^()]*(?:\([^()]*\))?[^()]*)\)|\[([^\[\]]*)\])$")
 _ROW_LABEL = re.compile(r"(?:(?:tokens?|rows?|words?|positions?|quer(?:y|ies)|x|t|#)\s*_?)?\d{1,3}\.?", re.I)
@@ -309,7 +317,7 @@ def csv_answers(text: str, name: str) -> Reading:
         if {"symbol", "value"} <= set(head):
             _table(found, head, filled[1:])
         else:
-            _blocks(found, side_by_side(_counted_grids(_pairs(found, rows))))
+            _blocks(found, side_by_side(_counted_grids(_one_label(_pairs(found, rows)))))
     return replace(found.reading(name, "csv"), text=points)
 
 
@@ -378,6 +386,22 @@ def _pairs(found: Answers, rows: list[Row]) -> list[Row]:
             head = []
             rest.append((line, row))
     return rest
+
+
+def _one_label(rows: list[Row]) -> list[Row]:
+    """Rewrite blocks with a column of names and one of labels, `Q;Token 1;2;0` over `;Token 2;0;2`, to one label."""
+    found: list[Row] = []
+    inside = False  # a block of such rows
+    for (line, row), (_, below) in zip(rows, [*rows[1:], (0, [])], strict=False):
+        first, label = (*row[:2], "", "")[:2]
+        numeric = len(row) > 2 and bool(_ROW_LABEL.fullmatch(label)) and bool(_NUMBER.match(row[2]))
+        goes_on = len(below) > 2 and not below[0] and bool(_ROW_LABEL.fullmatch(below[1]))
+        starts = numeric and bool(first) and not _NUMBER.match(first) and goes_on
+        if starts:
+            found.append((line, [first]))
+        inside = starts or (inside and numeric and not first)
+        found.append((line, row[1:] if inside else row))
+    return found
 
 
 def _counted_grids(rows: list[Row]) -> list[Row]:

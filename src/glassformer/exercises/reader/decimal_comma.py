@@ -14,20 +14,27 @@ _BRACES = re.compile(r"(?<=\d)\{,\}(?=\d)")
 _NUMBER = r"(?:[-+−]?\d+(?:,\d+)?|[-−](?:∞|inf))"
 _SEMICOLONS = re.compile(rf"[\[(⟨]\s*{_NUMBER}\s*(?:;\s*{_NUMBER}\s*)+[\])⟩]")
 
+_COLUMN = re.compile(r"(?:(?<=\s\s)|^[ \t]*)[-+−]?(\d+),(\d)(?=\s\s|[ \t]*$)", re.M)  # a column: 0,5   1,5   0,0
+_SINGLE = re.compile(r"(?<=[=≈])\s?[-+−]?(\d+),(\d)(?=[ \t]*$)", re.M)  # m1 = 0,2
+
 
 def has_decimal_commas(text: str) -> bool:
     """Return whether the commas between digits can only be decimal commas.
 
     This is the case if no number has a decimal point, no list is written without spaces (1,2,3), most fractions
-    have at least two digits or a percent sign, and at least one of them cannot be two integers: 0,47 or 3,05 or 47,1 %.
+    have at least two digits or a percent sign or stand alone in a column or after an equals sign, and at least one of
+    them cannot be two integers: 0,47 or 3,05 or 47,1 %, or two lines such as m1 = 0,2.
     """
     text = _VECTOR.sub(" ", _INDEX.sub(" ", text))
     if "," not in text or _LIST.search(text) or _POINT.search(_HEADING.sub("", text)):
         return False
-    pairs = _PAIR.findall(text)
-    long = [(whole, part, percent) for whole, part, percent in pairs if len(part) > 1 or percent]
+    single = _SINGLE.findall(text)
+    lines = len(single) > 1 and all(whole == "0" for whole, _ in single)
+    rest = _SEMICOLONS.sub(" ", text) if lines else text
+    rest = (_SINGLE if lines else _COLUMN).sub(" ", _COLUMN.sub(" ", rest))
+    long = [pair for pair in _PAIR.findall(rest) if len(pair[1]) > 1 or pair[2]]
     sure = any(whole == "0" or part.startswith("0") or percent for whole, part, percent in long)
-    return sure and 5 * len(long) >= 4 * len(pairs)
+    return (sure or lines) and 5 * len(long) >= 4 * len(_PAIR.findall(rest))
 
 
 def to_decimal_points(text: str, *, every: bool, lists: bool = False) -> str:

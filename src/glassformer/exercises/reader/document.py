@@ -292,11 +292,13 @@ _PRINTED = re.compile(r"[A-Za-z]{4,12}(?: [a-z]{2,12}){0,3} \d{1,2}: ?[\[(]")  #
 _LIST = re.compile(r"\[[^\[\]]*[\d\]][^\[\]]*[,;\s][^\[\]]*")
 
 
-def scan(text: str, line: int, *, code: bool = False) -> Iterator[Event]:
-    """Yield the events of a passage of prose, in order."""
+def scan(
+    text: str, line: int, *, code: bool = False, names: frozenset[str] = frozenset()
+) -> Iterator[Event]:
+    """Yield the events of a passage of prose, in order; `names` are the tokens that the document declares."""
     rows = text.split("\n")
     index = 0
-    sentences = ParagraphState()
+    sentences = ParagraphState(names=names)
     while index < len(rows):
         row = rows[index]
         here = line + index

@@ -29,6 +29,8 @@ MINUS_INFINITY = re.compile(
     r"(?:(?<![\w.])[-−–]|(?<=[^\n\w.])[-−–][ ]|\b(?:minus|negative|neg)[ ])(?:(?:np|math|torch|numpy)\.)?"
     r"(?:(?:inf(?:ini)?ty|inf|oo)\b|\\infty(?![A-Za-z])|∞)|float\(['\"]-inf['\"]\)", re.I
 )  # fmt: skip
+# = 115 605 504
+_SPACED = re.compile(r"(?<=[=≈] )\d{1,3}(?:[ \u00a0\u202f]\d{3}){2,3}(?=[ \t]*(?:$|[^\s\d,.;|&\])]))", re.M)
 _THOUSANDS = re.compile(r"(?<![\w.,^{])\d{1,3}(?:,\d{3})+\.\d+(?![\d,])|(?<![\w.,^{])\d{1,3}(?:,\d{3}){2,}(?![\d,.])")
 
 # ## Token 1, or \section{Token 1}: what follows is about it
@@ -46,8 +48,9 @@ _BARS = re.compile(r"(?<=[)\]])[ \t]+\|[ \t]+(?=[^\W\d_]_?\{?\d{1,2}\}?\s*[=≈]
 
 
 def plain_numbers(text: str) -> str:
-    """Rewrite −∞ in words and signs as -∞, and 1,234.5 or 1,234,567 without the separators of thousands."""
+    """Rewrite −∞ in words and signs as -∞, and 1,234.5, 1,234,567 or = 1 234 567 without separators of thousands."""
     text = MINUS_INFINITY.sub("-∞", text)
+    text = _SPACED.sub(lambda found: re.sub(r"\s", "", found.group()), text)
     return _THOUSANDS.sub(lambda found: found.group().replace(",", ""), text)
 
 

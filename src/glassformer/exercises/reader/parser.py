@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from glassformer.errors import InputError
@@ -140,7 +141,7 @@ class Lists:
         nested = self.nested(opened + 1, close) if kind == "[" else None
         if nested is not None:
             return self.checked(Array(nested), opened, close + 1)
-        rows = self.rows(opened + 1, close, spaces=kind != "(")
+        rows = self.rows(opened + 1, close, spaces=kind != "(" or self.only_numbers(opened + 1, close))
         if kind == "<":
             return Call("inner", rows[0])
         if len(rows) > 1:
@@ -155,6 +156,13 @@ class Lists:
             inner = tuple(item.rows[0] for item in row if isinstance(item, Array))
             return self.checked(Array(inner), opened, close + 1)
         return Array((row,), flat=True)
+
+    def only_numbers(self, low: int, high: int) -> bool:
+        """Return whether there are only numbers, at least two of them side by side: ( 2 0 ), but not ( 2 -1 )."""
+        items = self.tokens.items[low:high]
+        if not all(item.kind == "number" or (item.kind == "op" and item.text == "-") for item in items):
+            return False
+        return any(one.kind == two.kind == "number" for one, two in pairwise(items))
 
     def nested(self, low: int, high: int) -> tuple[tuple[Expression, ...], ...] | None:
         """Parse [[1, 2], [3, 4]]: return the rows if everything inside the brackets is bracketed."""

@@ -16,6 +16,7 @@ from glassformer.exercises.reader.document import Piece, TableContents, latex_ta
 from glassformer.exercises.reader.encoding import decode_text
 from glassformer.exercises.reader.notation import plain_numbers, usual_notation
 from glassformer.exercises.reader.printouts import printouts
+from glassformer.exercises.reader.sentences import token_names
 from glassformer.exercises.reader.statements import (
     Draft,
     Link,
@@ -90,7 +91,7 @@ def read(
         line = text.count("\n", 0, replaced.start()) + 1
         notes.append(Note(line, replaced.group().strip(), "crossed out: the number after it is read"))
     text = _REPLACED.sub("", text)
-    collector = Collector(notes=notes)
+    collector = Collector(notes=notes, names=token_names(text))
     text = usual_notation(printouts(brackets.inline(plain_numbers(text))))
     for piece in pieces(macros.body(text)):
         collector.take(piece)
@@ -134,6 +135,7 @@ class Collector:
     context: str = ""
     formulas: int = 0
     characters: int = 0
+    names: frozenset[str] = frozenset()  # of tokens
 
     def take(self, piece: Piece) -> None:
         match piece.kind:
@@ -157,7 +159,7 @@ class Collector:
                 self.table(latex_table(piece.text, piece.line))
 
     def prose(self, piece: Piece) -> None:
-        for event in scan(piece.text, piece.line, code=piece.kind == "code"):
+        for event in scan(piece.text, piece.line, code=piece.kind == "code", names=self.names):
             if event.kind == "formula":
                 self.formula(event.text, event.line, "plain", piece.crossed)
             elif event.kind == "number":

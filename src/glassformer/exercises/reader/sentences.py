@@ -25,6 +25,7 @@ NOUNS = {
     r"|wag[ai]",
     "exponential": r"exponentials?",
     "sum": r"(?:sum|total|denominator|normali[sz]er|summe|nenner|somme|somma|suma)\b(?! to)",
+    "patch": r"patch",
     "nh": r"patches (?:down|per column)",
     "nw": r"patches (?:across|per row)",
     "mean": r"means?(?= of| for|:| is| =)|mittelwerte?|moyennes?",
@@ -63,8 +64,8 @@ _TOKENS = re.compile(
     (?P<vector>[\[(⟨<{{]\s*(?:{_NUMBER})(?:(?:{_SEPARATOR})(?:{_NUMBER}))+\s*[\])⟩>}}](?:\^?(?:T\b|⊤|ᵀ))?)
   | (?P<single>\(\s*(?:[≈~=]\s*)?(?P<inside>[-−]?\d*\.\d+(?:\s?%)?|\d+\s?%)\s*\))
   | (?P<aside>\([^()]*(?:\([^()]*\)[^()]*)*\))
-  | (?P<kind>{_TOKEN}|{_VERBOSE["query"]}|{_VERBOSE["key"]}|{_VERBOSE["value"]}|{_VERBOSE["output"]})\s*(?:vectors?\s*)?
-      (?:no\.?|nr\.?|number|\#|n°)?\s*(?:[xtqkv]_?)?(?P<index>\d{{1,3}})(?![\d.,]*\d|\s*[%·*×/+-])
+  | (?P<kind>{_TOKEN}|patch|{_VERBOSE["query"]}|{_VERBOSE["key"]}|{_VERBOSE["value"]}|{_VERBOSE["output"]})
+      \s*(?:vectors?\s*)?(?:no\.?|nr\.?|number|\#|n°)?\s*(?:[xtqkv]_?)?(?P<index>\d{{1,3}})(?![\d.,]*\d|\s*[%·*×/+-])
   | (?P<name>(?<![\w\\])(?:out|[qkvsaαzocxt])_?\{{?(?P<of>\d{{1,2}})\}}?(?![\w.(\[]))
   | (?P<symbol>(?<=\bof\ )(?-i:[QKVSAHO])\b(?=\s*[:=]|\s+is\b))
   | (?P<ordinal>\b(?:{"|".join(_ORDINALS)})\b)
@@ -103,6 +104,17 @@ _ASIDES = re.compile(
 )  # fmt: skip
 _EMPHASIS = re.compile(r"(?<![\w*])(\*{1,2}|_{1,2})([^\W\d_]{1,20})\1(?![\w*])")  # the token *cat*
 _VALUES = ("vector", "number", "list")
+_PUTS = re.compile(r"pay|look|put|place|spend|focus", re.I)  # attention
+_DECLARED = re.compile(
+    r"\b(?:tokens?|words?|sentence|inputs?)\s*(?:are|is|:|=)\s*([^\n.(]+)"
+    r"|\btokens ((?:[^\W\d_]+, ?){1,20}[^\W\d_]+)", re.I
+)  # fmt: skip
+_QUOTED_TOKENS = re.compile(
+    r"\b(?:tokens|words)\b[^.\n\"“'‘]{0,30}((?:[\"“'‘][^\W\d_]+[\"”'’][,;]?\s*(?:(?:and|und|et|e|y)\s+)?){2,12})", re.I
+)
+_LISTED = re.compile(r"[^\W\d_]+(?:,\s*(?:and\s+)?[^\W\d_]+|\s+and\s+[^\W\d_]+){1,11}")
+_USUAL = frozenset(("the", "a", "an", "it", "is", "to", "of", "and", "i", "we", "in", "on", "at", "for", "with", "that",
+                    "this", "be", "are", "key", "query", "value", "token", "row"))  # fmt: skip
 _ARROW = re.compile(r"->|→|⇒|=>")
 _STAGES = {"exponential": r"exp\b|exponentiate", "weight": r"normali[sz]e"}  # the verbs of a heading of a chain
 _OPERATOR = re.compile(r"[·*×⋅+^√∑\\{}]|\d\s*/\s*\d*\.\d|\d\s-\s\d")
@@ -111,6 +123,7 @@ _SCALARS = ("sum", "mean", "variance")  # one number for each token
 _ROWS_OF_QUERIES = ("score", "dotproduct", "weight", "exponential", "sum", "output")
 _SPECIFIC = ("ffn", "hidden", "relu", "residual", "layernorm")
 _RELATIVE = frozenset(("which", "that", "this", "so", "and", "then", "was", "che", "qui", "que"))
+PRONOUNS = ("it", "es", "il", "elle", "esso")
 _OF = ("for", "of", "für", "von", "di", "de", "per", "pour", "para")
 _ARTICLES = frozenset(("the", "a", "der", "die", "das", "il", "la", "le", "el", "of", "in", "vector", "token", "word"))
 
@@ -144,6 +157,7 @@ class ParagraphState:
     goes_on: bool = False  # whether the sentence of the last line goes on in the next
     ended: bool = False  # whether the last line had values: the next empty line then ends the paragraph
     stages: tuple[str, ...] = ()  # of a heading "dot products → divide by √2 → exp → normalise"
+    names: frozenset[str] = frozenset()  # words that the document declares as its tokens
 
     def line(self, text: str) -> list[Assigned]:
         """Return the values of one line of prose; an empty list if any of them cannot be assigned."""
@@ -156,7 +170,7 @@ class ParagraphState:
         text = _ASIDES.sub(lambda found: " " * len(found.group()), text)
         text = _SLASHES.sub(lambda found: found.group().replace("/", ","), text)
         before = (self.noun, self.subject)
-        parts = list(_parts(text))
+        parts = [self.as_token(part) for part in _parts(text)]
         self.ended = any(char.isdigit() for char in text) and any(part.kind in _VALUES for part in parts)
         values = [part for part in parts if part.kind in _VALUES]
         reader = _Line(self, parts, text)
@@ -168,6 +182,8 @@ class ParagraphState:
             reader.run()
             return []
         if _SUPPOSED.search(text) or _SEVERAL.search(text) or _is_formula(text):
+            if len(values) == 1 < len(parts) and parts[0].kind == "noun" and parts[1].text not in ("=", "≈", ":"):
+                self.noun, self.ended = parts[0].noun, False  # a heading: Divide by √2 = 1.414
             return []
         found = reader.run()
         if len(found) == len(values) and _is_chain(text, found):
@@ -176,6 +192,13 @@ class ParagraphState:
             self.noun, self.subject = before
             return []
         return found
+
+    def as_token(self, part: _Part) -> _Part:
+        """Return a word that the document declares as a token as such."""
+        word = part.text.lower()
+        if part.kind != "plain" or word not in self.names:
+            return part
+        return _Part("token", part.text, part.start, part.end, word)
 
     def chain(self, found: list[Assigned]) -> list[Assigned]:
         """Assign the vectors of a chain to the stages of its heading; an empty list if their number differs."""
@@ -203,6 +226,22 @@ def _is_chain(text: str, found: list[Assigned]) -> bool:
         one.target == two.target and _ARROW.fullmatch(text[one.end : two.start].strip())
         for one, two in pairwise(found)
     )
+
+
+def declared_tokens(text: str) -> list[str]:
+    """Return the tokens that a document lists: `Tokens: the, cat, sat`, or the tokens "cat", "sat" and "mat"."""
+    quoted = _QUOTED_TOKENS.search(text)
+    if quoted is not None:
+        return re.findall(r"[^\W\d_]+(?=[\"”'’])", quoted[1].lower())
+    found = _DECLARED.search(text)
+    return re.findall(r"[^\W\d_]+", (found[1] or found[2]).lower()) if found else []
+
+
+def token_names(text: str) -> frozenset[str]:
+    """Return the declared tokens that may stand for themselves in sentences: listed one by one, and no usual words."""
+    quoted, found = _QUOTED_TOKENS.search(text), _DECLARED.search(text)
+    listed = quoted is not None or (found is not None and _LISTED.fullmatch((found[1] or found[2]).strip()) is not None)
+    return frozenset(declared_tokens(text)) - _USUAL if listed else frozenset()
 
 
 def noun_of(text: str) -> Name | None:
@@ -236,7 +275,7 @@ class _Line:
                 case "noun":
                     self.noun(part)
                 case "verb":
-                    self.state.noun = self.state.noun if self.fresh else "weight"
+                    self.state.noun = self.state.noun if self.fresh and not _PUTS.match(part.text) else "weight"
                     self.subject_before(at)
                 case "token":
                     self.token(at, part)
@@ -264,7 +303,8 @@ class _Line:
         """Take the word before a verb as its token: cat attends to …; but "which gives" refers to the same token."""
         if self.after(at, "plain"):
             word = self.parts[at - 1].text.lower()
-            self.set_subject(self.state.subject if word in _RELATIVE or word.endswith("ly") else word)
+            same = word in _RELATIVE or word.endswith("ly") or (word in PRONOUNS and self.named)
+            self.set_subject(self.state.subject if same else word)
 
     def token(self, at: int, part: _Part) -> None:
         equals = self.parts[at + 1 : at + 2] and self.parts[at + 1].text == "="
@@ -274,9 +314,14 @@ class _Line:
             return
         second = self.after(at, "between") and part.noun == "key" and self.named
         next_object = self.pointing and self.parts[at + 1 : at + 2] and self.parts[at + 1].kind == "with"
+        next_object = next_object and not (at + 2 < len(self.parts) and self.parts[at + 2].kind == "token")
+        paired = at > 1 and [each.kind for each in self.parts[at - 2 : at]] == ["token", "with"]  # cat with sat: 4
+        second = second or (paired and self.state.noun in ("weight", "score", "dotproduct"))
         if (self.is_pointed_to(at) or second or next_object) and self.state.subject is not None:
             self.point(part.index)
             return
+        if part.noun == "patch" and (self.state.noun or self.fresh):
+            part.noun = ""  # the query of patch 1
         title = at == 0 and part.noun == "query" and self.state.noun in _ROWS_OF_QUERIES and self.labels(at)
         if part.noun and not title and (not self.fresh or (part.noun != "value" and self.state.noun == "value")):
             self.state.noun = part.noun
@@ -308,7 +353,9 @@ class _Line:
         ):  # cat-sat 0.61
             self.set_subject(first)
             self.point(second)
-        elif after.text in ("->", "→", "⇒") and self.vector_at(at + 2):  # cat → (1, 2)
+        elif after.text in ("->", "→", "⇒") and (
+            self.vector_at(at + 2) or (at == 0 and self.value_at(at + 2))
+        ):  # cat → (1, 2), cat -> 0.61, 0.39
             self.set_subject(word)
         elif at == 0 and after.text in ("->", "→", "⇒"):  # cat -> sat: 0.61
             self.set_subject(word)
@@ -478,7 +525,7 @@ def _part(found: re.Match[str]) -> _Part | None:
     if found["aside"] is not None:
         return None
     if found["index"] is not None:
-        nouns = ("query", "key", "value", "output")
+        nouns = ("query", "key", "value", "output", "patch")
         noun = next((name for name in nouns if re.fullmatch(NOUNS[name], found["kind"], re.I)), "")
         number = int(found["index"])
         index = f"row {number}" if _ROW.fullmatch(found["kind"]) else number  # in columns, a row is not a token

@@ -1,0 +1,217 @@
+"""Misreadings: numbers that come out wrong, but were more likely read wrongly than computed wrongly.
+
+A number is called wrong only if its place is certain. After a document is graded, wrong numbers that no known mistake
+produces are taken back if one of the following holds:
+- **they are other numbers**: most numbers of a statement are wrong as the step they were read as, and all of them are
+    right as another one: another row or head, another step, the same step transposed, or in percent. If there is one
+    such reading, and its cells are free, they are read that way;
+- **their place is a guess**: the statement does not name it, and most of the numbers placed like them are wrong too;
+- **they may follow from unread numbers**: an operand of their step is not written, and numbers before them are unread.
+Numbers that a known mistake produces are taken back if
+- **later numbers contradict the mistake**: most numbers of a step are wrong, and those computed from it are right,
+    which they would not be if the mistake had been made.
+What is taken back is listed as unread, with the reason.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from fractions import Fraction
+from typing import Any
+
+from glassformer.exercises.expression import Number
+from glassformer.exercises.grade.align import Alignment, Placement, base_of
+from glassformer.exercises.grade.cells import Entries, Entry, agrees, chance
+from glassformer.exercises.grade.diagnose import Mistake
+from glassformer.exercises.grade.verdict import Compared, Place
+from glassformer.exercises.matrix import Matrix
+from glassformer.exercises.numbers import MASKED
+from glassformer.exercises.plan import Plan
+
+UNEXPLAINED = ("one wrong number", "weights that do not sum to 1", "a number copied wrongly")
+RARE = 1e-3  # the chance of numbers that tell which cells they are
+FEW = 2  # numbers that have to agree
+At = tuple[int, int]
+Other = tuple[str, Entries, str]  # a step, the cells in it, and a description of these
+
+
+@dataclass(slots=True)
+class Misreadings:
+    """The wrong numbers of a graded document that are to be taken back; `unread`: the lines of unread numbers."""
+
+    plan: Plan
+    exact: Mapping[str, Matrix[Any]]
+    alignment: Alignment
+    cells: Sequence[Compared]
+    mistakes: Sequence[Mistake]
+    unread: Collection[int]
+    wrong: dict[Place, Compared] = field(init=False)
+    good: set[Place] = field(init=False)
+    explained: set[Place] = field(init=False)
+
+    def __post_init__(self) -> None:
+        known = [mistake for mistake in self.mistakes if mistake.name not in UNEXPLAINED]
+        self.explained = {place for mistake in known for place in mistake.cells}
+        written = {(c.symbol, c.row, c.column): c for c in self.cells if c.entry is not None}
+        self.wrong = {place: cell for place, cell in written.items() if cell.verdict == "wrong"}
+        self.good = written.keys() - self.wrong.keys()
+
+    def take_back(self) -> bool:
+        """Take back every misreading, and return whether there are any."""
+        found = False
+        for group in list(self.groups()):
+            symbol = group[0].symbol
+            wrong = {at: each.cells[at] for each in group for at in each.cells if self.is_wrong(each, at)}
+            count = sum(len(each.cells) for each in group)
+            contradicted = self.contradicted(symbol, wrong, count)
+            if not contradicted:
+                wrong = {at: entry for at, entry in wrong.items() if (symbol, *at) not in self.explained}
+            others = list(self.other_readings(symbol, group, wrong)) if 2 * len(wrong) >= count else []
+            if contradicted and not others:
+                said = f"these are not the numbers of {symbol}, but what is computed from {symbol} is right"
+                found = self.remove(group, [at for each in group for at in each.cells], said) or found
+            elif others:
+                found = self.read_as(group, others) or found
+            elif guessed := self.guessed(group, wrong):
+                said = f"it does not agree with {symbol}, and may be another step"
+                found = self.remove([each for each in group if not each.certain], guessed, said) or found
+            else:
+                said = f"it does not agree with {symbol}, but may follow from numbers that could not be read"
+                doubtful = [at for at, entry in wrong.items() if self.may_follow(symbol, entry)]
+                found = self.remove(group, doubtful, said) or found
+        return found
+
+    def groups(self) -> Iterator[list[Placement]]:
+        """Yield each statement with wrong numbers; those that give one cell each, s_{12} = 3, together for a step."""
+        single: dict[str, list[Placement]] = {}
+        for each in self.alignment.placed:
+            if any(self.is_wrong(each, at) for at in each.cells):
+                if len(each.cells) > 1:
+                    yield [each]
+                else:
+                    single.setdefault(each.symbol, []).append(each)
+        yield from single.values()
+
+    def is_wrong(self, placed: Placement, at: At) -> bool:
+        cell = self.wrong.get((placed.symbol, *at))
+        return cell is not None and cell.entry == placed.cells[at]
+
+    def remove(self, group: Sequence[Placement], cells: Collection[At], said: str) -> bool:
+        """Take back these cells of some statements, and list them as unread; return whether there are any."""
+        placed, found = self.alignment.placed, False
+        for each in group:
+            kept = {at: entry for at, entry in each.cells.items() if at not in cells}
+            if len(kept) < len(each.cells):
+                self.alignment.leave(each.line, each.source, said)
+                k = next(k for k, other in enumerate(placed) if other is each)
+                placed[k : k + 1] = [replace(each, cells=kept)] if kept else []
+                found = True
+        return found
+
+    def may_follow(self, symbol: str, entry: Entry) -> bool:
+        inputs = [name for name in self.plan[symbol].inputs if name in self.plan]
+        return any(map(self.incomplete, inputs)) and any(line < entry.line for line in self.unread)
+
+    def incomplete(self, symbol: str) -> bool:
+        rows, columns = self.exact[symbol].shape
+        return sum(place[0] == symbol for place in (*self.good, *self.wrong)) < rows * columns
+
+    def guessed(self, group: Sequence[Placement], wrong: Entries) -> list[At]:
+        """Return the wrong cells without a name, if most numbers that were placed so, or on their line, are wrong."""
+        symbol = group[0].symbol
+        alike = [each for each in self.alignment.placed if each.symbol == symbol and not each.certain]
+        bad = [each.cells[at].line for each in alike for at in each.cells if self.is_wrong(each, at)]
+        good = [each.cells[at].line for each in alike for at in each.cells if (symbol, *at) in self.good]
+        mine = [at for each in group if not each.certain for at in each.cells if at in wrong]
+        if len(good) < FEW or len(good) <= len(bad):
+            return mine
+        return [at for at in mine if bad.count(wrong[at].line) > max(1, good.count(wrong[at].line))]
+
+    # -- contradicted by later numbers --------------------------------------------------------------------------------
+
+    def contradicted(self, symbol: str, wrong: Collection[At], count: int) -> bool:
+        """Return whether numbers computed from the step are right, though they would not be with a known mistake."""
+        if len(wrong) < FEW or 2 * len(wrong) <= count or not {(symbol, *at) for at in wrong} <= self.explained:
+            return False
+        axis = 0 if self.plan.axis == "rows" else 1
+        lines, every = {at[axis] for at in wrong}, base_of(symbol) in ("K", "V")  # every query depends on these
+        users = set(self.users(symbol))
+        cells = [(cell, cell.entry) for cell in self.cells if cell.symbol in users and cell.entry is not None
+                 and (every or (cell.row, cell.column)[axis] in lines)]  # fmt: skip
+        telling = sum(cell.verdict == "right" and not agrees(cell.follow, entry) for cell, entry in cells)
+        return telling >= FEW and telling > 2 * sum(cell.verdict != "right" for cell, _ in cells)
+
+    def users(self, symbol: str) -> Iterator[str]:
+        """Yield the first written steps that are computed from a step."""
+        written = {cell.symbol for cell in self.cells if cell.entry is not None}
+        for operation in self.plan.operations:
+            if symbol in operation.inputs:
+                yield from [operation.symbol] if operation.symbol in written else self.users(operation.symbol)
+
+    # -- other readings -----------------------------------------------------------------------------------------------
+
+    def read_as(self, group: Sequence[Placement], others: Sequence[Other]) -> bool:
+        """Read the numbers as the other cells that have them; if there are several, or they are taken, list them."""
+        symbol, first = group[0].symbol, group[0]
+        names = " or ".join(dict.fromkeys(said for _, _, said in others[:3]))
+        other, cells, said = others[0]
+        free = not any((other, *at) in self.good or ((other, *at) in self.wrong and other != symbol) for at in cells)
+        if len(others) > 1 or not free:
+            every = [at for each in group for at in each.cells]
+            return self.remove(group, every, f"these are not the numbers of {symbol}, but those of {names}")
+        for each in group:
+            k = next(k for k, placed in enumerate(self.alignment.placed) if placed is each)
+            del self.alignment.placed[k]
+        self.alignment.put(Placement(other, cells, first.line, first.source))
+        self.alignment.note(first.line, first.source, f"these are not the numbers of {symbol}: taken as {said}")
+        return True
+
+    def other_readings(self, symbol: str, group: Sequence[Placement], wrong: Entries) -> Iterator[Other]:
+        """Yield the other cells that have all numbers of a statement, or all wrong numbers of several."""
+        entries = dict(group[0].cells) if len(group) == 1 else dict(wrong)
+        probability = 1.0
+        for entry in {entry.text: entry for entry in entries.values()}.values():
+            probability *= chance(entry)
+        if len(entries) < FEW or probability > RARE:
+            return
+        for name, matrix in self.exact.items():
+            for cells, said in self.readings(symbol, name, matrix, entries):
+                if all(agrees(matrix[at], entry) for at, entry in cells.items()):
+                    yield name, cells, said
+
+    def readings(
+        self, symbol: str, name: str, matrix: Matrix[Any], entries: Entries
+    ) -> Iterator[tuple[Entries, str]]:
+        """Yield the ways to place the numbers in a step: where they are, transposed, in each row and each column."""
+        rows, columns = matrix.shape
+        turned = {(j, i): entry for (i, j), entry in entries.items()}
+        if name != symbol and _inside(entries, rows, columns):
+            yield entries, name
+        if name == symbol and base_of(name) == "A" and (percent := _percent(entries)):
+            yield percent, f"{name} in percent"
+        if (name != symbol or turned != entries) and _inside(turned, rows, columns):
+            yield turned, f"{name} transposed"
+        values = list(entries.values())
+        if 1 not in (len({i for i, _ in entries}), len({j for _, j in entries})):
+            return
+        for k in range(rows) if len(values) == columns > 1 else ():
+            yield {(k, j): entry for j, entry in enumerate(values)}, f"row {k + 1} of {name}"
+        for k in range(columns) if len(values) == rows > 1 else ():
+            yield {(i, k): entry for i, entry in enumerate(values)}, f"column {k + 1} of {name}"
+
+
+def _inside(cells: Iterable[At], rows: int, columns: int) -> bool:
+    return all(i < rows and j < columns for i, j in cells)
+
+
+def _percent(entries: Entries) -> Entries:
+    """Return the numbers as percentages; nothing if one of them is no plain number."""
+    found: Entries = {}
+    for at, entry in entries.items():
+        term = entry.term
+        if not isinstance(term, Number) or term.text.endswith("%") or entry.value is MASKED:
+            return {}
+        share = Number(f"{term.text}%", term.value / Fraction(100), (term.places or 0) + 2)
+        found[at] = replace(entry, text=f"{entry.text}%", value=entry.value / 100, term=share)
+    return found
