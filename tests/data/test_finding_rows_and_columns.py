@@ -232,5 +232,6 @@ def test_files_inside_a_table_are_compared_too(tmp_path: Path) -> None:
         images = [{"bytes": one, "path": f"{i}.png"} for i, one in enumerate((file.getvalue(), data))]
         pq.write_table(pa.table({"image": images, "label": ["a", "b"]}), tmp_path / f"{name}.parquet")
     train, val = (Images.open(tmp_path / f"{name}.parquet") for name in ("train", "test"))
-    (line,) = duplicate_files(train, val, "images")
-    assert line.startswith("remark: 2 of 2 validation images also occur in the training data, such as 0.png")
+    remark, example = duplicate_files(train, val, "images")
+    assert remark.startswith("remark: 2 of 2 validation images also occur in the training data: the metrics")
+    assert example == "example (in both): 0.png"

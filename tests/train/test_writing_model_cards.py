@@ -52,6 +52,16 @@ def test_a_card_reveals_neither_folders_nor_examples(trained_folder: Path) -> No
     assert "film number" not in text
 
 
+def test_a_card_does_not_quote_a_row_that_is_in_both_splits(tmp_path: Path) -> None:
+    (tmp_path / "d.csv").write_text("text,label\n" + "a secret,x\nanother secret,y\n" * 20)
+    same = {"width": 16, "depth": 1, "heads": 2, "progress": False}
+    trained = gf.train("classify", tmp_path / "d.csv", steps=1, **same)
+    assert any("secret" in line for line in trained.objective.understood)
+    text = model_card(trained, "mine")
+    assert "4 of 4 validation texts also occur in the training data: the metrics look better" in text
+    assert "secret" not in text
+
+
 @pytest.mark.parametrize(("name", "hub"), [("all-minilm-l6-v2", "sentence-transformers/all-MiniLM-L6-v2"), ("x", None)])
 def test_the_base_model_is_an_id_of_the_hub_or_named_in_the_text(name: str, hub: str | None) -> None:
     trained = gf.train("classify", "uci-digits", steps=1, arch="mlp", progress=False)

@@ -72,7 +72,7 @@ def duplicate_texts(train: Callable[[int], str], n: int, val: Callable[[int], st
         digest for text in _readable(train, range(n)) if (digest := _digest(text.encode("utf-8", "replace"))) in wanted
     }
     count = sum(_digest(text.encode("utf-8", "replace")) in seen for text in _readable(val, checked))
-    return _remark(count, len(checked), what, f", such as {short(wanted[min(seen)])}" if seen else "")
+    return _remark(count, len(checked), what, short(wanted[min(seen)]) if seen else "")
 
 
 def duplicate_files(train: Images | Recordings, val: Images | Recordings, what: str) -> list[str]:
@@ -82,14 +82,14 @@ def duplicate_files(train: Images | Recordings, val: Images | Recordings, what: 
     common = ours.keys() & theirs.keys()
     seen = {_digest(_bytes(file)) for size in common for file in ours[size].values()}
     same = [name for size in common for name, file in theirs[size].items() if _digest(_bytes(file)) in seen]
-    return _remark(len(same), min(len(val), CHECKED), what, f", such as {same[0]}" if same else "")
+    return _remark(len(same), min(len(val), CHECKED), what, same[0] if same else "")
 
 
 def _remark(count: int, checked: int, what: str, example: str) -> list[str]:
     if not count:
         return []
-    text = f"remark: {count:,} of {checked:,} validation {what} also occur in the training data{example}"
-    return [f"{text}: the metrics look better than they are"]
+    text = f"remark: {count:,} of {checked:,} validation {what} also occur in the training data"
+    return [f"{text}: the metrics look better than they are", f"example (in both): {example}"]
 
 
 def _digest(data: bytes) -> bytes:

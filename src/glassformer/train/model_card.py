@@ -134,7 +134,8 @@ def _training(trained: Trained, args: dict[str, Any]) -> str:
     seconds = trained.history[-1]["seconds"] if trained.history else 0.0
     how = {"finished": "The run finished", "early": "Early stopping ended the run", "interrupted": "It was interrupted"}
     machine = machine_card()
-    where = f"{machine['processor']}, {machine['threads']} threads of {machine['cores']} cores"
+    threads = f"{machine['threads']} thread{'s' if machine['threads'] != 1 else ''}"
+    where = f"{machine['processor']}, {threads} of {machine['cores']} cores"
     versions = f"glassformer {version('glassformer')}, torch {machine['torch']}, Python {machine['python']}"
     options = yaml.safe_dump({key: value for key, value in args.items() if value is not None}, allow_unicode=True)
     return (
