@@ -27,7 +27,7 @@ def linear_with_gradients(input: Tensor, weight: Tensor, bias: Tensor | None) ->
     if not _supported(input, weight) or (bias is not None and not _plain(bias)):
         return linear(input, weight, bias)
     rows = input.reshape(-1, input.shape[-1])
-    return _OneDNNLinear.apply(rows, weight, bias).view(*input.shape[:-1], len(weight))  # type: ignore[no-untyped-call]
+    return _OneDNNLinear.apply(rows, weight, bias).view(*input.shape[:-1], len(weight))
 
 
 def _supported(input: Tensor, weight: Tensor) -> bool:

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_left, bisect_right
-from collections.abc import Container, Iterator, Mapping
+from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from itertools import islice
@@ -266,7 +266,7 @@ class Values:
 
 
 @lru_cache(maxsize=16)
-def mistaken_values(exercise: Exercise) -> list[tuple[Mapping[str, Matrix[Any]], Values]]:
+def mistaken_values(exercise: Exercise) -> Sequence[tuple[Mapping[str, Matrix[Any]], Values]]:
     """Return the values of all steps under each known mistake, and those of them that differ from the exact ones."""
     made, found = plan(exercise), []
     exact = exact_values(made)
