@@ -97,10 +97,14 @@ def test_losses_equal_hugging_faces(hf: Any, whisper: Path, clips: Path, tmp_pat
     assert torch.equal(gf.load(folder).state_dict()["positions"], same), "the positions are a formula"
 
 
-def test_lora_and_the_language(whisper: Path, clips: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_lora_and_the_language(
+    hf: Any, whisper: Path, clips: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     trained = gf.train("transcribe", clips, from_=str(whisper), lora_rank=2, steps=2, batch_size=2)
     assert "language of the recordings: " in capsys.readouterr().err
     assert set(trained.metrics) == {"wer", "loss"}
+    _, left = hf.WhisperForConditionalGeneration.from_pretrained(trained.save(tmp_path / "m"), output_loading_info=True)
+    assert not any(left.values()), left
     model = gf.load(trained.save(tmp_path / "m"))
     assert isinstance(gf.transcribe(model, clips / "0.wav").text, str)
 

@@ -86,7 +86,9 @@ def test_losses_equal_hugging_faces(hf: Any, llama: Path, chats: Path, tmp_path:
     assert hf.AutoTokenizer.from_pretrained(folder).chat_template == PLAIN
 
 
-def test_lora_and_what_is_said(llama: Path, chats: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_lora_and_what_is_said(
+    hf: Any, llama: Path, chats: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     with chats.open("a") as file:
         file.write('{"messages": [{"role": "user", "content": "nobody answers"}]}\n')
         file.write(json.dumps({"messages": [{"role": "user"}]}) + "\n")
@@ -98,6 +100,11 @@ def test_lora_and_what_is_said(llama: Path, chats: Path, tmp_path: Path, capsys:
     assert set(trained.metrics) == {"loss", "perplexity"}
     model = gf.load(trained.save(tmp_path / "m"))
     assert isinstance(gf.generate(model, [{"role": "user", "content": "is the mat soft?"}], max_new_tokens=4), str)
+    theirs, left = hf.AutoModelForCausalLM.from_pretrained(tmp_path / "m", output_loading_info=True)
+    assert not any(left.values()), left
+    tokens = torch.tensor([[1, 2, 3]])
+    with torch.no_grad():
+        torch.testing.assert_close(model(tokens), theirs(tokens).logits, rtol=1e-4, atol=1e-4)
 
 
 def test_a_stream_of_conversations(llama: Path, streams_like_files: Callable[..., Trained]) -> None:
