@@ -163,6 +163,6 @@ def test_mistakes_are_errors() -> None:
         retarget(Decoder(decoder.tiny()), classes=3)
     with pytest.raises(ConfigError, match=r"no linear layer matches \*.nothing"):
         add_adapters(base, LoRA(layers=("*.nothing",)))
-    with pytest.raises(ConfigError, match="rank 0"):
+    with pytest.raises(ConfigError, match="rank is 0"):
         LoRA(rank=0)
     assert isinstance(base.head, nn.Linear)
