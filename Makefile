@@ -38,7 +38,7 @@ browser:
 	&& apt-get install -qq -y --no-install-recommends chromium >/dev/null; } \
 	|| echo "No chromium on this machine: tests of the pages are skipped. Debian: apt-get install chromium"
 
-# Ten times as many examples of every property that sets no number of its own, for changes in the arithmetic.
+# 300 examples of every property that sets no number of its own, instead of 20, for changes in the arithmetic.
 thorough: $(READY)
 	OMP_NUM_THREADS=1 GLASSFORMER_PROFILE=thorough $(PY) -m pytest -n 2 --dist worksteal -m "not slow"
 

@@ -122,7 +122,7 @@ def test_drawing_leaves_pyplot_alone() -> None:
     code = (
         "import sys, glassformer.figures as f; from matplotlib import rcParams as rc;"
         "rest = [k for k in rc if k != 'backend']; old = [rc[k] for k in rest];"  # to read the backend loads pyplot
-        "f.save(f.attention_map([[1.0, 0.0], [0.5, 0.5]])); f.save(f.arcs([[1.0]], ['a']), 'svg');"
+        "f.to_bytes(f.attention_map([[1.0, 0.0], [0.5, 0.5]])); f.to_bytes(f.arcs([[1.0]], ['a']), 'svg');"
         "print('matplotlib.pyplot' in sys.modules, old == [rc[k] for k in rest])"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

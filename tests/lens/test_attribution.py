@@ -162,7 +162,7 @@ def test_mistakes() -> None:
         rollout([])
     with pytest.raises(InputError, match="cannot be fused by 'sum'"):
         rollout(patterns(0), fusion="sum")  # type: ignore[arg-type]
-    with pytest.raises(InputError, match=r"discard 1\.0"):
+    with pytest.raises(InputError, match=r"discard is 1\.0"):
         rollout(patterns(0), discard=1.0)
     with pytest.raises(InputError, match="there is no position 4: they are 0 to 3"):
         max_flow(patterns(0), 4)

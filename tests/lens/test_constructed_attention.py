@@ -370,7 +370,7 @@ def test_routing_mistakes() -> None:
         shift(1, edges="mirror")  # type: ignore[arg-type]
     with pytest.raises(ShapeError, match="the permutation orders 3 tokens, but there are 4"):
         permutation([3, 1, 2]).places(4)
-    with pytest.raises(ShapeError, match="in 1 dimension"):
+    with pytest.raises(ShapeError, match="for 1 dimension"):
         shift(1).places((3, 3))
     with pytest.raises(ShapeError, match="the kernel has shape"):
         convolution(torch.ones(1, 1, 1, 1, 1))

@@ -124,7 +124,7 @@ def test_numbers_and_tensors_are_edits_too(model_edit: Decoder) -> None:
 
 
 def test_edit_mistakes(model_edit: Decoder) -> None:
-    with pytest.raises(ShapeError, match=r"an edit of decoder.0.attention.A \(b h t s\) made \(1, 2, 7, 7\) into"):  # noqa: SIM117
+    with pytest.raises(ShapeError, match=r"A \(b h t s\) changed its shape from \(1, 2, 7, 7\)"):  # noqa: SIM117
         with edit(model_edit, "decoder.0.attention.A", lambda A: A[:, :1]):
             model_edit(TOKENS)
     with pytest.raises(InputError, match="there is no head 5: heads are 0 to 1"):  # noqa: SIM117

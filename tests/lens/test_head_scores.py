@@ -466,7 +466,7 @@ def test_one_size_at_a_time() -> None:
     net = model()
     with torch.no_grad(), trace(net, *watch(net)) as run:
         net(images())
-    with pytest.raises(ShapeError, match=r"37 keys, but 1 \+ 5 × 5 places"):
+    with pytest.raises(ShapeError, match=r"37 keys, but 1 \+ 5 × 5 positions"):
         scores.add(run)
     with pytest.raises(ConfigError, match="choose sizes"):
         GridScores((0, 5))

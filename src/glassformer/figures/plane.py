@@ -24,7 +24,7 @@ def head_map(
     n = len(places)
     groups = [0] * n if group is None else list(group)
     if places.shape != (n, 2) or len(names) != n or len(groups) != n:
-        fact = f"places of shape {places.shape}, {len(names)} names and {len(groups)} groups"
+        fact = f"places have shape {places.shape}, {len(names)} names and {len(groups)} groups"
         raise ShapeError(fact, "give two numbers, a name and a group for each head")
     fig = figure(7.0, 5.6)
     fig.set_layout_engine("none")  # label positions are computed in points, on fixed axes

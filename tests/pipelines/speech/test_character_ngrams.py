@@ -44,5 +44,5 @@ def test_a_file(tmp_path: Path) -> None:
     (tmp_path / "b.npz").write_bytes(b"nonsense")
     with pytest.raises(CheckpointError, match="cannot be read"):
         CharNgram.read(tmp_path / "b.npz")
-    with pytest.raises(ConfigError, match="an n-gram order of 0"):
+    with pytest.raises(ConfigError, match="order is 0"):
         CharNgram(0, 3, {})

@@ -171,7 +171,7 @@ def test_saved_it_writes(made: tuple[Any, Any], kind: str, tmp_path: Path) -> No
 def test_what_is_refused(made: tuple[Any, Any], refused: Any) -> None:
     text, tokenizer = made
     model, _ = models(tokenizer.get_vocab_size())["mlp"]
-    refused(ConfigError, "a MLP with a window of", lambda: e.token_nats(model, text.ids(0, 17)[None]))
+    refused(ConfigError, "the MLP has a window of", lambda: e.token_nats(model, text.ids(0, 17)[None]))
     words = Tokenizer(models_.WordLevel({"[UNK]": 0, "the": 1, "cat": 2}, unk_token="[UNK]"))
     words.normalizer, words.pre_tokenizer = normalizers.Lowercase(), pre_tokenizers.Whitespace()
     refused(InputError, "the tokenizer normalises text", lambda: e.token_bytes(words))
