@@ -86,7 +86,10 @@ the weights, seed {seed}. Training took {minutes} minutes of processor time on {
 The learning rate was chosen on the validation images after {trial} steps of 64 images with a cosine schedule
 ({trials}). The weights are those with the best validation accuracy, and temperature and
 threshold are fitted to the validation images. The patch size of 7 was taken over from an earlier version, in which it
-was chosen in trials of 200 steps that were evaluated on half of the test images.
+was chosen in trials of 200 steps that were evaluated on half of the test images. The validation images do not confirm
+it: a model with patches of 14 × 14 and the best of the same three learning rates (0.002, after 1,600 steps of 64
+images) has a validation accuracy of 99.14 % after 6,000 steps of 128 images, which took half of the processor time; the
+model that is shipped has 98.86 %.
 
 ## Limitations
 The model expects one digit per image, in the style of MNIST (American handwriting of the 1990s). Lines on the paper,
