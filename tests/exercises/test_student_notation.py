@@ -48,6 +48,9 @@ def graded(text: str, exercise: object = ONE_HEAD) -> Grade:
         ("dot products\nwe-we 2, we-like 4, we-tea 6", "QKt", 3),
         ("Output 1 = 0.045·(1, 3) + 0.187·(3, 3) + 0.768·(4, 6) = (3.68, 5.30)", "O", 2),
         (r"$o_1 = \binom{3.68}{5.30}$", "O", 2),
+        ("q1 = ( 2 0 )\nq2 = ( 2 1 )", "Q", 4),
+        ("| k1 | 1 | 1 |\n|---|---|---|\n| k2 | 2 | 1 |\n| k3 | 3 | 2 |", "K", 6),
+        ("I call the tokens \"cat\", \"sat\" and \"mat\".\n\nQueries:  cat (2, 0)   sat (2, 1)   mat (4, 1)", "Q", 6),
         (r"$q_i = \begin{cases} (2, 0) & i = 1 \\ (2, 1) & i = 2 \\ (4, 1) & i = 3 \end{cases}$", "Q", 6),
     ],
 )  # fmt: skip
@@ -389,3 +392,27 @@ def test_tables_as_they_are_pasted(text: str, name: str, exercise: object, count
         assert sum(cell.symbol == symbol for cell in found.cells if cell.given is not None) == count, symbol
     assert {verdict for _, verdict in given(found).values()} == {"right"}
     assert {cell.symbol for cell in found.cells if cell.given is not None} == set(counts)
+
+
+def test_scores_before_the_mask_are_right_and_the_weights_without_it_are_wrong() -> None:
+    text = "Scaled scores\nToken 1: [0.7071 1.4142]\nToken 2: [1.4142 1.4142]\n\nWeights\nToken 1: [0.3302 0.6698]\n"
+    found = graded(f"{text}Token 2: [0.5 0.5]", CAUSAL)
+    verdicts = {(cell.symbol, cell.row, cell.verdict) for cell in found.cells if cell.given is not None}
+    assert verdicts == {("Su", 1, "right"), ("S", 2, "right"), ("A", 1, "wrong"), ("A", 2, "right")}
+    assert [mistake.name for mistake in found.mistakes] == ["mask forgotten"]
+
+
+def test_the_patches_of_a_document_are_those_of_their_numbers() -> None:
+    found = graded("Patch 1 : (1, 0, 0, 1)\n\nPatch 2 : (0, 1, 1, 0)\n\nPatch 3 : (2, 0, 0, 0)", library.get("patches"))
+    assert {cell.row for cell in found.cells if cell.symbol == "P" and cell.verdict == "wrong"} == {2, 3}
+
+
+@pytest.mark.parametrize("header", ["matrix,row,column,value", "symbol,i,j,value"])
+def test_a_table_of_cells(header: str) -> None:
+    found = grade(ONE_HEAD, read(f"{header}\nQ,1,1,2\nQ,1,2,0\nK,3,2,2\n", "a.csv"))
+    assert {cell.symbol: cell.verdict for cell in found.cells if cell.given is not None} == {"Q": "right", "K": "right"}
+
+
+def test_decimal_commas_in_columns() -> None:
+    text = "S =\n\n   1,4    2,8    4,2\n   2,1    3,5    5,7\n   3,5    6,4    9,9\n\nA[1,1] = 0,045\n"
+    assert "decimal commas" in read(text).notes[0].assumption

@@ -268,8 +268,9 @@ class Values:
 @lru_cache(maxsize=16)
 def mistaken_values(exercise: Exercise) -> Sequence[tuple[Mapping[str, Matrix[Any]], Values]]:
     """Return the values of all steps under each known mistake, and those of them that differ from the exact ones."""
-    made, found = plan(exercise), []
+    made = plan(exercise)
     exact = exact_values(made)
+    found: list[tuple[Mapping[str, Matrix[Any]], Values]] = []
     for hypothesis in islice(hypotheses(made, exercise), MOST_HYPOTHESES):
         try:
             steps = evaluate_plan(hypothesis.plan, ARITHMETIC)

@@ -561,6 +561,7 @@ _TABULAR = re.compile(
     r"\\(?:hline|toprule|midrule|bottomrule|centering)\b|\\cline\{[^}]{0,20}\}|\\multicolumn\{\d+\}\{[^}]{0,20}\}"
 )
 
+_VECTOR_LABEL = re.compile(r"([qkvzoh])_?\{?\d{1,2}\}?", re.I)  # of a row
 _TOKEN = re.compile(r"(?:(?:[Tt]oken|[Rr]ow|[Pp]osition|#)\s*)?\$?(?:[xytip]_?\{?)?(\d{1,3})\}?\$?")
 
 _DEFINED = re.compile(r"\$?([A-Z])\s*=\s*[A-Z]")  # a header
@@ -674,6 +675,9 @@ def _table(rows: list[list[_Cell]], line: int, source: str) -> TableContents:
     if len({len(row) for row in rows}) > 1:
         widths = sorted({len(row) for row in rows})
         table.problems.append((line, source.strip(), f"the rows of the table have {widths[0]} to {widths[-1]} cells"))
+        return table
+    if vectors := _rows_of_vectors(rows):
+        table.chains += vectors
         return table
     head = _head(rows)
     totals: list[_Cell] = []
@@ -815,6 +819,19 @@ def _labelled(rows: list[list[_Cell]]) -> bool:
     labels = [_TOKEN.fullmatch(row[0].text) for row in rows]
     counted = [int(label[1]) for label in labels if label] == list(range(1, len(rows) + 1))
     return counted and not any(row[0].number for row in rows) and all(c.number for row in rows for c in row[1:])
+
+
+def _rows_of_vectors(rows: list[list[_Cell]]) -> list[tuple[int, str, Expression | None, Expression]]:
+    """`q1 | 1 | 2` over `q2 | 2 | 0`, without a header: each row is the vector it names; empty for other tables."""
+    labels = [_VECTOR_LABEL.fullmatch(row[0].text) for row in rows]
+    named = len({label[1] for label in labels if label}) == 1 and all(labels) and len(rows[0]) > 2
+    if not named or not all(cell.number for row in rows for cell in row[1:]):
+        return []
+    return [
+        (row[0].line, " | ".join(cell.text for cell in row), row[0].term,
+         Array((tuple(cell.term or Blank() for cell in row[1:]),), flat=True))
+        for row in rows
+    ]  # fmt: skip
 
 
 def _side(body: list[list[_Cell]], headed: bool, indexed: bool) -> bool:
