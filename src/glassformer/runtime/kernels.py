@@ -271,7 +271,7 @@ class Int8Kernel(PackedKernel):
         else:
             y = self._row_by_row(x, weight)
             y = y if bias is None else y.add_(bias)
-        if exact is not None:
+        if exact is not None and self.scaling.exact is not None:
             rows = input.reshape(-1, input.shape[-1]).index_select(1, self.scaling.exact)
             y.view(-1, y.shape[-1]).addmm_(rows, exact)
         return y
