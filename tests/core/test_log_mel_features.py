@@ -153,7 +153,7 @@ def test_filters_made_for_inference_serve_training() -> None:
 @pytest.mark.parametrize(
     ("wave", "rate", "kind", "says"),
     [
-        (torch.zeros(1600, 2), 16000, ShapeError, r"\(1600, 2\) looks like several channels"),
+        (torch.zeros(1600, 2), 16000, ShapeError, r"\(1600, 2\), which looks like several channels"),
         (torch.zeros(1, 2, 1600), 16000, ShapeError, "several channels"),
         (torch.zeros(1600), 44100, InputError, "44100 samples per second.* 16000: resample"),
         (torch.zeros(0), 16000, InputError, "empty"),
@@ -181,7 +181,7 @@ def test_too_short_to_reflect_is_an_error() -> None:
         ({"hop": 0}, "leave gaps"),
         ({"high": 9000.0}, "do not fit a sampling rate of 16000"),
         ({"low": 8000.0}, "do not fit"),
-        ({"bands": 0}, "0 bands"),
+        ({"bands": 0}, "bands is 0"),
         ({"floor": 0.0}, "floor"),
     ],
 )

@@ -301,7 +301,7 @@ def test_streams_of_the_wrong_kind_are_errors() -> None:
         (torch.zeros(9, 6), None, ShapeError, r"frames have shape \(9, 6\)"),
         (torch.zeros(1, 0, 6), None, ShapeError, "at least one frame"),
         (torch.zeros(1, 9, 7), None, ShapeError, "7 bands, the embedding expects 6"),
-        (torch.zeros(2, 9, 6), [9, 0], ShapeError, r"lengths \[9, 0\] for 2 recordings of up to 9"),
+        (torch.zeros(2, 9, 6), [9, 0], ShapeError, r"lengths are \[9, 0\] for 2 recordings of up to 9"),
         (torch.zeros(2, 9, 6), [10, 9], ShapeError, "lengths"),
         (torch.zeros(2, 9, 6), [9], ShapeError, "lengths"),
     ],

@@ -18,7 +18,7 @@ from glassformer.data.registry import fetch
 from glassformer.errors import ConfigError, InputError
 from glassformer.pipelines.chat import render_chat
 from glassformer.pipelines.generate import TextFlow, cut_at_stop, generate, stream
-from glassformer.pipelines.generation_config import parse
+from glassformer.pipelines.generation_config import parse_generation_config
 from glassformer.pipelines.tokenizers import tokenizer_of
 
 
@@ -101,8 +101,8 @@ def test_every_key_of_hugging_faces_generation_config_is_honoured_or_refused_by_
     assert {"num_beams", "repetition_penalty", "token_healing", "max_time", "num_return_sequences"} <= keys
     for key in sorted(keys):
         with pytest.raises(ConfigError, match=f"^{key} "):  # an impossible value is noticed: the key is read
-            parse({key: {"impossible": True}})
-    parse(dict.fromkeys(keys))  # None is what Hugging Face writes for a key that is not set
+            parse_generation_config({key: {"impossible": True}})
+    parse_generation_config(dict.fromkeys(keys))  # None is what Hugging Face writes for a key that is not set
 
 
 @pytest.mark.parametrize(

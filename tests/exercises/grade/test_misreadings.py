@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from glassformer.exercises.exercise import load
+from glassformer.exercises.exercise import load_exercise
 from glassformer.exercises.grade import Grade, grade
 from glassformer.exercises.reader import read
 from glassformer.exercises.solution import solve
 
-EXERCISE = load(
+EXERCISE = load_exercise(
     "X: [[1, 0], [1, 1], [2, 1]]\n"
     "heads: [{WQ: [[2, 0], [0, 1]], WK: [[1, 1], [1, 0]], WV: [[1, 3], [2, 0]]}]\n"
 )  # Q = [[2, 0], [2, 1], [4, 1]], K = [[1, 1], [2, 1], [3, 2]], V = [[1, 3], [3, 3], [4, 6]]
