@@ -362,7 +362,8 @@ def test_int8_that_does_not_agree_is_replaced_layer_by_layer() -> None:
         W = model.get_submodule(f"decoder.{block}.ffn.W2")
         W.weight[:, 0] *= 3000  # type: ignore[operator,index]
         W1 = model.get_submodule(f"decoder.{block}.ffn.W1")
-        W1.weight[0] = 0.01 * torch.randn(W1.weight.shape[1])  # type: ignore[operator,index,union-attr,arg-type]
+        generator = torch.Generator().manual_seed(block)
+        W1.weight[0] = 0.01 * torch.randn(W1.weight.shape[1], generator=generator)  # type: ignore[operator,index,union-attr,arg-type]
     prepare(model, "fp32")
     expected = tensor_of(call(model))
     prepare(model, "int8")

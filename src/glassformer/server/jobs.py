@@ -48,8 +48,8 @@ class Job(Generic[Result]):
             time.sleep(WAIT)
 
     def _abandoned(self) -> bool:
-        interval = sys.getswitchinterval()
         with importing, self.lock:
+            interval = sys.getswitchinterval()  # read under the lock: another thread changes it meanwhile
             try:
                 sys.setswitchinterval(10)  # seconds: the thread stays where it is while this one looks
                 if self.thread is not None and not self.ended:
