@@ -259,7 +259,7 @@ def test_a_device_that_is_not_there(glassformer: Glassformer, writer: Path, monk
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
     code, _, error = glassformer("generate", "ab", "--model", str(writer), "--device", "cuda")
     assert code == 2
-    assert "device 'cuda' is not available here: choose auto or " in error
+    assert "device 'cuda' is not available on this machine: choose auto or " in error
 
 
 PYTHON_ONLY = {"progress", "callbacks", "faults", "note", "dtype", "check"}  # functions, counters, and types of torch

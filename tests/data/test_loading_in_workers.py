@@ -16,8 +16,9 @@ from torch import Tensor
 
 from glassformer.data import order
 from glassformer.data.faults import Fault, Faults
-from glassformer.data.workers import Flat, one_thread, prefetch
+from glassformer.data.workers import Flat, prefetch
 from glassformer.errors import ConfigError, InputError, ShapeError
+from glassformer.runtime.measure import one_thread
 
 
 class Rows:

@@ -63,7 +63,7 @@ def test_tiny_models_load_by_name() -> None:
 
 def test_a_device_must_be_there(refused: Callable[..., None], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
-    refused(InputError, "device 'cuda' is not available here", lambda: load("digits", device="cuda"))
+    refused(InputError, "device 'cuda' is not available on this machine", lambda: load("digits", device="cuda"))
     assert load("tiny:vit", device="auto") is not None
 
 

@@ -281,7 +281,7 @@ def test_errors_of_the_ways_to_round() -> None:
     for x in (even, channel, row):
         group = Group(x)
         group.weights.append(weight)
-        one, divided, per_row, outliers, both, exact = group.ways()
+        one, divided, per_row, outliers, both, exact = group.methods()
         assert one.time < divided.time < per_row.time < both.time < exact.time
         assert divided.time < outliers.time < both.time
         assert exact.scaling is None

@@ -320,7 +320,7 @@ def test_what_the_machine_lacks_is_refused_before_the_data_is_read(refused: Any)
     lazy = iter(lambda: pytest.fail("the data was read"), None)
     run = lambda **more: lambda: train("classify", lazy, **more)
     if not torch.cuda.is_available():
-        refused(InputError, "--device cuda is not available on this machine", run(device="cuda"))
+        refused(InputError, "device 'cuda' is not available on this machine", run(device="cuda"))
     refused(ConfigError, "--report-to nowhere is unknown", run(report_to="nowhere"))
 
 

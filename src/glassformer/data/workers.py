@@ -6,8 +6,7 @@ import os
 import signal
 import sys
 import warnings
-from collections.abc import Generator, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Generator, Mapping, Sequence
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -19,6 +18,7 @@ from torch.utils.data.dataloader import _MultiProcessingDataLoaderIter
 
 from glassformer.data.faults import Faults
 from glassformer.errors import ConfigError, GlassError, InputError
+from glassformer.runtime.measure import one_thread
 
 Batch = Mapping[str, Tensor]
 Stream = Generator[Batch | None, None, None]
@@ -77,20 +77,6 @@ def _tally(objective: BatchReader) -> Faults | None:
 
 
 # ---- in this process -------------------------------------------------------------------------------------------------
-
-
-@contextmanager
-def one_thread() -> Iterator[None]:
-    """Use one thread, as in a worker: sums by several threads round differently, and batches must be the same."""
-    before = torch.get_num_threads()
-    if before == 1:
-        yield
-        return
-    torch.set_num_threads(1)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(before)
 
 
 def _here(objective: BatchReader, batches: Sequence[Sequence[int]], seeds: Sequence[int]) -> Stream:

@@ -5,8 +5,7 @@ from __future__ import annotations
 import inspect
 import math
 import time
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
@@ -157,22 +156,10 @@ class Outcome(NamedTuple):
         return [f"{prefix}{name}={value}" for name, value in self.parameters.items() if value != defaults[name]]
 
 
-@contextmanager
-def one_thread() -> Iterator[None]:
-    """Run torch on one thread, since the tensors of the lab are too small to benefit from more."""
-    import torch
-
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(threads)
-
-
 def run_claim(number: int, *, seed: int = 0, keep: bool = True, **changes: str | Value) -> Outcome:
     """Run one claim and return its outcome; `keep=False` neither reads nor writes the cache."""
     from glassformer.lab.claims import claim
+    from glassformer.runtime.measure import one_thread
 
     experiment = claim(number)
     parameters = experiment.settings(changes)

@@ -398,5 +398,5 @@ def context_length(model: nn.Module) -> int | None:
 
 
 def device_of(model: nn.Module) -> torch.device:
-    """Return the device of the weights."""
-    return next(model.parameters()).device
+    """Return the device of the weights, or the CPU if there are none."""
+    return next((weight.device for weight in model.parameters()), torch.device("cpu"))

@@ -22,7 +22,7 @@ from glassformer.runtime.kernels import PLAIN, TINY, Scaling
 
 Layer = Linear | WordHead
 # Mean cosine between the output vectors of the calibration's input in int8 and in float32 that is aimed at.
-AIM = 0.9993
+TARGET_COSINE = 0.9993
 # Exchange rates between time and accuracy that are tried: the square of a relative error, for all of the model's time.
 RATES = (0.3, 0.1, 0.06, 0.04, 0.03, 0.02, 0.013, 0.009, 0.006, 0.004, 0.0025, 0.001)
 # Divisors of channels: their largest value to this power, divided by their largest weight to the rest.
@@ -53,7 +53,7 @@ ONE_ROW = Cost(call=5, int8=57, exact=83, divided=4, per_row=0, outliers=12)
 MANY_ROWS = Cost(call=0, int8=6.2, exact=10.5, divided=0.04, per_row=0.25, outliers=0.3)
 
 
-class Way(NamedTuple):
+class Method(NamedTuple):
     """One way to compute a product: its scaling (None: not in int8), its relative error and its time."""
 
     scaling: Scaling | None
@@ -72,7 +72,7 @@ class Group:
         self.peaks = x.abs().amax(0)
         self.rows = x[:: -(-len(x) // ROWS)].clone()
 
-    def ways(self) -> Iterator[Way]:
+    def methods(self) -> Iterator[Method]:
         """One scale for all rows, or one for each, with divisors and with channels in float32, and not in int8."""
         weight = self.weights[0] if len(self.weights) == 1 else torch.cat(self.weights)
         cost, millions = ONE_ROW if self.alone else MANY_ROWS, weight.numel() / 1e6
@@ -93,21 +93,21 @@ class Group:
                 x, w = (one.index_fill(1, scaling.exact, 0.0) for one in (x, w))
             return _relative_error(x, w, sizes, per_row=scaling.per_row)
 
-        def way(scalings: Iterable[Scaling]) -> Way:
+        def best_of(scalings: Iterable[Scaling]) -> Method:
             """The most accurate of these."""
             errors = {scaling: error(scaling) for scaling in scalings}
             best = min(errors, key=lambda scaling: errors[scaling])
-            return Way(best, errors[best], time(best))
+            return Method(best, errors[best], time(best))
 
-        yield way([PLAIN])
+        yield best_of([PLAIN])
         peaks = self.peaks.clamp_min(float(self.peaks.median()) + TINY)  # a channel that was small here may not stay so
         largest = largest.clamp_min(float(largest.median()))
         divisors = [(peaks**power / largest ** (1 - power)).clamp(1e-5, 1e5) for power in POWERS]
         outliers = self.peaks.topk(min(OUTLIERS, len(self.peaks) - 1)).indices
         for exact in (None, outliers):
             for per_row in (False, True):
-                yield way(Scaling(divisor=one, exact=exact, per_row=per_row) for one in divisors)
-        yield Way(None, 0.0, self.count * (cost.call + cost.exact * millions))
+                yield best_of(Scaling(divisor=one, exact=exact, per_row=per_row) for one in divisors)
+        yield Method(None, 0.0, self.count * (cost.call + cost.exact * millions))
 
 
 def _relative_error(x: Tensor, weight: Tensor, sizes: Tensor, *, per_row: bool) -> float:
@@ -136,17 +136,18 @@ def calibrate(
     groups, expected = observe(model, layers, run)
     if not groups:
         return {}
-    ways = [list(group.ways()) for group in groups]
-    total = sum(way[0].time for way in ways)
+    methods = [list(group.methods()) for group in groups]
+    total = sum(each[0].time for each in methods)
 
     @cache
-    def made(group: int, way: int) -> list[Kernel | None]:
-        return [kernel(ways[group][way].scaling, groups[group].alone) for _ in groups[group].layers]
+    def made(group: int, method: int) -> list[Kernel | None]:
+        return [kernel(methods[group][method].scaling, groups[group].alone) for _ in groups[group].layers]
 
     def use(rate: float) -> dict[Layer, Kernel | None]:
         found: dict[Layer, Kernel | None] = {}
         for i, group in enumerate(groups):
-            best = min(range(len(ways[i])), key=lambda k: ways[i][k].error ** 2 + rate * ways[i][k].time / total)
+            costs = [method.error**2 + rate * method.time / total for method in methods[i]]
+            best = min(range(len(costs)), key=costs.__getitem__)
             found |= dict(zip(group.layers, made(i, best), strict=True))
         for layer, one in found.items():
             layer.kernel = one
@@ -157,7 +158,7 @@ def calibrate(
         middle = (first + last) // 2
         use(RATES[middle])
         agree = cosine_similarity(vectors(run()), expected, dim=-1).mean()
-        first, last = (first, middle) if agree >= AIM else (middle + 1, last)
+        first, last = (first, middle) if agree >= TARGET_COSINE else (middle + 1, last)
     return use(RATES[first])
 
 

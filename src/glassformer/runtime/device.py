@@ -21,5 +21,5 @@ def choose_device(name: str = "auto") -> torch.device:
     if name == "auto":
         return torch.device(devices[0])
     if name.partition(":")[0] not in devices:
-        raise InputError(f"device {name!r} is not available here", f"choose auto or {', '.join(devices)}")
+        raise InputError(f"device {name!r} is not available on this machine", f"choose auto or {', '.join(devices)}")
     return torch.device(name)

@@ -44,10 +44,17 @@ def interleaved(
 
 @contextmanager
 def one_thread() -> Iterator[None]:
-    """torch computes in the calling thread alone, whose clock `time.thread_time` is the same on a busy machine."""
+    """Let torch compute in the calling thread alone.
+
+    For measurements by `time.thread_time`, which is the same on a busy machine; for sums, which several threads round
+    differently; and for tensors that are too small to benefit from more threads.
+    """
     import torch
 
     before = torch.get_num_threads()
+    if before == 1:
+        yield
+        return
     torch.set_num_threads(1)
     try:
         yield

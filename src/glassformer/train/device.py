@@ -5,28 +5,19 @@ from __future__ import annotations
 import os
 
 import torch
-from torch import nn
 
 from glassformer.core.precision import bfloat16_works, require_runnable
 from glassformer.errors import InputError
+from glassformer.runtime.device import choose_device
 from glassformer.train.objective import Batch
 
 
 def resolve_device(name: str) -> torch.device:
-    """Resolve a device name. `auto` prefers an accelerator; under torchrun each process gets its own GPU."""
-    if name == "auto":
-        name = "cuda" if torch.cuda.is_available() else "mps" if torch.backends.mps.is_available() else "cpu"
-    there = {"cpu": True, "cuda": torch.cuda.is_available(), "mps": torch.backends.mps.is_available()}
-    if not there.get(name.partition(":")[0], False):
-        found = ", ".join(device for device, works in there.items() if works)
-        raise InputError(f"--device {name} is not available on this machine", f"choose auto or {found}")
-    if name == "cuda" and "LOCAL_RANK" in os.environ:
+    """Resolve a device name as `choose_device` does; under torchrun each process gets its own GPU."""
+    device = choose_device(name)
+    if device == torch.device("cuda") and "LOCAL_RANK" in os.environ:
         return torch.device("cuda", int(os.environ["LOCAL_RANK"]))
-    return torch.device(name)
-
-
-def device_of(model: nn.Module) -> torch.device:
-    return next((weight.device for weight in model.parameters()), torch.device("cpu"))
+    return device
 
 
 def to_device(batch: Batch, device: torch.device) -> Batch:

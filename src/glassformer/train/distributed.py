@@ -23,8 +23,9 @@ from torch.nn.parallel import DistributedDataParallel
 
 from glassformer.data.faults import Faults
 from glassformer.errors import ConfigError, InputError
+from glassformer.models.protocols import device_of
 from glassformer.nn.blocks import Block
-from glassformer.train.device import device_of, to_device
+from glassformer.train.device import to_device
 from glassformer.train.objective import Batch, Objective
 
 # The last owner of a process group waits for its threads. DDP would do so while holding the GIL, which a gloo thread

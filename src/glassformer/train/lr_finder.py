@@ -15,10 +15,11 @@ from typing import NamedTuple
 from torch import nn
 
 from glassformer.errors import InputError
+from glassformer.models.protocols import device_of
 from glassformer.nn.finite import unchecked_finite
 from glassformer.train.args import TrainArgs
 from glassformer.train.batches import jobs, mix_seeds, seed_all
-from glassformer.train.device import device_of, to_device
+from glassformer.train.device import to_device
 from glassformer.train.objective import Objective
 from glassformer.train.optimizer import adamw, clip_gradients, set_lr
 

@@ -11,11 +11,12 @@ from typing import NamedTuple
 from torch import Tensor, nn
 from torch.autograd.graph import increment_version
 
+from glassformer.models.protocols import device_of
 from glassformer.nn.finite import unchecked_finite
 from glassformer.runtime.precision import prepare
 from glassformer.train.args import TrainArgs
 from glassformer.train.batches import BatchJob, mix_seeds, seed_all
-from glassformer.train.device import autocast_of, device_of, to_device
+from glassformer.train.device import autocast_of, to_device
 from glassformer.train.distributed import LossModule, SingleProcess
 from glassformer.train.ema import EMA, tensors_of
 from glassformer.train.objective import Batch, Objective

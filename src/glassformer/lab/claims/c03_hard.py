@@ -19,11 +19,11 @@ from glassformer.progress import tracked
 HARD = 0.5  # one key outweighs all others together
 ERRORS = 3  # standard errors above chance, which random choices exceed once in 700 tries
 RATE = 0.3
-Way = Callable[[Tensor], Tensor]
+Normalise = Callable[[Tensor], Tensor]
 
 
 def measure(seed: int, *, starts: int = 24, keys: int = 6, steps: int = 200, beta: float = 20.0) -> Result:
-    ways: dict[str, Way] = {
+    ways: dict[str, Normalise] = {
         "argmax": hardargmax,
         "large β": partial(softargmax, beta=beta),
         "Gumbel": partial(gumbel_softargmax, beta=beta, generator=generator(seed + 1)),
@@ -40,7 +40,7 @@ def measure(seed: int, *, starts: int = 24, keys: int = 6, steps: int = 200, bet
     }
 
 
-def _learn(way: Way, random: torch.Generator, starts: int, keys: int, steps: int) -> tuple[float, float, float]:
+def _learn(way: Normalise, random: torch.Generator, starts: int, keys: int, steps: int) -> tuple[float, float, float]:
     """Train random queries to attend to key 0 by ‖h − v₀‖²; return mean largest weight, gradient and success rate.
 
     Queries start pointing away from key 0, so that a method that never learns scores 0.

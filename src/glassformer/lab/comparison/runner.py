@@ -23,8 +23,8 @@ from glassformer.lab.cache import version
 from glassformer.lab.comparison import bias, cost, data, reach, streaming
 from glassformer.lab.comparison.plan import SEARCH_SEED, ComparisonPlan, Unit, units
 from glassformer.lab.comparison.results import Results, load_results
-from glassformer.lab.experiment import one_thread
 from glassformer.runtime import card
+from glassformer.runtime.measure import one_thread
 from glassformer.train.state import write_atomic
 
 
