@@ -20,7 +20,7 @@ from glassformer.train.batches import BatchJob
 from glassformer.train.distributed import SingleProcess
 from glassformer.train.objective import Objective
 from glassformer.train.run_folder import check_unused, locked, not_finite, open_run, resumed_options
-from glassformer.train.state import save
+from glassformer.train.state import save_state
 
 ALONE = SingleProcess()
 
@@ -42,7 +42,7 @@ def test_a_new_run_keeps_its_plan(child: ModuleType, tmp_path: Path) -> None:
 def test_a_run_that_is_there(child: ModuleType, tmp_path: Path, refused) -> None:  # type: ignore[no-untyped-def]
     plan, model, objective = child.ARGS, child.model(), child.Made()
     open_run(tmp_path, plan, model, objective, False, ALONE, noted.append)
-    there = save(tmp_path, 4, {"a": torch.zeros(1)}, {}, ALONE)
+    there = save_state(tmp_path, 4, {"a": torch.zeros(1)}, {}, ALONE)
     said = f"{tmp_path} contains a run at step 4: add --resume to continue it, or choose another folder"
     refused(ConfigError, said, lambda: open_run(tmp_path, plan, model, objective, False, ALONE, noted.append))
     refused(ConfigError, said, lambda: check_unused(tmp_path, False))

@@ -23,14 +23,14 @@ def tensors(value: float) -> dict[str, torch.Tensor]:
 
 
 def save(folder: Path, step: int) -> Path:
-    return state.save(folder, step, tensors(step), {"step": step, "best": None}, ALONE)
+    return state.save_state(folder, step, tensors(step), {"step": step, "best": None}, ALONE)
 
 
 def test_saved_state_is_restored_in_place(tmp_path: Path) -> None:
     path = save(tmp_path, 7)
     found = tensors(0)
     weight = found["a.weight"]
-    assert state.load(path, found, ALONE) == {"step": 7, "best": None}
+    assert state.load_state(path, found, ALONE) == {"step": 7, "best": None}
     assert torch.equal(weight, torch.full((3, 4), 7.0))
     assert float(found["count"]) == 7.0
 
@@ -79,13 +79,13 @@ def test_a_broken_state_is_an_error_that_names_it(tmp_path: Path, name: str) -> 
     path = save(tmp_path, 1)
     (path / name).write_bytes((path / name).read_bytes()[:5])
     with pytest.raises(CheckpointError, match=r"step-00000001 cannot be read .*delete it to resume"):
-        state.load(path, tensors(0), ALONE)
+        state.load_state(path, tensors(0), ALONE)
 
 
 def test_another_tensor_is_an_error(tmp_path: Path) -> None:
     path = save(tmp_path, 1)
     with pytest.raises(CheckpointError, match="cannot be read"):
-        state.load(path, {"other": torch.zeros(2)}, ALONE)
+        state.load_state(path, {"other": torch.zeros(2)}, ALONE)
 
 
 @pytest.fixture
@@ -106,15 +106,15 @@ def test_a_full_disk(small_disk: Path) -> None:
     (small_disk / "ballast").write_bytes(bytes(1_900_000))
     big = {"a.weight": torch.ones(200_000)}
     with pytest.raises(CheckpointError) as caught:
-        state.save(folder, 2, big, {"step": 2}, ALONE)
+        state.save_state(folder, 2, big, {"step": 2}, ALONE)
     said = str(caught.value)
     assert "the checkpoint of step 2 could not be written (No space left on device)" in said
     assert f"the last good checkpoint is {good}: free some disk space and resume" in said
     assert "\n" not in said
     assert sorted((folder / "state").iterdir()) == [good], "nothing half-written stays"
-    assert state.load(good, tensors(0), ALONE)["step"] == 1
+    assert state.load_state(good, tensors(0), ALONE)["step"] == 1
     (small_disk / "ballast").unlink()
-    assert state.save(folder, 2, big, {"step": 2}, ALONE).name == "step-00000002"
+    assert state.save_state(folder, 2, big, {"step": 2}, ALONE).name == "step-00000002"
 
 
 def test_a_file_that_may_not_grow(tmp_path: Path) -> None:
@@ -129,14 +129,14 @@ def test_a_file_that_may_not_grow(tmp_path: Path) -> None:
         "resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, 100_000))\n"
         "try:\n"
         f"    folder, tensors = pathlib.Path({str(tmp_path)!r}), {{'a': torch.ones(100_000)}}\n"
-        "    state.save(folder, 2, tensors, {'step': 2}, SingleProcess())\n"
+        "    state.save_state(folder, 2, tensors, {'step': 2}, SingleProcess())\n"
         "except CheckpointError as error:\n"
         "    sys.stdout.write(str(error))\n"
     )  # a process of its own, not a fork: torch's threads do not live on in one, and it would wait for them
     run = subprocess.run([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True, check=True)
     assert "File too large" in run.stdout
     assert str(good) in run.stdout
-    assert state.load(good, tensors(0), ALONE)["step"] == 1
+    assert state.load_state(good, tensors(0), ALONE)["step"] == 1
 
 
 @pytest.mark.slow
@@ -148,7 +148,7 @@ def test_a_run_on_a_disk_that_fills_up(small_disk: Path, launch: Callable[..., s
     assert str(last) in said
     model = child.model()
     found = {f"model.{name}": tensor.detach() for name, tensor in model.named_parameters()}
-    assert state.load(last, found, ALONE)["step"] == int(last.name[5:])
+    assert state.load_state(last, found, ALONE)["step"] == int(last.name[5:])
 
 
 def flip(path: Path) -> None:

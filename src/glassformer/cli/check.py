@@ -99,7 +99,7 @@ def _gradescope(sources: list[str], rubric: Rubric | None, output: Path | None, 
     from glassformer.cli.output import require_writable, write, write_bytes
     from glassformer.errors import InputError
     from glassformer.exercises.grade.gradescope import autograder, results
-    from glassformer.exercises.grade.rubric import Rubric, shown
+    from glassformer.exercises.grade.rubric import Rubric, format_points
     from glassformer.exercises.grade.submissions import grade_all, submissions
 
     exercise = find_exercise(sources[0])
@@ -112,7 +112,7 @@ def _gradescope(sources: list[str], rubric: Rubric | None, output: Path | None, 
         raise InputError("an autograder is a zip file", "write it with -o autograder.zip, or give answers to grade")
     require_writable(output)
     write_bytes(autograder(exercise, rubric, decimal_comma=decimal_comma), output)
-    points = shown((rubric or Rubric()).maximum)
+    points = format_points((rubric or Rubric()).maximum)
     typer.echo(f"{output}: upload it to Gradescope as the autograder of an assignment of {points} points")
 
 

@@ -79,9 +79,9 @@ class BeamSearch:
         self.open = [] if self._over([child for _, child in going]) else [child for _, child in going]
         return [(beam, child.tokens[-1]) for beam, child in going] if self.open else []
 
-    def _finish(self, said: Beam, ended: Ending) -> None:
-        score = said.total / len(said.tokens) ** self.rule.length_penalty
-        self.finished.append(Answer(tokens=said.tokens, logprobs=said.logprobs, ended=ended, score=score))
+    def _finish(self, beam: Beam, ended: Ending) -> None:
+        score = beam.total / len(beam.tokens) ** self.rule.length_penalty
+        self.finished.append(Answer(tokens=beam.tokens, logprobs=beam.logprobs, ended=ended, score=score))
         self.finished = sorted(self.finished, key=lambda answer: -answer.score)[: self.rule.width]
 
     def _over(self, going: list[Beam]) -> bool:

@@ -61,11 +61,11 @@ def _scale(exercise: Exercise) -> str:
     widths = {"dk": sizes, "d": {width_of_tokens(exercise) or size for size in sizes}}
     if all(exercise.beta(dk, d) == 1 for dk in widths["dk"] for d in widths["d"]):
         return "Do not scale the scores."
-    said = str(exercise.scale).replace("d_k", "dk")
-    used = [name for name in widths if re.search(rf"\b{name}\b", said) and len(widths[name]) == 1]
+    written_scale = str(exercise.scale).replace("d_k", "dk")
+    used = [name for name in widths if re.search(rf"\b{name}\b", written_scale) and len(widths[name]) == 1]
     where = f" with {' and '.join(f'{name} = {min(widths[name])}' for name in used)}" if used else ""
-    root = re.fullmatch(r"1/sqrt\((dk|d)\)", said)
-    scale = f"Scale the scores by β: divide them by √{root[1]}" if root else f"Scale the scores by β = {said}"
+    root = re.fullmatch(r"1/sqrt\((dk|d)\)", written_scale)
+    scale = f"Scale the scores by β: divide them by √{root[1]}" if root else f"Scale the scores by β = {written_scale}"
     return f"{scale}{where}.".replace("dk", "d_k")
 
 

@@ -153,8 +153,8 @@ def _text(solution: Solution, steps: list[Step], digits: int, whole: bool, width
     for step in steps:
         lines += [f"{step.title}:"] if step.title else []
         lines += [text.equation(step.equation(digits), width), ""]
-        said = describe(step)
-        lines += [*(f"  {sentence}" for sentence in said), ""] if said else []
+        sentences = describe(step)
+        lines += [*(f"  {sentence}" for sentence in sentences), ""] if sentences else []
     return "\n".join(lines).rstrip() + "\n"
 
 
@@ -168,8 +168,8 @@ def _markdown(solution: Solution, steps: list[Step], digits: int, whole: bool) -
     for step in steps:
         lines += [f"{step.title}:", ""] if step.title else []
         lines += [f"$${latex.equation(step.equation(digits))}$$", ""]
-        said = describe(step)
-        lines += [*(f"- {sentence}" for sentence in said), ""] if said else []
+        sentences = describe(step)
+        lines += [*(f"- {sentence}" for sentence in sentences), ""] if sentences else []
     return "\n".join(lines).rstrip() + "\n"
 
 
@@ -181,8 +181,8 @@ def _latex(solution: Solution, steps: list[Step], digits: int, whole: bool) -> s
     for step in steps:
         body.append(rf"\paragraph{{{latex.escape(step.title)}}}" if step.title else "")
         body.append(latex.align(step.equation(digits)))
-        said = [rf"\item {latex.escape(sentence)}" for sentence in describe(step)]
-        body += [r"\begin{itemize}", *said, r"\end{itemize}"] if said else []
+        sentences = [rf"\item {latex.escape(sentence)}" for sentence in describe(step)]
+        body += [r"\begin{itemize}", *sentences, r"\end{itemize}"] if sentences else []
     return latex.document(solution.exercise.title, "\n".join(body))
 
 

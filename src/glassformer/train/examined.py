@@ -126,18 +126,18 @@ def examine_labels(
     show: Callable[[int, str, str, float], Misprediction],
 ) -> Examined:
     """Examine multi-label predictions. One temperature is fitted to all labels: sigmoid(x) = softmax([0, x])₁."""
-    said, meant = logits > 0, y.bool()
+    predicted, meant = logits > 0, y.bool()
     temperature, errors = measure_calibration(torch.stack([torch.zeros_like(logits), logits], -1), y.long())
     sure = ((logits / (temperature or 1.0)).sigmoid() - y).abs().amax(1)  # how wrong the worst label of a row is
-    wrong = (said != meant).any(1).nonzero().flatten().tolist()
+    wrong = (predicted != meant).any(1).nonzero().flatten().tolist()
     wrong.sort(key=lambda i: -float(sure[i]))
     names = lambda row: ", ".join(labels[k] for k in row.nonzero().flatten().tolist()) or "none"
     return Examined(
         rows=len(y),
         score="probability of the worst label",
-        classes=class_scores(said, meant, labels),
+        classes=class_scores(predicted, meant, labels),
         labels=tuple(labels),
-        mistakes=tuple(show(i, names(meant[i]), names(said[i]), float(sure[i])) for i in wrong[:SHOWN]),
+        mistakes=tuple(show(i, names(meant[i]), names(predicted[i]), float(sure[i])) for i in wrong[:SHOWN]),
         mistaken=len(wrong),
         temperature=temperature,
         calibration=errors,

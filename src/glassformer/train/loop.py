@@ -253,7 +253,7 @@ class _Run:
         self.rng = torch.get_rng_state()
         self.position = state.Position()
         if path is not None:
-            self.position = state.Position(**state.load(path, self.tensors(), processes))
+            self.position = state.Position(**state.load_state(path, self.tensors(), processes))
             torch.set_rng_state(self.rng)
             self._require_same_data()
         try:
@@ -412,7 +412,7 @@ class _Run:
     def _save(self) -> None:
         assert self.folder is not None
         self.rng.copy_(torch.get_rng_state())
-        state.save(self.folder, self.position.step, self.tensors(), asdict(self.position), self.processes)
+        state.save_state(self.folder, self.position.step, self.tensors(), asdict(self.position), self.processes)
         if self.export is None:
             return
         with swapped(self.model, None if self.ema is None else self.ema.tensors):

@@ -69,7 +69,7 @@ def remove_partial(folder: Path) -> None:
         shutil.rmtree(path)
 
 
-def save(
+def save_state(
     folder: Path, step: int, tensors: Mapping[str, Tensor], position: Mapping[str, Any], processes: SingleProcess
 ) -> Path:
     """Save a checkpoint: written under a temporary name, checksummed, flushed to disk and renamed."""
@@ -162,7 +162,7 @@ def newest_intact(folder: Path, say: Callable[[str], None], processes: SinglePro
     return path
 
 
-def load(path: Path, tensors: dict[str, Tensor], processes: SingleProcess) -> dict[str, Any]:
+def load_state(path: Path, tensors: dict[str, Tensor], processes: SingleProcess) -> dict[str, Any]:
     """Load a checkpoint into the tensors in place and return its position."""
     try:
         position = json.loads((path / _POSITION).read_text(encoding="utf-8"))

@@ -329,9 +329,9 @@ class Ledger:
     def unread(self, known: Iterable[Unread]) -> list[Unread]:
         """Return the unread numbers by line: with the known reasons, and a generic one for every other line."""
         known = list(known)
-        said = {item.line + k for item in known for k in range(item.source.count("\n") + 1)}
+        covered = {item.line + k for item in known for k in range(item.source.count("\n") + 1)}
         listed = list(known)
-        rest = [(line, numbers) for line, numbers in self.leftovers() if line not in said]
+        rest = [(line, numbers) for line, numbers in self.leftovers() if line not in covered]
         for line, numbers in rest[:MOST_LISTED]:
             count = f"the numbers {', '.join(numbers[:6])}" if len(numbers) > 1 else f"the number {numbers[0]}"
             more = f" and {len(numbers) - 6} more" if len(numbers) > 6 else ""

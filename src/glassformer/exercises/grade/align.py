@@ -48,9 +48,9 @@ from glassformer.exercises.grade.cells import (
     carried,
     closeness,
     fit,
+    format_value,
     is_literal,
     readings,
-    shown,
     table,
     troubles,
 )
@@ -117,9 +117,9 @@ class Alignment:
     def put(self, placed: Placement) -> None:
         self.placed.append(placed)
 
-    def note(self, line: int, source: str, said: str) -> None:
-        if not any(note.assumption == said for note in self.notes):  # no duplicates
-            self.notes.append(Note(line, source, said))
+    def note(self, line: int, source: str, assumption: str) -> None:
+        if not any(note.assumption == assumption for note in self.notes):  # no duplicates
+            self.notes.append(Note(line, source, assumption))
 
     def leave(self, line: int, source: str, reason: str) -> None:
         self.unread.append(Unread(line, " ".join(source.split())[:400], reason))
@@ -155,12 +155,12 @@ class Alignment:
             for (i, j), entry in placed.cells.items():
                 first = before.get((placed.symbol, i, j))
                 if first is not None and not agree(first, entry):
-                    _, said = clashes.setdefault((placed.symbol, placed.line), (placed, []))
-                    said.append(f"[{i + 1},{j + 1}] {first.text} in line {first.line}, {entry.text} here")
+                    _, differences = clashes.setdefault((placed.symbol, placed.line), (placed, []))
+                    differences.append(f"[{i + 1},{j + 1}] {first.text} in line {first.line}, {entry.text} here")
                 before[placed.symbol, i, j] = entry
         return [
-            Note(placed.line, placed.source, f"{symbol} is written again, and the last one counts: {_few(said)}")
-            for (symbol, _), (placed, said) in clashes.items()
+            Note(placed.line, placed.source, f"{symbol} is written again, and the last one counts: {_few(differences)}")
+            for (symbol, _), (placed, differences) in clashes.items()
         ]
 
 
@@ -269,8 +269,8 @@ class Aligner:
     def run(self) -> Alignment:
         self.transposed = self.is_transposed()
         if self.transposed:
-            said = "your matrices are transposed relative to the exercise and are read that way"
-            self.alignment.note(self.reading.statements[0].line if self.reading.statements else 1, "", said)
+            note = "your matrices are transposed relative to the exercise and are read that way"
+            self.alignment.note(self.reading.statements[0].line if self.reading.statements else 1, "", note)
         parts = (part for whole in self.reading.statements for part in _one_target_each(whole))
         supposed = False
         for statement in self.exponentials(self.stacked(parts)):
@@ -310,8 +310,8 @@ class Aligner:
                     placed[k] = replace(each, symbol=self.later_step(each), role="answer")
                     if placed[k].symbol == each.symbol:
                         placed[k] = replace(each, cells={})
-                        said = f"{each.symbol} has other numbers in line {next(iter(earlier.values())).line}"
-                        self.alignment.leave(each.line, each.source, f"{said}, which agree with the exercise")
+                        reason = f"{each.symbol} has other numbers in line {next(iter(earlier.values())).line}"
+                        self.alignment.leave(each.line, each.source, f"{reason}, which agree with the exercise")
                     continue
             known |= each.cells
         placed[:] = [each for each in placed if each.cells]
@@ -431,8 +431,8 @@ class Aligner:
             if self.of_token(statement, target, written):
                 return True
             if option.symbol in self.plan.given:
-                said = f"it is unclear what these numbers are; {option.symbol} is given as other ones"
-                self.alignment.leave(statement.line, statement.source, said)
+                reason = f"it is unclear what these numbers are; {option.symbol} is given as other ones"
+                self.alignment.leave(statement.line, statement.source, reason)
                 return True
         if option is not None and not self.is_mention(statement, option):
             option = self.next_meaning(option, options)
@@ -457,8 +457,8 @@ class Aligner:
         if entry is not None and agrees(value, entry):
             self.alignment.checked.append(statement)
         elif entry is not None:
-            said = f"{target.label} is {shown(value, entry)} in this exercise"
-            self.alignment.leave(statement.line, statement.source, said)
+            reason = f"{target.label} is {format_value(value, entry)} in this exercise"
+            self.alignment.leave(statement.line, statement.source, reason)
         return True
 
     def scale(self, term: Expression) -> Any:
@@ -514,8 +514,8 @@ class Aligner:
         count = next((m.shape[0 if self.by_rows else 1] for m in self.exact.values()), 0)
         if known.keys() >= set(named) or len(words) != count:
             return known
-        said = f"the tokens are counted in the order in which you name them: {', '.join(words)}"
-        self.alignment.note(self.reading.statements[0].line, "", said)
+        note = f"the tokens are counted in the order in which you name them: {', '.join(words)}"
+        self.alignment.note(self.reading.statements[0].line, "", note)
         return {word: k for k, word in enumerate(words)}
 
     def key_names(self) -> dict[str, int]:
@@ -533,8 +533,8 @@ class Aligner:
             target = statement.target
             if target is None or target.name not in ("e", "ε"):
                 continue
-            said = [subject(link.term) for link in statement.terms if not link.numeric]
-            if any(found is not None and found.bases[0] in SCORES for found in said):
+            subjects = [subject(link.term) for link in statement.terms if not link.numeric]
+            if any(found is not None and found.bases[0] in SCORES for found in subjects):
                 return True
             values = [entry for _, _, entry in table_cells(self.written(statement))]
             scores += sum(self.occurs("S", entry) for entry in values)
@@ -696,10 +696,10 @@ class Aligner:
                 return top[0]
         if len(top) == 1 and (max(scores) > HALF or (max(scores) == HALF and len(rows) == 1)):
             same = symbols == top[0].symbol
-            said = _where(top[0].cells, self.by_rows).rstrip(",") if same else ""
+            where = _where(top[0].cells, self.by_rows).rstrip(",") if same else ""
             other = "" if same else f", not as {symbols}"
             self.alignment.note(
-                statement.line, statement.source, f"taken as {top[0].symbol}{said} by its values{other}"
+                statement.line, statement.source, f"taken as {top[0].symbol}{where} by its values{other}"
             )
             return top[0]
         beside = [option for option in close if self.is_beside(statement, option)]
@@ -773,8 +773,8 @@ class Aligner:
             self.alignment.supposed.append(statement)
         else:
             line = next(iter(written.values())).line
-            said = f"{option.symbol} has other numbers in line {line}, and a sentence does not replace them"
-            self.alignment.leave(statement.line, statement.source, said)
+            reason = f"{option.symbol} has other numbers in line {line}, and a sentence does not replace them"
+            self.alignment.leave(statement.line, statement.source, reason)
         return True
 
     def copies(self, symbol: str) -> set[str]:
@@ -800,8 +800,8 @@ class Aligner:
         better = [o for o in better if base_of(o.symbol) == base] or (better if len(better) == 1 else [])
         if not better:
             return option
-        said = f"taken as {better[0].symbol} by its values, since {option.symbol} is written before"
-        self.alignment.note(statement.line, statement.source, said)
+        note = f"taken as {better[0].symbol} by its values, since {option.symbol} is written before"
+        self.alignment.note(statement.line, statement.source, note)
         return better[0]
 
     def is_given(self, statement: Statement, target: Target) -> bool:
@@ -857,8 +857,8 @@ class Aligner:
                 if row not in here and 0 <= row < lines:
                     echo = {((row, j) if self.by_rows else (i, row)): entry for (i, j), entry in cells.items()}
                     self.alignment.put(Placement(symbol, echo, statement.line, statement.source, "echo"))
-                    said = f"row {row + 1} is taken to be the same, because of the words before it"
-                    self.alignment.note(statement.line, statement.source, f"{symbol}: {said}")
+                    note = f"row {row + 1} is taken to be the same, because of the words before it"
+                    self.alignment.note(statement.line, statement.source, f"{symbol}: {note}")
 
     def misfit(
         self, statement: Statement, target: Target, found: Subject | None, exact: str | None, written: Table
@@ -878,8 +878,8 @@ class Aligner:
         symbol = symbols[0]
         rows, columns = self.exact[symbol].shape
         if written.scalar and statement.place != "display":
-            said = f"it is unclear which cell of {symbol} this is"
-            self.alignment.leave(statement.line, statement.source, said)
+            reason = f"it is unclear which cell of {symbol} this is"
+            self.alignment.leave(statement.line, statement.source, reason)
             return
         size = "a list of {1}".format(*written.shape) if written.flat else "{}×{}".format(*written.shape)
         size = "a number" if written.scalar else size
@@ -1024,8 +1024,8 @@ class Aligner:
                 self.alignment.put(Placement(operand, cells, statement.line, statement.source, "factor"))
         elif operand in self.plan.given and here.shape != wanted:
             sizes = "{}×{} is written, {}×{} is given".format(*here.shape, *wanted)
-            said = f"{operand} has another size than in the exercise: {sizes}"
-            self.alignment.note(statement.line, statement.source, said)
+            note = f"{operand} has another size than in the exercise: {sizes}"
+            self.alignment.note(statement.line, statement.source, note)
 
     def unnamed_product(self, statement: Statement, link: Link) -> bool:
         """Place [A][V] = [H] without a name."""
@@ -1038,23 +1038,23 @@ class Aligner:
         ):
             return False
         best = found[0]
-        said = f"an unnamed product, taken as {best.operation.symbol} = {best.operation.formula} by its factors"
+        note = f"an unnamed product, taken as {best.operation.symbol} = {best.operation.formula} by its factors"
         if len(tables) > 2:
             kept = " and ".join(_NUMBERS[k + 1] if k < 6 else str(k + 1) for k in best.factors)
-            said += f"; of {len(tables)} matrices the {kept} belong to it (was another crossed out?)"
+            note += f"; of {len(tables)} matrices the {kept} belong to it (was another crossed out?)"
         if best.result is not None:
             cells = self.fitted(best.operation.symbol, results[best.result])
             if cells:
                 self.put(statement, best.operation.symbol, cells)
             if len(results) > 1 and best.result < len(results) - 1:
-                said += "; there is a second result, which does not match these factors"
+                note += "; there is a second result, which does not match these factors"
         for name, k in zip(best.operation.operands, best.factors, strict=True):
             self.operand_set_out(statement, best.operation.symbol, name, tables[k])
             operand = name.removesuffix("^T")
             cells = self.fitted(operand, tables[k].T if name.endswith("^T") else tables[k])
             if cells and operand in self.plan:
                 self.alignment.put(Placement(operand, cells, statement.line, statement.source, "factor"))
-        self.alignment.note(statement.line, statement.source, said)
+        self.alignment.note(statement.line, statement.source, note)
         return True
 
     def matches(self, tables: list[Table], results: list[Table]) -> Iterator[Found]:
@@ -1222,17 +1222,17 @@ class Aligner:
         self.put(statement, symbol, cells, certain=certain)
         named = statement.target if not statement.given else None
         what = "unnamed," if named is None else f"{statement.source if statement.place == 'prose' else named.label} is"
-        said = f"{what} taken as {symbol}{_where(cells, self.by_rows)} {why}"
-        self.alignment.note(statement.line, statement.source, said)
+        note = f"{what} taken as {symbol}{_where(cells, self.by_rows)} {why}"
+        self.alignment.note(statement.line, statement.source, note)
 
     def sum_in_prose(self, statement: Statement, written: Table) -> None:
         """Place a number in prose, "if we sum them we get 13.8256": the sum of exponentials of the current rows."""
         head = self.context.head or ""
         symbol = next((s for s in (f"Z{head}", "Z") if s in self.exact), None)
-        said = _TOTALS.search(statement.words.rsplit(". ", 1)[-1])
+        totals = _TOTALS.search(statement.words.rsplit(". ", 1)[-1])
         after = self.token if self.follows_e() else None  # the row of exponentials just before
         token = self.context.rows[0] - 1 if self.context.rows and after is None else after
-        if symbol is None or said is None or token is None:
+        if symbol is None or totals is None or token is None:
             return
         cells = fit(written, self.exact[symbol].shape, (token,), by_rows=self.by_rows)
         if cells and not self.spoils(symbol, cells):
@@ -1296,8 +1296,8 @@ class Aligner:
                 )
                 if upright != sideways:  # a symmetric matrix is uninformative
                     straight, transposed = straight + upright, transposed + sideways
-        said = self.by_rows and _TOKENS_AS_COLUMNS.search(self.reading.text) is not None and not straight
-        return said or (transposed >= 2 and transposed > straight)
+        stated = self.by_rows and _TOKENS_AS_COLUMNS.search(self.reading.text) is not None and not straight
+        return stated or (transposed >= 2 and transposed > straight)
 
     def recognise_unmasked_scores(self) -> None:
         """Recognize scores that are written again with −∞ in them: the first ones are those before the mask."""
@@ -1328,8 +1328,8 @@ class Aligner:
             ):
                 first = next(p for p in alignment.placed if p.symbol == symbol)
                 alignment.placed[:] = [replace(p, symbol=raw) if p.symbol == symbol else p for p in alignment.placed]
-                said = f"{symbol} is taken as {raw}: your weights show that it was scaled or masked later"
-                alignment.note(first.line, first.source, said)
+                note = f"{symbol} is taken as {raw}: your weights show that it was scaled or masked later"
+                alignment.note(first.line, first.source, note)
 
 
 def _one_target_each(statement: Statement) -> list[Statement]:
@@ -1409,8 +1409,8 @@ def is_sum_of_weights(statement: Statement) -> bool:
     numbers = [part for link in statement.terms for part in walk(link.term) if isinstance(part, Number)]
     if _SIZE.search(statement.words):
         return True
-    said = _SUMS.search(words) is not None or (statement.target is not None and statement.target.name == "sum")
-    return said and bool(numbers) and all(n.value == 1 for n in numbers)
+    mentioned = _SUMS.search(words) is not None or (statement.target is not None and statement.target.name == "sum")
+    return mentioned and bool(numbers) and all(n.value == 1 for n in numbers)
 
 
 def _is_about_width(term: Expression) -> bool:
@@ -1533,7 +1533,7 @@ def raw_of(symbols: Mapping[str, Any], symbol: str) -> str | None:
 def as_raw(symbols: Mapping[str, Any], statement: Statement, symbol: str) -> str | None:
     """Recognize `S = QKᵀ = …` where the exercise scales or masks afterwards: these are the raw scores."""
     raw = raw_of(symbols, symbol)
-    said = [subject(link.term) for link in statement.terms if not link.numeric]
-    if raw is None or statement.place == "answer" or not any(s is not None and s.bases == RAW for s in said):
+    subjects = [subject(link.term) for link in statement.terms if not link.numeric]
+    if raw is None or statement.place == "answer" or not any(s is not None and s.bases == RAW for s in subjects):
         return None
     return raw

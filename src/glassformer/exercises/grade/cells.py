@@ -166,7 +166,7 @@ def chance(entry: Entry) -> float:
     return 0.08 * 10.0 ** -max(0, min(len(digits), 5) - 1) * (0.5 if "." in text or "-" in text else 1)
 
 
-def shown(expected: Any, entry: Entry | None = None, places: int = 4) -> str:
+def format_value(expected: Any, entry: Entry | None = None, places: int = 4) -> str:
     """Format the expected value to as many digits as the learner wrote; integers stay integers."""
     if expected is MASKED:
         return "-∞"

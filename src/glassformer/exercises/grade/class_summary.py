@@ -17,7 +17,7 @@ from typing import Any
 from glassformer import templates
 from glassformer.errors import InputError
 from glassformer.exercises.exercise import Exercise
-from glassformer.exercises.grade.rubric import Rubric, StepPoints, award, shown
+from glassformer.exercises.grade.rubric import Rubric, StepPoints, award, format_points
 from glassformer.exercises.grade.submissions import Submission
 from glassformer.exercises.grade.view import FORMATS, named, plain_markdown, shown_name
 from glassformer.exercises.plan import plan
@@ -179,16 +179,16 @@ def _view(summary: ClassSummary) -> dict[str, Any]:
     graded = len(summary.totals)
     everyone = len(summary.totals.keys() | summary.ungraded.keys())
     sentences = [f"{_submissions(everyone)}, {graded} with points."]
-    points = {name: shown(value) for name, value in summary.points.items()}
+    points = {name: format_points(value) for name, value in summary.points.items()}
     if points:
         spread = f", standard deviation {points['standard deviation']}" if "standard deviation" in points else ""
         sentences.append(
-            f"Points of {shown(summary.maximum)}: mean {points['mean']}, median {points['median']}{spread}, "
+            f"Points of {format_points(summary.maximum)}: mean {points['mean']}, median {points['median']}{spread}, "
             f"from {points['lowest']} to {points['highest']}."
         )
     worst = next((step for step in summary.steps if step.lost > 1e-9), None)
     if worst is not None:
-        sentences.append(f"Most points are lost in {shown_name(worst.step)}: {shown(worst.lost)} on average.")
+        sentences.append(f"Most points are lost in {shown_name(worst.step)}: {format_points(worst.lost)} on average.")
     if summary.mistakes:
         times = len(summary.mistakes[0].submissions)
         names = [mistake.name for mistake in summary.mistakes if len(mistake.submissions) == times]
@@ -206,7 +206,7 @@ def _view(summary: ClassSummary) -> dict[str, Any]:
             for label, count in summary.histogram
         ],
         "steps": [
-            (shown_name(s.step), shown(s.lost), shown(s.maximum), f"{s.submissions} of {marked}")
+            (shown_name(s.step), format_points(s.lost), format_points(s.maximum), f"{s.submissions} of {marked}")
             for s in summary.steps
         ],
         "mistakes": [
@@ -221,7 +221,7 @@ def _view(summary: ClassSummary) -> dict[str, Any]:
                     [f"{name}: {', '.join(map(shown_name, steps))}" for name, steps in summary.misshaped.items()],
                 ),
                 ("Wrong numbers that no known mistake explains", list(summary.unexplained)),
-                ("Set by hand", [f"{name}: {' '.join(said)}" for name, said in summary.overridden.items()]),
+                ("Set by hand", [f"{name}: {' '.join(sentences)}" for name, sentences in summary.overridden.items()]),
                 ("Overrides that do not apply", list(summary.unused)),
                 ("Not graded", [f"{name}: {reason}" for name, reason in summary.ungraded.items()]),
                 ("Numbers that could not be read", [f"{name}: {n}" for name, n in summary.unread.items()]),
@@ -271,7 +271,8 @@ def _text(summary: ClassSummary) -> str:
 
 def _markdown(summary: ClassSummary) -> str:
     view = _view(summary)
-    lines = [f"# {plain_markdown(view['title'])}", "", *(f"{plain_markdown(said)}  " for said in view["sentences"]), ""]
+    sentences = [f"{plain_markdown(sentence)}  " for sentence in view["sentences"]]
+    lines = [f"# {plain_markdown(view['title'])}", "", *sentences, ""]
     histogram = [(item["label"], str(item["count"])) for item in view["histogram"]] if summary.totals else []
     for title, names, rows in (
         ("Distribution", ("points", "submissions"), histogram),

@@ -16,7 +16,7 @@ from typing import Any
 
 from glassformer.errors import GlassError
 from glassformer.exercises.exercise import Exercise
-from glassformer.exercises.grade.cells import Entries, Entry, Shape, Table, agrees, shown
+from glassformer.exercises.grade.cells import Entries, Entry, Shape, Table, agrees, format_value
 from glassformer.exercises.grade.mistakes import OF_ALL_TOKENS, Hypothesis, changed, hypotheses
 from glassformer.exercises.grade.verdict import ARITHMETIC, Compared, FollowThrough, Place
 from glassformer.exercises.matrix import Matrix
@@ -113,7 +113,7 @@ class WrongStep:
             names = ", ".join(cell_name(self.symbol, cell.row, cell.column) for cell, _ in here)
             cell, value = here[0]
             cause = "the number is right, but its sign is wrong"
-            why = f"{names} should be {shown(value, cell.entry)}: {cause}"
+            why = f"{names} should be {format_value(value, cell.entry)}: {cause}"
             yield self.explains("a sign dropped", names, why, self.computed.map(_negative), cause)
             return
         operation = self.operation
@@ -133,7 +133,8 @@ class WrongStep:
             return
         if self.agrees(made):
             where = cell_name(name, i, j)
-            why = f"{self.symbol} has the values you wrote if {where} is {shown(x)} instead of {shown(-x)}"
+            wrong, right = format_value(x), format_value(-x)
+            why = f"{self.symbol} has the values you wrote if {where} is {wrong} instead of {right}"
             yield self.explains("a sign dropped", f"{where} in {self.symbol}", why, made, step=name)
 
     # -- one cell ----------------------------------------------------------------------------------------------------
@@ -148,20 +149,20 @@ class WrongStep:
             where = cell_name(self.symbol, cell.row, cell.column)
             place = frozenset({(self.symbol, cell.row, cell.column)})
             if operation.op in ("copy", "concat") and self.copies:
-                why = f"{where} is miscopied: {shown(value, cell.entry)} became {cell.entry.text}"
+                why = f"{where} is miscopied: {format_value(value, cell.entry)} became {cell.entry.text}"
                 cause = f"{cell.entry.text} is written"
                 yield Mistake("a number copied wrongly", where, why, place, {}, cause, frozenset({self.symbol}))
                 continue
             name, why = self._reason(operation, cell, value)
             steps = frozenset({self.symbol} if why else ())
             cause = why or f"{cell.entry.text} is written"
-            right = shown(value, cell.entry)
-            said = f"{where} should be {right}, given your earlier numbers, but {cell.entry.text} is written"
+            right = format_value(value, cell.entry)
+            sentence = f"{where} should be {right}, given your earlier numbers, but {cell.entry.text} is written"
             used = [matrix[cell.row, cell.column] for matrix in self.used]
             if value is not MASKED and any(x is not MASKED and value.overlaps(x) for x in used):
                 why = f"you continue with {right}, so this may only be a miscopied digit"
                 cause = "you continue with another number, so this may only be a miscopied digit"
-            yield Mistake(name, where, said + (f": {why}" if why else ""), place, {}, cause, steps)
+            yield Mistake(name, where, sentence + (f": {why}" if why else ""), place, {}, cause, steps)
 
     def _reason(self, operation: Operation, cell: Compared, value: Any) -> tuple[str, str]:
         """Return the name of a mistake in one cell and what produces the number; without the latter, no cause."""
@@ -182,7 +183,7 @@ class WrongStep:
         for x, y in zip(first.rows[cell.row], second.T.rows[cell.column], strict=True):
             if x is MASKED or y is MASKED or (x * y).contains(0) or cell.entry is None:
                 continue
-            term = f"{shown(x)}·{shown(y)}"
+            term = f"{format_value(x)}·{format_value(y)}"
             if agrees(value - x * y, cell.entry):
                 yield generic, f"the product {term} is left out"
             if agrees(value + x * y, cell.entry):
@@ -190,7 +191,7 @@ class WrongStep:
             if agrees(value - 2 * x * y, cell.entry):
                 yield "a sign dropped", f"the product {term} has the wrong sign"
             if agrees(value - x * y + x + y, cell.entry):
-                yield generic, f"{shown(x)} and {shown(y)} are added, not multiplied"
+                yield generic, f"{format_value(x)} and {format_value(y)} are added, not multiplied"
 
 
 def _negative(x: Any) -> Any:
@@ -309,8 +310,8 @@ class Search:
             return f"So {symbol} has another size"
         cell = next((c for c in self.cells if (c.symbol, c.row, c.column) == (symbol, i, j)), None)
         entry = cell.entry if cell is not None else None
-        right = f", and should be {shown(self.follow.exact[symbol][i, j], entry)}" if cell is not None else ""
-        return f"So {symbol}[{i + 1},{j + 1}] becomes {shown(value, entry)}, as you wrote{right}"
+        right = f", and should be {format_value(self.follow.exact[symbol][i, j], entry)}" if cell is not None else ""
+        return f"So {symbol}[{i + 1},{j + 1}] becomes {format_value(value, entry)}, as you wrote{right}"
 
     def explained(self, plan: Plan, touched: frozenset[str], line: int | None = None) -> dict[Place, Any]:
         """Return the wrong cells that the edited plan reproduces, with values; empty if it contradicts a right cell.
@@ -426,17 +427,17 @@ class Search:
         """Find lines of weights with several wrong cells that do not sum to 1."""
         for symbol in [s for s in self.entries if s in self.plan and self.plan[s].op == "softargmax"]:
             found: set[Place] = set()
-            said = []
+            sums = []
             shape = self.follow.exact[symbol].shape
             for line, total, tolerance in weight_sums(self.plan, symbol, self.entries[symbol], shape):
                 wrong = {(symbol, *at) for at in line} & self.left
                 if len(wrong) > 1 and abs(total - 1) > tolerance:
                     found |= wrong
                     token = next(iter(line))[0 if self.plan.axis == "rows" else 1] + 1
-                    said.append(f"those of token {token} sum to {shown(total, next(iter(line.values())))}")
+                    sums.append(f"those of token {token} sum to {format_value(total, next(iter(line.values())))}")
             if found:
-                more = f"; and {len(said) - 3} more" if len(said) > 3 else ""
-                why = f"The weights of a token sum to 1; {'; '.join(said[:3])}{more}"
+                more = f"; and {len(sums) - 3} more" if len(sums) > 3 else ""
+                why = f"The weights of a token sum to 1; {'; '.join(sums[:3])}{more}"
                 yield Mistake("weights that do not sum to 1", symbol, why, frozenset(found), steps=frozenset({symbol}))
 
     def many(self) -> bool:

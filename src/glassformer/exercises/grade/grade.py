@@ -23,7 +23,7 @@ from glassformer.exercises.grade.align import (
     is_parameter,
     is_sum_of_weights,
 )
-from glassformer.exercises.grade.cells import answer_of, closeness, shown
+from glassformer.exercises.grade.cells import answer_of, closeness, format_value
 from glassformer.exercises.grade.diagnose import Mistake, diagnose, weight_sums
 from glassformer.exercises.grade.evidence import Evidence
 from glassformer.exercises.grade.misreadings import Misreadings
@@ -290,8 +290,8 @@ def _tolerated(verdicts: Verdicts, cells: Sequence[Compared]) -> Iterator[Note]:
     within = [now for before, now in pairs if before.verdict != now.verdict]
     if within and within[0].entry is not None:
         symbols = ", ".join(dict.fromkeys(cell.symbol for cell in within))
-        said = f"{len(within)} number{'s differ' if len(within) > 1 else ' differs'} by no more than the tolerance"
-        yield Note(within[0].entry.line, "", f"{said} ({symbols}): accepted")
+        sentence = f"{len(within)} number{'s differ' if len(within) > 1 else ' differs'} by no more than the tolerance"
+        yield Note(within[0].entry.line, "", f"{sentence} ({symbols}): accepted")
 
 
 def _numbers(alignment: Alignment) -> set[Fraction]:
@@ -335,7 +335,7 @@ def _claim(
         supposed = statement.crossed or example or weights or is_hypothetical(statement) or is_sum_of_weights(statement)
         counter = counter or is_parameter(statement)
         supposed, counter = (
-            said and (statement.line, statement.source) not in placed_before for said in (supposed, counter)
+            found and (statement.line, statement.source) not in placed_before for found in (supposed, counter)
         )
         if target is not None and not isinstance(target.term, Array | Several):
             ledger.claim(target.term, statement.line, "recognised")
@@ -372,8 +372,8 @@ def _readable(reading: Reading, unread: tuple[Unread, ...]) -> None:
 
 def _cell(cell: Compared) -> Cell:
     entry = cell.entry
-    follows = shown(cell.follow, entry) if cell.verdict in ("follows", "wrong", "rounded") else ""
-    expected = shown(cell.exact, entry)
+    follows = format_value(cell.follow, entry) if cell.verdict in ("follows", "wrong", "rounded") else ""
+    expected = format_value(cell.exact, entry)
     return Cell(
         cell.symbol, cell.row + 1, cell.column + 1, entry.text if entry is not None else None, expected, cell.verdict,
         entry.line if entry is not None else None, follows if follows != expected else "",
@@ -398,15 +398,16 @@ def _copied(made: Plan, alignment: Alignment, follow: FollowThrough) -> Iterator
         off = [(at, entry) for at, entry in placed.cells.items() if closeness(exact[at], entry) == "wrong"]
         if not off:
             continue
-        said = "; ".join(
-            f"{placed.symbol}[{i + 1},{j + 1}] is {entry.text} here and {shown(exact[i, j], entry)} in the exercise"
+        differences = "; ".join(
+            f"{placed.symbol}[{i + 1},{j + 1}] is {entry.text} here "
+            f"and {format_value(exact[i, j], entry)} in the exercise"
             for (i, j), entry in off[:3]
         )
-        said += f"; and {len(off) - 3} more" if len(off) > 3 else ""
+        differences += f"; and {len(off) - 3} more" if len(off) > 3 else ""
         where = ", ".join(f"{placed.symbol}[{i + 1},{j + 1}]" for (i, j), _ in off[:3])
-        why = f"In line {placed.line}, {said}. Everything after it is graded with your numbers"
+        why = f"In line {placed.line}, {differences}. Everything after it is graded with your numbers"
         mistake = Mistake("a given number copied wrongly", where, why, frozenset(), steps=frozenset({placed.symbol}))
-        yield Note(placed.line, placed.source, f"copied otherwise: {said}"), mistake
+        yield Note(placed.line, placed.source, f"copied otherwise: {differences}"), mistake
 
 
 def _matters(made: Plan, mistake: Mistake, cells: Sequence[Compared]) -> bool:
@@ -425,7 +426,7 @@ def _remarks(made: Plan, follow: FollowThrough, cells: Sequence[Compared]) -> It
             continue
         for line, total, tolerance in weight_sums(made, symbol, entries, follow.exact[symbol].shape):
             if abs(total - 1) > tolerance:
-                text = shown(total, None, max(entry.decimals for entry in line.values()))
+                text = format_value(total, None, max(entry.decimals for entry in line.values()))
                 at, entry = next(iter(line.items()))
                 token = at[0 if made.axis == "rows" else 1] + 1
                 yield Note(entry.line, "", f"the weights of token {token} in {symbol} sum to {text}, not to 1")
@@ -433,8 +434,8 @@ def _remarks(made: Plan, follow: FollowThrough, cells: Sequence[Compared]) -> It
     if cut and cut[0].entry is not None:
         symbols = ", ".join(dict.fromkeys(cell.symbol for cell in cut))
         numbers = f"{len(cut)} numbers are" if len(cut) > 1 else "1 number is"
-        said = f"{numbers} truncated instead of rounded ({symbols}): counted as right"
-        yield Note(cut[0].entry.line, "", said)
+        sentence = f"{numbers} truncated instead of rounded ({symbols}): counted as right"
+        yield Note(cut[0].entry.line, "", sentence)
 
 
 def _located(line: int, source: str, reason: str) -> dict[str, Any]:

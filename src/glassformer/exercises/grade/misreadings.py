@@ -69,17 +69,17 @@ class Misreadings:
                 wrong = {at: entry for at, entry in wrong.items() if (symbol, *at) not in self.explained}
             others = list(self.other_readings(symbol, group, wrong)) if 2 * len(wrong) >= count else []
             if contradicted and not others:
-                said = f"these are not the numbers of {symbol}, but what is computed from {symbol} is right"
-                found = self.remove(group, [at for each in group for at in each.cells], said) or found
+                reason = f"these are not the numbers of {symbol}, but what is computed from {symbol} is right"
+                found = self.remove(group, [at for each in group for at in each.cells], reason) or found
             elif others:
                 found = self.read_as(group, others) or found
             elif guessed := self.guessed(group, wrong):
-                said = f"it does not agree with {symbol}, and may be another step"
-                found = self.remove([each for each in group if not each.certain], guessed, said) or found
+                reason = f"it does not agree with {symbol}, and may be another step"
+                found = self.remove([each for each in group if not each.certain], guessed, reason) or found
             else:
-                said = f"it does not agree with {symbol}, but may follow from numbers that could not be read"
+                reason = f"it does not agree with {symbol}, but may follow from numbers that could not be read"
                 doubtful = [at for at, entry in wrong.items() if self.may_follow(symbol, entry)]
-                found = self.remove(group, doubtful, said) or found
+                found = self.remove(group, doubtful, reason) or found
         return found
 
     def groups(self) -> Iterator[list[Placement]]:
@@ -97,13 +97,13 @@ class Misreadings:
         cell = self.wrong.get((placed.symbol, *at))
         return cell is not None and cell.entry == placed.cells[at]
 
-    def remove(self, group: Sequence[Placement], cells: Collection[At], said: str) -> bool:
+    def remove(self, group: Sequence[Placement], cells: Collection[At], reason: str) -> bool:
         """Take back these cells of some statements, and list them as unread; return whether there are any."""
         placed, found = self.alignment.placed, False
         for each in group:
             kept = {at: entry for at, entry in each.cells.items() if at not in cells}
             if len(kept) < len(each.cells):
-                self.alignment.leave(each.line, each.source, said)
+                self.alignment.leave(each.line, each.source, reason)
                 k = next(k for k, other in enumerate(placed) if other is each)
                 placed[k : k + 1] = [replace(each, cells=kept)] if kept else []
                 found = True
@@ -154,8 +154,8 @@ class Misreadings:
     def read_as(self, group: Sequence[Placement], others: Sequence[Other]) -> bool:
         """Read the numbers as the other cells that have them; if there are several, or they are taken, list them."""
         symbol, first = group[0].symbol, group[0]
-        names = " or ".join(dict.fromkeys(said for _, _, said in others[:3]))
-        other, cells, said = others[0]
+        names = " or ".join(dict.fromkeys(place for _, _, place in others[:3]))
+        other, cells, place = others[0]
         free = not any((other, *at) in self.good or ((other, *at) in self.wrong and other != symbol) for at in cells)
         if len(others) > 1 or not free:
             every = [at for each in group for at in each.cells]
@@ -164,7 +164,7 @@ class Misreadings:
             k = next(k for k, placed in enumerate(self.alignment.placed) if placed is each)
             del self.alignment.placed[k]
         self.alignment.put(Placement(other, cells, first.line, first.source))
-        self.alignment.note(first.line, first.source, f"these are not the numbers of {symbol}: taken as {said}")
+        self.alignment.note(first.line, first.source, f"these are not the numbers of {symbol}: taken as {place}")
         return True
 
     def other_readings(self, symbol: str, group: Sequence[Placement], wrong: Entries) -> Iterator[Other]:
@@ -176,9 +176,9 @@ class Misreadings:
         if len(entries) < FEW or probability > RARE:
             return
         for name, matrix in self.exact.items():
-            for cells, said in self.readings(symbol, name, matrix, entries):
+            for cells, place in self.readings(symbol, name, matrix, entries):
                 if all(agrees(matrix[at], entry) for at, entry in cells.items()):
-                    yield name, cells, said
+                    yield name, cells, place
 
     def readings(
         self, symbol: str, name: str, matrix: Matrix[Any], entries: Entries

@@ -21,7 +21,7 @@ from pathlib import Path
 from glassformer.errors import InputError
 from glassformer.exercises.exercise import Exercise
 from glassformer.exercises.expression import shorten
-from glassformer.exercises.grade.rubric import TOTAL, Place, Points, Rubric, award, shown
+from glassformer.exercises.grade.rubric import TOTAL, Place, Points, Rubric, award, format_points
 from glassformer.exercises.grade.submissions import Submission, spreadsheet_safe
 from glassformer.exercises.plan import plan
 from glassformer.exercises.safe_yaml import read_text
@@ -112,7 +112,7 @@ def apply(
     for item in submissions:
         found_here = tuple(chosen.get(item.path, {}).values())
         changed.append(_overridden(item, found_here, exercise, rubric or Rubric(), unused) if found_here else item)
-    return changed, [said for _, said in sorted(unused)]
+    return changed, [sentence for _, sentence in sorted(unused)]
 
 
 def _names(written: str, path: Path) -> bool:
@@ -140,8 +140,8 @@ def _overridden(
         places = {(cell.symbol, cell.row, cell.column) for cell in grade.cells}
         cells = dict(_cells(overrides, places, unused))
         points = award(rubric, made, grade.cells, grade.mistakes, {at: one.points for at, one in cells.items()})
-        said = tuple(one.sentence(f"{one.step} ({shown(one.points)} of 1)") for one in cells.values())
-        points = _steps(replace(points, graded=graded.total, comments=said), overrides, rubric, unused)
+        sentences = tuple(one.sentence(f"{one.step} ({format_points(one.points)} of 1)") for one in cells.values())
+        points = _steps(replace(points, graded=graded.total, comments=sentences), overrides, rubric, unused)
     points = _total(points, overrides, unused)
     if not points.comments:
         return item
@@ -159,7 +159,8 @@ def _cells(
         if place not in places:
             unused.append(override.refused("this cell is not among the graded numbers"))
         elif override.points > 1:
-            unused.append(override.refused(f"{shown(override.points)} is more than 1, the most that a cell can count"))
+            most = "is more than 1, the most that a cell can count"
+            unused.append(override.refused(f"{format_points(override.points)} {most}"))
         else:
             yield place, override
 
@@ -176,10 +177,10 @@ def _steps(
         if step is None:
             unused.append(override.refused("the rubric gives no points to this step"))
         elif override.points > step.maximum:
-            unused.append(override.refused(f"the step has only {shown(step.maximum)} points"))
+            unused.append(override.refused(f"the step has only {format_points(step.maximum)} points"))
         else:
-            what = f"{step.step} ({shown(override.points)} of {shown(step.maximum)})"
-            comments.append(override.sentence(what, shown(step.points)))
+            what = f"{step.step} ({format_points(override.points)} of {format_points(step.maximum)})"
+            comments.append(override.sentence(what, format_points(step.points)))
             steps[override.step] = replace(step, points=override.points, graded=step.points)
     if len(comments) == len(points.comments):
         return points
@@ -192,9 +193,10 @@ def _total(points: Points, overrides: Sequence[Override], unused: Unused) -> Poi
         if override.step != TOTAL:
             continue
         if override.points > points.maximum:
-            unused.append(override.refused(f"the exercise has only {shown(points.maximum)} points"))
+            unused.append(override.refused(f"the exercise has only {format_points(points.maximum)} points"))
             continue
-        graded = "" if points.graded is None else shown(points.graded)
-        said = override.sentence(f"The total ({shown(override.points)} of {shown(points.maximum)})", graded)
-        points = replace(points, total=override.points, comments=(*points.comments, said))
+        graded = "" if points.graded is None else format_points(points.graded)
+        total, maximum = format_points(override.points), format_points(points.maximum)
+        sentence = override.sentence(f"The total ({total} of {maximum})", graded)
+        points = replace(points, total=override.points, comments=(*points.comments, sentence))
     return points

@@ -398,6 +398,6 @@ def _same(plan: Plan, symbol: str) -> tuple[str, ...]:
     return (*copies, _copied(plan, symbol)) if _copied(plan, symbol) else copies
 
 
-def shown(points: float) -> str:
+def format_points(points: float) -> str:
     """Format points with at most two decimals: 7.5, 3.33, 20."""
     return f"{points:.2f}".rstrip("0").rstrip(".")

@@ -13,7 +13,7 @@ from glassformer import templates
 from glassformer.errors import InputError
 from glassformer.exercises.exercise import Exercise
 from glassformer.exercises.grade.grade import Grade
-from glassformer.exercises.grade.rubric import MAXIMUM, Points, Rubric, shown
+from glassformer.exercises.grade.rubric import MAXIMUM, Points, Rubric, format_points
 from glassformer.exercises.grade.verdict import VERDICTS
 from glassformer.exercises.grade.view import SUFFIX, named
 from glassformer.exercises.grade.workers import grade_files
@@ -45,7 +45,7 @@ class Submission:
             return json.dumps(data, ensure_ascii=False) + "\n"
         paragraphs = [f"This could not be graded: {self.error}"]
         if self.points is not None:
-            points_said = f"{shown(self.points.total)} of {shown(self.points.maximum)} points."
+            points_said = f"{format_points(self.points.total)} of {format_points(self.points.maximum)} points."
             paragraphs = [points_said, *self.points.comments, *paragraphs]
         if form == "html":
             return templates.render("message.html", title=self.path.name, paragraphs=paragraphs)
@@ -133,8 +133,11 @@ def table(graded: Iterable[Submission], files: dict[Path, str]) -> str:
 def _points(item: Submission) -> list[object]:
     points, score = item.points, item.grade.score if item.grade is not None else None
     if points is None:
-        return ["", "", "", ""] if score is None else [f"{score:.4f}", shown(MAXIMUM * score), shown(MAXIMUM), ""]
-    return [f"{points.share:.4f}", shown(points.total), shown(points.maximum), " ".join(points.comments)]
+        if score is None:
+            return ["", "", "", ""]
+        return [f"{score:.4f}", format_points(MAXIMUM * score), format_points(MAXIMUM), ""]
+    comments = " ".join(points.comments)
+    return [f"{points.share:.4f}", format_points(points.total), format_points(points.maximum), comments]
 
 
 def spreadsheet_safe(text: str) -> str:

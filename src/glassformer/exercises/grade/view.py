@@ -15,7 +15,7 @@ from markupsafe import Markup, escape
 
 from glassformer import templates
 from glassformer.errors import InputError
-from glassformer.exercises.grade.rubric import shown as shown_points
+from glassformer.exercises.grade.rubric import format_points
 from glassformer.exercises.printers.latex import latex
 from glassformer.exercises.printers.mathml import mathml
 from glassformer.exercises.printers.text import block, label
@@ -133,16 +133,16 @@ def summary(grade: Grade) -> Iterator[str]:
         yield f"Score {100 * grade.score:.0f} % of {_number(every, 'number')}."
     else:
         steps = ", ".join(_points(grade))
-        total = f"{shown_points(grade.points.total)} of {shown_points(grade.points.maximum)} points"
+        total = f"{format_points(grade.points.total)} of {format_points(grade.points.maximum)} points"
         yield f"{total}: {steps}." if steps else f"{total}."
         yield from grade.points.comments
     good = counts["right"] + counts["follows"]
-    said = [f"{good} of the {written} you wrote {'is' if good == 1 else 'are'} right"]
+    parts = [f"{good} of the {written} you wrote {'is' if good == 1 else 'are'} right"]
     if counts["follows"]:
-        said[0] += f" ({_follow(counts['follows'])} from your own earlier numbers)"
-    said += [f"{counts['rounded']} off in the last digit"] if counts["rounded"] else []
-    said += [f"{wrong} wrong"] if wrong else []
-    text = ", ".join(said) + "."
+        parts[0] += f" ({_follow(counts['follows'])} from your own earlier numbers)"
+    parts += [f"{counts['rounded']} off in the last digit"] if counts["rounded"] else []
+    parts += [f"{wrong} wrong"] if wrong else []
+    text = ", ".join(parts) + "."
     perfect = counts["right"] == every and not grade.accounting.unread and not grade.unread
     if written:
         yield "Well done: every number is right." if perfect else text
@@ -224,13 +224,14 @@ def _capital(text: str) -> str:
 def _points(grade: Grade) -> Iterator[str]:
     """Yield the points of each step of the rubric."""
     for step in grade.points.steps if grade.points is not None and grade.points.declared else ():
-        said = f"{shown_name(step.step)} {shown_points(step.points)} of {shown_points(step.maximum)}"
+        sentence = f"{shown_name(step.step)} {format_points(step.points)} of {format_points(step.maximum)}"
         if step.graded is not None:
-            yield f"{said} (set by hand, {shown_points(step.graded)} by the grader)"
+            yield f"{sentence} (set by hand, {format_points(step.graded)} by the grader)"
         elif step.source:
-            yield f"{said} ({'the rest' if step.written else 'not written,'} credited from {shown_name(step.source)})"
+            what = "the rest" if step.written else "not written,"
+            yield f"{sentence} ({what} credited from {shown_name(step.source)})"
         else:
-            yield said if step.written else f"{said} (not found)"
+            yield sentence if step.written else f"{sentence} (not found)"
 
 
 def outline(grade: Grade) -> Iterator[str]:
@@ -270,7 +271,7 @@ def _said(cells: Sequence[Cell]) -> str:
         return "right, given your earlier numbers"
     words = {"right": "right", "follows": "", "rounded": "off in the last digit", "wrong": "wrong",
              "missing": "not found"}  # fmt: skip
-    parts = [f"{counts[verdict]} {said}" for verdict, said in words.items() if counts[verdict]]
+    parts = [f"{counts[verdict]} {word}" for verdict, word in words.items() if counts[verdict]]
     follow = f"{_follow(counts['follows'])} from your earlier numbers"
     return ", ".join(follow if part == f"{counts['follows']} " else part for part in parts)
 
@@ -330,9 +331,9 @@ def _notes(grade: Grade) -> Iterator[str]:
     found: dict[str, list[int]] = {}
     for note in grade.notes:
         found.setdefault(note.assumption, []).append(note.line)
-    for said, lines in found.items():
+    for reason, lines in found.items():
         places = list(dict.fromkeys(map(str, lines)))
-        yield f"line{'s' if len(places) > 1 else ''} {_and(places)}: {named(said)}."
+        yield f"line{'s' if len(places) > 1 else ''} {_and(places)}: {named(reason)}."
 
 
 def _short(text: str, most: int = 90) -> str:
@@ -398,16 +399,16 @@ def _parts(shown: GradeView, block: Callable[[StepView], Lines], item: Callable[
     """
     steps = [(STEPS, place, block(step)) for place, step in enumerate(shown.steps)]
     yield from (part for part, step in zip(steps, shown.steps, strict=True) if step.sentences)
-    yield from (("Also wrong", place, item(said)) for place, said in enumerate(shown.mistakes[FIRST:]))
+    yield from (("Also wrong", place, item(sentence)) for place, sentence in enumerate(shown.mistakes[FIRST:]))
     for title, items in sorted(shown.details, key=lambda detail: detail[0] != "Could not be read"):
         above = title if shown.steps or shown.summary else ""
-        yield from ((above, place, item(said)) for place, said in enumerate(items))
+        yield from ((above, place, item(sentence)) for place, sentence in enumerate(items))
 
 
 def _legend(shown: GradeView) -> list[str]:
     """Return the legend of the verdicts that occur."""
     used = {cell.verdict for step in shown.steps for row in step.rows for cell in row if cell is not None}
-    return [said for verdict, said in LEGEND.items() if verdict in used]
+    return [text for verdict, text in LEGEND.items() if verdict in used]
 
 
 # -- text --------------------------------------------------------------------------------------------------------------
@@ -416,19 +417,19 @@ def _legend(shown: GradeView) -> list[str]:
 def _text(shown: GradeView, width: int) -> str:
     title = _short(shown.title, 100)
     lines = [title, "=" * len(title), ""]
-    for said in shown.summary:
-        lines += _wrapped(said, width)
+    for sentence in shown.summary:
+        lines += _wrapped(sentence, width)
     if shown.mistakes:
         lines += ["", "What went wrong", "---------------"]
-        for said in shown.mistakes[:FIRST]:
-            lines += _wrapped(_short(said, LONGEST_SENTENCE), width, "- ")
+        for sentence in shown.mistakes[:FIRST]:
+            lines += _wrapped(_short(sentence, LONGEST_SENTENCE), width, "- ")
 
     def heading(title: str) -> Lines:
         legend = [f"  {'   '.join(_legend(shown))}", ""] if title == STEPS else []
         return ["", title, "-" * len(title), *legend] if title else []
 
     mark = "- " if shown.steps or shown.summary else ""
-    parts = _parts(shown, lambda step: [*_block(step, width), ""], lambda said: _wrapped(said, width, mark))
+    parts = _parts(shown, lambda step: [*_block(step, width), ""], lambda sentence: _wrapped(sentence, width, mark))
     found = "\n".join(line.rstrip() for line in _fitted(lines, list(parts), shown.limit, heading))
     return re.sub(r"\n{3,}", "\n\n", found).rstrip() + "\n"
 
@@ -458,8 +459,8 @@ def _block(step: StepView, width: int) -> list[str]:
         before = f"  {step.name:>6} = " if i == last // 2 else " " * (len(step.name.rjust(6)) + 5)
         after = f"   {step.summary}" if i == last // 2 else ""
         lines.append(f"{before}{left}{body}{right}{after}")
-    for said in step.sentences:
-        lines += [f"{'':11}{line}" for line in _wrapped(said, width - 11)]
+    for sentence in step.sentences:
+        lines += [f"{'':11}{line}" for line in _wrapped(sentence, width - 11)]
     return lines
 
 
@@ -468,16 +469,16 @@ def _block(step: StepView, width: int) -> list[str]:
 
 def _markdown(shown: GradeView) -> str:
     lines = [f"# {plain_markdown(_short(shown.title, 100))}", ""]
-    lines += [f"{plain_markdown(said)}  " for said in shown.summary]
+    lines += [f"{plain_markdown(sentence)}  " for sentence in shown.summary]
     if shown.mistakes:
-        first = [_short(said, LONGEST_SENTENCE) for said in shown.mistakes[:FIRST]]
-        lines += ["", "## What went wrong", "", *(f"- {plain_markdown(said)}" for said in first)]
+        first = [_short(sentence, LONGEST_SENTENCE) for sentence in shown.mistakes[:FIRST]]
+        lines += ["", "## What went wrong", "", *(f"- {plain_markdown(sentence)}" for sentence in first)]
 
     def heading(title: str) -> Lines:
         legend = ["; ".join(_legend(shown)), ""] if title == STEPS else []
         return ["", f"## {title}", "", *legend] if title else []
 
-    parts = _parts(shown, lambda step: [*_table(step), ""], lambda said: [f"- {plain_markdown(said)}"])
+    parts = _parts(shown, lambda step: [*_table(step), ""], lambda sentence: [f"- {plain_markdown(sentence)}"])
     found = "\n".join(_fitted(lines, list(parts), shown.limit, heading))
     return re.sub(r"\n{3,}", "\n\n", found).rstrip() + "\n"
 
@@ -495,7 +496,7 @@ def _table(step: StepView) -> list[str]:
     for row in step.rows:
         lines.append("| " + " | ".join(_table_cell(cell) for cell in row) + " |")
     if step.sentences:
-        lines += ["", *(f"- {plain_markdown(said)}" for said in step.sentences)]
+        lines += ["", *(f"- {plain_markdown(sentence)}" for sentence in step.sentences)]
     return lines
 
 

@@ -91,8 +91,8 @@ class Drill:
         words = [word for word in re.findall(r"[^\W\d_]{2,}", typed) if word.lower() not in WORDS]
         if words or not any(char.isdigit() for char in typed):
             mixed = words and any(char.isdigit() for char in typed)
-            said = f"{words[0]!r} is not a number" if mixed else "That is not a matrix"
-            return Reply(False, (f"{said}: type the rows, such as 1 2; 3 4.",))
+            problem = f"{words[0]!r} is not a number" if mixed else "That is not a matrix"
+            return Reply(False, (f"{problem}: type the rows, such as 1 2; 3 4.",))
         rows, wanted = _typed_rows(typed), self.solution[symbol].shape
         if wanted[1] == 1 and len(rows) == 1 and len(rows[0]) == wanted[0]:
             rows = [[cell] for cell in rows[0]]  # a column, typed as a list

@@ -283,14 +283,14 @@ def _without_one(origin: Product, relation: Relation, right: Expression) -> str:
     factors = origin.factors
     if not 3 <= len(factors) <= len(_ORDINAL) or not all(isinstance(f, Array | Transpose) for f in factors):
         return ""
-    best, said = 0, ""
+    best, reason = 0, ""
     for skipped in range(len(factors)):
         found = compare_sides(Product(factors[:skipped] + factors[skipped + 1 :]), relation, right)
         agreeing, every = sum(cell.verdict != "wrong" for cell in found.cells), len(found.cells)
         if found.verdict in ("right", "rounded", "wrong") and agreeing > best and 2 * agreeing >= every:
             count = "it agrees" if agreeing == every else f"{agreeing} of {every} cells agree"
-            best, said = agreeing, f"{count} if the {_ORDINAL[skipped]} of the {len(factors)} matrices is left out"
-    return said
+            best, reason = agreeing, f"{count} if the {_ORDINAL[skipped]} of the {len(factors)} matrices is left out"
+    return reason
 
 
 def _sizes(statement: Statement) -> Iterator[ArithmeticFinding]:
