@@ -1,14 +1,15 @@
 """Speed beside the libraries that people pick for speed, as ratios, every contender in turn in one run.
 
     .venv/bin/python benchmarks/peers.py [--only NAME ...] [--minutes N] [--rounds N] [--threads N] [--cpu-time]
-                                         [--again] [--short] [--output FILE] [--update] [--list]
+                                         [--again] [--short] [--profile] [--output FILE] [--update] [--list]
 
 Installs its peers (the extra `peers`) into an environment of its own, wheels only, and names those that cannot be
 installed. Every contender runs in a process of its own and waits for its turn; the best of its turns counts. Finished
 workloads are kept in results/peers-DATE.json, each with the commit and the limits of its run, so an interrupted run
 continues there; --again measures anew and tries to install missing peers. --update rewrites the tables in README.md and
 docs/runtime.md. Results are reliable on an idle machine only; on a busy one use --threads 1 --cpu-time. --short runs
-every contender once on a small input, to see that it works.
+every contender once on a small input, to see that it works. --profile prints which operators take our processor time,
+on one thread: the source of the column "what limits it".
 """
 
 from __future__ import annotations
@@ -35,6 +36,7 @@ SAME = ("torch", "transformers", "tokenizers", "onnxruntime", "numpy", "onnx", "
 FETCHED = ("all-minilm-l6-v2", "whisper-tiny.en", "stories15m", "smollm2-135m")
 INSTALL_SECONDS = 400
 MINUTES = 25.0
+OPERATORS = 10  # that --profile prints
 
 
 # ---- the peers' environment ------------------------------------------------------------------------------------------
@@ -97,6 +99,13 @@ def versions(python: Path) -> dict[str, str]:
     return json.loads(done.stdout)  # type: ignore[no-any-return]
 
 
+def worker_environment() -> dict[str, str]:
+    """Variables of a contender's process."""
+    parallel = "false" if os.environ["OMP_NUM_THREADS"] == "1" else "true"
+    source = str(ROOT / "src")
+    return {"HF_HUB_OFFLINE": "1", "TQDM_DISABLE": "1", "PYTHONPATH": source, "TOKENIZERS_PARALLELISM": parallel}
+
+
 # ---- contenders ------------------------------------------------------------------------------------------------------
 
 
@@ -129,6 +138,26 @@ def work(name: str, contender: str) -> None:
     os._exit(0)  # some peers hang when their threads are torn down
 
 
+def profile(name: str, contender: str) -> None:
+    """The child process of --profile: print the operators that take the most processor time of one run."""
+    import torch
+    from workloads import every
+
+    torch.set_num_threads(1)
+    ready = every()[name].contenders[contender]()
+    (ready.warm or ready.run)()
+    with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU]) as run:
+        start = time.process_time()
+        ready.run()
+        total = time.process_time() - start
+    print(f"{name}, {contender}: {1e3 * total:,.1f} ms of processor time with the profiler")
+    for event in sorted(run.key_averages(), key=lambda event: -event.self_cpu_time_total)[:OPERATORS]:
+        share = event.self_cpu_time_total / 1e6 / total
+        print(f"  {share:6.1%}  {event.count:7,} ×  {event.key}")
+    sys.stdout.flush()
+    os._exit(0)
+
+
 @dataclass
 class Child:
     """One contender's process."""
@@ -142,10 +171,8 @@ class Child:
     def start(cls, python: Path, name: str, contender: str, log: IO[str]) -> Child:
         """Start loading; the first answer says that it is done."""
         command = [str(python), __file__, "--worker", name, contender]
-        variables = {"HF_HUB_OFFLINE": "1", "TQDM_DISABLE": "1", "PYTHONPATH": str(ROOT / "src"),
-                     "TOKENIZERS_PARALLELISM": "false" if os.environ["OMP_NUM_THREADS"] == "1" else "true"}  # fmt: skip
         pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": log, "text": True}
-        process = subprocess.Popen(command, env={**os.environ, **variables}, **pipes)
+        process = subprocess.Popen(command, env={**os.environ, **worker_environment()}, **pipes)
         return cls(process, {}, [])
 
     def hear(self) -> dict[str, Any]:
@@ -409,12 +436,13 @@ def main() -> None:
     options.add_argument("--output", type=Path, help="Results. Defaults to results/peers-DATE.json.")
     options.add_argument("--again", action="store_true", help="Measure anew, and try to install missing peers.")
     options.add_argument("--short", action="store_true", help="Run every contender once on a small input.")
+    options.add_argument("--profile", action="store_true", help="Print the operators of our own contenders.")
     options.add_argument("--update", action="store_true", help="Rewrite the tables in README.md and docs/runtime.md.")
     options.add_argument("--list", action="store_true", help="List the workloads and their contenders.")
     options.add_argument("--worker", nargs=2, metavar=("WORKLOAD", "CONTENDER"), help=argparse.SUPPRESS)
     wanted = options.parse_args()
     if wanted.worker:
-        return work(*wanted.worker)
+        return (profile if wanted.profile else work)(*wanted.worker)
     os.environ |= {"OMP_NUM_THREADS": str(wanted.threads), "GLASSFORMER_PEERS": str(CACHE)}
     os.environ |= {"GLASSFORMER_CPU_TIME": "1"} if wanted.cpu_time else {}
     os.environ |= {"GLASSFORMER_SHORT": "1"} if wanted.short else {}
@@ -436,6 +464,12 @@ def main() -> None:
     python, missing = environment(wanted.again)
     for model in FETCHED:
         fetch(model)
+    if wanted.profile:
+        for name in names:
+            for contender in (one for one in every()[name].contenders if one.startswith("glassformer")):
+                command = [str(python), __file__, "--profile", "--worker", name, contender]
+                subprocess.run(command, env={**os.environ, **worker_environment()}, check=True)
+        return None
     name = f"peers-{'short' if wanted.short else time.strftime('%Y-%m-%d')}.json"
     path = wanted.output or (CACHE if wanted.short else ROOT / "results") / name
     results = read_results(path) | {"date": time.strftime("%Y-%m-%d"), "missing": missing, "versions": versions(python)}
