@@ -19,9 +19,9 @@ SRC = ROOT / "src" / "glassformer"
 
 # Lowest first: a module imports its own package and those before it.
 LAYERS = (
-    "errors", "files", "lazy", "progress", "templates", "figures", "core", "exercises", "testing", "pytest_plugin",
-    "nn", "models", "decoding", "checkpoints", "runtime", "data", "pipelines", "train", "lens", "lab", "report",
-    "server", "widget", "cli",
+    "errors", "files", "lazy", "malloc", "progress", "templates", "figures", "core", "exercises", "testing",
+    "pytest_plugin", "nn", "models", "decoding", "checkpoints", "runtime", "data", "pipelines", "train", "lens", "lab",
+    "report", "server", "widget", "cli",
 )  # fmt: skip
 HEIGHT = {package: height for height, package in enumerate(LAYERS)}
 MODULES = sorted(path for path in SRC.rglob("*.py"))

@@ -11,9 +11,9 @@ import typer
 
 from glassformer import __version__
 from glassformer.cli import COMMANDS
-from glassformer.cli.malloc import keep_freed_memory
 from glassformer.cli.suggest import suggest
 from glassformer.errors import GlassError
+from glassformer.malloc import keep_freed_memory
 
 
 def _version(wanted: bool) -> None:

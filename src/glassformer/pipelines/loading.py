@@ -13,6 +13,7 @@ from glassformer import checkpoints
 from glassformer.checkpoints.info import ModelInfo, info, info_of
 from glassformer.data.packages import cache
 from glassformer.errors import InputError
+from glassformer.malloc import keep_freed_memory
 from glassformer.models.tiny import tiny_model
 from glassformer.pipelines.real_inputs import real_sample
 from glassformer.runtime import choose, prepare, use_engine
@@ -80,11 +81,15 @@ def load(
         check: whether to check that all weights are finite, which reads all of them.
         seed: random seed of the weights of tiny:KIND.
 
+    On the CPU, loading also lets the process keep freed memory for the next activations (`glassformer.malloc`).
+
     >>> model = gf.load("writer", precision="int8")
     >>> model.training
     False
     """
     place = choose_device(device)
+    if place.type == "cpu":
+        keep_freed_memory()
     if str(name).startswith("tiny:"):
         model = tiny_model(str(name), seed=seed)
     else:

@@ -10,7 +10,7 @@ import pytest
 
 CODE = """
 import ctypes
-from glassformer.cli.malloc import keep_freed_memory
+from glassformer.malloc import keep_freed_memory
 class Counters(ctypes.Structure):
     names = "arena ordblks smblks hblks hblkhd usmblks fsmblks uordblks fordblks keepcost"
     _fields_ = [(name, ctypes.c_size_t) for name in names.split()]
@@ -26,8 +26,18 @@ print(done, libc.mallinfo2().hblkhd - before > 100 << 20)
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="settings of glibc")
-@pytest.mark.parametrize(("own", "said"), [({}, "True False"), ({"MALLOC_MMAP_THRESHOLD_": "131072"}, "False True")])
-def test_large_blocks_come_from_the_heap_unless_the_user_decides(own: dict[str, str], said: str) -> None:
+@pytest.mark.parametrize(
+    ("own", "expected"), [({}, "True False"), ({"MALLOC_MMAP_THRESHOLD_": "131072"}, "False True")]
+)
+def test_large_blocks_come_from_the_heap_unless_the_user_decides(own: dict[str, str], expected: str) -> None:
     variables = {name: value for name, value in os.environ.items() if not name.startswith("MALLOC_")} | own
     done = subprocess.run([sys.executable, "-c", CODE], capture_output=True, text=True, env=variables, check=True)
-    assert done.stdout.strip() == said
+    assert done.stdout.strip() == expected
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="settings of glibc")
+def test_loading_a_model_keeps_freed_memory() -> None:
+    code = CODE.replace("done = keep_freed_memory()", "import glassformer as gf; done = bool(gf.load('tiny:decoder'))")
+    variables = {name: value for name, value in os.environ.items() if not name.startswith("MALLOC_")}
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=variables, check=True)
+    assert done.stdout.strip() == "True False"
