@@ -8,8 +8,8 @@ installed. Every contender runs in a process of its own and waits for its turn; 
 workloads are kept in results/peers-DATE.json, each with the commit and the limits of its run, so an interrupted run
 continues there; --again measures anew and tries to install missing peers. --update rewrites the tables in README.md and
 docs/runtime.md. Results are reliable on an idle machine only; on a busy one use --threads 1 --cpu-time. --short runs
-every contender once on a small input, to see that it works. --profile prints which operators take our processor time,
-on one thread: the source of the column "what limits it".
+every contender once on a small input, to see that it works. --profile prints which operators take our time, on one
+thread: the source of the column "what limits it".
 """
 
 from __future__ import annotations
@@ -139,7 +139,7 @@ def work(name: str, contender: str) -> None:
 
 
 def profile(name: str, contender: str) -> None:
-    """The child process of --profile: print the operators that take the most processor time of one run."""
+    """The child process of --profile: print the operators that take the most time of one run, on one thread."""
     import torch
     from workloads import every
 
@@ -147,10 +147,10 @@ def profile(name: str, contender: str) -> None:
     ready = every()[name].contenders[contender]()
     (ready.warm or ready.run)()
     with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU]) as run:
-        start = time.process_time()
+        start = time.perf_counter()
         ready.run()
-        total = time.process_time() - start
-    print(f"{name}, {contender}: {1e3 * total:,.1f} ms of processor time with the profiler")
+        total = time.perf_counter() - start
+    print(f"{name}, {contender}: {1e3 * total:,.1f} ms with the profiler")
     for event in sorted(run.key_averages(), key=lambda event: -event.self_cpu_time_total)[:OPERATORS]:
         share = event.self_cpu_time_total / 1e6 / total
         print(f"  {share:6.1%}  {event.count:7,} ×  {event.key}")
@@ -284,10 +284,8 @@ def rows(results: dict[str, Any]) -> list[dict[str, Any]]:
         measured = results["workloads"].get(name, {"seconds": {}, "facts": {}, "run": {}})
         seconds = measured["seconds"]
         peers = {peer: s for peer, s in seconds.items() if not peer.startswith("glassformer")}
-        for named in dict.fromkeys(target.ours for target in workload.targets):
-            wanted = [target for target in workload.targets if target.ours == named]
-            able = [one for one in workload.contenders if one.startswith("glassformer") and one in seconds]
-            ours = min(able, key=lambda one: seconds[one]) if named == "the best of ours" and able else named
+        for ours in dict.fromkeys(target.ours for target in workload.targets):
+            wanted = [target for target in workload.targets if target.ours == ours]
             own = seconds.get(ours)
             ratios = {} if own is None else {peer: own / s for peer, s in peers.items()}
             if own is not None and workload.unit == "×":

@@ -30,7 +30,7 @@ class Ready(NamedTuple):
 class Target(NamedTuple):
     """`ours` is to take at most `ratio` times what `peer` takes.
 
-    `ours` may be "the best of ours", and `peer` "the best int8 peer" of the row.
+    `peer` may be "the best int8 peer" of the row.
     """
 
     ours: str
