@@ -147,7 +147,8 @@ WORKLOADS = (
             Target("glassformer int8", "CTranslate2 int8", 0.5),
         ),
         bytes_read={"glassformer int8": GPT2_WEIGHTS * GPT2_NEW},
-        limited_by="57 % are int8 products of one row, the rest calls of small operators: about 15 per block and token",
+        limited_by="55 % are int8 products of one row, 7 % attention; the rest are calls of small operators from "
+        "Python, about 15 per block and token",
     ),
     Workload(
         name="gpt2-fp32",
@@ -164,8 +165,8 @@ WORKLOADS = (
             Target("glassformer fp32", "HF generate fp32", 0.6),
         ),
         bytes_read={"glassformer fp32": 4 * GPT2_WEIGHTS * GPT2_NEW},
-        limited_by="78 % are products of one row, which oneDNN computes at 13 to 16 GB/s on a thread that reads "
-        "25 GB/s; transposed weights reach 20, but MKL gives such a product one thread, and they would be a third copy",
+        limited_by="over 90 % are products of one row, which oneDNN computes at 12 to 20 GB/s with two threads; "
+        "llama.cpp reads its weights at 36 GB/s",
     ),
     Workload(
         name="smollm2-int8",
@@ -178,8 +179,8 @@ WORKLOADS = (
         today="HF generate fp32",
         targets=(Target("glassformer int8", "llama.cpp q8_0", 1.2),),
         bytes_read={"glassformer int8": SMOL_WEIGHTS * SMOL_NEW},
-        limited_by="43 % are int8 products of one row, 9 % RMS norms (several operators each in torch), the rest "
-        "calls of small operators in 30 blocks",
+        limited_by="25 % are products of one row with float16 weights, which the accuracy needs, 16 % in int8, 5 % "
+        "attention; the rest are calls of small operators in 30 blocks, from Python",
         rounds=3,
     ),
 )
