@@ -1,7 +1,8 @@
 """objects: convolutions and attention that classify small photographs.
 
 A model with seven convolutions is trained first. Attention then takes the place of its last three: each begins as the
-convolution that it replaces and is trained further (d'Ascoli et al., "Transformed CNNs", 2021).
+convolution that it replaces and is trained further (d'Ascoli et al., "Transformed CNNs", 2021). The model is the mean
+of the weights before and after that (Wortsman et al., "Robust fine-tuning of zero-shot models", 2022).
 
 glassformer data fetch cifar10 mnist fashion-mnist
 OMP_NUM_THREADS=2 python recipes/objects.py [--out FOLDER] [--resume] [--describe | --compare FOLDER]
@@ -61,6 +62,7 @@ DEPTH, HEADS = 2, 4
 ATTENDING = 3  # convolutions at 8 × 8 and 4 × 4 cells, whose place attention takes
 KEPT_DEPTH = 1  # of the two Transformer layers; the attention of the second changed no answer
 SHARP = 8.0  # score of a head's own offset: 97 % of its weight among 100 cells
+NORM_BATCHES = 60  # of training images, from which the batch norms of the averaged model are estimated
 HELD_OUT = 64  # training images on which numbers of replaced convolutions are compared
 CARD = """# objects
 
@@ -116,10 +118,13 @@ of the weights, seed {seed}:
 2. {steps} steps with attention in place of the last three convolutions and with one Transformer layer; the second was
    removed because its attention had changed no answer. The four convolutions are not trained. This stage took
    {minutes} minutes on {machine}.
+3. The mean of the weights before and after the second stage (Wortsman et al. 2022), with the batch norms of the
+   attention layers estimated anew on {norm_images} training images. Equal shares were decided on beforehand, and no
+   others were tried. The weights after the second stage alone classify 92.53 % of the test images correctly.
 
 Stem and weight decay of the first stage were chosen on 5,000 held-out training images in runs of up to 750 steps. How
 many convolutions to replace was decided without test images (`--compare`): with one, uniform attention costs about 20
-points on 64 held-out training images, which the model had seen; with two or three about 80. The last weights are kept.
+points on 64 held-out training images, which the model had seen; with two or three about 80.
 A second stage with a learning rate of 7e-4 was stopped after about 200 steps because its training loss rose. A run with
 2.5e-4 was used instead; it was planned for 1,300 steps and shortened while it ran, because time was short.
 
@@ -208,6 +213,27 @@ def attentive(model: Hybrid) -> Hybrid:
     return made
 
 
+@torch.no_grad()
+def averaged(start: Hybrid, end: Hybrid, objective: ImageClassification) -> Hybrid:
+    """Return the model whose weights are the mean of both, with batch norms of its attention layers estimated anew."""
+    other = end.state_dict()
+    for name, weight in start.state_dict().items():
+        if weight.is_floating_point():
+            other[name].add_(weight).div_(2)
+    end.eval()
+    norms = [layer.norm for layer in end.stem if isinstance(layer, Attend)]
+    for norm in norms:
+        norm.reset_running_stats()
+        norm.momentum = None  # the mean over all batches
+        norm.train()
+    rows = torch.randperm(len(objective.train), generator=torch.Generator().manual_seed(0)).tolist()
+    for i in range(NORM_BATCHES):
+        batch = objective.batch(rows[i * BATCH : (i + 1) * BATCH], i)
+        assert batch is not None
+        end(batch["X"])
+    return end.eval()
+
+
 def objects(out: Path, runs: Path, resume: bool) -> None:
     data = open_data("cifar10")
     train = Images.open(data / "train", channels=3)
@@ -230,7 +256,9 @@ def objects(out: Path, runs: Path, resume: bool) -> None:
         preprocess=objective.preprocess,
     )
     trained = teach(second, runs / second.name, resume)
-    save_images(load_folder(runs / second.name / "model"), out, train.labels, objective.preprocess, half=True)
+    end = cast(Hybrid, load_folder(runs / second.name / "model").float())
+    model = averaged(cast(Hybrid, second.build()), end, objective)
+    save_images(model, out, train.labels, objective.preprocess, half=True)
     described(out, train, test, trained | {"convolutional": before})
 
 
@@ -283,6 +311,7 @@ def described(out: Path, train: Images, test: Images, trained: dict[str, Any]) -
         "first_steps": f"{trained['convolutional']['steps']:,}",
         "first_minutes": f"{trained['convolutional']['processor_seconds'] / 60:.0f}",
         "calibrated": f"{len(rows):,}",
+        "norm_images": f"{NORM_BATCHES * BATCH:,}",
     }
     write(out, measured, CARD, fields)
 
