@@ -183,6 +183,18 @@ def test_nothing_is_cut_off_sideways(opened: Any, width: int, dark: bool) -> Non
 
 
 @pytest.mark.slow
+def test_the_weights_of_the_query_are_in_sight_at_every_width(opened: Any) -> None:
+    page = opened(NEW, width=700)
+    for width in (700, 720, 800, 900, 955, 956, 1024, 1100, 1101, 1280):
+        page.set_viewport_size({"width": width, "height": 1000})
+        settled(page)
+        hidden = page.evaluate(
+            "[...document.querySelectorAll('.numbers .scroll')].some(each => each.scrollWidth > each.clientWidth)"
+        )
+        assert not hidden, width
+
+
+@pytest.mark.slow
 @pytest.mark.console_error("422")
 def test_open_and_export(opened: Any, screen: Any) -> None:
     page = opened(NEW, **screen)
