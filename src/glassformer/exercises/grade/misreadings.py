@@ -30,6 +30,7 @@ from glassformer.exercises.numbers import MASKED
 from glassformer.exercises.plan import Plan
 
 UNEXPLAINED = ("one wrong number", "weights that do not sum to 1", "a number copied wrongly")
+TURNED = "A transposed"
 RARE = 1e-3  # the chance of numbers that tell which cells they are
 FEW = 2  # numbers that have to agree
 At = tuple[int, int]
@@ -52,7 +53,9 @@ class Misreadings:
 
     def __post_init__(self) -> None:
         known = [mistake for mistake in self.mistakes if mistake.name not in UNEXPLAINED]
+        turned = {place for mistake in known if mistake.name == TURNED for place in mistake.cells}
         self.explained = {place for mistake in known for place in mistake.cells}
+        self.explained -= {place for place in turned if base_of(place[0]) == "A"}  # this may be a way to write A
         written = {(c.symbol, c.row, c.column): c for c in self.cells if c.entry is not None}
         self.wrong = {place: cell for place, cell in written.items() if cell.verdict == "wrong"}
         self.good = written.keys() - self.wrong.keys()
@@ -64,6 +67,8 @@ class Misreadings:
             symbol = group[0].symbol
             wrong = {at: each.cells[at] for each in group for at in each.cells if self.is_wrong(each, at)}
             count = sum(len(each.cells) for each in group)
+            if self.confirmed(symbol, wrong):
+                continue
             contradicted = self.contradicted(symbol, wrong, count)
             if not contradicted:
                 wrong = {at: entry for at, entry in wrong.items() if (symbol, *at) not in self.explained}
@@ -128,19 +133,30 @@ class Misreadings:
             return mine
         return [at for at in mine if bad.count(wrong[at].line) > max(1, good.count(wrong[at].line))]
 
-    # -- contradicted by later numbers --------------------------------------------------------------------------------
+    # -- confirmed or contradicted by later numbers --------------------------------------------------------------------------------
+
+    def confirmed(self, symbol: str, wrong: Collection[At]) -> bool:
+        """Return whether later numbers follow from the wrong ones of the step, which are then certainly its numbers."""
+        cells = list(self.computed_from(symbol, wrong))
+        following = sum(cell.verdict == "follows" and agrees(cell.follow, entry) for cell, entry in cells)
+        return len(wrong) >= FEW and following >= FEW and 2 * following > len(cells)
 
     def contradicted(self, symbol: str, wrong: Collection[At], count: int) -> bool:
         """Return whether numbers computed from the step are right, though they would not be with a known mistake."""
         if len(wrong) < FEW or 2 * len(wrong) <= count or not {(symbol, *at) for at in wrong} <= self.explained:
             return False
+        cells = list(self.computed_from(symbol, wrong))
+        telling = sum(cell.verdict == "right" and not agrees(cell.follow, entry) for cell, entry in cells)
+        return telling >= FEW and telling > 2 * sum(cell.verdict != "right" for cell, _ in cells)
+
+    def computed_from(self, symbol: str, wrong: Collection[At]) -> Iterator[tuple[Compared, Entry]]:
+        """Yield the cells of the first written steps after a step that depend on these cells of it."""
         axis = 0 if self.plan.axis == "rows" else 1
         lines, every = {at[axis] for at in wrong}, base_of(symbol) in ("K", "V")  # every query depends on these
         users = set(self.users(symbol))
-        cells = [(cell, cell.entry) for cell in self.cells if cell.symbol in users and cell.entry is not None
-                 and (every or (cell.row, cell.column)[axis] in lines)]  # fmt: skip
-        telling = sum(cell.verdict == "right" and not agrees(cell.follow, entry) for cell, entry in cells)
-        return telling >= FEW and telling > 2 * sum(cell.verdict != "right" for cell, _ in cells)
+        for cell in self.cells:
+            if cell.symbol in users and cell.entry is not None and (every or (cell.row, cell.column)[axis] in lines):
+                yield cell, cell.entry
 
     def users(self, symbol: str) -> Iterator[str]:
         """Yield the first written steps that are computed from a step."""
