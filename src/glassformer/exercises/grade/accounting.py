@@ -127,6 +127,7 @@ class Ledger:
         self.labels: dict[int, bool] = {}
         self.words: dict[int, int] = {}
         self.owner: list[str | None] = [None] * len(self.places)
+        self.claimed: dict[tuple[int, int], tuple[Number, int]] = {}  # a term by its identity and line, and its number
         self.cells: dict[int, Cell] = {}  # where the graded numbers are graded
         self.pairs = frozenset(self.indices_of_pairs())
         self.by_value: dict[Fraction, list[int]] = {}
@@ -140,7 +141,11 @@ class Ledger:
         """Claim all numbers of a term located at `line` or soon after it, for the cell that it fills."""
         for part in walk(term):
             if isinstance(part, Number):
+                if (id(part), line) in self.claimed:  # a result is graded, and then checked as arithmetic
+                    continue
                 k = self.claim_number(part, line, owner)
+                if k is not None:
+                    self.claimed[id(part), line] = part, k
                 if cell is not None and k is not None:
                     self.cells[k] = cell
             elif isinstance(part, Name):

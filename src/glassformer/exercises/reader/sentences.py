@@ -312,6 +312,10 @@ class _Line:
             self.state.noun, self.fresh = part.noun, True  # Output of attention: o1 = (2, 1) and o2 = (1, 0)
             self.set_subject(part.index)
             return
+        if equals and self.names_cell(at):
+            self.state.noun, self.fresh = part.noun, True  # dividing by the sum gives a11 = 0.27: not a sum
+            self.set_subject(part.index)
+            return
         second = self.after(at, "between") and part.noun == "key" and self.named
         next_object = self.pointing and self.parts[at + 1 : at + 2] and self.parts[at + 1].kind == "with"
         next_object = next_object and not (at + 2 < len(self.parts) and self.parts[at + 2].kind == "token")
@@ -326,6 +330,12 @@ class _Line:
         if part.noun and not title and (not self.fresh or (part.noun != "value" and self.state.noun == "value")):
             self.state.noun = part.noun
         self.set_subject(part.index)
+
+    def names_cell(self, at: int) -> bool:
+        """Return whether a token is the name of a number, such as a11 or s_12, and not "the sum for a1"."""
+        part, before = self.parts[at], self.parts[at - 1].text.lower() if at else ""
+        named = part.noun in ("weight", "score") and re.fullmatch(r"[^\W\d_]_?\{?\d{1,2}\}?", part.text) is not None
+        return named and before not in _OF and self.state.noun in _SCALARS
 
     def labels(self, at: int) -> bool:
         """Return whether a token is the label of the value after it: `query 1: (0.2, 0.8)` below "Weights"."""
