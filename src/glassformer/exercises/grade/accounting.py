@@ -73,8 +73,8 @@ _SIZE = re.compile(r"\d\s*(?:[x×]|\\times)\s*$")
 _DATE = re.compile(r"(?:\d{1,4}[./:-]){1,2}$|:\d\d\s*[+-]$")
 _LIST_ITEM = re.compile(r"[.)](?:\*\*|__)?\s")
 _WORD_LABEL = re.compile(
-    r"\b(?:(?:token|row|position)s\s+(?:\d+,)*|(?:tokens?|heads?|rows?|columns?|query|key|value|pos(?:itions?)?|step|dim)\s+(?:\d+\s*(?:,\s|and|&)\s*)*|[ij]\s*=\s*"
-    r"|[A-Za-z]_?\{?)$", re.I
+    r"(?:\b(?:(?:token|row|position)s\s+(?:\d+,)*|(?:tokens?|heads?|rows?|columns?|query|key|value|pos(?:itions?)?|step|dim)\s+(?:\d+\s*(?:,\s|and|&)\s*)*|[ij]\s*=\s*"
+    r"|[A-Za-z])|_\{?|_(?:\w|\{\w{1,3}\})\^\{?)$", re.I
 )
 _IN_CELL = re.compile(r"(^|[,;\t]|\|\s?)([^\W\d_]{2,15})\s$")  # patch 1, in a cell of a table
 _CELL_END = re.compile(r"[,;\t](?!\s)|\s*\|")

@@ -13,7 +13,7 @@ from typing import Literal, TypeAlias
 from glassformer.exercises.expression import Array, Blank, Expression, Name, Product, is_numeric, names_in
 from glassformer.exercises.reader import symbols
 from glassformer.exercises.reader.printouts import TOTAL
-from glassformer.exercises.reader.sentences import Assigned, ParagraphState, noun_of
+from glassformer.exercises.reader.sentences import Assigned, ParagraphState, noun_of, sentences_of
 from glassformer.exercises.reader.statements import listed, parse_formula
 
 PieceKind: TypeAlias = Literal["prose", "inline", "display", "code", "table", "tabular", "picture", "open"]
@@ -308,6 +308,10 @@ def scan(
             yield from _sentence(row, here, assigned)
             index += 1
             continue
+        if read and (several := list(_sentences(row, here, sentences))):
+            yield from several
+            index += 1
+            continue
         if not _ANY.search(row) and not (len(row) < 40 and row.rstrip().endswith(":")):
             index += 1
             if row and not row.isspace():
@@ -336,6 +340,19 @@ def scan(
         joined = "\n".join(rows[index : index + taken])
         index += taken
         yield from _line(joined, here, code)
+
+
+def _sentences(row: str, line: int, state: ParagraphState) -> Iterator[Event]:
+    """Yield the events of a line of several sentences, each read on its own; none if no value is assigned."""
+    parts = sentences_of(row)
+    found = [state.line(part) for part in parts] if len(parts) > 1 else []
+    for part, assigned in zip(parts, found, strict=False) if any(found) else ():
+        if assigned:
+            yield from _sentence(part, line, assigned)
+        elif _ANY.search(part):
+            yield from _line(part, line, code=False)
+        else:
+            yield Event("words", part, line)
 
 
 def _sentence(row: str, line: int, assigned: list[Assigned]) -> Iterator[Event]:
