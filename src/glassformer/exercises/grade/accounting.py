@@ -112,6 +112,21 @@ class Accounting:
         return self.graded + self.arithmetic + self.recognised + self.unread
 
 
+@dataclass(frozen=True, slots=True)
+class UnreadNumber:
+    """A number that could not be read: its position in the text, its line, its value and its digits after the point."""
+
+    position: int
+    line: int
+    value: Fraction
+    places: int
+
+    @property
+    def telling(self) -> bool:
+        """Return whether it has at least three digits, so that it may be the result of a step."""
+        return len(str(abs(self.value.numerator * 10**self.places // self.value.denominator)).strip("0")) > 2
+
+
 class Ledger:
     """The numbers of a text, each claimed at most once."""
 
@@ -322,10 +337,19 @@ class Ledger:
                 found.setdefault(self.line_of(k), []).append(self.places[k][2])
         yield from found.items()
 
-    def telling(self) -> list[int]:
-        """Return the lines of unread numbers of at least three digits, which may be steps."""
-        return [self.line_of(k) for k, owner in enumerate(self.owner)
-                if owner is None and len(self.places[k][2].replace(".", "").strip("0")) > 2]  # fmt: skip
+    def unread_numbers(self) -> list[UnreadNumber]:
+        """Return the unread numbers, in their order."""
+        found = []
+        for k, (start, _, number) in enumerate(self.places):
+            if self.owner[k] is None:
+                sign = -1 if re.search(r"(?:^|[^\w)\]}.])[-−]$", self.text[max(0, start - 2) : start]) else 1
+                places = len(number.partition(".")[2])
+                found.append(UnreadNumber(start, self.line_of(k), sign * Fraction(number), places))
+        return found
+
+    def positions(self) -> dict[Cell, int]:
+        """Return where the number of each graded cell is in the text; the last one, if there are several."""
+        return {cell: self.places[k][0] for k, cell in sorted(self.cells.items())}
 
     def counts(self) -> Accounting:
         of = {name: sum(owner == name for owner in self.owner) for name in ("graded", "arithmetic", "recognised")}

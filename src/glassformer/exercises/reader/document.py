@@ -289,6 +289,7 @@ _SIDE = (
 _LEFT = re.compile(rf"^\s*({_SIDE})\s*[=≈]")
 _NEXT_LEFT = re.compile(rf"(?<=[\d\])])([ \t]+)({_SIDE})(?=\s*[=≈])")
 _PRINTED = re.compile(r"[A-Za-z]{4,12}(?: [a-z]{2,12}){0,3} \d{1,2}: ?[\[(]")  # weights of token 1: [0.4, 0.6]
+_REMARK = re.compile(r"(?<=[\d)\]])\s+(?:<-+|←)\s*[^\W\d_][^\d=≈\n]{0,200}$")  # s = 1, 0, 1  <- with the scale
 _LIST = re.compile(r"\[[^\[\]]*[\d\]][^\[\]]*[,;\s][^\[\]]*")
 
 
@@ -296,7 +297,7 @@ def scan(
     text: str, line: int, *, code: bool = False, names: frozenset[str] = frozenset()
 ) -> Iterator[Event]:
     """Yield the events of a passage of prose, in order; `names` are the tokens that the document declares."""
-    rows = text.split("\n")
+    rows = text.split("\n") if code else [_REMARK.sub("", row) for row in text.split("\n")]
     index = 0
     sentences = ParagraphState(names=names)
     while index < len(rows):
