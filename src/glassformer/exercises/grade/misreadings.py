@@ -226,7 +226,7 @@ class Misreadings:
             return mine
         return [at for at in mine if bad.count(wrong[at].line) > max(1, good.count(wrong[at].line))]
 
-    # -- confirmed or contradicted by later numbers --------------------------------------------------------------------------------
+    # -- confirmed or contradicted by later numbers -------------------------------------------------------------------
 
     def confirmed(self, symbol: str, wrong: Collection[At]) -> bool:
         """Return whether later numbers follow from the wrong ones of the step, which are then certainly its numbers."""

@@ -385,8 +385,8 @@ class _Line:
             (self.after(at, "toward") and not article) or (valued and self.state.subject is not None)
         ):  # attends to sat …, sat with 0.61
             self.point(word)
-        elif valued and word not in _OF_NAME and (before in _OF or (at == 0 and self.state.noun)):  # output of cat: (1, 2)
-            self.set_subject(word)
+        elif valued and word not in _OF_NAME and (before in _OF or (at == 0 and self.state.noun)):
+            self.set_subject(word)  # output of cat: (1, 2)
 
     def set_subject(self, index: Index | None) -> None:
         self.state.subject, self.named, self.object = index, True, None
