@@ -18,9 +18,9 @@ from glassformer.exercises.grade.cells import (
     carried,
     closeness,
     fit,
+    format_value,
     is_uncomputed,
     readings,
-    shown,
     table,
     troubles,
 )
@@ -125,9 +125,9 @@ def test_a_product_that_is_only_set_out_is_no_answer() -> None:
 
 
 def test_shown_to_the_learners_digits() -> None:
-    assert shown(arb(1) / 3, entry("0.33")) == "0.33"
-    assert shown(arb(5), entry("4")) == "5"
-    assert shown(MASKED) == "-∞"
+    assert format_value(arb(1) / 3, entry("0.33")) == "0.33"
+    assert format_value(arb(5), entry("4")) == "5"
+    assert format_value(MASKED) == "-∞"
 
 
 MATRIX = r"\begin{bmatrix} 1 & 2 \\ 3 & 4 \\ 5 & 6 \end{bmatrix}"

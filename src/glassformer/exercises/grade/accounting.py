@@ -296,7 +296,8 @@ class Ledger:
         before, after = self.text[self.starts[line - 1] : start], self.text[end : end + 80].split("\n")[0]
         if len(before) > 40 or not _HEADING_WORD.match(after):
             return False
-        plain = "." not in number and len(number) < 3 and not before.strip() and not re.search(r"\d\.\d", re.sub(r"\([^()]*\)", "", after))
+        rest = re.sub(r"\([^()]*\)", "", after)
+        plain = "." not in number and len(number) < 3 and not before.strip() and not re.search(r"\d\.\d", rest)
         return plain or _HEADING.match(before) is not None
 
     def repeats(self, k: int, after: str, known: Collection[Fraction]) -> bool:
