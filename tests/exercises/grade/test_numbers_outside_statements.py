@@ -7,7 +7,9 @@ import pytest
 from glassformer.exercises import library
 from glassformer.exercises.exercise import load_exercise
 from glassformer.exercises.grade import Grade, grade
-from glassformer.exercises.reader import read
+from glassformer.exercises.grade.cells import table
+from glassformer.exercises.grade.evidence import TextNumber, Words, contradicting
+from glassformer.exercises.reader import parse_formula, read
 
 EXERCISE = load_exercise(
     "labels: [we, like, tea]\nX: [[1, 0], [1, 1], [2, 1]]\n"
@@ -186,3 +188,14 @@ def test_a_result_is_claimed_once() -> None:
     products = "".join(f"q2 · k{k} = {line}\n" for k, line in ((1, "0·1 + 2·0 = 0"), (2, "0·0 + 2·1 = 2")))
     found = placed(f"{products}Scaled scores S\ntoken 1 0.707 0.707 1.414\ntoken 2 0.000 1.414 1.414\n")
     assert found["S", 2, 1] == ("0.000", "right")
+
+
+def test_different_numbers_for_one_cell_are_contradicting() -> None:
+    def number(text: str, column: int) -> TextNumber:
+        written = table(parse_formula(text, 1).drafts[0].terms[0])
+        assert written is not None
+        entry = next(entry for _, _, entry in written.cells())
+        return TextNumber(1, 0, 1, entry, None, Words(), Words(), None, 0, 1, False, False, found=("A", 0, column))
+
+    first, second, other, finer = number("0.27", 0), number("0.73", 0), number("0.73", 1), number("0.731", 1)
+    assert contradicting([first, second, other, finer]) == [first, second]
