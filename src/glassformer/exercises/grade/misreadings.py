@@ -39,6 +39,7 @@ UNEXPLAINED = ("one wrong number", "weights that do not sum to 1", "a number cop
 TURNED = "A transposed"
 RARE = 1e-3  # the chance of numbers that tell which cells they are
 MOST_UNREAD = 60  # numbers that are tried as operands
+MOST_CELLS_TRIED = 3000  # results that are computed from unread numbers, in all
 WIDEST = 0.05  # radius of a result that tells something
 FEW = 2  # numbers that have to agree
 At = tuple[int, int]
@@ -63,6 +64,7 @@ class Misreadings:
     doubted: dict[Place, Compared] = field(init=False)
     good: set[Place] = field(init=False)
     explained: set[Place] = field(init=False)
+    tried: int = field(init=False, default=0)
 
     def __post_init__(self) -> None:
         known = [mistake for mistake in self.mistakes if mistake.name not in UNEXPLAINED]
@@ -191,6 +193,10 @@ class Misreadings:
     def results_in(
         self, operation: Operation, values: Mapping[str, Matrix[Any]], name: str, at: At, entry: Entry
     ) -> bool:
+        rows, columns = self.exact[operation.symbol].shape
+        self.tried += rows * columns
+        if self.tried > MOST_CELLS_TRIED:
+            return False
         try:
             with ARITHMETIC.precision():
                 made = compute(self.plan, operation, ARITHMETIC, values, {name: values[name]})[at]
