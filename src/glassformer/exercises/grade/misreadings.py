@@ -135,6 +135,8 @@ class Misreadings:
         found = False
         for each in list(self.alignment.placed) if self.unread else ():
             doubted = {at: entry for at, entry in each.cells.items() if self.is_doubted(each, at)}
+            if self.tried > MOST_CELLS_TRIED:
+                break
             follow = [at for at, entry in doubted.items() if self.follows_from_unread((each.symbol, *at), entry)]
             if follow and 2 * len(follow) >= len(doubted):
                 reason = f"it does not agree with {each.symbol}, but may follow from numbers that could not be read"
@@ -180,6 +182,8 @@ class Misreadings:
             missing = [k for k in every if not self.is_written((name, token, k) if by_rows else (name, k, token))]
             for gaps in {tuple(missing), tuple(every)}:
                 for start in range(len(numbers) - len(gaps) + 1 if gaps else 0):
+                    if self.tried > MOST_CELLS_TRIED:
+                        return False
                     chosen = numbers[start : start + len(gaps)]
                     if any(number.telling for number in chosen) and chosen[-1].line <= chosen[0].line + len(gaps):
                         rows = [list(each) for each in lines]
@@ -195,8 +199,6 @@ class Misreadings:
     ) -> bool:
         rows, columns = self.exact[operation.symbol].shape
         self.tried += rows * columns
-        if self.tried > MOST_CELLS_TRIED:
-            return False
         try:
             with ARITHMETIC.precision():
                 made = compute(self.plan, operation, ARITHMETIC, values, {name: values[name]})[at]
