@@ -97,3 +97,14 @@ def test_correctly_rounded_is_right_and_one_unit_off_is_not(maker, seed: int) ->
             written = Exact(fmpq(*Fraction(cell.given).as_integer_ratio()))
             cut_off = sign < 0 and not exact < written and exact - written < Exact(10) ** -p
             assert cell.verdict == ("right" if cut_off else "rounded")
+
+
+def test_weights_set_out_in_the_output_of_the_only_head() -> None:
+    """O is the copy of H, and follows from the weights that its own line sets out."""
+    text = "o_1 = 0.2 v_1 + 0.3 v_2 + 0.5 v_3 + 0 v_4 = ({}, {})\n"
+    made = exact_values(plan(library.get("four-tokens")))["V"]
+    weights = (Fraction(1, 5), Fraction(3, 10), Fraction(1, 2), Fraction(0))
+    sums = [sum(w * Fraction(str(float(made[k, j]))) for k, w in enumerate(weights)) for j in range(2)]
+    found = verdicts("four-tokens", text.format(*(f"{float(x):.1f}" for x in sums)), "a.txt")
+    assert {verdict for (symbol, *_), verdict in found.items() if symbol == "O"} <= {"follows", "right"}
+    assert ("A", 1, 2) in found

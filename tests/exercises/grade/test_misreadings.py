@@ -77,3 +77,51 @@ def test_weights_in_percent_without_a_sign() -> None:
 )
 def test_wrong_numbers_under_a_name_are_wrong(text: str) -> None:
     assert "wrong" in {verdict for _, verdict in verdicts(text)}
+
+
+TWO_QUERIES = load_exercise("Q: [[1, 1], [0, 2]]\nK: [[1, 0], [0, 1], [1, 1]]\nV: [[2, 1], [0, 4], [1, 3]]\n")
+UNSCALED = "a_1 = (0.2119, 0.2119, 0.5761)"  # the shares of e, e and e²
+
+
+def of_two_queries(text: str) -> Grade:
+    return grade(TWO_QUERIES, read(f"{text}\n", "a.txt"))
+
+
+def given_verdicts(found: Grade) -> dict[tuple[str, int, int], str]:
+    return {(cell.symbol, cell.row, cell.column): cell.verdict for cell in found.cells if cell.given is not None}
+
+
+def test_a_known_mistake_is_not_assumed_if_the_numbers_follow_from_unread_ones() -> None:
+    found = of_two_queries(f"bla 2.72 bla 2.72 bla 7.39 bla\n{UNSCALED}")
+    assert given_verdicts(found) == {}
+    assert found.mistakes == ()
+    assert "may follow from numbers that could not be read" in found.unread[-1].reason
+
+
+@pytest.mark.parametrize("before", ["", "bla 41.1 bla 63.2 bla 98.7 bla\n"])
+def test_a_known_mistake_is_named_if_the_numbers_do_not_follow_from_unread_ones(before: str) -> None:
+    found = of_two_queries(f"{before}{UNSCALED}")
+    assert set(given_verdicts(found).values()) == {"wrong"}
+    assert [mistake.name for mistake in found.mistakes] == ["no √d_k"]
+
+
+def test_a_number_is_not_called_rounded_if_it_follows_from_an_unread_one() -> None:
+    """0.248 + 4·0.249 + 3·0.503 = 2.753, and the exact result is 2.752."""
+    found = of_two_queries("weights of query 1: first 0.248, next to it 0.249 (hm), then 0.503\no1 = (0.999, 2.753)")
+    assert ("O", 1, 2) not in given_verdicts(found)
+    assert "rounded" not in given_verdicts(found).values()
+
+
+def test_weights_written_and_used_transposed_are_a_mistake() -> None:
+    turned = [list(row) for row in zip(*solution("A"), strict=True)]
+    output = "[[0.128, 0.223], [0.613, 1.043], [7.259, 10.735]]"
+    found = graded(f"A = {matrix('A', turned)}\nO = {output}")
+    assert {verdict for (symbol, *_), verdict in given_verdicts(found).items() if symbol == "O"} == {"follows"}
+    assert given_verdicts(found)["A", 1, 2] == "wrong"
+    assert [mistake.name for mistake in found.mistakes] == ["A transposed"]
+
+
+def test_weights_that_are_only_written_transposed_are_right() -> None:
+    turned = [list(row) for row in zip(*solution("A"), strict=True)]
+    assert "wrong" not in {verdict for _, verdict in verdicts(f"A = {matrix('A', turned)}")}
+    assert "wrong" not in {verdict for _, verdict in verdicts(f"A = {matrix('A', turned)}\nO = {matrix('O')}")}

@@ -7,7 +7,9 @@ import pytest
 from glassformer.exercises import library
 from glassformer.exercises.exercise import load_exercise
 from glassformer.exercises.grade import Grade, grade
-from glassformer.exercises.reader import read
+from glassformer.exercises.grade.cells import table
+from glassformer.exercises.grade.evidence import TextNumber, Words, contradicting
+from glassformer.exercises.reader import parse_formula, read
 
 EXERCISE = load_exercise(
     "labels: [we, like, tea]\nX: [[1, 0], [1, 1], [2, 1]]\n"
@@ -133,3 +135,67 @@ def test_positions_counted_from_one() -> None:
 def test_other_numbers_are_not_graded(text: str) -> None:
     found = graded(f"q_1 = (2, 0)\n\n{text}")
     assert [c.symbol for c in found.cells if c.given is not None] == ["Q", "Q"]
+
+
+TWO_QUERIES = load_exercise("Q: [[1, 1], [0, 2]]\nK: [[1, 0], [0, 1], [1, 1]]\nV: [[2, 1], [0, 4], [1, 3]]\n")
+
+
+def placed(text: str, exercise: object = TWO_QUERIES) -> dict[tuple[str, int, int], tuple[str, str]]:
+    found = graded(text, exercise=exercise).cells
+    return {(c.symbol, c.row, c.column): (c.given, c.verdict) for c in found if c.given is not None}
+
+
+def test_an_r_matrix_with_named_rows_and_columns() -> None:
+    session = (
+        "> A <- f(S)\n> round(A, 4)\n        we   like    tea\nwe   0.0454 0.1867 0.7679\n"
+        "like 0.9999 0.1043 0.8703\ntea  0.0017 0.0283 0.9701\n"
+    )
+    found = placed(session, EXERCISE)
+    assert len(found) == 9
+    assert {place for place, (_, verdict) in found.items() if verdict == "wrong"} == {("A", 2, 1)}
+
+
+def test_an_r_matrix_with_names_is_read_where_it_is_defined() -> None:
+    code = "> Q <- matrix(c(1,0, 1,2), nrow=2, dimnames=list(c('a','b'), NULL))\n> K <- matrix(c(1,0,1, 0,1,1), 3)\n"
+    assert graded(f"{code}S = [[0.7071, 0.7071, 1.4142], [0, 1.4142, 1.4142]]", exercise=TWO_QUERIES).unread == ()
+
+
+def test_sentences_of_one_line_are_read_one_by_one() -> None:
+    text = (
+        "For query 1 the scores are 0.707 (key 1), 0.707 (key 2) and 1.414 (key 3). After softmax, the weights of "
+        "query 1 are 0.248 for key 1, 0.248 for key 2 and 0.503 for key 3. The output is o1 = (0.999, 2.749)."
+    )
+    found = placed(text)
+    assert [found["S", 1, k][0] for k in (1, 2, 3)] == ["0.707", "0.707", "1.414"]
+    assert [found["A", 1, k][0] for k in (1, 2, 3)] == ["0.248", "0.248", "0.503"]
+    assert found["O", 1, 2] == ("2.749", "follows")
+
+
+def test_a_weight_after_the_word_sum_is_no_sum() -> None:
+    found = placed("Dividing by the sum gives a11 = 0.248 and a12 = 0.248.\n")
+    assert found == {("A", 1, 1): ("0.248", "right"), ("A", 1, 2): ("0.248", "right")}
+
+
+def test_notes_with_arrows() -> None:
+    text = "q=(1,0)\nk: (1,0) (0,1) (1,1)\nscores s = 1, 0, 1   <- with the beta\nexp -> 2.718, 1, 2.718\nsum 6.437\n"
+    found = placed(f"attention\n{text}weights a = 0.422, 0.155, 0.422", library.get("beta"))
+    assert [found["S", 1, k] for k in (1, 2, 3)] == [("1", "wrong"), ("0", "right"), ("1", "wrong")]
+    assert {found[place][1] for place in found if place[0] in "EZA"} == {"follows", "right"}
+
+
+def test_a_result_is_claimed_once() -> None:
+    """The 0 of a product that is graded and checked as arithmetic does not take the place of 0.000 in a table."""
+    products = "".join(f"q2 · k{k} = {line}\n" for k, line in ((1, "0·1 + 2·0 = 0"), (2, "0·0 + 2·1 = 2")))
+    found = placed(f"{products}Scaled scores S\ntoken 1 0.707 0.707 1.414\ntoken 2 0.000 1.414 1.414\n")
+    assert found["S", 2, 1] == ("0.000", "right")
+
+
+def test_different_numbers_for_one_cell_are_contradicting() -> None:
+    def number(text: str, column: int) -> TextNumber:
+        written = table(parse_formula(text, 1).drafts[0].terms[0])
+        assert written is not None
+        entry = next(entry for _, _, entry in written.cells())
+        return TextNumber(1, 0, 1, entry, None, Words(), Words(), None, 0, 1, False, False, found=("A", 0, column))
+
+    first, second, other, finer = number("0.27", 0), number("0.73", 0), number("0.73", 1), number("0.731", 1)
+    assert contradicting([first, second, other, finer]) == [first, second]

@@ -26,10 +26,10 @@ _MONTHS = (
 )
 # words before a number that make it a label or an index
 _LABEL = re.compile(
-    r"(?:\b(?:tokens?|heads?|need|rows?|columns?|quer(?:y|ies)|keys?|values?|pos(?:itions?)?|patch(?:es)?|bins?|steps?|tasks?|exercises?|ex\.|exercice|lecture|slides?|p\.~?|n°|grupo|gruppe|groupe|pages?|parts?|"
+    r"(?:\b(?:tokens?|heads?|need|rows?|columns?|quer(?:y|ies)|keys?|values?|requêtes?|clés?|lignes?|zeilen?|spalten?|schlüssel|reports?|pos(?:itions?)?|patch(?:es)?|bins?|steps?|tasks?|exercises?|ex\.|exercice|lecture|slides?|p\.~?|n°|grupo|gruppe|groupe|pages?|parts?|"
     r"questions?|homeworks?|assignments?|hw|lab|lines?|figures?|fig\.|tables?|sections?|problems?|sheet|week|layers?|chapter|group|student|id|no\.?|number|nr\.?|"
     r"eq\.?|equation|version|index|indices|d_?k|dim(?:ension)?s?|width|size|digits|decimals|places)"
-    r"\s*[#:=(]*\s*(?:\d+\s*(?:,\s|and|&|to|of|/|-|–)\s*)*|\b(?:token|row|position)s\s+(?:\d+,)*|[A-Za-z]_?\{?|\b[ijklmnst]\s*=\s*|[_^]\{?[^{}]{0,20}|#+\s*"
+    r"\s*[#:=(]*\s*(?:\d+\s*(?:,\s|and|und|et|&|to|of|/|-|–)\s*)*|\b(?:token|row|position)s\s+(?:\d+,)*|[A-Za-z]_?\{?|\b[ijklmnst]\s*=\s*|[_^]\{?[^{}]{0,20}|#+\s*"
     rf"|\b(?:{_MONTHS})[a-zäéû]*\.?\s+)$",
     re.I,
 )
@@ -43,7 +43,9 @@ _ROOT = re.compile(
 _UNITY = re.compile(
     r"\b(?:sums?|add(?:s|ing)?(?: up)?|summ(?:e|iert sich|ieren sich)|somma|suma|somme|total)\s+"
     r"(?:up\s+)?(?:to|auf|zu|a|is|=)?\s*(?:exactly|nearly|approximately|about|always)?\s*$|\bbetween\s+(?:0\s+and\s+)?$"
-    r"|\b(?:component|coordinate|column|entry)\b[^.]*\b(?:is|are|be|becomes?)\s*$",
+    r"|\b(?:component|coordinate|column|entry)\b[^.]*\b(?:is|are|be|becomes?)\s*$"
+    r"|\b(?:row sums?|zeilensummen?)\b[^.\d]{0,40}\b(?:is|are|ist|sind)\s+\$?$"
+    r"|\bmasked\s+[^.\d]{0,30}\b(?:gives?|are|is|become)\s+$",
     re.I,
 )
 _OVER_ROOT = re.compile(r"^\s*/\s*(?:√|\\?sqrt)")  # 1/√d_k
@@ -52,7 +54,7 @@ _TITLED = re.compile(r"(?:^|[\s({\[,;:–—*_/])([A-ZÀ-Þ][\w'’-]+)\s+$")  #
 _CODE = re.compile(
     r"\b(?:axis|dim|keepdims?|ddof|decimals|precision|digits)\s*=\s*[-−]?$|[A-Za-z]\w*\[(?:[-\d]*[:,]\s*)?[-−]?$"
     r"|\b(?:sum|mean|max|min|softmax|cat|round)\([^=\n]*,\s*[-−]?$|\w\.(?:sum|mean|max|min|softmax|round|evalf)\([-−]?$"
-    r"|(?:torch\.Size\(\[|\bshape\b\W{0,4}|\brepmat\()[\w, ]{0,12}$|\brange\([\d, ]{0,12}$"
+    r"|\bsize\(\w{1,20},\s?$|(?:torch\.Size\(\[|\bshape\b\W{0,4}|\brepmat\()[\w, ]{0,12}$|\brange\([\d, ]{0,12}$"
     r"|\{\w{1,10} ?[+-] ?$|\{\w{1,10}:\.$"
 )
 _ADDRESS = re.compile(r"(?:\b(?:https?|file)://|www\.|\w@)\S*$|^Page header or footer:.*$")
@@ -60,10 +62,13 @@ _UNIT = re.compile(
     rf"^(?:\s*(?:minutes?|min|hours?|h|features|jetons?|cm|mm|pt|em|px|ex|bits?|tokens?|heads?|rows?|columns?|decimals?|digits|places|points?|dimensions?|"
     rf"parameters|layers?|patches|operations|th|st|nd|rd|a\.?m\.?|p\.?m\.?)\b|\s*(?:[x×]|\\times)\s*\d|[./:-]\d+[./:-]\d|"
     rf"\s+as (?:the )?(?:first|second|third|last) (?:component|coordinate|entry)|"
-    rf":\d\d\b|\.?\s+(?:{_MONTHS})[a-zäéû]*\b)",
+    rf":\d\d\b|\.?\s+(?:de\s+)?(?:{_MONTHS})[a-zäéû]*\b)",
     re.I,
 )
-_DATES = re.compile(r"(?<![\d.,])(?:\d{1,2}([./])\d{1,2}\1(?:\d{4}|\d\d)|(?:19|20)\d\d-\d\d?-\d\d?)(?![\d.,]*\d)")
+_DATES = re.compile(
+    r"(?<![\d.,])(?:\d{1,2}([./])\d{1,2}\1(?:\d{4}|\d\d)|\d{1,2}\.(\s|\\,)\d{1,2}\.\2(?:19|20)\d\d"
+    r"|(?:19|20)\d\d-\d\d?-\d\d?)(?![\d.,]*\d)"
+)
 # the number of a section or an exercise: 2.1 Queries, Exercise 7.1; a version
 _NUMBERED = re.compile(
     r"\b(?:exercises?|problems?|sections?|tasks?|questions?|aufgabe|exercice|esercizio|thm\.|theorem|version)[\s~]+v?(?:\d+)?$",
@@ -73,8 +78,8 @@ _SIZE = re.compile(r"\d\s*(?:[x×]|\\times)\s*$")
 _DATE = re.compile(r"(?:\d{1,4}[./:-]){1,2}$|:\d\d\s*[+-]$")
 _LIST_ITEM = re.compile(r"[.)](?:\*\*|__)?\s")
 _WORD_LABEL = re.compile(
-    r"\b(?:(?:token|row|position)s\s+(?:\d+,)*|(?:tokens?|heads?|rows?|columns?|query|key|value|pos(?:itions?)?|step|dim)\s+(?:\d+\s*(?:,\s|and|&)\s*)*|[ij]\s*=\s*"
-    r"|[A-Za-z]_?\{?)$", re.I
+    r"(?:\b(?:(?:token|row|position)s\s+(?:\d+,)*|(?:tokens?|heads?|rows?|columns?|query|key|value|pos(?:itions?)?|step|dim)\s+(?:\d+\s*(?:,\s|and|&)\s*)*|[ij]\s*=\s*"
+    r"|[A-Za-z])|_\{?|_(?:\w|\{\w{1,3}\})\^\{?)$", re.I
 )
 _IN_CELL = re.compile(r"(^|[,;\t]|\|\s?)([^\W\d_]{2,15})\s$")  # patch 1, in a cell of a table
 _CELL_END = re.compile(r"[,;\t](?!\s)|\s*\|")
@@ -89,7 +94,16 @@ _PAIR_TABLE = re.compile(
 )
 _YEAR = re.compile(r"(?:19|20)\d\d$")
 _MATRICULATION = re.compile(r"\d{6,10}$")
-_UNCERTAINTY = re.compile(r"(?:±|\\pm)\s*$")
+_STUDENT = re.compile(  # Matrikelnummer 3 471 902
+    r"(?:\b(?:matrikel|matriculation|student|immatrikulation)\w*|\bn\.?\s?º)[\s.:#]*(?:nummer|number|no|nr|id)?"
+    r"[\s.:#]*(?:\d{1,3}\s){0,3}$", re.I
+)  # fmt: skip
+# the number of a heading: ## 7.3 LayerNorm, \subsection*{3.1 Scores}, 2 Scaled scores
+_HEADING = re.compile(r"^\s*(?:#{1,6}\s+|\\(?:sub)*(?:section|paragraph)\*?\{\s*)$")
+_HEADING_WORD = re.compile(r"^\s+[A-ZÀ-Þ][^\W\d_]{2,}(?![^\n]*[=≈])")
+_REFERENCE = re.compile(r"\b(?:from|in|see|of|by|aus|in|siehe)\s+\(?$", re.I)
+_TABLE_RULE = re.compile(r"^\s*\|?\s*:?-{2,}:?\s*(?:\|\s*:?-+:?\s*)+\|?\s*$")
+_UNCERTAINTY = re.compile(r"(?:±|\\pm|\b(?:up to|to within))\s*$")
 _MARKUP = re.compile(
     r"\\(?:begin|end|vspace|hspace|multicolumn|cline|usepackage|documentclass|setlength)\b[^\n&]*$|<[^>\n]*$"
 )
@@ -112,6 +126,21 @@ class Accounting:
         return self.graded + self.arithmetic + self.recognised + self.unread
 
 
+@dataclass(frozen=True, slots=True)
+class UnreadNumber:
+    """A number that could not be read: its position in the text, its line, its value and its digits after the point."""
+
+    position: int
+    line: int
+    value: Fraction
+    places: int
+
+    @property
+    def telling(self) -> bool:
+        """Return whether it has at least three digits, so that it may be the result of a step."""
+        return len(str(abs(self.value.numerator * 10**self.places // self.value.denominator)).strip("0")) > 2
+
+
 class Ledger:
     """The numbers of a text, each claimed at most once."""
 
@@ -127,8 +156,10 @@ class Ledger:
         self.labels: dict[int, bool] = {}
         self.words: dict[int, int] = {}
         self.owner: list[str | None] = [None] * len(self.places)
+        self.claimed: dict[tuple[int, int], tuple[Number, int]] = {}  # a term by its identity and line, and its number
         self.cells: dict[int, Cell] = {}  # where the graded numbers are graded
         self.pairs = frozenset(self.indices_of_pairs())
+        self.numbered_columns = frozenset(self.table_heads(ruled=True))
         self.by_value: dict[Fraction, list[int]] = {}
         for k, (_, _, number) in enumerate(self.places):
             self.by_value.setdefault(Fraction(number), []).append(k)
@@ -140,7 +171,11 @@ class Ledger:
         """Claim all numbers of a term located at `line` or soon after it, for the cell that it fills."""
         for part in walk(term):
             if isinstance(part, Number):
+                if (id(part), line) in self.claimed:  # a result is graded, and then checked as arithmetic
+                    continue
                 k = self.claim_number(part, line, owner)
+                if k is not None:
+                    self.claimed[id(part), line] = part, k
                 if cell is not None and k is not None:
                     self.cells[k] = cell
             elif isinstance(part, Name):
@@ -194,7 +229,7 @@ class Ledger:
         start, end, number = self.places[k]
         if "." in number:
             return False
-        if k in self.pairs:
+        if k in self.pairs or self.line_of(k) in self.numbered_columns:
             return True
         before = self.text[max(self.starts[self.line_of(k) - 1], start - 40) : start]
         if self.ends_label(before, self.text[end : end + 20].split("\n")[0]):
@@ -226,7 +261,8 @@ class Ledger:
             number for number, line in enumerate(self.lines, 1)
             if _COMMENTARY.search(line) or any(part in _plain(line) for part in asked)
         }  # fmt: skip
-        heads = set(self.table_heads())
+        heads = set(self.table_heads()) | self.numbered_columns
+        headings = {self.places[k][2] for k in range(len(self.places)) if self.is_heading(k)}
         dates = [found.span() for found in _DATES.finditer(self.text)]
         for k, (start, end, number) in enumerate(self.places):
             if self.owner[k] is not None:
@@ -238,6 +274,8 @@ class Ledger:
             before = self.text[max(self.starts[line - 1], start - 80) : start]
             after = self.text[end : end + 40].split("\n")[0]
             numbered = "." in number and _NUMBERED.search(before) is not None
+            numbered = numbered or self.is_heading(k) or _STUDENT.search(before) is not None
+            numbered = numbered or ("." in number and number in headings and _REFERENCE.search(before) is not None)
             labelled = "." not in number and (
                 _LABEL.search(before) or _UNIT.match(after) or _SIZE.search(before) or _DATE.search(before)
                 or (_ITEM.match(before) and _ITEM_END.match(after)) or _YEAR.match(number)
@@ -250,6 +288,17 @@ class Ledger:
             other = any(aside.search(before) for aside in (_ADDRESS, _UNCERTAINTY, _MARKUP, _SUPPOSED))
             if labelled or numbered or unity or other or (line not in unread and self.repeats(k, after, known)):
                 self.owner[k] = "recognised"
+
+    def is_heading(self, k: int) -> bool:
+        """Return whether a number is that of a heading, at the start of its line and before a capitalised word."""
+        start, end, number = self.places[k]
+        line = self.line_of(k)
+        before, after = self.text[self.starts[line - 1] : start], self.text[end : end + 80].split("\n")[0]
+        if len(before) > 40 or not _HEADING_WORD.match(after):
+            return False
+        rest = re.sub(r"\([^()]*\)", "", after)
+        plain = "." not in number and len(number) < 3 and not before.strip() and not re.search(r"\d\.\d", rest)
+        return plain or _HEADING.match(before) is not None
 
     def repeats(self, k: int, after: str, known: Collection[Fraction]) -> bool:
         """Return whether a number in a sentence is a known one, rounded: at least two decimals, or percent."""
@@ -267,8 +316,11 @@ class Ledger:
             self.words[line] = len(re.findall(r"[^\W\d_]{2,}", self.lines[line - 1]))
         return self.words[line]
 
-    def table_heads(self) -> Iterator[int]:
-        """Yield the lines of tables whose numbers are 1, 2, 3, … and not claimed: the numbers of the columns."""
+    def table_heads(self, ruled: bool = False) -> Iterator[int]:
+        """Yield the lines of tables whose numbers are 1, 2, 3, … and not claimed: the numbers of the columns.
+
+        With `ruled` only those over the rule of a Markdown table, |---|---|, which is certainly below a header.
+        """
         lines: dict[int, list[int]] = {}
         for k in range(len(self.places)):
             lines.setdefault(self.line_of(k), []).append(k)
@@ -277,6 +329,8 @@ class Ledger:
             numbers = [self.places[k][2] for k in found]
             counted = numbers == [str(n) for n in range(1, len(numbers) + 1)] and len(numbers) > 1
             divided = len(re.findall(r"[&|\t]", shown)) >= len(numbers) - 1
+            if ruled and not (line < len(self.lines) and _TABLE_RULE.match(self.lines[line])):
+                continue
             if counted and divided and all(self.owner[k] is None for k in found):
                 yield line
 
@@ -317,10 +371,19 @@ class Ledger:
                 found.setdefault(self.line_of(k), []).append(self.places[k][2])
         yield from found.items()
 
-    def telling(self) -> list[int]:
-        """Return the lines of unread numbers of at least three digits, which may be steps."""
-        return [self.line_of(k) for k, owner in enumerate(self.owner)
-                if owner is None and len(self.places[k][2].replace(".", "").strip("0")) > 2]  # fmt: skip
+    def unread_numbers(self) -> list[UnreadNumber]:
+        """Return the unread numbers, in their order."""
+        found = []
+        for k, (start, _, number) in enumerate(self.places):
+            if self.owner[k] is None:
+                sign = -1 if re.search(r"(?:^|[^\w)\]}.])[-−]$", self.text[max(0, start - 2) : start]) else 1
+                places = len(number.partition(".")[2])
+                found.append(UnreadNumber(start, self.line_of(k), sign * Fraction(number), places))
+        return found
+
+    def positions(self) -> dict[Cell, int]:
+        """Return where the number of each graded cell is in the text; the last one, if there are several."""
+        return {cell: self.places[k][0] for k, cell in sorted(self.cells.items())}
 
     def counts(self) -> Accounting:
         of = {name: sum(owner == name for owner in self.owner) for name in ("graded", "arithmetic", "recognised")}

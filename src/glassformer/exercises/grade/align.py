@@ -911,6 +911,7 @@ class Aligner:
 
     def operands_set_out(self, statement: Statement, symbol: str) -> None:
         """Record the operands written out in a named statement, for follow-through and comparison with the exercise."""
+        symbol = self.copied(symbol)
         if symbol not in self.plan:
             return
         operation = self.plan[symbol]
@@ -920,6 +921,12 @@ class Aligner:
                 continue
             for name, factor in zip(operation.operands, tables, strict=True):
                 self.operand_set_out(statement, symbol, name, factor)
+
+    def copied(self, symbol: str) -> str:
+        """Return the step of which another is a copy: the only head's O is H."""
+        while symbol in self.plan and self.plan[symbol].op == "copy":
+            symbol = self.plan[symbol].inputs[0]
+        return symbol
 
     def expressions_set_out(self, statement: Statement, symbol: str, cells: Entries) -> None:
         """Record the arithmetic before a result: 0.67·(3, 2) + 0.16·(1, 1) + 0.16·(2, 5) = (2.49, 2.30)."""
@@ -935,6 +942,7 @@ class Aligner:
 
     def weights_set_out(self, statement: Statement, symbol: str, cells: Entries) -> None:
         """Record the weights in 0.47 v_1 + 0.47 v_2 + 0.06 v_3, which are a row of A unless it is given otherwise."""
+        symbol = self.copied(symbol)
         if symbol not in self.plan or self.plan[symbol].op != "matmul":
             return
         operation = self.plan[symbol]

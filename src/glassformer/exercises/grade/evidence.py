@@ -659,7 +659,8 @@ class Evidence:
     def put(self, items: list[TextNumber]) -> None:
         """Place the numbers that were assigned, those of one step that follow one another together.
 
-        A number that a statement gives for a cell is not replaced by another one.
+        A number that a statement gives for a cell is not replaced by another one. If different numbers were assigned to
+        one cell, for example the exact value and the one that follows, neither place is certain.
         """
         alignment = self.aligner.alignment
         alignment.placed[:] = [each for each in alignment.placed if each not in self.placed]
@@ -669,6 +670,8 @@ class Evidence:
         for number in items:
             if number.found in stated and not agree(stated[number.found], number.entry):
                 number.found = None
+        for number in contradicting(items):
+            number.found = None
         group: list[TextNumber] = []
         for item in [*items, None]:
             last = group[-1] if group else None
@@ -824,6 +827,16 @@ def repeated(items: list[TextNumber]) -> list[TextNumber]:
                 found.append(item)
             seen |= {item.place} if item.place is not None else set()
     return found
+
+
+def contradicting(items: list[TextNumber]) -> list[TextNumber]:
+    """Return the numbers that were assigned to a cell to which a different number was assigned as well."""
+    cells: dict[Place, list[TextNumber]] = {}
+    for item in items:
+        if item.found is not None:
+            cells.setdefault(item.found, []).append(item)
+    return [item for several in cells.values() for item in several
+            if not all(agree(item.entry, other.entry) for other in several)]  # fmt: skip
 
 
 def isolated(items: list[TextNumber]) -> list[TextNumber]:

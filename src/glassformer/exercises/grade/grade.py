@@ -228,7 +228,8 @@ def grade(exercise: Exercise | None, reading: Reading, rubric: Rubric | None = N
     lines = {item.line for item in alignment.unread}
     ledger.recognise(question, {*_numbers(alignment), *_scales(made)}, lines)
     for _ in range(MOST_ROUNDS if reading.kind not in ("json", "yaml") else 0):  # there every number has its symbol
-        if not Misreadings(made, exact, alignment, cells, mistakes, ledger.telling()).take_back():
+        left, positions = ledger.unread_numbers(), ledger.positions()
+        if not Misreadings(made, exact, alignment, cells, mistakes, left, positions).take_back():
             break
         follow, verdicts, cells, mistakes = _judge(exercise, made, alignment, exact, rubric)
         ledger = Ledger(reading.text)

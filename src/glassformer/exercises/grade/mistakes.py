@@ -237,6 +237,15 @@ def weights_turned(plan: Plan, exercise: Exercise, heads: Sequence[str]) -> Plan
     return _with(plan, edits)
 
 
+def weights_written_turned(plan: Plan, exercise: Exercise, heads: Sequence[str]) -> Plan | None:
+    """A = (softargmax of S)ᵀ, as R's apply(S, 1, softmax) returns it, for as many queries as keys."""
+    found = _present(plan, "A", heads)
+    for A in found:
+        inner = replace(plan[A], symbol=f"{A}{BEFORE}")
+        plan = _before(plan, A, inner, Operation(A, "copy", (f"{A}{BEFORE}^T",)))
+    return plan if found else None
+
+
 def _unbiased(bases: Sequence[str]) -> Edit:
     def edit(plan: Plan, exercise: Exercise, heads: Sequence[str]) -> Plan | None:
         symbols = [s for base in bases for s in _present(plan, base, heads if base in ("Q", "K", "V") else [""])]
@@ -330,6 +339,7 @@ CATALOGUE: tuple[Kind, ...] = (
     Kind("mask forgotten", "The scores are not masked", unmasked, telling=True),
     Kind("softargmax forgotten", "The scores are taken as the weights", no_softargmax),
     Kind("A transposed", "The weights are used transposed when V is multiplied", weights_turned),
+    Kind("A transposed", "The weights are written transposed, and V is multiplied by them so", weights_written_turned),
     Kind("residual forgotten", "The tokens are not added to the output of attention", _copy("R", 1), False),
     Kind("residual forgotten", "The tokens are not added to the feed-forward output", _copy("RF", 1), False),
     Kind("ReLU forgotten", "Negative numbers pass through the ReLU", _copy("G", 0), False),

@@ -234,6 +234,8 @@ class FollowThrough:
 
     def _ways(self, operation: Operation) -> Iterator[Matrix[Any]]:
         """Apply the operation to each choice of operands: written, set out in the statement, unrounded, recomputed."""
+        if operation.op == "copy" and operation.inputs[0] in self.used and operation.inputs[0] not in self.entries:
+            yield from self._ways(self.plan[operation.inputs[0]])  # the only head's O is H
         used = self.used.get(operation.symbol, {})
         free = operation.inputs[:1] if operation.op == "softargmax" else tuple(dict.fromkeys(operation.inputs))
         choices: list[list[tuple[str, Matrix[Any]]]] = []

@@ -13,7 +13,7 @@ from typing import Literal, TypeAlias
 from glassformer.exercises.expression import Array, Blank, Expression, Name, Product, is_numeric, names_in
 from glassformer.exercises.reader import symbols
 from glassformer.exercises.reader.printouts import TOTAL
-from glassformer.exercises.reader.sentences import Assigned, ParagraphState, noun_of
+from glassformer.exercises.reader.sentences import Assigned, ParagraphState, noun_of, sentences_of
 from glassformer.exercises.reader.statements import listed, parse_formula
 
 PieceKind: TypeAlias = Literal["prose", "inline", "display", "code", "table", "tabular", "picture", "open"]
@@ -289,6 +289,7 @@ _SIDE = (
 _LEFT = re.compile(rf"^\s*({_SIDE})\s*[=≈]")
 _NEXT_LEFT = re.compile(rf"(?<=[\d\])])([ \t]+)({_SIDE})(?=\s*[=≈])")
 _PRINTED = re.compile(r"[A-Za-z]{4,12}(?: [a-z]{2,12}){0,3} \d{1,2}: ?[\[(]")  # weights of token 1: [0.4, 0.6]
+_REMARK = re.compile(r"(?<=[\d)\]])\s+(?:<-+|←)\s*[^\W\d_][^\d=≈\n]{0,200}$")  # s = 1, 0, 1  <- with the scale
 _LIST = re.compile(r"\[[^\[\]]*[\d\]][^\[\]]*[,;\s][^\[\]]*")
 
 
@@ -296,7 +297,7 @@ def scan(
     text: str, line: int, *, code: bool = False, names: frozenset[str] = frozenset()
 ) -> Iterator[Event]:
     """Yield the events of a passage of prose, in order; `names` are the tokens that the document declares."""
-    rows = text.split("\n")
+    rows = text.split("\n") if code else [_REMARK.sub("", row) for row in text.split("\n")]
     index = 0
     sentences = ParagraphState(names=names)
     while index < len(rows):
@@ -306,6 +307,10 @@ def scan(
         assigned = sentences.line(row) if read else []
         if assigned:
             yield from _sentence(row, here, assigned)
+            index += 1
+            continue
+        if read and (several := list(_sentences(row, here, sentences))):
+            yield from several
             index += 1
             continue
         if not _ANY.search(row) and not (len(row) < 40 and row.rstrip().endswith(":")):
@@ -336,6 +341,19 @@ def scan(
         joined = "\n".join(rows[index : index + taken])
         index += taken
         yield from _line(joined, here, code)
+
+
+def _sentences(row: str, line: int, state: ParagraphState) -> Iterator[Event]:
+    """Yield the events of a line of several sentences, each read on its own; none if no value is assigned."""
+    parts = sentences_of(row)
+    found = [state.line(part) for part in parts] if len(parts) > 1 else []
+    for part, assigned in zip(parts, found, strict=False) if any(found) else ():
+        if assigned:
+            yield from _sentence(part, line, assigned)
+        elif _ANY.search(part):
+            yield from _line(part, line, code=False)
+        else:
+            yield Event("words", part, line)
 
 
 def _sentence(row: str, line: int, assigned: list[Assigned]) -> Iterator[Event]:

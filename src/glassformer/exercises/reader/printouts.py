@@ -32,9 +32,13 @@ _BRACES = re.compile(rf"(?<=[=:≈])(\s*)(\{{[\s{{]*{_NUMBER}(?:[\s,{{}}]+{_NUMB
 _ROW = re.compile(rf"^[ \t]*{_NUMBER}(?:[ \t]+{_NUMBER})*[ \t]*$")
 _R_MATRIX = re.compile(
     r"(?<![\w.])([A-Za-z]\w{0,20})[ \t]*(?:<-|=)[ \t]*matrix\(c\(([-\d., \t\n]{1,2000})\),\s*"
-    r"(ncol|nrow)\s*=\s*(\d{1,3})(,\s*byrow\s*=\s*T(?:RUE)?)?\)"
+    r"(?:(ncol|nrow)\s*=\s*)?(\d{1,3})(,\s*byrow\s*=\s*T(?:RUE)?)?"
+    r"(?:,\s*dimnames\s*=\s*list\((?:c\([^()\n]{0,200}\)|[^()\n]){0,20}\))?\)"
 )
 _R_HEAD = re.compile(r"^[ \t]+(?:\[,\d+\][ \t]*)+$")
+# matrices with names of rows and columns: the header, and a row of it
+_R_NAMED_HEAD = re.compile(r"^[ \t]+(?:(?:\[,\d+\]|[^\W\d][\w.]{0,19})(?:[ \t]+|$))+$")
+_R_NAMED_ROW = re.compile(rf"^(?:\[\d+,\]|[^\W\d][\w.]{{0,19}})[ \t]+({_NUMBER}(?:[ \t]+{_NUMBER})*)[ \t]*$")
 _R_ROW = re.compile(rf"^[ \t]*\[\d+,?\][ \t]+({_NUMBER}(?:[ \t]+{_NUMBER})*)[ \t]*$")
 _JULIA = re.compile(r"^\s*(?:\d+[×x]\d+|\d+-element) \w*(?:Matrix|Array|Vector|Adjoint|Transpose)\b.*:\s*$")
 _FRAME_ROW = re.compile(
@@ -194,13 +198,24 @@ def _r(lines: list[str]) -> None:
         assigned, vector = _R_ASSIGNED.match(line[:2000]), _R_VECTOR.match(line[:2000])
         if assigned:
             kinds[assigned[1]] = _r_kind(assigned[2])
-        if _R_HEAD.match(line):
-            rows = list(_while(_R_ROW, lines, at + 1))
-            if rows:
-                lead = _named(lines, at) or _r_name(lines, at, kinds)
-                _put(lines, at, at + 1 + len(rows), [row[1] for row in rows], lead)
+        rows = [row[1] for row in _while(_R_ROW, lines, at + 1)] if _R_HEAD.match(line) else []
+        if rows:
+            lead = _named(lines, at) or _r_name(lines, at, kinds)
+            _put(lines, at, at + 1 + len(rows), rows, lead)
+        elif at and _R_SHOWN.match(lines[at - 1][:200]) and lines[at - 1].lstrip().startswith(">") and (
+            rows := _r_named_rows(lines, at)
+        ):
+            _put(lines, at, at + 1 + len(rows), rows, _r_name(lines, at, kinds))
         elif vector and (lead := _r_name(lines, at, kinds)):
             lines[at] = f"{lead}({', '.join(vector[1].split())})"
+
+
+def _r_named_rows(lines: list[str], at: int) -> list[str]:
+    """Return the rows of a matrix with named rows below the header on the line `at`; none if it is no such matrix."""
+    if not _R_NAMED_HEAD.match(lines[at][:500]):
+        return []
+    rows = [row[1] for row in _while(_R_NAMED_ROW, lines, at + 1)]
+    return rows if all(len(row.split()) == len(lines[at].split()) for row in rows) else []
 
 
 def _r_name(lines: list[str], at: int, kinds: Mapping[str, str]) -> str:

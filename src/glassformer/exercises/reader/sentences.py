@@ -23,7 +23,7 @@ NOUNS = {
     "weight": r"(?:attention )?weights?|attention(?! (?:scores?|outputs?|heads?|logits?|energ))|soft(?:arg)?max"
     r"|attends?|probabilit(?:y|ies)|pes[io]\b|attenzione|(?:aufmerksamkeits)?gewichte?|aufmerksamkeit|poids|pesos?|atención"
     r"|wag[ai]",
-    "exponential": r"exponentials?",
+    "exponential": r"exponentials?|exps?(?=\s*(?:->|→|⇒|:))",
     "sum": r"(?:sum|total|denominator|normali[sz]er|summe|nenner|somme|somma|suma)\b(?! to)",
     "patch": r"patch",
     "nh": r"patches (?:down|per column)",
@@ -63,6 +63,7 @@ _TOKENS = re.compile(
     rf"""
     (?P<vector>[\[(⟨<{{]\s*(?:{_NUMBER})(?:(?:{_SEPARATOR})(?:{_NUMBER}))+\s*[\])⟩>}}](?:\^?(?:T\b|⊤|ᵀ))?)
   | (?P<single>\(\s*(?:[≈~=]\s*)?(?P<inside>[-−]?\d*\.\d+(?:\s?%)?|\d+\s?%)\s*\))
+  | (?P<keyed>\(\s*(?:{_VERBOSE["key"]}|tokens?|words?|positions?)\s*(?P<key>\d{{1,2}})\s*\))
   | (?P<aside>\([^()]*(?:\([^()]*\)[^()]*)*\))
   | (?P<kind>{_TOKEN}|patch|{_VERBOSE["query"]}|{_VERBOSE["key"]}|{_VERBOSE["value"]}|{_VERBOSE["output"]})
       \s*(?:vectors?\s*)?(?:no\.?|nr\.?|number|\#|n°)?\s*(?:[xtqkv]_?)?(?P<index>\d{{1,3}})(?![\d.,]*\d|\s*[%·*×/+-])
@@ -102,6 +103,7 @@ _ASIDES = re.compile(
     r"|(?:√\s?|\bsqrt\s?|\b(?:square )?root of |\bwurzel (?:aus )?|\bradice (?:quadrata )?di )\(?\d+\)?"
     r"(?:\s*≈\s*\d+\.\d+)?", re.I
 )  # fmt: skip
+_SENTENCE_ENDS = re.compile(r"(?<=[^\W_][\w)\]][.!?])\s+(?=[A-ZÀ-Þ])|(?<=[)\]][.!?])\s+(?=[A-ZÀ-Þ])")
 _EMPHASIS = re.compile(r"(?<![\w*])(\*{1,2}|_{1,2})([^\W\d_]{1,20})\1(?![\w*])")  # the token *cat*
 _VALUES = ("vector", "number", "list")
 _PUTS = re.compile(r"pay|look|put|place|spend|focus", re.I)  # attention
@@ -121,6 +123,7 @@ _OPERATOR = re.compile(r"[·*×⋅+^√∑\\{}]|\d\s*/\s*\d*\.\d|\d\s-\s\d")
 _NESTED = re.compile(r"[\[(]\s*[\[(]\s*[-+−.\d]")  # [[1, 2], [3, 4]]
 _SCALARS = ("sum", "mean", "variance")  # one number for each token
 _ROWS_OF_QUERIES = ("score", "dotproduct", "weight", "exponential", "sum", "output")
+_OF_PAIRS = ("weight", "score", "dotproduct")  # one number for each query and key
 _SPECIFIC = ("ffn", "hidden", "relu", "residual", "layernorm")
 _RELATIVE = frozenset(("which", "that", "this", "so", "and", "then", "was", "che", "qui", "que"))
 PRONOUNS = ("it", "es", "il", "elle", "esso")
@@ -237,6 +240,12 @@ def declared_tokens(text: str) -> list[str]:
     return re.findall(r"[^\W\d_]+", (found[1] or found[2]).lower()) if found else []
 
 
+def sentences_of(text: str) -> list[str]:
+    """Return the sentences of a line, each with the space after it."""
+    ends = [found.end() for found in _SENTENCE_ENDS.finditer(text)]
+    return [text[start:end] for start, end in pairwise([0, *ends, len(text)])]
+
+
 def token_names(text: str) -> frozenset[str]:
     """Return the declared tokens that may stand for themselves in sentences: listed one by one, and no usual words."""
     quoted, found = _QUOTED_TOKENS.search(text), _DECLARED.search(text)
@@ -312,6 +321,10 @@ class _Line:
             self.state.noun, self.fresh = part.noun, True  # Output of attention: o1 = (2, 1) and o2 = (1, 0)
             self.set_subject(part.index)
             return
+        if equals and self.names_cell(at):
+            self.state.noun, self.fresh = part.noun, True  # dividing by the sum gives a11 = 0.27: not a sum
+            self.set_subject(part.index)
+            return
         second = self.after(at, "between") and part.noun == "key" and self.named
         next_object = self.pointing and self.parts[at + 1 : at + 2] and self.parts[at + 1].kind == "with"
         next_object = next_object and not (at + 2 < len(self.parts) and self.parts[at + 2].kind == "token")
@@ -326,6 +339,12 @@ class _Line:
         if part.noun and not title and (not self.fresh or (part.noun != "value" and self.state.noun == "value")):
             self.state.noun = part.noun
         self.set_subject(part.index)
+
+    def names_cell(self, at: int) -> bool:
+        """Return whether a token is the name of a number, such as a11 or s_12, and not "the sum for a1"."""
+        part, before = self.parts[at], self.parts[at - 1].text.lower() if at else ""
+        named = part.noun in ("weight", "score") and re.fullmatch(r"[^\W\d_]_?\{?\d{1,2}\}?", part.text) is not None
+        return named and before not in _OF and self.state.noun in _SCALARS
 
     def labels(self, at: int) -> bool:
         """Return whether a token is the label of the value after it: `query 1: (0.2, 0.8)` below "Weights"."""
@@ -366,8 +385,8 @@ class _Line:
             (self.after(at, "toward") and not article) or (valued and self.state.subject is not None)
         ):  # attends to sat …, sat with 0.61
             self.point(word)
-        elif valued and (before in _OF or (at == 0 and self.state.noun)):  # output of cat: (1, 2)
-            self.set_subject(word)
+        elif valued and word not in _OF_NAME and (before in _OF or (at == 0 and self.state.noun)):
+            self.set_subject(word)  # output of cat: (1, 2)
 
     def set_subject(self, index: Index | None) -> None:
         self.state.subject, self.named, self.object = index, True, None
@@ -391,7 +410,7 @@ class _Line:
         if owner is not None and owner.noun == "key" and self.state.noun == "weight" and self.state.subject is None:
             self.found.append(Assigned(part.start, part.end, Name("weight", ("q", owner.index or 0)), part.text))
             owner.kind = "plain"  # 0.27 for the first key, of the only query
-        elif owner is not None and self.named and self.object is None and self.state.noun in ("weight", "score"):
+        elif owner is not None and self.named and self.object is None and self.state.noun in _OF_PAIRS:
             self.assign(part, owner.index)  # 0.61 for “sat”
             self.parts[self.parts.index(owner)].kind = "plain"
         elif self.object is not None and self.named:
@@ -432,6 +451,8 @@ class _Line:
     def owner_after(self, at: int) -> _Part | None:
         """Return the token that the words directly after a value name: (2, 3) for "cat", but not (2, 3), for "cat"."""
         part, after = self.parts[at], self.parts[at + 1 : at + 4]
+        if after and after[0].kind == "keyed" and not self.text[part.end : after[0].start].strip():
+            return after[0]  # 0.61 (key 2)
         if not after or after[0].kind != "plain" or after[0].text.lower() not in _OF:
             return None
         if self.text[part.end : after[0].start].strip():
@@ -522,6 +543,8 @@ def _part(found: re.Match[str]) -> _Part | None:
         return _Part("vector", f"({', '.join(_cell(cell) for cell in cells if cell)})", start, end)
     if found["single"] is not None:
         return _Part("number", _cell(found["inside"]), start, end)
+    if found["keyed"] is not None:
+        return _Part("keyed", text, start, end, int(found["key"]), "key")
     if found["aside"] is not None:
         return None
     if found["index"] is not None:
