@@ -29,11 +29,8 @@ types-js: $(READY)
 	test -x $(TSC) || npm install --silent --no-save --prefix $(VENV)/typescript typescript@5.9.3
 	$(TSC) -p .
 
-# Training is tested in processes of its own: in those that had run tests of the server and the runtime before, a worker
-# ended without a message.
 unit: $(READY) browser
-	OMP_NUM_THREADS=1 $(PY) -m pytest -n 2 --dist worksteal -m "not slow" --ignore=tests/train
-	OMP_NUM_THREADS=1 $(PY) -m pytest -n 2 --dist worksteal -m "not slow" tests/train
+	OMP_NUM_THREADS=1 $(PY) -m pytest -n 2 --dist worksteal -m "not slow"
 
 # Tests of the workbench's pages need a browser; without one they are skipped.
 browser:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import copy
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -119,3 +121,22 @@ def test_other_refusals(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(importlib, "import_module", missing)
     with pytest.raises(InputError, match=r"needs the package openvino, .*pip install glassformer\[openvino\]"):
         use_engine(model, "openvino")
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="checks a signal stack of Linux")
+@pytest.mark.parametrize("deleted", [False, True])
+def test_a_signal_is_handled_after_openvino_has_run(deleted: bool) -> None:
+    pytest.importorskip("openvino")
+    program = (
+        "import faulthandler, os, signal, torch\n"
+        "from glassformer.models import Seq2Seq, seq2seq\n"
+        "from glassformer.runtime import use_engine\n"
+        "faulthandler.enable()\n"  # as pytest does; handlers of Python run on its stack
+        "signal.signal(signal.SIGUSR1, lambda *_: print('handled'))\n"
+        "model = use_engine(Seq2Seq(seq2seq.tiny(), seed=0).eval(), 'openvino')\n"
+        "model(torch.tensor([[4, 5, 6]]), torch.tensor([[1, 8]]))\n"
+        f"{'del model' if deleted else ''}\n"
+        "os.kill(os.getpid(), signal.SIGUSR1)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "handled\n", "")

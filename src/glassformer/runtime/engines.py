@@ -24,6 +24,7 @@ from glassformer.nn.flat import FlatStack, can_run_flat, merge_view
 from glassformer.nn.stack import Stack
 from glassformer.runtime.onnx_graph import SMALL, Form, stack_graph
 from glassformer.runtime.precision import prepare
+from glassformer.runtime.signal_stack import kept_signal_stack
 
 ENGINES: tuple[str, ...] = ("torch", "onnxruntime", "openvino")
 
@@ -207,15 +208,21 @@ class OpenVINOGraph:
             "PERFORMANCE_HINT": "LATENCY",
             "INFERENCE_PRECISION_HINT": "f32",
         }
-        core = openvino.Core()
-        self.compiled = core.compile_model(core.read_model(path), "CPU", options)
-        self.request = self.compiled.create_infer_request()
+        with kept_signal_stack():
+            core = openvino.Core()
+            self.compiled = core.compile_model(core.read_model(path), "CPU", options)
+            self.request = self.compiled.create_infer_request()
         self.names = {name for port in self.compiled.inputs for name in port.names}
 
     def __call__(self, inputs: dict[str, Tensor]) -> list[Tensor]:
         given = {name: x.contiguous().numpy() for name, x in inputs.items() if name in self.names}
-        found = self.request.infer(given, share_inputs=True)
+        with kept_signal_stack():
+            found = self.request.infer(given, share_inputs=True)
         return [torch.from_numpy(found[port].copy()) for port in self.compiled.outputs]
+
+    def __del__(self) -> None:
+        with kept_signal_stack():
+            self.__dict__.clear()  # deletes the compiled model
 
 
 def _batched(angles: Tensor, b: int) -> Tensor:

@@ -17,6 +17,7 @@ from glassformer.errors import MaskError
 from glassformer.lab import plots
 from glassformer.lab.experiment import Experiment, Kind, Result
 from glassformer.lab.tensors import generator, random_qkv
+from glassformer.runtime.signal_stack import kept_signal_stack
 
 APART = 0.1
 
@@ -91,8 +92,11 @@ def _openvino(S: Tensor) -> Tensor:
     from openvino import opset8
 
     given = opset8.parameter(list(S.shape), np.float32)
-    run = openvino.compile_model(openvino.Model([opset8.softmax(given, -1)], [given]), "CPU")
-    return torch.from_numpy(run(S.float().numpy())[0]).double()
+    with kept_signal_stack():
+        run = openvino.compile_model(openvino.Model([opset8.softmax(given, -1)], [given]), "CPU")
+        A = torch.from_numpy(run(S.float().numpy())[0]).double()
+        del run
+    return A
 
 
 def _jax_softmax(S: Tensor) -> Tensor:
