@@ -10,11 +10,9 @@ unexport PYTHONDONTWRITEBYTECODE
 run: $(READY)
 	@$(VENV)/bin/glassformer serve
 
-# Types are checked while the tests run.
-test: lint browser
-	@$(MAKE) --no-print-directory -j 2 types unit
+test: lint unit
 
-test-all: test slow
+test-all: test types slow
 
 lint: $(READY)
 	$(VENV)/bin/ruff check src tests benchmarks recipes

@@ -124,7 +124,8 @@ def test_other_refusals(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="checks a signal stack of Linux")
-@pytest.mark.parametrize("deleted", [False, True])
+@pytest.mark.variants(1)
+@pytest.mark.parametrize("deleted", [True, False])
 def test_a_signal_is_handled_after_openvino_has_run(deleted: bool) -> None:
     pytest.importorskip("openvino")
     program = (

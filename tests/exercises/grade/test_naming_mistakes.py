@@ -51,7 +51,7 @@ def named(maker, mistake: str, count: int) -> tuple[int, Counter[tuple[str, ...]
     return hits, others
 
 
-@pytest.mark.variants(5)
+@pytest.mark.variants(3)
 @pytest.mark.parametrize("mistake", [*PLAN_MISTAKES, *CELL_MISTAKES])
 def test_a_planted_mistake_is_named(maker, mistake: str) -> None:  # type: ignore[no-untyped-def]
     hits, others = named(maker, mistake, 3)

@@ -109,6 +109,7 @@ def test_lora_and_the_language(
     assert isinstance(gf.transcribe(model, clips / "0.wav").text, str)
 
 
+@pytest.mark.slow
 def test_a_stream_of_recordings(whisper: Path, clips: Path, streams_like_files: Callable[..., Trained]) -> None:
     file = io.BytesIO()
     with webdataset.TarWriter(file) as sink:

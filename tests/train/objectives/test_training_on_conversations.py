@@ -107,6 +107,7 @@ def test_lora_and_what_is_said(
         torch.testing.assert_close(model(tokens), theirs(tokens).logits, rtol=1e-4, atol=1e-4)
 
 
+@pytest.mark.slow
 def test_a_stream_of_conversations(llama: Path, streams_like_files: Callable[..., Trained]) -> None:
     content = "".join(json.dumps({"messages": one}) + "\n" for one in [*CHATS, *CHATS])
     streams_like_files("generate", content.encode(), ".jsonl", rows=5, from_=str(llama), batch_size=2, lr=1e-2)

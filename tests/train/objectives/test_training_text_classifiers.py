@@ -140,6 +140,7 @@ def test_from_scratch_and_by_lora(reviews: Path, bert: Path, tmp_path: Path) -> 
     assert torch.equal(saved.encoder.embed.table.weight, gf.load(bert).encoder.embed.table.weight)
 
 
+@pytest.mark.slow
 def test_regression_learns_by_default_whatever_the_scale(tmp_path: Path) -> None:
     """Prices far from 0: the defaults learn them, a resumed run is the same, and the saved head is a plain layer."""
     rows = [(f"{GOOD} {i}", 250_000.5 + i) if i % 2 else (f"{BAD} {i}", 90_000.5 + i) for i in range(160)]
