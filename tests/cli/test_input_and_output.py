@@ -75,6 +75,8 @@ def test_an_argument_is_a_file_or_a_text(tmp_path: Path, monkeypatch: Any, refus
     assert found[2].where == "text 2"
     refused(InputError, "there is no file lines.txt: give an existing file", lambda: read_items(["lines.txt"]))
     assert [line.text for line in read_items(["a", "", "b"], empty=True)] == ["a", "", "b"]
+    (reviews := tmp_path / "reviews.csv").write_text("text,label\ngood,1\n")
+    refused(InputError, f"{reviews} is a table, and its header", lambda: read_items([str(reviews)]))
     refused(InputError, "the input is empty", lambda: read_items([" "]))
     refused(InputError, "the input is empty", lambda: read_items([" "], empty=True))
     monkeypatch.setattr("sys.stdin", SimpleNamespace(buffer=io.BytesIO(b"three\n")))

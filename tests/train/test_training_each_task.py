@@ -358,6 +358,8 @@ def test_data_from_python(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
     images = [(torch.rand(1, 8, 8, generator=random) / 2 + label / 2, label) for label in (0, 1) * 20]
     loader = torch.utils.data.DataLoader(images, batch_size=8)  # type: ignore[arg-type]
     trained = train("classify", loader, val=images, steps=20, arch="mlp", width=8, depth=1, lr=1e-2, augment=False)
+    assert not trained.model.training, "ready to be used"
+    assert repr(trained).startswith("Trained(trained 20 steps")
     assert trained.metrics["accuracy"] > 0.9
     assert trained.args.as_dict()["data"] == "a DataLoader from Python"
     folder = trained.save(tmp_path / "m")

@@ -17,6 +17,7 @@ Y = TypeVar("Y")
 
 ITEMS = "Texts, or files with one text per line. Defaults to standard input."
 TEXTS = (".txt", ".tsv", ".csv", ".md", ".jsonl")  # endings of names that must be files
+TABLES = (".csv", ".jsonl", ".parquet")
 
 
 class Line(NamedTuple):
@@ -58,6 +59,11 @@ def read_items(items: Sequence[str], *, empty: bool = False) -> list[Line]:
     for i, item in enumerate(items or ["-"], 1):
         path = Path(item)
         if item == "-" or _is_file(path):
+            if path.suffix.lower() in TABLES:
+                raise InputError(
+                    f"{item} is a table, and its header and other columns would be taken as text",
+                    "give a file with one text per line; evaluate reads tables with labels",
+                )
             found += read_lines([path], empty=empty)
         elif path.suffix in TEXTS and not item.count(" "):
             raise InputError(f"there is no file {item}", "give an existing file, or a text")

@@ -78,7 +78,10 @@ def _explain(error: Any) -> str:
         return f"no such option {option}{better and ': '}{better} (see {path} --help)"
     message = " ".join(error.format_message().split()).rstrip(".").replace("Value error, ", "")
     if "unexpected extra argument" in message and path.endswith(" train"):  # the shell has expanded a pattern
-        message += ": give one source of data, and a pattern of files in quotes"
+        message += (
+            ": give one source of data: a folder, a file, a pattern of files in quotes, "
+            "or two files with corresponding lines as corpus.en,corpus.fr"
+        )
     return f"{message[:1].lower()}{message[1:]} (see {path} --help)"
 
 

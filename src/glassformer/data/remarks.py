@@ -56,6 +56,17 @@ def class_counts(labels: Sequence[str], targets: Iterable[int]) -> list[str]:
     return lines
 
 
+def classes_not_validated(labels: Sequence[str], train: Iterable[int], val: Iterable[int]) -> list[str]:
+    """Warn about classes that the validation data lacks."""
+    absent = [labels[k] for k in sorted(set(train) - set(val))]
+    if not absent:
+        return []
+    more = f" and {len(absent) - 5} more" if len(absent) > 5 else ""
+    about = "it" if len(absent) == 1 else "them"
+    listed = f"{', '.join(absent[:5])}{more}"
+    return [f"remark: the validation data has no row of {listed}, so that metrics say nothing about {about}"]
+
+
 def small_validation(count: int, what: str = "row") -> list[str]:
     if count >= FEW:
         return []

@@ -186,7 +186,8 @@ def pixels(model: nn.Module, item: object) -> Tensor:
         raise InputError(f"an image classifier was given a {type(item).__name__}", "give an image or its file")
     origin = origin_of(model)
     if origin is None:
-        raise InputError("this model was not loaded from a folder", "call the model itself with pixels")
+        hint = "load a saved one, such as gf.load(trained.save(folder))"
+        raise InputError("this model was not loaded from a folder", hint)
     image = open_image(item) if isinstance(item, str | Path) else image_of(item)
     return read_preprocess(origin)(image)[None].to(next(model.parameters()))
 

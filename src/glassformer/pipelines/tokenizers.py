@@ -125,7 +125,10 @@ def tokenizer_of(model: nn.Module) -> TextTokenizer:
     """Return the tokenizer of a model that was loaded from a folder."""
     origin = origin_of(model)
     if origin is None:
-        raise InputError(f"this {type(model).__name__} was not loaded from a folder", "give token ids, or load a model")
+        raise InputError(
+            f"this {type(model).__name__} was not loaded from a folder",
+            "give token ids, or load a saved model, such as gf.load(trained.save(folder))",
+        )
     return _words(origin.folder, origin.family, _stamp(origin))
 
 

@@ -133,6 +133,9 @@ class Trained:
         write_card(self, folder)
         return path
 
+    def __repr__(self) -> str:
+        return f"Trained({self})"
+
     def __str__(self) -> str:
         why = {"finished": "trained", "early": "stopped early after", "interrupted": "interrupted after"}
         steps = self.history[-1]["step"] if self.history else 0

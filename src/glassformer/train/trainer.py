@@ -110,4 +110,5 @@ def run_training(
         rows = "".join(f"{fault.reason}\t{fault.place}\n" for fault in objective.faults)
         if rows:  # the summary names three of each kind
             write_atomic(folder / "run" / LEFT_OUT, rows)
+    trained.model.eval()
     return trained

@@ -14,6 +14,7 @@ import pytest
 import torch
 
 import glassformer as gf
+from glassformer.data import remarks
 from glassformer.data.labelled_texts import LabelledTexts
 from glassformer.errors import ConfigError, InputError
 from glassformer.pipelines.text_classification import entities, split_words
@@ -228,6 +229,12 @@ def test_what_labels_are(tmp_path: Path, refused: Callable[..., None]) -> None:
     )
     table(listed, [("one", "a"), ("two", "a")])
     refused(InputError, f"{listed} has only the class 'a': give data of at least 2", lambda: LabelledTexts.open(listed))
+
+
+def test_classes_without_validation_rows_are_named() -> None:
+    named = remarks.classes_not_validated(["a", "b", "c"], [0, 1, 2, 2], [1, 1])
+    assert named == ["remark: the validation data has no row of a, c, so that metrics say nothing about them"]
+    assert remarks.classes_not_validated(["a", "b", "c"], [0, 1, 0], [1, 0]) == []
 
 
 def test_what_was_understood_is_said(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -276,6 +276,7 @@ def _understood(images: Images, val: Images) -> tuple[str, ...]:
         *remarks.class_counts(images.labels, images.targets.tolist()),
         *remarks.examples(images.rows, shown),
         *remarks.small_validation(len(val)),
+        *remarks.classes_not_validated(images.labels, images.targets.tolist(), val.targets.tolist()),
         *remarks.duplicate_files(images, val, "images"),
     )
 

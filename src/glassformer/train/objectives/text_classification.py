@@ -242,8 +242,7 @@ def _understood(train: LabelledTexts, val: LabelledTexts, encoding: TextEncoding
         numbers = np.array(train.targets, dtype=np.float64)
         counts = [f"values: {numbers.min():g} to {numbers.max():g}, mean {numbers.mean():.4g}, std {numbers.std():.4g}"]
     else:
-        each = (target if isinstance(target, tuple) else (int(target),) for target in train.targets)
-        counts = remarks.class_counts(train.labels, (k for some in each for k in some))
+        counts = remarks.class_counts(train.labels, _classes(train))
     if train.problem == "token_classification":
         counts = counts[:1]  # most words are O: that is no imbalance to remark upon
     counts += _joined_labels(train)
@@ -253,8 +252,16 @@ def _understood(train: LabelledTexts, val: LabelledTexts, encoding: TextEncoding
         *remarks.examples(train.rows, lambda i: f"{remarks.short(train.text(i))} → {train.shown_target(i)[:60]}"),
         *([f"remark: about {share} than {encoding.length} tokens and are truncated (see --max-length)"] if cut else []),
         *remarks.small_validation(len(val)),
+        *remarks.classes_not_validated(train.labels, _classes(train), _classes(val)),
         *remarks.duplicate_texts(train.text, len(train), val.text, len(val), "texts"),
     )
+
+
+def _classes(texts: LabelledTexts) -> list[int]:
+    """Return the class of every text, all classes of texts and words that have several, and none of numbers."""
+    if texts.problem == "regression":
+        return []
+    return [k for y in texts.targets for k in (y if isinstance(y, tuple) else (int(y),))]
 
 
 def _joined_labels(train: LabelledTexts) -> list[str]:
