@@ -259,7 +259,13 @@ class Masked:
     def _same(self, other: object = None) -> Masked:
         return self
 
-    __add__ = __radd__ = __sub__ = __mul__ = __rmul__ = __truediv__ = _same
+    __add__ = __radd__ = __sub__ = __rsub__ = __mul__ = __rmul__ = __truediv__ = __rtruediv__ = __pow__ = _same
+
+    def __lt__(self, other: object) -> bool:
+        return other is not self
+
+    def __gt__(self, other: object) -> bool:
+        return False
 
     def __float__(self) -> float:
         return float("-inf")

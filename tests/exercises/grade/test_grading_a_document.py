@@ -139,3 +139,11 @@ def test_counts() -> None:
     graded = grade(library.get("four-tokens"), read("$$out_3 = (0, 1)$$"))
     assert graded.count()["right"] == 2
     assert graded.symbols()[-1] == "O"
+
+
+def test_numbers_out_of_range_and_minus_infinity_outside_scores() -> None:
+    """A number with an exponent of 320, and −∞ where LayerNorm takes a root."""
+    grade(library.get("layernorm"), read("softmax ->\n\n$$Q = 0.25e320$$"))
+    block = library.get("block")
+    for symbol in ("X", "R", "mean", "var", "O"):
+        grade(block, read(f"{symbol} = [[1, -inf], [2, -inf], [-inf, 3]]\nvar = [[1], [-inf], [2]]"))

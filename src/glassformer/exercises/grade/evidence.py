@@ -253,7 +253,9 @@ class Values:
         if not entry.value.is_finite():
             return {}
         places = entry.places
-        reach = 0.5 if places is None and entry.approximate else 0.005 if places is None else 1.51 * 10.0**-places
+        reach = 0.5 if entry.approximate else 0.005
+        if places is not None:
+            reach = 1.51 * 10.0 ** -max(places, -300)  # 0.25e320 has −318 places
         middle = float(entry.value)
         reach += 1e-9 * abs(middle)
         found: dict[Place, float] = {}
