@@ -101,7 +101,7 @@ _STUDENT = re.compile(  # Matrikelnummer 3 471 902
 # the number of a heading: ## 7.3 LayerNorm, \subsection*{3.1 Scores}, 2 Scaled scores
 _HEADING = re.compile(r"^\s*(?:#{1,6}\s+|\\(?:sub)*(?:section|paragraph)\*?\{\s*)$")
 _HEADING_WORD = re.compile(r"^\s+[A-ZÀ-Þ][^\W\d_]{2,}(?![^\n]*[=≈])")
-_REFERENCE = re.compile(r"\b(?:from|in|see|of|by|aus|in|siehe)\s+\(?$", re.I)
+_REFERENCE = re.compile(r"\b(?:from|in|see|of|by|aus|siehe)\s+\(?$", re.I)
 _TABLE_RULE = re.compile(r"^\s*\|?\s*:?-{2,}:?\s*(?:\|\s*:?-+:?\s*)+\|?\s*$")
 _UNCERTAINTY = re.compile(r"(?:±|\\pm|\b(?:up to|to within))\s*$")
 _MARKUP = re.compile(
