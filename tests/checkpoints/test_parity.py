@@ -15,7 +15,7 @@ from torch.nn.functional import softmax
 import glassformer as gf
 from glassformer.checkpoints import ParityReport, ParityRow, parity
 from glassformer.checkpoints.float64 import Float64Mode
-from glassformer.checkpoints.parity import record_values, relative_error
+from glassformer.checkpoints.parity import lengths_to_compare, record_values, relative_error
 from glassformer.checkpoints.samples import padded, random_sample
 from glassformer.errors import CheckpointError, ConfigError, InputError
 from glassformer.models import (
@@ -77,6 +77,36 @@ def test_a_peer_that_fails_is_one_line(hf: Any, publish: Any, monkeypatch: pytes
     monkeypatch.setattr(hf.GPT2LMHeadModel, "from_pretrained", fails)
     with pytest.raises(CheckpointError, match="Hugging Face's GPT2LMHeadModel fails on this folder"):
         parity(folder)
+
+
+TINY = {"vocab_size": 30, "hidden_size": 8, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 8}
+
+
+def test_a_context_of_eight_tokens_is_compared_with_eight(hf: Any, publish: Any) -> None:
+    report = parity(publish(hf.BertModel(hf.BertConfig(**TINY, max_position_embeddings=8))))
+    assert report.lengths == (8,)
+    assert "inputs of 8 tokens" in str(report)
+
+
+def test_a_window_wider_than_the_context_was_not_tried(hf: Any, publish: Any) -> None:
+    config = hf.MistralConfig(**TINY, num_key_value_heads=1, sliding_window=20, max_position_embeddings=16)
+    report = parity(publish(hf.MistralForCausalLM(config)))
+    assert report.lengths == (12,)
+    assert "not tried: a sliding window of 20 tokens" in str(report)
+
+
+def test_lengths_that_are_stated_are_those_of_the_inputs() -> None:
+    for model in (Encoder(encoder.tiny()), Decoder(decoder.tiny()), Seq2Seq(seq2seq.tiny()), CLIP(clip.tiny())):
+        lengths, _ = lengths_to_compare(model)
+        samples = [random_sample(model, length=length) for length in lengths]
+        assert tuple(sample.theirs["input_ids"].shape[1] for sample in samples) == lengths
+
+
+def test_image_sizes_that_were_not_tried_are_named(hf: Any, publish: Any) -> None:
+    sizes = {name: TINY[name] for name in TINY if name != "vocab_size"}
+    report = parity(publish(hf.ViTForImageClassification(hf.ViTConfig(**sizes, image_size=8, patch_size=4))))
+    assert report.equal
+    assert "not tried: images of another size than 8 × 8" in str(report)
 
 
 def test_our_own_folders_have_no_peer(hf: Any, tmp_path: Path) -> None:

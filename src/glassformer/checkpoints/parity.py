@@ -25,6 +25,8 @@ from glassformer.checkpoints.rules import fill, layer_index
 from glassformer.checkpoints.samples import ParitySample, random_sample
 from glassformer.core.fused import Pattern
 from glassformer.errors import CheckpointError, ConfigError, InputError
+from glassformer.models.protocols import context_length
+from glassformer.models.vit import ViT
 from glassformer.nn.attention import weights_of
 from glassformer.nn.positions import Learned, Relative
 from glassformer.nn.tap import Tap, attached
@@ -58,7 +60,7 @@ class ParityReport:
     lengths: tuple[int, ...] = ()
     """Lengths of the inputs that were compared, in tokens; () for images."""
     untried: tuple[str, ...] = ()
-    """Lengths at which the model changes its behaviour and that were not tried."""
+    """Input sizes at which the model changes its behaviour and that were not tried."""
 
     @property
     def first(self) -> ParityRow | None:
@@ -111,13 +113,18 @@ def parity(folder: str | Path, *, seed: int = 0) -> ParityReport:
 
 
 def lengths_to_compare(model: nn.Module) -> tuple[tuple[int, ...], tuple[str, ...]]:
-    """Return input lengths that cover each change in a text model's behaviour, and the changes too long to try.
+    """Return input lengths that cover each change in a model's behaviour, and the changes that they do not cover.
 
-    A sliding window hides earlier tokens; distances beyond T5's limit share a bucket; learned positions end.
+    A sliding window hides earlier tokens; distances beyond T5's limit share a bucket; learned positions end. Inputs have
+    at most LONGEST tokens and fit the model's context. Images have the size of the config.
     """
+    untried = tuple(
+        f"images of another size than {rows} × {columns}, for which position embeddings are interpolated"
+        for rows, columns in sorted(_image_sizes(model))
+    )
     texts = [part.config for part in model.modules() if isinstance(part, TextStack)]
     if not texts:
-        return (), ()
+        return (), untried
     changes: dict[str, int] = {}
     for text in texts:
         if text.window is not None:
@@ -126,8 +133,14 @@ def lengths_to_compare(model: nn.Module) -> tuple[tuple[int, ...], tuple[str, ..
             changes[f"relative positions beyond {text.relative.limit} tokens"] = text.relative.limit + 5
         if isinstance(text.positions, Learned):
             changes[f"the last of {text.positions.length} learned positions"] = text.positions.length
-    tried = {TOKENS, *(length for length in changes.values() if length <= LONGEST)}
-    return tuple(sorted(tried)), tuple(what for what, length in changes.items() if length > LONGEST)
+    most = min(LONGEST, context_length(model) or LONGEST)
+    tried = {min(TOKENS, most), *(length for length in changes.values() if length <= most)}
+    return tuple(sorted(tried)), (*(what for what, length in changes.items() if length > most), *untried)
+
+
+def _image_sizes(model: nn.Module) -> set[tuple[int, int]]:
+    """Return the image sizes of vision Transformers, whose position embeddings are interpolated for other sizes."""
+    return {part.config.image for part in model.modules() if isinstance(part, ViT)}
 
 
 def _worst(
