@@ -8,6 +8,7 @@ import os
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -330,8 +331,9 @@ onnxruntime = pytest.importorskip("onnxruntime")
 def test_a_decoder_with_grouped_heads(tmp_path: Path) -> None:
     model = Decoder(decoder.tiny_modern(), seed=1)
     made = export_onnx(save(model, tmp_path / "model"), tmp_path / "model.onnx")
-    assert made.apart is not None
-    assert made.apart < 1e-5
+    assert made.compared is not None
+    assert made.compared.apart < 1e-5
+    assert made.compared.sizes == ("5 tokens", "8 tokens", "12 tokens")
     session = onnxruntime.InferenceSession(str(made.path))
     tokens = torch.randint(50, (4, 11), generator=torch.Generator().manual_seed(0))
     real = torch.ones(4, 11, dtype=torch.bool)
@@ -360,8 +362,8 @@ def test_a_decoder_with_grouped_heads(tmp_path: Path) -> None:
 )
 def test_other_kinds(tmp_path: Path, make: Callable[[], Any]) -> None:
     made = export_onnx(save(make(), tmp_path / "model"), tmp_path / "model.onnx")
-    assert made.apart is not None
-    assert made.apart < 1e-4
+    assert made.compared is not None
+    assert made.compared.apart < 1e-4
 
 
 @pytest.mark.slow
@@ -491,7 +493,34 @@ def test_a_file_that_is_not_equal_is_not_kept(tmp_path: Path, monkeypatch: Any, 
 
     call = ExportedModel(Decoder(decoder.tiny()).eval())
     monkeypatch.setattr(onnxruntime, "InferenceSession", Wrong)
-    refused(CheckpointError, "the ONNX file differs", lambda: onnx._compared(call, tmp_path))
+    refused(CheckpointError, "the ONNX file differs", lambda: onnx.compare_in_onnxruntime(call, tmp_path))
+
+
+@pytest.mark.parametrize("wrong_at", [5, 8, 12])
+def test_nan_in_an_onnx_file_is_a_difference(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, refused: Any, wrong_at: int
+) -> None:
+    call = ExportedModel(Decoder(decoder.tiny()).eval())
+
+    class Session:
+        def __init__(self, *_: Any, **__: Any) -> None: ...
+        def get_inputs(self) -> list[Any]:
+            return [SimpleNamespace(name="tokens"), SimpleNamespace(name="real")]
+
+        def run(self, _: Any, given: dict[str, Any]) -> list[Any]:
+            output = call(*(torch.from_numpy(x) for x in given.values())).detach()
+            return [(output * torch.nan if output.shape[1] == wrong_at else output).numpy()]
+
+    monkeypatch.setattr(onnxruntime, "InferenceSession", Session)
+    said = f"the ONNX file differs from the model by nan on {wrong_at} tokens"
+    refused(CheckpointError, said, lambda: onnx.compare_in_onnxruntime(call, tmp_path))
+
+
+def test_what_an_export_compared_is_stated() -> None:
+    compared = onnx.OnnxComparison(2e-7, ("5 tokens", "8 tokens"), ("a sliding window of 4096 tokens",))
+    said = "equal: at most 2.0e-07 apart in onnxruntime, inputs of 5 tokens, 8 tokens; not tried: a sliding window of"
+    assert said in str(onnx.Exported(Path("a.onnx"), "token logits", compared))
+    assert "not compared: pip install onnxruntime" in str(onnx.Exported(Path("a.onnx"), "token logits", None))
 
 
 def test_onnx_what_is_refused(tmp_path: Path, refused: Any) -> None:

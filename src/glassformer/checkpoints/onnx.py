@@ -18,13 +18,14 @@ from torch import Tensor, nn
 from glassformer.checkpoints.loading import load_folder
 from glassformer.checkpoints.onnx_readme import SYMBOLS, TOKENIZER, companion_name, onnx_readme
 from glassformer.checkpoints.origin import origin_of
+from glassformer.checkpoints.parity import LONGEST, lengths_to_compare
 from glassformer.checkpoints.preprocess import FILE as PREPROCESSING
 from glassformer.checkpoints.preprocess import read_preprocess
 from glassformer.checkpoints.temperature import fold_temperature
 from glassformer.errors import CheckpointError, InputError
 from glassformer.models import CLIP, ConvNet1d, Decoder, Encoder, Recurrent, RecurrentSeq2Seq, Seq2Seq, Speech, Whisper
 from glassformer.models.convolutional_sequence import ConvNet1dConfig
-from glassformer.models.protocols import ImageModel, inputs_of
+from glassformer.models.protocols import ImageModel, context_length, inputs_of
 from glassformer.models.sequence_io import Frames, Tokens
 from glassformer.nn.attention import MultiHeadAttention
 from glassformer.nn.tap import attached
@@ -140,17 +141,27 @@ def _prepared_size(model: nn.Module) -> tuple[int, int]:
     return 32, 32
 
 
+class OnnxComparison(NamedTuple):
+    """The largest difference from the model in onnxruntime, the input sizes compared, and what was not tried."""
+
+    apart: float
+    sizes: tuple[str, ...]
+    untried: tuple[str, ...]
+
+    def __str__(self) -> str:
+        rest = "".join(f"; not tried: {what}" for what in self.untried)
+        return f"equal: at most {self.apart:.1e} apart in onnxruntime, inputs of {', '.join(self.sizes)}{rest}"
+
+
 class Exported(NamedTuple):
-    """The exported file, its output, and the largest difference in onnxruntime (None if it is not installed)."""
+    """The exported file, its output, and its comparison in onnxruntime (None if it is not installed)."""
 
     path: Path
     output: str
-    apart: float | None
+    compared: OnnxComparison | None
 
     def __str__(self) -> str:
-        if self.apart is None:
-            return f"{self.path}: {self.output} (not compared: pip install onnxruntime)"
-        return f"{self.path}: {self.output} (equal: at most {self.apart:.1e} apart in onnxruntime)"
+        return f"{self.path}: {self.output} ({self.compared or 'not compared: pip install onnxruntime'})"
 
 
 def export_onnx(folder: str | Path, out: str | Path) -> Exported:
@@ -168,18 +179,18 @@ def export_onnx(folder: str | Path, out: str | Path) -> Exported:
     model = load_folder(folder)
     temperature = fold_temperature(model)
     call = ExportedModel(model, pooled=(Path(folder) / "modules.json").is_file()).eval()
-    example = call.example(2, 6)
+    example = call.example(2, min(6, context_length(model) or 6))
     part = out.with_name(f".{out.stem}.{os.getpid()}.onnx")
     try:
         _put(call, example, part)
-        apart = _compared(call, part)
+        compared = compare_in_onnxruntime(call, part)
         os.replace(part, out)
         _document(out, model, example, call.output, temperature)
     except OSError as error:
         raise InputError(f"{out} cannot be written ({error.strerror})", "choose another place") from None
     finally:
         part.unlink(missing_ok=True)
-    return Exported(out, call.output, apart)
+    return Exported(out, call.output, compared)
 
 
 def _document(out: Path, model: nn.Module, example: dict[str, Tensor], output: str, temperature: float | None) -> None:
@@ -213,23 +224,40 @@ def _put(call: ExportedModel, example: dict[str, Tensor], path: Path) -> None:
         made.save(str(path), external_data=False)
 
 
-def _compared(call: ExportedModel, path: Path) -> float | None:
-    """max |theirs − ours| / max |ours| on inputs of other sizes."""
+def compare_in_onnxruntime(call: ExportedModel, path: Path) -> OnnxComparison | None:
+    """max |theirs − ours| / max |ours| on inputs of other sizes; None if onnxruntime is not installed.
+
+    The lengths cover each change in a text model's behaviour, as in `parity`.
+    """
     try:
         runtime = importlib.import_module("onnxruntime")
     except ImportError:
         return None
     session = runtime.InferenceSession(str(path), providers=["CPUExecutionProvider"])
     known, worst = {one.name for one in session.get_inputs()}, 0.0
-    for batch, length in ((1, 5), (3, 8)):
-        example = call.example(batch, length)
+    most = context_length(call.model) or LONGEST
+    lengths, untried = lengths_to_compare(call.model)
+    sizes: dict[str, None] = {}
+    for batch, length in ((1, 5), (3, 8), *((1, length) for length in lengths if length > 8)):
+        example = call.example(batch, min(length, most))
+        sizes[_size(example)] = None
         (theirs,) = session.run(None, {name: x.numpy() for name, x in example.items() if name in known})
         with torch.no_grad():
             ours = call(*example.values())
-        worst = max(worst, float((torch.from_numpy(theirs) - ours).abs().max() / ours.abs().max()))
-    if not worst <= APART:
-        raise CheckpointError(f"the ONNX file differs from the model by {worst:.1e}", "it was deleted")
-    return worst
+        error = float((torch.from_numpy(theirs) - ours).abs().max() / ours.abs().max())
+        if not error <= APART:  # NaN is a difference too
+            fact = f"the ONNX file differs from the model by {error:.1e} on {_size(example)}"
+            raise CheckpointError(fact, "it was deleted")
+        worst = max(worst, error)
+    return OnnxComparison(worst, tuple(sizes), untried)
+
+
+def _size(example: dict[str, Tensor]) -> str:
+    for name in ("tokens", "source", "target", "frames"):
+        if name in example:
+            return f"{example[name].shape[1]} {'frames' if name == 'frames' else 'tokens'}"
+    rows, columns = example["image"].shape[2:]
+    return f"{rows} × {columns} pixels"
 
 
 @contextmanager

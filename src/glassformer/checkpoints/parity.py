@@ -109,22 +109,19 @@ def parity(folder: str | Path, *, seed: int = 0) -> ParityReport:
         raise ConfigError(f"no quantity of {type(peer).__name__} is known", "give the family its quantities")
     whole = "output"  # the output of the model itself
     rows = (ParityRow(a or whole, b or whole, single[a, b], error) for (a, b), error in exact.items())
+    untried = (*untried, *_untried_images(model))
     return ParityReport(family.name, type(peer).__name__, tuple(rows), lengths, untried)
 
 
 def lengths_to_compare(model: nn.Module) -> tuple[tuple[int, ...], tuple[str, ...]]:
-    """Return input lengths that cover each change in a model's behaviour, and the changes that they do not cover.
+    """Return input lengths that cover each change in a text model's behaviour, and the changes that they do not cover.
 
-    A sliding window hides earlier tokens; distances beyond T5's limit share a bucket; learned positions end. Inputs have
-    at most LONGEST tokens and fit the model's context. Images have the size of the config.
+    A sliding window hides earlier tokens; distances beyond T5's limit share a bucket; learned positions end. Inputs
+    have at most LONGEST tokens and fit the model's context.
     """
-    untried = tuple(
-        f"images of another size than {rows} × {columns}, for which position embeddings are interpolated"
-        for rows, columns in sorted(_image_sizes(model))
-    )
     texts = [part.config for part in model.modules() if isinstance(part, TextStack)]
     if not texts:
-        return (), untried
+        return (), ()
     changes: dict[str, int] = {}
     for text in texts:
         if text.window is not None:
@@ -135,12 +132,14 @@ def lengths_to_compare(model: nn.Module) -> tuple[tuple[int, ...], tuple[str, ..
             changes[f"the last of {text.positions.length} learned positions"] = text.positions.length
     most = min(LONGEST, context_length(model) or LONGEST)
     tried = {min(TOKENS, most), *(length for length in changes.values() if length <= most)}
-    return tuple(sorted(tried)), (*(what for what, length in changes.items() if length > most), *untried)
+    return tuple(sorted(tried)), tuple(what for what, length in changes.items() if length > most)
 
 
-def _image_sizes(model: nn.Module) -> set[tuple[int, int]]:
-    """Return the image sizes of vision Transformers, whose position embeddings are interpolated for other sizes."""
-    return {part.config.image for part in model.modules() if isinstance(part, ViT)}
+def _untried_images(model: nn.Module) -> Iterator[str]:
+    """Yield the image sizes that are not compared: all but that of the config."""
+    for size in sorted({part.config.image for part in model.modules() if isinstance(part, ViT)}):
+        other = f"images of another size than {size[0]} × {size[1]}"
+        yield f"{other}, for which position embeddings are interpolated"
 
 
 def _worst(
