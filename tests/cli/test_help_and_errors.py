@@ -221,11 +221,12 @@ def test_a_config_gives_options_and_the_command_line_wins(
     glassformer: Glassformer, writer: Path, tmp_path: Path
 ) -> None:
     file = tmp_path / "options.yaml"
-    file.write_text(f"model: {writer}\nmax_new_tokens: 6\ntop-k: 3\n")
-    plain = glassformer("generate", "ab", "--model", str(writer), "--max-new-tokens", "6", "--top-k", "3")
+    file.write_text(f"model: {writer}\nmax_new_tokens: 6\ntemperature: 1\ntop-k: 3\n")
+    given = ["ab", "--model", str(writer), "-t", "1", "--top-k", "3", "--max-new-tokens"]
+    plain = glassformer("generate", *given, "6")
     assert glassformer("generate", "ab", "--config", str(file)) == plain
     shorter = glassformer("generate", "ab", "--config", str(file), "--max-new-tokens", "2")
-    assert shorter == glassformer("generate", "ab", "--model", str(writer), "--max-new-tokens", "2", "--top-k", "3")
+    assert shorter == glassformer("generate", *given, "2")
     assert shorter != plain
 
 

@@ -56,6 +56,7 @@ CONFIGS: list[dict[str, Any]] = [
     {"min_new_tokens": 4, "min_length": 12},
     {"forced_eos_token_id": 7},
     {"max_length": 6},
+    {"max_length": 6, "max_new_tokens": 9},
 ]
 
 
@@ -147,6 +148,27 @@ def test_a_stop_is_not_printed(gpt2: Path) -> None:
     stop = whole[6:9]
     assert generate(model, "the cat", max_new_tokens=20, stop=(stop,)) == whole[: whole.index(stop)]
     assert generate(model, "the cat", max_new_tokens=20, stop=(stop,), num_beams=1) == whole[: whole.index(stop)]
+
+
+def test_a_stop_of_the_folder_counts_beside_one_that_is_given(gpt2: Path, edited: Callable[..., Path]) -> None:
+    whole = generate(load_folder(gpt2), "the cat", max_new_tokens=20)
+    stop = whole[6:9]
+    model = load_folder(edited(gpt2, generation_config={"stop_strings": [stop]}))
+    for other in ((), ["never said"], "never said"):
+        assert generate(model, "the cat", max_new_tokens=20, stop=other) == whole[: whole.index(stop)]
+
+
+@pytest.mark.parametrize("option", [{"top_k": 3}, {"top_p": 0.5}, {"min_p": 0.1}], ids=str)
+def test_a_sampling_filter_without_a_temperature_is_refused(gpt2: Path, option: dict[str, Any]) -> None:
+    model, (name, value) = load_folder(gpt2), *option.items()
+    with pytest.raises(ConfigError, match=f"{name}={value} has no effect on greedy decoding"):
+        generate(model, "the cat", max_new_tokens=3, **option)
+    generate(model, "the cat", max_new_tokens=3, temperature=1.0, **option)
+
+
+def test_zero_beams_are_refused(gpt2: Path) -> None:
+    with pytest.raises(ConfigError, match="num_beams is 0: choose 1"):
+        generate(load_folder(gpt2), "the cat", max_new_tokens=3, num_beams=0)
 
 
 def test_ends_are_those_of_the_folder(gpt2: Path, edited: Callable[..., Path]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -96,6 +97,7 @@ def test_as_hugging_face_by_the_folders_own_settings(hf: Any, marian: Path, t5: 
         {"num_beams": 2, "no_repeat_ngram_size": 1, "forced_eos_token_id": 0},
         {"num_beams": 2, "renormalize_logits": True, "bad_words_ids": [[5], [7, 9]], "max_length": 9},
         {"num_beams": 1, "min_length": 8, "repetition_penalty": 1.6, "forced_bos_token_id": 11},
+        {"num_beams": 1, "max_length": 4, "max_new_tokens": 9},
     ],
     ids=str,
 )
@@ -110,6 +112,25 @@ def test_other_beams_and_lengths(hf: Any, marian: Path, t5: Path) -> None:
     for peer, folder in ((hf.MarianMTModel, marian), (hf.T5ForConditionalGeneration, t5)):
         expected = [theirs(peer, folder, text, num_beams=2, max_length=8) for text in TEXTS]
         assert translate(load_folder(folder), TEXTS, num_beams=2, max_new_tokens=7) == expected
+
+
+@pytest.mark.parametrize("beams", [1, 2])
+def test_stop_strings_of_the_folder_end_a_translation(marian: Path, edited: Callable[..., Path], beams: int) -> None:
+    whole = translate(load_folder(marian), TEXTS[0], num_beams=1)
+    assert isinstance(whole, str)
+    stop = whole[len(whole) // 2 :][:2]
+    model = load_folder(edited(marian, generation_config={"stop_strings": [stop]}))
+    assert stop not in translate(model, TEXTS[0], num_beams=beams)
+    assert translate(model, TEXTS[0], num_beams=1) == whole[: whole.index(stop)]
+
+
+def test_a_long_answer_that_the_folder_allows_is_not_cut_at_the_default(
+    t5: Path, edited: Callable[..., Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = edited(t5, generation_config={"max_length": 14, "min_length": 14})
+    whole = translate(load_folder(folder), TEXTS[0])
+    monkeypatch.setattr(sys.modules["glassformer.pipelines.translate"], "LONGEST", 4)
+    assert translate(load_folder(folder), TEXTS[0]) == whole
 
 
 def test_a_prefix_stands_before_each(marian: Path) -> None:

@@ -15,6 +15,7 @@ from glassformer.pipelines.generation_config import GenerationConfig, generation
 from glassformer.pipelines.tokenizers import TextTokenizer, tokenizer_of
 
 MOST = 256  # default limit of new tokens
+FILTERS_OFF = {"top_k": None, "top_p": 1.0, "min_p": 0.0}  # values of sampling filters that keep every token
 
 Prompt = str | Sequence[Message]
 
@@ -93,17 +94,23 @@ def stream(
     """
     require(model, "generate")
     config = generation_config_of(model)
-    sampled = bool(temperature or top_k or top_p != 1 or min_p)
-    if sampled and num_beams not in (None, 1):
+    filters = {"top_k": top_k, "top_p": top_p, "min_p": min_p}
+    unused = [name for name, value in filters.items() if value not in (None, FILTERS_OFF[name])]
+    if not temperature and unused:
+        fact = f"{unused[0]}={filters[unused[0]]} has no effect on greedy decoding"
+        raise ConfigError(fact, "choose a temperature above 0, or leave it out")
+    if num_beams is not None and num_beams < 1:
+        raise ConfigError(f"num_beams is {num_beams}", "choose 1 (no beam search) or more")
+    if temperature and num_beams not in (None, 1):
         raise ConfigError(f"num_beams={num_beams} cannot be combined with sampling", "leave out one of them")
     words, tokens = _read(model, prompt, chat)
-    stop = (stop,) if isinstance(stop, str) else (*stop, *config.stop)
+    stop = (*([stop] if isinstance(stop, str) else stop), *config.stop)
     flow = TextFlow(words, [] if _separate(model) else tokens, stop)
     session = decoding_session(model, config)
     ends = config.ends or session.ends
     penalty = config.repetition_penalty if repetition_penalty is None else repetition_penalty
     stopping = _stopping(model, tokens, flow, config, max_new_tokens, ends)
-    beams = (1 if sampled else config.num_beams) if num_beams is None else num_beams
+    beams = (1 if temperature else config.num_beams) if num_beams is None else num_beams
     if beams > 1:
         (answers,) = beam_search(
             session,
@@ -220,7 +227,7 @@ def _stopping(
 ) -> Stopping:
     prefix, context = 1 if _separate(model) else len(tokens), context_length(model)
     if max_new_tokens is None:
-        limits = [MOST, config.max_new_tokens, *(n and n - prefix for n in (config.max_length, context))]
+        limits = [MOST, config.new_tokens(prefix), context and context - prefix]
         max_new_tokens = max(1, min(n for n in limits if n is not None))
     return Stopping(
         max_new_tokens=max_new_tokens,

@@ -62,6 +62,12 @@ class GenerationConfig:
     ends: tuple[int, ...] | None = None
     rules: Constraints = field(default_factory=Constraints)
 
+    def new_tokens(self, prefix: int) -> int | None:
+        """Return the limit of new tokens after `prefix` tokens; `max_new_tokens` takes precedence over `max_length`."""
+        if self.max_new_tokens is not None or self.max_length is None:
+            return self.max_new_tokens
+        return self.max_length - prefix
+
     def constraints(self, ends: tuple[int, ...]) -> Constraints:
         """Return the constraints; `min_length` suppresses these end tokens."""
         return replace(self.rules, ends=ends) if self.rules.min_length else self.rules

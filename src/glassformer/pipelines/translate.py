@@ -19,7 +19,7 @@ from glassformer.models.protocols import context_length, device_of, require
 from glassformer.models.sessions import inference
 from glassformer.nn.attention import weights_of
 from glassformer.nn.tap import attached
-from glassformer.pipelines.generate import decoding_session, start_of
+from glassformer.pipelines.generate import cut_at_stop, decoding_session, start_of
 from glassformer.pipelines.generation_config import generation_config_of
 from glassformer.pipelines.tokenizers import TextTokenizer, tokenizer_of
 
@@ -52,7 +52,10 @@ def translate(
     words = tokenizer_of(model)
     sources = [normalized(model, text) for text in several]
     tokens = [words.encode(prefix + source) for source, _ in sources]
-    answers = [words.decode(answer) for answer in _searched(model, tokens, num_beams, max_new_tokens)]
+    stop = generation_config_of(model).stop
+    answers = [
+        cut_at_stop(words.decode(answer), stop) for answer in _searched(model, tokens, num_beams, max_new_tokens)
+    ]
     found = [
         without_full_stop(answer) if added else answer for answer, (_, added) in zip(answers, sources, strict=True)
     ]
@@ -89,14 +92,20 @@ def _searched(
     """Return the best answer to each source without its end token; sources of similar length are batched."""
     config, context = generation_config_of(model), context_length(model)
     if max_new_tokens is None:
-        longest = min(config.max_length or context or LONGEST, context or LONGEST) - 1
-        max_new_tokens = max(1, min(longest, config.max_new_tokens or longest))
+        limits = [n for n in (config.new_tokens(1), context and context - 1) if n is not None]
+        max_new_tokens = max(1, min(limits, default=LONGEST - 1))
     ends = config.ends or decoding_session(model, config).ends
     found: dict[int, tuple[int, ...]] = {}
     order = sorted(range(len(sources)), key=lambda i: len(sources[i]))
     beams = config.num_beams if num_beams is None else num_beams
     least = min(config.min_new_tokens, max_new_tokens)
-    stopping = Stopping(max_new_tokens=max_new_tokens, min_new_tokens=least, ends=ends)
+    stopping = Stopping(
+        max_new_tokens=max_new_tokens,
+        min_new_tokens=least,
+        ends=ends,
+        texts=config.stop,
+        decode=tokenizer_of(model).decode if config.stop else None,
+    )
     for start in range(0, len(order), AT_ONCE):
         places = order[start : start + AT_ONCE]
         session, prompts = decoding_session(model, config), [sources[i] for i in places]
