@@ -107,6 +107,12 @@ def test_bars_on_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
     assert shown.splitlines() == ["a.png", f"  cat     75.0%  {'█' * 30}", f"  horse   25.0%  {'█' * 10}"]
 
 
+def test_a_regression_on_a_terminal_is_a_value(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sys.stdout.isatty", lambda: True)
+    shown = shown_classes("a text", Classification((LabelScore("LABEL_0", 3.25),), "regression"))
+    assert shown.splitlines() == ["a text", "  LABEL_0  3.2500"]
+
+
 def run_generate(*arguments: str, text: str = "") -> tuple[int, str, str]:
     result = CliRunner().invoke(build_app("generate"), ["generate", *arguments], input=text, catch_exceptions=False)
     return result.exit_code, result.stdout, result.stderr

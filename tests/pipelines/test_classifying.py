@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -165,6 +166,26 @@ def test_what_is_refused(bert: Path, seer: Path, picture: Path, tmp_path: Path, 
     refused(InputError, "this model was not loaded", lambda: classify(ViT(vit.tiny()), picture))
     refused(InputError, "a text classifier was given a PosixPath", lambda: classify(load_folder(bert), picture))
     refused(InputError, "an image classifier was given a tuple", lambda: classify(model, ("a", "b")))
+
+
+def test_a_softmax_over_one_label_is_refused(hf: Any, bert: Path, tmp_path: Path, refused: Any) -> None:
+    hf.BertForSequenceClassification(hf.BertConfig.from_pretrained(bert, num_labels=1)).save_pretrained(tmp_path / "m")
+    (tmp_path / "m" / "tokenizer.json").write_bytes((bert / "tokenizer.json").read_bytes())
+    raw = json.loads((tmp_path / "m" / "config.json").read_text())
+    (tmp_path / "m" / "config.json").write_text(json.dumps(raw | {"problem_type": "single_label_classification"}))
+    said = "problem_type is 'single_label_classification', but the model has one label"
+    refused(ConfigError, said, lambda: classify(load_folder(tmp_path / "m"), "the cat"))
+
+
+def test_a_truncated_text_is_said_to_be(bert: Path, edited: Callable[..., Path]) -> None:
+    folder = edited(bert)
+    (folder / "sentence_bert_config.json").write_text('{"max_seq_length": 6}')
+    model = load_folder(folder)
+    assert classify(model, "the").warning == ""
+    found = classify(model, "the cat sat on the mat")
+    assert found.truncated_to == 6
+    assert "truncated to the model's maximum of 6 tokens" in str(found)
+    assert "truncated" in found._repr_html_()
 
 
 def test_an_unknown_problem_type_is_refused(bert: Path, edited: Callable[..., Path], refused: Any) -> None:

@@ -80,9 +80,7 @@ def _shown(name: str, guesses: Classification) -> str:
         return f"{name}\t{shown}{warning}"
     if any(one.word for one in guesses):
         return str(guesses)
-    wide = max(len(one.label) for one in guesses)
-    rows = (f"  {one.label:{wide}}  {one.score:6.1%}  {'█' * round(40 * one.score)}" for one in guesses)
-    return "\n".join([name, *rows, *([f"  {guesses.warning}"] if guesses.warning else [])])
+    return "\n".join([name, *(f"  {line}" for line in str(guesses).splitlines())])
 
 
 def _draw(net: nn.Module, image: Path, figure: Path, drawn: set[Path]) -> None:

@@ -43,23 +43,27 @@ class LabelScore(NamedTuple):
 class Classification:
     """Labels of one input, best first. `problem_type` defines the meaning of the scores.
 
-    `distance` is the distance of the input from the training data, and `threshold` the one that 95 % of the validation
-    data stay below; both are None for a model without a calibration.
+    `distance` is the distance of the input from the training data, and `threshold` the one that 95 % of the data
+    used for calibration stay below; both are None for a model without a calibration. `truncated_to` is the number of
+    tokens to which a text was truncated, None if it was read in full.
     """
 
     scores: tuple[LabelScore, ...]
     problem_type: ProblemType = "single_label_classification"
     distance: float | None = None
     threshold: float | None = None
+    truncated_to: int | None = None
 
     @property
     def out_of_distribution(self) -> bool | None:
-        """Whether the input is farther from the training data than 95 % of the validation data; None if unknown."""
+        """Whether the input is farther from the training data than 95 % of the calibration data; None if unknown."""
         return None if self.distance is None or self.threshold is None else self.distance > self.threshold
 
     @property
     def warning(self) -> str:
-        """One sentence if the input is out of distribution, else empty."""
+        """One sentence if the input is out of distribution or was truncated, else empty."""
+        if self.truncated_to is not None:
+            return f"truncated to the model's maximum of {self.truncated_to} tokens: the rest of the text was not read"
         return distribution_warning(self.distance, self.threshold)
 
     @property
@@ -82,14 +86,16 @@ class Classification:
         return self.scores[i]
 
     def __str__(self) -> str:
-        """Format one line per label, with a bar where the score is a probability."""
+        """Format one line per label, with a bar where the score is a probability, and the warning if there is one."""
+        wide = max((len(one.label) for one in self.scores), default=0)
         if any(one.word for one in self.scores):
-            return "\n".join(f"{one.word}\t{one.label}\t{one.score:.4f}" for one in self.scores)
-        wide = max(len(one.label) for one in self.scores)
-        if self.problem_type == "regression":
-            return "\n".join(f"{one.label:{wide}}  {one.score:.4f}" for one in self.scores)
-        bars = (f"{one.label:{wide}}  {one.score:6.1%}  {'█' * round(BAR * one.score)}" for one in self.scores)
-        return "\n".join([*(line.rstrip() for line in bars), *([self.warning] if self.warning else [])])
+            lines = [f"{one.word}\t{one.label}\t{one.score:.4f}" for one in self.scores]
+        elif self.problem_type == "regression":
+            lines = [f"{one.label:{wide}}  {one.score:.4f}" for one in self.scores]
+        else:
+            bars = (f"{one.label:{wide}}  {one.score:6.1%}  {'█' * round(BAR * one.score)}" for one in self.scores)
+            lines = [line.rstrip() for line in bars]
+        return "\n".join([*lines, *([self.warning] if self.warning else [])])
 
     def _repr_html_(self) -> str:
         rows = "".join(f"<tr><td>{escape(one.label)}</td><td>{one.score:.4f}</td></tr>" for one in self.scores)
@@ -101,7 +107,7 @@ def distribution_warning(distance: float | None, threshold: float | None) -> str
     """Return a warning if the distance exceeds the threshold, else an empty string."""
     if distance is None or threshold is None or distance <= threshold:
         return ""
-    limit = f"95 % of the validation images are within {threshold:.1f}"
+    limit = f"95 % of the images used for calibration are within {threshold:.1f}"
     return f"unlike the images the model was trained on (distance {distance:.1f}; {limit}): do not trust the labels"
 
 
@@ -169,11 +175,14 @@ def _texts(model: nn.Module, item: object, top_k: int) -> Classification:
         best = (logits / temperature).softmax(-1).max(-1)
         kept = [word for word, place in zip(words, found.words, strict=True) if place is not None]
         rows = zip(best.indices.tolist(), best.values.tolist(), kept, strict=True)
-        return Classification(tuple(LabelScore(names[i], score, word) for i, score, word in rows))
+        labelled = tuple(LabelScore(names[i], score, word) for i, score, word in rows)
+        return Classification(labelled, truncated_to=found.truncated_to)
     if words is not None:
         raise InputError("a text classifier was given a list", "give one text, or a pair of texts as a tuple")
-    (logits,) = predict(model, [TextEncoding.of(model)(item)])  # type: ignore[arg-type]
-    return _best(logits / temperature, names, top_k, problem_type_of(model))
+    found = TextEncoding.of(model)(item)  # type: ignore[arg-type]
+    (logits,) = predict(model, [found])
+    best_labels = _best(logits / temperature, names, top_k, problem_type_of(model))
+    return replace(best_labels, truncated_to=found.truncated_to)
 
 
 def pixels(model: nn.Module, item: object) -> Tensor:
@@ -221,12 +230,15 @@ def problem_type_of(model: nn.Module) -> ProblemType:
     """Return `problem_type` of config.json; by default a single logit is binary, and several are single-label."""
     origin = origin_of(model)
     stated = origin.raw.get("problem_type") if origin is not None else None
+    single = require(model, "classify").classes == 1
     if stated is None:
-        single = require(model, "classify").classes == 1
         return "multi_label_classification" if single else "single_label_classification"
     if stated not in get_args(ProblemType):
         known = ", ".join(get_args(ProblemType))
         raise ConfigError(f"problem_type is {str(stated)[:60]!r}", f"it must be one of {known}")
+    if single and stated == "single_label_classification":  # the softmax of one logit is 1 for every input
+        fact = f"problem_type is {stated!r}, but the model has one label"
+        raise ConfigError(fact, "it must be regression or multi_label_classification")
     found: ProblemType = stated
     return found
 

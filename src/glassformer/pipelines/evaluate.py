@@ -175,8 +175,10 @@ def _labelled(
     labels = None if problem == "regression" else labels_of(model)
     data = LabelledTexts.open(place, columns, problem=problem, labels=labels)
     faults.merge(data.faults)
-    rows = order.spread(len(data), limit)
-    return {**score_texts(model, data, rows, TextEncoding.of(model)), "texts": len(rows)}
+    rows, encoding = order.spread(len(data), limit), TextEncoding.of(model)
+    truncated = sum(encoding(data.item(i)).truncated for i in rows)
+    numbers = {**score_texts(model, data, rows, encoding), "texts": len(rows)}
+    return {**numbers, "truncated": truncated} if truncated else numbers
 
 
 # ---- translations ----------------------------------------------------------------------------------------------------

@@ -31,6 +31,11 @@ class Encoded(NamedTuple):
     words: list[int | None]
     truncated: bool
 
+    @property
+    def truncated_to(self) -> int | None:
+        """The number of tokens that were kept of a longer input, None if it was not truncated."""
+        return len(self.tokens) if self.truncated else None
+
 
 def max_length(model: nn.Module) -> int | None:
     """Return the number of tokens that texts are truncated to: max_seq_length of the folder, or None."""
