@@ -408,6 +408,9 @@ def test_leaks_of_tiny_models() -> None:
             "--stream-chunks '1,x' is not a list of sizes",
         ),
         (["{place}:causal", "--features", "5", "--lookahead", "-1"], "is not a valid receptive field"),
+        (["tiny:decoder", "--features", "5"], "--features 5 has no effect on tiny:decoder, which declares its input"),
+        (["{place}:causal", "--features", "5", "--tokens", "9"], "--features and --tokens were both given"),
+        (["{place}:causal", "--features", "5", "--lookahead", "3", "--offline"], "--lookahead 3 and --offline were"),
     ],
 )
 def test_mistakes_are_exit_code_2(place: str, words: list[str], says: str) -> None:

@@ -312,6 +312,21 @@ def test_left_context_beyond_the_example_is_found_by_longer_inputs() -> None:
     assert find_leaks(echo, frames_leaks(24), declared=Declared(left=40)).clean
 
 
+def test_instance_norm_with_running_statistics_in_training_mode_is_a_leak() -> None:
+    class Normed(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.norm = nn.InstanceNorm1d(8, track_running_stats=True)
+
+        def forward(self, X: Tensor) -> Tensor:
+            return self.norm(X.mT).mT
+
+    report = find_leaks(Normed(), frames_leaks())
+    assert kinds(report) == ["training"]
+    assert "instance norm norm is in training mode" in str(report)
+    assert find_leaks(Normed().eval(), frames_leaks()).clean
+
+
 def test_batch_norm_in_training_mode_is_a_leak() -> None:
     class Normed(nn.Module):
         def __init__(self) -> None:

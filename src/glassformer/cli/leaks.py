@@ -48,8 +48,11 @@ def leaks(
     from rich.console import Console
     from rich.progress import Progress
 
+    from glassformer.errors import InputError
     from glassformer.lens.leak_target import leak_target
 
+    if offline and lookahead is not None:
+        raise InputError(f"--lookahead {lookahead} and --offline were both given", "give one of them")
     sizes = _sizes(stream_chunks)
     found = leak_target(
         target, frames=frames, features=features, tokens=tokens, device=device, precision=precision, seed=seed

@@ -34,12 +34,14 @@ def leak_target(
     the function chose; `device` and `precision` are for models by name.
     """
     if ":" not in target or target.startswith("tiny:"):
+        _require_unused(f"{target}, which declares its input", features=features, tokens=tokens)
         return leak_test(load(target, device=device, precision=precision, seed=seed), frames=frames, seed=seed)
     for option, value, default in (("device", device, "auto"), ("precision", precision, "fp32")):
         if value != default:
             raise InputError(f"--{option} {value} has no effect on {target}", f"choose the {option} in that function")
     made = _call(target)
     if isinstance(made, LeakTest):
+        _require_unused(f"{target}, which returns its own example", frames=frames, features=features, tokens=tokens)
         return made
     encoder, stream = made if isinstance(made, tuple) and len(made) == 2 else (made, None)
     if not callable(encoder):
@@ -55,6 +57,14 @@ def leak_target(
     return _random_input(encoder, stream, 48 if frames is None else frames, features, tokens, seed)
 
 
+def _require_unused(target: str, **options: int | None) -> None:
+    """Refuse an option that would have no effect."""
+    given = [(name, value) for name, value in options.items() if value is not None]
+    if given:
+        name, value = given[0]
+        raise InputError(f"--{name} {value} has no effect on {target}", "leave it out")
+
+
 def _random_input(
     encoder: Any, stream: Any, frames: int, features: int | None, tokens: int | None, seed: int
 ) -> LeakTest:
@@ -62,6 +72,8 @@ def _random_input(
     for name, size, least in (("frames", frames, 4), ("features", features, 1), ("tokens", tokens, 2)):
         if size is not None and size < least:
             raise InputError(f"{name} must be at least {least}, got {size}", f"choose at least {least}")
+    if features is not None and tokens is not None:
+        raise InputError("--features and --tokens were both given", "give the one that the encoder takes")
     generator = torch.Generator().manual_seed(seed)
     if features is None:
         assert tokens is not None

@@ -402,15 +402,17 @@ def _far(kind: Kind, j: int, cut: int, over: int, t: int, effect: float) -> Leak
 
 
 def _in_training(encoder: Encoder, example: Tensor) -> Iterator[Leak]:
-    """A batch norm in training mode uses statistics of all frames, which eval mode does not show."""
+    """A norm with running statistics uses those of all frames in training mode, which eval mode does not show."""
     module = module_of(encoder)
     if module is None:
         return
-    norms = [(name, part) for name, part in module.named_modules() if isinstance(part, nn.modules.batchnorm._BatchNorm)]
-    training = [name for name, part in norms if part.training]
+    norms = [(name, part) for name, part in module.named_modules() if isinstance(part, nn.modules.batchnorm._NormBase)]
+    training = [(name, part) for name, part in norms if part.training and part.track_running_stats]
     if training:
-        named = training[0] or type(module).__name__
-        text = f"batch norm {named} is in training mode, in which every output depends on every frame of the batch"
+        name, norm = training[0]
+        kind = "batch norm" if isinstance(norm, nn.modules.batchnorm._BatchNorm) else "instance norm"
+        named = name or type(module).__name__
+        text = f"{kind} {named} is in training mode, in which every output depends on every frame"
         yield Leak("training", f"{text}; the other results are of eval mode: call eval() first", 0, math.nan)
 
 
