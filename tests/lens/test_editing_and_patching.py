@@ -221,6 +221,19 @@ def test_residuals_are_patched_token_by_token(model_sweep: Decoder) -> None:
     assert last.recovered[0, 6].item() == pytest.approx(1.0)  # all that the answer reads
 
 
+def test_a_sweep_restores_the_mode_of_every_module() -> None:
+    model = Decoder(decoder.tiny(), seed=0).train()
+    model.get_submodule("decoder.0").eval()
+    modes = [module.training for module in model.modules()]
+    sweep(model, CLEAN, CORRUPTED, metric, site="decoder.1.O")
+    assert [module.training for module in model.modules()] == modes
+
+
+def test_the_gated_branch_is_patched_by_its_symbol() -> None:
+    model = Decoder(decoder.tiny_modern(), seed=0)
+    assert sweep(model, CLEAN, CORRUPTED, metric, site="G").paths == ["decoder.0.ffn.G", "decoder.1.ffn.G"]
+
+
 def test_the_model_is_left_as_it_was_and_the_sweep_is_repeatable(model_sweep: Decoder) -> None:
     assert model_sweep.training
     before = {name: weight.clone() for name, weight in model_sweep.state_dict().items()}

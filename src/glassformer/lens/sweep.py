@@ -20,7 +20,7 @@ from torch import Tensor, nn
 from glassformer.errors import InputError, ShapeError
 from glassformer.lens.edit import Edit, at_heads, edit, replace
 from glassformer.lens.paths import AXES, Names, attention_layers, taps
-from glassformer.lens.receptive import Progress
+from glassformer.lens.receptive import Progress, in_eval_mode
 from glassformer.lens.trace import Run, trace
 
 Inputs = Tensor | tuple[Tensor, ...]
@@ -74,16 +74,14 @@ def sweep(
     """Patch `site` of one head (or, without heads, one token) of one layer at a time; `metric` receives the output.
 
     A site is a symbol (A, H, Q, … of every attention layer; X, R, O of every block) or a pattern of paths. The model
-    runs layers × heads times in evaluation mode; its training mode is restored afterwards.
+    runs layers × heads times in evaluation mode; the mode of every module is restored afterwards.
     """
     clean, corrupted = _tuple(clean_input), _tuple(corrupted_input)
     if [x.shape for x in clean] != [x.shape for x in corrupted]:
         shapes = [[tuple(x.shape) for x in inputs] for inputs in (clean, corrupted)]
         raise ShapeError(f"the inputs are {shapes[0]} and {shapes[1]}", "give two inputs of the same length")
     paths = site_paths(model, site)
-    training = model.training
-    model.eval()
-    try:
+    with in_eval_mode(model):
         with trace(model, *paths) as run:
             best = _number(metric(model(*clean)))
         worst = _number(metric(model(*corrupted)))
@@ -97,8 +95,6 @@ def sweep(
                 scores[row, place] = _number(metric(model(*corrupted)))
             if progress is not None:
                 progress(done, len(jobs))
-    finally:
-        model.train(training)
     axis: Literal["head", "position"] = "head" if _has_heads(paths[0]) else "position"
     return Sweep(scores=scores, paths=paths, axis=axis, clean=best, corrupted=worst)
 
@@ -113,9 +109,10 @@ def site_paths(model: nn.Module, site: str) -> list[str]:
             known = [f"{path}.{site}".lstrip(".") for path in attention_layers(model)]
         else:
             known = [path for path in known if re.fullmatch(rf".*\.\d+(\.ffn)?\.{site}", path)]
-            known = [path for path in known if ("ffn" in path) == (site in "PF")]
+            known = [path for path in known if ("ffn" in path) == (site in "PGF")]
         if not known:
-            raise InputError(f"{type(model).__name__} has no {site} to patch", "choose H, A or another symbol")
+            fact = f"no layer or block of this {type(model).__name__} has a quantity {site}"
+            raise InputError(fact, f'choose H, A or another symbol, or give a pattern of paths such as "*.norm.{site}"')
         return known
     paths = [name.path for name in Names.of(model).find(site)]
     if len({_has_heads(path) for path in paths}) > 1:
