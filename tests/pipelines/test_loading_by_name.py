@@ -65,6 +65,7 @@ def test_a_device_must_be_there(refused: Callable[..., None], monkeypatch: pytes
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
     refused(InputError, "device 'cuda' is not available on this machine", lambda: load("digits", device="cuda"))
     assert load("tiny:vit", device="auto") is not None
+    assert {weight.dtype for weight in load("tiny:vit", dtype=torch.float64).parameters()} == {torch.float64}
 
 
 def test_every_name_that_load_takes_can_be_described() -> None:

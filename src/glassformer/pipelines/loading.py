@@ -91,7 +91,7 @@ def load(
     if place.type == "cpu":
         keep_freed_memory()
     if str(name).startswith("tiny:"):
-        model = tiny_model(str(name), seed=seed)
+        model = tiny_model(str(name), seed=seed).to(dtype)
     else:
         model = checkpoints.load_folder(find_model(name), dtype=dtype, check=check).eval()
     if engine == "torch" and precision == "auto":
