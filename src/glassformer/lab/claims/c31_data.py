@@ -119,7 +119,7 @@ CLAIM = Experiment(
     },
     least={"fewest": 10, "pairs": 2},
     circumstances="28×28 greyscale images, about 19,000 parameters per network, batches of 64 images, no "
-    "augmentation. In 100 steps 3,000 images are seen about twice, so neither network has converged. `glassformer "
-    "compare` covers more images, CIFAR-10 and the published curve, in which the gap closes between 14 and 303 "
-    "million images.",
+    "augmentation. In 100 steps 3,000 images are seen about twice; whether the networks have converged is not tested. "
+    "`glassformer compare` covers more images, CIFAR-10 and the published curve, in which the gap closes between 14 "
+    "and 303 million images.",
 )

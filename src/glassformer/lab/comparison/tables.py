@@ -281,22 +281,25 @@ def published_gap(results: Results) -> ResultTable:
 def rates(results: Results) -> ResultTable:
     """Tabulate the learning rates chosen by every search."""
     rows = []
-    for unit in results.units:
-        if unit["part"].endswith("search"):
-            result = unit["result"]
-            tried = sorted({each["lr"] for each in result["trials"]})
-            mean = lambda lr, result=result: (
-                estimate(each["accuracy"] for each in result["trials"] if each["lr"] == lr).mean
-            )
-            accuracies = ", ".join(f"{lr:g}: {mean(lr):.0%}" for lr in tried)
-            name = ", ".join(map(str, unit["settings"].values()))
-            rows.append((f"{unit['task']}, {name}", f"{result['lr']:g}", accuracies))
+    for name, chosen, accuracy in _searches(results):
+        rows.append((name, f"{chosen:g}", ", ".join(f"{lr:g}: {each:.0%}" for lr, each in accuracy.items())))
     note = (
         "The learning rate with the best mean validation accuracy (in a tie, the lower validation loss), and the "
         "accuracy of every rate that was tried. Rates, steps and data are the same for all architectures, and no "
         "measurement uses the seed of the search."
     )
     return ResultTable("Learning-rate search", ("", "chosen", "validation accuracy"), rows, note)
+
+
+def _searches(results: Results) -> Iterator[tuple[str, float, dict[float, float]]]:
+    """Yield the name of every search, the rate that it chose, and the mean validation accuracy of each rate."""
+    for unit in results.units:
+        if unit["part"].endswith("search"):
+            found: dict[float, list[float]] = {}
+            for each in unit["result"]["trials"]:
+                found.setdefault(each["lr"], []).append(each["accuracy"])
+            name = ", ".join(map(str, (unit["task"], *unit["settings"].values())))
+            yield name, unit["result"]["lr"], {lr: estimate(found[lr]).mean for lr in sorted(found)}
 
 
 # Findings
@@ -312,6 +315,7 @@ def findings(results: Results) -> str:
         "data": (_data,),
     }
     sentences = [text for task, each in makers.items() if results.has(task) for make in each for text in make(results)]
+    sentences += _edges(results)
     return "\n".join([_made(results), "", *(f"- {text}" for text in sentences)])
 
 
@@ -399,6 +403,10 @@ def _threads(results: Results) -> Iterator[str]:
 def _data(results: Results) -> Iterator[str]:
     sizes, epochs = results.plan.data.sizes, results.plan.data.epochs
     yield "Epochs of training: " + ", ".join(f"{epochs(n):,.0f} with {n:,} images" for n in sizes) + "."
+    trained = [unit for unit in results.units if unit["task"] == "data" and unit["part"] == "images"]
+    minutes = lambda n: sum(unit["cpu"] for unit in trained if unit["settings"]["size"] == n) / 60
+    shown = ", ".join(f"{minutes(n):.1f} minutes with {n:,} images" for n in sizes)
+    yield f"Processor time of all networks of the data curve: {shown}."
     for dataset in results.plan.data.datasets:
         first, last = (_points(r.gap(results, dataset, size)) for size in (sizes[0], sizes[-1]))
         yield (
@@ -407,6 +415,20 @@ def _data(results: Results) -> Iterator[str]:
         )
     shown = ", ".join(f"{each.gap:+.1f} with {each.images / 1e6:.3g} million" for each in published.FIGURE_3)
     yield f"Published: {shown}".replace("-", "−") + " images (residual network minus best vision Transformer)."
+
+
+def _edges(results: Results) -> Iterator[str]:
+    """Name the searches whose best rate is the lowest or the highest one, with an accuracy that no other reaches."""
+    found: dict[float, list[str]] = {}
+    for name, chosen, accuracy in _searches(results):
+        edge = chosen in (min(accuracy), max(accuracy))
+        if edge and results.has(name.partition(",")[0]) and list(accuracy.values()).count(accuracy[chosen]) == 1:
+            found.setdefault(chosen, []).append(name)
+    for rate, names in sorted(found.items()):
+        yield (
+            f"The best learning rate is {rate:g}, at the edge of the range searched, for {'; '.join(names)}: a rate "
+            "outside the range may be better."
+        )
 
 
 # The compact table of the README
