@@ -284,3 +284,45 @@ def test_31_the_gap_does_not_close_up_to_3000_images() -> None:
     assert verdict.kind == "fails", verdict
     assert "does not close" in verdict.condition
     assert min(result["accuracy"]["CNN"]) > 0.3
+
+
+# Verdicts that the numbers do not support are not given.
+
+
+def test_5_with_few_samples_does_not_hold() -> None:
+    experiment = claim(5)
+    verdict = experiment.verdict(experiment.run(experiment.settings({"samples": 100}), 0))
+    assert verdict.kind == "fails"
+    assert "cannot tell" in verdict.condition
+
+
+@pytest.mark.parametrize(("number", "name"), [(3, "starts"), (7, "queries"), (29, "images")])
+def test_samples_too_small_for_a_verdict_are_refused(number: int, name: str) -> None:
+    with pytest.raises(InputError, match=f"{name} is 1: choose a number of at least"):
+        claim(number).settings({name: 1})
+
+
+def test_22_the_figure_draws_one_layer_only_where_it_connects_every_pair() -> None:
+    steps = {"lengths": [4, 8], "recurrent_steps": {"rnn": [3, 7]}, "blocks": {"plain": [1, 2], "dilated": [1, 2]}}
+    figure = claim(22).figure({**steps, "attention_pairs": [[6, 6], [20, 28]]})
+    line = next(line for line in figure.axes[0].lines if line.get_label() == "attention: layers")
+    first, second = (float(y) for y in line.get_ydata())
+    assert first == 1
+    assert math.isnan(second)
+
+
+def test_23_every_exponent_counts() -> None:
+    result = {
+        "width": 32,
+        "lengths": [2, 4, 8, 32, 64, 512, 1024, 2048],
+        "in_n": {"self-attention": [1.06, 1.94], "recurrent": [1.0, 1.0], "convolution": [1.0, 1.0]},
+        "in_d": {"self-attention": 1.03, "recurrent": 2.0, "convolution": 2.0},
+        "in_k": 1.0,
+        "crossover": 64.0,
+        "memory_in_n": {"explicit": 1.9, "fused": 1.0},
+    }
+    kind, said = claim(23).judge(result)
+    assert kind == "holds when"
+    assert "up to n = 64 (formula: 2d = 64)" in said
+    assert claim(23).judge({**result, "in_k": 0.0})[0] == "fails"
+    assert claim(23).judge({**result, "in_d": {**result["in_d"], "convolution": 1.0}})[0] == "fails"  # type: ignore[dict-item]

@@ -104,5 +104,5 @@ CLAIM = Experiment(
         "steps": "gradient descent steps",
         "beta": "β of the softargmax with a large β and of the Gumbel-softargmax",
     },
-    least={"keys": 2, "beta": 1.0},
+    least={"starts": 10, "keys": 2, "beta": 1.0},  # 10: with fewer, no success rate exceeds chance by 3 standard errors
 )

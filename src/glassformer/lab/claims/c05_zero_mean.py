@@ -44,8 +44,17 @@ def _smallest() -> dict[str, object] | None:
 
 def judge(result: Result) -> tuple[Kind, str]:
     ratio, spread = result["mean"][-1] / result["error"][-1], result["mean"][-1] / result["spread"][-1]
+    power = result["predicted"][-1] / result["error"][-1]
+    if ratio < ERRORS and power < 2 * ERRORS:
+        return "fails", (
+            f"the experiment cannot tell: at σ = {SIGMAS[-1]} the mean change of H is {ratio:.2g} standard errors from "
+            f"0, and the second-order term would be only {power:.2g}; more samples are needed"
+        )
     if ratio < ERRORS:
-        return "holds", f"at σ = {SIGMAS[-1]} the mean change of H is {ratio:.2g} standard errors from 0"
+        return "holds", (
+            f"at σ = {SIGMAS[-1]} the mean change of H is {ratio:.2g} standard errors from 0, where the second-order "
+            f"term would be {power:.2g}"
+        )
     order = fitted_exponent(result["sigmas"], result["mean"])
     return "fails", (
         f"at σ = {SIGMAS[-1]} the mean of H changes by {result['mean'][-1]:.2g}, {ratio:.0f} standard errors from 0 "
@@ -72,9 +81,10 @@ CLAIM = Experiment(
     formula="E[ε] = 0 ⇒ E[ΔH] = 0",
     measured="The mean change of H over many samples of noise on one key, for four standard deviations σ, compared "
     "with its standard error and with the second-order term ½β²σ²‖q‖²A(1 − 2A)(v − H).",
-    rule=f"“holds” if the mean change at the largest σ is less than {ERRORS} standard errors from 0; otherwise "
-    "“fails”.",
-    falsified_by=f"A mean change within {ERRORS} standard errors of 0 at the largest σ.",
+    rule=f"“holds” if the mean change at the largest σ is less than {ERRORS} standard errors from 0, with so many "
+    f"samples that the second-order term would be at least {2 * ERRORS}; otherwise “fails”.",
+    falsified_by=f"A mean change within {ERRORS} standard errors of 0 at the largest σ, with enough samples to detect "
+    "the second-order term.",
     measure=measure,
     judge=judge,
     draw=draw,

@@ -98,4 +98,5 @@ CLAIM = Experiment(
         "width": "width of the layer (d)",
         "most": "largest number of heads",
     },
+    circumstances="Operations are counted and memory is measured; nothing is timed.",
 )

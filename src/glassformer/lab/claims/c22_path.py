@@ -120,8 +120,9 @@ def judge(result: Result) -> tuple[Kind, str]:
 
 
 def draw(result: Result) -> Figure:
+    one = [1.0 if found == pairs else math.nan for found, pairs in result["attention_pairs"]]  # more than one: unknown
     lines = {
-        "attention: layers": [1.0] * len(result["lengths"]),
+        "attention: layers": one,
         "recurrent: steps": [float(s) for s in result["recurrent_steps"]["rnn"]],
         "plain convolutions: blocks": [float(b) for b in result["blocks"]["plain"]],
         "dilated convolutions: blocks": [float(b) for b in result["blocks"]["dilated"]],

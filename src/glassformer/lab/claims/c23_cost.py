@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from contextlib import ExitStack
 
 import torch
@@ -73,6 +74,14 @@ def measure(seed: int, *, width: int = 32, kernel: int = 3) -> Result:
             multiplications(each, torch.randn(1, size, d, generator=random))
             for each, d in zip(layers, widths, strict=True)
         ]
+    kernels = [kernel + 2 * k for k in range(3)]
+    by_kernel = [
+        multiplications(_layer("convolution", width, k, seed), torch.randn(1, n, width, generator=random))
+        for k in kernels
+    ]
+    first, last = lengths[0], lengths[-1]
+    per_token = [counted["self-attention"][i] / m for i, m in ((0, first), (-1, last))]  # 4d² + 2nd
+    growth = (per_token[1] - per_token[0]) / (last - first)
     text = "Count the multiplications for 4 tokens of width 8. Is the N² term the larger one?"
     return {
         "width": width,
@@ -83,6 +92,8 @@ def measure(seed: int, *, width: int = 32, kernel: int = 3) -> Result:
             for kind, c in counted.items()
         },
         "in_d": {kind: fitted_exponent(widths, c) for kind, c in by_width.items()},
+        "in_k": fitted_exponent(kernels, by_kernel),
+        "crossover": per_token[0] / growth - first if growth > 0 else math.inf,  # the n at which both parts are equal
         "memory_in_n": {
             name: fitted_exponent(large, _memory(name, width, large, seed)) for name in ("explicit", "fused")
         },
@@ -115,15 +126,16 @@ def judge(result: Result) -> tuple[Kind, str]:
         *(abs(x - 2) for x in squares),
         abs(many - 2),
         abs(result["in_d"]["self-attention"] - 1),
+        abs(result["in_k"] - 1),
         abs(memory["explicit"] - 2),
         abs(memory["fused"] - 1),
     ]
     shown = (
         f"for n ≥ {result['lengths'][-3]} and d = {d} the multiplications of attention grow as "
         f"n^{many:.2f}·d^{result['in_d']['self-attention']:.2f}, those of a recurrent layer as "
-        f"n^{linear[1]:.2f}·d^{squares[0]:.2f} and those of a convolution as n^{linear[3]:.2f}·d^{squares[1]:.2f}; the "
-        f"memory of attention grows as n^{memory['explicit']:.2f} with A in memory and as n^{memory['fused']:.2f} with "
-        "a fused kernel"
+        f"n^{linear[1]:.2f}·d^{squares[0]:.2f} and those of a convolution as "
+        f"k^{result['in_k']:.2f}·n^{linear[3]:.2f}·d^{squares[1]:.2f}; the memory of attention grows as "
+        f"n^{memory['explicit']:.2f} with A in memory and as n^{memory['fused']:.2f} with a fused kernel"
     )
     if max(off) > CLOSE:
         return "fails", shown
@@ -131,12 +143,14 @@ def judge(result: Result) -> tuple[Kind, str]:
         return "holds", shown
     return "holds when", (
         f"n is large compared with d: {shown}. For n ≤ {result['lengths'][2]} the multiplications of attention grow "
-        f"only as n^{few:.2f}, since its projections (4nd²) dominate up to n = 2d = {2 * d}"
+        f"only as n^{few:.2f}: the part that is linear in n is the larger one up to n = {result['crossover']:.0f} "
+        f"(formula: 2d = {2 * d})"
     )
 
 
 def draw(result: Result) -> Figure:
-    marks = {"n = 2d": 2.0 * result["width"]}
+    both = {"both parts of attention are equal": result["crossover"]}
+    marks = both if math.isfinite(result["crossover"]) else {}
     title = f"multiplications of a layer, d = {result['width']}"
     return plots.curves(result["lengths"], result["counted"], across="n", up="", title=title, log="xy", marks=marks)
 
@@ -147,17 +161,18 @@ CLAIM = Experiment(
     statement="Cost per layer: self-attention O(n²·d), recurrent O(n·d²), convolution O(k·n·d²).",
     formula="4 n d^2 + 2 n^2 d, 2 n d^2, k n d^2",
     measured="The multiplications that torch's FLOP counter reports while a layer of each kind runs, as n and d grow, "
-    "with exponents fitted at small and at large n; and the peak memory of attention according to torch's profiler.",
+    "with exponents fitted at small and at large n; those of convolutions of three kernel sizes k; and the peak memory "
+    "of attention according to torch's profiler.",
     rule=f"“fails” if an exponent at large n differs by more than {CLOSE} from the claimed one (attention: 2 in n and "
     "1 in d; its memory: 2 in n with A in memory and 1 with a fused kernel; recurrent and convolutional layers: 1 in "
-    "n and 2 in d); “holds when n is large compared with d” if the exponent of attention in n differs from 2 by at "
-    f"least {CLOSE} at small n; otherwise “holds”.",
+    "n and 2 in d, convolutional ones also 1 in k); “holds when n is large compared with d” if the exponent of "
+    f"attention in n differs from 2 by at least {CLOSE} at small n; otherwise “holds”.",
     falsified_by="Exponents of the counted operations or of the measured memory that differ from the claimed ones "
     "(“fails”), or an exponent of 2 at small n as well (“holds”).",
     measure=measure,
     judge=judge,
     draw=draw,
-    meanings={"width": "width of the layers (d), at least 16", "kernel": "kernel size of the convolution (k)"},
+    meanings={"width": "width of the layers (d), at least 16", "kernel": "smallest kernel size of the convolution (k)"},
     least={"width": 16},
     circumstances="Operations are counted and memory is measured; nothing is timed. Times are part of the comparison "
     "of architectures.",

@@ -116,9 +116,11 @@ CLAIM = Experiment(
     formula="y = x + F(x) ⇒ |frac{∂y}{∂x}| = |1 + frac{∂F}{∂x}| ≥ 1",
     measured="The derivative of x + F(x) for small feed-forward networks F; and the gradient norm at the first of 1 "
     "to 32 blocks with random weights, with and without residual connections and norms, pre-norm and post-norm.",
-    rule="“fails” if the derivative of x + F(x) is below 1 for some F, or if the pre-norm gradient norm changes by a "
-    "factor of 10 or more from the smallest to the largest depth; otherwise “holds”.",
-    falsified_by="No F for which the derivative of x + F(x) is below 1.",
+    rule="“fails” if the absolute value of the derivative of x + F(x) is below 1 for some F, or if the "
+    "pre-norm gradient norm changes by a factor of 10 or more from the smallest to the largest depth; otherwise "
+    "“holds”.",
+    falsified_by="No F for which the absolute value of the derivative of x + F(x) is below 1, and a pre-norm gradient "
+    "norm that is stable over depth.",
     measure=measure,
     judge=judge,
     draw=draw,

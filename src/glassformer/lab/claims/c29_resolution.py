@@ -125,6 +125,7 @@ CLAIM = Experiment(
     judge=judge,
     draw=draw,
     meanings={"images": "number of test images"},
+    least={"images": 32},
     circumstances="Synthetic 16×16 images: a bright square in noise; at 32×32 each pixel is repeated. Patches of 4×4, "
     "mean pooling, one layer.",
 )
