@@ -186,6 +186,9 @@ def test_a_truncated_text_is_said_to_be(bert: Path, edited: Callable[..., Path])
     assert found.truncated_to == 6
     assert "truncated to the model's maximum of 6 tokens" in str(found)
     assert "truncated" in found._repr_html_()
+    (folder / "test.csv").write_text("text,label\nthe,good\nthe cat sat on the mat,bad\nthe mat sat on the cat,bad\n")
+    metrics = gf.evaluate(model, folder / "test.csv")
+    assert (metrics["texts"], metrics["truncated"]) == (3, 2)
 
 
 def test_an_unknown_problem_type_is_refused(bert: Path, edited: Callable[..., Path], refused: Any) -> None:
