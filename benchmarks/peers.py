@@ -10,7 +10,7 @@ workloads are kept in results/peers-DATE.json, each with the commit and the limi
 continues there; --again measures anew and tries to install missing peers. --update rewrites the tables in README.md and
 docs/runtime.md, and --tables FILE does so from a results file without measuring. Results are reliable on an idle
 machine only; on a busy one use --threads 1 --cpu-time. --short runs every contender once on a small input, to see that
-it works. --profile prints which operators take our time, on one thread: the source of the column "what limits it".
+it works. --profile prints which operators take our time, on one thread: the source of the column "where the time goes".
 """
 
 from __future__ import annotations
@@ -435,7 +435,7 @@ def full_table(results: dict[str, Any]) -> str:
         reasons.setdefault(row["limited_by"], []).append(row["workload"])
     limits = [("; ".join(dict.fromkeys(titles)), reason) for reason, titles in reasons.items()]
     return "\n\n".join(
-        (markdown(columns, lines), circumstances(results), markdown(("workload", "what limits it"), limits))
+        (markdown(columns, lines), circumstances(results), markdown(("workload", "where the time goes"), limits))
     )
 
 

@@ -215,7 +215,7 @@ def fields(measured: dict[str, Any]) -> dict[str, Any]:
         "pairs": f"{own['triples'] // 2:,}",
         "masked_steps": f"{MASKED:,}",
         "masked_accuracy": f"{100 * words['held_out']['masked']['accuracy']:.0f} %",
-        "table": table("|mean reciprocal rank|nearest is right|hard queries: rank|hard queries: nearest", rows),
+        "table": table("|mean reciprocal rank|accuracy@1|hard queries: mean reciprocal rank|hard queries: accuracy@1", rows),
     }
 
 
