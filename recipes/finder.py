@@ -45,8 +45,8 @@ Embeds English words and sentences: an encoder with {parameters} parameters (3 l
 positions, a byte-level BPE vocabulary of 4,000; mean pooling, unit-length embeddings).
 
 ## Evaluation
-**Mean reciprocal rank (MRR): {mrr}** for finding a paraphrase among {texts} held-out sentences by cosine similarity (weights
-as shipped, float16). TF-IDF reaches {mrr_tfidf} and word counts {mrr_counts}.
+**Mean reciprocal rank (MRR): {mrr}** for finding a paraphrase among {texts} held-out sentences by cosine similarity
+(weights as shipped, float16). TF-IDF reaches {mrr_tfidf} and word counts {mrr_counts}.
 
 {table}
 
