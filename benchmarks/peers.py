@@ -1,15 +1,16 @@
 """Speed beside the libraries that people pick for speed, as ratios, every contender in turn in one run.
 
     .venv/bin/python benchmarks/peers.py [--only NAME ...] [--minutes N] [--rounds N] [--threads N] [--cpu-time]
-                                         [--again] [--short] [--profile] [--output FILE] [--update] [--list]
+                                         [--again] [--short] [--profile] [--output FILE] [--update] [--tables FILE]
+                                         [--list]
 
 Installs its peers (the extra `peers`) into an environment of its own, wheels only, and names those that cannot be
 installed. Every contender runs in a process of its own and waits for its turn; the best of its turns counts. Finished
 workloads are kept in results/peers-DATE.json, each with the commit and the limits of its run, so an interrupted run
 continues there; --again measures anew and tries to install missing peers. --update rewrites the tables in README.md and
-docs/runtime.md. Results are reliable on an idle machine only; on a busy one use --threads 1 --cpu-time. --short runs
-every contender once on a small input, to see that it works. --profile prints which operators take our time, on one
-thread: the source of the column "what limits it".
+docs/runtime.md, and --tables FILE does so from a results file without measuring. Results are reliable on an idle
+machine only; on a busy one use --threads 1 --cpu-time. --short runs every contender once on a small input, to see that
+it works. --profile prints which operators take our time, on one thread: the source of the column "where the time goes".
 """
 
 from __future__ import annotations
@@ -285,6 +286,7 @@ def rows(results: dict[str, Any]) -> list[dict[str, Any]]:
         seconds = measured["seconds"]
         peers = {peer: s for peer, s in seconds.items() if not peer.startswith("glassformer")}
         for ours in dict.fromkeys(target.ours for target in workload.targets):
+            variant = ours.removeprefix("glassformer").strip(", ")
             wanted = [target for target in workload.targets if target.ours == ours]
             own = seconds.get(ours)
             ratios = {} if own is None else {peer: own / s for peer, s in peers.items()}
@@ -298,7 +300,8 @@ def rows(results: dict[str, Any]) -> list[dict[str, Any]]:
             )
             found.append(
                 {
-                    "title": workload.title + ("" if ours.split()[-1] in workload.title else f" ({ours})"),
+                    "workload": workload.title,
+                    "title": workload.title + (f" ({variant})" if variant and variant not in workload.title else ""),
                     "seconds": own,
                     "unit": workload.unit,
                     "ratios": ratios,
@@ -321,7 +324,9 @@ def shown(seconds: float | None, unit: str) -> str:
 
 
 def verdict(ratio: float | None, wanted: float) -> str:
-    return "not measured" if ratio is None else "met" if ratio <= wanted else f"missed by {ratio / wanted - 1:.0%}"
+    if ratio is None:
+        return "not measured"
+    return "met" if ratio <= wanted else f"missed by {100 * (ratio / wanted - 1):.0f} %"
 
 
 def accuracy(row: dict[str, Any]) -> str:
@@ -336,29 +341,44 @@ def markdown(columns: Sequence[str], lines: Iterable[Sequence[str]]) -> str:
     return "\n".join("| " + " | ".join(cells) + " |" for cells in (columns, ["---"] * len(columns), *lines))
 
 
+def described(run: Mapping[str, Any]) -> str:
+    """When a run was made, and the machine's limits then."""
+    card, machine = run["card"], run["limits"]
+    bf16 = machine.get("bf16_operations_per_second")
+    return (
+        f"{card['date']}, commit {card['commit']}; memory is read at {machine['bytes_per_second'] / 1e9:.0f} GB/s, and "
+        f"matrix products reach {machine['fp32_operations_per_second'] / 1e9:.0f} GFLOP/s in fp32, "
+        + ("" if bf16 is None else f"{bf16 / 1e9:.0f} GFLOP/s in bf16 ")
+        + f"and {machine['int8_operations_per_second'] / 1e9:.0f} GOP/s in int8"
+    )
+
+
+def machines(results: dict[str, Any]) -> str:
+    """The processor, the clock and the load of all runs in one sentence."""
+    workloads = results["workloads"].values()
+    used = {f"{m['run']['card']['processor']}, {m['run']['card']['threads']} threads" for m in workloads}
+    clocks = {m["run"]["clock"] for m in workloads}
+    load = max((m["load"] for m in workloads), default=0)
+    return f"Measured on {' and '.join(sorted(used))}, {' and '.join(sorted(clocks))}, load average up to {load:.1f}"
+
+
 def circumstances(results: dict[str, Any]) -> str:
-    """The machine, the clock and the limits of every run, and which peers are missing or failed."""
+    """The machine and the clock, the date, commit and limits of every run, and which peers are missing or failed."""
+    from workloads import every
+
     runs: dict[str, list[str]] = {}
     for name, measured in results["workloads"].items():
-        card, machine = measured["run"]["card"], measured["run"]["limits"]
-        run = (
-            f"{card['processor']}, {card['threads']} threads, {measured['run']['clock']}, {card['date']}, commit "
-            f"{card['commit']}. Limits: reads of {machine['bytes_per_second'] / 1e9:.0f} GB/s, products of "
-            f"{machine['fp32_operations_per_second'] / 1e9:.0f} GFLOP/s in fp32 and "
-            f"{machine['int8_operations_per_second'] / 1e9:.0f} GOP/s in int8"
-        )
-        bf16 = machine.get("bf16_operations_per_second")
-        run += "." if bf16 is None else f", {bf16 / 1e9:.0f} GFLOP/s in bf16."
-        runs.setdefault(run, []).append(name)
-    described = " ".join(run if len(runs) == 1 else f"{', '.join(names)}: {run}" for run, names in runs.items())
-    missing = "".join(f" Missing: {name} ({why})." for name, why in results["missing"].items())
-    errors = "".join(
-        f" {contender} did not run in {name} ({why})."
+        runs.setdefault(described(measured["run"]), []).append(every()[name].title)
+    largest = max(runs, key=lambda run: len(runs[run]), default="")
+    lines = [f"- {'; '.join(titles)}: {run}." for run, titles in runs.items() if run != largest]
+    lines.append(f"- {'all other' if lines else 'all'} workloads: {largest}.")
+    lines += [f"- Missing: {name} ({why})." for name, why in results["missing"].items()]
+    lines += [
+        f"- {contender} did not run in {every()[name].title} ({why})."
         for name, measured in results["workloads"].items()
         for contender, why in measured["errors"].items()
-    )
-    loads = [measured["load"] for measured in results["workloads"].values()]
-    return f"{described} Load average up to {max(loads, default=0):.1f}.{missing}{errors}"
+    ]
+    return "\n".join([f"{machines(results)}:", *lines])
 
 
 def read_results(path: Path) -> dict[str, Any]:
@@ -380,42 +400,43 @@ def run_of(results: dict[str, Any], card: dict[str, Any], clock: str, *, again: 
 
 
 def summary_table(results: dict[str, Any]) -> str:
-    """For README.md: ours, the fastest peer, what people use today and the machine's limit, as ratios of time."""
+    """For README.md: our time, its ratios to the fastest peer and to what people use today, and the verdict."""
     lines = []
     for row in rows(results):
         best, today, ratios = row["best"], row["today"], row["ratios"]
-        targets = "; ".join(
-            f"{'–' if r is None else f'{r:.2f}'} of {wanted:g} × {peer}: {verdict(r, wanted)}"
-            for peer, wanted, r in row["targets"]
-        )
         lines.append(
             (
                 row["title"],
                 shown(row["seconds"], row["unit"]),
                 "–" if best is None else f"{ratios[best]:.2f} ({best})",
-                accuracy(row),
                 "–" if today is None else f"{ratios[today]:.2f} ({today})",
-                "–" if row["limit"] is None else f"{row['limit']:.1f}",
-                targets,
+                "; ".join(verdict(ratio, wanted) for _, wanted, ratio in row["targets"]),
             )
         )
-    columns = (
-        "workload", "ours", "× fastest peer", "cosine to fp32", "× what people use today", "× machine's limit", "target"
-    )  # fmt: skip
-    return f"{markdown(columns, lines)}\n\n{circumstances(results)} Below 1 is faster than the peer."
+    columns = ("workload", "ours", "× fastest peer", "× what people use today", "target")
+    runs = {f"{m['run']['card']['date']}, commit {m['run']['card']['commit']}" for m in results["workloads"].values()}
+    note = f"{machines(results)} ({'; '.join(sorted(runs))}). Ratios below 1 mean that Glassformer is faster."
+    return f"{markdown(columns, lines)}\n\n{note}"
 
 
-def limits_table(results: dict[str, Any]) -> str:
-    """For docs/runtime.md: each target, how far it is, and what limits it."""
+def full_table(results: dict[str, Any]) -> str:
+    """For docs/runtime.md: each target with its verdict, accuracy and the machine's limit; then what limits each."""
     lines = []
     for row in rows(results):
-        for peer, wanted, ratio in row["targets"]:
-            measured = "not measured" if ratio is None else f"{ratio:.2f} × {peer}"
-            lines.append(
-                (row["title"], measured, f"{wanted:g}", verdict(ratio, wanted), accuracy(row), row["limited_by"])
-            )
-    columns = ("workload", "time", "target", "", "cosine to fp32", "what limits it")
-    return f"{markdown(columns, lines)}\n\n{circumstances(results)}"
+        targets = "; ".join(
+            f"{'–' if ratio is None else f'{ratio:.2f}'} × {peer} (target {wanted:g}, {verdict(ratio, wanted)})"
+            for peer, wanted, ratio in row["targets"]
+        )
+        limit = "–" if row["limit"] is None else f"{row['limit']:.1f}"
+        lines.append((row["title"], shown(row["seconds"], row["unit"]), targets, limit, accuracy(row)))
+    columns = ("workload", "time", "ratio to the target's peer", "× machine's limit", "cosine to fp32")
+    reasons: dict[str, list[str]] = {}
+    for row in rows(results):
+        reasons.setdefault(row["limited_by"], []).append(row["workload"])
+    limits = [("; ".join(dict.fromkeys(titles)), reason) for reason, titles in reasons.items()]
+    return "\n\n".join(
+        (markdown(columns, lines), circumstances(results), markdown(("workload", "where the time goes"), limits))
+    )
 
 
 def rewrite(path: Path, table: str) -> None:
@@ -436,6 +457,7 @@ def main() -> None:
     options.add_argument("--short", action="store_true", help="Run every contender once on a small input.")
     options.add_argument("--profile", action="store_true", help="Print the operators of our own contenders.")
     options.add_argument("--update", action="store_true", help="Rewrite the tables in README.md and docs/runtime.md.")
+    options.add_argument("--tables", type=Path, metavar="FILE", help="Rewrite the tables from this results file.")
     options.add_argument("--list", action="store_true", help="List the workloads and their contenders.")
     options.add_argument("--worker", nargs=2, metavar=("WORKLOAD", "CONTENDER"), help=argparse.SUPPRESS)
     wanted = options.parse_args()
@@ -455,6 +477,11 @@ def main() -> None:
     if wanted.list:
         for name in names:
             print(f"{name:20} {', '.join(every()[name].contenders)}")
+        return None
+    if wanted.tables:
+        results = read_results(wanted.tables)
+        rewrite(ROOT / "README.md", summary_table(results))
+        rewrite(ROOT / "docs" / "runtime.md", full_table(results))
         return None
     from glassformer.data.registry import fetch
     from glassformer.runtime import card
@@ -489,7 +516,7 @@ def main() -> None:
         print(summary_table(results))
     if wanted.update:
         rewrite(ROOT / "README.md", summary_table(results))
-        rewrite(ROOT / "docs" / "runtime.md", limits_table(results))
+        rewrite(ROOT / "docs" / "runtime.md", full_table(results))
     return None
 
 

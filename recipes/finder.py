@@ -45,8 +45,8 @@ Embeds English words and sentences: an encoder with {parameters} parameters (3 l
 positions, a byte-level BPE vocabulary of 4,000; mean pooling, unit-length embeddings).
 
 ## Evaluation
-**Mean reciprocal rank: {mrr}** for finding a paraphrase among {texts} held-out sentences by cosine similarity (weights
-as shipped, float16). TF-IDF reaches {mrr_tfidf} and word counts {mrr_counts}.
+**Mean reciprocal rank (MRR): {mrr}** for finding a paraphrase among {texts} held-out sentences by cosine similarity
+(weights as shipped, float16). TF-IDF reaches {mrr_tfidf} and word counts {mrr_counts}.
 
 {table}
 
@@ -215,7 +215,7 @@ def fields(measured: dict[str, Any]) -> dict[str, Any]:
         "pairs": f"{own['triples'] // 2:,}",
         "masked_steps": f"{MASKED:,}",
         "masked_accuracy": f"{100 * words['held_out']['masked']['accuracy']:.0f} %",
-        "table": table("|mean reciprocal rank|nearest is right|hard queries: rank|hard queries: nearest", rows),
+        "table": table("|MRR|accuracy@1|hard queries: MRR|hard queries: accuracy@1", rows),
     }
 
 

@@ -277,7 +277,7 @@ def described(out: Path, train: Images, test: Images, trained: dict[str, Any]) -
     outside = {
         "MNIST": some(open_data("mnist") / "test"),
         "Fashion-MNIST": some(open_data("fashion-mnist") / "test"),
-        "sample pictures of scikit-image": samples(),
+        "sample images of scikit-image": samples(),
         "random noise": noise(),
     }
     measured = {

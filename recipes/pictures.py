@@ -29,7 +29,7 @@ from glassformer.train import TrainArgs
 from glassformer.train.device import autocast_of
 from glassformer.train.objectives.image_classification import ImageClassification, save_images
 
-FIXED = "all layers, mean over the pictures"
+FIXED = "all layers, mean over the images"
 FEATURES = 4000  # training images whose features the calibration is fitted to
 SAMPLES = Package(
     registry="pip",
@@ -226,7 +226,7 @@ def write(out: Path, measured: dict[str, Any], card: str, fields: Mapping[str, s
             ece_before=percent(held["calibration_error_before"], 2),
             ece=percent(held["calibration_error"], 2),
             false_alarms=percent(held["false_alarms"]),
-            outside=f"| pictures | count | detected |\n|---|---|---|\n{outside}",
+            outside=f"| images | count | detected |\n|---|---|---|\n{outside}",
             **fields,
         ),
         encoding="utf-8",

@@ -19,8 +19,8 @@ SRC = ROOT / "src" / "glassformer"
 
 # Lowest first: a module imports its own package and those before it.
 LAYERS = (
-    "errors", "files", "lazy", "malloc", "progress", "templates", "figures", "core", "exercises", "testing",
-    "pytest_plugin", "nn", "models", "decoding", "checkpoints", "runtime", "data", "pipelines", "train", "lens", "lab",
+    "errors", "files", "lazy", "malloc", "progress", "templates", "core", "exercises", "testing", "pytest_plugin",
+    "nn", "models", "decoding", "checkpoints", "runtime", "data", "pipelines", "figures", "train", "lens", "lab",
     "report", "server", "widget", "cli",
 )  # fmt: skip
 HEIGHT = {package: height for height, package in enumerate(LAYERS)}

@@ -40,7 +40,7 @@ class Target(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class Workload:
-    """One line of the issue's table: contenders by name, of which those that start with "glassformer" are ours."""
+    """One row of the table: contenders by name, of which those that start with "glassformer" are ours."""
 
     name: str
     title: str

@@ -103,7 +103,7 @@ WORKLOADS = (
             Target("glassformer, all of A", "SDPA, no weights", 1.5),
         ),
         operations={"glassformer, one head's A": (2 + 1 / 12) * PRODUCT, "glassformer, all of A": 3 * PRODUCT},
-        limited_by="60 % are the fused kernel; for all of A, 35 % are the product that computes S again",
+        limited_by="60 % are the fused kernel; if all of A is read, recomputing S takes 35 %",
         rounds=9,
     ),
     Workload(
@@ -113,7 +113,7 @@ WORKLOADS = (
                     "SDPA, no window": sdpa(8192, False)},
         targets=(Target("glassformer, window 256", "SDPA, no window", 0.25),),
         operations={"glassformer, window 256": 2 * 2 * 12 * 64 * 8192 * 256},
-        limited_by="each chunk of queries meets twice the window's keys",
+        limited_by="each chunk of queries is multiplied with twice as many keys as the window has",
         today="SDPA, no window",
     ),
     Workload(

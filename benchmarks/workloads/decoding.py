@@ -179,8 +179,8 @@ WORKLOADS = (
         today="HF generate fp32",
         targets=(Target("glassformer int8", "llama.cpp q8_0", 1.2),),
         bytes_read={"glassformer int8": SMOL_WEIGHTS * SMOL_NEW},
-        limited_by="25 % are products of one row with float16 weights, which the accuracy needs, 16 % in int8, 5 % "
-        "attention; the rest are calls of small operators in 30 blocks, from Python",
+        limited_by="25 % are products of one row with float16 weights, which are needed for accuracy, 16 % in int8, "
+        "5 % attention; the rest are calls of small operators in 30 blocks, from Python",
         rounds=3,
     ),
 )

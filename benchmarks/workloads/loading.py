@@ -57,7 +57,7 @@ WORKLOADS = (
         today="HF from_pretrained",
         targets=(Target("glassformer", "HF from_pretrained", 1.5),),
         bytes_read={"glassformer": 4 * 124.4e6},
-        limited_by="30 % are the check that every weight is finite, the rest making the modules",
+        limited_by="30 % is the check that every weight is finite; the rest is building the modules",
     ),
     Workload(
         name="first-load",
@@ -70,7 +70,7 @@ WORKLOADS = (
         targets=(Target("glassformer", "HF from_pretrained", 1.0),),
         bytes_read={"glassformer": 4 * 15.2e6},
         limited_by="the machine's limit is that of reading the weights; "
-        "60 % are the import of torch, 32 % the first load, 7 % our own imports",
+        "60 % is the import of torch, 32 % the first load, 7 % our own imports",
         rounds=3,
     ),
 )

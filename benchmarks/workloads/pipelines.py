@@ -302,8 +302,8 @@ WORKLOADS = (
         targets=(Target("glassformer int8", "faster-whisper int8", 1.0),),
         operations={"glassformer int8": layers(4, 384, 1500, SECONDS // 30)},  # the encoder alone
         limited_by="26 % are attention (1,500 × 1,500 in the encoder, in float32), 22 % int8 products, 5 % products "
-        "with float16 weights, 6 % attention to the encoder's 1,500 keys at every token; windows run one by one, "
-        "because each begins where the last ended",
+        "with float16 weights, 6 % attention to the encoder's 1,500 keys at every token; windows run one after "
+        "the other, because each starts where the previous one ended",
         rounds=3,
     ),
     Workload(
@@ -319,7 +319,7 @@ WORKLOADS = (
         # 14 m² of each decoder layer and the vocabulary, for every beam and token; the encoder is left out
         operations={"glassformer int8": TRANSLATIONS * BEAMS * ANSWER * 2 * (6 * 14 * 512**2 + 58101 * 512)},
         limited_by="44 % are int8 products (the vocabulary of 58,101 for every beam), 8 % attention, 7 % log-softmax "
-        "and the best candidates over it; the rest are calls of small operators and moving the cache of beams",
+        "and selecting candidates from it; the rest are calls of small operators and reordering the caches of beams",
         unit="s",
         rounds=1,
     ),
@@ -329,8 +329,8 @@ WORKLOADS = (
         contenders={"glassformer fp32": listener},
         targets=(Target("glassformer fp32", "real time", 0.03),),
         bytes_read={"glassformer fp32": 4 * 1.75e6 / 0.12},  # all weights for every chunk of three rows
-        limited_by="every 120 ms six blocks for three rows: calls of small operators take longer than their "
-        "arithmetic; a fifth is the search for words with the n-gram model, in Python",
+        limited_by="every 120 ms, six blocks process three rows: calls of small operators take longer than their "
+        "arithmetic; a fifth is the word search with the n-gram model, in Python",
         unit="×",
         rounds=3,
     ),

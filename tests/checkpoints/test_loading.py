@@ -305,7 +305,7 @@ def test_a_published_folder(tiny: Path) -> None:
         "tokenizer": "tokenizer.json",
     }
     assert found.verbs == ("generate",)
-    assert str(found).splitlines()[-1] == "verbs       generate"
+    assert str(found).splitlines()[-1] == "commands    generate"
 
 
 MODELS = {
@@ -324,7 +324,7 @@ def test_every_kind(tmp_path: Path, expected: str) -> None:
     model = MODELS[expected]
     assert ", ".join(verbs_of(model, words=True)) == expected
     found = info(save(model, tmp_path / "model"))
-    assert found.facts["family"] == "our own"
+    assert found.facts["family"] == "Glassformer"
     assert found.facts["parameters"] == f"{sum(weight.numel() for weight in model.parameters()):,}"
     assert "layers" in found.facts
     assert found.verbs == (("classify",) if expected == "classify" else ())  # no words came along
@@ -332,7 +332,7 @@ def test_every_kind(tmp_path: Path, expected: str) -> None:
 
 def test_others_that_name_pictures(tmp_path: Path) -> None:
     net = Hybrid(hybrid.tiny())
-    assert info(save(net, tmp_path / "model")).facts["image"] == "8×8 in 4×4"
+    assert info(save(net, tmp_path / "model")).facts["image"] == "8×8 pixels in patches of 4×4"
     seeing = MLP(mlp.tiny(ImageInput(channels=1, height=4, width=4), 3))
     for model in (net, ConvNet2d(convolutional.tiny()), seeing):
         assert verbs_of(model, words=False) == ("classify",)

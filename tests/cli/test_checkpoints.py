@@ -19,10 +19,10 @@ from glassformer.models import Decoder, decoder
 def test_info_the_command(writer: Path, reader: Path) -> None:
     shown = CliRunner().invoke(build_app("info"), ["info", str(writer)], catch_exceptions=False).stdout.splitlines()
     assert shown[0] == "family      gpt2 (GPT2LMHeadModel)"
-    assert shown[-1] == "verbs       generate"
+    assert shown[-1] == "commands    generate"
     shown = CliRunner().invoke(build_app("info"), ["info", str(reader)], catch_exceptions=False).stdout.splitlines()
     assert "classes     2" in shown
-    assert shown[-1] == "verbs       embed, classify"
+    assert shown[-1] == "commands    embed, classify"
 
 
 def test_convert_the_command(tmp_path: Path) -> None:

@@ -79,6 +79,15 @@ def test_version() -> None:
     assert (done.returncode, done.stdout, done.stderr) == (0, f"glassformer {__version__}\n", "")
 
 
+def test_help_fits_80_columns(glassformer: Glassformer, monkeypatch: pytest.MonkeyPatch) -> None:
+    """No line is longer, and no name or text is cut off."""
+    monkeypatch.setenv("COLUMNS", "80")
+    for command in ("", *COMMANDS):
+        out = glassformer(*filter(None, [command]), "--help").out
+        assert not re.search(r"\w[,:]?\.\.\.$", out, re.M), command
+        assert max(map(len, out.splitlines())) <= 80, command
+
+
 def test_help_lists_every_command(glassformer: Glassformer) -> None:
     result = glassformer("--help")
     assert result.code == 0

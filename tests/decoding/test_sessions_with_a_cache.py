@@ -40,7 +40,6 @@ def alone(model: Any, prompt: list[int], said: list[int]) -> torch.Tensor:
         return model(torch.tensor([prompt]), torch.tensor([[model.config.start, *said]]))[0, -1]
 
 
-
 @pytest.mark.variants(3)
 @pytest.mark.parametrize("cached", [True, False])
 @pytest.mark.parametrize("name", ["plain", "translator", "modern", "modern_translator"])
@@ -261,7 +260,9 @@ def test_an_encoder_decoder(reads: Tokens | Frames, attention: bool, lively: Any
 
 
 def test_what_cannot_speak() -> None:
-    with pytest.raises(ConfigError, match="answers 3 classes: only a model that answers the tokens it reads"):
+    with pytest.raises(
+        ConfigError, match="answers 3 classes: only a model that predicts the tokens it reads can generate"
+    ):
         Recurrent(recurrent.tiny(WORDS, 3)).session()
     model = RecurrentSeq2Seq(recurrent_seq2seq.tiny(Frames(features=3), 12))
     with pytest.raises(InputError, match=r"a source of frames has shape \(3,\): give \(frames, features\)"):

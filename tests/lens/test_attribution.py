@@ -167,7 +167,7 @@ def test_mistakes() -> None:
     with pytest.raises(InputError, match="there is no position 4: they are 0 to 3"):
         max_flow(patterns(0), 4)
     model = Decoder(decoder.tiny(), seed=1).eval()
-    with pytest.raises(InputError, match="never ran the model"):
+    with pytest.raises(InputError, match="never called the model"):
         gradient_rollout(model, lambda: torch.zeros(1, requires_grad=True))
     with pytest.raises(InputError, match="do not detach"):
         gradient_rollout(model, lambda: model(TOKENS).detach())

@@ -21,7 +21,7 @@ from glassformer.errors import ConfigError, InputError, ShapeError
 from glassformer.lens import at_heads, edit, trace
 from glassformer.lens.construct import convolution, identity, named_kernel, plant, shift
 from glassformer.lens.head_null import AttentionRows, Profile, RowStatistics, Score, Tally
-from glassformer.lens.heads import HeadScores, LayerTally, repeated_tokens, score_heads, token_targets, watch
+from glassformer.lens.heads import HeadScores, LayerTally, repeated_tokens, score_heads, score_paths, token_targets
 from glassformer.lens.heads2d import GridScores, score_image_heads
 from glassformer.lens.headtable import HeadRow, HeadTable, choose_behaviour, clear
 from glassformer.lens.routing import Routing
@@ -89,7 +89,7 @@ def test_induction_is_not_hidden_by_a_sink() -> None:
     scores = HeadScores()
     for tokens in batches:
         current[:] = [tokens]
-        with torch.no_grad(), edit(model, f"{path}.S", at_heads(change, 1)), trace(model, *watch(model)) as run:
+        with torch.no_grad(), edit(model, f"{path}.S", at_heads(change, 1)), trace(model, *score_paths(model)) as run:
             model(tokens)
         scores.add(run, tokens)
     table = scores.table()
@@ -127,7 +127,7 @@ def test_planted_induction_and_duplicates_are_found(name: str, back: int) -> Non
         seen = tokens.roll(back, 1)[:, None, :] == tokens[:, :, None]  # my token stands `back` before the key
         bonus = 20.0 * (seen & (key < key[:, None]) & (key >= back))
         planted = at_heads(lambda S, bonus=bonus: S + bonus[:, None], 0)
-        with torch.no_grad(), edit(model, f"{path}.S", planted), trace(model, *watch(model)) as run:
+        with torch.no_grad(), edit(model, f"{path}.S", planted), trace(model, *score_paths(model)) as run:
             model(tokens)
         scores.add(run, tokens)
     table = scores.table()
@@ -144,7 +144,7 @@ def test_an_edit_of_the_weights_themselves_is_found() -> None:
     assert table.at("decoder.0.attention.A", 0).label == "previous"
     with edit(model, "decoder.0.attention.A", previous), trace(model, "*.A") as run:
         model(inputs()[0])
-    with pytest.raises(InputError, match=r"S of decoder\.0\.attention\.A was not watched"):
+    with pytest.raises(InputError, match=r"S of decoder\.0\.attention\.A was not traced"):
         HeadScores().add(run)
 
 
@@ -296,10 +296,10 @@ def test_steps_with_a_cache_are_scored_where_they_stand() -> None:
     """Token by token, the queries' places go on from the past."""
     model = sharp_heads("decoder", 3)
     tokens = inputs(lengths=(10,))[0]
-    with torch.no_grad(), trace(model, *watch(model)) as whole:
+    with torch.no_grad(), trace(model, *score_paths(model)) as whole:
         model(tokens)
     cache = model.cache(10)
-    with torch.no_grad(), trace(model, *watch(model)) as steps:
+    with torch.no_grad(), trace(model, *score_paths(model)) as steps:
         for i in range(10):
             model(tokens[:, i : i + 1], cache=cache)
     tables = []
@@ -340,9 +340,9 @@ def test_mistakes() -> None:
     model = make("decoder")
     with trace(model, "decoder.0.X") as run:
         model(inputs()[0])
-    with pytest.raises(InputError, match="kept no A"):
+    with pytest.raises(InputError, match="has no A"):
         HeadScores().add(run)
-    with trace(model, *watch(model)) as run:
+    with trace(model, *score_paths(model)) as run:
         model(inputs()[0])
     with pytest.raises(ShapeError, match="there are 4 tokens for 20 keys"):
         HeadScores().add(run, torch.ones(3, 4, dtype=torch.long))
@@ -464,7 +464,7 @@ def test_one_size_at_a_time() -> None:
         score_image_heads(model(), [images(), images(size=32)])
     scores = GridScores((5, 5))
     net = model()
-    with torch.no_grad(), trace(net, *watch(net)) as run:
+    with torch.no_grad(), trace(net, *score_paths(net)) as run:
         net(images())
     with pytest.raises(ShapeError, match=r"37 keys, but 1 \+ 5 × 5 positions"):
         scores.add(run)

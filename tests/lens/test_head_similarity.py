@@ -28,7 +28,7 @@ from glassformer.lens.distances import (
     on_line,
 )
 from glassformer.lens.head_null import AttentionRows
-from glassformer.lens.heads import watch
+from glassformer.lens.heads import score_paths
 from glassformer.lens.nearest import distance, nearest_heads, nearest_pairs
 from glassformer.lens.routing import Routing
 from glassformer.lens.trace import Run
@@ -174,7 +174,7 @@ def test_each_tap_of_a_convolution_finds_its_head() -> None:
         edit(model, "encoder.0.attention.S", plant(shift(1), 0)),
         edit(model, "encoder.0.attention.S", plant(shift(-1), 1)),
         torch.no_grad(),
-        trace(model, *watch(model)) as run,
+        trace(model, *score_paths(model)) as run,
     ):
         model(tokens())
     near = nearest_pairs(run, taps)

@@ -97,7 +97,7 @@ def test_inputs_and_verbs_follow_from_the_config(name: str) -> None:
 
 
 def test_a_verb_that_does_not_apply_is_refused_by_name() -> None:
-    with pytest.raises(InputError, match="this Decoder cannot assign classes: its verbs are: generate"):
+    with pytest.raises(InputError, match="this Decoder cannot assign classes: it supports generate"):
         require(every()["decoder"], "classify")
     with pytest.raises(InputError, match="this Linear cannot embed texts: load a model that can"):
         require(nn.Linear(2, 2), "embed")

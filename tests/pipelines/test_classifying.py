@@ -156,7 +156,7 @@ def test_labels_without_names(bert: Path, edited: Callable[..., Path]) -> None:
 
 def test_what_is_refused(bert: Path, seer: Path, picture: Path, tmp_path: Path, refused: Any) -> None:
     model = load_folder(seer)
-    refused(InputError, f"there is no {tmp_path / 'x.png'}", lambda: classify(model, tmp_path / "x.png"))
+    refused(InputError, f"there is no file {tmp_path / 'x.png'}", lambda: classify(model, tmp_path / "x.png"))
     (tmp_path / "b.png").write_text("no picture")
     refused(InputError, f"{tmp_path / 'b.png'} cannot be read", lambda: classify(model, tmp_path / "b.png"))
     refused(InputError, "top_k must be at least 1, got 0", lambda: classify(model, picture, top_k=0))

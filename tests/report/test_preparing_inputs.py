@@ -129,7 +129,7 @@ def test_mistakes(refused, files: Path) -> None:
     refused(InputError, "'' has no tokens", lambda: tried("encoder", ""))
     words = " ".join(f"w{i}" for i in range(60))
     refused(InputError, "the input has 60 different tokens, but the vocabulary has 50", lambda: tried("decoder", words))
-    refused(InputError, f"there is no {files}/none.png", lambda: tried("vit", f"{files}/none.png"))
+    refused(InputError, f"there is no file {files}/none.png", lambda: tried("vit", f"{files}/none.png"))
     refused(InputError, f"{files}/not.wav cannot be read", lambda: tried("speech", f"{files}/not.wav"))
     plain = Recurrent(recurrent.tiny(Tokens(vocabulary=9), 2))
     refused(

@@ -53,8 +53,9 @@ def test_each_workload_keeps_the_circumstances_of_its_run(
     results["workloads"]["gpt2-fp32"] = {**measured, "run": second}
     path.write_text(json.dumps(results), encoding="utf-8")
     said = peers.circumstances(peers.read_results(path))
-    assert "gpt2-int8: P, 2 threads, clock, 2026-01-02, commit aaa. Limits: reads of 1 GB/s" in said
-    assert "gpt2-fp32: P, 2 threads, clock, 2026-01-02, commit bbb. Limits: reads of 7 GB/s" in said
+    assert "Measured on P, 2 threads, clock, load average up to 0.5:\n" in said
+    assert "- GPT-2 small, 32 + 64 tokens, fp32: 2026-01-02, commit bbb; memory is read at 7 GB/s" in said
+    assert "- all other workloads: 2026-01-02, commit aaa; memory is read at 1 GB/s" in said
 
 
 def test_a_limit_is_known_wherever_operations_or_bytes_are(peers: ModuleType) -> None:

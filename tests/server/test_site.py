@@ -122,5 +122,5 @@ def test_an_interrupted_recording_is_continued(tmp_path: Path) -> None:
     assert not again.begin("model writer")
     assert again.bundles == {"writer": {"GET row": "QQ=="}}
     assert said == ["model writer", "model writer: recorded before"]
-    with pytest.raises(InputError, match="begun by another version: choose a new folder"):
+    with pytest.raises(InputError, match="started by another version of Glassformer: choose a new folder"):
         ResponseBundles(*parts, "2", said.append)

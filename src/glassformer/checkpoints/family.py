@@ -92,4 +92,6 @@ class Family:
         for name in names:
             if name not in self.architectures:
                 known = ", ".join(self.architectures)
-                raise ConfigError(f"config.json describes a {str(name)[:60]}", f"of this family are supported: {known}")
+                raise ConfigError(
+                    f"config.json describes a {str(name)[:60]}", f"supported classes of this family: {known}"
+                )

@@ -22,7 +22,7 @@ class ModelInfo(NamedTuple):
     verbs: tuple[str, ...]
 
     def __str__(self) -> str:
-        rows = {**self.facts, "verbs": ", ".join(self.verbs) or "none: trace it, or use it in Python"}
+        rows = {**self.facts, "commands": ", ".join(self.verbs) or "none: trace it, or use it in Python"}
         wide = max(map(len, rows))
         return "\n".join(f"{name:<{wide}}  {value}" for name, value in rows.items())
 
@@ -37,7 +37,7 @@ def info_of(model: nn.Module) -> ModelInfo:
     origin = origin_of(model)
     numbers = sum(weight.numel() for weight in model.parameters())
     classes = ", ".join(map(str, origin.raw.get("architectures") or [])) if origin is not None else ""
-    family = (origin.family if origin is not None else "") or "our own"
+    family = (origin.family if origin is not None else "") or "Glassformer"
     facts = {
         "family": f"{family}{f' ({classes})' if classes else ''}",
         "model": type(model).__name__,

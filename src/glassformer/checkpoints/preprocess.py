@@ -125,7 +125,7 @@ def open_image(path: str | Path | IO[bytes]) -> Image.Image:
             with Image.open(path) as image:
                 upright = ImageOps.exif_transpose(image)
     except FileNotFoundError:
-        raise InputError(f"there is no {name}", "give an image file") from None
+        raise InputError(f"there is no file {name}", "give an image file") from None
     except Exception as error:  # Pillow's readers raise arbitrary errors on damaged files
         known = "not an image" if isinstance(error, UnidentifiedImageError) else getattr(error, "strerror", None)
         reason = known or error

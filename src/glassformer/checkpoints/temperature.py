@@ -1,4 +1,4 @@
-"""The temperature of a calibrated classifier, moved into its last layer for programs that know no calibration."""
+"""The temperature of a calibrated classifier, moved into its last layer for programs without calibration."""
 
 from __future__ import annotations
 

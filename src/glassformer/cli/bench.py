@@ -17,7 +17,7 @@ def bench(
     rounds: Annotated[int, typer.Option(min=1, help="Number of timings per precision; the fastest counts.")] = 5,
     config: ConfigOption = None,
 ) -> None:
-    """Time a model on the CPU in every precision that this machine supports, on random input."""
+    """Time a model on the CPU in every supported precision. The input is random."""
     import torch
     from rich.console import Console
     from rich.table import Table

@@ -56,7 +56,7 @@ def check(
         ),
     ] = None,
 ) -> None:
-    """Grade a learner's working: which cells are wrong, which follow from an earlier mistake, and what went wrong."""
+    """Grade a learner's working. Reports wrong cells, cells that follow from an earlier mistake, and each mistake."""
     from glassformer.cli.output import write
     from glassformer.errors import InputError
     from glassformer.exercises.grade.rubric import load_rubric

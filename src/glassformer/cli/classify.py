@@ -39,7 +39,7 @@ def classify(
     engine: EngineOption = "torch",
     config: ConfigOption = None,
 ) -> None:
-    """Print the most likely classes of images or texts, with their probabilities."""
+    """Classify images or texts. Prints the most likely classes with their probabilities."""
     from glassformer.cli.items import Failures, Line, each, read_items
     from glassformer.errors import InputError
     from glassformer.models.protocols import inputs_of

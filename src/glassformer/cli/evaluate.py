@@ -28,7 +28,7 @@ def evaluate(
     engine: EngineOption = "torch",
     config: ConfigOption = None,
 ) -> None:
-    """Evaluate a model: accuracy, BLEU and chrF, word error rate, bits per byte, or retrieval rank."""
+    """Evaluate a model. Prints accuracy, BLEU and chrF, word error rate, bits per byte or retrieval rank."""
     from glassformer.cli.items import progress
     from glassformer.data import Faults
     from glassformer.data.columns import parse

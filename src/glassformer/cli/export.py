@@ -18,7 +18,7 @@ def export(
         typer.Option("--onnx", help="Write an .onnx file and compare its outputs with the model's; implied by .onnx."),
     ] = False,
 ) -> None:
-    """Export a model as a Hugging Face folder, or as an ONNX file with --onnx."""
+    """Export a model as a Hugging Face folder, or as an ONNX file."""
     from glassformer.checkpoints.export_folder import export_model as export_folder
     from glassformer.checkpoints.onnx import export_onnx
     from glassformer.pipelines.loading import find_model

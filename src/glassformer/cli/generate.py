@@ -58,7 +58,7 @@ def generate(
     engine: EngineOption = "torch",
     config: ConfigOption = None,
 ) -> None:
-    """Continue a text, or answer in a chat if the model has a chat template."""
+    """Continue a text, or answer if the model has a chat template."""
     from glassformer.cli.items import Failures, Line, each, read_lines
     from glassformer.errors import InputError
     from glassformer.pipelines import Message, stream

@@ -15,7 +15,7 @@ def info(
         bool, typer.Option("--machine", help="Show the processor and the kernel used for each precision on it.")
     ] = False,
 ) -> None:
-    """Show a model's family, sizes, parameters, context and tokenizer, and the commands that take it."""
+    """Describe a model. Shows its family, sizes and tokenizer, and the commands that take it."""
     from glassformer.pipelines.loading import describe_model
     from glassformer.runtime import machine as here
 

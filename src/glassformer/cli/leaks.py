@@ -39,7 +39,7 @@ def leaks(
     precision: PrecisionOption = "fp32",
     config: ConfigOption = None,
 ) -> None:
-    """Find inputs that an encoder depends on but should not, by perturbing every frame and by streaming the input.
+    """Find inputs that an encoder depends on but should not. Perturbs every frame, and streams the input.
 
     Exits with code 1 if there is a leak.
     """

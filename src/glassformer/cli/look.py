@@ -24,7 +24,7 @@ def look(
     precision: PrecisionOption = "fp32",
     config: ConfigOption = None,
 ) -> None:
-    """Write a page that shows a model running on one input: attention, heads, flow, margins and trace."""
+    """Write a page about one run of a model. It shows attention, heads, flow, margins and trace."""
     from rich.console import Console
 
     from glassformer.cli.output import require_writable, write

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import os
+import re
 import sys
 from typing import Any
 
@@ -30,6 +31,7 @@ def build_app(*names: str) -> typer.Typer:
         no_args_is_help=True,
         add_completion=False,
         pretty_exceptions_enable=False,
+        rich_markup_mode=None,  # two columns, which leave room for the help texts in 80 columns
     )
 
     @app.callback()
@@ -77,6 +79,7 @@ def _explain(error: Any) -> str:
         better = suggest(option, [*long_options(error.ctx.command), "--help"], others)
         return f"no such option {option}{better and ': '}{better} (see {path} --help)"
     message = " ".join(error.format_message().split()).rstrip(".").replace("Value error, ", "")
+    message = re.sub(r"Input should be a valid (\w+).*", r"it must be a valid \1", message)
     if "unexpected extra argument" in message and path.endswith(" train"):  # the shell has expanded a pattern
         message += (
             ": give one source of data: a folder, a file, a pattern of files in quotes, "

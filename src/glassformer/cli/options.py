@@ -10,6 +10,8 @@ import typer
 if TYPE_CHECKING:
     from torch import nn
 
+    from glassformer.models.protocols import Verb
+
 Device = Literal["auto", "cpu", "cuda", "mps"]
 Precision = Literal["fp32", "bf16", "int8", "auto"]
 EngineName = Literal["torch", "onnxruntime", "openvino"]
@@ -93,14 +95,18 @@ TRACEABLE = (
 def load_model(
     model: str | None,
     *,
-    verb: str = "",
+    verb: Verb | None = None,
     device: Device = "auto",
     precision: Precision = "fp32",
     engine: EngineName = "torch",
     seed: int = 0,
 ) -> nn.Module:
-    """Load a model by name, or by default the shipped model for `verb`."""
+    """Load a model that can do what `verb` says, by default the one that is shipped for it."""
+    from glassformer.models.protocols import require
     from glassformer.pipelines.loading import DEFAULTS, load
 
-    name = DEFAULTS[verb] if model is None else model
-    return load(name, device=device, precision=precision, engine=engine, seed=seed)
+    name = DEFAULTS[verb or ""] if model is None else model
+    net = load(name, device=device, precision=precision, engine=engine, seed=seed)
+    if verb:
+        require(net, verb)  # once, and not for every item
+    return net

@@ -12,7 +12,7 @@ from glassformer.cli.options import MODEL, ConfigOption, SeedOption
 def parity(
     model: Annotated[str, typer.Argument(help=MODEL)], seed: SeedOption = 0, config: ConfigOption = None
 ) -> None:
-    """Compare every quantity with Hugging Face's implementation, on the CPU in float32 and float64.
+    """Compare a model with Hugging Face's implementation. Runs on the CPU in float32 and float64.
 
     If quantities differ, the command prints the first one and exits with code 1.
     """

@@ -45,7 +45,7 @@ def practice(
         bool, typer.Option("--interactive", "-i", help="Practise one step at a time, with hints.")
     ] = False,
 ) -> None:
-    """Generate exercises with small numbers and their answer keys, or practise one step at a time."""
+    """Generate exercises with answer keys, or practise step by step."""
     from glassformer.errors import InputError
     from glassformer.exercises import practice as make
     from glassformer.exercises.practice import questions
@@ -83,11 +83,12 @@ def _write(made: list[Exercise], form: str, folder: Path) -> None:
         write(make.sheet(exercise, form), folder / f"sheet-{number}.{ENDINGS[form]}")
         write(make.answer_key(exercise, form), folder / f"key-{number}.{ENDINGS[form]}")
         write(make.exercise_yaml(exercise), folder / f"exercise-{number}.yaml")
-    typer.echo(f"{len(made)} {'sheet' if len(made) == 1 else 'sheets'} with keys in {folder}")
+    kind = "sheet with its answer key" if len(made) == 1 else "sheets with answer keys"
+    typer.echo(f"{len(made)} {kind} in {folder}")
 
 
 def _for_lms(made: list[Exercise], form: str, folder: Path | None, tolerance: float) -> None:
-    """Write the questions, with keys in HTML and exercise files."""
+    """Write the questions, answer keys in HTML, and exercise files."""
     from glassformer.cli.output import write, write_bytes
     from glassformer.errors import InputError
     from glassformer.exercises import practice as make
@@ -109,7 +110,8 @@ def _for_lms(made: list[Exercise], form: str, folder: Path | None, tolerance: fl
     if form == "moodle":
         write(moodle_xml(sheets), folder / "questions.xml")
     kind = ("quiz", "quizzes") if form == "qti" else ("question", "questions")
-    typer.echo(f"{len(made)} {kind[len(made) != 1]} with keys in {folder}")
+    keys = "its answer key" if len(made) == 1 else "answer keys"
+    typer.echo(f"{len(made)} {kind[len(made) != 1]} with {keys} in {folder}")
 
 
 def _numbered(made: list[Exercise], folder: Path) -> Iterator[tuple[str, Exercise]]:

@@ -28,7 +28,7 @@ def serve(
     ] = None,
     browser: Annotated[bool, typer.Option("--browser/--no-browser", help="Open the page in a browser.")] = True,
 ) -> None:
-    """Open the workbench: exercises, grading and models in a local web page."""
+    """Open the workbench, a local web page. It has exercises, grading and models."""
     from glassformer.server import Settings
     from glassformer.server import serve as start
 

@@ -19,7 +19,7 @@ def site(
         Path | None, typer.Option(help="Results file of glassformer compare, shown in the Compare room.")
     ] = None,
 ) -> None:
-    """Write a static copy of the workbench: exercises run in the browser, models replay recorded runs."""
+    """Write a static copy of the workbench. Exercises run in the browser, and models replay recorded runs."""
     from glassformer.server.site import write_site
 
     made = write_site(output, models=model or (), lab=lab, results=results, say=lambda text: typer.echo(text, err=True))

@@ -25,7 +25,7 @@ def solve(
         Path | None, typer.Option("--output", "-o", help="File to write to. Defaults to standard output.")
     ] = None,
 ) -> None:
-    """Solve an exercise: every step, exactly, in its own layout and symbols."""
+    """Solve an exercise: every step, exactly, in its own notation."""
     from glassformer.cli.exercise import find_exercise
     from glassformer.cli.output import write
     from glassformer.exercises import library

@@ -34,7 +34,7 @@ def sweep(
     precision: PrecisionOption = "fp32",
     config: ConfigOption = None,
 ) -> None:
-    """Patch each head's activation from the clean run into the corrupted run and measure how much is recovered."""
+    """Patch activations of a clean run into a corrupted run. Prints how much of the answer each head recovers."""
     from rich.console import Console
     from rich.progress import Progress
 

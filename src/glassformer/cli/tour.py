@@ -10,7 +10,7 @@ SENTENCE = ["the", "cat", "sat", "on", "the", "mat", "because", "it", "was", "so
 
 
 def tour() -> None:
-    """Show a worked exercise and the attention of a small model, in the same symbols."""
+    """Show a worked exercise and a small model in the same symbols."""
     from rich.console import Console
     from rich.rule import Rule
 

@@ -1,4 +1,4 @@
-"""A finished figure, set again for the width of a telephone."""
+"""A finished figure, laid out again for narrow screens."""
 
 from __future__ import annotations
 

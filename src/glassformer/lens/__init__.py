@@ -16,7 +16,7 @@ from glassformer.lens.distances import (
 from glassformer.lens.edit import at_heads, edit, freeze, patch, replace, zero, zero_head
 from glassformer.lens.flow import cls_to_patches, gradient_rollout, max_flow, rollout
 from glassformer.lens.head_null import Score
-from glassformer.lens.heads import HeadScores, repeated_tokens, score_heads, watch
+from glassformer.lens.heads import HeadScores, repeated_tokens, score_heads, score_paths
 from glassformer.lens.heads2d import GridScores, score_image_heads
 from glassformer.lens.headtable import HeadRow, HeadTable
 from glassformer.lens.leaks import Declared, Leak, LeakReport, LeakTest, find_leaks, leak_test
@@ -102,11 +102,11 @@ __all__ = [
     "scale_key",
     "score_heads",
     "score_image_heads",
+    "score_paths",
     "smallest_change",
     "sweep",
     "taps",
     "trace",
-    "watch",
     "zero",
     "zero_head",
 ]

@@ -31,9 +31,7 @@ def on_line(A: Float[Tensor, "*b s"], B: Float[Tensor, "*b s"]) -> Float[Tensor,
     return distance_1d(A, B)
 
 
-def on_grid(
-    A: Float[Tensor, "*b s"], B: Float[Tensor, "*b s"], grid: tuple[int, int]
-) -> Float[Tensor, "*b"]:
+def on_grid(A: Float[Tensor, "*b s"], B: Float[Tensor, "*b s"], grid: tuple[int, int]) -> Float[Tensor, "*b"]:
     """Earth mover's distance on the grid of patches, in patches: one linear programme per row.
 
     Patches are the last rows · cols positions; weight on other positions (CLS) is dropped and the rest rescaled to 1.

@@ -87,9 +87,7 @@ def rollout(
     return R
 
 
-def gradient_rollout(
-    model: nn.Module, answer: Callable[[], Tensor], pattern: str = SELF
-) -> Float[Tensor, "b t s"]:
+def gradient_rollout(model: nn.Module, answer: Callable[[], Tensor], pattern: str = SELF) -> Float[Tensor, "b t s"]:
     """R = (I + Ā_L) ⋯ (I + Ā_1), Ā = mean_h (∂y/∂A ⊙ A)⁺: relevance to the output y rather than attention alone.
 
     `answer` runs the model and selects the output to explain, as in `lambda: vit(image)[:, 3]`; several numbers are
@@ -101,11 +99,9 @@ def gradient_rollout(
             edits.enter_context(edit(model, path, _holder(held, path)))
         y = answer().sum()
     if not held:
-        raise InputError(
-            "the answer never ran the model", f"call the model in `answer`, so that {pattern!r} is computed"
-        )
+        raise InputError("`answer` never called the model", f"call it there, so that {pattern!r} is computed")
     if not y.requires_grad:
-        raise InputError("the answer does not depend on the weights by a gradient", "do not detach it")
+        raise InputError("no gradient flows from the answer to the weights", "do not detach it")
     layers = list(held.values())
     slopes = torch.autograd.grad(y, layers, allow_unused=True)  # None for a layer after the selected output
     if all(slope is None for slope in slopes):

@@ -84,14 +84,12 @@ def offset_name(offset: Any) -> str:
 class HeadScores:
     """Accumulates head scores: call `scores.add(run, tokens)` for any number of runs, then `scores.table()`.
 
-    A run must have traced A, and S where A is edited: `with trace(model, *watch(model)) as run`.
+    A run must have traced A, and S where A is edited: `with trace(model, *score_paths(model)) as run`.
     """
 
     windows: dict[str, list[Any]]
 
-    def __init__(
-        self, *, reach: int = REACH, widths: Sequence[int] = WIDTHS, separators: Sequence[int] = ()
-    ) -> None:
+    def __init__(self, *, reach: int = REACH, widths: Sequence[int] = WIDTHS, separators: Sequence[int] = ()) -> None:
         if reach < 1 or any(w < 3 or w % 2 == 0 or w // 2 > reach for w in widths):
             raise ConfigError(
                 f"widths is {list(widths)} and reach is {reach}",
@@ -192,7 +190,7 @@ def own_weights(run: Run) -> list[str]:
     """Return the paths of A of the self-attention layers in a run."""
     paths = [path for path in run if path.rpartition(".")[2] == "A" and within_sequence(path.rpartition(".")[0])]
     if not paths:
-        raise InputError("this run kept no A of self-attention", "trace with watch(model)")
+        raise InputError("the run has no A of self-attention", "trace(model, *score_paths(model)) records it")
     return paths
 
 
@@ -204,7 +202,7 @@ def query_blocks(run: Run, path: str, real: Tensor | None) -> Iterator[Attention
         step = max(1, _BLOCK // (b * h * s))
         S = kept if isinstance(kept, Pattern) else (run.passes(scores_path)[i] if scores_path in run else None)
         if S is None:
-            raise InputError(f"S of {path} was not watched", "trace with watch(model), which has both")
+            raise InputError(f"S of {path} was not traced", "trace(model, *score_paths(model)) records S and A")
         for start in range(0, t, step):
             rows = slice(start, min(start + step, t))
             A = (kept.A(rows=rows) if isinstance(kept, Pattern) else kept[:, :, rows]).detach()
@@ -219,7 +217,7 @@ def _real_rows(real: Tensor, where: Tensor, s: int) -> Tensor:
     return real[:, where]
 
 
-def watch(model: nn.Module) -> list[str]:
+def score_paths(model: nn.Module) -> list[str]:
     """Return the paths that head scores need: S and A of every self-attention layer. Fused layers keep one for both."""
     own = [path for path in attention_layers(model) if within_sequence(path)]
     return [f"{path}.{symbol}".lstrip(".") for path in own for symbol in "SA"]
@@ -242,7 +240,7 @@ def score_heads(
     scores = HeadScores(reach=reach, widths=widths, separators=separators)
     for batch in batches:
         inputs = batch if isinstance(batch, tuple) else (batch,)
-        with trace(model, *watch(model)) as run:
+        with trace(model, *score_paths(model)) as run:
             model(*inputs)
         ids = [x for x in inputs if not x.is_floating_point() and x.dtype != torch.bool]
         real = next((x for x in inputs if x.dtype == torch.bool), None)

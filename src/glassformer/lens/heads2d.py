@@ -15,7 +15,7 @@ from torch import Tensor, nn
 
 from glassformer.errors import ConfigError, InputError, ShapeError
 from glassformer.lens.head_null import AttentionRows
-from glassformer.lens.heads import HeadScores, LayerTally, offset_name, watch
+from glassformer.lens.heads import HeadScores, LayerTally, offset_name, score_paths
 from glassformer.lens.headtable import HeadTable
 from glassformer.lens.trace import trace
 from glassformer.models.protocols import PatchModel
@@ -104,7 +104,7 @@ def score_image_heads(
             scores = GridScores(grid, prefix=prefix, patch=patch, reach=reach, widths=widths)
         elif grid != scores.grid:
             raise ShapeError(f"the images have {scores.grid} and {grid} patches", "score one size at a time")
-        with trace(model, *watch(model)) as run:
+        with trace(model, *score_paths(model)) as run:
             model(image)
         scores.add(run)
     if scores is None:

@@ -19,7 +19,7 @@ from torch import Tensor, nn
 
 from glassformer.errors import InputError, ShapeError
 from glassformer.lens.head_null import AttentionRows, RowStatistics, Score, Tally
-from glassformer.lens.heads import own_weights, query_blocks, watch
+from glassformer.lens.heads import own_weights, query_blocks, score_paths
 from glassformer.lens.routing import Routing, Size
 from glassformer.lens.trace import Run, trace
 
@@ -142,7 +142,7 @@ def nearest_heads(
     """Find the heads of a model nearest to a construct; `prefix` tokens (CLS) precede the routed ones."""
     near = Nearness(routing, size=size, prefix=prefix)
     for batch in batches:
-        with trace(model, *watch(model)) as run:
+        with trace(model, *score_paths(model)) as run:
             model(*(batch if isinstance(batch, tuple) else (batch,)))
         near.add(run)
     return near.table(top)

@@ -79,7 +79,7 @@ def sweep(
     clean, corrupted = _tuple(clean_input), _tuple(corrupted_input)
     if [x.shape for x in clean] != [x.shape for x in corrupted]:
         shapes = [[tuple(x.shape) for x in inputs] for inputs in (clean, corrupted)]
-        raise ShapeError(f"the inputs are {shapes[0]} and {shapes[1]}", "give two inputs of the same length")
+        raise ShapeError(f"the inputs have shapes {shapes[0]} and {shapes[1]}", "give two inputs of the same length")
     paths = site_paths(model, site)
     with in_eval_mode(model):
         with trace(model, *paths) as run:

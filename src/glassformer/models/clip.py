@@ -116,7 +116,9 @@ class CLIP(nn.Module):
         found = tokens == end
         if has_values(found) and not found.any(-1).all():
             text = int((~found.any(-1)).nonzero()[0])
-            raise InputError(f"text {text} has no end token {end}", "let the tokenizer add it, and cut before it")
+            raise InputError(
+                f"text {text} has no end token {end}", "let the tokenizer add it, and truncate longer texts before it"
+            )
         return found.long().argmax(-1)
 
     def forward(self, image: Float[Tensor, "b c H W"], tokens: Int[Tensor, "n t"]) -> Float[Tensor, "b n"]:

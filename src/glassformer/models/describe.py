@@ -15,4 +15,4 @@ def stack_size(text: Any) -> str:
 def describe_image(config: Any) -> dict[str, str]:
     """Layers and image size of a config with `image` and `patch`."""
     (rows, columns), (h, w) = config.image, config.patch
-    return {"layers": stack_size(config), "image": f"{rows}×{columns} in {h}×{w}"}
+    return {"layers": stack_size(config), "image": f"{rows}×{columns} pixels in patches of {h}×{w}"}

@@ -197,7 +197,7 @@ class MLP(nn.Module):
 
     def with_classes(self, classes: int, *, image_size: tuple[int, int] | None = None, seed: int = 0) -> MLP:
         if image_size not in (None, self.image_size):
-            raise InputError("an MLP takes one image size only", "keep it, or fine-tune a ViT or a hybrid")
+            raise InputError("an MLP takes one image size only", "keep that size, or fine-tune a ViT or a hybrid")
         return MLP(replace(self.config, classes=classes), seed=seed)
 
     def sizes(self) -> dict[str, str]:

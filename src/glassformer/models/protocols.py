@@ -387,7 +387,7 @@ def require(model: nn.Module, verb: Verb) -> Any:
     if can(model, verb):
         return model
     others = ", ".join(verbs(model))
-    remedy = f"its verbs are: {others}" if others else "load a model that can"
+    remedy = f"it supports {others}" if others else "load a model that can"
     raise InputError(f"this {type(model).__name__} cannot {DOES[verb]}", remedy)
 
 

@@ -112,9 +112,7 @@ def tiny(reads: Tokens | Frames, classes: int, pool: Pool = "none", *, cell: Cel
 def medium(vocabulary: int = 10_000, *, cell: CellKind = "lstm") -> RecurrentConfig:
     """The medium language model of Zaremba, Sutskever, Vinyals 2014: two layers of 650, dropout 0.5."""
     reads = Tokens(vocabulary=vocabulary)
-    return RecurrentConfig(
-        reads=reads, classes=vocabulary, pool="none", width=650, layers=2, cell=cell, dropout=0.5
-    )
+    return RecurrentConfig(reads=reads, classes=vocabulary, pool="none", width=650, layers=2, cell=cell, dropout=0.5)
 
 
 def lengths_of(real: Tensor, X: Tensor) -> Tensor:
@@ -164,7 +162,10 @@ class RecurrentStack(nn.Module):
         self.dropout = nn.Dropout(config.dropout)
 
     def forward(
-        self, X: Float[Tensor, "b t k"], states: States | None = None, lengths: Int[Tensor, "b"] | None = None  # noqa: F821
+        self,
+        X: Float[Tensor, "b t k"],
+        states: States | None = None,
+        lengths: Int[Tensor, "b"] | None = None,  # noqa: F821
     ) -> tuple[Float[Tensor, "b t m"], States]:
         if states is not None:
             self._check(states, len(X))
@@ -274,7 +275,9 @@ class Recurrent(SequenceNetwork):
     def with_classes(self, classes: int, *, image_size: tuple[int, int] | None = None, seed: int = 0) -> Recurrent:
         reads = self.config.reads
         if image_size is not None and (not isinstance(reads, Frames) or reads.features % image_size[1]):
-            raise InputError("a Recurrent takes images of one width only", "keep it, or fine-tune a ViT or a hybrid")
+            raise InputError(
+                "a Recurrent takes images of one width only", "keep that width, or fine-tune a ViT or a hybrid"
+            )
         return Recurrent(replace(self.config, classes=classes), seed=seed)
 
     def sizes(self) -> dict[str, str]:

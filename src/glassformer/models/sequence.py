@@ -130,7 +130,7 @@ class SequenceNetwork(nn.Module):
             raise ConfigError(f"start tokens {start} for a language model", "put them at the front of the prompt")
         if not self.predicts_tokens:
             fact = f"a {type(self).__name__} reads {self.config.reads} and answers {self.config.classes} classes"
-            raise ConfigError(fact, "only a model that answers the tokens it reads can continue its own answer")
+            raise ConfigError(fact, "only a model that predicts the tokens it reads can generate")
         return StreamSession(self, vocabulary=self.config.classes, ends=ends)
 
     def embeddings(self, tokens: Tensor, real: Tensor | None = None) -> Tensor:

@@ -276,7 +276,10 @@ class Look:
             raise InputError(f"there is no layer {path[:60]!r}", f"choose one of {', '.join(self.layers)}")
         _, heads, queries, _ = self.run.passes(f"{path}.A")[-1].shape
         if not (0 <= head < heads and 0 <= query < queries):
-            raise InputError(f"{path} has no head {head} or no query {query}", f"{heads} heads, {queries} queries")
+            raise InputError(
+                f"{path} has no head {head} or no query {query}",
+                f"it has {heads} heads and {queries} queries, counted from 0",
+            )
 
     def thumbnails(self) -> NDArray[np.uint8]:
         """Return maps (heads, side, side) of all heads in layer order, with brightness √(weight/largest)."""

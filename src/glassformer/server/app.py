@@ -18,8 +18,8 @@ from starlette.middleware.gzip import GZipMiddleware
 
 from glassformer import __version__
 from glassformer.errors import GlassError
+from glassformer.server.error_response import error_response
 from glassformer.server.events import Events
-from glassformer.server.refusal import refusal
 from glassformer.server.safety import Safety
 from glassformer.server.settings import Settings
 from glassformer.server.static_files import StaticFiles
@@ -161,7 +161,7 @@ def _errors(app: FastAPI) -> None:
     async def _http(request: Request, error: HTTPException) -> Response:
         remedies = {400: "send JSON", 404: "see /api.html for the available routes", 405: "use another method"}
         path, accept = request.url.path, request.headers.get("accept", "")
-        kind, body = refusal(path, accept, str(error.detail), remedies.get(error.status_code, "try again"))
+        kind, body = error_response(path, accept, str(error.detail), remedies.get(error.status_code, "try again"))
         return Response(body, error.status_code, error.headers, kind)
 
     @app.exception_handler(Exception)

@@ -10,7 +10,7 @@ from http.cookies import CookieError, SimpleCookie
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
-from glassformer.server.refusal import refusal
+from glassformer.server.error_response import error_response
 from glassformer.server.settings import Settings, is_loopback
 
 Message = MutableMapping[str, Any]
@@ -161,7 +161,7 @@ async def _refuse(scope: Message, receive: Receive, send: Send, status: int, fac
         await send({"type": "websocket.close", "code": 1008, "reason": f"{fact}: {remedy}"[:120]})
         return
     accept = b",".join(value for key, value in scope["headers"] if key == b"accept").decode("latin-1")
-    kind, body = refusal(scope["path"], accept, fact, remedy)
+    kind, body = error_response(scope["path"], accept, fact, remedy)
     headers = {"content-type": kind, "content-length": str(len(body)), "connection": "close", **HEADERS}
     own = [(key.encode(), value.encode()) for key, value in headers.items()]
     await send({"type": "http.response.start", "status": status, "headers": own})

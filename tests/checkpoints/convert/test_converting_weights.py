@@ -260,7 +260,7 @@ def test_no_code_of_a_file_runs(pickled: Path, tmp_path: Path, refused: Any, mon
 def test_pickled_what_is_refused(pickled: Path, tmp_path: Path, refused: Any) -> None:
     path, new = pickled / "pytorch_model.bin", tmp_path / "new"
     (pickled / "config.json").rename(pickled / "away.json")
-    refused(InputError, f"there is no {pickled / 'config.json'}", lambda: convert(path, new))
+    refused(InputError, f"there is no file {pickled / 'config.json'}", lambda: convert(path, new))
     (pickled / "away.json").rename(pickled / "config.json")
     torch.save([1, 2], path)
     refused(CheckpointError, f"{path} is not a state_dict", lambda: convert(path, new))
@@ -426,4 +426,4 @@ def test_convert_what_is_refused(tiny: Path, tmp_path: Path, refused: Any) -> No
     gguf = tmp_path / "a.gguf"
     gguf.write_bytes(b"GGUF")
     told = lambda: convert(gguf, tmp_path / "out", tokenizer="words")
-    refused(InputError, f"{gguf} has no use for the tokenizer words", told)
+    refused(InputError, f"the tokenizer words has no effect on {gguf}", told)

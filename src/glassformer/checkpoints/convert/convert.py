@@ -56,7 +56,7 @@ def _read(source: Path, tokenizer: Path | None) -> Converted:
         return read_llama2c(source, tokenizer)
     if tokenizer is not None:
         raise InputError(
-            f"{source} has no use for the tokenizer {tokenizer}", "--tokenizer is for llama2.c and Whisper files only"
+            f"the tokenizer {tokenizer} has no effect on {source}", "--tokenizer is for llama2.c and Whisper files only"
         )
     if kind == "gguf":
         return read_gguf(source)

@@ -81,7 +81,7 @@ def read_llama2c(path: Path, tokenizer: Path | None) -> Converted:
         raise CheckpointError(f"the size of {path} does not match its header", "download the file again")
     vocabulary = tokenizer or path.with_name("tokenizer.bin")
     if not vocabulary.is_file():
-        raise InputError(f"there is no {vocabulary}", "give llama2.c's tokenizer.bin with --tokenizer")
+        raise InputError(f"there is no file {vocabulary}", "give llama2.c's tokenizer.bin with --tokenizer")
     texts = {
         "config.json": _config(sizes),
         "generation_config.json": {"bos_token_id": 1, "eos_token_id": [1, 2]},  # llama2.c stops at either

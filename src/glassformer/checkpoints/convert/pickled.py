@@ -46,7 +46,7 @@ def read_pickled(path: Path, content: Any = None) -> Converted:
     """Read the weights, the config.json required beside them, and any companion files."""
     config = path.with_name("config.json")
     if not config.is_file():
-        raise InputError(f"there is no {config}", "put the model's config.json beside the weights")
+        raise InputError(f"there is no file {config}", "put the model's config.json beside the weights")
     tensors = weights_in(unpickled(path) if content is None else content, path)
     copies = [path.with_name(name) for name in ("config.json", *ALONG) if path.with_name(name).is_file()]
     return Converted(tensors=tensors, copies=tuple(copies))

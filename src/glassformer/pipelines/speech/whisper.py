@@ -78,7 +78,7 @@ def _named(settings: Mapping[str, Any], name: str, count: int) -> dict[str, int]
     """Return the tokens of a table such as {"<|en|>": 50259}, by their names without brackets."""
     found = settings.get(name) or {}
     if not isinstance(found, dict) or any(type(i) is not int or not 0 <= i < count for i in found.values()):
-        raise ConfigError(f"{name} in generation_config.json is no table of tokens", "download it again")
+        raise ConfigError(f"{name} in generation_config.json is not a table of tokens", "download it again")
     return {str(key).strip("<|>"): i for key, i in found.items()}
 
 

@@ -34,7 +34,9 @@ class ResponseBundles:
     def _continue(self) -> None:
         known = json.loads(self.record.read_text(encoding="utf-8"))
         if known["version"] != self.version:
-            raise InputError(f"{self.record.parent} was begun by another version", "choose a new folder")
+            raise InputError(
+                f"{self.record.parent} was started by another version of Glassformer", "choose a new folder"
+            )
         self.done, self.refused = known["done"], known["refused"]
         for path in self.folder.glob("*.json"):
             self.bundles[path.stem] = json.loads(path.read_text(encoding="utf-8"))

@@ -4,7 +4,7 @@ import { html } from "./vendor/lit-html.js";
 export { html, noChange, nothing, render, svg } from "./vendor/lit-html.js";
 export { Unreachable };
 
-/** A refusal of the server: what is wrong, and what to do. */
+/** An error response of the server: what is wrong, and what to do. */
 export class Problem extends Error {
   /** @param {string} fact @param {string} remedy @param {number} status */
   constructor(fact, remedy, status) {

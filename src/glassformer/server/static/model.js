@@ -379,7 +379,7 @@ function answer() {
 }
 
 /** A fact about the model, such as "context 256 tokens". @param {string} key @param {string} value */
-const fact = (key, value) => key === "layers" ? value.replace(/^(.*) \+ (.*)$/, "encoder: $1, decoder: $2").replace(/(\d+) × (\d+)/g, (_, count, width) => `${count} layer${count === "1" ? "" : "s"} of width ${width}`) : key === "context" && value === "any" ? "texts of any length" : { vectors: `vectors by ${value}`, classes: `${value} classes`, symbols: `${value} symbols`, vocabulary: `${value} tokens in the vocabulary`, image: `images of ${value.replace(" in ", " pixels in patches of ")}` }[key] ?? `${key} ${value}`;
+const fact = (key, value) => key === "layers" ? value.replace(/^(.*) \+ (.*)$/, "encoder: $1, decoder: $2").replace(/(\d+) × (\d+)/g, (_, count, width) => `${count} layer${count === "1" ? "" : "s"} of width ${width}`) : key === "context" && value === "any" ? "texts of any length" : { vectors: `vectors by ${value}`, classes: `${value} classes`, symbols: `${value} symbols`, vocabulary: `${value} tokens in the vocabulary`, image: `images of ${value}` }[key] ?? `${key} ${value}`;
 /** What the model does, in the first words of its card. */
 function does() {
   const [first] = (state.models.find((model) => model.name === state.name)?.about ?? "").split(": ");

@@ -1,4 +1,4 @@
-"""A rejected request: JSON for programs, a page for a person who opened a wrong address."""
+"""Responses to rejected requests: JSON for programs, a page for a person who opened a wrong address."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ PAGE = """<!doctype html>
 """
 
 
-def refusal(path: str, accept: str, fact: str, remedy: str) -> tuple[str, bytes]:
+def error_response(path: str, accept: str, fact: str, remedy: str) -> tuple[str, bytes]:
     """Return the content type and the body of the answer."""
     if path.startswith("/api/") or "text/html" not in accept:
         return "application/json", json.dumps({"fact": fact, "remedy": remedy}).encode()
