@@ -117,7 +117,7 @@ class TrainArgs:
     data: str | Any | None = None
     """Training data: a dataset name (see `glassformer data list`), a folder, a file or an archive."""
     val: str | Any | None = None
-    """Validation data. Defaults to the dataset's own split, or 10 % of the training data."""
+    """Validation data. Defaults to the dataset's own split, or 10 % of the training data (stratified by class)."""
     columns: str | None = None
     """Columns of a table, for example text=review,label=stars. Defaults to columns with common names."""
     from_: str | None = None
