@@ -34,7 +34,7 @@ def train(ctx: typer.Context, output: Path, config: Path | None, resume: bool, *
     options |= typed
     if resume:
         options = resumed_options(output / "run", options)
-    args = TrainArgs.from_dict(options, str(config) if config is not None else "the command line")
+    args = TrainArgs.from_dict(options, str(config) if config is not None else "")
     trained = run_training(args, output, resume=resume)
     _report(trained, output)
 

@@ -104,6 +104,7 @@ def run_training(
             callbacks=watching,
             export=None if folder is None else export,
             say=say,
+            announce=talks and progress is not False,
         )
     if folder is not None and talks:
         trained.save(folder)

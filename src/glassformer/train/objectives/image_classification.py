@@ -88,6 +88,8 @@ class ImageAugmentation:
 class ImageClassification(TaskObjective):
     """Cross-entropy objective on images of one size; evaluated by accuracy and loss on the validation images."""
 
+    batch_unit = "images"
+
     train: Images
     val: Images
     mean: tuple[float, ...]

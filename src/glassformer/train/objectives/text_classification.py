@@ -59,6 +59,8 @@ class TextClassification(TaskObjective):
     The loss of a regression is the squared error in units of the variance of the training targets.
     """
 
+    batch_unit = "texts"
+
     def __init__(
         self,
         train: LabelledTexts,
