@@ -313,7 +313,8 @@ class _Run:
         if self.past:
             if self.processes.is_main:
                 self.say(self._nothing_left())
-            return "finished" if first >= args.total_steps else "interrupted"
+            unfinished: Stopped = "early" if self.early_stopping.should_stop(position) else "interrupted"
+            return "finished" if first >= args.total_steps else unfinished
         self.model.train()
         with closing(self._batches()) as stream:
             while position.step < args.total_steps and not self.early_stopping.should_stop(position):

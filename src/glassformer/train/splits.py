@@ -121,9 +121,7 @@ def opened(data: Any, option: str) -> Source:
     raise InputError(fact, f"give a folder, a file, or the name of a dataset ({names})")
 
 
-def split(
-    whole: D, val: D | None, seed: int, classes: Sequence[Sequence[int]] | None = None
-) -> tuple[D, D, Faults]:
+def split(whole: D, val: D | None, seed: int, classes: Sequence[Sequence[int]] | None = None) -> tuple[D, D, Faults]:
     """Return training data, validation data (10 % of the former if there is none), and the rows skipped on opening.
 
     If `classes` of every row are given, the 10 % are stratified.
