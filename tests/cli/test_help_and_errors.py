@@ -96,9 +96,23 @@ def test_help_lists_every_command(glassformer: Glassformer) -> None:
     assert all(command in result.out for command in COMMANDS)
 
 
+@pytest.mark.parametrize("command", [("train",), ("check",), ("data", "fetch")])
+def test_help_shows_whole_options_at_80_columns(
+    command: tuple[str, ...], glassformer: Glassformer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    shown = glassformer(*command, "--help").out
+    assert max(map(len, shown.splitlines())) <= 80
+    assert "…" not in shown
+    words = set(re.split(r"[\s,/]+", shown))
+    assert {name for p in ALL_COMMANDS[" ".join(command)].params for name in p.opts if name.startswith("-")} <= words
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
+        (["train", "clasify", "x", "-o", "m"], "the task 'clasify' is unknown: did you mean classify?"),
+        (["train", "classify", "x", "-o", "m", "--lr", "fast"], "--lr is 'fast': choose a positive number, or auto"),
         (["transmogrify"], "no such command 'transmogrify'. Did you mean 'transcribe'? (see glassformer --help)"),
         (["solve", "--neatly"], "no such option --neatly (see glassformer solve --help)"),
         (["train", "classify"], "missing option '--output' / '-o' (see glassformer train --help)"),

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from glassformer.data.order import batches, bucketed, held_out, seeds, shuffled, spread
+from glassformer.data.order import batches, bucketed, held_out, seeds, shuffled, spread, stratified
 from glassformer.errors import InputError
 
 SEED, EPOCH = st.integers(0, 2**64), st.integers(0, 1000)
@@ -97,6 +97,38 @@ def test_rows_are_learned_from_or_held_out(n: int, share: float, seed: int) -> N
     assert len(held) == min(50, max(1, round(share * n)), n - 1)
     assert all(np.array_equal(a, b) for a, b in zip((rows, held), held_out(n, share, seed, most=50), strict=True))
     assert rows.tolist() == sorted(rows.tolist())
+
+
+@given(st.lists(st.sets(st.integers(0, 6), max_size=3), min_size=2, max_size=80), st.floats(0, 0.5), SEED)
+def test_every_class_is_learned_and_validated(classes: list[set[int]], share: float, seed: int) -> None:
+    rows, held = stratified([tuple(some) for some in classes], share, seed)
+    assert sorted([*rows.tolist(), *held.tolist()]) == list(range(len(classes)))
+    assert len(rows)
+    assert len(held)
+    count = len(held_out(len(classes), share, seed)[1])
+    often = [k for k in range(7) if sum(k in some for some in classes) > 1]
+    for k in often:
+        assert any(k in classes[i] for i in rows)
+        if len(often) <= count and all(len(some) <= 1 for some in classes):
+            assert any(k in classes[i] for i in held)
+
+
+@given(st.lists(st.integers(10, 60), min_size=2, max_size=5), SEED)
+def test_each_class_has_its_share(sizes: list[int], seed: int) -> None:
+    classes = [(k,) for k, size in enumerate(sizes) for _ in range(size)]
+    _, held = stratified(classes, 0.1, seed)
+    assert len(held) == len(held_out(len(classes), 0.1, seed)[1])
+    for k, size in enumerate(sizes):
+        assert abs(sum(classes[i] == (k,) for i in held) - 0.1 * size) <= 1
+    again = stratified(classes, 0.1, seed)[1]
+    assert np.array_equal(held, again), "the seed decides"
+
+
+def test_rows_without_classes_are_split_as_any() -> None:
+    for plain, other in zip(held_out(50, 0.1, 3), stratified([()] * 50, 0.1, 3), strict=True):
+        assert np.array_equal(plain, other)
+    apart = [(i,) for i in range(50)]  # of which none could be validated
+    assert np.array_equal(held_out(50, 0.1, 3)[1], stratified(apart, 0.1, 3)[1])
 
 
 def test_what_is_refused(refused: Any) -> None:

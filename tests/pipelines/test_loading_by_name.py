@@ -10,7 +10,7 @@ import torch
 
 from glassformer.errors import InputError
 from glassformer.models import ViT
-from glassformer.pipelines.loading import DEFAULTS, HERE, describe_model, find_model, load, shipped
+from glassformer.pipelines.loading import DEFAULTS, HERE, as_folder, describe_model, find_model, load, shipped
 from glassformer.runtime import precision_of
 
 
@@ -81,3 +81,12 @@ def test_every_name_that_load_takes_can_be_described() -> None:
 def test_auto_says_which_precision_it_chose(capsys: pytest.CaptureFixture[str]) -> None:
     chosen = precision_of(load("tiny:vit", precision="auto"))
     assert f"\nprecision {chosen} (fp32 1.00 × the time, cosine 1.00000" in f"\n{capsys.readouterr().err}"
+
+
+def test_a_folder_with_the_name_of_a_shipped_model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A model that was trained with `-o digits` is `./digits`, and a Path is always a folder."""
+    monkeypatch.chdir(tmp_path)
+    Path("digits").mkdir()
+    assert find_model("digits") != Path("digits")
+    assert find_model(Path("digits")) == find_model(as_folder("digits")) == Path("digits")
+    assert (as_folder("digits"), as_folder(Path("mine"))) == ("./digits", "mine")

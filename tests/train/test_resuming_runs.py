@@ -9,13 +9,16 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 import pytest
 import torch
 from safetensors import safe_open
 
+import glassformer as gf
 from glassformer.errors import CheckpointError, ConfigError
 from glassformer.models import ViT
+from glassformer.train import Trained
 from glassformer.train.batches import BatchJob
 from glassformer.train.distributed import SingleProcess
 from glassformer.train.objective import Objective
@@ -51,7 +54,7 @@ def test_a_run_that_is_there(child: ModuleType, tmp_path: Path, refused) -> None
     assert open_run(tmp_path, plan, model, objective, True, ALONE, noted.append) == there
     assert open_run(tmp_path, replace(plan, num_workers=3), model, objective, True, ALONE, noted.append) == there
     other = replace(plan, lr=0.5)
-    said = f"{tmp_path} was started with different arguments: lr was 0.01 and is now 0.5"
+    said = f"{tmp_path} was started with different options: --lr was 0.01 and is now 0.5"
     refused(ConfigError, said, lambda: open_run(tmp_path, other, model, objective, True, ALONE, noted.append))
     said = f"{tmp_path} was started with different weights: prefix was float64[1, 16] and is now float32[1, 16]"
     refused(
@@ -72,6 +75,33 @@ def test_a_run_that_is_there(child: ModuleType, tmp_path: Path, refused) -> None
     refused(CheckpointError, said, lambda: open_run(tmp_path, plan, model, objective, True, ALONE, noted.append))
 
 
+def test_what_changed_is_said_in_words(tmp_path: Path, refused: Callable[..., None]) -> None:
+    listed = tmp_path / "pairs.csv"
+
+    def write(word: str, rows: int = 30) -> None:
+        listed.write_text("text,label\n" + "".join(f"a {word} text {i},{i % 2}\n" for i in range(rows)))
+
+    def go(**changes: Any) -> Callable[[], Trained]:
+        small = {"width": 8, "depth": 1, "heads": 2, "vocab_size": 280, "steps": 1, "progress": False}
+        return lambda: gf.train("classify", listed, output=tmp_path / "m", **{**small, **changes})
+
+    write("good")
+    go()()
+    folder = tmp_path / "m" / "run"
+    said = f"{folder} was started with different options: --batch-size was not given (its default is 32) and is now 8:"
+    refused(ConfigError, said, go(batch_size=8, resume=True))
+    said = f"{folder} was started with different options: --ema was not given and is now 0.9: resume with"
+    refused(ConfigError, said, go(ema=0.9, resume=True))
+    same = go(batch_size=32, resume=True, steps=2)()
+    assert same.history[-1]["step"] == 2, "the default may be spelled out"
+    write("poor")
+    said = f"{folder} was started with different data or settings: the training data has the same size, but not the"
+    refused(ConfigError, said, go(resume=True))
+    write("good", 40)
+    said = f"{folder} was started with different data or settings: the training data had 27 rows and now has 36:"
+    refused(ConfigError, said, go(resume=True))
+
+
 def test_another_lesson_or_other_heads(child: ModuleType, tmp_path: Path, refused) -> None:  # type: ignore[no-untyped-def]
     """Heads are none of the weights' business; an older run, and a objective that tells nothing, are not compared."""
 
@@ -84,7 +114,7 @@ def test_another_lesson_or_other_heads(child: ModuleType, tmp_path: Path, refuse
 
     go(Telling())()
     assert go(Telling())() is None
-    said = f"{tmp_path} was started with different data or objective settings: data.count was 101 and is now 60"
+    said = f"{tmp_path} was started with different data or settings: the training data had 101 rows and now has 60"
     refused(ConfigError, said, go(Telling(60)))
     one = ViT(replace(child.model().config, block=replace(child.model().config.block, dropout=0.5)), seed=0).double()
     said = f"{tmp_path} was started with different model settings: block.dropout was 0.0 and is now 0.5: resume with"

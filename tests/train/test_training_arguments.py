@@ -13,7 +13,7 @@ import yaml
 
 from glassformer.data.augment_audio import AudioAugmentation
 from glassformer.errors import ConfigError, InputError
-from glassformer.train.args import TrainArgs, difference, fixed, help_texts
+from glassformer.train.args import Change, TrainArgs, difference, fixed, help_texts
 from glassformer.train.objectives.image_classification import ImageAugmentation
 
 ARGS = TrainArgs(steps=100, lr=1e-3, warmup=10, eval_every=25, save_every=50)
@@ -37,12 +37,12 @@ ARGS = TrainArgs(steps=100, lr=1e-3, warmup=10, eval_every=25, save_every=50)
         ("log_every", 0, "--log-every is 0"),
         ("num_workers", -1, "--num-workers is -1"),
         ("ema", 1.0, "--ema is 1.0: choose a decay in [0, 1)"),
-        ("precision", "fp16", "--precision 'fp16' is unknown: choose fp32, bf16, auto"),
+        ("precision", "fp16", "--precision 'fp16' is unknown: did you mean bf16?"),
         ("device", "tpu", "--device 'tpu' is unknown: choose auto, cpu, cuda, mps"),
         ("keep", "all", "--keep 'all' is unknown: choose best, last"),
         ("label_smoothing", 1.0, "--label-smoothing is 1.0"),
         ("width", 0, "--width is 0"),
-        ("task", "sing", "--task 'sing' is unknown: choose classify"),
+        ("task", "sing", "the task 'sing' is unknown: choose classify"),
         ("epochs", 2.0, "both --steps 100 and --epochs 2 are given: choose one of them"),
         ("lora_rank", 4, "--lora-rank 4 has no model to adapt: --lora-rank needs --from MODEL"),
     ],
@@ -111,9 +111,9 @@ def test_yaml_holds_what_is_not_a_default(tmp_path: Path, refused: Any) -> None:
         ConfigError, "bad.yaml: there is no option 'learning_rate': did you mean lr?", lambda: read("learning_rate: 1")
     )
     refused(ConfigError, "bad.yaml: there is no option 'epoch': did you mean epochs?", lambda: read("epoch: 3"))
-    refused(ConfigError, "bad.yaml: steps is 'many': give a whole number", lambda: read("steps: many"))
-    refused(ConfigError, "bad.yaml: steps is 1.5: give a whole number", lambda: read("steps: 1.5"))
-    refused(ConfigError, "bad.yaml: augment is 'sometimes': give true or false", lambda: read("augment: sometimes"))
+    refused(ConfigError, "bad.yaml: --steps is 'many': choose a whole number", lambda: read("steps: many"))
+    refused(ConfigError, "bad.yaml: --steps is 1.5: choose a whole number", lambda: read("steps: 1.5"))
+    refused(ConfigError, "bad.yaml: --augment is 'sometimes': choose true or false", lambda: read("augment: sometimes"))
     refused(InputError, f"{tmp_path / 'bad.yaml'} is not YAML (", lambda: read("a: [1"))
     refused(InputError, f"{tmp_path / 'bad.yaml'} contains a list", lambda: read("- 1"))
     refused(InputError, f"{tmp_path / 'no.yaml'} cannot be read (", lambda: TrainArgs.read(tmp_path / "no.yaml"))
@@ -151,10 +151,10 @@ def test_strengths_of_augmentations(refused: Callable[..., None]) -> None:
 def test_a_difference_is_named_with_both_values() -> None:
     kept = json.loads(json.dumps(ARGS.as_dict()))
     assert difference(kept, ARGS.as_dict()) is None
-    assert difference(kept, replace(ARGS, lr=0.1).as_dict()) == "lr was 0.001 and is now 0.1"
-    assert difference({"a": {"b": 1}}, {"a": {"b": 2}}) == "a.b was 1 and is now 2"
-    assert difference({"a": 1}, {"a": 1, "b": 2}) == "b was absent and is now 2"
-    assert difference({"a": 1, "b": 2}, {"a": 1}) == "b was 2 and is now absent"
+    assert difference(kept, replace(ARGS, lr=0.1).as_dict()) == Change("lr", 0.001, 0.1)
+    assert difference({"a": {"b": 1}}, {"a": {"b": 2}}) == Change("a.b", 1, 2)
+    assert difference({"a": 1}, {"a": 1, "b": 2}) == Change("b", "absent", 2)
+    assert difference({"a": 1, "b": 2}, {"a": 1}) == Change("b", 2, "absent")
 
 
 def test_what_may_change_when_a_run_is_resumed() -> None:

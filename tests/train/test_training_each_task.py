@@ -71,7 +71,10 @@ def test_training_from_python(tmp_path: Path, capsys: pytest.CaptureFixture[str]
     assert trained.stopped == "finished"
     assert [one.step for one in seen[::2]] == list(range(1, trained.args.total_steps + 1))
     assert trained.metrics in [line.get("val") for line in trained.history]
-    assert "images of 8 × 8 in 10 classes" in capsys.readouterr().err
+    said = capsys.readouterr().err
+    assert "images of 8 × 8 in 10 classes" in said
+    chosen = "batch size 16 images, 10 steps (0.11 epochs), lr 0.001 (cosine, 0 warm-up steps), weight decay 0.05"
+    assert f"glassformer: {chosen}\n" in said
     assert "accuracy" in str(trained)
     folder = trained.save(tmp_path / "m")
     assert TrainArgs.from_dict(TrainArgs.read(tmp_path / "m" / "train.yaml")) == trained.args
@@ -82,8 +85,12 @@ def test_training_from_python(tmp_path: Path, capsys: pytest.CaptureFixture[str]
 
 
 def test_mistakes_from_python(refused: Callable[..., None]) -> None:
-    refused(ConfigError, "--task 'sing' is unknown: choose classify", lambda: gf.train("sing", "x"))
-    said = "the arguments: there is no option 'learning_rate': did you mean lr?"
+    refused(ConfigError, "the task 'sing' is unknown: choose classify", lambda: gf.train("sing", "x"))
+    refused(ConfigError, "the task 'clasify' is unknown: did you mean classify?", lambda: gf.train("clasify", "x"))
+    lr = "--lr is 'fast': choose a positive number, or auto"
+    refused(ConfigError, lr, lambda: gf.train("classify", "uci-digits", lr="fast"))
+    refused(ConfigError, lr, lambda: TrainArgs(lr="fast"))
+    said = "there is no option 'learning_rate': did you mean lr?"
     refused(ConfigError, said, lambda: gf.train("classify", "uci-digits", learning_rate=0.1))
     refused(ConfigError, "resume needs an output folder", lambda: gf.train("classify", "x", resume=True))
 

@@ -18,6 +18,7 @@ from glassformer.data import Fault, Faults
 from glassformer.errors import CheckpointError, ConfigError, InputError
 from glassformer.train import Progress, TrainArgs, fit
 from glassformer.train import state as states
+from glassformer.train.run_folder import resumed_options
 
 
 def stops(at: int) -> Callable[[Progress], None]:
@@ -143,7 +144,7 @@ def test_resuming_with_another_plan_or_folder_is_an_error(
 ) -> None:  # type: ignore[no-untyped-def]
     fit(child.model(), child.Made(), plan, tmp_path, callbacks=[stops(2)])
     objective, other = child.Made(), replace(plan, seed=1)
-    said = f"{tmp_path} was started with different arguments: seed was 0 and is now 1"
+    said = f"{tmp_path} was started with different options: --seed was 0 and is now 1"
     refused(ConfigError, said, lambda: fit(child.model(), objective, other, tmp_path, resume=True))
     refused(ConfigError, f"{tmp_path} contains a run", lambda: fit(child.model(), objective, plan, tmp_path))
 
@@ -234,7 +235,22 @@ def test_a_run_is_extended_or_cut_short(child: ModuleType, plan: TrainArgs, tmp_
     said: list[str] = []
     fewer = fit(child.model(), child.Made(), replace(constant, steps=5), tmp_path, resume=True, say=said.append)
     assert (fewer.stopped, fewer.history[-1]["step"]) == ("finished", 18)
-    assert said[-1] == "the run is at step 18, and --steps is 5: nothing is left to train"
+    past = "the run is at step 18, past the 5 steps that were asked for: nothing is trained"
+    assert said[-1] == f"{past}, and its length remains 18 steps"
+    assert fewer.args == more.args, "what was run, and not what was asked for"
+    assert child.same(fewer.model, whole)
+
+
+def test_a_run_that_was_extended_is_resumed_to_its_new_length(
+    child: ModuleType, plan: TrainArgs, tmp_path: Path
+) -> None:
+    fit(child.model(), child.Made(), plan, tmp_path)
+    longer = replace(plan, steps=30)
+    fit(child.model(), child.Made(), longer, tmp_path, resume=True, callbacks=[stops(20)])
+    assert resumed_options(tmp_path, {})["steps"] == 30
+    fewer = fit(child.model(), child.Made(), replace(plan, steps=20), tmp_path, resume=True)
+    assert (fewer.stopped, fewer.args.steps) == ("interrupted", 30)
+    assert resumed_options(tmp_path, {})["steps"] == 30
 
 
 def test_rows_that_turn_out_to_be_unusable_are_named(child: ModuleType, plan: TrainArgs) -> None:

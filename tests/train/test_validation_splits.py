@@ -6,12 +6,14 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from PIL import Image
 
 from glassformer.checkpoints import save
 from glassformer.data import Lines
 from glassformer.errors import InputError
 from glassformer.models import ViT, vit
 from glassformer.train.args import TrainArgs
+from glassformer.train.objectives import build
 from glassformer.train.splits import base_model, data_paths, split, split_notes
 
 
@@ -57,6 +59,30 @@ def test_a_tenth_is_for_validation(lines: Callable[[str, int], Lines]) -> None:
     assert {train.line(i) for i in range(27)}.isdisjoint(val.line(i) for i in range(3))
     assert faults.summary() == ["empty line: 1 (a.txt line 1)"]
     assert split(whole, None, seed=0)[1].line(0) == val.line(0)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_the_tenth_of_a_classifier_is_stratified(tmp_path: Path, seed: int) -> None:
+    rows = [("rare", i) for i in range(10)] + [("common", i) for i in range(89)] + [("single", 0)]
+    table = tmp_path / "reviews.csv"
+    table.write_text("text,label\n" + "".join(f"a {label} text {i},{label}\n" for label, i in rows))
+    _, objective = build(TrainArgs(task="classify", data=str(table), width=8, depth=1, heads=2, seed=seed))
+    val = [objective.val.shown_target(i) for i in range(len(objective.val))]
+    assert (val.count("rare"), val.count("common"), val.count("single")) == (1, 9, 0)
+    said = "remark: the validation data has no row of single (its only row is used for training)"
+    assert any(line.startswith(said) for line in objective.understood)
+
+
+def test_missing_images_are_not_counted(tmp_path: Path) -> None:
+    for i in range(40):
+        Image.new("L", (8, 8), 5 * i).save(tmp_path / f"{i}.png")
+    gone = "".join(f"gone{i}.png,bright\n" for i in range(4))
+    listed = "".join(f"{i}.png,{'dark' if i < 20 else 'bright'}\n" for i in range(40))
+    (tmp_path / "labels.csv").write_text("file_name,label\n" + listed + gone)
+    _, objective = build(TrainArgs(task="classify", data=str(tmp_path / "labels.csv"), arch="mlp", width=8))
+    assert objective.summary() == "36 images of 8 × 8 in 2 classes, 4 for validation"
+    assert "classes: bright 18, dark 18" in objective.understood
+    assert objective.faults.summary() == ["missing image: 4 (gone0.png, gone1.png, gone2.png, …)"]
 
 
 def test_validation_data_that_is_given(lines: Callable[[str, int], Lines]) -> None:

@@ -44,6 +44,7 @@ def test_a_card_states_data_split_arguments_and_environment(trained_folder: Path
         "Python 3.",
     ):
         assert part in text, part
+    assert "augment" not in text, "texts are not augmented"
 
 
 def test_a_card_reveals_neither_folders_nor_examples(trained_folder: Path) -> None:

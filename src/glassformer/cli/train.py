@@ -34,7 +34,7 @@ def train(ctx: typer.Context, output: Path, config: Path | None, resume: bool, *
     options |= typed
     if resume:
         options = resumed_options(output / "run", options)
-    args = TrainArgs.from_dict(options, str(config) if config is not None else "the command line")
+    args = TrainArgs.from_dict(options, str(config) if config is not None else "")
     trained = run_training(args, output, resume=resume)
     _report(trained, output)
 
@@ -57,6 +57,7 @@ def _pair(text: str) -> tuple[str, float]:
 
 def _report(trained: Trained, output: Path) -> None:
     """Print the skipped examples, the metrics, the folder, and last the command that uses the model."""
+    from glassformer.pipelines.loading import as_folder
     from glassformer.train.distributed import is_main_process
 
     if not is_main_process():
@@ -70,7 +71,7 @@ def _report(trained: Trained, output: Path) -> None:
     if trained.stopped == "interrupted":
         typer.echo(f"glassformer: continue the run: glassformer train -o {output} --resume", err=True)
         use = "the model so far"
-    typer.echo(f"glassformer: {use}: glassformer {trained.args.task} … -m {output}", err=True)
+    typer.echo(f"glassformer: {use}: glassformer {trained.args.task} … -m {as_folder(output)}", err=True)
 
 
 def _parameters() -> list[inspect.Parameter]:

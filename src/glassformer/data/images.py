@@ -65,7 +65,7 @@ class Images(RowDataset):
         if size is not None and min(size if isinstance(size, tuple) else (size,)) < 1:
             raise InputError(f"image size must be at least 1, got {size}", "choose at least 1 pixel")
         files: list[str] = []
-        named_files: list[str] = []  # those without their bytes
+        named: list[bool] = []  # whether the row names a file instead of containing the image
         classes: list[str] = []
 
         def check(row: Row) -> str:
@@ -77,19 +77,21 @@ class Images(RowDataset):
             if isinstance(path, Window) and labels is not None and label not in labels:
                 return UNKNOWN_CLASS
             files.append(name.strip() if isinstance(name, str) else "")
-            if isinstance(image, str):
-                named_files.append(image.strip())
+            named.append(isinstance(image, str))
             classes.append(label)
             return ""
 
         rows = open_rows(path, ("image", "label"), given=columns, check=check)
         rows.require_some(f"{name_of(path)} has no images", "put them in a folder for each class, as PNG, JPEG, …")
+        unusable = _unusable(rows, {i: file for i, file in enumerate(files) if named[i]})
+        if unusable:
+            rest = [i for i in range(len(rows)) if i not in unusable]
+            rows, files, classes = rows.without(unusable), [files[i] for i in rest], [classes[i] for i in rest]
         names = class_names(set(classes), labels, path)
         number = {name: i for i, name in enumerate(names)}
         targets = np.array([number[label] for label in classes], dtype=np.int64)
-        _note_unusable(rows, named_files)
-        named = Strings(file or rows.place(i) for i, file in enumerate(files))
-        images = cls(rows, named, targets, names)
+        places = Strings(file or rows.place(i) for i, file in enumerate(files))
+        images = cls(rows, places, targets, names)
         images.size = (size, size) if isinstance(size, int) else size
         images.channels = channels
         images.keep = keep
@@ -186,32 +188,37 @@ class Images(RowDataset):
         return pixels[None] if channels == 1 else pixels.movedim(-1, 0).contiguous()
 
 
-def _note_unusable(rows: Rows, files: Sequence[str]) -> None:
-    """Note the files that are missing or whose header is not that of an image, to report them before training starts.
+def _unusable(rows: Rows, files: Mapping[int, str]) -> dict[int, Fault]:
+    """Return the rows whose file is missing or has no header of an image, to leave them out before training starts.
 
-    The headers of HEADERS files, evenly spaced, are read. A file that ends early is found when it is used.
+    `files` are the file names by row. The headers of HEADERS files, evenly spaced, are read; a file that ends early is
+    found when it is used. If more than half of the files are unusable, InputError is raised.
     """
     from PIL.Image import open as open_header
 
-    tally, checked = Faults(), {*spread(len(files), HEADERS)}
-    for i, file in enumerate(files):
+    found: dict[int, Fault] = {}
+    listed = list(files)
+    checked = {listed[k] for k in spread(len(listed), HEADERS)}
+    for i, file in files.items():
         if isinstance(rows.reader, ClassFolders):  # whose files are those that are there
             path: Path | None = rows.root / file
         else:
             path = locate(rows.root, file, "image")
         if path is None:
-            tally.count(Fault("missing image", file))
+            found[i] = Fault("missing image", file)
             continue
         try:
             if i in checked:
                 open_header(path).close()
         except Exception:  # Pillow's readers raise arbitrary errors on damaged files
-            tally.count(Fault("unreadable image", file))
-        else:
-            tally.count_usable()
+            found[i] = Fault("unreadable image", file)
     if not is_later_window(rows.reader):
+        tally = Faults()
+        for fault in found.values():
+            tally.count(fault)
+        tally.count_usable(len(files) - len(found))
         tally.check(1)
-    rows.faults.remember(tally)
+    return found
 
 
 def image_fault(error: GlassError, name: str) -> Fault:

@@ -108,3 +108,44 @@ def held_out(n: int, share: float, seed: int, *, most: int = 2000) -> tuple[NDAr
     count = min(most, max(1, round(share * n)), n - 1)
     mixed = random_of(seed, 0, 4).permutation(n).astype(np.int64)
     return np.sort(mixed[count:]), np.sort(mixed[:count])
+
+
+def stratified(
+    classes: Sequence[Sequence[int]], share: float, seed: int, *, most: int = 2000
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Split rows as `held_out` does, with about the same share of every class in both parts.
+
+    `classes[i]` are the classes of row i: one, several, or none. Classes are distributed from the rarest to the most
+    frequent (Sechidis et al. 2011, for rows of several classes). The last row of a class is for training. A class of
+    two rows or more gets a validation row if its rows have no other class, unless there are more such classes than
+    validation rows.
+    """
+    n = len(classes)
+    plain = held_out(n, share, seed, most=most)
+    count, mixed = len(plain[1]), random_of(seed, 0, 4).permutation(n).tolist()
+    members: dict[int, list[int]] = {}
+    for row in mixed:
+        for k in dict.fromkeys(classes[row]):
+            members.setdefault(k, []).append(row)
+    least = int(sum(len(rows) > 1 for rows in members.values()) <= count)
+    unused = {k: len(rows) for k, rows in members.items()}  # rows that are not for validation
+    training, validation = set[int](), set[int]()
+    for rows in sorted(members.values(), key=len):
+        left = [row for row in rows if row not in training and row not in validation]
+        decided = len(training) + len(validation) + len(left)
+        wanted = round(count * decided / n) - len(validation)
+        wanted = max(wanted, 0 if any(row in validation for row in rows) else least)
+        for row in left:
+            if wanted > 0 and all(unused[k] > 1 for k in classes[row]):
+                validation.add(row)
+                wanted -= 1
+                for k in {*classes[row]}:
+                    unused[k] -= 1
+            else:
+                training.add(row)
+    unlabelled = [row for row in mixed if row not in training and row not in validation]
+    validation.update(unlabelled[: max(0, count - len(validation))])
+    if not validation:
+        return plain
+    chosen = np.array(sorted(validation), dtype=np.int64)
+    return np.setdiff1d(np.arange(n), chosen), chosen

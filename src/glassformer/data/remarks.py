@@ -58,12 +58,14 @@ def class_counts(labels: Sequence[str], targets: Iterable[int]) -> list[str]:
 
 def classes_not_validated(labels: Sequence[str], train: Iterable[int], val: Iterable[int]) -> list[str]:
     """Warn about classes that the validation data lacks."""
-    absent = [labels[k] for k in sorted(set(train) - set(val))]
+    counts = Counter(train)
+    absent = sorted(counts.keys() - set(val))
     if not absent:
         return []
     more = f" and {len(absent) - 5} more" if len(absent) > 5 else ""
     about = "it" if len(absent) == 1 else "them"
-    listed = f"{', '.join(absent[:5])}{more}"
+    only = lambda k: " (its only row is used for training)" if counts[k] == 1 else ""
+    listed = f"{', '.join(f'{labels[k]}{only(k)}' for k in absent[:5])}{more}"
     return [f"remark: the validation data has no row of {listed}, so that metrics say nothing about {about}"]
 
 

@@ -64,6 +64,13 @@ class Rows:
         """Return the subset of these rows, in this order."""
         return Rows(self.reader, self.columns, self.index[rows], Faults(), self.root)
 
+    def without(self, unusable: Mapping[int, Fault]) -> Rows:
+        """Return the rows that are left, with those that are left out among the faults."""
+        for fault in unusable.values():
+            self.faults.note(fault)
+        rest = np.setdiff1d(np.arange(len(self)), np.fromiter(unusable, np.int64, len(unusable)))
+        return Rows(self.reader, self.columns, self.index[rest], self.faults, self.root)
+
     def require_half(self) -> None:
         """Raise InputError if more than half of the rows were left out."""
         if not is_later_window(self.reader):

@@ -36,12 +36,16 @@ def shipped() -> tuple[str, ...]:
 
 
 def find_model(name: str | Path) -> Path:
-    """Return the folder of a shipped or fetched model, or the passed folder; shipped names take precedence."""
+    """Return the folder of a shipped or fetched model, or the passed folder.
+
+    Names of shipped and fetched models take precedence over a folder of that name, which is `./name` or a `Path`.
+    """
+    if isinstance(name, Path) and name.exists():
+        return name
     if str(name) in shipped():
         return HERE / str(name)
-    fetched = cache() / str(name)
-    if "/" not in str(name) and (fetched / "fetched.json").is_file():
-        return fetched
+    if _is_fetched(str(name)):
+        return cache() / str(name)
     if Path(name).exists():
         return Path(name)
     if str(name).startswith("tiny:"):
@@ -50,6 +54,15 @@ def find_model(name: str | Path) -> Path:
         f"there is no model {str(name)!r}",
         f"give a folder, a shipped model ({', '.join(shipped())}), or a fetched one (glassformer data list)",
     )
+
+
+def _is_fetched(name: str) -> bool:
+    return "/" not in name and (cache() / name / "fetched.json").is_file()
+
+
+def as_folder(path: str | Path) -> str:
+    """Spell a folder so that `find_model` does not take it for a shipped or fetched model: ./digits."""
+    return f"./{path}" if str(path) in shipped() or _is_fetched(str(path)) else str(path)
 
 
 def describe_model(name: str | Path) -> ModelInfo:

@@ -5,8 +5,9 @@ from __future__ import annotations
 import ast
 import inspect
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
+from difflib import get_close_matches
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypedDict, TypeVar
@@ -22,6 +23,7 @@ PRECISIONS = ("fp32", "bf16", "auto")
 DEVICES = ("auto", "cpu", "cuda", "mps")
 DEFAULT_STEPS = 2000
 AUTO = "auto"
+LR = "choose a positive number, or auto"
 A = TypeVar("A", bound=Any)  # a dataclass of augmentations, with `needs`
 
 # Arguments that may change when a run is resumed: how long, how fast and how often, and where the data is (its content
@@ -58,7 +60,7 @@ def flag(name: str) -> str:
 def _require(args: Any, name: str, holds: Any, remedy: str) -> None:
     value = getattr(args, name)
     if value is not None and not holds(value):
-        raise ConfigError(f"{flag(name)} is {value}", remedy)
+        raise ConfigError(f"{flag(name)} is {value!r}", remedy)
 
 
 class TrainOptions(TypedDict, total=False):
@@ -117,7 +119,7 @@ class TrainArgs:
     data: str | Any | None = None
     """Training data: a dataset name (see `glassformer data list`), a folder, a file or an archive."""
     val: str | Any | None = None
-    """Validation data. Defaults to the dataset's own split, or 10 % of the training data."""
+    """Validation data. Defaults to the dataset's own split, or 10 % of the training data (stratified by class)."""
     columns: str | None = None
     """Columns of a table, for example text=review,label=stars. Defaults to columns with common names."""
     from_: str | None = None
@@ -217,7 +219,8 @@ class TrainArgs:
         for name in CHOICES:
             value, known = getattr(self, name), CHOICES[name]
             if value is not None and value not in known:
-                raise ConfigError(f"{flag(name)} {value!r} is unknown", f"choose {', '.join(known)}")
+                what = "the task" if name == "task" else flag(name)  # the first argument of `train`
+                raise ConfigError(f"{what} {value!r} is unknown", _closest(str(value), known))
         sizes = "width depth heads image_size max_length vocab_size lora_rank"
         for name in f"{sizes} batch_size grad_accum steps patience log_every".split():
             _require(self, name, lambda x: x >= 1, "choose at least 1")
@@ -225,7 +228,7 @@ class TrainArgs:
             _require(self, name, lambda x: x >= 0, "choose 0 or more")
         positive = lambda x: isinstance(x, int | float) and x > 0 and math.isfinite(x)
         _require(self, "epochs", positive, "choose a positive number")
-        _require(self, "lr", lambda x: x == AUTO or positive(x), "choose a positive number, or auto")
+        _require(self, "lr", lambda x: x == AUTO or positive(x), LR)
         _require(self, "label_smoothing", lambda x: 0 <= x < 1, "choose a number from 0 to 1, such as 0.1")
         _require(self, "min_lr_ratio", lambda x: 0 <= x <= 1, "choose a number from 0 to 1")
         _require(self, "ema", lambda x: 0 <= x < 1, "choose a decay in [0, 1), such as 0.998")
@@ -353,14 +356,17 @@ class TrainArgs:
         return str(yaml.safe_dump(kept, sort_keys=False, allow_unicode=True))
 
     @classmethod
-    def from_dict(cls, given: Mapping[str, Any], where: str = "the arguments") -> TrainArgs:
-        """Options by name (`batch_size` or `batch-size`); an unknown one is an error that suggests a known one."""
+    def from_dict(cls, given: Mapping[str, Any], where: str = "") -> TrainArgs:
+        """Options by name (`batch_size` or `batch-size`); an unknown one is an error that suggests a known one.
+
+        `where` names the file that they were read from, if any.
+        """
         values: dict[str, Any] = {}
         for name, value in given.items():
             key = str(name).replace("-", "_")
             key = "from_" if key == "from" else key
             if key not in DEFAULTS:
-                raise ConfigError(f"{where}: there is no option {name!r}", _suggestion(key))
+                raise ConfigError(f"{where}{': ' if where else ''}there is no option {name!r}", _suggestion(key))
             values[key] = _converted(key, value, where)
         return cls(**values)
 
@@ -416,8 +422,17 @@ def derived(steps: int) -> dict[str, int]:
     return {"warmup": min(steps // 20, 500), "eval_every": max(1, steps // 10), "save_every": max(20, steps // 50)}
 
 
-def difference(old: Mapping[str, Any], new: Mapping[str, Any], path: str = "") -> str | None:
-    """The first value that changed between two nested dictionaries, with both values; None if none did."""
+@dataclass(frozen=True)
+class Change:
+    """A value that differs between two nested dictionaries; its name is the path to it, such as `data.count`."""
+
+    name: str
+    old: Any
+    new: Any
+
+
+def difference(old: Mapping[str, Any], new: Mapping[str, Any], path: str = "") -> Change | None:
+    """Return the first value that changed between two nested dictionaries; None if none did."""
     for name in [*old, *(name for name in new if name not in old)]:
         here = f"{path}{name}"
         if name in old and name in new and old[name] == new[name]:
@@ -426,7 +441,7 @@ def difference(old: Mapping[str, Any], new: Mapping[str, Any], path: str = "") -
             if (inner := difference(old[name], new[name], f"{here}.")) is not None:
                 return inner
             continue
-        return f"{here} was {old.get(name, 'absent')} and is now {new.get(name, 'absent')}"
+        return Change(here, old.get(name, "absent"), new.get(name, "absent"))
     return None
 
 
@@ -436,11 +451,14 @@ def fixed(args: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _suggestion(key: str) -> str:
-    from difflib import get_close_matches
-
     known = [name.rstrip("_") for name in DEFAULTS]
-    close = [ELSEWHERE[key]] if key in ELSEWHERE else get_close_matches(key, known, 1)
-    return f"did you mean {close[0]}?" if close else f"choose one of {', '.join(known)}"
+    return f"did you mean {ELSEWHERE[key]}?" if key in ELSEWHERE else _closest(key, known)
+
+
+def _closest(value: str, known: Sequence[str]) -> str:
+    """Suggest the known name that is most similar, or list all of them."""
+    close = get_close_matches(value, known, 1, cutoff=0.7)
+    return f"did you mean {close[0]}?" if close else f"choose {', '.join(known)}"
 
 
 def _converted(key: str, value: Any, where: str) -> Any:
@@ -458,7 +476,8 @@ def _converted(key: str, value: Any, where: str) -> Any:
         return tuple(float(one) for one in value) if isinstance(value, list | tuple) else value
     if key == "augmentation":
         if not isinstance(value, Mapping):
-            raise ConfigError(f"{where}: augmentation is {value!r}", "give names and strengths, such as {mixup: 0.2}")
+            fact = f"{where}{': ' if where else ''}--augmentation is {value!r}"
+            raise ConfigError(fact, "give names and strengths, such as {mixup: 0.2}")
         return {str(name): float(strength) for name, strength in value.items()}
     try:
         if kind.startswith("bool"):
@@ -473,7 +492,8 @@ def _converted(key: str, value: Any, where: str) -> Any:
             return float(value)
         return str(value)
     except (TypeError, ValueError):
-        raise ConfigError(f"{where}: {key.rstrip('_')} is {value!r}", f"give {_ARTICLES[kind.split()[0]]}") from None
+        remedy = LR if key == "lr" else f"choose {_ARTICLES[kind.split()[0]]}"
+        raise ConfigError(f"{where}{': ' if where else ''}{flag(key)} is {value!r}", remedy) from None
 
 
 _ARTICLES = {"bool": "true or false", "int": "a whole number", "float": "a number", "str": "a text"}

@@ -39,7 +39,7 @@ from glassformer.train.model_card import write_card
 from glassformer.train.objective import Batch, Objective, TaskObjective
 from glassformer.train.optimizer import make_contiguous
 from glassformer.train.progress import Callback, Progress, format_seconds
-from glassformer.train.run_folder import locked, open_run, recorded_args
+from glassformer.train.run_folder import as_planned, is_past, locked, open_run, recorded_args
 from glassformer.train.step import Stepper, StepResult
 
 if TYPE_CHECKING:
@@ -75,6 +75,14 @@ class Trained:
         evaluated = [line for line in self.history if line.get("val")]
         kept = [line for line in evaluated if line["step"] == self.best_step] or evaluated
         return dict(kept[-1]["val"]) if kept else {}
+
+    @property
+    def effective_args(self) -> dict[str, Any]:
+        """The arguments as plain values, without those that have no effect on the task."""
+        found = self.args.as_dict()
+        if isinstance(self.objective, TaskObjective) and self.objective.augment is None and self.args.augment:
+            del found["augment"], found["augmentation"]
+        return found
 
     @property
     def faults(self) -> Faults | None:
@@ -168,10 +176,12 @@ def fit(
     callbacks: Sequence[Callback] = (),
     export: Export | None = None,
     say: Say = say,
+    announce: bool = False,
 ) -> Trained:
     """Train the model in place. If `folder` is set, the run is saved there and `resume` continues it bit for bit.
 
-    `export(model, "last" or "best")` is called with ready-to-use weights whenever a checkpoint is written.
+    `export(model, "last" or "best")` is called with ready-to-use weights whenever a checkpoint is written. With
+    `announce`, the batch size, learning rate and length are said, whether given or by default.
     """
     device = resolve_device(args.device)
     model.to(device)
@@ -182,6 +192,8 @@ def fit(
     if warmup is not None and warmup == derived(recorded["steps"])["warmup"]:
         warmup = None  # derived anew, since the number of steps may have changed
     args = args.resolved(objective, warmup=warmup)
+    if announce and isinstance(objective, TaskObjective):
+        say(_hyperparameters(args, objective))
     with (
         preserve_rng(),
         Interrupt(quiet=not is_main_process()) as interrupt,
@@ -212,7 +224,18 @@ def fit(
             run.model._compiled_call_impl = None
             run.log.close()
     best_step = run.position.best_step if run.has_best else None
-    return Trained(model, objective, args, run.log.lines, stopped, best_step)
+    return Trained(model, objective, run.args, run.log.lines, stopped, best_step)
+
+
+def _hyperparameters(args: TrainArgs, objective: TaskObjective) -> str:
+    """Describe the batch size, the length and the learning rate of a run, whether given or by default."""
+    batch = f"batch size {objective.batch_summary()}" + (f" × {args.grad_accum}" if args.grad_accum > 1 else "")
+    length = f"{args.total_steps:,} steps"
+    if objective.stream is None:
+        epochs = args.total_steps * args.grad_accum / max(1, len(objective.epoch(0)))
+        length += f" ({epochs:.3g} epochs)"
+    rate = f"lr {args.peak_lr:g} ({args.schedule}, {args.warmup:,} warm-up steps)"
+    return f"{batch}, {length}, {rate}, weight decay {args.weight_decay:g}"
 
 
 def _with_lr(args: TrainArgs, recorded: dict[str, Any], model: nn.Module, objective: Objective, say: Say) -> TrainArgs:
@@ -248,6 +271,10 @@ class _Run:
         self.objective, self.args, self.folder, self.processes = objective, args, folder, processes
         self.given, self.say = model, say
         path = None if folder is None else open_run(folder, args, model, objective, resume, processes, say)
+        self.asked = args.total_steps
+        self.past = is_past(path, args)
+        if folder is not None and self.past:
+            self.args = args = as_planned(folder, args)
         self.stepper = Stepper(model, objective, args, processes, folder)
         self.model, self.ema = self.stepper.model, self.stepper.ema
         weights = tensors_of(self.model)
@@ -283,8 +310,11 @@ class _Run:
         first, began, cpu_began, estimated = position.step, time.perf_counter(), time.process_time(), False
         result: StepResult | None = None
         used = 0.0  # predictions
-        if first >= args.total_steps and self.processes.is_main:
-            self.say(f"the run is at step {first:,}, and --steps is {args.total_steps:,}: nothing is left to train")
+        if self.past:
+            if self.processes.is_main:
+                self.say(self._nothing_left())
+            unfinished: Stopped = "early" if self.early_stopping.should_stop(position) else "interrupted"
+            return "finished" if first >= args.total_steps else unfinished
         self.model.train()
         with closing(self._batches()) as stream:
             while position.step < args.total_steps and not self.early_stopping.should_stop(position):
@@ -313,6 +343,13 @@ class _Run:
                 faults.check(1)
             raise InputError("no row of these steps can be used", "check the data")
         return "early" if self.early_stopping.should_stop(position) else "finished"
+
+    def _nothing_left(self) -> str:
+        step, planned = self.position.step, self.args.total_steps
+        if self.asked == planned:
+            return f"the run is at step {step:,} of {planned:,}: nothing is left to train"
+        fact = f"the run is at step {step:,}, past the {self.asked:,} steps that were asked for: nothing is trained"
+        return f"{fact}, and its length remains {planned:,} steps"
 
     def _end_of_stream(self, last: StepResult | None) -> Stopped:
         """Evaluate and save, as the data has ended before the last step."""

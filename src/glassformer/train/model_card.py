@@ -48,7 +48,7 @@ def model_card(trained: Trained, name: str) -> str:
 
     A card may be published, so that it names files without their folders and quotes no examples of the data.
     """
-    args = trained.args.as_dict()
+    args = trained.effective_args
     args |= {key: Path(str(args[key])).name for key in ("data", "val", "from") if args[key]}
     front = yaml.safe_dump(_metadata(trained, name, args), sort_keys=False, allow_unicode=True)
     sections = {

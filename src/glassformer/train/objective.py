@@ -72,12 +72,22 @@ class TaskObjective(Objective):
     notes: tuple[str, ...] = ()
     """What was chosen for the user, and which option changes it."""
 
+    augment: Any = None
+    """The augmentation of the training data; None if the task has none."""
+    batch_unit: str = "rows"
+    """What the batch size counts."""
+
     stream: Stream | None = None
     """The training data if it is a stream, of which each window is an epoch."""
 
     def summary(self) -> str:
         """Describe the data in one line: its size and how much of it is used for validation."""
         raise NotImplementedError
+
+    def batch_summary(self) -> str:
+        """Describe the batch size in its unit: "64 images"."""
+        sizes = (("batch_size", self.batch_unit), ("batch_tokens", "tokens"), ("batch_seconds", "seconds of audio"))
+        return next(f"{getattr(self, name):g} {unit}" for name, unit in sizes if hasattr(self, name))
 
     train: Any
     """The training data: a `RowDataset`, if the task can be trained on a stream."""

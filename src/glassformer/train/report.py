@@ -39,7 +39,7 @@ def render_report(trained: Trained) -> str:
     examined = trained.examined
     drawn = trained.figures
     images = {name: b64encode(to_bytes(figure)).decode() for name, figure in drawn.items()}
-    plain = {name: value for name, value in trained.args.as_dict().items() if value not in (None, {}, "")}
+    plain = {name: value for name, value in trained.effective_args.items() if value not in (None, {}, "")}
     return render(
         "training.html",
         title=f"{trained.args.task}: {plain.get('data', '')}",

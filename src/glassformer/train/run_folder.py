@@ -6,10 +6,11 @@ import errno
 import hashlib
 import json
 import os
+import re
 import socket
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import is_dataclass
+from dataclasses import is_dataclass, replace
 from pathlib import Path
 from typing import IO, Any
 
@@ -20,13 +21,30 @@ from torch import nn
 from glassformer.checkpoints.codec import encode
 from glassformer.errors import CheckpointError, ConfigError, GlassError, InputError
 from glassformer.train import state
-from glassformer.train.args import DEFAULTS_PLAIN, TrainArgs, derived, difference, fixed, from_python
+from glassformer.train.args import (
+    DEFAULTS,
+    DEFAULTS_PLAIN,
+    Change,
+    TrainArgs,
+    derived,
+    difference,
+    fixed,
+    flag,
+    from_python,
+)
 from glassformer.train.batches import BatchJob
 from glassformer.train.distributed import SingleProcess
 from glassformer.train.ema import tensors_of
 from glassformer.train.objective import Batch, Fingerprinted, Objective
 
 RECORD = "run.json"
+BATCH_SIZES = ("batch_size", "batch_tokens", "batch_seconds")  # of objectives
+DATA = {"data": "the training data", "val": "the validation data", "tokenizer": "the tokenizer"}  # in fingerprints
+# Options whose default is chosen by the task, and which the objective or the model shows.
+DEFAULT_OF_TASK = (
+    "columns", "arch", "width", "depth", "heads", "image_size", "max_length", "problem_type", "language", "vocab_size",
+    "label_smoothing", "batch_size",
+)  # fmt: skip
 
 
 def open_run(
@@ -46,12 +64,13 @@ def open_run(
     if started:
         _require_same(folder, file, now)
     found = state.newest_intact(folder, say, processes) if resume else None
+    keeps = started and (is_past(found, args) or recorded_args(folder) == now["args"])
     processes.barrier()  # every process has checked before any of them writes
     wrong = None
     if processes.is_main:
         try:
             state.remove_partial(folder)
-            if not started:
+            if not keeps:  # what a resumed run changes is what the next one starts from
                 folder.mkdir(parents=True, exist_ok=True)
                 state.write_atomic(file, json.dumps({**now, "checksum": _checksum(now)}, indent=1))
         except OSError as error:
@@ -64,10 +83,21 @@ def open_run(
 
 
 def recorded_args(folder: Path | None) -> dict[str, Any]:
-    """Return the arguments that a run was started with; empty if there is no run."""
+    """Return the arguments of a run, as it was last started or resumed; empty if there is no run."""
     if folder is None or not (folder / RECORD).exists():
         return {}
     return dict(_read_record(folder / RECORD)["args"])
+
+
+def is_past(checkpoint: Path | None, args: TrainArgs) -> bool:
+    """Return whether a run that is resumed has nothing left to train."""
+    return checkpoint is not None and state.step_of(checkpoint) >= args.total_steps
+
+
+def as_planned(folder: Path, args: TrainArgs) -> TrainArgs:
+    """Return the arguments of a resumed run with the length, and what depends on it, that the run was trained with."""
+    recorded = recorded_args(folder)
+    return replace(args, **{name: recorded[name] for name in ("steps", *derived(1)) if recorded.get(name) is not None})
 
 
 def _read_record(file: Path) -> dict[str, Any]:
@@ -91,7 +121,7 @@ def _checksum(record: Mapping[str, Any]) -> str:
 
 
 def resumed_options(folder: Path, given: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the options of a run that is resumed: those it was started with, unless they are given anew."""
+    """Return the options of a run that is resumed: those it was last trained with, unless they are given anew."""
     before = {name: value for name, value in recorded_args(folder).items() if value != DEFAULTS_PLAIN[name]}
     before = {f"{name}_" if name == "from" else name: value for name, value in before.items()}
     for name in ("data", "val"):
@@ -177,20 +207,55 @@ def _lock(folder: Path, file: IO[bytes]) -> ConfigError | None:
 
 
 def _require_same(folder: Path, file: Path, now: dict[str, Any]) -> None:
+    """Raise an error that says in words what a resumed run would change."""
     then = _read_record(file)
     then["args"], now = fixed(then["args"]), now | {"args": fixed(now["args"])}
-    names = {
-        "args": "arguments",
-        "objective": "data or objective settings",
-        "config": "model settings",
-        "model": "weights",
-    }
-    for part, what in names.items():
-        if part not in then or part not in now:  # not every objective has a fingerprint
-            continue
-        if (other := difference(then[part], now[part])) is not None:
-            remedy = "resume with the original settings, or start again in another folder"
-            raise ConfigError(f"{folder} was started with different {what}: {other}", remedy)
+    names = {"args": "options", "objective": "data or settings", "config": "model settings", "model": "weights"}
+    parts = [part for part in names if part in then and part in now]  # not every objective has a fingerprint
+    if "objective" in parts and all(then[part] == now[part] for part in parts if part != "args"):
+        for name in DEFAULT_OF_TASK:  # an option may be set to what it is by default
+            if None in (then["args"].get(name), now["args"].get(name)):
+                then["args"].pop(name, None)
+                now["args"].pop(name, None)
+    for part in parts:
+        if (change := difference(then[part], now[part])) is not None:
+            default = _batch_size(then) if change.name == "batch_size" else ""
+            said = f"{folder} was started with different {names[part]}: {_in_words(part, change, default)}"
+            raise ConfigError(said, "resume with the original settings, or start again in another folder")
+
+
+def _batch_size(record: Mapping[str, Any]) -> str:
+    """Return the batch size of a run by its objective, whatever it is called there."""
+    found = record.get("objective", {})
+    return next((f"{found[name]:g}" for name in BATCH_SIZES if name in found), "")
+
+
+def _in_words(part: str, change: Change, default: str) -> str:
+    """Describe a change: which option it was, or what is different about the data."""
+    old, new = change.old, change.new
+    if part == "args":
+        missing = f"not given (its default is {default})" if default else "not given"
+        shown = [missing if value is None else _option(value) for value in (old, new)]
+        return f"{flag(change.name)} was {shown[0]} and is now {shown[1]}"
+    if part != "objective":
+        return f"{change.name} was {old} and is now {new}"
+    first, _, rest = re.sub(r"^parts\.\d+\.", "", change.name).partition(".")  # of several sets of recordings
+    if first in DATA and rest in ("count", "tokens"):
+        unit = "tokens" if "token" in change.name else "rows"
+        return f"{DATA[first]} had {old:,} {unit} and now has {new:,}"
+    if first in DATA and rest == "contents":
+        return f"{DATA[first]} has the same size, but not the same contents"
+    if first in DATA and rest == "classes":
+        return f"{DATA[first]} has other classes"
+    option = "batch_size" if first in BATCH_SIZES else first
+    if option == "augment" and rest:
+        return f"--augmentation {rest} was {_option(old)} and is now {_option(new)}"
+    spelled = flag(option) if option in DEFAULTS else change.name
+    return f"{spelled} was {_option(old)} and is now {_option(new)}"
+
+
+def _option(value: Any) -> str:
+    return {True: "on", False: "off"}[value] if isinstance(value, bool) else str(value)
 
 
 def _form(shape: Sequence[int], dtype: object) -> str:

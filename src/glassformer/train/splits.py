@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, Protocol, Self, TypeVar
 
@@ -16,7 +16,7 @@ from glassformer.checkpoints import load_folder
 from glassformer.data.archives import is_archive, unpacked
 from glassformer.data.columns import NAMES
 from glassformer.data.faults import Faults
-from glassformer.data.order import held_out
+from glassformer.data.order import held_out, stratified
 from glassformer.data.python import reader_of
 from glassformer.data.rows import Source, find_split
 from glassformer.data.sources import DATASETS, open_data
@@ -121,14 +121,20 @@ def opened(data: Any, option: str) -> Source:
     raise InputError(fact, f"give a folder, a file, or the name of a dataset ({names})")
 
 
-def split(whole: D, val: D | None, seed: int) -> tuple[D, D, Faults]:
-    """Return training data, validation data (10 % of the former if there is none), and the rows skipped on opening."""
+def split(whole: D, val: D | None, seed: int, classes: Sequence[Sequence[int]] | None = None) -> tuple[D, D, Faults]:
+    """Return training data, validation data (10 % of the former if there is none), and the rows skipped on opening.
+
+    If `classes` of every row are given, the 10 % are stratified.
+    """
     faults = Faults()
     for opened in (whole,) if val is None else (whole, val):
         faults.remember(opened.faults)
     if val is not None:
         return whole, val, faults
-    rows, rest = held_out(len(whole), VAL_FRACTION, seed)
+    if classes is None:
+        rows, rest = held_out(len(whole), VAL_FRACTION, seed)
+    else:
+        rows, rest = stratified(classes, VAL_FRACTION, seed)
     return whole.part(rows), whole.part(rest), faults
 
 

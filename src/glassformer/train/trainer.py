@@ -79,6 +79,8 @@ def run_training(
         add_adapters(model, LoRA(rank=args.lora_rank, alpha=2.0 * args.lora_rank), seed=args.seed)
     talks = is_main_process()
     if talks and progress is not False:
+        if objective.stream is None:
+            objective.epoch(0)  # finds examples that are too long, to report them with the others
         left_out = (f"left out: {line}" for line in objective.faults.summary())
         for line in (*objective.understood, *left_out, *objective.notes):
             say(line)
@@ -104,6 +106,7 @@ def run_training(
             callbacks=watching,
             export=None if folder is None else export,
             say=say,
+            announce=talks and progress is not False,
         )
     if folder is not None and talks:
         trained.save(folder)

@@ -125,9 +125,12 @@ def test_broken_pictures_are_counted_and_left_out(shapes: Path, tmp_path: Path) 
     from shutil import copytree
 
     copytree(shapes, tmp_path / "data")
-    (tmp_path / "data/train/across/0.png").write_bytes(b"not a picture")
+    broken = tmp_path / "data/train/across/0.png"
+    broken.write_bytes(broken.read_bytes()[:-30])
+    (tmp_path / "data/train/across/2.png").write_bytes(b"not a picture")
     open_image(shapes / "train/across/1.png").resize((5, 5)).save(tmp_path / "data/train/across/10.png")
     objective = lesson_of(tmp_path / "data")
+    assert "across/2.png" not in [objective.train.files[i] for i in range(len(objective.train))]
     files = [objective.train.files[i] for i in range(3)]
     assert [Path(file).name for file in files] == ["0.png", "1.png", "10.png"]
     batch = objective.batch([0, 1, 2], 0)
@@ -135,7 +138,7 @@ def test_broken_pictures_are_counted_and_left_out(shapes: Path, tmp_path: Path) 
     assert objective.count(batch) == 1
     assert objective.batch([0], 0) is None
     told = " ".join(objective.faults.summary())
-    assert "unreadable" in told
+    assert "unreadable image: 1 (across/0.png)" in told
     assert "different size (not 8×8)" in told
 
 

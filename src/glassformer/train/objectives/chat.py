@@ -46,6 +46,8 @@ class ChatExample(NamedTuple):
 class ChatObjective(TaskObjective):
     """Cross-entropy of the answers in batches of `batch_size` conversations; evaluated by their loss and perplexity."""
 
+    batch_unit = "conversations"
+
     better: Literal["higher", "lower"] = "lower"
 
     def __init__(

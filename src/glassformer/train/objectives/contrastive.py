@@ -66,6 +66,8 @@ class Contrastive(TaskObjective):
     nearest of all validation sentences is one with the same meaning.
     """
 
+    batch_unit = "pairs"
+
     better: Literal["higher", "lower"] = "higher"
 
     def __init__(

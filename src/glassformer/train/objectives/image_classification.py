@@ -88,6 +88,8 @@ class ImageAugmentation:
 class ImageClassification(TaskObjective):
     """Cross-entropy objective on images of one size; evaluated by accuracy and loss on the validation images."""
 
+    batch_unit = "images"
+
     train: Images
     val: Images
     mean: tuple[float, ...]
@@ -231,7 +233,7 @@ def build(args: TrainArgs, first: Source, second: Source | None) -> tuple[nn.Mod
     other = None
     if second is not None:
         other = Images.open(second, columns, size=images.shape[1:], channels=images.channels, labels=images.labels)
-    images, val, faults = split(images, other, args.seed)
+    images, val, faults = split(images, other, args.seed, [(k,) for k in images.targets.tolist()])
     mean, std = _normalisation(base) or statistics(images)
     usual: dict[str, float] = {"crop": max(1, images.shape[1] // 8), "flip": images.channels == 3}
     if base is None and min(images.shape[1:]) >= ERASED_FROM:

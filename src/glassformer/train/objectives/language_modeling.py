@@ -51,6 +51,8 @@ class LanguageModeling(TaskObjective):
     at the start of the text they are token 0. `evaluate` uses `val_blocks` evenly spaced validation blocks.
     """
 
+    batch_unit = "blocks of text"
+
     better: Literal["higher", "lower"] = "lower"
 
     def __init__(

@@ -44,6 +44,8 @@ class SpeechToText(TaskObjective):
     `start` are the tokens that every transcript begins with. With `augment`, recordings are played at random speeds.
     """
 
+    batch_unit = "recordings"
+
     better: ClassVar[Literal["lower"]] = "lower"
 
     def __init__(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from dataclasses import replace
+from itertools import chain
 from pathlib import Path
 from typing import Any, Literal
 
@@ -57,6 +58,8 @@ class TextClassification(TaskObjective):
 
     The loss of a regression is the squared error in units of the variance of the training targets.
     """
+
+    batch_unit = "texts"
 
     def __init__(
         self,
@@ -178,7 +181,7 @@ def build(args: TrainArgs, first: Source, second: Source | None) -> tuple[nn.Mod
     other = None
     if second is not None:
         other = LabelledTexts.open(second, columns, problem=whole.problem, labels=whole.labels)
-    train, val, faults = split(whole, other, args.seed)
+    train, val, faults = split(whole, other, args.seed, _classes(whole))
     if args.label_smoothing and whole.problem in ("regression", "multi_label_classification"):
         raise ConfigError(f"--label-smoothing has no effect on {whole.problem.replace('_', ' ')}", "leave it out")
     per_token = whole.problem == "token_classification"
@@ -242,7 +245,7 @@ def _understood(train: LabelledTexts, val: LabelledTexts, encoding: TextEncoding
         numbers = np.array(train.targets, dtype=np.float64)
         counts = [f"values: {numbers.min():g} to {numbers.max():g}, mean {numbers.mean():.4g}, std {numbers.std():.4g}"]
     else:
-        counts = remarks.class_counts(train.labels, _classes(train))
+        counts = remarks.class_counts(train.labels, chain(*_classes(train)))
     if train.problem == "token_classification":
         counts = counts[:1]  # most words are O: that is no imbalance to remark upon
     counts += _joined_labels(train)
@@ -252,16 +255,16 @@ def _understood(train: LabelledTexts, val: LabelledTexts, encoding: TextEncoding
         *remarks.examples(train.rows, lambda i: f"{remarks.short(train.text(i))} → {train.shown_target(i)[:60]}"),
         *([f"remark: about {share} than {encoding.length} tokens and are truncated (see --max-length)"] if cut else []),
         *remarks.small_validation(len(val)),
-        *remarks.classes_not_validated(train.labels, _classes(train), _classes(val)),
+        *remarks.classes_not_validated(train.labels, chain(*_classes(train)), chain(*_classes(val))),
         *remarks.duplicate_texts(train.text, len(train), val.text, len(val), "texts"),
     )
 
 
-def _classes(texts: LabelledTexts) -> list[int]:
-    """Return the class of every text, all classes of texts and words that have several, and none of numbers."""
+def _classes(texts: LabelledTexts) -> list[tuple[int, ...]]:
+    """Return the classes of every text, or of its words; none of numbers."""
     if texts.problem == "regression":
-        return []
-    return [k for y in texts.targets for k in (y if isinstance(y, tuple) else (int(y),))]
+        return [()] * len(texts)
+    return [y if isinstance(y, tuple) else (int(y),) for y in texts.targets]
 
 
 def _joined_labels(train: LabelledTexts) -> list[str]:
