@@ -22,14 +22,15 @@ from glassformer.runtime.kernels import (
     Int8Kernel,
     PackedKernel,
     Scaling,
+    TransposedKernel,
 )
-from glassformer.runtime.machine import why_not
+from glassformer.runtime.machine import TORCH, why_not
 from glassformer.runtime.precision import layers
 from runtime.small_models import KINDS, WITHOUT_BLOCKS, make, tensor_of
 
 # The largest difference to float32, relative to the largest number; docs/runtime.md states them.
 TOLERANCE = {"fp32": 1e-5, "bf16": 2e-2, "int8": 4e-2}
-EVERY_KERNEL = [kernel for kernels in KERNELS.values() for kernel in kernels]
+EVERY_KERNEL = [kernel for kernels in KERNELS.values() for kernel in kernels] + [TransposedKernel]
 
 
 def test_every_registered_architecture_is_here() -> None:
@@ -45,7 +46,10 @@ def packing(monkeypatch: pytest.MonkeyPatch) -> Callable[[type[PackedKernel]], s
         here = machine()
         if kernel.__name__ in here.refused:
             pytest.skip(f"{kernel.__name__} does not run here: {here.refused[kernel.__name__]}")
-        chosen = replace(here, chosen={**here.chosen, kernel.precision: kernel.__name__})
+        if kernel is TransposedKernel:
+            chosen = replace(here, chosen={**here.chosen, "fp32": TORCH}, small=kernel.__name__)
+        else:
+            chosen = replace(here, chosen={**here.chosen, kernel.precision: kernel.__name__})
         monkeypatch.setattr("glassformer.runtime.precision.machine", lambda: chosen)
         monkeypatch.setattr("glassformer.runtime.precision.PACKED_FROM", 0)
         return kernel.precision

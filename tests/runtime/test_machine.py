@@ -12,7 +12,7 @@ import torch
 import glassformer
 from glassformer.core.precision import runs_in_child_process
 from glassformer.runtime.kernels import BFloat16Kernel, Float32Kernel, Int8Kernel, OneDNNInt8Kernel
-from glassformer.runtime.machine import _TRY, Machine, machine, why_not
+from glassformer.runtime.machine import _TRY, Machine, machine, measure, why_not
 
 HERE = sys.modules[why_not.__module__]
 
@@ -22,12 +22,13 @@ def measured(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[list[M
     """An empty cache, and what was measured instead of read from it."""
     found: list[Machine] = []
 
-    def measure() -> Machine:
-        found.append(Machine(processor="p", threads=1, torch="t", chosen={"fp32": "torch"}, refused={"K": "why"}))
+    def again() -> Machine:
+        chosen = {"fp32": "torch"}
+        found.append(Machine(processor="p", threads=1, torch="t", chosen=chosen, small="torch", refused={"K": "why"}))
         return found[-1]
 
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    monkeypatch.setattr(HERE, "measure", measure)
+    monkeypatch.setattr(HERE, "measure", again)
     yield found
     machine.cache_clear()
 
@@ -66,6 +67,18 @@ def test_a_cache_that_cannot_be_written_is_no_error(
     (tmp_path / "file").touch()
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "file"))
     assert start() == measured[0]
+
+
+@pytest.mark.parametrize(("ratios", "small"), [([0.7, 0.8, 0.9], "TransposedKernel"), ([0.7, 0.8, 1.1], "torch")])
+def test_another_product_of_small_layers_has_to_be_faster_every_time(
+    ratios: list[float], small: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(HERE, "_relative_times", lambda kernels, rounds: dict.fromkeys(kernels, 1.0))
+    monkeypatch.setattr(HERE, "_relative_time_of_few_rows", lambda rounds: ratios.pop())
+    found = measure()
+    assert found.small == small
+    assert found.relative["TransposedKernel"] == 0.8
+    assert f"small layers in fp32: {small}" in str(found)
 
 
 def test_why_a_kernel_is_not_used(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -7,7 +7,7 @@ An alignment assigns a token or the blank to each frame; collapsing merges repea
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -143,7 +143,7 @@ EMPTY: Prefixes = {(): Beams(blank=Path(0.0, 0.0))}
 
 def extend(
     prefixes: Prefixes,
-    tokens: Iterable[tuple[int, float]],
+    tokens: Mapping[tuple[int, ...], Sequence[tuple[int, float]]],
     blank: float,
     frame: int,
     *,
@@ -152,8 +152,8 @@ def extend(
 ) -> Prefixes:
     """Advance by one frame: every prefix stays (by the blank or by repeating its last token) or is extended by a token.
 
-    `tokens` are (token, log-probability) pairs without the blank. `before` is the token that precedes every prefix and
-    with which a repetition would merge; the token `never_twice` cannot follow itself.
+    `tokens` are (token, log-probability) pairs for each prefix, without the blank. `before` is the token that precedes
+    every prefix and with which a repetition would merge; the token `never_twice` cannot follow itself.
     """
     following: Prefixes = {}
 
@@ -167,7 +167,7 @@ def extend(
     for prefix, beams in prefixes.items():
         either, last = beams.all, prefix[-1] if prefix else before
         add(prefix, blank=either.advance(blank))
-        for token, logprob in tokens:
+        for token, logprob in tokens[prefix]:
             if token != last:
                 add((*prefix, token), token=either.advance(logprob, frame))
                 continue
@@ -237,7 +237,7 @@ class CTCPrefixBeam:
         count = len(row) if self.candidates is None else min(self.candidates, len(row))
         best = zip(*(part.tolist() for part in row.topk(count)), strict=True)
         tokens = [(int(token), p) for p, token in best if token != self.blank and p > -math.inf]
-        following = extend(self._prefixes, tokens, float(row[self.blank]), self.frame)
+        following = extend(self._prefixes, dict.fromkeys(self._prefixes, tokens), float(row[self.blank]), self.frame)
         ranked = sorted(((beams.total, prefix) for prefix, beams in following.items()), key=lambda r: (-r[0], r[1]))
         least = ranked[0][0] - self.prune
         possible = [prefix for total, prefix in ranked[: self.width] if total > least]

@@ -7,22 +7,24 @@ import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field
-from functools import cache
+from functools import cache, partial
 from hashlib import sha256
-from math import prod
-from statistics import median
+from itertools import product
+from statistics import geometric_mean, median
 
 import torch
 from torch.nn.functional import linear
 
 from glassformer.core.precision import advertises_amx, runs_in_child_process
 from glassformer.files import replacing, user_cache
-from glassformer.runtime.kernels import KERNELS, PackedKernel
+from glassformer.runtime.kernels import KERNELS, PackedKernel, TransposedKernel
 from glassformer.runtime.measure import instructions, interleaved, one_thread, processor
 
 TORCH = "torch"  # the ordinary product, F.linear
 OUT, IN = 3072, 768  # the feed-forward net of a BERT or GPT-2
 ROWS = {1: 10, 128: 1}  # one token, and a short sequence; how often each runs per turn
+SMALL = ((576, 144), (1536, 384))  # the feed-forward nets of the shipped recogniser and of MiniLM
+FEW_ROWS = {1: 50, 32: 10}
 REPEATS = 3
 
 
@@ -35,6 +37,8 @@ class Machine:
     torch: str
     chosen: Mapping[str, str]
     """Precision → the name of its kernel; a precision that does not work here is missing."""
+    small: str
+    """The name of the float32 kernel of layers with up to a million weights that the chosen one does not take."""
     relative: Mapping[str, float] = field(default_factory=dict)
     """Kernel → median time relative to `F.linear` in float32, on one thread (see `_relative_times`)."""
     refused: Mapping[str, str] = field(default_factory=dict)
@@ -45,6 +49,8 @@ class Machine:
         for precision, kernel in self.chosen.items():
             ratio = self.relative.get(kernel, 1.0)
             lines.append(f"{precision:5} {kernel}, {ratio:.2f} × the time of torch's float32 product")
+        ratio = self.relative.get(self.small, 1.0)
+        lines.append(f"small layers in fp32: {self.small}, {ratio:.2f} × the time of torch's product")
         lines += [f"{name} is not used: {reason}." for name, reason in self.refused.items()]
         return "\n".join(lines)
 
@@ -104,11 +110,14 @@ def measure(rounds: int = 5) -> Machine:
     packed = chosen.get("fp32")
     if packed is None or min(one[packed] for one in repeats) > 1:
         chosen["fp32"] = TORCH
+    transposed = [_relative_time_of_few_rows(rounds) for _ in range(REPEATS)]
+    relative[TransposedKernel.__name__] = median(transposed)
     return Machine(
         processor=processor(),
         threads=torch.get_num_threads(),
         torch=torch.__version__,
         chosen=chosen,
+        small=TransposedKernel.__name__ if max(transposed) < 1 else TORCH,
         relative={name: round(value, 3) for name, value in relative.items()},
         refused=refused,
     )
@@ -120,29 +129,44 @@ def _relative_times(kernels: Mapping[str, PackedKernel], rounds: int) -> dict[st
     Packed float32 is judged by many rows alone if there are several threads: for one row it uses all of them and
     `F.linear` does not, which one thread cannot show.
     """
-    weight, bias = torch.randn(OUT, IN, generator=torch.Generator().manual_seed(0)), torch.zeros(OUT)
-    found: dict[str, dict[int, float]] = {name: {} for name in kernels}
-    for rows, often in ROWS.items():
-        x = torch.randn(rows, IN, generator=torch.Generator().manual_seed(1))
-
-        def run(kernel: Callable[..., torch.Tensor], x: torch.Tensor = x, often: int = often) -> None:
-            for _ in range(often):
-                kernel(x, weight, bias)
-
-        every: dict[str, Callable[..., torch.Tensor]] = {TORCH: linear, **kernels}
-        with torch.no_grad(), one_thread():
-            times = interleaved(
-                {name: (lambda kernel=kernel: run(kernel)) for name, kernel in every.items()},  # type: ignore[misc]
-                rounds=rounds,
-                clock=time.thread_time,
-            )
-        for name in kernels:
-            found[name][rows] = times[name] / times[TORCH]
+    found = {rows: _ratios(kernels, (OUT, IN), rows, often, rounds) for rows, often in ROWS.items()}
     several = torch.get_num_threads() > 1
+    many, mean = found[max(ROWS)], lambda name: geometric_mean(ratios[name] for ratios in found.values())
     return {
-        name: ratios[max(ROWS)] if several and kernels[name].precision == "fp32" else prod(ratios.values()) ** 0.5
-        for name, ratios in found.items()
+        name: many[name] if several and kernel.precision == "fp32" else mean(name) for name, kernel in kernels.items()
     }
+
+
+def _relative_time_of_few_rows(rounds: int) -> float:
+    """Time of `TransposedKernel` relative to `F.linear` on one thread: the geometric mean over small layers.
+
+    It is timed without the checks of a call: most layers are run by `nn/flat.py`, which makes them once per pass.
+    """
+    kernel, ratios = TransposedKernel(), list[float]()
+    for shape, (rows, often) in product(SMALL, FEW_ROWS.items()):
+        packed = kernel.pack(torch.ones(shape), None)
+        run = lambda x, _, bias, W=packed: kernel.product(x, W, bias)
+        ratios += _ratios({"": run}, shape, rows, often, rounds).values()
+    return geometric_mean(ratios)
+
+
+def _ratios(
+    kernels: Mapping[str, Callable[..., torch.Tensor]], shape: tuple[int, int], rows: int, often: int, rounds: int
+) -> dict[str, float]:
+    """Time of each kernel relative to `F.linear` on one thread, for one layer and one number of rows."""
+    weight, bias = torch.randn(shape, generator=torch.Generator().manual_seed(0)), torch.zeros(shape[0])
+    x = torch.randn(rows, shape[1], generator=torch.Generator().manual_seed(1))
+
+    def run(kernel: Callable[..., torch.Tensor]) -> None:
+        for _ in range(often):
+            kernel(x, weight, bias)
+
+    every: dict[str, Callable[..., torch.Tensor]] = {TORCH: linear, **kernels}
+    with torch.no_grad(), one_thread():
+        times = interleaved(
+            {name: partial(run, kernel) for name, kernel in every.items()}, rounds=rounds, clock=time.thread_time
+        )
+    return {name: times[name] / times[TORCH] for name in kernels}
 
 
 def why_not(kernel: type[PackedKernel]) -> str | None:

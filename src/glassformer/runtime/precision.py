@@ -17,8 +17,16 @@ from glassformer.nn.stack import Stack
 from glassformer.nn.text import WordHead
 from glassformer.runtime.calibration import LENGTH, calibrate, vectors
 from glassformer.runtime.example import example
-from glassformer.runtime.kernels import KERNELS, AccurateKernel, BFloat16Kernel, HalfKernel, Int8Kernel, Scaling
-from glassformer.runtime.machine import TORCH, machine, why_not
+from glassformer.runtime.kernels import (
+    KERNELS,
+    AccurateKernel,
+    BFloat16Kernel,
+    HalfKernel,
+    Int8Kernel,
+    Scaling,
+    TransposedKernel,
+)
+from glassformer.runtime.machine import machine, why_not
 from glassformer.runtime.measure import interleaved, one_thread
 
 Precision = Literal["fp32", "bf16", "int8", "auto"]
@@ -27,6 +35,9 @@ PRECISIONS: tuple[str, ...] = ("fp32", "bf16", "int8", "auto")
 AGREEMENT = 0.999
 # Packed float32 products pay a fixed cost per call: below this many weights torch's own product is as fast.
 PACKED_FROM = 2**17
+# Copies of Wᵀ: a model without a layer of the first size is too small to matter, and layers of more than the second
+# are faster as they are for some numbers of rows.
+TRANSPOSED = 2**14, 2**20
 
 
 def layers(model: nn.Module) -> Iterator[Linear | WordHead]:
@@ -56,7 +67,7 @@ def prepare(model: nn.Module, precision: str = "fp32", run_example: Callable[[],
             f"precision={precision!r} needs float32 weights on the CPU, not {dtype} on {device}",
             "load the model on the CPU without a dtype",
         )
-    if precision == "fp32" and not any(_large(layer) for layer in layers(model)):
+    if precision == "fp32" and all(_weights(layer) < min(PACKED_FROM, TRANSPOSED[0]) for layer in layers(model)):
         for layer in layers(model):
             layer.kernel = None
         return model
@@ -66,12 +77,17 @@ def prepare(model: nn.Module, precision: str = "fp32", run_example: Callable[[],
         reasons = "; ".join(machine().refused[name] for name in names if name in machine().refused)
         able = " or ".join(machine().chosen)
         raise InputError(f"precision={precision!r} does not work on this machine ({reasons})", f"use {able}")
-    kernel = machine().kernel(precision) if (device, dtype) == ("cpu", torch.float32) else None
+    kernel = machine().kernel(precision)
     if precision != "fp32":
         model.requires_grad_(False).eval()
     for layer in layers(model):
-        small = precision == "fp32" and not _large(layer)
-        layer.kernel = None if kernel is None or chosen == TORCH or small else kernel()
+        if (device, dtype) != ("cpu", torch.float32):
+            layer.kernel = None
+        elif kernel is not None and (precision != "fp32" or _weights(layer) >= PACKED_FROM):
+            layer.kernel = kernel()
+        else:
+            transposed = machine().small == TransposedKernel.__name__ and _weights(layer) <= TRANSPOSED[1]
+            layer.kernel = TransposedKernel() if transposed else None
     if precision == "int8":
         _calibrate(model, run_example)
     return model
@@ -108,10 +124,9 @@ def _calibrate(model: nn.Module, run_example: Callable[[], Tensor] | None) -> No
         layer.kernel = found.get(layer, one)
 
 
-def _large(layer: Linear | WordHead) -> bool:
-    """Whether packing a layer in fp32 pays. A head that shares the embedding table is as large as the vocabulary."""
-    numbers = layer.weight.numel() if isinstance(layer, Linear) else int(layer.vocabulary) * int(layer.width)
-    return numbers >= PACKED_FROM
+def _weights(layer: Linear | WordHead) -> int:
+    """The number of a layer's weights. A head that shares the embedding table is as large as the vocabulary."""
+    return layer.weight.numel() if isinstance(layer, Linear) else int(layer.vocabulary) * int(layer.width)
 
 
 def kernels_of(model: nn.Module) -> list[Kernel | None]:

@@ -1,11 +1,15 @@
 from __future__ import annotations
 
+import math
+
+import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
 from glassformer.decoding import ctc_prefix_beam
+from glassformer.errors import ConfigError
 from glassformer.pipelines.speech.charset import LETTERS, Charset
 from glassformer.pipelines.speech.ctc_stream import LogitRows
 from glassformer.pipelines.speech.ngram import CharNgram, WordSearch
@@ -47,6 +51,24 @@ def test_the_most_likely_words_of_all(seed: int) -> None:
     search = WordSearch(alpha=0.0, gamma=0.0, width=500, reach=1e9, hold=1000, pause=100.0)
     words = read(BeamWordDecoder(FEW, ROW, FLAT, search, rate=1000), logits)
     assert "".join(word.text for word in words) == FEW.decode(ctc_prefix_beam(logits, width=500)[0].tokens)
+
+
+@pytest.mark.parametrize("sharp", [0.5, 2.0, 6.0])
+def test_extensions_that_are_left_out_change_nothing(sharp: float, monkeypatch: pytest.MonkeyPatch) -> None:
+    spelling = CharNgram.of([LETTERS.encode("the whale and the cat sat on the mat ")], 28)
+    logits = random_rows(7, 60, 29, sharp)
+    one, two = (BeamWordDecoder(LETTERS, ROW, spelling, rate=1000) for _ in range(2))
+    for row in range(len(logits)):
+        piece = LogitRows(logits[row : row + 1], 40 * (row + 1))
+        found = one.feed(piece), one._prefixes, one._ngram
+        with monkeypatch.context() as patch:
+            patch.setattr("glassformer.pipelines.speech.words.ROUNDING", math.inf)  # nothing is left out
+            assert found == (two.feed(piece), two._prefixes, two._ngram)
+
+
+def test_negative_weights_of_the_ngram_model_are_refused() -> None:
+    with pytest.raises(ConfigError, match="alpha is -1"):
+        WordSearch(alpha=-1.0)
 
 
 def test_spelling_decides_what_sound_does_not() -> None:

@@ -43,6 +43,8 @@ class WordSearch:
         for pause in (self.pause, self.first):
             if not pause > 0:
                 raise ConfigError(f"pause is {pause} s", "choose more than 0 s")
+        if self.alpha < 0:  # the search relies on unlikely characters scoring less
+            raise ConfigError(f"alpha is {self.alpha}", "choose 0 or more")
 
 
 WORD_SEARCH = WordSearch()

@@ -7,6 +7,7 @@ language model, Hannun et al. 2014), or the most likely character of each row.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from heapq import heapify, heappush, heappushpop
 from typing import NamedTuple
 
 from torch import Tensor
@@ -20,6 +21,7 @@ from glassformer.pipelines.speech.ctc_stream import LogitRows
 from glassformer.pipelines.speech.ngram import PAUSE, WORD_SEARCH, CharNgram, WordSearch
 
 SILENCE = 1.0  # seconds without a character after which the next word counts as a first one
+ROUNDING = 1e-6  # above the rounding errors of a prefix's score
 
 
 class Word(NamedTuple):
@@ -140,20 +142,44 @@ class BeamWordDecoder:
     def _advance(self, row: Tensor) -> None:
         blank, *tokens = row.tolist()
         least = max(blank, *tokens) - self.search.reach
-        near = [(token, logp) for token, logp in enumerate(tokens, 1) if logp > least]
-        space = self.charset.space
-        following = extend(self._prefixes, near, blank, self.frame, before=self._past[-1], never_twice=space)
-        known, alpha, gamma = self._ngram, self.search.alpha, self.search.gamma
-        scored = []
-        for prefix, beams in following.items():
-            ngram = known.get(prefix)
-            if ngram is None:
-                parent = prefix[:-1]
-                ngram = known[parent] + self.ngram.logp(self._context(parent), prefix[-1])
-            scored.append((-(beams.total + alpha * ngram + gamma * len(prefix)), prefix, ngram))
-        best = sorted(scored)[: self.search.width]
-        self._prefixes = {prefix: following[prefix] for _, prefix, _ in best}
-        self._ngram = {prefix: ngram for _, prefix, ngram in best}
+        near = sorted(((token, logp) for token, logp in enumerate(tokens, 1) if logp > least), key=lambda one: -one[1])
+        promising, ngram = self._promising(near, blank)
+        space, alpha, gamma = self.charset.space, self.search.alpha, self.search.gamma
+        following = extend(self._prefixes, promising, blank, self.frame, before=self._past[-1], never_twice=space)
+        score = lambda prefix: following[prefix].total + alpha * ngram[prefix] + gamma * len(prefix)
+        best = [prefix for _, prefix in sorted((-score(prefix), prefix) for prefix in following)[: self.search.width]]
+        self._prefixes = {prefix: following[prefix] for prefix in best}
+        self._ngram = {prefix: ngram[prefix] for prefix in best}
+
+    def _promising(
+        self, near: list[tuple[int, float]], blank: float
+    ) -> tuple[dict[tuple[int, ...], list[tuple[int, float]]], dict[tuple[int, ...], float]]:
+        """Return the tokens that may extend each prefix to one of the best, and log p of the characters of all of them.
+
+        An extension scores at most as much as if the n-gram model were certain of its character. It is left out if
+        `width` others are known to score more, which changes no result.
+        """
+        prefixes, ngram, width = self._prefixes, dict(self._ngram), self.search.width
+        alpha, gamma = self.search.alpha, self.search.gamma
+        scores = {prefix: one.total + alpha * ngram[prefix] + gamma * len(prefix) for prefix, one in prefixes.items()}
+        known = [score + blank for score in scores.values()]  # scores that are reached, the least first
+        heapify(known)
+        promising: dict[tuple[int, ...], list[tuple[int, float]]] = {}
+        for prefix, score in scores.items():
+            promising[prefix], context = [], self._context(prefix)
+            last = prefix[-1] if prefix else self._past[-1]
+            for token, logp in near:
+                longer = (*prefix, token)
+                another = token != last and longer not in prefixes  # neither repeated nor merged with a known prefix
+                if another and len(known) >= width and score + logp + gamma < known[0] - ROUNDING:
+                    continue
+                promising[prefix].append((token, logp))
+                if longer not in ngram:
+                    ngram[longer] = ngram[prefix] + self.ngram.logp(context, token)
+                if another:
+                    reached = score + logp + gamma + alpha * (ngram[longer] - ngram[prefix])
+                    (heappushpop if len(known) >= width else heappush)(known, reached)
+        return promising, ngram
 
     def _context(self, prefix: tuple[int, ...]) -> tuple[int, ...]:
         return (self._past + prefix)[-(self.ngram.order - 1) :] if self.ngram.order > 1 else ()
