@@ -106,3 +106,8 @@ def test_numbers_without_a_symbol() -> None:
 def test_empty() -> None:
     with pytest.raises(InputError, match="no answers"):
         read("\n\n", "a.csv")
+
+
+def test_numbers_of_columns_over_labelled_rows_are_no_row() -> None:
+    text = "Q,1,2\ntoken 1,3,5\ntoken 2,4,6\n,,\ntoken,1,2\ntoken 1,7,8\ntoken 2,9,0\n"
+    assert answers_shown(read(text, "a.csv")) == [(1, "Q", "[3, 5; 4, 6]")]

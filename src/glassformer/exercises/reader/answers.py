@@ -290,6 +290,7 @@ _COLUMNS = {
 _NUMBER = re.compile(rf"\s*(?:[-+−]?[\d.]|{MINUS_INFINITY.pattern})", re.I)
 _ASIDE_IN_TITLE = re.compile(r"\s(?:\(([^()]*(?:\([^()]*\))?[^()]*)\)|\[([^\[\]]*)\])$")
 _ROW_LABEL = re.compile(r"(?:(?:tokens?|rows?|words?|positions?|quer(?:y|ies)|x|t|#)\s*_?)?\d{1,3}\.?", re.I)
+_FIRST_ROW = re.compile(r"(?:token|row|word|position|query)\s*_?1\.?", re.I)
 _VECTOR_LABEL = re.compile(r"(?:keys?|values?|outputs?)\s+\d{1,3}(?:\s*\([^()]*\))?", re.I)  # below a title of its own
 # names of tokens: pos 0, patch 3; under a title of its own also words alone: drink, top left
 _TOKEN_NAME = re.compile(r"((?:[a-z]{2}|[^\W\d_]{3,20})(?:[ -][^\W\d_]{1,20}){0,3})( \d{1,3})?")
@@ -405,7 +406,10 @@ def _one_label(rows: list[Row]) -> list[Row]:
 
 
 def _counted_grids(rows: list[Row]) -> list[Row]:
-    r"""Rewrite grids such as `Query \ Key;1;2` over `1;0.5;0.5`, so that their labels are not taken for numbers."""
+    r"""Rewrite grids such as `Query \ Key;1;2` over `1;0.5;0.5`, so that their labels are not taken for numbers.
+
+    So is `Q;1;2` over `token 1;0.5;0.5`, where Q is the title.
+    """
     found: list[Row] = []
     count = 0  # rows of the grid so far; 0 outside of one
     firsts = [row[0] if row else "" for _, row in rows[1:]] + [""]
@@ -417,6 +421,9 @@ def _counted_grids(rows: list[Row]) -> list[Row]:
         counted = len(columns) > 1 and columns == [str(k + 1) for k in range(len(columns))]
         if counted and below == "1" and _CORNER.fullmatch(row[0]):
             count, row = 1, ["", *("column" for _ in columns), *filled[len(filled) - ends :]]
+        elif counted and _FIRST_ROW.fullmatch(below) and not _NUMBER.match(row[0]):
+            title = row[0] if row[0] in symbols.QUANTITIES or not _CORNER.fullmatch(row[0]) else ""
+            count, row = 0, [title, *("column" for _ in columns), *filled[len(filled) - ends :]]
         elif count and filled and row[0] == str(count):
             count, row = count + 1, [f"token {row[0]}", *row[1:]]
         else:
