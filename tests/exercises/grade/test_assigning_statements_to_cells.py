@@ -321,3 +321,25 @@ def test_a_row_like_another_one() -> None:
     assert {(i, j): found[i, j] for i, j in found if i == 4} == {
         (4, 1): "0.2119", (4, 2): "0.5761", (4, 3): "0", (4, 4): "0.2119",
     }  # fmt: skip
+
+
+def test_the_second_mean_and_variance_are_those_of_the_second_normalisation() -> None:
+    first = "mean_1 = 2.3\nvariance_1 = 3\nRF = [[1, 2, 3, 4], [1, 2, 3, 4], [1, 2, 3, 4]]\n\n"
+    table = "| | mean | variance |\n|---|---|---|\n| token 1 | 0.7676 | 1.1564 |\n"
+    found = cells(placed("block", first + table))
+    assert (found["mu"], found["var"]) == ({(1, 1): "2.3"}, {(1, 1): "3"})
+    assert (found["muF"], found["varF"]) == ({(1, 1): "0.7676"}, {(1, 1): "1.1564"})
+
+
+def test_a_label_before_a_list_names_its_row() -> None:
+    alignment = placed(
+        "four-tokens", "softmax\n- q2: (1, 2, 0, 1) → (0.5, 0.3, 0.1, 0.1)\n- q3: (1, 2, 0, 1) → (0.4, 0.3, 0.2, 0.1)\n"
+    )
+    assert cells(alignment)["A"] == {
+        (2, 1): "0.5", (2, 2): "0.3", (2, 3): "0.1", (2, 4): "0.1",
+        (3, 1): "0.4", (3, 2): "0.3", (3, 3): "0.2", (3, 4): "0.1",
+    }  # fmt: skip
+
+
+def test_the_distance_of_two_cumulative_sums() -> None:
+    assert cells(placed("transport", "$|F - G| = (0.3, 0.4, 0.3, 0)$"))["D"][1, 2] == "0.4"

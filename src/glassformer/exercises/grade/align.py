@@ -738,8 +738,17 @@ class Aligner:
         share = self.agreement(option.symbol, option.cells)
         if is_open and share > 0:
             return option
-        share = max(MOSTLY, share)
-        return next((o for o in others if self.agreement(o.symbol, o.cells) > share), option)
+        better = next((o for o in others if self.agreement(o.symbol, o.cells) > max(MOSTLY, share)), None)
+        if better is None and not is_open and share < HALF:
+            better = next((o for o in others if self.goes_on_with(o.symbol)), None)
+        return better or option
+
+    def goes_on_with(self, symbol: str) -> bool:
+        """Return whether a step uses the one that was written last, or an operand of that one."""
+        last = next((p.symbol for p in reversed(self.alignment.placed) if p.role == "answer"), None)
+        if last is None or symbol not in self.plan or last not in self.plan:
+            return False
+        return bool(set(self.plan[symbol].inputs) & {last, *self.plan[last].inputs} - set(self.plan.given))
 
     def of_token(self, statement: Statement, target: Target, written: Table) -> bool:
         """Place a vector of a token that a sentence names, if one step without an answer has just these numbers."""
@@ -1126,7 +1135,7 @@ class Aligner:
         elif (
             not best
             and len(told := self.closest(told, spoken)) == 1
-            and not self.alignment.answered(told[0][0])
+            and (not self.alignment.answered(told[0][0]) or self.is_named_row(statement, told[0]))
             and base_of(told[0][0]) not in PER_TOKEN
         ):
             named = base_of(told[0][0]) in topics(statement.words)
@@ -1140,6 +1149,11 @@ class Aligner:
                 "more than one step has its size and values" if best else "no step of its size has half of its numbers"
             )
             self.alignment.leave(statement.line, statement.source, f"{what}, and {why} ({names})")
+
+    def is_named_row(self, statement: Statement, option: tuple[str, Entries, float]) -> bool:
+        """Return whether the words before a list name its row, of which nothing is written yet."""
+        lines = {at[0 if self.by_rows else 1] + 1 for at in option[1]}
+        return lines == set(rows_in(statement.words)) and self.open(Option(0, *option[:2]))
 
     def like_another_row(self, statement: Statement, written: Table) -> list[tuple[str, Entries, float]]:
         """Return the steps of which the words name a row, not written yet, and another row is the same list."""
