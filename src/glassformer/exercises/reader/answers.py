@@ -14,7 +14,17 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from glassformer.errors import InputError
-from glassformer.exercises.expression import MAX_DIGITS, Array, Blank, Expression, Name, Negative, is_numeric, number
+from glassformer.exercises.expression import (
+    MAX_DIGITS,
+    Array,
+    Blank,
+    Expression,
+    Name,
+    Negative,
+    is_numeric,
+    names_in,
+    number,
+)
 from glassformer.exercises.reader import symbols
 from glassformer.exercises.reader.formats import side_by_side
 from glassformer.exercises.reader.notation import MINUS_INFINITY, plain_numbers
@@ -43,6 +53,7 @@ _ASIDE = frozenset(
      "exercise", "author", "date")
 )  # fmt: skip
 _QUERIES, _KEYS = ("query", "queries", "i", "row", "token"), ("key", "keys", "j", "column")
+_OF_HEAD = ("Q", "K", "V", "S", "A")  # with the number of a head
 _INFINITE = {"inf": "∞", ".inf": "∞", "-.inf": "-∞", "infinity": "∞"}
 
 
@@ -114,6 +125,10 @@ class Answers:
             self.unread.append(Unread(key.line, key.text[:200], "this is not a symbol such as Q, Q_1 or w_{1,2}"))
             return None
         term = terms[0].term  # of O, or of O = concat(H1, H2)·W_O
+        factors = [name for link in terms[1:] for name in names_in(link.term) if name.name in _OF_HEAD]
+        indices = {index for name in factors for index in name.indices}
+        if head is None and len(indices) == 1 and all(name.indices for name in factors):  # S = Q1 K1^T
+            head = next((index for index in indices if isinstance(index, int)), None)
         if head is not None and isinstance(term, Name) and not term.indices:
             term = Name(term.name, (head,), term.upper)
         return target_of(term)
@@ -530,7 +545,9 @@ def _names_a_token(label: str, alone: bool) -> bool:
     found = _TOKEN_NAME.fullmatch(label)
     if found is None or not (found[2] or alone) or _QUANTITY.match(label):
         return False
-    return found[1].lower() not in symbols.FUNCTIONS and noun_of(found[1]) is None
+    noun = noun_of(found[1])
+    counted = noun is not None and noun.name == "patch" and bool(found[2])  # patch 1
+    return found[1].lower() not in symbols.FUNCTIONS and (noun is None or counted)
 
 
 def _is_vector(label: str) -> bool:
