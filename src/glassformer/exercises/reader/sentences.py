@@ -70,12 +70,12 @@ _TOKENS = re.compile(
   | (?P<name>(?<![\w\\])(?:out|[qkvsaαzocxt])_?\{{?(?P<of>\d{{1,2}})\}}?(?![\w.(\[]))
   | (?P<symbol>(?<=\bof\ )(?-i:[QKVSAHO])\b(?=\s*[:=]|\s+is\b))
   | (?P<ordinal>\b(?:{"|".join(_ORDINALS)})\b)
-      (?:\s+(?:(?:encoder|decoder|input|source|target)\s+)?(?:token|jeton|word|position|parola|mot|wort|palabra)\b
+      (?:\s+(?:(?:encoder|decoder|input|output|source|target)\s+)?(?:token|jeton|word|position|parola|mot|wort|palabra)\b
       |(?:\s+(?:(?:encoder|decoder|input|source|target)\s+)?(?:{_TOKEN}|{_VERBOSE["query"]}|{_VERBOSE["key"]}|{_VERBOSE["value"]}))?
-      (?=\s*(?:[,:;(\[=]|is\b|with\b|and\b|attends?\b|pays?\b|gives?\b|has\b|puts?\b|looks?\b|partage\b|\.(?:\s|$)|$)))
+      (?=\s*(?:[,:;(\[=]|is\b|are\b|the\b|with\b|and\b|attends?\b|pays?\b|gives?\b|has\b|puts?\b|looks?\b|partage\b|\.(?:\s|$)|$)))
   | (?P<itself>\b(?:it|them)sel(?:f|ves)\b|\bsich\ selbst\b|\bse\ stess[oa]\b|\b(?:lui|elle)-même\b|\bsí\ mism[oa]\b)
   | (?P<quoted>["“”„«‘`'](?P<label>[^\W\d_]{{1,20}})["“”»’`'])
-  | (?P<called>\btoken\s+(?!(?:the|is|are|has|gets|with|and|to|of|in|at|on|we|i|this|then|attends?|pays?)\b)
+  | (?P<called>\btoken\s+(?!(?:the|is|are|has|gets|becomes?|with|and|to|of|in|at|on|we|i|this|then|attends?|pays?)\b)
       (?P<word>[^\W\d_]{{1,20}})\b)
   | (?P<number>(?<![\w.])(?:{_NUMBER})(?:\s*±\s*(?:{_NUMBER}))?(?![\w]))
   | {_NOUN}
@@ -126,6 +126,9 @@ _NESTED = re.compile(r"[\[(]\s*[\[(]\s*[-+−.\d]")  # [[1, 2], [3, 4]]
 _SCALARS = ("sum", "mean", "variance")  # one number for each token
 _ROWS_OF_QUERIES = ("score", "dotproduct", "weight", "exponential", "sum", "output")
 _OF_PAIRS = ("weight", "score", "dotproduct")  # one number for each query and key
+_OPERANDS = {  # the dot products of the queries and the keys, the sum of the exponentials
+    "dotproduct": ("query", "key"), "score": ("query", "key"), "sum": ("exponential",)
+}  # fmt: skip
 _SPECIFIC = ("ffn", "hidden", "relu", "residual", "layernorm")
 _RELATIVE = frozenset(("which", "that", "this", "so", "and", "then", "was", "che", "qui", "que"))
 PRONOUNS = ("it", "es", "il", "elle", "esso")
@@ -309,8 +312,8 @@ class _Line:
         return self.found
 
     def noun(self, part: _Part) -> None:
-        operand = self.fresh and self.state.noun in _OF_PAIRS[1:] and part.noun in ("query", "key")  # scores of queries
-        if part.kind == "noun" and not (part.noun == "value" and self.fresh) and not operand:
+        operand = self.fresh and (part.noun == "value" or part.noun in _OPERANDS.get(self.state.noun, ()))
+        if part.kind == "noun" and not operand:
             self.state.noun, self.fresh = part.noun, True
 
     def after(self, at: int, kind: str) -> bool:
@@ -566,6 +569,7 @@ def _part(found: re.Match[str]) -> _Part | None:
         return _Part("token", text, start, end, int(found["of"]), _OF_NAME[text[0].lower()])
     if found["ordinal"] is not None:
         noun = next((name for name in ("query", "key", "value") if re.search(rf"\b(?:{NOUNS[name]})$", text, re.I)), "")
+        noun = "output" if " output " in text.lower() else noun  # the first output token
         return _Part("token", text, start, end, _ORDINALS[found["ordinal"].lower()], noun)
     if found["label"] is not None:
         return _Part("token", text, start, end, found["label"].lower())
