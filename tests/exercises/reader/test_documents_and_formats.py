@@ -680,3 +680,25 @@ def test_weights_in_french_sentences(line: str, found: dict[str, str]) -> None:
 def test_a_heading_with_an_equation_names_its_left_side() -> None:
     text = "- output = weights × values\n  - token 1 → (1.155, 1.267)\n"
     assert [s.target.label for s in read(text, "a.md").statements if s.target and s.terms] == ["output_1"]
+
+
+def test_a_header_that_counts_is_no_name() -> None:
+    table = markdown_table("| t | sin | cos |\n|---|---|---|\n| 1 | 0.8 | 0.5 |\n| 2 | 0.9 | 0.4 |", 1)
+    assert [(target, label(term)) for _, _, target, term in table.chains] == [(None, "[0.8, 0.5; 0.9, 0.4]")]
+
+
+@pytest.mark.parametrize(
+    ("line", "found"),
+    [
+        ("The dot products of the first query with the keys are 2, 1 and 2; those of the second query are 2, 2 and 3.",
+         ["dotproduct_1", "dotproduct_2"]),
+        ("For the first query the sum of the exponentials is about 10.255, so the weights are 0.4, 0.2 and 0.4.",
+         ["sum_1", "weight_1"]),
+        ("The first output token becomes (1.2, 1.3) and the second output token becomes (1.5, 1).",
+         ["output_1", "output_2"]),
+    ],
+)  # fmt: skip
+def test_operands_in_a_sentence_are_not_its_subject(line: str, found: list[str]) -> None:
+    reading = read(f"{line}\n", "a.txt")
+    assert [s.target.label for s in reading.statements if s.target is not None] == found
+    assert [finding.verdict for finding in arithmetic(reading)] == []

@@ -222,6 +222,7 @@ _SIGN = re.compile(r".|\\[A-Za-z]+")  # a lone sign such as \cdot in LayerNorm(\
 # Q @ K.T, S.softmax(), exp(S)
 _CODE = re.compile(r"[@.]|\w\(\)|\w+\([A-Za-z]+\)|\w=(?:True|False|None)\b| for \w+ in ")
 _ARGUMENTS = re.compile(r"\b(?:digits|dims?|axis|indent|decimals|byrow)\s*=\s*-?\w+|'[a-z]\d'")
+_TITLE = re.compile(r"(?<![^\s(*])([A-Z]\w{0,3})\s*:\W*$")  # positions PE:
 _SIZE = re.compile(r"\b(?:size|dim|shape)\b(?:\(\w*\))?\W*$")  # of the output of size(Q)
 _ROW = re.compile(r"row (\d+)")  # the index of "row 2" in a sentence
 MOST_TOKENS = 12
@@ -287,6 +288,7 @@ class Aligner:
                 self.unnamed(statement)
             self.announced = self.announces(statement)
         self.recognise_unmasked_scores()
+        self.recognise_scores_written_twice()
         self.recognise_raw_scores()
         self.reconsider()
         self.alignment.notes += self.alignment.twice()
@@ -1113,8 +1115,11 @@ class Aligner:
                 statement.line, statement.source, f"it has no name, and no step of this exercise is {size}"
             )
             return
+        titled = self.labels.get(title[1]) if (title := _TITLE.search(statement.words)) is not None else None
         spoken = (*_called(statement), *(topics(statement.words) or self.context.topics))
+        spoken = (base_of(titled), *spoken) if titled is not None else spoken
         told = [option for option in options if base_of(option[0]) in spoken and option[0] in self.plan]
+        told = [option for option in told if option[0] == titled] or told
         if len(told) != 1:
             told = [option for option in told or options if base_of(option[0]) in self.announced] or told
         told = told if statement.target is None and (statement.words or self.announced) else []
@@ -1130,16 +1135,17 @@ class Aligner:
             best = [option for option in best if option[0].endswith(str(self.context.head))] or best
         if len(best) == 2 and best[1][0] in self.plan and self.plan[best[1][0]].op == "copy":
             best = best[:1]  # the only head's H is O
+        named = {option[0] for option in told if option[0] == titled or base_of(option[0]) in self.announced}
         if len(best) == 1:
-            self.accept(statement, best[0], "by its size and values")
+            self.accept(statement, best[0], "by its size and values", certain=best[0][0] in named)
         elif (
             not best
             and len(told := self.closest(told, spoken)) == 1
             and (not self.alignment.answered(told[0][0]) or self.is_named_row(statement, told[0]))
             and base_of(told[0][0]) not in PER_TOKEN
         ):
-            named = base_of(told[0][0]) in topics(statement.words)
-            self.accept(statement, told[0], "by the words before it and its size", certain=named)
+            certain = told[0][0] in named or base_of(told[0][0]) in topics(statement.words)
+            self.accept(statement, told[0], "by the words before it and its size", certain=certain)
         elif not best and len(again := self.like_another_row(statement, written)) == 1:
             self.accept(statement, again[0], "because another row has the same numbers")
         else:
@@ -1331,6 +1337,19 @@ class Aligner:
                 earlier = each.symbol == symbol and not _has_mask(each.cells) and masked and k < masked[-1]
                 if earlier and not self.alignment.answered(before) and self.agreement(before, each.cells) == 1:
                     placed[k] = replace(each, symbol=before)
+
+    def recognise_scores_written_twice(self) -> None:
+        """Recognize scores that are written again with other numbers: the first ones are those before scaling."""
+        placed = self.alignment.placed
+        pairs = [(s, raw) for s in self.exact if (raw := raw_of(self.exact, s)) is not None]
+        for symbol, raw in [pair for pair in pairs if not self.alignment.answered(pair[1])]:
+            mine = [k for k, p in enumerate(placed) if p.symbol == symbol and p.role == "answer"]
+            last = {at: k for k in mine for at in placed[k].cells}
+            first = [k for k in mine if all(last[at] > k for at in placed[k].cells)]
+            cells = {at: entry for k in first for at, entry in placed[k].cells.items()}
+            other = any(not agree(entry, placed[last[at]].cells[at]) for at, entry in cells.items())
+            if other and _share([self.exact[raw]], cells) > max(MOSTLY, _share([self.exact[symbol]], cells)):
+                placed[:] = [replace(p, symbol=raw) if k in first else p for k, p in enumerate(placed)]
 
     def recognise_raw_scores(self) -> None:
         """Recognize an S that equals QKᵀ in every cell, with right weights: it was scaled or masked in between."""

@@ -729,14 +729,15 @@ def _table(rows: list[list[_Cell]], line: int, source: str) -> TableContents:
     if any(isinstance(cell.term, Array) for row in body for cell in row):
         table.problems.append((line, source.strip(), _NO_TOKEN))
         return table
-    side = _side(body, head is not None, head is not None and _INDEXED.fullmatch(head[0].text) is not None)
+    counts = head is not None and _INDEXED.fullmatch(head[0].text) is not None
+    side = _side(body, head is not None, counts)
     cells = [row[1:] if side else row for row in body]
     for cell in (cell for row in cells for cell in row):
         if cell.text and not cell.number:
             table.problems.append((cell.line, cell.text, "this cell of the table cannot be read as a number"))
     matrix = Array(tuple(tuple(cell.term if cell.number and cell.term else Blank() for cell in row) for row in cells))
     table.formulas += [(cell.line, cell.text) for row in body for cell in row if _CALCULATED.fullmatch(cell.text)]
-    corner = head[0].term if head and side and head[0].named else None
+    corner = head[0].term if head and side and head[0].named and not counts else None
     if not matrix.rows or not matrix.rows[0]:
         return table
     table.chains.append((line, source.strip(), corner, matrix))
