@@ -1116,6 +1116,7 @@ class Aligner:
             )
             return
         titled = self.labels.get(title[1]) if (title := _TITLE.search(statement.words)) is not None else None
+        titled = self.copied(titled) if titled is not None else None
         spoken = (*_called(statement), *(topics(statement.words) or self.context.topics))
         spoken = (base_of(titled), *spoken) if titled is not None else spoken
         told = [option for option in options if base_of(option[0]) in spoken and option[0] in self.plan]
