@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from functools import lru_cache
 from unicodedata import normalize
 
 from glassformer.exercises.expression import (
@@ -327,6 +328,7 @@ _FOREIGN = {
 _TOPICS = tuple((re.compile(pattern), bases) for pattern, bases in (*_WORDS, *_FOREIGN.items()))
 
 
+@lru_cache(maxsize=4096)
 def topics(words: str) -> tuple[str, ...]:
     """Return the symbols that prose mentions, the last mentioned first."""
     low = words.lower()
