@@ -222,7 +222,10 @@ _SIGN = re.compile(r".|\\[A-Za-z]+")  # a lone sign such as \cdot in LayerNorm(\
 # Q @ K.T, S.softmax(), exp(S)
 _CODE = re.compile(r"[@.]|\w\(\)|\w+\([A-Za-z]+\)|\w=(?:True|False|None)\b| for \w+ in ")
 _ARGUMENTS = re.compile(r"\b(?:digits|dims?|axis|indent|decimals|byrow)\s*=\s*-?\w+|'[a-z]\d'")
-_TITLE = re.compile(r"(?<![^\s(*])([A-Z]\w{0,3})\s*:\W*$")  # positions PE:
+_TITLE = re.compile(r"(?:^|(?P<before>\w+)?[\s(*,]+)(?P<symbol>[A-Z]\w{0,3})\s*:\W*$")
+_LETTERED = (
+    "part", "task", "step", "case", "group", "table", "question", "exercise", "sentence", "problem", "teil", "aufgabe"
+)  # fmt: skip
 _SIZE = re.compile(r"\b(?:size|dim|shape)\b(?:\(\w*\))?\W*$")  # of the output of size(Q)
 _ROW = re.compile(r"row (\d+)")  # the index of "row 2" in a sentence
 MOST_TOKENS = 12
@@ -1115,8 +1118,7 @@ class Aligner:
                 statement.line, statement.source, f"it has no name, and no step of this exercise is {size}"
             )
             return
-        titled = self.labels.get(title[1]) if (title := _TITLE.search(statement.words)) is not None else None
-        titled = self.copied(titled) if titled is not None else None
+        titled = self.titled(statement.words)
         spoken = (*_called(statement), *(topics(statement.words) or self.context.topics))
         spoken = (base_of(titled), *spoken) if titled is not None else spoken
         told = [option for option in options if base_of(option[0]) in spoken and option[0] in self.plan]
@@ -1156,6 +1158,14 @@ class Aligner:
                 "more than one step has its size and values" if best else "no step of its size has half of its numbers"
             )
             self.alignment.leave(statement.line, statement.source, f"{what}, and {why} ({names})")
+
+    def titled(self, words: str) -> str | None:
+        """Return the step whose symbol ends a title: "positions PE:", but not "part A:"."""
+        found = _TITLE.search(words)
+        symbol = self.labels.get(found["symbol"]) if found is not None else None
+        if found is None or symbol is None or (found["before"] or "").lower() in _LETTERED:
+            return None
+        return self.copied(symbol)
 
     def is_named_row(self, statement: Statement, option: tuple[str, Entries, float]) -> bool:
         """Return whether the words before a list name its row, of which nothing is written yet."""
