@@ -845,7 +845,7 @@ def _quantity(cell: _Cell) -> str | None:
 
 def _column_name(text: str) -> Name | None:
     """Return the mean or the variance that a column header names, also with its symbol: mean μ, variance (σ²)."""
-    low = text.lower()
+    low = text[:40].lower()
     return _COLUMN_NAMES.get(low) or _COLUMN_NAMES.get(_WITH_SYMBOL.sub("", low))
 
 
