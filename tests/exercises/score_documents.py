@@ -17,10 +17,13 @@ from typing import Any
 
 from glassformer.errors import GlassError
 from glassformer.exercises import library
+from glassformer.exercises.arithmetic import Unevaluated
+from glassformer.exercises.evaluation import enclose
 from glassformer.exercises.exercise import Exercise, from_data, load_exercise
 from glassformer.exercises.grade import Grade, grade
 from glassformer.exercises.plan import plan
-from glassformer.exercises.reader import read_file
+from glassformer.exercises.reader import parse_formula, read_file
+from glassformer.exercises.reader.notation import usual_notation
 
 Place = tuple[str, int, int]
 
@@ -111,13 +114,24 @@ def close(given: str, written: Any) -> bool:
 
 
 def _number(text: str) -> float | None:
+    exact = text
     text = re.sub(r"[\s$\\{}≈~]", "", text).replace("−", "-").replace("∞", "inf").replace("infty", "inf")
-    text = text.replace(",", "." if "." not in text else "")
+    thousands = "." in text or text.count(",") > 1
+    text = text.replace(",", "" if thousands else ".")
     scale, text = (100, text[:-1]) if text.endswith("%") else (1, text)
     try:
         top, _, bottom = text.partition("/")
         return float(top) / float(bottom or 1) / scale
     except (ValueError, ZeroDivisionError):
+        return _exact_form(exact)
+
+
+def _exact_form(text: str) -> float | None:
+    """Return the value of an expression such as e²/(2e² + 1)."""
+    drafts = parse_formula(usual_notation(text), 1).drafts
+    try:
+        return float(enclose(drafts[0].terms[0].term).mid()) if drafts else None
+    except (Unevaluated, AttributeError):
         return None
 
 

@@ -114,3 +114,11 @@ def test_numbers_that_are_no_answers(line: str) -> None:
 
 def test_a_number_before_a_small_word_is_no_heading() -> None:
     assert graded("2 is what I got\n\n$$V = [[3, 2], [1, 1], [2, 5]]$$\n").accounting.unread == 1
+
+
+def test_queries_and_keys_of_a_table_are_indices() -> None:
+    rows = "\n".join(
+        f"| {i} | {j} | {a} |" for i, j, a in ((1, 1, 0.1192), (1, 2, 0.8808), (2, 1, 0.8808), (2, 2, 0.1192))
+    )
+    found = grade(library.get("residual"), read(f"| query | key | weight |\n|---|---|---|\n{rows}\n", "a.md"))
+    assert (found.accounting.graded, found.accounting.recognised, found.accounting.unread) == (4, 8, 0)

@@ -321,3 +321,43 @@ def test_a_row_like_another_one() -> None:
     assert {(i, j): found[i, j] for i, j in found if i == 4} == {
         (4, 1): "0.2119", (4, 2): "0.5761", (4, 3): "0", (4, 4): "0.2119",
     }  # fmt: skip
+
+
+def test_the_second_mean_and_variance_are_those_of_the_second_normalisation() -> None:
+    first = "mean_1 = 2.3\nvariance_1 = 3\nRF = [[1, 2, 3, 4], [1, 2, 3, 4], [1, 2, 3, 4]]\n\n"
+    table = "| | mean | variance |\n|---|---|---|\n| token 1 | 0.7676 | 1.1564 |\n"
+    found = cells(placed("block", first + table))
+    assert (found["mu"], found["var"]) == ({(1, 1): "2.3"}, {(1, 1): "3"})
+    assert (found["muF"], found["varF"]) == ({(1, 1): "0.7676"}, {(1, 1): "1.1564"})
+
+
+def test_a_label_before_a_list_names_its_row() -> None:
+    alignment = placed(
+        "four-tokens", "softmax\n- q2: (1, 2, 0, 1) → (0.5, 0.3, 0.1, 0.1)\n- q3: (1, 2, 0, 1) → (0.4, 0.3, 0.2, 0.1)\n"
+    )
+    assert cells(alignment)["A"] == {
+        (2, 1): "0.5", (2, 2): "0.3", (2, 3): "0.1", (2, 4): "0.1",
+        (3, 1): "0.4", (3, 2): "0.3", (3, 3): "0.2", (3, 4): "0.1",
+    }  # fmt: skip
+
+
+def test_the_distance_of_two_cumulative_sums() -> None:
+    assert cells(placed("transport", "$|F - G| = (0.3, 0.4, 0.3, 0)$"))["D"][1, 2] == "0.4"
+
+
+def test_a_title_that_ends_with_a_symbol_names_the_table_below() -> None:
+    table = "| | a | b |\n|---|---|---|\n| row 1 | 9 | 8 |\n| row 2 | 7 | 6 |\n| row 3 | 5 | 4 |\n| row 4 | 3 | 2 |\n"
+    found = placed("four-tokens", f"My numbers, V:\n\n{table}")
+    assert cells(found) == {"V": {(i + 1, j + 1): str(9 - 2 * i - j) for i in range(4) for j in range(2)}}
+    assert [each.certain for each in found.placed] == [True]
+    for words in ("My numbers, Vivian:", "My numbers, part V:"):
+        assert cells(placed("four-tokens", f"{words}\n\n{table}")) == {}
+
+
+def test_scores_that_are_written_again_were_those_before_scaling() -> None:
+    raw, scaled = "score(q1, k1) = 78, score(q1, k2) = 71", "e_11 = 45.0333, e_12 = 40.9919"
+    weights = "a_11 = 0.9827"
+    found = cells(placed("root-three", f"{raw}\n\nDivide by √3\n\n{scaled}\n\n{weights}\n"))
+    assert (found["QKt"], found["S"]) == ({(1, 1): "78", (1, 2): "71"}, {(1, 1): "45.0333", (1, 2): "40.9919"})
+    corrected = cells(placed("root-three", "score(q1, k1) = 45\n\nscore(q1, k1) = 45.0333\n"))
+    assert corrected == {"S": {(1, 1): "45.0333"}}

@@ -125,3 +125,8 @@ def test_weights_that_are_only_written_transposed_are_right() -> None:
     turned = [list(row) for row in zip(*solution("A"), strict=True)]
     assert "wrong" not in {verdict for _, verdict in verdicts(f"A = {matrix('A', turned)}")}
     assert "wrong" not in {verdict for _, verdict in verdicts(f"A = {matrix('A', turned)}\nO = {matrix('O')}")}
+
+
+def test_a_matrix_below_the_formula_of_its_name_is_certain() -> None:
+    wrong = "[[9, 9.5], [8, 8.5], [7, 7.5]]"
+    assert verdicts(f"V = {matrix('V')}\n\nH = A V\n\n{wrong}") == {("V", "right"), ("H", "wrong")}

@@ -106,3 +106,17 @@ def test_numbers_without_a_symbol() -> None:
 def test_empty() -> None:
     with pytest.raises(InputError, match="no answers"):
         read("\n\n", "a.csv")
+
+
+def test_numbers_of_columns_over_labelled_rows_are_no_row() -> None:
+    text = "Q,1,2\ntoken 1,3,5\ntoken 2,4,6\n,,\ntoken,1,2\ntoken 1,7,8\ntoken 2,9,0\n"
+    assert answers_shown(read(text, "a.csv")) == [(1, "Q", "[3, 5; 4, 6]")]
+
+
+def test_patches_are_rows_below_their_title() -> None:
+    assert answers_shown(read("P,,\npatch 1,3,5\npatch 2,4,6\n", "a.csv")) == [(1, "P", "[3, 5; 4, 6]")]
+
+
+def test_the_factors_of_a_title_name_the_head() -> None:
+    text = "S = Q1K1^T/sqrt(2),\n3,5\n,\nS = Q2K2^T/sqrt(2),\n4,6\n,\nX = X0 + PE,\n7,8\n,\nO = C WO,\n1,2\n"
+    assert [name for _, name, _ in answers_shown(read(text, "a.csv"))] == ["S_1", "S_2", "X", "O"]

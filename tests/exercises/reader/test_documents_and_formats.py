@@ -19,6 +19,7 @@ from matplotlib.figure import Figure
 
 from glassformer.errors import GlassError, InputError
 from glassformer.exercises import library
+from glassformer.exercises.expression import Array, Name
 from glassformer.exercises.grade import grade
 from glassformer.exercises.printers.text import label
 from glassformer.exercises.reader import Reading, arithmetic, read, read_file
@@ -609,3 +610,95 @@ def test_any_bytes_are_converted_or_refused(data: bytes, suffix: str) -> None:
     except GlassError:
         return
     assert converted is None or isinstance(converted[0], str)
+
+
+def test_julia_prints_the_last_expression_of_a_line() -> None:
+    shown = "2×1 Matrix{Float64}:\n 0.5\n 0.7"
+    for code, name in (
+        ("N = (R .- mu) ./ 2; round.(N, digits=4)", "N = "), ("Q = X*WQ", "Q = "), ("mu", "mu = "), ("f(A, B)", ""),
+        ("v = mean(R, dims=2); round.(v, digits=4)", ""),
+    ):  # fmt: skip
+        assert printouts(f"julia> {code}\n{shown}").split("\n")[1] == f"{name}[[0.5], [0.7]]"
+
+
+def test_a_table_of_text_with_a_quantity_in_each_column() -> None:
+    text = "bin   F    |F-G|\n1   0.4   0.3\n2   0.7   0.4\n3   1   0"
+    assert printouts(text).split("\n")[0] == "F = (0.4, 0.7, 1); |F-G| = (0.3, 0.4, 0)"
+    for other in ("token   A   B\n1   0.4   0.6\n2   0.7   0.3\n3   1   0", text.replace("3   1   0", "3   1")):
+        assert "=" not in printouts(other)
+
+
+def test_a_table_with_a_row_for_each_query_and_key() -> None:
+    rows = "| 1 | 1 | 0 | 0.25 |\n| 1 | 2 | 1 | 0.75 |\n| 2 | 1 | 2 | 1 |"
+    table = markdown_table(f"| query | key | q·k | weight |\n|---|---|---|---|\n{rows}", 1)
+    assert [(label(target), label(term)) for _, _, target, term in table.chains if target is not None] == [
+        ("dotproduct", "[0, 1; 2, ]"), ("weight", "[0.25, 0.75; 1, ]"),
+    ]  # fmt: skip
+    twice = markdown_table(f"| query | key | q·k | weight |\n|---|---|---|---|\n{rows}\n| 2 | 1 | 3 | 0 |", 1)
+    assert not any(isinstance(target, Name) and target.name == "weight" and len(term.rows) > 1
+                   for _, _, target, term in twice.chains if isinstance(term, Array))  # fmt: skip
+
+
+def test_columns_of_means_and_variances_with_their_symbols() -> None:
+    table = markdown_table("| | mean μ | variance (σ²) |\n|---|---|---|\n| token 1 | 2 | 3 |\n| token 2 | 4 | 5 |", 1)
+    assert [(label(target), label(term)) for _, _, target, term in table.chains if target is not None] == [
+        ("mean_1", "2"), ("variance_1", "3"), ("mean_2", "4"), ("variance_2", "5"),
+    ]  # fmt: skip
+
+
+def test_a_name_with_a_remark_over_its_rows() -> None:
+    assert [event.text for event in scan("O (all heads side by side)\n1 2\n3 4", 1)] == ["O = [1 2; 3 4]"]
+    assert [event.kind for event in scan("O (all heads side by side)\nis next.", 1)] == ["words", "words"]
+
+
+def test_a_number_before_a_plus_is_no_value() -> None:
+    assert [event.text for event in scan("The denominator is 1 + e, about 3.718", 1) if event.kind == "number"] == [
+        "3.718"
+    ]
+
+
+def test_pairs_of_declared_tokens() -> None:
+    text = 'The tokens are called "the" and "cat".\n\nDot products of queries and keys:\n\nthe - cat: 2\nthe - dog: 3\n'
+    found = [s.target.label for s in read(text, "a.txt").statements if s.target is not None]
+    assert found == ["dotproduct_{the,cat}"]
+
+
+@pytest.mark.parametrize(
+    ("line", "found"),
+    [
+        ("Le deuxième partage son attention à égalité : 50 % pour le jeton 1 et 49 % pour le jeton 2.",
+         {"weight_{2,1}": "50%", "weight_{2,2}": "49%"}),
+        ("Le troisième : 11 % sur le jeton 1, 4.2 % sur le jeton 2 et 84.8 % sur lui-même.",
+         {"weight_{3,1}": "11%", "weight_{3,2}": "4.2%", "weight_{3,3}": "84.8%"}),
+    ],
+)  # fmt: skip
+def test_weights_in_french_sentences(line: str, found: dict[str, str]) -> None:
+    statements = read(f"Poids d'attention :\n\n{line}\n", "a.txt").statements
+    assert {s.target.label: label(s.terms[0].term) for s in statements if s.target is not None} == found
+
+
+def test_a_heading_with_an_equation_names_its_left_side() -> None:
+    text = "- output = weights × values\n  - token 1 → (1.155, 1.267)\n"
+    assert [s.target.label for s in read(text, "a.md").statements if s.target and s.terms] == ["output_1"]
+
+
+def test_a_header_that_counts_is_no_name() -> None:
+    table = markdown_table("| t | sin | cos |\n|---|---|---|\n| 1 | 0.8 | 0.5 |\n| 2 | 0.9 | 0.4 |", 1)
+    assert [(target, label(term)) for _, _, target, term in table.chains] == [(None, "[0.8, 0.5; 0.9, 0.4]")]
+
+
+@pytest.mark.parametrize(
+    ("line", "found"),
+    [
+        ("The dot products of the first query with the keys are 2, 1 and 2; those of the second query are 2, 2 and 3.",
+         ["dotproduct_1", "dotproduct_2"]),
+        ("For the first query the sum of the exponentials is about 10.255, so the weights are 0.4, 0.2 and 0.4.",
+         ["sum_1", "weight_1"]),
+        ("The first output token becomes (1.2, 1.3) and the second output token becomes (1.5, 1).",
+         ["output_1", "output_2"]),
+    ],
+)  # fmt: skip
+def test_operands_in_a_sentence_are_not_its_subject(line: str, found: list[str]) -> None:
+    reading = read(f"{line}\n", "a.txt")
+    assert [s.target.label for s in reading.statements if s.target is not None] == found
+    assert [finding.verdict for finding in arithmetic(reading)] == []

@@ -90,7 +90,9 @@ _ITEM_END = re.compile(r"^(?:[.)]|\s*$)(?!\d)")
 _COUNTER_NAMES = ("token", "row", "column", "col", "position", "index", "head", "i", "j")
 # the head of a table with a line for each query, or each query and key; its first columns are indices
 _PAIR_TABLE = re.compile(
-    r"^(?:quer(?:y|ies)|i|row|token)[,;\t]\s*(?:(?P<pair>keys?|j|column)\b|[A-Za-z ]+?[ _]?1[,;\t])", re.I
+    r"^(?:\|\s*(?:quer(?:y|ies)|i|row|token|from)\s*\|\s*(?P<columns>keys?|j|column|to|attends to)\s*\|"
+    r"|(?:quer(?:y|ies)|i|row|token)[,;\t]\s*(?:(?P<pair>keys?|j|column)\b|[A-Za-z ]+?[ _]?1[,;\t]))",
+    re.I,
 )
 _YEAR = re.compile(r"(?:19|20)\d\d$")
 _MATRICULATION = re.compile(r"\d{6,10}$")
@@ -355,8 +357,8 @@ class Ledger:
         columns, wanted = 0, {}
         for number, line in enumerate(self.lines, 1):
             head = _PAIR_TABLE.match(line)
-            columns = (2 if head["pair"] else 1) if head else columns if line.strip(" ,;\t") else 0
-            wanted[number] = len(line) if head else columns if line[:1].isdigit() else 0
+            columns = (2 if head["pair"] or head["columns"] else 1) if head else columns if line.strip(" ,;\t") else 0
+            wanted[number] = len(line) if head else columns if line.lstrip("| ")[:1].isdigit() else 0
         for k in range(len(self.places)):
             line_number = self.line_of(k)
             if wanted.get(line_number):

@@ -222,6 +222,10 @@ _SIGN = re.compile(r".|\\[A-Za-z]+")  # a lone sign such as \cdot in LayerNorm(\
 # Q @ K.T, S.softmax(), exp(S)
 _CODE = re.compile(r"[@.]|\w\(\)|\w+\([A-Za-z]+\)|\w=(?:True|False|None)\b| for \w+ in ")
 _ARGUMENTS = re.compile(r"\b(?:digits|dims?|axis|indent|decimals|byrow)\s*=\s*-?\w+|'[a-z]\d'")
+_TITLE = re.compile(r"(?:^|(?P<before>\w+)?[\s(*,]+)(?P<symbol>[A-Z]\w{0,3})\s*:\W*$")
+_LETTERED = (
+    "part", "task", "step", "case", "group", "table", "question", "exercise", "sentence", "problem", "teil", "aufgabe"
+)  # fmt: skip
 _SIZE = re.compile(r"\b(?:size|dim|shape)\b(?:\(\w*\))?\W*$")  # of the output of size(Q)
 _ROW = re.compile(r"row (\d+)")  # the index of "row 2" in a sentence
 MOST_TOKENS = 12
@@ -287,6 +291,7 @@ class Aligner:
                 self.unnamed(statement)
             self.announced = self.announces(statement)
         self.recognise_unmasked_scores()
+        self.recognise_scores_written_twice()
         self.recognise_raw_scores()
         self.reconsider()
         self.alignment.notes += self.alignment.twice()
@@ -738,8 +743,17 @@ class Aligner:
         share = self.agreement(option.symbol, option.cells)
         if is_open and share > 0:
             return option
-        share = max(MOSTLY, share)
-        return next((o for o in others if self.agreement(o.symbol, o.cells) > share), option)
+        better = next((o for o in others if self.agreement(o.symbol, o.cells) > max(MOSTLY, share)), None)
+        if better is None and not is_open and share < HALF:
+            better = next((o for o in others if self.goes_on_with(o.symbol)), None)
+        return better or option
+
+    def goes_on_with(self, symbol: str) -> bool:
+        """Return whether a step uses the one that was written last, or an operand of that one."""
+        last = next((p.symbol for p in reversed(self.alignment.placed) if p.role == "answer"), None)
+        if last is None or symbol not in self.plan or last not in self.plan:
+            return False
+        return bool(set(self.plan[symbol].inputs) & {last, *self.plan[last].inputs} - set(self.plan.given))
 
     def of_token(self, statement: Statement, target: Target, written: Table) -> bool:
         """Place a vector of a token that a sentence names, if one step without an answer has just these numbers."""
@@ -1104,8 +1118,11 @@ class Aligner:
                 statement.line, statement.source, f"it has no name, and no step of this exercise is {size}"
             )
             return
+        titled = self.titled(statement.words)
         spoken = (*_called(statement), *(topics(statement.words) or self.context.topics))
+        spoken = (base_of(titled), *spoken) if titled is not None else spoken
         told = [option for option in options if base_of(option[0]) in spoken and option[0] in self.plan]
+        told = [option for option in told if option[0] == titled] or told
         if len(told) != 1:
             told = [option for option in told or options if base_of(option[0]) in self.announced] or told
         told = told if statement.target is None and (statement.words or self.announced) else []
@@ -1121,16 +1138,17 @@ class Aligner:
             best = [option for option in best if option[0].endswith(str(self.context.head))] or best
         if len(best) == 2 and best[1][0] in self.plan and self.plan[best[1][0]].op == "copy":
             best = best[:1]  # the only head's H is O
+        named = {option[0] for option in told if option[0] == titled or base_of(option[0]) in self.announced}
         if len(best) == 1:
-            self.accept(statement, best[0], "by its size and values")
+            self.accept(statement, best[0], "by its size and values", certain=best[0][0] in named)
         elif (
             not best
             and len(told := self.closest(told, spoken)) == 1
-            and not self.alignment.answered(told[0][0])
+            and (not self.alignment.answered(told[0][0]) or self.is_named_row(statement, told[0]))
             and base_of(told[0][0]) not in PER_TOKEN
         ):
-            named = base_of(told[0][0]) in topics(statement.words)
-            self.accept(statement, told[0], "by the words before it and its size", certain=named)
+            certain = told[0][0] in named or base_of(told[0][0]) in topics(statement.words)
+            self.accept(statement, told[0], "by the words before it and its size", certain=certain)
         elif not best and len(again := self.like_another_row(statement, written)) == 1:
             self.accept(statement, again[0], "because another row has the same numbers")
         else:
@@ -1140,6 +1158,19 @@ class Aligner:
                 "more than one step has its size and values" if best else "no step of its size has half of its numbers"
             )
             self.alignment.leave(statement.line, statement.source, f"{what}, and {why} ({names})")
+
+    def titled(self, words: str) -> str | None:
+        """Return the step whose symbol ends a title: "positions PE:", but not "part A:"."""
+        found = _TITLE.search(words)
+        symbol = self.labels.get(found["symbol"]) if found is not None else None
+        if found is None or symbol is None or (found["before"] or "").lower() in _LETTERED:
+            return None
+        return self.copied(symbol)
+
+    def is_named_row(self, statement: Statement, option: tuple[str, Entries, float]) -> bool:
+        """Return whether the words before a list name its row, of which nothing is written yet."""
+        lines = {at[0 if self.by_rows else 1] + 1 for at in option[1]}
+        return lines == set(rows_in(statement.words)) and self.open(Option(0, *option[:2]))
 
     def like_another_row(self, statement: Statement, written: Table) -> list[tuple[str, Entries, float]]:
         """Return the steps of which the words name a row, not written yet, and another row is the same list."""
@@ -1317,6 +1348,19 @@ class Aligner:
                 earlier = each.symbol == symbol and not _has_mask(each.cells) and masked and k < masked[-1]
                 if earlier and not self.alignment.answered(before) and self.agreement(before, each.cells) == 1:
                     placed[k] = replace(each, symbol=before)
+
+    def recognise_scores_written_twice(self) -> None:
+        """Recognize scores that are written again with other numbers: the first ones are those before scaling."""
+        placed = self.alignment.placed
+        pairs = [(s, raw) for s in self.exact if (raw := raw_of(self.exact, s)) is not None]
+        for symbol, raw in [pair for pair in pairs if not self.alignment.answered(pair[1])]:
+            mine = [k for k, p in enumerate(placed) if p.symbol == symbol and p.role == "answer"]
+            last = {at: k for k in mine for at in placed[k].cells}
+            first = [k for k in mine if all(last[at] > k for at in placed[k].cells)]
+            cells = {at: entry for k in first for at, entry in placed[k].cells.items()}
+            other = any(not agree(entry, placed[last[at]].cells[at]) for at, entry in cells.items())
+            if other and _share([self.exact[raw]], cells) > max(MOSTLY, _share([self.exact[symbol]], cells)):
+                placed[:] = [replace(p, symbol=raw) if k in first else p for k, p in enumerate(placed)]
 
     def recognise_raw_scores(self) -> None:
         """Recognize an S that equals QKᵀ in every cell, with right weights: it was scaled or masked in between."""

@@ -22,6 +22,7 @@ _ROWS = re.compile(
     r"(\d+(?:\s*(?:,|and|&)\s*\d+)*)(?!\d|\s*[-–]\s*\d)",
     re.I,
 )
+_ROW_LABEL = re.compile(r"(?<![^\W_])(?:q|query|token)[ _]?\{?(\d{1,2})\}?\s*:\s*$", re.I)  # q1: (0.2, 0.8)
 
 
 @dataclass(slots=True)
@@ -63,6 +64,9 @@ def heads_in(words: str, heads: int) -> int | None:
 
 def rows_in(words: str) -> tuple[int, ...]:
     """Return the rows that the prose names last, (1, 4) for "For row 1 and 4", not those that it only compares with."""
+    label = _ROW_LABEL.search(words)
+    if label is not None and not _ASIDE.search(words[: label.start()].lower()):
+        return (int(label[1]),)
     every = list(_ROWS.finditer(words))
     found = [match for match in every if not _ASIDE.search(words[: match.start()].lower())] or every
     return tuple(int(number) for number in re.findall(r"\d+", found[-1][1])) if found else ()

@@ -185,14 +185,17 @@ class Cells:
         add(symbol, t, d, choose(0.01, 0.03))
         here = self.order[symbol]
         total = sum(self._nearby(k - here) for k in range(len(self.order)))
+        moves = (
+            (t, 0, 0.12), (t, d, 0.1),  # one line for each token, or for each cell
+            (t, d + 1, choose(0.02, 0.1)), (t + 1, d, choose(0.02, 0.05)), (t + 1, 0, choose(0.02, 0.1)),
+        )  # fmt: skip
         for other, k in self.order.items():
             share = self._nearby(k - here) / total
-            if other != symbol:
-                add(other, t, 0, choose(0.12, 0.12) * share)  # one line for each token
-                add(other, t, d, choose(0.1, 0.1) * share)  # one line for each cell
-                add(other, t, d + 1, choose(0.02, 0.1) * share)
-                add(other, t + 1, d, choose(0.02, 0.05) * share)
-                add(other, t + 1, 0, choose(0.02, 0.1) * share)
+            tokens, width = self.shapes[other]
+            for token, component, weight in moves if other != symbol else ():
+                if token < tokens and component < width:
+                    at = self.place(other, token, component)
+                    found[at] = found.get(at, 0.0) + weight * share * whole
             add(other, 0, 0, choose(0.05, 0.25) * share)
         return found
 
@@ -294,6 +297,10 @@ class Evidence:
     aligner: Aligner
     ledger: Ledger
     placed: list[Placement] = field(default_factory=list)
+    known: frozenset[str] = field(init=False)  # steps and given matrices without the numbers of heads
+
+    def __post_init__(self) -> None:
+        self.known = frozenset(map(base_of, self.aligner.exact))
 
     def run(self) -> None:
         """Assign what can be assigned, and remove it from the list of what could not be read."""
@@ -483,10 +490,6 @@ class Evidence:
             bases = list(RAW)
         spoken = dict.fromkeys(base for base in (*bases, *topics(text)) if base in self.known)
         return Words(tuple(spoken), tuple(self.tokens(text)))
-
-    @property
-    def known(self) -> set[str]:
-        return {base_of(symbol) for symbol in self.aligner.exact}
 
     def tokens(self, text: str) -> Iterator[int]:
         zero = bool(self.aligner.zero)

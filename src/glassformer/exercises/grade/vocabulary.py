@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from functools import lru_cache
 from unicodedata import normalize
 
 from glassformer.exercises.expression import (
@@ -16,6 +17,7 @@ from glassformer.exercises.expression import (
     Expression,
     Index,
     Name,
+    Negative,
     Number,
     Power,
     Product,
@@ -161,6 +163,9 @@ def subject(term: Expression) -> Subject | None:
             indices = tuple(int(i) if i.isdigit() else i for i in over.split(","))
             upper = (*found.indices, *found.upper) if found is not None else ()
             return None if found is None else Subject(found.bases, indices, upper, found.transposed)
+        case Call("abs", (Sum((first, Negative(second))),)):  # |F − G|
+            sides = [found.bases[0] for part in (first, second) if (found := subject(part)) is not None]
+            return Subject(("D",)) if sorted(sides) == ["F", "G"] else None
         case Call(function, arguments) if (ends := _ends(arguments)) and function.lower() in NAMES:
             return Subject(NAMES[function.lower()], ends)  # score(q_1, k_2), a(1, 2)
         case Call(function, arguments, over) if function in _FUNCTIONS:
@@ -323,6 +328,7 @@ _FOREIGN = {
 _TOPICS = tuple((re.compile(pattern), bases) for pattern, bases in (*_WORDS, *_FOREIGN.items()))
 
 
+@lru_cache(maxsize=4096)
 def topics(words: str) -> tuple[str, ...]:
     """Return the symbols that prose mentions, the last mentioned first."""
     low = words.lower()

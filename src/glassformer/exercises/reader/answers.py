@@ -14,7 +14,17 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from glassformer.errors import InputError
-from glassformer.exercises.expression import MAX_DIGITS, Array, Blank, Expression, Name, Negative, is_numeric, number
+from glassformer.exercises.expression import (
+    MAX_DIGITS,
+    Array,
+    Blank,
+    Expression,
+    Name,
+    Negative,
+    is_numeric,
+    names_in,
+    number,
+)
 from glassformer.exercises.reader import symbols
 from glassformer.exercises.reader.formats import side_by_side
 from glassformer.exercises.reader.notation import MINUS_INFINITY, plain_numbers
@@ -43,6 +53,7 @@ _ASIDE = frozenset(
      "exercise", "author", "date")
 )  # fmt: skip
 _QUERIES, _KEYS = ("query", "queries", "i", "row", "token"), ("key", "keys", "j", "column")
+_OF_HEAD = ("Q", "K", "V", "S", "A")  # with the number of a head
 _INFINITE = {"inf": "∞", ".inf": "∞", "-.inf": "-∞", "infinity": "∞"}
 
 
@@ -114,6 +125,10 @@ class Answers:
             self.unread.append(Unread(key.line, key.text[:200], "this is not a symbol such as Q, Q_1 or w_{1,2}"))
             return None
         term = terms[0].term  # of O, or of O = concat(H1, H2)·W_O
+        factors = [name for link in terms[1:] for name in names_in(link.term) if name.name in _OF_HEAD]
+        indices = {index for name in factors for index in name.indices}
+        if head is None and len(indices) == 1 and all(name.indices for name in factors):  # S = Q1 K1^T
+            head = next((index for index in indices if isinstance(index, int)), None)
         if head is not None and isinstance(term, Name) and not term.indices:
             term = Name(term.name, (head,), term.upper)
         return target_of(term)
@@ -290,6 +305,7 @@ _COLUMNS = {
 _NUMBER = re.compile(rf"\s*(?:[-+−]?[\d.]|{MINUS_INFINITY.pattern})", re.I)
 _ASIDE_IN_TITLE = re.compile(r"\s(?:\(([^()]*(?:\([^()]*\))?[^()]*)\)|\[([^\[\]]*)\])$")
 _ROW_LABEL = re.compile(r"(?:(?:tokens?|rows?|words?|positions?|quer(?:y|ies)|x|t|#)\s*_?)?\d{1,3}\.?", re.I)
+_FIRST_ROW = re.compile(r"(?:token|row|word|position|query)\s*_?1\.?", re.I)
 _VECTOR_LABEL = re.compile(r"(?:keys?|values?|outputs?)\s+\d{1,3}(?:\s*\([^()]*\))?", re.I)  # below a title of its own
 # names of tokens: pos 0, patch 3; under a title of its own also words alone: drink, top left
 _TOKEN_NAME = re.compile(r"((?:[a-z]{2}|[^\W\d_]{3,20})(?:[ -][^\W\d_]{1,20}){0,3})( \d{1,3})?")
@@ -405,7 +421,10 @@ def _one_label(rows: list[Row]) -> list[Row]:
 
 
 def _counted_grids(rows: list[Row]) -> list[Row]:
-    r"""Rewrite grids such as `Query \ Key;1;2` over `1;0.5;0.5`, so that their labels are not taken for numbers."""
+    r"""Rewrite grids such as `Query \ Key;1;2` over `1;0.5;0.5`, so that their labels are not taken for numbers.
+
+    So is `Q;1;2` over `token 1;0.5;0.5`, where Q is the title.
+    """
     found: list[Row] = []
     count = 0  # rows of the grid so far; 0 outside of one
     firsts = [row[0] if row else "" for _, row in rows[1:]] + [""]
@@ -417,6 +436,9 @@ def _counted_grids(rows: list[Row]) -> list[Row]:
         counted = len(columns) > 1 and columns == [str(k + 1) for k in range(len(columns))]
         if counted and below == "1" and _CORNER.fullmatch(row[0]):
             count, row = 1, ["", *("column" for _ in columns), *filled[len(filled) - ends :]]
+        elif counted and _FIRST_ROW.fullmatch(below) and not _NUMBER.match(row[0]):
+            title = row[0] if row[0] in symbols.QUANTITIES or not _CORNER.fullmatch(row[0]) else ""
+            count, row = 0, [title, *("column" for _ in columns), *filled[len(filled) - ends :]]
         elif count and filled and row[0] == str(count):
             count, row = count + 1, [f"token {row[0]}", *row[1:]]
         else:
@@ -523,7 +545,9 @@ def _names_a_token(label: str, alone: bool) -> bool:
     found = _TOKEN_NAME.fullmatch(label)
     if found is None or not (found[2] or alone) or _QUANTITY.match(label):
         return False
-    return found[1].lower() not in symbols.FUNCTIONS and noun_of(found[1]) is None
+    noun = noun_of(found[1])
+    counted = noun is not None and noun.name == "patch" and bool(found[2])  # patch 1
+    return found[1].lower() not in symbols.FUNCTIONS and (noun is None or counted)
 
 
 def _is_vector(label: str) -> bool:

@@ -261,7 +261,7 @@ _WORDS = re.compile(r"[A-Za-zÀ-ÿ]{3,}")
 _DECIMALS = re.compile(
     r"(?<![\w.])[-−]?\d+\.\d+(?![\w]|\.\d)(?:(?:\s*,\s*(?:and\s+)?|\s+and\s+)[-−]?\d+(?:\.\d+)?(?![\w]|\.\d))*"
 )
-_WHOLE = re.compile(r"(?<![\w.,])\d+(?![\w]|[.,]\d)")
+_WHOLE = re.compile(r"(?<![\w.,])\d+(?![\w]|[.,]\d|\s*[+·*×/^])")
 _CUES = re.compile(
     r"(?:gets?|gives?|equals|obtain|circa|about|approximately|roughly|around|ca\.|total of|is)\s*[:~]?\s*$", re.I
 )
@@ -313,7 +313,7 @@ def scan(
             yield from several
             index += 1
             continue
-        if not _ANY.search(row) and not (len(row) < 40 and row.rstrip().endswith(":")):
+        if not _ANY.search(row) and not (len(row) < 40 and row.rstrip().endswith(":")) and not _block(rows, index):
             index += 1
             if row and not row.isspace():
                 yield Event("words", _MARKER.sub("", _COMMANDS.sub(" ", row), count=1), here)
@@ -373,6 +373,7 @@ _SEMICOLONS = re.compile(
     rf"(?<![\w)])((?<=:)|(?<==))(\s*{_NUMBER}(?:\s*,\s+{_NUMBER}){{1,40}}(?:\s*;\s*{_NUMBER}(?:\s*,\s+{_NUMBER}){{1,40}}){{1,40}})\s*$"
 )
 _LEAD = re.compile(r"^\s*[-*]?\s*\**\s*([A-Za-z]\S{0,20})\s*(?:=|:)\s*\**\s*$")
+_LEAD_WITH_REMARK = re.compile(r"^\s*([A-Z]\w?)\s+\([^()\d=]{1,60}\)\s*:?\s*$")  # O (all heads side by side)
 _FIRST_ROW = re.compile(rf"^(\s*[A-Za-z]\S{{0,20}}\s*[=:])(\s*{_NUMBER}(?:\s+{_NUMBER})+\s*)$")
 
 
@@ -384,8 +385,8 @@ def _division(found: re.Match[str]) -> str:
 
 
 def _lead(row: str) -> tuple[str, int]:
-    """Parse `Q =` or `Q:` alone on a line, which names the rows of numbers below it."""
-    found = _LEAD.match(row)
+    """Parse `Q =`, `Q:` or `Q (a remark)` alone on a line, which names the rows of numbers below it."""
+    found = _LEAD.match(row) or _LEAD_WITH_REMARK.match(row)
     return (f"{found[1]} = ", 1) if found else ("", 0)
 
 
@@ -592,7 +593,10 @@ _COLUMN_NAMES = {
     **dict.fromkeys(("mean", "mu", "μ", r"$\mu$"), Name("mean")),
     **dict.fromkeys(("variance", "sigma^2", "σ²", "σ^2", r"$\sigma^2$", "var"), Name("variance")),
 }
+_WITH_SYMBOL = re.compile(r"\s+\(?\$?\\?(?:[μσ]|mu|sigma)(?:²|\^\{?2\}?)?\$?\)?$")
 _COMPONENTS = ("query", "key", "value")
+_QUERY = re.compile(r"query|queries|from|i|token|row", re.I)  # headers of a table with a row for each query and key
+_KEY = re.compile(r"keys?|to|attends to|j|column", re.I)
 _BY_KEY = ("dotproduct", "score", "exponential", "weight")
 _INDEXED = re.compile(r"tokens?|rows?|pos(?:itions?)?|quer(?:y|ies)|patch(?:es)?|words?|#|t|i|n", re.I)  # a header
 _NO_TOKEN = "it is unclear which vectors these are: number the rows, and name the columns q, k, v"
@@ -708,6 +712,9 @@ def _table(rows: list[list[_Cell]], line: int, source: str) -> TableContents:
     if not body:
         table.problems.append((line, source.strip(), "a table of one row, in which not all cells are numbers"))
         return table
+    if head is not None and (matrices := _by_pairs(head, body)):
+        table.chains += matrices
+        return table
     if head is not None and (vectors := _vectors(head, body)):
         table.chains += vectors
         return table
@@ -722,14 +729,15 @@ def _table(rows: list[list[_Cell]], line: int, source: str) -> TableContents:
     if any(isinstance(cell.term, Array) for row in body for cell in row):
         table.problems.append((line, source.strip(), _NO_TOKEN))
         return table
-    side = _side(body, head is not None, head is not None and _INDEXED.fullmatch(head[0].text) is not None)
+    counts = head is not None and _INDEXED.fullmatch(head[0].text) is not None
+    side = _side(body, head is not None, counts)
     cells = [row[1:] if side else row for row in body]
     for cell in (cell for row in cells for cell in row):
         if cell.text and not cell.number:
             table.problems.append((cell.line, cell.text, "this cell of the table cannot be read as a number"))
     matrix = Array(tuple(tuple(cell.term if cell.number and cell.term else Blank() for cell in row) for row in cells))
     table.formulas += [(cell.line, cell.text) for row in body for cell in row if _CALCULATED.fullmatch(cell.text)]
-    corner = head[0].term if head and side and head[0].named else None
+    corner = head[0].term if head and side and head[0].named and not counts else None
     if not matrix.rows or not matrix.rows[0]:
         return table
     table.chains.append((line, source.strip(), corner, matrix))
@@ -745,7 +753,7 @@ def _vectors(head: list[_Cell], body: list[list[_Cell]]) -> list[tuple[int, str,
     tokens = _tokens(body)
     for row, token in zip(body, tokens, strict=True):
         for above, cell in zip(head[1:], row[1:], strict=True):
-            name = _COLUMN_NAMES.get(above.text.lower()) or above.term or noun_of(above.text)
+            name = _column_name(above.text) or above.term or noun_of(above.text)
             if (defined := _DEFINED.match(above.text)) is not None:  # Q = X W_Q
                 name = Name(defined[1])
             if _is_dot_product(above.term):
@@ -774,6 +782,28 @@ def _tokens(body: list[list[_Cell]]) -> list[int]:
             return list(range(1, len(body) + 1))
     found = [_TOKEN.fullmatch(label) for label in labels]
     return [int(token[1]) if token else 0 for token in found]
+
+
+def _by_pairs(head: list[_Cell], body: list[list[_Cell]]) -> list[tuple[int, str, Expression | None, Expression]]:
+    """`query | key | score | weight` with one row for each query and key: the matrices of scores and weights."""
+    if len(head) < 3 or not (_QUERY.fullmatch(head[0].text) and _KEY.fullmatch(head[1].text)):
+        return []
+    names = [_quantity(cell) for cell in head[2:]]
+    pairs = list(zip(_tokens(body), _tokens([row[1:] for row in body]), strict=True))
+    cells = [cell for row in body for cell in row[2:]]
+    known = len(set(names)) == len(names) and all(name in _BY_KEY for name in names)
+    if not known or len(set(pairs)) < len(pairs) or not all(map(all, pairs)) or not all(c.number for c in cells):
+        return []
+    height, width = (max(numbers) for numbers in zip(*pairs, strict=True))
+    if len(pairs) < 2 or height * width > 4 * len(pairs):
+        return []
+    at = dict(zip(pairs, body, strict=True))
+    found: list[tuple[int, str, Expression | None, Expression]] = []
+    for k, name in enumerate(names, 2):
+        rows = [[at.get((i, j)) for j in range(1, width + 1)] for i in range(1, height + 1)]
+        terms = tuple(tuple(row[k].term or Blank() if row is not None else Blank() for row in line) for line in rows)
+        found.append((body[0][0].line, f"{head[k].text}: {len(body)} rows", Name(name or ""), Array(terms)))
+    return found
 
 
 def _columns(head: list[_Cell], body: list[list[_Cell]]) -> list[tuple[int, str, Expression | None, Expression]]:
@@ -809,8 +839,14 @@ def _quantity(cell: _Cell) -> str | None:
         return "dotproduct"
     if re.match(r"exp\b|e\^", text):
         return "exponential"
-    noun = _COLUMN_NAMES.get(text) or noun_of(cell.text)
+    noun = _column_name(text) or noun_of(cell.text)
     return noun.name if noun is not None else None
+
+
+def _column_name(text: str) -> Name | None:
+    """Return the mean or the variance that a column header names, also with its symbol: mean μ, variance (σ²)."""
+    low = text[:40].lower()
+    return _COLUMN_NAMES.get(low) or _COLUMN_NAMES.get(_WITH_SYMBOL.sub("", low))
 
 
 def _is_dot_product(term: Expression | None) -> bool:

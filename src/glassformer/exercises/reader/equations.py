@@ -304,8 +304,13 @@ def _sizes(statement: Statement) -> Iterator[ArithmeticFinding]:
 
 
 def _summed(before: Statement | None, here: Statement) -> Iterator[ArithmeticFinding]:
-    """[e, e², 1, e]. "If we sum them we get circa 13.8256": check the sum of the preceding list."""
-    if before is None or here.place != "prose" or "sum" not in here.words.lower() or len(here.terms) != 1:
+    """[e, e², 1, e]. "If we sum them we get circa 13.8256": check the sum of the preceding list.
+
+    "For token 1 the sum is 13.8256" is a sum of its own.
+    """
+    if before is None or here.place != "prose" or here.target is not None or len(here.terms) != 1:
+        return
+    if "sum" not in here.words.lower():
         return
     items = before.terms[-1].term if before.terms and before.terms[-1].numeric and not before.struck else None
     if not isinstance(items, Array) or len(items.rows) != 1:

@@ -41,9 +41,13 @@ _R_NAMED_HEAD = re.compile(r"^[ \t]+(?:(?:\[,\d+\]|[^\W\d][\w.]{0,19})(?:[ \t]+|
 _R_NAMED_ROW = re.compile(rf"^(?:\[\d+,\]|[^\W\d][\w.]{{0,19}})[ \t]+({_NUMBER}(?:[ \t]+{_NUMBER})*)[ \t]*$")
 _R_ROW = re.compile(rf"^[ \t]*\[\d+,?\][ \t]+({_NUMBER}(?:[ \t]+{_NUMBER})*)[ \t]*$")
 _JULIA = re.compile(r"^\s*(?:\d+[×x]\d+|\d+-element) \w*(?:Matrix|Array|Vector|Adjoint|Transpose)\b.*:\s*$")
+_VARIABLE = r"([A-Z]\w{0,20}|[a-z]\w{1,20})"  # one small letter may be any quantity
+_JULIA_SHOWN = re.compile(rf"[ \t]*(?:round\.?\([ \t]*{_VARIABLE}[ \t]*(?:,[^()]*)?\)|{_VARIABLE}[ \t]*(?:=[^=].*)?)")
 _FRAME_ROW = re.compile(
     rf"^[ \t]*([^\W\d_]{{2,15}} \d{{1,2}}(?=\s{{2}})|[^\s|]{{1,20}})[ \t]+({_NUMBER}(?:[ \t]+{_NUMBER})*)[ \t]*$"
 )
+_COUNTED = re.compile(r"bin|token|pos(?:ition)?|index|i|j|k|n|#|no\.?", re.I)  # a header
+_QUANTITY = re.compile(r"[A-Z]|\|[A-Z]\w? ?[-−–] ?[A-Z]\w?\|")  # a header: F, |F − G|
 _RULE = re.compile(r"^[ \t]*\|[-:| \t]+\|[ \t]*$")  # of a Markdown table
 _ROW_NAME = re.compile(r"[xtpiXTP]\d{1,2}")  # t1, not q1, which is a vector of the exercise
 _DRAWN = re.compile(rf"^(?P<lead>[^|\[(/\\]*?)(?P<left>[|\[(/\\])[ \t]*(?P<cells>{_NUMBER}(?:[ \t,&]+{_NUMBER})*)[ \t]*(?P<right>[|\])/\\])[ \t]*[.,]?$")  # noqa: E501
@@ -91,6 +95,7 @@ def printouts(text: str) -> str:
     _r(lines)
     _julia(lines)
     _columns(lines)
+    _quantities(lines)
     _vectors(lines)
     _frames(lines)
     _beside(lines)
@@ -237,7 +242,14 @@ def _julia(lines: list[str]) -> None:
         if _JULIA.match(line):
             rows = list(_while(_ROW, lines, at + 1))
             if rows:
-                _put(lines, at, at + 1 + len(rows), [row[0] for row in rows], _named(lines, at))
+                lead = _named(lines, at) or _julia_name(lines[at - 1] if at else "")
+                _put(lines, at, at + 1 + len(rows), [row[0] for row in rows], lead)
+
+
+def _julia_name(code: str) -> str:
+    """Return the name of what a line of code such as `N = R .- mu; round.(N, digits=4)` prints; "" if it has none."""
+    found = _JULIA_SHOWN.fullmatch(code[:500].rpartition(";")[2])
+    return f"{found[1] or found[2]} = " if found else ""
 
 
 def _columns(lines: list[str]) -> None:
@@ -247,6 +259,25 @@ def _columns(lines: list[str]) -> None:
         rows = [row[0] for row in _while(_ROW, lines, at + 1)] if found else []
         if len(rows) > 1 and all(len(row.split()) == 1 for row in rows):
             _put(lines, at + 1, at + 1 + len(rows), rows, _named(lines, at + 1))
+
+
+def _quantities(lines: list[str]) -> None:
+    """Rewrite a table of text with a quantity in each column, `bin  F  G` over `1  0.4  0.1`, as F = (0.4, …); G = …
+
+    The first column counts. As many columns as rows, or the columns A, B, C, may be a matrix by tokens.
+    """
+    for at, line in enumerate(lines):
+        heads = re.split(r"[ \t]{2,}", line[:200].strip())
+        if len(heads) < 3 or not _COUNTED.fullmatch(heads[0]) or not all(map(_QUANTITY.fullmatch, heads[1:])):
+            continue
+        rows = [row[0].split() for row in _while(_ROW, lines, at + 1)]
+        tokens = len(rows) == len(heads) - 1 or heads[1] == "A"
+        if len(rows) < 2 or tokens or any(len(row) != len(heads) for row in rows):
+            continue
+        if _counted([row[0] for row in rows]):
+            columns = [", ".join(row[k] for row in rows) for k in range(1, len(heads))]
+            texts = [f"{name} = ({column})" for name, column in zip(heads[1:], columns, strict=True)]
+            lines[at : at + 1 + len(rows)] = ["; ".join(texts), *[""] * len(rows)]
 
 
 def _frames(lines: list[str]) -> None:

@@ -53,7 +53,7 @@ _COUNTED = (
     "sixth 6th",
 )
 _ORDINALS = {word: number for number, words in enumerate(_COUNTED, 1) for word in words.split()}
-_TOKEN = r"tokens?|words?|positions?|rows?|pos\.|zeile|riga|ligne|fila|parola|mot|wort|palabra|input"
+_TOKEN = r"tokens?|jetons?|words?|positions?|rows?|pos\.|zeile|riga|ligne|fila|parola|mot|wort|palabra|input"
 _ROW = re.compile(r"rows?|zeile|riga|ligne|fila", re.I)
 _NUMBER = r"[-+−]?(?:\d+(?:\.\d+)?|\.\d+)(?:/\d+)?(?:\s?%)?|[-−]∞"
 _SEPARATOR = r"\s*(?:[,;|/&]|\band\b|\bund\b|\bet\b|\be\b|\by\b)\s*(?:and\s+)?|\s+"
@@ -70,17 +70,18 @@ _TOKENS = re.compile(
   | (?P<name>(?<![\w\\])(?:out|[qkvsaαzocxt])_?\{{?(?P<of>\d{{1,2}})\}}?(?![\w.(\[]))
   | (?P<symbol>(?<=\bof\ )(?-i:[QKVSAHO])\b(?=\s*[:=]|\s+is\b))
   | (?P<ordinal>\b(?:{"|".join(_ORDINALS)})\b)
-      (?:\s+(?:(?:encoder|decoder|input|source|target)\s+)?(?:token|word|position|parola|mot|wort|palabra)\b
+      (?:\s+(?:(?:encoder|decoder|input|output|source|target)\s+)?(?:token|jeton|word|position|parola|mot|wort|palabra)\b
       |(?:\s+(?:(?:encoder|decoder|input|source|target)\s+)?(?:{_TOKEN}|{_VERBOSE["query"]}|{_VERBOSE["key"]}|{_VERBOSE["value"]}))?
-      (?=\s*(?:[,:;(\[=]|is\b|with\b|and\b|attends?\b|pays?\b|gives?\b|has\b|puts?\b|looks?\b|\.(?:\s|$)|$)))
+      (?=\s*(?:[,:;(\[=]|is\b|are\b|the\b|with\b|and\b|attends?\b|pays?\b|gives?\b|has\b|puts?\b|looks?\b|partage\b|\.(?:\s|$)|$)))
   | (?P<itself>\b(?:it|them)sel(?:f|ves)\b|\bsich\ selbst\b|\bse\ stess[oa]\b|\b(?:lui|elle)-même\b|\bsí\ mism[oa]\b)
   | (?P<quoted>["“”„«‘`'](?P<label>[^\W\d_]{{1,20}})["“”»’`'])
-  | (?P<called>\btoken\s+(?!(?:the|is|are|has|gets|with|and|to|of|in|at|on|we|i|this|then|attends?|pays?)\b)
+  | (?P<called>\btoken\s+(?!(?:the|is|are|has|gets|becomes?|with|and|to|of|in|at|on|we|i|this|then|attends?|pays?)\b)
       (?P<word>[^\W\d_]{{1,20}})\b)
   | (?P<number>(?<![\w.])(?:{_NUMBER})(?:\s*±\s*(?:{_NUMBER}))?(?![\w]))
   | {_NOUN}
-  | (?P<verb>\b(?:pays?|looks?|gives?|assigns?|puts?|places?|spends?|focus(?:es)?|guarda|schaut|achtet|regarde|mira)\b)
-  | (?P<toward>\b(?:to|towards?|on|onto|at)\b|->|→|⇒)
+  | (?P<verb>\b(?:pays?|looks?|gives?|assigns?|puts?|places?|spends?|focus(?:es)?
+      |guarda|schaut|achtet|regarde|partage|mira)\b)
+  | (?P<toward>\b(?:to|towards?|on|onto|at|sur|auf)\b|->|→|⇒)
   | (?P<with>\b(?:with|by|mit|avec|con|al)\b|:|=|≈|\b(?:is|are|become|becomes|gives|at)\b)
   | (?P<between>\b(?:and|between)\b)
   | (?P<end>[.!?](?=\s|$))
@@ -88,6 +89,7 @@ _TOKENS = re.compile(
     """,
     re.X | re.I,
 )
+_PAIR = re.compile(rf"[\s*+•-]*[\"“]?([^\W\d_]+)[\"”]?\s+[-–—/&×·]\s+[\"“]?([^\W\d_]+)[\"”]?\s*[:=]\s*({_NUMBER})\s*")
 _VECTOR_NAME = re.compile(r"(?:^|\s)(?:out|[^\W\d_])_?\{?\d{1,2}\}?$")  # k1, the keys k1
 _SUPPOSED = re.compile(
     r"\b(?:if|suppose|assume|imagine|for (?:example|instance)|e\.g\.|such as|could|would|might|say|means|paper"
@@ -124,6 +126,9 @@ _NESTED = re.compile(r"[\[(]\s*[\[(]\s*[-+−.\d]")  # [[1, 2], [3, 4]]
 _SCALARS = ("sum", "mean", "variance")  # one number for each token
 _ROWS_OF_QUERIES = ("score", "dotproduct", "weight", "exponential", "sum", "output")
 _OF_PAIRS = ("weight", "score", "dotproduct")  # one number for each query and key
+_OPERANDS = {  # the dot products of the queries and the keys, the sum of the exponentials
+    "dotproduct": ("query", "key"), "score": ("query", "key"), "sum": ("exponential",)
+}  # fmt: skip
 _SPECIFIC = ("ffn", "hidden", "relu", "residual", "layernorm")
 _RELATIVE = frozenset(("which", "that", "this", "so", "and", "then", "was", "che", "qui", "que"))
 PRONOUNS = ("it", "es", "il", "elle", "esso")
@@ -172,6 +177,11 @@ class ParagraphState:
         text = _EMPHASIS.sub(lambda found: f"“{found[2]}”".center(len(found.group())), text)
         text = _ASIDES.sub(lambda found: " " * len(found.group()), text)
         text = _SLASHES.sub(lambda found: found.group().replace("/", ","), text)
+        pair = _PAIR.fullmatch(text) if self.noun in _OF_PAIRS else None
+        if pair is not None and self.names >= {pair[1].lower(), pair[2].lower()}:  # cat - sat: 0.61
+            self.ended = True
+            target = Name(self.noun, (pair[1].lower(), pair[2].lower()))
+            return [Assigned(pair.start(3), pair.end(3), target, _cell(pair[3]))]
         before = (self.noun, self.subject)
         parts = [self.as_token(part) for part in _parts(text)]
         self.ended = any(char.isdigit() for char in text) and any(part.kind in _VALUES for part in parts)
@@ -180,7 +190,7 @@ class ParagraphState:
         self.goes_on = bool(parts) and (parts[-1].kind == "with" or text.rstrip().endswith(","))
         if not values:
             self.stages = _stages(text) or self.stages
-            title = next((k for k, part in enumerate(parts) if part.text == ":"), 0)  # Output: weights times V
+            title = next((k for k, part in enumerate(parts) if part.text in (":", "=")), 0)  # Output: weights times V
             reader.parts = parts[:title] if any(part.kind == "noun" for part in parts[:title]) else parts
             reader.run()
             return []
@@ -197,9 +207,9 @@ class ParagraphState:
         return found
 
     def as_token(self, part: _Part) -> _Part:
-        """Return a word that the document declares as a token as such."""
+        """Return a word that the document declares as a token as such, unless it is a usual one."""
         word = part.text.lower()
-        if part.kind != "plain" or word not in self.names:
+        if part.kind != "plain" or word not in self.names or word in _USUAL:
             return part
         return _Part("token", part.text, part.start, part.end, word)
 
@@ -247,10 +257,10 @@ def sentences_of(text: str) -> list[str]:
 
 
 def token_names(text: str) -> frozenset[str]:
-    """Return the declared tokens that may stand for themselves in sentences: listed one by one, and no usual words."""
+    """Return the tokens that the document declares one by one."""
     quoted, found = _QUOTED_TOKENS.search(text), _DECLARED.search(text)
     listed = quoted is not None or (found is not None and _LISTED.fullmatch((found[1] or found[2]).strip()) is not None)
-    return frozenset(declared_tokens(text)) - _USUAL if listed else frozenset()
+    return frozenset(declared_tokens(text)) if listed else frozenset()
 
 
 def noun_of(text: str) -> Name | None:
@@ -302,7 +312,8 @@ class _Line:
         return self.found
 
     def noun(self, part: _Part) -> None:
-        if part.kind == "noun" and not (part.noun == "value" and self.fresh):
+        operand = self.fresh and (part.noun == "value" or part.noun in _OPERANDS.get(self.state.noun, ()))
+        if part.kind == "noun" and not operand:
             self.state.noun, self.fresh = part.noun, True
 
     def after(self, at: int, kind: str) -> bool:
@@ -382,7 +393,8 @@ class _Line:
         elif after.kind == "noun" and after.text.lower().startswith("attend"):
             self.set_subject(word)
         elif attends and (
-            (self.after(at, "toward") and not article) or (valued and self.state.subject is not None)
+            (self.after(at, "toward") and not article)
+            or (valued and self.state.subject is not None and self.owner_after(at + 2) is None)
         ):  # attends to sat …, sat with 0.61
             self.point(word)
         elif valued and word not in _OF_NAME and (before in _OF or (at == 0 and self.state.noun)):
@@ -557,6 +569,7 @@ def _part(found: re.Match[str]) -> _Part | None:
         return _Part("token", text, start, end, int(found["of"]), _OF_NAME[text[0].lower()])
     if found["ordinal"] is not None:
         noun = next((name for name in ("query", "key", "value") if re.search(rf"\b(?:{NOUNS[name]})$", text, re.I)), "")
+        noun = "output" if " output " in text.lower() else noun  # the first output token
         return _Part("token", text, start, end, _ORDINALS[found["ordinal"].lower()], noun)
     if found["label"] is not None:
         return _Part("token", text, start, end, found["label"].lower())
