@@ -68,8 +68,10 @@ def test_augmentation_changes_case_and_punctuation_and_keeps_the_words(recipe: A
 def test_a_grown_model_computes_the_same_function(recipe: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     translator = recipe("translator")
     monkeypatch.setattr(translator, "VOCABULARY", 50)
-    small = translator.Seq2Seq(translator.small(), seed=1).eval()
-    large = translator.grow(small).eval()
     source, target = torch.randint(3, 50, (2, 7)), torch.randint(3, 50, (2, 5))
-    torch.testing.assert_close(large(source, target), small(source, target), atol=1e-5, rtol=1e-5)
-    assert sum(w.numel() for w in large.parameters()) > 1.5 * sum(w.numel() for w in small.parameters())
+    model = translator.Seq2Seq(translator.SMALL.config(), seed=1).eval()
+    for growth in (translator.MEDIUM, translator.LARGE):
+        grown = translator.grow(model, growth).eval()
+        torch.testing.assert_close(grown(source, target), model(source, target), atol=1e-5, rtol=1e-5)
+        assert sum(w.numel() for w in grown.parameters()) > 1.5 * sum(w.numel() for w in model.parameters())
+        model = grown

@@ -25,13 +25,16 @@ SMALL = {
         "THIRD": {"warmup": 2},
         "FOURTH_STEPS": 10,
         "FOURTH": {"schedule": "wsd", "warmup": 2},
+        "FIFTH_STEPS": 6,
+        "FIFTH": {"schedule": "wsd", "warmup": 2},
         "TOKENS": 200,
+        "FIFTH_TOKENS": 300,
         "PART": 2,
     },
     "writer": {"VOCABULARY": 300, "LENGTH": 32, "STEPS": 20},
     "finder": {"VOCABULARY": 300, "MASKED": 20, "CONTRAST": 20},
 }
-MEGABYTES = {"translator": 9, "writer": 5, "finder": 5}
+MEGABYTES = {"translator": 16, "writer": 5, "finder": 5}
 
 
 @pytest.fixture
