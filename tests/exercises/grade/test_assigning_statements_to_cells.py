@@ -361,3 +361,8 @@ def test_scores_that_are_written_again_were_those_before_scaling() -> None:
     assert (found["QKt"], found["S"]) == ({(1, 1): "78", (1, 2): "71"}, {(1, 1): "45.0333", (1, 2): "40.9919"})
     corrected = cells(placed("root-three", "score(q1, k1) = 45\n\nscore(q1, k1) = 45.0333\n"))
     assert corrected == {"S": {(1, 1): "45.0333"}}
+
+
+def test_exponentials_under_the_heading_of_weights_are_weights() -> None:
+    rows = "token 2: 7.3891 | 54.5982 | 1 | 7.3891\ntoken 4: 2.7183 | 7.3891 | 1 | 2.7183\n"
+    assert cells(placed("four-tokens", f"Attention weights:\n{rows}", "a.txt"))["A"][2, 2] == "54.5982"

@@ -426,6 +426,24 @@ def test_notebooks() -> None:
     assert found == {"Q": "[1, 2]", "K": "[3, 4]", "V": "[5.0; 7.0]", "S": "[1.5, 2.5]", "A": "[0.3, 0.7]"}
 
 
+@pytest.mark.parametrize(
+    ("code", "sides"),
+    [
+        ("scores = Q @ K.T\nscores", ["QK^T", "[3, 4]"]),
+        ("scores = Q @ K.T / 2\nscores", ["[3, 4]"]),
+        ("scores = Q @ W\nscores", ["[3, 4]"]),
+    ],
+)
+def test_the_output_of_a_product_in_a_notebook_is_read_with_its_definition(code: str, sides: list[str]) -> None:
+    v4 = nbformat.v4
+    output = v4.new_output("execute_result", {"text/plain": "tensor([[3., 4.]])"})
+    cells = [v4.new_code_cell(code, outputs=[output])]
+    *_, printed = read(nbformat.writes(v4.new_notebook(cells=cells)), "work.ipynb").statements
+    assert printed.target is not None
+    assert printed.target.label == "scores"
+    assert [label(side.term) for side in printed.terms] == sides
+
+
 def test_pdf_with_a_text_layer(tmp_path: Path) -> None:
     figure = Figure()
     figure.text(0.1, 0.8, "Q = [[1, 2], [3, 4]]")
@@ -634,6 +652,8 @@ def test_a_table_with_a_row_for_each_query_and_key() -> None:
     assert [(label(target), label(term)) for _, _, target, term in table.chains if target is not None] == [
         ("dotproduct", "[0, 1; 2, ]"), ("weight", "[0.25, 0.75; 1, ]"),
     ]  # fmt: skip
+    scaled = markdown_table(f"| query | key | q·k / √d | weight |\n|---|---|---|---|\n{rows}", 1)
+    assert [label(target) for _, _, target, _ in scaled.chains if target is not None] == ["score", "weight"]
     twice = markdown_table(f"| query | key | q·k | weight |\n|---|---|---|---|\n{rows}\n| 2 | 1 | 3 | 0 |", 1)
     assert not any(isinstance(target, Name) and target.name == "weight" and len(term.rows) > 1
                    for _, _, target, term in twice.chains if isinstance(term, Array))  # fmt: skip

@@ -766,6 +766,9 @@ class Aligner:
         found = [(s, cells) for s, cells in found if self.plan[s].op != "copy"] or found
         if len(found) != 1:
             return False
+        base = base_of(found[0][0])
+        if base == "E" and base not in topics(statement.words):  # perhaps weights that were not normalised
+            return False
         self.accept(statement, (*found[0], 1.0), "by its token and values")
         return True
 

@@ -837,6 +837,8 @@ def _quantity(cell: _Cell) -> str | None:
         return {"q": "query", "k": "key", "v": "value"}[component[1][0]]
     if _is_dot_product(cell.term) or re.fullmatch(r"q\s*[·.*⋅]\s*k(?:_?[ij])?", text):
         return "dotproduct"
+    if re.match(r"q\s*[·.*⋅]\s*k(?:_?[ij])?\s*/\s*(?:√|sqrt\b|d)", text):
+        return "score"
     if re.match(r"exp\b|e\^", text):
         return "exponential"
     noun = _column_name(text) or noun_of(cell.text)

@@ -94,6 +94,9 @@ def _notebook(data: bytes, name: str) -> str:
         raise _broken(name, "a notebook", "save it again in Jupyter") from None
 
 
+_TRANSPOSED = re.compile(r"\s*(\w+)\s*=\s*(\w+)\s*@\s*(\w+)\.(?:T|mT|t\(\))\s*(?:#.*)?$")  # scores = Q @ K.T
+
+
 def _cell(cell: Any) -> Iterator[str]:
     """Yield Markdown unchanged; from code, the assignments and the output under the names that were printed."""
     source = str(cell.source)
@@ -110,7 +113,9 @@ def _cell(cell: Any) -> Iterator[str]:
     printed = "\n".join(outputs)
     arrays = _arrays(printed)
     if names and len(arrays) == len(names):
-        printed = "\n".join(f"{symbol} = {array}" for symbol, array in zip(names, arrays, strict=True))
+        products = {found[1]: f"{found[2]} {found[3]}^T = " for line in lines if (found := _TRANSPOSED.match(line))}
+        shown = zip(names, arrays, strict=True)
+        printed = "\n".join(f"{symbol} = {products.get(symbol, '')}{array}" for symbol, array in shown)
     elif len(names) == 1 and not arrays and (printed[:1] == " " or "⎡" in printed):  # a table has a header
         printed = f"{names[0]} =\n{printed}"
     if printed:
