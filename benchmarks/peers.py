@@ -400,7 +400,7 @@ def run_of(results: dict[str, Any], card: dict[str, Any], clock: str, *, again: 
 
 
 def summary_table(results: dict[str, Any]) -> str:
-    """For README.md: our time, its ratios to the fastest peer and to what people use today, and the verdict."""
+    """For README.md: our time, its ratios to the fastest peer, what people use today and the machine's limit; targets."""
     lines = []
     for row in rows(results):
         best, today, ratios = row["best"], row["today"], row["ratios"]
@@ -410,10 +410,11 @@ def summary_table(results: dict[str, Any]) -> str:
                 shown(row["seconds"], row["unit"]),
                 "–" if best is None else f"{ratios[best]:.2f} ({best})",
                 "–" if today is None else f"{ratios[today]:.2f} ({today})",
-                "; ".join(verdict(ratio, wanted) for _, wanted, ratio in row["targets"]),
+                "–" if row["limit"] is None else f"{row['limit']:.1f}",
+                "; ".join(f"{wanted:g} × {peer}: {verdict(ratio, wanted)}" for peer, wanted, ratio in row["targets"]),
             )
         )
-    columns = ("workload", "ours", "× fastest peer", "× what people use today", "target")
+    columns = ("workload", "ours", "× fastest peer", "× what people use today", "× machine's limit", "target")
     runs = {f"{m['run']['card']['date']}, commit {m['run']['card']['commit']}" for m in results["workloads"].values()}
     note = f"{machines(results)} ({'; '.join(sorted(runs))}). Ratios below 1 mean that Glassformer is faster."
     return f"{markdown(columns, lines)}\n\n{note}"
