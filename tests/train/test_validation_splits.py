@@ -81,7 +81,7 @@ def test_missing_images_are_not_counted(tmp_path: Path) -> None:
     (tmp_path / "labels.csv").write_text("file_name,label\n" + listed + gone)
     _, objective = build(TrainArgs(task="classify", data=str(tmp_path / "labels.csv"), arch="mlp", width=8))
     assert objective.summary() == "36 images of 8 × 8 in 2 classes, 4 for validation"
-    assert "classes: bright 18, dark 18" in objective.understood
+    assert "classes: bright (18), dark (18)" in objective.understood
     assert objective.faults.summary() == ["missing image: 4 (gone0.png, gone1.png, gone2.png, …)"]
 
 

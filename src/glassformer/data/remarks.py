@@ -39,7 +39,7 @@ def class_counts(labels: Sequence[str], targets: Iterable[int]) -> list[str]:
     """Return the number of rows of every class, and a warning if they differ much."""
     counts = Counter(targets)
     numbers = [counts[i] for i in range(len(labels))]
-    listed = ", ".join(f"{name} {n:,}" for name, n in zip(labels[:CLASSES], numbers, strict=False))
+    listed = ", ".join(f"{name} ({n:,})" for name, n in zip(labels[:CLASSES], numbers, strict=False))
     more = f", … ({len(labels)} classes)" if len(labels) > CLASSES else ""
     lines = [f"classes: {listed}{more}"]
     most, least = max(numbers), min(numbers)

@@ -247,7 +247,7 @@ def test_what_was_understood_is_said(tmp_path: Path, capsys: pytest.CaptureFixtu
     gf.train("classify", data, steps=1, width=8, depth=1, heads=2, vocab_size=300, progress=lambda _: None)
     said = capsys.readouterr().err
     assert "columns text=text, label=label (not used: id)" in said
-    assert "classes: ham 3" in said
+    assert "classes: ham (3" in said
     assert re.search(r'example \(t.csv line \d+\): "a text of some words \d+" → (sp|h)am', said)
     assert "left out: empty text: 1 (t.csv line 42)" in said
     assert "remark: the classes are imbalanced: ham has" in said
