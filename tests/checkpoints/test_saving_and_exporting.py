@@ -377,7 +377,9 @@ def test_the_program_beside_an_onnx_file_answers_as_classify_does(
     assert "Resize to 8 × 8" in page
     assert "| 9 | 9 |" in page
     monkeypatch.chdir(tmp_path)
-    Image.effect_noise((31, 17), 60).save("picture.png")
+    picture = Image.effect_noise((31, 17), 60)
+    picture.putalpha(Image.linear_gradient("L").resize(picture.size))  # transparent pixels are put on white
+    picture.save("picture.png")
     names: dict[str, Any] = {}
     exec(page.split("```python\n")[1].split("```")[0], names)
     steps = read_preprocess(origin_of(gf.load(tmp_path / "mine")))

@@ -161,7 +161,9 @@ def _program(path: Path, model: nn.Module, origin: Origin, example: Mapping[str,
             return ""
         mode = "L" if len(p.mean) == 1 else "RGB"
         return start.format("from PIL import Image\n") + (
-            f'image = Image.open("picture.png").convert("{mode}")\n'
+            'image = Image.open("picture.png").convert("RGBA")\n'
+            'white = Image.new("RGBA", image.size, "white")\n'
+            f'image = Image.alpha_composite(white, image).convert("{mode}")\n'
             f"image = image.resize(({p.resize[1]}, {p.resize[0]}), resample={p.resample})\n"
             f"x = np.asarray(image, dtype=np.float64).reshape({p.resize[0]}, {p.resize[1]}, -1) * {p.scale or 1.0!r}\n"
             f"x = ((x - {list(p.mean)}) / {list(p.std)}).transpose(2, 0, 1)[None].astype(np.float32)\n"
