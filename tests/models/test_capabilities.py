@@ -278,7 +278,7 @@ def test_info(folder: Path) -> None:
     shown = CliRunner().invoke(build_app("info"), ["info", str(folder)], catch_exceptions=False).stdout
     assert "Toy" in shown
     assert "16×16" in shown
-    assert shown.splitlines()[-1].split() == ["verbs", "classify"]
+    assert shown.splitlines()[-1].split() == ["commands", "classify"]
 
 
 def test_classify(folder: Path, picture: Path) -> None:

@@ -23,8 +23,8 @@ def test_every_shipped_model_loads_and_has_its_card() -> None:
         assert (folder / "measured.json").is_file()
 
 
-def test_all_of_it_stays_within_25_megabytes() -> None:
-    assert sum(path.stat().st_size for path in HERE.rglob("*") if path.is_file()) <= 25e6
+def test_all_of_it_stays_within_60_megabytes() -> None:
+    assert sum(path.stat().st_size for path in HERE.rglob("*") if path.is_file()) <= 60e6
 
 
 def test_fetched_weights_go_by_name_and_folders_by_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

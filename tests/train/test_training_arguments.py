@@ -13,7 +13,7 @@ import yaml
 
 from glassformer.data.augment_audio import AudioAugmentation
 from glassformer.errors import ConfigError, InputError
-from glassformer.train.args import Change, TrainArgs, difference, fixed, help_texts
+from glassformer.train.args import ChangedValue, TrainArgs, difference, fixed, help_texts
 from glassformer.train.objectives.image_classification import ImageAugmentation
 
 ARGS = TrainArgs(steps=100, lr=1e-3, warmup=10, eval_every=25, save_every=50)
@@ -151,10 +151,10 @@ def test_strengths_of_augmentations(refused: Callable[..., None]) -> None:
 def test_a_difference_is_named_with_both_values() -> None:
     kept = json.loads(json.dumps(ARGS.as_dict()))
     assert difference(kept, ARGS.as_dict()) is None
-    assert difference(kept, replace(ARGS, lr=0.1).as_dict()) == Change("lr", 0.001, 0.1)
-    assert difference({"a": {"b": 1}}, {"a": {"b": 2}}) == Change("a.b", 1, 2)
-    assert difference({"a": 1}, {"a": 1, "b": 2}) == Change("b", "absent", 2)
-    assert difference({"a": 1, "b": 2}, {"a": 1}) == Change("b", 2, "absent")
+    assert difference(kept, replace(ARGS, lr=0.1).as_dict()) == ChangedValue("lr", 0.001, 0.1)
+    assert difference({"a": {"b": 1}}, {"a": {"b": 2}}) == ChangedValue("a.b", 1, 2)
+    assert difference({"a": 1}, {"a": 1, "b": 2}) == ChangedValue("b", "absent", 2)
+    assert difference({"a": 1, "b": 2}, {"a": 1}) == ChangedValue("b", 2, "absent")
 
 
 def test_what_may_change_when_a_run_is_resumed() -> None:

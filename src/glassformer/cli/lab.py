@@ -34,7 +34,10 @@ def lab(
         bool, typer.Option("--no-cache", help="Ignore cached results, and do not cache new ones.")
     ] = False,
 ) -> None:
-    """Test claims about attention: a verdict, a figure and, for most that do not simply hold, a counterexample."""
+    """Test claims about attention by experiment.
+
+    Each claim has a verdict, a figure and, for most that do not simply hold, a counterexample.
+    """
     from rich.console import Console
 
     from glassformer.cli.output import figure_format, require_writable

@@ -71,9 +71,9 @@ def evaluate(
         progress: wraps the list of batches, as tqdm does.
         faults: counts the items that cannot be used.
 
-    >>> metrics = gf.evaluate(gf.load("digits"), "mnist", limit=100)
-    >>> metrics["images"], metrics["accuracy"] > 0.9
-    (100, True)
+    >>> metrics = gf.evaluate(gf.load("writer"), "shakespeare", limit=8)
+    >>> metrics["blocks"], metrics["bits_per_byte"] < 2.5
+    (8, True)
     """
     tally = Faults() if faults is None else faults
     if limit is not None and limit < 1:

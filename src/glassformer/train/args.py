@@ -423,7 +423,7 @@ def derived(steps: int) -> dict[str, int]:
 
 
 @dataclass(frozen=True)
-class Change:
+class ChangedValue:
     """A value that differs between two nested dictionaries; its name is the path to it, such as `data.count`."""
 
     name: str
@@ -431,7 +431,7 @@ class Change:
     new: Any
 
 
-def difference(old: Mapping[str, Any], new: Mapping[str, Any], path: str = "") -> Change | None:
+def difference(old: Mapping[str, Any], new: Mapping[str, Any], path: str = "") -> ChangedValue | None:
     """Return the first value that changed between two nested dictionaries; None if none did."""
     for name in [*old, *(name for name in new if name not in old)]:
         here = f"{path}{name}"
@@ -441,7 +441,7 @@ def difference(old: Mapping[str, Any], new: Mapping[str, Any], path: str = "") -
             if (inner := difference(old[name], new[name], f"{here}.")) is not None:
                 return inner
             continue
-        return Change(here, old.get(name, "absent"), new.get(name, "absent"))
+        return ChangedValue(here, old.get(name, "absent"), new.get(name, "absent"))
     return None
 
 

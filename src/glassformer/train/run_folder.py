@@ -24,7 +24,7 @@ from glassformer.train import state
 from glassformer.train.args import (
     DEFAULTS,
     DEFAULTS_PLAIN,
-    Change,
+    ChangedValue,
     TrainArgs,
     derived,
     difference,
@@ -230,7 +230,7 @@ def _batch_size(record: Mapping[str, Any]) -> str:
     return next((f"{found[name]:g}" for name in BATCH_SIZES if name in found), "")
 
 
-def _in_words(part: str, change: Change, default: str) -> str:
+def _in_words(part: str, change: ChangedValue, default: str) -> str:
     """Describe a change: which option it was, or what is different about the data."""
     old, new = change.old, change.new
     if part == "args":

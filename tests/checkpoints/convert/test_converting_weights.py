@@ -168,7 +168,7 @@ def test_llama2c_what_is_refused(tmp_path: Path, llama2c: Callable[..., Path], r
     words.write_bytes(data[:-3])
     refused(CheckpointError, f"{words} does not contain 264 tokens", lambda: convert(path, tmp_path / "out"))
     words.unlink()
-    refused(InputError, f"there is no {words}: give llama2.c's", lambda: convert(path, tmp_path / "out"))
+    refused(InputError, f"there is no file {words}: give llama2.c's", lambda: convert(path, tmp_path / "out"))
     path.write_bytes(path.read_bytes()[:-4])
     assert llama2c_sizes(path) is None
     refused(InputError, f"{path} is neither a PyTorch file", lambda: convert(path, tmp_path / "out"))
