@@ -400,7 +400,7 @@ def run_of(results: dict[str, Any], card: dict[str, Any], clock: str, *, again: 
 
 
 def summary_table(results: dict[str, Any]) -> str:
-    """For README.md: our time, its ratios to the fastest peer, what people use today and the machine's limit; targets."""
+    """For README.md: our time as a ratio to peers, to what people use today and to the machine's limit; the targets."""
     lines = []
     for row in rows(results):
         best, today, ratios = row["best"], row["today"], row["ratios"]
