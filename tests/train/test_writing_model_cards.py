@@ -38,7 +38,7 @@ def test_a_card_states_data_split_arguments_and_environment(trained_folder: Path
     for part in (
         "Validation: 10% of the data, which",
         "54 texts, 6 for validation",
-        "neg 27, pos 27",
+        "neg (27), pos (27)",
         "steps: 2",
         "torch 2.",
         "Python 3.",

@@ -105,7 +105,8 @@ def test_rows_and_columns_of_a_table_of_cells_are_indices() -> None:
         "## 7.3 LayerNorm", "\\subsection*{3.1 Scores}", "2 Scaled scores (divided by √2)", "Petr, 11. 3. 2026",
         "Abgabe: 15.\\,12.\\,2025", "Fecha: 3 de marzo de 2026", "Matrikelnummer 3 471 902", "In Zeile 1 und 3",
         "Die Zeilensummen von $A$ sind $1$.", "masked entries give 0", "The rows sum to 1 (up to 0.001).",
-        "dk = size(K,2);", "| Q | 1 | 2 |\n|---|---|---|\n| a | 3 | 0 |\n| b | 1 | 1 |\n| c | 2 | 1 |",
+        "dk = size(K,2);", "Compito di Deep Learning - esercizio 2", "% devoir 2, exercice 1",
+        "| Q | 1 | 2 |\n|---|---|---|\n| a | 3 | 0 |\n| b | 1 | 1 |\n| c | 2 | 1 |",
     ],
 )  # fmt: skip
 def test_numbers_that_are_no_answers(line: str) -> None:

@@ -148,6 +148,9 @@ def test_a_given_matrix_that_is_copied_wrongly_is_said_first() -> None:
     assert {c.verdict for c in found.cells if c.symbol == "Q"} == {"right", "follows"}
     assert found.mistakes[0].name == "a given number copied wrongly"
     assert "X[3,3] is 1" in found.mistakes[0].why
+    X = "$$X = [[1,0,2],[0,1,1],[2,1,1]]$$"
+    twice = graded(f"{X}\n\nAgain:\n\n{X}\n\n$$Q = [[3,0],[1,1],[3,1]]$$")
+    assert [mistake.name for mistake in twice.mistakes] == ["a given number copied wrongly"]
 
 
 NOTATION = {

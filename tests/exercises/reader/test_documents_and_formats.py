@@ -722,3 +722,9 @@ def test_operands_in_a_sentence_are_not_its_subject(line: str, found: list[str])
     reading = read(f"{line}\n", "a.txt")
     assert [s.target.label for s in reading.statements if s.target is not None] == found
     assert [finding.verdict for finding in arithmetic(reading)] == []
+
+
+@pytest.mark.parametrize("code", ["> (K <- X %*% WK)", "> K <- X %*% WK; round(K, 4)", "> round(K, 4)"])
+def test_what_r_prints_is_named_by_its_code(code: str) -> None:
+    found = said(read(f"{code}\n     [,1] [,2]\n[1,]    2    3\n[2,]    0    1\n", "a.txt"))
+    assert found == {"K": "[2, 3; 0, 1]"}

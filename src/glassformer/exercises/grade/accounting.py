@@ -26,7 +26,7 @@ _MONTHS = (
 )
 # words before a number that make it a label or an index
 _LABEL = re.compile(
-    r"(?:\b(?:tokens?|heads?|need|rows?|columns?|quer(?:y|ies)|keys?|values?|requêtes?|clés?|lignes?|zeilen?|spalten?|schlüssel|reports?|pos(?:itions?)?|patch(?:es)?|bins?|steps?|tasks?|exercises?|ex\.|exercice|lecture|slides?|p\.~?|n°|grupo|gruppe|groupe|pages?|parts?|"
+    r"(?:\b(?:tokens?|heads?|need|rows?|columns?|quer(?:y|ies)|keys?|values?|requêtes?|clés?|lignes?|zeilen?|spalten?|schlüssel|reports?|pos(?:itions?)?|patch(?:es)?|bins?|steps?|tasks?|exercises?|ex\.|exercice|esercizio|ejercicio|aufgabe|devoir|compito|tarea|blatt|words?|lecture|slides?|p\.~?|n°|grupo|gruppe|groupe|pages?|parts?|"
     r"questions?|homeworks?|assignments?|hw|lab|lines?|figures?|fig\.|tables?|sections?|problems?|sheet|week|layers?|chapter|group|student|id|no\.?|number|nr\.?|"
     r"eq\.?|equation|version|index|indices|d_?k|dim(?:ension)?s?|width|size|digits|decimals|places)"
     r"\s*[#:=(]*\s*(?:\d+\s*(?:,\s|and|und|et|&|to|of|/|-|–)\s*)*|\b(?:token|row|position)s\s+(?:\d+,)*|[A-Za-z]_?\{?|\b[ijklmnst]\s*=\s*|[_^]\{?[^{}]{0,20}|#+\s*"

@@ -392,6 +392,7 @@ def _misshaped(made: Plan, alignment: Alignment, verdicts: Verdicts) -> Iterator
 
 def _copied(made: Plan, alignment: Alignment, follow: FollowThrough) -> Iterator[tuple[Note, Mistake]]:
     """Yield entries of the exercise that the learner miscopied, as a note and as a mistake."""
+    known: set[str] = set()  # a matrix may be written twice
     for placed in alignment.placed:
         if placed.symbol not in made.given:
             continue
@@ -405,6 +406,9 @@ def _copied(made: Plan, alignment: Alignment, follow: FollowThrough) -> Iterator
             for (i, j), entry in off[:3]
         )
         differences += f"; and {len(off) - 3} more" if len(off) > 3 else ""
+        if differences in known:
+            continue
+        known.add(differences)
         where = ", ".join(f"{placed.symbol}[{i + 1},{j + 1}]" for (i, j), _ in off[:3])
         why = f"In line {placed.line}, {differences}. Everything after it is graded with your numbers"
         mistake = Mistake("a given number copied wrongly", where, why, frozenset(), steps=frozenset({placed.symbol}))

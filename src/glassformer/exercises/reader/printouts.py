@@ -71,6 +71,7 @@ _PRINTED_NAME = re.compile(
 _R_SHOWN = re.compile(
     r"^[ \t]*>?[ \t]*(?:(?:round|print|signif)\()?([A-Za-z][\w.]{0,20}|row(?:Sums|Means)\(\w+\))(?:,[^()]*)?\)?[ \t]*$"
 )
+_R_IN_PARENTHESES = re.compile(r"^[ \t]*>?[ \t]*\(([A-Za-z][\w.]{0,20})[ \t]*<-.*\)[ \t]*$")  # (Q <- X %*% WQ)
 _R_VECTOR = re.compile(rf"^[ \t]*\[1\][ \t]+({_NUMBER}(?:[ \t]+{_NUMBER})+)[ \t]*$")
 _R_ASSIGNED = re.compile(r"^[ \t]*>?[ \t]*([A-Za-z][\w.]{0,20})[ \t]*(?:<-|=)(.*)$")
 _R_KINDS = {r"rowSums\(\w+\)": "sum", r"rowMeans\(\w+\)": "mean", r"apply\(\w+, ?1, ?var\)": "variance"}
@@ -224,8 +225,12 @@ def _r_named_rows(lines: list[str], at: int) -> list[str]:
 
 
 def _r_name(lines: list[str], at: int, kinds: Mapping[str, str]) -> str:
-    """Return the name of what `> round(m, 4)` or `> rowSums(E)` prints on the line `at`, and clear its line."""
-    found = _R_SHOWN.match(lines[at - 1][:200]) if at else None
+    """Return the name of what `> round(m, 4)` or `> rowSums(E)` prints on the line `at`, and clear its line.
+
+    An assignment prints its value in parentheses, and may be followed by what is printed: `> S <- Q; round(S, 4)`.
+    """
+    code = lines[at - 1][:200] if at else ""
+    found = _R_SHOWN.match(code.rpartition(";")[2]) or _R_IN_PARENTHESES.match(code)
     if found is None:
         return ""
     lines[at - 1] = ""
