@@ -130,20 +130,20 @@ def test_a_resumed_run_keeps_its_task_and_arguments(tmp_path: Path) -> None:
     assert run(*whole)[0] == 0
     before = (model / "tokenizer.json").read_bytes()
     again = lambda *more: run(*whole, "--resume", *more)
-    with pytest.raises(ConfigError, match=r"different arguments: label_smoothing was None and is now 0\.6"):
+    with pytest.raises(ConfigError, match=r"different options: --label-smoothing was not given.* and is now 0\.6"):
         again("--label-smoothing", "0.6")
-    with pytest.raises(ConfigError, match=r"different arguments: heads was None and is now 2"):
+    with pytest.raises(ConfigError, match=r"different options: --heads was not given.* and is now 2"):
         again("--heads", "2")
     moved = tmp_path / "elsewhere.tsv"
     moved.write_text(data.read_text())
     assert run("translate", str(moved), *whole[2:], "--resume")[0] == 0
     data.write_text("\n".join(lines).replace("cow", "owl"))
-    with pytest.raises(ConfigError, match=r"different data or objective settings: data\.contents was [0-9a-f]{16} and"):
+    with pytest.raises(ConfigError, match=r"the training data has the same size, but not the same contents"):
         again()
     assert (model / "tokenizer.json").read_bytes() == before
     where = ["classify", "uci-digits", "-o", str(tmp_path / "c"), "--steps", "1", *SMALL]
     assert run(*where)[0] == 0
-    with pytest.raises(ConfigError, match=r"different arguments: augment was True and is now False"):
+    with pytest.raises(ConfigError, match=r"different options: --augment was on and is now off"):
         run(*where, "--resume", "--no-augment")
     again = ["-o", str(tmp_path / "c"), "--resume"]  # everything else is that of the run
     assert run(*again, "--steps", "3")[0] == 0
