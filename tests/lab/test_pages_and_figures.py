@@ -11,9 +11,9 @@ from glassformer.errors import InputError
 from glassformer.figures import to_bytes
 from glassformer.lab import plots
 from glassformer.lab.claims import claim, numbers
-from glassformer.lab.experiment import run_claim
 from glassformer.lab.formula import formula_mathml, formula_text
 from glassformer.lab.page import claims_page, flatten_result
+from glassformer.lab.run import run_claim
 
 
 class Tags(HTMLParser):

@@ -10,7 +10,8 @@ import torch
 from glassformer.errors import InputError
 from glassformer.lab import cache
 from glassformer.lab.claims import claim, numbers
-from glassformer.lab.experiment import Verdict, run_claim
+from glassformer.lab.experiment import Verdict
+from glassformer.lab.run import run_claim
 
 
 @pytest.mark.parametrize("number", numbers())

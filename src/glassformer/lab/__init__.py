@@ -20,7 +20,7 @@ _NAMES = {
     "claim": "claims",
     "numbers": "claims",
     "claims_page": "page",
-    "run_claim": "experiment",
+    "run_claim": "run",
 }
 
 __all__ = list(_NAMES)

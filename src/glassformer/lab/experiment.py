@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import inspect
 import math
-import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from glassformer.errors import GlassError, InputError
-from glassformer.lab import cache
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -154,23 +152,3 @@ class Outcome(NamedTuple):
     def _set(self, prefix: str) -> list[str]:
         defaults = self.experiment.settings({})
         return [f"{prefix}{name}={value}" for name, value in self.parameters.items() if value != defaults[name]]
-
-
-def run_claim(number: int, *, seed: int = 0, keep: bool = True, **changes: str | Value) -> Outcome:
-    """Run one claim and return its outcome; `keep=False` neither reads nor writes the cache."""
-    from glassformer.lab.claims import claim
-    from glassformer.runtime.measure import one_thread
-
-    experiment = claim(number)
-    parameters = experiment.settings(changes)
-    known = cache.load(number, parameters, seed) if keep else None
-    if known is not None:
-        result, seconds = known
-        return Outcome(experiment, parameters, seed, result, experiment.verdict(result), seconds, True)
-    start = time.perf_counter()
-    with one_thread():
-        result = experiment.run(parameters, seed)
-    seconds = time.perf_counter() - start
-    if keep:
-        cache.store(number, parameters, seed, result, seconds)
-    return Outcome(experiment, parameters, seed, result, experiment.verdict(result), seconds, False)

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Awaitable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
@@ -26,7 +26,6 @@ from glassformer.server.static_files import StaticFiles
 from glassformer.server.workers import Busy, Crashed, Pool
 
 STATIC = Path(__file__).parent / "static"
-Result = TypeVar("Result")
 
 
 class Problem(BaseModel):
@@ -49,26 +48,6 @@ PROBLEMS: dict[int | str, dict[str, Any]] = {
         429: "Too many requests are waiting.",
     }.items()
 }
-
-
-async def unless_gone(request: Request, work: Awaitable[Result]) -> Result:
-    """Return the result of `work`, which is cancelled when the client disconnects."""
-    task = asyncio.ensure_future(work)
-    task.add_done_callback(lambda done: done.cancelled() or done.exception())  # retrieved even if nobody waits
-    gone = asyncio.ensure_future(_disconnected(request))
-    try:
-        await asyncio.wait({task, gone}, return_when=asyncio.FIRST_COMPLETED)
-        if not task.done():
-            raise HTTPException(400, "the client disconnected")
-        return task.result()
-    finally:
-        task.cancel()
-        gone.cancel()
-
-
-async def _disconnected(request: Request) -> None:
-    while (await request.receive())["type"] != "http.disconnect":
-        pass
 
 
 def create_app(settings: Settings | None = None) -> Any:

@@ -8,8 +8,8 @@ from fastapi import APIRouter, Depends, Path, Request, Response
 from pydantic import Field
 
 from glassformer.errors import InputError
-from glassformer.server.app import unless_gone
 from glassformer.server.body import Body
+from glassformer.server.disconnect import unless_gone
 from glassformer.server.workers import Pool
 
 router = APIRouter(tags=["exercises"])

@@ -23,8 +23,8 @@ from pydantic import Field
 
 from glassformer.errors import InputError
 from glassformer.progress import listening, report
-from glassformer.server.app import unless_gone
 from glassformer.server.body import Body
+from glassformer.server.disconnect import unless_gone
 from glassformer.server.events import WorkStatus
 from glassformer.server.jobs import Job, importing
 from glassformer.server.settings import Settings

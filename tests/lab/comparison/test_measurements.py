@@ -13,11 +13,12 @@ from glassformer.errors import InputError
 from glassformer.lab.comparison import cost
 from glassformer.lab.comparison.data import require_datasets, splits
 from glassformer.lab.comparison.networks import ARCHITECTURES, LastTokenNetwork, build_layer, build_sequence_network
-from glassformer.lab.comparison.plan import ComparisonPlan, full, quick, units
+from glassformer.lab.comparison.plan import ComparisonPlan, full, quick
 from glassformer.lab.comparison.reach import gradient
 from glassformer.lab.comparison.results import Results, kept
 from glassformer.lab.comparison.runner import carry_out
 from glassformer.lab.comparison.streaming import WINDOWED
+from glassformer.lab.comparison.tasks import units
 
 
 @pytest.mark.parametrize("architecture", ["CNN", "MLP"])

@@ -5,8 +5,9 @@ from dataclasses import replace
 
 from glassformer.lab.comparison import plan as plans
 from glassformer.lab.comparison.networks import ARCHITECTURES
-from glassformer.lab.comparison.plan import SEARCH_SEED, ComparisonPlan, full, quick, read_plan, units
-from glassformer.lab.comparison.runner import SEARCHES, TASKS
+from glassformer.lab.comparison.plan import SEARCH_SEED, ComparisonPlan, full, quick, read_plan
+from glassformer.lab.comparison.runner import SEARCHES
+from glassformer.lab.comparison.tasks import TASKS, units
 
 
 def test_a_plan_is_read_as_it_was_written() -> None:

@@ -15,9 +15,10 @@ from typing import Any
 import pytest
 
 from glassformer.errors import InputError
-from glassformer.lab.comparison.plan import ComparisonPlan, units
+from glassformer.lab.comparison.plan import ComparisonPlan
 from glassformer.lab.comparison.results import load_results
 from glassformer.lab.comparison.runner import RunProgress, carry_out, reuse
+from glassformer.lab.comparison.tasks import units
 
 
 @pytest.fixture

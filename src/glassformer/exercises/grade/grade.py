@@ -39,6 +39,7 @@ from glassformer.exercises.grade.rubric import (
 )
 from glassformer.exercises.grade.verdict import Compared, FollowThrough, Place, Verdict, Verdicts
 from glassformer.exercises.grade.vocabulary import subject
+from glassformer.exercises.grade.workers import grade_document
 from glassformer.exercises.plan import Plan, plan
 from glassformer.exercises.printers.text import label
 from glassformer.exercises.reader import (
@@ -172,8 +173,6 @@ def check(
     >>> [mistake.where for mistake in grade.mistakes]
     ['S[4,2]']
     """
-    from glassformer.exercises.grade.workers import grade_document
-
     found = None if exercise is None else find_exercise(exercise)
     scheme = None if rubric is None else load_rubric(rubric)
     if isinstance(answers, Reading):

@@ -17,19 +17,21 @@ from dataclasses import replace
 from pathlib import Path
 from queue import SimpleQueue
 from threading import Timer
-from typing import IO, Any
+from typing import TYPE_CHECKING
 
-from glassformer.errors import GlassError, InputError
+from glassformer.errors import InputError
 from glassformer.exercises.exercise import Exercise
-from glassformer.exercises.grade.grade import Grade, grade
+from glassformer.exercises.grade.pipes import Document, receive, send
 from glassformer.exercises.grade.rubric import Rubric
-from glassformer.exercises.reader import read, read_file
+
+if TYPE_CHECKING:
+    from glassformer.exercises.grade.grade import Grade
+
+    Result = tuple[Grade | None, str]  # a grade, or the reason why there is none
 
 SECONDS = 2.0  # CPU time per submission
 MEGABYTES = 2048  # address space per worker
 PATIENCE = 60.0  # wall-clock seconds, for a busy machine
-Result = tuple[Grade | None, str]
-Document = Path | tuple[str, str, str]  # a file, or a text with its name and kind
 
 
 class GradingWorker:
@@ -55,8 +57,8 @@ class GradingWorker:
         alarm = Timer(PATIENCE, process.kill)
         alarm.start()
         try:
-            _send(process.stdin, document)
-            found: Result = _receive(process.stdout)
+            send(process.stdin, document)
+            found: Result = receive(process.stdout)
         except (EOFError, OSError, pickle.UnpicklingError):
             alarm.cancel()
             with suppress(subprocess.TimeoutExpired):  # the pipe closes a moment before the process has ended
@@ -85,11 +87,11 @@ class GradingWorker:
             paths = os.pathsep.join(path for path in sys.path if path)
             environment = {**os.environ, "PYTHONPATH": paths, "OMP_NUM_THREADS": "1"}
             self.process = subprocess.Popen(
-                [sys.executable, "-m", "glassformer.exercises.grade.workers", str(self.seconds), str(self.megabytes)],
+                [sys.executable, "-m", "glassformer.exercises.grade.child", str(self.seconds), str(self.megabytes)],
                 stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, env=environment,
             )  # fmt: skip
             assert self.process.stdin is not None
-            _send(self.process.stdin, (self.exercise, self.decimal_comma, self.rubric))
+            send(self.process.stdin, (self.exercise, self.decimal_comma, self.rubric))
         return self.process
 
     def _reason(self, code: int) -> str:
@@ -123,13 +125,12 @@ def refusal(reason: str) -> InputError:
 def grade_files(
     exercise: Exercise | None,
     paths: Sequence[Path],
-    workers: int | None = None,
     *,
     decimal_comma: bool = False,
     rubric: Rubric | None = None,
 ) -> Iterator[Result]:
     """Yield the grade of each file, or the reason why there is none, in the order of the files."""
-    count = min(len(paths), workers or min(4, os.cpu_count() or 1))
+    count = min(len(paths), 4, os.cpu_count() or 1)
     free: SimpleQueue[GradingWorker] = SimpleQueue()
     pool = [GradingWorker(exercise, decimal_comma=decimal_comma, rubric=rubric) for _ in range(max(1, count))]
     for worker in pool:
@@ -148,60 +149,3 @@ def grade_files(
     finally:
         for worker in pool:
             worker.close()
-
-
-def _send(pipe: IO[bytes], value: Any) -> None:
-    data = pickle.dumps(value)
-    pipe.write(len(data).to_bytes(8, "little") + data)
-    pipe.flush()
-
-
-def _receive(pipe: IO[bytes]) -> Any:
-    head = pipe.read(8)
-    if len(head) < 8:
-        raise EOFError
-    size = int.from_bytes(head, "little")
-    data = pipe.read(size)
-    if len(data) < size:
-        raise EOFError
-    return pickle.loads(data)
-
-
-def main(seconds: float, megabytes: int) -> None:
-    """Run the child process: grade the files whose names it receives, until the parent closes the pipe."""
-    import resource
-    import signal
-
-    source, sink = sys.stdin.buffer, os.fdopen(os.dup(1), "wb")
-    os.dup2(2, 1)  # only results go to the pipe
-    resource.setrlimit(resource.RLIMIT_AS, (megabytes << 20, megabytes << 20))
-    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-    exercise, decimal_comma, rubric = _receive(source)
-    while True:
-        try:
-            document: Document = _receive(source)
-        except EOFError:
-            return
-        signal.setitimer(signal.ITIMER_PROF, seconds)  # SIGPROF ends the process
-        found: Result
-        try:
-            if isinstance(document, Path):
-                reading = read_file(document, decimal_comma=decimal_comma)
-            else:
-                reading = read(*document, decimal_comma=decimal_comma)
-            # the parent has the exercise; what was computed with it here cannot be pickled
-            found = replace(grade(exercise, reading, rubric), exercise=None), ""
-        except GlassError as error:
-            found = None, str(error)
-        except MemoryError:
-            found = None, f"grading it took more than {megabytes} MB: hand in one solution with ordinary numbers"
-        except RecursionError:
-            found = None, "its formulas are nested too deeply: write them in several steps"
-        except Exception as error:  # whatever the error, the other files are still graded
-            found = None, f"it could not be graded ({type(error).__name__})"
-        signal.setitimer(signal.ITIMER_PROF, 0)
-        _send(sink, found)
-
-
-if __name__ == "__main__":
-    main(float(sys.argv[1]), int(sys.argv[2]))

@@ -27,7 +27,7 @@ _NAMES = {
     "quick": "plan",
     "comparison_page": "page",
     "reuse": "runner",
-    "units": "plan",
+    "units": "tasks",
 }
 
 __all__ = list(_NAMES)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 from typing import Any, NamedTuple
 
@@ -249,11 +249,3 @@ def quick() -> ComparisonPlan:
         streaming=replace(plan.streaming, rounds=5),
         bias=replace(plan.bias, rates=rates, steps=60),
     )
-
-
-def units(plan: ComparisonPlan) -> Iterator[Unit]:
-    """Yield every unit of the plan, task by task, so that a run stopped early has complete tasks."""
-    from glassformer.lab.comparison.runner import TASKS as kinds
-
-    for task in plan.tasks:
-        yield from kinds[task].units(plan)

@@ -12,8 +12,10 @@ from typing import Any, NamedTuple
 
 from glassformer.errors import InputError
 from glassformer.lab.comparison.cost import LINEAR, SQUARE
-from glassformer.lab.comparison.plan import ComparisonPlan, Setting, read_plan, units
+from glassformer.lab.comparison.plan import ComparisonPlan, Setting, Unit, read_plan
+from glassformer.lab.comparison.tasks import units
 from glassformer.lens.perturb import fitted_exponent
+from glassformer.runtime import card
 
 LEARNED = 0.9  # test accuracy from which a network counts as having learned to recall; chance is 0.125
 
@@ -124,14 +126,40 @@ def load_results(path: Path) -> Results:
 
 
 def _unfinished(folder: Path) -> dict[str, Any]:
-    from glassformer.lab.comparison.runner import gathered
-
     plan = read_plan(json.loads((folder / "plan.json").read_text(encoding="utf-8")))
     files = {path.stem for path in (folder / "units").glob("*.json")}
     complete = tuple(task for task in plan.tasks if all(u.key in files for u in units(replace(plan, tasks=(task,)))))
     if not complete:
         raise InputError(f"{folder} has no complete task yet", "wait until the run has completed one")
     return gathered(replace(plan, tasks=complete), folder, "")
+
+
+def unit_file(work: Path, unit: Unit) -> Path:
+    """Return the file of a unit in the folder of an unfinished run."""
+    return work / "units" / f"{unit.key}.json"
+
+
+def gathered(plan: ComparisonPlan, work: Path, command: str) -> dict[str, Any]:
+    """Collect every unit of the plan and a description of the machine."""
+    found = [json.loads(unit_file(work, unit).read_text(encoding="utf-8")) for unit in units(plan)]
+    return {
+        "what": "comparison of architectures",
+        "plan": json.loads(plan.dump()),
+        "command": command,
+        "card": card(),
+        "began": min(each["began"] for each in found),
+        "ended": max(each["began"] for each in found),
+        **_sources(work),
+        "seconds": round(sum(each["seconds"] for each in found), 1),
+        "cpu": round(sum(each["cpu"] for each in found), 1),
+        "units": found,
+    }
+
+
+def _sources(work: Path) -> dict[str, Any]:
+    """Return the runs from which measurements were reused, if any."""
+    path = work / "sources.json"
+    return dict(json.loads(path.read_text(encoding="utf-8"))) if path.exists() else {}
 
 
 # Cost
@@ -148,18 +176,18 @@ def times(results: Results, kind: str, architecture: str, *, n: int, d: int) -> 
     return [unit[kind][architecture] for unit in results.select("cost", "layer", n=n, d=d)]
 
 
-def exponent_in_n(results: Results, architecture: str, kind: str = "both") -> Exponent:
+def exponent_in_n(results: Results, architecture: str) -> Exponent:
     """Fit the exponent over `upper` lengths at the smallest width, where any n² term shows."""
     lengths, d = results.plan.cost.lengths, results.plan.cost.widths[0]
     sizes = upper(lengths)
-    return _exponent(results, architecture, kind, sizes, [(n, d) for n in sizes])
+    return _exponent(results, architecture, sizes, [(n, d) for n in sizes])
 
 
-def exponent_in_d(results: Results, architecture: str, kind: str = "both") -> Exponent:
+def exponent_in_d(results: Results, architecture: str) -> Exponent:
     """Fit the exponent over `upper` widths at the largest length, where any d² term shows."""
     widths, n = results.plan.cost.widths, results.plan.cost.lengths[-1]
     sizes = upper(widths)
-    return _exponent(results, architecture, kind, sizes, [(n, d) for d in sizes])
+    return _exponent(results, architecture, sizes, [(n, d) for d in sizes])
 
 
 def upper(sizes: Sequence[int]) -> Sequence[int]:
@@ -167,11 +195,9 @@ def upper(sizes: Sequence[int]) -> Sequence[int]:
     return sizes[len(sizes) // 2 :] if len(sizes) > 3 else sizes
 
 
-def _exponent(
-    results: Results, architecture: str, kind: str, sizes: Sequence[int], places: Sequence[tuple[int, int]]
-) -> Exponent:
+def _exponent(results: Results, architecture: str, sizes: Sequence[int], places: Sequence[tuple[int, int]]) -> Exponent:
     found = [results.select("cost", "layer", n=n, d=d) for n, d in places]
-    seeds = zip(*([unit[kind][architecture] for unit in each] for each in found), strict=True)
+    seeds = zip(*([unit["both"][architecture] for unit in each] for each in found), strict=True)
     counted = [each[0]["multiplications"][architecture] for each in found]
     return Exponent(estimate(fitted_exponent(sizes, each) for each in seeds), fitted_exponent(sizes, counted))
 

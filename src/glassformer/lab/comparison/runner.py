@@ -20,29 +20,14 @@ from filelock import FileLock, Timeout
 
 from glassformer.errors import InputError
 from glassformer.lab.cache import version
-from glassformer.lab.comparison import bias, cost, data, reach, streaming
-from glassformer.lab.comparison.plan import SEARCH_SEED, ComparisonPlan, Unit, units
-from glassformer.lab.comparison.results import Results, load_results
+from glassformer.lab.comparison.data import require_datasets
+from glassformer.lab.comparison.plan import SEARCH_SEED, ComparisonPlan, Unit
+from glassformer.lab.comparison.results import Results, gathered, load_results, unit_file
+from glassformer.lab.comparison.tasks import TASKS, units
 from glassformer.runtime import card
 from glassformer.runtime.measure import one_thread
 from glassformer.train.state import write_atomic
 
-
-class Task(NamedTuple):
-    """A task: `measure(plan, unit, lr)` gets the learning rate chosen by the search; `weight` is in rough seconds."""
-
-    units: Callable[[ComparisonPlan], Iterator[Unit]]
-    measure: Callable[[ComparisonPlan, Unit, float], dict[str, Any]]
-    weight: Callable[[ComparisonPlan, Unit], float]
-
-
-TASKS = {
-    "reach": Task(reach.units, reach.measure, reach.weight),
-    "bias": Task(bias.units, bias.measure, bias.weight),
-    "streaming": Task(streaming.units, streaming.measure, streaming.weight),
-    "cost": Task(cost.units, cost.measure, cost.weight),
-    "data": Task(data.units, data.measure, data.weight),
-}
 SEARCHES = {  # part that trains networks -> part that found their learning rate
     ("reach", "recall"): "search",
     ("reach", "longer"): "longer search",
@@ -69,15 +54,15 @@ def carry_out(plan: ComparisonPlan, folder: Path, *, command: str = "", show: Sh
     work = folder / f"compare-{plan.name}.part"
     with _alone(work):
         todo = list(units(plan))
-        if not all(_file(work, unit).exists() for unit in todo):
-            data.require_datasets(plan)
+        if not all(unit_file(work, unit).exists() for unit in todo):
+            require_datasets(plan)
         _freeze(plan, work)
         weights = [TASKS[unit.task].weight(plan, unit) for unit in todo]
         done = 0.0
         for number, (unit, weight) in enumerate(zip(todo, weights, strict=True)):
             if not _done(work, unit):
                 show(RunProgress(unit, number, len(todo), done, sum(weights)))
-                _write(_file(work, unit), _measured(plan, unit, _rate(work, unit)))
+                _write(unit_file(work, unit), _measured(plan, unit, _rate(work, unit)))
             done += weight
         return _finish(plan, work, folder, command)
 
@@ -136,11 +121,11 @@ def _alike(plan: ComparisonPlan, made: Results) -> dict[str, dict[str, Any]]:
 
 def _done(work: Path, unit: Unit) -> bool:
     """Return whether the unit is measured, with the learning rate that its search chose if it has one."""
-    if not _file(work, unit).exists():
+    if not unit_file(work, unit).exists():
         return False
     if (unit.task, unit.part) not in SEARCHES:
         return True
-    found = json.loads(_file(work, unit).read_text(encoding="utf-8"))
+    found = json.loads(unit_file(work, unit).read_text(encoding="utf-8"))
     return bool(found["result"]["lr"] == _rate(work, unit))
 
 
@@ -150,7 +135,7 @@ def _rate(work: Path, unit: Unit) -> float:
     if search is None:
         return float("nan")
     settings = {name: value for name, value in unit.settings.items() if name in ("dataset", "architecture")}
-    found = json.loads(_file(work, Unit(unit.task, search, settings, SEARCH_SEED)).read_text(encoding="utf-8"))
+    found = json.loads(unit_file(work, Unit(unit.task, search, settings, SEARCH_SEED)).read_text(encoding="utf-8"))
     return float(found["result"]["lr"])
 
 
@@ -170,10 +155,6 @@ def _measured(plan: ComparisonPlan, unit: Unit, lr: float) -> dict[str, Any]:
     }
 
 
-def _file(work: Path, unit: Unit) -> Path:
-    return work / "units" / f"{unit.key}.json"
-
-
 def _freeze(plan: ComparisonPlan, work: Path) -> None:
     """Write the plan once; reject a folder that holds a different plan."""
     path = work / "plan.json"
@@ -190,29 +171,6 @@ def _freeze(plan: ComparisonPlan, work: Path) -> None:
 
 def _write(path: Path, data: dict[str, Any]) -> None:
     write_atomic(path, json.dumps(data, ensure_ascii=False, allow_nan=False) + "\n")
-
-
-def gathered(plan: ComparisonPlan, work: Path, command: str) -> dict[str, Any]:
-    """Collect every unit of the plan and a description of the machine."""
-    found = [json.loads(_file(work, unit).read_text(encoding="utf-8")) for unit in units(plan)]
-    return {
-        "what": "comparison of architectures",
-        "plan": json.loads(plan.dump()),
-        "command": command,
-        "card": card(),
-        "began": min(each["began"] for each in found),
-        "ended": max(each["began"] for each in found),
-        **_sources(work),
-        "seconds": round(sum(each["seconds"] for each in found), 1),
-        "cpu": round(sum(each["cpu"] for each in found), 1),
-        "units": found,
-    }
-
-
-def _sources(work: Path) -> dict[str, Any]:
-    """Return the runs from which measurements were reused, if any."""
-    path = work / "sources.json"
-    return dict(json.loads(path.read_text(encoding="utf-8"))) if path.exists() else {}
 
 
 def _finish(plan: ComparisonPlan, work: Path, folder: Path, command: str) -> Path:
