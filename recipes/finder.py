@@ -27,14 +27,15 @@ from texts import Learner, card_fields, minutes, ship, table, teach
 from torch import nn
 
 from glassformer.checkpoints import load_folder
-from glassformer.data import Pairs, bpe
+from glassformer.data import Lines, Pairs, bpe
+from glassformer.data.python import reader_of
 from glassformer.data.sources import open_data
 from glassformer.models import Encoder
 from glassformer.pipelines import embed
 from glassformer.pipelines.evaluate import SPECIALS
 from glassformer.train import TrainArgs
 from glassformer.train.objectives.contrastive import Contrastive, Triple
-from glassformer.train.objectives.mlm import MaskedLM, SentenceList, save_encoder, transformer
+from glassformer.train.objectives.mlm import MaskedLM, save_encoder, transformer
 
 VOCABULARY, MASKED, CONTRAST = 4000, 1000, 800
 SIZE = {"width": 128, "depth": 3, "count": 4, "hidden": 384}
@@ -130,7 +131,8 @@ def stages(data: Path, runs: Path) -> tuple[Learner, Learner]:
     made = Prepared(data)
     some, rest = made.known[::100], [text for i, text in enumerate(made.known) if i % 100]
     masked = MaskedLM(
-        SentenceList(rest), SentenceList(some), made.tokenizer, batch_tokens=2048, val_rows=len(some), seed=SEED
+        Lines.open(reader_of(rest)), Lines.open(reader_of(some)), made.tokenizer,
+        batch_tokens=2048, val_rows=len(some), seed=SEED,
     )
     contrast = Contrastive(made.triples, made.watched, made.tokenizer, batch_size=64, seed=SEED)
 

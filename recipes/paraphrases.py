@@ -16,7 +16,6 @@ from scipy import sparse
 
 from glassformer.data.sources.split import fraction, plain
 from glassformer.errors import InputError
-from glassformer.pipelines.metrics import reciprocal_rank
 
 Matrix = np.ndarray[Any, np.dtype[np.float32]]
 
@@ -108,8 +107,8 @@ class Retrieval:
             for i, row in zip(some, rows, strict=True):
                 right = np.zeros(len(row), dtype=bool)
                 right[list(self.same[i])] = True
-                counts = right | (cluster != cluster[i])
-                ranks.append(reciprocal_rank(row[counts], right[counts]))
+                wrong = ~right & (cluster != cluster[i])  # neither itself nor the rest of its cluster
+                ranks.append(1 / (1 + int((row[wrong] >= row[right].max()).sum())))  # ties rank wrong ones first
         return {"mean_reciprocal_rank": float(np.mean(ranks)), "nearest": float(np.mean(np.array(ranks) == 1))}
 
 

@@ -187,7 +187,8 @@ def test_these_are_not_whole_sentences(text: str | None) -> None:
 
 def test_no_option_has_a_second_name() -> None:
     """What SYNONYMS translates is never an option itself, but for words that mean something else in a command."""
-    assert {f"--{name}" for name in SYNONYMS} & OPTIONS == {"--image", "--max-length"}  # of construct and of train
+    elsewhere = {"--image", "--max-length", "--model"}  # of construct, of train, and of all but train
+    assert {f"--{name}" for name in SYNONYMS} & OPTIONS == elsewhere
     assert {f"--{name}" for name in SYNONYMS.values()} <= OPTIONS
 
 
@@ -210,13 +211,15 @@ def test_a_model_that_runs_takes_a_device_and_a_config(name: str) -> None:
         ("-bs", "use --batch-size"),
         ("--wd", "use --weight-decay"),
         ("--max-tokens", "--max-new-tokens is an option of generate and translate"),
-        ("--top-k", "--top-k is an option of generate"),
+        ("--top-k", "it is an option of generate"),
+        ("--model", "it is an option of translate"),
+        ("--pretrained", ""),
         ("--xyzzy", ""),
     ],
 )
 def test_suggestions(option: str, advice: str) -> None:
     options = ["--lr", "--epochs", "--batch-size", "--weight-decay"]
-    elsewhere = {"generate": ["--max-new-tokens", "--top-k"], "translate": ["--max-new-tokens"]}
+    elsewhere = {"generate": ["--max-new-tokens", "--top-k"], "translate": ["--max-new-tokens", "--model"]}
     assert suggest(option, options, elsewhere) == advice
 
 
@@ -228,6 +231,11 @@ def test_suggestions(option: str, advice: str) -> None:
         (["embed", "a", "-bs", "3"], "no such option -bs: use --batch-size"),
         (["classify", "a.png", "--gpu=0"], "no such option --gpu: use --device"),
         (["look", "a", "b", "--xyzzy"], "no such option --xyzzy"),
+        (["train", "classify", "photos", "--model", "vit"], "no such option --model: use --from"),
+        (["train", "classify", "photos", "--wandb"], "no such option --wandb: use --report-to"),
+        (["train", "classify", "photos", "--val-split=0.1"], "no such option --val-split: use --val"),
+        (["generate", "a", "--do-sample"], "no such option --do-sample: use --temperature"),
+        (["classify", "a.png", "--stop=x"], "no such option --stop: it is an option of generate"),
     ],
 )
 def test_an_unknown_option_leads_to_the_right_one(glassformer: Glassformer, arguments: list[str], message: str) -> None:

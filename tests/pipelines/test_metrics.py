@@ -78,18 +78,11 @@ def test_bits_and_perplexity() -> None:
     assert metrics.perplexity(100 * math.log(256), 100) == pytest.approx(2**uniform)
 
 
-def test_reciprocal_rank() -> None:
-    assert metrics.reciprocal_rank([0.1, 0.9, 0.5], [False, False, True]) == 0.5
-    assert metrics.reciprocal_rank([0.5, 0.5], [True, False]) == 0.5  # a tie is no success
-    assert metrics.reciprocal_rank([0.6, 0.5, 0.1], [True, False, True]) == 1
-
-
 def test_what_is_refused(refused: Any) -> None:
     refused(InputError, "there are 2 predictions for 1 references", lambda: metrics.word_error_rate(["a", "b"], ["a"]))
     refused(InputError, "there are 0 predictions", lambda: metrics.bleu([], []))
     refused(InputError, "an answer has 0 references", lambda: metrics.bleu(["a"], [[]]))
     refused(InputError, "the references have no words", lambda: metrics.word_error_rate(["a"], [""]))
-    refused(InputError, "no candidate is correct", lambda: metrics.reciprocal_rank([1.0], [False]))
     refused(InputError, "the text has 0 bytes", lambda: metrics.bits_per_byte(1.0, 0))
     refused(InputError, "there are 0 predictions", lambda: metrics.perplexity(1.0, 0))
 

@@ -62,18 +62,18 @@ def read_header(path: Path) -> Header:
         length = int.from_bytes(file.read(8), "little")
         if size < 8 or length > LONGEST or 8 + length > size:
             fact = f"{path.name} has {size} bytes and claims a header of {length if size >= 8 else 'unknown length'}"
-            raise _broken(path, fact)
+            raise _broken(fact)
         text = file.read(length)
     try:
         header = json.loads(text.decode("utf-8"), object_pairs_hook=_unique)
     except (UnicodeDecodeError, ValueError, RecursionError) as error:
         reason = error.args[0] if isinstance(error, _DuplicateError) else "it is not JSON"
-        raise _broken(path, f"the header of {path.name} cannot be read ({reason})") from None
+        raise _broken(f"the header of {path.name} cannot be read ({reason})") from None
     if not isinstance(header, dict):
-        raise _broken(path, f"the header of {path.name} is a {type(header).__name__}")
+        raise _broken(f"the header of {path.name} is a {type(header).__name__}")
     metadata = header.pop("__metadata__", {})
     if not isinstance(metadata, dict) or not all(isinstance(word, str) for word in metadata.values()):
-        raise _broken(path, f"the metadata of {path.name} are not strings")
+        raise _broken(f"the metadata of {path.name} are not strings")
     entries = {name: _entry(path, name, claim, 8 + length) for name, claim in header.items()}
     _require_exact_cover(path, entries, 8 + length, size)
     return Header(entries, metadata)
@@ -94,19 +94,19 @@ def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 def _entry(path: Path, name: str, claim: Any, data: int) -> TensorEntry:
     """Parse the entry of one tensor and check that it is consistent in itself."""
     if not isinstance(claim, dict) or set(claim) != {"dtype", "shape", "data_offsets"}:
-        raise _broken(path, f"tensor {name} in {path.name} has no dtype, shape and data_offsets")
+        raise _broken(f"tensor {name} in {path.name} has no dtype, shape and data_offsets")
     dtype = DTYPES.get(claim["dtype"]) if isinstance(claim["dtype"], str) else None
     if dtype is None:
-        raise _broken(path, f"tensor {name} in {path.name} has dtype {str(claim['dtype'])[:40]}")
+        raise _broken(f"tensor {name} in {path.name} has dtype {str(claim['dtype'])[:40]}")
     shape, offsets = claim["shape"], claim["data_offsets"]
     if not _counts(shape) or len(shape) > MOST_AXES:
-        raise _broken(path, f"tensor {name} in {path.name} has shape {str(shape)[:60]}")
+        raise _broken(f"tensor {name} in {path.name} has shape {str(shape)[:60]}")
     if not _counts(offsets) or len(offsets) != 2 or offsets[0] > offsets[1]:
-        raise _broken(path, f"tensor {name} in {path.name} has data_offsets {str(offsets)[:60]}")
+        raise _broken(f"tensor {name} in {path.name} has data_offsets {str(offsets)[:60]}")
     start, stop = offsets
     if math.prod(shape) * dtype.itemsize != stop - start:
         fact = f"tensor {name} in {path.name} of {claim['dtype']} {_times(shape)} claims {stop - start} bytes"
-        raise _broken(path, fact)
+        raise _broken(fact)
     return TensorEntry(path, data + start, data + stop, dtype, tuple(shape))
 
 
@@ -120,17 +120,17 @@ def _require_exact_cover(path: Path, entries: dict[str, TensorEntry], data: int,
     for name, entry in sorted(entries.items(), key=lambda item: item[1][1:3]):
         if entry.start != here:
             word = "overlaps" if entry.start < here else "leaves a gap after"
-            raise _broken(path, f"tensor {name} in {path.name} {word} {before}")
+            raise _broken(f"tensor {name} in {path.name} {word} {before}")
         if entry.stop > size:
-            raise _broken(path, f"tensor {name} ends {entry.stop - size} bytes after the end of {path.name}")
+            raise _broken(f"tensor {name} ends {entry.stop - size} bytes after the end of {path.name}")
         here, before = entry.stop, name
     if here != size:
-        raise _broken(path, f"{path.name} has {size - here} bytes that belong to no tensor")
+        raise _broken(f"{path.name} has {size - here} bytes that belong to no tensor")
 
 
 def _times(shape: list[int]) -> str:
     return "×".join(map(str, shape)) or "scalar"
 
 
-def _broken(path: Path, fact: str) -> CheckpointError:
+def _broken(fact: str) -> CheckpointError:
     return CheckpointError(fact, "the file is damaged or malicious; download it again")

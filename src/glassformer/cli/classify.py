@@ -28,7 +28,9 @@ def classify(
     top_k: Annotated[int, typer.Option("--top-k", "-k", min=1, help="Number of classes to show.")] = 5,
     labels: Annotated[
         list[str] | None,
-        typer.Option(help="Candidate label for zero-shot classification with CLIP. May be given several times."),
+        typer.Option(
+            metavar="TEXT", help="Candidate label for zero-shot classification with CLIP. May be given several times."
+        ),
     ] = None,
     figure: Annotated[
         Path | None,

@@ -21,7 +21,9 @@ def compare(
     ] = False,
     only: Annotated[
         list[str] | None,
-        typer.Option(help="Run only this part: cost, reach, data, streaming or bias. May be given several times."),
+        typer.Option(
+            metavar="PART", help="Run only this part: cost, reach, data, streaming or bias. May be given several times."
+        ),
     ] = None,
     output: Annotated[
         Path, typer.Option("--output", "-o", help="Folder for the results. An interrupted run in it is resumed.")
@@ -30,19 +32,27 @@ def compare(
     reuse: Annotated[
         list[Path] | None,
         typer.Option(
+            metavar="FILE",
             help="Take over the measurements of this results file that have the same settings, and measure the rest. "
-            "May be given several times."
+            "May be given several times.",
         ),
     ] = None,
     again: Annotated[
         list[str] | None,
-        typer.Option(help="Repeat the measurements of --from whose name starts with this, such as cost,threads."),
+        typer.Option(
+            metavar="NAME",
+            help="Repeat the measurements of --from whose names start with this, such as cost,threads. "
+            "May be given several times.",
+        ),
     ] = None,
     report: Annotated[Path | None, typer.Option(help="Write a self-contained HTML page to this file.")] = None,
     figures: Annotated[Path | None, typer.Option(help="Write every figure as PNG to this folder.")] = None,
     readme: Annotated[
         list[Path] | None,
-        typer.Option(help="Update the table or findings between the markers of this Markdown file."),
+        typer.Option(
+            metavar="FILE",
+            help="Update the table or findings between the markers of this Markdown file. May be given several times.",
+        ),
     ] = None,
     list_: Annotated[
         bool, typer.Option("--list", help="List the measurements of the plan without running them.")

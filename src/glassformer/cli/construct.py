@@ -32,7 +32,8 @@ def construct(
     ] = None,
     code: Annotated[str, typer.Option(help="Positional encoding: one-hot, quadratic or sinusoidal.")] = "one-hot",
     beta: Annotated[
-        list[float] | None, typer.Option(help="Value of β to measure at. May be given several times.")
+        list[float] | None,
+        typer.Option(metavar="<float>", help="Value of β to measure at. May be given several times."),
     ] = None,
     tolerance: Annotated[float, typer.Option(help="Error for which the required β is reported.")] = 1e-6,
     seed: SeedOption = 0,
@@ -46,10 +47,11 @@ def construct(
         ),
     ] = None,
     text: Annotated[
-        list[str] | None, typer.Option(help="Text to run a text model on. May be given several times.")
+        list[str] | None, typer.Option(metavar="TEXT", help="Text to run a text model on. May be given several times.")
     ] = None,
     image: Annotated[
-        list[str] | None, typer.Option(help="Image to run an image model on. May be given several times.")
+        list[str] | None,
+        typer.Option(metavar="FILE", help="Image to run an image model on. May be given several times."),
     ] = None,
     device: DeviceOption = "auto",
     precision: PrecisionOption = "fp32",

@@ -46,7 +46,9 @@ def generate(
         int | None,
         typer.Option(min=1, help="Number of beams; 1 disables beam search. Defaults to the model's generation config."),
     ] = None,
-    stop: Annotated[list[str] | None, typer.Option(help="Stop before this text. May be given several times.")] = None,
+    stop: Annotated[
+        list[str] | None, typer.Option(metavar="TEXT", help="Stop before this text. May be given several times.")
+    ] = None,
     seed: SeedOption = 0,
     system: Annotated[str, typer.Option(help="System message that opens the chat.")] = "",
     chat: Annotated[

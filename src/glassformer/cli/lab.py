@@ -21,7 +21,9 @@ def lab(
     list_: Annotated[bool, typer.Option("--list", help="List the claims and their parameters.")] = False,
     set_: Annotated[
         list[str] | None,
-        typer.Option("--set", help="Set a parameter of a single claim, as name=value. May be given several times."),
+        typer.Option(
+            "--set", metavar="NAME=VALUE", help="Set a parameter of a single claim. May be given several times."
+        ),
     ] = None,
     seed: SeedOption = 0,
     report: Annotated[Path | None, typer.Option(help="Write a self-contained HTML page to this file.")] = None,

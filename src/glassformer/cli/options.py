@@ -53,6 +53,8 @@ def config_values(context: typer.Context, path: Path) -> dict[str, Any]:
     return found
 
 
+CONFIG_HELP = "Read options from this YAML file. Options on the command line take precedence."
+
 ModelOption = Annotated[
     str | None,
     typer.Option(
@@ -79,14 +81,14 @@ ConfigOption = Annotated[
     Path | None,
     typer.Option(
         metavar="FILE.yaml", is_eager=True, callback=_read_config,
-        help="Read options from this YAML file. Options on the command line take precedence.",
+        help=CONFIG_HELP,
     ),
 ]  # fmt: skip
 SeedOption = Annotated[int, typer.Option(min=0, help="Random seed.")]
 
 MODEL = "Model to use: the name of a shipped or fetched model, or a folder."
 TRACEABLE = (
-    "Model to inspect: the name of a shipped or fetched model, a folder, or tiny:KIND for a small model with random "
+    "Name of a shipped or fetched model, a folder, or tiny:KIND for a small model with random "
     "weights, where KIND is decoder, encoder, seq2seq, vit, hybrid, clip, "
     "speech, whisper, convolution, recurrent or recurrent-seq2seq."
 )

@@ -17,7 +17,9 @@ def serve(
     ] = "127.0.0.1",
     model: Annotated[
         list[Path] | None,
-        typer.Option(help="Model folder to offer besides the shipped models. May be given several times."),
+        typer.Option(
+            metavar="FOLDER", help="Model folder to offer besides the shipped models. May be given several times."
+        ),
     ] = None,
     precision: PrecisionOption = "fp32",
     results: Annotated[

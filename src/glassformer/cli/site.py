@@ -12,7 +12,9 @@ def site(
     output: Annotated[Path, typer.Option("--output", "-o", metavar="FOLDER", help="New folder for the site.")],
     model: Annotated[
         list[str] | None,
-        typer.Option(help="Shipped model to record; all of them by default. May be given several times."),
+        typer.Option(
+            metavar="NAME", help="Shipped model to record; all of them by default. May be given several times."
+        ),
     ] = None,
     lab: Annotated[bool, typer.Option("--lab/--no-lab", help="Run and record the experiments of the Lab.")] = True,
     results: Annotated[

@@ -22,6 +22,7 @@ SYNONYMS: dict[str, str] = {
     "average": "ema", "ema-decay": "ema", "model-ema": "ema", "model-ema-decay": "ema",
     "low-rank": "lora-rank", "lora": "lora-rank", "lora-r": "lora-rank", "rank": "lora-rank",
     "held": "val", "validation": "val", "valid": "val", "val-data": "val", "eval-data": "val", "dev": "val",
+    "val-split": "val", "validation-split": "val", "val-fraction": "val",
     "measure-every": "eval-every", "eval-interval": "eval-every", "eval-steps": "eval-every", "val-every": "eval-every",
     "save-interval": "save-every", "save-steps": "save-every", "checkpoint-every": "save-every",
     "workers": "num-workers", "dataloader-num-workers": "num-workers", "jobs": "num-workers",
@@ -30,9 +31,11 @@ SYNONYMS: dict[str, str] = {
     "gpu": "device", "gpus": "device", "cuda": "device", "cpu": "device", "accelerator": "device",
     "random-seed": "seed", "manual-seed": "seed", "rng": "seed",
     "pretrained": "from", "finetune": "from", "fine-tune": "from", "init-from": "from", "base": "from",
-    "early-stopping": "patience", "early-stopping-patience": "patience",
+    "model": "from",  # of train; elsewhere it is an option
+    "resume-from-checkpoint": "resume", "early-stopping": "patience", "early-stopping-patience": "patience",
     "gradient-checkpointing": "grad-checkpointing", "activation-checkpointing": "grad-checkpointing",
     "checkpointing": "grad-checkpointing", "shard": "fsdp", "log-interval": "log-every", "logging-steps": "log-every",
+    "wandb": "report-to", "tensorboard": "report-to", "mlflow": "report-to", "logger": "report-to",
     "vocabulary": "vocab-size", "vocab": "vocab-size", "hidden-size": "width", "d-model": "width", "n-embd": "width",
     "embed-dim": "width", "dim": "width", "layers": "depth", "num-layers": "depth", "n-layer": "depth",
     "num-heads": "heads", "n-head": "heads", "image": "image-size", "img-size": "image-size", "kind": "arch",
@@ -40,7 +43,9 @@ SYNONYMS: dict[str, str] = {
     "model-type": "arch", "change": "augmentation", "augmentations": "augmentation",
     "max-new": "max-new-tokens", "max-tokens": "max-new-tokens", "max-length": "max-new-tokens", "n-predict":
     "max-new-tokens", "num-predict": "max-new-tokens",
-    "temp": "temperature", "topk": "top-k", "k": "top-k", "topp": "top-p", "p": "top-p", "nucleus": "top-p",
+    "temp": "temperature", "do-sample": "temperature", "sample": "temperature", "backend": "engine",
+    "open": "browser", "no-open": "no-browser",
+    "topk": "top-k", "k": "top-k", "topp": "top-p", "p": "top-p", "nucleus": "top-p",
     "beam": "num-beams", "beams": "num-beams", "beam-size": "num-beams", "beam-width": "num-beams",
     "rep-penalty": "repetition-penalty", "repeat-penalty": "repetition-penalty",
     "stop-sequence": "stop", "stop-strings": "stop", "system-prompt": "system", "raw": "no-chat",
@@ -64,10 +69,14 @@ def suggest(option: str, options: Sequence[str], elsewhere: Mapping[str, Sequenc
     meant = f"--{SYNONYMS.get(name, name)}"
     if meant in options:
         return f"use {meant}"
+    exact = any(f"--{name}" in theirs for theirs in elsewhere.values())
+    if exact:
+        meant = f"--{name}"
     close = difflib.get_close_matches(f"--{name}", options, n=1, cutoff=0.7)
     owners = [command for command, theirs in elsewhere.items() if meant in theirs]
-    if close:
+    if close and not exact:
         return f"did you mean {close[0]}?"
     if owners:
-        return f"{meant} is an option of {' and '.join([', '.join(owners[:-1]), owners[-1]][len(owners) < 2 :])}"
+        subject = "it" if meant == option else meant
+        return f"{subject} is an option of {' and '.join([', '.join(owners[:-1]), owners[-1]][len(owners) < 2 :])}"
     return ""

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from glassformer.cli.options import CONFIG_HELP
 from glassformer.train.args import DEFAULTS, TrainArgs, flag, help_texts
 
 if TYPE_CHECKING:
@@ -99,7 +100,7 @@ def _parameters() -> list[inspect.Parameter]:
         "output": (Path, typer.Option("--output", "-o", help="Folder for the model, its checkpoints and its logs.")),
         "config": (
             Path | None,
-            typer.Option("--config", help="YAML file of options; options on the command line take precedence."),
+            typer.Option("--config", metavar="FILE.yaml", help=CONFIG_HELP),
         ),
         "resume": (bool, typer.Option("--resume", help="Continue the run in the output folder.")),
     }

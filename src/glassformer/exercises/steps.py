@@ -146,7 +146,7 @@ def name(symbol: str) -> Expression:
     return Name(base, index)
 
 
-def equation(step: Step, digits: int, *, exact: bool = True) -> Sides:
+def equation(step: Step, digits: int) -> Sides:
     """name = formula = numbers substituted = exact value ≈ decimals; redundant sides are omitted."""
     sides: Sides = [("", name(step.symbol))]
     made = formula(step)
@@ -156,7 +156,7 @@ def equation(step: Step, digits: int, *, exact: bool = True) -> Sides:
     if put_in is not None:
         sides.append(("=", put_in))
     rational = all(_is_rational(x) for _, _, x in step.value.cells())
-    if rational or (exact and is_readable(step.value)):
+    if rational or is_readable(step.value):
         sides.append(("=", exact_array(step.value)))
     if not all(_is_whole(x) for _, _, x in step.value.cells()):
         sides.append(("≈", decimal_array(step.value, digits)))

@@ -21,7 +21,6 @@ def sensitivity_curves(
     *,
     margin: float | None = None,
     across: str = "size of the change",
-    up: str = "change of A",
     title: str = "predicted and measured",
 ) -> Figure:
     """Draw each of k quantities (k, n) over n sizes of a change: predictions as a line, measurements as markers.
@@ -45,7 +44,7 @@ def sensitivity_curves(
     if margin is not None:
         ax.axvline(margin, color="black", lw=1, ls=":", label="the largest weight moves")
     ax.axhline(0, color="#888888", lw=0.6, zorder=0)
-    ax.set(xlabel=across, ylabel=up)
+    ax.set(xlabel=across, ylabel="change of A")
     ax.set_title(shorten_label(title, 80), fontsize=10)
     ax.tick_params(labelsize=8)
     ax.spines[["right", "top"]].set_visible(False)

@@ -17,6 +17,7 @@ from glassformer.errors import ShapeError
 FONT = "DejaVu Sans"  # bundled with matplotlib
 LINE = 1.3  # height of a line of text, in font sizes
 LETTER = 0.66  # width of a letter, in font sizes
+LABEL_SIZE = 8.0  # font size of the labels, in points
 NUMBERS = (1, 2, 5)  # positions are labelled every 1, 2, 5, 10, 20, …
 _SPELLED = {"\n": "↵", "\t": "⇥", "\u00a0": "␣"}
 
@@ -64,7 +65,6 @@ def label_axis(
     n: int,
     block: int = 1,
     *,
-    size: float = 8.0,
     most: int = 14,
 ) -> None:
     """Label n cells, drawn in blocks, along an axis with names of up to `most` letters, by default their positions.
@@ -73,13 +73,13 @@ def label_axis(
     """
     names = axis_names(labels, n, "rows" if axis == "y" else "columns", most)
     wide = max(map(len, names), default=1)
-    flat = axis == "x" and (labels is None or wide * size * LETTER <= _nominal(ax) * 72 / n)
-    extent = size * ((wide + 1.2) * LETTER if flat and labels is None else LINE)
+    flat = axis == "x" and (labels is None or wide * LABEL_SIZE * LETTER <= _nominal(ax) * 72 / n)
+    extent = LABEL_SIZE * ((wide + 1.2) * LETTER if flat and labels is None else LINE)
     target = ax.xaxis if axis == "x" else ax.yaxis
     target.set_major_locator(Places(ax, axis, n, block, extent, labels is None))
     middle = (block - 1) / 2
     target.set_major_formatter(FuncFormatter(lambda at, _: names[min(n - 1, max(0, round(at * block + middle)))]))
-    ax.tick_params(axis=axis, labelsize=size, length=2, rotation=90 if axis == "x" and not flat else 0)
+    ax.tick_params(axis=axis, labelsize=LABEL_SIZE, length=2, rotation=90 if axis == "x" and not flat else 0)
 
 
 def _nominal(ax: Axes) -> float:

@@ -277,7 +277,7 @@ def find_leaks(
     """
     wide, X = in_float64(encoder, example) or (encoder, example)
     field = receptive_field(wide, X, stride=declared.stride, strengths=strengths, seed=seed, progress=progress)
-    leaks = [*_dependent(field, declared), *_by_length(wide, X, field, declared), *_in_training(encoder, example)]
+    leaks = [*_dependent(field, declared), *_by_length(wide, X, field, declared), *_in_training(encoder)]
     longer, lengths, stopped = _longer(wide, X, field, declared, seed)
     if not any(leak.kind in ("lookahead", "left", "everything") for leak in leaks):
         leaks += longer
@@ -401,7 +401,7 @@ def _far(kind: Kind, j: int, cut: int, over: int, t: int, effect: float) -> Leak
     return Leak(kind, f"{text} (changes it by {effect:.1e} of the largest output)", j, effect)
 
 
-def _in_training(encoder: Encoder, example: Tensor) -> Iterator[Leak]:
+def _in_training(encoder: Encoder) -> Iterator[Leak]:
     """A norm with running statistics uses those of all frames in training mode, which eval mode does not show."""
     module = module_of(encoder)
     if module is None:

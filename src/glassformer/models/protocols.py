@@ -325,13 +325,6 @@ class StreamModel(Protocol):
         """Duration of one input step, in seconds; None if it has none."""
 
 
-@runtime_checkable
-class Traceable(Protocol):
-    """A module with taps, such as anything built from `glassformer.nn`."""
-
-    def named_modules(self) -> Iterator[tuple[str, nn.Module]]: ...
-
-
 # ---- helpers ---------------------------------------------------------------------------------------------------------
 
 DOES: dict[Verb, str] = {

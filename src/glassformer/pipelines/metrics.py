@@ -1,12 +1,10 @@
-"""Metrics: BLEU, chrF, word error rate, bits and perplexity per byte, reciprocal rank."""
+"""Metrics: BLEU, chrF, word error rate, bits and perplexity per byte."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
 from typing import Any
-
-import numpy as np
 
 from glassformer.errors import InputError
 
@@ -77,15 +75,6 @@ def perplexity(nats: float, count: int) -> float:
     if count < 1:
         raise InputError(f"there are {count} predictions", "give at least one")
     return math.exp(nats / count)
-
-
-def reciprocal_rank(scores: Sequence[float], right: Sequence[bool]) -> float:
-    """1/rank of the best correct item, sorted by score, best first; ties rank wrong items before correct ones."""
-    _require_pairs(scores, right)
-    value, good = np.asarray(scores, dtype=np.float64), np.asarray(right, dtype=bool)
-    if not good.any():
-        raise InputError("no candidate is correct", "give at least one correct candidate")
-    return 1 / (1 + int((value[~good] >= value[good].max()).sum()))
 
 
 def _require_pairs(predictions: Sequence[Any], references: Sequence[Any]) -> None:

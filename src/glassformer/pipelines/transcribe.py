@@ -153,11 +153,11 @@ def word_decoder(recognizer: RecognizerConfig, *, pause: float | None = None) ->
     return BeamWordDecoder(charset, seconds, recognizer.ngram, search, rate=rate)
 
 
-def segmented(words: Iterable[Word], apart: float = APART) -> tuple[Segment, ...]:
-    """Group words with less than `apart` seconds between them into segments."""
+def segmented(words: Iterable[Word]) -> tuple[Segment, ...]:
+    """Group words with less than APART seconds between them into segments."""
     groups: list[list[Word]] = []
     for word in words:
-        if not groups or word.start - groups[-1][-1].end >= apart:
+        if not groups or word.start - groups[-1][-1].end >= APART:
             groups.append([])
         groups[-1].append(word)
     return tuple(Segment(group[0].start, group[-1].end, " ".join(word.text for word in group)) for group in groups)

@@ -188,12 +188,12 @@ class Look:
             "keys": keys,
             "beta": float(self.layers[path].beta),
             "causal": bool(getattr(weights, "causal", False)),
-            "query_labels": own or [self._frame(i, queries) for i in range(queries)],
-            "key_labels": others or [self._frame(i, keys) for i in range(keys)],
+            "query_labels": own or [self._frame(i) for i in range(queries)],
+            "key_labels": others or [self._frame(i) for i in range(keys)],
             "grid": list(self.prepared.grids[path]) if path in self.prepared.grids else None,
         }
 
-    def _frame(self, i: int, count: int) -> str:
+    def _frame(self, i: int) -> str:
         return f"{i * self.prepared.seconds:.2f} s" if self.prepared.seconds else str(i + 1)
 
     def heads(self) -> list[dict[str, Any]]:

@@ -75,7 +75,7 @@ class FrozenBatchNorm2d(nn.BatchNorm2d):
         return super().train(False)
 
 
-def add_adapters(model: nn.Module, lora: LoRA, *, seed: int = 0, train_head: bool = True) -> list[str]:
+def add_adapters(model: nn.Module, lora: LoRA, *, seed: int = 0) -> list[str]:
     """Freeze the model and add adapters to the layers that match `lora`; the classification head stays trainable.
 
     Modifies the model in place and returns the paths of the adapted layers.
@@ -90,7 +90,7 @@ def add_adapters(model: nn.Module, lora: LoRA, *, seed: int = 0, train_head: boo
         fact = f"no linear layer matches {' or '.join(lora.layers)}"
         raise ConfigError(fact, f"the model has {', '.join(known[:4])}, …")
     model.requires_grad_(False)
-    for path in classifier_heads(model) if train_head else ():
+    for path in classifier_heads(model):
         model.get_submodule(path).requires_grad_(True)
     for layer in model.modules():
         if type(layer) is nn.BatchNorm2d:

@@ -105,6 +105,6 @@ class TaskObjective(Objective):
     def finish(self, model: nn.Module) -> None:
         """Turn what only training needs into plain weights, in place, after the last step."""
 
-    def save(self, model: nn.Module, folder: str | Path, *, half: bool = False) -> Path:
-        """Save a folder that `load` and the task's pipeline accept; `half` stores the weights as float16."""
+    def save(self, model: nn.Module, folder: str | Path) -> Path:
+        """Save a folder that `load` and the task's pipeline accept."""
         raise NotImplementedError

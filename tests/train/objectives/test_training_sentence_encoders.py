@@ -11,7 +11,8 @@ import pytest
 import torch
 
 from glassformer.checkpoints import load_folder
-from glassformer.data import bpe
+from glassformer.data import Lines, bpe
+from glassformer.data.python import reader_of
 from glassformer.errors import ConfigError
 from glassformer.models import Encoder
 from glassformer.pipelines import embed
@@ -44,6 +45,10 @@ def test_of_the_words_chosen_most_are_masked_some_replaced_some_kept() -> None:
     assert int(seen[chosen & (seen != e.MASK)].min()) >= len(e.SPECIALS)
 
 
+def in_memory(texts: list[str]) -> Lines:
+    return Lines.open(reader_of(texts))
+
+
 def test_every_sentence_has_something_to_fill_in() -> None:
     tokens = torch.tensor([[e.START, 7, e.END], [e.START, 8, e.END]])
     for seed in range(20):
@@ -54,7 +59,7 @@ def test_every_sentence_has_something_to_fill_in() -> None:
 def test_learned_from_both_sides(tokenizer: Any, tmp_path: Path) -> None:
     """The animal is told by what comes after it: no model that reads from the left could know."""
     objective = m.MaskedLM(
-        m.SentenceList(SENTENCES), m.SentenceList(SENTENCES), tokenizer, batch_tokens=128, mask_rate=0.2, seed=1
+        in_memory(SENTENCES), in_memory(SENTENCES), tokenizer, batch_tokens=128, mask_rate=0.2, seed=1
     )
     model = Encoder(m.transformer(tokenizer.get_vocab_size(), 32, 1, 2, 64), seed=1)
     done = fit(model, objective, TrainArgs(steps=60, lr=1e-2, warmup=5))
@@ -70,7 +75,7 @@ def test_learned_from_both_sides(tokenizer: Any, tmp_path: Path) -> None:
 
 
 def test_long_sentences_are_left_out_and_do_not_end_it(tokenizer: Any) -> None:
-    many = m.SentenceList([SENTENCES[0]] * 300 + [" ".join(SENTENCES)] * 100)
+    many = in_memory([SENTENCES[0]] * 300 + [" ".join(SENTENCES)] * 100)
     objective = m.MaskedLM(many, many, tokenizer, max_tokens=20)
     assert sorted(row for batch in objective.epoch(0) for row in batch) == list(range(300))
     assert objective.faults.counts == {"sentence of more than 20 tokens": 100}
@@ -79,7 +84,7 @@ def test_long_sentences_are_left_out_and_do_not_end_it(tokenizer: Any) -> None:
 
 def test_a_batch_is_a_function_of_its_rows_and_seed(tokenizer: Any) -> None:
     objective = m.MaskedLM(
-        m.SentenceList([*SENTENCES, "far " * 80]), m.SentenceList(SENTENCES), tokenizer, batch_tokens=64, seed=1
+        in_memory([*SENTENCES, "far " * 80]), in_memory(SENTENCES), tokenizer, batch_tokens=64, seed=1
     )
     rows = objective.epoch(0)
     assert sorted(row for batch in rows for row in batch) == list(range(9))
@@ -93,5 +98,5 @@ def test_a_batch_is_a_function_of_its_rows_and_seed(tokenizer: Any) -> None:
 def test_what_is_refused(tokenizer: Any, refused: Any) -> None:
     wrong = bpe.train(["a"], 270)
     refused(ConfigError, "the tokenizer's ids of <pad>, <s>, </s>, <mask>", lambda: m.require_specials(wrong))
-    lines = m.SentenceList(SENTENCES)
+    lines = in_memory(SENTENCES)
     refused(ConfigError, "mask_rate is 1.5", lambda: m.MaskedLM(lines, lines, tokenizer, mask_rate=1.5))

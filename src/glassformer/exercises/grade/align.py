@@ -431,7 +431,7 @@ class Aligner:
             if not self.of_token(statement, target, written) and not self.by_values(statement, written):
                 self.misfit(statement, target, found, exact, written)
             return True
-        option = self.choose(statement, target, options)
+        option = self.choose(statement, options)
         if option is not None and statement.place == "prose" and not self.agreement(option.symbol, option.cells):
             if self.of_token(statement, target, written):
                 return True
@@ -443,7 +443,7 @@ class Aligner:
             option = self.next_meaning(option, options)
             option = self.before_mask(target, option)
             option = self.itself(statement, self.another_step(statement, option), written)
-            self.keep(statement, option, target, written)
+            self.keep(statement, option, target)
             if isinstance(target.term, Name):
                 self.values[target.term] = written
             self.others(statement, target, written)
@@ -576,7 +576,7 @@ class Aligner:
             if isinstance(term, Name) and term.name == target.name and term.indices != target.indices:
                 again = Target(term.name, term.indices, term.upper, term)
                 options = list(self.options(statement, again, subject(term), self.labels.get(again.label), written))
-                option = self.choose(statement, again, options) if options else None
+                option = self.choose(statement, options) if options else None
                 if option is not None:
                     self.put(statement, option.symbol, option.cells, certain=option.rank < OTHER)
 
@@ -683,7 +683,7 @@ class Aligner:
                 found.append(())
         return found
 
-    def choose(self, statement: Statement, target: Target, options: list[Option]) -> Option | None:
+    def choose(self, statement: Statement, options: list[Option]) -> Option | None:
         """Choose the option closest to what is written; values decide between equally close heads and rows."""
         best = min(option.rank for option in options)
         close = [option for option in options if option.rank == best]
@@ -847,7 +847,7 @@ class Aligner:
             return option
         return replace(option, symbol="X", cells=cells)
 
-    def keep(self, statement: Statement, option: Option, target: Target, written: Table) -> None:
+    def keep(self, statement: Statement, option: Option, target: Target) -> None:
         named = statement.place != "prose" or base_of(option.symbol) in topics(statement.words)
         self.put(statement, option.symbol, option.cells, certain=option.rank < OTHER and named)
         if self.from_zero(target) and target.indices:

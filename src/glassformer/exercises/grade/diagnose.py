@@ -429,7 +429,7 @@ class Search:
             found: set[Place] = set()
             sums = []
             shape = self.follow.exact[symbol].shape
-            for line, total, tolerance in weight_sums(self.plan, symbol, self.entries[symbol], shape):
+            for line, total, tolerance in weight_sums(self.plan, self.entries[symbol], shape):
                 wrong = {(symbol, *at) for at in line} & self.left
                 if len(wrong) > 1 and abs(total - 1) > tolerance:
                     found |= wrong
@@ -449,9 +449,7 @@ class Search:
         return [mistake for step in self.steps() if _few(step) for mistake in step.single()]
 
 
-def weight_sums(
-    plan: Plan, symbol: str, entries: Entries, shape: tuple[int, int]
-) -> Iterator[tuple[Entries, Any, Any]]:
+def weight_sums(plan: Plan, entries: Entries, shape: tuple[int, int]) -> Iterator[tuple[Entries, Any, Any]]:
     """Yield each complete line of weights with its sum and the rounding tolerance around 1: one unit per weight."""
     axis = 0 if plan.axis == "rows" else 1
     lines: dict[int, Entries] = {}

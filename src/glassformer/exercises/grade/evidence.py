@@ -337,7 +337,7 @@ class Evidence:
             for item in (*repeated(items), *isolated(items)):
                 item.found = None
             self.judge(items)
-            self.complete(items, cells)
+            self.complete(items)
             if sum(item.found is not None for item in items) == before:
                 break
             self.put(items)
@@ -542,7 +542,7 @@ class Evidence:
                 for after in cells.next(place, _between(items, k)):
                     item.places.setdefault(after, WRONG)
 
-    def complete(self, items: list[TextNumber], cells: Cells) -> None:
+    def complete(self, items: list[TextNumber]) -> None:
         """Assign the other numbers of a block of which some rows are assigned: its columns are lines of steps.
 
         In a block of runs of one length, each column is one component of a step, for one token after the other. A

@@ -428,7 +428,7 @@ def _remarks(made: Plan, follow: FollowThrough, cells: Sequence[Compared]) -> It
     for symbol, entries in follow.entries.items():
         if symbol not in made or made[symbol].op != "softargmax":
             continue
-        for line, total, tolerance in weight_sums(made, symbol, entries, follow.exact[symbol].shape):
+        for line, total, tolerance in weight_sums(made, entries, follow.exact[symbol].shape):
             if abs(total - 1) > tolerance:
                 text = format_value(total, None, max(entry.decimals for entry in line.values()))
                 at, entry = next(iter(line.items()))

@@ -78,8 +78,8 @@ class ChatObjective(TaskObjective):
             f"{len(self.examples):,} conversations with {answers:,} tokens of answers, {len(self.val):,} for validation"
         )
 
-    def save(self, model: nn.Module, folder: str | Path, *, half: bool = False) -> Path:
-        return save_text_model(model, folder, self.tokenizer, half=half)
+    def save(self, model: nn.Module, folder: str | Path) -> Path:
+        return save_text_model(model, folder, self.tokenizer)
 
     def fingerprint(self) -> dict[str, Any]:
         both = (("data", self.examples), ("val", self.val))

@@ -119,8 +119,8 @@ class Contrastive(TaskObjective):
     def summary(self) -> str:
         return f"{len(self.train):,} pairs of sentences, {len(self.val):,} for validation"
 
-    def save(self, model: nn.Module, folder: str | Path, *, half: bool = False) -> Path:
-        return save_text_model(model, folder, self.tokenizer, half=half)
+    def save(self, model: nn.Module, folder: str | Path) -> Path:
+        return save_text_model(model, folder, self.tokenizer)
 
     def count(self, batch: Batch) -> float:
         return float(batch["pairs"])

@@ -117,8 +117,8 @@ class CTC(TaskObjective):
     def summary(self) -> str:
         return f"{len(self._places):,} recordings, {len(self.val):,} for validation"
 
-    def save(self, model: nn.Module, folder: str | Path, *, half: bool = False) -> Path:
-        return save_speech(model, folder, self.recognizer, half=half)
+    def save(self, model: nn.Module, folder: str | Path) -> Path:
+        return save_speech(model, folder, self.recognizer)
 
     def fingerprint(self) -> dict[str, object]:
         recognizer = {"symbols": "".join(self.recognizer.charset.names), "mel": asdict(self.recognizer.mel)}

@@ -116,8 +116,8 @@ class ImageClassification(TaskObjective):
         classes = f"{high} × {wide} in {len(self.labels)} classes"
         return f"{len(self.train):,} images of {classes}, {len(self.val):,} for validation"
 
-    def save(self, model: nn.Module, folder: str | Path, *, half: bool = False) -> Path:
-        return save_images(model, folder, self.labels, self.preprocess, half=half)
+    def save(self, model: nn.Module, folder: str | Path) -> Path:
+        return save_images(model, folder, self.labels, self.preprocess)
 
     @property
     def labels(self) -> tuple[str, ...]:

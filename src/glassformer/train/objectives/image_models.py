@@ -117,8 +117,3 @@ def rnn_config(shape: Shape, classes: int, width: int) -> RecurrentConfig:
     """Return the config of a two-layer bidirectional LSTM over the rows of pixels."""
     reads = Frames(features=shape[0] * shape[2])
     return RecurrentConfig(reads=reads, classes=classes, pool="mean", width=width, layers=2, bidirectional=True)
-
-
-def fit_width(parameters: int, config: Callable[[int], ConvNet2dConfig | MLPConfig | RecurrentConfig]) -> int:
-    """Return the width (a multiple of 4) whose model is closest to this number of parameters."""
-    return min(range(4, 4096, 4), key=lambda width: abs(config(width).parameters - parameters))

@@ -78,8 +78,8 @@ class LanguageModeling(TaskObjective):
     def summary(self) -> str:
         return f"{self.blocks.tokens:,} tokens of text, {self.val.tokens:,} for validation"
 
-    def save(self, model: nn.Module, folder: str | Path, *, half: bool = False) -> Path:
-        return save_language_model(model, folder, self.tokenizer, half=half)
+    def save(self, model: nn.Module, folder: str | Path) -> Path:
+        return save_language_model(model, folder, self.tokenizer)
 
     def fingerprint(self) -> dict[str, Any]:
         own = {name: getattr(self, name) for name in ("batch_size", "before", "val_blocks", "seed")}

@@ -41,19 +41,6 @@ from glassformer.train.splits import base_model, data_paths, split
 CHUNK = 1000  # sentences tokenized at once
 
 
-class SentenceList:
-    """A list of sentences held in memory."""
-
-    def __init__(self, texts: Sequence[str]) -> None:
-        self.texts = list(texts)
-
-    def __len__(self) -> int:
-        return len(self.texts)
-
-    def line(self, i: int, /) -> str:
-        return self.texts[i]
-
-
 def encoded(tokenizer: Any, texts: Sequence[str]) -> list[list[int]]:
     return [one.ids for one in tokenizer.encode_batch_fast(list(texts))]
 
@@ -99,8 +86,8 @@ class MaskedLM(TaskObjective):
     def summary(self) -> str:
         return f"{len(self.train):,} sentences, {len(self.val):,} for validation"
 
-    def save(self, model: nn.Module, folder: str | Path, *, half: bool = False) -> Path:
-        return save_encoder(model, folder, self.tokenizer, half=half)
+    def save(self, model: nn.Module, folder: str | Path) -> Path:
+        return save_encoder(model, folder, self.tokenizer)
 
     def fingerprint(self) -> dict[str, Any]:
         own = {name: getattr(self, name) for name in ("batch_tokens", "mask_rate", "max_tokens", "val_rows", "seed")}

@@ -71,7 +71,7 @@ class SpeechToText(TaskObjective):
     def summary(self) -> str:
         return f"{len(self.train):,} recordings, {len(self.val):,} for validation"
 
-    def save(self, model: nn.Module, folder: str | Path, *, half: bool = False) -> Path:
+    def save(self, model: nn.Module, folder: str | Path) -> Path:
         return save_published(model, Path(folder))
 
     def fingerprint(self) -> dict[str, Any]:

@@ -36,7 +36,7 @@ def transformer(
     return replace(config, embed=embed, block=block)
 
 
-def gru(recognizer: RecognizerConfig, *, width: int = 324, layers: int = 3, drop: float = 0.1) -> RecurrentConfig:
+def gru(recognizer: RecognizerConfig, *, width: int = 324, layers: int = 3) -> RecurrentConfig:
     return RecurrentConfig(
         reads=Frames(features=recognizer.mel.bands * recognizer.stack),
         classes=len(recognizer.charset) + 1,
@@ -44,7 +44,7 @@ def gru(recognizer: RecognizerConfig, *, width: int = 324, layers: int = 3, drop
         width=width,
         layers=layers,
         cell="gru",
-        dropout=drop,
+        dropout=0.1,
     )
 
 

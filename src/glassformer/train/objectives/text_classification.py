@@ -91,8 +91,8 @@ class TextClassification(TaskObjective):
         kind = self.problem.replace("_", " ")
         return f"{kind}: {len(self.train):,} texts, {len(self.val):,} for validation"
 
-    def save(self, model: nn.Module, folder: str | Path, *, half: bool = False) -> Path:
-        return save_text_classifier(folded(model), folder, self.train.labels, self.problem, self.encoding, half=half)
+    def save(self, model: nn.Module, folder: str | Path) -> Path:
+        return save_text_classifier(folded(model), folder, self.train.labels, self.problem, self.encoding)
 
     def finish(self, model: nn.Module) -> None:
         fold_head(model)

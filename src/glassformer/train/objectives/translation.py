@@ -66,8 +66,8 @@ class Translation(TaskObjective):
     def summary(self) -> str:
         return f"{len(self.train):,} sentence pairs, {len(self.val):,} for validation"
 
-    def save(self, model: nn.Module, folder: str | Path, *, half: bool = False) -> Path:
-        return save_translator(model, folder, self.tokenizer, half=half)
+    def save(self, model: nn.Module, folder: str | Path) -> Path:
+        return save_translator(model, folder, self.tokenizer)
 
     def fingerprint(self) -> dict[str, Any]:
         own = {
@@ -208,7 +208,7 @@ def transformer(
     return Seq2SeqConfig(source=side(encoder), target=side(decoder), start=START, end=END, pad=PAD, length=length)
 
 
-def recurrent(vocabulary: int, width: int, layers: int, *, dropout: float = 0.0) -> RecurrentSeq2SeqConfig:
+def recurrent(vocabulary: int, width: int, layers: int) -> RecurrentSeq2SeqConfig:
     """Return an LSTM config: a bidirectional encoder and a decoder that attends to its states."""
     return RecurrentSeq2SeqConfig(
         reads=Tokens(vocabulary=vocabulary),
@@ -217,7 +217,6 @@ def recurrent(vocabulary: int, width: int, layers: int, *, dropout: float = 0.0)
         layers=layers,
         attention=True,
         bidirectional=True,
-        dropout=dropout,
     )
 
 
