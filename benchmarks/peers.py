@@ -499,7 +499,7 @@ def main() -> None:
     name = f"peers-{'short' if wanted.short else time.strftime('%Y-%m-%d')}.json"
     path = wanted.output or (CACHE if wanted.short else ROOT / "results") / name
     results = read_results(path) | {"date": time.strftime("%Y-%m-%d"), "missing": missing, "versions": versions(python)}
-    clock = "processor time" if wanted.cpu_time else "best time by the clock"
+    clock = "processor time" if wanted.cpu_time else "best wall-clock time"
     run = run_of(results, card() | {"threads": wanted.threads}, clock, again=wanted.again)
     left = [name for name in names if wanted.again or name not in results["workloads"]]
     end = time.perf_counter() + 60 * wanted.minutes

@@ -125,7 +125,7 @@ RUNS: dict[str, tuple[Callable[[Path], tuple[Path, Path]], tuple[str, ...], str]
 
 
 def timed(command: list[str], threads: int) -> tuple[str, float, float]:
-    """Run a command; returns its output, seconds by the clock and seconds of processor time."""
+    """Run a command; returns its output, wall-clock seconds and seconds of processor time."""
     path = str(ROOT / "src")  # the peers' environment does not have Glassformer
     environment = {**os.environ, "OMP_NUM_THREADS": str(threads), "KERAS_BACKEND": "torch", "PYTHONPATH": path}
     before, start = resource.getrusage(resource.RUSAGE_CHILDREN), time.perf_counter()

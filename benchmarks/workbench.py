@@ -420,7 +420,7 @@ def clients(bench: Bench) -> dict[str, float]:
     return {
         f"{n} clients for {bench.client_seconds:g} s: Paper, p95, ms": p95(times) * 1e3,
         f"{n} clients: Paper, median, ms": statistics.median(times) * 1e3,
-        f"{n} clients: requests to Paper a second": len(times) / bench.client_seconds,
+        f"{n} clients: requests to Paper per second": len(times) / bench.client_seconds,
         f"{n} clients: answers that are 5xx": sum(code >= 500 for code in codes),
         f"{n} clients: growth of memory of all processes, MB": bench.memory() - before,
     }

@@ -119,8 +119,8 @@ of the weights, seed {seed}:
    removed because its attention had changed no answer. The four convolutions are not trained. This stage took
    {minutes} minutes on {machine}.
 3. The mean of the weights before and after the second stage (Wortsman et al. 2022), with the batch norms of the
-   attention layers estimated anew on {norm_images} training images. Equal shares were decided on beforehand, and no
-   others were tried. The weights after the second stage alone classify 92.53 % of the test images correctly.
+   attention layers estimated anew on {norm_images} training images. Equal weights were decided on beforehand; no
+   other ratio was tried. The weights after the second stage alone classify 92.53 % of the test images correctly.
 
 Stem and weight decay of the first stage were chosen on 5,000 held-out training images in runs of up to 750 steps. How
 many convolutions to replace was decided without test images (`--compare`): with one, uniform attention costs about 20

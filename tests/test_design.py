@@ -122,6 +122,27 @@ def test_every_file_and_name_in_the_architecture_exists() -> None:
     assert not wrong, wrong
 
 
+def test_every_name_in_the_paths_of_the_architecture_is_defined() -> None:
+    """A name without a file, such as `evaluate_plan`, is that of a function, class or constant somewhere."""
+    text = (ROOT / "ARCHITECTURE.md").read_text(encoding="utf-8")
+    paths = text.partition("## One input through")[2].partition("## Glossary")[0]
+    names = re.findall(r"`(?:gf\.)?([a-z]\w{2,}|[A-Z]\w{3,})(?:\(.*?\))?`", paths)
+    assert {"evaluate_plan", "Solution", "Objective", "View", "session"} <= set(names)
+    code = "\n".join(path.read_text(encoding="utf-8") for path in MODULES)
+    packages = {package_of(path) for path in MODULES}
+    missing = {name for name in names if not re.search(rf"^\s*(?:def|class) {name}\b|^{name} = ", code, re.M)}
+    assert not missing - packages - {"check", "train", "trace"}, missing
+
+
+def test_an_input_takes_at_most_a_dozen_hops() -> None:
+    """Arrows in parentheses are stages within a file."""
+    text = (ROOT / "ARCHITECTURE.md").read_text(encoding="utf-8")
+    paths = re.sub(r"\([^()]*\)", "", text.partition("## One input through")[2].partition("## Glossary")[0])
+    hops = {name: path.count("→") for name, path in re.findall(r"^\*\*(.+?)\*\*: (.+?)(?=\n\n)", paths, re.M | re.S)}
+    assert len(hops) == 6
+    assert all(count <= 12 for count in hops.values()), hops
+
+
 def test_editors_complete_every_training_option() -> None:
     """A field of TrainArgs is a key of TrainOptions, too: type checkers cannot derive one from the other."""
     classes = {node.name: node for node in tree(SRC / "train/args.py").body if isinstance(node, ast.ClassDef)}

@@ -209,7 +209,7 @@ MANY = (
     "84 % are oneDNN's products, 11 % attention",
 )
 FEW = (
-    "under a half are products; the rest are calls of small operators, about 20 per block",
+    "less than half are products; the rest are calls of small operators, about 20 per block",
     "67 % are oneDNN's products; the rest are calls of small operators, about 15 per block",
 )
 

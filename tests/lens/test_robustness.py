@@ -211,7 +211,7 @@ def test_the_second_order_against_autograd() -> None:
 def test_perturb_mistakes() -> None:
     with pytest.raises(InputError, match="there is no key 7: they are 0 to 4"):
         scale_key(layer_perturb(), 7, 2.0)
-    with pytest.raises(ShapeError, match=r"a change of shape \(2,\) of a query 3 wide"):
+    with pytest.raises(ShapeError, match=r"the change has shape \(2,\), but a query has width 3"):
         move_query(layer_perturb(), 0, torch.zeros(2))
     with pytest.raises(InputError, match="samples must be at least 2, got 1"):
         noise_on_key(layer_perturb(), 0, 0.1, samples=1)
