@@ -166,7 +166,7 @@ class Exercise(Strict):
 
 
 def load_exercise(source: str | Path) -> Exercise:
-    """Load an exercise from a path, or from YAML text (recognized by a line break or a colon)."""
+    """Load an exercise from a path, or from YAML text (recognised by a line break or a colon)."""
     is_text = isinstance(source, str) and ("\n" in source or (":" in source and not Path(source).exists()))
     return from_data(load_yaml(str(source) if is_text else read_text(source)))
 

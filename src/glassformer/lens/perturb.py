@@ -169,4 +169,5 @@ def _require(part: Tensor, name: str, index: int, delta: Tensor | None = None) -
     if not 0 <= index < part.shape[-2]:
         raise InputError(f"there is no {name} {index}", f"they are 0 to {part.shape[-2] - 1}")
     if delta is not None and delta.shape[-1:] != part.shape[-1:]:
-        raise ShapeError(f"the change has shape {tuple(delta.shape)}, but a {name} has width {part.shape[-1]}", "give one vector")
+        fact = f"the change has shape {tuple(delta.shape)}, but a {name} has width {part.shape[-1]}"
+        raise ShapeError(fact, "give one vector")

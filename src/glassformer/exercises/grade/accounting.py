@@ -1,4 +1,4 @@
-"""Accounting: every number of a document is graded, checked as arithmetic, recognized, or listed as unread.
+"""Accounting: every number of a document is graded, checked as arithmetic, recognised, or listed as unread.
 
 Numbers are counted in the text itself, independently of the reader; each is claimed by exactly one class, in the
 order above. Unclaimed numbers are unread, and listed with their line and a reason.
@@ -250,7 +250,7 @@ class Ledger:
     def recognise(
         self, question: str = "", known: Collection[Fraction] = (), unread: Collection[int] = ()
     ) -> None:
-        """Recognize labels, indices, sizes, dates, markup and the exercise's own text among the unclaimed numbers.
+        """Recognise labels, indices, sizes, dates, markup and the exercise's own text among the unclaimed numbers.
 
         `known` are numbers of the solution that prose may repeat: "it attends to the first token most (0.79)"; in lines
         that are reported as `unread` they are not taken as such.

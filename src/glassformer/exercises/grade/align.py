@@ -1342,7 +1342,7 @@ class Aligner:
         return stated or (transposed >= 2 and transposed > straight)
 
     def recognise_unmasked_scores(self) -> None:
-        """Recognize scores that are written again with −∞ in them: the first ones are those before the mask."""
+        """Recognise scores that are written again with −∞ in them: the first ones are those before the mask."""
         placed = self.alignment.placed
         pairs = [(s, f"Su{s[1:]}") for s in self.exact if base_of(s) == "S"]
         for symbol, before in [pair for pair in pairs if pair[1] in self.exact]:
@@ -1353,7 +1353,7 @@ class Aligner:
                     placed[k] = replace(each, symbol=before)
 
     def recognise_scores_written_twice(self) -> None:
-        """Recognize scores that are written again with other numbers: the first ones are those before scaling."""
+        """Recognise scores that are written again with other numbers: the first ones are those before scaling."""
         placed = self.alignment.placed
         pairs = [(s, raw) for s in self.exact if (raw := raw_of(self.exact, s)) is not None]
         for symbol, raw in [pair for pair in pairs if not self.alignment.answered(pair[1])]:
@@ -1366,7 +1366,7 @@ class Aligner:
                 placed[:] = [replace(p, symbol=raw) if k in first else p for k, p in enumerate(placed)]
 
     def recognise_raw_scores(self) -> None:
-        """Recognize an S that equals QKᵀ in every cell, with right weights: it was scaled or masked in between."""
+        """Recognise an S that equals QKᵀ in every cell, with right weights: it was scaled or masked in between."""
         alignment, exact = self.alignment, self.exact
         entry = alignment.entries()
         for symbol in [s for s in exact if s in entry and self.reading.kind in ("markdown", "latex")]:
@@ -1586,7 +1586,7 @@ def raw_of(symbols: Mapping[str, Any], symbol: str) -> str | None:
 
 
 def as_raw(symbols: Mapping[str, Any], statement: Statement, symbol: str) -> str | None:
-    """Recognize `S = QKᵀ = …` where the exercise scales or masks afterwards: these are the raw scores."""
+    """Recognise `S = QKᵀ = …` where the exercise scales or masks afterwards: these are the raw scores."""
     raw = raw_of(symbols, symbol)
     subjects = [subject(link.term) for link in statement.terms if not link.numeric]
     if raw is None or statement.place == "answer" or not any(s is not None and s.bases == RAW for s in subjects):

@@ -1,6 +1,6 @@
 """Diagnosis: the mistakes behind the wrong cells.
 
-Every mistake of the catalog is a hypothesis, tested on the learner's numbers: it explains a step if all written cells
+Every mistake of the catalogue is a hypothesis, tested on the learner's numbers: it explains a step if all written cells
 of the step agree with the plan so edited, computed from the learner's own earlier values. The simplest hypothesis that
 explains the most cells wins. It is identified by the first written steps that it affects; those after them follow
 anyway. What remains are mistakes in a few cells of one step: rows swapped, a sign dropped, an error in one sum.

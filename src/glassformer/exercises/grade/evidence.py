@@ -215,7 +215,7 @@ class Cells:
 
 @lru_cache(maxsize=16)
 def cells_of(shapes: tuple[tuple[str, tuple[int, int]], ...], by_rows: bool) -> Cells:
-    """Return the cells of steps of these shapes; a pile has the same ones for every document."""
+    """Return the cells of steps of these shapes; cached, because all submissions to an exercise have the same ones."""
     return Cells(shapes, by_rows)
 
 

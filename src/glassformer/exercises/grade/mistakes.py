@@ -1,4 +1,4 @@
-"""The catalog of mistakes: each has a name, a sentence, and an edit of the plan that reproduces it.
+"""The catalogue of mistakes: each has a name, a sentence, and an edit of the plan that reproduces it.
 
 An edit takes the plan, the exercise and the heads in which the mistake is made ("" with a single head, else "1", "2",
 …), and returns the plan as the learner computed it, or None where the mistake is not possible.

@@ -1,7 +1,7 @@
 """Expected cells, the score, and rubrics: points per step, tolerance and credit, read from YAML.
 
 Expected are the cells a learner wrote, plus the `missing` cells of the essential steps (Q, K, V, S, A, H, O; then R,
-the normalized tokens, the feed-forward output; W, total or n for other kinds of exercise): those not written, while
+the normalised tokens, the feed-forward output; W, total or n for other kinds of exercise): those not written, while
 no later step that depends on them is written for the same token either. So a skipped step is not missing if the work
 continues from it, and intermediate steps (QKᵀ, E, Z, C, means …) never are. An output that is the same matrix under
 two names (O = H without W_O) is expected once.
@@ -200,7 +200,7 @@ class Rubric(Strict):
 
 
 def load_rubric(source: Rubric | Path | str) -> Rubric:
-    """Load a rubric from a YAML file, or from YAML text (recognized by a line break)."""
+    """Load a rubric from a YAML file, or from YAML text (recognised by a line break)."""
     if isinstance(source, Rubric):
         return source
     is_text = isinstance(source, str) and "\n" in source

@@ -79,7 +79,7 @@ NAMES = _table({
     "t plan": ("T",),
     "d": ("D",),
 })  # fmt: skip
-# parameters, not results: recognized and ignored
+# parameters, not results: recognised and ignored
 PARAMETERS = frozenset(
     ["d", "d_k", "d_v", "d_q", "d_m", "d_h", "d_{model}", "d_{head}", "dk", "dv", "n", "n_{heads}", "num_{heads}",
      "h", "N", "T", "L", "m", "k", "ε", "β", "beta"]

@@ -503,7 +503,7 @@ def _numbers(body: str, at: int, low: int, high: int, line: int) -> Iterator[Eve
 
 
 def _kind(chunk: str) -> str:
-    """Classify a chunk. S: mathematics; W: same as its neighbors; N: a word."""
+    """Classify a chunk. S: mathematics; W: same as its neighbours; N: a word."""
     core = chunk.strip(".,;:!?\"'“”")
     if not core:
         return "W"

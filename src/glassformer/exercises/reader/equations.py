@@ -242,7 +242,7 @@ def arithmetic(reading: Reading) -> list[ArithmeticFinding]:
 
 
 def _chain(statement: Statement) -> Iterator[ArithmeticFinding]:
-    """Compare numeric neighbors in the chain, skipping names and crossed-out terms between them."""
+    """Compare numeric neighbours in the chain, skipping names and crossed-out terms between them."""
     left: Link | None = None
     origin: Product | None = None
     relations: set[Relation] = set()
