@@ -57,6 +57,9 @@ paraphrase, chosen by hash: {texts} sentences, of which {queries} are queries. N
 them. The {hard} hard queries share less than half of their words with each of their paraphrases. The inverse document
 frequencies of TF-IDF are those of the training sentences.
 
+These figures are computed by `recipes/finder.py`. `glassformer evaluate -m finder tatoeba-en-fr` computes something
+else: the rank of the French translation of each English sentence, and this model knows no French.
+
 ## Training data
 The English side of the English–French sentence pairs of Tatoeba, selected by www.manythings.org/anki in 2020:
 contributors of tatoeba.org, CC BY 2.0 FR; every line of the data names its authors. The French side only determines

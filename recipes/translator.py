@@ -455,7 +455,9 @@ Training took {minutes} minutes of processor time on one thread: the first four 
 ## Limitations
 Training sentences have six words on average, so long or literary sentences are translated badly. Rare words and names
 are often replaced by more common ones (Anna becomes Ande), some single words and greetings are wrong, and "you" becomes
-tu or vous arbitrarily. The model does not indicate when it is wrong.
+tu or vous arbitrarily. Numbers are sometimes changed (It costs 25 euros. → Ça coûte 15 euros.), and an adjective with
+its noun is often wrong (cold water → Lâche de l'eau; blue house → Blue maison). The model does not indicate when it is
+wrong.
 """
 
 

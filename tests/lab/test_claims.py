@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import contextlib
+import copy
+import functools
 import json
 import math
+import re
+from collections.abc import Iterable, Iterator
+from typing import Any
 
 import pytest
 
 from glassformer.errors import InputError
 from glassformer.figures import to_bytes
-from glassformer.lab.claims import claim
-from glassformer.lab.experiment import Result
+from glassformer.lab.claims import claim, numbers
+from glassformer.lab.experiment import NOT_JUDGED, Result
 
 # Verdicts, and parameters that make a claim fast
 VERDICTS: dict[int, tuple[str, dict[str, float]]] = {
@@ -326,3 +332,85 @@ def test_23_every_exponent_counts() -> None:
     assert "up to n = 64 (formula: 2d = 64)" in said
     assert claim(23).judge({**result, "in_k": 0.0})[0] == "fails"
     assert claim(23).judge({**result, "in_d": {**result["in_d"], "convolution": 1.0}})[0] == "fails"  # type: ignore[dict-item]
+
+
+# ---- what a verdict says ---------------------------------------------------------------------------------------------
+
+NUMBER = re.compile(r"[-−]?\d[\d.,]*(?:e[+-]?\d+)?|\binf\b|\bnan\b")
+EXTREMES = (0, 0.5, 1, 2, 100, -100, 1e9, -1e9)
+SIZES = {  # what was tried, as opposed to what was measured
+    5: {"sigmas"}, 7: {"alpha"}, 8: {"sizes"}, 10: {"heads"}, 11: {"betas"}, 13: {"length"}, 16: {"betas"},
+    17: {"orders"}, 21: {"rows"}, 23: {"lengths", "width"}, 24: {"N", "D", "h"}, 26: {"depths"}, 28: {"image", "patch"},
+    31: {"sizes"},
+}  # fmt: skip
+LEARNED: dict[int, Result] = {  # instead of results that take training
+    14: {
+        "rotary_shift": 0.0,
+        "table": {
+            name: {"seen": 1.0, "up to twice": twice, "up to four times": twice}
+            for name, twice in {"learned": 0.2, "sinusoidal": 0.7, "rotary": 0.6, "relative bias": 1.0}.items()
+        },
+    },
+    29: {
+        "accuracy": {
+            "as trained": 0.99, "positions interpolated": 0.98, "positions shuffled": 0.3, "patches shuffled": 0.25,
+        },
+        "images": 512, "without": 1e-7, "same_class": 1.0,
+    },
+    31: {
+        "sizes": [40, 300, 3000], "gap": [0.1, 0.08, 0.07], "half": [0.02, 0.02, 0.02], "narrower": [0.03, 0.04],
+        "accuracy": {"CNN": [0.6, 0.7, 0.8], "vision Transformer": [0.5, 0.62, 0.73]},
+    },
+}  # fmt: skip
+QUICK = {5: {"samples": 20_000}, 13: {"length": 512}, 17: {"tokens": 3, "many": 6}, 28: {"image": 64}}
+
+
+def places(result: Any, *path: str | int) -> Iterator[tuple[str | int, ...]]:
+    """The path of every number of a result."""
+    if isinstance(result, dict | list):
+        keys = result if isinstance(result, dict) else range(len(result))
+        for key in keys:
+            if key != "counterexample":
+                yield from places(result[key], *path, key)
+    elif isinstance(result, int | float) and not isinstance(result, bool):
+        yield path
+
+
+def changed(result: Result, paths: Iterable[tuple[str | int, ...]], value: float) -> Result:
+    result = copy.deepcopy(result)
+    for path in paths:
+        parent = functools.reduce(lambda part, key: part[key], path[:-1], result)
+        parent[path[-1]] = value
+    return result
+
+
+@pytest.mark.parametrize(
+    "number", [pytest.param(n, marks=[pytest.mark.slow] if n in (*SECONDS, 10, 23, 26) else []) for n in numbers()]
+)
+def test_a_verdict_quotes_only_numbers_that_the_rule_checks(number: int) -> None:
+    """If a number appears in the judged sentences, another value of it (or of its list) must change what they say."""
+    experiment = claim(number)
+    result = LEARNED.get(number) or experiment.run(experiment.settings(QUICK.get(number, {})), 0)
+
+    def said(result: Result) -> tuple[str, str]:
+        kind, text = experiment.judge(result)
+        judged = f"{kind}: {text}".partition(NOT_JUDGED)[0]
+        return judged, NUMBER.sub("#", judged)
+
+    def variants(paths: list[tuple[str | int, ...]]) -> list[tuple[str, str]]:
+        found = []
+        for value in EXTREMES:
+            with contextlib.suppress(ArithmeticError, LookupError, ValueError):  # a value that cannot be measured
+                found.append(said(changed(result, paths, value)))
+        return found
+
+    text, meaning = said(result)
+    every = [path for path in places(result) if not SIZES.get(number, set()) & set(path)]
+    name = lambda path: tuple(key for key in path if isinstance(key, str))
+    unchecked = set()
+    for path in every:
+        alone = variants([path])
+        together = variants([other for other in every if name(other) == name(path)])
+        if any(quoted != text for quoted, _ in alone) and all(said == meaning for _, said in alone + together):
+            unchecked.add(name(path))
+    assert not unchecked

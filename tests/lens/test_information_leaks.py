@@ -303,6 +303,10 @@ def test_a_leak_beyond_the_example_is_found_by_longer_inputs(distance: int, leng
     assert kinds(report) == ["lookahead"]
     assert report.lengths == lengths
     assert f"in an input of {lengths[-1]} frames" in report.leaks[0].text
+    assert not report.ahead.bounded
+    assert distance - 30 < report.ahead.frames <= distance
+    assert f"ahead     {report.ahead.frames} frames or more (in an input of {lengths[-1]})" in str(report)
+    assert report.latency.frames == report.ahead.frames + 1
 
 
 def test_left_context_beyond_the_example_is_found_by_longer_inputs() -> None:

@@ -8,6 +8,7 @@ import pytest
 
 from glassformer.checkpoints import load_folder
 from glassformer.errors import ConfigError, InputError
+from glassformer.pipelines import generate
 from glassformer.pipelines.chat import has_template, render_chat
 
 TEMPLATE = """{{ bos_token }}{% for message in messages %}
@@ -40,6 +41,25 @@ def test_what_is_refused(gpt2: Path, edited: Callable[..., Path], refused: Any) 
     late = lambda: render_chat(model, CHAT[::-1])
     refused(InputError, "the chat template rejects these messages (system comes first)", late)
     refused(InputError, "the chat has no messages", lambda: render_chat(model, []))
+
+
+@pytest.mark.parametrize(
+    ("template", "message"),
+    [
+        ([1, 2, 3], "none of the 3 chat templates in tokenizer_config.json is named default"),
+        ([{"name": "tools", "template": TEMPLATE}], "none of the 1 chat templates"),
+        ([{"name": "default", "template": None}, {"name": "default", "template": 5}], "is a int, not a text"),
+        ({"default": TEMPLATE}, "is a dict, not a text"),
+        (7, "is a int, not a text"),
+    ],
+)
+def test_a_template_that_cannot_be_used_is_not_ignored(
+    gpt2: Path, edited: Callable[..., Path], template: Any, message: str
+) -> None:
+    model = load_folder(edited(gpt2, tokenizer_config={"chat_template": template}))
+    with pytest.raises(ConfigError, match=message):
+        generate(model, "the cat", max_new_tokens=1)
+    assert generate(model, "the cat", max_new_tokens=1, chat=False)
 
 
 @pytest.mark.parametrize(

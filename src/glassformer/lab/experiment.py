@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 Kind = Literal["holds", "holds when", "fails"]
 Value = int | float
 Result = dict[str, Any]  # JSON-serialisable: numbers, strings and lists of them
+NOT_JUDGED = "Not part of the verdict"  # begins the sentence of a verdict that the rule does not depend on
 MEANINGS = {  # of parameters that many experiments have
     "queries": "number of queries",
     "keys": "number of keys",
@@ -61,8 +62,8 @@ class Parameter:
 class Experiment:
     """An experiment: `measure(seed, *, name=default, …)` returns the result; `judge` and `draw` read nothing else.
 
-    `judge` applies the rule; the text it returns quotes only numbers that the rule has checked or that it names as
-    measured. `falsified_by` describes the measurement that would change the verdict, `circumstances` the scope of the
+    `judge` applies the rule; the text it returns quotes only numbers that the rule has checked, except after
+    NOT_JUDGED. `falsified_by` describes the measurement that would change the verdict, `circumstances` the scope of the
     experiment, and `meanings` the parameters that are not in MEANINGS. A result with a `counterexample` holds the data
     of an exercise that `glassformer solve` can solve.
     """

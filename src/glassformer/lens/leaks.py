@@ -118,7 +118,7 @@ class LeakReport:
     """Result of a leak test. `ahead` counts from an output's own last frame, `back` from its first.
 
     `seconds` is the duration of one frame, `mode` is eval mode or as called, and `lengths` are all input lengths that
-    were tried.
+    were tried. `longer` is the least reach (ahead, back) that the longer inputs showed.
     """
 
     field: Field
@@ -129,6 +129,7 @@ class LeakReport:
     mode: str
     lengths: tuple[int, ...]
     stopped: str
+    longer: tuple[int, int] = (0, 0)
 
     @property
     def clean(self) -> bool:
@@ -138,12 +139,19 @@ class LeakReport:
     def ahead(self) -> MeasuredReach:
         t, r = self.field.depends.shape[1], self.field.stride
         ends = [(last - (j + 1) * r + 1, j, last) for j, last in enumerate(self.field.last) if last >= 0]
-        return self._farthest(ends, t - 1)
+        return self._beyond_example(self._farthest(ends, t - 1), self.longer[0])
 
     @property
     def back(self) -> MeasuredReach:
         t, r = self.field.depends.shape[1], self.field.stride
-        return self._farthest([(j * r - first, j, first) for j, first in enumerate(self.field.first) if first < t], 0)
+        ends = [(j * r - first, j, first) for j, first in enumerate(self.field.first) if first < t]
+        return self._beyond_example(self._farthest(ends, 0), self.longer[1])
+
+    def _beyond_example(self, reach: MeasuredReach, longer: int) -> MeasuredReach:
+        """Return the reach that a longer input showed, if it is larger than that of the example."""
+        if longer <= reach.frames:
+            return reach
+        return MeasuredReach(longer, False, f"in an input of {self.lengths[-1]}")
 
     def _farthest(self, ends: list[tuple[int, int, int]], edge: int) -> MeasuredReach:
         """Return the largest reach, bounded if an output with that reach ends before the edge without fading out."""
@@ -278,7 +286,7 @@ def find_leaks(
     wide, X = in_float64(encoder, example) or (encoder, example)
     field = receptive_field(wide, X, stride=declared.stride, strengths=strengths, seed=seed, progress=progress)
     leaks = [*_dependent(field, declared), *_by_length(wide, X, field, declared), *_in_training(encoder)]
-    longer, lengths, stopped = _longer(wide, X, field, declared, seed)
+    longer, lengths, stopped, reached = _longer(wide, X, field, declared, seed)
     if not any(leak.kind in ("lookahead", "left", "everything") for leak in leaks):
         leaks += longer
     streamed = []
@@ -294,7 +302,7 @@ def find_leaks(
                 streamed.append(_streamed(streaming, example, piece, field.stride, outputs, tolerance))
             leaks += _differs(streamed[-1], field)
     mode = "as called" if module_of(encoder) is None else "eval mode"
-    return LeakReport(field, declared, tuple(leaks), tuple(streamed), seconds, mode, lengths, stopped)
+    return LeakReport(field, declared, tuple(leaks), tuple(streamed), seconds, mode, lengths, stopped, reached)
 
 
 def _dependent(field: Field, declared: Declared) -> Iterator[Leak]:
@@ -331,16 +339,16 @@ def _beyond(field: Field, kind: Kind, beyond: list[int], ends: list[int]) -> Lea
 
 def _longer(
     encoder: Encoder, example: Tensor, field: Field, declared: Declared, seed: int
-) -> tuple[list[Leak], tuple[int, ...], str]:
+) -> tuple[list[Leak], tuple[int, ...], str, tuple[int, int]]:
     """Double the input length until the reach stops growing, perturbing all frames after (before) a position.
 
-    Only sides whose reach is declared are tried. Returns the leaks of the first length that has any, all lengths, and
-    the reason for stopping.
+    Only sides whose reach is declared are tried. Returns the leaks of the first length that has any, all lengths, the
+    reason for stopping, and the reach of the last length: at least so many frames ahead and back.
     """
     t = example.shape[1]
     lengths, reached = [t], (0, 0)
     if declared.lookahead is None and declared.left is None:
-        return [], (t,), "any dependence is declared, so no longer input was tried"
+        return [], (t,), "any dependence is declared, so no longer input was tried", reached
     for factor in (2**k for k in range(1, LONGEST.bit_length())):
         generator = torch.Generator().manual_seed(seed + factor)
         order = torch.randint(t, (factor * t - t,), generator=generator).to(example.device)
@@ -349,14 +357,14 @@ def _longer(
             with in_eval_mode(encoder):
                 leaks, reach = _by_cuts(encoder, X, field, declared, generator)
         except GlassError:
-            return [], tuple(lengths), f"the encoder takes no input of {factor * t}"
+            return [], tuple(lengths), f"the encoder takes no input of {factor * t}", reached
         lengths.append(factor * t)
         if leaks:
-            return leaks, tuple(lengths), "a longer input showed a leak"
+            return leaks, tuple(lengths), "a longer input showed a leak", reach
         if factor * t >= TRIED and reach <= max(reached, _declared_reach(field, declared)):
-            return [], tuple(lengths), "the reach did not grow"
+            return [], tuple(lengths), "the reach did not grow", reach
         reached = reach
-    return [], tuple(lengths), "the reach was still growing"
+    return [], tuple(lengths), "the reach was still growing", reached
 
 
 def _declared_reach(field: Field, declared: Declared) -> tuple[int, int]:

@@ -107,9 +107,15 @@ def _template(model: nn.Module) -> str | None:
         return read_text(path, LONGEST)
     found = _card(model).get("chat_template")
     if isinstance(found, list):
-        named = {one.get("name"): one.get("template") for one in found if isinstance(one, dict)}
-        found = named.get("default")
-    return found if isinstance(found, str) else None
+        named = {str(one.get("name")): one.get("template") for one in found if isinstance(one, dict)}
+        if "default" not in named:
+            fact = f"none of the {len(found)} chat templates in tokenizer_config.json is named default"
+            raise ConfigError(fact, "name one of them default, or use chat=False")
+        found = named["default"]
+    if found is not None and not isinstance(found, str):
+        fact = f"chat_template in tokenizer_config.json is a {type(found).__name__}, not a text"
+        raise ConfigError(fact, "download tokenizer_config.json again, or use chat=False")
+    return found
 
 
 def _tokens(model: nn.Module) -> dict[str, str]:

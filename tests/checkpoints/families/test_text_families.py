@@ -307,6 +307,7 @@ def test_older_names_of_rotary_settings(hf: Any, publish: Any, require_equal: An
         ({"model_type": "mistral", "sliding_window": -3, "architectures": ["MistralForCausalLM"]}, "sliding_window"),
         ({"hidden_act": "mish"}, "mish"),
         ({"rope_parameters": [1]}, "rope_parameters"),
+        ({"rope_parameters": {"rope_type": "default", "rope_theta": -1.0}}, "rope_theta is -1"),
     ],
 )
 def test_llama_other_features_are_named(hf: Any, publish: Any, change: dict[str, Any], named: str) -> None:

@@ -119,7 +119,10 @@ def rotary(f: Fields, width: int, length: int) -> Rotary:
         case other:
             raise ConfigError(f"rope_type is {str(other)[:40]!r} in config.json", "supported: default, linear, llama3")
     part.only("partial_rotary_factor", 1, 1.0)
-    return Rotary(width=width, base=part.number("rope_theta", 10000.0), scaling=scaling)
+    base = part.number("rope_theta", 10000.0)
+    if base <= 0:
+        raise ConfigError(f"rope_theta is {base:g} in config.json", "it must be above 0")
+    return Rotary(width=width, base=base, scaling=scaling)
 
 
 LLAMA = Family(

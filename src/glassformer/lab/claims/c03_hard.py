@@ -65,11 +65,15 @@ def _learn(way: Normalise, random: torch.Generator, starts: int, keys: int, step
 
 def judge(result: Result) -> tuple[Kind, str]:
     rates = result["solved"]
-    shown = ", ".join(f"{name} {rate:.0%}" for name, rate in rates.items())
     soft = [name for name, hardness in result["hardness"].items() if hardness <= HARD]
     chance = result["chance"]
     useful = [name for name, rate in rates.items() if rate > chance + ERRORS * result["error"]]
     useless = [name for name, rate in rates.items() if rate <= chance]
+    unclear = [name for name in rates if name not in useful + useless]
+    groups = {f"above chance ({chance:.0%})": useful, "not above chance": useless, "not clearly above chance": unclear}
+    shown = "; ".join(
+        f"{what}: {', '.join(f'{name} {rates[name]:.0%}' for name in names)}" for what, names in groups.items() if names
+    )
     if soft:
         return "fails", f"the mean largest weight is at most {HARD} with {', '.join(soft)}"
     if useful and useless:

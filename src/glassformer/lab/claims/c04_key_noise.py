@@ -6,7 +6,7 @@ from matplotlib.figure import Figure
 
 from glassformer.core import attend
 from glassformer.lab import plots
-from glassformer.lab.experiment import Experiment, Kind, Result
+from glassformer.lab.experiment import NOT_JUDGED, Experiment, Kind, Result
 from glassformer.lab.tensors import exercise, generator, integers, largest, normal, random_qkv, tensor
 from glassformer.lens import Layer, move_key
 
@@ -49,10 +49,10 @@ def judge(result: Result) -> tuple[Kind, str]:
     if result["others"] <= NOTHING:
         return "holds", f"every output changes, by at least {least:.2g}, and only column i of A does"
     which = "every column" if result["least_other"] > NOTHING else "more than column i"
-    sums = f"; the changes in each row sum to 0 (to {result['row_sums']:.1g})" if result["row_sums"] < NOTHING else ""
     return "fails", (
-        f"every output changes (by at least {least:.2g}), but so does {which} of A: column i by up to "
-        f"{result['column']:.2g}, the others by up to {result['others']:.2g}{sums}"
+        f"every output changes (by at least {least:.2g}), but so does {which} of A: columns other than i by up to "
+        f"{result['others']:.2g}. {NOT_JUDGED}: column i changes by up to {result['column']:.2g}, and the changes in "
+        f"a row sum to at most {result['row_sums']:.1g}"
     )
 
 

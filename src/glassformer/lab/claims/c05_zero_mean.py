@@ -8,7 +8,7 @@ from matplotlib.figure import Figure
 
 from glassformer.core import attend
 from glassformer.lab import plots
-from glassformer.lab.experiment import Experiment, Kind, Result
+from glassformer.lab.experiment import NOT_JUDGED, Experiment, Kind, Result
 from glassformer.lab.tensors import exercise, generator, random_qkv, tensor
 from glassformer.lens import Layer, noise_on_key
 from glassformer.lens.perturb import fitted_exponent
@@ -57,9 +57,9 @@ def judge(result: Result) -> tuple[Kind, str]:
         )
     order = fitted_exponent(result["sigmas"], result["mean"])
     return "fails", (
-        f"at σ = {SIGMAS[-1]} the mean of H changes by {result['mean'][-1]:.2g}, {ratio:.0f} standard errors from 0 "
-        f"(the second-order term is {result['predicted'][-1]:.2g}); the change grows as σ^{order:.2f} and is "
-        f"{spread:.0%} of the standard deviation of ΔH"
+        f"at σ = {SIGMAS[-1]} the mean of H changes by {result['mean'][-1]:.2g}, {ratio:.0f} standard errors from "
+        f"0. {NOT_JUDGED}: the second-order term is {result['predicted'][-1]:.2g}; the change grows as σ^{order:.2f} "
+        f"and is {spread:.0%} of the standard deviation of ΔH"
     )
 
 

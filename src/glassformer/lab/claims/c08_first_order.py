@@ -5,7 +5,7 @@ from __future__ import annotations
 from matplotlib.figure import Figure
 
 from glassformer.lab import plots
-from glassformer.lab.experiment import Experiment, Kind, Result
+from glassformer.lab.experiment import NOT_JUDGED, Experiment, Kind, Result
 from glassformer.lab.tensors import generator, largest, random_qkv
 from glassformer.lens import Layer, scale_key
 from glassformer.lens.perturb import fitted_exponent
@@ -31,7 +31,7 @@ def judge(result: Result) -> tuple[Kind, str]:
         "stays below a tenth of the change" if far is None else f"exceeds a tenth of the change from α − 1 = {far:g} on"
     )
     if 1.8 < order < 2.2:
-        return "holds", f"the error of the prediction falls as (α − 1)^{order:.2f}; it {tenth}"
+        return "holds", f"the error of the prediction falls as (α − 1)^{order:.2f}. {NOT_JUDGED}: it {tenth}"
     return "fails", f"the error of the prediction falls as (α − 1)^{order:.2f}, not as (α − 1)²"
 
 

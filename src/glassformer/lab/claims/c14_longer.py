@@ -11,7 +11,7 @@ from torch import Tensor
 from glassformer.core.positions import sinusoidal
 from glassformer.core.rotary import rotate
 from glassformer.lab import plots
-from glassformer.lab.experiment import Experiment, Kind, Result
+from glassformer.lab.experiment import NOT_JUDGED, Experiment, Kind, Result
 from glassformer.lab.tensors import generator
 from glassformer.lab.training import fit
 from glassformer.models import Decoder, DecoderConfig, decoder
@@ -97,7 +97,10 @@ def judge(result: Result) -> tuple[Kind, str]:
     beyond = {name: each["up to twice"] for name, each in table.items()}
     shown = ", ".join(f"{name} {each:.0%}" for name, each in beyond.items())
     far = ", ".join(f"{name} {each['up to four times']:.0%}" for name, each in table.items())
-    rest = f"accuracy up to twice the length: {shown}; up to four times: {far} (chance: {1 / TOKENS:.0%})"
+    rest = (
+        f"accuracy up to twice the length: {shown} (chance: {1 / TOKENS:.0%}). {NOT_JUDGED}: up to four times the "
+        f"length, it is {far}"
+    )
     if result["rotary_shift"] > SAME:
         shift = f"shifting query and key together changes them by {result['rotary_shift']:.2g}"
         return "fails", f"rotary scores are not relative: {shift}; {rest}"

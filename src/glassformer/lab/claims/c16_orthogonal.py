@@ -9,7 +9,7 @@ from matplotlib.figure import Figure
 
 from glassformer.core import attend, scores
 from glassformer.lab import plots
-from glassformer.lab.experiment import Experiment, Kind, Result
+from glassformer.lab.experiment import NOT_JUDGED, Experiment, Kind, Result
 from glassformer.lab.tensors import exercise, generator, largest, normal, tensor
 
 BETAS = [0.5, 1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0]
@@ -61,10 +61,10 @@ def judge(result: Result) -> tuple[Kind, str]:
         *(["W_V W_O = I"] if result["other_values"] > CLOSE else []),
     ]
     found = (
-        f"QKᵀ is I (to {result['scores']:.1g}). At β = 1 some token gives itself a weight of {1 - missed[1.0]:.3g}; "
-        f"that weight is at least {result['at_needed']:.3g} at β = {result['needed']:.3g}, and 1 (to {EXACT:g}) at β = "
-        f"{BETAS[-1]:g}. There the output differs from the input by {error[BETAS[-1]]:.1g} if W_V W_O = I, and by "
-        f"{result['other_values']:.2g} with a random W_O"
+        f"QKᵀ is I (to {result['scores']:.1g}). At β = {BETAS[0]:g} some token gives itself a weight of "
+        f"{1 - missed[BETAS[0]]:.3g}, at β = {BETAS[-1]:g} of 1 (to {EXACT:g}). There the output differs from the "
+        f"input by {error[BETAS[-1]]:.1g} if W_V W_O = I, and by {result['other_values']:.2g} with a random W_O. "
+        f"{NOT_JUDGED}: the weight is at least {result['at_needed']:.3g} at β = {result['needed']:.3g}"
     )
     return ("holds when", f"{' and '.join(conditions)}. {found}") if conditions else ("holds", found)
 

@@ -8,7 +8,7 @@ from matplotlib.figure import Figure
 from glassformer.core import attend, attend_columns
 from glassformer.core.masks import causal
 from glassformer.lab import plots
-from glassformer.lab.experiment import Experiment, Kind, Result
+from glassformer.lab.experiment import NOT_JUDGED, Experiment, Kind, Result
 from glassformer.lab.tensors import generator, largest, normal
 from glassformer.lens import receptive_field
 from glassformer.nn import MultiHeadAttention, View, heads, initialise
@@ -71,10 +71,10 @@ def judge(result: Result) -> tuple[Kind, str]:
     late = result["late_masked_after"]
     rest = (
         f"no output depends on a later input. With the mask applied after the softargmax, H is off by "
-        f"{result['masked_after']:.2g}, and in {late} pairs an output depends on a later input, through the denominator"
+        f"{result['masked_after']:.2g}. {NOT_JUDGED}: with that mask, an output depends on a later input in {late} "
+        f"pairs, through the denominator; if each row is then divided by its sum, A differs by at most "
+        f"{result['renormalised']:.1g} from A with the mask applied before"
     )
-    if result["renormalised"] <= NOTHING:
-        rest += " (if each row is then divided by its sum, A is the same as with the mask applied before)"
     if result["above_in_columns"] > NOTHING:
         return "holds when", (
             f"rows are queries; if columns are (A = softargmax of KᵀQ), A is upper triangular. In a layer with queries "

@@ -10,7 +10,7 @@ from matplotlib.figure import Figure
 from torch import Tensor
 
 from glassformer.lab import plots
-from glassformer.lab.experiment import Experiment, Kind, Result
+from glassformer.lab.experiment import NOT_JUDGED, Experiment, Kind, Result
 from glassformer.lab.tensors import generator, largest, normal
 from glassformer.models import ConvNet1d, ConvNet1dConfig, Frames, Recurrent, RecurrentConfig
 from glassformer.models.recurrent_cells import CellKind
@@ -115,7 +115,7 @@ def judge(result: Result) -> tuple[Kind, str]:
         "dilated blocks of two convolutions reach the first input"
     )
     sizes = ", ".join(f"{name} {values[-1]:.2g}" for name, values in gradient.items())
-    shown += f". Not part of the verdict: ‖∂y_n/∂x_1‖ with random weights is {sizes}"
+    shown += f". {NOT_JUDGED}: ‖∂y_n/∂x_1‖ with random weights is {sizes}"
     return ("holds" if every and stepwise and as_said and as_log else "fails"), shown
 
 

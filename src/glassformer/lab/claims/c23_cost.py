@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from glassformer.lab import plots
 from glassformer.lab.comparison.cost import peak_memory
 from glassformer.lab.counting import multiplications
-from glassformer.lab.experiment import Experiment, Kind, Result
+from glassformer.lab.experiment import NOT_JUDGED, Experiment, Kind, Result
 from glassformer.lab.tensors import generator
 from glassformer.lens import edit
 from glassformer.lens.perturb import fitted_exponent
@@ -143,8 +143,8 @@ def judge(result: Result) -> tuple[Kind, str]:
         return "holds", shown
     return "holds when", (
         f"n is large compared with d: {shown}. For n ≤ {result['lengths'][2]} the multiplications of attention grow "
-        f"only as n^{few:.2f}: the part that is linear in n is the larger one up to n = {result['crossover']:.0f} "
-        f"(formula: 2d = {2 * d})"
+        f"only as n^{few:.2f}. {NOT_JUDGED}: the part that is linear in n is the larger one up to n = "
+        f"{result['crossover']:.0f} (formula: 2d = {2 * d})"
     )
 
 

@@ -10,7 +10,7 @@ from matplotlib.figure import Figure
 from torch import Tensor
 
 from glassformer.lab import plots
-from glassformer.lab.experiment import Experiment, Kind, Result
+from glassformer.lab.experiment import NOT_JUDGED, Experiment, Kind, Result
 from glassformer.lab.tensors import generator, normal
 from glassformer.nn import (
     Block,
@@ -91,13 +91,18 @@ def _smallest() -> Result:
 
 def judge(result: Result) -> tuple[Kind, str]:
     over = {name: norms[-1] / norms[0] for name, norms in result["gradient"].items()}
-    shown = "; ".join(f"{name}: {ratio:.2g}" for name, ratio in over.items())
-    level = 0.1 < over["pre-norm, residual"] < 10
-    rest = f"factors by which the gradient norm changes from 1 to {result['depths'][-1]} blocks: {shown}"
+    ours = over.pop("pre-norm, residual")
+    others = "; ".join(f"{name}: {ratio:.2g}" for name, ratio in over.items())
+    level = 0.1 < ours < 10
+    kept = "keeps" if level else "does not keep"
+    rest = (
+        f"pre-norm {kept} the gradient norm stable over depth: from 1 to {result['depths'][-1]} blocks it changes by a "
+        f"factor of {ours:.2g}. {NOT_JUDGED}: the factor of the others is {others}"
+    )
     if abs(result["least"]) < 1:
-        kept = "keeps" if level else "does not keep"
-        first = f"the gradient can be below 1: for F(x) = {result['F']} it is {result['least']:g} at x = 1"
-        return "fails", f"{first}. Pre-norm {kept} the gradient norm stable over depth ({rest})"
+        return "fails", (
+            f"the gradient can be below 1: for F(x) = {result['F']} it is {result['least']:g} at x = 1; {rest}"
+        )
     return ("holds", rest) if level else ("fails", rest)
 
 

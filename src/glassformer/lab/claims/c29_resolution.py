@@ -11,7 +11,7 @@ from torch import Tensor
 from torch.nn.functional import interpolate
 
 from glassformer.lab import plots
-from glassformer.lab.experiment import Experiment, Kind, Result
+from glassformer.lab.experiment import NOT_JUDGED, Experiment, Kind, Result
 from glassformer.lab.tensors import generator, largest
 from glassformer.lab.training import fit
 from glassformer.lens import edit
@@ -90,7 +90,8 @@ def judge(result: Result) -> tuple[Kind, str]:
         f"the accuracy is {a['as trained']:.1%} as trained; at twice the resolution it is {good:.1%} with interpolated "
         f"position embeddings and {bad:.1%} with shuffled ones. Without position embeddings, shuffled patches keep "
         f"{result['same_class']:.0%} of the predicted classes and change the logits by {result['without']:.1g} of the "
-        f"largest (with position embeddings, the accuracy on shuffled patches is {a['patches shuffled']:.1%})"
+        f"largest. {NOT_JUDGED}: with position embeddings, the accuracy on shuffled patches is "
+        f"{a['patches shuffled']:.1%}"
     )
     if a["as trained"] < LEARNED:
         return "fails", f"the model did not learn the task, so nothing can be concluded: {shown}"

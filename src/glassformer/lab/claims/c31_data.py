@@ -12,7 +12,7 @@ from glassformer.lab.comparison.data import trained
 from glassformer.lab.comparison.objectives import EvalScore, search
 from glassformer.lab.comparison.plan import SEARCH_SEED, DataPlan
 from glassformer.lab.comparison.results import estimate
-from glassformer.lab.experiment import Experiment, Kind, Result
+from glassformer.lab.experiment import NOT_JUDGED, Experiment, Kind, Result
 from glassformer.progress import report
 
 NAMES = {"CNN": "CNN", "vision Transformer": "Transformer"}
@@ -69,22 +69,26 @@ def measure(seed: int, *, fewest: int = 40, most: int = 3_000, steps: int = 100,
 
 def judge(result: Result) -> tuple[Kind, str]:
     sizes, gaps, halves = result["sizes"], result["gap"], result["half"]
-    rows = zip(sizes, *result["accuracy"].values(), gaps, halves, strict=True)
-    table = "; ".join(
-        f"{n:,} images: {a:.0%} and {b:.0%}, gap {100 * gap:.1f} ± {100 * half:.1f} points"
-        for n, a, b, gap, half in rows
-    )
+    table = [
+        f"{100 * gap:.1f} ± {100 * half:.1f} points with {n:,} images"
+        for n, gap, half in zip(sizes, gaps, halves, strict=True)
+    ]
+    accuracies = zip(sizes, *result["accuracy"].values(), strict=True)
+    shown = "; ".join(f"{a:.0%} and {b:.0%} with {n:,}" for n, a, b in accuracies)
+    between = "".join(f"the gap is {each}; " for each in table[1:-1])
     better = gaps[0] > halves[0]
     narrower, half = result["narrower"]
     trend = "narrows" if narrower > half else "widens" if -narrower > half else "does not change by more than chance"
     closed = gaps[-1] <= halves[-1] and narrower > half
-    change = f"from {sizes[0]:,} to {sizes[-1]:,} images the gap {trend}"
-    found = f"accuracy of the CNN and of the vision Transformer with {table}; {change}"
+    found = (
+        f"it is {table[0]} and {table[-1]}: the gap {trend}. {NOT_JUDGED}: {between}the accuracy of the CNN and of "
+        f"the vision Transformer is {shown}"
+    )
     if better and closed:
-        return "holds", f"the CNN is better with the fewest images, and with the most the gap has closed: {found}"
+        return "holds", f"the CNN is better with the fewest images, and with the most the gap has closed; {found}"
     first = "the CNN is better with the fewest images" if better else "there is no clear gap with the fewest images"
     second = "the gap closes" if closed else f"the gap does not close up to {sizes[-1]:,}"
-    return "fails", f"{first}, and {second}: {found}"
+    return "fails", f"{first}, and {second}; {found}"
 
 
 def draw(result: Result) -> Figure:
