@@ -226,13 +226,13 @@ def test_the_error_about_columns_suggests_those_that_are_left(tmp_path: Path) ->
 
 
 def test_the_suggested_columns_can_be_pasted_into_a_shell() -> None:
-    with pytest.raises(InputError, match="as in 'text=Customer said,label=Verdict'$"):
+    with pytest.raises(InputError, match=r"as in 'text=Customer said,label=Verdict'$"):
         choose(["Customer said", "Verdict", "When"], ["text", "label"])
 
 
 def test_one_column_where_two_are_needed(tmp_path: Path) -> None:
     (tmp_path / "corpus.en").write_text("".join(f"sentence number {i}\n" for i in range(12)))
-    with pytest.raises(InputError, match="columns source and target, or two files .* as corpus.en,corpus.fr$"):
+    with pytest.raises(InputError, match=r"columns source and target, or two files .* as corpus.en,corpus.fr$"):
         open_rows(tmp_path / "corpus.en", ("source", "target"))
 
 
