@@ -20,6 +20,7 @@ from torch.utils.data import DataLoader, Dataset, IterableDataset, TensorDataset
 
 from glassformer.data import Images, Lines, Pairs, Text
 from glassformer.data.archives import unpacked
+from glassformer.data.columns import choose
 from glassformer.data.python import reader_of
 from glassformer.data.remarks import duplicate_files
 from glassformer.data.rows import find_split, open_rows
@@ -222,6 +223,17 @@ def test_the_error_about_columns_suggests_those_that_are_left(tmp_path: Path) ->
     (tmp_path / "comments.csv").write_text(f"id,comment_text,toxic,rude\n{rows}")
     with pytest.raises(InputError, match=r"as in text=comment_text,label=toxic"):
         open_rows(tmp_path / "comments.csv", ("text", "label"))
+
+
+def test_the_suggested_columns_can_be_pasted_into_a_shell() -> None:
+    with pytest.raises(InputError, match=r"as in 'text=Customer said,label=Verdict'$"):
+        choose(["Customer said", "Verdict", "When"], ["text", "label"])
+
+
+def test_one_column_where_two_are_needed(tmp_path: Path) -> None:
+    (tmp_path / "corpus.en").write_text("".join(f"sentence number {i}\n" for i in range(12)))
+    with pytest.raises(InputError, match=r"columns source and target, or two files .* as corpus.en,corpus.fr$"):
+        open_rows(tmp_path / "corpus.en", ("source", "target"))
 
 
 def test_files_inside_a_table_are_compared_too(tmp_path: Path) -> None:

@@ -167,6 +167,14 @@ def test_a_table_of_paths_and_labels(folder: Path) -> None:
     assert images.faults.summary() == told, "before any image is read"
 
 
+def test_a_format_that_cannot_be_decoded_is_reported(folder: Path) -> None:
+    for name in ("IMG_1.HEIC", "logo.svg"):
+        (folder / "cat" / name).write_bytes(b"\0\0\0\x18ftypheic" * 40)
+    found = " ".join(Images.open(folder).faults.summary())
+    assert "cat/IMG_1.HEIC" in found
+    assert "cat/logo.svg" in found
+
+
 def test_what_is_refused(folder: Path, tmp_path: Path, refused: Any) -> None:
     table = tmp_path / "x.csv"
     table.write_text("image,kind,colour\na.png,1,2\n")

@@ -13,6 +13,7 @@ import pytest
 import torch
 from torch.nn.functional import cross_entropy
 
+import glassformer as gf
 from glassformer.checkpoints import load_folder
 from glassformer.data import Faults, Images, Recordings
 from glassformer.data.sources import open_data
@@ -47,6 +48,12 @@ def test_images(tmp_path: Path) -> None:
     close = sum(name in guess for guess, name in zip(best, named, strict=True))
     count = len(images)
     assert evaluate(model, data) == {"accuracy": right / count, "top5_accuracy": close / count, "images": count}
+
+
+def test_top5_accuracy_needs_more_than_five_classes(tmp_path: Path) -> None:
+    rows = [(torch.rand(1, 8, 8), "abc"[i % 3]) for i in range(30)]
+    trained = gf.train("classify", rows, arch="mlp", width=8, steps=1, progress=False)
+    assert evaluate(trained.model, rows).keys() == {"accuracy", "images"}
 
 
 def test_a_broken_image_is_counted(tmp_path: Path) -> None:

@@ -84,6 +84,36 @@ def test_training_from_python(tmp_path: Path, capsys: pytest.CaptureFixture[str]
     capsys.readouterr()
 
 
+def test_the_trained_model_works_as_it_is(tmp_path: Path) -> None:
+    """With its own classes, not those of the model it was fine-tuned from, and before it is saved."""
+    small = {"steps": 1, "progress": False}
+    letters = [(torch.rand(1, 28, 28), "abcdefghij"[i % 10]) for i in range(40)]
+    image = Image.new("L", (28, 28))
+    tuned = gf.train("classify", letters, from_="digits", **small)
+    assert {one.label for one in gf.classify(tuned.model, image)} <= {*"abcdefghij"}
+    texts = [("good film", "pos"), ("bad film", "neg")] * 10
+    tiny = {"width": 8, "depth": 1, "heads": 2}
+    for output in (None, tmp_path / "m"):
+        trained = gf.train("classify", texts, output=output, **tiny, **small)
+        found = gf.classify(trained.model, "good film")
+        assert {one.label for one in found} == {"pos", "neg"}
+    assert [*found] == [*gf.classify(gf.load(tmp_path / "m"), "good film")], "calibrated, once it is in a folder"
+    trained = gf.train("translate", [("a b", "c d")] * 20, lora_rank=None, **tiny, **small)
+    assert isinstance(gf.translate(trained.model, "a b"), str)
+    again = gf.translate(gf.load(trained.save(tmp_path / "t")), "a b")
+    assert again == gf.translate(trained.model, "a b")
+
+
+def test_rows_that_were_left_out_are_reported_once(pairs: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with pairs.open("a") as file:
+        file.write("\nonly one column\n")
+    gf.train("translate", pairs, steps=1, width=8, depth=1, heads=2, vocab_size=300)
+    said = capsys.readouterr().err
+    assert said.count("left out: ") == 1
+    assert "1 step (" in said
+    assert "trained 1 step;" not in said, "the summary is printed by the command"
+
+
 def test_mistakes_from_python(refused: Callable[..., None]) -> None:
     refused(ConfigError, "the task 'sing' is unknown: choose classify", lambda: gf.train("sing", "x"))
     refused(ConfigError, "the task 'clasify' is unknown: did you mean classify?", lambda: gf.train("clasify", "x"))

@@ -39,12 +39,14 @@ def test_a_card_states_data_split_arguments_and_environment(trained_folder: Path
         "Validation: 10% of the data, which",
         "54 texts, 6 for validation",
         "neg (27), pos (27)",
+        "Batch size: 32 texts.",
         "steps: 2",
         "torch 2.",
         "Python 3.",
     ):
         assert part in text, part
     assert "augment" not in text, "texts are not augmented"
+    assert "0.0 minutes" not in text
 
 
 def test_a_card_reveals_neither_folders_nor_examples(trained_folder: Path) -> None:

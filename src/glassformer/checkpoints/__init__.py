@@ -5,7 +5,7 @@ from __future__ import annotations
 from glassformer.checkpoints.export_folder import published_weights, save_published
 from glassformer.checkpoints.families import FAMILIES, recognise
 from glassformer.checkpoints.family import Family, Quantity
-from glassformer.checkpoints.loading import Published, load_folder, open_published
+from glassformer.checkpoints.loading import Published, load_folder, open_published, read_origin
 from glassformer.checkpoints.native import save
 from glassformer.checkpoints.origin import Origin, origin_of
 from glassformer.checkpoints.parity import ParityReport, ParityRow, parity
@@ -26,6 +26,7 @@ __all__ = [
     "origin_of",
     "parity",
     "published_weights",
+    "read_origin",
     "read_preprocess",
     "recognise",
     "save",

@@ -47,15 +47,25 @@ def load_folder(folder: str | Path, *, dtype: torch.dtype = torch.float32, check
     _require_all(published, binding)
     _fill(published, binding, dtype, check)
     restore_buffers(model, dtype)
+    return with_origin(model.eval(), _origin(published))
+
+
+def read_origin(folder: Path) -> Origin:
+    """Return the origin of the model in a folder without loading its weights."""
+    if (folder / native.CARD).is_file():
+        return native.origin_from(folder, read_object(folder / native.CARD))
+    return _origin(open_published(folder))
+
+
+def _origin(published: Published) -> Origin:
     settings = published.folder / "generation_config.json"
-    origin = Origin(
+    return Origin(
         folder=published.folder,
         family=published.family.name,
         raw=published.raw,
         generation=read_object(settings) if settings.is_file() else {},
         names=published.usual,
     )
-    return with_origin(model.eval(), origin)
 
 
 def open_published(folder: Path) -> Published:

@@ -113,12 +113,13 @@ def load_native(folder: Path, *, dtype: torch.dtype | None = None, check: bool =
         if wanted_dtype != value.dtype:
             weights.release(name)
     restore_buffers(model, dtype or torch.float32)
-    return with_origin(model.eval(), _origin(folder, card.get("origin", {})))
+    return with_origin(model.eval(), origin_from(folder, card))
 
 
-def _origin(folder: Path, card: dict[str, Any]) -> Origin:
+def origin_from(folder: Path, card: dict[str, Any]) -> Origin:
+    """Return the origin of a model from its glassformer.json."""
     try:
-        return Origin(folder=folder, **card)
+        return Origin(folder=folder, **card.get("origin", {}))
     except TypeError:
         raise CheckpointError(f"the origin in {CARD} cannot be read", "save the model again") from None
 

@@ -21,7 +21,8 @@ def classify(
     items: Annotated[
         list[str] | None,
         typer.Argument(
-            help="Images; for a text classifier texts, or files with one text per line. Defaults to standard input."
+            help="Images; for a text classifier texts, or files with one text per line, where a tab separates the "
+            "texts of a pair. Defaults to standard input."
         ),
     ] = None,
     model: ModelOption = None,
@@ -46,6 +47,7 @@ def classify(
     from glassformer.errors import InputError
     from glassformer.models.protocols import inputs_of
     from glassformer.pipelines import classify as classes
+    from glassformer.pipelines.classify import reads_pairs
 
     net = load_model(model, verb="classify", device=device, precision=precision, engine=engine)
     reads_text = "text" in inputs_of(net)[:1]
@@ -64,7 +66,13 @@ def classify(
         raise InputError(fact, "leave it out" if reads_text else "give a folder")
     if figure is not None:
         _make(figure.parent if figure.suffix else figure)
-    guess = lambda item: classes(net, item.text if item.data else item.where, top_k=top_k, labels=labels)
+    pairs = reads_text and reads_pairs(net)
+
+    def guess(item: Line) -> Classification:
+        text = item.text if item.data else item.where
+        first, tab, second = text.partition("\t")
+        return classes(net, (first, second) if pairs and tab else text, top_k=top_k, labels=labels)
+
     failures = Failures()
     drawn: set[Path] = set()
     for item, guesses in each(lines, lambda item: item.where, guess, failures):

@@ -57,14 +57,12 @@ def _pair(text: str) -> tuple[str, float]:
 
 
 def _report(trained: Trained, output: Path) -> None:
-    """Print the skipped examples, the metrics, the folder, and last the command that uses the model."""
+    """Print the metrics, the folder, and last the command that uses the model."""
     from glassformer.pipelines.loading import as_folder
     from glassformer.train.distributed import is_main_process
 
     if not is_main_process():
         return
-    for line in trained.faults.summary() if trained.faults is not None else ():
-        typer.echo(f"glassformer: left out: {line}", err=True)
     typer.echo(f"glassformer: {trained}", err=True)
     typer.echo(f"glassformer: curves, classes and mistakes: {output / 'report.html'}", err=True)
     typer.echo(output)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
+from shlex import quote
 from typing import Any
 
 from glassformer.errors import ConfigError, InputError
@@ -119,7 +120,11 @@ def choose(
         has = ", ".join(names)[:80] or "nothing"
         rest = (name for name in names if name not in taken and normal(name) != "id")
         example = ",".join(f"{role}={'+'.join(found[role]) if role in found else next(rest, '…')}" for role in roles)
-        raise InputError(f"{where} has no column for {' and '.join(missing)}, but {has}", f"{WORDS} {example}")
+        hint = f"{WORDS} {quote(example) if ' ' in example else example}"  # to be pasted into a shell
+        if len(names) < len(roles):
+            hint = f"give a table with the columns {' and '.join(roles)}"
+            hint += ", or two files with corresponding lines as corpus.en,corpus.fr" * ("source" in roles)
+        raise InputError(f"{where} has no column for {' and '.join(missing)}, but {has}", hint)
     return {role: found[role] for role in wanted if role in found}
 
 

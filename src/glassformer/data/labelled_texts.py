@@ -127,6 +127,11 @@ class LabelledTexts(RowDataset):
         item = self.item(i)
         return item if isinstance(item, str) else " ".join(item) if isinstance(item, list) else " | ".join(item)
 
+    @property
+    def pairs(self) -> bool:
+        """Whether every item is a pair of texts."""
+        return "text_pair" in self.rows.columns
+
     def shown_target(self, i: int) -> str:
         target = self.targets[i]
         if isinstance(target, tuple):

@@ -314,7 +314,7 @@ class ClassFolders:
     """A folder for each class: (file, class) of every image under folder/class/, sorted by name."""
 
     names: tuple[str, ...] = ("file", "class")
-    suffixes = IMAGES
+    suffixes = IMAGES | {".avif", ".heic", ".heif", ".jp2", ".jxl", ".svg"}  # what cannot be decoded is reported
 
     def __init__(self, root: Path, classes: Sequence[str]) -> None:
         listed = list(_files_of(root, classes, self.suffixes))

@@ -179,6 +179,9 @@ def _texts(model: nn.Module, item: object, top_k: int) -> Classification:
         return Classification(labelled, truncated_to=found.truncated_to)
     if words is not None:
         raise InputError("a text classifier was given a list", "give one text, or a pair of texts as a tuple")
+    if reads_pairs(model) and not pair:
+        hint = "give a tuple of two; on the command line, separate them with a tab"
+        raise InputError("the model was trained on pairs of texts, and this is one text", hint)
     found = TextEncoding.of(model)(item)  # type: ignore[arg-type]
     (logits,) = predict(model, [found])
     best_labels = _best(logits / temperature, names, top_k, problem_type_of(model))
@@ -224,6 +227,12 @@ def labels_of(model: nn.Module) -> list[str]:
     if isinstance(names, list) and len(names) == count:
         return [str(name) for name in names]
     return [f"LABEL_{i}" for i in range(count)]
+
+
+def reads_pairs(model: nn.Module) -> bool:
+    """Return whether config.json says that the model was trained on pairs of texts (`text_pair`)."""
+    origin = origin_of(model)
+    return origin is not None and origin.raw.get("text_pair") is True
 
 
 def problem_type_of(model: nn.Module) -> ProblemType:

@@ -152,7 +152,8 @@ def _images(
         right, close = right + int((best[:, 0] == y).sum()), close + int((best == y[:, None]).any(1).sum())
         count += len(y)
     _require(count, "images")
-    return {"accuracy": right / count, "top5_accuracy": close / count, "images": count}
+    top5 = {"top5_accuracy": close / count} if len(labels) > 5 else {}
+    return {"accuracy": right / count, **top5, "images": count}
 
 
 # ---- texts with labels -----------------------------------------------------------------------------------------------

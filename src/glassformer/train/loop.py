@@ -16,7 +16,9 @@ from typing import TYPE_CHECKING, Any, Literal
 import torch
 from torch import Tensor, nn
 
+from glassformer.checkpoints import read_origin
 from glassformer.checkpoints.native import replace_file
+from glassformer.checkpoints.origin import with_origin
 from glassformer.data.faults import Faults
 from glassformer.errors import ConfigError, InputError
 from glassformer.nn.stack import Stack
@@ -128,13 +130,17 @@ class Trained:
         return render_report(self)
 
     def save(self, folder: str | Path) -> Path:
-        """Save the model, its preprocessing, calibration, `train.yaml`, model card (README.md) and `report.html`."""
+        """Save the model, its preprocessing, calibration, `train.yaml`, model card (README.md) and `report.html`.
+
+        From then on, `model` uses the files of this folder.
+        """
         from glassformer.figures import to_bytes as draw
         from glassformer.train.report import FILE
 
         path = save_trained(self.model, self.objective, self.args, folder)
         if self.examined is not None and self.examined.temperature is not None:
             Calibration(temperature=self.examined.temperature).save(path)
+        with_origin(self.model, read_origin(path))
         state.write_atomic(path / FILE, self.report())
         if "curves" in self.figures:
             replace_file(path / "curves.png", lambda place: place.write_bytes(draw(self.figures["curves"])))
@@ -151,7 +157,7 @@ class Trained:
         first = next(iter(self.metrics), "the metric")
         reason = f", as {first} did not improve in {self.args.patience} evaluations" if self.stopped == "early" else ""
         best = f" (best weights: step {self.best_step:,})" if self.best_step and self.best_step != steps else ""
-        return f"{why[self.stopped]} {steps:,} steps{reason}{best}{'; val: ' if numbers else ''}{numbers}"
+        return f"{why[self.stopped]} {_counted(steps, 'step')}{reason}{best}{'; val: ' if numbers else ''}{numbers}"
 
 
 def save_trained(model: nn.Module, objective: Objective, args: TrainArgs, folder: str | Path) -> Path:
@@ -230,12 +236,16 @@ def fit(
 def _hyperparameters(args: TrainArgs, objective: TaskObjective) -> str:
     """Describe the batch size, the length and the learning rate of a run, whether given or by default."""
     batch = f"batch size {objective.batch_summary()}" + (f" × {args.grad_accum}" if args.grad_accum > 1 else "")
-    length = f"{args.total_steps:,} steps"
+    length = _counted(args.total_steps, "step")
     if objective.stream is None:
         epochs = args.total_steps * args.grad_accum / max(1, len(objective.epoch(0)))
-        length += f" ({epochs:.3g} epochs)"
-    rate = f"lr {args.peak_lr:g} ({args.schedule}, {args.warmup:,} warm-up steps)"
+        length += f" ({epochs:.3g} epoch{'' if epochs == 1 else 's'})"
+    rate = f"lr {args.peak_lr:g} ({args.schedule}, {_counted(args.warmup or 0, 'warm-up step')})"
     return f"{batch}, {length}, {rate}, weight decay {args.weight_decay:g}"
+
+
+def _counted(number: int, what: str) -> str:
+    return f"{number:,} {what}{'' if number == 1 else 's'}"
 
 
 def _with_lr(args: TrainArgs, recorded: dict[str, Any], model: nn.Module, objective: Objective, say: Say) -> TrainArgs:

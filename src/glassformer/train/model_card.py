@@ -14,8 +14,10 @@ from torch import nn
 
 from glassformer.data.faults import Faults
 from glassformer.models.protocols import TextEncoder, inputs_of
+from glassformer.pipelines.classify import reads_pairs
 from glassformer.runtime.measure import card as machine_card
 from glassformer.train.objective import TaskObjective
+from glassformer.train.progress import format_seconds
 from glassformer.train.splits import validation_source
 from glassformer.train.state import write_atomic
 
@@ -99,6 +101,8 @@ def _use(trained: Trained, name: str) -> str:
     task, given = trained.args.task, {"image": "picture.png", "audio": "recording.wav"}
     example = given.get(inputs_of(trained.model)[0], '"…"')
     quoted = example if example == '"…"' else f'"{example}"'
+    if task == "classify" and reads_pairs(trained.model):
+        example, quoted = "$'…\\t…'", '("…", "…")'
     return (
         f"```sh\nglassformer {task} {example} -m {name}\n```\n"
         f'```python\nimport glassformer as gf\n\nmodel = gf.load("{name}")\ngf.{task}(model, {quoted})\n```'
@@ -138,7 +142,9 @@ def _training(trained: Trained, args: dict[str, Any]) -> str:
     where = f"{machine['processor']}, {threads} of {machine['cores']} cores"
     versions = f"glassformer {version('glassformer')}, torch {machine['torch']}, Python {machine['python']}"
     options = yaml.safe_dump({key: value for key, value in args.items() if value is not None}, allow_unicode=True)
+    objective = trained.objective
+    batch = f" Batch size: {objective.batch_summary()}." if isinstance(objective, TaskObjective) else ""
     return (
-        f"{how[trained.stopped]} after {steps:,} steps and {seconds / 60:.1f} minutes on {machine['date']}: {where}; "
-        f"{versions}.\n\n```yaml\n{options}```"
+        f"{how[trained.stopped]} after {steps:,} steps and {format_seconds(seconds)} on {machine['date']}: {where}; "
+        f"{versions}.{batch}\n\n```yaml\n{options}```"
     )

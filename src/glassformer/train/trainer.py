@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import atexit
+import shutil
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from pathlib import Path
+from tempfile import mkdtemp
 from typing import Any, Unpack
 
 from torch import nn
 
+from glassformer.checkpoints import read_origin
+from glassformer.checkpoints.origin import with_origin
+from glassformer.checkpoints.weights import ONE
 from glassformer.errors import ConfigError
 from glassformer.train.args import TrainArgs, TrainOptions
 from glassformer.train.device import resolve_device
@@ -40,7 +46,8 @@ def train(
     `args` are the fields of `TrainArgs`, which are also the options of `glassformer train`. If `output` is set, the
     model and its run are saved in that folder: it holds a usable model from the first checkpoint on, and `resume=True`
     continues the run, with the arguments it was started with unless others are given. `progress` shows a progress bar,
-    or is a function called after every step, like `callbacks`.
+    or is a function called after every step, like `callbacks`. `trained.model` works in `gf.classify` and the other
+    functions as it is; without `output`, its probabilities are calibrated only once it is saved and loaded.
 
     >>> trained = gf.train("classify", "uci-digits", steps=2, progress=False)
     >>> sorted(trained.metrics)
@@ -78,11 +85,12 @@ def run_training(
     if args.lora_rank is not None:
         add_adapters(model, LoRA(rank=args.lora_rank, alpha=2.0 * args.lora_rank), seed=args.seed)
     talks = is_main_process()
+    known: list[str] = []
     if talks and progress is not False:
         if objective.stream is None:
             objective.epoch(0)  # finds examples that are too long, to report them with the others
-        left_out = (f"left out: {line}" for line in objective.faults.summary())
-        for line in (*objective.understood, *left_out, *objective.notes):
+        known = objective.faults.summary()
+        for line in (*objective.understood, *(f"left out: {line}" for line in known), *objective.notes):
             say(line)
         trainable = sum(p.numel() for p in model.parameters() if p.requires_grad)
         say(f"{objective.summary()}; {type(model).__name__}, {trainable:,} trainable parameters")
@@ -113,5 +121,21 @@ def run_training(
         rows = "".join(f"{fault.reason}\t{fault.place}\n" for fault in objective.faults)
         if rows:  # the summary names three of each kind
             write_atomic(folder / "run" / LEFT_OUT, rows)
+    if talks and progress is not False:
+        for line in objective.faults.summary():
+            if line not in known:
+                say(f"left out: {line}")
     trained.model.eval()
+    if folder is None and talks:
+        _save_companions(trained)
     return trained
+
+
+def _save_companions(trained: Trained) -> None:
+    """Save what a model without an output folder needs in use (tokenizer, class names, preprocessing) to a temporary
+    folder, which is removed when Python exits."""
+    folder = Path(mkdtemp(prefix="glassformer-"))
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    save_trained(trained.model, trained.objective, trained.args, folder)
+    with_origin(trained.model, read_origin(folder))
+    (folder / ONE).unlink()  # the model has its weights

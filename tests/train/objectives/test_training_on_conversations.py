@@ -123,11 +123,19 @@ def test_other_formats(tmp_path: Path) -> None:
     assert Chats.open(tmp_path / "b.csv").messages(1)[0]["content"] == "Add\n\n1 and 2"
 
 
+def test_conversations_in_both_splits_are_shown_as_text(
+    llama: Path, chats: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    gf.train("generate", chats, val=str(chats), from_=str(llama), steps=1, max_length=60)
+    said = capsys.readouterr().err
+    assert 'example (in both): "system: ' in said or 'example (in both): "user: ' in said, said
+
+
 def test_refusals(gpt2: Path, llama: Path, chats: Path, refused: Callable[..., None]) -> None:
     refused(
         ConfigError, "training on conversations needs a chat model", lambda: gf.train("generate", chats, progress=False)
     )
-    none = f"--from {gpt2} has no chat template"
+    none = f"--from {gpt2} has no chat template: add a chat_template.jinja to its folder"
     refused(ConfigError, none, lambda: gf.train("generate", chats, from_=str(gpt2), progress=False))
     long = "--max-length is 999: the model's context is 128"
     refused(ConfigError, long, lambda: gf.train("generate", chats, from_=str(llama), max_length=999, progress=False))

@@ -13,8 +13,10 @@ from typing import Any
 
 import pytest
 import torch
+from typer.testing import CliRunner
 
 import glassformer as gf
+from glassformer.cli.main import build_app
 from glassformer.data import remarks
 from glassformer.data.labelled_texts import LabelledTexts
 from glassformer.errors import ConfigError, InputError
@@ -123,6 +125,26 @@ def test_training_equals_hugging_faces(kind: str, hf: Any, still: Path, tmp_path
     assert gf.evaluate(loaded, data, columns=args.column_names) == pytest.approx(
         {**metrics, "texts": len(objective.train)}, rel=1e-4
     )
+
+
+@pytest.mark.parametrize("published", [False, True])
+def test_a_model_of_pairs_refuses_a_single_text(
+    published: bool, bert: Path, tmp_path: Path, refused: Callable[..., None]
+) -> None:
+    data = table(tmp_path / "t.csv", PROBLEMS["pairs"][1], PROBLEMS["pairs"][0])
+    size = {"from_": str(bert)} if published else {"width": 8, "depth": 1, "heads": 2}
+    trained = gf.train("classify", data, output=tmp_path / "m", steps=1, progress=False, **size)
+    model = gf.load(tmp_path / "m")
+    answer = gf.classify(model, (GOOD, BAD))
+    says = "the model was trained on pairs of texts, and this is one text: give a tuple of two"
+    refused(InputError, says, lambda: gf.classify(model, GOOD))
+    refused(InputError, says, lambda: gf.classify(trained.model, GOOD))
+    line = ["classify", "-m", str(tmp_path / "m"), f"{GOOD}\t{BAD}"]
+    said = CliRunner().invoke(build_app("classify"), line, catch_exceptions=False).stdout
+    assert said.strip() == f"{GOOD}\t{BAD}\t" + "  ".join(f"{a.label} {a.score:.4f}" for a in answer)
+    assert 'gf.classify(model, ("…", "…"))' in (tmp_path / "m" / "README.md").read_text(encoding="utf-8")
+    single = gf.train("classify", [(GOOD, "a"), (BAD, "b")] * 10, from_=str(tmp_path / "m"), steps=1, progress=False)
+    assert len(gf.classify(gf.load(single.save(tmp_path / "s")), GOOD)) == 2
 
 
 def test_from_scratch_and_by_lora(reviews: Path, bert: Path, tmp_path: Path) -> None:

@@ -127,7 +127,8 @@ def build(args: TrainArgs, first: Source, second: Source | None) -> tuple[nn.Mod
     if base is None:
         raise ConfigError("training on conversations needs a chat model to fine-tune", "add --from smollm2-135m")
     if not has_template(base):
-        raise ConfigError(f"--from {args.from_} has no chat template", "fine-tune a model whose folder has one")
+        hint = "add a chat_template.jinja to its folder, or fine-tune a chat model, such as smollm2-135m"
+        raise ConfigError(f"--from {args.from_} has no chat template", hint)
     context = context_length(base) or LONGEST
     if args.max_length is not None and args.max_length > context:
         raise ConfigError(f"--max-length is {args.max_length}", f"the model's context is {context} tokens")
@@ -225,7 +226,7 @@ def _understood(train: Chats, val: Chats, examples: Sequence[ChatExample], lengt
     def shown(i: int) -> str:
         return " → ".join(f"{one['role']} {remarks.short(one['content'], 40)}" for one in train.messages(i)[:3])
 
-    text = lambda chats: lambda i: repr(chats.messages(i))
+    text = lambda chats: lambda i: "\n".join(f"{one['role']}: {one['content']}" for one in chats.messages(i))
     return (
         train.rows.described(),
         *remarks.examples(train.rows, shown),

@@ -92,7 +92,10 @@ class TextClassification(TaskObjective):
         return f"{kind}: {len(self.train):,} texts, {len(self.val):,} for validation"
 
     def save(self, model: nn.Module, folder: str | Path) -> Path:
-        return save_text_classifier(folded(model), folder, self.train.labels, self.problem, self.encoding)
+        train = self.train
+        return save_text_classifier(
+            folded(model), folder, train.labels, self.problem, self.encoding, pairs=train.pairs
+        )
 
     def finish(self, model: nn.Module) -> None:
         fold_head(model)
@@ -290,21 +293,25 @@ def save_text_classifier(
     problem: Problem,
     encoding: TextEncoding,
     *,
-    half: bool = False,
+    pairs: bool = False,
 ) -> Path:
-    """Save a folder that `load` and `classify` accept, in the published layout if the encoder came in one."""
+    """Save a folder that `load` and `classify` accept, in the published layout if the encoder came in one.
+
+    `pairs` says that the model was trained on pairs of texts: it is recorded as `text_pair` in config.json.
+    """
     folder, origin = Path(folder), origin_of(model)
     per_token = problem == "token_classification"
     names: dict[str, Any] = {"id2label": {str(i): name for i, name in enumerate(labels)}}
     names |= {"label2id": {name: i for i, name in enumerate(labels)}}
-    names |= {} if per_token else {"problem_type": problem}
+    names |= {} if per_token else {"problem_type": problem, "text_pair": pairs or None}
     prefix = HEADS.get(str(origin.raw.get("model_type"))) if origin is not None and origin.family else None
     if prefix is not None:
         kind = "TokenClassification" if per_token else "SequenceClassification"
         raw = {**names, "architectures": [f"{prefix}For{kind}"]}
         folder = save_published(model, folder, raw, ("classifier.weight", "classifier.bias") if per_token else ())
     else:
-        folder = save_text_model(model, folder, encoding.words.tokenizer, config=names, half=half)
+        stated = {name: value for name, value in names.items() if value is not None}
+        folder = save_text_model(model, folder, encoding.words.tokenizer, config=stated)
     text = json.dumps({"max_seq_length": encoding.length, "do_lower_case": False}) + "\n"
     replace_file(folder / LENGTH_FILE, lambda path: path.write_text(text, encoding="utf-8"))
     return folder
