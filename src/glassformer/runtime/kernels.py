@@ -9,6 +9,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
@@ -313,13 +314,26 @@ class Int8Kernel(PackedKernel):
             exact = (weight * factor)[:, scaling.exact].T.contiguous()
             weight = weight.index_fill(1, scaling.exact, 0.0)
             factor = factor.index_fill(0, scaling.exact, 0.0)
-        return PackedInt8(self._quantised(weight, None if scaling.per_row else bias), factor, exact)
+        bias = None if scaling.per_row else bias
+        return PackedInt8(self._quantised(weight, bias, self.largest_weight()), factor, exact)
 
-    def _quantised(self, weight: Tensor, bias: Tensor | None) -> Any:
-        scale = weight.abs().amax(1).clamp_min(TINY).double() / 127
+    @classmethod
+    @cache
+    def largest_weight(cls) -> int:
+        """The integer that the largest weight of an output channel is rounded to: 127, or 63 where 127 overflows.
+
+        Without VNNI instructions, a processor adds products of 8 bits in pairs, in 16 bits: 2 · 255 · 127 is cut off.
+        """
+        x, weight = torch.ones(32, 64), torch.ones(64, 64)
+        y = torch.ops.quantized.linear_dynamic(x, cls._quantised(weight, None, 127), False)
+        return 127 if (y - linear(x, weight)).abs().max() < 1 else 63
+
+    @classmethod
+    def _quantised(cls, weight: Tensor, bias: Tensor | None, largest: int) -> Any:
+        scale = weight.abs().amax(1).clamp_min(TINY).double() / largest
         zero = torch.zeros(len(scale), dtype=torch.long)
         before = torch.backends.quantized.engine
-        torch.backends.quantized.engine = self.engine
+        torch.backends.quantized.engine = cls.engine
         try:
             with warnings.catch_warnings():  # quantised tensor types are deprecated; the packed product is not
                 warnings.simplefilter("ignore")
