@@ -149,7 +149,7 @@ class LSTMCell(RecurrentCell):
 
     @staticmethod
     def kernel(X: Tensor, *arguments: Any) -> tuple[Tensor, ...]:
-        """Run torch's kernel; in float32 if autocast asks for bfloat16 and oneDNN has no such LSTM on this processor."""
+        """Run torch's kernel; in float32 where autocast asks for bfloat16 and oneDNN has no LSTM in it here."""
         emulated = X.device.type == "cpu" and torch.is_autocast_enabled("cpu")
         if emulated and not torch.ops.mkldnn._is_mkldnn_bf16_supported():
             with torch.autocast("cpu", enabled=False):
