@@ -203,6 +203,14 @@ def kernel(request: pytest.FixtureRequest) -> type[Int8Kernel]:
     return request.param  # type: ignore[no-any-return]
 
 
+@torch.no_grad()
+def test_large_sums_do_not_overflow(kernel: type[Int8Kernel]) -> None:
+    """Processors without VNNI add products in 16 bits."""
+    x, weight = torch.ones(32, 256), torch.ones(64, 256)
+    torch.testing.assert_close(kernel()(x, weight, None), x @ weight.T, rtol=1e-2, atol=0.0)
+    torch.testing.assert_close(kernel()(x, -weight, None), x @ -weight.T, rtol=1e-2, atol=0.0)
+
+
 @pytest.mark.parametrize("outlier", ["row", "channel", "both"])
 @torch.no_grad()
 def test_large_channels_and_rows_do_not_drown_the_others(outlier: str, kernel: type[Int8Kernel]) -> None:
@@ -219,7 +227,7 @@ def test_large_channels_and_rows_do_not_drown_the_others(outlier: str, kernel: t
     scaling = Scaling(divisor=divisor, per_row=outlier != "channel")
     found = kernel(scaling)(x, weight, bias)
     error = (found - expected).norm(dim=-1) / expected.norm(dim=-1)
-    assert error.max() < 0.02
+    assert error.max() < 0.03
     assert (kernel()(x, weight, bias) - expected).norm(dim=-1).div(expected.norm(dim=-1)).max() > 0.2
     assert torch.equal(kernel(scaling)(x[1, 2:3] * 0, weight, None), torch.zeros(1, 24))
 
@@ -282,7 +290,7 @@ def test_errors_of_the_ways_to_round() -> None:
     for x in (even, channel, row):
         group = Group(x)
         group.weights.append(weight)
-        one, divided, per_row, outliers, both, exact = group.methods()
+        one, divided, per_row, outliers, both, exact = group.methods(127)
         assert one.time < divided.time < per_row.time < both.time < exact.time
         assert divided.time < outliers.time < both.time
         assert exact.scaling is None

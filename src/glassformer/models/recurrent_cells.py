@@ -6,8 +6,8 @@ Cells stay inspectable: where a gate is watched or anything is edited, the equat
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import ClassVar, Literal
+from collections.abc import Callable, Sequence
+from typing import Any, ClassVar, Literal
 
 import torch
 from torch import Tensor, nn
@@ -115,6 +115,17 @@ def _kernel_state(state: State) -> Tensor | list[Tensor]:
     return layered if len(layered) > 1 else layered[0]
 
 
+def _in_float32(values: Sequence[Any]) -> list[Any]:
+    """Convert the floating-point tensors in nested lists."""
+    found: list[Any] = []
+    for value in values:
+        if isinstance(value, list | tuple):
+            found.append(_in_float32(value))
+        else:
+            found.append(value.float() if isinstance(value, Tensor) and value.is_floating_point() else value)
+    return found
+
+
 class RNNCell(RecurrentCell):
     """h = tanh(WX x + WH h + b). Elman 1990."""
 
@@ -135,7 +146,15 @@ class LSTMCell(RecurrentCell):
 
     gates = 4
     symbols = ("i", "f", "g", "o", "c", "h")
-    kernel = staticmethod(torch.lstm)
+
+    @staticmethod
+    def kernel(X: Tensor, *arguments: Any) -> tuple[Tensor, ...]:
+        """Run torch's kernel; in float32 where autocast asks for bfloat16 and oneDNN has no LSTM in it here."""
+        emulated = X.device.type == "cpu" and torch.is_autocast_enabled("cpu")
+        if emulated and not torch.ops.mkldnn._is_mkldnn_bf16_supported():
+            with torch.autocast("cpu", enabled=False):
+                return torch.lstm(X.float(), *_in_float32(arguments))
+        return torch.lstm(X, *arguments)
 
     def step(self, p: Tensor, state: State, note: Note) -> State:
         h, c = state

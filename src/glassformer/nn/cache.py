@@ -6,6 +6,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from glassformer.core.captured import captured
 from glassformer.errors import ConfigError, ShapeError
 
 Pair = tuple[Tensor, Tensor]
@@ -61,14 +62,11 @@ class StaticCache(LayerCache):
         super().__init__()
         self.room = room
 
-    def push(self, k: Float[Tensor, "b g d"], v: Float[Tensor, "b g e"]) -> Pair:
+    def push(self, k: Float[Tensor, "b g 1 d"], v: Float[Tensor, "b g 1 e"]) -> Pair:
         """Append one position, without the checks of `append`."""
         assert self._pair is not None
-        K, V = self._pair
-        K.select(2, self.length).copy_(k)
-        V.select(2, self.length).copy_(v)
         self.length += 1
-        return K.narrow(2, 0, self.length), V.narrow(2, 0, self.length)
+        return _pushed(*self._pair, k, v, self.length)
 
     def append(self, K: Float[Tensor, "b g t d"], V: Float[Tensor, "b g t e"]) -> Pair:
         self._require_batch(K)
@@ -136,3 +134,10 @@ class MemoryCache(LayerCache):
         self._pair = K.contiguous(), V.contiguous()  # read at every step, in half the time if heads lie together
         self.complete, self.length = True, K.shape[2]
         return self._pair
+
+
+@captured
+def _pushed(K: Tensor, V: Tensor, k: Tensor, v: Tensor, length: int) -> tuple[Tensor, Tensor]:
+    K.narrow(2, length - 1, 1).copy_(k)
+    V.narrow(2, length - 1, 1).copy_(v)
+    return K.narrow(2, 0, length), V.narrow(2, 0, length)

@@ -17,11 +17,11 @@ from torch.autograd import forward_ad
 from torch.nn.functional import layer_norm, linear, rms_norm
 
 from glassformer.core.attention import checked_bias, checked_mask
+from glassformer.core.captured import captured
 from glassformer.core.fused import FEW_KEYS, additive
 from glassformer.core.masks import causal as causal_mask
 from glassformer.core.masks import combine
 from glassformer.core.positions import HALVES
-from glassformer.core.rotary import rotate
 from glassformer.core.values import has_values
 from glassformer.nn.attention import MultiHeadAttention, Turn, View
 from glassformer.nn.cache import LayerCache, SlidingCache, StaticCache
@@ -42,8 +42,8 @@ ROWS = 1024
 JOINED = 2**19
 # Keys of all sequences and heads from which the fused kernel is slower for one query than two products.
 MANY_KEYS = 2048
-# The operator itself: torch's wrapper around it inspects the arguments first.
-_attention = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu.default._op
+# What every operator does for autograd even when no gradient is recorded.
+AUTOGRAD = torch._C.DispatchKeySet(torch._C.DispatchKey.AutogradCPU).add(torch._C.DispatchKey.ADInplaceOrView)
 _KEPT: WeakKeyDictionary[Stack, FlatStack] = WeakKeyDictionary()
 
 
@@ -143,14 +143,17 @@ class FlatStack:
         self, X: Tensor, seen: Seen, memory: Tensor | None, memory_seen: Seen, cache: list[BlockCache] | None
     ) -> Tensor:
         b, t, m = X.shape
-        x, turn = X.reshape(-1, m), None if seen.view.turn is None else _both_halves(seen.view.turn)
+        x, turn = X.reshape(-1, m), None if seen.view.turn is None else _whole_heads(seen.view.turn)
         for i, run in enumerate(self.runs):
             own, past = (None, None) if cache is None else cache[i]
             if run.used():
                 x = run.block(x.view(b, t, m), seen.view, memory, memory_seen.view, None if cache is None else cache[i])
                 x = x.reshape(-1, m)
-            else:
+            elif any(run.watchers):
                 x = run(x, (b, t), seen, turn, own, memory, memory_seen, past)
+            else:
+                with torch._C._ExcludeDispatchKeyGuard(AUTOGRAD):
+                    x = run(x, (b, t), seen, turn, own, memory, memory_seen, past)
         return x.view(b, t, m)
 
 
@@ -208,12 +211,8 @@ class FlatBlock:
 
         def attend_self(x: Tensor) -> Tensor:
             c = self.attention.config
-            split = c.heads + c.kv_heads
-            y = self.qkv(x)
-            qk = y[:, : split * c.key_width].view(b, t, split, c.key_width).transpose(1, 2)
-            V = y[:, split * c.key_width :].view(b, t, c.kv_heads, c.value_width).transpose(1, 2)
-            qk = qk if turn is None else _turned(qk, turn)
-            Q, K = qk[:, : c.heads], qk[:, c.heads :]
+            cos, sin, halves = (None, None, True) if turn is None else (turn.cos, turn.sin, turn.layout == HALVES)
+            Q, K, V = split_heads(self.qkv(x), b, t, c.heads, c.kv_heads, c.key_width, cos, sin, halves)
             return self.WO(heads(self.attention, Q, K, V, seen, own))
 
         def attend_memory(x: Tensor) -> Tensor:
@@ -254,15 +253,11 @@ def heads(
         if layer.V.watchers:
             layer.V(V)
         if isinstance(cache, StaticCache) and cache.length and Q.shape[2] == 1:
-            K, V = cache.push(K[:, :, 0], V[:, :, 0])
+            K, V = cache.push(K, V)
         elif cache is not None:
             K, V = cache.append(K, V)
-    b, h, t, e = Q.shape
     watched = bool(layer.S.watchers or layer.A.watchers)
-    if t == 1 and b * K.shape[1] * K.shape[2] >= MANY_KEYS and _even(K) and _even(V):
-        H, L = one_query(Q, K, V, seen.bias, layer.config.beta, watched)
-    else:
-        H, L = _attention(Q, K, V, 0.0, seen.causal, attn_mask=seen.bias, scale=layer.config.beta)
+    rows, H, L = attend_rows(Q, K, V, seen.bias, seen.causal, layer.config.beta, MANY_KEYS, watched)
     if watched:
         if cache is not None:
             cache.shared = True
@@ -271,22 +266,63 @@ def heads(
         layer.A(pattern)
     if layer.H.watchers:
         layer.H(H)
-    return H.transpose(1, 2).reshape(b * t, h * e)
+    return rows
+
+
+@captured
+def split_heads(
+    y: Tensor,
+    b: int,
+    t: int,
+    heads: int,
+    kv_heads: int,
+    width: int,
+    cos: Tensor | None,
+    sin: Tensor | None,
+    halves: bool,
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Q, K and V as (b, heads, t, width) from the rows (b·t, …) of one product; Q and K are rotated together."""
+    both = heads + kv_heads
+    qk = y[:, : both * width].view(b, t, both, width).transpose(1, 2)
+    V = y[:, both * width :].view(b, t, kv_heads, width).transpose(1, 2)
+    if cos is not None and sin is not None:
+        turned = cos.shape[-1]
+        first = qk[..., :turned]
+        swapped = first.roll(turned // 2, -1) if halves else first.unflatten(-1, (-1, 2)).flip(-1).flatten(-2)
+        rotated = torch.addcmul(first * cos, swapped, sin)
+        qk = rotated if turned == width else torch.cat([rotated, qk[..., turned:]], -1)
+    return qk[:, :heads], qk[:, heads:], V
+
+
+@captured
+def attend_rows(
+    Q: Tensor, K: Tensor, V: Tensor, bias: Tensor | None, causal: bool, beta: float, many_keys: int, watched: bool
+) -> tuple[Tensor, Tensor, Tensor | None]:
+    """[H¹ … Hʰ] as rows (b·t, h·e), H and, if watched, L."""
+    b, h, t, e = Q.shape
+    L: Tensor | None = None
+    if t == 1 and b * K.shape[1] * K.shape[2] >= many_keys and evenly_spaced(K) and evenly_spaced(V):
+        H, L = one_query(Q, K, V, bias, beta, watched)
+    else:
+        H, L = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu(
+            Q, K, V, 0.0, causal, attn_mask=bias, scale=beta
+        )
+    return H.transpose(1, 2).reshape(b * t, h * e), H, L
 
 
 def one_query(
     Q: Tensor, K: Tensor, V: Tensor, bias: Tensor | None, beta: float, watched: bool
 ) -> tuple[Tensor, Tensor | None]:
     """H and, if watched, L of one query per sequence: heads that share keys are the rows of one product."""
-    b, h = Q.shape[:2]
-    g, s = K.shape[1:3]
+    b, h = Q.shape[0], Q.shape[1]
+    g, s = K.shape[1], K.shape[2]
     S = torch.bmm(Q.reshape(b * g, h // g, -1) * beta, K.view(b * g, s, -1).mT).view(b, h, 1, s)
     S = S if bias is None else S + bias
     H = torch.bmm(S.softmax(-1).view(b * g, h // g, s), V.view(b * g, s, -1)).view(b, h, 1, -1)
     return H, S.logsumexp(-1) if watched else None
 
 
-def _even(K: Tensor) -> bool:
+def evenly_spaced(K: Tensor) -> bool:
     """Whether heads and sequences have one common stride in memory, so that they form one batch of matrices."""
     return K.stride(3) == 1 and (len(K) == 1 or K.stride(0) == K.shape[1] * K.stride(1))
 
@@ -374,20 +410,11 @@ def merge_view(view: View, X: Tensor, s: int) -> Seen:
     return Seen(view, None if bias is None else bias[(None,) * (4 - bias.dim())], causal)
 
 
-def _both_halves(turn: Turn) -> Turn:
-    """cos and sin for whole heads, so that x cos + roll(x) sin rotates: sin has its sign."""
+def _whole_heads(turn: Turn) -> Turn:
+    """cos and sin for whole heads, so that x cos + swapped(x) sin rotates: sin has its sign."""
     cos, sin, layout = turn
     if cos.dim() == 3:  # batched positions: (b, t, half) → (b, 1, t, half)
         cos, sin = cos[:, None], sin[:, None]
-    return Turn(torch.cat([cos, cos], -1), torch.cat([-sin, sin], -1), layout) if layout == HALVES else turn
-
-
-def _turned(Y: Tensor, turn: Turn) -> Tensor:
-    cos, sin, layout = turn
-    if layout != HALVES:
-        return rotate(Y, cos, sin, layout=layout)
-    width = cos.shape[-1]
-    if width == Y.shape[-1]:
-        return torch.addcmul(Y * cos, Y.roll(width // 2, -1), sin)
-    first = Y[..., :width]
-    return torch.cat([torch.addcmul(first * cos, first.roll(width // 2, -1), sin), Y[..., width:]], -1)
+    if layout == HALVES:
+        return Turn(torch.cat([cos, cos], -1), torch.cat([-sin, sin], -1), layout)
+    return Turn(cos.repeat_interleave(2, -1), torch.stack([-sin, sin], -1).flatten(-2), layout)

@@ -72,7 +72,7 @@ class Group:
         self.peaks = x.abs().amax(0)
         self.rows = x[:: -(-len(x) // ROWS)].clone()
 
-    def methods(self) -> Iterator[Method]:
+    def methods(self, largest_weight: int) -> Iterator[Method]:
         """One scale for all rows, or one for each, with divisors and with channels in float32, and not in int8."""
         weight = self.weights[0] if len(self.weights) == 1 else torch.cat(self.weights)
         cost, millions = ONE_ROW if self.alone else MANY_ROWS, weight.numel() / 1e6
@@ -91,7 +91,7 @@ class Group:
                 x, w = x / scaling.divisor, w * scaling.divisor
             if scaling.exact is not None:
                 x, w = (one.index_fill(1, scaling.exact, 0.0) for one in (x, w))
-            return _relative_error(x, w, sizes, per_row=scaling.per_row)
+            return _relative_error(x, w, sizes, largest_weight, per_row=scaling.per_row)
 
         def best_of(scalings: Iterable[Scaling]) -> Method:
             """The most accurate of these."""
@@ -110,9 +110,9 @@ class Group:
         yield Method(None, 0.0, self.count * (cost.call + cost.exact * millions))
 
 
-def _relative_error(x: Tensor, weight: Tensor, sizes: Tensor, *, per_row: bool) -> float:
+def _relative_error(x: Tensor, weight: Tensor, sizes: Tensor, largest_weight: int, *, per_row: bool) -> float:
     """The root mean square over rows of |error of W x| / |W x|, if the rounding errors of channels are independent."""
-    error = x.square().sum(1) * ((weight.abs().amax(1) / 127).square().sum() / 12)
+    error = x.square().sum(1) * ((weight.abs().amax(1) / largest_weight).square().sum() / 12)
     if per_row:
         step = x.abs().amax(1, keepdim=True).clamp_min(TINY) / 127
     else:
@@ -126,17 +126,19 @@ def calibrate(
     layers: Sequence[Layer],
     run: Callable[[], Tensor],
     kernel: Callable[[Scaling | None, bool], Kernel | None],
+    largest_weight: int,
 ) -> dict[Layer, Kernel | None]:
     """Give each layer that `run`, a call of the model, reaches the kernel that it is to have in int8.
 
     `kernel` makes the kernel of a scaling, or for None that of a layer that is not in int8; its second argument says
-    whether a generator gives the layer one row at a time. Of the exchange rates between time and accuracy, the largest
-    is taken with which the outputs of `run` agree with those in float32.
+    whether a generator gives the layer one row at a time. The largest weight of a channel becomes `largest_weight`. Of
+    the exchange rates between time and accuracy, the largest is taken with which the outputs of `run` agree with those
+    in float32.
     """
     groups, expected = observe(model, layers, run)
     if not groups:
         return {}
-    methods = [list(group.methods()) for group in groups]
+    methods = [list(group.methods(largest_weight)) for group in groups]
     total = sum(each[0].time for each in methods)
 
     @cache

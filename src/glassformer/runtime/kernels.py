@@ -9,12 +9,14 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from functools import cache
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
 from torch import Tensor
 from torch.nn.functional import linear
 
+from glassformer.core.captured import captured
 from glassformer.core.values import has_values
 from glassformer.errors import InputError
 from glassformer.nn.feedforward import ACTIVATIONS
@@ -37,10 +39,45 @@ IN_PLACE: dict[str, Callable[[Tensor], Tensor]] = {
 
 TINY = torch.finfo(torch.float32).tiny
 
-# The operators themselves: torch's wrapper around them inspects the arguments, which takes as long as a small layer.
+if TYPE_CHECKING:
+    PackedWeight = Any
+else:
+    PackedWeight = torch.classes.quantized.LinearPackedParamsBase
+
+# The operator itself: torch's wrapper around it inspects the arguments, which takes as long as a small layer.
 _float_product = torch.ops.mkldnn._linear_pointwise.default._op
-_int8_product = torch.ops.quantized.linear_dynamic.default._op
-_half_product = torch.ops.quantized.linear_dynamic_fp16.default._op
+
+
+@captured
+def _half_product(input: Tensor, weight: PackedWeight) -> Tensor:
+    return torch.ops.quantized.linear_dynamic_fp16(input, weight)
+
+
+@captured
+def _int8_product(
+    input: Tensor,
+    weight: PackedWeight,
+    bias: Tensor | None,
+    factor: Tensor | None,
+    exact: Tensor | None,
+    channels: Tensor | None,
+    per_row: bool,
+    tiny: float = TINY,
+) -> Tensor:
+    x = input if factor is None else input * factor
+    if not per_row:
+        y = torch.ops.quantized.linear_dynamic(x, weight, False)
+    else:
+        if x.numel() == x.shape[-1]:  # the scale of the call is that of its only row
+            y = torch.ops.quantized.linear_dynamic(x, weight, False)
+        else:
+            largest = x.abs().amax(-1, keepdim=True).clamp_min_(tiny)
+            y = torch.ops.quantized.linear_dynamic(x / largest, weight, False).mul_(largest)
+        if bias is not None:
+            y.add_(bias)
+    if exact is not None and channels is not None:
+        y.view(-1, y.shape[-1]).addmm_(input.reshape(-1, input.shape[-1]).index_select(1, channels), exact)
+    return y
 
 
 class PackedKernel:
@@ -277,13 +314,26 @@ class Int8Kernel(PackedKernel):
             exact = (weight * factor)[:, scaling.exact].T.contiguous()
             weight = weight.index_fill(1, scaling.exact, 0.0)
             factor = factor.index_fill(0, scaling.exact, 0.0)
-        return PackedInt8(self._quantised(weight, None if scaling.per_row else bias), factor, exact)
+        bias = None if scaling.per_row else bias
+        return PackedInt8(self._quantised(weight, bias, self.largest_weight()), factor, exact)
 
-    def _quantised(self, weight: Tensor, bias: Tensor | None) -> Any:
-        scale = weight.abs().amax(1).clamp_min(TINY).double() / 127
+    @classmethod
+    @cache
+    def largest_weight(cls) -> int:
+        """The integer that the largest weight of an output channel is rounded to: 127, or 63 where 127 overflows.
+
+        Without VNNI instructions, a processor adds products of 8 bits in pairs, in 16 bits: 2 · 255 · 127 is cut off.
+        """
+        x, weight = torch.ones(32, 64), torch.ones(64, 64)
+        y = torch.ops.quantized.linear_dynamic(x, cls._quantised(weight, None, 127), False)
+        return 127 if (y - linear(x, weight)).abs().max() < 1 else 63
+
+    @classmethod
+    def _quantised(cls, weight: Tensor, bias: Tensor | None, largest: int) -> Any:
+        scale = weight.abs().amax(1).clamp_min(TINY).double() / largest
         zero = torch.zeros(len(scale), dtype=torch.long)
         before = torch.backends.quantized.engine
-        torch.backends.quantized.engine = self.engine
+        torch.backends.quantized.engine = cls.engine
         try:
             with warnings.catch_warnings():  # quantised tensor types are deprecated; the packed product is not
                 warnings.simplefilter("ignore")
@@ -294,23 +344,7 @@ class Int8Kernel(PackedKernel):
 
     def product(self, input: Tensor, packed: PackedInt8, bias: Tensor | None) -> Tensor:
         weight, factor, exact = packed
-        x = input if factor is None else input * factor
-        if not self.scaling.per_row:
-            y = _int8_product(x, weight, False)
-        else:
-            y = self._row_by_row(x, weight)
-            y = y if bias is None else y.add_(bias)
-        if exact is not None and self.scaling.exact is not None:
-            rows = input.reshape(-1, input.shape[-1]).index_select(1, self.scaling.exact)
-            y.view(-1, y.shape[-1]).addmm_(rows, exact)
-        return y
-
-    @staticmethod
-    def _row_by_row(x: Tensor, weight: Any) -> Tensor:
-        if x.numel() == x.shape[-1]:  # the scale of the call is that of its only row
-            return _int8_product(x, weight, False)
-        largest = x.abs().amax(-1, keepdim=True).clamp_min_(TINY)
-        return _int8_product(x / largest, weight, False).mul_(largest)
+        return _int8_product(input, weight, bias, factor, exact, self.scaling.exact, self.scaling.per_row)
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Int8Kernel:
         return type(self)(self.scaling)  # layers with the same input go on sharing it

@@ -105,21 +105,21 @@ def _calibrate(model: nn.Module, run_example: Callable[[], Tensor] | None) -> No
     accurate = here.kernel(min(quick, key=lambda name: here.relative.get(here.chosen[name], 1.0)))
     accurate = AccurateKernel if accurate is BFloat16Kernel else accurate
     half = why_not(HalfKernel) is None
+    kind = here.kernel("int8")
+    assert kind is not None
+    assert issubclass(kind, Int8Kernel)
 
     def kernel(scaling: Scaling | None, alone: bool) -> Kernel | None:
-        kind = here.kernel("int8")
         if scaling is None and alone and half:
             return HalfKernel()
         if scaling is None:
             return None if accurate is None else accurate()
-        assert kind is not None
-        assert issubclass(kind, Int8Kernel)
         return kind(scaling)
 
     before = kernels_of(model)
     set_kernels(model, [None] * len(before))
     with torch.no_grad():
-        found = calibrate(model, list(layers(model)), run_example, kernel)
+        found = calibrate(model, list(layers(model)), run_example, kernel, kind.largest_weight())
     for layer, one in zip(layers(model), before, strict=True):
         layer.kernel = found.get(layer, one)
 
@@ -207,7 +207,8 @@ def choose(
         times = interleaved(runs, rounds=rounds, clock=time.thread_time)
     prepare(model, "fp32")
     agree = {name: float(cosine_similarity(outputs[name], outputs["fp32"], dim=-1).min()) for name in names}
-    able = [name for name in names if name == "fp32" or agree[name] >= AGREEMENT]
+    used = {name: {getattr(kernel, "precision", "fp32") for kernel in kernels[name]} for name in names}
+    able = [name for name in names if name == "fp32" or (agree[name] >= AGREEMENT and name in used[name])]
     best = min(able, key=lambda name: times[name])
     return Choice(best, {name: times[name] / times["fp32"] for name in names}, agree, compared_on)
 
