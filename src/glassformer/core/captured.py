@@ -5,6 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable
 from functools import wraps
+from inspect import unwrap
 from threading import Lock
 from typing import Any, ParamSpec, TypeVar
 
@@ -19,8 +20,8 @@ _LOCK = Lock()
 def captured(function: Callable[P, R]) -> Callable[P, R]:
     """Compile a function by torch.jit at its first call. Where torch.jit does not work, it runs as plain Python.
 
-    Arguments must be positional. The same operators run in the same order, so results are the same bit for bit; what
-    is saved is Python's part of every call: finding the operator and converting its arguments.
+    The same operators run in the same order, so results are the same bit for bit; what is saved is Python's part of
+    every call: finding the operator and converting its arguments.
     """
     ready: Any = None
 
@@ -40,8 +41,7 @@ def _compiled(function: Callable[..., Any]) -> Callable[..., Any]:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DeprecationWarning)  # of torch.jit, which torch 2.13 still supports
         try:
-            found: Callable[..., Any] = torch.jit.script(function)
+            found: Callable[..., Any] = torch.jit.script(unwrap(function))  # which a type checker may have wrapped
         except (RuntimeError, OSError, NotImplementedError):  # an unsupported Python, or no source code
             return function
     return found
-

@@ -33,7 +33,7 @@ class LayerCache:
     @property
     def rows(self) -> int:
         """Batch size of the cached keys; 0 if the cache is empty."""
-        return 0 if self._pair is None else len(self._pair[0])
+        return 0 if self._pair is None else self._pair[0].shape[0]
 
     def kept(self) -> Pair:
         if self._pair is None:

@@ -14,7 +14,7 @@ from weakref import WeakKeyDictionary
 import torch
 from torch import Tensor
 from torch.autograd import forward_ad
-from torch.nn.functional import layer_norm, linear, rms_norm
+from torch.nn.functional import linear
 
 from glassformer.core.attention import checked_bias, checked_mask
 from glassformer.core.captured import captured
@@ -26,7 +26,7 @@ from glassformer.core.values import has_values
 from glassformer.nn.attention import MultiHeadAttention, Turn, View
 from glassformer.nn.cache import LayerCache, SlidingCache, StaticCache
 from glassformer.nn.feedforward import ACTIVATIONS
-from glassformer.nn.linear import Linear, joined, version_of
+from glassformer.nn.linear import Linear, joined
 from glassformer.nn.norm import LayerNorm, RMSNorm
 from glassformer.nn.tap import Tap
 
@@ -94,15 +94,19 @@ class FlatStack:
         self.layers = [module for module in modules if isinstance(module, Linear)]
         self.runs: list[FlatBlock] = []
         self.state: tuple[list[Any], ...] = ()
+        self.counted: list[Tensor] = []  # weights whose changes in place torch counts
+        self.versions: list[int] = []
 
     def usable(self, X: Tensor, memory: Tensor | None, cache: list[BlockCache] | None) -> bool:
         """Whether the blocks and caches are of the usual kinds. Weights that have changed are packed again."""
         if not self.supported:
             return False
         weights = [weight for part in self.weights for weight in part if weight is not None]
-        state = [layer.kernel for layer in self.layers], [*map(id, weights)], [*map(version_of, weights)]
-        if state != self.state:
+        state = [layer.kernel for layer in self.layers], [*map(id, weights)]
+        if state != self.state or [weight._version for weight in self.counted] != self.versions:
             self.state, self.runs = state, [FlatBlock(block) for block in self.blocks]
+            self.counted = [weight for weight in weights if not weight.is_inference()]
+            self.versions = [weight._version for weight in self.counted]
         crossed = self.runs[0].cross is not None
         if cache is None:
             return crossed == (memory is not None)
@@ -150,7 +154,7 @@ class FlatStack:
                 x = run.block(x.view(b, t, m), seen.view, memory, memory_seen.view, None if cache is None else cache[i])
                 x = x.reshape(-1, m)
             elif any(run.watchers):
-                x = run(x, (b, t), seen, turn, own, memory, memory_seen, past)
+                x = run(x, (b, t), seen, turn, own, memory, memory_seen, past, watched=True)
             else:
                 with torch._C._ExcludeDispatchKeyGuard(AUTOGRAD):
                     x = run(x, (b, t), seen, turn, own, memory, memory_seen, past)
@@ -206,6 +210,7 @@ class FlatBlock:
         memory: Tensor | None,
         memory_seen: Seen,
         past: LayerCache | None,
+        watched: bool = False,
     ) -> Tensor:
         b, t = shape
 
@@ -213,21 +218,21 @@ class FlatBlock:
             c = self.attention.config
             cos, sin, halves = (None, None, True) if turn is None else (turn.cos, turn.sin, turn.layout == HALVES)
             Q, K, V = split_heads(self.qkv(x), b, t, c.heads, c.kv_heads, c.key_width, cos, sin, halves)
-            return self.WO(heads(self.attention, Q, K, V, seen, own))
+            return self.WO(heads(self.attention, Q, K, V, seen, own, watched))
 
         def attend_memory(x: Tensor) -> Tensor:
             assert self.cross is not None
             c = self.cross.config
             Q = self.cross_q(x).view(b, t, c.heads, c.key_width).transpose(1, 2)
             if past is not None and past.complete:
-                return self.cross_o(heads(self.cross, Q, *past.kept(), memory_seen, None, projected=True))
+                return self.cross_o(heads(self.cross, Q, *past.kept(), memory_seen, None, watched, projected=True))
             assert memory is not None
             s = memory.shape[1]
             y = self.cross_kv(memory.reshape(b * s, -1))
             both = c.kv_heads * c.key_width
             K = y[:, :both].view(b, s, c.kv_heads, c.key_width).transpose(1, 2)
             V = y[:, both:].view(b, s, c.kv_heads, c.value_width).transpose(1, 2)
-            return self.cross_o(heads(self.cross, Q, K, V, memory_seen, past))
+            return self.cross_o(heads(self.cross, Q, K, V, memory_seen, past, watched))
 
         x = self.residual(x, attend_self)
         if self.cross is not None:
@@ -242,29 +247,28 @@ def heads(
     V: Tensor,
     seen: Seen,
     cache: LayerCache | None,
+    watched: bool,
     projected: bool = False,
 ) -> Tensor:
     """[H¹ … Hʰ] as rows (b·t, h·e). New keys and values are appended to the cache; watchers receive what they read."""
-    if layer.Q.watchers:
-        layer.Q(Q)
-    if not projected:
-        if layer.K.watchers:
-            layer.K(K)
-        if layer.V.watchers:
-            layer.V(V)
-        if isinstance(cache, StaticCache) and cache.length and Q.shape[2] == 1:
-            K, V = cache.push(K, V)
-        elif cache is not None:
-            K, V = cache.append(K, V)
-    watched = bool(layer.S.watchers or layer.A.watchers)
-    rows, H, L = attend_rows(Q, K, V, seen.bias, seen.causal, layer.config.beta, MANY_KEYS, watched)
     if watched:
+        layer.Q(Q)
+        if not projected:
+            layer.K(K)
+            layer.V(V)
+    if isinstance(cache, StaticCache) and cache.length and Q.shape[2] == 1:
+        K, V = cache.push(K, V)
+    elif cache is not None:
+        K, V = cache.append(K, V)
+    lazy = watched and bool(layer.S.watchers or layer.A.watchers)
+    rows, H, L = attend_rows(Q, K, V, seen.bias, seen.causal, layer.config.beta, MANY_KEYS, lazy)
+    if lazy:
         if cache is not None:
             cache.shared = True
         pattern = layer.pattern(Q, K, L, seen.view)
         layer.S(pattern)
         layer.A(pattern)
-    if layer.H.watchers:
+    if watched:
         layer.H(H)
     return rows
 
@@ -298,33 +302,27 @@ def split_heads(
 def attend_rows(
     Q: Tensor, K: Tensor, V: Tensor, bias: Tensor | None, causal: bool, beta: float, many_keys: int, watched: bool
 ) -> tuple[Tensor, Tensor, Tensor | None]:
-    """[H¹ … Hʰ] as rows (b·t, h·e), H and, if watched, L."""
+    """[H¹ … Hʰ] as rows (b·t, h·e), H and, if watched, L.
+
+    For one query over many keys, two products are faster than the kernel. They need heads and sequences that have one
+    common stride in memory; heads that share keys are the rows of one product.
+    """
     b, h, t, e = Q.shape
+    g, s = K.shape[1], K.shape[2]
+    products = t == 1 and b * g * s >= many_keys
+    for part in (K, V):
+        products = products and part.stride(3) == 1 and (b == 1 or part.stride(0) == g * part.stride(1))
     L: Tensor | None = None
-    if t == 1 and b * K.shape[1] * K.shape[2] >= many_keys and evenly_spaced(K) and evenly_spaced(V):
-        H, L = one_query(Q, K, V, bias, beta, watched)
+    if products:
+        S = torch.bmm(Q.reshape(b * g, h // g, e) * beta, K.view(b * g, s, e).mT).view(b, h, 1, s)
+        S = S if bias is None else S + bias
+        H = torch.bmm(S.softmax(-1).view(b * g, h // g, s), V.view(b * g, s, e)).view(b, h, 1, e)
+        L = S.logsumexp(-1) if watched else None
     else:
         H, L = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu(
             Q, K, V, 0.0, causal, attn_mask=bias, scale=beta
         )
     return H.transpose(1, 2).reshape(b * t, h * e), H, L
-
-
-def one_query(
-    Q: Tensor, K: Tensor, V: Tensor, bias: Tensor | None, beta: float, watched: bool
-) -> tuple[Tensor, Tensor | None]:
-    """H and, if watched, L of one query per sequence: heads that share keys are the rows of one product."""
-    b, h = Q.shape[0], Q.shape[1]
-    g, s = K.shape[1], K.shape[2]
-    S = torch.bmm(Q.reshape(b * g, h // g, -1) * beta, K.view(b * g, s, -1).mT).view(b, h, 1, s)
-    S = S if bias is None else S + bias
-    H = torch.bmm(S.softmax(-1).view(b * g, h // g, s), V.view(b * g, s, -1)).view(b, h, 1, -1)
-    return H, S.logsumexp(-1) if watched else None
-
-
-def evenly_spaced(K: Tensor) -> bool:
-    """Whether heads and sequences have one common stride in memory, so that they form one batch of matrices."""
-    return K.stride(3) == 1 and (len(K) == 1 or K.stride(0) == K.shape[1] * K.stride(1))
 
 
 def product(*layers: Linear, activation: str | None = None) -> Function:
@@ -348,11 +346,11 @@ def product(*layers: Linear, activation: str | None = None) -> Function:
 
 
 def norm(module: LayerNorm | RMSNorm) -> Function:
-    gamma, eps = module.gamma, module.eps
+    gamma, eps, shape = module.gamma, module.eps, module.gamma.shape
     if isinstance(module, LayerNorm):
         beta = module.beta
-        return lambda x: layer_norm(x, gamma.shape, gamma, beta, eps)
-    return lambda x: rms_norm(x, gamma.shape, gamma, eps)
+        return lambda x: torch.layer_norm(x, shape, gamma, beta, eps, False)
+    return lambda x: torch.rms_norm(x, shape, gamma, eps)
 
 
 def branch(residual: Residual) -> Callable[[Tensor, Function], Tensor]:
