@@ -211,13 +211,24 @@ class Ledger:
 
         Among those of the next lines, one that is not a label (or is one) and is written as `text` comes first.
         """
-        found = [
-            k for k in self.by_value.get(value, []) if self.owner[k] is None and line <= self.line_of(k) <= line + reach
-        ]
-        if not found:
+        positions = self.by_value.get(value, [])
+        best, badness, last = -1, (True, True, True), line + reach
+        for at in range(bisect_left(positions, line, key=self.line_of), len(positions)):
+            k = positions[at]
+            if self.line_of(k) > last:
+                break
+            if self.owner[k] is not None:
+                continue
+            if best < 0:
+                last = min(last, self.line_of(k) + NEAR)
+            this = (False, self.is_label(k) != label, self.places[k][2] != text)
+            if this < badness:
+                best, badness, index = k, this, at
+            if not any(badness):
+                break
+        if best < 0:
             return None
-        near = [k for k in found if self.line_of(k) <= self.line_of(found[0]) + NEAR]
-        best = min(near, key=lambda k: (self.is_label(k) != label, self.places[k][2] != text))
+        del positions[index]
         self.owner[best] = owner
         return best
 

@@ -605,7 +605,9 @@ class Aligner:
         if found is None:
             return
         seen: set[tuple[str, tuple[tuple[int, int], ...]]] = set()
-        ways = [*readings(found.indices, found.upper, self.heads)]
+        turned = found.query is not None and (found.query == 0) != self.by_rows
+        indices = found.indices[::-1] if turned else found.indices
+        ways = [*readings(indices, found.upper, self.heads)]
         ways += [*readings(found.instead, found.upper, self.heads)] if found.instead is not None else []
         one_token = bool(found.indices) and (self.heads == 1 or target.name.islower())
         if self.one_query and written.scalar and len(found.indices) == 1 and not found.upper:
@@ -618,7 +620,7 @@ class Aligner:
             for symbol in self.symbols(base, head, target):
                 guessed = self.heads > 1 or head not in found.indices  # q_1 = (1, 2) is of token 1, if of any
                 for at in self.positions(statement, target, cells_at)[: None if guessed else 1]:
-                    transposed = found.transposed != self.transposed
+                    transposed = found.transposed != (self.transposed and found.query is None)
                     by_rows = self.by_rows or any(_ROW.fullmatch(str(index)) for index in target.indices)
                     cells = fit(written, self.exact[symbol].shape, at, by_rows=by_rows, transposed=transposed)
                     key = (symbol, tuple(cells or ()))
@@ -862,6 +864,7 @@ class Aligner:
         self.weights_set_out(statement, symbol, cells)
         self.scores_set_out(statement, symbol, cells)
         self.raw_scores_set_out(statement, symbol)
+        self.quotients_set_out(statement, symbol, cells)
         number = symbol[-1:]
         if self.heads > 1 and number.isdigit():
             self.context.head = int(number)
@@ -1021,6 +1024,36 @@ class Aligner:
             unscaled = raw is not None and self.agreement(raw, found) == 1 and self.agreement(scores, found) < 1
             chosen = raw if unscaled and raw is not None else scores
             self.alignment.put(Placement(chosen, found, statement.line, statement.source, "factor"))
+
+    def quotients_set_out(self, statement: Statement, symbol: str, cells: Entries) -> None:
+        """Record the dot products in 2 / 1.732 = 1.155, and the exponentials in (3.17, 17.9) / 21.1 = (0.15, 0.85)."""
+        for link in statement.terms[:-1]:
+            if link.struck or not isinstance(link.term, Quotient) or not is_numeric(link.term):
+                continue
+            top, bottom = listed(link.term.top), link.term.bottom
+            made = table(Link(link.line, "", top)) if is_literal(top) else None
+            below = table(Link(link.line, "", bottom)) if made is not None else None
+            if made is None or below is None or not below.scalar or made.shape[0] * made.shape[1] != len(cells):
+                continue
+            entries, divisor = [entry for _, _, entry in made.cells()], next(entry for _, _, entry in below.cells())
+            operands = dict(zip(cells, entries, strict=True))
+            lines = {at[0 if self.by_rows else 1] for at in cells}
+            if base_of(symbol) == "S" and (raw := raw_of(self.exact, symbol)) and not self.has_any(raw, cells):
+                scale = next((op.params["factor"] for op in self.plan.operations if op.op == "scale"), None)
+                if scale is not None and agrees(1 / enclose(scale.expression), divisor):
+                    self.alignment.put(Placement(raw, operands, link.line, statement.source, certain=True))
+            elif base_of(symbol) == "A" and len(cells) > 1 and len(lines) == 1:
+                exponentials, total = f"E{symbol[1:]}", f"Z{symbol[1:]}"
+                if {exponentials, total} <= self.exact.keys() and self.agreement(exponentials, operands) >= HALF:
+                    self.alignment.put(Placement(exponentials, operands, link.line, statement.source))
+                    (token,) = lines
+                    place = (token, 0) if self.by_rows else (0, token)
+                    self.alignment.put(Placement(total, {place: divisor}, link.line, statement.source))
+
+    def has_any(self, symbol: str, cells: Entries) -> bool:
+        """Return whether one of these cells is answered."""
+        mine = [each for each in self.alignment.placed if each.symbol == symbol and each.role == "answer"]
+        return any(not cells.keys().isdisjoint(each.cells) for each in mine)
 
     def raw_scores_set_out(self, statement: Statement, symbol: str) -> None:
         """Place the matrix in S = 1/√3 · [78, 71; 73, 68] = …, the scores before scaling."""
