@@ -228,6 +228,7 @@ _LETTERED = (
 )  # fmt: skip
 _SIZE = re.compile(r"\b(?:size|dim|shape)\b(?:\(\w*\))?\W*$")  # of the output of size(Q)
 _ROW = re.compile(r"row (\d+)")  # the index of "row 2" in a sentence
+NEAR = 2  # lines between a row and the one that it is computed from
 MOST_TOKENS = 12
 MOST_EVALUATED = 40_000  # cells, to find out what follows from the numbers placed so far
 OTHER = 100  # the rank of a name's second meaning
@@ -709,7 +710,7 @@ class Aligner:
                 statement.line, statement.source, f"taken as {top[0].symbol}{where} by its values{other}"
             )
             return top[0]
-        beside = [option for option in close if self.is_beside(statement, option)]
+        beside = [option for option in close if self.is_beside(statement, option) or self.goes_on(statement, option)]
         if len(beside) == 1:
             return beside[0]
         free = [option for option in close if not self.alignment.answered(option.symbol)]
@@ -727,6 +728,19 @@ class Aligner:
         before = replace(option, symbol=self.plan[option.symbol].inputs[0])
         right = _share([self.exact[before.symbol]], option.cells) == 1 and self.open(before)
         return before if right and _share([self.exact[option.symbol]], option.cells) < 1 else option
+
+    def goes_on(self, statement: Statement, option: Option) -> bool:
+        """Return whether a row is computed from the row that was written just before it."""
+        last = self.alignment.placed[-1] if self.alignment.placed else None
+        if last is None or self.token is None or not self.open(option) or option.symbol not in self.plan:
+            return False
+        lines = {at[0 if self.by_rows else 1] for at in option.cells}
+        near = statement.line - max(entry.line for entry in last.cells.values()) <= NEAR
+        return near and lines == {self.token} and last.symbol in self.leads_to(option.symbol)
+
+    def leads_to(self, symbol: str) -> tuple[str, ...]:
+        """Return the scores, exponentials and sums of a head's weights."""
+        return tuple(f"{base}{symbol[1:]}" for base in (*SCORES, "E", "Z")) if base_of(symbol) == "A" else ()
 
     def is_beside(self, statement: Statement, option: Option) -> bool:
         """Return whether a placement is free, and of the token that the statement before it on its line is about."""
@@ -919,7 +933,7 @@ class Aligner:
         written = self.written(statement)
         if written is None:
             self.salvage(statement)
-        elif written.scalar and (statement.place == "prose" or (statement.place == "inline" and self.follows_e())):
+        elif written.scalar and (statement.place == "prose" or (self.follows_e() and is_total(statement))):
             self.sum_in_prose(statement, written)
         elif not written.scalar:
             self.unnamed_table(statement, written)
@@ -1304,10 +1318,10 @@ class Aligner:
         """Place a number in prose, "if we sum them we get 13.8256": the sum of exponentials of the current rows."""
         head = self.context.head or ""
         symbol = next((s for s in (f"Z{head}", "Z") if s in self.exact), None)
-        totals = _TOTALS.search(statement.words.rsplit(". ", 1)[-1])
+        totals = is_total(statement)
         after = self.token if self.follows_e() else None  # the row of exponentials just before
         token = self.context.rows[0] - 1 if self.context.rows and after is None else after
-        if symbol is None or totals is None or token is None:
+        if symbol is None or not totals or token is None:
             return
         cells = fit(written, self.exact[symbol].shape, (token,), by_rows=self.by_rows)
         if cells and not self.spoils(symbol, cells):
@@ -1499,6 +1513,12 @@ def is_sum_of_weights(statement: Statement) -> bool:
         return True
     mentioned = _SUMS.search(words) is not None or (statement.target is not None and statement.target.name == "sum")
     return mentioned and bool(numbers) and all(n.value == 1 for n in numbers)
+
+
+def is_total(statement: Statement) -> bool:
+    """Return whether a statement is about a sum: `somme = 12.1`, "if we sum them we get 12.1"."""
+    label = statement.target.label if statement.target is not None else ""
+    return _TOTALS.search(f"{statement.words.rsplit('. ', 1)[-1]} {label}") is not None
 
 
 def _is_about_width(term: Expression) -> bool:
