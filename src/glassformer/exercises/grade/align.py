@@ -208,7 +208,8 @@ _SUPPOSED = re.compile(
     r"(?:that|with|we have|we had|the weights were|\w+ were|\w+ was)?[\s,:]*$", re.I
 )
 _EXAMPLE = re.compile(
-    r"\b(?:for example|for instance|such as|suppose|imagine|zum beispiel|per esempio|par exemple|por ejemplo)\b[^.!?]*$"
+    r"\b(?:for example|for instance|such as|suppose|imagine|zum beispiel|per esempio|par exemple|por ejemplo"
+    r"|bijvoorbeeld)\b[^.!?]*$"
     r"|\be\.g\.[^.!?]*$",
     re.I,
 )
@@ -1536,7 +1537,9 @@ def is_hypothetical(statement: Statement) -> bool:
 
 
 def goes_on(statement: Statement) -> bool:
-    """Return whether an unnamed value belongs to the sentence of the one before: (0.2, 0.8) would become (0.2, 0)."""
+    """Return whether a value belongs to the supposition before it: (0.2, 0.8) would become (0.2, 0); … and a_12 = 1."""
+    if statement.place == "inline" and re.fullmatch(r"\s*(?:,|,?\s*(?:and|und|et|e|y|en))\s*", statement.words):
+        return re.search(r"[.!?]", statement.words) is None
     same = bool(statement.words) and re.search(r"[.!?:]", statement.words) is None
     return same and statement.target is None and statement.place in ("inline", "prose")
 

@@ -16,7 +16,7 @@ _LINEAR = re.compile(r"[\[(]?[■█]\(([^()\n]*(?:\([^()\n]*\)[^()\n]*)*)\)[\])
 _ENTRY = r"[-+−]?(?:\d+(?:\.\d+)?|∞)"
 _ENTRIES = re.compile(rf"{_ENTRY}(?:\s+{_ENTRY})*")
 _ROUND = re.compile(rf"\((\s*{_ENTRY}(?:[ \t]+{_ENTRY})+(?:\s*;\s*{_ENTRY}(?:[ \t]+{_ENTRY})+)+\s*)\)")  # (1 0; 0 2)
-_SPACED = re.compile(r"\[([^\[\],;\n]*[^\[\],;\s][ \t]{2,}[^\[\],;\n]+)\]")  # [e² + 1  e^(1/2)], a row of expressions
+_SPACED = re.compile(r"\[([^\[\],;\n]{1,400})\]")  # [e² + 1  e^(1/2)], a row of expressions
 _GAP = re.compile(r"[ \t]{2,}")
 _WORD = re.compile(r"(?!sqrt|exp)[A-Za-z]{2,}")
 
@@ -48,9 +48,10 @@ def _matrix(found: re.Match[str]) -> str:
 
 
 def _row(found: re.Match[str]) -> str:
-    if _ENTRIES.fullmatch(found[1].strip()) or _WORD.search(found[1]):
+    cells = _GAP.split(found[1].strip())
+    if len(cells) == 1 or _ENTRIES.fullmatch(found[1].strip()) or _WORD.search(found[1]):
         return found[0]
-    return f"[{', '.join(re.split(_GAP, found[1].strip()))}]"
+    return f"[{', '.join(cells)}]"
 
 
 def _in_line(lines: list[str], row: int, line: str) -> list[_Drawn]:
