@@ -30,6 +30,7 @@ from glassformer.exercises.matrix import Matrix
 from glassformer.exercises.numbers import READABLE, Exact, Masked
 from glassformer.exercises.plan import Operation
 
+LONGEST = 200  # characters of an exact form that is shown next to its decimals
 SHORT = 6  # the size of 3√2/2
 LARGE = 1e7  # from here on a number is written with a power of ten
 
@@ -165,8 +166,10 @@ def equation(step: Step, digits: int) -> Sides:
 
 def is_readable(matrix: Matrix[Exact]) -> bool:
     """Return whether every cell's exact form is short and all of them together still fit on a page."""
-    sizes = [x.size for _, _, x in matrix.cells()]
-    return max(sizes) <= READABLE and sum(sizes) <= 12 * READABLE
+    cells = [x for _, _, x in matrix.cells()]
+    if max(x.size for x in cells) > READABLE or sum(x.size for x in cells) > 12 * READABLE:
+        return False
+    return max(len(str(x)) for x in cells) <= LONGEST  # `size` counts neither coefficients nor nested fractions
 
 
 def _is_rational(x: Exact | Masked) -> bool:

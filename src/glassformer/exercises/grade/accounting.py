@@ -26,7 +26,7 @@ _MONTHS = (
 )
 # words before a number that make it a label or an index
 _LABEL = re.compile(
-    r"(?:\b(?:tokens?|heads?|need|rows?|columns?|quer(?:y|ies)|keys?|values?|requêtes?|clés?|lignes?|zeilen?|spalten?|schlüssel|reports?|pos(?:itions?)?|patch(?:es)?|bins?|steps?|tasks?|exercises?|ex\.|exercice|esercizio|ejercicio|aufgabe|devoir|compito|tarea|blatt|words?|lecture|slides?|p\.~?|n°|grupo|gruppe|groupe|pages?|parts?|"
+    r"(?:\b(?:tokens?|heads?|need|rows?|columns?|quer(?:y|ies)|keys?|values?|requêtes?|clés?|lignes?|zeilen?|spalten?|schlüssel|reports?|pos(?:itions?)?|patch(?:es)?|bins?|steps?|tasks?|exercises?|ex\.|exercice|esercizio|ejercicio|aufgabe|devoir|compito|tarea|hoja|blatt|blad|bladzijde|opgave|problema|words?|lecture|slides?|p\.~?|n°|grupo|gruppe|groupe|pages?|parts?|"
     r"questions?|homeworks?|assignments?|hw|lab|lines?|figures?|fig\.|tables?|sections?|problems?|sheet|week|layers?|chapter|group|student|id|no\.?|number|nr\.?|"
     r"eq\.?|equation|version|index|indices|d_?k|dim(?:ension)?s?|width|size|digits|decimals|places)"
     r"\s*[#:=(]*\s*(?:\d+\s*(?:,\s|and|und|et|&|to|of|/|-|–)\s*)*|\b(?:token|row|position)s\s+(?:\d+,)*|[A-Za-z]_?\{?|\b[ijklmnst]\s*=\s*|[_^]\{?[^{}]{0,20}|#+\s*"
@@ -67,7 +67,7 @@ _UNIT = re.compile(
 )
 _DATES = re.compile(
     r"(?<![\d.,])(?:\d{1,2}([./])\d{1,2}\1(?:\d{4}|\d\d)|\d{1,2}\.(\s|\\,)\d{1,2}\.\2(?:19|20)\d\d"
-    r"|(?:19|20)\d\d-\d\d?-\d\d?)(?![\d.,]*\d)"
+    r"|(?:19|20)\d\d-\d\d?-\d\d?|\d{1,2}\.\d{1,3}\.\d{1,3})(?![\d.,]*\d)"  # also versions, 2.13.0
 )
 # the number of a section or an exercise: 2.1 Queries, Exercise 7.1; a version
 _NUMBERED = re.compile(
@@ -111,7 +111,9 @@ _MARKUP = re.compile(
 )
 # sentences about the result, as written by `solve`
 _COMMENTARY = re.compile(r"\bentropy\b|\battends? most\b|\bround(?:ed)? to \w+ (?:digits|decimals)", re.I)
-_SUPPOSED = re.compile(r"\b(?:if|suppose|assume|for example|for instance|such as|say)\b[^.;]*$|\be\.g\.[^.;]*$", re.I)
+_SUPPOSED = re.compile(
+    r"\b(?:if|suppose|assume|for example|for instance|such as|say|bijvoorbeeld)\b[^.;]*$|\be\.g\.[^.;]*$", re.I
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -211,13 +213,24 @@ class Ledger:
 
         Among those of the next lines, one that is not a label (or is one) and is written as `text` comes first.
         """
-        found = [
-            k for k in self.by_value.get(value, []) if self.owner[k] is None and line <= self.line_of(k) <= line + reach
-        ]
-        if not found:
+        positions = self.by_value.get(value, [])
+        best, badness, last = -1, (True, True, True), line + reach
+        for at in range(bisect_left(positions, line, key=self.line_of), len(positions)):
+            k = positions[at]
+            if self.line_of(k) > last:
+                break
+            if self.owner[k] is not None:
+                continue
+            if best < 0:
+                last = min(last, self.line_of(k) + NEAR)
+            this = (False, self.is_label(k) != label, self.places[k][2] != text)
+            if this < badness:
+                best, badness, index = k, this, at
+            if not any(badness):
+                break
+        if best < 0:
             return None
-        near = [k for k in found if self.line_of(k) <= self.line_of(found[0]) + NEAR]
-        best = min(near, key=lambda k: (self.is_label(k) != label, self.places[k][2] != text))
+        del positions[index]
         self.owner[best] = owner
         return best
 

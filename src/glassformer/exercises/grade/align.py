@@ -208,7 +208,8 @@ _SUPPOSED = re.compile(
     r"(?:that|with|we have|we had|the weights were|\w+ were|\w+ was)?[\s,:]*$", re.I
 )
 _EXAMPLE = re.compile(
-    r"\b(?:for example|for instance|such as|suppose|imagine|zum beispiel|per esempio|par exemple|por ejemplo)\b[^.!?]*$"
+    r"\b(?:for example|for instance|such as|suppose|imagine|zum beispiel|per esempio|par exemple|por ejemplo"
+    r"|bijvoorbeeld)\b[^.!?]*$"
     r"|\be\.g\.[^.!?]*$",
     re.I,
 )
@@ -228,6 +229,7 @@ _LETTERED = (
 )  # fmt: skip
 _SIZE = re.compile(r"\b(?:size|dim|shape)\b(?:\(\w*\))?\W*$")  # of the output of size(Q)
 _ROW = re.compile(r"row (\d+)")  # the index of "row 2" in a sentence
+NEAR = 2  # lines between a row and the one that it is computed from
 MOST_TOKENS = 12
 MOST_EVALUATED = 40_000  # cells, to find out what follows from the numbers placed so far
 OTHER = 100  # the rank of a name's second meaning
@@ -605,7 +607,9 @@ class Aligner:
         if found is None:
             return
         seen: set[tuple[str, tuple[tuple[int, int], ...]]] = set()
-        ways = [*readings(found.indices, found.upper, self.heads)]
+        turned = found.query is not None and (found.query == 0) != self.by_rows
+        indices = found.indices[::-1] if turned else found.indices
+        ways = [*readings(indices, found.upper, self.heads)]
         ways += [*readings(found.instead, found.upper, self.heads)] if found.instead is not None else []
         one_token = bool(found.indices) and (self.heads == 1 or target.name.islower())
         if self.one_query and written.scalar and len(found.indices) == 1 and not found.upper:
@@ -618,7 +622,7 @@ class Aligner:
             for symbol in self.symbols(base, head, target):
                 guessed = self.heads > 1 or head not in found.indices  # q_1 = (1, 2) is of token 1, if of any
                 for at in self.positions(statement, target, cells_at)[: None if guessed else 1]:
-                    transposed = found.transposed != self.transposed
+                    transposed = found.transposed != (self.transposed and found.query is None)
                     by_rows = self.by_rows or any(_ROW.fullmatch(str(index)) for index in target.indices)
                     cells = fit(written, self.exact[symbol].shape, at, by_rows=by_rows, transposed=transposed)
                     key = (symbol, tuple(cells or ()))
@@ -707,7 +711,7 @@ class Aligner:
                 statement.line, statement.source, f"taken as {top[0].symbol}{where} by its values{other}"
             )
             return top[0]
-        beside = [option for option in close if self.is_beside(statement, option)]
+        beside = [option for option in close if self.is_beside(statement, option) or self.goes_on(statement, option)]
         if len(beside) == 1:
             return beside[0]
         free = [option for option in close if not self.alignment.answered(option.symbol)]
@@ -725,6 +729,19 @@ class Aligner:
         before = replace(option, symbol=self.plan[option.symbol].inputs[0])
         right = _share([self.exact[before.symbol]], option.cells) == 1 and self.open(before)
         return before if right and _share([self.exact[option.symbol]], option.cells) < 1 else option
+
+    def goes_on(self, statement: Statement, option: Option) -> bool:
+        """Return whether a row is computed from the row that was written just before it."""
+        last = self.alignment.placed[-1] if self.alignment.placed else None
+        if last is None or self.token is None or not self.open(option) or option.symbol not in self.plan:
+            return False
+        lines = {at[0 if self.by_rows else 1] for at in option.cells}
+        near = statement.line - max(entry.line for entry in last.cells.values()) <= NEAR
+        return near and lines == {self.token} and last.symbol in self.leads_to(option.symbol)
+
+    def leads_to(self, symbol: str) -> tuple[str, ...]:
+        """Return the scores, exponentials and sums of a head's weights."""
+        return tuple(f"{base}{symbol[1:]}" for base in (*SCORES, "E", "Z")) if base_of(symbol) == "A" else ()
 
     def is_beside(self, statement: Statement, option: Option) -> bool:
         """Return whether a placement is free, and of the token that the statement before it on its line is about."""
@@ -862,6 +879,7 @@ class Aligner:
         self.weights_set_out(statement, symbol, cells)
         self.scores_set_out(statement, symbol, cells)
         self.raw_scores_set_out(statement, symbol)
+        self.quotients_set_out(statement, symbol, cells)
         number = symbol[-1:]
         if self.heads > 1 and number.isdigit():
             self.context.head = int(number)
@@ -916,7 +934,7 @@ class Aligner:
         written = self.written(statement)
         if written is None:
             self.salvage(statement)
-        elif written.scalar and (statement.place == "prose" or (statement.place == "inline" and self.follows_e())):
+        elif written.scalar and (statement.place == "prose" or (self.follows_e() and is_total(statement))):
             self.sum_in_prose(statement, written)
         elif not written.scalar:
             self.unnamed_table(statement, written)
@@ -1021,6 +1039,36 @@ class Aligner:
             unscaled = raw is not None and self.agreement(raw, found) == 1 and self.agreement(scores, found) < 1
             chosen = raw if unscaled and raw is not None else scores
             self.alignment.put(Placement(chosen, found, statement.line, statement.source, "factor"))
+
+    def quotients_set_out(self, statement: Statement, symbol: str, cells: Entries) -> None:
+        """Record the dot products in 2 / 1.732 = 1.155, and the exponentials in (3.17, 17.9) / 21.1 = (0.15, 0.85)."""
+        for link in statement.terms[:-1]:
+            if link.struck or not isinstance(link.term, Quotient) or not is_numeric(link.term):
+                continue
+            top, bottom = listed(link.term.top), link.term.bottom
+            made = table(Link(link.line, "", top)) if is_literal(top) else None
+            below = table(Link(link.line, "", bottom)) if made is not None else None
+            if made is None or below is None or not below.scalar or made.shape[0] * made.shape[1] != len(cells):
+                continue
+            entries, divisor = [entry for _, _, entry in made.cells()], next(entry for _, _, entry in below.cells())
+            operands = dict(zip(cells, entries, strict=True))
+            lines = {at[0 if self.by_rows else 1] for at in cells}
+            if base_of(symbol) == "S" and (raw := raw_of(self.exact, symbol)) and not self.has_any(raw, cells):
+                scale = next((op.params["factor"] for op in self.plan.operations if op.op == "scale"), None)
+                if scale is not None and agrees(1 / enclose(scale.expression), divisor):
+                    self.alignment.put(Placement(raw, operands, link.line, statement.source, certain=True))
+            elif base_of(symbol) == "A" and len(cells) > 1 and len(lines) == 1:
+                exponentials, total = f"E{symbol[1:]}", f"Z{symbol[1:]}"
+                if {exponentials, total} <= self.exact.keys() and self.agreement(exponentials, operands) >= HALF:
+                    self.alignment.put(Placement(exponentials, operands, link.line, statement.source))
+                    (token,) = lines
+                    place = (token, 0) if self.by_rows else (0, token)
+                    self.alignment.put(Placement(total, {place: divisor}, link.line, statement.source))
+
+    def has_any(self, symbol: str, cells: Entries) -> bool:
+        """Return whether one of these cells is answered."""
+        mine = [each for each in self.alignment.placed if each.symbol == symbol and each.role == "answer"]
+        return any(not cells.keys().isdisjoint(each.cells) for each in mine)
 
     def raw_scores_set_out(self, statement: Statement, symbol: str) -> None:
         """Place the matrix in S = 1/√3 · [78, 71; 73, 68] = …, the scores before scaling."""
@@ -1271,10 +1319,10 @@ class Aligner:
         """Place a number in prose, "if we sum them we get 13.8256": the sum of exponentials of the current rows."""
         head = self.context.head or ""
         symbol = next((s for s in (f"Z{head}", "Z") if s in self.exact), None)
-        totals = _TOTALS.search(statement.words.rsplit(". ", 1)[-1])
+        totals = is_total(statement)
         after = self.token if self.follows_e() else None  # the row of exponentials just before
         token = self.context.rows[0] - 1 if self.context.rows and after is None else after
-        if symbol is None or totals is None or token is None:
+        if symbol is None or not totals or token is None:
             return
         cells = fit(written, self.exact[symbol].shape, (token,), by_rows=self.by_rows)
         if cells and not self.spoils(symbol, cells):
@@ -1468,6 +1516,12 @@ def is_sum_of_weights(statement: Statement) -> bool:
     return mentioned and bool(numbers) and all(n.value == 1 for n in numbers)
 
 
+def is_total(statement: Statement) -> bool:
+    """Return whether a statement is about a sum: `somme = 12.1`, "if we sum them we get 12.1"."""
+    label = statement.target.label if statement.target is not None else ""
+    return _TOTALS.search(f"{statement.words.rsplit('. ', 1)[-1]} {label}") is not None
+
+
 def _is_about_width(term: Expression) -> bool:
     """Return whether a term is an expression in d_k alone, such as 1/√d_k."""
     names = names_in(term)
@@ -1483,7 +1537,9 @@ def is_hypothetical(statement: Statement) -> bool:
 
 
 def goes_on(statement: Statement) -> bool:
-    """Return whether an unnamed value belongs to the sentence of the one before: (0.2, 0.8) would become (0.2, 0)."""
+    """Return whether a value belongs to the supposition before it: (0.2, 0.8) would become (0.2, 0); … and a_12 = 1."""
+    if statement.place == "inline" and re.fullmatch(r"\s*(?:,|,?\s*(?:and|und|et|e|y|en))\s*", statement.words):
+        return re.search(r"[.!?]", statement.words) is None
     same = bool(statement.words) and re.search(r"[.!?:]", statement.words) is None
     return same and statement.target is None and statement.place in ("inline", "prose")
 

@@ -355,7 +355,10 @@ CATALOGUE: tuple[Kind, ...] = (
     Kind("positions counted from 1", "The first position is 0, not 1", positions_from_one, False),
     Kind("e^0 taken as 0", "The exponential of 0 is taken as 0, but it is 1", exponential_of_zero, telling=True),
     *(
-        Kind("an exponential left out of the sum", "The sum of the exponentials lacks one of them", _without(k))
+        Kind(
+            "an exponential left out of the sum", "The sum of the exponentials lacks one of them", _without(k),
+            telling=True,
+        )
         for k in range(MOST_TERMS)
     ),
 )  # fmt: skip

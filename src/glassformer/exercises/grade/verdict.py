@@ -73,10 +73,11 @@ class FollowThrough:
     expressions before a result, each as its value with all decimals exact and as an interval covering their rounding;
     `behind` the unrounded values of wrong cells whose mistake is known.
 
-    Every symbol has five values: `values`, the written decimals taken as exact; `corrected`, the same with wrong cells
+    Every symbol has six values: `values`, the written decimals taken as exact; `corrected`, the same with wrong cells
     replaced by their expected values (they may only be miscopied); `unrounded`, the values that the written ones are
     roundings of, including the learner's mistakes; `computed`, the result of the step from the earlier
-    unrounded values, whatever is written for the step itself; and `rounded`, the written decimals and, for steps that
+    unrounded values, whatever is written for the step itself; `results`, the result of the step from the earlier
+    written decimals, not rounded; and `rounded`, the written decimals and, for steps that
     are not written, their results rounded to the digits that the learner uses.
     """
 
@@ -98,6 +99,7 @@ class FollowThrough:
         self.unrounded: dict[str, Matrix[Any]] = {}
         self.computed: dict[str, Matrix[Any]] = {}
         self.rounded: dict[str, Matrix[Any]] = {}
+        self.results: dict[str, Matrix[Any]] = {}
         written = {symbol: values_of(cells, exact[symbol].shape) for symbol, cells in self.entries.items()}
         self.given = {symbol: self._masked(symbol, values) for symbol, values in written.items()}
         self.truncates = self._truncates()
@@ -146,7 +148,7 @@ class FollowThrough:
                 self.values[symbol] = self.unrounded[symbol] = self.corrected[symbol] = self.rounded[symbol] = own
             for operation in self.plan.operations:
                 symbol = operation.symbol
-                first = steps[symbol] = self._step(operation, self.values, self.given)
+                first = steps[symbol] = self.results[symbol] = self._step(operation, self.values, self.given)
                 self.computed[symbol] = self._unrounded_step(operation)
                 found = list(self._symbol(operation, first))
                 self.values[symbol] = self._filled(symbol, first)
@@ -241,7 +243,7 @@ class FollowThrough:
         choices: list[list[tuple[str, Matrix[Any]]]] = []
         for symbol in free:
             kinds = [self.values[symbol], self.unrounded[symbol], self.corrected[symbol], self.computed[symbol]]
-            kinds.append(self.rounded[symbol])
+            kinds += [self.rounded[symbol], self.results.get(symbol, self.values[symbol])]
             if symbol in used and used[symbol].shape == self.exact[symbol].shape:
                 kinds.insert(1, used[symbol])
             distinct = [kind for k, kind in enumerate(kinds) if not any(kind is other for other in kinds[:k])]

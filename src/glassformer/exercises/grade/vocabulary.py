@@ -124,7 +124,8 @@ def label_of(symbol: str) -> str:
 class Subject:
     """The subject of a target: possible symbols, and indices that may name a head, a token or a cell.
 
-    `instead`: alternative indices; q_1 k_1^T is the cell 1,1 or the matrix of head 1.
+    `instead`: alternative indices; q_1 k_1^T is the cell 1,1 or the matrix of head 1. `query`: which of two indices is
+    that of the query, if the names of the vectors tell it: q_1 k_2 and k_2 q_1 are the same score.
     """
 
     bases: tuple[str, ...]
@@ -132,6 +133,7 @@ class Subject:
     upper: tuple[Index, ...] = ()
     transposed: bool = False
     instead: tuple[Index, ...] | None = None
+    query: int | None = None
 
 
 def subject(term: Expression) -> Subject | None:
@@ -167,7 +169,9 @@ def subject(term: Expression) -> Subject | None:
             sides = [found.bases[0] for part in (first, second) if (found := subject(part)) is not None]
             return Subject(("D",)) if sorted(sides) == ["F", "G"] else None
         case Call(function, arguments) if (ends := _ends(arguments)) and function.lower() in NAMES:
-            return Subject(NAMES[function.lower()], ends)  # score(q_1, k_2), a(1, 2)
+            letters = [part.name.lower() if isinstance(part, Name) else "" for part in arguments]
+            query = letters.index("q") if sorted(letters) == ["k", "q"] else None
+            return Subject(NAMES[function.lower()], ends, query=query)  # score(q_1, k_2), a(1, 2)
         case Call(function, arguments, over) if function in _FUNCTIONS:
             argument = subject(arguments[0]) if arguments and function in ("softmax", "exp", "sum") else None
             ends = argument.indices if argument is not None else ()
@@ -245,19 +249,21 @@ def _scores(first: Subject | None, second: Subject | None, key: Subject, scaled:
     bases = ("S", "Su") if scaled else RAW
     pair = (*(first.indices if first else ()), *(second.indices if second else ()))
     ends = (first.indices if first else (), second.indices if second else ())
+    other = second if first is key else first
+    query = int(first is key) if other is not None and other.bases == ("Q",) and len(pair) == 2 else None
     if ends[0] == ends[1] and len(pair) == 2:
         return Subject(bases, pair, key.upper, instead=key.indices)
     if first is not None and first.bases == ("Q",) and not ends[0] and len(ends[1]) == 1:  # q·k_1, of the only query
         return Subject(bases, ("q", *ends[1]), key.upper, instead=key.indices)
     if ends[0] == ends[1] or not (ends[0] and ends[1]):
         return Subject(bases, key.indices, key.upper)
-    return Subject(bases, pair, key.upper)
+    return Subject(bases, pair, key.upper, query=query)
 
 
 def _scaled(inner: Subject | None) -> Subject | None:
     if inner is None or inner.bases[0] not in SCORES:
         return None
-    return Subject(("S", "Su"), inner.indices, inner.upper)
+    return Subject(("S", "Su"), inner.indices, inner.upper, query=inner.query)
 
 
 def _quotient(top: Expression, bottom: Expression) -> Subject | None:

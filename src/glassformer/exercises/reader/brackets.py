@@ -16,6 +16,9 @@ _LINEAR = re.compile(r"[\[(]?[■█]\(([^()\n]*(?:\([^()\n]*\)[^()\n]*)*)\)[\])
 _ENTRY = r"[-+−]?(?:\d+(?:\.\d+)?|∞)"
 _ENTRIES = re.compile(rf"{_ENTRY}(?:\s+{_ENTRY})*")
 _ROUND = re.compile(rf"\((\s*{_ENTRY}(?:[ \t]+{_ENTRY})+(?:\s*;\s*{_ENTRY}(?:[ \t]+{_ENTRY})+)+\s*)\)")  # (1 0; 0 2)
+_SPACED = re.compile(r"\[([^\[\],;\n]{1,400})\]")  # [e² + 1  e^(1/2)], a row of expressions
+_GAP = re.compile(r"[ \t]{2,}")
+_WORD = re.compile(r"(?!sqrt|exp)[A-Za-z]{2,}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,17 +34,24 @@ def inline(text: str) -> str:
     """Rewrite the document with every drawn matrix on one line."""
     text = _ROUND.sub(r"[\1]", _LINEAR.sub(_matrix, text))
     if not any(corner in text for corner in _CORNERS):
-        return text
+        return _SPACED.sub(_row, text)
     lines = text.split("\n")
     found = [drawn for row, line in enumerate(lines) for drawn in _in_line(lines, row, line)]
     for band in _bands(found):
         _rewrite(lines, band)
-    return "\n".join(lines)
+    return _SPACED.sub(_row, "\n".join(lines))
 
 
 def _matrix(found: re.Match[str]) -> str:
     rows = (", ".join(cell.strip() for cell in row.split("&")) for row in found[1].split("@"))
     return f"[[{'], ['.join(rows)}]]"
+
+
+def _row(found: re.Match[str]) -> str:
+    cells = _GAP.split(found[1].strip())
+    if len(cells) == 1 or _ENTRIES.fullmatch(found[1].strip()) or _WORD.search(found[1]):
+        return found[0]
+    return f"[{', '.join(cells)}]"
 
 
 def _in_line(lines: list[str], row: int, line: str) -> list[_Drawn]:

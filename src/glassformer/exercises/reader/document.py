@@ -325,14 +325,14 @@ def scan(
         apart = None if code else _name_apart(rows, index)
         if apart is not None:
             block = _block([apart[0], apart[1], *rows[index + 1 : index + 200]], 0)
-            joined = "; ".join(row.strip() for row in [apart[1], *rows[index + 1 : index + block - 1]])
+            joined = "; ".join(map(_bare_row, [apart[1], *rows[index + 1 : index + block - 1]]))
             yield Event("formula", f"{_lead(apart[0])[0]}[{joined}]", here)
             index += block - 1
             continue
         block = _block(rows, index)
         if block:
             lead, first = _lead(row)
-            joined = "; ".join(rows[i].strip().strip("|[]()").rstrip(",;") for i in range(index + first, index + block))
+            joined = "; ".join(map(_bare_row, rows[index + first : index + block]))
             joined = re.sub(r"%\s+", "%, ", joined)
             yield Event("formula", f"{lead}[{joined}]", here)
             index += block
@@ -375,6 +375,11 @@ _SEMICOLONS = re.compile(
 _LEAD = re.compile(r"^\s*[-*]?\s*\**\s*([A-Za-z]\S{0,20})\s*(?:=|:)\s*\**\s*$")
 _LEAD_WITH_REMARK = re.compile(r"^\s*([A-Z]\w?)\s+\([^()\d=]{1,60}\)\s*:?\s*$")  # O (all heads side by side)
 _FIRST_ROW = re.compile(rf"^(\s*[A-Za-z]\S{{0,20}}\s*[=:])(\s*{_NUMBER}(?:\s+{_NUMBER})+\s*)$")
+# Q = [1 2] or H = A V = [1 2]; a vector, q = [1 2], is not the first row of a matrix
+_FIRST_BRACKETED_ROW = re.compile(
+    rf"^(\s*[A-Z]\S{{0,20}}\s*[=:])(?:[^=:.\[\]]{{1,40}}=)?"
+    rf"(\s*\[\s*{_NUMBER}(?:(?:\s*,\s*|\s+){_NUMBER})+\s*\]\s*)$"
+)
 
 
 def _division(found: re.Match[str]) -> str:
@@ -390,13 +395,25 @@ def _lead(row: str) -> tuple[str, int]:
     return (f"{found[1]} = ", 1) if found else ("", 0)
 
 
+def _bare_row(row: str) -> str:
+    return row.strip().strip("|[]()").rstrip(",;")
+
+
 def _name_apart(rows: list[str], index: int) -> tuple[str, str] | None:
-    """Split `Q = 3 1` over `    1 2`, a matrix without brackets, into the name and the first row."""
-    found = _FIRST_ROW.match(rows[index][:2000])
-    below = rows[index + 1][:2000] if found and index + 1 < len(rows) else ""
-    if found is None or not _NUMBERS.match(below) or not below[:1].isspace():
+    """Split a matrix whose first row is on the line of its name into the name and that row.
+
+    `Q = 3 1` over `    1 2`, and `H = A V = [3 1]` over `[1 2]`, with brackets around each row.
+    """
+    row, below = (each[:2000] for each in (*rows[index : index + 2], "")[:2])
+    found = _FIRST_ROW.match(row)
+    if found is None and below.lstrip().startswith("["):
+        found = _FIRST_BRACKETED_ROW.match(row)
+    elif not below[:1].isspace():
         return None
-    return (found[1], found[2]) if len(found[2].split()) == len(below.split()) else None
+    if found is None or not _NUMBERS.match(below):
+        return None
+    first, second = (re.split(r"[\s,;]+", _bare_row(each).strip()) for each in (found[2], below))
+    return (found[1], found[2]) if len(first) == len(second) else None
 
 
 def _block(rows: list[str], index: int) -> int:

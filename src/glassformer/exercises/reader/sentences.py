@@ -23,7 +23,7 @@ NOUNS = {
     "weight": r"(?:attention )?weights?|attention(?! (?:scores?|outputs?|heads?|logits?|energ))|soft(?:arg)?max"
     r"|attends?|probabilit(?:y|ies)|pes[io]\b|attenzione|(?:aufmerksamkeits)?gewichte?|aufmerksamkeit|poids|pesos?|atención"
     r"|wag[ai]",
-    "exponential": r"exponentials?|exps?(?=\s*(?:->|→|⇒|:))",
+    "exponential": r"exponentials?|exponentiale|exponentielles?|esponenziali|exponenciales|exps?(?=\s*(?:->|→|⇒|:))",
     "sum": r"(?:sum|total|denominator|normali[sz]er|summe|nenner|somme|somma|suma)\b(?! to)",
     "patch": r"patch",
     "nh": r"patches (?:down|per column)",
@@ -105,7 +105,9 @@ _ASIDES = re.compile(
     r"|(?:√\s?|\bsqrt\s?|\b(?:square )?root of |\bwurzel (?:aus )?|\bradice (?:quadrata )?di )\(?\d+\)?"
     r"(?:\s*≈\s*\d+\.\d+)?", re.I
 )  # fmt: skip
-_SENTENCE_ENDS = re.compile(r"(?<=[^\W_][\w)\]][.!?])\s+(?=[A-ZÀ-Þ])|(?<=[)\]][.!?])\s+(?=[A-ZÀ-Þ])")
+_SENTENCE_ENDS = re.compile(  # also between columns: scores: 0; 1; 2  sum: 3
+    r"(?<=[^\W_][\w)\]][.!?])\s+(?=[A-ZÀ-Þ])|(?<=[)\]][.!?])\s+(?=[A-ZÀ-Þ])|(?<=[\d)\]])\s{2,}(?=[^\W\d_]{3,}\s?:)"
+)
 _EMPHASIS = re.compile(r"(?<![\w*])(\*{1,2}|_{1,2})([^\W\d_]{1,20})\1(?![\w*])")  # the token *cat*
 _VALUES = ("vector", "number", "list")
 _PUTS = re.compile(r"pay|look|put|place|spend|focus", re.I)  # attention
