@@ -93,9 +93,7 @@ class TextClassification(TaskObjective):
 
     def save(self, model: nn.Module, folder: str | Path) -> Path:
         train = self.train
-        return save_text_classifier(
-            folded(model), folder, train.labels, self.problem, self.encoding, pairs=train.pairs
-        )
+        return save_text_classifier(folded(model), folder, train.labels, self.problem, self.encoding, pairs=train.pairs)
 
     def finish(self, model: nn.Module) -> None:
         fold_head(model)
