@@ -201,6 +201,11 @@ def test_a_model_that_runs_takes_a_device_and_a_config(name: str) -> None:
     assert {"--device", "--config"} <= set(cli.long_options(ALL_COMMANDS[name]))
 
 
+@pytest.mark.parametrize("name", ["serve", "bench", "parity"])
+def test_commands_that_run_on_the_cpu_take_a_config(name: str) -> None:
+    assert "--config" in cli.long_options(ALL_COMMANDS[name])
+
+
 @pytest.mark.parametrize(
     ("option", "advice"),
     [

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from glassformer.cli.options import PrecisionOption
+from glassformer.cli.options import ConfigOption, PrecisionOption
 
 
 def serve(
@@ -29,8 +29,9 @@ def serve(
         ),
     ] = None,
     browser: Annotated[bool, typer.Option("--browser/--no-browser", help="Open the page in a browser.")] = True,
+    config: ConfigOption = None,
 ) -> None:
-    """Open the workbench, a local web page. It has exercises, grading and models."""
+    """Open the workbench, a local web page. It has exercises, grading and models, which run on the CPU."""
     from glassformer.server import Settings
     from glassformer.server import serve as start
 
