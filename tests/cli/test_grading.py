@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -192,3 +193,8 @@ def test_the_example_of_the_page_for_teachers(tmp_path: Path) -> None:
     arguments = ["--rubric", str(root / "examples" / "rubric.yaml"), "-o", str(tmp_path)]
     found = run("four-tokens", str(root / "examples" / "submissions"), *arguments)
     assert found.startswith(said.partition("\n")[2].partition("…")[0])
+
+
+def test_a_named_pipe_is_refused(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "answers.md")
+    assert "answers.md is not a regular file" in run("four-tokens", str(tmp_path / "answers.md"), code=2)

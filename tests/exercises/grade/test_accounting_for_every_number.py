@@ -123,3 +123,23 @@ def test_queries_and_keys_of_a_table_are_indices() -> None:
     )
     found = grade(library.get("residual"), read(f"| query | key | weight |\n|---|---|---|\n{rows}\n", "a.md"))
     assert (found.accounting.graded, found.accounting.recognised, found.accounting.unread) == (4, 8, 0)
+
+
+@pytest.mark.parametrize("name", ["four-tokens", "root-three", "causal", "residual", "transport"])
+def test_the_json_of_a_solution_is_read_as_a_whole(name: str) -> None:
+    exercise = library.get(name)
+    found = grade(exercise, read(render(solve(exercise), "json"), "a.json"))
+    assert (found.score, found.accounting.unread, found.unread) == (1, 0, ())
+
+
+def test_a_wrong_number_in_the_steps_of_a_solution() -> None:
+    text = render(solve(EXERCISE), "json", only="A").replace("0.05654736673425855", "0.9")
+    assert "0.9" in text
+    found = grade(EXERCISE, read(text, "a.json"))
+    assert found.count()["wrong"] == 1
+
+
+def test_the_reason_why_a_row_without_a_name_is_not_graded() -> None:
+    found = graded("The first output:\n\n0.67·(3,2) + 0.16·(1,1) + 0.16·(2,4) = (2.49, 2.14)\n\nEnd, $d_k = 2$.")
+    (item,) = (each for each in found.unread if "0.67" in each.source)
+    assert item.reason.endswith("neither the words before it nor half of its numbers tell which row of a step it is")

@@ -105,6 +105,8 @@ _HEADING = re.compile(r"^\s*(?:#{1,6}\s+|\\(?:sub)*(?:section|paragraph)\*?\{\s*
 _HEADING_WORD = re.compile(r"^\s+[A-ZÀ-Þ][^\W\d_]{2,}(?![^\n]*[=≈])")
 _REFERENCE = re.compile(r"\b(?:from|in|see|of|by|aus|siehe)\s+\(?$", re.I)
 _TABLE_RULE = re.compile(r"^\s*\|?\s*:?-{2,}:?\s*(?:\|\s*:?-+:?\s*)+\|?\s*$")
+_EXPONENT = re.compile(r"\d[eE][+-]?$")  # 3.6e+19
+_FORMULA = re.compile(r'^\s*"formula": "')  # of a step in a solution's own JSON
 _UNCERTAINTY = re.compile(r"(?:±|\\pm|\b(?:up to|to within))\s*$")
 _MARKUP = re.compile(
     r"\\(?:begin|end|vspace|hspace|multicolumn|cline|usepackage|documentclass|setlength)\b[^\n&]*$|<[^>\n]*$"
@@ -114,6 +116,7 @@ _COMMENTARY = re.compile(r"\bentropy\b|\battends? most\b|\bround(?:ed)? to \w+ (
 _SUPPOSED = re.compile(
     r"\b(?:if|suppose|assume|for example|for instance|such as|say|bijvoorbeeld)\b[^.;]*$|\be\.g\.[^.;]*$", re.I
 )
+_ASIDES = (_ADDRESS, _EXPONENT, _FORMULA, _UNCERTAINTY, _MARKUP, _SUPPOSED)
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,6 +164,7 @@ class Ledger:
         self.words: dict[int, int] = {}
         self.owner: list[str | None] = [None] * len(self.places)
         self.claimed: dict[tuple[int, int], tuple[Number, int]] = {}  # a term by its identity and line, and its number
+        self.named: dict[tuple[int, int], Name] = {}  # a name by its identity and line, whose indices are recognised
         self.cells: dict[int, Cell] = {}  # where the graded numbers are graded
         self.pairs = frozenset(self.indices_of_pairs())
         self.numbered_columns = frozenset(self.table_heads(ruled=True))
@@ -182,7 +186,8 @@ class Ledger:
                     self.claimed[id(part), line] = part, k
                 if cell is not None and k is not None:
                     self.cells[k] = cell
-            elif isinstance(part, Name):
+            elif isinstance(part, Name) and (id(part), line) not in self.named:
+                self.named[id(part), line] = part
                 for index in (*part.indices, *part.upper):
                     if isinstance(index, int):
                         self._nearest(Fraction(index), line, "recognised", 3, label=True)
@@ -300,7 +305,7 @@ class Ledger:
                 or _is_titled(before) or self.ends_label(before, after)
             )  # fmt: skip
             unity = Fraction(number) in (0, 1) and _UNITY.search(before)
-            other = any(aside.search(before) for aside in (_ADDRESS, _UNCERTAINTY, _MARKUP, _SUPPOSED))
+            other = any(aside.search(before) for aside in _ASIDES)
             if labelled or numbered or unity or other or (line not in unread and self.repeats(k, after, known)):
                 self.owner[k] = "recognised"
 

@@ -1165,9 +1165,10 @@ class Aligner:
         options = list(self.unnamed_options(statement, written))
         size = f"a list of {written.shape[1]}" if written.flat else "{}×{}".format(*written.shape)
         if not options:
-            self.alignment.leave(
-                statement.line, statement.source, f"it has no name, and no step of this exercise is {size}"
-            )
+            reason = f"no step of this exercise is {size}"
+            if written.flat and any(written.shape[1] in self.exact[symbol].shape for symbol in self.plan.symbols):
+                reason = "neither the words before it nor half of its numbers tell which row of a step it is"
+            self.alignment.leave(statement.line, statement.source, f"it has no name, and {reason}")
             return
         titled = self.titled(statement.words)
         spoken = (*_called(statement), *(topics(statement.words) or self.context.topics))

@@ -91,6 +91,17 @@ class Answers:
             else:
                 self.answer(key, value, head)
 
+    def steps(self, steps: Any) -> None:
+        """Read the steps of a solution's own JSON: a symbol, its values in exact form, and as decimals."""
+        for step in steps if _is_solution(steps) else ():
+            found = {key.text: (key, value) for key, value in step.items()}
+            key, symbol = found["symbol"]
+            target = self.target(Scalar(symbol.text, key.line))
+            for form in ("exact", "decimal"):
+                line, value = found[form][0].line, found[form][1]
+                link = Link(line, "=", self.term(value, line), _cell_lines(value))
+                self.statements.append(Statement(key.line, symbol.text, target, (link,), place="answer"))
+
     def answer(self, key: Scalar, value: Any, head: int | None) -> None:
         if isinstance(value, Scalar) and re.fullmatch(r"[^\W\d_]{3,}[^\d]*", value.text):
             return  # a remark
@@ -180,6 +191,16 @@ def _labelled_rows(value: Mapping[Scalar, Any]) -> list[Any]:
     return rows if labels and flat and len(rows) > 1 and not any(map(_is_vector, keys)) else []
 
 
+def _is_solution(steps: Any) -> bool:
+    """Return whether every step is a mapping with a symbol and its values, as in a solution's own JSON."""
+    return isinstance(steps, list) and all(
+        isinstance(step, Mapping)
+        and {("symbol", True), ("exact", False), ("decimal", False)}
+        <= {(key.text, isinstance(value, Scalar)) for key, value in step.items()}
+        for step in steps
+    )
+
+
 def _cell_lines(value: list[Any]) -> tuple[tuple[int, ...], ...]:
     """Return the line of each cell of a list or a matrix; () if it is nested more deeply."""
     rows = value if all(isinstance(row, list) for row in value) else [value]
@@ -192,12 +213,14 @@ def answers(text: str, name: str, kind: str) -> Reading:
     if kind == "csv":
         return csv_answers(text, name)
     tree = _json(text, name) if kind == "json" else _yaml(text, name)
+    steps = next((value for key, value in tree.items() if key.text == "steps"), None)
     for _ in range(2):
         mappings = {key.text.lower(): value for key, value in tree.items() if isinstance(value, Mapping)}
         inner = next((mappings[name] for name in _WRAPPERS if name in mappings), None)
         tree = inner if inner is not None and (len(mappings) == 1 or "given" not in mappings) else tree
     found = Answers()
     found.mapping(tree)
+    found.steps(steps)
     return found.reading(name, kind)
 
 

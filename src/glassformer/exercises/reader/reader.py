@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import stat
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from unicodedata import normalize
@@ -49,6 +50,8 @@ def read_file(path: Path | str, *, decimal_comma: bool = False) -> Reading:
     """Read a file of at most 2 MB; `decimal_comma` treats every comma between two digits as a decimal comma."""
     path = Path(path)
     try:
+        if not stat.S_ISREG(path.stat().st_mode) and not path.is_dir():  # opening a named pipe would wait for a writer
+            raise InputError(f"{path} is not a regular file", "save the answers as a file")
         with path.open("rb") as file:
             data = file.read(LARGEST + 1)
         if len(data) > LARGEST:
