@@ -68,6 +68,8 @@ def test_masks_lie_as_the_scores_do() -> None:
         ("X: []\n" + HEAD, ShapeError, "X: "),
         (GOOD + "layuot: rows", InputError, "did you mean layout"),
         (GOOD + "wo: [[1]]", InputError, "did you mean WO"),
+        (GOOD + "WQ: [[1]]", InputError, "the key 'WQ' is not known here: write it under heads"),
+        (GOOD + "gamma: [1]", InputError, "the key 'gamma' is not known here: write it under layernorm"),
         (GOOD + "qwertzuiop: 1", InputError, "use one of"),
         (GOOD + "layout: diagonal", InputError, "layout"),
         (GOOD + "mask: backwards", GlassError, "mask"),

@@ -220,6 +220,9 @@ def _unknown_key(where: str, path: list[str], model: type[Strict], parts: Mappin
 
     names = list(next((parts[part] for part in reversed(path[:-1]) if part in parts), model).model_fields)
     by_lower = {name.lower(): name for name in names}
+    inside = [part for part, nested in parts.items() if path[-1] in nested.model_fields and part not in path]
+    if inside and path[-1].lower() not in by_lower:
+        return InputError(f"the key {shorten(where, 30)!r} is not known here", f"write it under {' or '.join(inside)}")
     near = [by_lower[name] for name in get_close_matches(path[-1].lower(), list(by_lower), 1, 0.5)]
     remedy = f"did you mean {near[0]}?" if near else f"use one of {', '.join(names)}"
     return InputError(f"the key {shorten(where, 30)!r} is not known", remedy)

@@ -207,6 +207,8 @@ def load_rubric(source: Rubric | Path | str) -> Rubric:
     data = load_yaml(str(source) if is_text else read_text(source))
     if not isinstance(data, dict):
         raise InputError(f"{shorten(str(data))!r} is not a rubric", "give keys such as points: and steps:")
+    if isinstance(data.get("points"), dict):
+        raise InputError("points must be the points of the exercise, a number", "write those of steps under steps")
     try:
         return Rubric.model_validate(data)
     except ValidationError as error:
