@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from glassformer.nn.stack import Stack
 
 OPSET = 20  # the first with Gelu
-SMALL = 1 << 30  # bytes; larger graphs keep their weights beside the file, since protobuf ends at 2 GB
+SMALL = 1 << 30  # bytes; larger graphs store their weights in a separate file, since protobuf is limited to 2 GB
 
 
 class Form(NamedTuple):
@@ -157,7 +157,7 @@ class Graph:
         return self.op("Transpose", self.op("Reshape", x, self.numbers(0, 0, heads, -1)), perm=[0, 2, 1, 3])
 
     def spread(self, K: str, c: AttentionConfig, width: int) -> str:
-        """Repeat each key/value head for the query heads of its group."""
+        """Repeat each key/value head for the query heads of its group (grouped-query attention)."""
         if c.kv_heads == c.heads:
             return K
         each = self.op("Unsqueeze", K, self.numbers(2))
@@ -165,7 +165,7 @@ class Graph:
         return self.op("Reshape", each, self.numbers(0, c.heads, -1, width))
 
     def turned(self, Y: str, turn: tuple[str, str], c: AttentionConfig) -> str:
-        """Rotary positions on the first columns of each head."""
+        """Apply rotary positions to the first columns of each head."""
         cos, sin = turn
         layout, width = self.form.rotary, self.turned_width
         if layout == HALVES:
