@@ -143,7 +143,7 @@ def set_kernels(model: nn.Module, kernels: Sequence[Kernel | None]) -> None:
 def prepared(
     model: nn.Module, precisions: Sequence[str], run_example: Callable[[], Tensor] | None = None
 ) -> dict[str, list[Kernel | None]]:
-    """Return the kernels of each precision. Leaves the model in eval mode, prepared for fp32 and trainable as before."""
+    """Return the kernels of each precision. Leaves the model in eval mode, prepared for fp32, trainable as before."""
     wanted = [weight.requires_grad for weight in model.parameters()]
     found = {}
     for precision in precisions:

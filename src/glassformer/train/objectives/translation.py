@@ -171,7 +171,7 @@ def build(args: TrainArgs) -> tuple[nn.Module, Translation]:
 
 
 def _is_own_translator(model: nn.Module) -> bool:
-    """Return whether a translator has the tokenizer of `build`; those of published families have other tokens."""
+    """Return whether a translator has the tokenizer of `build` rather than that of a published family."""
     origin = origin_of(model)
     return can(model, "translate") and origin is not None and origin.family not in FAMILIES
 
