@@ -3,13 +3,13 @@
 previous, next, self, offset k: one key by its distance. first: the first token (a sink). separator: specified tokens.
 duplicate: earlier occurrences of the query's token. induction: the keys after those (Elhage et al. 2021, Olsson et al.
 2022). local k: a window of k keys, or convolution k if one kernel explains it. diffuse: entropy near that of uniform
-attention. Each has its null (see `head_null`), and a head is labelled only if its score is clearly above it.
+attention. Each has its null (see `head_null`), and a head is labelled only if its score clearly exceeds it.
 
 A head that uses the first token as a sink may do something else in the remaining rows: rows in which the first token
-has less than half of the weight are scored separately, and such a head gets both labels, or the second alone if it is
+has less than half of the weight are scored separately, and such a head gets both labels, or only the second if it is
 not clearly a sink.
 
-Offsets are defined for self-attention; cross-attention is left out.
+Offsets are defined for self-attention only; cross-attention is not scored.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ class LayerTally:
             self.add(name, rows.mass(mass, k))
 
     def heads(self, awake: bool = False) -> list[dict[str, Score]]:
-        """Return the scores of each head for which some row counted, over all rows or only over awake rows."""
+        """Return the scores of each head for which some row counted, over all rows or only those without a sink."""
         made = {name: tally.scores() for name, tally in (self.awake if awake else self.tallies).items()}
         count = max(map(len, made.values()), default=0)
         return [{name: s for name, each in made.items() if (s := each[h]) is not None} for h in range(count)]
@@ -157,7 +157,7 @@ class HeadScores:
         )
 
     def beside_sink(self, scores: Mapping[str, Score], awake: Mapping[str, Score]) -> str:
-        """Return the label of a head over the rows without a sink, if those are at least a twentieth of all rows."""
+        """Return the label of a head on the rows without a sink, if they are at least a twentieth of all rows."""
         enough = {name: score for name, score in awake.items() if score.rows >= max(8, scores[name].rows / 20)}
         return choose_behaviour(enough, [[name for name in self.groups()[0] if name != "first"]])
 
@@ -257,8 +257,8 @@ def repeated_tokens(
 ) -> list[Tensor]:
     """Return inputs for the standard induction test: random tokens followed by the same tokens; one batch per length.
 
-    Several lengths distinguish a head that attends a fixed distance back from one that searches for its token. `first`
-    is a begin-of-text token to prepend.
+    Several lengths distinguish a head that attends a fixed distance back from one that matches tokens. `first` is a
+    begin-of-text token to prepend.
     """
     if vocabulary < 2:
         raise InputError(f"vocabulary must be at least 2, got {vocabulary}", "choose at least 2 tokens")
