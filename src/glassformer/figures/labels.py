@@ -1,4 +1,4 @@
-"""Tick labels: as many as fit the axes at the size they are finally drawn."""
+"""Tick labels: as many as fit the axes at their final size."""
 
 from __future__ import annotations
 

@@ -24,7 +24,7 @@ HALF = 0.5  # fraction of the total weight inside the outline
 def image_overlay(
     image: ArrayLike, weights: ArrayLike, names: Sequence[str] | None = None, *, title: str = "where it looks"
 ) -> Figure:
-    """Draw an image (rows, cols[, 3]) from 0 to 1, and lit by the weights of its patches ([heads,] rows, cols).
+    """Draw an image (rows, cols[, 3]) from 0 to 1, and again lit by the weights of its patches ([heads,] rows, cols).
 
     Weights are shown as brightness, which survives greyscale printing. The outline encloses half of the weight.
     """
@@ -57,7 +57,7 @@ def image_overlay(
 
 
 def _panels(count: int, ratio: float) -> tuple[Figure, list[Axes]]:
-    """Lay out panels for images of this height-to-width ratio by hand, which is faster than matplotlib's layout."""
+    """Compute the layout of panels for images of this height-to-width ratio, faster than matplotlib's layout engine."""
     columns = min(count, 5)
     side = 3.0 if count <= 3 else 1.9
     tall = side * min(1.6, max(0.4, ratio))
@@ -84,7 +84,7 @@ def _lit(ax: Axes, picture: Array, weights: Array) -> None:
 
 
 def _half(weights: Array) -> float:
-    """Return the threshold, relative to the largest weight, above which patches hold half of the total weight."""
+    """Return the threshold, relative to the largest weight, above which patches have half of the total weight."""
     ordered = np.sort(weights, axis=None)[::-1]
     enough = int(np.searchsorted(ordered.cumsum(), HALF * ordered.sum()))
     return float(ordered[min(enough, ordered.size - 1)] / ordered[0])

@@ -1,7 +1,7 @@
 """A = softargmax(β q·Kᵀ): one row of a model's head as an exercise that can be solved by hand.
 
 The keys with the largest weights are kept and all others are merged into one; the coordinates with the largest
-|q_c k_c| are kept and the rest of each score becomes one more coordinate, with q = 1. This leaves every weight unchanged:
+|q_c k_c| are kept and the rest of each score becomes one more coordinate, with q = 1. No weight changes:
 
     β q·k_s + bias_s = β (Σ_kept q_c k_sc + 1 · r_s),    r_s = (S_s / β) − Σ_kept q_c k_sc,
     Σ_others exp(S_s) = exp(β r),                        r = logsumexp_others(S) / β, its value Σ A_s v_s / Σ A_s.

@@ -38,7 +38,7 @@ def last_of(run: Run, stack: str) -> str:
 
 
 def maps(run: Run, inputs: Inputs) -> list[Section]:
-    """Section with A of every head of every layer; for audio without the padding."""
+    """Section with A of every head of every layer; audio is shown without its padding."""
     shown: list[Block] = []
     for path in weight_paths(run):
         queries, keys = (_names(names, inputs) for names in inputs.labels_of(path))
@@ -153,7 +153,7 @@ def arcs(run: Run, inputs: Inputs) -> list[Section]:
 
 
 def alignment(run: Run, inputs: Inputs) -> list[Section]:
-    """Section with cross-attention of the last layer, averaged over heads; for audio without the padding."""
+    """Section with cross-attention of the last layer, averaged over heads; audio is shown without its padding."""
     crossing = [path for path in weight_paths(run) if ".cross" in path or path == "attention.A"]
     if not crossing:
         return []
@@ -169,7 +169,7 @@ def alignment(run: Run, inputs: Inputs) -> list[Section]:
 
 
 def spectrogram(run: Run, inputs: Inputs) -> list[Section]:
-    """Section with attention over the spectrogram, of the encoder's middle query and the decoder's last token."""
+    """Section with attention over the spectrogram, for the encoder's middle query and the decoder's last token."""
     path = last_of(run, "encoder")
     positions = run.passes(f"{path}.A")[-1].shape[2]
     frames, audible = inputs.tensors[0][0], inputs.audible or positions

@@ -95,14 +95,14 @@ def _rooms(app: FastAPI) -> None:
 
 
 async def _warm(*pools: Pool) -> None:
-    """Start the workers one after the other, so that the first of them is ready soon."""
+    """Start the workers one after the other, so that the first one is ready soon."""
     for pool in pools:
         for worker in pool.workers:
             await worker.start()
 
 
 def _plainly(error: dict[str, Any]) -> tuple[str, str]:
-    """What is wrong with a field of a request, and what to do, in words."""
+    """Describe a validation error of a request: what is wrong with a field, and what to do."""
     names: list[str] = []
     for part in error["loc"]:
         if isinstance(part, int) and names:

@@ -74,7 +74,7 @@ class LiveTranscript:
         return answer
 
     def _grown(self) -> dict[str, Any]:
-        """Return the rows of A that were not sent yet, averaged over the heads, and the spectrogram."""
+        """Return the rows of A that have not been sent yet, averaged over the heads, and the spectrogram."""
         import torch
 
         from glassformer import lens

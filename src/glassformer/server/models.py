@@ -52,7 +52,7 @@ EXAMPLES: dict[str, list[str]] = {
 
 @dataclass(frozen=True)
 class TimeLimit:
-    """The time that `what` may take, and what to do if it takes longer."""
+    """The time that `what` may take, and the advice if it takes longer."""
 
     seconds: float
     what: str
@@ -86,7 +86,7 @@ class Models:
     def _import(self) -> None:
         with importing:
             interval = sys.getswitchinterval()
-            sys.setswitchinterval(interval / 10)  # importing torch takes seconds; edits must be answered meanwhile
+            sys.setswitchinterval(interval / 10)  # importing torch takes seconds, during which edits must be answered
             try:
                 import glassformer.report.model  # noqa: F401
             finally:
@@ -380,7 +380,7 @@ async def clip(name: Name, models: Known, request: Request) -> Response:
 
 
 def _clips() -> list[tuple[FilePath, str]]:
-    """Held-out sentences of the one real voice that the listener was trained on, a few seconds each."""
+    """Held-out sentences of the only real voice in the listener's training data, a few seconds each."""
     from glassformer.data.sources.opening import unpack
 
     folder = unpack("asterisk-en")
