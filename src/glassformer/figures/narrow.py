@@ -37,7 +37,7 @@ def narrow(fig: Figure) -> Figure:
     fig.set_size_inches(WIDTH, height * len(main) + 0.16 * lines)
     fig.canvas.draw()
     for ax in main:
-        _turn_crowded(ax)
+        _rotate_crowded(ax)
     return fig
 
 
@@ -62,7 +62,7 @@ def _legend_below(ax: Any) -> int:
     return -(-sum(label.count("\n") + 1 for label in broken) // columns) + 1
 
 
-def _turn_crowded(ax: Any) -> None:
+def _rotate_crowded(ax: Any) -> None:
     """Rotate the labels of the horizontal axis if they touch each other."""
     labels = [label for label in ax.get_xticklabels() if label.get_text() and label.get_visible()]
     boxes = [label.get_window_extent() for label in labels]

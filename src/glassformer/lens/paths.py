@@ -149,9 +149,9 @@ def _block_names(block: Block, path: str, rotary: bool) -> Iterator[tuple[str, Q
         for hook, symbol in {"q": "Q0", "k": "K0", "v": "V", "z": "H", "result": "HO"}.items():
             yield f"{alias}.hook_{hook}", QuantityName(f"{path}.{ours}.{symbol}", BY_POSITION)
         for hook, symbol in {"rot_q": "Q", "rot_k": "K"}.items():
-            turned = rotary and ours == "attention"
+            rotated = rotary and ours == "attention"
             name = QuantityName(f"{path}.{ours}.{symbol}", BY_POSITION)
-            yield f"{alias}.hook_{hook}", name if turned else "this layer has no rotary positions"
+            yield f"{alias}.hook_{hook}", name if rotated else "this layer has no rotary positions"
         yield f"{alias}.hook_attn_scores", QuantityName(f"{path}.{ours}.S")
         yield f"{alias}.hook_pattern", QuantityName(f"{path}.{ours}.A")
         yield f"hook_{alias}_out", QuantityName(f"{path}.{ours}.O")

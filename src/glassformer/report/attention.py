@@ -175,15 +175,15 @@ def spectrogram(run: Run, inputs: Inputs) -> list[Section]:
     frames, audible = inputs.tensors[0][0], inputs.audible or positions
     frames = frames[: round(len(frames) * audible / positions)]
     middle = audible // 2
-    asked: list[tuple[str, int, int | None, str]] = [
+    chosen: list[tuple[str, int, int | None, str]] = [
         (path, middle, middle, f"the query at {(middle + 0.5) * inputs.seconds:.2f} s")
     ]
     crossing = [layer_of(p) for p in weight_paths(run) if ".cross" in p]
     if crossing:
         names = inputs.labels["decoder"]
-        asked.append((crossing[-1], len(names) - 1, None, f"the token {names[-1]!r}"))
+        chosen.append((crossing[-1], len(names) - 1, None, f"the token {names[-1]!r}"))
     shown: list[Block] = []
-    for layer, row, query, who in asked:
+    for layer, row, query, who in chosen:
         A = run.part(f"{layer}.A", rows=[row])[0, :, 0, :audible]
         title = f"{layer}, {who}"
         fig = figures.spectrogram_attention(frames, A, query=query, seconds=inputs.seconds, title=title)

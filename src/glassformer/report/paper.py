@@ -766,8 +766,8 @@ def grade(
         reading = read(text, "your working")
     result = graded(from_data(data), reading)
     steps = plan(from_data(data))
-    asked = {each.symbol: each.inputs[0] for each in steps.operations if each.op == "copy"}  # H in place of O
-    named = [replace(c, symbol=asked.get(c.symbol, c.symbol)) if c.verdict == "missing" else c for c in result.cells]
+    copied = {each.symbol: each.inputs[0] for each in steps.operations if each.op == "copy"}  # H in place of O
+    named = [replace(c, symbol=copied.get(c.symbol, c.symbol)) if c.verdict == "missing" else c for c in result.cells]
     if answers is not None:  # grids have no lines
         named = [replace(cell, line=None) for cell in named]
     result = replace(result, cells=tuple(named))

@@ -83,7 +83,7 @@ def reuse(plan: ComparisonPlan, files: Sequence[Path], folder: Path, *, again: S
     for path in files:
         made = load_results(path)
         _require_same_machine(made)
-        found = {key: each for key, each in _alike(plan, made).items() if key in kept - taken.keys()}
+        found = {key: each for key, each in _matching(plan, made).items() if key in kept - taken.keys()}
         if not found:
             raise InputError(f"{path} has no measurement of this plan that could be reused", "leave it out")
         taken |= found
@@ -103,18 +103,18 @@ def reuse(plan: ComparisonPlan, files: Sequence[Path], folder: Path, *, again: S
 
 
 def _require_same_machine(made: Results) -> None:
-    theirs, ours = made.data["card"]["processor"], card()["processor"]
-    if theirs != ours:
-        fact = f"{made.path} was measured on {theirs}, and this machine has {ours}"
+    recorded, current = made.data["card"]["processor"], card()["processor"]
+    if recorded != current:
+        fact = f"{made.path} was measured on {recorded}, and this machine has {current}"
         raise InputError(fact, "measure everything on one machine: the times could not be compared")
 
 
-def _alike(plan: ComparisonPlan, made: Results) -> dict[str, dict[str, Any]]:
+def _matching(plan: ComparisonPlan, made: Results) -> dict[str, dict[str, Any]]:
     """Return the measurements of tasks that have the same settings as in the plan, by key."""
     if made.plan.architectures != plan.architectures:
         return {}
-    alike = {task for task in plan.tasks if getattr(made.plan, task) == getattr(plan, task)}
-    measured = (each for each in made.units if each["task"] in alike)
+    matching = {task for task in plan.tasks if getattr(made.plan, task) == getattr(plan, task)}
+    measured = (each for each in made.units if each["task"] in matching)
     return {Unit(*(each[name] for name in Unit._fields)).key: each for each in measured}
 
 

@@ -200,8 +200,8 @@ def transformer(
     ffn = FeedForwardConfig(width=width, hidden=hidden, activation="relu", bias=False)
 
     def side(block: BlockConfig) -> TextConfig:
-        turned = Rotary(width=width // count)
-        return TextConfig(vocabulary=vocabulary, depth=depth, block=block, relative=turned, last_norm=norm)
+        positions = Rotary(width=width // count)
+        return TextConfig(vocabulary=vocabulary, depth=depth, block=block, relative=positions, last_norm=norm)
 
     encoder = BlockConfig(attention=attention, ffn=ffn, norm=norm, dropout=dropout)
     decoder = BlockConfig(attention=attention, cross=attention, ffn=ffn, norm=norm, dropout=dropout)
