@@ -155,8 +155,8 @@ class _Work:
             share = one / sum(1 for x in row if x is not MASKED and x == top)
             return [share if x is not MASKED and x == top else zero for x in row]
 
-        turned = S if operation.params["axis"] == "rows" else S.T
-        made = Matrix.of(line(row) for row in turned)
+        queries = S if operation.params["axis"] == "rows" else S.T
+        made = Matrix.of(line(row) for row in queries)
         return made if operation.params["axis"] == "rows" else made.T
 
     def count_operands(self) -> int:
@@ -219,8 +219,8 @@ class _Work:
             height, width = value.shape
             made["cells"] = [[self.explain(operation, i, j) for j in range(width)] for i in range(height)]
         if operation.op == "softargmax" and self.arithmetic is EXACT:
-            turned = value if operation.params["axis"] == "rows" else value.T
-            made["sentences"] = [f"Token {t} {describe_row(row)}" for t, row in enumerate(turned, 1)]
+            tokens = value if operation.params["axis"] == "rows" else value.T
+            made["sentences"] = [f"Token {t} {describe_row(row)}" for t, row in enumerate(tokens, 1)]
         return made
 
     def _title(self, operation: Operation) -> str:

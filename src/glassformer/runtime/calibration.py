@@ -63,12 +63,12 @@ class Method(NamedTuple):
 
 
 class Group:
-    """Layers with the same input, and statistics of that input. `alone`: generation passes them one row at a time."""
+    """Layers with the same input, and statistics of that input. `one_row`: generation passes them one row at a time."""
 
-    def __init__(self, x: Tensor, *, alone: bool = False) -> None:
+    def __init__(self, x: Tensor, *, one_row: bool = False) -> None:
         self.layers: list[Layer] = []
         self.weights: list[Tensor] = []
-        self.alone = alone
+        self.one_row = one_row
         self.count = len(x)
         self.peaks = x.abs().amax(0)
         self.rows = x[:: -(-len(x) // ROWS)].clone()
@@ -76,7 +76,7 @@ class Group:
     def methods(self, largest_weight: int) -> Iterator[Method]:
         """Yield methods: one scale, or one per row; with divisors; with channels in float32; last, not in int8."""
         weight = self.weights[0] if len(self.weights) == 1 else torch.cat(self.weights)
-        cost, millions = ONE_ROW if self.alone else MANY_ROWS, weight.numel() / 1e6
+        cost, millions = ONE_ROW if self.one_row else MANY_ROWS, weight.numel() / 1e6
         weight = weight[:: -(-len(weight) // OUTPUTS)]
         sizes = (self.rows @ weight.T).square().sum(1).clamp_min(TINY)
         largest = weight.abs().amax(0).clamp_min(TINY)
@@ -144,7 +144,7 @@ def calibrate(
 
     @cache
     def made(group: int, method: int) -> list[Kernel | None]:
-        return [kernel(methods[group][method].scaling, groups[group].alone) for _ in groups[group].layers]
+        return [kernel(methods[group][method].scaling, groups[group].one_row) for _ in groups[group].layers]
 
     def use(rate: float) -> dict[Layer, Kernel | None]:
         found: dict[Layer, Kernel | None] = {}
@@ -171,7 +171,7 @@ def observe(model: nn.Module, layers: Sequence[Layer], run: Callable[[], Tensor]
     groups: list[Group] = []
     met: set[Layer] = set()
     parents = {child: module for module in model.modules() for child in module.children()}
-    alone = one_by_one(model)
+    one_row = one_by_one(model)
     before: list[Tensor] = []
 
     def see(layer: Layer, given: tuple[Tensor, ...]) -> None:
@@ -179,7 +179,7 @@ def observe(model: nn.Module, layers: Sequence[Layer], run: Callable[[], Tensor]
         if layer in met or not X.numel():
             return
         if not (before and before[0] is X and parents.get(groups[-1].layers[0]) is parents.get(layer)):
-            groups.append(Group(X.reshape(-1, X.shape[-1]), alone=layer in alone))
+            groups.append(Group(X.reshape(-1, X.shape[-1]), one_row=layer in one_row))
         before[:] = [X]
         met.add(layer)
         weight = layer.weight if isinstance(layer, Linear) else given[1] if layer.W is None else layer.W.weight

@@ -109,8 +109,8 @@ def _calibrate(model: nn.Module, run_example: Callable[[], Tensor] | None) -> No
     assert kind is not None
     assert issubclass(kind, Int8Kernel)
 
-    def kernel(scaling: Scaling | None, alone: bool) -> Kernel | None:
-        if scaling is None and alone and half:
+    def kernel(scaling: Scaling | None, one_row: bool) -> Kernel | None:
+        if scaling is None and one_row and half:
             return HalfKernel()
         if scaling is None:
             return None if accurate is None else accurate()
