@@ -3,7 +3,7 @@
     from glassformer.testing import assert_working
     assert_working("four-tokens", {"S": S, "A": A})     # an AssertionError names the mistake
 
-pytest is not needed; with it, the plugin `glassformer.pytest_plugin` offers the function as a fixture too.
+pytest is not required; with it, the plugin `glassformer.pytest_plugin` also offers the function as a fixture.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ def assert_working(
     """Assert that every number of a learner's working is right, or follows from the learner's earlier numbers.
 
     `exercise`: an Exercise, a YAML file, or the name of an embedded one. `answers`: a dictionary of symbols to numbers
-    (nested lists, NumPy arrays or tensors; one of shape (heads, …) stands for all heads), a document as text, or the
+    (nested lists, NumPy arrays or tensors; an array of shape (heads, …) covers all heads), a document as text, or the
     Path of a file. Steps that are not given do not count as missing, except those named in `require`.
 
     Floating-point numbers are compared to `decimals` decimals: an error of one unit in the last of them is accepted.
@@ -54,7 +54,7 @@ def assert_working(
     wanted = [symbol for symbols in Rubric(steps=steps).symbols(plan(found)).values() for symbol in symbols]
     try:
         message = "\n".join(_complaints(_grade(found, answers, decimals), wanted))
-    except GlassError as error:  # the exercise is sound: the answers cannot be read
+    except GlassError as error:  # the exercise is valid, so the answers cannot be read
         message = str(error)
     if message:
         raise AssertionError(message)

@@ -100,16 +100,16 @@ def test_induction_is_not_hidden_by_a_sink() -> None:
 
 
 def test_rows_without_a_sink_are_judged_even_if_the_head_has_no_label() -> None:
-    """A third of the rows rest on the first token, the rest do induction: neither is clear over all rows."""
+    """A third of the rows use the first token as a sink, the others do induction: neither is clear over all rows."""
     name = "induction"
     score = lambda value, rows: Score(value, 0.05, 0.01, rows)
     scores = {"first": score(0.38, 90), name: score(0.36, 90)}
     assert choose_behaviour(scores, HeadScores().groups()) == ""
-    assert HeadScores().beside_sink(scores, {name: score(0.55, 60)}) == name
+    assert HeadScores().sinkless_label(scores, {name: score(0.55, 60)}) == name
     layer = LayerTally(HeadScores().places)
     table = HeadScores()
     table._layers["decoder.0.attention.A"] = layer
-    layer.heads = lambda awake=False: [{name: score(0.55, 60)} if awake else scores]  # type: ignore[method-assign]
+    layer.heads = lambda no_sink=False: [{name: score(0.55, 60)} if no_sink else scores]  # type: ignore[method-assign]
     assert table.table().rows[0].labels == (name,)
 
 

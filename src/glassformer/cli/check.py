@@ -92,7 +92,7 @@ def check(
 
 
 def _gradescope(sources: list[str], rubric: Rubric | None, output: Path | None, decimal_comma: bool) -> None:
-    """Write results.json for the documents, which are one submission; without documents, the autograder."""
+    """Write results.json for the documents of one submission; without documents, write the autograder."""
     import json
 
     from glassformer.cli.exercise import find_exercise

@@ -94,7 +94,7 @@ def _shown(name: str, guesses: Classification) -> str:
 
 
 def _draw(net: nn.Module, image: Path, figure: Path, drawn: set[Path]) -> None:
-    """Draw to `figure`, or into that folder under the image's name, numbered if it is taken (x/1.png and y/1.png)."""
+    """Draw to the file `figure`, or to a folder under the image's name, numbered if taken (x/1.png and y/1.png)."""
     from glassformer.cli.output import write_bytes
     from glassformer.figures import to_bytes
     from glassformer.report import important_patches

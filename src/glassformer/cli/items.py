@@ -54,7 +54,7 @@ def read_lines(files: Sequence[Path], *, empty: bool = False) -> list[Line]:
 
 
 def read_items(items: Sequence[str], *, empty: bool = False) -> list[Line]:
-    """Return each argument that is a text, and the lines of each that is a file; by default those of standard input."""
+    """Return arguments that are texts, and the lines of those that are files; without any, those of standard input."""
     found = []
     for i, item in enumerate(items or ["-"], 1):
         path = Path(item)

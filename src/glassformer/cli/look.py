@@ -1,4 +1,4 @@
-"""`glassformer look MODEL INPUT -o report.html`: a page that shows a model running on one input."""
+"""`glassformer look MODEL INPUT -o report.html`: a page about one run of a model."""
 
 from __future__ import annotations
 

@@ -96,7 +96,7 @@ def main() -> None:
         keep_freed_memory()
     try:
         try:
-            # outside of standalone mode typer raises errors instead of printing them in a box
+            # outside standalone mode typer raises errors instead of printing them in a box
             code = build_app(*called)(prog_name="glassformer", standalone_mode=False) or 0
         finally:
             sys.stdout.flush()  # a closed pipe can be handled here, but not at exit

@@ -103,12 +103,12 @@ def load_model(
     engine: EngineName = "torch",
     seed: int = 0,
 ) -> nn.Module:
-    """Load a model that can do what `verb` says, by default the one that is shipped for it."""
+    """Load a model that supports `verb`, by default the one that is shipped for it."""
     from glassformer.models.protocols import require
     from glassformer.pipelines.loading import DEFAULTS, load
 
     name = DEFAULTS[verb or ""] if model is None else model
     net = load(name, device=device, precision=precision, engine=engine, seed=seed)
     if verb:
-        require(net, verb)  # once, and not for every item
+        require(net, verb)  # once, not for every item
     return net

@@ -19,7 +19,7 @@ def figure_format(path: Path | None) -> str:
 
 
 def require_writable(*paths: Path | None) -> None:
-    """Check before a long computation that the output can be written."""
+    """Check that the output can be written, before a long computation."""
     for path in paths:
         if path is None:
             continue

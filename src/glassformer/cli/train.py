@@ -57,7 +57,7 @@ def _pair(text: str) -> tuple[str, float]:
 
 
 def _report(trained: Trained, output: Path) -> None:
-    """Print the metrics, the folder, and last the command that uses the model."""
+    """Print the metrics, the folder, and finally the command that uses the model."""
     from glassformer.pipelines.loading import as_folder
     from glassformer.train.distributed import is_main_process
 

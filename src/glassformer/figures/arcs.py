@@ -37,8 +37,8 @@ def arcs(A: ArrayLike, tokens: Sequence[str], *, least: float = 0.05, title: str
     width = max(5.0, min(WIDEST, 0.5 * n + 0.6))
     unit = (width - 0.4) / n
     letters = max(map(len, names)) * SIZE * LETTER / 72
-    turned = letters > 0.95 * unit
-    gap = 0.06 + (letters if turned else SIZE * LINE / 72) / 2
+    rotated = letters > 0.95 * unit
+    gap = 0.06 + (letters if rotated else SIZE * LINE / 72) / 2
     up, down = (min(HIGHEST, reach / 2 * unit) for reach in (back, ahead))  # half circles, unless limited by height
     below, above = gap + (down + 0.08 if ahead else 0), gap + max(up, 0.1) + 0.3
     fig = figure(width, below + above + 0.35)
@@ -46,9 +46,9 @@ def arcs(A: ArrayLike, tokens: Sequence[str], *, least: float = 0.05, title: str
     for i, j in shown:
         high, reach, side = (up, back, 1) if j <= i else (down, ahead, -1)
         _arc(ax, i, j, float(weights[i, j]), side * gap, 2 * high / max(reach, 1))
-    step = math.ceil(SIZE * LINE / 72 / unit) if turned else 1
+    step = math.ceil(SIZE * LINE / 72 / unit) if rotated else 1
     for place in range(0, n, step):
-        ax.text(place, 0, names[place], ha="center", va="center", fontsize=SIZE, rotation=90 if turned else 0)
+        ax.text(place, 0, names[place], ha="center", va="center", fontsize=SIZE, rotation=90 if rotated else 0)
     ax.set(xlim=(-0.7, n - 0.3), ylim=(-below, above))
     ax.set_axis_off()
     ax.set_title(f"{shorten_label(title, 70)} (weights of {least:g} and more)", fontsize=10)

@@ -1,4 +1,4 @@
-"""Tick labels: as many as fit the axes at the size they are finally drawn."""
+"""Tick labels: as many as fit the axes at their final size."""
 
 from __future__ import annotations
 
@@ -99,12 +99,12 @@ def shorten_label(text: str, most: int = 14) -> str:
 def _spelled(letter: str) -> str:
     if letter in _SPELLED:
         return _SPELLED[letter]
-    if unicodedata.category(letter).startswith("C") or not _has(ord(letter)):
+    if unicodedata.category(letter).startswith("C") or not _has_glyph(ord(letter)):
         return "□"
     return letter
 
 
 @lru_cache(maxsize=4096)
-def _has(code: int) -> bool:
+def _has_glyph(code: int) -> bool:
     """Return whether the font has this glyph; for a missing one matplotlib would warn and draw a box."""
     return get_font(findfont(FONT)).get_char_index(code) != 0

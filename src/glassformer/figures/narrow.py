@@ -19,15 +19,15 @@ LETTER = 0.56  # mean width of a letter, as a fraction of the size of the font
 def narrow(fig: Figure) -> Figure:
     """Stack the axes of a figure, put its legends below them and break its titles into lines.
 
-    The figure itself is changed and returned; its numbers, marks and colours stay.
+    Modifies the figure in place and returns it; its numbers, marks and colours stay the same.
     """
     main = [ax for ax in fig.axes if not hasattr(ax, "_colorbar")]
     height = min(TALLEST, fig.get_figheight() / len({ax.get_subplotspec().rowspan.start for ax in main}))  # type: ignore[union-attr]
     grid = GridSpec(len(main), 1, figure=fig)
-    lines = 0  # that titles and legends add
+    lines = 0  # added by titles and legends
     for ax, place in zip(main, (grid[row] for row in range(len(main))), strict=True):
         ax.set_subplotspec(place)
-        ax.tick_params(labelleft=True, labelbottom=True)  # those of shared axes were only beside the first
+        ax.tick_params(labelleft=True, labelbottom=True)  # shared axes have labels beside the first panel only
         lines += _wrap(ax.title)
         for label in (ax.xaxis.label, ax.yaxis.label):
             _wrap(label, 0.8 * (WIDTH if label is ax.xaxis.label else height))
@@ -37,7 +37,7 @@ def narrow(fig: Figure) -> Figure:
     fig.set_size_inches(WIDTH, height * len(main) + 0.16 * lines)
     fig.canvas.draw()
     for ax in main:
-        _turn_crowded(ax)
+        _rotate_crowded(ax)
     return fig
 
 
@@ -62,8 +62,8 @@ def _legend_below(ax: Any) -> int:
     return -(-sum(label.count("\n") + 1 for label in broken) // columns) + 1
 
 
-def _turn_crowded(ax: Any) -> None:
-    """Turn the labels of the horizontal axis if they touch each other."""
+def _rotate_crowded(ax: Any) -> None:
+    """Rotate the labels of the horizontal axis if they touch each other."""
     labels = [label for label in ax.get_xticklabels() if label.get_text() and label.get_visible()]
     boxes = [label.get_window_extent() for label in labels]
     if any(left.x1 + 2 > right.x0 for left, right in pairwise(boxes) if left.x0 <= right.x0):

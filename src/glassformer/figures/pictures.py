@@ -24,7 +24,7 @@ HALF = 0.5  # fraction of the total weight inside the outline
 def image_overlay(
     image: ArrayLike, weights: ArrayLike, names: Sequence[str] | None = None, *, title: str = "where it looks"
 ) -> Figure:
-    """Draw an image (rows, cols[, 3]) from 0 to 1, and lit by the weights of its patches ([heads,] rows, cols).
+    """Draw an image (rows, cols[, 3]) from 0 to 1, and again lit by the weights of its patches ([heads,] rows, cols).
 
     Weights are shown as brightness, which survives greyscale printing. The outline encloses half of the weight.
     """
@@ -38,13 +38,13 @@ def image_overlay(
     layers = patches if patches.ndim == 3 else patches[None]
     if names is not None and len(names) != len(layers):
         raise ShapeError(f"{len(names)} names for {len(layers)} maps of weights", "give one for each")
-    picture = _thinned(picture if picture.ndim == 3 else picture[..., None].repeat(3, 2))
+    picture = _subsampled(picture if picture.ndim == 3 else picture[..., None].repeat(3, 2))
     picture = picture.repeat(3, 2) if picture.shape[2] == 1 else picture
     fig, axes = _panels(len(layers) + 1, picture.shape[0] / picture.shape[1])
     axes[0].imshow(picture)
     axes[0].set_title("the picture", fontsize=9)
     for i, ax in enumerate(axes[1:]):
-        _lit(ax, picture, layers[i])
+        _draw_lit(ax, picture, layers[i])
         ax.set_title(
             shorten_label(names[i], 24) if names else f"head {i}" if patches.ndim == 3 else "lit by weight", fontsize=9
         )
@@ -57,7 +57,7 @@ def image_overlay(
 
 
 def _panels(count: int, ratio: float) -> tuple[Figure, list[Axes]]:
-    """Lay out panels for images of this height-to-width ratio by hand, which is faster than matplotlib's layout."""
+    """Compute the layout of panels for images of this height-to-width ratio, faster than matplotlib's layout engine."""
     columns = min(count, 5)
     side = 3.0 if count <= 3 else 1.9
     tall = side * min(1.6, max(0.4, ratio))
@@ -72,19 +72,19 @@ def _panels(count: int, ratio: float) -> tuple[Figure, list[Axes]]:
     return fig, axes
 
 
-def _lit(ax: Axes, picture: Array, weights: Array) -> None:
+def _draw_lit(ax: Axes, picture: Array, weights: Array) -> None:
     share = weights / max(float(weights.max()), 1e-300)
     high, wide = picture.shape[:2]
     y, x = (np.arange(n) * k // n for n, k in zip((high, wide), weights.shape, strict=True))
     light = (DIMMED + (1 - DIMMED) * share)[np.ix_(y, x)]
     ax.imshow(picture * light[..., None])
-    lines = np.array(outline(share >= _half(weights))) * (wide / weights.shape[1], high / weights.shape[0]) - 0.5
+    lines = np.array(outline(share >= _half_level(weights))) * (wide / weights.shape[1], high / weights.shape[0]) - 0.5
     for colour, width in (("black", 2.4), ("white", 1.1)):  # visible on every colour
         ax.add_collection(LineCollection(list(lines), colors=colour, linewidths=width, capstyle="projecting"))
 
 
-def _half(weights: Array) -> float:
-    """Return the threshold, relative to the largest weight, above which patches hold half of the total weight."""
+def _half_level(weights: Array) -> float:
+    """Return the threshold, relative to the largest weight, above which patches have half of the total weight."""
     ordered = np.sort(weights, axis=None)[::-1]
     enough = int(np.searchsorted(ordered.cumsum(), HALF * ordered.sum()))
     return float(ordered[min(enough, ordered.size - 1)] / ordered[0])
@@ -97,7 +97,7 @@ def outline(inside: np.ndarray[tuple[int, ...], np.dtype[np.bool_]]) -> list[lis
     return [[(x - 1, y), (x, y)] for y, x in rows.tolist()] + [[(x, y - 1), (x, y)] for y, x in columns.tolist()]
 
 
-def _thinned(picture: Array, most: int = 384) -> Array:
+def _subsampled(picture: Array, most: int = 384) -> Array:
     """Subsample the image to the number of pixels a panel has."""
     step = math.ceil(max(picture.shape[:2]) / most)
     return picture[::step, ::step]

@@ -64,11 +64,11 @@ def fitting(
         for dx, dy, side, left in sides:
             box = (x + left, y + dy - h / 2, x + left + w, y + dy + h / 2)
             inside = box[0] >= 0 and box[1] >= 0 and box[2] <= wide and box[3] <= high
-            if inside and not any(_meet(box, other) for k, other in enumerate(taken) if k != i):
+            if inside and not any(_overlap(box, other) for k, other in enumerate(taken) if k != i):
                 taken.append(box)
                 yield i, (dx, dy), side
                 break
 
 
-def _meet(a: Box, b: Box) -> bool:
+def _overlap(a: Box, b: Box) -> bool:
     return a[0] < b[2] and b[0] < a[2] and a[1] < b[3] and b[1] < a[3]

@@ -26,7 +26,7 @@ from glassformer.figures.style import (
 def score_by_coordinate(
     q: ArrayLike, K: ArrayLike, keys: Sequence[str] | None = None, *, beta: float = 1.0, title: str = "β q·k"
 ) -> Figure:
-    """β q_c k_ic for one query q (d) and its keys K (s, d): a row per key, with its sum, the score, as a bar."""
+    """Draw β q_c k_ic for one query q (d) and its keys K (s, d): a row per key, and a bar for its sum, the score."""
     query, rows = array(q, "q", 1), array(K, "K", 2)
     if rows.shape[1] != len(query):
         raise ShapeError(

@@ -18,9 +18,9 @@ from PIL import Image
 
 from glassformer.errors import InputError, ShapeError
 
-# cividis increases evenly in lightness: order is preserved in greyscale print and for every kind of colour vision.
+# cividis increases evenly in lightness, which preserves order in greyscale print and for every kind of colour vision.
 SEQUENTIAL = "cividis"
-# orange to purple around a light centre; greyscale print shows the magnitude, the numbers in the cells the sign.
+# orange to purple around a light centre; in greyscale print lightness shows the magnitude, and numbers show the sign.
 DIVERGING = "PuOr_r"
 LINES = ("#003f5c", "#d45087", "#ffa600", "#2f9e8f", "#6b5b95", "#8c564b")
 DASHES: tuple[Any, ...] = ("-", "--", "-.", ":", (0, (5, 1)), (0, (3, 1, 1, 1)))

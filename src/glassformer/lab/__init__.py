@@ -1,4 +1,4 @@
-"""Claims about attention, each tested by an experiment whose verdict follows a stated rule; architecture comparisons.
+"""Claims about attention, each tested by an experiment with a stated decision rule; architecture comparisons.
 
     from glassformer.lab import run_claim
     outcome = run_claim(7, seed=1, alpha=3.0)

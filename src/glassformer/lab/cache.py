@@ -27,7 +27,7 @@ def folder() -> Path:
 
 @cache
 def version() -> str:
-    """Return the versions of glassformer and torch, and a digest of the measuring code."""
+    """Return the versions of glassformer and torch, with a digest of the code that measures."""
     import torch
 
     digest = hashlib.sha256()

@@ -1,4 +1,4 @@
-"""Claims as experiments: parameters and a seed in, plain numbers out, and a verdict derived from them by a rule."""
+"""Claims as experiments: parameters and a seed as input, plain numbers as output, and a rule that derives a verdict."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 Kind = Literal["holds", "holds when", "fails"]
 Value = int | float
 Result = dict[str, Any]  # JSON-serialisable: numbers, strings and lists of them
-NOT_JUDGED = "Not part of the verdict"  # begins the sentence of a verdict that the rule does not depend on
-MEANINGS = {  # of parameters that many experiments have
+NOT_JUDGED = "Not part of the verdict"  # begins the sentence of a verdict on which the rule does not depend
+MEANINGS = {  # of parameters that many experiments share
     "queries": "number of queries",
     "keys": "number of keys",
     "tokens": "number of tokens",
@@ -62,10 +62,10 @@ class Parameter:
 class Experiment:
     """An experiment: `measure(seed, *, name=default, …)` returns the result; `judge` and `draw` read nothing else.
 
-    `judge` applies the rule; the text it returns quotes only numbers that the rule has checked, except after
-    NOT_JUDGED. `falsified_by` describes the measurement that would change the verdict, `circumstances` the scope of the
-    experiment, and `meanings` the parameters that are not in MEANINGS. A result with a `counterexample` holds the data
-    of an exercise that `glassformer solve` can solve.
+    `judge` applies the rule; its text quotes only numbers that the rule has checked, except after NOT_JUDGED.
+    `falsified_by` describes the measurement that would change the verdict, `circumstances` the scope of the experiment,
+    and `meanings` the parameters that are not in MEANINGS. A result with a `counterexample` holds the data of an
+    exercise that `glassformer solve` can solve.
     """
 
     number: int
@@ -129,7 +129,7 @@ class Experiment:
 
 
 class Outcome(NamedTuple):
-    """One run of an experiment. `cached` is set if its numbers come from the cache; `seconds` is the time they took."""
+    """One run of an experiment. `cached`: its numbers come from the cache; `seconds`: the time they took."""
 
     experiment: Experiment
     parameters: dict[str, Value]

@@ -1,7 +1,7 @@
 """A_{ij} = frac{e^{S_{ij}}}{Σ_l e^{S_{lj}}}: formulas in linear notation, converted to MathML for a page.
 
-Two adjacent letters are two symbols, more are one name; `_` and `^` take one symbol or a group in braces, ^T is a
-transpose, frac{…}{…} a fraction and sqrt{…} a square root.
+Two adjacent letters are two symbols, three or more are one name; `_` and `^` take one symbol or a group in braces, ^T
+is a transpose, frac{…}{…} a fraction and sqrt{…} a square root.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ _PAIRS = {"(": ")", "[": "]", "⌈": "⌉"}
 _RELATIONS = {"=", "≈", "≥", ">", "→", "⇒", "for", "if"}
 _WORDS = {"for", "if", "rises", "every"}
 _FUNCTIONS = {"lim", "min", "argmax", "log"}
-_LIMITS = {"lim", "min", "Σ"}  # what is below and above them is written there, not beside them
+_LIMITS = {"lim", "min", "Σ"}  # their limits are written below and above, not beside them
 _TOKEN = re.compile(r"\s*(?:(?P<number>\d+(?:\.\d+)?)|(?P<name>[^\W\d_]+)|(?P<sign>\S))")
 
 

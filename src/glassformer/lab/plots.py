@@ -112,7 +112,7 @@ def maps(matrices: Mapping[str, Sequence[Numbers]], *, title: str) -> Figure:
 
 
 def _short(x: float) -> str:
-    """Format with two digits, or with one digit and an exponent if that would not fit into a cell."""
+    """Format with two digits, or with one digit and an exponent if two digits would not fit into a cell."""
     return f"{x:.2g}" if x == 0 or abs(x) >= 0.01 else f"{x:.0e}".replace("e-0", "e-")
 
 

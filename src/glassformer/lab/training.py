@@ -23,7 +23,7 @@ Logits = Callable[[Tensor], Tensor]  # inputs to logits
 
 @dataclass(kw_only=True)
 class ClassificationObjective:
-    """loss = −Σ log p(y | x) over batches {"X": inputs, "y": labels}; `epoch` and `batch` are left to subclasses."""
+    """loss = −Σ log p(y | x) over batches {"X": inputs, "y": labels}; subclasses define `epoch` and `batch`."""
 
     better: Literal["higher", "lower"] = "higher"
 
@@ -69,7 +69,7 @@ class GeneratedExamples(ClassificationObjective):
 def train(model: nn.Module, objective: ClassificationObjective, args: TrainArgs, *callbacks: Callback) -> None:
     """Run the training loop to its end, without checkpoints, evaluations or messages."""
     quiet = replace(args, eval_every=0, save_every=0, keep="last")
-    silent = lambda message: None  # messages would mix with the progress bar
+    silent = lambda message: None  # messages would disturb the progress bar
     done = run_training(model, objective, quiet, callbacks=callbacks, say=silent)
     if done.stopped == "interrupted":  # a partially trained network is not a measurement
         raise KeyboardInterrupt

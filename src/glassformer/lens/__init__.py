@@ -1,4 +1,4 @@
-"""Tracing and editing: access every quantity of a forward pass by its path."""
+"""Tracing and editing: every quantity of a forward pass can be read and changed by its path."""
 
 from __future__ import annotations
 

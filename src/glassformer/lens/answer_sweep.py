@@ -15,7 +15,7 @@ from glassformer.pipelines.tokenizers import optional_tokenizer, token_name, tok
 
 
 class AnswerSweep(NamedTuple):
-    """A sweep, the two answers that its metric compares, and the tokens of the corrupted text."""
+    """A sweep with the two answers that its metric compares, and the tokens of the corrupted text."""
 
     sweep: Sweep
     answer: str
@@ -78,6 +78,6 @@ def _answer(model: Any, ids: Tensor, text: str | None, position: int) -> int:
 
 
 def _first(model: nn.Module, text: str) -> int:
-    """Return the first token of an answer that is not just a space: some tokenizers split " she" into two tokens."""
+    """Return an answer's first token that is not just a space: some tokenizers split " she" into two tokens."""
     tokenizer, tokens = optional_tokenizer(model), tokens_of(model, text, special=False)[0].tolist()
     return int(next((token for token in tokens if token_name(tokenizer, token).strip(" ▁")), tokens[0]))

@@ -22,7 +22,7 @@ def read_behaviour(
     edges: str | None = None,
     seed: int = 0,
 ) -> Routing:
-    """Return a behaviour by name; `words` are the order of a permutation or the kernel of a convolution."""
+    """Return a behaviour by name; `words` hold the order of a permutation or the kernel of a convolution."""
     kept = cast("Edges", edges or "zero")  # validated by Routing
     takers = {
         words[0] if words else "": ("permutation", "convolution"),

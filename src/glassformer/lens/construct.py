@@ -7,13 +7,14 @@ E = (p, ‖p‖², 1): T_h E = (2p + 2δ, −1), G E = (p, ‖p‖²). Width 2 o
 al. 2020.)
 sinusoidal: E_{p+δ} = R_δ E_p rotates each pair of sines, so S = β Σ_i cos ω_i(p_s − p_t − δ). The gap is measured.
 
-Error bound. Let there be M keys, and let every target's score exceed every other key's by at least g (at β = 1). The
+Error bound. Suppose there are M keys, and every target's score exceeds every other key's by at least g (at β = 1). The
 weight that misses the target is ε ≤ m/(1 + m) with m = (M − 1) e^{−βg}, since each other key has at most e^{−βg} of the
 target's weight. The error of a head's output is |Σ_s A_ts v_s − v_π| = |Σ_{s≠π} A_ts (v_s − v_π)| ≤ ε · 2 max|V|, and
 W_O sums over heads:
     max|O − target| ≤ 2 ε max|V| ‖C‖,    ‖C‖ = max_o Σ_h Σ_c |C_h[o, c]|.
 For a renormalised band the target is Σ_band (w/Σw) v, a mean over the keys of the band, which share 1 − ε in exactly
-those proportions, so the same bound holds. Conversely, for a tolerance τ let η = τ / (2 max|V| ‖C‖), and
+those proportions, so the same bound holds. Conversely, the error is within a tolerance τ if, with
+η = τ / (2 max|V| ‖C‖),
     β ≥ log((M − 1)(1 − η)/η) / g.
 """
 
@@ -78,7 +79,7 @@ _SINES = 16  # columns per axis
 
 
 class Code(NamedTuple):
-    """Codes E (M, p) of the n positions, then of those outside; T (h, d, p), G (d, p); targets (h, n, M)."""
+    """Codes E (M, p) of the n positions, followed by those outside; T (h, d, p), G (d, p); targets (h, n, M)."""
 
     E: Tensor
     T: Tensor
@@ -119,7 +120,7 @@ def one_hot(routing: Routing, size: Size) -> Code:
 
 
 def _around(routing: Routing, size: Size) -> tuple[Tensor, Tensor]:
-    """Return positions inside, row by row, then those outside that some tap reaches; and each tap's targets."""
+    """Return the positions inside, row by row, then those outside that a tap reaches; and the targets of each tap."""
     grid = routing.grid(size)
     inside = list(product(*(range(k) for k in grid)))
     if routing.edges == "hold":
@@ -136,7 +137,7 @@ def _around(routing: Routing, size: Size) -> tuple[Tensor, Tensor]:
 
 def quadratic(routing: Routing, size: Size) -> Code:
     places, targets = _around(routing, size)
-    p = places - places.mean(0)  # smaller numbers, same differences
+    p = places - places.mean(0)  # smaller numbers with the same differences
     D = routing.dims
     E = torch.cat([p, p.square().sum(-1, keepdim=True), torch.ones(len(p), 1, dtype=p.dtype)], -1)
     G = torch.eye(D + 1, D + 2, dtype=p.dtype)
@@ -391,10 +392,10 @@ def measured_miss(made: Constructed, X: Tensor) -> float:
 
 
 def plant(routing: Routing, *heads: int, size: Size | None = None, prefix: int = 0, beta: float = 30.0) -> Edit:
-    """S + β + log A on the targets: an edit of S that makes the given heads follow the routing.
+    """Return an edit of S that makes the given heads follow the routing: it adds β + log A at the targets.
 
-    The first `prefix` tokens (CLS) are left out, and queries that attend to nothing keep their scores. `size` is the
-    grid, which cannot be inferred from the sequence length.
+    The first `prefix` tokens (CLS) are excluded, and queries that attend to nothing keep their scores. `size` is the
+    size of the grid, which cannot be inferred from the sequence length.
     """
 
     def change(S: Tensor) -> Tensor:

@@ -17,7 +17,7 @@ Measure = Literal["js", "line", "grid"]
 
 
 def entropy(A: Float[Tensor, "*b s"]) -> Float[Tensor, "*b"]:
-    """−Σ_s A_s ln A_s: 0 where a row attends to one key, ln s where it attends to all keys equally."""
+    """−Σ_s A_s ln A_s: 0 for a row that attends to one key, ln s for one that attends to all s keys equally."""
     return torch.special.entr(A).sum(-1)
 
 
@@ -34,7 +34,8 @@ def on_line(A: Float[Tensor, "*b s"], B: Float[Tensor, "*b s"]) -> Float[Tensor,
 def on_grid(A: Float[Tensor, "*b s"], B: Float[Tensor, "*b s"], grid: tuple[int, int]) -> Float[Tensor, "*b"]:
     """Earth mover's distance on the grid of patches, in patches: one linear programme per row.
 
-    Patches are the last rows · cols positions; weight on other positions (CLS) is dropped and the rest rescaled to 1.
+    Patches are the last rows · cols positions; the weight on other positions (CLS) is dropped and the rest rescaled to
+    sum to 1.
     """
     count = grid[0] * grid[1]
     if A.shape[-1] < count:
@@ -70,7 +71,8 @@ def head_distances(
     """Compute D over all heads of all layers that match the pattern, averaged over inputs and query rows.
 
     "js" is the square root of the Jensen-Shannon divergence (a metric); "line" and "grid" are earth mover's distances.
-    "grid" takes tens of milliseconds for each pair and row of 14 × 14, so select the rows that matter (CLS: [0]).
+    "grid" takes tens of milliseconds per pair of heads and query row on a 14 × 14 grid, so select the rows that matter
+    (CLS: [0]).
     """
     names: list[tuple[str, int]] = []
     every: list[Tensor] = []
@@ -110,7 +112,7 @@ def _pairs(heads: Tensor, measure: Measure, grid: tuple[int, int] | None) -> Ten
 
 
 class HeadMap(NamedTuple):
-    """A layout for plotting: `order` puts heads of one group together, `group` counts from 0, `xy` are 2-D coordinates.
+    """A layout for plotting: `order` places heads of one group together, `group` counts from 0, `xy` are coordinates.
 
     `kept` is the share of D² (doubly centred) that the two dimensions explain.
     """

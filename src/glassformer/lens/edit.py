@@ -1,7 +1,7 @@
 """`with edit(model, "decoder.2.attention.A", zero_head(3)): …`: change one quantity during the forward pass.
 
-An edit is a function from the quantity to its replacement; gradients flow through it. Only an edit of S or A makes
-that layer compute attention explicitly. Outside the block, and in other threads, the model is unchanged bit for bit.
+An edit is a function from the quantity to its replacement; gradients flow through it. A layer computes attention
+explicitly only if its S or A is edited. Outside the block, and in other threads, the model is unchanged bit for bit.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ Edit = Callable[[Tensor], Tensor]
 
 @contextmanager
 def edit(model: nn.Module, pattern: str, change: Edit | Tensor | float) -> Iterator[None]:
-    """Replace the quantities that match the pattern, by a function of them, a tensor or a number, inside the block.
+    """Inside the block, replace the quantities that match the pattern by a function of them, a tensor or a number.
 
     Only forward passes of the current thread or task are edited. `….beta` names the scale β of an attention layer and
     takes a number. With a TransformerLens name, the function receives and returns TransformerLens's axis order.
@@ -57,7 +57,7 @@ def _beta(model: nn.Module, pattern: str, change: Edit | Tensor | float) -> Iter
 
 
 def _checked(name: QuantityName, change: Edit) -> Edit:
-    """Wrap a change to check its result. S and A are passed as they are; of other quantities the change gets a copy."""
+    """Wrap a change to check its result. The change receives S and A themselves, and copies of other quantities."""
     path, order = name
     private = path.rpartition(".")[2] in ("S", "A")
 

@@ -21,7 +21,7 @@ from glassformer.lens.trace import Run
 
 Fusion = Literal["mean", "max", "min"]
 SELF = "*.attention.A"  # the self-attention layers of a stack
-CAPACITY = 2**30  # of an edge of weight 1: max-flow needs integer capacities
+CAPACITY = 2**30  # capacity of an edge of weight 1, since max-flow needs integers
 
 
 def mixed(
@@ -29,7 +29,7 @@ def mixed(
 ) -> Float[Tensor, "b t s"]:
     """Ā = (1 − r) fuse_h(A) + r I, rows summing to 1: one layer with its heads fused and its residual connection.
 
-    `discard` is the share of the fused weights to set to 0, the smallest of each input's matrix first.
+    `discard` is the fraction of the fused weights to set to 0, starting with the smallest of each input's matrix.
     """
     if A.dim() != 4 or A.shape[-2] != A.shape[-1]:
         raise ShapeError(f"weights have shape {tuple(A.shape)}", "give a layer's attention to itself, (b, h, t, t)")
@@ -88,10 +88,10 @@ def rollout(
 
 
 def gradient_rollout(model: nn.Module, answer: Callable[[], Tensor], pattern: str = SELF) -> Float[Tensor, "b t s"]:
-    """R = (I + Ā_L) ⋯ (I + Ā_1), Ā = mean_h (∂y/∂A ⊙ A)⁺: relevance to the output y rather than attention alone.
+    """R = (I + Ā_L) ⋯ (I + Ā_1), Ā = mean_h (∂y/∂A ⊙ A)⁺: relevance to the output y, not only attention.
 
-    `answer` runs the model and selects the output to explain, as in `lambda: vit(image)[:, 3]`; several numbers are
-    summed.
+    `answer` runs the model and selects the output to explain, for example `lambda: vit(image)[:, 3]`; several numbers
+    are summed.
     """
     held: dict[str, Tensor] = {}
     with ExitStack() as edits, torch.enable_grad():
@@ -103,7 +103,7 @@ def gradient_rollout(model: nn.Module, answer: Callable[[], Tensor], pattern: st
     if not y.requires_grad:
         raise InputError("no gradient flows from the answer to the weights", "do not detach it")
     layers = list(held.values())
-    slopes = torch.autograd.grad(y, layers, allow_unused=True)  # None for a layer after the selected output
+    slopes = torch.autograd.grad(y, layers, allow_unused=True)  # None for layers after the selected output
     if all(slope is None for slope in slopes):
         raise InputError(
             f"the answer does not depend on any weights that match {pattern!r}", "choose layers that lead to it"
@@ -119,7 +119,7 @@ def gradient_rollout(model: nn.Module, answer: Callable[[], Tensor], pattern: st
 
 
 def _holder(held: dict[str, Tensor], path: str) -> Edit:
-    """Return an edit that changes nothing and stores A, which requires grad even if the model's parameters do not."""
+    """Return an edit that stores A without changing it; A requires grad even if the model's parameters do not."""
 
     def hold(A: Tensor) -> Tensor:
         held[path] = A if A.requires_grad else A.detach().requires_grad_()

@@ -1,8 +1,8 @@
 """score = mean over queries t of Σ_s A_ts d_ts, and its null: the same weights randomly permuted over the allowed keys.
 
-With n allowed keys, weights a, and d̄ the mean of d over those keys, one randomly permuted row has exactly
+With n allowed keys, weights a, and d̄ the mean of d over those keys, a randomly permuted row has exactly
     E = Σa · d̄,    Var = Σ(a − ā)² Σ(d − d̄)² / (n − 1)
-(Hoeffding, "A combinatorial central limit theorem", 1951). For d = 1 on k target keys that is E = k/n, the score of
+(Hoeffding, "A combinatorial central limit theorem", 1951). For d = 1 on k target keys this gives E = k/n, the score of
 uniform attention, and Var = Σ(a − ā)² k(n − k) / (n(n − 1)): a sharp head may deviate far by chance, a flat one cannot.
 Rows are permuted independently. All sums are accumulated as inputs are streamed; no A is kept.
 """
@@ -75,7 +75,7 @@ class AttentionRows:
         return self.mass(self.A.masked_fill(~chosen, 0).sum(-1).double(), chosen.sum(-1))
 
     def mass(self, mass: Tensor, k: Tensor) -> RowStatistics:
-        """Score the weight on k target keys. Rows where all or none of the allowed keys are targets do not count."""
+        """Score the weight on k target keys. Rows in which all or none of the allowed keys are targets do not count."""
         k, n = k.double(), self.n.double()
         variance = self.spread * k * (n - k) / (n * (n - 1).clamp_min(1))
         return RowStatistics(mass, self.total * k / n, variance, self.use & (k > 0) & (k < n))

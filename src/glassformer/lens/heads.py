@@ -3,13 +3,13 @@
 previous, next, self, offset k: one key by its distance. first: the first token (a sink). separator: specified tokens.
 duplicate: earlier occurrences of the query's token. induction: the keys after those (Elhage et al. 2021, Olsson et al.
 2022). local k: a window of k keys, or convolution k if one kernel explains it. diffuse: entropy near that of uniform
-attention. Each has its null (see `head_null`), and a head is labelled only if its score is clearly above it.
+attention. Each has its null (see `head_null`), and a head is labelled only if its score clearly exceeds it.
 
 A head that uses the first token as a sink may do something else in the remaining rows: rows in which the first token
-has less than half of the weight are scored separately, and such a head gets both labels, or the second alone if it is
+has less than half of the weight are scored separately, and such a head gets both labels, or only the second if it is
 not clearly a sink.
 
-Offsets are defined for self-attention; cross-attention is left out.
+Offsets are defined for self-attention only; cross-attention is not scored.
 """
 
 from __future__ import annotations
@@ -38,20 +38,20 @@ class LayerTally:
 
     def __init__(self, offsets: Sequence[object]) -> None:
         self.tallies: dict[str, Tally] = {}
-        self.awake: dict[str, Tally] = {}  # rows that do not use the first token as a sink
+        self.no_sink: dict[str, Tally] = {}  # rows that do not use the first token as a sink
         self.profile = Profile(offsets)
 
-    def add(self, name: str, found: RowStatistics, awake: Tensor | None = None) -> None:
+    def add(self, name: str, found: RowStatistics, no_sink: Tensor | None = None) -> None:
         self.tallies.setdefault(name, Tally()).add(found)
-        if awake is not None:
-            self.awake.setdefault(name, Tally()).add(found._replace(use=found.use & awake))
+        if no_sink is not None:
+            self.no_sink.setdefault(name, Tally()).add(found._replace(use=found.use & no_sink))
 
     def offsets(
         self,
         rows: AttentionRows,
         keys: Mapping[Any, Tensor],
         windows: Mapping[str, Sequence[object]],
-        awake: Tensor | None = None,
+        no_sink: Tensor | None = None,
     ) -> None:
         """Add one score per offset, one per window of offsets, and the profile."""
         self.profile.begin(rows)
@@ -59,7 +59,7 @@ class LayerTally:
         sums = dict.fromkeys(windows, (zero, zero))
         for i, (offset, places) in enumerate(keys.items()):
             mass, k = rows.gather(places)
-            self.add(offset_name(offset), rows.mass(mass, k), awake)
+            self.add(offset_name(offset), rows.mass(mass, k), no_sink)
             self.profile.add(i, rows, mass, k)
             for name, window in windows.items():
                 if offset in window:
@@ -67,9 +67,9 @@ class LayerTally:
         for name, (mass, k) in sums.items():
             self.add(name, rows.mass(mass, k))
 
-    def heads(self, awake: bool = False) -> list[dict[str, Score]]:
-        """Return the scores of each head for which some row counted, over all rows or only over awake rows."""
-        made = {name: tally.scores() for name, tally in (self.awake if awake else self.tallies).items()}
+    def heads(self, no_sink: bool = False) -> list[dict[str, Score]]:
+        """Return the scores of each head for which some row counted, over all rows or only those without a sink."""
+        made = {name: tally.scores() for name, tally in (self.no_sink if no_sink else self.tallies).items()}
         count = max(map(len, made.values()), default=0)
         return [{name: s for name, each in made.items() if (s := each[h]) is not None} for h in range(count)]
 
@@ -116,13 +116,13 @@ class HeadScores:
         keys = {o: torch.where((p + o >= 0) & (p + o < s), p + o, -1)[None] for o in self.places}
         first = torch.zeros(1, dtype=torch.long, device=p.device) if real is None else real.long().argmax(1)
         sink = torch.where(p == first[:, None], -1, first[:, None])
-        awake = (rows.gather(sink)[0] < 0.5) & (sink >= 0)[:, None]
-        layer.offsets(rows, keys, self.windows, awake)
+        no_sink = (rows.gather(sink)[0] < 0.5) & (sink >= 0)[:, None]
+        layer.offsets(rows, keys, self.windows, no_sink)
         layer.add("first", rows.at(sink))
         layer.add("diffuse", rows.entropy())
         if tokens is not None:
             for name, targets in token_targets(tokens, p, s, self.separators).items():
-                layer.add(name, rows.within(targets), awake)
+                layer.add(name, rows.within(targets), no_sink)
 
     def groups(self) -> list[list[str]]:
         """Return the names of behaviours in groups, from a single key to all keys."""
@@ -135,7 +135,7 @@ class HeadScores:
         made = []
         for path, layer in self._layers.items():
             numbers = re.findall(r"\d+", path)
-            awake = layer.heads(awake=True)
+            no_sink = layer.heads(no_sink=True)
             for h, scores in enumerate(layer.heads()):
                 for name, window in self.windows.items():
                     fit = layer.profile.explained(h, window)
@@ -146,7 +146,7 @@ class HeadScores:
                 if behind in self.windows:
                     kernel = {o: w for o, w in kernel.items() if o in self.windows[behind]}
                     label = self.local_label(behind, clear(scores.get(f"explained by {behind}")), kernel)
-                also = self.beside_sink(scores, awake[h]) if behind in ("", "first") and h < len(awake) else ""
+                also = self.sinkless_label(scores, no_sink[h]) if behind in ("", "first") and h < len(no_sink) else ""
                 labels = tuple(name for name in (also, label) if name)
                 number = int(numbers[0]) if numbers else 0
                 made.append(
@@ -156,9 +156,9 @@ class HeadScores:
             rows=made, columns=[*self.columns, *self.windows], points=[offset_name(o) for o in self.places]
         )
 
-    def beside_sink(self, scores: Mapping[str, Score], awake: Mapping[str, Score]) -> str:
-        """Return the label of a head over the rows without a sink, if those are at least a twentieth of all rows."""
-        enough = {name: score for name, score in awake.items() if score.rows >= max(8, scores[name].rows / 20)}
+    def sinkless_label(self, scores: Mapping[str, Score], no_sink: Mapping[str, Score]) -> str:
+        """Return the label of a head on the rows without a sink, if they are at least a twentieth of all rows."""
+        enough = {name: score for name, score in no_sink.items() if score.rows >= max(8, scores[name].rows / 20)}
         return choose_behaviour(enough, [[name for name in self.groups()[0] if name != "first"]])
 
     def local_label(self, window: str, explained: bool, kernel: Mapping[Any, float]) -> str:
@@ -257,8 +257,8 @@ def repeated_tokens(
 ) -> list[Tensor]:
     """Return inputs for the standard induction test: random tokens followed by the same tokens; one batch per length.
 
-    Several lengths distinguish a head that attends a fixed distance back from one that searches for its token. `first`
-    is a begin-of-text token to prepend.
+    Several lengths distinguish a head that attends a fixed distance back from one that matches tokens. `first` is a
+    begin-of-text token to prepend.
     """
     if vocabulary < 2:
         raise InputError(f"vocabulary must be at least 2, got {vocabulary}", "choose at least 2 tokens")

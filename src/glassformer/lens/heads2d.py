@@ -1,8 +1,8 @@
 """Head scores of image models on the grid of patches, and the mean attention distance.
 
-offset (dy, dx), row, column, local k×k, CLS, global (entropy near uniform), each against its null (see `head_null`),
-for the queries that are patches. Mean distance = Σ_s A_ts |p_t − p_s| over patches, in pixels (Dosovitskiy et al. 2021,
-figure 7); A is rescaled to sum to 1 over the patches, so that attention to CLS does not count as short-range.
+offset (dy, dx), row, column, local k×k, CLS, global (entropy near uniform), each compared with its null (see
+`head_null`), for queries that are patches. Mean distance = Σ_s A_ts |p_t − p_s| over patches, in pixels (Dosovitskiy et
+al. 2021, figure 7); A is rescaled to sum to 1 over the patches, so that attention to CLS does not count as short-range.
 """
 
 from __future__ import annotations

@@ -42,8 +42,9 @@ def choose_behaviour(scores: Mapping[str, Score], groups: Sequence[Sequence[str]
 class HeadRow:
     """One head: its scores by name, the mean weight by offset, and its labels (none if no behaviour is clear).
 
-    Several labels go from specific to general: ("induction", "first") does induction and otherwise uses the first token
-    as a sink. `behind` is the score behind the last label; for a local head the kernel is restricted to its window.
+    Several labels go from specific to general: ("induction", "first") performs induction and otherwise uses the first
+    token as a sink. `behind` names the score behind the last label; for a local head the kernel is restricted to its
+    window.
     """
 
     path: str

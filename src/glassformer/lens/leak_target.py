@@ -58,7 +58,7 @@ def leak_target(
 
 
 def _require_unused(target: str, **options: int | None) -> None:
-    """Refuse an option that would have no effect."""
+    """Raise an error for an option that would have no effect."""
     given = [(name, value) for name, value in options.items() if value is not None]
     if given:
         name, value = given[0]

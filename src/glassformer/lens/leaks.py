@@ -36,7 +36,7 @@ from glassformer.lens.receptive import (
 from glassformer.models.protocols import StreamModel
 
 Kind = Literal["lookahead", "left", "everything", "length", "stream", "training"]
-Streaming = Callable[[Iterable[Tensor]], Iterable[Tensor]]  # pieces (b, k, f) as they arrive, to outputs (b, n, m)
+Streaming = Callable[[Iterable[Tensor]], Iterable[Tensor]]  # pieces (b, k, f), as they arrive, to outputs (b, n, m)
 CUTS = 8  # positions in a longer input before or after which every frame is perturbed
 TRIED = 256  # frames: try inputs of at least this length, and of twice the example
 LONGEST = 16  # times the example: the longest input to try
@@ -63,7 +63,7 @@ class Declared:
             )
 
     def view(self, j: int, stride: int, t: int) -> tuple[int, int]:
-        """Return the first and the last of t frames that output j may depend on."""
+        """Return the first and the last frame, of t, that output j may depend on."""
         size = max(self.chunk, stride)
         if size % stride:
             fact = f"chunks of {size} frames are not a multiple of the stride {stride}"
@@ -118,7 +118,7 @@ class LeakReport:
     """Result of a leak test. `ahead` counts from an output's own last frame, `back` from its first.
 
     `seconds` is the duration of one frame, `mode` is eval mode or as called, and `lengths` are all input lengths that
-    were tried. `longer` is the least reach (ahead, back) that the longer inputs showed.
+    were tried. `longer` is a lower bound on the reach (ahead, back), from the longer inputs.
     """
 
     field: Field
@@ -342,8 +342,8 @@ def _longer(
 ) -> tuple[list[Leak], tuple[int, ...], str, tuple[int, int]]:
     """Double the input length until the reach stops growing, perturbing all frames after (before) a position.
 
-    Only sides whose reach is declared are tried. Returns the leaks of the first length that has any, all lengths, the
-    reason for stopping, and the reach of the last length: at least so many frames ahead and back.
+    Only sides with a declared reach are tried. Returns the leaks of the first length that has any, all lengths, the
+    reason for stopping, and a lower bound on the reach (frames ahead and back) from the last length.
     """
     t = example.shape[1]
     lengths, reached = [t], (0, 0)
@@ -410,7 +410,7 @@ def _far(kind: Kind, j: int, cut: int, over: int, t: int, effect: float) -> Leak
 
 
 def _in_training(encoder: Encoder) -> Iterator[Leak]:
-    """A norm with running statistics uses those of all frames in training mode, which eval mode does not show."""
+    """In training mode a norm with running statistics computes them over all frames, which eval mode does not show."""
     module = module_of(encoder)
     if module is None:
         return
@@ -431,7 +431,7 @@ def _by_length(encoder: Encoder, example: Tensor, field: Field, declared: Declar
         try:
             with in_eval_mode(encoder):
                 shorter = outputs_of(encoder, example[:, :cut])
-        except GlassError:  # the model takes a fixed length only: nothing to compare
+        except GlassError:  # the model only accepts a fixed length: nothing to compare
             continue
         ends = [max(field.last[j], declared.view(j, field.stride, t)[1]) for j in range(Y.shape[1])]
         whole = [j for j in range(min(Y.shape[1], shorter.shape[1])) if ends[j] < cut]

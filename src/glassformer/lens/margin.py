@@ -1,7 +1,7 @@
 """How far key i may move before query j's largest weight moves to another key: gap / (|β| ‖q‖), and the factor α.
 
-Only key i moves, so only S_ji changes: S_ji + β q·δ. It equals the score T that it must exceed or fall below when
-β q·δ = T − S_ji, and the shortest such δ is parallel to q. If k_i is scaled by α, it equals T when
+Only key i moves, so only S_ji changes: S_ji + β q·δ. Let T be the score that it must exceed or fall below. It reaches T
+when β q·δ = T − S_ji, and the shortest such δ is parallel to q. If k_i is scaled by α, it reaches T when
 α = 1 + (T − S_ji) / (β q·k_i).
 """
 
@@ -70,7 +70,7 @@ def smallest_change(layer: Layer, query: int, key: int) -> Float[Tensor, "*b d"]
 
 
 def margins(run: Run, path: str, head: int, query: int, *, batch: int = 0) -> Margins:
-    """Compute the margins of one query of a traced run: `margins(run, "encoder.3.attention", head, query)`.
+    """Compute the margins of one query in a traced run: `margins(run, "encoder.3.attention", head, query)`.
 
     The run must have traced A or S of that layer.
     """

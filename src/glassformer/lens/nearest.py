@@ -1,9 +1,10 @@
 """d = mean over queries of ½‖A_t − I_t‖²: the distance of each head of a model to a constructed head, whose A is I.
 
-0 means identical attention, 1 that each attends to a single, different key. The null permutes the head's own weights
-randomly over the allowed keys (see `head_null`): E = ½(Σa² + ΣI²) − Σa ΣI / n, Var = Σ(a − ā)² Σ(I − Ī)² / (n − 1).
-`relative` = d / E: 1 is no nearer than by chance. Queries for which the construct attends to nothing, or to a masked
-key, do not count.
+0 means identical attention; 1 means that each attends to one key, and these keys differ. The null permutes the head's
+own weights randomly over the allowed keys (see `head_null`):
+    E = ½(Σa² + ΣI²) − Σa ΣI / n,    Var = Σ(a − ā)² Σ(I − Ī)² / (n − 1).
+`relative` = d / E: 1 is no nearer than by chance. Queries for which the constructed head attends to nothing,
+or to a masked key, do not count.
 """
 
 from __future__ import annotations

@@ -1,13 +1,13 @@
-"""A = softargmax(β q·Kᵀ): one row of a real head as an exercise that can be solved by hand.
+"""A = softargmax(β q·Kᵀ): one row of a model's head as an exercise that can be solved by hand.
 
 The keys with the largest weights are kept and all others are merged into one; the coordinates with the largest
-|q_c k_c| are kept and the rest of each score becomes one more coordinate, with q = 1. That changes no weight:
+|q_c k_c| are kept and the rest of each score becomes one more coordinate, with q = 1. No weight changes:
 
     β q·k_s + bias_s = β (Σ_kept q_c k_sc + 1 · r_s),    r_s = (S_s / β) − Σ_kept q_c k_sc,
     Σ_others exp(S_s) = exp(β r),                        r = logsumexp_others(S) / β, its value Σ A_s v_s / Σ A_s.
 
-Numbers are rounded to as many decimals as the weights need to stay within `TOLERANCE`; r is computed after q and k are
-rounded, so that their rounding errors cancel. The exercise shows the same two decimals as the head.
+Numbers are rounded to as few decimals as keep the weights within `TOLERANCE`; r is computed after q and k are rounded,
+so that their rounding errors cancel. The exercise shows the same two decimals as the head does.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class PaperRow(NamedTuple):
 
     exercise: Exercise
     keys: tuple[int, ...]
-    """The keys that are kept, the heaviest first."""
+    """The keys that are kept, in order of decreasing weight."""
     others: int
     """The number of keys that the last row of K stands for; 0 if there is no such row."""
     coordinates: tuple[int, ...]
@@ -56,7 +56,7 @@ def on_paper(
     batch: int = 0,
     tokens: Sequence[str] | None = None,
 ) -> Exercise:
-    """Turn one query of one head into an exercise: `on_paper(run, "decoder.0.attention", 2, 7)`.
+    """Convert one query of one head to an exercise: `on_paper(run, "decoder.0.attention", 2, 7)`.
 
     The run must have traced A and V.
     """
@@ -132,10 +132,10 @@ def _largest(size: Tensor, count: int) -> list[int]:
 
 
 def _rounded(q: Tensor, K: Tensor, sums: Tensor, V: Tensor, weights: Tensor, beta: float) -> dict[str, Any]:
-    """Write Q, K and V with as few decimals as keep every weight within the tolerance.
+    """Write Q, K and V with the fewest decimals that keep every weight within the tolerance.
 
-    A page shows these numbers and those of the head with two decimals, weights with three. More decimals are kept
-    where rounding twice, first here and then on the page, would show another number than that of the head.
+    A page shows these numbers and those of the head with two decimals, weights with three. More decimals are kept where
+    rounding twice, first here and then on the page, would show a different number from the head's.
     """
     output = weights @ V
     possible: list[tuple[list[str], list[list[str]], list[str], list[list[str]]]] = []
@@ -152,7 +152,7 @@ def _rounded(q: Tensor, K: Tensor, sums: Tensor, V: Tensor, weights: Tensor, bet
             shown = ((scored, sums, 2), (beta * scored, beta * sums, 2), (solved, weights, 3))
             if all(_looks_alike(*each) for each in (*shown, (solved @ _numbers(values), output, 2))):
                 return _exercise_data(*possible[-1])
-    return _exercise_data(*possible[0])  # a number of the head lies halfway between two decimals
+    return _exercise_data(*possible[0])  # a number of the head is halfway between two decimals
 
 
 def _exercise_data(near: list[str], far: list[list[str]], rest: list[str], values: list[list[str]]) -> dict[str, Any]:
@@ -160,8 +160,10 @@ def _exercise_data(near: list[str], far: list[list[str]], rest: list[str], value
 
 
 def _written(x: Tensor, decimals: int) -> Any:
-    """Return the numbers of a tensor as texts with this many decimals. A text such as 0.125 has more, so that rounding
-    it to two decimals gives the same as rounding the number itself."""
+    """Format the numbers of a tensor with this many decimals.
+
+    A text such as 0.125 gets more decimals, so that rounding it to two decimals gives the same as rounding the number.
+    """
     if x.dim():
         return [_written(each, decimals) for each in x]
     text = ""
@@ -178,7 +180,7 @@ def _numbers(texts: list[Any]) -> Tensor:
 
 
 def _looks_alike(a: Tensor, b: Tensor, decimals: int) -> bool:
-    """Return whether both tensors round to the same numbers of this many decimals, and no number of `a` is halfway."""
+    """Return whether both tensors round to the same numbers with this many decimals, and no number of `a` is a tie."""
     shown = lambda x: [round(each, decimals) for each in x.flatten().tolist()]
     return shown(a - 1e-9) == shown(a + 1e-9) == shown(b)
 

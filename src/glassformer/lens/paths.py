@@ -63,7 +63,7 @@ def attention_layers(model: nn.Module) -> dict[str, MultiHeadAttention]:
 
 
 def within_sequence(layer: str) -> bool:
-    """Whether an attention layer is one of a sequence to itself, not to a memory or to a grid with its border."""
+    """Whether an attention layer is self-attention over a sequence, not over a memory or a grid with its border."""
     return layer.rpartition(".")[2] not in ("cross", "grid")
 
 
@@ -149,9 +149,9 @@ def _block_names(block: Block, path: str, rotary: bool) -> Iterator[tuple[str, Q
         for hook, symbol in {"q": "Q0", "k": "K0", "v": "V", "z": "H", "result": "HO"}.items():
             yield f"{alias}.hook_{hook}", QuantityName(f"{path}.{ours}.{symbol}", BY_POSITION)
         for hook, symbol in {"rot_q": "Q", "rot_k": "K"}.items():
-            turned = rotary and ours == "attention"
+            rotated = rotary and ours == "attention"
             name = QuantityName(f"{path}.{ours}.{symbol}", BY_POSITION)
-            yield f"{alias}.hook_{hook}", name if turned else "this layer has no rotary positions"
+            yield f"{alias}.hook_{hook}", name if rotated else "this layer has no rotary positions"
         yield f"{alias}.hook_attn_scores", QuantityName(f"{path}.{ours}.S")
         yield f"{alias}.hook_pattern", QuantityName(f"{path}.{ours}.A")
         yield f"hook_{alias}_out", QuantityName(f"{path}.{ours}.O")
@@ -175,9 +175,9 @@ def _norm_names(norm: nn.Module, path: str) -> Iterator[tuple[str, QuantityName 
 
 
 def axes_of(path: str) -> list[str]:
-    """Return the axes of a quantity, each scoped by what shares it: `encoder.t`; cross-attention keys are `memory`.
+    """Return the axes of a quantity, each prefixed by its scope, as in `encoder.t`; cross-attention keys are `memory`.
 
-    The layers of a stem have grids of their own: `stem.4.t`.
+    Each layer of a stem has its own grid: `stem.4.t`.
     """
     *_, place, symbol = ["", "", *path.split(".")]
     parts = path.split(".")

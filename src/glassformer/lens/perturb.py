@@ -1,7 +1,8 @@
 """ΔH_j ≈ β A_ji (v_i − H_j) q_j·δ: the change predicted by the Jacobian, compared with the measured change.
 
-This is the first order for a fixed δ. For noise ε of mean 0 and variance σ² in every coordinate, the first order
-vanishes in the mean, and the second is E[ΔH_j] ≈ ½ β² σ² ‖q_j‖² A_ji (1 − 2 A_ji) (v_i − H_j).
+This is the first-order change for a fixed δ. For noise ε with mean 0 and variance σ² in every coordinate, the mean of
+the first-order term vanishes, and that of the second-order term is
+E[ΔH_j] ≈ ½ β² σ² ‖q_j‖² A_ji (1 − 2 A_ji) (v_i − H_j).
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ ROOM = 2**20  # weights held at once while sampling noise
 
 
 class Change(NamedTuple):
-    """Changes of A and H: predicted to first order, and measured."""
+    """Changes of A and H, predicted to first order and measured."""
 
     predicted_A: Float[Tensor, "*b t s"]
     measured_A: Float[Tensor, "*b t s"]

@@ -1,8 +1,8 @@
 """D[j, i] = (y_j changes when x_i does): the true receptive field of a sequence model, found by perturbing its input.
 
-Every input frame is perturbed at several strengths, and outputs that change by more than rounding depend on it. Where
-the model is differentiable, ∂y_j/∂x_i is a second probe: it detects effects too small for the first, and misses those
-without a derivative (a quantiser, a detached statistic), which the first detects.
+Every input frame is perturbed at several strengths, and the outputs that change by more than rounding errors depend on
+it. Where the model is differentiable, ∂y_j/∂x_i is a second probe: it detects effects that are too small for the first
+probe, and misses those without a derivative (a quantiser, a detached statistic), which the first probe detects.
 """
 
 from __future__ import annotations
@@ -19,17 +19,18 @@ from glassformer.errors import GlassError, InputError, ShapeError
 
 Encoder = Callable[[Tensor], Any]
 Progress = Callable[[int, int], None]  # (done, total)
-STRENGTHS = (0.1, 1.0, 30.0)  # times the example's std: small for saturating outputs, large for weak paths
+STRENGTHS = (0.1, 1.0, 30.0)  # multiples of the example's std: small for saturating outputs, large for weak paths
 ROUNDING = 64  # units in the last place by which an output may differ without depending on the input
-SHAPES = 128  # the same between input lengths, which use different kernels: 7 were measured over 12 layers
+SHAPES = 128  # the same across input lengths, which use different kernels: 7 units were measured over 12 layers
 FADES = 16  # an effect below this many tolerances may continue undetected
 
 
 class Field(NamedTuple):
     """Which of n outputs depend on which of t input frames, and the largest change, relative to the largest output.
 
-    Output j covers `stride` frames starting at j·stride. `faint` marks what only the gradient found; `noise` is the
-    change of the outputs when every input changes in its last place: how much the model amplifies rounding.
+    Output j covers `stride` frames starting at j·stride. `faint` marks dependences that only the gradient found;
+    `noise` is the change of the outputs when every input changes in its last place, which shows how much the model
+    amplifies rounding errors.
     """
 
     depends: Bool[Tensor, "n t"]
@@ -143,13 +144,13 @@ def in_eval_mode(encoder: Encoder) -> Iterator[None]:
 
 
 def module_of(encoder: Encoder) -> nn.Module | None:
-    """Return the encoder if it is a module, the module whose method it is, or None."""
+    """Return the encoder if it is a module, the module that it is a method of, or None."""
     owner = getattr(encoder, "__self__", encoder)
     return owner if isinstance(owner, nn.Module) else None
 
 
 def outputs_of(encoder: Encoder, X: Tensor) -> Tensor:
-    """Return the encoder's outputs (b, n, m), the first element if it returns several."""
+    """Return the encoder's outputs (b, n, m), or the first element if it returns several."""
     try:
         Y = encoder(X)
     except GlassError:

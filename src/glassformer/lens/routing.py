@@ -1,8 +1,8 @@
 """O_t = Σ_h C_h x_{π_h(t)}: attention in which every head attends to one position. Shifts, permutations, convolutions.
 
-π_h(t) = t + δ_h, on a line or a grid. `edges` defines the value at positions outside: zero, wrap (the other end), hold
-(the nearest inside), or renormalised: there is none, and the other weights are scaled to the same sum, as attention
-does by itself: one head with A_ts = w_{s−t} / Σ_inside w.
+π_h(t) = t + δ_h, on a line or a grid. `edges` defines the value at positions outside: zero, wrap (the opposite end),
+hold (the nearest position inside), or renormalised: outside positions are ignored and the other weights rescaled to the
+same sum, as softargmax does by itself; this takes one head with A_ts = w_{s−t} / Σ_inside w.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ class Routing:
         return self.C.shape[2], self.C.shape[1]
 
     def weights(self) -> Tensor:
-        """Return w_h, where each C_h must be w_h · I, the same for every channel."""
+        """Return w_h; each C_h must be w_h · I, the same for every channel."""
         w = self.C[:, 0, 0]
         if self.C.shape[1] != self.C.shape[2] or not torch.equal(
             self.C, w[:, None, None] * torch.eye(self.C.shape[1], dtype=self.C.dtype)

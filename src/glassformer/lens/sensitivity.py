@@ -80,7 +80,7 @@ def scores_at(run: Run, path: str) -> Layer:
 
 
 class Jacobians(NamedTuple):
-    """Derivatives of A_j and H_j with respect to their query q_j, any key k_i or value v_i, and β.
+    """Derivatives of A_j and H_j with respect to the query q_j, any key k_i, any value v_i, and β.
 
     ∂H_j/∂v_i = A_ji I: only the factor A_ji is kept.
     """

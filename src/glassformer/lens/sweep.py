@@ -1,8 +1,8 @@
 """score[l, h] = metric(model(corrupted) with head h of layer l patched from the clean input): activation patching.
 
-To locate the difference between two inputs, patch one part at a time from the clean run into the corrupted one and
-measure how much of the clean answer is recovered (Vig et al. 2020, Meng et al. 2022). Quantities without heads
-(X, R, O) are patched token by token instead: layers × positions.
+To locate what distinguishes two inputs, patch one part at a time from the clean run into the corrupted one and measure
+how much of the clean answer is recovered (Vig et al. 2020, Meng et al. 2022). Quantities without heads (X, R, O) are
+patched token by token instead: layers × positions.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class Sweep:
 
     @property
     def recovered(self) -> Tensor:
-        """(patched − corrupted) / (clean − corrupted): 0 is no effect, 1 fully recovers the clean answer."""
+        """(patched − corrupted) / (clean − corrupted): 0 means no effect, 1 full recovery of the clean answer."""
         if self.clean == self.corrupted:
             fact = f"the metric is {self.clean:g} on both inputs"
             raise InputError(fact, "choose inputs or a metric that differ")

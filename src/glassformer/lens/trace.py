@@ -31,8 +31,8 @@ ALL = slice(None)
 class Run:
     """Traced quantities by path. A path used more than once (token by token) keeps every pass; [] returns the last.
 
-    The tensor that [] returns may be modified in place: it is a copy, or newly computed. Where autograd records, it is
-    the model's own tensor, which gradients need; if that has been modified in place, [] raises an error.
+    The tensor that [] returns may be modified in place: it is a copy, or newly computed. While autograd records, it is
+    the model's own tensor, as gradients require; if that has been modified in place, [] raises an error.
     """
 
     def __init__(self, names: Names | Sequence[str]) -> None:
@@ -81,7 +81,7 @@ class Run:
         return value if order is None else value.permute(order)
 
     def _own(self, path: str, kept: Tensor, value: Tensor | None = None) -> Tensor:
-        """Return a copy or, where autograd records, the tensor itself, provided it was not modified in place."""
+        """Return a copy or, if autograd records, the tensor itself, provided it was not modified in place."""
         value = kept if value is None else value
         if not kept.requires_grad:
             return value.clone()
@@ -139,7 +139,7 @@ class Run:
             if isinstance(kept, Tensor):
                 value = kept.detach()
                 yield path, axes, shape, f"{value.mean().item():.4g}", f"{value.abs().max().item():.4g}"
-            else:  # do not compute it just for printing
+            else:  # not computed just for printing
                 yield path, axes, shape, "lazy", "lazy"
 
     def __repr__(self) -> str:
@@ -155,13 +155,13 @@ class Run:
 
 @contextmanager
 def trace(model: nn.Module, *patterns: str, read: Reader | None = None) -> Iterator[Run]:
-    """Trace the quantities that match the patterns (all, if no pattern is passed) inside the block.
+    """Inside the block, trace the quantities that match the patterns; without a pattern, trace all.
 
     Only forward passes of the current thread or task are traced: others may run and trace the same model concurrently.
     A thread started inside the block is traced if it runs in a copy of the context (`contextvars.copy_context().run`).
 
-    `read(path, value)` receives each value as soon as it is computed, and none is kept: use it to read every A in full
-    once. Layers then compute A explicitly, which is faster than recomputing it afterwards.
+    `read(path, value)` receives each value as soon as it is computed, and no value is kept: use it to read every A in
+    full exactly once. Layers then compute A explicitly, which is faster than recomputing it afterwards.
 
     >>> model, tokens = gf.load("tiny:decoder"), torch.tensor([[3, 1, 4, 1, 5]])
     >>> with gf.trace(model, "*.A") as trace:

@@ -71,7 +71,7 @@ def answer(model: nn.Module, inputs: Inputs, out: Tensor) -> list[Section]:
 
 
 def compare_texts(model: ImageTextModel, inputs: Inputs) -> list[tuple[str, str, str]]:
-    """Return (text, probability, cosine) of each text for the image; empty without an image."""
+    """Return (text, probability, cosine) of each text with the image; empty without an image."""
     texts = inputs.labels["texts"]
     if len(inputs.tensors) == len(texts) or not texts:
         return []

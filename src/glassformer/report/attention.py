@@ -38,7 +38,7 @@ def last_of(run: Run, stack: str) -> str:
 
 
 def maps(run: Run, inputs: Inputs) -> list[Section]:
-    """Section with A of every head of every layer; for audio without the padding."""
+    """Section with A of every head of every layer; audio is shown without its padding."""
     shown: list[Block] = []
     for path in weight_paths(run):
         queries, keys = (_names(names, inputs) for names in inputs.labels_of(path))
@@ -153,7 +153,7 @@ def arcs(run: Run, inputs: Inputs) -> list[Section]:
 
 
 def alignment(run: Run, inputs: Inputs) -> list[Section]:
-    """Section with cross-attention of the last layer, averaged over heads; for audio without the padding."""
+    """Section with cross-attention of the last layer, averaged over heads; audio is shown without its padding."""
     crossing = [path for path in weight_paths(run) if ".cross" in path or path == "attention.A"]
     if not crossing:
         return []
@@ -169,21 +169,21 @@ def alignment(run: Run, inputs: Inputs) -> list[Section]:
 
 
 def spectrogram(run: Run, inputs: Inputs) -> list[Section]:
-    """Section with attention over the spectrogram, of the encoder's middle query and the decoder's last token."""
+    """Section with attention over the spectrogram, for the encoder's middle query and the decoder's last token."""
     path = last_of(run, "encoder")
     positions = run.passes(f"{path}.A")[-1].shape[2]
     frames, audible = inputs.tensors[0][0], inputs.audible or positions
     frames = frames[: round(len(frames) * audible / positions)]
     middle = audible // 2
-    asked: list[tuple[str, int, int | None, str]] = [
+    chosen: list[tuple[str, int, int | None, str]] = [
         (path, middle, middle, f"the query at {(middle + 0.5) * inputs.seconds:.2f} s")
     ]
     crossing = [layer_of(p) for p in weight_paths(run) if ".cross" in p]
     if crossing:
         names = inputs.labels["decoder"]
-        asked.append((crossing[-1], len(names) - 1, None, f"the token {names[-1]!r}"))
+        chosen.append((crossing[-1], len(names) - 1, None, f"the token {names[-1]!r}"))
     shown: list[Block] = []
-    for layer, row, query, who in asked:
+    for layer, row, query, who in chosen:
         A = run.part(f"{layer}.A", rows=[row])[0, :, 0, :audible]
         title = f"{layer}, {who}"
         fig = figures.spectrogram_attention(frames, A, query=query, seconds=inputs.seconds, title=title)

@@ -45,8 +45,8 @@ class Inputs:
     """The arguments of `forward`, and names for the positions of each stack (numbered if there are none).
 
     The first `audible` encoder positions hold audio, `seconds` each. `answer` is the model's own answer to the whole
-    input. The `towers` of a model with several are shown one by one. `grids` are those of layers whose keys are a grid
-    of cells and the ring around it.
+    input. `towers` are shown one by one if the model has several. `grids` are the sizes of the grids in layers whose
+    keys are the cells of a grid and the ring around it.
     """
 
     tensors: tuple[Tensor, ...]
@@ -62,7 +62,7 @@ class Inputs:
     towers: tuple[tuple[str, nn.Module, Inputs], ...] = ()
 
     def labels_of(self, path: str) -> tuple[list[str] | None, list[str] | None]:
-        """Return the names of queries and keys for the path of an attention layer or of one of its quantities."""
+        """Return the names of queries and keys, given the path of an attention layer or of one of its quantities."""
         layer, stack = path.removesuffix(".A"), path.split(".")[0]
         if layer in self.grids:
             return cell_names(*self.grids[layer]), cell_names(*self.grids[layer], ring=1)
@@ -79,7 +79,7 @@ class Inputs:
 
 
 def cell_names(rows: int, columns: int, ring: int = 0) -> list[str]:
-    """Return the names of cells, row by row, counted from 1; those of the ring around them are borders."""
+    """Return the names of cells, row by row, counted from 1; those in the ring around them are called borders."""
     inside = lambda y, x: 1 <= y <= rows and 1 <= x <= columns
     place = lambda count: range(1 - ring, count + 1 + ring)
     return [f"{y},{x}" if inside(y, x) else "border" for y in place(rows) for x in place(columns)]

@@ -1,7 +1,7 @@
-"""A model running on one input, as plain data and small arrays, for the Model room of the workbench.
+"""A model run on one input, as plain data and small arrays, for the Model room of the workbench.
 
-A `Look` holds one traced run. Its maps are uint8 arrays, max-pooled to the size that is drawn, so that 1,000 tokens and
-144 heads stay small; rows of A include the scores and coordinates they are computed from.
+A `Look` holds one traced run. Its maps are uint8 arrays, max-pooled to the size at which they are drawn, so that 1,000
+tokens and 144 heads stay small; rows of A include the scores and coordinates they are computed from.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ THUMB = 48
 BEST = 8
 """Answers that are listed."""
 ALIGNED = 0.5
-"""Weight from which a head is called an alignment, or is named after the neighbour that it attends to."""
+"""Least weight for which a head is called an alignment, or is named after the neighbour that it attends to."""
 AUDIO = (".wav", ".flac", ".ogg", ".oga")
 Change = Literal["off", "uniform", "self", "first"]
 CHANGES: dict[Change, str] = {
@@ -126,7 +126,7 @@ class Look:
 
     @property
     def _compares(self) -> bool:
-        """Whether the model embeds single texts, so that a second text is only there to compare the first with."""
+        """Whether the model embeds single texts, in which case a second text only serves for comparison."""
         return protocols.inputs_of(self.model) == ("text",) and "embed" in protocols.verbs(self.model)
 
     @property
@@ -197,8 +197,11 @@ class Look:
         return f"{i * self.prepared.seconds:.2f} s" if self.prepared.seconds else str(i + 1)
 
     def heads(self) -> list[dict[str, Any]]:
-        """Return every head with what it does: those that align two sequences, then the clearest of each kind, those
-        without a label, and last those that attend to everything almost evenly."""
+        """Return every head and its behaviour, sorted.
+
+        First come heads that align two sequences, then the behaviours, clearest first, then heads without a label, and
+        last those that attend to everything almost evenly.
+        """
         found: dict[tuple[str, int], tuple[str, float]] = {}
         report("Sorting the heads")
         try:
@@ -229,16 +232,20 @@ class Look:
         return sorted(made, key=order)
 
     def _coverage(self, path: str) -> list[float]:
-        """Return, for each head of cross-attention, the largest weight that a word gets from any query, averaged over
-        the words: 1 if every word has a query that attends to it alone."""
+        """Return the largest weight that a word gets from any query, averaged over words, per head of cross-attention.
+
+        It is 1 if every word has a query that attends only to it.
+        """
         labels = self._layer(path)["key_labels"]
         words = [i for i, label in enumerate(labels) if _word(label)[0] != "<" and any(map(str.isalnum, label))]
         A = self.run.part(f"{path}.A")[0].float()
         return [float(x) for x in A[:, :, words or slice(None)].amax(1).mean(-1)]
 
     def _neighbours(self, path: str) -> list[tuple[str, float]]:
-        """Return, for each head on a grid of cells with a ring around it, the neighbour that gets most of the weight of
-        every cell, and how much: "above left", or "self"."""
+        """Return the neighbour with the most weight on average over cells ("above left", or "self"), and this weight.
+
+        One pair per head of a layer on a grid of cells with a ring around it; an empty name if no neighbour is clear.
+        """
         rows, columns = self.prepared.grids[path]
         A = self.run.part(f"{path}.A")[0].float().unflatten(-1, (rows + 2, columns + 2)).unflatten(1, (rows, columns))
         cell, line = torch.arange(columns), torch.arange(rows)[:, None]
@@ -260,7 +267,7 @@ class Look:
 
     def _weights(self, path: str, head: int) -> NDArray[np.float32]:
         self._known(path, head)
-        last = self._last  # its map, its row and its largest weight are asked for together
+        last = self._last  # its map, its row and its largest weight are requested together
         if last is None or last[0] != (path, head):
             self._last = last = (path, head), self.run.part(f"{path}.A", heads=[head])[0, 0].detach().float().numpy()
         return last[1]
@@ -311,9 +318,9 @@ class Look:
     # -- one row -------------------------------------------------------------------------------------------------------
 
     def row(self, path: str, head: int, query: int, most: int = 12) -> dict[str, Any]:
-        """Return one query: its keys of largest weight with scores and values, q·k by coordinate, and the output h.
+        """Return one query: the keys of largest weight with scores and values, q·k by coordinate, and the output h.
 
-        `k` and `q` have the coordinates in which q·k is largest, `v` and `h` those in which h is.
+        `k` and `q` hold the coordinates in which q·k is largest, `v` and `h` those in which h is.
         """
         self._known(path, head, query)
         weights = self.run.part(f"{path}.A", heads=[head], rows=[query])[0, 0, 0].double()

@@ -1,7 +1,7 @@
 """Exercises as plain data for the workbench, the widget and the site: every number with its address and operands.
 
-An address is `A.1.2`: symbol, row, column, counted from 1. Each function takes and returns JSON-serialisable values,
-so it can run in a worker process or in a browser. This is the only module through which the page uses `exercises`.
+An address is `A.1.2`: symbol, row, column, counted from 1. Each function takes and returns JSON-serialisable values, so
+it can run in a worker process or in a browser. The page uses `exercises` only through this module.
 """
 
 from __future__ import annotations
@@ -34,9 +34,9 @@ from glassformer.exercises.steps import Step, formula, name
 
 DIGITS = 4
 MOST_NUMBERS = 2000
-"""Largest exercise the page takes, in numbers of all its steps; `glassformer solve` takes larger ones."""
+"""Largest exercise that the page accepts, in numbers over all steps; `glassformer solve` accepts larger ones."""
 MOST_OPERANDS = 20_000
-"""Largest view that explains every cell, in operands; of a larger one the page asks for each cell when it is needed."""
+"""Largest view that explains every cell, in operands; for a larger view the page requests each cell when needed."""
 WHOLE = 10**15  # integers below this are written with all their digits
 LARGE = 10**7  # other numbers from this on are written with a power of ten
 SHORT = 6  # maximum size of an exact form written in a sum; longer ones are written as decimals
@@ -121,7 +121,7 @@ def cell(data: dict[str, Any], address: str, exact: bool = True) -> dict[str, An
 
 
 class _Work:
-    """An exercise with its plan and its values in one arithmetic."""
+    """An exercise with its plan and its values, exact or in floating point."""
 
     def __init__(self, data: dict[str, Any], arithmetic: Arithmetic) -> None:
         self.arithmetic = arithmetic
@@ -146,7 +146,7 @@ class _Work:
         self.shown = [op for op in self.plan.operations if not (self.limit and op.symbol in hidden)]
 
     def _hard(self, operation: Operation) -> Matrix[Any]:
-        """lim softargmax(β S) for β → ∞: the largest scores of a query share its weight."""
+        """lim softargmax(β S) for β → ∞: the largest scores of a query share its weight equally."""
         S = self.values[operation.inputs[0]]
         one, zero = self.arithmetic.rational(1), self.arithmetic.rational(0)
 
@@ -155,8 +155,8 @@ class _Work:
             share = one / sum(1 for x in row if x is not MASKED and x == top)
             return [share if x is not MASKED and x == top else zero for x in row]
 
-        turned = S if operation.params["axis"] == "rows" else S.T
-        made = Matrix.of(line(row) for row in turned)
+        queries = S if operation.params["axis"] == "rows" else S.T
+        made = Matrix.of(line(row) for row in queries)
         return made if operation.params["axis"] == "rows" else made.T
 
     def count_operands(self) -> int:
@@ -167,7 +167,7 @@ class _Work:
     # -- numbers -------------------------------------------------------------------------------------------------------
 
     def put(self, place: Place) -> str:
-        """Return a number as it is written within a sum; every number occurs in many sums."""
+        """Return a number as it is written within a sum; cached, since every number occurs in many sums."""
         symbol, i, j = place
         if symbol not in self._put:
             self._put[symbol] = [[_put(x) for x in row] for row in self.values[symbol].rows]
@@ -219,12 +219,12 @@ class _Work:
             height, width = value.shape
             made["cells"] = [[self.explain(operation, i, j) for j in range(width)] for i in range(height)]
         if operation.op == "softargmax" and self.arithmetic is EXACT:
-            turned = value if operation.params["axis"] == "rows" else value.T
-            made["sentences"] = [f"Token {t} {describe_row(row)}" for t, row in enumerate(turned, 1)]
+            tokens = value if operation.params["axis"] == "rows" else value.T
+            made["sentences"] = [f"Token {t} {describe_row(row)}" for t, row in enumerate(tokens, 1)]
         return made
 
     def _title(self, operation: Operation) -> str:
-        """Return what a step of attention computes, where it has no title of its own."""
+        """Return the name of what a step of attention computes, if the step has no title."""
         base = operation.symbol.rstrip("0123456789")
         return _TITLES.get(operation.symbol, _TITLES.get(base, "")) if self.exercise.all_heads else ""
 
@@ -539,7 +539,7 @@ def _grouped(whole: int) -> str:
 
 
 def _scientific(x: float) -> str:
-    """3.6118·10¹⁹ and not 3.6118e+19."""
+    """3.6118·10¹⁹ instead of 3.6118e+19."""
     mantissa, exponent = f"{x:.{DIGITS}e}".split("e")
     return f"{mantissa}·10{str(int(exponent)).translate(_RAISED)}".replace("-", "−")
 
@@ -548,7 +548,7 @@ _RAISED = str.maketrans("0123456789", "⁰¹²³⁴⁵⁶⁷⁸⁹")
 
 
 def _text(x: Any) -> str:
-    """Format a number as one would type it into a cell."""
+    """Format a number as it would be typed into a cell."""
     if isinstance(x, Exact):
         return _forms(x).text
     return "-inf" if isinstance(x, Masked) else f"{x:.12g}"
@@ -605,7 +605,7 @@ REMEMBERED = 4096  # numbers
 
 
 def _forms(number: Exact) -> _Forms:
-    """Most numbers stay as they are when one of them is edited, and each is shown many times: format it once.
+    """Format each number once: most stay the same when one of them is edited, and each is shown many times.
 
     The second look-up, by value, is the slow one: hashing rationals takes as long as formatting short numbers."""
     found = _BY_OBJECT.get(id(number))
@@ -624,7 +624,7 @@ def _by_value(terms: frozenset[Any]) -> _Forms:
 
 
 def drawn(markup: str) -> str:
-    """Draw roots with an explicit sign and line, since browsers without a math font omit those of msqrt."""
+    """Draw roots with an explicit radical sign and line, since browsers without a math font omit those of msqrt."""
     markup = markup.replace("<msqrt>", '<mrow><mo stretchy="false">√</mo><mrow class="radicand">')
     return markup.replace("</msqrt>", "</mrow></mrow>")
 
@@ -653,7 +653,7 @@ def _spoken(symbol: str) -> str:
 
 @lru_cache(maxsize=1024)
 def _words(text: str, inputs: tuple[str, ...]) -> str:
-    """Return the formula in words, with its symbols as they are read: QKᵀ and not QKt."""
+    """Return the formula in words, with symbols as they are read: QKᵀ instead of QKt."""
     for symbol in sorted(set(inputs), key=len, reverse=True):
         text = re.sub(rf"\b{re.escape(symbol)}\b", _spoken(symbol), text)
     return text
@@ -664,7 +664,7 @@ def _formula(symbol: str, right: Expression | None, operands: tuple[str, ...]) -
     """Return MathML of the formula, with symbols tagged by name so that the page can find them."""
     if right is None:
         return ""
-    alone = right == name(symbol)  # QKᵀ, the name of a step, says what it is
+    alone = right == name(symbol)  # the name QKᵀ of a step is its formula
     text = _indexed(drawn(mathml(right)))
     names = sorted(dict.fromkeys(operands), key=lambda each: -len(_markup(each)))
     for at, each in enumerate(names):
@@ -747,7 +747,7 @@ def grade(
 ) -> dict[str, Any]:
     """Grade a learner's work: cells typed into the grids, a text, or the content of a file in base64 with its name.
 
-    Verdicts and mistakes come without the right numbers: those are for `hint`, step by step.
+    Verdicts and mistakes do not contain the right numbers: `hint` reveals them, step by step.
     """
     from glassformer.exercises.grade import grade as graded
     from glassformer.exercises.grade.view import view as shown
@@ -766,8 +766,8 @@ def grade(
         reading = read(text, "your working")
     result = graded(from_data(data), reading)
     steps = plan(from_data(data))
-    asked = {each.symbol: each.inputs[0] for each in steps.operations if each.op == "copy"}  # H in place of O
-    named = [replace(c, symbol=asked.get(c.symbol, c.symbol)) if c.verdict == "missing" else c for c in result.cells]
+    copied = {each.symbol: each.inputs[0] for each in steps.operations if each.op == "copy"}  # H in place of O
+    named = [replace(c, symbol=copied.get(c.symbol, c.symbol)) if c.verdict == "missing" else c for c in result.cells]
     if answers is not None:  # grids have no lines
         named = [replace(cell, line=None) for cell in named]
     result = replace(result, cells=tuple(named))
@@ -810,7 +810,7 @@ def _decoded(file: str) -> bytes:
 
 
 def _written(answers: Mapping[str, Sequence[Sequence[str]]], values: Values) -> tuple[str, list[dict[str, Any]]]:
-    """Convert grids to a document with ? in empty cells, and list the cells that are not numbers and left out."""
+    """Convert grids to a document with ? in empty cells, and list the omitted cells, which are not numbers."""
     lines = []
     unread = []
     for symbol, rows in answers.items():
@@ -833,7 +833,7 @@ def _written(answers: Mapping[str, Sequence[Sequence[str]]], values: Values) -> 
 
 @lru_cache(maxsize=4096)
 def _is_number(cell: str) -> bool:
-    """Return whether the text of a cell, read alone, is one number."""
+    """Return whether the text of a cell is a single number."""
     from glassformer.exercises.grade.cells import answer_of
     from glassformer.exercises.reader import read
 
@@ -870,6 +870,6 @@ TASKS: dict[str, Callable[..., Any]] = {
     task.__name__: task
     for task in (exercises, embedded, parse, dump, view, cell, export, sheet, hint, grade, practice, practice_options)
 }
-"""What a worker process runs by name: JSON in, JSON out."""
+"""The tasks of a worker process, by name: JSON in, JSON out."""
 
 __all__ = ["EXPORTS", "TASKS", "Solution", *TASKS]

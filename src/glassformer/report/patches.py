@@ -46,7 +46,7 @@ def overlays(model: nn.Module, run: Run, inputs: Inputs) -> list[Section]:
 
 
 def _pooled_name(model: PatchModel, pooled: Tensor) -> str:
-    """Return the name of the pooled position: CLS if the answer is read from it alone."""
+    """Return the name of the pooled position: CLS if the answer is computed only from it."""
     best = int(pooled[0].argmax())
     alone = float(pooled[0, best]) == 1 and best < len(model.prefix_names)
     return model.prefix_names[best] if alone else "the pooled vector"

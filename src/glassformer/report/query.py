@@ -77,7 +77,7 @@ def _coordinates(layer: Layer, names: list[str] | None, where: str) -> list[Bloc
 
 
 def _scaled(layer: Layer, names: list[str] | None, where: str) -> list[Block]:
-    """ΔA of the largest and the second weight as the key of the largest is scaled from 0 to 2."""
+    """ΔA of the largest and second-largest weights as the key of the largest is scaled from 0 to 2."""
     found = lens.margins_of(layer)
     best, second = int(found.winner), int(found.runner)
     if second < 0:

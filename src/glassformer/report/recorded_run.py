@@ -1,4 +1,4 @@
-"""Shows an existing trace in the views of the Model room, without the model and its input."""
+"""An existing trace in the views of the Model room, without the model and its input."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ class RecordedRun(Look):
         raise InputError("a trace cannot be run again", "gf.show(gf.look(model, …)) shows a run that can be changed")
 
     def report(self) -> Report:
-        """Return the static report: every map, what the heads do, and every recorded quantity."""
+        """Return the static report: every map, the behaviour of the heads, and every recorded quantity."""
         from glassformer.report.model_report import _trace
 
         sections = attention.maps(self.run, self.prepared)

@@ -1,4 +1,4 @@
-"""What makes a model fast on this machine: packed and int8 products, engines, and the measurements that choose them."""
+"""Fast inference on this machine: packed and int8 kernels, engines, and the measurements that choose between them."""
 
 from __future__ import annotations
 

@@ -26,19 +26,19 @@ class Measured:
 
     precision: str
     kernel: str
-    """The kernel of its large layers, or "torch" if none is large enough to pack."""
+    """The kernel of the model's large layers, or "torch" if none is large enough to pack."""
     seconds: float
     relative: float
     """Time relative to torch's own float32 products."""
     cosine: float
-    """The least cosine between an output vector and its float32 counterpart."""
+    """The minimum cosine between an output vector and its float32 counterpart."""
     tokens_per_second: float | None
 
 
 def bench(model: nn.Module, *, batch: int = 1, length: int = LENGTH, rounds: int = 5, seed: int = 0) -> list[Measured]:
-    """Time a model on random input in every precision that works here, in turn, with the threads that torch has.
+    """Time a model on random input in every precision that works here, in interleaved rounds, with torch's threads.
 
-    The first row, "torch", is float32 without packed weights. The model is left prepared for fp32.
+    The first row, "torch", is float32 without packed weights. Afterwards the model is prepared for fp32.
     """
     model.eval()
     forward = example(model, batch=batch, length=length, seed=seed)
@@ -71,10 +71,10 @@ def bench(model: nn.Module, *, batch: int = 1, length: int = LENGTH, rounds: int
 
 
 def _decoding(model: nn.Module, kernels: Mapping[str, Sequence[Kernel | None]], rounds: int) -> dict[str, float]:
-    """Tokens per second after the prompt: the time of a long answer less that of a short one."""
+    """Tokens per second after the prompt, computed from the time of a long answer minus that of a short one."""
     assert isinstance(model, TextGenerator)
     room = context_length(model) or PROMPT + ANSWER
-    unknown = getattr(model, "start_token", 0) is None  # any token takes the same time
+    unknown = getattr(model, "start_token", 0) is None  # every token takes the same time
     prompt, answer = torch.ones(min(PROMPT, room // 2), dtype=torch.long), min(ANSWER, room // 2)
 
     def decode(name: str, count: int) -> Callable[[], None]:

@@ -1,7 +1,7 @@
-"""How each layer of a model rounds its inputs in int8: the fastest choice with which the model still answers the same.
+"""Calibration for int8: how each layer rounds its inputs, as fast as possible while the outputs stay close to float32.
 
-Trained models have a few channels, and a few rows, whose values are much larger than the others. With one scale for
-all, the others are rounded to a few levels, or to 0.
+In trained models a few channels and a few rows have much larger values than the others. With one scale for all of them,
+the others would be rounded to a few levels, or to 0.
 """
 
 from __future__ import annotations
@@ -21,40 +21,41 @@ from glassformer.nn.text import WordHead
 from glassformer.runtime.kernels import PLAIN, TINY, Scaling
 
 Layer = Linear | WordHead
-# Mean cosine between the output vectors of the calibration's input in int8 and in float32 that is aimed at.
+# Target: mean cosine between the int8 and the float32 output vectors on the calibration input.
 TARGET_COSINE = 0.9993
-# Exchange rates between time and accuracy that are tried: the square of a relative error, for all of the model's time.
+# Exchange rates to try between accuracy and time: the squared relative error that counts as much as the model's time.
 RATES = (0.3, 0.1, 0.06, 0.04, 0.03, 0.02, 0.013, 0.009, 0.006, 0.004, 0.0025, 0.001)
-# Divisors of channels: their largest value to this power, divided by their largest weight to the rest.
+# Exponents α of the channel divisors max|x|^α / max|w|^(1 − α) (SmoothQuant).
 POWERS = (0.35, 0.5, 0.65)
-# The channels with the largest values, which may be multiplied in float32.
+# Number of channels with the largest values, which may be multiplied in float32.
 OUTLIERS = 8
-# Tokens of the example, and rows of each input and outputs of each layer that errors are computed on.
+# Tokens of the example; rows of each input and outputs of each layer on which errors are computed.
 LENGTH, ROWS, OUTPUTS = 128, 64, 4096
 
 
 class Cost(NamedTuple):
-    """Microseconds of a product of one row: for each call, for each million weights in int8, and if not in int8.
+    """Cost in microseconds of multiplying one row: per call, and per million weights in int8 or otherwise (`exact`).
 
-    Measured on one thread of an AMD EPYC with AVX-512 VNNI, with weights that are not in a cache; only ratios matter.
+    Measured on one thread of an AMD EPYC with AVX-512 VNNI, with weights outside the processor's caches; only ratios
+    matter.
     """
 
     call: float
     int8: float
     exact: float
     divided: float
-    """More for divisors, for a scale for each row and for channels in float32."""
+    """Additional cost of divisors; the next two are those of one scale per row and of channels in float32."""
     per_row: float
     outliers: float
 
 
-# A row for itself, with float16 for what is not in int8; and one of about a thousand rows, with bfloat16.
+# Cost of a single row, with float16 outside int8; and of one among about a thousand rows, with bfloat16.
 ONE_ROW = Cost(call=5, int8=57, exact=83, divided=4, per_row=0, outliers=12)
 MANY_ROWS = Cost(call=0, int8=6.2, exact=10.5, divided=0.04, per_row=0.25, outliers=0.3)
 
 
 class Method(NamedTuple):
-    """One way to compute a product: its scaling (None: not in int8), its relative error and its time."""
+    """A method for computing a product: its scaling (None: not in int8), relative error and time."""
 
     scaling: Scaling | None
     error: float
@@ -62,20 +63,20 @@ class Method(NamedTuple):
 
 
 class Group:
-    """Layers with the same input, and statistics of that input. `alone`: a generator gives them one row at a time."""
+    """Layers with the same input, and statistics of that input. `one_row`: generation passes them one row at a time."""
 
-    def __init__(self, x: Tensor, *, alone: bool = False) -> None:
+    def __init__(self, x: Tensor, *, one_row: bool = False) -> None:
         self.layers: list[Layer] = []
         self.weights: list[Tensor] = []
-        self.alone = alone
+        self.one_row = one_row
         self.count = len(x)
         self.peaks = x.abs().amax(0)
         self.rows = x[:: -(-len(x) // ROWS)].clone()
 
     def methods(self, largest_weight: int) -> Iterator[Method]:
-        """One scale for all rows, or one for each, with divisors and with channels in float32, and not in int8."""
+        """Yield methods: one scale, or one per row; with divisors; with channels in float32; last, not in int8."""
         weight = self.weights[0] if len(self.weights) == 1 else torch.cat(self.weights)
-        cost, millions = ONE_ROW if self.alone else MANY_ROWS, weight.numel() / 1e6
+        cost, millions = ONE_ROW if self.one_row else MANY_ROWS, weight.numel() / 1e6
         weight = weight[:: -(-len(weight) // OUTPUTS)]
         sizes = (self.rows @ weight.T).square().sum(1).clamp_min(TINY)
         largest = weight.abs().amax(0).clamp_min(TINY)
@@ -94,7 +95,7 @@ class Group:
             return _relative_error(x, w, sizes, largest_weight, per_row=scaling.per_row)
 
         def best_of(scalings: Iterable[Scaling]) -> Method:
-            """The most accurate of these."""
+            """Return the method with the most accurate of these scalings."""
             errors = {scaling: error(scaling) for scaling in scalings}
             best = min(errors, key=lambda scaling: errors[scaling])
             return Method(best, errors[best], time(best))
@@ -111,7 +112,7 @@ class Group:
 
 
 def _relative_error(x: Tensor, weight: Tensor, sizes: Tensor, largest_weight: int, *, per_row: bool) -> float:
-    """The root mean square over rows of |error of W x| / |W x|, if the rounding errors of channels are independent."""
+    """Root mean square over rows of |error of W x| / |W x|, assuming independent rounding errors of channels."""
     error = x.square().sum(1) * ((weight.abs().amax(1) / largest_weight).square().sum() / 12)
     if per_row:
         step = x.abs().amax(1, keepdim=True).clamp_min(TINY) / 127
@@ -128,12 +129,12 @@ def calibrate(
     kernel: Callable[[Scaling | None, bool], Kernel | None],
     largest_weight: int,
 ) -> dict[Layer, Kernel | None]:
-    """Give each layer that `run`, a call of the model, reaches the kernel that it is to have in int8.
+    """Choose the int8 kernel of each layer reached by `run`, which calls the model.
 
-    `kernel` makes the kernel of a scaling, or for None that of a layer that is not in int8; its second argument says
-    whether a generator gives the layer one row at a time. The largest weight of a channel becomes `largest_weight`. Of
-    the exchange rates between time and accuracy, the largest is taken with which the outputs of `run` agree with those
-    in float32.
+    `kernel` creates the kernel for a scaling, or for None that of a layer that is not in int8; its second argument says
+    whether the layer receives one row at a time in generation. The largest weight of a channel is rounded to
+    `largest_weight`. The exchange rate is the largest one of RATES at which the outputs of `run` agree with those in
+    float32.
     """
     groups, expected = observe(model, layers, run)
     if not groups:
@@ -143,7 +144,7 @@ def calibrate(
 
     @cache
     def made(group: int, method: int) -> list[Kernel | None]:
-        return [kernel(methods[group][method].scaling, groups[group].alone) for _ in groups[group].layers]
+        return [kernel(methods[group][method].scaling, groups[group].one_row) for _ in groups[group].layers]
 
     def use(rate: float) -> dict[Layer, Kernel | None]:
         found: dict[Layer, Kernel | None] = {}
@@ -155,7 +156,7 @@ def calibrate(
             layer.kernel = one
         return found
 
-    first, last = 0, len(RATES) - 1  # the last rate is taken if none agrees
+    first, last = 0, len(RATES) - 1  # the last rate is used if none agrees
     while first < last:
         middle = (first + last) // 2
         use(RATES[middle])
@@ -166,11 +167,11 @@ def calibrate(
 
 @torch.no_grad()
 def observe(model: nn.Module, layers: Sequence[Layer], run: Callable[[], Tensor]) -> tuple[list[Group], Tensor]:
-    """The layers that a run reaches, in groups of one parent and one input, and the outputs of the run."""
+    """Return the layers that a run reaches, grouped by parent and input, and the outputs of the run."""
     groups: list[Group] = []
     met: set[Layer] = set()
     parents = {child: module for module in model.modules() for child in module.children()}
-    alone = one_by_one(model)
+    one_row = one_by_one(model)
     before: list[Tensor] = []
 
     def see(layer: Layer, given: tuple[Tensor, ...]) -> None:
@@ -178,7 +179,7 @@ def observe(model: nn.Module, layers: Sequence[Layer], run: Callable[[], Tensor]
         if layer in met or not X.numel():
             return
         if not (before and before[0] is X and parents.get(groups[-1].layers[0]) is parents.get(layer)):
-            groups.append(Group(X.reshape(-1, X.shape[-1]), alone=layer in alone))
+            groups.append(Group(X.reshape(-1, X.shape[-1]), one_row=layer in one_row))
         before[:] = [X]
         met.add(layer)
         weight = layer.weight if isinstance(layer, Linear) else given[1] if layer.W is None else layer.W.weight
@@ -195,7 +196,7 @@ def observe(model: nn.Module, layers: Sequence[Layer], run: Callable[[], Tensor]
 
 
 def one_by_one(model: nn.Module) -> set[nn.Module]:
-    """Layers to which a generator gives one row at a time: all, or the decoder of an encoder and a decoder."""
+    """Layers that receive one row at a time in generation: all, or only the decoder of an encoder-decoder model."""
     if not any(can(model, verb) for verb in ("generate", "translate")) and not isinstance(model, SpeechGenerator):
         return set()
     crossed = [block for block in model.modules() if isinstance(block, Block) and block.config.cross is not None]
@@ -203,11 +204,11 @@ def one_by_one(model: nn.Module) -> set[nn.Module]:
         return set(model.modules())
     found = {module for block in crossed for module in block.modules()}
     found |= {module for module in model.modules() if isinstance(module, WordHead)}
-    return found - {layer for block in crossed for layer in (block.cross.WK, block.cross.WV)}  # of the memory
+    return found - {layer for block in crossed for layer in (block.cross.WK, block.cross.WV)}  # these read the memory
 
 
 def vectors(output: object) -> Tensor:
-    """The first tensor of a model's output, as rows."""
+    """Return the first tensor of a model's output as rows in float64."""
     while isinstance(output, tuple):
         output = output[0]
     if not isinstance(output, Tensor):

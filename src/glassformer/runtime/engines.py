@@ -2,7 +2,7 @@
 
 Only the blocks move: embeddings, heads, pooling, masks, caches and decoding stay as they are, so every verb works with
 every engine. The graph of a stack is built on first use, with a key/value cache as inputs and outputs if it decodes.
-A block that is watched or edited, and a pass that needs gradients, is computed by torch, from the same weights.
+Blocks that are traced or edited, and passes that need gradients, are computed by torch from the same weights.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ ENGINES: tuple[str, ...] = ("torch", "onnxruntime", "openvino")
 
 
 def use_engine(model: nn.Module, engine: str, precision: str = "fp32") -> nn.Module:
-    """Let an engine compute the blocks of a model, in place; "torch" undoes it. Engines compute in fp32."""
+    """Make an engine compute the blocks of a model, in place; "torch" reverts this. Engines compute in fp32."""
     if engine not in ENGINES:
         raise ConfigError(f"engine={engine!r} is not known", f"choose one of {', '.join(ENGINES)}")
     stacks = [module for module in model.modules() if isinstance(module, Stack)]
@@ -92,7 +92,7 @@ class GraphEngine:
         memory_view: View,
         cache: list[BlockCache] | None,
     ) -> Tensor | None:
-        """Run the blocks, or return None if torch has to."""
+        """Run the blocks, or return None if torch has to run them."""
         graded = X.requires_grad or any(weight.requires_grad for weight in stack.parameters())
         if stack.training and torch.is_grad_enabled() and not graded:
             raise InputError(f"a model with engine={self.name!r} is frozen", "load it without an engine to train it")

@@ -1,4 +1,4 @@
-"""A typical input for any model, made from a seed: what precisions are compared and timed on."""
+"""A typical input for any model, generated from a seed, on which precisions are compared and timed."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ IMAGE = (64, 64)  # for models that take any size
 def example(
     model: nn.Module, *, batch: int = 1, length: int = LENGTH, seed: int = 0, tokens: Sequence[int] = ()
 ) -> Callable[[], Tensor]:
-    """A function that calls the model on random tokens, pixels or frames, and returns its first output.
+    """Return a function that calls the model on random tokens, pixels or frames, and returns its first output.
 
-    `tokens`, if given, are the text of a model that reads text. Random inputs show speed and rounding; how well a model
-    answers shows on real data only.
+    `tokens` replace the random tokens of a model that reads text. Random inputs show speed and rounding errors; the
+    quality of the answers can only be measured on real data.
     """
     generator = torch.Generator().manual_seed(seed)
     length = min(length, context_length(model) or length)

@@ -1,4 +1,4 @@
-"""y = x Wᵀ + b with gradients, all three products by oneDNN.
+"""y = x Wᵀ + b with gradients, computed by oneDNN.
 
 On processors on which MKL, torch's usual library, does not use AVX-512, oneDNN is faster:
 
@@ -51,7 +51,7 @@ def _plain(tensor: Tensor) -> bool:
 
 
 class _OneDNNLinear(torch.autograd.Function):
-    """The product of rows with a weight. A second derivative is computed by torch."""
+    """The product of input rows and a weight. A second derivative is computed by torch."""
 
     @staticmethod
     def forward(ctx: Any, rows: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
@@ -62,7 +62,7 @@ class _OneDNNLinear(torch.autograd.Function):
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
         rows, weight = ctx.saved_tensors
         wanted = ctx.needs_input_grad
-        if torch.is_grad_enabled() or not _plain(gradient):  # a graph of the gradient is wanted
+        if torch.is_grad_enabled() or not _plain(gradient):  # `create_graph=True`: the gradient is differentiated again
             dx = gradient @ weight if wanted[0] else None
             dw = gradient.mT @ rows if wanted[1] else None
         else:

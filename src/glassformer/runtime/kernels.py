@@ -23,10 +23,10 @@ from glassformer.nn.feedforward import ACTIVATIONS
 from glassformer.nn.linear import Kernel, Linear, joined, version_of
 from glassformer.runtime.gradients import linear_with_gradients
 
-# oneDNN lays packed weights out for an expected number of rows; this one is good from 1 row to thousands.
+# oneDNN chooses the layout of packed weights for an expected number of rows; this one suits 1 row to thousands.
 EXPECTED_ROWS = 128
 
-# Activations that oneDNN computes together with the product: its name and algorithm for each of ours.
+# Activations that oneDNN fuses with the product: our name, and the name and algorithm in oneDNN.
 FUSED = {"relu": ("relu", ""), "gelu": ("gelu", "none"), "gelu_tanh": ("gelu", "tanh"), "silu": ("swish", ""),
          "tanh": ("tanh", "")}  # fmt: skip
 
@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 else:
     PackedWeight = torch.classes.quantized.LinearPackedParamsBase
 
-# The operator itself: torch's wrapper around it inspects the arguments, which takes as long as a small layer.
+# The operator itself, since torch's wrapper checks the arguments, which takes as long as a small layer.
 _float_product = torch.ops.mkldnn._linear_pointwise.default._op
 
 
@@ -81,7 +81,7 @@ def _int8_product(
 
 
 class PackedKernel:
-    """Packs weights once and multiplies by the packed copy. Subclasses say how."""
+    """Packs weights once and multiplies by the packed copy; subclasses define `pack` and `product`."""
 
     precision: str
     differentiable = False
@@ -107,7 +107,7 @@ class PackedKernel:
         return linear_with_gradients(input, weight, bias)
 
     def require_differentiable(self) -> None:
-        """Refuse training and gradients in a low precision."""
+        """Raise an error for training and gradients in a low precision."""
         if not self.differentiable:
             raise InputError(
                 f"a model prepared for {self.precision} has no gradients",
@@ -115,7 +115,7 @@ class PackedKernel:
             )
 
     def joins(self, other: Kernel | None) -> bool:
-        """Whether layers with these two kernels and the same input can be one product."""
+        """Whether layers with these two kernels and the same input can be computed as one product."""
         return type(other) is type(self)
 
     def joint(self, input: Tensor, layers: Sequence[Linear]) -> tuple[Tensor, ...] | None:
@@ -136,14 +136,14 @@ class PackedKernel:
         if torch.is_grad_enabled() and (layers[0].training or input.requires_grad or first.requires_grad):
             return None
         if input.shape[-1] != first.shape[1]:
-            return None  # the layer itself says what is wrong
+            return None  # the layer itself raises the error
         kept = self._packed.get(len(layers))
         if kept is None or kept[0] != source:
             kept = self._keep(source, [layer.weight for layer in layers], [layer.bias for layer in layers])
         return self.product(input, kept[1], kept[2]).split([layer.out_features for layer in layers], -1)
 
     def packed(self, layers: Sequence[Linear], activation: str | None = None) -> Callable[[Tensor], Tensor]:
-        """Return the product with the weights of these layers as they are now, then an activation, without checks."""
+        """Return the product with the current weights of these layers, followed by an activation, without checks."""
         source = tuple(part for layer in layers for part in (layer.weight.data_ptr(), version_of(layer.weight)))
         kept = self._packed.get(len(layers))
         if kept is None or kept[0] != source:
@@ -203,11 +203,10 @@ class Float32Kernel(PackedKernel):
 
 
 class TransposedKernel(PackedKernel):
-    """float32, by torch's own product with a copy of Wᵀ, for layers of up to a million weights.
+    """float32, computed as torch's own product with a copy of Wᵀ, for layers with up to a million weights.
 
-    The library behind it reads the rows of Wᵀ as they are, whereas it rearranges W first, which takes longer than the
-    product of a few rows. The copy's rows are not a power of two apart, where they would compete for the same places in
-    the processor's caches.
+    The underlying library reads the rows of Wᵀ in place, but reorders W first, which takes longer than the product of a
+    few rows. The row stride of the copy is not a power of two, which would map rows to the same cache sets.
     """
 
     precision = "fp32"
@@ -227,7 +226,7 @@ class TransposedKernel(PackedKernel):
 
 
 class BFloat16Kernel(PackedKernel):
-    """bfloat16 factors, float32 sums and results: the residual stream and every tap stay float32."""
+    """bfloat16 inputs and weights, float32 accumulation and results: the residual stream and every tap stay float32."""
 
     precision = "bf16"
     uses_amx = True
@@ -241,7 +240,7 @@ class BFloat16Kernel(PackedKernel):
 
 
 class AccurateKernel(BFloat16Kernel):
-    """The same for single layers of a model in int8, which is what its errors name."""
+    """The bfloat16 kernel for single layers of an int8 model; error messages give the precision as int8."""
 
     precision = "int8"
 
@@ -249,8 +248,8 @@ class AccurateKernel(BFloat16Kernel):
 class HalfKernel(PackedKernel):
     """float16 weights, float32 activations and sums (FBGEMM): half the bytes of float32, and nearly as exact.
 
-    For a few rows, whose time is that of reading the weights, it is the fastest product that is not int8; for many, it
-    is as slow as float32. Models in int8 use it for single layers.
+    For a few rows, where reading the weights dominates, it is the fastest product other than int8; for many rows it is
+    as slow as float32. Models in int8 use it for single layers.
     """
 
     precision = "int8"
@@ -283,7 +282,7 @@ PLAIN = Scaling()
 
 
 class PackedInt8(NamedTuple):
-    """A weight as an int8 product takes it."""
+    """A weight packed for an int8 product."""
 
     weight: Any
     factor: Tensor | None
@@ -293,7 +292,7 @@ class PackedInt8(NamedTuple):
 
 
 class Int8Kernel(PackedKernel):
-    """int8 weights, one scale per output channel. Activations are quantised on the way in, as `scaling` says."""
+    """int8 weights with one scale per output channel. Activations are quantised dynamically, as `scaling` specifies."""
 
     precision = "int8"
     engine = "fbgemm"
@@ -322,7 +321,7 @@ class Int8Kernel(PackedKernel):
     def largest_weight(cls) -> int:
         """The integer that the largest weight of an output channel is rounded to: 127, or 63 where 127 overflows.
 
-        Without VNNI instructions, a processor adds products of 8 bits in pairs, in 16 bits: 2 · 255 · 127 is cut off.
+        Processors without VNNI instructions add pairs of 8-bit products in 16 bits, in which 2 · 255 · 127 saturates.
         """
         x, weight = torch.ones(32, 64), torch.ones(64, 64)
         y = torch.ops.quantized.linear_dynamic(x, cls._quantised(weight, None, 127), False)
@@ -347,14 +346,14 @@ class Int8Kernel(PackedKernel):
         return _int8_product(input, weight, bias, factor, exact, self.scaling.exact, self.scaling.per_row)
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Int8Kernel:
-        return type(self)(self.scaling)  # layers with the same input go on sharing it
+        return type(self)(self.scaling)  # layers with the same input keep sharing it
 
     def __reduce__(self) -> tuple[type[PackedKernel], tuple[Any, ...]]:
         return type(self), (self.scaling,)
 
 
 class OneDNNInt8Kernel(Int8Kernel):
-    """The same product by oneDNN, which is the faster one on some processors."""
+    """The same product computed by oneDNN, which is faster on some processors."""
 
     engine = "onednn"
     uses_amx = True

@@ -1,4 +1,4 @@
-"""Which kernels work on this machine, and which is the fastest for each precision: measured once and kept in a file."""
+"""Which kernels work on this machine, and which is the fastest for each precision: measured once and cached."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from glassformer.runtime.measure import instructions, interleaved, one_thread, p
 
 TORCH = "torch"  # the ordinary product, F.linear
 OUT, IN = 3072, 768  # the feed-forward net of a BERT or GPT-2
-ROWS = {1: 10, 128: 1}  # one token, and a short sequence; how often each runs per turn
+ROWS = {1: 10, 128: 1}  # one token, and a short sequence; how often each runs per round
 SMALL = ((576, 144), (1536, 384))  # the feed-forward nets of the shipped recogniser and of MiniLM
 FEW_ROWS = {1: 50, 32: 10}
 REPEATS = 3
@@ -30,19 +30,19 @@ REPEATS = 3
 
 @dataclass(frozen=True, kw_only=True)
 class Machine:
-    """The kernel chosen for each precision, how fast each kernel is here, and why others are not used."""
+    """The kernel chosen for each precision, the speed of each kernel on this machine, and why others are not used."""
 
     processor: str
     threads: int
     torch: str
     chosen: Mapping[str, str]
-    """Precision → the name of its kernel; a precision that does not work here is missing."""
+    """The kernel's name by precision; precisions that do not work on this machine are missing."""
     small: str
     """The name of the float32 kernel of layers with up to a million weights that the chosen one does not take."""
     relative: Mapping[str, float] = field(default_factory=dict)
-    """Kernel → median time relative to `F.linear` in float32, on one thread (see `_relative_times`)."""
+    """By kernel: median time relative to `F.linear` in float32, on one thread (see `_relative_times`)."""
     refused: Mapping[str, str] = field(default_factory=dict)
-    """Kernel → why it is not used."""
+    """By kernel: why it is not used."""
 
     def __str__(self) -> str:
         lines = [f"{self.processor}, {self.threads} threads, torch {self.torch}"]
@@ -61,10 +61,10 @@ class Machine:
 
 @cache
 def machine() -> Machine:
-    """Return the measurements of this machine, from the cache or made now (about a second).
+    """Return the measurements of this machine, from the cache or measured now (about a second).
 
-    Measurements are kept in the user's cache, one for each processor with its instructions, number of threads, and
-    version of torch and of Glassformer.
+    Measurements are stored in the user's cache, keyed by processor and its instructions, number of threads, and
+    versions of torch and Glassformer.
     """
     path = user_cache() / f"machine-{_key()}.json"
     with suppress(OSError, ValueError, TypeError):
@@ -86,10 +86,10 @@ def _key() -> str:
 
 
 def measure(rounds: int = 5) -> Machine:
-    """Try every kernel, the dangerous ones in a child process first, and time them in turn, several times over.
+    """Try every kernel, first in a child process if it could crash, and time them in interleaved rounds.
 
-    The default kernel of a precision is replaced only by one that was faster in every repetition, so that a moment in
-    which the machine was busy does not decide for good.
+    The default kernel of a precision is replaced only by one that was faster in every repetition, so that a moment of
+    load on the machine does not decide.
     """
     refused = {}
     kernels: dict[str, PackedKernel] = {}
@@ -104,7 +104,7 @@ def measure(rounds: int = 5) -> Machine:
     chosen = {}
     for precision, kinds in KERNELS.items():
         able = [kind.__name__ for kind in kinds if kind.__name__ in kernels]
-        if able:  # the first is the default: another one has to be faster every time
+        if able:  # the first is the default: another one must be faster every time
             faster = [name for name in able[1:] if all(one[name] < one[able[0]] for one in repeats)]
             chosen[precision] = min(faster or able[:1], key=lambda name: relative[name])
     packed = chosen.get("fp32")
@@ -126,8 +126,8 @@ def measure(rounds: int = 5) -> Machine:
 def _relative_times(kernels: Mapping[str, PackedKernel], rounds: int) -> dict[str, float]:
     """Time of each kernel relative to `F.linear` on one thread: the geometric mean over one row and many.
 
-    Packed float32 is judged by many rows alone if there are several threads: for one row it uses all of them and
-    `F.linear` does not, which one thread cannot show.
+    With several threads, packed float32 is compared on many rows only: on one row it uses all threads and `F.linear`
+    does not, which a measurement on one thread cannot show.
     """
     found = {rows: _ratios(kernels, (OUT, IN), rows, often, rounds) for rows, often in ROWS.items()}
     several = torch.get_num_threads() > 1
@@ -140,7 +140,7 @@ def _relative_times(kernels: Mapping[str, PackedKernel], rounds: int) -> dict[st
 def _relative_time_of_few_rows(rounds: int) -> float:
     """Time of `TransposedKernel` relative to `F.linear` on one thread: the geometric mean over small layers.
 
-    It is timed without the checks of a call: most layers are run by `nn/flat.py`, which makes them once per pass.
+    The checks of a call are not timed: most layers are run by `nn/flat.py`, which performs them once per pass.
     """
     kernel, ratios = TransposedKernel(), list[float]()
     for shape, (rows, often) in product(SMALL, FEW_ROWS.items()):
@@ -170,7 +170,7 @@ def _ratios(
 
 
 def why_not(kernel: type[PackedKernel]) -> str | None:
-    """Why a kernel cannot be used here; None if it can. What could end the process is tried in a child process."""
+    """Return why a kernel cannot be used here, or None. Kernels that could crash are tried in a child process."""
     if kernel.precision == "bf16" and not torch.cpu._is_avx512_bf16_supported():
         return "the processor has no bfloat16 products"
     if kernel.uses_amx and advertises_amx() and not runs_in_child_process(_TRY.format(name=kernel.__name__)):

@@ -1,6 +1,6 @@
-"""Time as a ratio to a peer in the same run: contenders take turns, and the best turn of each counts.
+"""Time as a ratio to a peer in the same run: contenders run in interleaved rounds, and the best time of each counts.
 
-Machines are shared and noisy; what disturbs one contender disturbs the others in the same round.
+Machines are shared and noisy; a disturbance affects all contenders of the same round.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ def interleaved(
     warm: int = 1,
     clock: Callable[[], float] = time.perf_counter,
 ) -> dict[str, float]:
-    """The best time of each in seconds, over `rounds` rounds in which each runs once; `warm` rounds do not count.
+    """Return the best time of each in seconds over `rounds` rounds, in which each runs once, after `warm` warm-ups.
 
-    Every other round goes backwards: otherwise a contender would always run with caches warmed by the same other one.
-    What runs on one thread may be timed by `time.process_time`, which stops while others have the core.
+    Every other round runs in reverse order: otherwise a contender would always run with caches warmed by the same
+    predecessor. Single-threaded work may be timed by `time.process_time`, which does not count other processes.
     """
     if rounds < 1 or not contenders:
         raise InputError(f"{rounds} rounds of {len(contenders)} contenders", "measure at least one of each")
@@ -44,9 +44,9 @@ def interleaved(
 
 @contextmanager
 def one_thread() -> Iterator[None]:
-    """Let torch compute in the calling thread alone.
+    """Restrict torch to one thread inside the block.
 
-    For measurements by `time.thread_time`, which is the same on a busy machine; for sums, which several threads round
+    For measurements with `time.thread_time`, which counts this thread only; for sums, which several threads round
     differently; and for tensors that are too small to benefit from more threads.
     """
     import torch
@@ -88,7 +88,7 @@ def processor() -> str:
 
 
 def instructions() -> str:
-    """What the processor advertises, which a hypervisor may restrict; empty where it cannot be read."""
+    """The processor's advertised instruction sets, which a hypervisor may restrict; empty if they cannot be read."""
     try:
         lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
     except OSError:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from glassformer.nn.stack import Stack
 
 OPSET = 20  # the first with Gelu
-SMALL = 1 << 30  # bytes; larger graphs keep their weights beside the file, since protobuf ends at 2 GB
+SMALL = 1 << 30  # bytes; larger graphs store their weights in a separate file, since protobuf is limited to 2 GB
 
 
 class Form(NamedTuple):
@@ -55,17 +55,17 @@ class Graph:
         form, width = self.form, next(stack.blocks()).config.attention.width
         x = self.input("X", "b", "t", width)
         bias = None if form.bias_heads is None else self.input("bias", "b", form.bias_heads, "t", "s")
-        turn = None
+        rotation = None
         if form.rotary is not None:
             assert stack.rotary is not None
             half = stack.rotary.width // 2
             angles = (self.input("cos", "b", "t", half), self.input("sin", "b", "t", half))
-            turn = tuple(self.op("Unsqueeze", one, self.numbers(1)) for one in angles)
+            rotation = tuple(self.op("Unsqueeze", one, self.numbers(1)) for one in angles)
         seen = self.input("memory_bias", "b", 1, "t", "n") if form.memory else None
         for i, block in enumerate(stack.blocks()):
 
             def attend_self(x: str, i: int = i, layer: MultiHeadAttention = block.attention) -> str:
-                return self.attention(layer, x, bias, turn, i)
+                return self.attention(layer, x, bias, rotation, i)
 
             x = self.residual(block.attention_residual, x, attend_self)
             if block.config.cross is not None:
@@ -83,12 +83,12 @@ class Graph:
 
     # ---- parts of a block ----
 
-    def attention(self, layer: MultiHeadAttention, x: str, bias: str | None, turn: Any, i: int) -> str:
+    def attention(self, layer: MultiHeadAttention, x: str, bias: str | None, rotation: Any, i: int) -> str:
         c = layer.config
         Q, K = self.split(self.linear(layer.WQ, x), c.heads), self.split(self.linear(layer.WK, x), c.kv_heads)
         V = self.split(self.linear(layer.WV, x), c.kv_heads)
-        if turn is not None:
-            Q, K = self.turned(Q, turn, c), self.turned(K, turn, c)
+        if rotation is not None:
+            Q, K = self.rotated(Q, rotation, c), self.rotated(K, rotation, c)
         if self.form.cached:
             for kind, (part, width) in enumerate(((K, c.key_width), (V, c.value_width))):
                 past = self.input(f"past{2 * i + kind}", "b", c.kv_heads, "p", width)
@@ -109,7 +109,7 @@ class Graph:
     def heads(self, layer: MultiHeadAttention, Q: str, K: str, V: str, bias: str | None) -> str:
         """W_O [H¹ … Hʰ], H = softmax(β Q Kᵀ + bias) V."""
         c = layer.config
-        K, V = self.spread(K, c, c.key_width), self.spread(V, c, c.value_width)
+        K, V = self.repeat_heads(K, c, c.key_width), self.repeat_heads(V, c, c.value_width)
         scaled = self.op("Mul", Q, self.constant(torch.tensor(c.beta)))
         S = self.op("MatMul", scaled, self.op("Transpose", K, perm=[0, 1, 3, 2]))
         A = self.op("Softmax", S if bias is None else self.op("Add", S, bias), axis=-1)
@@ -156,18 +156,18 @@ class Graph:
         """(b, t, h·d) → (b, h, t, d)."""
         return self.op("Transpose", self.op("Reshape", x, self.numbers(0, 0, heads, -1)), perm=[0, 2, 1, 3])
 
-    def spread(self, K: str, c: AttentionConfig, width: int) -> str:
-        """Repeat each key/value head for the query heads of its group."""
+    def repeat_heads(self, K: str, c: AttentionConfig, width: int) -> str:
+        """Repeat each key/value head for the query heads of its group (grouped-query attention)."""
         if c.kv_heads == c.heads:
             return K
         each = self.op("Unsqueeze", K, self.numbers(2))
         each = self.op("Expand", each, self.numbers(1, 1, c.heads // c.kv_heads, 1, 1))
         return self.op("Reshape", each, self.numbers(0, c.heads, -1, width))
 
-    def turned(self, Y: str, turn: tuple[str, str], c: AttentionConfig) -> str:
-        """Rotary positions on the first columns of each head."""
-        cos, sin = turn
-        layout, width = self.form.rotary, self.turned_width
+    def rotated(self, Y: str, rotation: tuple[str, str], c: AttentionConfig) -> str:
+        """Apply rotary positions to the first columns of each head."""
+        cos, sin = rotation
+        layout, width = self.form.rotary, self.rotated_width
         if layout == HALVES:
             first, second = self.slice(Y, 0, width // 2, 1), self.slice(Y, width // 2, width, 1)
         else:
@@ -183,7 +183,7 @@ class Graph:
         return self.op("Concat", *both, *rest, axis=-1)
 
     @property
-    def turned_width(self) -> int:
+    def rotated_width(self) -> int:
         return 2 * next(one for one in self.inputs if one.name == "cos").type.tensor_type.shape.dim[2].dim_value
 
     def slice(self, Y: str, start: int, end: int, step: int) -> str:

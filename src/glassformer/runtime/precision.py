@@ -31,26 +31,26 @@ from glassformer.runtime.measure import interleaved, one_thread
 
 Precision = Literal["fp32", "bf16", "int8", "auto"]
 PRECISIONS: tuple[str, ...] = ("fp32", "bf16", "int8", "auto")
-# The least cosine between an output vector and its float32 counterpart that `auto` accepts.
+# The minimum cosine between an output vector and its float32 counterpart that `auto` accepts.
 AGREEMENT = 0.999
-# Packed float32 products pay a fixed cost per call: below this many weights torch's own product is as fast.
+# Packed float32 products have a fixed cost per call: below this many weights torch's own product is as fast.
 PACKED_FROM = 2**17
-# Copies of Wᵀ: a model without a layer of the first size is too small to matter, and layers of more than the second
-# are faster as they are for some numbers of rows.
+# Number of weights for `TransposedKernel`: a model without a layer of the first size is too small to benefit, and
+# layers above the second size are faster without it for some numbers of rows.
 TRANSPOSED = 2**14, 2**20
 
 
 def layers(model: nn.Module) -> Iterator[Linear | WordHead]:
-    """Every layer whose product a kernel can take over."""
+    """Return every layer whose product a kernel can compute."""
     return (module for module in model.modules() if isinstance(module, Linear | WordHead))
 
 
 def prepare(model: nn.Module, precision: str = "fp32", run_example: Callable[[], Tensor] | None = None) -> nn.Module:
     """Make a model's linear layers compute in `precision`, in place, by the fastest kernel of this machine.
 
-    The weights stay in the model in float32 and a packed copy is made on first use, so that `save`, `export` and the
-    lens see what they saw before. Only `"fp32"` can be trained or differentiated. `"int8"` is calibrated on
-    `run_example`, a call of the model; by default on a random input. `"auto"` takes what `choose` finds.
+    The weights stay in the model in float32 and a packed copy is made on first use, so `save`, `export` and the lens
+    see the same weights as before. Only `"fp32"` can be trained or differentiated. `"int8"` is calibrated on
+    `run_example`, a call of the model; by default on a random input. `"auto"` uses the precision that `choose` returns.
     """
     if precision not in PRECISIONS:
         raise ConfigError(f"precision={precision!r} is not known", f"choose one of {', '.join(PRECISIONS)}")
@@ -94,7 +94,7 @@ def prepare(model: nn.Module, precision: str = "fp32", run_example: Callable[[],
 
 
 def _calibrate(model: nn.Module, run_example: Callable[[], Tensor] | None) -> None:
-    """Choose how each layer rounds its inputs in int8; layers that the example does not reach have one scale."""
+    """Choose how each layer rounds its inputs in int8; layers that the example does not reach use a single scale."""
     try:
         run_example = run_example or example(model, length=LENGTH)
     except InputError as error:
@@ -109,8 +109,8 @@ def _calibrate(model: nn.Module, run_example: Callable[[], Tensor] | None) -> No
     assert kind is not None
     assert issubclass(kind, Int8Kernel)
 
-    def kernel(scaling: Scaling | None, alone: bool) -> Kernel | None:
-        if scaling is None and alone and half:
+    def kernel(scaling: Scaling | None, one_row: bool) -> Kernel | None:
+        if scaling is None and one_row and half:
             return HalfKernel()
         if scaling is None:
             return None if accurate is None else accurate()
@@ -130,12 +130,12 @@ def _weights(layer: Linear | WordHead) -> int:
 
 
 def kernels_of(model: nn.Module) -> list[Kernel | None]:
-    """The kernel of each layer, in their order; None is torch's own product."""
+    """Return the kernel of each layer in the order of `layers`; None is torch's own product."""
     return [layer.kernel for layer in layers(model)]
 
 
 def set_kernels(model: nn.Module, kernels: Sequence[Kernel | None]) -> None:
-    """Give each layer its kernel, in their order."""
+    """Set the kernel of each layer, in the order of `layers`."""
     for layer, kernel in zip(layers(model), kernels, strict=True):
         layer.kernel = kernel
 
@@ -143,7 +143,7 @@ def set_kernels(model: nn.Module, kernels: Sequence[Kernel | None]) -> None:
 def prepared(
     model: nn.Module, precisions: Sequence[str], run_example: Callable[[], Tensor] | None = None
 ) -> dict[str, list[Kernel | None]]:
-    """The kernels of each precision. The model is left prepared for fp32 in eval mode, no more frozen than before."""
+    """Return the kernels of each precision. Leaves the model in eval mode, prepared for fp32, trainable as before."""
     wanted = [weight.requires_grad for weight in model.parameters()]
     found = {}
     for precision in precisions:
@@ -155,13 +155,13 @@ def prepared(
 
 
 def precision_of(model: nn.Module) -> str:
-    """The precision that a model was prepared for: fp32, bf16 or int8, in which single layers may be more accurate."""
+    """The precision that a model was prepared for: fp32, bf16, or int8 (single layers may be more accurate)."""
     found = {getattr(layer.kernel, "precision", "fp32") for layer in layers(model)}
     return "int8" if "int8" in found else found.pop() if len(found) == 1 else "fp32"
 
 
 class Choice(NamedTuple):
-    """What `auto` chose, with the time and the agreement of every precision tried (1.0 is that of float32)."""
+    """The precision that `auto` chose, with the time and cosine of every precision tried, relative to float32."""
 
     precision: str
     relative_time: dict[str, float]
@@ -183,11 +183,11 @@ def choose(
     calibrated_on: Callable[[], Tensor] | None = None,
     rounds: int = 3,
 ) -> Choice:
-    """The fastest precision whose outputs agree with float32; the model is left prepared for fp32.
+    """Choose the fastest precision whose outputs agree with float32. Afterwards the model is prepared for fp32.
 
-    They are compared on `run_example`, a call of the model, which `compared_on` describes; by default on a random input
-    that int8 was not calibrated on. int8 is calibrated on `calibrated_on`. Weights that are not float32 on the CPU have
-    no other precision, and nothing is run.
+    Outputs are compared on `run_example`, a call of the model that `compared_on` describes; by default on a random
+    input on which int8 was not calibrated. int8 is calibrated on `calibrated_on`. A model whose weights are not float32
+    on the CPU has no other precision, and nothing is run.
     """
     if _kind(model) != ("cpu", torch.float32):
         return Choice("fp32", {"fp32": 1.0}, {"fp32": 1.0}, "nothing: the weights are not float32 on the CPU")

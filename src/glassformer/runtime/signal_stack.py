@@ -1,4 +1,4 @@
-"""The alternate signal stack of a thread, kept while a library that replaces it is at work."""
+"""The alternate signal stack of a thread, preserved while a library that replaces it runs."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ class SignalStack(ctypes.Structure):
 
 @contextmanager
 def kept_signal_stack() -> Iterator[None]:
-    """Restore the alternate signal stack of this thread afterwards.
+    """Context manager that restores the alternate signal stack of this thread on exit.
 
-    OpenVINO sets one of its own when a compiled model runs, and unmaps it when the model is deleted. Python's signal
-    handlers run on that stack, so the next Ctrl-C, or the end of a child process, would be a segmentation fault.
+    OpenVINO installs its own when a compiled model runs, and unmaps it when the model is deleted. Python's signal
+    handlers run on that stack, so the next Ctrl-C, or the end of a child process, would cause a segmentation fault.
     """
     if sys.platform != "linux":
         yield

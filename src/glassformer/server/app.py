@@ -77,14 +77,14 @@ def create_app(settings: Settings | None = None) -> Any:
     )
     app.state.settings = settings
     _errors(app)
-    _rooms(app)
+    _add_rooms(app)
     app.mount("/", StaticFiles(STATIC), name="static")
     app.add_middleware(Events)
     app.add_middleware(GZipMiddleware, minimum_size=1000, compresslevel=1)
     return Safety(app, settings)
 
 
-def _rooms(app: FastAPI) -> None:
+def _add_rooms(app: FastAPI) -> None:
     from glassformer.server import exercises, lab, live, models
 
     app.include_router(exercises.router, prefix="/api")
@@ -95,14 +95,14 @@ def _rooms(app: FastAPI) -> None:
 
 
 async def _warm(*pools: Pool) -> None:
-    """Start the workers one after the other, so that the first of them is ready soon."""
+    """Start the workers one after the other, so that the first one is ready soon."""
     for pool in pools:
         for worker in pool.workers:
             await worker.start()
 
 
-def _plainly(error: dict[str, Any]) -> tuple[str, str]:
-    """What is wrong with a field of a request, and what to do, in words."""
+def _describe_error(error: dict[str, Any]) -> tuple[str, str]:
+    """Describe a validation error of a request: what is wrong with a field, and what to do."""
     names: list[str] = []
     for part in error["loc"]:
         if isinstance(part, int) and names:
@@ -128,13 +128,13 @@ def _errors(app: FastAPI) -> None:
         return JSONResponse({"fact": fact, "remedy": remedy}, status_code=status)
 
     @app.exception_handler(GlassError)
-    async def _glass(request: Request, error: GlassError) -> JSONResponse:
+    async def _glass_error(request: Request, error: GlassError) -> JSONResponse:
         return problem(422, error.fact, error.remedy)
 
     @app.exception_handler(RequestValidationError)
     async def _invalid(request: Request, error: RequestValidationError) -> JSONResponse:
         first = error.errors()[0]
-        return problem(400 if first["type"] == "json_invalid" else 422, *_plainly(first))
+        return problem(400 if first["type"] == "json_invalid" else 422, *_describe_error(first))
 
     @app.exception_handler(HTTPException)
     async def _http(request: Request, error: HTTPException) -> Response:

@@ -1,4 +1,4 @@
-"""Requests to the application without a network: for notebooks, Pyodide and the recording of a static site."""
+"""Requests to the application without a network, for notebooks, Pyodide and recording a static site."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ class Socket:
 
 
 async def exchange(app: Any, path: str, messages: list[str | bytes]) -> list[str]:
-    """Send messages to a WebSocket, one after each answer but the first, and return the answers until it closes."""
+    """Send messages to a WebSocket, one after each answer except the first, and return the answers until it closes."""
     answers: list[str] = []
     waiting = list(messages)
 

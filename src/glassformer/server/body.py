@@ -6,6 +6,6 @@ from pydantic import BaseModel, ConfigDict
 
 
 class Body(BaseModel):
-    """Unknown keys are rejected, and so are implicit conversions: 1 for true, "1" for 1."""
+    """A request body. Unknown keys and implicit conversions (1 for true, "1" for 1) are rejected."""
 
     model_config = ConfigDict(extra="forbid", strict=True)

@@ -1,4 +1,4 @@
-"""The application inside a browser: Pyodide runs it in a Web Worker, which is ended when an answer takes too long."""
+"""The application inside a browser: Pyodide runs it in a Web Worker, which is ended if an answer takes too long."""
 
 from __future__ import annotations
 
@@ -26,6 +26,6 @@ _app.app.state.exact = _app.app.state.quick = Inline()
 
 
 async def answer(method: str, path: str, body: str | None) -> tuple[int, bytes]:
-    """Status and body of the answer to one request of the page."""
+    """Answer one request of the page; return status and body."""
     made = await request(_app, method, path, body)
     return made.status, made.body

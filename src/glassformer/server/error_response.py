@@ -1,4 +1,4 @@
-"""Responses to rejected requests: JSON for programs, a page for a person who opened a wrong address."""
+"""Responses to rejected requests: JSON for programs, a page for people who open a wrong address."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ PAGE = """<!doctype html>
 
 
 def error_response(path: str, accept: str, fact: str, remedy: str) -> tuple[str, bytes]:
-    """Return the content type and the body of the answer."""
+    """Return the content type and the body of the response."""
     if path.startswith("/api/") or "text/html" not in accept:
         return "application/json", json.dumps({"fact": fact, "remedy": remedy}).encode()
     shown = {"fact": fact[:1].upper() + fact[1:], "remedy": remedy[:1].upper() + remedy[1:]}

@@ -1,4 +1,4 @@
-"""Answers as server-sent events, for clients that accept text/event-stream: progress first, then the answer itself.
+"""Responses as server-sent events, for clients that accept text/event-stream: first progress, then the answer.
 
     event: progress
     data: {"what": "training step", "done": 120, "total": 200}
@@ -6,7 +6,7 @@
     event: answer
     data: {"status": 200, "body": {…}}
 
-The routes do not know of it: work that supports it writes its newest report into the `WorkStatus` of the request.
+This is transparent to the routes: work that supports it writes its latest report to the `WorkStatus` of the request.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from dataclasses import asdict, dataclass, replace
 from glassformer.server.safety import App, Message, Receive, Send
 
 KIND = b"text/event-stream"
-EVERY = 0.2  # seconds between two events at least
+EVERY = 0.2  # minimum seconds between two events
 
 
 @dataclass
 class WorkStatus:
-    """The newest report of the work of one request; `total` is 0 if it is not known."""
+    """The latest report on the work of one request; `total` is 0 if unknown."""
 
     what: str = ""
     done: int = 0
@@ -35,7 +35,7 @@ class WorkStatus:
 
 
 class Events:
-    """ASGI middleware around the routes: the JSON that they answer becomes the last event."""
+    """ASGI middleware around the routes: their JSON response becomes the last event."""
 
     def __init__(self, app: App) -> None:
         self.app = app
@@ -66,7 +66,7 @@ class Events:
                 if now != sent:
                     sent = replace(now)
                     await event("progress", json.dumps(asdict(sent), ensure_ascii=False), True)
-            if work.exception() is not None:  # a bug, which can no longer be answered with another status
+            if work.exception() is not None:  # a bug; the status of the response has been sent already
                 body = b'{"fact": "the workbench had an internal error", "remedy": "please report it"}'
             answer = json.dumps(json.loads(body), ensure_ascii=False)  # on one line
             await event("answer", f'{{"status": {status}, "body": {answer}}}', False)

@@ -9,7 +9,7 @@ from pydantic import Field
 
 from glassformer.errors import InputError
 from glassformer.server.body import Body
-from glassformer.server.disconnect import unless_gone
+from glassformer.server.disconnect import cancel_on_disconnect
 from glassformer.server.workers import Pool
 
 router = APIRouter(tags=["exercises"])
@@ -95,7 +95,7 @@ class Work:
         most = most or self.limits.exercise
         if len(await self.request.body()) > most:
             raise InputError("the exercise or the document is too large", f"give at most {most:,} bytes")
-        result = await unless_gone(self.request, pool.run(task, seconds, **arguments))
+        result = await cancel_on_disconnect(self.request, pool.run(task, seconds, **arguments))
         return Response(result, media_type="application/json")
 
 

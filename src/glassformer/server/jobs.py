@@ -1,4 +1,4 @@
-"""Work in a thread that is stopped when no client is waiting for its result."""
+"""Work in a thread, stopped when no client is waiting for its result."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import Generic, TypeVar
 
 Result = TypeVar("Result")
-WAIT = 0.02  # seconds until an import is looked at again
+WAIT = 0.02  # seconds between checks of a running import
 importing = threading.Lock()  # held while modules are imported, so that no thread sees a partially initialised module
 
 
@@ -40,10 +40,10 @@ class Job(Generic[Result]):
         finally:
             with self.lock:
                 self.ended = True
-                _interrupt(self.thread, None)  # it came too late: the thread is already doing other work
+                _interrupt(self.thread, None)  # it arrived too late: the thread is already doing other work
 
     def abandon(self) -> None:
-        """End the work, but not in the middle of an import, which would leave a partially initialised module behind."""
+        """Stop the work, but not during an import, which would leave a partially initialised module behind."""
         while not self._abandoned():
             time.sleep(WAIT)
 
@@ -51,7 +51,7 @@ class Job(Generic[Result]):
         with importing, self.lock:
             interval = sys.getswitchinterval()  # read under the lock: another thread changes it meanwhile
             try:
-                sys.setswitchinterval(10)  # seconds: the thread stays where it is while this one looks
+                sys.setswitchinterval(10)  # seconds: no other thread runs during this check
                 if self.thread is not None and not self.ended:
                     if _imports(self.thread):
                         return False

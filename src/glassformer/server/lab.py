@@ -15,7 +15,7 @@ from glassformer.server.jobs import importing
 from glassformer.server.models import Known, TimeLimit
 
 router = APIRouter(tags=["lab"])
-LARGEST = 4  # times its default: the page's own limit on a parameter, as a claim may take long and much memory
+LARGEST = 4  # multiples of the default: the page's limit on a parameter, since a claim may need much time and memory
 
 
 class Trial(Body):

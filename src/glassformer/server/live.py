@@ -70,11 +70,11 @@ class LiveTranscript:
             }
             if data is None or self.seconds - self.looked >= EVERY:
                 self.looked = self.seconds
-                answer |= self._grown()
+                answer |= self._new_rows()
         return answer
 
-    def _grown(self) -> dict[str, Any]:
-        """Return the rows of A that were not sent yet, averaged over the heads, and the spectrogram."""
+    def _new_rows(self) -> dict[str, Any]:
+        """Return the rows of A that have not been sent yet, averaged over the heads, and the spectrogram."""
         import torch
 
         from glassformer import lens

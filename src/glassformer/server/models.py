@@ -24,7 +24,7 @@ from pydantic import Field
 from glassformer.errors import InputError
 from glassformer.progress import listening, report
 from glassformer.server.body import Body
-from glassformer.server.disconnect import unless_gone
+from glassformer.server.disconnect import cancel_on_disconnect
 from glassformer.server.events import WorkStatus
 from glassformer.server.jobs import Job, importing
 from glassformer.server.settings import Settings
@@ -52,7 +52,7 @@ EXAMPLES: dict[str, list[str]] = {
 
 @dataclass(frozen=True)
 class TimeLimit:
-    """The time that `what` may take, and what to do if it takes longer."""
+    """The time that `what` may take, and the advice if it takes longer."""
 
     seconds: float
     what: str
@@ -86,7 +86,7 @@ class Models:
     def _import(self) -> None:
         with importing:
             interval = sys.getswitchinterval()
-            sys.setswitchinterval(interval / 10)  # importing torch takes seconds; edits must be answered meanwhile
+            sys.setswitchinterval(interval / 10)  # importing torch takes seconds, during which edits must be answered
             try:
                 import glassformer.report.model  # noqa: F401
             finally:
@@ -158,7 +158,7 @@ class Models:
 
         try:
             future = asyncio.wrap_future(self.threads.submit(reported))
-            return await unless_gone(request, asyncio.wait_for(future, limit.seconds))
+            return await cancel_on_disconnect(request, asyncio.wait_for(future, limit.seconds))
         except TimeoutError:
             raise InputError(f"{limit.what} takes longer than {limit.seconds:g} seconds", limit.remedy) from None
         finally:
@@ -270,7 +270,7 @@ async def look(name: Name, body: RunInputs, models: Known, request: Request) -> 
         given = Given(texts=texts, file=file, suffix=body.suffix)
         given.require(pixels=models.limits.pixels, seconds=models.limits.audio_seconds)
         model = models.model(name)
-        _fits(protocols.inputs_of(model), body.suffix)
+        _require_input(protocols.inputs_of(model), body.suffix)
         made = Look(name, model, given, most_tokens=models.limits.tokens)
         models.keep(digest, made)
         return {"id": digest, **made.summary()}
@@ -278,7 +278,7 @@ async def look(name: Name, body: RunInputs, models: Known, request: Request) -> 
     return await models.run(request, work)
 
 
-def _fits(inputs: tuple[str, ...], suffix: str) -> None:
+def _require_input(inputs: tuple[str, ...], suffix: str) -> None:
     kind = "text" if not suffix else "image" if suffix in (".png", ".jpg") else "audio"
     if inputs and inputs[0] != kind:
         raise InputError(f"this model takes {inputs[0]}, not {kind}", f"give it {inputs[0]}")
@@ -380,7 +380,7 @@ async def clip(name: Name, models: Known, request: Request) -> Response:
 
 
 def _clips() -> list[tuple[FilePath, str]]:
-    """Held-out sentences of the one real voice that the listener was trained on, a few seconds each."""
+    """Held-out sentences of the only real voice in the listener's training data, a few seconds each."""
     from glassformer.data.sources.opening import unpack
 
     folder = unpack("asterisk-en")

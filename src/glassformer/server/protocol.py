@@ -1,4 +1,4 @@
-"""HTTP with a deadline for the head of a request; `safety` has one for its body."""
+"""HTTP with a deadline for the headers of a request; `safety` has one for the body."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Protocol(H11Protocol):
 
     def data_received(self, data: bytes) -> None:
         super().data_received(data)
-        if self.conn.their_state is not h11.IDLE:  # the head is complete
+        if self.conn.their_state is not h11.IDLE:  # the headers are complete
             self._disarm()
         elif self.deadline is None:
             self._arm()

@@ -1,4 +1,4 @@
-"""Checks that every request passes before a route sees it: host, origin, token, size, time."""
+"""Checks of every request before it reaches a route: host, origin, token, size, time."""
 
 from __future__ import annotations
 
@@ -142,7 +142,7 @@ def _tokens(scope: Message, headers: dict[str, str]) -> list[str]:
 
 
 def _replay(body: bytes, receive: Receive) -> Receive:
-    """Return a `receive` that yields the body once, and then what the client does next: usually disconnect."""
+    """Return a `receive` that yields the body once, and then the client's next message, usually a disconnect."""
     given = False
 
     async def again() -> Message:

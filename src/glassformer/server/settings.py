@@ -15,7 +15,7 @@ MEGABYTE = 1 << 20
 
 @dataclass(frozen=True, kw_only=True)
 class Limits:
-    """Limits of one request; beyond them the answer is a 4xx that states the limit."""
+    """Limits of one request; exceeding one is answered with a 4xx that states the limit."""
 
     body: int = 16 * MEGABYTE
     """Bytes of a request."""

@@ -43,7 +43,7 @@ class StaticFiles:
         }
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] == "websocket":  # a handshake elsewhere than at /api/live
+        if scope["type"] == "websocket":  # a handshake at an address other than /api/live
             await send({"type": "websocket.close", "code": 1000})
             return
         response = self.respond(scope["method"], scope["path"], Headers(scope=scope))

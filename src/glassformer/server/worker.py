@@ -17,7 +17,7 @@ READY, RESULT, PROBLEM, BUG = b"+", b"r", b"p", b"b"
 def main() -> None:
     """Answer tasks of `report.paper` by name."""
     source, sink = sys.stdin.buffer, sys.stdout.buffer
-    sys.stdout = sys.stderr  # nothing but answers may reach the pipe
+    sys.stdout = sys.stderr  # only answers may reach the pipe
     _limit_memory()
     from glassformer.report.paper import TASKS
 

@@ -1,4 +1,4 @@
-"""A pool of persistent worker processes whose work can be stopped: exact arithmetic in a thread could not be."""
+"""A pool of persistent worker processes whose work can be stopped, unlike exact arithmetic in a thread."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ class Worker:
         )
         try:
             await self._receive(process)
-        except asyncio.CancelledError:  # the server ends while its workers still start
+        except asyncio.CancelledError:  # the server stopped while its workers were starting
             process.kill()
             raise
         return process

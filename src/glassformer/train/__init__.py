@@ -48,7 +48,7 @@ class _Callable(ModuleType):
 
     @property
     def __signature__(self) -> inspect.Signature:
-        """The signature of `train` with every field of `TrainArgs`, which notebooks complete."""
+        """The signature of `train` with every field of `TrainArgs`, for completion in notebooks."""
         from glassformer.train.args import TrainArgs
         from glassformer.train.trainer import train
 

@@ -24,10 +24,10 @@ DEVICES = ("auto", "cpu", "cuda", "mps")
 DEFAULT_STEPS = 2000
 AUTO = "auto"
 LR = "choose a positive number, or auto"
-A = TypeVar("A", bound=Any)  # a dataclass of augmentations, with `needs`
+A = TypeVar("A", bound=Any)  # a dataclass of augmentations, which has `needs`
 
-# Arguments that may change when a run is resumed: how long, how fast and how often, and where the data is (its content
-# is compared by fingerprint).
+# Arguments that may change when a run is resumed: length, speed and intervals, and the location of the data (its
+# content is compared by fingerprint).
 FREE = frozenset((
     "task", "data", "val", "from_", "steps", "epochs", "warmup", "patience", "eval_every", "save_every", "log_every",
     "num_workers", "device", "fsdp", "report_to", "compile", "license",
@@ -45,7 +45,7 @@ CHOICES = {
 }
 
 
-FROM_PYTHON = " from Python"  # ends the description of data that is no file
+FROM_PYTHON = " from Python"  # ends the description of data that is not a file
 
 
 def from_python(data: Any) -> bool:
@@ -53,7 +53,7 @@ def from_python(data: Any) -> bool:
 
 
 def flag(name: str) -> str:
-    """An argument as the command line spells it."""
+    """The command-line option of an argument."""
     return "--" + name.rstrip("_").replace("_", "-")
 
 
@@ -64,7 +64,7 @@ def _require(args: Any, name: str, holds: Any, remedy: str) -> None:
 
 
 class TrainOptions(TypedDict, total=False):
-    """The keyword arguments of `gf.train`, for editors: the fields of `TrainArgs` but task and data."""
+    """The keyword arguments of `gf.train`, for editors: the fields of `TrainArgs` except task and data."""
 
     val: str | Any | None
     columns: str | None
@@ -256,12 +256,12 @@ class TrainArgs:
         """The columns by role: {"text": "review", "label": "stars"}."""
         if self.columns is None:
             return {}
-        from glassformer.data.columns import parse  # with torch, which --help does without
+        from glassformer.data.columns import parse  # imports torch, which --help does not need
 
         return parse(self.columns)
 
     def one_of(self, *known: str) -> str:
-        """Return the chosen architecture, by default the first that the task supports."""
+        """Return the chosen architecture; defaults to the first that the task supports."""
         if self.arch is not None and self.arch not in known:
             raise ConfigError(f"--arch {self.arch} is not available for this task", f"choose {', '.join(known)}")
         return self.arch or known[0]
@@ -273,7 +273,7 @@ class TrainArgs:
                 raise ConfigError(f"{flag(name)} has no effect on {what}", f"leave out {flag(name)}")
 
     def augmented(self, kind: type[A], **usual: float) -> A | None:
-        """The augmentation of a task: its usual strengths, changed by --augmentation; None with --no-augment."""
+        """The augmentation of a task: its default strengths, overridden by --augmentation; None with --no-augment."""
         if not self.augment:
             return None
         known: dict[str, Any] = {one.name: type(one.default) for one in fields(kind)}
@@ -298,7 +298,7 @@ class TrainArgs:
     # ---- for the loop -------------------------------------------------------------------------------------------
 
     def resolved(self, objective: Objective | None = None, *, warmup: int | None = None) -> TrainArgs:
-        """The same run with every default written out; `warmup` is that of a run that is resumed."""
+        """Return the arguments with every default filled in; `warmup` is that of a resumed run."""
         steps = self.steps
         epochs = self.epochs if self.epochs is not None else getattr(objective, "default_epochs", None)
         if steps is None and epochs is not None:
@@ -323,7 +323,7 @@ class TrainArgs:
 
     @property
     def peak_lr(self) -> float:
-        """The learning rate of a resolved run; before a range test it is 0."""
+        """The peak learning rate of resolved arguments; 0 until the range test has run."""
         return self.lr if isinstance(self.lr, int | float) else 0.0
 
     @property
@@ -342,13 +342,13 @@ class TrainArgs:
         """Return plain values for JSON and YAML; `from_` is called `from`."""
         plain = {one.name: getattr(self, one.name) for one in fields(self)}
         plain |= {"betas": list(self.betas), "augmentation": dict(self.augmentation)}
-        for name in ("data", "val"):  # Python objects are named by their type
+        for name in ("data", "val"):  # Python objects are represented by the name of their type
             if plain[name] is not None and not isinstance(plain[name], str):
                 plain[name] = f"a {type(plain[name]).__name__}{FROM_PYTHON}"
         return {name.rstrip("_"): value for name, value in plain.items()}
 
     def to_yaml(self) -> str:
-        """The arguments that are not at their default, as `--config` reads them."""
+        """Return the arguments that differ from their defaults as YAML that `--config` reads."""
         import yaml
 
         own = self.as_dict()
@@ -357,7 +357,7 @@ class TrainArgs:
 
     @classmethod
     def from_dict(cls, given: Mapping[str, Any], where: str = "") -> TrainArgs:
-        """Options by name (`batch_size` or `batch-size`); an unknown one is an error that suggests a known one.
+        """Create arguments from options by name (`batch_size` or `batch-size`); suggests a name for an unknown one.
 
         `where` names the file that they were read from, if any.
         """
@@ -372,7 +372,7 @@ class TrainArgs:
 
     @classmethod
     def read(cls, path: str | Path) -> dict[str, Any]:
-        """The options in a YAML file, for `from_dict`."""
+        """Read the options in a YAML file, for `from_dict`."""
         import yaml
 
         try:
@@ -391,7 +391,7 @@ class TrainArgs:
 
 DEFAULTS: dict[str, Any] = {one.name: {} if one.name == "augmentation" else one.default for one in fields(TrainArgs)}
 DEFAULTS_PLAIN = TrainArgs().as_dict()
-# What people call these options elsewhere.
+# Names of these options in other libraries.
 ELSEWHERE = {
     "learning_rate": "lr", "rate": "lr", "num_epochs": "epochs", "num_train_epochs": "epochs", "max_steps": "steps",
     "decay": "weight_decay", "wd": "weight_decay", "batch": "batch_size", "bs": "batch_size", "clip": "grad_clip",
@@ -424,7 +424,7 @@ def derived(steps: int) -> dict[str, int]:
 
 @dataclass(frozen=True)
 class ChangedValue:
-    """A value that differs between two nested dictionaries; its name is the path to it, such as `data.count`."""
+    """A value that differs between two nested dictionaries, named by its path, such as `data.count`."""
 
     name: str
     old: Any
@@ -432,7 +432,7 @@ class ChangedValue:
 
 
 def difference(old: Mapping[str, Any], new: Mapping[str, Any], path: str = "") -> ChangedValue | None:
-    """Return the first value that changed between two nested dictionaries; None if none did."""
+    """Return the first value that differs between two nested dictionaries, or None."""
     for name in [*old, *(name for name in new if name not in old)]:
         here = f"{path}{name}"
         if name in old and name in new and old[name] == new[name]:
@@ -446,7 +446,7 @@ def difference(old: Mapping[str, Any], new: Mapping[str, Any], path: str = "") -
 
 
 def fixed(args: Mapping[str, Any]) -> dict[str, Any]:
-    """Those arguments (of `as_dict`) that must not change when a run is resumed."""
+    """Return the arguments (of `as_dict`) that must not change when a run is resumed."""
     return {name: value for name, value in args.items() if name not in FREE and f"{name}_" not in FREE}
 
 

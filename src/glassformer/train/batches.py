@@ -16,7 +16,7 @@ from glassformer.data.workers import prefetch
 from glassformer.errors import InputError
 from glassformer.train.objective import Batch, Objective
 
-MIN_BATCHES = 512  # per set of workers, so that short epochs do not keep restarting them
+MIN_BATCHES = 512  # per set of workers, so that they are not restarted for every short epoch
 
 
 class BatchJob(NamedTuple):
@@ -43,7 +43,7 @@ def jobs(
     world: int = 1,
     stream: Stream | None = None,
 ) -> Iterator[BatchJob]:
-    """Yield jobs, starting at batch `number` of `epoch`, endlessly or until the stream ends, if the data is one.
+    """Yield jobs, starting at batch `number` of `epoch`: endlessly, or until streamed data ends.
 
     Process `rank` gets every `world`-th row.
     """
@@ -66,7 +66,7 @@ def load_batches(
     objective: Objective, stream: Iterator[BatchJob], workers: int
 ) -> Generator[tuple[BatchJob, Batch | None], None, None]:
     """Yield each job with its batch, loaded in this process or by workers; close the generator to stop the workers."""
-    in_windows = stream_of(objective) is not None  # each takes the place of the one before it, and may be unusable
+    in_windows = stream_of(objective) is not None  # each replaces the one before it, and may be unusable
     for epochs in _pieces(stream, 1 if in_windows else MIN_BATCHES):
         full = [job for job in epochs if len(job.rows)]  # some processes get no rows of a small batch
         rows, seeds = [job.rows for job in full], [job.seed for job in full]
@@ -74,7 +74,7 @@ def load_batches(
         with closing(batches):
             for job in epochs:
                 yield job, next(batches) if len(job.rows) else None
-            next(batches, None)  # reports at its end if no batch was usable
+            next(batches, None)  # reports at the end if no batch was usable
 
 
 def stream_of(objective: Objective) -> Stream | None:
@@ -83,7 +83,7 @@ def stream_of(objective: Objective) -> Stream | None:
 
 
 def _pieces(stream: Iterator[BatchJob], least: int) -> Iterator[list[BatchJob]]:
-    """Group whole epochs (the first from its starting point) into pieces of at least `least` batches."""
+    """Group whole epochs (the first from its starting point) into groups of at least `least` batches."""
     piece: list[BatchJob] = []
     for job in stream:
         piece.append(job)
@@ -102,7 +102,7 @@ def seed_all(seed: int) -> None:
     """Seed torch, NumPy and Python, so that the random numbers of a step do not depend on earlier steps."""
     if torch.accelerator.is_available():
         torch.manual_seed(seed)
-    else:  # without the bookkeeping for absent devices, which takes a millisecond
+    else:  # `torch.manual_seed` also visits absent devices, which takes a millisecond
         torch.default_generator.manual_seed(seed)
     random.seed(seed)
     np.random.seed(seed % 2**32)

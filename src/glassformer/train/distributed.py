@@ -1,4 +1,4 @@
-"""g = Σ over processes of g_rank: data-parallel training in a single process or in those started by torchrun.
+"""g = Σ over processes of g_rank: data-parallel training in one process, or in the processes started by torchrun.
 
 Each process gets every `world_size`-th row of a step, and the loss is divided by the number of predictions across all
 processes, so the gradient equals that of a single process up to rounding. DDP replicates the model; FSDP2 shards it.
@@ -85,7 +85,7 @@ class SingleProcess:
 
     @contextmanager
     def gradient_sync(self, task: nn.Module, last: bool) -> Iterator[None]:
-        """Synchronise gradients only in the last backward pass of a step."""
+        """Context manager that synchronises gradients only in the last backward pass of a step."""
         yield
 
     def sync_buffers(self, model: nn.Module) -> None:
@@ -93,7 +93,7 @@ class SingleProcess:
 
     @contextmanager
     def unsharded(self, task: nn.Module) -> Iterator[None]:
-        """Gather every weight in every process inside the block, for evaluation."""
+        """Context manager that gathers every weight in every process, for evaluation."""
         yield
 
     def copy_back(self, trained: nn.Module, model: nn.Module) -> None:
@@ -209,18 +209,18 @@ def process_group(fsdp: bool, device: torch.device) -> Iterator[SingleProcess]:
 
 
 def fresh_store(store: Store, rank: int, world: int, *, timeout: float = 300.0) -> Store:
-    """Return a view of torchrun's store that only the processes of this start share.
+    """Return a view of torchrun's store that only the processes of this launch share.
 
-    torchrun keeps one store across restarts (https://github.com/pytorch/pytorch/issues/135712), in which a restarted
-    process would find the addresses of processes that have died. So rank 0 draws a name for the view, and the others
-    use it once rank 0 has answered them: a rank 0 that has died does not answer.
+    torchrun keeps one store across restarts (https://github.com/pytorch/pytorch/issues/135712), so that a restarted
+    process would find the addresses of dead processes. Therefore rank 0 draws a name for the view, and the others use
+    it only once rank 0 has replied to them, which a dead process does not.
     """
     own, deadline = uuid4().hex, time.monotonic() + timeout
     if rank == 0:
         store.set("glassformer/main", own)
         for other in range(1, world):
-            asked = store.get(f"glassformer/{own}/{other}").decode()
-            store.set(f"glassformer/{own}/{other}/{asked}", "")
+            request = store.get(f"glassformer/{own}/{other}").decode()
+            store.set(f"glassformer/{own}/{other}/{request}", "")
         return PrefixStore(own, store)
     while time.monotonic() < deadline:
         main = store.get("glassformer/main").decode()
@@ -238,7 +238,7 @@ def is_main_process() -> bool:
 
 
 def _has_unused(task: LossModule) -> bool:
-    """Return whether the loss leaves weights unused, which DDP must know. Runs in eval mode: no statistic changes."""
+    """Return whether the loss leaves weights unused, which DDP must know. Runs in eval mode to keep statistics."""
     task.eval()
     task(to_device(task.any_batch(), device_of(task))).backward()
     unused = any(weight.grad is None for weight in task.parameters() if weight.requires_grad)

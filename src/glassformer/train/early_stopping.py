@@ -12,7 +12,7 @@ from glassformer.train.state import Position
 
 
 class EarlyStopping:
-    """Tracks the first validation metric. `best` holds a copy of the best weights, empty if only the last are kept."""
+    """Tracks the first validation metric. `best` is a copy of the best weights, empty if only the last are kept."""
 
     def __init__(
         self,
@@ -29,7 +29,7 @@ class EarlyStopping:
     def update(self, position: Position, tensors: dict[str, Tensor]) -> None:
         """Compare the latest evaluation with the best so far; NaN never counts as best.
 
-        Of evaluations with the same metric the one with the lowest validation loss is kept, but patience goes on.
+        Ties are broken by the lower validation loss, but do not reset the patience counter.
         """
         value = next(iter(position.val.values()), None)
         if value is None:

@@ -1,4 +1,4 @@
-"""What a trained model gets right and wrong on its validation data: scores of each class, confusions, mistakes."""
+"""Detailed validation results of a trained model: scores of each class, confusions and mistakes."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class Misprediction:
 
 @dataclass(frozen=True, kw_only=True)
 class ClassScore:
-    """Precision, recall and F1 of a class, and how many validation rows have it; None where there is no row."""
+    """Precision, recall and F1 of a class, and its number of validation rows; None where there is no row."""
 
     label: str
     precision: float | None
@@ -54,26 +54,26 @@ class Examined:
     """Validation results in detail. `confusion[i][j]` is the number of rows of class i that were predicted as j.
 
     `temperature` calibrates the probabilities: softmax or sigmoid of logits / T. `calibration` is the expected
-    calibration error before and after, each half of the data being measured with the temperature of the other half.
+    calibration error before and after; each half of the data is measured with the temperature fitted on the other half.
     """
 
     rows: int
     unit: str = "rows"
-    """What is counted: rows of the data, or words."""
+    """The unit of the counts: rows of the data, or words."""
     score: str
-    """What the score of a mistake is."""
+    """The meaning of a mistake's score."""
     classes: tuple[ClassScore, ...] = ()
     confusion: tuple[tuple[int, ...], ...] = ()
     labels: tuple[str, ...] = ()
     mistakes: tuple[Misprediction, ...] = ()
     mistaken: int = 0
-    """The number of all mistakes, of which the most confident are in `mistakes`."""
+    """The number of all mistakes; `mistakes` holds the most confident ones."""
     temperature: float | None = None
     calibration: tuple[float, float] | None = None
 
 
 def class_scores(predicted: Tensor, true: Tensor, labels: Sequence[str]) -> tuple[ClassScore, ...]:
-    """Compute the scores of every class from which classes (n, classes) were predicted and are true."""
+    """Compute the scores of every class from boolean matrices (n, classes) of predicted and true classes."""
     found = []
     for k, label in enumerate(labels):
         x, y = predicted[:, k], true[:, k]
@@ -92,7 +92,7 @@ def class_scores(predicted: Tensor, true: Tensor, labels: Sequence[str]) -> tupl
 
 
 def examine_transcripts(pairs: Sequence[tuple[str, str]], rows: Sequence[int], recordings: Recordings) -> Examined:
-    """Show the recordings whose transcripts (hypothesis, reference) have most errors for their length."""
+    """Return the recordings whose transcripts (hypothesis, reference) have the most errors for their length."""
     rates = [error_rate([(hypothesis.split(), reference.split())]) for hypothesis, reference in pairs]
     wrong = sorted((i for i, rate in enumerate(rates) if rate), key=lambda i: -rates[i])
     mistakes = []
@@ -128,7 +128,7 @@ def examine_labels(
     """Examine multi-label predictions. One temperature is fitted to all labels: sigmoid(x) = softmax([0, x])₁."""
     predicted, meant = logits > 0, y.bool()
     temperature, errors = measure_calibration(torch.stack([torch.zeros_like(logits), logits], -1), y.long())
-    sure = ((logits / (temperature or 1.0)).sigmoid() - y).abs().amax(1)  # how wrong the worst label of a row is
+    sure = ((logits / (temperature or 1.0)).sigmoid() - y).abs().amax(1)  # the error of the worst label of each row
     wrong = (predicted != meant).any(1).nonzero().flatten().tolist()
     wrong.sort(key=lambda i: -float(sure[i]))
     names = lambda row: ", ".join(labels[k] for k in row.nonzero().flatten().tolist()) or "none"
@@ -150,7 +150,7 @@ def examine_classes(
     labels: Sequence[str],
     show: Callable[[int, str, str, float], Misprediction],
 ) -> Examined:
-    """Examine single-label predictions; `show(row, truth, answer, probability)` makes a mistake presentable."""
+    """Examine single-label predictions; `show(row, truth, answer, probability)` describes a mistake for display."""
     n = len(labels)
     temperature, errors = measure_calibration(logits, y)
     p, x = (logits / (temperature or 1.0)).softmax(-1).max(-1)

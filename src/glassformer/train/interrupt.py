@@ -14,9 +14,9 @@ _SIGNALS = [getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if
 
 
 class Interrupt:
-    """Context manager in which the first signal sets `requested` and a second Ctrl-C interrupts immediately.
+    """Context manager in which the first signal sets `requested`, and a second Ctrl-C interrupts immediately.
 
-    The first signal is answered on standard error, unless `quiet`.
+    The first signal prints a message on standard error, unless `quiet`.
     """
 
     def __init__(self, *, quiet: bool = False) -> None:
@@ -45,7 +45,7 @@ class Interrupt:
 
 
 def _discard_output() -> None:
-    """Write nothing more to a terminal that is gone: later messages would end the run before it has saved."""
+    """Discard output to a closed terminal, since later messages would end the run before it has saved."""
     null = os.open(os.devnull, os.O_WRONLY)
     with suppress(OSError):
         if os.path.sameopenfile(STDOUT, STDERR):

@@ -16,7 +16,7 @@ Line = dict[str, Any]
 
 
 class Log:
-    """Log lines in memory, and in the run folder if this process writes. Opening at a step drops all later lines."""
+    """Log lines in memory, and in the run folder if `writes`. Opening the log at a step drops all later lines."""
 
     def __init__(
         self,

@@ -1,4 +1,4 @@
-"""Experiment trackers: TensorBoard, Weights & Biases and MLflow, each if it is installed and asked for."""
+"""Experiment trackers: TensorBoard, Weights & Biases and MLflow, each if it is installed and requested."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Logger(Protocol):
 
 
 def open_loggers(names: str, folder: Path, args: Mapping[str, Any], step: int) -> list[Logger]:
-    """Open the trackers of a run. `auto` is TensorBoard if it is installed; `none` is none of them."""
+    """Open the trackers of a run. `auto` is TensorBoard if it is installed; `none` opens none."""
     kinds: dict[str, Any] = {"tensorboard": TensorBoard, "wandb": WandB, "mlflow": MLflow}
     return [kinds[name](folder, args, step) for name in parse_trackers(names)]
 

@@ -69,7 +69,7 @@ class Trained:
     history: list[Line]
     stopped: Stopped
     best_step: int | None = None
-    """The step whose weights the model has, if those are the best ones."""
+    """The step of the model's weights, if those are the best ones."""
 
     @property
     def metrics(self) -> dict[str, float]:
@@ -166,7 +166,7 @@ def save_trained(model: nn.Module, objective: Objective, args: TrainArgs, folder
         fact = f"a {type(objective).__name__} does not define how to save its model"
         raise ConfigError(fact, "call glassformer.save(model, folder)")
     path = objective.save(merged_model(model), folder)
-    for name in (CALIBRATION, "report.html"):  # those of earlier weights
+    for name in (CALIBRATION, "report.html"):  # these describe earlier weights
         (path / name).unlink(missing_ok=True)
     state.write_atomic(Path(folder) / "train.yaml", args.to_yaml())
     return path
@@ -187,7 +187,7 @@ def fit(
     """Train the model in place. If `folder` is set, the run is saved there and `resume` continues it bit for bit.
 
     `export(model, "last" or "best")` is called with ready-to-use weights whenever a checkpoint is written. With
-    `announce`, the batch size, learning rate and length are said, whether given or by default.
+    `announce`, the batch size, learning rate and length are printed, whether given or default.
     """
     device = resolve_device(args.device)
     model.to(device)
@@ -196,7 +196,7 @@ def fit(
     args = _with_lr(args, recorded, model, objective, say)
     warmup = recorded.get("warmup") if args.warmup is None else None
     if warmup is not None and warmup == derived(recorded["steps"])["warmup"]:
-        warmup = None  # derived anew, since the number of steps may have changed
+        warmup = None  # derived again, since the number of steps may have changed
     args = args.resolved(objective, warmup=warmup)
     if announce and isinstance(objective, TaskObjective):
         say(_hyperparameters(args, objective))
@@ -234,7 +234,7 @@ def fit(
 
 
 def _hyperparameters(args: TrainArgs, objective: TaskObjective) -> str:
-    """Describe the batch size, the length and the learning rate of a run, whether given or by default."""
+    """Describe the batch size, length and learning rate of a run, whether given or default."""
     batch = f"batch size {objective.batch_summary()}" + (f" × {args.grad_accum}" if args.grad_accum > 1 else "")
     length = _counted(args.total_steps, "step")
     if objective.stream is None:
@@ -249,7 +249,7 @@ def _counted(number: int, what: str) -> str:
 
 
 def _with_lr(args: TrainArgs, recorded: dict[str, Any], model: nn.Module, objective: Objective, say: Say) -> TrainArgs:
-    """Replace --lr auto by the rate of the run that is resumed, or by that of a range test."""
+    """Replace --lr auto by the rate of the resumed run, or by the result of a range test."""
     if args.lr != AUTO:
         return args
     if isinstance(recorded.get("lr"), float):
@@ -281,7 +281,7 @@ class _Run:
         self.objective, self.args, self.folder, self.processes = objective, args, folder, processes
         self.given, self.say = model, say
         path = None if folder is None else open_run(folder, args, model, objective, resume, processes, say)
-        self.asked = args.total_steps
+        self.requested = args.total_steps
         self.past = is_past(path, args)
         if folder is not None and self.past:
             self.args = args = as_planned(folder, args)
@@ -304,7 +304,7 @@ class _Run:
             raise state.not_written(folder or Path(), self.position.step, error) from error
         found = getattr(objective, "faults", None)
         self.faulty = found.counts if isinstance(found, Faults) else {}  # rows known to be unusable before training
-        self.told: set[str] = set()
+        self.reported: set[str] = set()
         self.sums = _Sums()
         self.clock = time.perf_counter() - self.position.seconds
         self.export: Export | None = None
@@ -356,13 +356,13 @@ class _Run:
 
     def _nothing_left(self) -> str:
         step, planned = self.position.step, self.args.total_steps
-        if self.asked == planned:
+        if self.requested == planned:
             return f"the run is at step {step:,} of {planned:,}: nothing is left to train"
-        fact = f"the run is at step {step:,}, past the {self.asked:,} steps that were asked for: nothing is trained"
+        fact = f"the run is at step {step:,}, past the {self.requested:,} steps that were asked for: nothing is trained"
         return f"{fact}, and its length remains {planned:,} steps"
 
     def _end_of_stream(self, last: StepResult | None) -> Stopped:
-        """Evaluate and save, as the data has ended before the last step."""
+        """Evaluate and save after the data has ended before the last step."""
         stream, step = stream_of(self.objective), self.position.step
         assert stream is not None
         why = f"broke off ({stream.broken})" if stream.broken else "ended"
@@ -379,18 +379,18 @@ class _Run:
         return "interrupted" if stream.broken else "finished"
 
     def _say_new_faults(self) -> None:
-        """Name the first row that turned out to be unusable in training, for every reason; the others are counted."""
+        """For every reason, name the first row that turned out to be unusable in training, and count the others."""
         faults = getattr(self.objective, "faults", None)
         if not isinstance(faults, Faults) or not self.processes.is_main:
             return
         for reason, places in faults.places.items():
-            if reason not in self.told and len(places) > self.faulty.get(reason, 0):
-                self.told.add(reason)
+            if reason not in self.reported and len(places) > self.faulty.get(reason, 0):
+                self.reported.add(reason)
                 more = "others are counted at the end"
                 self.say(f"left out: {reason}: {next(reversed(places))}; the run goes on, and {more}")
 
     def _say_estimate(self, left: float, processor_seconds: float) -> None:
-        """Say the remaining time, and what a measured run reached in as much processor time as this one will take."""
+        """Print the remaining time, and what a measured run reached in the processor time that this one will take."""
         self.say(f"about {format_seconds(left)} left for {self.args.total_steps - self.position.step:,} steps")
         described = getattr(self.objective, "described", None)
         if described is not None:
@@ -490,7 +490,7 @@ class _Run:
 
     def _require_same_data(self) -> None:
         position = self.position
-        if stream_of(self.objective) is not None:  # its first window has been compared, and the others are yet to come
+        if stream_of(self.objective) is not None:  # its first window has been compared, the others are still unread
             return
         if position.number and (now := len(self.objective.epoch(position.epoch))) != position.batches:
             fact = f"epoch {position.epoch} has {now} batches and had {position.batches} when the run was saved"

@@ -1,7 +1,7 @@
 """y = W x + b + (α/r) B A x: LoRA fine-tuning with low-rank adapters on selected linear layers.
 
-Hu et al., "LoRA: Low-Rank Adaptation of Large Language Models", 2021. B starts at 0, so that training starts from the
-original model. After training the adapters are merged into W, so that the model is saved and used like any other.
+Hu et al., "LoRA: Low-Rank Adaptation of Large Language Models", 2021. B is initialised to 0, so training starts from
+the original model. After training the adapters are merged into W, and the model is saved and used like any other.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from glassformer.errors import ConfigError
 from glassformer.nn import Linear
 from glassformer.train.transfer import classifier_heads
 
-ATTENTION = ("*.WQ", "*.WV")  # what the paper adapts
+ATTENTION = ("*.WQ", "*.WV")  # the layers that the paper adapts
 
 
 @dataclass(frozen=True, kw_only=True)

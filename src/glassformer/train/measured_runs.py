@@ -1,4 +1,4 @@
-"""What to expect of a run: the committed table of measured runs, and the one that is most like a given run."""
+"""What to expect of a run: the committed table of measured runs, and the one most similar to a given run."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ FILE = Path(__file__).with_name("measured_runs.json")  # written by benchmarks/t
 
 @dataclass(frozen=True, kw_only=True)
 class MeasuredRun:
-    """A run with the default arguments: its data, and the metric after each evaluation by processor seconds."""
+    """A run with the default arguments: its data, and the metric of each evaluation with the processor time so far."""
 
     name: str
     task: str
@@ -34,7 +34,8 @@ def measured_runs() -> tuple[MeasuredRun, ...]:
 def expectation(kind: str, rows: int, from_: str | None, seconds: float) -> str:
     """Describe what the most similar measured run reached in this many processor seconds; empty if there is none.
 
-    Similar means: the same kind of data, fine-tuned or not alike, and the closest number of rows.
+    The most similar run has the same kind of data, is fine-tuned or not like this one, and has the closest number of
+    rows.
     """
     alike = [run for run in measured_runs() if run.kind == kind and (run.from_ is None) == (from_ is None)]
     if not alike or rows < 1:

@@ -1,6 +1,6 @@
 """A model card (README.md) made from a training run: data, split, metrics, environment and licence.
 
-Mitchell et al., "Model Cards for Model Reporting", 2019. The front matter is what Hugging Face's hub reads.
+Mitchell et al., "Model Cards for Model Reporting", 2019. The front matter is metadata for the Hugging Face Hub.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from glassformer.train.loop import Trained
 
 CARD = "README.md"
-HUB_IDS = {  # of models that `glassformer data fetch` knows
+HUB_IDS = {  # of models that `glassformer data fetch` can download
     "all-minilm-l6-v2": "sentence-transformers/all-MiniLM-L6-v2",
     "smollm2-135m": "HuggingFaceTB/SmolLM2-135M-Instruct",
     "whisper-tiny.en": "openai/whisper-tiny.en",
@@ -39,7 +39,7 @@ TAGS = {
 
 
 def write_card(trained: Trained, folder: str | Path) -> Path:
-    """Write the model card of a run to README.md, replacing that of an earlier part of the run."""
+    """Write the model card of a run to README.md, replacing the one from before the run was resumed."""
     path = Path(folder) / CARD
     write_atomic(path, model_card(trained, path.parent.resolve().name))
     return path
@@ -48,7 +48,7 @@ def write_card(trained: Trained, folder: str | Path) -> Path:
 def model_card(trained: Trained, name: str) -> str:
     """Return the card of a run as Markdown with YAML front matter.
 
-    A card may be published, so that it names files without their folders and quotes no examples of the data.
+    Since a card may be published, it names files without their folders and quotes no examples of the data.
     """
     args = trained.effective_args
     args |= {key: Path(str(args[key])).name for key in ("data", "val", "from") if args[key]}
@@ -66,7 +66,7 @@ def model_card(trained: Trained, name: str) -> str:
 
 
 def pipeline_tag(task: str, model: nn.Module) -> str:
-    """Return the hub's name for what a model does."""
+    """Return the hub's `pipeline_tag`, its name for the model's task."""
     if task != "classify":
         return TAGS[task]
     if inputs_of(model) == ("image",):
@@ -75,7 +75,7 @@ def pipeline_tag(task: str, model: nn.Module) -> str:
 
 
 def _metadata(trained: Trained, name: str, args: dict[str, Any]) -> dict[str, Any]:
-    """Return the front matter; metrics are listed as the hub's model index has them."""
+    """Return the front matter; metrics have the form of the hub's `model-index`."""
     tag = pipeline_tag(args["task"], trained.model)
     found: dict[str, Any] = {"license": args["license"]} if args["license"] else {}
     found |= {"library_name": "glassformer", "pipeline_tag": tag, "tags": ["glassformer"]}

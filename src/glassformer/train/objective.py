@@ -64,13 +64,13 @@ class TaskObjective(Objective):
     default_lr: float = 1e-3
     """The learning rate unless --lr is given."""
     default_epochs: float | None = None
-    """Passes over the data unless --epochs or --steps is given; None means the usual number of steps."""
+    """Passes over the data unless --epochs or --steps is given; None means the default number of steps."""
     described: tuple[str, int] | None = None
     """The kind of examples ("images", "texts") and their number, to find a similar run in `measured_runs`."""
     understood: tuple[str, ...] = ()
-    """How the data was understood: columns, classes, examples, and remarks on what looks wrong (`data.remarks`)."""
+    """How the data was interpreted: columns, classes, examples, and remarks on what looks wrong (`data.remarks`)."""
     notes: tuple[str, ...] = ()
-    """What was chosen for the user, and which option changes it."""
+    """Choices made for the user, and the option that changes each."""
 
     augment: Any = None
     """The augmentation of the training data; None if the task has none."""
@@ -78,7 +78,7 @@ class TaskObjective(Objective):
     """What the batch size counts."""
 
     stream: Stream | None = None
-    """The training data if it is a stream, of which each window is an epoch."""
+    """The training data if it is a stream; each of its windows is an epoch."""
 
     def summary(self) -> str:
         """Describe the data in one line: its size and how much of it is used for validation."""
@@ -93,7 +93,7 @@ class TaskObjective(Objective):
     """The training data: a `RowDataset`, if the task can be trained on a stream."""
 
     def refill(self, window: Window) -> None:
-        """Replace the training data by a window of a stream; columns, labels, sizes and tokenizer stay as they are."""
+        """Replace the training data by a window of a stream; columns, labels, sizes and tokenizer do not change."""
         self.train = self.train.like(window)
         self.faults.merge(self.train.faults)
         self.faults.check()
@@ -103,7 +103,7 @@ class TaskObjective(Objective):
         return None
 
     def finish(self, model: nn.Module) -> None:
-        """Turn what only training needs into plain weights, in place, after the last step."""
+        """Convert layers that only training needs into plain weights, in place, after the last step."""
 
     def save(self, model: nn.Module, folder: str | Path) -> Path:
         """Save a folder that `load` and the task's pipeline accept."""

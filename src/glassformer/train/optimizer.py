@@ -13,7 +13,7 @@ from torch.nn.utils import clip_grads_with_norm_, get_total_norm
 from glassformer.nn.positions import LearnedPositions, RelativeBias
 from glassformer.train.args import TrainArgs
 
-DECAY = 0.3  # fraction of the steps in which the wsd schedule decays
+DECAY = 0.3  # fraction of the steps over which the wsd schedule decays
 MOMENTS = ("exp_avg", "exp_avg_sq")
 # Learned vectors that stand for a position or a special token: decaying them to 0 would remove information.
 _NOT_DECAYED = ("positions", "prefix", "registers", "mask")
@@ -34,9 +34,9 @@ def adamw(model: nn.Module, args: TrainArgs) -> torch.optim.AdamW:
 
 @torch.no_grad()
 def make_contiguous(model: nn.Module) -> None:
-    """Give weights that are views with gaps, such as W_Q in GPT-2's c_attn, memory of their own.
+    """Copy weights that are non-contiguous views, such as W_Q in GPT-2's c_attn, into memory of their own.
 
-    The fused AdamW takes the memory of a weight for contiguous and would change its neighbours instead.
+    The fused AdamW assumes that a weight is contiguous in memory, and would change its neighbours instead.
     """
     for weight in model.parameters():
         if not weight.is_contiguous():

@@ -55,7 +55,7 @@ def progress_bar(title: str) -> Iterator[Callback]:
     from rich.text import Text
 
     class TruncatedColumn(TextColumn):
-        """A text column that is truncated on a narrow terminal, in preference to the steps or the remaining time."""
+        """A text column that is truncated on a narrow terminal before the steps or the remaining time are."""
 
         def render(self, task: Task) -> Text:
             return Text(str(task.fields["now"]), no_wrap=True, overflow="ellipsis")

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 TABLE = 20  # classes up to which the confusion matrix is a table
 FREQUENT = 12  # confusions listed
 FILE = "report.html"
-LOSSES = ("val loss", "val nats")  # metrics of the same unit as the training loss
+LOSSES = ("val loss", "val nats")  # metrics in the same unit as the training loss
 
 
 def figures(trained: Trained) -> dict[str, Figure]:

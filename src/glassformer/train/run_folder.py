@@ -1,4 +1,4 @@
-"""The folder of a run: a lock, the arguments it was started with, and the batch that made it fail, if any."""
+"""The folder of a run: its lock, its arguments, and the batch that made it fail, if any."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ from glassformer.train.objective import Batch, Fingerprinted, Objective
 RECORD = "run.json"
 BATCH_SIZES = ("batch_size", "batch_tokens", "batch_seconds")  # of objectives
 DATA = {"data": "the training data", "val": "the validation data", "tokenizer": "the tokenizer"}  # in fingerprints
-# Options whose default is chosen by the task, and which the objective or the model shows.
+# Options whose default is chosen by the task; the objective or the model has their values.
 DEFAULT_OF_TASK = (
     "columns", "arch", "width", "depth", "heads", "image_size", "max_length", "problem_type", "language", "vocab_size",
     "label_smoothing", "batch_size",
@@ -70,7 +70,7 @@ def open_run(
     if processes.is_main:
         try:
             state.remove_partial(folder)
-            if not keeps:  # what a resumed run changes is what the next one starts from
+            if not keeps:  # the next resumed run starts from the arguments that this one changed
                 folder.mkdir(parents=True, exist_ok=True)
                 state.write_atomic(file, json.dumps({**now, "checksum": _checksum(now)}, indent=1))
         except OSError as error:
@@ -83,19 +83,19 @@ def open_run(
 
 
 def recorded_args(folder: Path | None) -> dict[str, Any]:
-    """Return the arguments of a run, as it was last started or resumed; empty if there is no run."""
+    """Return the arguments with which a run was last started or resumed; empty if there is no run."""
     if folder is None or not (folder / RECORD).exists():
         return {}
     return dict(_read_record(folder / RECORD)["args"])
 
 
 def is_past(checkpoint: Path | None, args: TrainArgs) -> bool:
-    """Return whether a run that is resumed has nothing left to train."""
+    """Return whether a resumed run has nothing left to train."""
     return checkpoint is not None and state.step_of(checkpoint) >= args.total_steps
 
 
 def as_planned(folder: Path, args: TrainArgs) -> TrainArgs:
-    """Return the arguments of a resumed run with the length, and what depends on it, that the run was trained with."""
+    """Return the arguments of a resumed run with its previous length and the defaults that depend on it."""
     recorded = recorded_args(folder)
     return replace(args, **{name: recorded[name] for name in ("steps", *derived(1)) if recorded.get(name) is not None})
 
@@ -121,7 +121,7 @@ def _checksum(record: Mapping[str, Any]) -> str:
 
 
 def resumed_options(folder: Path, given: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the options of a run that is resumed: those it was last trained with, unless they are given anew."""
+    """Return the options of a resumed run: those it was last trained with, unless new ones are given."""
     before = {name: value for name, value in recorded_args(folder).items() if value != DEFAULTS_PLAIN[name]}
     before = {f"{name}_" if name == "from" else name: value for name, value in before.items()}
     for name in ("data", "val"):
@@ -207,13 +207,13 @@ def _lock(folder: Path, file: IO[bytes]) -> ConfigError | None:
 
 
 def _require_same(folder: Path, file: Path, now: dict[str, Any]) -> None:
-    """Raise an error that says in words what a resumed run would change."""
+    """Raise an error that describes what a resumed run would change."""
     then = _read_record(file)
     then["args"], now = fixed(then["args"]), now | {"args": fixed(now["args"])}
     names = {"args": "options", "objective": "data or settings", "config": "model settings", "model": "weights"}
     parts = [part for part in names if part in then and part in now]  # not every objective has a fingerprint
     if "objective" in parts and all(then[part] == now[part] for part in parts if part != "args"):
-        for name in DEFAULT_OF_TASK:  # an option may be set to what it is by default
+        for name in DEFAULT_OF_TASK:  # an option may be set to its default
             if None in (then["args"].get(name), now["args"].get(name)):
                 then["args"].pop(name, None)
                 now["args"].pop(name, None)
@@ -225,13 +225,13 @@ def _require_same(folder: Path, file: Path, now: dict[str, Any]) -> None:
 
 
 def _batch_size(record: Mapping[str, Any]) -> str:
-    """Return the batch size of a run by its objective, whatever it is called there."""
+    """Return the batch size of a run from its objective, which may use another name for it."""
     found = record.get("objective", {})
     return next((f"{found[name]:g}" for name in BATCH_SIZES if name in found), "")
 
 
 def _in_words(part: str, change: ChangedValue, default: str) -> str:
-    """Describe a change: which option it was, or what is different about the data."""
+    """Describe a change: the option that changed, or what is different about the data."""
     old, new = change.old, change.new
     if part == "args":
         missing = f"not given (its default is {default})" if default else "not given"
@@ -239,7 +239,7 @@ def _in_words(part: str, change: ChangedValue, default: str) -> str:
         return f"{flag(change.name)} was {shown[0]} and is now {shown[1]}"
     if part != "objective":
         return f"{change.name} was {old} and is now {new}"
-    first, _, rest = re.sub(r"^parts\.\d+\.", "", change.name).partition(".")  # of several sets of recordings
+    first, _, rest = re.sub(r"^parts\.\d+\.", "", change.name).partition(".")  # for several sets of recordings
     if first in DATA and rest in ("count", "tokens"):
         unit = "tokens" if "token" in change.name else "rows"
         return f"{DATA[first]} had {old:,} {unit} and now has {new:,}"

@@ -45,7 +45,7 @@ D = TypeVar("D", bound=Dataset)
 
 
 def data_paths(args: TrainArgs) -> tuple[Source, Source | None]:
-    """Return the sources of the training and validation data; None means a part of the training data."""
+    """Return the sources of the training and validation data; None means that part of the training data is used."""
     assert args.data is not None
     val = None if args.val is None else opened(args.val, "--val")
     whole = opened(args.data, "")
@@ -61,7 +61,7 @@ def data_paths(args: TrainArgs) -> tuple[Source, Source | None]:
 
 
 def validation_source(args: TrainArgs) -> str:
-    """Say what the model was validated on, without naming folders."""
+    """Describe the validation data without naming folders."""
     if args.val is not None:
         return Path(args.val).name if isinstance(args.val, str | Path) else "separate validation data"
     own = data_paths(args)[1] if isinstance(args.data, str | Path) else None
@@ -71,7 +71,7 @@ def validation_source(args: TrainArgs) -> str:
 
 
 def split_notes(args: TrainArgs) -> tuple[str, ...]:
-    """Return why a split of the data is not used for validation, if there is one that is not."""
+    """Return why an existing split of the data is not used for validation, if there is such a split."""
     if args.val is not None or not isinstance(args.data, str | Path):
         return ()
     whole = opened(args.data, "")
@@ -82,7 +82,7 @@ def split_notes(args: TrainArgs) -> tuple[str, ...]:
 
 
 def _unlabelled(first: Source, other: Source | None) -> str:
-    """Return why the validation or test split of a folder lacks what the training split has, as Kaggle's do; or ""."""
+    """Return how a validation or test split lacks the labels of the training split, as on Kaggle; "" if it has them."""
     if not isinstance(first, Path) or not isinstance(other, Path):
         return ""
     if first.is_file() and other.is_dir():
@@ -91,18 +91,18 @@ def _unlabelled(first: Source, other: Source | None) -> str:
         return "" if any(map(Path.is_dir, other.iterdir())) else f"{other.name}/ has no folders like {first.name}/"
     if first.suffix.lower() not in DELIMITED or first.suffix != other.suffix:
         return ""
-    ours, theirs = (open_table(path, tuple(NAMES)).names for path in (first, other))
-    missing = [name for name in ours if name not in theirs]
+    expected, found = (open_table(path, tuple(NAMES)).names for path in (first, other))
+    missing = [name for name in expected if name not in found]
     return f"{other.name} lacks the column {', '.join(missing)}" if missing else ""
 
 
 def opened(data: Any, option: str) -> Source:
-    """Return a source of data: the folder of a named dataset or archive, a path, or the rows of a Python object."""
+    """Resolve a source of data: the folder of a named dataset or archive, a path, or the rows of a Python object."""
     if not isinstance(data, str | Path):
         return reader_of(data)
     if str(data) in DATASETS:
         return open_data(str(data))
-    if is_stream(data):  # of training data, `build` reads the windows
+    if is_stream(data):  # streamed training data is read in windows by `build`
         raise InputError(f"{option} {data} is a stream".strip(), "give files, which can be read more than once")
     path = Path(data)
     if path.exists():

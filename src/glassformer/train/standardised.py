@@ -33,7 +33,7 @@ def moments(targets: Sequence[float]) -> tuple[float, float]:
 
 @torch.no_grad()
 def standardise_head(model: nn.Module, mean: float, std: float) -> None:
-    """Make the model's regression head start at the mean and learn in units of the standard deviation, in place."""
+    """Standardise the model's regression head, in place: it starts at the mean and learns in standard deviations."""
     for path in classifier_heads(model):
         head = model.get_submodule(path)
         assert isinstance(head, Linear)

@@ -1,7 +1,7 @@
-"""Checkpoints of a run: `state/step-00001000/` is written atomically and verified before it is used.
+"""Checkpoints of a run: `state/step-00001000/` is written atomically, and verified before use.
 
 Tensors are saved by name with torch.distributed.checkpoint, so that a run of two processes can be resumed with one or
-four; the position of the run is stored beside them as JSON. A checkpoint records the BLAKE2 checksum of each file.
+four; the position of the run is stored next to them as JSON. A checkpoint records the BLAKE2 checksum of each file.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from glassformer.train.distributed import SingleProcess
 
 KEEP = 2  # number of checkpoints to keep
 _POSITION, _CHECKSUMS = "position.json", "checksums.json"
-_NEWEST = "newest_step"  # beside `state`, so that it survives if that folder is deleted
+_NEWEST = "newest_step"  # outside `state`, so that it survives if that folder is deleted
 
 
 @dataclass
@@ -37,7 +37,7 @@ class Position:
     step: int = 0
     epoch: int = 0
     number: int = 0  # of the next batch in the epoch
-    batches: int = 0  # in the epoch; a different number on resuming means different data
+    batches: int = 0  # in the epoch; a different number when resuming means different data
     seconds: float = 0.0
     best: float | None = None
     best_loss: float | None = None  # of the best evaluation, if it has one
@@ -72,7 +72,7 @@ def remove_partial(folder: Path) -> None:
 def save_state(
     folder: Path, step: int, tensors: Mapping[str, Tensor], position: Mapping[str, Any], processes: SingleProcess
 ) -> Path:
-    """Save a checkpoint: written under a temporary name, checksummed, flushed to disk and renamed."""
+    """Save a checkpoint: write it under a temporary name, checksum it, flush it to disk and rename it."""
     final = folder / "state" / f"step-{step:08d}"
     beside = final.with_name(final.name + ".writing")
 
@@ -93,7 +93,7 @@ def save_state(
             write_atomic(folder / _NEWEST, str(step))
             _prune(folder)
 
-    for part in (prepare, write, settle):  # after each of them all processes agree on whether it succeeded
+    for part in (prepare, write, settle):  # after each of them, all processes agree on whether it succeeded
         error: BaseException | None = None
         try:
             part()

@@ -87,7 +87,7 @@ class Stepper:
             raise not_finite(self.folder, number + 1, "gradient", grad_norm, turns, processes.rank)
         set_lr(self.optimizer, lr)
         self.optimizer.step()
-        increment_version(self.weights)  # a fused optimizer does not, and packed copies would be taken for current
+        increment_version(self.weights)  # a fused optimizer does not, and packed copies would look current
         self.optimizer.zero_grad(set_to_none=True)
         processes.sync_buffers(self.model)
         if self.ema is not None:

@@ -28,7 +28,7 @@ from glassformer.train.progress import Callback, progress_bar
 from glassformer.train.run_folder import check_unused, resumed_options
 from glassformer.train.state import write_atomic
 
-LEFT_OUT = "left-out.tsv"  # reason and place of every row that was not used
+LEFT_OUT = "left-out.tsv"  # reason and position of every row that was not used
 
 
 def train(
@@ -45,9 +45,9 @@ def train(
 
     `args` are the fields of `TrainArgs`, which are also the options of `glassformer train`. If `output` is set, the
     model and its run are saved in that folder: it holds a usable model from the first checkpoint on, and `resume=True`
-    continues the run, with the arguments it was started with unless others are given. `progress` shows a progress bar,
-    or is a function called after every step, like `callbacks`. `trained.model` works in `gf.classify` and the other
-    functions as it is; without `output`, its probabilities are calibrated only once it is saved and loaded.
+    continues the run with its original arguments, unless others are given. `progress` shows a progress bar, or is a
+    function called after every step, like `callbacks`. `trained.model` can be passed to `gf.classify` and the other
+    functions directly; without `output`, its probabilities are calibrated only once it is saved and loaded.
 
     >>> trained = gf.train("classify", "uci-digits", steps=2, progress=False)
     >>> sorted(trained.metrics)
@@ -79,16 +79,16 @@ def run_training(
         raise ConfigError("resume needs an output folder", "give the folder of the run")
     if folder is not None:
         check_unused(folder / "run", resume)
-    resolve_device(args.device)  # what this machine lacks is refused before the data is read
+    resolve_device(args.device)  # a missing device or package is an error before the data is read
     parse_trackers(args.report_to)
     model, objective = build(args)
     if args.lora_rank is not None:
         add_adapters(model, LoRA(rank=args.lora_rank, alpha=2.0 * args.lora_rank), seed=args.seed)
-    talks = is_main_process()
+    is_main = is_main_process()
     known: list[str] = []
-    if talks and progress is not False:
+    if is_main and progress is not False:
         if objective.stream is None:
-            objective.epoch(0)  # finds examples that are too long, to report them with the others
+            objective.epoch(0)  # finds examples that are too long, to report them with the other unusable rows
         known = objective.faults.summary()
         for line in (*objective.understood, *(f"left out: {line}" for line in known), *objective.notes):
             say(line)
@@ -101,7 +101,7 @@ def run_training(
 
     with ExitStack() as stack:
         watching = list(callbacks)
-        if progress is True and talks:
+        if progress is True and is_main:
             watching.append(stack.enter_context(progress_bar(args.task)))
         elif callable(progress):
             watching.append(progress)
@@ -114,28 +114,30 @@ def run_training(
             callbacks=watching,
             export=None if folder is None else export,
             say=say,
-            announce=talks and progress is not False,
+            announce=is_main and progress is not False,
         )
-    if folder is not None and talks:
+    if folder is not None and is_main:
         trained.save(folder)
         rows = "".join(f"{fault.reason}\t{fault.place}\n" for fault in objective.faults)
         if rows:  # the summary names three of each kind
             write_atomic(folder / "run" / LEFT_OUT, rows)
-    if talks and progress is not False:
+    if is_main and progress is not False:
         for line in objective.faults.summary():
             if line not in known:
                 say(f"left out: {line}")
     trained.model.eval()
-    if folder is None and talks:
+    if folder is None and is_main:
         _save_companions(trained)
     return trained
 
 
 def _save_companions(trained: Trained) -> None:
-    """Save what a model without an output folder needs in use (tokenizer, class names, preprocessing) to a temporary
-    folder, which is removed when Python exits."""
+    """Save what a model without an output folder needs for inference to a temporary folder, removed when Python exits.
+
+    These are its tokenizer, class names and preprocessing.
+    """
     folder = Path(mkdtemp(prefix="glassformer-"))
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
     save_trained(trained.model, trained.objective, trained.args, folder)
     with_origin(trained.model, read_origin(folder))
-    (folder / ONE).unlink()  # the model has its weights
+    (folder / ONE).unlink()  # the weights are in the model itself

@@ -1,4 +1,4 @@
-"""The workbench's application in its own thread, so that a notebook's kernel can answer the page."""
+"""The application of the workbench in its own thread, so that a notebook's kernel can answer the page."""
 
 from __future__ import annotations
 

@@ -30,7 +30,7 @@ def files() -> dict[str, str]:
 
 
 class SentStatus(WorkStatus):
-    """Progress of long work that is sent on, at most a few times a second."""
+    """Progress of long work, forwarded at most a few times a second."""
 
     def __init__(self, send: Callable[[dict[str, Any]], None]) -> None:
         super().__init__()
@@ -47,8 +47,8 @@ class SentStatus(WorkStatus):
 class Workbench(anywidget.AnyWidget):
     """The page at `address`, such as "#/paper/four-tokens". `static` is the id of the element that it replaces.
 
-    Only its address is part of its state: the sources are sent when it is opened, so that a saved notebook
-    stays small and a page without a kernel shows the static element alone.
+    Only its address is part of its state: the sources are sent when it is opened, so that a saved notebook stays small
+    and, without a kernel, shows only the static element.
     """
 
     _esm = HERE / "widget.js"

@@ -33,7 +33,7 @@ class Shown:
 
     title: str
     html: str = field(repr=False)
-    """The static page: self-contained, without scripts and requests."""
+    """The static page: self-contained, without scripts or requests."""
     _address: Callable[[], str] = field(repr=False)
     _id: str = field(default_factory=lambda: f"glassformer-{uuid.uuid4().hex[:12]}", repr=False)
 
@@ -63,7 +63,7 @@ class Shown:
     def _ipython_display_(self) -> None:
         """Display the static page, then the widget, which hides it once the kernel has answered.
 
-        They are two outputs: of a single one, a saved notebook without a kernel would show only a missing widget.
+        These are two outputs: with a single one, a saved notebook without a kernel would show only a missing widget.
         """
         from IPython.core.getipython import get_ipython
         from IPython.display import display
@@ -120,7 +120,7 @@ def _grade(grade: Grade) -> Shown:
 
 
 def _answers(grade: Grade) -> dict[str, list[list[str]]]:
-    """The cells that were filled in, as the grids of the Check room have them."""
+    """Return the cells that were filled in, in the form of the grids of the Check room."""
     made: dict[str, list[list[str]]] = {}
     for symbol in grade.symbols():
         cells = [cell for cell in grade.cells if cell.symbol == symbol]
@@ -164,7 +164,7 @@ def _opened(name: str, look: Any, model: Any) -> str:
 
 
 def pack(data: Any) -> str:
-    """JSON as deflate and base64url, as the addresses of the page hold it."""
+    """Encode data as deflated JSON in base64url, as in the addresses of the page."""
     squeeze = zlib.compressobj(9, zlib.DEFLATED, -15)
     packed = squeeze.compress(json.dumps(data, ensure_ascii=False).encode()) + squeeze.flush()
     return base64.urlsafe_b64encode(packed).decode().rstrip("=")

@@ -48,7 +48,7 @@ def _gradient(S: Tensor) -> float:
 
 
 def _smallest() -> dict[str, object] | None:
-    """Find the smallest width at which ±(1, …, 1), each entry of variance 1, has scaled scores of another variance."""
+    """Find the smallest width at which ±(1, …, 1), with entries of variance 1, has scaled scores of other variance."""
     for d in range(1, 9):
         Q = [[1] * d, [-1] * d]
         S = scores(torch.tensor(Q, dtype=torch.float64), torch.tensor(Q, dtype=torch.float64))

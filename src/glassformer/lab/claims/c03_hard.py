@@ -17,7 +17,7 @@ from glassformer.lab.tensors import generator, normal
 from glassformer.progress import tracked
 
 HARD = 0.5  # one key outweighs all others together
-ERRORS = 3  # standard errors above chance, which random choices exceed once in 700 tries
+ERRORS = 3  # standard errors above chance, which random choices exceed once in 700 trials
 RATE = 0.3
 Normalise = Callable[[Tensor], Tensor]
 
@@ -41,7 +41,7 @@ def measure(seed: int, *, starts: int = 24, keys: int = 6, steps: int = 200, bet
 
 
 def _learn(way: Normalise, random: torch.Generator, starts: int, keys: int, steps: int) -> tuple[float, float, float]:
-    """Train random queries to attend to key 0 by ‖h − v₀‖²; return mean largest weight, gradient and success rate.
+    """Train random queries to attend to key 0 by minimising ‖h − v₀‖²; return largest weight, gradient, success rate.
 
     Queries start pointing away from key 0, so that a method that never learns scores 0.
     """
@@ -58,7 +58,7 @@ def _learn(way: Normalise, random: torch.Generator, starts: int, keys: int, step
         if step == 0:
             hardness = float(A.detach().amax(-1).mean())
             gradient = float(slope.flatten(1).norm(dim=1).median())
-        Q = Q.detach() - RATE * slope  # plain descent: Adam would make any gradient large
+        Q = Q.detach() - RATE * slope  # plain gradient descent, since Adam would rescale any gradient
     looks = hardargmax(Q)[..., 0]
     return hardness, gradient, float(looks.mean())
 

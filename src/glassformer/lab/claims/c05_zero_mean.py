@@ -31,7 +31,7 @@ def measure(seed: int, *, queries: int = 4, keys: int = 4, width: int = 4, sampl
 
 
 def _smallest() -> dict[str, object] | None:
-    """Find the smallest two keys for which noise of ±1 on the first changes its mean weight."""
+    """Find the smallest pair of keys for which noise of ±1 on the first changes its mean weight."""
     q, V = [[1]], [[1], [0]]
     for a, b in sorted(product((0, 1, 2), repeat=2), key=lambda pair: (sum(pair), pair)):
         H = [float(attend(tensor(q), tensor([[a + e], [b]]), tensor(V), beta=1.0).H) for e in (0, 1, -1)]

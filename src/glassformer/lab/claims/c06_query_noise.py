@@ -33,7 +33,7 @@ def _noisy(X: Tensor, noise: Tensor) -> Tensor:
 
 
 def _smallest() -> dict[str, object] | None:
-    """Find the smallest two tokens for which adding 1 to the first changes the second's output."""
+    """Find the smallest pair of tokens for which adding 1 to the first changes the second's output."""
     for X in integers((2, 1), (0, 1, 2)):
         moved = [[X[0][0] + 1], X[1]]
         before, after = (attend(*[tensor(rows)] * 3, beta=1.0).H for rows in (X, moved))

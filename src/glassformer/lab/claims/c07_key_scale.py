@@ -26,7 +26,7 @@ def measure(seed: int, *, queries: int = 200, keys: int = 6, width: int = 4, alp
 
 
 def _smallest() -> dict[str, object] | None:
-    """Find the smallest two keys of which the first loses weight when it is doubled."""
+    """Find the smallest pair of keys for which doubling the first lowers its weight."""
     q, V = [[1]], [[1], [0]]
     for K in integers((2, 1), (-1, 0, 1)):
         doubled = [[2 * K[0][0]], K[1]]

@@ -41,7 +41,7 @@ def _moved(n: int, random: torch.Generator) -> torch.Tensor:
 
 
 def _smallest() -> dict[str, object] | None:
-    """Find the smallest two tokens whose output differs when they are swapped."""
+    """Find the smallest pair of tokens whose output differs when they are swapped."""
     for X in integers((2, 1), (0, 1, 2)):
         H, H_moved = (attend(*[tensor(rows)] * 3, beta=1.0).H for rows in (X, X[::-1]))
         if largest(H - H_moved) > SAME:

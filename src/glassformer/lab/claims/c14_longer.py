@@ -79,7 +79,7 @@ def _train(config: DecoderConfig, length: int, steps: int, seed: int) -> list[fl
 
 
 def _smallest() -> dict[str, object] | None:
-    """Find the fewest tokens for which a head that finds the last one by the sine of its position finds another."""
+    """Find the fewest tokens at which a head that locates the last one by the sine of its position picks another."""
     for n in range(2, 9):
         if int(sinusoidal(n, 2)[:, 0].argmax()) != n - 1:
             text = (

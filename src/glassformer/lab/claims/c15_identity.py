@@ -19,7 +19,7 @@ def measure(seed: int, *, tokens: int = 6, width: int = 8) -> Result:
     layer = MultiHeadAttention(heads(width, 1)).double()
     initialise(layer, seed)
     X = normal(random, 1, tokens, width)
-    itself = View(mask=torch.eye(tokens, dtype=torch.bool))  # softargmax of one score alone: A = I
+    itself = View(mask=torch.eye(tokens, dtype=torch.bool))  # softargmax of a single score: A = I
     WV = normal(random, width, width)
     with torch.no_grad():
         layer.WV.weight.copy_(WV)

@@ -50,7 +50,7 @@ def _errors(made: Constructed, X: torch.Tensor) -> list[float]:
 
 
 def _smallest() -> dict[str, object] | None:
-    """Find the smallest three tokens that a rotation treats differently, but attention without positions alike."""
+    """Find the smallest triple of tokens that a rotation distinguishes but attention without positions does not."""
     for X in integers((3, 1), (0, 1)):
         rotated = [X[2], X[0], X[1]]
         H = attend(*[tensor(X)] * 3, beta=1.0).H

@@ -46,7 +46,7 @@ def measure(seed: int, *, longest: int = 64, width: int = 16) -> Result:
 
 @torch.no_grad()
 def _pairs(run: Callable[[Tensor], Tensor], X: Tensor) -> list[int]:
-    """Return how many pairs of an earlier input and a later output one layer connects, and how many pairs there are."""
+    """Return how many pairs of an earlier input and a later output one layer connects, and how many there are."""
     Y, found, n = run(X), 0, X.shape[1]
     for j in range(n - 1):
         moved = X.clone()
@@ -57,7 +57,7 @@ def _pairs(run: Callable[[Tensor], Tensor], X: Tensor) -> list[int]:
 
 @torch.no_grad()
 def _steps(net: Recurrent, X: Tensor) -> int:
-    """Return at how many steps a reset of the state disconnects the last output from the first input.
+    """Return the number of steps at which resetting the state disconnects the last output from the first input.
 
     Returns 0 if the last output does not depend on the first input at all.
     """
@@ -79,7 +79,7 @@ def _steps(net: Recurrent, X: Tensor) -> int:
 @torch.no_grad()
 def _blocks(kind: str, n: int, reads: Frames, seed: int) -> int:
     """Return the smallest number of blocks of two convolutions at which the last output depends on the first input."""
-    X = normal(generator(seed), 8, n, reads.features)  # several, since a ReLU at the edge may be inactive
+    X = normal(generator(seed), 8, n, reads.features)  # several inputs, since a ReLU at the edge may be inactive
     moved = X.clone()
     moved[:, 0] += 1
     for blocks in range(1, n + 1):

@@ -63,7 +63,7 @@ def measure(seed: int, *, width: int = 32, kernel: int = 3) -> Result:
     random = generator(seed)
     lengths = sorted({max(1, width // 16 * k) for k in (1, 2, 4)} | {width * k for k in (1, 2, 16, 32, 64)})
     widths, n = [8, 16, 32], 8 * width  # attention is linear in d only if n is much larger than d
-    large = [max(512, 16 * width) * k for k in (1, 2, 4)]  # where n² outweighs the rest of the memory
+    large = [max(512, 16 * width) * k for k in (1, 2, 4)]  # lengths at which the n² term dominates memory
     counted, by_width = {}, {}
     for kind in KINDS:
         layer = _layer(kind, width, kernel, seed)

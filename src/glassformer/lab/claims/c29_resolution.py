@@ -21,8 +21,8 @@ from glassformer.nn import initialise
 
 PATCH, GRID = 4, 4
 SAME = 1e-5  # tolerance: float32 sums the patches in another order
-CHANCE = 0.25  # of four quarters
-LEARNED, KEPT = 0.95, 0.9  # accuracy as trained, and the share of it (above chance) that must be kept
+CHANCE = 0.25  # one of four quarters
+LEARNED, KEPT = 0.95, 0.9  # required accuracy as trained, and the fraction of it (above chance) that must be retained
 ERRORS = 3  # standard errors between two accuracies
 
 

@@ -17,7 +17,7 @@ from glassformer.models.vit import plain
 from glassformer.nn import initialise
 
 SAME = 1e-9
-CHANGED = 0.05  # of the response to the image: a larger error means not commuting
+CHANGED = 0.05  # relative to the response to the image: a larger error means that f does not commute
 
 
 def measure(seed: int, *, size: int = 48, patch: int = 4) -> Result:
@@ -54,7 +54,7 @@ def measure(seed: int, *, size: int = 48, patch: int = 4) -> Result:
 
 @torch.no_grad()
 def _content(vit: ViT, image: Tensor) -> float:
-    """Return the root mean square of the embedded patches that are not blank, to which positions are scaled."""
+    """Return the root mean square of the embedded non-blank patches, to which positions are scaled."""
     E = vit.embed(image)
     return float(E[E.abs().sum(-1) > 0].square().mean().sqrt())
 
@@ -65,7 +65,7 @@ def _shifted(X: Tensor, by: int) -> Tensor:
 
 @torch.no_grad()
 def _error(features: Callable[[Tensor], Tensor], image: Tensor, by: int, stride: int) -> float:
-    """‖R(shift x) − shift R(x)‖ / ‖R(x)‖, R(x) = f(x) − f(0); by part of a stride the better of two shifts counts."""
+    """‖R(shift x) − shift R(x)‖ / ‖R(x)‖, R(x) = f(x) − f(0); for part of a stride, the better of two shifts."""
     blank = features(torch.zeros_like(image))
     Y, Z = features(image) - blank, features(_shifted(image, by)) - blank
     steps = {by // stride, -(-by // stride)}

@@ -1,8 +1,8 @@
 """Inductive bias of image networks: accuracy on shifted images, and ‖f(shift x) − shift f(x)‖ of their features.
 
-A CNN of stride 4 commutes exactly with shifts by 4 pixels away from the border. Its accuracy can still fall under a
-shift: zero padding marks the border, smaller shifts fall between the strides, and without augmentation it does not
-learn to tolerate shifts. So every network is trained twice: on centred images, and with random shifts.
+A CNN of stride 4 commutes exactly with shifts by 4 pixels away from the border. Its accuracy can still drop under a
+shift: zero padding marks the border, smaller shifts are a fraction of the stride, and without augmentation it does not
+learn to tolerate shifts. Every network is therefore trained twice: on centred images, and with random shifts.
 """
 
 from __future__ import annotations
@@ -102,7 +102,7 @@ def _features(plan: ComparisonPlan, architecture: str, seed: int) -> dict[str, A
     X = pad((X - X.min()).double(), (before, side - before - X.shape[-1]) * 2)
 
     def error(by: int) -> float:
-        """Return the error; for part of a stride, which has no exact counterpart, the better of the two nearest."""
+        """Return the error; part of a stride has no exact counterpart, so the better of the two nearest is used."""
         whole, moved = features(X), features(X.roll((by, by), (-2, -1)))
         steps = {by // stride, -(-by // stride)}
         return min(float((moved - whole.roll((k, k), (-2, -1))).norm() / whole.norm()) for k in steps)

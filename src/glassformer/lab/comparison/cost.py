@@ -23,7 +23,7 @@ from glassformer.lab.tensors import generator
 from glassformer.nn import View
 from glassformer.runtime import interleaved
 
-THREAD_ROUNDS = 5  # in wall-clock time; the best round counts, since every disturbance makes a round longer
+THREAD_ROUNDS = 5  # in wall-clock time; the fastest round counts, since any disturbance only makes a round slower
 SQUARE, LINEAR = "attention: n² part", "attention: projections"
 Run = Callable[[], object]
 
@@ -50,7 +50,7 @@ def weight(plan: ComparisonPlan, unit: Unit) -> float:
 
 def _turns(plan: ComparisonPlan, n: int, d: int) -> tuple[int, int]:
     """Return the numbers of measured and warm-up rounds: many for millisecond runs, one for runs that take seconds."""
-    size = n * (d * d + 2**14)  # a step of a recurrent layer has a fixed cost, however narrow the layer is
+    size = n * (d * d + 2**14)  # a step of a recurrent layer has a fixed cost at any width
     if size >= 2**27:
         return 1, 0
     return (plan.cost.rounds + 4, 1) if size < 2**23 else (plan.cost.rounds + 1, 1)
@@ -102,7 +102,7 @@ def both(each: LayerUnderTest, X: Tensor) -> None:
 
 
 def _halves(net: Any, X: Tensor) -> dict[str, Run]:
-    """Return the two parts of self-attention, forward: 2n²d for scores and weighted sums, 4nd² for projections."""
+    """Return the parts of self-attention's forward pass: 2n²d for scores and weighted sums, 4nd² for projections."""
     view = View()
     with torch.no_grad():
         Q = net.split(net.WQ(X), net.config.heads)
@@ -140,7 +140,7 @@ def peak_memory(run: Run) -> int:
     requests from the system directly does not.
     """
     with warnings.catch_warnings(), _quiet():
-        warnings.simplefilter("ignore")  # the profiler warns about runs that it has not seen
+        warnings.simplefilter("ignore")  # the profiler warns about runs that it did not record
         with profile(activities=[ProfilerActivity.CPU], profile_memory=True) as record:
             run()
     events = [event for event in record.profiler.kineto_results.events() if event.name() == "[memory]"]

@@ -48,7 +48,7 @@ from glassformer.nn import (
 ARCHITECTURES = ("Transformer", "RNN", "LSTM", "GRU", "CNN", "MLP")
 RECURRENT: dict[str, CellKind] = {"RNN": "rnn", "LSTM": "lstm", "GRU": "gru"}
 KERNEL, BLOCKS = 3, 6  # a stack of dilated convolutions with a receptive field of 253 tokens
-LAYER_KERNEL = 4  # of the layer whose cost is measured: k·d² equals the 4·d² of self-attention
+LAYER_KERNEL = 4  # kernel size of the layer whose cost is measured, so that k·d² equals the 4·d² of self-attention
 TOKEN_WIDTH = 8  # of a token in the MLP's window
 PIECE = 500  # tokens that a decoder processes at once before streaming
 Positions = Literal["learned", "sinusoidal", "rotary"]
@@ -81,7 +81,7 @@ def matched_width(build: Callable[[int], nn.Module], budget: int, *, step: int =
 
 @dataclass(frozen=True, kw_only=True)
 class LayerUnderTest:
-    """A layer with as many parameters as self-attention of width d; `count(n)` is its cost by formula."""
+    """A layer with as many parameters as self-attention of width d; `count(n)` is its cost according to the formula."""
 
     net: nn.Module
     run: Callable[[Tensor], Tensor]
@@ -135,7 +135,7 @@ class LastTokenNetwork(nn.Module):
         return logits
 
     def stream(self, X: Tensor, *, room: int) -> tuple[Callable[[], Tensor], int]:
-        """Read X; return a function that processes one more token, and how many numbers are cached for it."""
+        """Process X; return a function that processes one more token, and the number of values cached for it."""
         raise NotImplementedError
 
 

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 from glassformer.lab.comparison.networks import ARCHITECTURES
 
 Setting = int | float | str
-TASKS = ("reach", "streaming", "cost", "bias", "data")  # in the order they are measured
+TASKS = ("reach", "streaming", "cost", "bias", "data")  # in the order in which they are measured
 SEARCH_SEED = 10_000  # weights, training data and validation data of every search; no measurement uses them
 
 
@@ -32,7 +32,7 @@ class Unit(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class CostPlan:
-    """Cost of one layer of each architecture on n positions of width d; speed-up from threads at one n and d."""
+    """Cost of one layer of each architecture on n positions of width d, and the speed-up by threads at one n and d."""
 
     lengths: tuple[int, ...]
     widths: tuple[int, ...]
@@ -47,8 +47,8 @@ class ReachPlan:
     """Reach of sequence networks of equal size: ∂y_n/∂x_1 before training, recall of the first token after training.
 
     Each architecture is trained with every learning rate of `rates` at every distance of `search`; the rate with the
-    best validation accuracy is used for all distances and seeds. The accuracy on longer sequences is another task and
-    has a search of its own, at `length`.
+    best validation accuracy is used for all distances and seeds. The accuracy on longer sequences is a separate task
+    with its own search, at `length`.
     """
 
     budget: int
@@ -69,8 +69,8 @@ class ReachPlan:
 class DataPlan:
     """A vision Transformer and a residual CNN of equal size, trained from scratch on training sets of growing size.
 
-    The search works as in ReachPlan, over the training set sizes `search`, for each dataset. Larger training sets are
-    trained on for more steps.
+    The search works as in ReachPlan, over the training set sizes `search`, for each dataset. Larger training sets get
+    more steps.
     """
 
     datasets: tuple[str, ...]
@@ -150,7 +150,7 @@ def read_plan(data: Mapping[str, Any]) -> ComparisonPlan:
 
     whole = fixed(data)
     whole["data"] = dict(whole["data"])
-    if "steps" in whole["data"]:  # of a file written when every size was trained on for as many steps
+    if "steps" in whole["data"]:  # in files from when every size had the same number of steps
         whole["data"]["size_steps"] = [whole["data"].pop("steps")] * len(whole["data"]["sizes"])
     kinds = {"cost": CostPlan, "reach": ReachPlan, "data": DataPlan, "streaming": StreamingPlan, "bias": BiasPlan}
     return ComparisonPlan(**{**whole, **{name: kind(**fixed(whole[name])) for name, kind in kinds.items()}})

@@ -106,7 +106,7 @@ def _validated(plan: ComparisonPlan, architecture: str, lr: float, distance: int
 
 
 def gradient(net: LastTokenNetwork, distance: int, seed: int) -> float:
-    """Return how strongly the first token's embedding affects the logits relative to the last; 0 outside the window."""
+    """Return the effect of the first token's embedding on the logits, relative to the last; 0 outside the window."""
     net = net.double()
     random = generator(seed)
     X = torch.randint(0, VOCABULARY, (ROWS, distance + 1), generator=random)

@@ -1,4 +1,4 @@
-"""The results of a comparison: means over seeds ± t·s/√k (95 % by Student's t), derived from its file alone."""
+"""The results of a comparison: means over seeds ± t·s/√k (95 %, Student's t), derived only from its file."""
 
 from __future__ import annotations
 
@@ -216,7 +216,7 @@ def crossing(results: Results, d: int) -> Estimate | None:
 
 
 def overtaken(results: Results, other: str, d: int) -> float | None:
-    """Return the n from which self-attention is slower than another layer of equal size; None if it never is."""
+    """Return the n above which self-attention is slower than another layer of equal size; None if it never is."""
     lengths = results.plan.cost.lengths
     ratios = []
     for n in lengths:
@@ -244,7 +244,7 @@ def speed_up(results: Results, architecture: str) -> float:
 
 
 def load_when_threaded(results: Results) -> float:
-    """Return the smallest load of the machine while threads were timed."""
+    """Return the lowest load of the machine while threads were timed."""
     return min(float(unit["load"]) for unit in results.units if unit["part"] == "threads")
 
 
@@ -324,7 +324,7 @@ def narrowing(results: Results, dataset: str) -> Estimate:
 
 
 def closes(results: Results, dataset: str) -> int | None:
-    """Return the smallest size from which on the gap's interval includes 0 or lies below it; None if there is none."""
+    """Return the smallest size from which the gap's interval includes 0 or lies below it; None if there is none."""
     place = None
     for size in reversed(results.plan.data.sizes):
         if gap(results, dataset, size).low > 0:

@@ -1,8 +1,7 @@
 """Runs a plan unit by unit. Each finished unit is a file, written atomically: a killed run loses at most one unit.
 
-compare-full.part/plan.json      the plan
-compare-full.part/units/*.json   the units measured so far
-compare-full-2026-11-16.json     all units, when none is left
+compare-full.part/plan.json the plan compare-full.part/units/*.json the units measured so far
+compare-full-2026-11-16.json all units, once none is left
 """
 
 from __future__ import annotations
@@ -37,7 +36,7 @@ SEARCHES = {  # part that trains networks -> part that found their learning rate
 
 
 class RunProgress(NamedTuple):
-    """The next unit, and the progress before it in units and in rough seconds."""
+    """The next unit, and the progress so far in units and in rough seconds."""
 
     unit: Unit
     done: int
@@ -68,11 +67,11 @@ def carry_out(plan: ComparisonPlan, folder: Path, *, command: str = "", show: Sh
 
 
 def reuse(plan: ComparisonPlan, files: Sequence[Path], folder: Path, *, again: Sequence[str] = ()) -> None:
-    """Start a run in `folder` with the measurements of results files that were made as the plan says.
+    """Start a run in `folder` with those measurements of results files that match the plan.
 
     A unit is taken from the first file that has it, if the settings of its task, the architectures and the processor
     are the same; units whose keys start with one of `again` are not taken. `carry_out` measures the rest, and every
-    network that was trained with another learning rate than its search chooses now.
+    network that was trained with a learning rate other than the one that its search now chooses.
     """
     todo = {unit.key for unit in units(plan)}
     for start in again:
@@ -84,7 +83,7 @@ def reuse(plan: ComparisonPlan, files: Sequence[Path], folder: Path, *, again: S
     for path in files:
         made = load_results(path)
         _require_same_machine(made)
-        found = {key: each for key, each in _alike(plan, made).items() if key in kept - taken.keys()}
+        found = {key: each for key, each in _matching(plan, made).items() if key in kept - taken.keys()}
         if not found:
             raise InputError(f"{path} has no measurement of this plan that could be reused", "leave it out")
         taken |= found
@@ -104,18 +103,18 @@ def reuse(plan: ComparisonPlan, files: Sequence[Path], folder: Path, *, again: S
 
 
 def _require_same_machine(made: Results) -> None:
-    theirs, ours = made.data["card"]["processor"], card()["processor"]
-    if theirs != ours:
-        fact = f"{made.path} was measured on {theirs}, and this machine has {ours}"
+    recorded, current = made.data["card"]["processor"], card()["processor"]
+    if recorded != current:
+        fact = f"{made.path} was measured on {recorded}, and this machine has {current}"
         raise InputError(fact, "measure everything on one machine: the times could not be compared")
 
 
-def _alike(plan: ComparisonPlan, made: Results) -> dict[str, dict[str, Any]]:
-    """Return the measurements of tasks whose settings are those of the plan, by key."""
+def _matching(plan: ComparisonPlan, made: Results) -> dict[str, dict[str, Any]]:
+    """Return the measurements of tasks that have the same settings as in the plan, by key."""
     if made.plan.architectures != plan.architectures:
         return {}
-    alike = {task for task in plan.tasks if getattr(made.plan, task) == getattr(plan, task)}
-    measured = (each for each in made.units if each["task"] in alike)
+    matching = {task for task in plan.tasks if getattr(made.plan, task) == getattr(plan, task)}
+    measured = (each for each in made.units if each["task"] in matching)
     return {Unit(*(each[name] for name in Unit._fields)).key: each for each in measured}
 
 

@@ -1,4 +1,4 @@
-"""Time of one more token after 100, 1,000 and 10,000, and the numbers it needs: caches, states, buffers, windows."""
+"""Time of one more token after 100, 1,000 and 10,000, and the values it needs: caches, states, buffers, windows."""
 
 from __future__ import annotations
 

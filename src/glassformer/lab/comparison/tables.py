@@ -418,7 +418,7 @@ def _data(results: Results) -> Iterator[str]:
 
 
 def _edges(results: Results) -> Iterator[str]:
-    """Name the searches whose best rate is the lowest or the highest one, with an accuracy that no other reaches."""
+    """Name the searches whose best rate is the lowest or the highest tried, and strictly better than the others."""
     found: dict[float, list[str]] = {}
     for name, chosen, accuracy in _searches(results):
         edge = chosen in (min(accuracy), max(accuracy))

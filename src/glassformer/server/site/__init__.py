@@ -53,7 +53,7 @@ def write_site(
 ) -> Site:
     """Write the site. `models` are the shipped models to record, by default all of them.
 
-    A site that was interrupted is continued where it was, if the package has not changed.
+    An interrupted site is continued if the package has not changed.
     """
     from glassformer.data.registry import place_of
     from glassformer.data.sources import ITEMS
@@ -66,7 +66,7 @@ def write_site(
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())) and not (folder / UNFINISHED).is_file():
         raise InputError(f"{folder} is not empty", "choose a new folder")
     recordings = ResponseBundles(folder / "recorded", folder / UNFINISHED, _version(), say)
-    with ThreadPoolExecutor(1) as thread:  # also where an event loop runs already, as in a notebook
+    with ThreadPoolExecutor(1) as thread:  # also works where an event loop is already running, as in a notebook
         thread.submit(lambda: asyncio.run(_record(recordings, models, lab, results))).result()
     say("writing the files")
     shutil.copytree(STATIC, folder, dirs_exist_ok=True, ignore=shutil.ignore_patterns("api.*"))
@@ -77,8 +77,8 @@ def write_site(
     page = page.replace("<title>", head, 1).replace('src="app.js"', 'src="site.js"')
     (folder / "index.html").write_text(page, encoding="utf-8")
     shutil.copytree(pyodide, folder / "pyodide", ignore=shutil.ignore_patterns("fetched.json", WASM))
-    # A third of its size, whether the web server compresses or not; the worker unpacks it. Servers send files that end
-    # in .gz in different ways, so its name does not.
+    # Compressed to a third of its size, whether or not the web server compresses; the worker unpacks it. The name does
+    # not end in .gz, since servers treat such files differently.
     (folder / "pyodide" / f"{WASM}.packed").write_bytes(gzip.compress((pyodide / WASM).read_bytes(), mtime=0))
     _zip(folder / "glassformer.zip")
     (folder / UNFINISHED).unlink()
@@ -87,7 +87,7 @@ def write_site(
 
 
 async def _record(recordings: ResponseBundles, models: Sequence[str], lab: bool, results: Path | None) -> None:
-    # nobody waits for a single answer, so that none is left out on a slow machine
+    # long time limits: nobody waits for an answer, and none may be missing on a slow machine
     patient = Limits(load_seconds=3600, model_seconds=3600, lab_seconds=6 * 3600)
     async with running(create_app(Settings(results=results, limits=patient))) as app:
         recorder = Recorder(app, recordings)

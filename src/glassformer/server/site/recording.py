@@ -14,8 +14,8 @@ from glassformer.files import replacing
 from glassformer.server.asgi import exchange, problem_of, request
 
 Say = Callable[[str], None]
-SIDE = 512  # the page asks for maps of this side
-MANY = 60  # queries above which only one row of each head is put on paper
+SIDE = 512  # the page requests maps of this side
+MANY = 60  # number of queries above which only one row of each head becomes an exercise
 PIECE = 0.12  # seconds of audio that the page sends at once
 
 
@@ -42,7 +42,7 @@ class ResponseBundles:
             self.bundles[path.stem] = json.loads(path.read_text(encoding="utf-8"))
 
     def begin(self, part: str) -> bool:
-        """Announce a part; return False if it is complete already."""
+        """Begin a part; return False if it is already complete."""
         self.say(f"{part}: recorded before" if part in self.done else part)
         return part not in self.done
 
@@ -51,7 +51,7 @@ class ResponseBundles:
         self.unwritten.add(bundle)
 
     def end(self, part: str) -> None:
-        """Write the bundles that have changed, and then that the part is complete."""
+        """Write the bundles that have changed, then record that the part is complete."""
         self.folder.mkdir(parents=True, exist_ok=True)
         for name in self.unwritten:
             with replacing(self.folder / f"{name}.json") as file:
@@ -70,7 +70,7 @@ class Recorder:
         self.app, self.kept = app, kept
 
     async def ask(self, bundle: str, method: str, path: str, body: Any = None) -> Any:
-        """Record and return the response; None if the request was rejected, which is noted."""
+        """Record and return the response; None if the request was rejected, which is also recorded."""
         written = None if body is None else json.dumps(body, ensure_ascii=False)
         answer = await request(self.app, method, path, written)
         if answer.status != 200:
@@ -123,7 +123,7 @@ class Recorder:
             raise InputError(f"{name} cannot be recorded", problem_of(answer))
         look = json.loads(answer.body)
         base = f"api/looks/{look['id']}"
-        # the page opens this run, and offers no other input
+        # the page opens this run and offers no other input
         self.keep(
             "models",
             "GET",

@@ -39,7 +39,7 @@ def build(args: TrainArgs) -> tuple[nn.Module, TaskObjective]:
 
 
 def _build_streaming(args: TrainArgs, module: Any) -> tuple[nn.Module, TaskObjective]:
-    """Build from the first window of a stream; classes are those of the validation data."""
+    """Build from the first window of a stream; the classes are those of the validation data."""
     for name, value in (("val", args.val), ("steps", args.steps)):
         if value is None:
             why = "it is not read twice" if name == "val" else "its length is not known"

@@ -1,7 +1,7 @@
 """loss = −Σ log p(x_t | x_{<t}) over the tokens of the assistant's answers: supervised fine-tuning on conversations.
 
-A conversation is rendered by the model's own chat template. An answer is what the template adds between the prompt
-before it and the end of its message: the text of the answer and the token that ends it.
+A conversation is rendered by the model's own chat template. An answer is what the template adds between the preceding
+prompt and the end of the message: the text of the answer and the token that ends it.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ AT_ONCE = 100  # conversations that are rendered together
 
 
 class ChatExample(NamedTuple):
-    """Token ids of a conversation, and which of them belong to an answer."""
+    """Token ids of a conversation, and a mask of those that belong to an answer."""
 
     tokens: list[int]
     answers: list[bool]
@@ -44,7 +44,7 @@ class ChatExample(NamedTuple):
 
 
 class ChatObjective(TaskObjective):
-    """Cross-entropy of the answers in batches of `batch_size` conversations; evaluated by their loss and perplexity."""
+    """Cross-entropy of the answers in batches of `batch_size` conversations; evaluated by loss and perplexity."""
 
     batch_unit = "conversations"
 
@@ -62,7 +62,7 @@ class ChatObjective(TaskObjective):
         self.examples, self.val, self.tokenizer = examples, val, tokenizer
         self.batch_size, self.seed = batch_size, seed
         self.faults = Faults()
-        self.encode: Callable[..., list[ChatExample]] | None = None  # of a stream: the conversations of a window
+        self.encode: Callable[..., list[ChatExample]] | None = None  # for a stream: the conversations of a window
 
     def refill(self, window: Window) -> None:
         super().refill(window)
@@ -70,7 +70,7 @@ class ChatObjective(TaskObjective):
         self.examples = self.encode(self.train, faults=self.faults)
 
     def __getstate__(self) -> dict[str, Any]:
-        return self.__dict__ | {"encode": None}  # workers take examples that are encoded
+        return self.__dict__ | {"encode": None}  # workers receive encoded examples
 
     def summary(self) -> str:
         answers = sum(sum(one.answers) for one in self.examples)
@@ -121,7 +121,7 @@ def answer_nats(model: nn.Module, batch: Batch) -> Tensor:
 
 
 def build(args: TrainArgs, first: Source, second: Source | None) -> tuple[nn.Module, ChatObjective]:
-    """Build a language model to fine-tune and its objective from conversations."""
+    """Build the objective for fine-tuning a language model on conversations."""
     args.reject("chat data", "image_size", "augment", "augmentation", "label_smoothing", "problem_type")
     base = base_model(args, "a language model", lambda model: can(model, "generate") and inputs_of(model) == ("text",))
     if base is None:
@@ -167,13 +167,13 @@ Spans = tuple[str, list[tuple[int, int]]]  # a rendered conversation, and where 
 
 
 def answer_spans(model: nn.Module, chats: Sequence[Sequence[Any]]) -> list[Spans | GlassError | str]:
-    """Render each conversation and find its answers; an error, or a reason, for those where that is not possible."""
-    asked: list[Rendering] = []
+    """Render each conversation and find its answers; returns an error or a reason where that is not possible."""
+    renderings: list[Rendering] = []
     for messages in chats:
-        asked.append(Rendering(messages, False))
+        renderings.append(Rendering(messages, False))
         for k in _answered(messages):
-            asked += [Rendering(messages[:k], True), Rendering(messages[: k + 1], False)]
-    texts, found = iter(render_chats(model, asked)), []
+            renderings += [Rendering(messages[:k], True), Rendering(messages[: k + 1], False)]
+    texts, found = iter(render_chats(model, renderings)), []
     for messages in chats:
         whole, *rest = [next(texts) for _ in range(1 + 2 * len(_answered(messages)))]
         found.append(_spans(whole, rest))

@@ -36,6 +36,6 @@ def _is_text(source: Source, args: TrainArgs) -> bool:
             return True
     first = rows[0] if rows else {}
     others = [value for name, value in first.items() if not are_names([name], ("label",))]
-    if any(isinstance(value, str) and " " in value for value in others):  # then an `id` is not that of an image
+    if any(isinstance(value, str) and " " in value for value in others):  # in that case an `id` does not name an image
         return True
     return not are_names(list(reader.names), ("image",))

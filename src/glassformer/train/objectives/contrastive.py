@@ -62,7 +62,7 @@ class SentenceTriples(RowDataset):
 class Contrastive(TaskObjective):
     """Contrastive objective on pairs of sentences with the same meaning, each with an optional hard negative.
 
-    A sentence may be paired with itself, distinguished by dropout alone (SimCSE). `evaluate` reports how often the
+    A sentence may be paired with itself under different dropout masks (SimCSE). `evaluate` reports how often the
     nearest of all validation sentences is one with the same meaning.
     """
 
@@ -110,7 +110,7 @@ class Contrastive(TaskObjective):
         return {**self._encoded(texts), "pairs": torch.tensor(len(some))}
 
     def _encoded(self, texts: Sequence[str]) -> dict[str, Tensor]:
-        """Token ids, truncated to `max_tokens`, and which of them are real."""
+        """Return token ids, truncated to `max_tokens`, and the mask of real tokens."""
         tokenizer = self.tokenizer if self.max_tokens is None else self.words.truncating(self.max_tokens)
         rows = encoded(tokenizer, texts)
         tokens = pad_rows(rows, PAD)
@@ -151,7 +151,7 @@ class Contrastive(TaskObjective):
 
 
 def build(args: TrainArgs, first: Source, second: Source | None) -> tuple[nn.Module, Contrastive]:
-    """Build a sentence encoder to fine-tune and its objective from pairs of sentences with the same meaning."""
+    """Build the objective for fine-tuning a sentence encoder on pairs of sentences with the same meaning."""
     base = base_model(args, "a sentence encoder", lambda model: can(model, "embed"))
     if base is None:
         raise ConfigError("training on sentence pairs needs an encoder to fine-tune", "add --from all-minilm-l6-v2")

@@ -53,7 +53,7 @@ AFTER = 5  # rows of silence after each recording without a loss: the lookahead 
 
 
 class Part(NamedTuple):
-    """Recordings that occur `times` times in an epoch, each time at one of these `speeds`."""
+    """Recordings that are used `times` times per epoch, each time at one of these `speeds`."""
 
     recordings: Recordings
     times: int = 1
@@ -66,7 +66,7 @@ class CTC(TaskObjective):
     Evaluated by word error rate. Each recording is followed by `AFTER` rows of silence without a loss. Otherwise the
     network would learn to end the last word where the recording ends, which it never sees in a stream. `slope` rewards
     early emission (`early_ctc`). `keep` caches the frames of every recording and speed in memory, which suits hours of
-    audio, not weeks.
+    audio but not weeks.
     """
 
     better: ClassVar[Literal["lower"]] = "lower"
@@ -159,7 +159,7 @@ class CTC(TaskObjective):
         pairs, rows = transcripts(model, self.val, self.recognizer, self.faults)
         total = count = 0.0
         for row in rows:
-            for example in Faults().each([row], self._val_example):  # a transcript that no alignment fits has no loss
+            for example in Faults().each([row], self._val_example):  # a transcript that cannot be aligned has no loss
                 batch = {name: x.to(device_of(model)) for name, x in collated([example]).items()}
                 total, count = total + float(self.loss(model, batch).detach()), count + self.count(batch)
         return {
@@ -218,7 +218,7 @@ def build(
         model: nn.Module = base
         recognizer = recognizer_config(base)
         notes = _language_notes(args, recognizer, train)
-        recognizer = replace(recognizer, ngram=None)  # other language or prompts: the n-grams would mislead
+        recognizer = replace(recognizer, ngram=None)  # another language or other prompts: the n-grams would mislead
     else:
         recognizer = RecognizerConfig(mel=MEL, stack=STACK, charset=alphabet_of(train))
         notes = (f"alphabet: {' '.join(recognizer.charset.names).strip()}",)
@@ -295,9 +295,9 @@ def early_ctc(
 ) -> Float[Tensor, ""]:
     """loss = −log Σ over alignments of p(alignment) · exp Σ_t w_t, over rows t that emit a symbol; w_t = λ (n/2 − t).
 
-    CTC does not reward early emission, so a network that can wait will wait. Here an alignment gains weight the earlier
-    it emits: Yao et al., "Delay-penalized CTC Implemented Based on Finite State Transducer", 2023, except that every
-    row that emits a symbol counts, not only the first, so that torch's own CTC can compute it.
+    CTC does not reward early emission, so a network that can wait will wait. Here alignments that emit earlier get more
+    weight: Yao et al., "Delay-penalized CTC Implemented Based on Finite State Transducer", 2023, except that every row
+    that emits a symbol counts, not only the first, so that torch's CTC loss can compute it.
 
     The loss is summed over recordings. `slope` is λ in nats per row; 0 is plain CTC.
     """
@@ -367,7 +367,7 @@ class _Mapped(Sequence[Sequence[int]]):
 def transcripts(
     model: nn.Module, recordings: Recordings, recognizer: RecognizerConfig, faults: Faults
 ) -> tuple[list[tuple[str, str]], list[int]]:
-    """Return (hypothesis, reference) for every usable recording, and the rows of these recordings."""
+    """Return (hypothesis, reference) for every usable recording, and the rows of those recordings."""
     training, found, rows = model.training, [], []
     model.eval()
     for i in range(len(recordings)):

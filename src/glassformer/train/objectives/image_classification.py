@@ -71,7 +71,7 @@ class ImageAugmentation:
                 raise ConfigError(f"augmentation {name} is {getattr(self, name)}", "choose 0 (none) or more")
 
     def __call__(self, X: Tensor, random: torch.Generator) -> Tensor:
-        """Augment images with values from 0 to 1; mixup, which also changes the targets, is applied later."""
+        """Augment images with values from 0 to 1. Mixup is applied later, since it also changes the targets."""
         if self.affine:
             k = self.affine
             X = change.affine(X, random, degrees=10 * k, shift=0.1 * k, scale=0.1 * k, shear=0.1 * k)
@@ -127,7 +127,7 @@ class ImageClassification(TaskObjective):
         own = {"label_smoothing": self.label_smoothing, "augment": asdict(self.augment)}
         own |= {"batch_size": self.batch_size, "seed": self.seed}
         data = {"data": of_images(self.train), "val": of_images(self.val)}
-        # rounded: usually measured from the data, and the summation order may differ between machines
+        # rounded, since they are usually computed from the data and the summation order may differ between machines
         return data | own | {name: [f"{x:.6g}" for x in getattr(self, name)] for name in ("mean", "std")}
 
     @property
@@ -254,7 +254,7 @@ def build(args: TrainArgs, first: Source, second: Source | None) -> tuple[nn.Mod
     most = EPOCHS if base is None else TUNING_EPOCHS
     objective.default_epochs = min(most, DEFAULT_STEPS * objective.batch_size / len(images))
     if base is None:
-        if args.one_of(*ARCHITECTURES) == "hybrid":  # its batch norms allow a higher rate than layer norms
+        if args.one_of(*ARCHITECTURES) == "hybrid":  # batch norms allow a higher rate than layer norms
             objective.default_lr = 2e-3
         return _new_model(args, images.shape, len(images.labels)), objective
     objective.default_lr = 3e-4

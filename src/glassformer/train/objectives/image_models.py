@@ -33,7 +33,7 @@ from glassformer.nn.linear import glorot, initialise
 
 P = TypeVar("P", ViT, Hybrid)
 Shape = tuple[int, int, int]  # channels, rows, columns
-DEEPEST = 3  # maximum layers of an MLP; more reduce accuracy
+DEEPEST = 3  # maximum number of layers of an MLP; more layers reduce accuracy
 POSITIONS = 0.5  # initial scale of the positions, similar to that of the tokens they are added to
 
 
@@ -50,7 +50,7 @@ SMALL = Size()
 
 
 def vit_config(shape: Shape, classes: int, size: Size, *, patch: int) -> ViTConfig:
-    """Return a ViT config for small data: mean pooling instead of CLS, and a feed-forward net of twice the width."""
+    """Return a ViT config for small datasets: mean pooling instead of CLS, and a feed-forward net twice as wide."""
     channels, rows, columns = shape
     config = plain(patch, patch, size.width, size.depth, size.heads, classes=classes, channels=channels)
     block = replace(config.block, ffn=replace(config.block.ffn, hidden=2 * size.width))

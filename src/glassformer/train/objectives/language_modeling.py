@@ -111,7 +111,7 @@ def build(args: TrainArgs, first: Source, second: Source | None) -> tuple[nn.Mod
     """Build a language model and its objective from plain text."""
     args.reject("language modeling", "image_size", "augment", "augmentation", "label_smoothing")
     args.reject("language modeling", "max_length", "problem_type")
-    if isinstance(first, Window):  # documents of a stream, which are kept in memory
+    if isinstance(first, Window):  # documents of a stream that are held in memory
         documents: Text | Lines = Lines.open(first, args.column_names, longest=DOCUMENT)
     else:
         documents = _text(first, args)
@@ -140,7 +140,7 @@ def build(args: TrainArgs, first: Source, second: Source | None) -> tuple[nn.Mod
 
 
 def _shown(text: Text | Lines, args: TrainArgs) -> tuple[str, ...]:
-    """Return the files, the column of a table, and two examples."""
+    """Return the files, the column if they are tables, and two examples."""
     if isinstance(text, Lines):
         return text.rows.described(), *remarks.examples(text.rows, lambda i: remarks.short(text.line(i)))
     first = text.files[0]

@@ -178,8 +178,8 @@ def transformer(
         norm=norm,
         dropout=dropout,
     )
-    turned = Rotary(width=width // count)
-    text = TextConfig(vocabulary=vocabulary, depth=depth, block=block, relative=turned, last_norm=norm)
+    positions = Rotary(width=width // count)
+    text = TextConfig(vocabulary=vocabulary, depth=depth, block=block, relative=positions, last_norm=norm)
     return EncoderConfig(text=text, pooling=pooling, normalise=True)
 
 

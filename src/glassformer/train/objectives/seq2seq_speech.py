@@ -1,8 +1,8 @@
 """loss = −Σ log p(token | tokens before it, recording): fine-tuning Whisper on recordings with transcripts.
 
 Radford et al., "Robust Speech Recognition via Large-Scale Weak Supervision", 2022. Targets are <|startoftranscript|>,
-language and task of a multilingual model, <|notimestamps|>, the text and <|endoftext|>, each of which but the first is
-predicted, as in Hugging Face's training.
+language and task of a multilingual model, <|notimestamps|>, the text and <|endoftext|>, all of which except the first
+are predicted, as in Hugging Face's training.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from glassformer.train.args import TrainArgs
 from glassformer.train.examined import Examined, examine_transcripts
 from glassformer.train.objective import Batch, TaskObjective
 
-HEARD = 5  # recordings from which the language is detected
+LANGUAGE_SAMPLES = 5  # recordings from which the language is detected
 VAL_RECORDINGS = 100  # transcribed in an evaluation, evenly spaced
 
 
@@ -98,7 +98,7 @@ class SpeechToText(TaskObjective):
         return window_frames(wave, window, bands)
 
     def tokens(self, recordings: Recordings, row: int) -> list[int]:
-        """The tokens of a transcript, which begins with a space as in Whisper's own training."""
+        """Return the tokens of a transcript, with a leading space as in Whisper's own training."""
         text = self.words.encode(f" {recordings.sentence(row)}", special=False)
         found = [*self.start, *text, self.end]
         if len(found) > self.window[2]:
@@ -156,7 +156,7 @@ def collated(examples: Sequence[tuple[Tensor, list[int]]]) -> dict[str, Tensor]:
 def build(
     args: TrainArgs, model: nn.Module, train: Recordings, val: Recordings, faults: Faults
 ) -> tuple[nn.Module, SpeechToText]:
-    """Build the objective of a Whisper to fine-tune."""
+    """Build the objective for fine-tuning a Whisper model."""
     args.reject("fine-tuning Whisper", "augmentation", "max_length")
     model.get_parameter("positions").requires_grad_(False)  # sinusoids, which Hugging Face does not train either
     notes = []
@@ -184,7 +184,7 @@ def _language(model: nn.Module, recordings: Recordings) -> str:
     speech = require(model, "transcribe")
     assert isinstance(speech, SpeechGenerator)
     tokens, votes = whisper_tokens(model, tokenizer_of(model)), Counter[str]()
-    for i in order.spread(len(recordings), HEARD):
+    for i in order.spread(len(recordings), LANGUAGE_SAMPLES):
         try:
             frames = window_frames(recordings.wave(i), speech.window, speech.bands)
         except Fault:

@@ -68,7 +68,7 @@ def normalise_stem(model: Speech, frames: Float[Tensor, "b t bands"]) -> Speech:
     """w ← w/σ, b ← −μ/σ: every channel of the convolutional stem has mean 0 and standard deviation 1 on these frames.
 
     Data-dependent initialisation: Salimans, Kingma, "Weight Normalization", 2016. Without it the stem's output is ten
-    times smaller than what the blocks add, and training does not start for a thousand steps.
+    times smaller than the output of the blocks, and the loss does not fall for a thousand steps.
     """
     Y = frames.mT
     for i, convolution in enumerate(model.embed.convolutions):

@@ -229,7 +229,7 @@ def _encodes_text(model: nn.Module) -> bool:
 
 
 def _problem(args: TrainArgs, source: Source) -> Problem | None:
-    """Return the problem that was asked for, or token classification if the data has words with tags."""
+    """Return the requested problem type, or token classification if the data has words with tags."""
     if args.problem_type is not None:
         return args.problem_type  # type: ignore[return-value]
     reader, _, _ = open_reader(source, ("text", "label", "tokens", "tags"), args.column_names)
@@ -248,7 +248,7 @@ def _understood(train: LabelledTexts, val: LabelledTexts, encoding: TextEncoding
     else:
         counts = remarks.class_counts(train.labels, chain(*_classes(train)))
     if train.problem == "token_classification":
-        counts = counts[:1]  # most words are O: that is no imbalance to remark upon
+        counts = counts[:1]  # most words have the tag O, which is no imbalance worth a remark
     counts += _joined_labels(train)
     return (
         train.rows.described(),
@@ -262,14 +262,14 @@ def _understood(train: LabelledTexts, val: LabelledTexts, encoding: TextEncoding
 
 
 def _classes(texts: LabelledTexts) -> list[tuple[int, ...]]:
-    """Return the classes of every text, or of its words; none of numbers."""
+    """Return the classes of every text or of its words; for numbers there are none."""
     if texts.problem == "regression":
         return [()] * len(texts)
     return [y if isinstance(y, tuple) else (int(y),) for y in texts.targets]
 
 
 def _joined_labels(train: LabelledTexts) -> list[str]:
-    """Remark on labels such as `toxic,rude`, which may be meant as one class or as several."""
+    """Return a remark on labels such as `toxic,rude`, which may be meant as one class or as several."""
     change = "to change that, add --problem-type"
     if train.problem == "multi_label_classification":
         several = next((i for i, y in enumerate(train.targets) if isinstance(y, tuple) and len(y) > 1), None)
@@ -293,9 +293,9 @@ def save_text_classifier(
     *,
     pairs: bool = False,
 ) -> Path:
-    """Save a folder that `load` and `classify` accept, in the published layout if the encoder came in one.
+    """Save a folder that `load` and `classify` accept, in the layout of the published family if the encoder has one.
 
-    `pairs` says that the model was trained on pairs of texts: it is recorded as `text_pair` in config.json.
+    `pairs` means that the model was trained on pairs of texts; it is stored as `text_pair` in config.json.
     """
     folder, origin = Path(folder), origin_of(model)
     per_token = problem == "token_classification"

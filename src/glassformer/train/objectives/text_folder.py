@@ -25,7 +25,7 @@ def save_text_model(
 ) -> Path:
     """Save weights, tokenizer.json, and the entries of config.json and generation_config.json of a published model.
 
-    A model of a published family is saved in its own layout instead, with the files that came with it, as
+    A model of a published family is saved in its own layout instead, with the files that came with it, so that
     `transformers` loads it. `half` stores float16 at half the size; `load` converts back to float32. The model itself
     is not modified.
     """

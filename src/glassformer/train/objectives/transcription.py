@@ -1,4 +1,4 @@
-"""`train transcribe`: a streaming CTC recogniser, or fine-tuning of a Whisper."""
+"""`train transcribe`: a streaming CTC recogniser, or fine-tuning of a Whisper model."""
 
 from __future__ import annotations
 

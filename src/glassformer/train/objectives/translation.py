@@ -171,7 +171,7 @@ def build(args: TrainArgs) -> tuple[nn.Module, Translation]:
 
 
 def _is_own_translator(model: nn.Module) -> bool:
-    """Return whether a translator has the tokenizer of `build`; those of published families have other tokens."""
+    """Return whether a translator has the tokenizer of `build` rather than that of a published family."""
     origin = origin_of(model)
     return can(model, "translate") and origin is not None and origin.family not in FAMILIES
 
@@ -200,8 +200,8 @@ def transformer(
     ffn = FeedForwardConfig(width=width, hidden=hidden, activation="relu", bias=False)
 
     def side(block: BlockConfig) -> TextConfig:
-        turned = Rotary(width=width // count)
-        return TextConfig(vocabulary=vocabulary, depth=depth, block=block, relative=turned, last_norm=norm)
+        positions = Rotary(width=width // count)
+        return TextConfig(vocabulary=vocabulary, depth=depth, block=block, relative=positions, last_norm=norm)
 
     encoder = BlockConfig(attention=attention, ffn=ffn, norm=norm, dropout=dropout)
     decoder = BlockConfig(attention=attention, cross=attention, ffn=ffn, norm=norm, dropout=dropout)
