@@ -11,7 +11,7 @@ def test_contenders_take_turns_and_the_best_counts() -> None:
     best = interleaved({"a": lambda: order.append("a"), "b": lambda: order.append("b")}, rounds=3, warm=1)
     assert order == ["a", "b", "b", "a"] * 2  # nobody always comes after the same other
     assert set(best) == {"a", "b"}
-    assert all(0 <= seconds < 1 for seconds in best.values())
+    assert all(seconds >= 0 for seconds in best.values())
 
 
 def test_another_clock() -> None:
