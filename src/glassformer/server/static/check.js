@@ -100,9 +100,9 @@ async function hint(step) {
     const verdict = verdictAt(`${step.symbol}.${i + 1}.${j + 1}`)?.verdict;
     return (state.mode === "grids" ? !state.answers[step.symbol][i][j].trim() : !verdict) || ["wrong", "rounded", "unread"].includes(verdict);
   });
-  // help with the first cell that is empty or wrong; once its value is told, with the next one
-  const told = before?.level >= 3, after = open.find(([i, j]) => told && (i > before.row || (i === before.row && j > before.column)));
-  const [row, column] = before && !told ? [before.row, before.column] : after ?? open[0] ?? [0, 0];
+  // hint at the first cell that is empty or wrong; after its value has been shown, at the next one
+  const shown = before?.level >= 3, after = open.find(([i, j]) => shown && (i > before.row || (i === before.row && j > before.column)));
+  const [row, column] = before && !shown ? [before.row, before.column] : after ?? open[0] ?? [0, 0];
   const answer = await post("api/check/hint", { exercise: state.exercise, symbol: step.symbol, level, row: row + 1, column: column + 1 });
   state.hints[step.symbol] = { ...answer, row, column, level };
   refresh();
