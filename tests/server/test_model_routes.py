@@ -10,6 +10,10 @@ from typing import Any
 import numpy as np
 import pytest
 
+from glassformer.errors import InputError
+from glassformer.runtime.device import available_devices
+from glassformer.server.models import Models
+from glassformer.server.settings import Settings
 from server.conftest import Server
 
 TEXT = "The cat sat by the king, because it"
@@ -162,3 +166,12 @@ def test_a_second_sentence_is_compared_with_the_first(server: Server) -> None:
     vectors = torch.as_tensor(gf.embed(gf.load("finder"), texts))
     expected = torch.nn.functional.cosine_similarity(vectors[:1], vectors[1:])
     assert look["answer"]["options"][0]["p"] == pytest.approx(float(expected), abs=1e-5)
+
+
+def test_models_are_loaded_on_the_chosen_device() -> None:
+    models = Models(Settings(device="cpu"))
+    assert {weight.device.type for weight in models.model("digits").parameters()} == {"cpu"}
+    missing = next((name for name in ("cuda", "mps") if name not in available_devices()), None)
+    assert missing is not None
+    with pytest.raises(InputError, match=f"device '{missing}' is not available"):
+        Models(Settings(device=missing))

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from glassformer.cli.options import ConfigOption, PrecisionOption
+from glassformer.cli.options import ConfigOption, DeviceOption, PrecisionOption
 
 
 def serve(
@@ -21,6 +21,7 @@ def serve(
             metavar="FOLDER", help="Model folder to offer besides the shipped models. May be given several times."
         ),
     ] = None,
+    device: DeviceOption = "auto",
     precision: PrecisionOption = "fp32",
     results: Annotated[
         Path | None,
@@ -31,7 +32,7 @@ def serve(
     browser: Annotated[bool, typer.Option("--browser/--no-browser", help="Open the page in a browser.")] = True,
     config: ConfigOption = None,
 ) -> None:
-    """Open the workbench, a local web page. It has exercises, grading and models, which run on the CPU."""
+    """Open the workbench, a local web page. It has exercises, grading and models."""
     from glassformer.server import Settings
     from glassformer.server import serve as start
 
@@ -42,7 +43,10 @@ def serve(
 
             webbrowser.open(address)
 
-    start(Settings(host=host, port=port, models=tuple(model or ()), precision=precision, results=results), ready)
+    settings = Settings(
+        host=host, port=port, models=tuple(model or ()), device=device, precision=precision, results=results
+    )
+    start(settings, ready)
 
 
 def _has_display() -> bool:

@@ -63,7 +63,11 @@ class Models:
     """Models by name, looks by id, and the threads in which they are computed."""
 
     def __init__(self, settings: Settings) -> None:
-        self.limits, self.precision = settings.limits, settings.precision
+        self.limits, self.device, self.precision = settings.limits, settings.device, settings.precision
+        if self.device not in ("auto", "cpu"):  # a device that is missing is reported at the start, not on the page
+            from glassformer.runtime.device import choose_device
+
+            choose_device(self.device)
         shipped = sorted(path.parent for path in SHIPPED.glob("*/glassformer.json"))
         self.folders = {folder.name: folder for folder in (*shipped, *settings.models)}
         for folder in settings.models:
@@ -113,7 +117,7 @@ class Models:
         with self.loading:
             if name not in self.loaded:
                 report("Loading the weights")
-                self.loaded[name] = load(folder, device="cpu", precision=self.precision).eval()
+                self.loaded[name] = load(folder, device=self.device, precision=self.precision).eval()
             return self.loaded[name]
 
     def look(self, key: str) -> Look:

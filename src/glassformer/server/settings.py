@@ -53,6 +53,8 @@ class Settings:
     port: int = 8765
     models: Sequence[Path] = ()
     """Model folders that can be opened besides the shipped models."""
+    device: str = "cpu"
+    """Device that the models run on: auto, cpu, cuda or mps."""
     precision: str = "fp32"
     """Precision of the models' matrix products: fp32, bf16, int8 or auto."""
     results: Path | None = None
