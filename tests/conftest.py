@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 from jaxtyping import config, install_import_hook
+from PIL import Image
 
 from glassformer.errors import GlassError
 
@@ -19,7 +20,15 @@ install_import_hook(["glassformer.core", "glassformer.nn"], "beartype.beartype")
 # Collecting the tests makes many objects and no garbage: none of them is looked at by later garbage collections.
 gc.disable()
 
-pytest_plugins = [f"fixtures.{name}" for name in ("browser", "command_line", "shapes", "streams", "text_models")]
+FIXTURES = ("browser", "command_line", "shapes", "streams", "text_models")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Load the shared fixtures, except in the process of `-n 2` that only distributes the tests."""
+    if hasattr(config, "workerinput") or not config.getoption("numprocesses", None):
+        for name in FIXTURES:
+            config.pluginmanager.import_plugin(f"fixtures.{name}")
+
 
 settings.register_profile("glassformer", deadline=None, derandomize=True, print_blob=True, max_examples=20)
 settings.register_profile("thorough", settings.get_profile("glassformer"), max_examples=300)
@@ -64,6 +73,12 @@ def golden() -> Callable[[str, str], None]:
         assert text == path.read_text(encoding="utf-8"), f"{name} differs: if that is meant, run make golden"
 
     return compare
+
+
+@pytest.fixture
+def undrawn(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Figures are built but not rasterised, which takes longer than the training run of a test."""
+    monkeypatch.setattr("glassformer.figures.style._drawn", lambda figure, dpi: Image.new("RGB", (1, 1)))
 
 
 @pytest.fixture

@@ -28,6 +28,9 @@ from glassformer.train import TrainArgs, Trained
 SMALL = ["--arch", "mlp", "--width", "8", "--depth", "1", "--batch-size", "16"]
 
 
+pytestmark = pytest.mark.usefixtures("undrawn")
+
+
 @pytest.fixture(autouse=True)
 def cached(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("GLASSFORMER_DATA", str(tmp_path_factory.getbasetemp() / "data"))

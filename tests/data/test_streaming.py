@@ -100,6 +100,7 @@ def test_what_is_refused(piped: Callable[..., Path], refused: Any, tmp_path: Pat
         assert f"stream it: {command} | glassformer train" in str(error.value)
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_training_streams_and_resumes(piped: Callable[..., Path], tmp_path: Path) -> None:
     """The classes are those of the validation data, and the end of the data ends the run."""
     for i in range(12):

@@ -90,6 +90,7 @@ def agree(model: nn.Module, plain: nn.Module, call: Callable[[nn.Module], Tensor
 
 @pytest.mark.parametrize("kernel", EVERY_KERNEL)
 @pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.variants(34)
 def test_every_kernel(kind: str, kernel: type[PackedKernel], packing: Callable[[type[PackedKernel]], str]) -> None:
     model, call = make(kind)
     plain = copy.deepcopy(model).eval()
@@ -118,6 +119,7 @@ def test_kernels_of_single_layers(kind: str, kernel: PackedKernel) -> None:
 
 @pytest.mark.parametrize("engine", ["onnxruntime", "openvino"])
 @pytest.mark.parametrize("kind", [kind for kind in KINDS if kind not in WITHOUT_BLOCKS])
+@pytest.mark.variants(10)
 def test_every_engine(kind: str, engine: str, runs: list[bool]) -> None:
     pytest.importorskip(engine)
     model, call = make(kind)

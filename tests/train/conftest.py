@@ -18,6 +18,11 @@ import pytest
 CHILD = Path(__file__).with_name("child.py")
 
 
+@pytest.fixture(autouse=True)
+def undrawn(undrawn: None) -> None:
+    """Runs are saved without their pictures; the tests of reports draw them."""
+
+
 @pytest.fixture(scope="session")
 def child() -> ModuleType:
     """The objective, the model and the plan that other processes train, here."""

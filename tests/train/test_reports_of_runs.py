@@ -22,6 +22,11 @@ from glassformer.train.objectives import build
 from glassformer.train.report import figures
 
 
+@pytest.fixture
+def undrawn() -> None:
+    """Here, figures are drawn."""
+
+
 def show(row: int, truth: str, answer: str, p: float) -> Misprediction:
     return Misprediction(place=str(row), truth=truth, answer=answer, score=p)
 

@@ -123,6 +123,13 @@ class Trained:
 
         return figures(self)
 
+    @cached_property
+    def images(self) -> dict[str, bytes]:
+        """The figures as PNG files, drawn once for the report and `curves.png`."""
+        from glassformer.figures import to_bytes
+
+        return {name: to_bytes(figure) for name, figure in self.figures.items()}
+
     def report(self) -> str:
         """Return an HTML page: curves, scores of each class, confusions, the most confident mistakes, arguments."""
         from glassformer.train.report import render_report
@@ -134,7 +141,6 @@ class Trained:
 
         From then on, `model` uses the files of this folder.
         """
-        from glassformer.figures import to_bytes as draw
         from glassformer.train.report import FILE
 
         path = save_trained(self.model, self.objective, self.args, folder)
@@ -142,8 +148,8 @@ class Trained:
             Calibration(temperature=self.examined.temperature).save(path)
         with_origin(self.model, read_origin(path))
         state.write_atomic(path / FILE, self.report())
-        if "curves" in self.figures:
-            replace_file(path / "curves.png", lambda place: place.write_bytes(draw(self.figures["curves"])))
+        if "curves" in self.images:
+            replace_file(path / "curves.png", lambda place: place.write_bytes(self.images["curves"]))
         write_card(self, folder)
         return path
 

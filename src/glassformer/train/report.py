@@ -5,7 +5,7 @@ from __future__ import annotations
 from base64 import b64encode
 from typing import TYPE_CHECKING, Any
 
-from glassformer.figures import confusion_matrix, learning_curves, to_bytes
+from glassformer.figures import confusion_matrix, learning_curves
 from glassformer.templates import render
 from glassformer.train.examined import Examined
 
@@ -37,8 +37,7 @@ def figures(trained: Trained) -> dict[str, Figure]:
 def render_report(trained: Trained) -> str:
     """Return the report as an HTML page without references to other files."""
     examined = trained.examined
-    drawn = trained.figures
-    images = {name: b64encode(to_bytes(figure)).decode() for name, figure in drawn.items()}
+    images = {name: b64encode(image).decode() for name, image in trained.images.items()}
     plain = {name: value for name, value in trained.effective_args.items() if value not in (None, {}, "")}
     return render(
         "training.html",
