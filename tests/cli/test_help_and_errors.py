@@ -189,21 +189,25 @@ def test_no_option_has_a_second_name() -> None:
     """What SYNONYMS translates is never an option itself, but for words that mean something else in a command."""
     elsewhere = {"--image", "--max-length", "--model"}  # of construct, of train, and of all but train
     assert {f"--{name}" for name in SYNONYMS} & OPTIONS == elsewhere
-    assert {f"--{name}" for name in SYNONYMS.values()} <= OPTIONS
+    assert {f"--{name}" for names in SYNONYMS.values() for name in names.split()} <= OPTIONS
 
 
 @pytest.mark.parametrize(
     "name",
     ["train", "generate", "classify", "translate", "embed", "transcribe", "evaluate", "look", "sweep", "construct",
-     "leaks"],
+     "leaks", "serve"],
 )  # fmt: skip
 def test_a_model_that_runs_takes_a_device_and_a_config(name: str) -> None:
     assert {"--device", "--config"} <= set(cli.long_options(ALL_COMMANDS[name]))
 
 
-@pytest.mark.parametrize("name", ["serve", "bench", "parity"])
-def test_commands_that_run_on_the_cpu_take_a_config(name: str) -> None:
-    assert "--config" in cli.long_options(ALL_COMMANDS[name])
+@pytest.mark.parametrize("name", ["bench", "parity"])
+def test_commands_that_run_on_the_cpu_take_a_config_and_say_where_they_run(name: str) -> None:
+    """`bench` measures the kernels of the processor, and `parity` needs float64."""
+    options = cli.long_options(ALL_COMMANDS[name])
+    assert "--config" in options
+    assert "on the CPU" in ALL_COMMANDS[name].help
+    assert suggest("--device", options, {}) == suggest("--cuda", options, {}) == "this command always runs on the CPU"
 
 
 @pytest.mark.parametrize(
@@ -219,12 +223,18 @@ def test_commands_that_run_on_the_cpu_take_a_config(name: str) -> None:
         ("--top-k", "it is an option of generate"),
         ("--model", "it is an option of translate"),
         ("--pretrained", ""),
+        ("--learnin-rate", "use --lr"),
+        ("--limit", ""),
+        ("-b", "did you mean --batch-size?"),
+        ("-x", ""),
+        ("--seed", "it is an option of other commands, such as solve and check"),
         ("--xyzzy", ""),
     ],
 )
 def test_suggestions(option: str, advice: str) -> None:
     options = ["--lr", "--epochs", "--batch-size", "--weight-decay"]
     elsewhere = {"generate": ["--max-new-tokens", "--top-k"], "translate": ["--max-new-tokens", "--model"]}
+    elsewhere |= {command: ["--seed"] for command in ("look", "lab", "practice", "solve", "check")}
     assert suggest(option, options, elsewhere) == advice
 
 

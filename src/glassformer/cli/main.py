@@ -32,6 +32,7 @@ def build_app(*names: str) -> typer.Typer:
         add_completion=False,
         pretty_exceptions_enable=False,
         rich_markup_mode=None,  # two columns, which leave room for the help texts in 80 columns
+        context_settings={"help_option_names": ["-h", "--help"]},
     )
 
     @app.callback()

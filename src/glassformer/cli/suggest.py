@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 SYNONYMS: dict[str, str] = {
     "learning-rate": "lr", "rate": "lr", "eta": "lr", "max-lr": "lr", "peak-lr": "lr",
     "epoch": "epochs", "num-epochs": "epochs", "num-train-epochs": "epochs", "max-epochs": "epochs",
-    "iterations": "steps", "iters": "steps", "max-iters": "steps", "max-steps": "steps", "num-steps": "steps",
+    "iterations": "steps rounds", "iters": "steps rounds", "max-iters": "steps", "max-steps": "steps", "num-steps": "steps",
     "bs": "batch-size", "batch": "batch-size", "batchsize": "batch-size", "train-batch-size": "batch-size",
     "per-device-train-batch-size": "batch-size", "micro-batch-size": "batch-size",
     "wd": "weight-decay", "decay": "weight-decay", "l2": "weight-decay",
@@ -56,8 +56,14 @@ SYNONYMS: dict[str, str] = {
     "model-name": "model", "model-path": "model", "model-name-or-path": "model", "checkpoint": "model",
     "config-file": "config", "cfg": "config", "fmt": "format", "output-format": "format",
     "plot": "figure", "draw": "figure", "save-plot": "figure",
+    "runs": "rounds", "num-runs": "rounds", "repeat": "rounds", "repeats": "rounds",
+    "seq-len": "length max-length", "seq-length": "length max-length", "sequence-length": "length max-length",
+    "max-seq-length": "max-length", "num-sheets": "sheets", "tol": "tolerance", "atol": "tolerance",
 }  # fmt: skip
-"""Common names of an option → its name on our command line."""
+"""Common names of an option → its name on our command line, or several, of which a command has one."""
+
+
+MOST = 4  # commands that a suggestion lists
 
 
 def suggest(option: str, options: Sequence[str], elsewhere: Mapping[str, Sequence[str]]) -> str:
@@ -66,17 +72,26 @@ def suggest(option: str, options: Sequence[str], elsewhere: Mapping[str, Sequenc
     `options` are the long options of the command that was called, `elsewhere` those of every command.
     """
     name = option.lstrip("-").replace("_", "-").lower()
-    meant = f"--{SYNONYMS.get(name, name)}"
+    exact = any(f"--{name}" in theirs for theirs in elsewhere.values())
+    near = [] if exact else difflib.get_close_matches(name, SYNONYMS, n=1, cutoff=0.85)
+    known = [f"--{one}" for one in SYNONYMS.get((*near, name)[0], name).split()]
+    meant = next((one for one in known if one in options), known[0])
     if meant in options:
         return f"use {meant}"
-    exact = any(f"--{name}" in theirs for theirs in elsewhere.values())
+    if meant == "--device":
+        return "this command always runs on the CPU"
+    if len(option) == 2 and option[0] == "-":
+        same = [one for one in options if one.startswith(f"--{name}")]
+        return f"did you mean {same[0]}?" if len(same) == 1 else ""
     if exact:
         meant = f"--{name}"
-    close = difflib.get_close_matches(f"--{name}", options, n=1, cutoff=0.7)
+    close = difflib.get_close_matches(f"--{name}", options, n=1, cutoff=0.75)
     owners = [command for command, theirs in elsewhere.items() if meant in theirs]
     if close and not exact:
         return f"did you mean {close[0]}?"
     if owners:
         subject = "it" if meant == option else meant
+        if len(owners) > MOST:
+            return f"{subject} is an option of other commands, such as {' and '.join(owners[-2:])}"
         return f"{subject} is an option of {' and '.join([', '.join(owners[:-1]), owners[-1]][len(owners) < 2 :])}"
     return ""

@@ -1,4 +1,4 @@
-// Starts the page inside a notebook: requests go through the port that the widget hands over.
+// Starts the page inside a notebook: requests go through the port that the widget passes.
 import { address, keepAddressInMemory, useTransport } from "./lib.js";
 
 const newId = () => Math.random().toString(36).slice(2);

@@ -1,4 +1,4 @@
-// An anywidget that opens the workbench's page in a frame. Its sources come from the kernel; if no kernel answers,
+// An anywidget that opens the workbench's page in a frame. Its sources come from the kernel; if no kernel responds,
 // nothing is opened, and the static page that was displayed beside it stays.
 
 /** @param {{model: any, el: HTMLElement}} options */
@@ -17,7 +17,7 @@ function render({ model, el }) {
   /** @param {Record<string, string>} files */
   function open(files) {
     const link = (text, type) => { const url = URL.createObjectURL(new Blob([text], { type })); urls.push(url); return url; };
-    // Relative imports do not work in modules that come from blobs: names and an import map do, cycles included.
+    // Relative imports do not work in modules loaded from blobs; bare names with an import map do, even in cycles.
     const named = (source) => source.replaceAll(/(from\s*|import\s*\(?\s*)"\.\/([^"]+)"/g, '$1"glassformer/$2"');
     const scripts = Object.keys(files).filter((name) => name.endsWith(".js"));
     const imports = Object.fromEntries(scripts.map((name) => [`glassformer/${name}`, link(named(files[name]), "text/javascript")]));
@@ -61,7 +61,7 @@ function render({ model, el }) {
 /** @param {DataView | ArrayBuffer} buffer */
 const copy = (buffer) => (buffer instanceof ArrayBuffer ? buffer.slice(0) : new Uint8Array(buffer.buffer, buffer.byteOffset, buffer.byteLength).slice().buffer);
 
-/** The colours of the notebook, where it says so; otherwise those of the system. */
+/** The colour scheme of the notebook if it declares one, otherwise that of the system. */
 function theme() {
   const light = document.body.dataset.jpThemeLight;
   if (light) return light === "true" ? "light" : "dark";

@@ -1,4 +1,4 @@
-// Starts the page without a server: exercises are worked out by Python in a worker, models replay what was recorded.
+// Starts the page without a server: exercises are computed by Python in a worker, models replay recorded runs.
 import { useTransport } from "./lib.js";
 import { Unreachable } from "./transport.js";
 
@@ -51,7 +51,7 @@ function next() {
   worker?.postMessage(queue[0].message);
   timer = setTimeout(() => end({ status: 422, body: encode({ fact: `this takes longer than ${SECONDS} seconds to work out exactly`, remedy: "use smaller or simpler numbers" }) }), 1000 * SECONDS);
 }
-/** Ends the worker with its request; another one takes its place. */
+/** Terminates the worker and its request, and starts another worker. */
 function end(answer) {
   worker?.terminate();
   worker = null;
@@ -77,7 +77,7 @@ function compute(method, path, body, signal) {
 // -- recorded recognition ---------------------------------------------------------------------------------------------
 
 let clip = "";
-/** Replays what the listener answered, piece by piece, as the recording plays. */
+/** Replays the listener's recorded responses while the recording plays. */
 function replay() {
   const name = clip;
   clip = "";

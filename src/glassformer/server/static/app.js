@@ -14,12 +14,12 @@ const ROOMS = {
 };
 const NAMES = { paper: "Paper", check: "Check", model: "Model", live: "Live", lab: "Lab", compare: "Compare" };
 
-/** What is shown until the room of the first address is there. */
+/** Shown until the room of the first URL has loaded. */
 const waiting = { template: () => html`<p class="quiet">Loading …</p>`, title: () => "Loading" };
 let room = /** @type {any} */ (waiting), current = "", gone = false, queued = false;
 const stored = (key, value) => { try { if (value === undefined) return localStorage.getItem(key); localStorage.setItem(key, value); } catch { /* private windows */ } return null; };
 
-/** Draws in the next frame, however often it is asked to, or now. */
+/** Draws once in the next frame, however often it is called, or immediately. */
 export function redraw(now = false) {
   if (now) return draw();
   if (!queued) requestAnimationFrame(() => { if (queued) draw(); });
@@ -72,7 +72,7 @@ async function go() {
     const zoom = name !== current && [name, current].includes("model") && [name, current].includes("paper");
     if (zoom && "startViewTransition" in document && !matchMedia("(prefers-reduced-motion: reduce)").matches) {
       const shown = next.enter(where, redraw);
-      // the old room stays until the map is there, or until waiting would be noticed
+      // the old room stays until the map has loaded, or until the wait would be noticeable
       await Promise.race([shown, new Promise((resolve) => setTimeout(resolve, 700))]);
       // a navigation that comes before the animation skips it, not the drawing
       document.startViewTransition(() => { room = next; current = name; draw(); scrollTo(0, 0); }).ready.catch(() => {});
@@ -115,7 +115,7 @@ tour.setup(redraw);
 document.getElementById("main")?.replaceChildren();
 go();
 Object.assign(window, { glassformer: { paper, tour } });
-// torch loads once the first screen stands and no number has been edited for a while: loading it would delay the answers
+// torch is loaded once the first screen is shown and no number was edited for a while: loading it delays the answers
 const QUIET = 3000; // ms
 function warm() {
   const wait = Math.max(paper.timing.edited, 0) + QUIET - performance.now();

@@ -83,7 +83,7 @@ async function grade() {
     Object.assign(state, { grade, problem: null });
   } catch (error) { Object.assign(state, { grade: null, problem: error }); }
   refresh();
-  // on narrow screens the verdict lies over the page: the cell that is being typed stays above it
+  // on narrow screens the verdict covers a part of the page: the cell that is being edited is kept above it
   if (document.activeElement?.closest(".answer")) document.activeElement.scrollIntoView({ block: "nearest" });
 }
 
@@ -206,7 +206,7 @@ function pasted() {
   </div>`;
 }
 
-/** Complete at the first drawing, with fixed widths, above everything that arrives later: nothing moves under a click. */
+/** Rendered completely at first, with fixed widths and above everything that loads later: nothing moves under a click. */
 function toolbar() {
   const set = (key, number = true) => (event) => { state.practice[key] = number ? Number(event.target.value) : event.target.value; };
   const pick = (key, options) => html`<select class=${key} aria-label=${key} @change=${set(key, false)}>${(options ?? [state.practice[key]]).map((name) => html`<option ?selected=${state.practice[key] === name}>${name}</option>`)}</select>`;

@@ -1,4 +1,4 @@
-// Small things every room uses: requests, the state of the address, numbers, sharing.
+// Helpers of every room: requests, the state in the URL, number formatting, sharing.
 import { http, Unreachable } from "./transport.js";
 import { html } from "./vendor/lit-html.js";
 export { html, noChange, nothing, render, svg } from "./vendor/lit-html.js";
@@ -15,7 +15,7 @@ export class Problem extends Error {
   }
 }
 
-/** How requests reach Python. A widget and a static site put their own in place before the page starts. */
+/** The transport of requests to Python. A widget and a static site replace it before the page starts. */
 let transport = http;
 /** @param {import("./transport.js").Transport} other */
 export function useTransport(other) { transport = other; }
@@ -25,11 +25,11 @@ export const roomsOf = (names) => names.filter((name) => !transport.rooms || tra
 export const noteOf = (room) => transport.notes?.[room] ?? "";
 /** The URL of the page about the API, or "" where there is none. */
 export const docsOf = () => transport.docs ?? "";
-/** The colours of the page around this one: light, dark, or "" if there is none. */
+/** The colour scheme of the embedding page: light, dark, or "" if there is none. */
 export const themeAround = () => transport.theme ?? "";
 /** The URL of a file of the page. @param {string} name */
 export const asset = (name) => transport.asset(name);
-/** A WebSocket, or what behaves like one. @param {string} path */
+/** A WebSocket, or an object with its interface. @param {string} path */
 export const connect = (path) => transport.connect(path);
 
 const listeners = new Set();
@@ -60,7 +60,7 @@ export const get = async (path, signal, progress) => parse(await request("GET", 
 /** @param {string} path @param {any} body @param {AbortSignal} [signal] @param {OnProgress} [progress] */
 export const post = async (path, body, signal, progress) => parse(await request("POST", path, body, signal, progress));
 
-/** Long work with its progress and Cancel. One piece of work at a time: the next one aborts it. */
+/** A long task with its progress and Cancel. One task runs at a time: the next one aborts it. */
 export class LongWork {
   words = ""; seconds = 0;
   /** @type {import("./transport.js").Progress} */ now = { what: "", done: 0, total: 0 };
@@ -80,7 +80,7 @@ export class LongWork {
     catch (error) { if (!isAbort(error)) throw error; }
     finally { clearInterval(clock); if (this.#running === mine) { this.#running = null; this.redraw(); } }
   }
-  /** What is being done, for how long, how much of it is done, and a button that ends it. */
+  /** The task, its elapsed time and progress, and a button that cancels it. */
   template() {
     const { what, done, total } = this.now;
     return html`<p class="busy-line" role="status"><span class="spin" aria-hidden="true"></span><span>${what || this.words}<span aria-hidden="true">${total ? ` ${done} of ${total}` : ""} …${this.seconds ? ` ${this.seconds} s` : ""}</span></span>
@@ -101,7 +101,7 @@ export function announce(text) {
 
 // -- the address of the page ----------------------------------------------------------------------------------------
 
-/** Where the address is kept: in the location of the page, or in memory where the page is a part of another one. */
+/** Where the URL is stored: in the location of the page, or in memory if the page is embedded in another one. */
 export const address = {
   get: () => location.hash,
   /** Goes there. @param {string} hash */
@@ -113,7 +113,7 @@ export const address = {
   /** What is shared: the whole address. @param {string} hash */
   link: (hash) => location.origin + location.pathname + hash,
 };
-/** Addresses in memory, for a page inside a notebook: links are followed without a navigation. */
+/** URLs in memory, for a page in a notebook: links are followed without a navigation. */
 export function keepAddressInMemory() {
   let now = "";
   const changed = new Set();
@@ -134,7 +134,7 @@ export function keepAddressInMemory() {
   });
 }
 
-/** `#/paper/four-tokens?b=inf&at=A.1.2` as its room, its name and its parameters. */
+/** Parses `#/paper/four-tokens?b=inf&at=A.1.2` into room, name and parameters. */
 export function route() {
   const [path, query = ""] = decodeURI(address.get().replace(/^#\/?/, "")).split("?");
   const [room = "", name = ""] = path.split("/");

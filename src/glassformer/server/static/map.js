@@ -62,11 +62,11 @@ export class MapElement extends HTMLElement {
   recolour() { if (this.raw) { this.image = toImage(this.raw.data, this.raw.shape[0], this.raw.shape[1], colours()); this.sharp = null; this.draw(); } }
 
   get side() { return this.canvas.clientWidth || 400; }
-  /** Room for the tokens at the left and at the top, once they can be read. In CSS pixels. */
+  /** Space for the token labels at the left and at the top, once they are legible, in CSS pixels. */
   get margin() { return this.layer && this.view.span <= LABELLED ? Math.round(Math.min(64, this.side * 0.15)) : 0; }
   /** How many rows are visible. */
   get rows() { const edge = this.margin / this.side; return this.view.span * (this.ratio - edge) / (1 - edge); }
-  /** Draws in the next frame, however often it is asked to. */
+  /** Draws once in the next frame, however often it is called. */
   later() {
     if (this.queued) return;
     this.queued = true;
@@ -139,7 +139,7 @@ export class MapElement extends HTMLElement {
       c.restore();
     }
   }
-  /** Where the overview was pooled, the visible part comes at full size once the map stands still. */
+  /** If the overview is pooled, the visible part is fetched at full size once the map stops moving. */
   sharpen() {
     const { queries, keys } = this.layer, { x, y, span } = this.view;
     if (Math.max(queries, keys) <= SIDE || span > 700) return;
@@ -156,7 +156,7 @@ export class MapElement extends HTMLElement {
       this.draw();
     }, 80);
   }
-  /** Where an event is, as a share of the visible columns; rows are as high as columns are wide. */
+  /** The position of an event as a fraction of the visible columns; cells are square. */
   share(event) {
     const box = this.canvas.getBoundingClientRect(), margin = this.margin, width = box.width - margin;
     return { fx: (event.clientX - box.left - margin) / width, fy: (event.clientY - box.top - margin) / width };

@@ -1,4 +1,4 @@
-// Matrices as grids: computed ones to walk through, given ones to edit.
+// Matrices as grids: computed ones to navigate, given ones to edit.
 import { html, nothing } from "./lib.js";
 import { operands, select, selection, split, symbols } from "./select.js";
 

@@ -1,4 +1,4 @@
-// Model: a real model at work on one input; its heads as small maps, one of them large, one of its rows in numbers.
+// Model: one run of a real model; its heads as small maps, one of them enlarged, one of its rows in numbers.
 import { address as page, announce, base64, bytes, get, go, html, isAbort, layerName, LongWork, nothing, percent, post, Problem, readable, replaceHash, short } from "./lib.js";
 import "./map.js";
 import { colours, npy, toImage } from "./npy.js";
@@ -246,7 +246,7 @@ function heads() {
     <div class="grid">${list.map((head) => { const now = head.path === state.path && head.head === state.head; return html`<button class="thumb ${now ? "now" : ""}" aria-pressed=${now} @click=${() => pick(head.path, head.head, state.query)}
       title=${`${layerName(head.path)}, head ${head.head + 1}: ${meaningOf(head.label)}`} aria-label=${`${layerName(head.path)}, head ${head.head + 1}${head.label ? `: ${head.label}` : ""}`}>${thumb(index.get(`${head.path}/${head.head}`))}<span>${head.label || "other"}</span><small>${place(head.path)}·${head.head + 1}</small></button>`; })}</div></section>`;
 }
-/** What the reader of the maps has to know: whose they are, and why the first is the first. */
+/** Notes on the maps: which text they belong to, and why this head is shown first. */
 function remark() {
   const { look } = state;
   if (look.heads[0]?.label === "alignment") return "Alignments come first: in these heads of the cross-attention (×) the translation looks at its source, word by word.";
@@ -344,7 +344,7 @@ function numbers() {
       <tbody>${keys.map((key) => html`<tr><th scope="row">${readable(key.label)}</th>${key.by_coordinate.map((x, n) => html`<td title=${`${short(row.q[n], 3)} · ${short(key.k[n], 3)}`}>${fixed(x)}</td>`)}<td>${fixed(key.product - key.by_coordinate.reduce((a, b) => a + b, 0))}</td><td>${fixed(key.product)}</td></tr>`)}</tbody></table></div></details>
   </section>`;
 }
-/** h as the sum of its heaviest values, and of all others as one. */
+/** h as the sum of the values with the largest weights and one term for all others. */
 function output(row) {
   const total = row.keys.length + row.others.count, kept = row.keys.slice(0, total > 4 ? 3 : 4).filter((key) => key.weight > 5e-4);
   const left = 1 - kept.reduce((sum, key) => sum + key.weight, 0);
@@ -359,10 +359,10 @@ function answer() {
   if (now.kind === "none") return nothing; // a trace without its model
   const bar = (p) => html`<svg class="bar" viewBox="0 0 100 14" preserveAspectRatio="none" aria-hidden="true"><rect width=${Math.max(0.5, 100 * Math.max(0, p))} height="14" rx="1" /></svg>`;
   const shown = (p) => (now.kind === "vector" ? p.toFixed(3).replace("-", "−") : percent(p));
-  // as the columns round them, so that the difference is that of the shown numbers
+  // rounded as in the columns, so that the difference is that of the displayed numbers
   const difference = ({ before, after }) => { const digits = now.kind === "vector" ? 3 : 1, [a, b] = [before, after].map((p) => Number((now.kind === "vector" ? p : 100 * p).toFixed(digits))), by = Number((b - a).toFixed(digits)); return html`<td class="num ${by > 0 ? "up" : by < 0 ? "down" : ""}">${by > 0 ? "+" : by < 0 ? "−" : ""}${Math.abs(by).toFixed(digits)}</td>`; };
   const name = (text) => html`<code>${text.replaceAll("\n", "↵").replace(/\s/g, "␣").replace(/\p{C}/gu, "·") || "·"}</code>`;
-  // the token after a translation of the model's own is its end; after one that was given, it is what comes next
+  // after the model's own translation, the next token is the end token; after a given one, it is a prediction
   const listed = now.options.length > 0 && (now.kind !== "text" || (state.texts[1] ?? "").trim());
   const label = now.kind !== "vector" && !look.verbs.includes("classify") ? name : (text) => text;
   return html`<section class="answers" aria-label="Answer"><h2>${now.heading}</h2>

@@ -1,4 +1,4 @@
-// Paper: one exercise, all of it: the picture and the numbers of one query, then every step in order.
+// Paper: one whole exercise: the plot and the numbers of one query, then every step in order.
 import { address as page, copy, download, get, go, html, index, indexed, isAbort, noChange, nothing, pack, percent, post, Problem, replaceHash, short, toast, toNumber, Unreachable, unpack, word } from "./lib.js";
 import { formula, hue, inputAt, marks, matrixEditor, matrixGrid, numberAt } from "./matrix.js";
 import { plane } from "./plane.js";
@@ -119,7 +119,7 @@ function failed(error, mine) {
   changed();
 }
 
-/** The exercise has changed. One request for decimals is under way at a time; the newest exercise goes next. */
+/** Handles a changed exercise. One request for decimals is in flight at a time; the latest exercise is sent next. */
 async function decimals() {
   version += 1;
   timing.edited = performance.now();
@@ -142,7 +142,7 @@ async function decimals() {
   busy = false;
 }
 
-/** The steps whose sums are on the page, which decimals come with; all of them until there is a page. */
+/** The steps whose sums are visible and are requested with the decimals; all steps until the page is rendered. */
 function needed() {
   if (!state.view) return undefined;
   const { symbol } = split(selection.at), head = state.view.attention?.heads[state.head];
@@ -301,7 +301,7 @@ function changeHeads(by) {
   change(next);
 }
 
-/** The vector of the token that is added as number n: no two of them lie on one another in the picture. */
+/** The vector of the n-th added token; no two of them coincide in the plot. */
 const FRESH = [[1, 0], [2, 0], [-1, 0], [0, 1], [1, 1], [2, -1], [-1, 1], [1, -1], [1, 2], [2, -2], [-1, 2], [1, -2]];
 
 /** @param {number} by */
@@ -320,7 +320,7 @@ function changeTokens(by) {
   change(next);
 }
 
-/** Queries, keys and values become given themselves, so that they can be dragged. */
+/** Makes queries, keys and values given matrices, so that they can be dragged. */
 function release() {
   const { attention } = state.view, next = copy(state.exercise);
   const texts = (symbol) => matrixOf(symbol).text.map((row) => [...row]);
@@ -429,7 +429,7 @@ function vector(matrix, t, label, used) {
   return html`<span class="vector ${hue(matrix.symbol)}">(${cells})</span>`;
 }
 
-/** Characters of a vector as it is shown. */
+/** Number of characters of a displayed vector. */
 const lengthOf = (matrix, t) => range(widthOf(matrix)).reduce((sum, c) => { const [i, j] = place(t, c); return sum + 2 + (matrix.decimal ?? matrix.text)[i][j].length; }, 0);
 
 function panel(shown) {
@@ -476,7 +476,7 @@ function everyRow(shown) {
   </section>`;
 }
 
-/** e to a score over the sum of all of them, for scores that are long when exact. */
+/** exp(score) over the sum of all of them, for scores whose exact form is long. */
 function powers({ head, t, keys, hidden }, s) {
   const power = (k) => { const [i, j] = place(t, k); return html`e<sup>${matrixOf(head.S).decimal[i][j]}</sup>`; };
   const seen = range(keys).filter((k) => !hidden[k]);

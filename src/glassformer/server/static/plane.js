@@ -1,4 +1,4 @@
-// The picture: queries and keys as arrows, values as discs as large as their weight, the output as a cross.
+// The plot: queries and keys as arrows, values as discs sized by their weights, the output as a cross.
 import { html, index, nothing, percent, short, svg } from "./lib.js";
 import { operands, selection, split } from "./select.js";
 
@@ -84,7 +84,7 @@ export function plane(data) {
     : { tab: -1, role: "img", label: `${label} at (${short(point[0])}, ${short(point[1])})`, down: null, key: null };
 
   const top = Math.max(...data.weights);
-  // A label stands where the fewest other things are: four places around its point are tried in turn.
+  // A label is placed where it overlaps least: four positions around its point are tried in turn.
   const taken = [[X(output[0]), Y(output[1]), 12], [X(q[0]), Y(q[1]), 14], ...values.map((p) => [X(p[0]), Y(p[1]), 12]), ...keys.map((p) => [X(p[0]), Y(p[1]), 10])];
   for (let n = 0.15; n < 1; n += 0.1) taken.push([X(q[0] * n), Y(q[1] * n), 5]);
   const place = (p, text, far) => {

@@ -1,5 +1,5 @@
 // @ts-nocheck TypeScript has no types for audio worklets
-// Runs beside the page's audio: hands samples on in pieces of 2048.
+// An audio worklet: passes samples on in blocks of 2048.
 class Recorder extends AudioWorkletProcessor {
   constructor() { super(); this.buffer = new Float32Array(2048); this.at = 0; }
   process(inputs) {

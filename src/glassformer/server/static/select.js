@@ -100,7 +100,7 @@ export function focusAt(at) {
 // One set of listeners for the whole page: numbers only carry data-at.
 const addressOf = (event) => event.target instanceof Element ? event.target.closest("[data-at]")?.getAttribute("data-at") ?? "" : "";
 
-/** Where the pointer rests: numbers that scroll under it are not pointed at. */
+/** The last position of the pointer: numbers that scroll under it are not selected. */
 let rest = [-1, -1];
 document.addEventListener("pointermove", (event) => { rest = [event.clientX, event.clientY]; }, { passive: true });
 document.addEventListener("pointerover", (event) => {

@@ -5,7 +5,7 @@ import { selection } from "./select.js";
 
 export const tour = { on: false, at: 0, done: false, guess: "", /** @type {any} */ memory: {} };
 let redraw = () => {};
-/** Told by the Model room. */
+/** Set by the Model room. */
 export const seen = { zoomed: false, switched: false };
 
 const heads = () => paper.state.view?.attention?.heads ?? [];
@@ -22,7 +22,7 @@ const top = () => { const r = row(); return r ? r.keys[r.weights.indexOf(Math.ma
 const masked = () => paper.state.view?.attention?.mask === "causal";
 const beta = () => toNumber(paper.state.view?.attention?.beta.value ?? 1);
 
-/** Each step: what to do, when it is done, and what it showed. `at` and, when it is done, `then` are brought into view. */
+/** Each step: what to do, how its completion is detected, and what it showed. `at`, then `then`, are scrolled into view. */
 const STEPS = [
   {
     say: "Four words, and “it” asks: who am I about? Which word do you think “it” looks at most? Choose one.",

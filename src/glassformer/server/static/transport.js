@@ -6,9 +6,9 @@
  * @typedef {object} Transport
  * @typedef {{what: string, done: number, total: number}} Progress What is being done; the total is 0 where it is not known.
  * @property {(method: string, path: string, body: string | undefined, signal: AbortSignal | undefined, progress?: (now: Progress) => void) => Promise<Answer>} request
- *   One request and its answer; `progress` is told how long work goes on. Rejects with Unreachable where nobody answers, and
+ *   One request and its answer; `progress` receives the progress of long work. Rejects with Unreachable if there is no response, and
  *   with an AbortError when it was aborted.
- * @property {(path: string) => Channel} connect A WebSocket, or what behaves like one.
+ * @property {(path: string) => Channel} connect A WebSocket, or an object with its interface.
  * @property {(name: string) => string} asset The URL of a file of the page.
  * @property {string[]} [rooms] The rooms that work over this transport; all of them if left out.
  * @property {string} [theme] "light" or "dark" where the page is a part of another one; otherwise the system's.
@@ -32,7 +32,7 @@ async function events(stream, progress) {
   }
 }
 
-/** Nobody answers. */
+/** There is no response. */
 export class Unreachable extends Error {}
 
 /** Over HTTP, to the server that the page came from. @type {Transport} */
