@@ -81,16 +81,19 @@ def test_pairs_to_translate(streams_like_files: Check) -> None:
     streams_like_files("translate", tar(rows), ".tar", rows=10, batch_size=40, vocab_size=300, **SMALL)
 
 
+@pytest.mark.slow
 def test_documents_to_model(streams_like_files: Check) -> None:
     rows = [{"txt": " ".join(map(phrase, range(i, i + 20))), "json": {"source": "made"}} for i in range(24)]
     streams_like_files("generate", tar(rows), ".tar", rows=6, batch_size=4, vocab_size=300, **SMALL)
 
 
+@pytest.mark.slow
 def test_sentences_with_masks(streams_like_files: Check) -> None:
     rows = [{"text": phrase(i)} for i in range(24)]
     streams_like_files("embed", lines(rows), ".jsonl", rows=10, batch_size=40, vocab_size=300, **SMALL)
 
 
+@pytest.mark.slow
 def test_recordings(streams_like_files: Check) -> None:
     rows = [{"wav": sound(i), "txt": "è là"} for i in range(6)]
     trained = streams_like_files("transcribe", tar(rows), ".tar", rows=2, batch_size=1, **SMALL)
